@@ -1,0 +1,33 @@
+# make run      schedule real packets, print who got what, write a report
+# make test     every check: format, lints, licences, documentation, tests, conformance
+# make bench    what a decision costs, and a ten-million-packet run
+# make figures  regenerate the tables and figures of papers/
+# make fuzz     five minutes of each fuzz target
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.PHONY: run test bench figures fuzz soak traces clean
+
+# Sets up what the machine lacks, and tells the linker where it is.
+SETUP := source scripts/setup.sh
+
+run:
+	@$(SETUP); scripts/run.sh
+
+test:
+	@$(SETUP); scripts/test.sh
+
+bench:
+	@$(SETUP); scripts/bench.sh
+
+figures:
+	@$(SETUP); cargo run --release --quiet -p millstream-papers
+
+fuzz soak:
+	@$(SETUP); scripts/fuzz.sh
+
+traces:
+	@$(SETUP); cargo run --release --quiet -p millstream-reference --bin make-traces
+
+clean:
+	cargo clean
+	rm -rf out

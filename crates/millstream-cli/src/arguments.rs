@@ -1,0 +1,60 @@
+//! The command line, declared once: parser, help and completions derive from it.
+
+use clap::{Args, Parser, Subcommand, ValueHint};
+use std::path::PathBuf;
+
+/// Packet and stream scheduling: each stream gets the bandwidth, deadlines and loss bounds it was
+/// promised.
+#[derive(Debug, Parser)]
+#[command(name = "millstream", version, arg_required_else_help = true)]
+#[command(after_help = "Exit status: 0 done; 1 the run failed; 2 the command line or a file is \
+                        wrong; 130 interrupted.")]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Run a scenario to its end on a simulated link; print the per-stream table
+    Run(RunArguments),
+    /// Validate a scenario; print what will be run and whether its contracts can be kept
+    Check(CheckArguments),
+    /// Print the JSON Schema of scenario files, for editors
+    Schema,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct RunArguments {
+    /// The scenario file (TOML)
+    #[arg(value_hint = ValueHint::FilePath)]
+    pub(crate) file: PathBuf,
+    /// Write every departure as CSV, in the order they happen ("-": standard output)
+    #[arg(long, value_name = "FILE.csv", value_hint = ValueHint::FilePath)]
+    pub(crate) departures: Option<PathBuf>,
+    /// Write the summary as JSON
+    #[arg(long, value_name = "FILE.json", value_hint = ValueHint::FilePath)]
+    pub(crate) summary: Option<PathBuf>,
+    /// Write one self-contained HTML page with table and charts
+    #[arg(long, value_name = "FILE.html", value_hint = ValueHint::FilePath)]
+    pub(crate) report: Option<PathBuf>,
+    /// Write the packets of capture sources in departure order, with departure times
+    #[arg(long, value_name = "FILE.pcap", value_hint = ValueHint::FilePath)]
+    pub(crate) pcap: Option<PathBuf>,
+    /// Print the summary as JSON instead of the table
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Use this seed instead of the scenario's
+    #[arg(long)]
+    pub(crate) seed: Option<u64>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct CheckArguments {
+    /// The scenario file (TOML)
+    #[arg(value_hint = ValueHint::FilePath)]
+    pub(crate) file: PathBuf,
+    /// Print JSON instead of text
+    #[arg(long)]
+    pub(crate) json: bool,
+}

@@ -1,0 +1,76 @@
+//! The one exit point: what went wrong, and the status it ends with.
+
+use miette::Report;
+use millstream_scenario::ScenarioError;
+use millstream_sim::RunError;
+use millstream_traffic::TrafficError;
+use std::io;
+use std::process::ExitCode;
+
+/// Why the command does not succeed.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// The command line or a file is wrong.
+    Input(Report),
+    /// The run failed.
+    Run(Report),
+    /// Nobody reads what is printed any more.
+    ClosedPipe,
+    /// Ctrl-C; what was finished is written.
+    Interrupted(String),
+}
+
+impl Failure {
+    /// Output called `name` could not be written.
+    pub(crate) fn output(name: &str, error: &io::Error) -> Self {
+        if error.kind() == io::ErrorKind::BrokenPipe {
+            Self::ClosedPipe
+        } else {
+            Self::Run(miette::miette!("cannot write {name}: {error}"))
+        }
+    }
+
+    /// Says what went wrong on standard error.
+    pub(crate) fn exit(self) -> ExitCode {
+        match self {
+            Self::Input(report) => {
+                eprintln!("{report:?}");
+                ExitCode::from(2)
+            }
+            Self::Run(report) => {
+                eprintln!("{report:?}");
+                ExitCode::from(1)
+            }
+            Self::ClosedPipe => ExitCode::SUCCESS,
+            Self::Interrupted(message) => {
+                eprintln!("{message}");
+                ExitCode::from(130)
+            }
+        }
+    }
+}
+
+impl From<ScenarioError> for Failure {
+    fn from(error: ScenarioError) -> Self {
+        Self::Input(Report::new(error))
+    }
+}
+
+impl From<TrafficError> for Failure {
+    fn from(error: TrafficError) -> Self {
+        let text = error.to_string();
+        Self::Input(match error.help {
+            Some(help) => miette::miette!(help = help, "{text}"),
+            None => miette::miette!("{text}"),
+        })
+    }
+}
+
+impl From<RunError> for Failure {
+    fn from(error: RunError) -> Self {
+        match error {
+            RunError::Traffic(error) => error.into(),
+            RunError::Output(error) => Self::output("an output file", &error),
+        }
+    }
+}

@@ -1,0 +1,36 @@
+//! The `millstream` command: arguments in, crates called, nothing else.
+//!
+//! Exit status: 0 done; 1 the run failed; 2 the command line or a file is wrong; 130 interrupted.
+//! Results go to standard output, everything else to standard error.
+
+mod arguments;
+mod check;
+mod failure;
+mod outputs;
+mod progress;
+mod run;
+
+use arguments::{Arguments, Command};
+use clap::Parser;
+use failure::Failure;
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let result = match Arguments::parse().command {
+        Command::Run(arguments) => run::run(&arguments),
+        Command::Check(arguments) => check::check(&arguments),
+        Command::Schema => print(&millstream_scenario::schema()),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => failure.exit(),
+    }
+}
+
+/// Writes a result to standard output.
+pub(crate) fn print(text: &str) -> Result<(), Failure> {
+    let mut stdout = io::stdout().lock();
+    let written = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush());
+    written.map_err(|error| Failure::output("standard output", &error))
+}

@@ -1,0 +1,132 @@
+//! `millstream run FILE`: to the end on a simulated link.
+
+use miette::miette;
+use millstream_report::{DeparturesWriter, Recorder, RecorderOptions, ReportInput, Results};
+use millstream_scenario::{Input, Scenario};
+use millstream_sim::{End, RunError, link};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crate::arguments::RunArguments;
+use crate::failure::Failure;
+use crate::outputs::{Outputs, create, inputs, refuse_input};
+use crate::print;
+use crate::progress::Progress;
+
+/// Runs the scenario and writes everything that was asked for.
+pub(crate) fn run(arguments: &RunArguments) -> Result<(), Failure> {
+    let mut scenario = Scenario::load(&arguments.file)?;
+    if let Some(seed) = arguments.seed {
+        scenario.seed = seed;
+    }
+    let interrupted = watch_interrupts()?;
+    let inputs = inputs(&arguments.file, &scenario);
+    let open = |path: &Option<_>| {
+        path.as_ref().map(|path: &std::path::PathBuf| create(path, &inputs)).transpose()
+    };
+    let mut input = millstream_scenario::open(&scenario, arguments.pcap.is_some())?;
+    let departures = open(&arguments.departures)?;
+    let mut summary_file = open(&arguments.summary)?;
+    let mut report_file = open(&arguments.report)?;
+    let capture = match &arguments.pcap {
+        Some(path) => {
+            refuse_input(path, &inputs)?;
+            Some(scenario.capture_writer(path)?)
+        }
+        None => None,
+    };
+    let names: Vec<String> = scenario.streams.iter().map(|stream| stream.name.clone()).collect();
+    let departures = departures
+        .map(|file| DeparturesWriter::new(file, names.clone()))
+        .transpose()
+        .map_err(|error| Failure::output("--departures", &error))?;
+    let options = RecorderOptions { series: arguments.report.is_some() };
+    let mut outputs = Outputs {
+        recorder: Recorder::new(names, options),
+        departures,
+        capture,
+        progress: Progress::new(scenario.duration_ns),
+        interrupted: &interrupted,
+        failed: None,
+    };
+    let ended = link::run(&scenario, input.feed.as_mut(), &mut outputs);
+    outputs.progress.finish();
+    let end = match ended {
+        Ok(end) => end,
+        Err(error) => {
+            // What happened before the failure is still worth having.
+            let _ = outputs.flush();
+            return Err(match (error, outputs.failed) {
+                (RunError::Output(error), Some(name)) => Failure::output(name, &error),
+                (error, _) => error.into(),
+            });
+        }
+    };
+    outputs.flush()?;
+    let results = outputs.recorder.finish(end.end_ns);
+    let notes = notes(&scenario, &input);
+    notes.iter().for_each(|note| eprintln!("note: {note}"));
+    if let Some(file) = &mut summary_file {
+        let json = summary_json(&scenario, &results);
+        let written = file.write_all(json.as_bytes()).and_then(|()| file.flush());
+        written.map_err(|error| Failure::output("--summary", &error))?;
+    }
+    if let Some(file) = &mut report_file {
+        let written = millstream_report::write_report(
+            file,
+            &ReportInput {
+                results: &results,
+                scenario_name: &scenario.name,
+                scenario_text: &scenario.text,
+                discipline: scenario.discipline.name,
+                structure: scenario.structure.name(),
+                link_rate_bps: scenario.link.rate_bps,
+                notes: &notes,
+            },
+        );
+        let written = written.and_then(|()| file.flush());
+        written.map_err(|error| Failure::output("--report", &error))?;
+    }
+    if arguments.json {
+        print(&summary_json(&scenario, &results))?;
+    } else if arguments.departures.as_deref() != Some(Path::new("-")) {
+        print(&millstream_report::table(&results))?;
+    }
+    if let Some(path) = &arguments.report {
+        eprintln!("report: {}", path.display());
+    }
+    interruption(end, interrupted.load(Ordering::Relaxed))
+}
+
+fn summary_json(scenario: &Scenario, results: &Results) -> String {
+    let summary = results.summary(&scenario.name);
+    serde_json::to_string_pretty(&summary).unwrap_or_default() + "\n"
+}
+
+/// Raises a flag at Ctrl-C or a request to terminate.
+fn watch_interrupts() -> Result<Arc<AtomicBool>, Failure> {
+    let interrupted = Arc::new(AtomicBool::new(false));
+    let flag = Arc::clone(&interrupted);
+    ctrlc::set_handler(move || flag.store(true, Ordering::Relaxed))
+        .map_err(|error| Failure::Run(miette!("cannot watch for Ctrl-C: {error}")))?;
+    Ok(interrupted)
+}
+
+fn interruption(end: End, interrupted: bool) -> Result<(), Failure> {
+    if interrupted {
+        Err(Failure::Interrupted(format!(
+            "interrupted at {:.3} s of simulated time, {} packets still waiting; \
+             everything until then is written",
+            std::time::Duration::from_nanos(end.end_ns).as_secs_f64(),
+            end.waiting
+        )))
+    } else {
+        Ok(())
+    }
+}
+
+/// What the user should know beside the numbers.
+fn notes(scenario: &Scenario, input: &Input) -> Vec<String> {
+    scenario.notes.iter().cloned().chain(input.notes()).collect()
+}

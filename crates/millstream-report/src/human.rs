@@ -1,0 +1,43 @@
+//! Quantities as people read them: `1.50 Mb/s`, `12.3 ms`.
+
+/// A rate in bits/s.
+#[must_use]
+pub fn rate(bits_per_second: u64) -> String {
+    let units = [(1_000_000_000, "Gb/s"), (1_000_000, "Mb/s"), (1_000, "kb/s"), (1, "b/s")];
+    scaled(bits_per_second, &units)
+}
+
+/// A time in ns.
+#[must_use]
+pub fn time(nanoseconds: u64) -> String {
+    let units = [(1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "µs"), (1, "ns")];
+    scaled(nanoseconds, &units)
+}
+
+/// Three significant digits in the largest unit that leaves at least 1.
+#[allow(clippy::cast_precision_loss)]
+fn scaled(value: u64, units: &[(u64, &str)]) -> String {
+    let &(scale, unit) =
+        units.iter().find(|unit| value >= unit.0).unwrap_or(&(1, units[units.len() - 1].1));
+    let number = value as f64 / scale as f64;
+    let decimals = match number {
+        _ if scale == 1 => 0,
+        n if n >= 99.95 => 0,
+        n if n >= 9.995 => 1,
+        _ => 2,
+    };
+    format!("{number:.decimals$} {unit}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn three_significant_digits_in_a_fitting_unit() {
+        let times = [0, 999, 1_000, 12_345, 99_960_000, 1_500_000_000].map(time);
+        assert_eq!(times, ["0 ns", "999 ns", "1.00 µs", "12.3 µs", "100 ms", "1.50 s"]);
+        assert_eq!(rate(1_500_000), "1.50 Mb/s");
+        assert_eq!(rate(40_000_000_000_000), "40000 Gb/s");
+    }
+}

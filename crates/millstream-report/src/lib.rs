@@ -1,0 +1,26 @@
+//! From what happens in a run to what a person reads.
+//!
+//! ```text
+//! arrivals, departures, misses ──> Recorder ──> Results ──> table, Summary (JSON), HTML page
+//!                         └──> DeparturesWriter (CSV)
+//! ```
+//!
+//! The [`Recorder`] is told of every packet and allocates nothing in the steady state; memory grows
+//! with streams, not with packets. Everything is deterministic: same run, same bytes.
+
+pub mod chart;
+mod delay;
+mod departures;
+mod html;
+pub mod human;
+mod recorder;
+mod series;
+mod summary;
+mod table;
+
+pub use departures::DeparturesWriter;
+pub use html::{ReportInput, write_report};
+pub use recorder::{Recorder, RecorderOptions, Results, StreamResults};
+pub use series::Series;
+pub use summary::{DelaySummary, JitterSummary, LinkSummary, StreamSummary, Summary};
+pub use table::{table, text_table};

@@ -1,0 +1,220 @@
+//! From a scenario's sources to one feed of arrivals.
+//!
+//! Streams that name the same file share one pass over it. Files are read in a thread of their own,
+//! so that parsing overlaps scheduling.
+
+use millstream_traffic::mpeg::{FrameKinds, FrameRate, Mpeg4Model, MpegFeed, Packets, VideoFile};
+use millstream_traffic::{
+    Backlog, CaptureCounts, CaptureFeed, CaptureWriter, Cbr, CsvTrace, Feed, Merge, ParetoOnOff,
+    Threaded, TrafficError,
+};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use crate::scenario::Scenario;
+use crate::source::{Pace, Source, VideoInput};
+
+/// A capture that a scenario reads.
+pub struct CaptureInput {
+    /// Its file.
+    pub path: PathBuf,
+    counts: Arc<CaptureCounts>,
+}
+
+/// A scenario's arrivals.
+pub struct Input {
+    /// All streams' arrivals in time order.
+    pub feed: Box<dyn Feed>,
+    captures: Vec<CaptureInput>,
+}
+
+impl Input {
+    /// What the user should know of the inputs, once they have been read.
+    #[must_use]
+    pub fn notes(&self) -> Vec<String> {
+        let mut notes = Vec::new();
+        for CaptureInput { path, counts } in &self.captures {
+            let path = path.display();
+            let unmatched = counts.unmatched_packets.load(Ordering::Relaxed);
+            if unmatched > 0 {
+                let bytes = counts.unmatched_bytes.load(Ordering::Relaxed);
+                notes.push(format!(
+                    "{path}: {unmatched} packets ({bytes} bytes) match no stream and take no part"
+                ));
+            }
+            let reordered = counts.reordered_packets.load(Ordering::Relaxed);
+            if reordered > 0 {
+                notes.push(format!(
+                    "{path}: {reordered} timestamps go back; they were held at the latest before"
+                ));
+            }
+        }
+        notes
+    }
+}
+
+impl Scenario {
+    /// The path of an input file that the scenario calls `file`.
+    fn input_path(&self, file: &str) -> PathBuf {
+        self.folder.join(file)
+    }
+
+    /// Every file that the sources read.
+    #[must_use]
+    pub fn input_files(&self) -> BTreeSet<PathBuf> {
+        let file = |source: &Source| match source {
+            Source::Trace { file }
+            | Source::Pcap { file, .. }
+            | Source::Mpeg { input: VideoInput::File { file, .. }, .. } => {
+                Some(self.input_path(file))
+            }
+            _ => None,
+        };
+        self.streams.iter().filter_map(|stream| file(&stream.source)).collect()
+    }
+
+    /// A writer of captures of the link type of this scenario's.
+    ///
+    /// # Errors
+    /// If no source is a capture, or `path` cannot be written.
+    pub fn capture_writer(&self, path: &Path) -> Result<CaptureWriter, TrafficError> {
+        let capture = self.streams.iter().find_map(|stream| match &stream.source {
+            Source::Pcap { file, .. } => Some(self.input_path(file)),
+            _ => None,
+        });
+        let Some(capture) = capture else {
+            return Err(TrafficError {
+                path: None,
+                place: None,
+                message: "there is no capture to write packets of".into(),
+                help: Some("--pcap needs a stream whose source is kind = \"pcap\"".into()),
+            });
+        };
+        CaptureFeed::open(&capture, &[], false)?.writer(path)
+    }
+}
+
+/// Opens every source of `scenario`. `keep_frames` keeps the bytes of captured packets.
+///
+/// # Errors
+/// The first input that cannot be read.
+pub fn open(scenario: &Scenario, keep_frames: bool) -> Result<Input, TrafficError> {
+    let mut feeds: Vec<Box<dyn Feed>> = Vec::new();
+    let mut captures = Vec::new();
+    let mut videos = BTreeMap::new();
+    // Streams of one file, the file standing where its first stream does.
+    let mut shared: BTreeSet<&str> = BTreeSet::new();
+    for (stream, table) in (0u32..).zip(&scenario.streams) {
+        match &table.source {
+            Source::Trace { file } => {
+                if shared.insert(file) {
+                    feeds.push(Box::new(Threaded::new(Box::new(trace(scenario, file)?))));
+                }
+            }
+            Source::Pcap { file, .. } => {
+                if shared.insert(file) {
+                    let path = scenario.input_path(file);
+                    let capture = CaptureFeed::open(&path, &claims(scenario, file), keep_frames)?;
+                    captures.push(CaptureInput { path, counts: capture.counts() });
+                    feeds.push(Box::new(Threaded::new(Box::new(capture))));
+                }
+            }
+            source => feeds.push(generator(scenario, stream, source, &mut videos)?),
+        }
+    }
+    Ok(Input { feed: Merge::of(feeds)?, captures })
+}
+
+fn trace(scenario: &Scenario, file: &str) -> Result<CsvTrace<std::fs::File>, TrafficError> {
+    let mut streams = Vec::new();
+    let mut elsewhere = Vec::new();
+    for (stream, table) in (0u32..).zip(&scenario.streams) {
+        match &table.source {
+            Source::Trace { file: other } if other == file => {
+                streams.push((table.name.clone(), stream));
+            }
+            _ => elsewhere.push(table.name.clone()),
+        }
+    }
+    CsvTrace::open(&scenario.input_path(file), streams, elsewhere)
+}
+
+/// Who takes which packets of a capture: expressions in file order, then who takes the rest.
+fn claims(scenario: &Scenario, file: &str) -> Vec<(u32, Option<String>)> {
+    (0u32..)
+        .zip(&scenario.streams)
+        .filter_map(|(stream, table)| match &table.source {
+            Source::Pcap { file: other, filter } if other == file => Some((stream, filter.clone())),
+            _ => None,
+        })
+        .collect()
+}
+
+fn generator(
+    scenario: &Scenario,
+    stream: u32,
+    source: &Source,
+    videos: &mut BTreeMap<PathBuf, Arc<VideoFile>>,
+) -> Result<Box<dyn Feed>, TrafficError> {
+    let until_ns = scenario.duration_ns.unwrap_or(u64::MAX);
+    let seed = scenario.seed;
+    Ok(match source {
+        Source::Cbr { bytes, pace, start_ns, stop_ns } => {
+            let stop_ns = until_ns.min(*stop_ns);
+            Box::new(match pace {
+                Pace::RateBps(rate_bps) => {
+                    Cbr::with_rate(stream, *bytes, *rate_bps, *start_ns, stop_ns)
+                }
+                Pace::IntervalNs(interval_ns) => {
+                    Cbr::with_interval(stream, *bytes, *interval_ns, *start_ns, stop_ns)
+                }
+            })
+        }
+        Source::Pareto { bytes, rate_bps, peak_rate_bps, sources, start_ns, stop_ns } => {
+            Box::new(ParetoOnOff::new(
+                stream,
+                *bytes,
+                *rate_bps,
+                *peak_rate_bps,
+                *sources,
+                *start_ns,
+                until_ns.min(*stop_ns),
+                seed,
+            ))
+        }
+        Source::Mpeg { input, frames, packet_bytes, spread, start_ns, stop_ns } => {
+            let kinds = FrameKinds::new(frames);
+            let packets = Packets { largest_bytes: *packet_bytes, spread: *spread };
+            let times = (*start_ns, until_ns.min(*stop_ns));
+            Box::new(match input {
+                VideoInput::File { file, repeat } => {
+                    let path = scenario.input_path(file);
+                    let video = match videos.get(&path) {
+                        Some(video) => Arc::clone(video),
+                        None => {
+                            let video = Arc::new(VideoFile::open(&path)?);
+                            videos.insert(path, Arc::clone(&video));
+                            video
+                        }
+                    };
+                    MpegFeed::from_file(stream, video, *repeat, kinds, packets, times)
+                }
+                VideoInput::Model { rate_bps, frame_rate } => {
+                    #[allow(clippy::cast_precision_loss)]
+                    let mean_bytes = *rate_bps as f64 / 8.0 / f64::from(*frame_rate);
+                    let model = Mpeg4Model::new(mean_bytes, seed, stream);
+                    let rate = FrameRate { frames: *frame_rate, seconds: 1 };
+                    MpegFeed::from_model(stream, model, rate, kinds, packets, times)
+                }
+            })
+        }
+        Source::Backlog { packets, bytes, start_ns } => {
+            Box::new(Backlog::new(stream, *packets, *bytes, *start_ns))
+        }
+        Source::Trace { .. } | Source::Pcap { .. } => {
+            unreachable!("files are opened by their first stream")
+        }
+    })
+}

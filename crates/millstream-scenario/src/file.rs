@@ -1,0 +1,214 @@
+//! The file as TOML, before it is known to make sense.
+//!
+//! These types are the format: `serde` parses by them and `schemars` makes the JSON Schema from
+//! them. Values that validation may have to point at carry their span. The `doc` comments become
+//! the descriptions that an editor shows.
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+use toml::Spanned;
+
+use crate::source::SourceKind;
+use crate::units::{Duration, Rate, WindowText};
+
+/// A Millstream scenario: streams, the scheduler, and the link that they share.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+#[schemars(title = "Millstream scenario")]
+pub(crate) struct File {
+    #[serde(default)]
+    pub(crate) scenario: ScenarioTable,
+    pub(crate) link: LinkTable,
+    #[schemars(with = "SchedulerTable")]
+    pub(crate) scheduler: Spanned<SchedulerTable>,
+    /// The streams, in the order that breaks the last ties.
+    #[serde(default)]
+    #[schemars(with = "Vec<StreamTable>")]
+    pub(crate) stream: Vec<Spanned<StreamTable>>,
+}
+
+/// The run as a whole.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(crate) struct ScenarioTable {
+    /// The scenario's name; default: the file's.
+    pub(crate) name: Option<String>,
+    /// Where all randomness comes from; default 1.
+    pub(crate) seed: Option<u64>,
+    /// Sources stop here; queues then drain. Needed if a source never ends by itself.
+    pub(crate) duration: Option<Duration>,
+}
+
+/// What packets leave through.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(crate) struct LinkTable {
+    /// Line speed, for example "100 Mbps".
+    pub(crate) rate: Rate,
+    /// Bytes a packet takes on the wire beyond its length; Ethernet preamble + FCS + gap = 24.
+    #[serde(default)]
+    pub(crate) overhead: u32,
+}
+
+/// Who goes next.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(crate) struct SchedulerTable {
+    /// How streams are ordered.
+    #[schemars(with = "String", extend("enum" = discipline_names()))]
+    pub(crate) discipline: Spanned<String>,
+    /// How the first in that order is found; the schedule is the same.
+    #[schemars(with = "Option<String>", extend("enum" = structure_names()))]
+    pub(crate) structure: Option<Spanned<String>>,
+    /// DWCS: the precedence.
+    pub(crate) order: Option<OrderName>,
+    /// DWCS: the updates of window-constraints.
+    pub(crate) rules: Option<RulesName>,
+    /// DWCS: which of two zero window-constraints comes first.
+    pub(crate) zero_window: Option<ZeroWindowName>,
+}
+
+/// The precedence of DWCS.
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum OrderName {
+    /// Earliest deadline, then lowest window-constraint.
+    EdfFirst,
+    /// Lowest window-constraint, then earliest deadline (1999).
+    LossFirst,
+}
+
+/// The updates of DWCS.
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum RulesName {
+    /// Rules A and B with the violation tag.
+    Standard,
+    /// The 1999 rules, for comparison only.
+    Rtas99,
+}
+
+/// The order among zero window-constraints.
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum ZeroWindowName {
+    /// Highest y' first (ShareStreams).
+    HighestDenominator,
+    /// Lowest y' first (the HILQ paper).
+    LowestDenominator,
+}
+
+/// What becomes of late packets.
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum LateName {
+    /// Send them late.
+    Send,
+    /// Drop them.
+    Drop,
+}
+
+/// One stream: a service contract and where its packets come from.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(crate) struct StreamTable {
+    /// Unique.
+    #[schemars(with = "String")]
+    pub(crate) name: Spanned<String>,
+    /// T: the interval between deadlines of successive packets; needed by edf and dwcs.
+    #[schemars(with = "Option<Duration>")]
+    pub(crate) period: Option<Spanned<Duration>>,
+    /// x/y: at most x of any y consecutive packets late or lost; default 0/0.
+    pub(crate) window: Option<WindowText>,
+    /// The deadline of the first packet; default: its arrival + period.
+    pub(crate) first_deadline: Option<Duration>,
+    /// What becomes of late packets; default "send".
+    pub(crate) late: Option<LateName>,
+    /// Fair queueing; positive.
+    #[schemars(with = "Option<u32>", range(min = 1))]
+    pub(crate) weight: Option<Spanned<u32>>,
+    /// Deficit round robin, bytes; positive.
+    #[schemars(with = "Option<u32>", range(min = 1))]
+    pub(crate) quantum: Option<Spanned<u32>>,
+    /// Static priority; 0 is served first.
+    pub(crate) priority: Option<u32>,
+    /// Waiting packets (not the one in service); arrivals beyond are dropped. Default unbounded.
+    pub(crate) queue: Option<u32>,
+    /// Where the packets come from.
+    #[schemars(with = "SourceTable")]
+    pub(crate) source: Spanned<SourceTable>,
+}
+
+/// Where a stream's packets come from.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+#[schemars(transform = SourceKind::narrow_schema)]
+pub(crate) struct SourceTable {
+    /// What kind of source.
+    #[schemars(with = "String")]
+    pub(crate) kind: Spanned<String>,
+    /// Packet length.
+    #[schemars(with = "Option<u32>")]
+    pub(crate) bytes: Option<Spanned<u32>>,
+    /// Mean rate.
+    #[schemars(with = "Option<Rate>")]
+    pub(crate) rate: Option<Spanned<Rate>>,
+    /// Time between packets, in place of a rate.
+    #[schemars(with = "Option<Duration>")]
+    pub(crate) interval: Option<Spanned<Duration>>,
+    /// When the source starts; default 0.
+    #[schemars(with = "Option<Duration>")]
+    pub(crate) start: Option<Spanned<Duration>>,
+    /// When the source stops; default: the scenario's duration.
+    #[schemars(with = "Option<Duration>")]
+    pub(crate) stop: Option<Spanned<Duration>>,
+    /// How many packets.
+    #[schemars(with = "Option<u64>")]
+    pub(crate) packets: Option<Spanned<u64>>,
+    /// An input file, relative to the scenario file.
+    #[schemars(with = "Option<String>")]
+    pub(crate) file: Option<Spanned<String>>,
+    /// A pcap-filter expression, as for tcpdump; default: every packet no earlier stream matched.
+    #[schemars(with = "Option<String>")]
+    pub(crate) r#match: Option<Spanned<String>>,
+    /// A statistical model of video: "mpeg4".
+    #[schemars(with = "Option<String>", extend("enum" = ["mpeg4", null]))]
+    pub(crate) model: Option<Spanned<String>>,
+    /// Which frames: any of the letters I, P and B; default all.
+    #[schemars(with = "Option<String>", regex(pattern = "^[IPB]{1,3}$"))]
+    pub(crate) frames: Option<Spanned<String>>,
+    /// Frames per second of the model; default 25.
+    #[schemars(with = "Option<u32>", range(min = 1))]
+    pub(crate) frame_rate: Option<Spanned<u32>>,
+    /// Split frames into packets of at most this many bytes; default: one packet a frame.
+    #[schemars(with = "Option<u32>", range(min = 1))]
+    pub(crate) packet_bytes: Option<Spanned<u32>>,
+    /// Spread a frame's packets over its frame time; default: all at once.
+    #[schemars(with = "Option<bool>")]
+    pub(crate) spread: Option<Spanned<bool>>,
+    /// Start the file over when it ends; default false.
+    #[schemars(with = "Option<bool>")]
+    pub(crate) repeat: Option<Spanned<bool>>,
+    /// Rate of one on/off source while it is on; default 4 × rate / sources.
+    #[schemars(with = "Option<Rate>")]
+    pub(crate) peak_rate: Option<Spanned<Rate>>,
+    /// How many on/off sources are superposed; default 16.
+    #[schemars(with = "Option<u32>", range(min = 1))]
+    pub(crate) sources: Option<Spanned<u32>>,
+}
+
+fn discipline_names() -> Vec<&'static str> {
+    millstream::catalogue::DISCIPLINES.iter().map(|row| row.name).collect()
+}
+
+fn structure_names() -> Vec<Option<&'static str>> {
+    let named = millstream::catalogue::StructureName::ALL.iter().map(|structure| structure.name());
+    std::iter::once("auto").chain(named).map(Some).chain([None]).collect()
+}
+
+/// The scenario file as a JSON Schema (draft 2020-12), pretty-printed.
+#[must_use]
+pub fn schema() -> String {
+    let schema = schemars::schema_for!(File);
+    serde_json::to_string_pretty(&schema).unwrap_or_default() + "\n"
+}

@@ -1,0 +1,28 @@
+//! The scenario file: parse, validate, explain.
+//!
+//! Everything a user may write is here. The way of a file:
+//!
+//! ```text
+//! text ─ file (serde types, spans) ─ validate ─> Scenario ─ feeds ─> arrivals
+//!                                        └─> ScenarioError: line, caret, what would be right
+//! ```
+//!
+//! [`Scenario::load`] and [`Scenario::parse`] are the ways in; a [`Scenario`] that exists can be
+//! run. [`schema`] is the file format as a JSON Schema, made from the same types that parse it.
+
+mod error;
+mod explain;
+mod feeds;
+mod file;
+mod scenario;
+mod source;
+mod units;
+mod validate;
+
+pub use error::{Problem, ScenarioError};
+pub use explain::{Explanation, Offered, StreamExplanation, explain};
+pub use feeds::{CaptureInput, Input, open};
+pub use file::schema;
+pub use scenario::{Link, Scenario, Stream, largest_file_bytes};
+pub use source::{Pace, Source, SourceKind, VideoInput};
+pub use units::{parse_duration_ns, parse_rate_bps};

@@ -1,0 +1,135 @@
+//! A scenario that can be run: everything checked, every default filled in.
+
+use millstream::Contract;
+use millstream::catalogue::{DisciplineRow, DynScheduler, Options, StructureName};
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+use crate::error::{Problem, ScenarioError};
+use crate::source::Source;
+use crate::validate::validate;
+
+/// The largest scenario file that is read, bytes: room for about two million streams.
+#[must_use]
+pub const fn largest_file_bytes() -> u64 {
+    512 << 20
+}
+
+/// What packets leave through.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Link {
+    /// Line speed, bits/s; never 0.
+    pub rate_bps: u64,
+    /// Bytes a packet takes on the wire beyond its length.
+    pub overhead: u32,
+}
+
+impl Link {
+    /// How long a packet of `bytes` bytes occupies the link: ceil((bytes + overhead) × 8 × 10⁹ /
+    /// rate) ns.
+    #[inline]
+    #[must_use]
+    pub fn transmission_ns(&self, bytes: u32) -> u64 {
+        let bits = (u64::from(bytes) + u64::from(self.overhead)) * 8;
+        match bits.checked_mul(1_000_000_000) {
+            Some(scaled) => scaled.div_ceil(self.rate_bps),
+            // Packets of gigabytes; at 1 bit/s even 2³³ bytes fit 64 bits of nanoseconds.
+            None => u64::try_from(
+                (u128::from(bits) * 1_000_000_000).div_ceil(u128::from(self.rate_bps)),
+            )
+            .unwrap_or(u64::MAX),
+        }
+    }
+}
+
+/// A stream: its name, its contract, its source.
+#[derive(Clone, Debug)]
+pub struct Stream {
+    /// Unique.
+    pub name: String,
+    /// What it is promised.
+    pub contract: Contract,
+    /// The request period T, ns, if given.
+    pub period_ns: Option<u64>,
+    /// The window-constraint x/y.
+    pub window: (u32, u32),
+    /// Where its packets come from.
+    pub source: Source,
+}
+
+/// A valid scenario.
+#[derive(Debug)]
+pub struct Scenario {
+    /// Its name.
+    pub name: String,
+    /// Where all randomness comes from.
+    pub seed: u64,
+    /// When sources stop, ns; `None` if they all end by themselves.
+    pub duration_ns: Option<u64>,
+    /// The link.
+    pub link: Link,
+    /// The discipline.
+    pub discipline: &'static DisciplineRow,
+    /// The structure; "auto" already decided.
+    pub structure: StructureName,
+    /// The discipline's settings.
+    pub options: Options,
+    /// The streams in file order.
+    pub streams: Vec<Stream>,
+    /// What the file gives and this discipline does not use.
+    pub notes: Vec<String>,
+    /// The file's text.
+    pub text: String,
+    /// The folder that input files are relative to.
+    pub folder: PathBuf,
+}
+
+impl Scenario {
+    /// Reads and validates a scenario file.
+    ///
+    /// # Errors
+    /// [`ScenarioError`] with every problem found, the unreadable file included.
+    pub fn load(path: &Path) -> Result<Self, ScenarioError> {
+        let name = path.display().to_string();
+        let unreadable =
+            |message: String| ScenarioError::new(&name, "", vec![Problem::whole_file(message)]);
+        let bytes = read_limited(path).map_err(|error| unreadable(format!("{name}: {error}")))?;
+        let text = String::from_utf8(bytes).map_err(|error| {
+            let valid = error.utf8_error().valid_up_to();
+            unreadable(format!("{name} is not UTF-8 text: byte {valid} begins no character"))
+        })?;
+        let folder = path.parent().unwrap_or(Path::new("")).to_path_buf();
+        Self::parse(&name, &text, &folder)
+    }
+
+    /// Validates the text of a scenario file called `name` whose inputs are relative to `folder`.
+    ///
+    /// # Errors
+    /// [`ScenarioError`] with every problem found.
+    pub fn parse(name: &str, text: &str, folder: &Path) -> Result<Self, ScenarioError> {
+        validate(name, text, folder).map_err(|problems| ScenarioError::new(name, text, problems))
+    }
+
+    /// The scheduler of this scenario, its streams added.
+    #[must_use]
+    pub fn scheduler(&self) -> Box<dyn DynScheduler + Send> {
+        let mut scheduler = self.discipline.build(&self.options, self.structure);
+        for stream in &self.streams {
+            scheduler
+                .add_stream(stream.contract.clone())
+                .expect("validation found every attribute that the discipline needs");
+        }
+        scheduler
+    }
+}
+
+fn read_limited(path: &Path) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    let limit = largest_file_bytes();
+    File::open(path)?.take(limit + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > limit {
+        return Err(io::Error::other(format!("larger than {limit} bytes")));
+    }
+    Ok(bytes)
+}

@@ -1,0 +1,183 @@
+//! Quantities with units, as users write them: `"40 ms"`, `"1.5 Mbps"`, `"1/4"`.
+//!
+//! Decimal fractions are read exactly, in integers: `"1.5 Mbps"` is 1,500,000 bits/s. A value
+//! that is not a whole number of the base unit (ns, bits/s) or does not fit 64 bits is an
+//! error, not rounded.
+
+use millstream::Window;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::de::{self, Deserialize, Deserializer, Visitor};
+use std::borrow::Cow;
+use std::fmt;
+
+/// A unit's spellings and how many base units it has.
+type Unit = (&'static str, u64);
+
+const TIME_UNITS: &[Unit] = &[
+    ("ns", 1),
+    ("us", 1_000),
+    ("µs", 1_000),
+    ("ms", 1_000_000),
+    ("s", 1_000_000_000),
+    ("min", 60_000_000_000),
+    ("h", 3_600_000_000_000),
+];
+const RATE_UNITS: &[Unit] =
+    &[("bps", 1), ("Kbps", 1_000), ("Mbps", 1_000_000), ("Gbps", 1_000_000_000)];
+/// Reads a duration such as `"40 ms"` as nanoseconds.
+///
+/// # Errors
+/// What is wrong and what would be right.
+pub fn parse_duration_ns(text: &str) -> Result<u64, String> {
+    parse_quantity(text, TIME_UNITS, "a duration", "40 ms")
+}
+
+/// Reads a rate such as `"1.5 Mbps"` as bits/s; 0 is an error.
+///
+/// # Errors
+/// What is wrong and what would be right.
+pub fn parse_rate_bps(text: &str) -> Result<u64, String> {
+    match parse_quantity(text, RATE_UNITS, "a rate", "100 Mbps")? {
+        0 => Err(format!("`{text}` is a rate of 0; a rate must be at least 1 bps")),
+        rate => Ok(rate),
+    }
+}
+
+fn parse_quantity(text: &str, units: &[Unit], what: &str, example: &str) -> Result<u64, String> {
+    let allowed = || units.iter().map(|unit| unit.0).collect::<Vec<_>>().join(", ");
+    let trimmed = text.trim();
+    let split = trimmed.find(|c: char| !(c.is_ascii_digit() || c == '.' || c == '_'));
+    let (number, unit) = split.map_or((trimmed, ""), |at| trimmed.split_at(at));
+    let unit = unit.trim_start();
+    let expected = || format!("expected {what} such as \"{example}\" (units: {})", allowed());
+    if number.is_empty() {
+        return Err(format!("`{text}` is not {what}; {}", expected()));
+    }
+    let Some(&(_, scale)) = units.iter().find(|known| known.0 == unit) else {
+        let near = units.iter().find(|known| known.0.eq_ignore_ascii_case(unit));
+        let hint = near.map_or(String::new(), |near| format!("; did you mean \"{}\"?", near.0));
+        let problem = if unit.is_empty() { "has no unit" } else { "has an unknown unit" };
+        return Err(format!("`{text}` {problem}{hint}; {}", expected()));
+    };
+    let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
+    let digits: String = [whole, fraction].concat().replace('_', "");
+    let too_large = || format!("`{text}` is too large; at most 2^64 − 1 {}", units[0].0);
+    if digits.is_empty() || fraction.contains('.') || fraction.len() > 18 {
+        return Err(format!("`{text}` is not {what}; {}", expected()));
+    }
+    let mantissa: u128 = digits.parse().map_err(|_| too_large())?;
+    let divisor = 10u128.pow(u32::try_from(fraction.replace('_', "").len()).unwrap_or(18));
+    let scaled = mantissa.checked_mul(u128::from(scale)).ok_or_else(too_large)?;
+    if scaled % divisor != 0 {
+        return Err(format!("`{text}` is not a whole number of {}", units[0].0));
+    }
+    u64::try_from(scaled / divisor).map_err(|_| too_large())
+}
+
+/// Reads `"x/y"`.
+fn parse_window(text: &str) -> Result<Window, String> {
+    let expected = "expected a window-constraint \"x/y\" with 0 ≤ x ≤ y, such as \"1/4\"";
+    let parsed = text.split_once('/').and_then(|(lost, of)| {
+        Some((lost.trim().parse::<u32>().ok()?, of.trim().parse::<u32>().ok()?))
+    });
+    let (lost, of) = parsed.ok_or_else(|| format!("`{text}` is not a window; {expected}"))?;
+    Window::new(lost, of).map_err(|error| format!("{error}; {expected}"))
+}
+
+macro_rules! quantity {
+    ($(#[$doc:meta])* $name:ident, $value:ty, $parse:path, $schema_name:literal, $pattern:literal, $expecting:literal) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug)]
+        pub(crate) struct $name(pub(crate) $value);
+
+        impl<'de> Deserialize<'de> for $name {
+            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                struct Text;
+                impl Visitor<'_> for Text {
+                    type Value = $name;
+                    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                        f.write_str($expecting)
+                    }
+                    fn visit_str<E: de::Error>(self, text: &str) -> Result<$name, E> {
+                        $parse(text).map($name).map_err(E::custom)
+                    }
+                }
+                deserializer.deserialize_str(Text)
+            }
+        }
+
+        impl JsonSchema for $name {
+            fn schema_name() -> Cow<'static, str> {
+                $schema_name.into()
+            }
+            fn json_schema(_: &mut SchemaGenerator) -> Schema {
+                json_schema!({ "type": "string", "pattern": $pattern, "description": $expecting })
+            }
+        }
+    };
+}
+
+quantity!(
+    /// A duration in ns.
+    Duration, u64, parse_duration_ns, "duration",
+    r"^\s*[0-9_.]+\s*(ns|us|µs|ms|s|min|h)\s*$",
+    "a duration such as \"40 ms\" (units: ns, us, ms, s, min, h)"
+);
+quantity!(
+    /// A rate in bits/s.
+    Rate, u64, parse_rate_bps, "rate",
+    r"^\s*[0-9_.]+\s*(bps|Kbps|Mbps|Gbps)\s*$",
+    "a rate such as \"100 Mbps\" (units: bps, Kbps, Mbps, Gbps)"
+);
+quantity!(
+    /// A window-constraint.
+    WindowText, Window, parse_window, "window",
+    r"^\s*[0-9]+\s*/\s*[0-9]+\s*$",
+    "a window-constraint \"x/y\": at most x of any y consecutive packets late or lost"
+);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quantities_are_read_exactly() {
+        assert_eq!(parse_duration_ns("40 ms"), Ok(40_000_000));
+        assert_eq!(parse_duration_ns("0.000000001 s"), Ok(1));
+        assert_eq!(parse_duration_ns("33.333333ms"), Ok(33_333_333));
+        assert_eq!(parse_duration_ns("2 µs"), Ok(2_000));
+        assert_eq!(parse_rate_bps("1.5 Mbps"), Ok(1_500_000));
+        assert_eq!(parse_rate_bps("10_000 Gbps"), Ok(10_000_000_000_000));
+        assert_eq!(parse_window(" 1 / 4 "), Ok(Window::new(1, 4).unwrap()));
+    }
+
+    #[test]
+    fn what_is_wrong_is_said_with_the_value_and_what_would_be_right() {
+        for (error, parts) in [
+            (parse_duration_ns("40").unwrap_err(), vec!["`40`", "no unit", "40 ms"]),
+            (parse_duration_ns("0.5 ns").unwrap_err(), vec!["`0.5 ns`", "whole number of ns"]),
+            (parse_duration_ns("x ms").unwrap_err(), vec!["`x ms`", "not a duration"]),
+            (parse_duration_ns("-4 ms").unwrap_err(), vec!["`-4 ms`"]),
+            (parse_duration_ns("999999999999 h").unwrap_err(), vec!["too large"]),
+            (parse_duration_ns("1.2.3 s").unwrap_err(), vec!["not a duration"]),
+            (parse_rate_bps("10 Tbps").unwrap_err(), vec!["`10 Tbps`", "unknown unit", "Gbps"]),
+            (parse_rate_bps("10 mbps").unwrap_err(), vec!["did you mean \"Mbps\""]),
+            (parse_rate_bps("0 bps").unwrap_err(), vec!["rate of 0", "at least 1 bps"]),
+            (parse_window("5/4").unwrap_err(), vec!["5/4", "x must be at most y"]),
+            (parse_window("1/0").unwrap_err(), vec!["1/0"]),
+            (parse_window("half").unwrap_err(), vec!["`half`", "1/4"]),
+        ] {
+            for part in parts {
+                assert!(error.contains(part), "{error:?} lacks {part:?}");
+            }
+        }
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn no_text_makes_a_unit_parser_panic(text in "\\PC{0,24}") {
+            let _ = (parse_duration_ns(&text), parse_rate_bps(&text));
+            let _ = parse_window(&text);
+        }
+    }
+}

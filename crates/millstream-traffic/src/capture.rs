@@ -1,0 +1,325 @@
+//! Captures: pcap and pcapng files read by libpcap, packets matched by pcap-filter expressions.
+//!
+//! One pass serves every stream that names the file: a packet goes to the first stream, in
+//! scenario order, whose expression matches; a stream without an expression takes all that is
+//! left. What nobody takes is counted, not lost in silence. The first packet arrives at time 0, the
+//! others as much later as they were captured; where a capture's times go back (captures of several
+//! queues do) the time is held and the packet counted.
+//!
+//! A packet's length is the one it had on the wire. Expressions see the captured bytes, filled with
+//! zeros to that length, so that `greater 500` works on captures of headers only.
+
+use pcap::{BpfProgram, Capture, Linktype, Offline, Packet, PacketHeader, Precision, Savefile};
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::arrival::{Arrival, Feed, FrameBytes, TrafficError};
+
+/// What a capture held beside the packets that arrived; readable while and after it is read.
+#[derive(Debug, Default)]
+pub struct CaptureCounts {
+    /// Packets that no stream's expression matched.
+    pub unmatched_packets: AtomicU64,
+    /// Their bytes.
+    pub unmatched_bytes: AtomicU64,
+    /// Packets whose timestamp was before that of a packet ahead of them.
+    pub reordered_packets: AtomicU64,
+}
+
+/// Who takes a packet.
+struct Claim {
+    stream: u32,
+    filter: Option<BpfProgram>,
+}
+
+/// Packets of a capture file.
+pub struct CaptureFeed {
+    capture: Capture<Offline>,
+    claims: Vec<Claim>,
+    keep_frames: bool,
+    counts: Arc<CaptureCounts>,
+    path: PathBuf,
+    number: u64,
+    first_ns: Option<i128>,
+    last_ns: u64,
+    padded: Vec<u8>,
+}
+
+impl CaptureFeed {
+    /// Opens the capture at `path` for `claims`: stream numbers with their pcap-filter expression
+    /// (`None` takes what is left), in scenario order. `keep_frames` hands the captured bytes on.
+    ///
+    /// # Errors
+    /// If the file is not a capture, or an expression does not compile for its link type.
+    pub fn open(
+        path: &Path,
+        claims: &[(u32, Option<String>)],
+        keep_frames: bool,
+    ) -> Result<Self, TrafficError> {
+        // libpcap's own words for a missing or empty file are poor.
+        let metadata = File::open(path).and_then(|file| file.metadata());
+        let metadata = metadata.map_err(|e| TrafficError::new(e.to_string()).path(path))?;
+        if metadata.is_file() && metadata.len() == 0 {
+            return Err(TrafficError::new("the file is empty")
+                .path(path)
+                .help("a capture written by tcpdump or Wireshark is expected (pcap or pcapng)"));
+        }
+        let capture =
+            Capture::from_file_with_precision(path, Precision::Nano).map_err(|error| {
+                TrafficError::new(format!("not a capture: {error}"))
+                    .path(path)
+                    .help("a capture written by tcpdump or Wireshark is expected (pcap or pcapng)")
+            })?;
+        let claims = claims.iter().map(|(stream, expression)| {
+            let compiled = expression.as_ref().map(|expression| {
+                capture.compile(expression, true).map_err(|error| {
+                    TrafficError::new(format!("`{expression}` does not compile: {error}"))
+                        .path(path)
+                })
+            });
+            Ok(Claim { stream: *stream, filter: compiled.transpose()? })
+        });
+        Ok(Self {
+            claims: claims.collect::<Result<_, TrafficError>>()?,
+            capture,
+            keep_frames,
+            counts: Arc::default(),
+            path: path.to_path_buf(),
+            number: 0,
+            first_ns: None,
+            last_ns: 0,
+            padded: Vec::new(),
+        })
+    }
+
+    /// What is counted beside the arrivals.
+    #[must_use]
+    pub fn counts(&self) -> Arc<CaptureCounts> {
+        Arc::clone(&self.counts)
+    }
+
+    /// A writer of captures of the same link type.
+    ///
+    /// # Errors
+    /// If `path` cannot be written.
+    pub fn writer(&self, path: &Path) -> Result<CaptureWriter, TrafficError> {
+        CaptureWriter::create(path, self.capture.get_datalink())
+    }
+}
+
+impl Feed for CaptureFeed {
+    fn next_arrival(&mut self) -> Result<Option<Arrival>, TrafficError> {
+        loop {
+            self.number += 1;
+            let packet = match self.capture.next_packet() {
+                Ok(packet) => packet,
+                Err(pcap::Error::NoMorePackets) => return Ok(None),
+                Err(error) => {
+                    return Err(TrafficError::new(error.to_string())
+                        .path(&self.path)
+                        .place(format!("packet {}", self.number))
+                        .help("the capture is cut or damaged here"));
+                }
+            };
+            let captured_ns = timestamp_ns(packet.header);
+            let offset_ns = captured_ns - *self.first_ns.get_or_insert(captured_ns);
+            let time_ns = u64::try_from(offset_ns.max(0)).unwrap_or(u64::MAX);
+            if time_ns < self.last_ns || offset_ns < 0 {
+                self.counts.reordered_packets.fetch_add(1, Ordering::Relaxed);
+            }
+            self.last_ns = self.last_ns.max(time_ns);
+            let bytes = packet.header.len;
+            let seen = as_on_the_wire(packet.data, bytes, &mut self.padded);
+            let takes = |claim: &&Claim| claim.filter.as_ref().is_none_or(|f| f.filter(seen));
+            let Some(claim) = self.claims.iter().find(takes) else {
+                self.counts.unmatched_packets.fetch_add(1, Ordering::Relaxed);
+                self.counts.unmatched_bytes.fetch_add(u64::from(bytes), Ordering::Relaxed);
+                continue;
+            };
+            let frame = self.keep_frames.then(|| {
+                Box::new(FrameBytes { captured: packet.data.to_vec(), original_bytes: bytes })
+            });
+            return Ok(Some(Arrival { time_ns: self.last_ns, stream: claim.stream, bytes, frame }));
+        }
+    }
+}
+
+/// The largest packet that is filled up for a filter: no link carries longer ones.
+const LONGEST_PACKET: u32 = 1 << 18;
+
+/// The captured bytes, filled with zeros to the length the packet had.
+fn as_on_the_wire<'a>(captured: &'a [u8], bytes: u32, padded: &'a mut Vec<u8>) -> &'a [u8] {
+    let length = bytes.min(LONGEST_PACKET) as usize;
+    if captured.len() >= length {
+        return captured;
+    }
+    padded.clear();
+    padded.extend_from_slice(captured);
+    padded.resize(length, 0);
+    padded
+}
+
+#[allow(clippy::useless_conversion, clippy::unnecessary_cast)]
+fn timestamp_ns(header: &PacketHeader) -> i128 {
+    // With nanosecond precision libpcap keeps nanoseconds where the name says microseconds.
+    i128::from(header.ts.tv_sec as i64) * 1_000_000_000 + i128::from(header.ts.tv_usec as i64)
+}
+
+/// Whether `expression` is a pcap-filter expression, on Ethernet.
+///
+/// # Errors
+/// libpcap's own message.
+pub fn validate_filter(expression: &str) -> Result<(), String> {
+    if expression.contains('\0') {
+        return Err("it contains a NUL character".into());
+    }
+    let ethernet = Capture::dead(Linktype::ETHERNET).map_err(|error| error.to_string())?;
+    ethernet.compile(expression, true).map(drop).map_err(|error| match error {
+        pcap::Error::PcapError(message) => message,
+        other => other.to_string(),
+    })
+}
+
+/// Writes packets as a pcap file with nanosecond timestamps.
+pub struct CaptureWriter {
+    file: Savefile,
+    path: PathBuf,
+}
+
+impl CaptureWriter {
+    fn create(path: &Path, linktype: Linktype) -> Result<Self, TrafficError> {
+        let failed =
+            |error: pcap::Error| TrafficError::new(format!("cannot write: {error}")).path(path);
+        let capture = Capture::dead_with_precision(linktype, Precision::Nano).map_err(failed)?;
+        let file = capture.savefile(path).map_err(failed)?;
+        Ok(Self { file, path: path.to_path_buf() })
+    }
+
+    /// Writes one packet, stamped with `time_ns`. Failures show in [`flush`](Self::flush).
+    pub fn write(&mut self, time_ns: u64, frame: &FrameBytes) {
+        let captured = u32::try_from(frame.captured.len()).unwrap_or(u32::MAX);
+        #[allow(clippy::cast_possible_wrap, clippy::cast_possible_truncation)]
+        let ts = libc::timeval {
+            tv_sec: (time_ns / 1_000_000_000) as libc::time_t,
+            tv_usec: (time_ns % 1_000_000_000) as libc::suseconds_t,
+        };
+        let header = PacketHeader { ts, caplen: captured, len: frame.original_bytes };
+        self.file.write(&Packet::new(&header, &frame.captured));
+    }
+
+    /// Writes out what is buffered.
+    ///
+    /// # Errors
+    /// If anything written so far did not reach the file.
+    pub fn flush(&mut self) -> Result<(), TrafficError> {
+        self.file
+            .flush()
+            .map_err(|error| TrafficError::new(format!("cannot write: {error}")).path(&self.path))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A pcap file with nanosecond timestamps: (seconds, ns, captured bytes, length).
+    fn pcap(packets: &[(u32, u32, Vec<u8>, u32)]) -> Vec<u8> {
+        let mut file = Vec::new();
+        for word in [0xa1b2_3c4du32, 0x0004_0002, 0, 0, 65_535, 1] {
+            file.extend(word.to_le_bytes());
+        }
+        for (seconds, nanoseconds, data, length) in packets {
+            let captured = u32::try_from(data.len()).unwrap();
+            for word in [*seconds, *nanoseconds, captured, *length] {
+                file.extend(word.to_le_bytes());
+            }
+            file.extend(data);
+        }
+        file
+    }
+
+    /// An Ethernet frame with the headers of a UDP packet to `port`.
+    fn udp(port: u16) -> Vec<u8> {
+        let mut frame = vec![0; 12];
+        frame.extend([8, 0, 0x45, 0, 0, 28, 0, 0, 0, 0, 64, 17, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2]);
+        frame.extend([0x13, 0x88]);
+        frame.extend(port.to_be_bytes());
+        frame.extend([0, 8, 0, 0]);
+        frame
+    }
+
+    fn file(bytes: &[u8]) -> tempfile::NamedTempFile {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), bytes).unwrap();
+        file
+    }
+
+    fn claims() -> [(u32, Option<String>); 2] {
+        [(4, Some("udp port 5004".into())), (7, Some("greater 1000".into()))]
+    }
+
+    #[test]
+    fn packets_go_to_the_first_match_and_the_rest_is_counted() {
+        let capture = file(&pcap(&[
+            (100, 5, udp(5004), 1400),
+            (100, 25, udp(53), 1000),
+            (100, 15, udp(53), 999),
+            (101, 0, udp(5004), 65_535),
+            (101, 1, vec![], 0),
+        ]));
+        let mut feed = CaptureFeed::open(capture.path(), &claims(), true).unwrap();
+        let mut arrivals = Vec::new();
+        while let Some(arrival) = feed.next_arrival().unwrap() {
+            assert_eq!(arrival.frame.unwrap().original_bytes, arrival.bytes);
+            arrivals.push((arrival.time_ns, arrival.stream, arrival.bytes));
+        }
+        assert_eq!(arrivals, [(0, 4, 1400), (20, 7, 1000), (999_999_995, 4, 65_535)]);
+        let counts = feed.counts();
+        assert_eq!(counts.unmatched_packets.load(Ordering::Relaxed), 2);
+        assert_eq!(counts.unmatched_bytes.load(Ordering::Relaxed), 999);
+        assert_eq!(counts.reordered_packets.load(Ordering::Relaxed), 1);
+    }
+
+    #[test]
+    fn what_is_written_is_read_again() {
+        let capture = file(&pcap(&[(1, 0, udp(5004), 60), (2, 7, udp(5004), 70)]));
+        let mut feed = CaptureFeed::open(capture.path(), &[(0, None)], true).unwrap();
+        let copy = tempfile::NamedTempFile::new().unwrap();
+        let mut writer = feed.writer(copy.path()).unwrap();
+        let mut originals = Vec::new();
+        while let Some(arrival) = feed.next_arrival().unwrap() {
+            writer.write(arrival.time_ns, arrival.frame.as_ref().unwrap());
+            originals.push(arrival);
+        }
+        writer.flush().unwrap();
+        let mut again = CaptureFeed::open(copy.path(), &[(0, None)], true).unwrap();
+        for original in originals {
+            assert_eq!(again.next_arrival().unwrap(), Some(original));
+        }
+        assert_eq!(again.next_arrival().unwrap(), None);
+    }
+
+    #[test]
+    fn damaged_files_are_errors_that_say_where() {
+        let whole = pcap(&[(1, 0, udp(1), 60), (1, 1, udp(1), 60)]);
+        let cut = file(&whole[..whole.len() - 5]);
+        let mut feed = CaptureFeed::open(cut.path(), &[(0, None)], false).unwrap();
+        assert!(feed.next_arrival().unwrap().is_some());
+        assert!(feed.next_arrival().unwrap_err().to_string().contains("packet 2"));
+        let open =
+            |bytes| CaptureFeed::open(file(bytes).path(), &[(0, None)], false).err().unwrap();
+        assert!(open(b"").to_string().contains("empty"));
+        assert!(open(b"time_ns,stream,bytes, and so on").to_string().contains("not a capture"));
+        let missing = CaptureFeed::open(Path::new("/nonexistent"), &[], false).err().unwrap();
+        assert!(missing.to_string().contains("/nonexistent"));
+    }
+
+    #[test]
+    fn expressions_are_checked_by_libpcaps_compiler() {
+        assert_eq!(validate_filter("udp port 5004 or (tcp and host 10.0.0.1)"), Ok(()));
+        assert!(validate_filter("upd port 5004").unwrap_err().contains("syntax error"));
+        assert!(validate_filter("tcp\0").is_err());
+    }
+}

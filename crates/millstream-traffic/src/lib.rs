@@ -1,0 +1,34 @@
+//! Where packets come from.
+//!
+//! Every source is a [`Feed`]: it hands out [`Arrival`]s in time order until it ends. One feed may
+//! serve many streams (a capture matched by filters, a CSV trace); [`Merge`] joins feeds into one;
+//! [`Threaded`] lets one read ahead in a thread of its own.
+//!
+//! | source | what it makes |
+//! |---|---|
+//! | [`Cbr`] | equal packets at equal intervals |
+//! | [`ParetoOnOff`] | self-similar traffic |
+//! | [`Backlog`] | packets that all wait from the start |
+//! | [`CsvTrace`] | rows of an arrivals CSV |
+//! | [`CaptureFeed`] | packets of a pcap or pcapng file, matched by pcap-filter expressions |
+//! | [`mpeg`] | video frames of a file or a model |
+
+mod arrival;
+mod backlog;
+mod capture;
+mod cbr;
+mod csv_trace;
+mod merge;
+pub mod mpeg;
+mod pareto;
+mod random;
+mod threaded;
+
+pub use arrival::{Arrival, Feed, FrameBytes, TrafficError};
+pub use backlog::Backlog;
+pub use capture::{CaptureCounts, CaptureFeed, CaptureWriter, validate_filter};
+pub use cbr::Cbr;
+pub use csv_trace::CsvTrace;
+pub use merge::Merge;
+pub use pareto::ParetoOnOff;
+pub use threaded::Threaded;

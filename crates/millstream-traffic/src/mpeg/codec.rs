@@ -1,0 +1,281 @@
+//! Frames in an elementary stream: MPEG-1/2 video (ISO 11172-2, 13818-2) and H.264 (14496-10).
+//!
+//! Both are sequences of units that begin with 00 00 01. [`Units`] cuts them apart and keeps only
+//! the first bytes of each; an [`Assembler`] decides which units make up a frame. A frame's bytes
+//! count from the first of its headers to the first of the next frame's.
+
+use h264_reader::nal::sps::SeqParameterSet;
+use h264_reader::rbsp::{BitRead, BitReader, decode_nal};
+
+use super::{Frame, FrameKind, FrameRate};
+
+/// Bytes of a unit that are kept: enough for every header that is read.
+const KEPT: usize = 96;
+
+/// Cuts a byte stream at its start codes.
+#[derive(Debug)]
+pub(super) struct Units {
+    /// The last bytes seen, newest lowest.
+    recent: u32,
+    kept: Vec<u8>,
+    length: u64,
+    inside: bool,
+}
+
+impl Default for Units {
+    fn default() -> Self {
+        // Not zeros: they would make a start code of a first byte 1.
+        Self { recent: u32::MAX, kept: Vec::with_capacity(KEPT), length: 0, inside: false }
+    }
+}
+
+impl Units {
+    /// Takes in `bytes`; calls `unit` with the first bytes of every unit that ends in them (start
+    /// code left out) and its length with the start code.
+    pub(super) fn push(&mut self, bytes: &[u8], unit: &mut impl FnMut(&[u8], u64)) {
+        for &byte in bytes {
+            self.recent = self.recent << 8 | u32::from(byte);
+            self.length += 1;
+            if self.recent & 0x00ff_ffff == 1 {
+                self.end(3, unit);
+                self.length = 3;
+                self.inside = true;
+            } else if self.inside && self.kept.len() < KEPT {
+                self.kept.push(byte);
+            }
+        }
+    }
+
+    /// The stream ends.
+    pub(super) fn finish(&mut self, unit: &mut impl FnMut(&[u8], u64)) {
+        self.end(0, unit);
+        self.inside = false;
+    }
+
+    /// Ends a unit whose last `over` bytes belong to the next.
+    fn end(&mut self, over: u64, unit: &mut impl FnMut(&[u8], u64)) {
+        if self.inside && !self.kept.is_empty() {
+            unit(&self.kept, self.length - over);
+        }
+        self.kept.clear();
+    }
+}
+
+/// The codecs whose frames are understood.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Codec {
+    Mpeg,
+    H264,
+}
+
+/// Puts units together to frames.
+#[derive(Debug)]
+pub(super) struct Assembler {
+    codec: Codec,
+    pub(super) frames: Vec<Frame>,
+    pub(super) rate: Option<FrameRate>,
+    bytes: u64,
+    kind: Option<FrameKind>,
+}
+
+/// What a unit is to its frame.
+enum Role {
+    /// It may stand before a picture, and so begins a new frame if one is open.
+    Header,
+    /// It begins a picture of this kind.
+    Picture(FrameKind),
+    /// It goes on with what is open.
+    More,
+}
+
+impl Assembler {
+    pub(super) fn new(codec: Codec) -> Self {
+        Self { codec, frames: Vec::new(), rate: None, bytes: 0, kind: None }
+    }
+
+    /// Takes in a unit of `length` bytes that begins with `kept`.
+    pub(super) fn unit(&mut self, kept: &[u8], length: u64) {
+        let role = match self.codec {
+            Codec::Mpeg => mpeg_role(kept, &mut self.rate),
+            Codec::H264 => h264_role(kept, &mut self.rate),
+        };
+        match role {
+            Role::Header if self.kind.is_some() => self.end_frame(),
+            Role::Picture(kind) => {
+                if self.kind.is_some() {
+                    self.end_frame();
+                }
+                self.kind = Some(kind);
+            }
+            Role::Header | Role::More => {}
+        }
+        self.bytes += length;
+    }
+
+    /// The stream ends, and with it the last frame.
+    pub(super) fn end_frame(&mut self) {
+        if let Some(kind) = self.kind.take() {
+            let bytes = u32::try_from(self.bytes).unwrap_or(u32::MAX);
+            self.frames.push(Frame { kind, bytes });
+        }
+        self.bytes = 0;
+    }
+}
+
+/// Frames a second by the code in a sequence header (ISO 13818-2, table 6-4).
+const MPEG_RATES: [(u32, u32); 8] = [
+    (24_000, 1_001),
+    (24, 1),
+    (25, 1),
+    (30_000, 1_001),
+    (30, 1),
+    (50, 1),
+    (60_000, 1_001),
+    (60, 1),
+];
+
+fn mpeg_role(kept: &[u8], rate: &mut Option<FrameRate>) -> Role {
+    match kept {
+        // Sequence header: 12 + 12 bits of size, 4 of aspect ratio, 4 of frame rate.
+        [0xb3, _, _, _, aspect_and_rate, ..] => {
+            let code = usize::from(aspect_and_rate & 15);
+            if let Some(&(frames, seconds)) = code.checked_sub(1).and_then(|c| MPEG_RATES.get(c)) {
+                rate.get_or_insert(FrameRate { frames, seconds });
+            }
+            Role::Header
+        }
+        // Group of pictures.
+        [0xb8, ..] => Role::Header,
+        // Picture header: 10 bits of temporal reference, 3 of coding type.
+        [0x00, _, reference_and_type, ..] => match reference_and_type >> 3 & 7 {
+            1 | 4 => Role::Picture(FrameKind::I),
+            2 => Role::Picture(FrameKind::P),
+            3 => Role::Picture(FrameKind::B),
+            _ => Role::More,
+        },
+        _ => Role::More,
+    }
+}
+
+fn h264_role(kept: &[u8], rate: &mut Option<FrameRate>) -> Role {
+    match kept[0] & 31 {
+        1 | 5 => match h264_slice(kept) {
+            Some((0, kind)) => Role::Picture(kind),
+            _ => Role::More,
+        },
+        7 => {
+            if let Some(found) = h264_rate(kept) {
+                rate.get_or_insert(found);
+            }
+            Role::Header
+        }
+        6 | 8 | 9 => Role::Header,
+        _ => Role::More,
+    }
+}
+
+/// The first macroblock and the kind of a slice NAL unit.
+pub(super) fn h264_slice(nal: &[u8]) -> Option<(u32, FrameKind)> {
+    let payload = decode_nal(nal).ok()?;
+    let mut bits = BitReader::new(&payload[..]);
+    let first_macroblock = bits.read_ue("first_mb_in_slice").ok()?;
+    let kind = match bits.read_ue("slice_type").ok()? % 5 {
+        2 | 4 => FrameKind::I,
+        0 | 3 => FrameKind::P,
+        _ => FrameKind::B,
+    };
+    Some((first_macroblock, kind))
+}
+
+/// The frame rate in a sequence parameter set: a frame is two ticks.
+fn h264_rate(nal: &[u8]) -> Option<FrameRate> {
+    let payload = decode_nal(nal).ok()?;
+    let parameters = SeqParameterSet::from_bits(BitReader::new(&payload[..])).ok()?;
+    let timing = parameters.vui_parameters?.timing_info?;
+    let seconds = timing.num_units_in_tick.checked_mul(2).filter(|ticks| *ticks > 0)?;
+    (timing.time_scale > 0).then_some(FrameRate { frames: timing.time_scale, seconds })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    pub(crate) fn frames(codec: Codec, stream: &[u8], chunk: usize) -> Assembler {
+        let (mut units, mut assembler) = (Units::default(), Assembler::new(codec));
+        for piece in stream.chunks(chunk) {
+            units.push(piece, &mut |kept, length| assembler.unit(kept, length));
+        }
+        units.finish(&mut |kept, length| assembler.unit(kept, length));
+        assembler.end_frame();
+        assembler
+    }
+
+    /// Sequence header (25 frames/s), group, I picture with a slice, then B and P pictures.
+    pub(crate) const MPEG: &[u8] = &[
+        0, 0, 1, 0xb3, 0x16, 0x01, 0x20, 0x13, 9, 9, 0, 0, 1, 0xb8, 1, 2, 3, 4, 0, 0, 1, 0, 0,
+        0x08, 7, 0, 0, 1, 1, 5, 5, 5, 0, 0, 1, 0, 0, 0x18, 7, 0, 0, 1, 1, 6, 0, 0, 1, 0, 0, 0x10,
+        7, 0, 0, 1, 1, 6, 6,
+    ];
+
+    #[test]
+    fn mpeg_pictures_and_their_headers_make_frames_however_the_bytes_come() {
+        for chunk in [1, 2, 3, 7, 1000] {
+            let found = frames(Codec::Mpeg, MPEG, chunk);
+            assert_eq!(found.rate, Some(FrameRate { frames: 25, seconds: 1 }));
+            let expected = [(FrameKind::I, 32), (FrameKind::B, 12), (FrameKind::P, 13)];
+            assert_eq!(found.frames, expected.map(|(kind, bytes)| Frame { kind, bytes }));
+        }
+    }
+
+    #[test]
+    fn h264_slices_of_one_picture_make_one_frame() {
+        // First macroblock 0 is the bit 1; slice types 7, 5 and 6 are I, P and B.
+        let stream = [
+            0,
+            0,
+            1,
+            9,
+            0x10,
+            0,
+            0,
+            1,
+            0x65,
+            0b1000_1000,
+            0xff,
+            0,
+            0,
+            1,
+            0x65,
+            0b0100_0010,
+            0,
+            0,
+            1,
+            0x41,
+            0b1001_1000,
+            1,
+            0,
+            0,
+            1,
+            0x01,
+            0b1001_1100,
+            1,
+        ];
+        let found = frames(Codec::H264, &stream, 4);
+        let expected = [(FrameKind::I, 16), (FrameKind::P, 6), (FrameKind::B, 6)];
+        assert_eq!(found.frames, expected.map(|(kind, bytes)| Frame { kind, bytes }));
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn no_bytes_make_a_codec_panic_and_no_byte_counts_twice(
+            bytes in proptest::collection::vec(proptest::prop_oneof![0u8..2, 0u8..=255], 0..300),
+            chunk in 1usize..40,
+        ) {
+            for codec in [Codec::Mpeg, Codec::H264] {
+                let total: u64 =
+                    frames(codec, &bytes, chunk).frames.iter().map(|f| u64::from(f.bytes)).sum();
+                proptest::prop_assert!(total <= bytes.len() as u64);
+            }
+        }
+    }
+}

@@ -1,0 +1,119 @@
+//! Containers: program streams (ISO 13818-1 and 11172-1), transport streams, MP4.
+//!
+//! Each hands the bytes of the first video stream to a sink; the program-stream reader is ours
+//! because no kept crate has one, and it only skips headers.
+
+use mpeg2ts::es::StreamType;
+use mpeg2ts::ts::{ReadTsPacket, TsPacketReader, TsPayload};
+use std::io::{BufRead, Read};
+
+use super::codec::Codec;
+
+/// Takes the bytes of a program stream's first video stream.
+///
+/// Returns whether the stream ended where a packet ended.
+pub(super) fn program_stream(
+    mut input: impl BufRead,
+    sink: &mut impl FnMut(&[u8]),
+) -> std::io::Result<()> {
+    let mut recent = u32::MAX;
+    let mut video = None;
+    let mut packet = Vec::new();
+    loop {
+        let mut byte = [0];
+        if input.read(&mut byte)? == 0 {
+            return Ok(());
+        }
+        recent = recent << 8 | u32::from(byte[0]);
+        let Ok(identifier) = u8::try_from(recent ^ 0x0000_0100) else { continue };
+        // Pack headers and the end code have no length; what follows them is found by scanning.
+        if identifier < 0xbb {
+            continue;
+        }
+        let mut length = [0; 2];
+        if input.read_exact(&mut length).is_err() {
+            return Ok(());
+        }
+        packet.clear();
+        (&mut input).take(u64::from(u16::from_be_bytes(length))).read_to_end(&mut packet)?;
+        recent = u32::MAX;
+        if matches!(identifier, 0xe0..=0xef) && *video.get_or_insert(identifier) == identifier {
+            sink(&packet[pes_header_length(&packet).min(packet.len())..]);
+        }
+    }
+}
+
+/// How many bytes of a packet's contents are header.
+fn pes_header_length(packet: &[u8]) -> usize {
+    // MPEG-2 packets begin with the bits 10; their third byte counts what follows it.
+    if let [first, _, more, ..] = packet
+        && first & 0xc0 == 0x80
+    {
+        return 3 + usize::from(*more);
+    }
+    let stuffing = packet.iter().take_while(|byte| **byte == 0xff).count();
+    let rest = &packet[stuffing..];
+    let buffer = if rest.first().is_some_and(|byte| byte & 0xc0 == 0x40) { 2 } else { 0 };
+    let stamps = match rest.get(buffer).map(|byte| byte >> 4) {
+        Some(2) => 5,
+        Some(3) => 10,
+        _ => 1,
+    };
+    stuffing + buffer + stamps
+}
+
+/// Takes the bytes of a transport stream's first video stream; returns its codec.
+pub(super) fn transport_stream(
+    input: impl Read,
+    sink: &mut impl FnMut(Codec, &[u8]),
+) -> Result<(), String> {
+    let mut reader = TsPacketReader::new(input);
+    let mut video = None;
+    while let Some(packet) = reader.read_ts_packet().map_err(|error| error.to_string())? {
+        let chosen = video.filter(|(pid, _)| *pid == packet.header.pid);
+        match (packet.payload, chosen) {
+            (Some(TsPayload::Pmt(map)), _) if video.is_none() => {
+                video = map.es_info.iter().find_map(|stream| match stream.stream_type {
+                    StreamType::Mpeg1Video | StreamType::Mpeg2Video => {
+                        Some((stream.elementary_pid, Codec::Mpeg))
+                    }
+                    StreamType::H264 => Some((stream.elementary_pid, Codec::H264)),
+                    _ => None,
+                });
+            }
+            (Some(TsPayload::PesStart(start)), Some((_, codec))) => sink(codec, &start.data),
+            (Some(TsPayload::PesContinuation(data)), Some((_, codec))) => sink(codec, &data),
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn program_stream_packets_lose_their_headers() {
+        let mpeg1 = [0, 0, 1, 0xe0, 0, 9, 0xff, 0x60, 0, 0x21, 0, 0, 0, 0, b'a'];
+        let mpeg2 = [0, 0, 1, 0xe0, 0, 5, 0x80, 0, 1, 0, b'b'];
+        let other = [0, 0, 1, 0xe1, 0, 2, 0x0f, b'x'];
+        let audio = [0, 0, 1, 0xc0, 0, 3, 0, 0, 1];
+        let pack = [0, 0, 1, 0xba, 0x44, 0, 4, 0, 4, 1, 1, 1, 1, 0xf8];
+        let stream = [&pack[..], &mpeg1, &audio, &other, &mpeg2, &[0, 0, 1, 0xb9]].concat();
+        let mut video = Vec::new();
+        program_stream(&stream[..], &mut |bytes| video.extend_from_slice(bytes)).unwrap();
+        assert_eq!(video, b"ab");
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn no_bytes_make_a_container_panic(
+            bytes in proptest::collection::vec(proptest::prop_oneof![0u8..2, 0xb9u8..=255], 0..200),
+        ) {
+            let _ = program_stream(&bytes[..], &mut |_| ());
+            let stream: Vec<u8> = [&[0x47], &bytes[..]].concat();
+            let _ = transport_stream(&stream[..], &mut |_, _| ());
+        }
+    }
+}

@@ -1,0 +1,244 @@
+//! A video file: which container and codec it is, told by its contents, and its frames.
+
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read, Seek, SeekFrom};
+use std::path::Path;
+
+use super::codec::{Assembler, Codec, Units, h264_slice};
+use super::{Frame, FrameKind, FrameRate, container};
+use crate::arrival::TrafficError;
+
+/// The frames of a video file, in coding order.
+#[derive(Clone, Debug)]
+pub struct VideoFile {
+    /// The frames.
+    pub frames: Vec<Frame>,
+    /// Frames a second; 25 where the file does not say.
+    pub rate: FrameRate,
+}
+
+const EXPECTED: &str = "expected MPEG-1/2 or H.264 video: an elementary, program or transport \
+                        stream, or MP4";
+
+/// Where a stream has no timing information.
+const DEFAULT_RATE: FrameRate = FrameRate { frames: 25, seconds: 1 };
+
+/// The largest MP4 file that is read, bytes: its index is kept in memory while it is.
+const LARGEST_MP4: u64 = 8 << 30;
+
+/// The containers that are told apart.
+enum Container {
+    Elementary(Codec),
+    Program,
+    Transport,
+    Mp4,
+}
+
+impl VideoFile {
+    /// Reads the frames of the file at `path`.
+    ///
+    /// # Errors
+    /// If the file cannot be read or holds no video that is understood.
+    pub fn open(path: &Path) -> Result<Self, TrafficError> {
+        let file =
+            File::open(path).map_err(|error| TrafficError::new(error.to_string()).path(path))?;
+        Self::read(file).map_err(|error| error.path(path))
+    }
+
+    /// Reads the frames of `input`.
+    ///
+    /// # Errors
+    /// As [`VideoFile::open`].
+    pub fn read(input: impl Read + Seek) -> Result<Self, TrafficError> {
+        let mut input = BufReader::with_capacity(1 << 16, input);
+        let start = input.fill_buf().map_err(unreadable)?;
+        let container = recognise(start).ok_or_else(|| {
+            let message = if start.is_empty() { "the file is empty" } else { "not a video file" };
+            TrafficError::new(message).help(EXPECTED)
+        })?;
+        let video = match container {
+            Container::Mp4 => read_mp4(input)?,
+            Container::Elementary(codec) => read_elementary(input, codec)?,
+            Container::Program => read_program(input)?,
+            Container::Transport => read_transport(input)?,
+        };
+        if video.frames.is_empty() {
+            return Err(TrafficError::new("no video frames found").help(EXPECTED));
+        }
+        Ok(video)
+    }
+}
+
+fn unreadable(error: std::io::Error) -> TrafficError {
+    TrafficError::new(error.to_string())
+}
+
+fn recognise(start: &[u8]) -> Option<Container> {
+    let zeros = start.iter().take_while(|byte| **byte == 0).count();
+    match start.get(zeros..) {
+        Some([1, 0xba, ..]) if zeros >= 2 => Some(Container::Program),
+        Some([1, 0xb3, ..]) if zeros >= 2 => Some(Container::Elementary(Codec::Mpeg)),
+        Some([1, nal, ..]) if zeros >= 2 && matches!(nal & 0x9f, 1 | 5..=9) => {
+            Some(Container::Elementary(Codec::H264))
+        }
+        _ if matches!(start.get(4..8), Some(b"ftyp" | b"moov" | b"mdat" | b"free")) => {
+            Some(Container::Mp4)
+        }
+        _ if start.first() == Some(&0x47) && start.get(188).is_none_or(|byte| *byte == 0x47) => {
+            Some(Container::Transport)
+        }
+        _ => None,
+    }
+}
+
+/// Units and the frames they make.
+struct Parser {
+    units: Units,
+    assembler: Assembler,
+}
+
+impl Parser {
+    fn new(codec: Codec) -> Self {
+        Self { units: Units::default(), assembler: Assembler::new(codec) }
+    }
+
+    fn push(&mut self, bytes: &[u8]) {
+        let assembler = &mut self.assembler;
+        self.units.push(bytes, &mut |kept, length| assembler.unit(kept, length));
+    }
+
+    fn finish(mut self) -> VideoFile {
+        let assembler = &mut self.assembler;
+        self.units.finish(&mut |kept, length| assembler.unit(kept, length));
+        assembler.end_frame();
+        let rate = self.assembler.rate.unwrap_or(DEFAULT_RATE);
+        VideoFile { frames: self.assembler.frames, rate }
+    }
+}
+
+fn read_elementary(mut input: impl BufRead, codec: Codec) -> Result<VideoFile, TrafficError> {
+    let mut parser = Parser::new(codec);
+    loop {
+        let bytes = input.fill_buf().map_err(unreadable)?;
+        if bytes.is_empty() {
+            return Ok(parser.finish());
+        }
+        parser.push(bytes);
+        let used = bytes.len();
+        input.consume(used);
+    }
+}
+
+fn read_program(input: impl BufRead) -> Result<VideoFile, TrafficError> {
+    // Program streams carry MPEG video; H.264 in them is rare enough to be left out.
+    let mut parser = Parser::new(Codec::Mpeg);
+    container::program_stream(input, &mut |bytes| parser.push(bytes)).map_err(unreadable)?;
+    Ok(parser.finish())
+}
+
+fn read_transport(input: impl BufRead) -> Result<VideoFile, TrafficError> {
+    let mut parser: Option<Parser> = None;
+    container::transport_stream(input, &mut |codec, bytes| {
+        parser.get_or_insert_with(|| Parser::new(codec)).push(bytes);
+    })
+    .map_err(|error| TrafficError::new(format!("damaged transport stream: {error}")))?;
+    parser.map(Parser::finish).ok_or_else(|| {
+        TrafficError::new("the transport stream has no video that is understood").help(EXPECTED)
+    })
+}
+
+fn read_mp4(mut input: impl BufRead + Seek) -> Result<VideoFile, TrafficError> {
+    let size = input.seek(SeekFrom::End(0)).map_err(unreadable)?;
+    input.rewind().map_err(unreadable)?;
+    if size > LARGEST_MP4 {
+        return Err(TrafficError::new(format!("larger than {LARGEST_MP4} bytes")));
+    }
+    let damaged = |error: re_mp4::Error| TrafficError::new(format!("damaged MP4: {error}"));
+    let mp4 = re_mp4::Mp4::read(&mut input, size).map_err(damaged)?;
+    let track = mp4
+        .tracks()
+        .values()
+        .find(|track| {
+            matches!(track.trak(&mp4).mdia.minf.stbl.stsd.contents, re_mp4::StsdBoxContent::Avc1(_))
+        })
+        .ok_or_else(|| TrafficError::new("the MP4 has no H.264 track").help(EXPECTED))?;
+    let mut frames = Vec::with_capacity(track.samples.len());
+    let mut start = Vec::new();
+    for sample in &track.samples {
+        let bytes = u32::try_from(sample.size).unwrap_or(u32::MAX);
+        let kind = if sample.is_sync {
+            FrameKind::I
+        } else {
+            input.seek(SeekFrom::Start(sample.offset)).map_err(unreadable)?;
+            start.clear();
+            (&mut input).take(sample.size).read_to_end(&mut start).map_err(unreadable)?;
+            sample_kind(&start)
+        };
+        frames.push(Frame { kind, bytes });
+    }
+    let duration: u64 = track.samples.iter().map(|sample| sample.duration).sum();
+    let mean = duration.checked_div(track.samples.len() as u64).unwrap_or(0);
+    let rate = match (u32::try_from(track.timescale), u32::try_from(mean)) {
+        (Ok(frames), Ok(seconds)) if frames > 0 && seconds > 0 => FrameRate { frames, seconds },
+        _ => DEFAULT_RATE,
+    };
+    Ok(VideoFile { frames, rate })
+}
+
+/// The kind of an MP4 sample: NAL units, each after its length in four bytes.
+fn sample_kind(mut sample: &[u8]) -> FrameKind {
+    while let Some((length, rest)) = sample.split_first_chunk::<4>() {
+        let length = usize::try_from(u32::from_be_bytes(*length)).unwrap_or(usize::MAX);
+        let nal = &rest[..length.min(rest.len())];
+        if nal.first().is_some_and(|header| matches!(header & 31, 1 | 5))
+            && let Some((_, kind)) = h264_slice(&nal[..nal.len().min(64)])
+        {
+            return kind;
+        }
+        sample = &rest[nal.len()..];
+    }
+    FrameKind::P
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Cursor;
+
+    fn error(bytes: &[u8]) -> String {
+        VideoFile::read(Cursor::new(bytes.to_vec())).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn what_is_no_video_is_said_so() {
+        assert!(error(b"").contains("empty"));
+        assert!(error(b"MZ\0\0").contains("not a video file"));
+        assert!(error(&[0, 0, 1, 0xb3, 0, 0, 0, 0x13]).contains("no video frames"));
+        assert!(error(&[0, 0, 1, 0xba, 0x44]).contains("no video frames"));
+        assert!(error(b"\0\0\0\x10ftypisom\0\0\0\0").contains("MP4"));
+        assert!(error(&[0x47; 188]).contains("transport stream"));
+    }
+
+    #[test]
+    fn the_example_clip_has_the_frames_that_its_readme_lists() {
+        let clip = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/data/clip.mpg");
+        let video = VideoFile::open(&clip).unwrap();
+        assert_eq!(video.rate, FrameRate { frames: 25, seconds: 1 });
+        let count = |kind| video.frames.iter().filter(|frame| frame.kind == kind).count();
+        let counts = [count(FrameKind::I), count(FrameKind::P), count(FrameKind::B)];
+        assert_eq!(counts.iter().sum::<usize>(), video.frames.len());
+        assert!(counts.iter().all(|count| *count > 0), "{counts:?}");
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn no_file_makes_the_reader_panic(
+            head in proptest::sample::select(vec![
+                &b"\0\0\x01\xba"[..], b"\0\0\x01\xb3", b"\0\0\0\x01\x67", b"G", b"\0\0\0\x18ftypmp42",
+            ]),
+            bytes in proptest::collection::vec(proptest::prop_oneof![0u8..4, 0u8..=255], 0..400),
+        ) {
+            let _ = VideoFile::read(Cursor::new([head, &bytes[..]].concat()));
+        }
+    }
+}

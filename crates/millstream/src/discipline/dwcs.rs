@@ -1,0 +1,371 @@
+//! Dynamic window-constrained scheduling.
+//!
+//! A stream has a request period T and a window-constraint x/y; x'/y' are its current values. At
+//! each decision instant every request period that ended with a head still waiting is charged to
+//! its stream (rule B), then the head that comes first is served (rule A):
+//!
+//! ```text
+//! A  served in time:  y' > x':     y' -= 1
+//!                     y' = x' > 0: x' -= 1, y' -= 1
+//!                     then, if x' = y' = 0 or tag:  x'/y' = x/y, tag clear
+//! B  missed:          x' > 0:      x' -= 1, y' -= 1;  if x' = y' = 0: x'/y' = x/y
+//!                     x' = 0 < y:  y' += 1, tag set            (a violation)
+//! ```
+//!
+//! Order, earliest deadline first: deadline; lowest x'/y'; among zeros highest y'; among equal
+//! non-zeros lowest x'; arrival; stream. Source: ShareStreams Table 1. [`LossFirst`] is the order
+//! of West and Schwan 1999, [`ZeroWindow::LowestDenominator`] the HILQ paper's, [`Rules::Rtas99`]
+//! the updates of the HILQ paper's Figure 1 with its misprints mended.
+//!
+//! x' > 0 implies y' <= y, so only zero fractions grow past 32 bits and the cross products fit 64.
+
+use core::cmp::Ordering;
+use core::marker::PhantomData;
+
+use super::edf::Deadlines;
+use super::{Discipline, Expiry, Head, Missed, Rank};
+use crate::contract::{Contract, ContractError, Late, Window};
+use crate::packet::StreamId;
+
+/// Which updates a service and a miss make.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Rules {
+    /// Rules A and B as at the top of this file.
+    #[default]
+    Standard,
+    /// The 1999 updates: a violation raises y' by ceil((y − x)/x), or by y if x = 0, and no tag.
+    /// They can starve streams under overload: for comparison only.
+    Rtas99,
+}
+
+/// Which of two streams with x' = 0 and equal deadlines comes first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum ZeroWindow {
+    /// The highest y' (ShareStreams Table 1).
+    #[default]
+    HighestDenominator,
+    /// The lowest y' (the HILQ paper's Table 1; contradicts rule B).
+    LowestDenominator,
+}
+
+/// The settings of DWCS besides the order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct DwcsOptions {
+    /// Which updates.
+    pub rules: Rules,
+    /// Which zero window-constraint first.
+    pub zero_window: ZeroWindow,
+}
+
+/// A precedence of DWCS: [`EdfFirst`] or [`LossFirst`].
+pub trait Order: Copy {
+    /// How the order relates to deadlines.
+    const EXPIRY: Expiry;
+
+    /// Compares two streams, arrival and stream number left out.
+    fn compare(a: &DwcsRank<Self>, b: &DwcsRank<Self>) -> Ordering;
+}
+
+/// Earliest deadline, then lowest window-constraint: the default.
+#[derive(Clone, Copy, Debug)]
+pub enum EdfFirst {}
+
+/// Lowest window-constraint, then earliest deadline: the order of 1999.
+#[derive(Clone, Copy, Debug)]
+pub enum LossFirst {}
+
+impl Order for EdfFirst {
+    const EXPIRY: Expiry = Expiry::Leads;
+
+    #[inline]
+    fn compare(a: &DwcsRank<Self>, b: &DwcsRank<Self>) -> Ordering {
+        a.deadline_ns
+            .cmp(&b.deadline_ns)
+            .then_with(|| a.compare_window(b))
+            .then_with(|| if a.lost == 0 { a.zero.cmp(&b.zero) } else { a.lost.cmp(&b.lost) })
+    }
+}
+
+impl Order for LossFirst {
+    const EXPIRY: Expiry = Expiry::Apart;
+
+    #[inline]
+    fn compare(a: &DwcsRank<Self>, b: &DwcsRank<Self>) -> Ordering {
+        let by_deadline = || a.deadline_ns.cmp(&b.deadline_ns);
+        a.compare_window(b).then_with(|| {
+            if a.lost == 0 {
+                a.zero.cmp(&b.zero).then_with(by_deadline)
+            } else {
+                by_deadline().then(a.lost.cmp(&b.lost))
+            }
+        })
+    }
+}
+
+/// Dynamic window-constrained scheduling in the order `O`.
+#[derive(Clone, Copy, Debug)]
+pub struct Dwcs<O = EdfFirst> {
+    options: DwcsOptions,
+    order: PhantomData<O>,
+}
+
+impl<O> Dwcs<O> {
+    /// DWCS with the given settings.
+    #[must_use]
+    pub fn new(options: DwcsOptions) -> Self {
+        Self { options, order: PhantomData }
+    }
+}
+
+impl<O> Default for Dwcs<O> {
+    fn default() -> Self {
+        Self::new(DwcsOptions::default())
+    }
+}
+
+/// A stream's state under DWCS.
+#[derive(Clone, Copy, Debug)]
+pub struct DwcsState {
+    deadlines: Deadlines,
+    contract: Window,
+    /// x'.
+    lost: u32,
+    /// A violation since the window was last restored.
+    tag: bool,
+    /// y'.
+    of: u64,
+}
+
+/// A backlogged stream's place in the order `O`.
+#[derive(Clone, Copy, Debug)]
+pub struct DwcsRank<O> {
+    deadline_ns: u64,
+    arrival_ns: u64,
+    /// y' where x' > 0; where x' = 0, a key that grows with later precedence.
+    zero: u64,
+    /// x'.
+    lost: u32,
+    stream: StreamId,
+    order: PhantomData<O>,
+}
+
+impl<O> DwcsRank<O> {
+    /// Compares x'/y', a zero numerator counting as 0 whatever its denominator.
+    #[inline]
+    fn compare_window(&self, other: &Self) -> Ordering {
+        match (self.lost, other.lost) {
+            (0, 0) => Ordering::Equal,
+            (0, _) => Ordering::Less,
+            (_, 0) => Ordering::Greater,
+            (mine, theirs) => (u64::from(mine) * other.zero).cmp(&(u64::from(theirs) * self.zero)),
+        }
+    }
+}
+
+impl<O: Order> Ord for DwcsRank<O> {
+    #[inline]
+    fn cmp(&self, other: &Self) -> Ordering {
+        O::compare(self, other)
+            .then_with(|| self.arrival_ns.cmp(&other.arrival_ns))
+            .then_with(|| self.stream.cmp(&other.stream))
+    }
+}
+
+impl<O: Order> PartialOrd for DwcsRank<O> {
+    #[inline]
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl<O: Order> PartialEq for DwcsRank<O> {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other) == Ordering::Equal
+    }
+}
+
+impl<O: Order> Eq for DwcsRank<O> {}
+
+impl<O: Order> Rank for DwcsRank<O> {
+    const EXPIRY: Expiry = O::EXPIRY;
+
+    #[inline]
+    fn expiry_ns(&self) -> u64 {
+        self.deadline_ns
+    }
+}
+
+impl DwcsState {
+    fn restore(&mut self) {
+        self.lost = self.contract.lost();
+        self.of = u64::from(self.contract.of());
+    }
+
+    /// Rule A.
+    #[inline]
+    fn served(&mut self, rules: Rules) {
+        if self.of > u64::from(self.lost) {
+            self.of -= 1;
+        } else if rules == Rules::Standard && self.lost > 0 {
+            self.lost -= 1;
+            self.of -= 1;
+        }
+        if (self.lost == 0 && self.of == 0) || self.tag {
+            self.restore();
+            self.tag = false;
+        }
+    }
+
+    /// Rule B `count` times at once; returns how many of them were violations.
+    fn missed(&mut self, count: u64, rules: Rules) -> u64 {
+        if self.contract.of() == 0 {
+            return 0;
+        }
+        let mut left = count;
+        while left > 0 {
+            if self.lost == 0 {
+                let growth = match rules {
+                    Rules::Standard => 1,
+                    Rules::Rtas99 => u64::from(rtas99_growth(self.contract)),
+                };
+                self.of = self.of.saturating_add(growth.saturating_mul(left));
+                self.tag = rules == Rules::Standard;
+                return left;
+            }
+            let step = u64::from(self.lost).min(left);
+            // At most `lost`, a u32.
+            #[allow(clippy::cast_possible_truncation)]
+            let lost_step = step as u32;
+            self.lost -= lost_step;
+            self.of -= step;
+            left -= step;
+            if self.lost == 0 && self.of == 0 {
+                self.restore();
+                if self.contract.lost() == self.contract.of() {
+                    // Every packet may be lost: whole windows of misses change nothing.
+                    left %= u64::from(self.contract.lost());
+                }
+            }
+        }
+        0
+    }
+}
+
+/// By how much a violation raises y' under the 1999 rules.
+fn rtas99_growth(contract: Window) -> u32 {
+    match contract.lost() {
+        0 => contract.of(),
+        lost => (contract.of() - lost).div_ceil(lost),
+    }
+}
+
+impl<O: Order> Discipline for Dwcs<O> {
+    type State = DwcsState;
+    type Rank = DwcsRank<O>;
+
+    fn admit(&mut self, contract: &Contract) -> Result<DwcsState, ContractError> {
+        let mut state = DwcsState {
+            deadlines: Deadlines::admit(contract)?,
+            contract: contract.window,
+            lost: 0,
+            tag: false,
+            of: 0,
+        };
+        state.restore();
+        Ok(state)
+    }
+
+    #[inline]
+    fn became_head(&mut self, state: &mut DwcsState, head: Head) {
+        state.deadlines.became_head(head);
+    }
+
+    #[inline]
+    fn rank(&self, state: &DwcsState, head: Head, stream: StreamId) -> DwcsRank<O> {
+        let zero = match (state.lost, self.options.zero_window) {
+            (0, ZeroWindow::HighestDenominator) => u64::MAX - state.of,
+            _ => state.of,
+        };
+        DwcsRank {
+            deadline_ns: state.deadlines.deadline_ns,
+            arrival_ns: head.arrival_ns,
+            zero,
+            lost: state.lost,
+            stream,
+            order: PhantomData,
+        }
+    }
+
+    #[inline]
+    fn deadline_ns(&self, state: &DwcsState) -> Option<u64> {
+        Some(state.deadlines.deadline_ns)
+    }
+
+    fn expired(&mut self, state: &mut DwcsState, now_ns: u64) -> Missed {
+        let deadlines = &mut state.deadlines;
+        let drop_head = deadlines.late == Late::Drop;
+        let missed = if drop_head {
+            1
+        } else {
+            let periods = (now_ns - deadlines.deadline_ns) / deadlines.period_ns + 1;
+            let advance = periods.saturating_mul(deadlines.period_ns);
+            deadlines.deadline_ns = deadlines.deadline_ns.saturating_add(advance);
+            periods
+        };
+        let violations = state.missed(missed, self.options.rules);
+        Missed { missed, violations, drop_head }
+    }
+
+    #[inline]
+    fn served(&mut self, state: &mut DwcsState, _: Head, _: u64) -> bool {
+        state.served(self.options.rules);
+        false
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn state(lost: u32, of: u32) -> DwcsState {
+        let contract = Contract::new().period_ns(1).unwrap().window(Window::new(lost, of).unwrap());
+        Dwcs::<EdfFirst>::default().admit(&contract).unwrap()
+    }
+
+    #[test]
+    fn many_misses_at_once_equal_as_many_single_ones() {
+        for rules in [Rules::Standard, Rules::Rtas99] {
+            for of in 0..7 {
+                for lost in 0..=of {
+                    for services in 0..5 {
+                        for count in 1..25 {
+                            let mut start = state(lost, of);
+                            (0..services).for_each(|_| start.served(rules));
+                            let (mut once, mut singly) = (start, start);
+                            let violations = once.missed(count, rules);
+                            let singles: u64 = (0..count).map(|_| singly.missed(1, rules)).sum();
+                            assert_eq!(violations, singles, "{lost}/{of} {rules:?} {count}");
+                            assert_eq!(
+                                (once.lost, once.of, once.tag),
+                                (singly.lost, singly.of, singly.tag),
+                                "{lost}/{of} {rules:?} {count}"
+                            );
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn ten_seconds_of_missed_nanosecond_periods_are_charged_at_once() {
+        let mut dwcs = Dwcs::<EdfFirst>::default();
+        for (lost, of) in [(0, 0), (0, 1), (1, 1), (3, 3), (1, 2)] {
+            let mut state = state(lost, of);
+            dwcs.became_head(&mut state, Head { arrival_ns: 0, bytes: 1 });
+            let missed = dwcs.expired(&mut state, 10_000_000_000);
+            assert_eq!(missed.missed, 10_000_000_000);
+            assert_eq!(state.deadlines.deadline_ns, 10_000_000_001);
+        }
+    }
+}

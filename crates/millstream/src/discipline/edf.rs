@@ -1,0 +1,108 @@
+//! Earliest deadline first: the earliest deadline, then the earlier arrival, then the lower stream.
+//!
+//! A head's deadline is max(deadline of the packet before it, its own arrival) + T. It does not
+//! move when it passes: a late packet is sent, ahead of everyone with a later deadline, unless its
+//! stream drops late packets. Source: Liu and Layland 1973; `late` as in DWCS.
+
+use super::{Discipline, Expiry, Head, Missed, Rank};
+use crate::contract::{Contract, ContractError, Late};
+use crate::packet::StreamId;
+
+/// Earliest deadline first.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Edf;
+
+/// A stream's deadlines, shared by the disciplines that have them.
+///
+/// `deadline_ns` is the head's deadline; between two packets it is the one under which the last
+/// left, from which the next is reckoned.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Deadlines {
+    pub(super) deadline_ns: u64,
+    pub(super) period_ns: u64,
+    pub(super) late: Late,
+    /// `deadline_ns` was given for the first packet, which has not come yet.
+    first_given: bool,
+}
+
+impl Deadlines {
+    pub(super) fn admit(contract: &Contract) -> Result<Self, ContractError> {
+        Ok(Self {
+            deadline_ns: contract.first_deadline_ns.unwrap_or(0),
+            period_ns: contract.require_period()?,
+            late: contract.late,
+            first_given: contract.first_deadline_ns.is_some(),
+        })
+    }
+
+    #[inline]
+    pub(super) fn became_head(&mut self, head: Head) {
+        if self.first_given {
+            self.first_given = false;
+        } else {
+            let from = self.deadline_ns.max(head.arrival_ns);
+            self.deadline_ns = from.saturating_add(self.period_ns);
+        }
+    }
+}
+
+/// A stream's state under EDF.
+#[derive(Clone, Copy, Debug)]
+pub struct EdfState(Deadlines);
+
+/// Deadline, arrival, stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct EdfRank {
+    deadline_ns: u64,
+    arrival_ns: u64,
+    stream: StreamId,
+    drops: bool,
+}
+
+impl Rank for EdfRank {
+    // Streams that send late packets keep a passed deadline, so order and expiry part.
+    const EXPIRY: Expiry = Expiry::Apart;
+
+    #[inline]
+    fn expiry_ns(&self) -> u64 {
+        if self.drops { self.deadline_ns } else { u64::MAX }
+    }
+}
+
+impl Discipline for Edf {
+    type State = EdfState;
+    type Rank = EdfRank;
+
+    fn admit(&mut self, contract: &Contract) -> Result<EdfState, ContractError> {
+        Deadlines::admit(contract).map(EdfState)
+    }
+
+    #[inline]
+    fn became_head(&mut self, state: &mut EdfState, head: Head) {
+        state.0.became_head(head);
+    }
+
+    #[inline]
+    fn rank(&self, state: &EdfState, head: Head, stream: StreamId) -> EdfRank {
+        EdfRank {
+            deadline_ns: state.0.deadline_ns,
+            arrival_ns: head.arrival_ns,
+            stream,
+            drops: state.0.late == Late::Drop,
+        }
+    }
+
+    #[inline]
+    fn deadline_ns(&self, state: &EdfState) -> Option<u64> {
+        Some(state.0.deadline_ns)
+    }
+
+    fn expired(&mut self, _: &mut EdfState, _: u64) -> Missed {
+        Missed { missed: 1, violations: 0, drop_head: true }
+    }
+
+    #[inline]
+    fn served(&mut self, state: &mut EdfState, _: Head, now_ns: u64) -> bool {
+        now_ns >= state.0.deadline_ns
+    }
+}

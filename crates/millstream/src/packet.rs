@@ -1,0 +1,92 @@
+//! What the engine knows of a packet, and what it says when one leaves.
+//!
+//! Packets go in as [`Packet`]: a length and a `tag` that is the caller's own (an index of a
+//! buffer, say) and comes back untouched. They come out as [`Departure`]: sent, or dropped and
+//! why. Every arrival ends in exactly one departure, or is still queued: that is conservation,
+//! and the tests check it.
+
+use core::fmt;
+
+/// The number of a stream: its position in the order of [`add_stream`], from 0.
+///
+/// A lower number wins the last tie.
+///
+/// [`add_stream`]: crate::Scheduler::add_stream
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct StreamId(pub u32);
+
+impl StreamId {
+    /// The number as an index into per-stream arrays.
+    #[inline]
+    #[must_use]
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+impl fmt::Display for StreamId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.0)
+    }
+}
+
+/// A packet offered to the scheduler.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Packet {
+    /// Length in bytes, without the link's overhead. 0 is allowed.
+    pub bytes: u32,
+    /// The caller's own value, handed back with the departure.
+    pub tag: u64,
+}
+
+impl Packet {
+    /// A packet of `bytes` bytes with tag 0.
+    #[must_use]
+    pub fn new(bytes: u32) -> Self {
+        Self { bytes, tag: 0 }
+    }
+}
+
+/// How a packet left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Event {
+    /// Its service started.
+    Sent,
+    /// Its deadline passed while it waited, and its stream drops late packets.
+    DroppedLate,
+    /// It arrived at a full queue.
+    DroppedFull,
+}
+
+impl Event {
+    /// The word of the departures CSV: `sent`, `dropped-late` or `dropped-full`.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Event::Sent => "sent",
+            Event::DroppedLate => "dropped-late",
+            Event::DroppedFull => "dropped-full",
+        }
+    }
+}
+
+/// A packet leaving the scheduler: one row of the departures CSV.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Departure {
+    /// When service started or the drop happened, ns.
+    pub time_ns: u64,
+    /// Its stream.
+    pub stream: StreamId,
+    /// Its number among the stream's arrivals, from 0.
+    pub packet: u64,
+    /// Length in bytes.
+    pub bytes: u32,
+    /// When it arrived, ns.
+    pub arrival_ns: u64,
+    /// The deadline it was served or dropped against, ns; `None` where there is none.
+    pub deadline_ns: Option<u64>,
+    /// How it left.
+    pub event: Event,
+    /// The caller's value from [`Packet::tag`].
+    pub tag: u64,
+}

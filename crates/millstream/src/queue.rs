@@ -1,0 +1,236 @@
+//! Bounded FIFO queues of all streams over one packet slab.
+//!
+//! ```text
+//! queues:  [head tail waiting limit]  one a stream
+//!             |     |
+//! slab:    [packet next] -> [packet next] -> …      free list through `next`
+//! ```
+//!
+//! One allocation serves all streams, so a stream that floods uses memory only up to its limit and
+//! an idle one uses none. Every operation is O(1); the slab grows to the largest backlog and is
+//! reused from then on, so the steady state allocates nothing.
+
+use alloc::vec::Vec;
+
+use crate::discipline::Head;
+use crate::packet::{Departure, Event, Packet, StreamId};
+
+/// End of a list of slab entries.
+const END: u32 = u32::MAX;
+
+/// A waiting packet.
+#[derive(Clone, Copy, Debug)]
+struct Waiting {
+    arrival_ns: u64,
+    packet: u64,
+    tag: u64,
+    bytes: u32,
+    next: u32,
+}
+
+/// One stream's queue.
+#[derive(Clone, Copy, Debug)]
+struct Queue {
+    head: u32,
+    tail: u32,
+    waiting: u32,
+    limit: u32,
+    arrivals: u64,
+}
+
+/// The queues of all streams.
+#[derive(Debug)]
+pub(crate) struct Queues {
+    slab: Vec<Waiting>,
+    free: u32,
+    packet_limit: u32,
+    waiting: u64,
+    queues: Vec<Queue>,
+}
+
+impl Queues {
+    /// No streams; at most `packet_limit` packets waiting in all of them together.
+    pub(crate) fn new(packet_limit: u32) -> Self {
+        Self { slab: Vec::new(), free: END, packet_limit, waiting: 0, queues: Vec::new() }
+    }
+
+    /// Adds a stream with room for `limit` waiting packets.
+    pub(crate) fn add_stream(&mut self, limit: Option<u32>) {
+        let limit = limit.unwrap_or(u32::MAX);
+        self.queues.push(Queue { head: END, tail: END, waiting: 0, limit, arrivals: 0 });
+    }
+
+    /// Packets waiting in one stream.
+    #[inline]
+    pub(crate) fn waiting(&self, stream: StreamId) -> u32 {
+        self.queues[stream.index()].waiting
+    }
+
+    /// Packets waiting in all streams.
+    #[inline]
+    pub(crate) fn total_waiting(&self) -> u64 {
+        self.waiting
+    }
+
+    /// Arrivals of one stream so far, those dropped included.
+    #[inline]
+    pub(crate) fn arrivals(&self, stream: StreamId) -> u64 {
+        self.queues[stream.index()].arrivals
+    }
+
+    /// Appends an arrival: `Ok(true)` if its queue was empty, `Err` with the drop if it was full.
+    #[inline]
+    pub(crate) fn push(
+        &mut self,
+        stream: StreamId,
+        packet: Packet,
+        now_ns: u64,
+    ) -> Result<bool, Departure> {
+        let queue = &mut self.queues[stream.index()];
+        let number = queue.arrivals;
+        queue.arrivals += 1;
+        let slab_full = self.free == END && self.slab.len() >= self.packet_limit as usize;
+        if queue.waiting >= queue.limit || slab_full {
+            return Err(Departure {
+                time_ns: now_ns,
+                stream,
+                packet: number,
+                bytes: packet.bytes,
+                arrival_ns: now_ns,
+                deadline_ns: None,
+                event: Event::DroppedFull,
+                tag: packet.tag,
+            });
+        }
+        let entry = Waiting {
+            arrival_ns: now_ns,
+            packet: number,
+            tag: packet.tag,
+            bytes: packet.bytes,
+            next: END,
+        };
+        let at = if self.free == END {
+            // Below `packet_limit`, which is a u32 below END.
+            #[allow(clippy::cast_possible_truncation)]
+            let at = self.slab.len() as u32;
+            self.slab.push(entry);
+            at
+        } else {
+            let at = self.free;
+            self.free = self.slab[at as usize].next;
+            self.slab[at as usize] = entry;
+            at
+        };
+        let was_empty = queue.head == END;
+        if was_empty {
+            queue.head = at;
+        } else {
+            self.slab[queue.tail as usize].next = at;
+        }
+        queue.tail = at;
+        queue.waiting += 1;
+        self.waiting += 1;
+        Ok(was_empty)
+    }
+
+    /// The head-of-line packet.
+    #[inline]
+    pub(crate) fn head(&self, stream: StreamId) -> Option<Head> {
+        let at = self.queues[stream.index()].head;
+        (at != END).then(|| {
+            let entry = &self.slab[at as usize];
+            Head { arrival_ns: entry.arrival_ns, bytes: entry.bytes }
+        })
+    }
+
+    /// Removes the head-of-line packet and returns it as a departure, with the next head.
+    #[inline]
+    pub(crate) fn pop(
+        &mut self,
+        stream: StreamId,
+        now_ns: u64,
+        deadline_ns: Option<u64>,
+        event: Event,
+    ) -> Option<(Departure, Option<Head>)> {
+        let queue = &mut self.queues[stream.index()];
+        let at = queue.head;
+        if at == END {
+            return None;
+        }
+        let entry = self.slab[at as usize];
+        queue.head = entry.next;
+        queue.waiting -= 1;
+        self.waiting -= 1;
+        self.slab[at as usize].next = self.free;
+        self.free = at;
+        let departure = Departure {
+            time_ns: now_ns,
+            stream,
+            packet: entry.packet,
+            bytes: entry.bytes,
+            arrival_ns: entry.arrival_ns,
+            deadline_ns,
+            event,
+            tag: entry.tag,
+        };
+        Some((departure, self.head(stream)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn queues(limit: Option<u32>, packet_limit: u32) -> Queues {
+        let mut queues = Queues::new(packet_limit);
+        queues.add_stream(limit);
+        queues.add_stream(None);
+        queues
+    }
+
+    const A: StreamId = StreamId(0);
+    const B: StreamId = StreamId(1);
+
+    #[test]
+    fn packets_leave_in_arrival_order_and_entries_are_reused() {
+        let mut queues = queues(None, 100);
+        for round in 0..3 {
+            for bytes in 0..10 {
+                queues.push(A, Packet { bytes, tag: 7 }, round).unwrap();
+                queues.push(B, Packet::new(100 + bytes), round).unwrap();
+            }
+            for bytes in 0..10 {
+                let (departure, next) = queues.pop(A, 50, None, Event::Sent).unwrap();
+                assert_eq!((departure.bytes, departure.tag), (bytes, 7));
+                assert_eq!(departure.packet, round * 10 + u64::from(bytes));
+                assert_eq!(next.is_some(), bytes < 9);
+                assert_eq!(queues.pop(B, 50, None, Event::Sent).unwrap().0.bytes, 100 + bytes);
+            }
+            assert!(queues.pop(A, 50, None, Event::Sent).is_none());
+        }
+        assert_eq!(queues.slab.len(), 20);
+        assert_eq!(queues.total_waiting(), 0);
+    }
+
+    #[test]
+    fn a_full_queue_refuses_and_counts_the_arrival() {
+        let mut queues = queues(Some(2), 100);
+        assert_eq!(queues.push(A, Packet::new(1), 0), Ok(true));
+        assert_eq!(queues.push(A, Packet::new(1), 0), Ok(false));
+        let dropped = queues.push(A, Packet::new(9), 3).unwrap_err();
+        assert_eq!((dropped.event, dropped.packet, dropped.bytes), (Event::DroppedFull, 2, 9));
+        assert_eq!((queues.waiting(A), queues.arrivals(A)), (2, 3));
+        assert_eq!(queues.push(B, Packet::new(1), 0), Ok(true), "another stream is not affected");
+    }
+
+    #[test]
+    fn the_slab_limit_bounds_all_queues_together() {
+        let mut queues = queues(None, 3);
+        for _ in 0..3 {
+            queues.push(A, Packet::new(1), 0).unwrap();
+        }
+        assert!(queues.push(B, Packet::new(1), 0).is_err());
+        queues.pop(A, 0, None, Event::Sent).unwrap();
+        assert!(queues.push(B, Packet::new(1), 0).is_ok());
+    }
+}

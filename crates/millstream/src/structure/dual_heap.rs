@@ -1,0 +1,102 @@
+//! Two heaps, as the papers' DWCS schedulers have them: deadlines, and loss-tolerances.
+//!
+//! Every stream that has a deadline stands in the deadline heap, which finds those that missed.
+//! The loss-tolerance heap finds the winner. Where deadlines lead the order it holds only the
+//! streams that share the earliest deadline, brought over when they become the earliest;
+//! otherwise it holds all. Source: Co-processor paper, Figure 4(a); HILQ paper section 3.
+//!
+//! ```text
+//! deadlines   3 3 3 5 8 9 …   ──earliest──>   tolerances   1/4 2/5 2/3
+//! ```
+//!
+//! A stream that arrives with an earlier deadline empties the loss-tolerance heap; streams cross
+//! back when their deadline is the earliest again, so many equal deadlines that are often undercut
+//! are this structure's worst case.
+
+use alloc::vec::Vec;
+
+use super::{IndexedHeap, Structure};
+use crate::discipline::{Expiry, Rank};
+
+/// A heap of deadlines and a heap of loss-tolerances.
+#[derive(Clone, Debug)]
+pub struct DualHeap<R> {
+    deadlines: IndexedHeap<u64>,
+    tolerances: IndexedHeap<R>,
+    /// By stream, where deadlines lead: the rank to bring over.
+    ranks: Vec<Option<R>>,
+    /// The deadline of the streams in `tolerances`, where deadlines lead.
+    earliest_ns: u64,
+    crossing: Vec<u32>,
+}
+
+impl<R> Default for DualHeap<R> {
+    fn default() -> Self {
+        Self {
+            deadlines: IndexedHeap::default(),
+            tolerances: IndexedHeap::default(),
+            ranks: Vec::new(),
+            earliest_ns: 0,
+            crossing: Vec::new(),
+        }
+    }
+}
+
+impl<R: Rank> Structure<R> for DualHeap<R> {
+    #[inline]
+    fn place(&mut self, stream: u32, rank: R) {
+        let deadline_ns = rank.expiry_ns();
+        if R::EXPIRY != Expiry::Leads {
+            self.tolerances.place(stream, rank);
+            if deadline_ns == u64::MAX {
+                self.deadlines.remove(stream);
+            } else {
+                self.deadlines.place(stream, deadline_ns);
+            }
+            return;
+        }
+        if stream as usize >= self.ranks.len() {
+            self.ranks.resize(stream as usize + 1, None);
+        }
+        self.ranks[stream as usize] = Some(rank);
+        self.deadlines.place(stream, deadline_ns);
+        if !self.tolerances.is_empty() {
+            if deadline_ns < self.earliest_ns {
+                self.tolerances.clear();
+            } else if deadline_ns == self.earliest_ns {
+                self.tolerances.place(stream, rank);
+            } else {
+                self.tolerances.remove(stream);
+            }
+        }
+    }
+
+    #[inline]
+    fn remove(&mut self, stream: u32) {
+        self.deadlines.remove(stream);
+        self.tolerances.remove(stream);
+    }
+
+    #[inline]
+    fn first(&mut self) -> Option<u32> {
+        if R::EXPIRY == Expiry::Leads
+            && self.tolerances.is_empty()
+            && let Some((earliest_ns, _)) = self.deadlines.first()
+        {
+            self.earliest_ns = earliest_ns;
+            self.crossing.clear();
+            self.deadlines.collect_while(|&d| d == earliest_ns, &mut self.crossing);
+            for &stream in &self.crossing {
+                if let Some(rank) = self.ranks[stream as usize] {
+                    self.tolerances.place(stream, rank);
+                }
+            }
+        }
+        self.tolerances.first().map(|(_, stream)| stream)
+    }
+
+    #[inline]
+    fn due(&self, now_ns: u64, out: &mut Vec<u32>) {
+        self.deadlines.collect_while(|&deadline_ns| deadline_ns <= now_ns, out);
+    }
+}

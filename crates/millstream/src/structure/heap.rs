@@ -1,0 +1,55 @@
+//! One indexed heap ordered by rank; a second by expiry only where rank and expiry part.
+
+use alloc::vec::Vec;
+
+use super::{IndexedHeap, Structure};
+use crate::discipline::{Expiry, Rank};
+
+/// An indexed 4-ary heap.
+#[derive(Clone, Debug)]
+pub struct Heap<R> {
+    ranks: IndexedHeap<R>,
+    /// Streams that expire, by expiry; used only for [`Expiry::Apart`].
+    expiries: IndexedHeap<u64>,
+}
+
+impl<R> Default for Heap<R> {
+    fn default() -> Self {
+        Self { ranks: IndexedHeap::default(), expiries: IndexedHeap::default() }
+    }
+}
+
+impl<R: Rank> Structure<R> for Heap<R> {
+    #[inline]
+    fn place(&mut self, stream: u32, rank: R) {
+        self.ranks.place(stream, rank);
+        if R::EXPIRY == Expiry::Apart {
+            match rank.expiry_ns() {
+                u64::MAX => self.expiries.remove(stream),
+                expiry_ns => self.expiries.place(stream, expiry_ns),
+            }
+        }
+    }
+
+    #[inline]
+    fn remove(&mut self, stream: u32) {
+        self.ranks.remove(stream);
+        if R::EXPIRY == Expiry::Apart {
+            self.expiries.remove(stream);
+        }
+    }
+
+    #[inline]
+    fn first(&mut self) -> Option<u32> {
+        self.ranks.first().map(|(_, stream)| stream)
+    }
+
+    #[inline]
+    fn due(&self, now_ns: u64, out: &mut Vec<u32>) {
+        match R::EXPIRY {
+            Expiry::Never => {}
+            Expiry::Leads => self.ranks.collect_while(|rank| rank.expiry_ns() <= now_ns, out),
+            Expiry::Apart => self.expiries.collect_while(|&expiry_ns| expiry_ns <= now_ns, out),
+        }
+    }
+}

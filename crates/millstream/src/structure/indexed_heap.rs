@@ -1,0 +1,226 @@
+//! A d-ary heap of streams that knows where each one stands.
+//!
+//! ```text
+//! entries   [(key, stream) …]     children of i: 4i + 1 … 4i + 4
+//! position  stream -> index in entries, or ABSENT
+//! ```
+//!
+//! Four children to a node: with 32-byte keys they span two or three cache lines, and the heap is
+//! half as deep as a binary one. Keys are kept in the heap, not fetched through the stream, so a
+//! comparison touches no other memory. Invariant: a parent's key is never greater than a child's,
+//! and `entries[position[s]].1 == s` for every placed stream s.
+
+use alloc::vec::Vec;
+
+const ARITY: usize = 4;
+const ABSENT: u32 = u32::MAX;
+
+/// A min-heap of (key, stream) with removal and re-keying by stream.
+#[derive(Clone, Debug)]
+pub struct IndexedHeap<K> {
+    entries: Vec<(K, u32)>,
+    position: Vec<u32>,
+}
+
+impl<K> Default for IndexedHeap<K> {
+    fn default() -> Self {
+        Self { entries: Vec::new(), position: Vec::new() }
+    }
+}
+
+impl<K: Ord + Copy> IndexedHeap<K> {
+    /// The least key and its stream.
+    #[inline]
+    #[must_use]
+    pub fn first(&self) -> Option<(K, u32)> {
+        self.entries.first().copied()
+    }
+
+    /// Whether no stream is placed.
+    #[inline]
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// Whether `stream` is placed.
+    #[inline]
+    #[must_use]
+    pub fn contains(&self, stream: u32) -> bool {
+        self.position.get(stream as usize).is_some_and(|&at| at != ABSENT)
+    }
+
+    /// Places `stream` at `key`, or moves it there. O(log n).
+    #[inline]
+    pub fn place(&mut self, stream: u32, key: K) {
+        if stream as usize >= self.position.len() {
+            self.position.resize(stream as usize + 1, ABSENT);
+        }
+        let at = self.position[stream as usize];
+        if at == ABSENT {
+            self.entries.push((key, stream));
+            self.sift_up(self.entries.len() - 1, (key, stream));
+        } else {
+            self.settle(at as usize, (key, stream));
+        }
+    }
+
+    /// Takes `stream` out; no effect if it is not placed. O(log n).
+    #[inline]
+    pub fn remove(&mut self, stream: u32) {
+        let Some(slot) = self.position.get_mut(stream as usize) else { return };
+        let at = core::mem::replace(slot, ABSENT);
+        if at == ABSENT {
+            return;
+        }
+        if let Some(last) = self.entries.pop()
+            && last.1 != stream
+        {
+            self.settle(at as usize, last);
+        }
+    }
+
+    /// Takes every stream out. O(n).
+    pub fn clear(&mut self) {
+        for (_, stream) in self.entries.drain(..) {
+            self.position[stream as usize] = ABSENT;
+        }
+    }
+
+    /// Appends every stream whose key satisfies `wanted`, which must hold for a prefix of the
+    /// order. O(1 + found).
+    #[inline]
+    pub fn collect_while(&self, wanted: impl Fn(&K) -> bool, out: &mut Vec<u32>) {
+        let Some((first, _)) = self.entries.first() else { return };
+        if !wanted(first) {
+            return;
+        }
+        // `out` is its own work list: indices first, each replaced by its stream when expanded.
+        let start = out.len();
+        out.push(0);
+        let mut next = start;
+        while next < out.len() {
+            let at = out[next] as usize;
+            let children = ARITY * at + 1;
+            let end = (children + ARITY).min(self.entries.len());
+            for child in children..end {
+                if wanted(&self.entries[child].0) {
+                    out.push(index_u32(child));
+                }
+            }
+            out[next] = self.entries[at].1;
+            next += 1;
+        }
+    }
+
+    /// Puts `entry` at `at`, whose old key is void, and restores the heap.
+    #[inline]
+    fn settle(&mut self, at: usize, entry: (K, u32)) {
+        if at > 0 && entry.0 < self.entries[(at - 1) / ARITY].0 {
+            self.sift_up(at, entry);
+        } else {
+            self.sift_down(at, entry);
+        }
+    }
+
+    #[inline]
+    fn sift_up(&mut self, mut at: usize, entry: (K, u32)) {
+        while at > 0 {
+            let parent = (at - 1) / ARITY;
+            if self.entries[parent].0 <= entry.0 {
+                break;
+            }
+            self.write(at, self.entries[parent]);
+            at = parent;
+        }
+        self.write(at, entry);
+    }
+
+    #[inline]
+    fn sift_down(&mut self, mut at: usize, entry: (K, u32)) {
+        loop {
+            let children = ARITY * at + 1;
+            let end = (children + ARITY).min(self.entries.len());
+            if children >= end {
+                break;
+            }
+            let mut least = children;
+            for child in children + 1..end {
+                if self.entries[child].0 < self.entries[least].0 {
+                    least = child;
+                }
+            }
+            if self.entries[least].0 >= entry.0 {
+                break;
+            }
+            self.write(at, self.entries[least]);
+            at = least;
+        }
+        self.write(at, entry);
+    }
+
+    #[inline]
+    fn write(&mut self, at: usize, entry: (K, u32)) {
+        self.entries[at] = entry;
+        self.position[entry.1 as usize] = index_u32(at);
+    }
+}
+
+/// An index into the entries: below the number of streams, which is a u32.
+#[allow(clippy::cast_possible_truncation)]
+fn index_u32(index: usize) -> u32 {
+    index as u32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::collections::BTreeSet;
+
+    /// A full-period generator, so that the test needs no dependency.
+    struct Lcg(u64);
+
+    impl Lcg {
+        fn below(&mut self, bound: u32) -> u32 {
+            self.0 = self
+                .0
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
+            u32::try_from((self.0 >> 33) % u64::from(bound)).unwrap()
+        }
+    }
+
+    #[test]
+    fn a_heap_equals_an_ordered_set_through_random_changes() {
+        let mut random = Lcg(1);
+        let mut heap = IndexedHeap::default();
+        let mut keys = [None; 60];
+        for step in 0..20_000 {
+            let stream = random.below(60);
+            if random.below(3) == 0 {
+                heap.remove(stream);
+                keys[stream as usize] = None;
+            } else {
+                let key = (random.below(20), stream);
+                heap.place(stream, key);
+                keys[stream as usize] = Some(key);
+            }
+            if step % 5_000 == 4_999 {
+                heap.clear();
+                keys = [None; 60];
+            }
+            let set: BTreeSet<_> = keys.iter().flatten().copied().collect();
+            assert_eq!(heap.first().map(|(key, _)| key), set.first().copied());
+            assert_eq!(heap.is_empty(), set.is_empty());
+            assert_eq!(heap.contains(stream), keys[stream as usize].is_some());
+            let bound = random.below(20);
+            let mut found = alloc::vec![99];
+            heap.collect_while(|key| key.0 <= bound, &mut found);
+            let expected: BTreeSet<_> =
+                set.iter().filter(|key| key.0 <= bound).map(|key| key.1).collect();
+            assert_eq!(found[0], 99, "what stood in the list before stays");
+            assert_eq!(found.len(), expected.len() + 1);
+            assert_eq!(found[1..].iter().copied().collect::<BTreeSet<_>>(), expected);
+        }
+    }
+}

@@ -1,0 +1,18 @@
+#!/usr/bin/env bash
+# Licences, bans and sources must hold; advisories are checked where their database can be had.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+version=0.20.2
+tool="$(pwd)/target/tools/bin/cargo-deny"
+if ! [ -x "$tool" ] || [ "$("$tool" --version)" != "cargo-deny $version" ]; then
+    echo "building cargo-deny $version (once)"
+    cargo install cargo-deny --version "$version" --locked --quiet --root target/tools \
+        --target-dir target/tools/build
+    rm -rf target/tools/build
+fi
+"$tool" --log-level error check licenses bans sources
+if "$tool" --log-level off fetch db >/dev/null 2>&1; then
+    "$tool" --log-level error check --disable-fetch advisories
+else
+    echo "advisories NOT checked: the database cannot be fetched from here"
+fi
