@@ -53,6 +53,11 @@ impl<W: Write> DeparturesWriter<W> {
         self.output.write_all(row)
     }
 
+    /// The output, what is buffered in it not yet written out.
+    pub fn into_inner(self) -> W {
+        self.output
+    }
+
     /// Writes out what is buffered.
     ///
     /// # Errors

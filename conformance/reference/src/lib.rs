@@ -1,0 +1,17 @@
+//! The disciplines once more, slowly, from the specification.
+//!
+//! This crate shares no code with the engine. Window-constraints are rationals, misses are charged
+//! one request period at a time, winners are found by comparing every pair: it is meant to be
+//! obviously right, and it is what the engine and the conformance traces are checked against. With
+//! a [`Mutant`] it is wrong in one deliberate way; a trace is worth keeping if it tells one apart.
+//!
+//! [`model`] holds the inputs and outputs, [`link`] the simulated link, [`order`] who comes first,
+//! [`traces`] the scenarios of the conformance traces.
+
+pub mod link;
+pub mod model;
+pub mod order;
+pub mod traces;
+
+pub use link::run;
+pub use model::{Arrival, Decision, Discipline, Mutant, Outcome, Row, Spec, StreamSpec};

@@ -1,0 +1,325 @@
+//! The link and the streams' states, one instant after the other.
+//!
+//! At one instant: end of transmission, arrivals, decision. A decision charges the misses of every
+//! backlogged stream in order, one request period at a time, then serves who comes first.
+
+use std::collections::VecDeque;
+
+use crate::model::{Arrival, Decision, Discipline, Mutant, Outcome, Row, Spec, StreamSpec};
+use crate::order::{Candidate, precedes};
+
+/// A waiting packet.
+#[derive(Clone, Copy, Debug)]
+struct Waiting {
+    packet: u64,
+    bytes: u32,
+    arrival_ns: u64,
+}
+
+/// A stream at work.
+struct Stream {
+    spec: StreamSpec,
+    queue: VecDeque<Waiting>,
+    arrivals: u64,
+    x: u64,
+    y: u64,
+    tag: bool,
+    /// The deadline under which the last packet left; 0 at the start.
+    last_deadline_ns: u64,
+    /// The head's, meaningless without one.
+    deadline_ns: u64,
+    seen_head: bool,
+}
+
+struct Link<'a> {
+    spec: &'a Spec,
+    mutant: Option<Mutant>,
+    streams: Vec<Stream>,
+    outcome: Outcome,
+    in_service: Option<u32>,
+}
+
+/// Runs `arrivals` (in time order) through `spec`, with a deliberate fault if `mutant` is given.
+#[must_use]
+pub fn run(spec: &Spec, arrivals: &[Arrival], mutant: Option<Mutant>) -> Outcome {
+    let streams = spec.streams.iter().map(|stream| Stream {
+        spec: stream.clone(),
+        queue: VecDeque::new(),
+        arrivals: 0,
+        x: u64::from(stream.window.0),
+        y: u64::from(stream.window.1),
+        tag: false,
+        last_deadline_ns: 0,
+        deadline_ns: 0,
+        seen_head: false,
+    });
+    let mut link = Link {
+        spec,
+        mutant,
+        streams: streams.collect(),
+        outcome: Outcome::default(),
+        in_service: None,
+    };
+    link.outcome.missed = vec![0; spec.streams.len()];
+    link.outcome.violations = vec![0; spec.streams.len()];
+    let mut arrivals = arrivals.iter().copied().peekable();
+    let mut free_ns = 0;
+    loop {
+        let backlogged = link.streams.iter().any(|stream| !stream.queue.is_empty());
+        let now_ns = match arrivals.peek() {
+            _ if backlogged => free_ns,
+            Some(arrival) => free_ns.max(arrival.time_ns),
+            None => break,
+        };
+        let early = link.is(Mutant::DecisionBeforeArrivals) && backlogged;
+        let taken = |arrival: &Arrival| {
+            if early { arrival.time_ns < now_ns } else { arrival.time_ns <= now_ns }
+        };
+        while let Some(arrival) = arrivals.next_if(taken) {
+            if arrival.time_ns >= free_ns {
+                link.in_service = None;
+            }
+            link.arrive(arrival);
+        }
+        link.in_service = None;
+        match link.decide(now_ns) {
+            Some(bytes) => {
+                free_ns = now_ns + link.transmission_ns(bytes);
+                link.outcome.end_ns = free_ns;
+            }
+            // Nobody is eligible yet: look again when somebody may be.
+            None => free_ns = link.next_eligible_ns(now_ns).unwrap_or(now_ns),
+        }
+    }
+    link.outcome
+}
+
+impl Link<'_> {
+    fn is(&self, fault: Mutant) -> bool {
+        self.mutant == Some(fault)
+    }
+
+    fn has_deadlines(&self) -> bool {
+        matches!(self.spec.discipline, Discipline::Edf | Discipline::Dwcs { .. })
+    }
+
+    fn transmission_ns(&self, bytes: u32) -> u64 {
+        let overhead = if self.is(Mutant::OverheadForgotten) { 0 } else { self.spec.overhead };
+        let scaled = (u128::from(bytes) + u128::from(overhead)) * 8 * 1_000_000_000;
+        let rate = u128::from(self.spec.rate_bps);
+        let exact = scaled / rate;
+        let up = scaled % rate != 0 && !self.is(Mutant::TransmissionRoundedDown);
+        u64::try_from(exact).unwrap_or(u64::MAX) + u64::from(up)
+    }
+
+    fn arrive(&mut self, arrival: Arrival) {
+        let (in_service, mutant) = (self.in_service, self.mutant);
+        let stream = &mut self.streams[arrival.stream as usize];
+        let packet = stream.arrivals;
+        stream.arrivals += 1;
+        let mut waiting = stream.queue.len() as u64;
+        if mutant == Some(Mutant::QueueCountsPacketInService) && in_service == Some(arrival.stream)
+        {
+            waiting += 1;
+        }
+        let longer = u64::from(mutant == Some(Mutant::QueueOneTooLong));
+        if stream.spec.queue.is_some_and(|limit| waiting >= u64::from(limit) + longer) {
+            self.outcome.rows.push(Row {
+                time_ns: arrival.time_ns,
+                stream: arrival.stream,
+                packet,
+                bytes: arrival.bytes,
+                arrival_ns: arrival.time_ns,
+                deadline_ns: None,
+                event: "dropped-full",
+            });
+            return;
+        }
+        let (bytes, arrival_ns) = (arrival.bytes, arrival.time_ns);
+        stream.queue.push_back(Waiting { packet, bytes, arrival_ns });
+        if stream.queue.len() == 1 {
+            self.new_head(arrival.stream as usize);
+        }
+    }
+
+    /// The front of the queue became head-of-line: its deadline.
+    fn new_head(&mut self, index: usize) {
+        let mutant = self.mutant;
+        let stream = &mut self.streams[index];
+        let Some(head) = stream.queue.front() else { return };
+        let first = !stream.seen_head;
+        stream.seen_head = true;
+        let from = match mutant {
+            Some(Mutant::NextDeadlineFromArrivalAlone) => head.arrival_ns,
+            Some(Mutant::NextDeadlineFromLastAlone) => stream.last_deadline_ns,
+            _ => stream.last_deadline_ns.max(head.arrival_ns),
+        };
+        stream.deadline_ns = match stream.spec.first_deadline_ns {
+            Some(given) if first && mutant != Some(Mutant::FirstDeadlineIgnored) => given,
+            _ => from + stream.spec.period_ns,
+        };
+    }
+
+    /// The head leaves.
+    fn leave(&mut self, index: usize, now_ns: u64, event: &'static str) -> u32 {
+        let shown = self.has_deadlines();
+        let restart = event == "dropped-late" && self.is(Mutant::DropRestartsDeadline);
+        let stream = &mut self.streams[index];
+        let Some(head) = stream.queue.pop_front() else { return 0 };
+        let deadline_ns = stream.deadline_ns;
+        stream.last_deadline_ns = if restart { now_ns } else { deadline_ns };
+        self.outcome.rows.push(Row {
+            time_ns: now_ns,
+            stream: u32::try_from(index).unwrap_or(u32::MAX),
+            packet: head.packet,
+            bytes: head.bytes,
+            arrival_ns: head.arrival_ns,
+            deadline_ns: shown.then_some(deadline_ns),
+            event,
+        });
+        self.new_head(index);
+        head.bytes
+    }
+
+    fn decide(&mut self, now_ns: u64) -> Option<u32> {
+        if self.is(Mutant::OnlyWinnerIsCharged) {
+            let winner = self.first(now_ns)?;
+            self.charge(winner as usize, now_ns);
+        } else {
+            (0..self.streams.len()).for_each(|index| self.charge(index, now_ns));
+        }
+        let winner = self.first(now_ns)?;
+        let before = self.streams.iter().map(|s| (s.x, s.y, s.deadline_ns)).collect();
+        self.outcome.decisions.push(Decision { time_ns: now_ns, winner, before });
+        let index = winner as usize;
+        match self.spec.discipline {
+            Discipline::Dwcs { rtas99, .. } => self.rule_a(index, rtas99),
+            Discipline::Edf if now_ns >= self.streams[index].deadline_ns => {
+                self.outcome.missed[index] += 1;
+            }
+            _ => {}
+        }
+        self.in_service = Some(winner);
+        Some(self.leave(index, now_ns, "sent"))
+    }
+
+    fn eligible(&self, index: usize, now_ns: u64) -> bool {
+        let stream = &self.streams[index];
+        let begun = now_ns + stream.spec.period_ns >= stream.deadline_ns;
+        !stream.queue.is_empty() && (begun || !stream.spec.once_a_period)
+    }
+
+    fn next_eligible_ns(&self, now_ns: u64) -> Option<u64> {
+        let waiting = self.streams.iter().filter(|stream| !stream.queue.is_empty());
+        waiting.map(|s| s.deadline_ns.saturating_sub(s.spec.period_ns).max(now_ns)).min()
+    }
+
+    fn first(&self, now_ns: u64) -> Option<u32> {
+        let candidate = |index: usize| {
+            let stream = &self.streams[index];
+            let head = stream.queue.front()?;
+            self.eligible(index, now_ns).then(|| Candidate {
+                stream: u32::try_from(index).unwrap_or(u32::MAX),
+                priority: stream.spec.priority,
+                deadline_ns: stream.deadline_ns,
+                x: stream.x,
+                y: stream.y,
+                arrival_ns: head.arrival_ns,
+            })
+        };
+        let better = |a: Candidate, b: Candidate| {
+            if precedes(self.spec.discipline, self.mutant, &b, &a) { b } else { a }
+        };
+        (0..self.streams.len()).filter_map(candidate).reduce(better).map(|winner| winner.stream)
+    }
+
+    /// Charges every request period of the stream that has ended with a head waiting.
+    fn charge(&mut self, index: usize, now_ns: u64) {
+        let late = |link: &Self| {
+            let stream = &link.streams[index];
+            let passed = if link.is(Mutant::DeadlineInstantIsOnTime) {
+                now_ns > stream.deadline_ns
+            } else {
+                now_ns >= stream.deadline_ns
+            };
+            !stream.queue.is_empty() && passed
+        };
+        let drops = self.streams[index].spec.drop_late && !self.is(Mutant::LateNeverDropped);
+        match self.spec.discipline {
+            Discipline::Fifo | Discipline::StaticPriority => {}
+            Discipline::Edf => {
+                while drops && late(self) {
+                    self.outcome.missed[index] += 1;
+                    self.leave(index, now_ns, "dropped-late");
+                }
+            }
+            Discipline::Dwcs { rtas99, .. } => {
+                let mut charged = false;
+                while late(self) {
+                    self.outcome.missed[index] += 1;
+                    if !(charged && self.is(Mutant::OneChargeHoweverLate)) {
+                        self.rule_b(index, rtas99);
+                    }
+                    charged = true;
+                    if drops {
+                        self.leave(index, now_ns, "dropped-late");
+                    } else if self.is(Mutant::DeadlineStaysOnMiss) {
+                        break;
+                    } else {
+                        self.streams[index].deadline_ns += self.spec.streams[index].period_ns;
+                    }
+                }
+            }
+        }
+    }
+
+    fn rule_a(&mut self, index: usize, rtas99: bool) {
+        if self.is(Mutant::NoRuleA) {
+            return;
+        }
+        let equal_branch = !rtas99 && !self.is(Mutant::RuleAWithoutEqualBranch);
+        let heeds_tag = !rtas99 && !self.is(Mutant::RuleAKeepsTag);
+        let stream = &mut self.streams[index];
+        if stream.y > stream.x {
+            stream.y -= 1;
+        } else if equal_branch && stream.y == stream.x && stream.x > 0 {
+            stream.x -= 1;
+            stream.y -= 1;
+        }
+        if (stream.x == 0 && stream.y == 0) || (stream.tag && heeds_tag) {
+            stream.reset();
+            stream.tag = false;
+        }
+    }
+
+    fn rule_b(&mut self, index: usize, rtas99: bool) {
+        let (mutant, is) = (self.mutant, |fault| self.mutant == Some(fault));
+        let (x, y) = self.streams[index].spec.window;
+        let (x, y) = (u64::from(x), u64::from(y));
+        let violated = self.streams[index].x == 0 && y > 0;
+        self.outcome.violations[index] += u64::from(violated);
+        if is(Mutant::NoRuleB) {
+            return;
+        }
+        let stream = &mut self.streams[index];
+        if stream.x > 0 {
+            stream.x -= 1;
+            stream.y -= 1;
+            if stream.x == 0 && stream.y == 0 && mutant != Some(Mutant::RuleBWithoutReset) {
+                stream.reset();
+            }
+        } else if y > 0 && rtas99 {
+            stream.y += if x > 0 { (y - x).div_ceil(x) } else { y };
+        } else if y > 0 {
+            stream.y += u64::from(mutant != Some(Mutant::RuleBWithoutGrowth));
+            stream.tag = mutant != Some(Mutant::RuleBWithoutTag);
+        }
+    }
+}
+
+impl Stream {
+    fn reset(&mut self) {
+        self.x = u64::from(self.spec.window.0);
+        self.y = u64::from(self.spec.window.1);
+    }
+}

@@ -1,0 +1,113 @@
+//! Who comes first of two backlogged streams.
+
+use num_rational::Ratio;
+
+use crate::model::{Discipline, Mutant};
+
+/// A backlogged stream as the order sees it.
+#[derive(Clone, Copy, Debug)]
+pub struct Candidate {
+    /// Its number.
+    pub stream: u32,
+    /// Its static priority.
+    pub priority: u32,
+    /// The head's deadline, ns.
+    pub deadline_ns: u64,
+    /// x'.
+    pub x: u64,
+    /// y'.
+    pub y: u64,
+    /// When its head arrived, ns.
+    pub arrival_ns: u64,
+}
+
+impl Candidate {
+    /// x'/y'; a zero numerator counts as 0 whatever its denominator.
+    fn window(&self) -> Ratio<u128> {
+        if self.x == 0 {
+            Ratio::from_integer(0)
+        } else {
+            Ratio::new(u128::from(self.x), u128::from(self.y))
+        }
+    }
+}
+
+/// Whether `a` is served before `b`.
+#[must_use]
+pub fn precedes(
+    discipline: Discipline,
+    mutant: Option<Mutant>,
+    a: &Candidate,
+    b: &Candidate,
+) -> bool {
+    let is = |fault| mutant == Some(fault);
+    match discipline {
+        Discipline::Fifo => {}
+        Discipline::StaticPriority => {
+            if a.priority != b.priority {
+                return (a.priority < b.priority) != is(Mutant::PriorityReversed);
+            }
+        }
+        Discipline::Edf => {
+            if a.deadline_ns != b.deadline_ns {
+                return a.deadline_ns < b.deadline_ns;
+            }
+        }
+        Discipline::Dwcs { loss_first: false, lowest_denominator, .. } => {
+            if a.deadline_ns != b.deadline_ns {
+                return a.deadline_ns < b.deadline_ns;
+            }
+            if let Some(first) = by_window(mutant, a, b) {
+                return first;
+            }
+            if let Some(first) = among_equal_windows(mutant, lowest_denominator, a, b) {
+                return first;
+            }
+        }
+        Discipline::Dwcs { loss_first: true, lowest_denominator, .. } => {
+            if let Some(first) = by_window(mutant, a, b) {
+                return first;
+            }
+            let by_deadline =
+                (a.deadline_ns != b.deadline_ns).then_some(a.deadline_ns < b.deadline_ns);
+            let by_terms = among_equal_windows(mutant, lowest_denominator, a, b);
+            let first = if a.x == 0 && b.x == 0 {
+                by_terms.or(by_deadline)
+            } else {
+                by_deadline.or(by_terms)
+            };
+            if let Some(first) = first {
+                return first;
+            }
+        }
+    }
+    if a.arrival_ns != b.arrival_ns {
+        return (a.arrival_ns < b.arrival_ns) != is(Mutant::TieToLaterArrival);
+    }
+    (a.stream < b.stream) != is(Mutant::TieToHigherStream)
+}
+
+/// The lower window-constraint first.
+fn by_window(mutant: Option<Mutant>, a: &Candidate, b: &Candidate) -> Option<bool> {
+    match mutant {
+        Some(Mutant::WindowsNotCompared) => None,
+        Some(Mutant::WindowsByNumeratorAlone) => (a.x != b.x).then_some(a.x < b.x),
+        _ => (a.window() != b.window()).then_some(a.window() < b.window()),
+    }
+}
+
+/// Both zero: highest y' (or lowest); equal and not zero: lowest x'.
+fn among_equal_windows(
+    mutant: Option<Mutant>,
+    lowest_denominator: bool,
+    a: &Candidate,
+    b: &Candidate,
+) -> Option<bool> {
+    if a.x == 0 && b.x == 0 {
+        let lowest = lowest_denominator != (mutant == Some(Mutant::ZeroWindowOrderReversed));
+        (a.y != b.y).then_some(if lowest { a.y < b.y } else { a.y > b.y })
+    } else {
+        let highest = mutant == Some(Mutant::EqualWindowsHighestNumerator);
+        (a.x != b.x).then_some((a.x < b.x) != highest)
+    }
+}

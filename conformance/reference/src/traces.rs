@@ -1,0 +1,281 @@
+//! The scenarios of the conformance traces: overloaded on purpose, so that every rule is needed.
+//!
+//! Below one packet a packet-time nothing contends and every tie-break passes; so arrivals come at
+//! more than the link's rate, on a coarse grid of times that makes ties common.
+
+use rand_chacha::ChaCha8Rng;
+use rand_core::{RngCore, SeedableRng};
+use std::fmt::Write as _;
+
+use crate::model::{Arrival, Discipline, Outcome, Spec, StreamSpec};
+
+/// One conformance trace before it is run.
+#[derive(Clone, Debug)]
+pub struct Trace {
+    /// Its folder's name.
+    pub name: &'static str,
+    /// Its scenario.
+    pub spec: Spec,
+    /// Its arrivals.
+    pub arrivals: Vec<Arrival>,
+}
+
+/// A packet of 125 bytes takes this long at 1 Gb/s, ns.
+const SLOT_NS: u64 = 1000;
+
+const fn dwcs(loss_first: bool, rtas99: bool, lowest_denominator: bool) -> Discipline {
+    Discipline::Dwcs { loss_first, rtas99, lowest_denominator }
+}
+
+/// Lengths and times of a trace's arrivals.
+#[derive(Clone, Copy)]
+struct Load {
+    seed: u64,
+    packets: u64,
+    /// Mean packets a slot, in hundredths.
+    per_hundred_slots: u64,
+    lengths: &'static [u32],
+}
+
+const UNIT: &[u32] = &[125];
+const MIXED: &[u32] = &[40, 125, 333, 701, 1500];
+const EXTREME: &[u32] = &[0, 1, 125, 125, 125, 65_535];
+
+fn arrivals(streams: usize, load: Load) -> Vec<Arrival> {
+    let mut random = ChaCha8Rng::seed_from_u64(load.seed);
+    let mut below = |bound: u64| random.next_u64() % bound;
+    let span = load.packets * 100 / load.per_hundred_slots;
+    let mut times: Vec<u64> = (0..load.packets).map(|_| below(span.max(1)) * SLOT_NS).collect();
+    times.sort_unstable();
+    let arrival = |time_ns| Arrival {
+        time_ns,
+        stream: u32::try_from(below(streams as u64)).unwrap_or(0),
+        bytes: load.lengths[usize::try_from(below(load.lengths.len() as u64)).unwrap_or(0)],
+    };
+    times.into_iter().map(arrival).collect()
+}
+
+fn windows(period_slots: &[u64], windows: &[(u32, u32)]) -> Vec<StreamSpec> {
+    let period = |at: usize| period_slots[at % period_slots.len()] * SLOT_NS;
+    windows.iter().enumerate().map(|(at, window)| StreamSpec::new(period(at), *window)).collect()
+}
+
+fn dropping(mut streams: Vec<StreamSpec>) -> Vec<StreamSpec> {
+    streams.iter_mut().for_each(|stream| stream.drop_late = true);
+    streams
+}
+
+fn trace(
+    name: &'static str,
+    discipline: Discipline,
+    overhead: u32,
+    streams: Vec<StreamSpec>,
+    load: Load,
+) -> Trace {
+    let arrivals = arrivals(streams.len(), load);
+    Trace { name, spec: Spec { discipline, rate_bps: 1_000_000_000, overhead, streams }, arrivals }
+}
+
+/// Every trace.
+#[must_use]
+pub fn all() -> Vec<Trace> {
+    const TIGHT: &[(u32, u32)] = &[(1, 2), (2, 4), (0, 3), (0, 2), (3, 3), (2, 3)];
+    let load = |seed, packets, per_hundred_slots, lengths| Load {
+        seed,
+        packets,
+        per_hundred_slots,
+        lengths,
+    };
+    let standard = dwcs(false, false, false);
+    let mut priorities = windows(&[0], &[(0, 0); 5]);
+    for (stream, priority) in priorities.iter_mut().zip([2, 0, 1, 1, 0]) {
+        stream.priority = priority;
+    }
+    let mut queues = windows(&[4], TIGHT);
+    for (stream, limit) in queues.iter_mut().zip([0, 1, 2, 3, 5, 8]) {
+        stream.queue = Some(limit);
+    }
+    let mut fifo_queues = queues.clone();
+    fifo_queues.iter_mut().for_each(|stream| stream.period_ns = 0);
+    let mut first_deadlines = windows(&[6], TIGHT);
+    for (stream, slots) in first_deadlines.iter_mut().zip([1, 9, 3, 30, 2, 12]) {
+        stream.first_deadline_ns = Some(slots * SLOT_NS);
+    }
+    let mut edf_mixed = windows(&[3, 5, 9, 4], &[(0, 0); 4]);
+    edf_mixed[1].drop_late = true;
+    edf_mixed[3].drop_late = true;
+    let mut mixed_late = windows(&[3, 3, 4], TIGHT);
+    mixed_late[0].drop_late = true;
+    mixed_late[3].drop_late = true;
+    let mut traces = vec![
+        trace("fifo", Discipline::Fifo, 0, windows(&[0], &[(0, 0); 4]), load(1, 80, 150, MIXED)),
+        trace("fifo-queue-limits", Discipline::Fifo, 20, fifo_queues, load(2, 160, 180, MIXED)),
+        trace(
+            "static-priority",
+            Discipline::StaticPriority,
+            0,
+            priorities,
+            load(3, 100, 150, UNIT),
+        ),
+        trace(
+            "edf-send",
+            Discipline::Edf,
+            0,
+            windows(&[3, 5, 9, 4], &[(0, 0); 4]),
+            load(4, 120, 120, UNIT),
+        ),
+        trace("edf-drop", Discipline::Edf, 24, edf_mixed, load(5, 120, 130, MIXED)),
+        trace("dwcs-equal-periods", standard, 0, windows(&[4], TIGHT), load(6, 250, 130, UNIT)),
+        trace(
+            "dwcs-different-periods",
+            standard,
+            0,
+            windows(&[2, 3, 7], TIGHT),
+            load(7, 250, 120, UNIT),
+        ),
+        trace("dwcs-mixed-lengths", standard, 24, windows(&[5], TIGHT), load(8, 200, 60, MIXED)),
+        trace(
+            "dwcs-extreme-lengths",
+            standard,
+            0,
+            windows(&[500], TIGHT),
+            load(9, 60, 100, EXTREME),
+        ),
+        trace("dwcs-drop", standard, 0, dropping(windows(&[3], TIGHT)), load(10, 250, 140, UNIT)),
+        trace("dwcs-mixed-late", standard, 0, mixed_late, load(11, 250, 130, UNIT)),
+        trace("dwcs-queue-limits", standard, 0, queues, load(12, 250, 140, UNIT)),
+        trace("dwcs-first-deadlines", standard, 0, first_deadlines, load(13, 120, 130, UNIT)),
+        trace(
+            "dwcs-windowless",
+            standard,
+            0,
+            windows(&[2, 2, 3], &[(0, 0), (1, 2), (0, 0), (0, 1)]),
+            load(14, 150, 130, UNIT),
+        ),
+        trace(
+            "dwcs-lowest-denominator",
+            dwcs(false, false, true),
+            0,
+            windows(&[4], TIGHT),
+            load(15, 250, 130, UNIT),
+        ),
+        trace(
+            "dwcs-rtas99",
+            dwcs(false, true, false),
+            0,
+            windows(&[4], TIGHT),
+            load(16, 250, 120, UNIT),
+        ),
+        trace(
+            "dwcs-loss-first",
+            dwcs(true, false, false),
+            0,
+            windows(&[4], TIGHT),
+            load(17, 250, 120, UNIT),
+        ),
+        trace(
+            "dwcs-loss-first-drop",
+            dwcs(true, false, false),
+            0,
+            dropping(windows(&[3, 4], TIGHT)),
+            load(18, 250, 130, UNIT),
+        ),
+        trace(
+            "dwcs-loss-first-rtas99-lowest",
+            dwcs(true, true, true),
+            0,
+            windows(&[3, 5], TIGHT),
+            load(19, 250, 110, UNIT),
+        ),
+    ];
+    // A rate that divides no transmission, so that rounding shows.
+    for trace in traces.iter_mut().filter(|trace| trace.name.ends_with("mixed-lengths")) {
+        trace.spec.rate_bps = 999_999_937;
+    }
+    traces
+}
+
+impl Trace {
+    /// What a stream is called in the files.
+    #[must_use]
+    pub fn stream_name(stream: u32) -> String {
+        format!("s{stream}")
+    }
+
+    /// The scenario file.
+    #[must_use]
+    pub fn scenario(&self) -> String {
+        let mut text = String::new();
+        let mut line = |text_line: String| {
+            let _ = writeln!(text, "{text_line}");
+        };
+        line(format!("[scenario]\nname = \"{}\"\n", self.name));
+        line(format!("[link]\nrate = \"{} bps\"", self.spec.rate_bps));
+        line(format!("overhead = {}\n\n[scheduler]", self.spec.overhead));
+        match self.spec.discipline {
+            Discipline::Fifo => line("discipline = \"fifo\"".into()),
+            Discipline::StaticPriority => line("discipline = \"static-priority\"".into()),
+            Discipline::Edf => line("discipline = \"edf\"".into()),
+            Discipline::Dwcs { loss_first, rtas99, lowest_denominator } => {
+                line("discipline = \"dwcs\"".into());
+                let pick = |second, words: [&'static str; 2]| words[usize::from(second)];
+                line(format!("order = \"{}\"", pick(loss_first, ["edf-first", "loss-first"])));
+                line(format!("rules = \"{}\"", pick(rtas99, ["standard", "rtas99"])));
+                let words = ["highest-denominator", "lowest-denominator"];
+                line(format!("zero-window = \"{}\"", pick(lowest_denominator, words)));
+            }
+        }
+        for (at, stream) in (0..).zip(&self.spec.streams) {
+            line(format!("\n[[stream]]\nname = \"{}\"", Self::stream_name(at)));
+            if stream.period_ns > 0 {
+                line(format!("period = \"{} ns\"", stream.period_ns));
+                line(format!("window = \"{}/{}\"", stream.window.0, stream.window.1));
+            }
+            if let Some(deadline_ns) = stream.first_deadline_ns {
+                line(format!("first-deadline = \"{deadline_ns} ns\""));
+            }
+            if stream.drop_late {
+                line("late = \"drop\"".into());
+            }
+            if self.spec.discipline == Discipline::StaticPriority {
+                line(format!("priority = {}", stream.priority));
+            }
+            if let Some(limit) = stream.queue {
+                line(format!("queue = {limit}"));
+            }
+            line("source = { kind = \"trace\", file = \"arrivals.csv\" }".into());
+        }
+        text
+    }
+
+    /// The arrivals CSV.
+    #[must_use]
+    pub fn arrivals_csv(&self) -> String {
+        let mut text = String::from("time_ns,stream,bytes\n");
+        for arrival in &self.arrivals {
+            let name = Self::stream_name(arrival.stream);
+            let _ = writeln!(text, "{},{name},{}", arrival.time_ns, arrival.bytes);
+        }
+        text
+    }
+}
+
+/// The departures CSV of `outcome`.
+#[must_use]
+pub fn departures_csv(outcome: &Outcome) -> String {
+    let mut text = String::from("time_ns,stream,packet,bytes,arrival_ns,deadline_ns,event\n");
+    for row in &outcome.rows {
+        let deadline = row.deadline_ns.map_or(String::new(), |deadline_ns| deadline_ns.to_string());
+        let _ = writeln!(
+            text,
+            "{},{},{},{},{},{deadline},{}",
+            row.time_ns,
+            Trace::stream_name(row.stream),
+            row.packet,
+            row.bytes,
+            row.arrival_ns,
+            row.event
+        );
+    }
+    text
+}

@@ -1,0 +1,42 @@
+//! The conformance traces, replayed from their files on every structure.
+#![allow(clippy::unwrap_used)]
+
+use millstream::Departure;
+use millstream::catalogue::StructureName;
+use millstream_report::DeparturesWriter;
+use millstream_scenario::Scenario;
+use millstream_sim::{Listener, link};
+use millstream_traffic::FrameBytes;
+use std::io;
+use std::path::Path;
+
+struct Rows(DeparturesWriter<Vec<u8>>);
+
+impl Listener for Rows {
+    fn departed(&mut self, departure: &Departure, _: Option<&FrameBytes>) -> io::Result<()> {
+        self.0.write(departure)
+    }
+}
+
+#[test]
+fn every_trace_replays_on_every_structure() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../conformance/traces");
+    let mut replayed = 0;
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let folder = entry.unwrap().path();
+        let expected = std::fs::read_to_string(folder.join("departures.csv")).unwrap();
+        for structure in StructureName::ALL {
+            let mut scenario = Scenario::load(&folder.join("scenario.toml")).unwrap();
+            scenario.structure = *structure;
+            let names = scenario.streams.iter().map(|stream| stream.name.clone()).collect();
+            let mut rows = Rows(DeparturesWriter::new(Vec::new(), names).unwrap());
+            let mut input = millstream_scenario::open(&scenario, false).unwrap();
+            let end = link::run(&scenario, input.feed.as_mut(), &mut rows).unwrap();
+            assert_eq!(end.waiting, 0);
+            let found = String::from_utf8(rows.0.into_inner()).unwrap();
+            assert_eq!(found, expected, "{} on {}", folder.display(), structure.name());
+            replayed += 1;
+        }
+    }
+    assert!(replayed >= 19 * StructureName::ALL.len());
+}
