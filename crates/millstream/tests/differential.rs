@@ -1,0 +1,22 @@
+//! Every structure gives the schedule of the linear scan, and that is the reference's.
+#![allow(clippy::unwrap_used, unreachable_pub)]
+
+mod support;
+
+use millstream::catalogue::StructureName;
+use millstream_reference::{Outcome, run};
+use proptest::prelude::*;
+use support::{run_engine, scenarios};
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 20_000, ..ProptestConfig::default() })]
+
+    #[test]
+    fn every_structure_equals_the_reference((spec, arrivals) in scenarios()) {
+        let expected = Outcome { decisions: Vec::new(), ..run(&spec, &arrivals, None) };
+        for structure in StructureName::ALL {
+            let found = run_engine(&spec, &arrivals, *structure);
+            prop_assert_eq!(&found, &expected, "{}", structure.name());
+        }
+    }
+}
