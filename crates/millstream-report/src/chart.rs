@@ -74,8 +74,16 @@ fn draw(chart: &Chart, lines: &[Line], svg: &mut String) -> Result<(), Box<dyn s
     if !chart.title.is_empty() {
         builder.caption(chart.title, ("sans-serif", 17));
     }
+    // On a long logarithmic axis only whole powers of ten are labelled.
+    let decades = |range: &std::ops::Range<f64>| range.end - range.start >= 2.0;
+    let (x_whole, y_whole) = (decades(&x_range), decades(&y_range));
+    let label = |log: bool, whole: bool| {
+        move |value: &f64| {
+            let between = (value - value.round()).abs() > 1e-6;
+            if log && whole && between { String::new() } else { tick(*value, log) }
+        }
+    };
     let mut context = builder.build_cartesian_2d(x_range, y_range)?;
-    let label = |log: bool| move |value: &f64| tick(*value, log);
     context
         .configure_mesh()
         .disable_x_mesh()
@@ -86,8 +94,8 @@ fn draw(chart: &Chart, lines: &[Line], svg: &mut String) -> Result<(), Box<dyn s
         .y_desc(chart.y_label)
         .x_labels(8)
         .y_labels(6)
-        .x_label_formatter(&label(chart.x_log))
-        .y_label_formatter(&label(chart.y_log))
+        .x_label_formatter(&label(chart.x_log, x_whole))
+        .y_label_formatter(&label(chart.y_log, y_whole))
         .label_style(("sans-serif", 13))
         .axis_desc_style(("sans-serif", 14))
         .draw()?;

@@ -146,13 +146,16 @@ fn charts(results: &Results) -> Result<Vec<Figure>, String> {
     let width_s = series.width_ns() as f64 / 1e9;
     let bins = usize::try_from(results.end_ns / series.width_ns()).unwrap_or(usize::MAX);
     // One step a bin: two points, so that a bin is flat and not a slope.
-    let steps = |value: &dyn Fn(&Bin) -> f64| -> Vec<Line> {
+    // `group` bins are drawn as one, where single bins would be a thicket.
+    let steps = |group: usize, value: &dyn Fn(&Bin) -> u64| -> Vec<Line> {
         let line = |(at, stream): (usize, &[Bin; 240])| {
-            let step = |(k, bin): (usize, &Bin)| {
-                let start = k as f64 * width_s;
-                [(start, value(bin)), (start + width_s, value(bin))]
+            let step = |(k, bins): (usize, &[Bin])| {
+                let total = bins.iter().map(value).sum::<u64>() as f64;
+                let start = (k * group) as f64 * width_s;
+                [(start, total), (start + group as f64 * width_s, total)]
             };
-            let points = stream.iter().take(bins.saturating_add(1)).enumerate().flat_map(step);
+            let shown = &stream[..bins.saturating_add(1).min(stream.len())];
+            let points = shown.chunks(group).enumerate().flat_map(step);
             Line { name: Series::name(at, &results.names), points: points.collect() }
         };
         series.streams().iter().enumerate().map(line).collect()
@@ -173,7 +176,7 @@ fn charts(results: &Results) -> Result<Vec<Figure>, String> {
         caption: "Bytes whose service started, by stream.",
         svg: chart::lines(
             &over_time("rate (Mb/s)"),
-            &steps(&|bin| bin.sent_bytes as f64 * 8e-6 / width_s),
+            &rates(steps(RATE_GROUP, &|bin| bin.sent_bytes), RATE_GROUP as f64 * width_s),
         )?,
     }];
     let distributions: Vec<Line> = (0..series.streams().len())
@@ -208,11 +211,22 @@ fn charts(results: &Results) -> Result<Vec<Figure>, String> {
         }),
     ] {
         if total(value) > 0 {
-            let svg = chart::lines(&over_time(label), &steps(&|bin| value(bin) as f64))?;
+            let svg = chart::lines(&over_time(label), &steps(1, &value))?;
             figures.push(Figure { title, caption, svg });
         }
     }
     Ok(figures)
+}
+
+/// Bins that make one step of the rate chart.
+const RATE_GROUP: usize = 4;
+
+/// Bytes in `seconds` as Mb/s.
+fn rates(mut lines: Vec<Line>, seconds: f64) -> Vec<Line> {
+    for line in &mut lines {
+        line.points.iter_mut().for_each(|point| point.1 *= 8e-6 / seconds);
+    }
+    lines
 }
 
 /// The distribution of a stream that has a series of its own, delay in ms.

@@ -1,0 +1,130 @@
+//! Running a paper's scenario, and what a page about a paper is made of.
+
+use miette::IntoDiagnostic;
+use millstream::{Departure, Event};
+use millstream_report::chart::{Chart, Line, lines};
+use millstream_scenario::Scenario;
+use millstream_sim::{Listener, link};
+use std::io;
+use std::path::Path;
+
+/// Something a paper says, and what came out here.
+pub(crate) struct Claim {
+    pub(crate) what: String,
+    pub(crate) paper: String,
+    pub(crate) ours: String,
+    pub(crate) holds: bool,
+}
+
+/// A paper's generated files and claims.
+pub(crate) struct Page {
+    pub(crate) files: Vec<(String, String)>,
+    pub(crate) claims: Vec<Claim>,
+}
+
+/// Who was served, packet-time by packet-time.
+pub(crate) struct Winners {
+    /// Stream numbers from 0, in the order served.
+    pub(crate) streams: Vec<usize>,
+    /// When each service started, ns.
+    pub(crate) times_ns: Vec<u64>,
+    pub(crate) names: Vec<String>,
+}
+
+struct Collector(Winners);
+
+impl Listener for Collector {
+    fn departed(
+        &mut self,
+        departure: &Departure,
+        _: Option<&millstream_traffic::FrameBytes>,
+    ) -> io::Result<()> {
+        if departure.event == Event::Sent {
+            self.0.streams.push(departure.stream.index());
+            self.0.times_ns.push(departure.time_ns);
+        }
+        Ok(())
+    }
+}
+
+/// Runs the scenario `file` to its end.
+pub(crate) fn winners(file: &Path) -> miette::Result<Winners> {
+    let scenario = Scenario::load(file)?;
+    let names = scenario.streams.iter().map(|stream| stream.name.clone()).collect();
+    let mut collector = Collector(Winners { streams: Vec::new(), times_ns: Vec::new(), names });
+    let mut input = millstream_scenario::open(&scenario, false).into_diagnostic()?;
+    link::run(&scenario, input.feed.as_mut(), &mut collector).into_diagnostic()?;
+    Ok(collector.0)
+}
+
+impl Winners {
+    /// Packets of each stream among the first `slots` served.
+    pub(crate) fn counts(&self, slots: usize) -> Vec<usize> {
+        let mut counts = vec![0; self.names.len()];
+        self.streams.iter().take(slots).for_each(|stream| counts[*stream] += 1);
+        counts
+    }
+
+    /// Share of all services so far, by stream, at about 300 instants up to `slots`, as the paper
+    /// plots bandwidth: from time zero, on a logarithmic time axis.
+    #[allow(clippy::cast_precision_loss)]
+    pub(crate) fn shares(&self, slots: usize) -> Vec<Line> {
+        let mut counts = vec![0usize; self.names.len()];
+        let mut points = vec![Vec::new(); self.names.len()];
+        let mut next = 4.0;
+        for (slot, stream) in self.streams.iter().take(slots).enumerate() {
+            counts[*stream] += 1;
+            let served = slot + 1;
+            // Every packet-time at the end, where a stream may join late.
+            if served as f64 >= next || served + 300 > slots {
+                next = (served as f64 * 1.03).max(next + 1.0);
+                for (points, count) in points.iter_mut().zip(&counts) {
+                    points.push((served as f64, *count as f64 / served as f64));
+                }
+            }
+        }
+        let line = |(name, points): (&String, Vec<(f64, f64)>)| Line { name: name.clone(), points };
+        self.names.iter().zip(points).map(line).collect()
+    }
+
+    /// Rate in MB/s of each stream over time, in `bins` equal bins up to `slots` services of
+    /// `bytes` bytes.
+    #[allow(clippy::cast_precision_loss)]
+    pub(crate) fn rates(&self, slots: usize, bytes: usize, bins: usize) -> Vec<Line> {
+        let width = slots.div_ceil(bins);
+        let times = &self.times_ns;
+        let mut lines: Vec<Line> =
+            self.names.iter().map(|name| Line { name: name.clone(), points: Vec::new() }).collect();
+        for start in (0..slots.min(times.len())).step_by(width) {
+            let end = (start + width).min(times.len() - 1);
+            let seconds = (times[end] - times[start]) as f64 / 1e9;
+            for (stream, line) in lines.iter_mut().enumerate() {
+                let served = self.streams[start..end].iter().filter(|s| **s == stream).count();
+                let middle_ms = (times[start] + times[end]) as f64 / 2e6;
+                let rate = (served * bytes) as f64 / 1e6 / seconds.max(1e-9);
+                line.points.push((middle_ms, rate));
+            }
+        }
+        lines
+    }
+}
+
+/// A figure that stands alone.
+pub(crate) fn figure(
+    title: &str,
+    (x_label, x_log): (&str, bool),
+    y_label: &str,
+    drawn: &[Line],
+) -> miette::Result<String> {
+    let size = (760, 400);
+    let chart = Chart {
+        title,
+        x_label,
+        y_label,
+        x_log,
+        y_log: !x_log && y_label.starts_with("packets"),
+        alone: true,
+        size,
+    };
+    lines(&chart, drawn).map_err(|error| miette::miette!("{title}: {error}"))
+}
