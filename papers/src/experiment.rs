@@ -109,22 +109,14 @@ impl Winners {
     }
 }
 
-/// A figure that stands alone.
+/// A figure that stands alone; an axis is its label and whether it is logarithmic.
 pub(crate) fn figure(
     title: &str,
     (x_label, x_log): (&str, bool),
-    y_label: &str,
+    (y_label, y_log): (&str, bool),
     drawn: &[Line],
 ) -> miette::Result<String> {
     let size = (760, 400);
-    let chart = Chart {
-        title,
-        x_label,
-        y_label,
-        x_log,
-        y_log: !x_log && y_label.starts_with("packets"),
-        alone: true,
-        size,
-    };
+    let chart = Chart { title, x_label, y_label, x_log, y_log, alone: true, size };
     lines(&chart, drawn).map_err(|error| miette::miette!("{title}: {error}"))
 }

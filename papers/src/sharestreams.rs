@@ -27,12 +27,12 @@ pub(crate) fn page(folder: &Path) -> miette::Result<Page> {
     claims.push(bandwidths(&fig12.times_ns, &counts));
     let drawn = fig12.rates(120_000, 1500, 60);
     let title = "Fig 12: bandwidth 1:1:2:4 from window-constraints";
-    files.push(("fig12.svg".into(), figure(title, ("time (ms)", false), "MB/s", &drawn)?));
+    files.push(("fig12.svg".into(), figure(title, ("time (ms)", false), ("MB/s", false), &drawn)?));
 
     let fig14 = winners(&folder.join("fig14.toml"))?;
     claims.push(exact("Fig 14: packets of 64,000", &[16_000; 4], &fig14.counts(64_000)));
     let title = "Fig 14: bandwidth 1:1:1:1 settling";
-    let share = "packets per packet-time";
+    let share = ("packets per packet-time", false);
     files.push(("fig14.svg".into(), figure(title, time, share, &fig14.shares(64_000))?));
 
     let edf = winners(&folder.join("edf.toml"))?;
@@ -66,7 +66,7 @@ pub(crate) fn page(folder: &Path) -> miette::Result<Page> {
         line.points.iter_mut().for_each(|point| point.0 -= 63_700.0);
     }
     let after = ("packet-times after 63,700", false);
-    files.push(("fig15.svg".into(), figure(title, after, share, &drawn)?));
+    files.push(("fig15.svg".into(), figure(title, after, (share.0, true), &drawn)?));
 
     let fig16 = winners(&folder.join("fig16.toml"))?;
     let served = [19_113, 9_556, 14_335, 14_335];

@@ -162,6 +162,8 @@ fn tick(value: f64, log: bool) -> String {
     } else if magnitude >= 0.995 {
         let text = format!("{value:.1}");
         text.strip_suffix(".0").map_or(text.clone(), str::to_owned)
+    } else if magnitude < 0.001 {
+        format!("{value:.0e}")
     } else {
         let text = format!("{value:.3}");
         text.trim_end_matches('0').to_owned()
@@ -218,6 +220,6 @@ mod tests {
     fn ticks_have_few_digits() {
         let labels = [0.0, 0.25, 1.0, 2.5, 120.0, 64_000.0, 2e6].map(|value| tick(value, false));
         assert_eq!(labels, ["0", "0.25", "1", "2.5", "120", "64k", "2M"]);
-        assert_eq!(tick(2.0, true), "100");
+        assert_eq!([tick(2.0, true), tick(-4.0, true)], ["100", "1e-4"]);
     }
 }

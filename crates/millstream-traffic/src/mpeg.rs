@@ -14,6 +14,7 @@ mod container;
 mod feed;
 mod file;
 mod model;
+mod mp4;
 
 pub use feed::{FrameKinds, MpegFeed, Packets};
 pub use file::VideoFile;

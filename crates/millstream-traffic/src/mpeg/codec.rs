@@ -10,11 +10,16 @@ use h264_reader::rbsp::{BitRead, BitReader, decode_nal};
 use super::{Frame, FrameKind, FrameRate};
 
 /// Bytes of a unit that are kept: enough for every header that is read.
-const KEPT: usize = 96;
+/// (a sequence parameter set with all its scaling lists is the longest).
+const KEPT: usize = 1024;
+
+/// The largest frame that is believed, bytes: larger ones come from damaged or hostile files.
+pub(super) const LARGEST_FRAME: u64 = 16 << 20;
 
 /// Cuts a byte stream at its start codes.
 #[derive(Debug)]
 pub(super) struct Units {
+    codec: Codec,
     /// The last bytes seen, newest lowest.
     recent: u32,
     kept: Vec<u8>,
@@ -22,14 +27,13 @@ pub(super) struct Units {
     inside: bool,
 }
 
-impl Default for Units {
-    fn default() -> Self {
-        // Not zeros: they would make a start code of a first byte 1.
-        Self { recent: u32::MAX, kept: Vec::with_capacity(KEPT), length: 0, inside: false }
-    }
-}
-
 impl Units {
+    pub(super) fn new(codec: Codec) -> Self {
+        // Not zeros: they would make a start code of a first byte 1.
+        let recent = u32::MAX;
+        Self { codec, recent, kept: Vec::with_capacity(KEPT), length: 0, inside: false }
+    }
+
     /// Takes in `bytes`; calls `unit` with the first bytes of every unit that ends in them (start
     /// code left out) and its length with the start code.
     pub(super) fn push(&mut self, bytes: &[u8], unit: &mut impl FnMut(&[u8], u64)) {
@@ -37,8 +41,11 @@ impl Units {
             self.recent = self.recent << 8 | u32::from(byte);
             self.length += 1;
             if self.recent & 0x00ff_ffff == 1 {
-                self.end(3, unit);
-                self.length = 3;
+                // In H.264 a zero before a start code belongs to it (14496-10, B.1.1); in MPEG
+                // it is stuffing of what came before.
+                let code = if self.codec == Codec::H264 && self.recent == 1 { 4 } else { 3 };
+                self.end(code, unit);
+                self.length = code;
                 self.inside = true;
             } else if self.inside && self.kept.len() < KEPT {
                 self.kept.push(byte);
@@ -74,6 +81,8 @@ pub(super) struct Assembler {
     codec: Codec,
     pub(super) frames: Vec<Frame>,
     pub(super) rate: Option<FrameRate>,
+    /// The first frame above [`LARGEST_FRAME`]: its number and bytes.
+    pub(super) oversized: Option<(usize, u64)>,
     bytes: u64,
     kind: Option<FrameKind>,
 }
@@ -90,7 +99,7 @@ enum Role {
 
 impl Assembler {
     pub(super) fn new(codec: Codec) -> Self {
-        Self { codec, frames: Vec::new(), rate: None, bytes: 0, kind: None }
+        Self { codec, frames: Vec::new(), rate: None, oversized: None, bytes: 0, kind: None }
     }
 
     /// Takes in a unit of `length` bytes that begins with `kept`.
@@ -115,6 +124,9 @@ impl Assembler {
     /// The stream ends, and with it the last frame.
     pub(super) fn end_frame(&mut self) {
         if let Some(kind) = self.kind.take() {
+            if self.bytes > LARGEST_FRAME {
+                self.oversized.get_or_insert((self.frames.len(), self.bytes));
+            }
             let bytes = u32::try_from(self.bytes).unwrap_or(u32::MAX);
             self.frames.push(Frame { kind, bytes });
         }
@@ -189,7 +201,9 @@ pub(super) fn h264_slice(nal: &[u8]) -> Option<(u32, FrameKind)> {
 
 /// The frame rate in a sequence parameter set: a frame is two ticks.
 fn h264_rate(nal: &[u8]) -> Option<FrameRate> {
-    let payload = decode_nal(nal).ok()?;
+    // Zeros after the unit are not part of it, and its parser takes none.
+    let end = nal.iter().rposition(|byte| *byte != 0)?;
+    let payload = decode_nal(&nal[..=end]).ok()?;
     let parameters = SeqParameterSet::from_bits(BitReader::new(&payload[..])).ok()?;
     let timing = parameters.vui_parameters?.timing_info?;
     let seconds = timing.num_units_in_tick.checked_mul(2).filter(|ticks| *ticks > 0)?;
@@ -201,7 +215,7 @@ mod tests {
     use super::*;
 
     pub(crate) fn frames(codec: Codec, stream: &[u8], chunk: usize) -> Assembler {
-        let (mut units, mut assembler) = (Units::default(), Assembler::new(codec));
+        let (mut units, mut assembler) = (Units::new(codec), Assembler::new(codec));
         for piece in stream.chunks(chunk) {
             units.push(piece, &mut |kept, length| assembler.unit(kept, length));
         }
@@ -263,6 +277,39 @@ mod tests {
         let found = frames(Codec::H264, &stream, 4);
         let expected = [(FrameKind::I, 16), (FrameKind::P, 6), (FrameKind::B, 6)];
         assert_eq!(found.frames, expected.map(|(kind, bytes)| Frame { kind, bytes }));
+    }
+
+    #[test]
+    fn h264_has_the_frame_rate_of_its_parameters_however_units_are_parted() {
+        // x264's parameter set for 320 × 240 at 30000/1001 frames/s.
+        let parameters = [
+            0x67, 0x64, 0x00, 0x0d, 0xac, 0xd9, 0x41, 0x41, 0xfb, 0x01, 0x10, 0x00, 0x00, 0x03,
+            0x00, 0x10, 0x00, 0x00, 0x07, 0x80, 0xf1, 0x42, 0x99, 0x60,
+        ];
+        for zeros in 0..3 {
+            let code = [&vec![0; zeros][..], &[0, 0, 1]].concat();
+            let stream = [&code, &parameters[..], &code, &[0x65, 0x88, 9], &code, &[0x41, 0x98]];
+            let found = frames(Codec::H264, &stream.concat(), 3);
+            assert!(found.rate.is_some(), "{zeros} zeros before start codes");
+            assert_eq!(found.frames.len(), 2);
+        }
+        let four = [0, 0, 0, 1, 0x65, 0x88, 9, 0, 0, 0, 1, 0x41, 0x98];
+        let sizes: Vec<_> =
+            frames(Codec::H264, &four, 2).frames.iter().map(|frame| frame.bytes).collect();
+        assert_eq!(sizes, [7, 6], "the zero of a long start code goes with what follows it");
+    }
+
+    #[test]
+    fn a_frame_too_large_to_be_one_is_noticed() {
+        let (mut units, mut assembler) = (Units::new(Codec::Mpeg), Assembler::new(Codec::Mpeg));
+        let mut unit = |kept: &[u8], length| assembler.unit(kept, length);
+        units.push(MPEG, &mut unit);
+        for _ in 0..17 {
+            units.push(&vec![7; 1 << 20], &mut unit);
+        }
+        units.finish(&mut unit);
+        assembler.end_frame();
+        assert_eq!(assembler.oversized, Some((2, (17 << 20) + 13)));
     }
 
     proptest::proptest! {

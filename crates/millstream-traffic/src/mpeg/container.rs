@@ -1,17 +1,17 @@
-//! Containers: program streams (ISO 13818-1 and 11172-1), transport streams, MP4.
+//! Containers: program streams (ISO 13818-1 and 11172-1) and transport streams (13818-1).
 //!
 //! Each hands the bytes of the first video stream to a sink; the program-stream reader is ours
 //! because no kept crate has one, and it only skips headers.
 
 use mpeg2ts::es::StreamType;
-use mpeg2ts::ts::{ReadTsPacket, TsPacketReader, TsPayload};
-use std::io::{BufRead, Read};
+use mpeg2ts::ts::{Pid, ReadTsPacket, TsPacket, TsPacketReader, TsPayload};
+use std::cell::Cell;
+use std::io::{BufRead, ErrorKind, Read};
 
 use super::codec::Codec;
+use crate::arrival::TrafficError;
 
-/// Takes the bytes of a program stream's first video stream.
-///
-/// Returns whether the stream ended where a packet ended.
+/// Takes the bytes of a program stream's first video stream; a cut last packet ends it.
 pub(super) fn program_stream(
     mut input: impl BufRead,
     sink: &mut impl FnMut(&[u8]),
@@ -62,14 +62,75 @@ fn pes_header_length(packet: &[u8]) -> usize {
     stuffing + buffer + stamps
 }
 
-/// Takes the bytes of a transport stream's first video stream; returns its codec.
+/// A transport stream's packets, so that one that cannot be parsed can be left.
+struct Packets<R> {
+    input: R,
+    packet: [u8; TsPacket::SIZE],
+    /// Bytes of `packet` that were read; a `Cell` as the parser only lends its input out.
+    used: Cell<usize>,
+    count: u64,
+    /// Why the input could not be read: the parser's own errors do not say it well.
+    failed: Option<String>,
+}
+
+impl<R: Read> Read for Packets<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        if self.used.get() == TsPacket::SIZE {
+            match self.input.read_exact(&mut self.packet) {
+                // A recording may be cut inside its last packet.
+                Err(error) if error.kind() == ErrorKind::UnexpectedEof => return Ok(0),
+                Err(error) => {
+                    self.failed = Some(error.to_string());
+                    return Err(error);
+                }
+                Ok(()) => {}
+            }
+            self.used.set(0);
+            self.count += 1;
+        }
+        let used = self.used.get();
+        let count = buffer.len().min(TsPacket::SIZE - used);
+        buffer[..count].copy_from_slice(&self.packet[used..used + count]);
+        self.used.set(used + count);
+        Ok(count)
+    }
+}
+
+/// Takes the bytes of a transport stream's first video stream, from its first packet's start on.
+///
+/// Packets that come before the tables which describe them (a recording may begin anywhere) or
+/// belong to other streams may be beyond understanding; those of the video may not.
 pub(super) fn transport_stream(
     input: impl Read,
     sink: &mut impl FnMut(Codec, &[u8]),
-) -> Result<(), String> {
-    let mut reader = TsPacketReader::new(input);
+) -> Result<(), TrafficError> {
+    let packet = [0; TsPacket::SIZE];
+    let packets = Packets { input, packet, used: Cell::new(TsPacket::SIZE), count: 0, failed: None };
+    let mut reader = TsPacketReader::new(packets);
     let mut video = None;
-    while let Some(packet) = reader.read_ts_packet().map_err(|error| error.to_string())? {
+    let mut started = false;
+    loop {
+        let result = reader.read_ts_packet();
+        let packets = reader.stream();
+        let place = || format!("packet {}", packets.count);
+        if packets.count > 0 && packets.packet[0] != 0x47 {
+            return Err(TrafficError::new("not a transport stream packet").place(place()));
+        }
+        let packet = match result {
+            Ok(Some(packet)) => packet,
+            Ok(None) => return Ok(()),
+            Err(_) => {
+                if let Some(failed) = &packets.failed {
+                    return Err(TrafficError::new(failed.clone()).place(place()));
+                }
+                let pid = u16::from_be_bytes([packets.packet[1] & 0x1f, packets.packet[2]]);
+                if video.is_some_and(|(video, _): (Pid, _)| video.as_u16() == pid) {
+                    return Err(TrafficError::new("damaged video packet").place(place()));
+                }
+                packets.used.set(TsPacket::SIZE);
+                continue;
+            }
+        };
         let chosen = video.filter(|(pid, _)| *pid == packet.header.pid);
         match (packet.payload, chosen) {
             (Some(TsPayload::Pmt(map)), _) if video.is_none() => {
@@ -81,12 +142,16 @@ pub(super) fn transport_stream(
                     _ => None,
                 });
             }
-            (Some(TsPayload::PesStart(start)), Some((_, codec))) => sink(codec, &start.data),
-            (Some(TsPayload::PesContinuation(data)), Some((_, codec))) => sink(codec, &data),
+            (Some(TsPayload::PesStart(start)), Some((_, codec))) => {
+                started = true;
+                sink(codec, &start.data);
+            }
+            (Some(TsPayload::PesContinuation(data)), Some((_, codec))) if started => {
+                sink(codec, &data);
+            }
             _ => {}
         }
     }
-    Ok(())
 }
 
 #[cfg(test)]

@@ -1,11 +1,14 @@
 //! A video file: which container and codec it is, told by its contents, and its frames.
+//!
+//! Files are read in chunks; what stays is eight bytes a frame. A frame above 16 MiB is an error.
+//! A file cut inside a frame or a packet ends there, as recordings do.
 
 use std::fs::File;
-use std::io::{BufRead, BufReader, Read, Seek, SeekFrom};
+use std::io::{BufRead, BufReader, Read, Seek};
 use std::path::Path;
 
-use super::codec::{Assembler, Codec, Units, h264_slice};
-use super::{Frame, FrameKind, FrameRate, container};
+use super::codec::{Assembler, Codec, LARGEST_FRAME, Units};
+use super::{Frame, FrameRate, container, mp4};
 use crate::arrival::TrafficError;
 
 /// The frames of a video file, in coding order.
@@ -17,14 +20,11 @@ pub struct VideoFile {
     pub rate: FrameRate,
 }
 
-const EXPECTED: &str = "expected MPEG-1/2 or H.264 video: an elementary, program or transport \
+pub(super) const EXPECTED: &str = "expected MPEG-1/2 or H.264 video: an elementary, program or transport \
                         stream, or MP4";
 
 /// Where a stream has no timing information.
-const DEFAULT_RATE: FrameRate = FrameRate { frames: 25, seconds: 1 };
-
-/// The largest MP4 file that is read, bytes: its index is kept in memory while it is.
-const LARGEST_MP4: u64 = 8 << 30;
+pub(super) const DEFAULT_RATE: FrameRate = FrameRate { frames: 25, seconds: 1 };
 
 /// The containers that are told apart.
 enum Container {
@@ -57,7 +57,7 @@ impl VideoFile {
             TrafficError::new(message).help(EXPECTED)
         })?;
         let video = match container {
-            Container::Mp4 => read_mp4(input)?,
+            Container::Mp4 => mp4::read(input)?,
             Container::Elementary(codec) => read_elementary(input, codec)?,
             Container::Program => read_program(input)?,
             Container::Transport => read_transport(input)?,
@@ -69,8 +69,15 @@ impl VideoFile {
     }
 }
 
-fn unreadable(error: std::io::Error) -> TrafficError {
+pub(super) fn unreadable(error: std::io::Error) -> TrafficError {
     TrafficError::new(error.to_string())
+}
+
+/// A frame, counted from 0, that is too large to be one.
+pub(super) fn oversized(number: usize, bytes: u64) -> TrafficError {
+    TrafficError::new(format!("a video frame of {bytes} bytes"))
+        .place(format!("frame {number}"))
+        .help(format!("frames have at most {LARGEST_FRAME} bytes: the file is damaged"))
 }
 
 fn recognise(start: &[u8]) -> Option<Container> {
@@ -99,7 +106,7 @@ struct Parser {
 
 impl Parser {
     fn new(codec: Codec) -> Self {
-        Self { units: Units::default(), assembler: Assembler::new(codec) }
+        Self { units: Units::new(codec), assembler: Assembler::new(codec) }
     }
 
     fn push(&mut self, bytes: &[u8]) {
@@ -107,12 +114,15 @@ impl Parser {
         self.units.push(bytes, &mut |kept, length| assembler.unit(kept, length));
     }
 
-    fn finish(mut self) -> VideoFile {
+    fn finish(mut self) -> Result<VideoFile, TrafficError> {
         let assembler = &mut self.assembler;
         self.units.finish(&mut |kept, length| assembler.unit(kept, length));
         assembler.end_frame();
+        if let Some((number, bytes)) = self.assembler.oversized {
+            return Err(oversized(number, bytes));
+        }
         let rate = self.assembler.rate.unwrap_or(DEFAULT_RATE);
-        VideoFile { frames: self.assembler.frames, rate }
+        Ok(VideoFile { frames: self.assembler.frames, rate })
     }
 }
 
@@ -121,7 +131,7 @@ fn read_elementary(mut input: impl BufRead, codec: Codec) -> Result<VideoFile, T
     loop {
         let bytes = input.fill_buf().map_err(unreadable)?;
         if bytes.is_empty() {
-            return Ok(parser.finish());
+            return parser.finish();
         }
         parser.push(bytes);
         let used = bytes.len();
@@ -133,71 +143,18 @@ fn read_program(input: impl BufRead) -> Result<VideoFile, TrafficError> {
     // Program streams carry MPEG video; H.264 in them is rare enough to be left out.
     let mut parser = Parser::new(Codec::Mpeg);
     container::program_stream(input, &mut |bytes| parser.push(bytes)).map_err(unreadable)?;
-    Ok(parser.finish())
+    parser.finish()
 }
 
 fn read_transport(input: impl BufRead) -> Result<VideoFile, TrafficError> {
     let mut parser: Option<Parser> = None;
     container::transport_stream(input, &mut |codec, bytes| {
         parser.get_or_insert_with(|| Parser::new(codec)).push(bytes);
+    })?;
+    parser.map(Parser::finish).unwrap_or_else(|| {
+        let message = "the transport stream has no video that is understood";
+        Err(TrafficError::new(message).help(EXPECTED))
     })
-    .map_err(|error| TrafficError::new(format!("damaged transport stream: {error}")))?;
-    parser.map(Parser::finish).ok_or_else(|| {
-        TrafficError::new("the transport stream has no video that is understood").help(EXPECTED)
-    })
-}
-
-fn read_mp4(mut input: impl BufRead + Seek) -> Result<VideoFile, TrafficError> {
-    let size = input.seek(SeekFrom::End(0)).map_err(unreadable)?;
-    input.rewind().map_err(unreadable)?;
-    if size > LARGEST_MP4 {
-        return Err(TrafficError::new(format!("larger than {LARGEST_MP4} bytes")));
-    }
-    let damaged = |error: re_mp4::Error| TrafficError::new(format!("damaged MP4: {error}"));
-    let mp4 = re_mp4::Mp4::read(&mut input, size).map_err(damaged)?;
-    let track = mp4
-        .tracks()
-        .values()
-        .find(|track| {
-            matches!(track.trak(&mp4).mdia.minf.stbl.stsd.contents, re_mp4::StsdBoxContent::Avc1(_))
-        })
-        .ok_or_else(|| TrafficError::new("the MP4 has no H.264 track").help(EXPECTED))?;
-    let mut frames = Vec::with_capacity(track.samples.len());
-    let mut start = Vec::new();
-    for sample in &track.samples {
-        let bytes = u32::try_from(sample.size).unwrap_or(u32::MAX);
-        let kind = if sample.is_sync {
-            FrameKind::I
-        } else {
-            input.seek(SeekFrom::Start(sample.offset)).map_err(unreadable)?;
-            start.clear();
-            (&mut input).take(sample.size).read_to_end(&mut start).map_err(unreadable)?;
-            sample_kind(&start)
-        };
-        frames.push(Frame { kind, bytes });
-    }
-    let duration: u64 = track.samples.iter().map(|sample| sample.duration).sum();
-    let mean = duration.checked_div(track.samples.len() as u64).unwrap_or(0);
-    let rate = match (u32::try_from(track.timescale), u32::try_from(mean)) {
-        (Ok(frames), Ok(seconds)) if frames > 0 && seconds > 0 => FrameRate { frames, seconds },
-        _ => DEFAULT_RATE,
-    };
-    Ok(VideoFile { frames, rate })
-}
-
-/// The kind of an MP4 sample: NAL units, each after its length in four bytes.
-fn sample_kind(mut sample: &[u8]) -> FrameKind {
-    while let Some((length, rest)) = sample.split_first_chunk::<4>() {
-        let length = usize::try_from(u32::from_be_bytes(*length)).unwrap_or(usize::MAX);
-        let nal = &rest[..length.min(rest.len())];
-        if nal.first().is_some_and(|header| matches!(header & 31, 1 | 5))
-            && let Some((_, kind)) = h264_slice(&nal[..nal.len().min(64)])
-        {
-            return kind;
-        }
-        sample = &rest[nal.len()..];
-    }
-    FrameKind::P
 }
 
 #[cfg(test)]

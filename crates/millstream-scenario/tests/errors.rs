@@ -1,0 +1,168 @@
+//! What is wrong with a file is said where it stands, with what would be right.
+#![allow(clippy::unwrap_used)]
+
+use millstream_scenario::{Scenario, ScenarioError};
+use std::path::Path;
+
+fn parse(text: &str) -> Result<Scenario, ScenarioError> {
+    Scenario::parse("test.toml", text, Path::new(""))
+}
+
+/// A scenario that is right, with one piece replaced.
+fn with(old: &str, new: &str) -> String {
+    let right = r#"
+[scenario]
+duration = "1 s"
+
+[link]
+rate = "10 Mbps"
+
+[scheduler]
+discipline = "dwcs"
+
+[[stream]]
+name = "video"
+period = "40 ms"
+window = "1/4"
+source = { kind = "cbr", bytes = 1316, rate = "4 Mbps" }
+
+[[stream]]
+name = "voice"
+period = "20 ms"
+source = { kind = "backlog", packets = 5, bytes = 200 }
+"#;
+    assert!(right.contains(old), "{old}");
+    right.replacen(old, new, 1)
+}
+
+/// All messages and helps, and the text under the first caret.
+fn problems(text: &str) -> (String, String) {
+    let error = parse(text).unwrap_err();
+    let all = error.problems.iter().map(|p| format!("{p} {}\n", p.help.as_deref().unwrap_or("")));
+    let under = error.problems[0].span.map_or("", |span| &text[span.offset()..][..span.len()]);
+    (all.collect(), under.to_owned())
+}
+
+#[test]
+fn the_scenario_that_the_others_break_is_right() {
+    let scenario = parse(&with("1/4", "1/4")).unwrap();
+    assert_eq!(scenario.streams.len(), 2);
+    assert_eq!((scenario.link.rate_bps, scenario.duration_ns), (10_000_000, Some(1_000_000_000)));
+    assert_eq!(scenario.link.transmission_ns(1250), 1_000_000);
+    assert_eq!((scenario.name.as_str(), scenario.seed), ("test", 1));
+}
+
+#[test]
+fn every_mistake_is_shown_where_it_is_with_what_would_be_right() {
+    for (old, new, under, parts) in [
+        (
+            "period = \"40 ms\"",
+            "perod = \"40 ms\"",
+            "perod",
+            vec!["perod", "did you mean `period`"],
+        ),
+        ("40 ms", "40", "\"40\"", vec!["`40` has no unit", "40 ms"]),
+        ("40 ms", "0 ms", "\"0 ms\"", vec!["period of 0", "at least 1 ns"]),
+        ("1/4", "5/4", "\"5/4\"", vec!["5/4", "x must be at most y"]),
+        ("1/4", "1/0", "\"1/0\"", vec!["1/0", "x must be at most y"]),
+        ("1/4", "-1/4", "\"-1/4\"", vec!["not a window", "1/4"]),
+        ("10 Mbps", "0 Mbps", "\"0 Mbps\"", vec!["rate of 0"]),
+        ("10 Mbps", "10 Tbps", "\"10 Tbps\"", vec!["`10 Tbps`", "unknown unit", "Gbps"]),
+        ("\"voice\"", "\"video\"", "\"video\"", vec!["two streams are called `video`"]),
+        ("\"voice\"", "\"\"", "\"\"", vec!["name is empty"]),
+        (
+            "\"dwcs\"",
+            "\"dwsc\"",
+            "\"dwsc\"",
+            vec!["unknown discipline `dwsc`", "did you mean `dwcs`"],
+        ),
+        ("\"dwcs\"", "\"wfq\"", "\"wfq\"", vec!["unknown discipline `wfq`", "`static-priority`"]),
+        (
+            "\"dwcs\"",
+            "\"dwcs\"\nstructure = \"hip\"",
+            "\"hip\"",
+            vec!["unknown structure", "`heap`"],
+        ),
+        ("\"dwcs\"", "\"dwcs\"\norder = \"edf\"", "\"edf\"", vec!["edf-first", "loss-first"]),
+        ("period = \"20 ms\"", "", "\"voice\"", vec!["`voice` has no `period`", "dwcs needs"]),
+        (
+            "kind = \"cbr\"",
+            "kind = \"cbrr\"",
+            "\"cbrr\"",
+            vec!["unknown kind", "did you mean `cbr`"],
+        ),
+        ("bytes = 1316, ", "", "", vec!["lacks `bytes`"]),
+        ("bytes = 1316", "bytes = 1316, packets = 3", "3", vec!["a cbr source has no `packets`"]),
+        ("rate = \"4 Mbps\"", "interval = \"0 s\"", "\"0 s\"", vec!["interval of 0", "backlog"]),
+        (", rate = \"4 Mbps\"", "", "", vec!["either `rate` or `interval`"]),
+        ("duration = \"1 s\"", "", "", vec!["never ends", "duration"]),
+        ("window = \"1/4\"", "weight = 0", "0", vec!["`weight` is 0"]),
+        (
+            "window = \"1/4\"",
+            "max-rate = \"1 Mbps\"",
+            "max-rate",
+            vec!["unknown field", "not part of this version"],
+        ),
+        ("[link]", "[link", "", vec!["unclosed"]),
+        ("bytes = 1316", "bytes = -1", "-1", vec!["-1", "u32"]),
+        ("bytes = 200", "bytes = 5000000000", "5000000000", vec!["5000000000"]),
+        (
+            "kind = \"backlog\", packets = 5, bytes = 200",
+            "kind = \"pcap\", file = \"x\", match = \"upd\"",
+            "\"upd\"",
+            vec!["not a pcap-filter expression", "tcpdump"],
+        ),
+        (
+            "kind = \"backlog\", packets = 5, bytes = 200",
+            "kind = \"mpeg\", file = \"x\", frames = \"IX\"",
+            "\"IX\"",
+            vec!["frame types", "I, P and B"],
+        ),
+        (
+            "kind = \"backlog\", packets = 5, bytes = 200",
+            "kind = \"mpeg\", model = \"h264\", rate = \"1 Mbps\"",
+            "\"h264\"",
+            vec!["unknown video model"],
+        ),
+    ] {
+        let text = with(old, new);
+        let (all, found) = problems(&text);
+        for part in parts {
+            assert!(all.contains(part), "{new}: {all:?} lacks {part:?}");
+        }
+        if !under.is_empty() {
+            assert_eq!(found, under, "{new}: {all}");
+        }
+    }
+}
+
+#[test]
+fn all_problems_of_a_file_are_shown_at_once() {
+    let text = with("\"voice\"", "\"video\"").replace("\"dwcs\"", "\"nope\"");
+    assert_eq!(parse(&text).unwrap_err().problems.len(), 2);
+}
+
+#[test]
+fn empty_files_and_files_without_streams_are_errors() {
+    assert!(problems("").0.contains("link"));
+    let no_streams = "[link]\nrate = \"1 Mbps\"\n[scheduler]\ndiscipline = \"fifo\"\n";
+    assert!(problems(no_streams).0.contains("there is no stream"));
+}
+
+#[test]
+fn what_the_discipline_does_not_use_is_noted() {
+    let scenario = parse(&with("\"dwcs\"", "\"fifo\"")).unwrap();
+    assert_eq!(
+        scenario.notes,
+        [
+            "2 streams give `period`, which fifo does not use",
+            "1 stream gives `window`, which fifo does not use"
+        ]
+    );
+}
+
+#[test]
+fn names_in_unicode_are_fine() {
+    let scenario = parse(&with("\"voice\"", "\"Größe 语音 🎙\"")).unwrap();
+    assert_eq!(scenario.streams[1].name, "Größe 语音 🎙");
+}

@@ -1,0 +1,30 @@
+#!/usr/bin/env bash
+# Runs each fuzz target for SECONDS_EACH seconds (default 300). Needs a nightly toolchain.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+seconds=${SECONDS_EACH:-300}
+if ! command -v cargo-fuzz >/dev/null; then
+    cargo install cargo-fuzz --locked --quiet --root target/tools
+    export PATH="$PWD/target/tools/bin:$PATH"
+fi
+
+# What each target starts from: the repository's own files.
+seed() {
+    local folder="fuzz/corpus/$1"
+    shift
+    mkdir -p "$folder"
+    local file
+    for file in "$@"; do
+        head -c 20000 "$file" >"$folder/$(echo "$file" | tr / -)"
+    done
+}
+seed scenario examples/*/scenario.toml papers/*/*.toml conformance/traces/*/scenario.toml
+seed csv conformance/traces/*/arrivals.csv
+seed capture examples/data/uplink.pcap
+seed mpeg examples/data/clip.mpg
+
+for target in scenario csv capture mpeg; do
+    echo "== $target, $seconds s"
+    cargo +nightly fuzz run --release "$target" -- -max_total_time="$seconds" -rss_limit_mb=4096 \
+        -max_len=40000 -print_final_stats=1
+done
