@@ -9,8 +9,9 @@
 //! A packet's length is the one it had on the wire. Expressions see the captured bytes, filled with
 //! zeros to that length, so that `greater 500` works on captures of headers only.
 
-use pcap::{BpfProgram, Capture, Linktype, Offline, Packet, PacketHeader, Precision, Savefile};
-use std::fs::File;
+use pcap::{BpfProgram, Capture, Linktype, Offline, PacketHeader, Precision};
+use std::fs::{File, OpenOptions};
+use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -77,6 +78,7 @@ impl CaptureFeed {
                 capture.compile(expression, true).map_err(|error| {
                     TrafficError::new(format!("`{expression}` does not compile: {error}"))
                         .path(path)
+                        .place(format!("`match` of stream {stream} (from 0)"))
                 })
             });
             Ok(Claim { stream: *stream, filter: compiled.transpose()? })
@@ -183,41 +185,73 @@ pub fn validate_filter(expression: &str) -> Result<(), String> {
 }
 
 /// Writes packets as a pcap file with nanosecond timestamps.
+///
+/// libpcap writes the file's header, for it alone knows the link type's number in files. The
+/// packets are written here: libpcap's own writer forgets a failed write that it had buffered, and
+/// a capture cut by a full disk would pass for a whole one.
 pub struct CaptureWriter {
-    file: Savefile,
+    file: BufWriter<File>,
     path: PathBuf,
+    failed: Option<io::Error>,
 }
 
 impl CaptureWriter {
     fn create(path: &Path, linktype: Linktype) -> Result<Self, TrafficError> {
-        let failed =
-            |error: pcap::Error| TrafficError::new(format!("cannot write: {error}")).path(path);
+        let cannot = |error: String| TrafficError::new(cannot_write(&error)).path(path);
+        // libpcap takes `-` for standard output; here it is a file of that name.
+        let path = if path == Path::new("-") { Path::new("./-") } else { path };
+        // Opened before libpcap does, so that the reader of a pipe sees one writer that stays.
+        let file = OpenOptions::new().create(true).append(true).open(path);
+        let file = file.map_err(|error| cannot(error.to_string()))?;
+        let failed = |error: pcap::Error| cannot(error.to_string());
         let capture = Capture::dead_with_precision(linktype, Precision::Nano).map_err(failed)?;
-        let file = capture.savefile(path).map_err(failed)?;
-        Ok(Self { file, path: path.to_path_buf() })
+        let mut header = capture.savefile(path).map_err(failed)?;
+        header.flush().map_err(failed)?;
+        let file = BufWriter::with_capacity(1 << 16, file);
+        Ok(Self { file, path: path.to_path_buf(), failed: None })
     }
 
     /// Writes one packet, stamped with `time_ns`. Failures show in [`flush`](Self::flush).
     pub fn write(&mut self, time_ns: u64, frame: &FrameBytes) {
-        let captured = u32::try_from(frame.captured.len()).unwrap_or(u32::MAX);
-        #[allow(clippy::cast_possible_wrap, clippy::cast_possible_truncation)]
-        let ts = libc::timeval {
-            tv_sec: (time_ns / 1_000_000_000) as libc::time_t,
-            tv_usec: (time_ns % 1_000_000_000) as libc::suseconds_t,
+        if self.failed.is_none() {
+            self.failed = self.write_packet(time_ns, frame).err();
+        }
+    }
+
+    /// A packet's record (draft-ietf-opsawg-pcap): four words in the order of the header's, which
+    /// is this machine's, then the captured bytes.
+    fn write_packet(&mut self, time_ns: u64, frame: &FrameBytes) -> io::Result<()> {
+        let word = |value: u64, what: &str| {
+            u32::try_from(value).map_err(|_| io::Error::other(format!("{what} {value} too large")))
         };
-        let header = PacketHeader { ts, caplen: captured, len: frame.original_bytes };
-        self.file.write(&Packet::new(&header, &frame.captured));
+        let captured = u64::try_from(frame.captured.len()).unwrap_or(u64::MAX);
+        for value in [
+            word(time_ns / 1_000_000_000, "a time in seconds of")?,
+            word(time_ns % 1_000_000_000, "nanoseconds of")?,
+            word(captured, "a frame in bytes of")?,
+            frame.original_bytes,
+        ] {
+            self.file.write_all(&value.to_ne_bytes())?;
+        }
+        self.file.write_all(&frame.captured)
     }
 
     /// Writes out what is buffered.
     ///
     /// # Errors
-    /// If anything written so far did not reach the file.
+    /// If anything written so far did not reach the file; from then on, always.
     pub fn flush(&mut self) -> Result<(), TrafficError> {
-        self.file
-            .flush()
-            .map_err(|error| TrafficError::new(format!("cannot write: {error}")).path(&self.path))
+        if self.failed.is_none() {
+            self.failed = self.file.flush().err();
+        }
+        self.failed.as_ref().map_or(Ok(()), |error| {
+            Err(TrafficError::new(cannot_write(&error.to_string())).path(&self.path))
+        })
     }
+}
+
+fn cannot_write(error: &str) -> String {
+    format!("cannot write: {error}")
 }
 
 #[cfg(test)]
@@ -299,6 +333,35 @@ mod tests {
             assert_eq!(again.next_arrival().unwrap(), Some(original));
         }
         assert_eq!(again.next_arrival().unwrap(), None);
+    }
+
+    #[test]
+    fn a_failed_write_is_never_taken_for_success() {
+        // A device that is always full; absent outside Linux.
+        let Ok(full) = OpenOptions::new().append(true).open("/dev/full") else { return };
+        let capture = file(&pcap(&[]));
+        let feed = CaptureFeed::open(capture.path(), &[], true).unwrap();
+        assert!(feed.writer(Path::new("/dev/full")).is_err());
+        for packets in [1, 1000, 100_000] {
+            let copy = tempfile::NamedTempFile::new().unwrap();
+            let mut writer = feed.writer(copy.path()).unwrap();
+            writer.file = BufWriter::new(full.try_clone().unwrap());
+            for time_ns in 0..packets {
+                writer.write(time_ns, &FrameBytes { captured: udp(1), original_bytes: 60 });
+            }
+            assert!(writer.flush().is_err(), "{packets} packets");
+            assert!(writer.flush().is_err(), "asked again");
+        }
+    }
+
+    #[test]
+    fn a_bad_expression_is_named_with_its_stream() {
+        let capture = file(&pcap(&[]));
+        let claims = [(0, None), (3, Some("upd port 1".into()))];
+        let error = CaptureFeed::open(capture.path(), &claims, false).err().unwrap().to_string();
+        for part in ["stream 3", "`upd port 1`", "syntax error"] {
+            assert!(error.contains(part), "{error}");
+        }
     }
 
     #[test]

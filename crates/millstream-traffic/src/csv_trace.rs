@@ -1,20 +1,42 @@
 //! The arrivals CSV: `time_ns,stream,bytes`, rows in time order.
 //!
 //! One pass over the file serves every stream that names it. Rows of equal time keep file order. A
-//! row that cannot be used is an error that names its line: nothing is skipped.
+//! row that cannot be used is an error that names its line: nothing is skipped. A row is at most
+//! 1 MiB, so that an open quote or a file without lines is not read whole into memory.
 
 use rustc_hash::FxHashMap;
 use std::fs::File;
-use std::io::Read;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use crate::arrival::{Arrival, Feed, TrafficError};
 
 const HEADER: [&str; 3] = ["time_ns", "stream", "bytes"];
 
+/// Bytes that may be read for one row.
+const LONGEST_ROW: usize = 1 << 20;
+
+/// An input that fails when one row takes too much of it.
+struct Limited<R> {
+    input: R,
+    since_row: usize,
+}
+
+impl<R: Read> Read for Limited<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if self.since_row > LONGEST_ROW {
+            let message = format!("a row of more than {LONGEST_ROW} bytes: is a quote left open?");
+            return Err(io::Error::other(message));
+        }
+        let read = self.input.read(buffer)?;
+        self.since_row += read;
+        Ok(read)
+    }
+}
+
 /// Rows of an arrivals CSV.
 pub struct CsvTrace<R> {
-    rows: csv::Reader<R>,
+    rows: csv::Reader<Limited<R>>,
     row: csv::ByteRecord,
     streams: FxHashMap<Vec<u8>, u32>,
     elsewhere: Vec<String>,
@@ -54,7 +76,7 @@ impl<R: Read> CsvTrace<R> {
             .has_headers(false)
             .flexible(true)
             .buffer_capacity(1 << 17)
-            .from_reader(input);
+            .from_reader(Limited { input, since_row: 0 });
         let streams = streams.into_iter().map(|(name, number)| (name.into_bytes(), number));
         let mut trace = Self {
             rows,
@@ -79,9 +101,8 @@ impl<R: Read> CsvTrace<R> {
     }
 
     fn read_row(&mut self) -> Result<bool, TrafficError> {
-        self.rows
-            .read_byte_record(&mut self.row)
-            .map_err(|error| TrafficError::new(error.to_string()).path(&self.path))
+        self.rows.get_mut().since_row = 0;
+        self.rows.read_byte_record(&mut self.row).map_err(|error| self.error(&error.to_string()))
     }
 
     /// An error about the row that was read last.
@@ -209,6 +230,24 @@ mod tests {
                 .unwrap()
                 .contains("`video`")
         );
+    }
+
+    #[test]
+    fn a_row_without_end_is_an_error_and_a_long_file_is_not() {
+        let endless = io::repeat(b'7');
+        let open = |input| CsvTrace::new(input, Path::new("a.csv"), [], vec![]).err().unwrap();
+        assert!(open(Box::new(endless) as Box<dyn Read>).to_string().contains("quote"));
+        let rows = "1,video,9\n".repeat(1 << 18);
+        assert_eq!(read(&format!("time_ns,stream,bytes\n{rows}")).unwrap().len(), 1 << 18);
+        let quoted = format!("time_ns,stream,bytes\n0,video,0\n1,\"video,9\n{rows}");
+        let error = read(&quoted).unwrap_err().to_string();
+        assert!(error.contains("line 3") && error.contains("quote"), "{error}");
+    }
+
+    #[test]
+    fn a_byte_order_mark_and_quotes_are_read_past() {
+        let rows = "\u{feff}time_ns,stream,bytes\n\"5\",\"video\",1\n";
+        assert_eq!(read(rows).unwrap(), [(5, 0, 1)]);
     }
 
     proptest::proptest! {

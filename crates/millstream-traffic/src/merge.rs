@@ -1,10 +1,12 @@
 //! Many feeds as one, in time order.
 //!
 //! At equal times the feed that was given earlier comes first, and arrivals of one feed keep their
-//! order. Each feed holds one arrival here, so memory grows with feeds, not with packets.
+//! order. Each feed holds one arrival here, so memory grows with feeds, not with packets; an arrival
+//! costs one replacement at the top of a heap. A feed's error comes after its arrivals before it.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use std::collections::binary_heap::PeekMut;
 
 use crate::arrival::{Arrival, Feed, TrafficError};
 
@@ -13,6 +15,8 @@ pub struct Merge {
     feeds: Vec<Box<dyn Feed>>,
     heads: Vec<Option<Arrival>>,
     order: BinaryHeap<Reverse<(u64, usize)>>,
+    /// What the next call returns: a feed failed while its next arrival was fetched.
+    failed: Option<TrafficError>,
 }
 
 impl Merge {
@@ -31,16 +35,24 @@ impl Merge {
             order.extend(head.as_ref().map(|arrival| Reverse((arrival.time_ns, at))));
             heads.push(head);
         }
-        Ok(Box::new(Self { feeds, heads, order }))
+        Ok(Box::new(Self { feeds, heads, order, failed: None }))
     }
 }
 
 impl Feed for Merge {
     fn next_arrival(&mut self) -> Result<Option<Arrival>, TrafficError> {
-        let Some(Reverse((_, at))) = self.order.pop() else { return Ok(None) };
-        let next = self.feeds[at].next_arrival()?;
-        if let Some(arrival) = &next {
-            self.order.push(Reverse((arrival.time_ns, at)));
+        if let Some(error) = self.failed.take() {
+            return Err(error);
+        }
+        let Some(mut first) = self.order.peek_mut() else { return Ok(None) };
+        let at = first.0.1;
+        let next = self.feeds[at].next_arrival().unwrap_or_else(|error| {
+            self.failed = Some(error);
+            None
+        });
+        match &next {
+            Some(arrival) => first.0.0 = arrival.time_ns,
+            None => drop(PeekMut::pop(first)),
         }
         Ok(std::mem::replace(&mut self.heads[at], next))
     }
@@ -63,5 +75,25 @@ mod tests {
             .map(|arrival| (arrival.time_ns, arrival.stream))
             .collect();
         assert_eq!(all, [(5, 0), (10, 2), (15, 0), (15, 1), (15, 1), (15, 2), (20, 2), (25, 0)]);
+    }
+
+    #[test]
+    fn an_error_comes_after_the_arrival_before_it() {
+        struct Failing(u64);
+        impl Feed for Failing {
+            fn next_arrival(&mut self) -> Result<Option<Arrival>, TrafficError> {
+                self.0 += 1;
+                match self.0 {
+                    1 => Ok(Some(Arrival { time_ns: 7, stream: 0, bytes: 1, frame: None })),
+                    _ => Err(TrafficError::new("broken")),
+                }
+            }
+        }
+        let backlog = Backlog::new(1, 1, 1, 9);
+        let mut merged = Merge::of(vec![Box::new(Failing(0)), Box::new(backlog)]).unwrap();
+        assert_eq!(merged.next_arrival().unwrap().unwrap().time_ns, 7);
+        assert_eq!(merged.next_arrival().unwrap_err().message, "broken");
+        assert_eq!(merged.next_arrival().unwrap().unwrap().time_ns, 9);
+        assert_eq!(merged.next_arrival().unwrap(), None);
     }
 }

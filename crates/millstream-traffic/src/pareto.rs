@@ -61,12 +61,13 @@ impl ParetoOnOff {
             random: Random::new(seed, stream),
             next: BinaryHeap::new(),
         };
+        // Without load the off periods are endless.
+        let sources = if load > 0.0 { sources } else { 0 };
         for source in 0..sources {
             let start = start_ns as f64;
             if feed.random.uniform() < load {
                 let end = start + feed.on.residual(&mut feed.random);
-                let phase = feed.random.uniform() * feed.interval_ns;
-                feed.push(start + phase, source, end);
+                feed.push_first(start, source, end);
             } else {
                 let begin = start + feed.off.residual(&mut feed.random);
                 feed.begin(begin, source);
@@ -78,7 +79,14 @@ impl ParetoOnOff {
     /// An on period of `source` begins.
     fn begin(&mut self, at_ns: f64, source: u32) {
         let end = at_ns + self.on.sample(&mut self.random);
-        self.push(at_ns, source, end);
+        self.push_first(at_ns, source, end);
+    }
+
+    /// The first packet of an on period comes within an interval of `from_ns`: sent at its very
+    /// beginning, a period would hold half a packet too many on average.
+    fn push_first(&mut self, from_ns: f64, source: u32, end_ns: f64) {
+        let phase = self.random.uniform() * self.interval_ns;
+        self.push(from_ns + phase, source, end_ns);
     }
 
     fn push(&mut self, at_ns: f64, source: u32, end_ns: f64) {
@@ -132,6 +140,22 @@ mod tests {
         }
         let mean = loads.iter().sum::<usize>() / loads.len();
         assert!((80_000..120_000).contains(&mean), "{loads:?}");
+    }
+
+    #[test]
+    fn the_mean_load_of_many_runs_is_the_one_asked_for() {
+        let runs = 100;
+        let packets: usize = (0..runs).map(|seed| times(seed).len()).sum();
+        let mean = packets as f64 / runs as f64 / 100_000.0;
+        assert!((mean - 1.0).abs() < 0.02, "{mean} of the load asked for");
+    }
+
+    #[test]
+    fn no_rate_is_no_traffic() {
+        for (rate, peak) in [(0, 1000), (0, 0)] {
+            let mut feed = ParetoOnOff::new(0, 100, rate, peak, 4, 0, u64::MAX, 1);
+            assert_eq!(feed.next_arrival().unwrap(), None);
+        }
     }
 
     #[test]

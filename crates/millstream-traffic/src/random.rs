@@ -18,10 +18,10 @@ impl Random {
         Self(generator)
     }
 
-    /// Uniform in the open interval (0, 1).
+    /// Uniform in the open interval (0, 1): the middles of 2^52 equal parts.
     #[allow(clippy::cast_precision_loss)]
     pub(crate) fn uniform(&mut self) -> f64 {
-        ((self.0.next_u64() >> 12) as f64 + 0.5) * (-52f64).exp2()
+        ((self.0.next_u64() >> 12) as f64 + 0.5) * f64::EPSILON
     }
 
     /// Standard normal (Box and Muller 1958).

@@ -1,9 +1,11 @@
 //! A feed that reads ahead in a thread of its own, so that parsing overlaps scheduling.
 //!
 //! Arrivals cross in batches over a bounded channel: the reader is at most a few batches ahead,
-//! so memory stays bounded, and the cost of crossing is paid once a batch.
+//! so memory stays bounded, and the cost of crossing is paid once a batch. Empty batches go back to
+//! be filled again. A reader that stops without saying so has panicked: that is an error, not the
+//! end of the feed.
 
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::thread;
 
 use crate::arrival::{Arrival, Feed, TrafficError};
@@ -11,44 +13,77 @@ use crate::arrival::{Arrival, Feed, TrafficError};
 const BATCH: usize = 4096;
 const BATCHES_AHEAD: usize = 8;
 
-type Message = Result<Vec<Arrival>, TrafficError>;
-
-/// Another feed, read by a thread that ends with it or when this is dropped.
+/// Another feed, read by a thread that ends with it or, once this is dropped, with its batch. The
+/// drop does not wait for that: the feed may be reading from a pipe that stays silent.
 pub struct Threaded {
-    batches: Receiver<Message>,
-    batch: std::vec::IntoIter<Arrival>,
+    full: Receiver<Message>,
+    empty: Sender<Vec<Arrival>>,
+    /// Arrivals in reverse: the next is the last.
+    batch: Vec<Arrival>,
+    /// What comes after `batch` when the reader has stopped: an error once, then the end.
+    stopped: Option<Result<(), TrafficError>>,
+}
+
+enum Message {
+    Batch(Vec<Arrival>),
+    Stopped(Result<(), TrafficError>),
 }
 
 impl Threaded {
-    /// Starts reading `feed`.
+    /// Starts reading `feed`. If no thread can be had, the first arrival is an error.
     #[must_use]
     pub fn new(feed: Box<dyn Feed>) -> Self {
-        let (sender, batches) = sync_channel(BATCHES_AHEAD);
-        thread::spawn(move || read(feed, &sender));
-        Self { batches, batch: Vec::new().into_iter() }
+        let (sender, full) = sync_channel(BATCHES_AHEAD);
+        let (empty, returned) = channel();
+        let started = thread::Builder::new()
+            .name("reader".into())
+            .spawn(move || read(feed, &sender, &returned));
+        let stopped = started.err().map(|error| {
+            Err(TrafficError::new(format!("no thread to read the sources with: {error}")))
+        });
+        Self { full, empty, batch: Vec::new(), stopped }
+    }
+
+    /// Takes the next message, or the end.
+    #[cold]
+    fn refill(&mut self) {
+        match self.full.recv() {
+            Ok(Message::Batch(batch)) => {
+                let used = std::mem::replace(&mut self.batch, batch);
+                // A reader that has stopped needs none.
+                let _ = self.empty.send(used);
+            }
+            Ok(Message::Stopped(how)) => self.stopped = Some(how),
+            Err(_) => {
+                let panicked = TrafficError::new("the reader of a source stopped unexpectedly");
+                self.stopped = Some(Err(panicked.help("this is a bug: please report it")));
+            }
+        }
     }
 }
 
 /// Reads until the feed ends or fails, or nobody listens.
-fn read(mut feed: Box<dyn Feed>, sender: &SyncSender<Message>) {
+fn read(mut feed: Box<dyn Feed>, full: &SyncSender<Message>, empty: &Receiver<Vec<Arrival>>) {
     loop {
-        let mut batch = Vec::with_capacity(BATCH);
-        let ended = loop {
+        let mut batch = empty.try_recv().unwrap_or_default();
+        batch.reserve(BATCH);
+        let stopped = loop {
             match feed.next_arrival() {
                 Ok(Some(arrival)) => batch.push(arrival),
-                Ok(None) => break Some(None),
-                Err(error) => break Some(Some(error)),
+                Ok(None) => break Some(Ok(())),
+                Err(error) => break Some(Err(error)),
             }
             if batch.len() == BATCH {
                 break None;
             }
         };
-        if sender.send(Ok(batch)).is_err() {
+        batch.reverse();
+        if full.send(Message::Batch(batch)).is_err() {
             return;
         }
-        if let Some(error) = ended {
+        if let Some(how) = stopped {
             // Nobody listening any more is no reason to complain.
-            let _ = error.map(|error| sender.send(Err(error)));
+            let _ = full.send(Message::Stopped(how));
             return;
         }
     }
@@ -58,13 +93,13 @@ impl Feed for Threaded {
     #[inline]
     fn next_arrival(&mut self) -> Result<Option<Arrival>, TrafficError> {
         loop {
-            if let Some(arrival) = self.batch.next() {
+            if let Some(arrival) = self.batch.pop() {
                 return Ok(Some(arrival));
             }
-            match self.batches.recv() {
-                Ok(batch) => self.batch = batch?.into_iter(),
-                Err(_) => return Ok(None),
+            if let Some(how) = &mut self.stopped {
+                return std::mem::replace(how, Ok(())).map(|()| None);
             }
+            self.refill();
         }
     }
 }
@@ -83,6 +118,37 @@ mod tests {
         }
         assert_eq!(threaded.next_arrival().unwrap(), None);
         drop(Threaded::new(cbr()));
+    }
+
+    #[test]
+    fn a_reader_that_panics_is_an_error_and_not_the_end() {
+        struct Panicking;
+        impl Feed for Panicking {
+            fn next_arrival(&mut self) -> Result<Option<Arrival>, TrafficError> {
+                panic!("as a test of what follows")
+            }
+        }
+        let mut threaded = Threaded::new(Box::new(Panicking));
+        assert!(threaded.next_arrival().unwrap_err().message.contains("unexpectedly"));
+        assert_eq!(threaded.next_arrival().unwrap(), None);
+    }
+
+    #[test]
+    fn the_reader_ends_after_the_drop() {
+        struct Endless(std::sync::mpsc::Sender<()>);
+        impl Feed for Endless {
+            fn next_arrival(&mut self) -> Result<Option<Arrival>, TrafficError> {
+                let _alive = &self.0;
+                Ok(Some(Arrival { time_ns: 0, stream: 0, bytes: 0, frame: None }))
+            }
+        }
+        let (alive, ended) = std::sync::mpsc::channel();
+        let mut threaded = Threaded::new(Box::new(Endless(alive)));
+        assert!(threaded.next_arrival().unwrap().is_some());
+        drop(threaded);
+        // The feed is dropped by its thread, and with it the channel's other end.
+        let gone = ended.recv_timeout(std::time::Duration::from_secs(10));
+        assert_eq!(gone, Err(std::sync::mpsc::RecvTimeoutError::Disconnected));
     }
 
     #[test]

@@ -2,7 +2,8 @@
 //!
 //! Both are sequences of units that begin with 00 00 01. [`Units`] cuts them apart and keeps only
 //! the first bytes of each; an [`Assembler`] decides which units make up a frame. A frame's bytes
-//! count from the first of its headers to the first of the next frame's.
+//! count from the first of its headers to the first of the next frame's. The two fields of an
+//! MPEG-2 frame are one frame, of the first one's kind; H.264 fields count as frames.
 
 use h264_reader::nal::sps::SeqParameterSet;
 use h264_reader::rbsp::{BitRead, BitReader, decode_nal};
@@ -85,6 +86,10 @@ pub(super) struct Assembler {
     pub(super) oversized: Option<(usize, u64)>,
     bytes: u64,
     kind: Option<FrameKind>,
+    /// The open picture is one field of a frame.
+    field: bool,
+    /// The last frame is a field that waits for its other.
+    unpaired: bool,
 }
 
 /// What a unit is to its frame.
@@ -93,13 +98,24 @@ enum Role {
     Header,
     /// It begins a picture of this kind.
     Picture(FrameKind),
+    /// It says that the open picture is a field: two make a frame.
+    Field,
     /// It goes on with what is open.
     More,
 }
 
 impl Assembler {
     pub(super) fn new(codec: Codec) -> Self {
-        Self { codec, frames: Vec::new(), rate: None, oversized: None, bytes: 0, kind: None }
+        Self {
+            codec,
+            frames: Vec::new(),
+            rate: None,
+            oversized: None,
+            bytes: 0,
+            kind: None,
+            field: false,
+            unpaired: false,
+        }
     }
 
     /// Takes in a unit of `length` bytes that begins with `kept`.
@@ -116,6 +132,7 @@ impl Assembler {
                 }
                 self.kind = Some(kind);
             }
+            Role::Field => self.field = true,
             Role::Header | Role::More => {}
         }
         self.bytes += length;
@@ -123,14 +140,23 @@ impl Assembler {
 
     /// The stream ends, and with it the last frame.
     pub(super) fn end_frame(&mut self) {
-        if let Some(kind) = self.kind.take() {
-            if self.bytes > LARGEST_FRAME {
-                self.oversized.get_or_insert((self.frames.len(), self.bytes));
-            }
-            let bytes = u32::try_from(self.bytes).unwrap_or(u32::MAX);
-            self.frames.push(Frame { kind, bytes });
+        let bytes = std::mem::take(&mut self.bytes);
+        let Some(kind) = self.kind.take() else { return };
+        if bytes > LARGEST_FRAME {
+            self.oversized.get_or_insert((self.frames.len(), bytes));
         }
-        self.bytes = 0;
+        let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
+        let field = std::mem::take(&mut self.field);
+        match self.frames.last_mut() {
+            Some(first) if field && self.unpaired => {
+                first.bytes = first.bytes.saturating_add(bytes);
+                self.unpaired = false;
+            }
+            _ => {
+                self.frames.push(Frame { kind, bytes });
+                self.unpaired = field;
+            }
+        }
     }
 }
 
@@ -165,6 +191,9 @@ fn mpeg_role(kept: &[u8], rate: &mut Option<FrameRate>) -> Role {
             3 => Role::Picture(FrameKind::B),
             _ => Role::More,
         },
+        // Picture coding extension: 4 bits of name, 16 of vector ranges, 2 of precision, then the
+        // structure, 3 being a whole frame.
+        [0xb5, name, _, structure, ..] if name >> 4 == 8 && structure & 3 != 3 => Role::Field,
         _ => Role::More,
     }
 }
@@ -186,9 +215,12 @@ fn h264_role(kept: &[u8], rate: &mut Option<FrameRate>) -> Role {
     }
 }
 
+/// Bytes of a slice that are read: more than its header's first two fields can take.
+const SLICE_START: usize = 16;
+
 /// The first macroblock and the kind of a slice NAL unit.
 pub(super) fn h264_slice(nal: &[u8]) -> Option<(u32, FrameKind)> {
-    let payload = decode_nal(nal).ok()?;
+    let payload = decode_nal(without_zeros(&nal[..nal.len().min(SLICE_START)])).ok()?;
     let mut bits = BitReader::new(&payload[..]);
     let first_macroblock = bits.read_ue("first_mb_in_slice").ok()?;
     let kind = match bits.read_ue("slice_type").ok()? % 5 {
@@ -201,13 +233,19 @@ pub(super) fn h264_slice(nal: &[u8]) -> Option<(u32, FrameKind)> {
 
 /// The frame rate in a sequence parameter set: a frame is two ticks.
 fn h264_rate(nal: &[u8]) -> Option<FrameRate> {
-    // Zeros after the unit are not part of it, and its parser takes none.
-    let end = nal.iter().rposition(|byte| *byte != 0)?;
-    let payload = decode_nal(&nal[..=end]).ok()?;
+    let payload = decode_nal(without_zeros(nal)).ok()?;
     let parameters = SeqParameterSet::from_bits(BitReader::new(&payload[..])).ok()?;
     let timing = parameters.vui_parameters?.timing_info?;
-    let seconds = timing.num_units_in_tick.checked_mul(2).filter(|ticks| *ticks > 0)?;
-    (timing.time_scale > 0).then_some(FrameRate { frames: timing.time_scale, seconds })
+    let (scale, ticks) = (timing.time_scale, timing.num_units_in_tick);
+    let (frames, seconds) =
+        if scale % 2 == 0 { (scale / 2, ticks) } else { (scale, ticks.checked_mul(2)?) };
+    (frames > 0 && seconds > 0).then_some(FrameRate { frames, seconds })
+}
+
+/// A NAL unit without the zeros after it: they belong to what follows, and its parser takes none.
+fn without_zeros(nal: &[u8]) -> &[u8] {
+    let end = nal.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
+    &nal[..end]
 }
 
 #[cfg(test)]
@@ -283,20 +321,33 @@ mod tests {
     fn h264_has_the_frame_rate_of_its_parameters_however_units_are_parted() {
         // x264's parameter set for 320 × 240 at 30000/1001 frames/s.
         let parameters = [
-            0x67, 0x64, 0x00, 0x0d, 0xac, 0xd9, 0x41, 0x41, 0xfb, 0x01, 0x10, 0x00, 0x00, 0x03,
-            0x00, 0x10, 0x00, 0x00, 0x07, 0x80, 0xf1, 0x42, 0x99, 0x60,
+            0x67, 0x64, 0x00, 0x0d, 0xac, 0xd9, 0x41, 0x41, 0xfb, 0x01, 0x10, 0x00, 0x00, 0x3e,
+            0x90, 0x00, 0x0e, 0xa6, 0x00, 0xf1, 0x42, 0x99, 0x60,
         ];
         for zeros in 0..3 {
             let code = [&vec![0; zeros][..], &[0, 0, 1]].concat();
             let stream = [&code, &parameters[..], &code, &[0x65, 0x88, 9], &code, &[0x41, 0x98]];
             let found = frames(Codec::H264, &stream.concat(), 3);
-            assert!(found.rate.is_some(), "{zeros} zeros before start codes");
-            assert_eq!(found.frames.len(), 2);
+            let rate = FrameRate { frames: 30_000, seconds: 1_001 };
+            assert_eq!(found.rate, Some(rate), "{zeros} zeros before start codes");
+            assert_eq!(found.frames.len(), 2, "{:?}", found.frames);
         }
         let four = [0, 0, 0, 1, 0x65, 0x88, 9, 0, 0, 0, 1, 0x41, 0x98];
         let sizes: Vec<_> =
             frames(Codec::H264, &four, 2).frames.iter().map(|frame| frame.bytes).collect();
         assert_eq!(sizes, [7, 6], "the zero of a long start code goes with what follows it");
+    }
+
+    #[test]
+    fn two_mpeg_2_fields_make_one_frame_of_the_first_ones_kind() {
+        let picture = |kind: u8, structure: u8| {
+            let header = [0, 0, 1, 0, 0, kind << 3, 7, 0, 0, 1, 0xb5, 0x8f, 0xff, structure, 0x80];
+            [&header[..], &[0, 0, 1, 1, 9]].concat()
+        };
+        let pictures = [picture(1, 1), picture(2, 2), picture(3, 3), picture(3, 1), picture(3, 2)];
+        let found = frames(Codec::Mpeg, &pictures.concat(), 5);
+        let expected = [(FrameKind::I, 40), (FrameKind::B, 20), (FrameKind::B, 40)];
+        assert_eq!(found.frames, expected.map(|(kind, bytes)| Frame { kind, bytes }));
     }
 
     #[test]

@@ -105,7 +105,8 @@ pub(super) fn transport_stream(
     sink: &mut impl FnMut(Codec, &[u8]),
 ) -> Result<(), TrafficError> {
     let packet = [0; TsPacket::SIZE];
-    let packets = Packets { input, packet, used: Cell::new(TsPacket::SIZE), count: 0, failed: None };
+    let packets =
+        Packets { input, packet, used: Cell::new(TsPacket::SIZE), count: 0, failed: None };
     let mut reader = TsPacketReader::new(packets);
     let mut video = None;
     let mut started = false;
@@ -169,6 +170,74 @@ mod tests {
         let mut video = Vec::new();
         program_stream(&stream[..], &mut |bytes| video.extend_from_slice(bytes)).unwrap();
         assert_eq!(video, b"ab");
+    }
+
+    /// A section's check (ISO 13818-1, annex A).
+    fn crc(section: &[u8]) -> u32 {
+        section.iter().fold(u32::MAX, |crc, byte| {
+            (0..8).fold(crc ^ u32::from(*byte) << 24, |crc, _| {
+                crc << 1 ^ if crc >> 31 == 1 { 0x04c1_1db7 } else { 0 }
+            })
+        })
+    }
+
+    /// A transport packet for `pid` that `contents` end, stuffed by an adaptation field.
+    fn packet(pid: u8, start: bool, contents: &[u8]) -> Vec<u8> {
+        let stuffing = 183 - contents.len();
+        let adaptation = [u8::try_from(stuffing).unwrap(), 0];
+        let header = [0x47, u8::from(start) << 6 | 1, pid, 0x30];
+        let mut packet = [&header[..], &adaptation[..2.min(stuffing + 1)]].concat();
+        packet.resize(188 - contents.len(), 0xff);
+        packet.extend(contents);
+        packet
+    }
+
+    fn section(contents: &[u8]) -> Vec<u8> {
+        let length = u8::try_from(contents.len() + 3).unwrap();
+        let section = [&[contents[0], 0xb0, length], &contents[1..]].concat();
+        let check = crc(&section);
+        [&[0], &section[..], &check.to_be_bytes()].concat()
+    }
+
+    /// Tables that give PID 0x101 as the program map's and 0x102 as MPEG-1 video.
+    fn tables() -> Vec<u8> {
+        let mut association = packet(0, true, &section(&[0, 0, 1, 0xc1, 0, 0, 0, 1, 0xe1, 1]));
+        association[1] = 0x40;
+        let map = [2, 0, 1, 0xc1, 0, 0, 0xe1, 2, 0xf0, 0, 1, 0xe1, 2, 0xf0, 0];
+        [association, packet(1, true, &section(&map))].concat()
+    }
+
+    fn transport(stream: &[u8]) -> Result<Vec<u8>, TrafficError> {
+        let mut video = Vec::new();
+        transport_stream(stream, &mut |codec, bytes| {
+            assert_eq!(codec, Codec::Mpeg);
+            video.extend_from_slice(bytes);
+        })?;
+        Ok(video)
+    }
+
+    #[test]
+    fn a_transport_stream_may_begin_anywhere_and_be_cut() {
+        let start = packet(2, true, &[0, 0, 1, 0xe0, 0, 0, 0x80, 0, 0, b'a']);
+        let more = |byte| packet(2, false, &[byte]);
+        let stream =
+            [more(b'x'), packet(9, true, b"?"), tables(), more(b'y'), start, more(b'b')].concat();
+        assert_eq!(transport(&stream).unwrap(), b"ab");
+        let cut = [&stream[..], &more(b'c')[..100]].concat();
+        assert_eq!(transport(&cut).unwrap(), b"ab");
+        // Other streams may hold anything.
+        let other = [&stream[..], &packet(9, true, &[7; 150])].concat();
+        assert_eq!(transport(&other).unwrap(), b"ab");
+    }
+
+    #[test]
+    fn damaged_video_packets_are_errors_with_their_place() {
+        let damaged = [tables(), packet(2, true, b"no PES header")].concat();
+        let error = transport(&damaged).unwrap_err().to_string();
+        assert_eq!(error, "packet 3: damaged video packet");
+        let unaligned = [&tables()[..], &[0; 188]].concat();
+        let error = transport(&unaligned).unwrap_err().to_string();
+        assert_eq!(error, "packet 3: not a transport stream packet");
     }
 
     proptest::proptest! {

@@ -128,11 +128,13 @@ impl MpegFeed {
 
     /// Goes to the next frame of a wanted kind; `false` at the end.
     fn advance(&mut self) -> bool {
-        // A repeated file without a wanted frame would be searched for ever.
-        let wanted = |frame: &Frame| self.kinds.has(frame.kind);
-        if let Frames::File { video, .. } = &self.frames
-            && !video.frames.iter().any(wanted)
-        {
+        // A repeated file without a wanted frame, or a model, would be searched for ever.
+        let wanted = |frame: &Frame| frame.bytes > 0 && self.kinds.has(frame.kind);
+        let some_wanted = match &self.frames {
+            Frames::File { video, .. } => video.frames.iter().any(wanted),
+            Frames::Model(_) => self.kinds != FrameKinds([false; 3]),
+        };
+        if !some_wanted {
             return false;
         }
         loop {
@@ -211,6 +213,13 @@ mod tests {
             [(10, 2500), (66_733_343, 1000), (100_100_010, 2500)]
         );
         assert_eq!(arrivals(feed("", true, one, u64::MAX)), []);
+        let (model, rate) = (Mpeg4Model::new(1e4, 1, 0), FrameRate { frames: 25, seconds: 1 });
+        let none = FrameKinds::new("");
+        assert_eq!(arrivals(MpegFeed::from_model(0, model, rate, none, one, (0, u64::MAX))), []);
+        let empty = VideoFile { frames: vec![Frame { kind: FrameKind::I, bytes: 0 }], rate };
+        let kinds = FrameKinds::new("I");
+        let times = (0, u64::MAX);
+        assert_eq!(arrivals(MpegFeed::from_file(0, empty.into(), true, kinds, one, times)), []);
     }
 
     #[test]

@@ -160,6 +160,7 @@ fn read_transport(input: impl BufRead) -> Result<VideoFile, TrafficError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::mpeg::FrameKind;
     use std::io::Cursor;
 
     fn error(bytes: &[u8]) -> String {

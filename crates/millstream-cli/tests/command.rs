@@ -1,0 +1,339 @@
+//! The command as its users meet it: outputs, exit statuses, errors, interruptions.
+#![allow(clippy::unwrap_used)]
+
+use assert_cmd::Command;
+use serde_json::Value;
+use std::fs;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use tempfile::TempDir;
+
+const SCENARIO: &str = r#"
+[link]
+rate = "1 Mbps"
+
+[scheduler]
+discipline = "dwcs"
+
+[[stream]]
+name = "a"
+period = "10 ms"
+window = "1/2"
+queue = 4
+source = { kind = "trace", file = "arrivals.csv" }
+
+[[stream]]
+name = "b"
+period = "4 ms"
+late = "drop"
+source = { kind = "trace", file = "arrivals.csv" }
+"#;
+
+fn millstream() -> Command {
+    Command::cargo_bin("millstream").unwrap()
+}
+
+/// A folder with a scenario and `rows` of its trace.
+fn folder(rows: &str) -> TempDir {
+    let folder = TempDir::new().unwrap();
+    fs::write(folder.path().join("s.toml"), SCENARIO).unwrap();
+    fs::write(folder.path().join("arrivals.csv"), format!("time_ns,stream,bytes\n{rows}")).unwrap();
+    folder
+}
+
+fn example(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples").join(name)
+}
+
+/// Rows that keep a 1 Mb/s link busy.
+fn busy_rows(count: u64) -> String {
+    (0..count)
+        .map(|k| format!("{},{},1250\n", k * 1_000_000, if k % 2 == 0 { "a" } else { "b" }))
+        .collect()
+}
+
+/// Runs and returns exit status, standard output and standard error.
+fn outcome(command: &mut Command) -> (i32, String, String) {
+    let output = command.output().unwrap();
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    (output.status.code().unwrap(), text(output.stdout), text(output.stderr))
+}
+
+#[test]
+fn a_run_writes_everything_that_is_asked_for_and_the_numbers_agree() {
+    let folder = folder(&busy_rows(100));
+    let path = |name: &str| folder.path().join(name);
+    let (status, table, _) = outcome(
+        millstream()
+            .arg("run")
+            .arg(path("s.toml"))
+            .arg("--departures")
+            .arg(path("d.csv"))
+            .arg("--summary")
+            .arg(path("s.json"))
+            .arg("--report")
+            .arg(path("r.html")),
+    );
+    assert_eq!(status, 0);
+    let departures = fs::read_to_string(path("d.csv")).unwrap();
+    let summary: Value =
+        serde_json::from_str(&fs::read_to_string(path("s.json")).unwrap()).unwrap();
+    let rows = |stream: &str, event: &str| {
+        let wanted = |row: &&str| {
+            row.split(',').nth(1) == Some(stream) && row.ends_with(&format!(",{event}"))
+        };
+        departures.lines().filter(wanted).count() as u64
+    };
+    assert_eq!(departures.lines().count(), 101, "every arrival leaves once");
+    for stream in summary["streams"].as_array().unwrap() {
+        let name = stream["name"].as_str().unwrap();
+        assert_eq!(stream["arrived"], 50);
+        assert_eq!(stream["sent"], rows(name, "sent"));
+        assert_eq!(stream["dropped_late"], rows(name, "dropped-late"));
+        assert_eq!(stream["dropped_full"], rows(name, "dropped-full"));
+        assert!(table.contains(name));
+    }
+    assert!(rows("a", "dropped-full") > 0 && rows("b", "dropped-late") > 0);
+    assert!(fs::read_to_string(path("r.html")).unwrap().contains("Rate over time"));
+}
+
+#[test]
+fn the_same_scenario_and_seed_give_the_same_bytes() {
+    let folder = folder("");
+    let random = SCENARIO.replace(
+        "{ kind = \"trace\", file = \"arrivals.csv\" }",
+        "{ kind = \"pareto\", rate = \"800 Kbps\", bytes = 500, stop = \"5 s\" }",
+    );
+    fs::write(folder.path().join("r.toml"), random).unwrap();
+    let run = |seed: &str| {
+        outcome(
+            millstream()
+                .args(["run", "--departures", "-", "--seed", seed])
+                .arg(folder.path().join("r.toml")),
+        )
+        .1
+    };
+    assert_eq!(run("7"), run("7"));
+    assert_ne!(run("7"), run("8"));
+    assert!(run("7").lines().count() > 100);
+}
+
+#[test]
+fn json_replaces_the_table_and_a_check_explains() {
+    let folder = folder(&busy_rows(20));
+    let file = folder.path().join("s.toml");
+    let (status, json, _) = outcome(millstream().args(["run", "--json"]).arg(&file));
+    assert_eq!(status, 0);
+    let summary: Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(summary["scenario"], "s");
+    assert_eq!(summary["link"]["busy_ns"].as_u64().unwrap() % 10_000_000, 0);
+    let (status, text, _) = outcome(millstream().arg("check").arg(&file));
+    assert_eq!(status, 0);
+    assert!(text.contains("offered load") && text.contains("periods differ"), "{text}");
+    let (_, json, _) = outcome(millstream().args(["check", "--json"]).arg(&file));
+    let explanation: Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(explanation["utilisation"], 0.5);
+    assert_eq!(explanation["feasible"], Value::Null, "the periods differ");
+}
+
+#[test]
+fn the_schema_accepts_every_scenario_of_the_repository_and_refuses_mistakes() {
+    let (_, schema, _) = outcome(millstream().arg("schema"));
+    let schema: Value = serde_json::from_str(&schema).unwrap();
+    let validator = jsonschema::validator_for(&schema).unwrap();
+    let instance = |text: &str| serde_json::to_value(text.parse::<toml::Table>().unwrap()).unwrap();
+    let root = example("..");
+    let mut seen = 0;
+    for folder in ["examples/uplink", "papers/sharestreams", "conformance/traces/dwcs-drop"] {
+        for entry in fs::read_dir(root.join(folder)).unwrap() {
+            let path = entry.unwrap().path();
+            if path.extension().is_some_and(|extension| extension == "toml") {
+                let text = fs::read_to_string(&path).unwrap();
+                let errors: Vec<_> =
+                    validator.iter_errors(&instance(&text)).map(|e| e.to_string()).collect();
+                assert!(errors.is_empty(), "{}: {errors:?}", path.display());
+                seen += 1;
+            }
+        }
+    }
+    assert!(seen >= 7);
+    for (old, new) in [
+        ("period =", "perod ="),
+        ("\"1 Mbps\"", "\"1 Tbps\""),
+        ("file = \"arrivals.csv\"", "bytes = 3"),
+    ] {
+        assert!(!validator.is_valid(&instance(&SCENARIO.replacen(old, new, 1))), "{new}");
+    }
+}
+
+#[test]
+fn mistakes_end_with_status_2_and_name_file_line_and_value() {
+    for (rows, parts) in [
+        ("5,a,10\n4,a,10\n", vec!["arrivals.csv", "line 3", "from 5 to 4"]),
+        ("5,aa,10\n", vec!["line 2", "unknown stream `aa`", "`a`"]),
+        ("5,a,x\n", vec!["line 2", "`x`", "bytes"]),
+    ] {
+        let folder = folder(rows);
+        let (status, _, errors) =
+            outcome(millstream().arg("run").arg(folder.path().join("s.toml")));
+        assert_eq!(status, 2, "{errors}");
+        parts.iter().for_each(|part| assert!(errors.contains(part), "{errors} lacks {part}"));
+    }
+    let folder = folder("");
+    let file = folder.path().join("s.toml");
+    fs::write(&file, SCENARIO.replace("1/2", "3/2")).unwrap();
+    let (status, _, errors) = outcome(millstream().arg("check").arg(&file));
+    assert_eq!(status, 2);
+    for part in ["s.toml:11", "3/2", "x must be at most y"] {
+        assert!(errors.contains(part), "{errors} lacks {part}");
+    }
+    fs::write(&file, SCENARIO.replace("arrivals.csv", "nowhere.csv")).unwrap();
+    let (status, _, errors) = outcome(millstream().arg("run").arg(&file));
+    assert!(status == 2 && errors.contains("nowhere.csv"), "{errors}");
+    let (status, _, errors) = outcome(millstream().args(["run", "/nonexistent.toml"]));
+    assert!(status == 2 && errors.contains("/nonexistent.toml"), "{errors}");
+    assert_eq!(outcome(millstream().args(["run"])).0, 2);
+    fs::write(&file, [0xff, 0xfe, 0]).unwrap();
+    let (status, _, errors) = outcome(millstream().arg("run").arg(&file));
+    assert!(status == 2 && errors.contains("not UTF-8"), "{errors}");
+}
+
+#[test]
+fn an_output_never_overwrites_an_input() {
+    let folder = folder("1,a,1\n");
+    let trace = folder.path().join("arrivals.csv");
+    let before = fs::read_to_string(&trace).unwrap();
+    let (status, _, errors) = outcome(
+        millstream().arg("run").arg(folder.path().join("s.toml")).arg("--departures").arg(&trace),
+    );
+    assert!(status == 2 && errors.contains("is an input of this run"), "{errors}");
+    assert_eq!(fs::read_to_string(&trace).unwrap(), before);
+}
+
+#[test]
+fn a_full_disk_ends_the_run_with_status_1() {
+    let folder = folder(&busy_rows(20_000));
+    let (status, _, errors) = outcome(
+        millstream()
+            .arg("run")
+            .arg(folder.path().join("s.toml"))
+            .args(["--departures", "/dev/full"]),
+    );
+    assert_eq!(status, 1, "{errors}");
+    assert!(errors.contains("--departures") && errors.contains("No space left"), "{errors}");
+}
+
+#[test]
+fn a_closed_pipe_is_no_error() {
+    let folder = folder(&busy_rows(50_000));
+    let mut child = std::process::Command::new(assert_cmd::cargo::cargo_bin("millstream"))
+        .args(["run", "--departures", "-"])
+        .arg(folder.path().join("s.toml"))
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut first = [0; 100];
+    child.stdout.take().unwrap().read_exact(&mut first).unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(0));
+    assert_eq!(String::from_utf8(output.stderr).unwrap(), "");
+}
+
+#[test]
+fn an_interrupted_run_keeps_what_it_did_and_says_so() {
+    let folder = folder("");
+    let endless = SCENARIO.replace("[link]", "[scenario]\nduration = \"2000 h\"\n[link]").replace(
+        "{ kind = \"trace\", file = \"arrivals.csv\" }",
+        "{ kind = \"cbr\", interval = \"1 ms\", bytes = 100 }",
+    );
+    fs::write(folder.path().join("e.toml"), endless).unwrap();
+    let departures = folder.path().join("d.csv");
+    let child = std::process::Command::new(assert_cmd::cargo::cargo_bin("millstream"))
+        .arg("run")
+        .arg(folder.path().join("e.toml"))
+        .arg("--departures")
+        .arg(&departures)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    while fs::metadata(&departures).map_or(0, |data| data.len()) < 200_000 {
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    assert!(
+        std::process::Command::new("kill")
+            .args(["-INT", &child.id().to_string()])
+            .status()
+            .unwrap()
+            .success()
+    );
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(130));
+    let errors = String::from_utf8(output.stderr).unwrap();
+    assert!(errors.contains("interrupted at") && errors.contains("still waiting"), "{errors}");
+    let rows = fs::read_to_string(&departures).unwrap();
+    assert!(rows.ends_with('\n'), "the last row is whole");
+    let table = String::from_utf8(output.stdout).unwrap();
+    assert!(table.contains("packets sent"), "{table}");
+}
+
+#[test]
+fn captured_packets_leave_in_departure_order() {
+    let folder = TempDir::new().unwrap();
+    let copy = folder.path().join("out.pcap");
+    let scenario = example("uplink/scenario.toml");
+    let (status, _, errors) =
+        outcome(millstream().arg("run").arg(&scenario).arg("--pcap").arg(&copy));
+    assert_eq!(status, 0, "{errors}");
+    let again = folder.path().join("again.toml");
+    let text = r#"
+[link]
+rate = "100 Gbps"
+[scheduler]
+discipline = "fifo"
+[[stream]]
+name = "all"
+source = { kind = "pcap", file = "out.pcap" }
+"#;
+    fs::write(&again, text).unwrap();
+    let summary = |file: &Path| -> Value {
+        serde_json::from_str(&outcome(millstream().args(["run", "--json"]).arg(file)).1).unwrap()
+    };
+    let sent: u64 = summary(&scenario)["streams"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|stream| !stream["name"].as_str().unwrap().starts_with("clip"))
+        .map(|stream| stream["sent"].as_u64().unwrap())
+        .sum();
+    assert_eq!(summary(&again)["streams"][0]["sent"], sent);
+    let folder = self::folder("");
+    let (status, _, errors) = outcome(
+        millstream().arg("run").arg(folder.path().join("s.toml")).args(["--pcap", "/tmp/x.pcap"]),
+    );
+    assert!(status == 2 && errors.contains("no capture"), "{errors}");
+}
+
+#[test]
+fn packets_of_0_and_65535_bytes_and_awkward_names_pass() {
+    let folder = TempDir::new().unwrap();
+    let name = "Größe, \"語\" 🎙";
+    let scenario = format!(
+        "[link]\nrate = \"1 Gbps\"\n[scheduler]\ndiscipline = \"fifo\"\n[[stream]]\nname = '{name}'\n\
+         source = {{ kind = \"trace\", file = \"t.csv\" }}\n"
+    );
+    fs::write(folder.path().join("s.toml"), scenario).unwrap();
+    let field = format!("\"{}\"", name.replace('"', "\"\""));
+    let rows = format!("time_ns,stream,bytes\n0,{field},0\n0,{field},65535\n7,{field},0\n");
+    fs::write(folder.path().join("t.csv"), rows).unwrap();
+    let (status, rows, _) =
+        outcome(millstream().args(["run", "--departures", "-"]).arg(folder.path().join("s.toml")));
+    assert_eq!(status, 0);
+    let expected = format!(
+        "time_ns,stream,packet,bytes,arrival_ns,deadline_ns,event\n0,{field},0,0,0,,sent\n\
+         0,{field},1,65535,0,,sent\n524280,{field},2,0,7,,sent\n"
+    );
+    assert_eq!(rows, expected);
+}

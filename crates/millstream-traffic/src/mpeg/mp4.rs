@@ -1,0 +1,249 @@
+//! MP4 (ISO 14496-12, 14496-15): the samples of the first H.264 track are its frames.
+//!
+//! `mp4parse` reads the sample tables; they are unfolded here because every figure in them may be
+//! a lie: a sample must lie inside the file and all samples together may not exceed it, which also
+//! bounds the memory that is used. A sync sample is an I frame; the others' slice headers are
+//! looked into. Files in fragments have no sample tables and are an error.
+
+use mp4parse::{SampleEntry, Track, VideoCodecSpecific};
+use std::io::{BufRead, Read, Seek, SeekFrom};
+
+use super::codec::{LARGEST_FRAME, h264_slice};
+use super::file::{DEFAULT_RATE, EXPECTED, oversized, unreadable};
+use super::{Frame, FrameKind, FrameRate, VideoFile};
+use crate::arrival::TrafficError;
+
+/// The frames of the first H.264 track of `input`.
+pub(super) fn read(mut input: impl BufRead + Seek) -> Result<VideoFile, TrafficError> {
+    let damaged = |error: mp4parse::Error| {
+        TrafficError::new(format!("damaged MP4: {error:?}")).help(EXPECTED)
+    };
+    let media = mp4parse::read_mp4(&mut input).map_err(damaged)?;
+    let file_bytes = input.seek(SeekFrom::End(0)).map_err(unreadable)?;
+    let (track, length_bytes) = media
+        .tracks
+        .iter()
+        .find_map(|track| Some((track, nal_length_bytes(track)?)))
+        .ok_or_else(|| TrafficError::new("the MP4 has no H.264 track").help(EXPECTED))?;
+    if media.mvex.is_some() {
+        return Err(TrafficError::new("the MP4 is in fragments")
+            .help("join them: ffmpeg -i FILE -c copy WHOLE.mp4"));
+    }
+    let samples = samples(track, file_bytes)?;
+    let sync = track.stss.as_ref().map(|stss| {
+        let mut numbers: Vec<u32> = stss.samples.iter().copied().collect();
+        numbers.sort_unstable();
+        numbers
+    });
+    let mut frames = Vec::with_capacity(samples.len());
+    let mut start = Vec::new();
+    for (number, (offset, bytes)) in (1u32..).zip(samples) {
+        // Without a table of sync samples all are.
+        let is_sync = sync.as_ref().is_none_or(|sync| sync.binary_search(&number).is_ok());
+        let kind = if is_sync {
+            FrameKind::I
+        } else {
+            input.seek(SeekFrom::Start(offset)).map_err(unreadable)?;
+            start.clear();
+            (&mut input).take(bytes.into()).read_to_end(&mut start).map_err(unreadable)?;
+            sample_kind(&start, length_bytes)
+        };
+        frames.push(Frame { kind, bytes });
+    }
+    Ok(VideoFile { frames, rate: rate(track).unwrap_or(DEFAULT_RATE) })
+}
+
+/// In an H.264 track, the bytes of the length before each NAL unit.
+fn nal_length_bytes(track: &Track) -> Option<usize> {
+    track.stsd.as_ref()?.descriptions.iter().find_map(|entry| match entry {
+        SampleEntry::Video(video) => match &video.codec_specific {
+            // The decoder configuration record: its fifth byte ends in the length less one.
+            VideoCodecSpecific::AVCConfig(record) => {
+                record.as_slice().get(4).map(|byte| usize::from(byte & 3) + 1)
+            }
+            _ => None,
+        },
+        _ => None,
+    })
+}
+
+/// Where each sample begins and its bytes.
+fn samples(track: &Track, file_bytes: u64) -> Result<Vec<(u64, u32)>, TrafficError> {
+    let (Some(chunks), Some(runs), Some(sizes)) = (&track.stco, &track.stsc, &track.stsz) else {
+        return Err(TrafficError::new("damaged MP4: a sample table is missing").help(EXPECTED));
+    };
+    let mut samples = Vec::new();
+    let mut total = 0u64;
+    let mut listed = sizes.sample_sizes.iter();
+    let mut runs = runs.samples.iter().peekable();
+    let mut in_chunk = 0;
+    for (chunk, offset) in (1u32..).zip(chunks.offsets.iter()) {
+        while let Some(run) = runs.next_if(|run| run.first_chunk <= chunk) {
+            in_chunk = run.samples_per_chunk;
+        }
+        let mut begin = *offset;
+        for _ in 0..in_chunk {
+            let bytes = match sizes.sample_size {
+                0 => match listed.next() {
+                    Some(bytes) => *bytes,
+                    None => return Ok(samples),
+                },
+                bytes => bytes,
+            };
+            let number = samples.len();
+            if u64::from(bytes) > LARGEST_FRAME {
+                return Err(oversized(number, bytes.into()));
+            }
+            total += u64::from(bytes);
+            let end = begin.checked_add(bytes.into()).filter(|end| *end <= file_bytes);
+            let Some(end) = end.filter(|_| total <= file_bytes) else {
+                return Err(TrafficError::new("it lies beyond the end of the file")
+                    .place(format!("frame {number}"))
+                    .help("the file is cut or damaged"));
+            };
+            samples.push((begin, bytes));
+            begin = end;
+        }
+    }
+    Ok(samples)
+}
+
+/// The kind of a sample: NAL units, each after its length in `length_bytes` bytes.
+fn sample_kind(mut sample: &[u8], length_bytes: usize) -> FrameKind {
+    while let Some((length, rest)) = sample.split_at_checked(length_bytes) {
+        let length = length.iter().fold(0usize, |length, byte| length << 8 | usize::from(*byte));
+        let nal = &rest[..length.min(rest.len())];
+        if nal.first().is_some_and(|header| matches!(header & 31, 1 | 5))
+            && let Some((_, kind)) = h264_slice(nal)
+        {
+            return kind;
+        }
+        sample = &rest[nal.len()..];
+    }
+    FrameKind::P
+}
+
+/// Samples a second, on average.
+fn rate(track: &Track) -> Option<FrameRate> {
+    let timescale = u128::from(track.timescale.as_ref()?.0);
+    let (mut count, mut ticks) = (0u128, 0u128);
+    for run in track.stts.as_ref()?.samples.iter() {
+        count += u128::from(run.sample_count);
+        ticks += u128::from(run.sample_count) * u128::from(run.sample_delta);
+    }
+    fraction(timescale.checked_mul(count)?, ticks)
+}
+
+/// `frames` / `seconds` in lowest terms; as near as 32 bits allow.
+fn fraction(mut frames: u128, mut seconds: u128) -> Option<FrameRate> {
+    let (mut a, mut b) = (frames, seconds);
+    while b > 0 {
+        (a, b) = (b, a % b);
+    }
+    frames = frames.checked_div(a)?;
+    seconds = seconds.checked_div(a)?;
+    let excess = (128 - (frames | seconds).leading_zeros()).saturating_sub(32);
+    let part = |value: u128| u32::try_from(value >> excess).ok().filter(|part| *part > 0);
+    Some(FrameRate { frames: part(frames)?, seconds: part(seconds)? })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Cursor;
+
+    fn boxed(name: &[u8; 4], contents: &[&[u8]]) -> Vec<u8> {
+        let contents = contents.concat();
+        let length = u32::try_from(contents.len() + 8).unwrap();
+        [&length.to_be_bytes(), &name[..], &contents].concat()
+    }
+
+    fn words(words: &[u32]) -> Vec<u8> {
+        words.iter().flat_map(|word| word.to_be_bytes()).collect()
+    }
+
+    /// An MP4 of one H.264 track at 30000/1001 frames/s: `sizes` as in its sample table, its
+    /// samples being `data`, in chunks of `in_chunk`, the first at `offset`, the first one sync.
+    fn mp4(sizes: &[u32], data: &[u8], in_chunk: u32, offset: u32) -> Vec<u8> {
+        let count = sizes.last().map_or(0, |_| u32::try_from(sizes.len() - 2).unwrap());
+        let avcc = boxed(b"avcC", &[&[1, 100, 0, 13, 0xff, 0xe0, 0]]);
+        let avc1 = boxed(
+            b"avc1",
+            &[&[0, 0, 0, 0, 0, 0, 0, 1], &[0; 16], &[1, 64, 0, 240], &[0; 50], &avcc],
+        );
+        let stbl = boxed(
+            b"stbl",
+            &[
+                &boxed(b"stsd", &[&words(&[0, 1]), &avc1]),
+                &boxed(b"stts", &[&words(&[0, 1, count, 1001])]),
+                &boxed(b"stss", &[&words(&[0, 1, 1])]),
+                &boxed(b"stsc", &[&words(&[0, 1, 1, in_chunk, 1])]),
+                &boxed(b"stsz", &[&words(&[0]), &words(sizes)]),
+                &boxed(b"stco", &[&words(&[0, 1, offset])]),
+            ],
+        );
+        let hdlr = boxed(b"hdlr", &[&words(&[0, 0]), b"vide", &[0; 13]]);
+        let mdhd = boxed(b"mdhd", &[&words(&[0, 0, 0, 30_000, 1001 * count, 0])]);
+        let minf = boxed(b"minf", &[&stbl]);
+        let tkhd = boxed(b"tkhd", &[&words(&[3, 0, 0, 1]), &[0; 68]]);
+        let trak = boxed(b"trak", &[&tkhd, &boxed(b"mdia", &[&mdhd, &hdlr, &minf])]);
+        let mvhd = boxed(b"mvhd", &[&words(&[0, 0, 0, 1000, 0]), &[0; 80]]);
+        let ftyp = boxed(b"ftyp", &[b"isom", &words(&[0]), b"isom"]);
+        [ftyp, boxed(b"mdat", &[data]), boxed(b"moov", &[&mvhd, &trak])].concat()
+    }
+
+    /// An IDR slice, then access-unit delimiter and B slice, then a P slice.
+    const DATA: [u8; 21] = [0, 0, 0, 2, 0x65, 0x88, 0, 0, 0, 1, 9, 0, 0, 0, 2, 1, 0x9c, 0, 0, 0, 1];
+    const SIZES: [u32; 5] = [0, 3, 6, 11, 4];
+    /// Where the contents of the `mdat` box begin.
+    const OFFSET: u32 = 28;
+
+    #[test]
+    fn samples_are_frames_with_the_kinds_of_their_slices() {
+        let file = mp4(&SIZES, &DATA, 3, OFFSET);
+        let video = read(Cursor::new(file)).unwrap();
+        let expected = [(FrameKind::I, 6), (FrameKind::B, 11), (FrameKind::P, 4)];
+        assert_eq!(video.frames, expected.map(|(kind, bytes)| Frame { kind, bytes }));
+        assert_eq!(video.rate, FrameRate { frames: 30_000, seconds: 1001 });
+    }
+
+    #[test]
+    fn tables_that_lie_are_errors() {
+        let error = |file| read(Cursor::new(file)).unwrap_err().to_string();
+        assert!(error(mp4(&SIZES, &DATA, 3, 1 << 20)).contains("frame 0: it lies beyond"));
+        assert!(error(mp4(&[0, 1, 17 << 20], &DATA, 1, 0)).contains("17825792 bytes"));
+        // Four thousand million samples of one byte.
+        let many = mp4(&[1, u32::MAX], &DATA, u32::MAX, 0);
+        assert!(error(many).contains("lies beyond the end of the file"));
+        let whole = mp4(&SIZES, &DATA, 3, OFFSET);
+        for length in 16..whole.len() {
+            // Never a panic; all is well only where the last box is complete.
+            assert!(read(Cursor::new(&whole[..length])).is_err(), "cut at {length}");
+        }
+    }
+
+    #[test]
+    fn rates_are_in_lowest_terms_and_fit() {
+        let rate = |frames, seconds| Some(FrameRate { frames, seconds });
+        assert_eq!(fraction(180 * 30_000, 180 * 1001), rate(30_000, 1001));
+        assert_eq!(fraction(1 << 40, (1 << 35) + 1), rate(1 << 31, 1 << 26));
+        assert_eq!(fraction(25, 0), None);
+        assert_eq!(fraction(0, 0), None);
+        assert_eq!(fraction(1, 1 << 100), None);
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn no_change_of_a_byte_makes_the_reader_panic(
+            changes in proptest::collection::vec((16usize..600, 0u8..=255), 1..4),
+        ) {
+            let mut file = mp4(&SIZES, &DATA, 3, OFFSET);
+            for (at, byte) in changes {
+                if let Some(changed) = file.get_mut(at) {
+                    *changed = byte;
+                }
+            }
+            let _ = read(Cursor::new(file));
+        }
+    }
+}

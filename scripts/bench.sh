@@ -1,0 +1,28 @@
+#!/usr/bin/env bash
+# What a decision costs, by structure and number of streams; then ten million packets of 1,000
+# streams from a CSV file to the end of a run.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+cargo bench --quiet -p millstream --bench decision -- --quiet 2>/dev/null | grep -E "time:|^dwcs"
+cargo build --release --quiet -p millstream-cli
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+awk -v folder="$scratch" 'BEGIN {
+    scenario = folder "/million.toml"
+    print "[link]\nrate = \"10 Gbps\"\n[scheduler]\ndiscipline = \"dwcs\"" > scenario
+    for (k = 0; k < 1000; k++)
+        printf "[[stream]]\nname = \"s%d\"\nperiod = \"1 ms\"\nwindow = \"%d/%d\"\nqueue = 1000\n" \
+            "source = { kind = \"trace\", file = \"a.csv\" }\n", k, k % 4, 4 + k % 5 > scenario
+    csv = folder "/a.csv"
+    print "time_ns,stream,bytes" > csv
+    srand(1)
+    for (k = 0; k < 10000000; k++) printf "%.0f,s%d,%d\n", k * 600, int(rand() * 1000), 64 + int(rand() * 1400) > csv
+}'
+echo "ten million packets, 1,000 streams, CSV in, table out:"
+start=$(date +%s.%N)
+/usr/bin/env time -f "%M KB at most" target/release/millstream run "$scratch/million.toml" \
+    >"$scratch/table" 2>"$scratch/log" || { cat "$scratch/log"; exit 1; }
+end=$(date +%s.%N)
+tail -1 "$scratch/table"
+tail -1 "$scratch/log"
+awk -v a="$start" -v b="$end" 'BEGIN { printf "%.2f s, %.2f million packets/s\n", b - a, 10 / (b - a) }'
