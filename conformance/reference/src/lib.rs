@@ -6,12 +6,18 @@
 //! a [`Mutant`] it is wrong in one deliberate way; a trace is worth keeping if it tells one apart.
 //!
 //! [`model`] holds the inputs and outputs, [`link`] the simulated link, [`order`] who comes first,
-//! [`traces`] the scenarios of the conformance traces.
+//! [`window`] the rules that change window-constraints, [`mutant`] the faults, [`traces`] and
+//! [`combinations`] the scenarios of the conformance traces, [`kills`] which faults they tell apart.
 
+pub mod combinations;
+pub mod kills;
 pub mod link;
 pub mod model;
+pub mod mutant;
 pub mod order;
 pub mod traces;
+pub mod window;
 
 pub use link::run;
-pub use model::{Arrival, Decision, Discipline, Mutant, Outcome, Row, Spec, StreamSpec};
+pub use model::{Arrival, Decision, Discipline, Outcome, Row, Spec, StreamSpec};
+pub use mutant::Mutant;

@@ -5,8 +5,10 @@
 
 use std::collections::VecDeque;
 
-use crate::model::{Arrival, Decision, Discipline, Mutant, Outcome, Row, Spec, StreamSpec};
+use crate::model::{Arrival, Decision, Discipline, Outcome, Row, Spec, StreamSpec};
+use crate::mutant::Mutant;
 use crate::order::{Candidate, precedes};
+use crate::window::Window;
 
 /// A waiting packet.
 #[derive(Clone, Copy, Debug)]
@@ -14,6 +16,8 @@ struct Waiting {
     packet: u64,
     bytes: u32,
     arrival_ns: u64,
+    /// Its place in the arrivals file, for a mutant.
+    place: u64,
 }
 
 /// A stream at work.
@@ -21,9 +25,7 @@ struct Stream {
     spec: StreamSpec,
     queue: VecDeque<Waiting>,
     arrivals: u64,
-    x: u64,
-    y: u64,
-    tag: bool,
+    window: Window,
     /// The deadline under which the last packet left; 0 at the start.
     last_deadline_ns: u64,
     /// The head's, meaningless without one.
@@ -37,18 +39,26 @@ struct Link<'a> {
     streams: Vec<Stream>,
     outcome: Outcome,
     in_service: Option<u32>,
+    arrived: u64,
 }
 
 /// Runs `arrivals` (in time order) through `spec`, with a deliberate fault if `mutant` is given.
+///
+/// # Panics
+/// If arrivals are not in time order, an x is above its y, or a DWCS stream has no period.
 #[must_use]
 pub fn run(spec: &Spec, arrivals: &[Arrival], mutant: Option<Mutant>) -> Outcome {
+    assert!(arrivals.is_sorted_by_key(|arrival| arrival.time_ns), "arrivals in time order");
+    for stream in &spec.streams {
+        assert!(stream.window.0 <= stream.window.1, "x is at most y");
+        let dwcs = matches!(spec.discipline, Discipline::Dwcs { .. });
+        assert!(stream.period_ns > 0 || !dwcs, "DWCS needs a request period");
+    }
     let streams = spec.streams.iter().map(|stream| Stream {
         spec: stream.clone(),
         queue: VecDeque::new(),
         arrivals: 0,
-        x: u64::from(stream.window.0),
-        y: u64::from(stream.window.1),
-        tag: false,
+        window: Window::new(stream),
         last_deadline_ns: 0,
         deadline_ns: 0,
         seen_head: false,
@@ -59,6 +69,7 @@ pub fn run(spec: &Spec, arrivals: &[Arrival], mutant: Option<Mutant>) -> Outcome
         streams: streams.collect(),
         outcome: Outcome::default(),
         in_service: None,
+        arrived: 0,
     };
     link.outcome.missed = vec![0; spec.streams.len()];
     link.outcome.violations = vec![0; spec.streams.len()];
@@ -87,8 +98,12 @@ pub fn run(spec: &Spec, arrivals: &[Arrival], mutant: Option<Mutant>) -> Outcome
                 free_ns = now_ns + link.transmission_ns(bytes);
                 link.outcome.end_ns = free_ns;
             }
-            // Nobody is eligible yet: look again when somebody may be.
-            None => free_ns = link.next_eligible_ns(now_ns).unwrap_or(now_ns),
+            // Nobody is eligible yet: look again when somebody may be, which an arrival can be first.
+            None => {
+                let arrival_ns = arrivals.peek().map(|a| a.time_ns).filter(|at| *at > now_ns);
+                let wake_ns = [link.next_eligible_ns(now_ns), arrival_ns].into_iter().flatten();
+                free_ns = wake_ns.min().unwrap_or(now_ns);
+            }
         }
     }
     link.outcome
@@ -109,11 +124,13 @@ impl Link<'_> {
         let rate = u128::from(self.spec.rate_bps);
         let exact = scaled / rate;
         let up = scaled % rate != 0 && !self.is(Mutant::TransmissionRoundedDown);
-        u64::try_from(exact).unwrap_or(u64::MAX) + u64::from(up)
+        let least = u64::from(self.is(Mutant::TransmissionNeverZero));
+        (u64::try_from(exact).unwrap_or(u64::MAX) + u64::from(up)).max(least)
     }
 
     fn arrive(&mut self, arrival: Arrival) {
-        let (in_service, mutant) = (self.in_service, self.mutant);
+        let (in_service, mutant, place) = (self.in_service, self.mutant, self.arrived);
+        self.arrived += 1;
         let stream = &mut self.streams[arrival.stream as usize];
         let packet = stream.arrivals;
         stream.arrivals += 1;
@@ -133,10 +150,11 @@ impl Link<'_> {
                 deadline_ns: None,
                 event: "dropped-full",
             });
+            stream.arrivals -= u64::from(mutant == Some(Mutant::FullQueueTakesNoNumber));
             return;
         }
         let (bytes, arrival_ns) = (arrival.bytes, arrival.time_ns);
-        stream.queue.push_back(Waiting { packet, bytes, arrival_ns });
+        stream.queue.push_back(Waiting { packet, bytes, arrival_ns, place });
         if stream.queue.len() == 1 {
             self.new_head(arrival.stream as usize);
         }
@@ -154,22 +172,36 @@ impl Link<'_> {
             Some(Mutant::NextDeadlineFromLastAlone) => stream.last_deadline_ns,
             _ => stream.last_deadline_ns.max(head.arrival_ns),
         };
-        stream.deadline_ns = match stream.spec.first_deadline_ns {
-            Some(given) if first && mutant != Some(Mutant::FirstDeadlineIgnored) => given,
-            _ => from + stream.spec.period_ns,
+        let usual_ns = from + stream.spec.period_ns;
+        stream.deadline_ns = match (stream.spec.first_deadline_ns, mutant) {
+            (Some(_), Some(Mutant::FirstDeadlineIgnored)) => usual_ns,
+            (Some(given_ns), Some(Mutant::FirstDeadlineOnlyLater)) if first => {
+                given_ns.max(usual_ns)
+            }
+            (Some(given_ns), _) if first => given_ns,
+            _ => usual_ns,
         };
     }
 
     /// The head leaves.
     fn leave(&mut self, index: usize, now_ns: u64, event: &'static str) -> u32 {
         let shown = self.has_deadlines();
-        let restart = event == "dropped-late" && self.is(Mutant::DropRestartsDeadline);
+        let drop_fault = self.mutant.filter(|_| event == "dropped-late");
+        let forgets_window = self.is(Mutant::WindowForgottenWhenIdle);
         let stream = &mut self.streams[index];
         let Some(head) = stream.queue.pop_front() else { return 0 };
         let deadline_ns = stream.deadline_ns;
-        stream.last_deadline_ns = if restart { now_ns } else { deadline_ns };
+        stream.last_deadline_ns = match drop_fault {
+            Some(Mutant::DropRestartsDeadline) => now_ns,
+            Some(Mutant::DropForgetsDeadline) => stream.last_deadline_ns,
+            _ => deadline_ns,
+        };
+        if forgets_window && stream.queue.is_empty() {
+            stream.window.reset();
+        }
+        let told_at_deadline = drop_fault == Some(Mutant::DropTimedAtDeadline);
         self.outcome.rows.push(Row {
-            time_ns: now_ns,
+            time_ns: if told_at_deadline { deadline_ns } else { now_ns },
             stream: u32::try_from(index).unwrap_or(u32::MAX),
             packet: head.packet,
             bytes: head.bytes,
@@ -189,11 +221,16 @@ impl Link<'_> {
             (0..self.streams.len()).for_each(|index| self.charge(index, now_ns));
         }
         let winner = self.first(now_ns)?;
-        let before = self.streams.iter().map(|s| (s.x, s.y, s.deadline_ns)).collect();
-        self.outcome.decisions.push(Decision { time_ns: now_ns, winner, before });
+        let state = |stream: &Stream| (stream.window.x, stream.window.y, stream.deadline_ns);
+        let before = self.streams.iter().map(state).collect();
+        let (missed, violations) = (self.outcome.missed.clone(), self.outcome.violations.clone());
+        let decision = Decision { time_ns: now_ns, winner, before, missed, violations };
+        self.outcome.decisions.push(decision);
         let index = winner as usize;
         match self.spec.discipline {
-            Discipline::Dwcs { rtas99, .. } => self.rule_a(index, rtas99),
+            Discipline::Dwcs { rtas99, .. } => {
+                self.streams[index].window.served(rtas99, self.mutant);
+            }
             Discipline::Edf if now_ns >= self.streams[index].deadline_ns => {
                 self.outcome.missed[index] += 1;
             }
@@ -222,9 +259,10 @@ impl Link<'_> {
                 stream: u32::try_from(index).unwrap_or(u32::MAX),
                 priority: stream.spec.priority,
                 deadline_ns: stream.deadline_ns,
-                x: stream.x,
-                y: stream.y,
+                x: stream.window.x,
+                y: stream.window.y,
                 arrival_ns: head.arrival_ns,
+                place: head.place,
             })
         };
         let better = |a: Candidate, b: Candidate| {
@@ -251,18 +289,27 @@ impl Link<'_> {
                 while drops && late(self) {
                     self.outcome.missed[index] += 1;
                     self.leave(index, now_ns, "dropped-late");
+                    if self.is(Mutant::OneDropADecision) {
+                        break;
+                    }
                 }
             }
             Discipline::Dwcs { rtas99, .. } => {
                 let mut charged = false;
                 while late(self) {
                     self.outcome.missed[index] += 1;
-                    if !(charged && self.is(Mutant::OneChargeHoweverLate)) {
-                        self.rule_b(index, rtas99);
+                    let spared = charged && self.is(Mutant::OneChargeHoweverLate)
+                        || drops && self.is(Mutant::DropWithoutRuleB);
+                    if !spared {
+                        let violated = self.streams[index].window.missed(rtas99, self.mutant);
+                        self.outcome.violations[index] += u64::from(violated);
                     }
                     charged = true;
                     if drops {
                         self.leave(index, now_ns, "dropped-late");
+                        if self.is(Mutant::OneDropADecision) {
+                            break;
+                        }
                     } else if self.is(Mutant::DeadlineStaysOnMiss) {
                         break;
                     } else {
@@ -271,55 +318,5 @@ impl Link<'_> {
                 }
             }
         }
-    }
-
-    fn rule_a(&mut self, index: usize, rtas99: bool) {
-        if self.is(Mutant::NoRuleA) {
-            return;
-        }
-        let equal_branch = !rtas99 && !self.is(Mutant::RuleAWithoutEqualBranch);
-        let heeds_tag = !rtas99 && !self.is(Mutant::RuleAKeepsTag);
-        let stream = &mut self.streams[index];
-        if stream.y > stream.x {
-            stream.y -= 1;
-        } else if equal_branch && stream.y == stream.x && stream.x > 0 {
-            stream.x -= 1;
-            stream.y -= 1;
-        }
-        if (stream.x == 0 && stream.y == 0) || (stream.tag && heeds_tag) {
-            stream.reset();
-            stream.tag = false;
-        }
-    }
-
-    fn rule_b(&mut self, index: usize, rtas99: bool) {
-        let (mutant, is) = (self.mutant, |fault| self.mutant == Some(fault));
-        let (x, y) = self.streams[index].spec.window;
-        let (x, y) = (u64::from(x), u64::from(y));
-        let violated = self.streams[index].x == 0 && y > 0;
-        self.outcome.violations[index] += u64::from(violated);
-        if is(Mutant::NoRuleB) {
-            return;
-        }
-        let stream = &mut self.streams[index];
-        if stream.x > 0 {
-            stream.x -= 1;
-            stream.y -= 1;
-            if stream.x == 0 && stream.y == 0 && mutant != Some(Mutant::RuleBWithoutReset) {
-                stream.reset();
-            }
-        } else if y > 0 && rtas99 {
-            stream.y += if x > 0 { (y - x).div_ceil(x) } else { y };
-        } else if y > 0 {
-            stream.y += u64::from(mutant != Some(Mutant::RuleBWithoutGrowth));
-            stream.tag = mutant != Some(Mutant::RuleBWithoutTag);
-        }
-    }
-}
-
-impl Stream {
-    fn reset(&mut self) {
-        self.x = u64::from(self.spec.window.0);
-        self.y = u64::from(self.spec.window.1);
     }
 }

@@ -2,7 +2,8 @@
 
 use num_rational::Ratio;
 
-use crate::model::{Discipline, Mutant};
+use crate::model::Discipline;
+use crate::mutant::Mutant;
 
 /// A backlogged stream as the order sees it.
 #[derive(Clone, Copy, Debug)]
@@ -19,6 +20,8 @@ pub struct Candidate {
     pub y: u64,
     /// When its head arrived, ns.
     pub arrival_ns: u64,
+    /// Its head's place in the arrivals file; the order does not depend on it.
+    pub place: u64,
 }
 
 impl Candidate {
@@ -41,6 +44,14 @@ pub fn precedes(
     b: &Candidate,
 ) -> bool {
     let is = |fault| mutant == Some(fault);
+    let discipline = match discipline {
+        Discipline::Dwcs { loss_first, rtas99, lowest_denominator }
+            if is(Mutant::OrdersExchanged) =>
+        {
+            Discipline::Dwcs { loss_first: !loss_first, rtas99, lowest_denominator }
+        }
+        as_asked => as_asked,
+    };
     match discipline {
         Discipline::Fifo => {}
         Discipline::StaticPriority => {
@@ -71,11 +82,13 @@ pub fn precedes(
             let by_deadline =
                 (a.deadline_ns != b.deadline_ns).then_some(a.deadline_ns < b.deadline_ns);
             let by_terms = among_equal_windows(mutant, lowest_denominator, a, b);
-            let first = if a.x == 0 && b.x == 0 {
-                by_terms.or(by_deadline)
+            let terms_first = if a.x == 0 && b.x == 0 {
+                !is(Mutant::LossFirstDeadlineBeforeDenominator)
             } else {
-                by_deadline.or(by_terms)
+                is(Mutant::LossFirstNumeratorBeforeDeadline)
             };
+            let first =
+                if terms_first { by_terms.or(by_deadline) } else { by_deadline.or(by_terms) };
             if let Some(first) = first {
                 return first;
             }
@@ -83,6 +96,9 @@ pub fn precedes(
     }
     if a.arrival_ns != b.arrival_ns {
         return (a.arrival_ns < b.arrival_ns) != is(Mutant::TieToLaterArrival);
+    }
+    if is(Mutant::TieByFileOrder) {
+        return a.place < b.place;
     }
     (a.stream < b.stream) != is(Mutant::TieToHigherStream)
 }

@@ -7,13 +7,14 @@ use rand_chacha::ChaCha8Rng;
 use rand_core::{RngCore, SeedableRng};
 use std::fmt::Write as _;
 
+use crate::combinations;
 use crate::model::{Arrival, Discipline, Outcome, Spec, StreamSpec};
 
 /// One conformance trace before it is run.
 #[derive(Clone, Debug)]
 pub struct Trace {
     /// Its folder's name.
-    pub name: &'static str,
+    pub name: String,
     /// Its scenario.
     pub spec: Spec,
     /// Its arrivals.
@@ -21,7 +22,7 @@ pub struct Trace {
 }
 
 /// A packet of 125 bytes takes this long at 1 Gb/s, ns.
-const SLOT_NS: u64 = 1000;
+pub(crate) const SLOT_NS: u64 = 1000;
 
 const fn dwcs(loss_first: bool, rtas99: bool, lowest_denominator: bool) -> Discipline {
     Discipline::Dwcs { loss_first, rtas99, lowest_denominator }
@@ -29,16 +30,19 @@ const fn dwcs(loss_first: bool, rtas99: bool, lowest_denominator: bool) -> Disci
 
 /// Lengths and times of a trace's arrivals.
 #[derive(Clone, Copy)]
-struct Load {
-    seed: u64,
-    packets: u64,
+pub(crate) struct Load {
+    /// Of times, streams and lengths.
+    pub(crate) seed: u64,
+    /// How many.
+    pub(crate) packets: u64,
     /// Mean packets a slot, in hundredths.
-    per_hundred_slots: u64,
-    lengths: &'static [u32],
+    pub(crate) per_hundred_slots: u64,
+    /// Picked from with equal chance.
+    pub(crate) lengths: &'static [u32],
 }
 
 const UNIT: &[u32] = &[125];
-const MIXED: &[u32] = &[40, 125, 333, 701, 1500];
+pub(crate) const MIXED: &[u32] = &[40, 125, 333, 701, 1500];
 const EXTREME: &[u32] = &[0, 1, 125, 125, 125, 65_535];
 
 fn arrivals(streams: usize, load: Load) -> Vec<Arrival> {
@@ -55,7 +59,8 @@ fn arrivals(streams: usize, load: Load) -> Vec<Arrival> {
     times.into_iter().map(arrival).collect()
 }
 
-fn windows(period_slots: &[u64], windows: &[(u32, u32)]) -> Vec<StreamSpec> {
+/// Streams with these window-constraints; the request periods are taken in turn.
+pub(crate) fn windows(period_slots: &[u64], windows: &[(u32, u32)]) -> Vec<StreamSpec> {
     let period = |at: usize| period_slots[at % period_slots.len()] * SLOT_NS;
     windows.iter().enumerate().map(|(at, window)| StreamSpec::new(period(at), *window)).collect()
 }
@@ -63,17 +68,6 @@ fn windows(period_slots: &[u64], windows: &[(u32, u32)]) -> Vec<StreamSpec> {
 fn dropping(mut streams: Vec<StreamSpec>) -> Vec<StreamSpec> {
     streams.iter_mut().for_each(|stream| stream.drop_late = true);
     streams
-}
-
-fn trace(
-    name: &'static str,
-    discipline: Discipline,
-    overhead: u32,
-    streams: Vec<StreamSpec>,
-    load: Load,
-) -> Trace {
-    let arrivals = arrivals(streams.len(), load);
-    Trace { name, spec: Spec { discipline, rate_bps: 1_000_000_000, overhead, streams }, arrivals }
 }
 
 /// Every trace.
@@ -104,83 +98,130 @@ pub fn all() -> Vec<Trace> {
     let mut edf_mixed = windows(&[3, 5, 9, 4], &[(0, 0); 4]);
     edf_mixed[1].drop_late = true;
     edf_mixed[3].drop_late = true;
+    let mut limited_priorities = priorities.clone();
+    for (stream, limit) in limited_priorities.iter_mut().zip([3, 2, 4, 4, 1]) {
+        stream.queue = Some(limit);
+    }
+    let mut edf_late = windows(&[6, 9, 8, 5], &[(0, 0); 4]);
+    edf_late[0].first_deadline_ns = Some(90 * SLOT_NS);
+    edf_late[2].first_deadline_ns = Some(SLOT_NS);
+    edf_late[2].drop_late = true;
+    edf_late[3].queue = Some(4);
     let mut mixed_late = windows(&[3, 3, 4], TIGHT);
     mixed_late[0].drop_late = true;
     mixed_late[3].drop_late = true;
     let mut traces = vec![
-        trace("fifo", Discipline::Fifo, 0, windows(&[0], &[(0, 0); 4]), load(1, 80, 150, MIXED)),
-        trace("fifo-queue-limits", Discipline::Fifo, 20, fifo_queues, load(2, 160, 180, MIXED)),
-        trace(
+        Trace::new(
+            "fifo",
+            Discipline::Fifo,
+            0,
+            windows(&[0], &[(0, 0); 4]),
+            load(1, 80, 150, MIXED),
+        ),
+        Trace::new(
+            "fifo-queue-limits",
+            Discipline::Fifo,
+            20,
+            fifo_queues,
+            load(2, 160, 180, MIXED),
+        ),
+        Trace::new(
             "static-priority",
             Discipline::StaticPriority,
             0,
             priorities,
             load(3, 100, 150, UNIT),
         ),
-        trace(
+        Trace::new(
             "edf-send",
             Discipline::Edf,
             0,
             windows(&[3, 5, 9, 4], &[(0, 0); 4]),
             load(4, 120, 120, UNIT),
         ),
-        trace("edf-drop", Discipline::Edf, 24, edf_mixed, load(5, 120, 130, MIXED)),
-        trace("dwcs-equal-periods", standard, 0, windows(&[4], TIGHT), load(6, 250, 130, UNIT)),
-        trace(
+        Trace::new(
+            "static-priority-mixed",
+            Discipline::StaticPriority,
+            18,
+            limited_priorities,
+            load(20, 120, 45, MIXED),
+        ),
+        Trace::new("edf-late", Discipline::Edf, 24, edf_late, load(21, 160, 40, MIXED)),
+        Trace::new("edf-drop", Discipline::Edf, 24, edf_mixed, load(5, 120, 130, MIXED)),
+        Trace::new(
+            "dwcs-equal-periods",
+            standard,
+            0,
+            windows(&[4], TIGHT),
+            load(6, 250, 130, UNIT),
+        ),
+        Trace::new(
             "dwcs-different-periods",
             standard,
             0,
             windows(&[2, 3, 7], TIGHT),
             load(7, 250, 120, UNIT),
         ),
-        trace("dwcs-mixed-lengths", standard, 24, windows(&[5], TIGHT), load(8, 200, 60, MIXED)),
-        trace(
+        Trace::new(
+            "dwcs-mixed-lengths",
+            standard,
+            24,
+            windows(&[5], TIGHT),
+            load(8, 200, 60, MIXED),
+        ),
+        Trace::new(
             "dwcs-extreme-lengths",
             standard,
             0,
             windows(&[500], TIGHT),
             load(9, 60, 100, EXTREME),
         ),
-        trace("dwcs-drop", standard, 0, dropping(windows(&[3], TIGHT)), load(10, 250, 140, UNIT)),
-        trace("dwcs-mixed-late", standard, 0, mixed_late, load(11, 250, 130, UNIT)),
-        trace("dwcs-queue-limits", standard, 0, queues, load(12, 250, 140, UNIT)),
-        trace("dwcs-first-deadlines", standard, 0, first_deadlines, load(13, 120, 130, UNIT)),
-        trace(
+        Trace::new(
+            "dwcs-drop",
+            standard,
+            0,
+            dropping(windows(&[3], TIGHT)),
+            load(10, 250, 140, UNIT),
+        ),
+        Trace::new("dwcs-mixed-late", standard, 0, mixed_late, load(11, 250, 130, UNIT)),
+        Trace::new("dwcs-queue-limits", standard, 0, queues, load(12, 250, 140, UNIT)),
+        Trace::new("dwcs-first-deadlines", standard, 0, first_deadlines, load(13, 120, 130, UNIT)),
+        Trace::new(
             "dwcs-windowless",
             standard,
             0,
             windows(&[2, 2, 3], &[(0, 0), (1, 2), (0, 0), (0, 1)]),
             load(14, 150, 130, UNIT),
         ),
-        trace(
+        Trace::new(
             "dwcs-lowest-denominator",
             dwcs(false, false, true),
             0,
             windows(&[4], TIGHT),
             load(15, 250, 130, UNIT),
         ),
-        trace(
+        Trace::new(
             "dwcs-rtas99",
             dwcs(false, true, false),
             0,
             windows(&[4], TIGHT),
             load(16, 250, 120, UNIT),
         ),
-        trace(
+        Trace::new(
             "dwcs-loss-first",
             dwcs(true, false, false),
             0,
             windows(&[4], TIGHT),
             load(17, 250, 120, UNIT),
         ),
-        trace(
+        Trace::new(
             "dwcs-loss-first-drop",
             dwcs(true, false, false),
             0,
             dropping(windows(&[3, 4], TIGHT)),
             load(18, 250, 130, UNIT),
         ),
-        trace(
+        Trace::new(
             "dwcs-loss-first-rtas99-lowest",
             dwcs(true, true, true),
             0,
@@ -192,10 +233,24 @@ pub fn all() -> Vec<Trace> {
     for trace in traces.iter_mut().filter(|trace| trace.name.ends_with("mixed-lengths")) {
         trace.spec.rate_bps = 999_999_937;
     }
+    traces.extend(combinations::all());
     traces
 }
 
 impl Trace {
+    /// A trace on a link of 1 Gb/s.
+    pub(crate) fn new(
+        name: &str,
+        discipline: Discipline,
+        overhead: u32,
+        streams: Vec<StreamSpec>,
+        load: Load,
+    ) -> Self {
+        let arrivals = arrivals(streams.len(), load);
+        let spec = Spec { discipline, rate_bps: 1_000_000_000, overhead, streams };
+        Self { name: name.to_owned(), spec, arrivals }
+    }
+
     /// What a stream is called in the files.
     #[must_use]
     pub fn stream_name(stream: u32) -> String {

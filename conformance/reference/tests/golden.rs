@@ -57,7 +57,15 @@ fn every_golden_table_is_reproduced_line_by_line() {
                 assert_eq!([found.0, found.1, found.2 / SLOT_NS], expected[..], "{at}");
             }
         }
-        assert!(outcome.decisions.len() >= slots.len(), "{name}");
+        // The counts stand after the last slot: at the next decision, its misses charged.
+        let end = &outcome.decisions[slots.len()];
+        assert_eq!(end.time_ns, slots.len() as u64 * SLOT_NS, "{name}");
+        let counts = |key: &str| -> Vec<u64> {
+            entry[key].as_array().unwrap().iter().map(|v| v.as_u64().unwrap()).collect()
+        };
+        assert_eq!(hits(&outcome, slots.len()), counts("hits"), "{name}");
+        assert_eq!(end.missed, counts("misses"), "{name}");
+        assert_eq!(end.violations, counts("violations"), "{name}");
         tables += 1;
     }
     assert_eq!(tables, 8);
@@ -80,7 +88,8 @@ fn backlog(streams: Vec<StreamSpec>, packets: &[usize], start_slots: &[u64]) -> 
     run(&spec, &arrivals, None)
 }
 
-fn counts(outcome: &Outcome, slots: usize) -> Vec<u64> {
+/// How often each stream won in the first `slots` decisions.
+fn hits(outcome: &Outcome, slots: usize) -> Vec<u64> {
     let mut counts = vec![0; outcome.missed.len()];
     for decision in &outcome.decisions[..slots] {
         counts[decision.winner as usize] += 1;
@@ -96,7 +105,7 @@ fn unit(window: (u32, u32)) -> StreamSpec {
 fn long_runs_count_what_the_papers_count() {
     let shares = [(7, 8), (14, 16), (6, 8), (4, 8)].map(unit).to_vec();
     let outcome = backlog(shares, &[64_000; 4], &[0; 4]);
-    assert_eq!(counts(&outcome, 64_000), [8_000, 8_000, 16_000, 32_000]);
+    assert_eq!(hits(&outcome, 64_000), [8_000, 8_000, 16_000, 32_000]);
 
     let mut mix = [(2, 3), (5, 6), (0, 255), (0, 255)].map(unit).to_vec();
     for (stream, first_deadline) in [(2, 2), (3, 1)] {
@@ -104,21 +113,21 @@ fn long_runs_count_what_the_papers_count() {
         mix[stream].first_deadline_ns = Some(first_deadline * SLOT_NS);
     }
     let outcome = backlog(mix, &[64_000; 4], &[0; 4]);
-    assert_eq!(counts(&outcome, 57_339), [19_113, 9_556, 14_335, 14_335]);
+    assert_eq!(hits(&outcome, 57_339), [19_113, 9_556, 14_335, 14_335]);
 
     let mut edf = vec![StreamSpec::new(4 * SLOT_NS, (0, 0)); 4];
     for (stream, slots) in edf.iter_mut().zip([4, 3, 2, 1]) {
         stream.first_deadline_ns = Some(slots * SLOT_NS);
     }
     let outcome = backlog(edf, &[20_000; 4], &[0; 4]);
-    assert_eq!(counts(&outcome, 63_996), [15_999; 4]);
+    assert_eq!(hits(&outcome, 63_996), [15_999; 4]);
 }
 
 #[test]
 fn a_static_priority_stream_takes_over_at_packet_time_63_810() {
     let streams = [(2, 4), (3, 4), (3, 4), (0, 255)].map(unit).to_vec();
     let outcome = backlog(streams, &[64_000, 64_000, 64_000, 1_000], &[0, 0, 0, 63_810]);
-    assert_eq!(counts(&outcome, 63_810), [31_906, 15_952, 15_952, 0]);
+    assert_eq!(hits(&outcome, 63_810), [31_906, 15_952, 15_952, 0]);
     let after = &outcome.decisions[63_810..64_000];
     assert_eq!(after.iter().filter(|decision| decision.winner == 3).count(), 188);
     assert_eq!(after.iter().position(|decision| decision.winner != 3), Some(128));

@@ -38,5 +38,5 @@ fn every_trace_replays_on_every_structure() {
             replayed += 1;
         }
     }
-    assert!(replayed >= 19 * StructureName::ALL.len());
+    assert!(replayed >= 37 * StructureName::ALL.len());
 }

@@ -1,0 +1,48 @@
+//! Every combination of the DWCS options, one trace each: order × rules × zero windows × late.
+//!
+//! The streams are the same in all sixteen, so a difference between two traces is the option's:
+//! windows whose growth under `rtas99` is not 1 (2/5, 1/4), two of equal value (1/4, 2/8), ones
+//! that allow no loss, everything and nothing at all. Lengths vary and rate and overhead divide
+//! nothing, so several request periods can end within one transmission and drops come after the
+//! deadline rather than at it.
+
+use crate::model::{Discipline, StreamSpec};
+use crate::traces::{Load, MIXED, SLOT_NS, Trace, windows};
+
+/// The sixteen traces.
+#[must_use]
+pub fn all() -> Vec<Trace> {
+    (0u8..16).map(combination).collect()
+}
+
+fn combination(number: u8) -> Trace {
+    let option = |bit: u8| number & (1 << bit) != 0;
+    let (loss_first, rtas99, lowest, drop) = (option(3), option(2), option(1), option(0));
+    let pick = |second: bool, words: [&'static str; 2]| words[usize::from(second)];
+    let name = format!(
+        "dwcs-options-{}-{}-{}-{}",
+        pick(loss_first, ["edf-first", "loss-first"]),
+        pick(rtas99, ["standard", "rtas99"]),
+        pick(lowest, ["highest", "lowest"]),
+        pick(drop, ["send", "drop"]),
+    );
+    let discipline = Discipline::Dwcs { loss_first, rtas99, lowest_denominator: lowest };
+    let load = Load {
+        seed: 100 + u64::from(number),
+        packets: 200,
+        per_hundred_slots: if drop { 45 } else { 32 },
+        lengths: MIXED,
+    };
+    let mut trace = Trace::new(&name, discipline, 24, streams(drop), load);
+    trace.spec.rate_bps = 999_999_937;
+    trace
+}
+
+fn streams(drop: bool) -> Vec<StreamSpec> {
+    const WINDOWS: &[(u32, u32)] = &[(2, 5), (1, 4), (0, 3), (2, 8), (2, 2), (0, 0), (0, 2)];
+    let mut streams = windows(&[14, 14, 10, 14, 14, 10, 10], WINDOWS);
+    streams.iter_mut().for_each(|stream| stream.drop_late = drop);
+    streams[1].queue = Some(6);
+    streams[3].first_deadline_ns = Some(40 * SLOT_NS);
+    streams
+}
