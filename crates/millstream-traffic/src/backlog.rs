@@ -1,4 +1,8 @@
 //! A backlog: packets that are all there at once, as the papers' scheduler experiments have them.
+//!
+//! Every stream is then backlogged from the start until it has been served, so that a run measures
+//! the discipline alone: no decision depends on when a packet came.
+//! Costs nothing a packet but a counter, however long the backlog.
 
 use crate::arrival::{Arrival, Feed, TrafficError};
 
@@ -24,5 +28,23 @@ impl Feed for Backlog {
             self.left = left;
             self.arrival.clone()
         }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_packets_arrive_at_the_start_whatever_their_length() {
+        for bytes in [0, 65_535] {
+            let mut feed = Backlog::new(2, 3, bytes, 9);
+            for _ in 0..3 {
+                let arrival = feed.next_arrival().unwrap().unwrap();
+                assert_eq!((arrival.time_ns, arrival.stream, arrival.bytes), (9, 2, bytes));
+            }
+            assert_eq!(feed.next_arrival().unwrap(), None);
+            assert_eq!(feed.next_arrival().unwrap(), None, "an ended feed stays ended");
+        }
     }
 }

@@ -9,13 +9,15 @@
 //! A packet's length is the one it had on the wire. Expressions see the captured bytes, filled with
 //! zeros to that length, so that `greater 500` works on captures of headers only.
 
+mod writer;
+
 use pcap::{BpfProgram, Capture, Linktype, Offline, PacketHeader, Precision};
-use std::fs::{File, OpenOptions};
-use std::io::{self, BufWriter, Write};
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+pub use self::writer::CaptureWriter;
 use crate::arrival::{Arrival, Feed, FrameBytes, TrafficError};
 
 /// What a capture held beside the packets that arrived; readable while and after it is read.
@@ -184,76 +186,6 @@ pub fn validate_filter(expression: &str) -> Result<(), String> {
     })
 }
 
-/// Writes packets as a pcap file with nanosecond timestamps.
-///
-/// libpcap writes the file's header, for it alone knows the link type's number in files. The
-/// packets are written here: libpcap's own writer forgets a failed write that it had buffered, and
-/// a capture cut by a full disk would pass for a whole one.
-pub struct CaptureWriter {
-    file: BufWriter<File>,
-    path: PathBuf,
-    failed: Option<io::Error>,
-}
-
-impl CaptureWriter {
-    fn create(path: &Path, linktype: Linktype) -> Result<Self, TrafficError> {
-        let cannot = |error: String| TrafficError::new(cannot_write(&error)).path(path);
-        // libpcap takes `-` for standard output; here it is a file of that name.
-        let path = if path == Path::new("-") { Path::new("./-") } else { path };
-        // Opened before libpcap does, so that the reader of a pipe sees one writer that stays.
-        let file = OpenOptions::new().create(true).append(true).open(path);
-        let file = file.map_err(|error| cannot(error.to_string()))?;
-        let failed = |error: pcap::Error| cannot(error.to_string());
-        let capture = Capture::dead_with_precision(linktype, Precision::Nano).map_err(failed)?;
-        let mut header = capture.savefile(path).map_err(failed)?;
-        header.flush().map_err(failed)?;
-        let file = BufWriter::with_capacity(1 << 16, file);
-        Ok(Self { file, path: path.to_path_buf(), failed: None })
-    }
-
-    /// Writes one packet, stamped with `time_ns`. Failures show in [`flush`](Self::flush).
-    pub fn write(&mut self, time_ns: u64, frame: &FrameBytes) {
-        if self.failed.is_none() {
-            self.failed = self.write_packet(time_ns, frame).err();
-        }
-    }
-
-    /// A packet's record (draft-ietf-opsawg-pcap): four words in the order of the header's, which
-    /// is this machine's, then the captured bytes.
-    fn write_packet(&mut self, time_ns: u64, frame: &FrameBytes) -> io::Result<()> {
-        let word = |value: u64, what: &str| {
-            u32::try_from(value).map_err(|_| io::Error::other(format!("{what} {value} too large")))
-        };
-        let captured = u64::try_from(frame.captured.len()).unwrap_or(u64::MAX);
-        for value in [
-            word(time_ns / 1_000_000_000, "a time in seconds of")?,
-            word(time_ns % 1_000_000_000, "nanoseconds of")?,
-            word(captured, "a frame in bytes of")?,
-            frame.original_bytes,
-        ] {
-            self.file.write_all(&value.to_ne_bytes())?;
-        }
-        self.file.write_all(&frame.captured)
-    }
-
-    /// Writes out what is buffered.
-    ///
-    /// # Errors
-    /// If anything written so far did not reach the file; from then on, always.
-    pub fn flush(&mut self) -> Result<(), TrafficError> {
-        if self.failed.is_none() {
-            self.failed = self.file.flush().err();
-        }
-        self.failed.as_ref().map_or(Ok(()), |error| {
-            Err(TrafficError::new(cannot_write(&error.to_string())).path(&self.path))
-        })
-    }
-}
-
-fn cannot_write(error: &str) -> String {
-    format!("cannot write: {error}")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -336,22 +268,22 @@ mod tests {
     }
 
     #[test]
-    fn a_failed_write_is_never_taken_for_success() {
-        // A device that is always full; absent outside Linux.
-        let Ok(full) = OpenOptions::new().append(true).open("/dev/full") else { return };
-        let capture = file(&pcap(&[]));
-        let feed = CaptureFeed::open(capture.path(), &[], true).unwrap();
-        assert!(feed.writer(Path::new("/dev/full")).is_err());
-        for packets in [1, 1000, 100_000] {
-            let copy = tempfile::NamedTempFile::new().unwrap();
-            let mut writer = feed.writer(copy.path()).unwrap();
-            writer.file = BufWriter::new(full.try_clone().unwrap());
-            for time_ns in 0..packets {
-                writer.write(time_ns, &FrameBytes { captured: udp(1), original_bytes: 60 });
-            }
-            assert!(writer.flush().is_err(), "{packets} packets");
-            assert!(writer.flush().is_err(), "asked again");
-        }
+    fn pcapng_is_read_with_its_own_resolution() {
+        let block = |kind: u32, body: &[u8]| {
+            let length = u32::try_from(body.len() + 12).unwrap().to_le_bytes();
+            [&kind.to_le_bytes()[..], &length, body, &length].concat()
+        };
+        let words = |words: &[u32]| words.iter().flat_map(|w| w.to_le_bytes()).collect::<Vec<_>>();
+        let section = block(0x0a0d_0d0a, &words(&[0x1a2b_3c4d, 1, u32::MAX, u32::MAX]));
+        // Ethernet, with option 9 (resolution), of one byte: 10^-9 s.
+        let interface = block(1, &words(&[1, 0, 0x0001_0009, 9, 0]));
+        let packet = |ns: u32, length: u32| {
+            block(6, &[words(&[0, 0, ns, 4, length]), b"abcd".to_vec()].concat())
+        };
+        let capture = file(&[section, interface, packet(7, 60), packet(1_000_008, 1500)].concat());
+        let mut feed = CaptureFeed::open(capture.path(), &[(0, None)], false).unwrap();
+        let mut next = || feed.next_arrival().unwrap().map(|a| (a.time_ns, a.bytes));
+        assert_eq!([next(), next(), next()], [Some((0, 60)), Some((1_000_001, 1500)), None]);
     }
 
     #[test]

@@ -1,7 +1,9 @@
 //! Constant bit rate: equal packets at equal intervals.
 //!
 //! The k-th packet comes at start + ⌊k × bits × 10⁹ / rate⌋: the interval need not be a whole
-//! number of nanoseconds and nothing drifts.
+//! number of nanoseconds and nothing drifts. Times are worked out from k in 128-bit integers, never
+//! added up. An interval of 0 (or packets of 0 bytes at a rate) would put endless packets at one
+//! instant; the scenario file refuses both.
 
 use crate::arrival::{Arrival, Feed, TrafficError};
 
@@ -27,7 +29,7 @@ impl Cbr {
         Self { stream, bytes, start_ns, stop_ns, numerator, denominator, next: 0 }
     }
 
-    /// Packets of `bytes` bytes for `stream`, one every `interval_ns`.
+    /// Packets of `bytes` bytes for `stream`, one every `interval_ns` (not 0).
     #[must_use]
     pub fn with_interval(
         stream: u32,

@@ -78,6 +78,22 @@ mod tests {
     }
 
     #[test]
+    fn a_million_feeds_are_merged() {
+        let feeds = (0..1_000_000u32).map(|stream| {
+            let start_ns = u64::from(stream.wrapping_mul(2_654_435_761) >> 8);
+            Box::new(Backlog::new(stream, 2, 64, start_ns)) as Box<dyn Feed>
+        });
+        let mut merged = Merge::of(feeds.collect()).unwrap();
+        let (mut count, mut last) = (0, (0, 0));
+        while let Some(arrival) = merged.next_arrival().unwrap() {
+            let this = (arrival.time_ns, arrival.stream);
+            assert!(last <= this, "{last:?} before {this:?}");
+            (count, last) = (count + 1, this);
+        }
+        assert_eq!(count, 2_000_000);
+    }
+
+    #[test]
     fn an_error_comes_after_the_arrival_before_it() {
         struct Failing(u64);
         impl Feed for Failing {
