@@ -2,7 +2,7 @@
 //!
 //! Names, summaries and constructors are declared here once; the scenario file, the command-line
 //! help, the documentation and the differential tests derive from these rows. Inside a
-//! [`Scheduler`] everything is statically dispatched; [`build`] returns it behind
+//! [`Scheduler`] everything is statically dispatched; [`DisciplineRow::build`] returns it behind
 //! [`DynScheduler`], one virtual call an operation.
 
 use alloc::boxed::Box;
