@@ -37,3 +37,8 @@ pub use packet::{Departure, Event, Packet, StreamId};
 pub use scheduler::Scheduler;
 pub use selector::Observer;
 pub use structure::{DualHeap, Heap, IndexedHeap, Scan, Structure};
+
+/// The README's examples, tested.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct Readme;
