@@ -20,7 +20,7 @@ awk -v folder="$scratch" 'BEGIN {
 }'
 echo "ten million packets, 1,000 streams, CSV in, table out:"
 start=$(date +%s.%N)
-/usr/bin/env time -f "%M KB at most" target/release/millstream run "$scratch/million.toml" \
+/usr/bin/env time -f "%M KB at most" "${CARGO_TARGET_DIR:-target}/release/millstream" run "$scratch/million.toml" \
     >"$scratch/table" 2>"$scratch/log" || { cat "$scratch/log"; exit 1; }
 end=$(date +%s.%N)
 tail -1 "$scratch/table"

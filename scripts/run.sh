@@ -6,6 +6,6 @@ cargo build --release --quiet -p millstream-cli
 mkdir -p out
 scenario=examples/uplink/scenario.toml
 echo "scheduling $scenario"
-target/release/millstream run "$scenario" --report out/report.html
+"${CARGO_TARGET_DIR:-target}/release/millstream" run "$scenario" --report out/report.html
 echo
 echo "Who got what, as a page: $(pwd)/out/report.html"

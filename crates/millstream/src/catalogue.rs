@@ -139,7 +139,7 @@ impl StructureName {
     /// (`docs/performance.md`).
     #[must_use]
     pub fn auto(streams: usize) -> Self {
-        if streams <= 8 { Self::Scan } else { Self::Heap }
+        if streams <= 16 { Self::Scan } else { Self::Heap }
     }
 }
 
