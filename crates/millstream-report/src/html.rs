@@ -10,7 +10,7 @@ use crate::chart::{self, Chart, Line};
 use crate::human;
 use crate::recorder::Results;
 use crate::series::{Bin, Series};
-use crate::table::shortened;
+use crate::table::{cells, shortened};
 
 /// What a report is about.
 #[derive(Clone, Copy, Debug)]
@@ -50,7 +50,7 @@ struct Page<'a> {
 struct Row {
     name: String,
     colour: &'static str,
-    cells: Vec<String>,
+    cells: [String; 12],
     share: String,
 }
 
@@ -104,29 +104,11 @@ fn series_of(results: &Results, stream: usize) -> usize {
 #[allow(clippy::cast_precision_loss)]
 fn rows(results: &Results) -> Vec<Row> {
     let total: u64 = results.streams.iter().map(|stream| stream.sent_bytes).sum();
-    let row = |(at, (name, stream)): (usize, (&String, &crate::StreamResults))| {
-        let delay = |value_ns: u64| {
-            if stream.sent == 0 { "–".to_owned() } else { human::time(value_ns) }
-        };
-        Row {
-            name: shortened(name),
-            colour: chart::colour(series_of(results, at)),
-            share: format!("{:.1}", 100.0 * stream.sent_bytes as f64 / total.max(1) as f64),
-            cells: vec![
-                stream.arrived.to_string(),
-                stream.sent.to_string(),
-                stream.dropped_late.to_string(),
-                stream.dropped_full.to_string(),
-                stream.missed.to_string(),
-                stream.violations.to_string(),
-                human::rate(stream.rate_bps(results.end_ns)),
-                delay(stream.delays.mean_ns()),
-                delay(stream.delays.percentile_ns(50)),
-                delay(stream.delays.percentile_ns(99)),
-                delay(stream.delays.max_ns()),
-                delay(stream.jitter_max_ns()),
-            ],
-        }
+    let row = |(at, (name, stream)): (usize, (&String, &crate::StreamResults))| Row {
+        name: shortened(name),
+        colour: chart::colour(series_of(results, at)),
+        share: format!("{:.1}", 100.0 * stream.sent_bytes as f64 / total.max(1) as f64),
+        cells: cells(stream, results.end_ns),
     };
     results.names.iter().zip(&results.streams).enumerate().take(LISTED).map(row).collect()
 }

@@ -3,7 +3,7 @@
 use comfy_table::{Cell, CellAlignment, ContentArrangement, Table, presets};
 
 use crate::human;
-use crate::recorder::Results;
+use crate::recorder::{Results, StreamResults};
 
 /// Streams that are listed one by one.
 const LISTED: usize = 40;
@@ -52,23 +52,10 @@ pub fn table(results: &Results) -> String {
         "jitter max",
     ];
     let rows = results.names.iter().zip(&results.streams).map(|(name, stream)| {
-        let delay = |value_ns: u64| {
-            if stream.sent == 0 { "–".to_owned() } else { human::time(value_ns) }
-        };
-        vec![
-            shortened(name),
-            stream.arrived.to_string(),
-            stream.sent.to_string(),
-            stream.dropped_late.to_string(),
-            stream.dropped_full.to_string(),
-            stream.missed.to_string(),
-            stream.violations.to_string(),
-            human::rate(stream.rate_bps(results.end_ns)),
-            delay(stream.delays.mean_ns()),
-            delay(stream.delays.percentile_ns(99)),
-            delay(stream.delays.max_ns()),
-            delay(stream.jitter_max_ns()),
-        ]
+        // The median is for the page, which has room.
+        let shown =
+            cells(stream, results.end_ns).into_iter().enumerate().filter(|cell| cell.0 != 8);
+        std::iter::once(shortened(name)).chain(shown.map(|cell| cell.1)).collect()
     });
     let sent: u64 = results.streams.iter().map(|stream| stream.sent).sum();
     let arrived: u64 = results.streams.iter().map(|stream| stream.arrived).sum();
@@ -78,6 +65,27 @@ pub fn table(results: &Results) -> String {
             results.utilisation() * 100.0,
             human::time(results.end_ns),
         )
+}
+
+/// A stream's numbers as text: counts, rate, then delay mean, median, p99, max and jitter max.
+pub(crate) fn cells(stream: &StreamResults, end_ns: u64) -> [String; 12] {
+    let delay = |value_ns: u64| {
+        if stream.sent == 0 { "–".to_owned() } else { human::time(value_ns) }
+    };
+    [
+        stream.arrived.to_string(),
+        stream.sent.to_string(),
+        stream.dropped_late.to_string(),
+        stream.dropped_full.to_string(),
+        stream.missed.to_string(),
+        stream.violations.to_string(),
+        human::rate(stream.rate_bps(end_ns)),
+        delay(stream.delays.mean_ns()),
+        delay(stream.delays.percentile_ns(50)),
+        delay(stream.delays.percentile_ns(99)),
+        delay(stream.delays.max_ns()),
+        delay(stream.jitter_max_ns()),
+    ]
 }
 
 /// `name` cut to what fits a column, without control characters.
