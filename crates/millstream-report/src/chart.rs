@@ -1,10 +1,18 @@
-//! Line charts as SVG.
+//! Line charts as SVG, for the report and for the papers' figures.
 //!
-//! Colours are Okabe and Ito's, which colour-blind readers can tell apart; the eighth line takes
-//! the first colour again. Ink is plain black, so that a page can recolour it for a dark theme with
-//! one rule on the attribute.
+//! Colours are Okabe and Ito's, which colour-blind readers can tell apart, without their yellow,
+//! which is too pale on white, and with a violet more. The eighth line takes the first colour again,
+//! dashed; so 28 lines can be told apart. A chart either stands alone, with a white ground and a
+//! legend, or is part of a page, which says beside it what the lines are.
+//!
+//! Ink is plain black and lines have the palette's colours as attributes, so that a page can
+//! recolour them for a dark theme with a rule on each. While drawing, every line has a colour of
+//! its own that means its number; these are replaced at the end, as the drawing library has no
+//! dashes that stay one line.
 
 use plotters::prelude::*;
+
+use crate::table::printable;
 
 /// Line colours, in order.
 pub const PALETTE: [&str; 7] =
@@ -19,6 +27,9 @@ pub struct Line {
     pub points: Vec<(f64, f64)>,
 }
 
+/// Dashes of the lines, as SVG writes them: one more kind each time the colours run out.
+const DASHES: [&str; 4] = ["", "7 3", "2 3", "9 3 2 3"];
+
 /// What a chart shows besides its lines.
 #[derive(Clone, Copy, Debug)]
 pub struct Chart<'a> {
@@ -28,7 +39,8 @@ pub struct Chart<'a> {
     pub x_label: &'a str,
     /// The vertical axis, with its unit.
     pub y_label: &'a str,
-    /// Horizontal axis by powers of ten; points at 0 or below are left out.
+    /// Horizontal axis by powers of ten; points at 0 or below are left out. A linear axis begins at
+    /// 0, or at the least value if that is negative.
     pub x_log: bool,
     /// The same for the vertical axis.
     pub y_log: bool,
@@ -44,20 +56,39 @@ pub fn colour(index: usize) -> &'static str {
     PALETTE[index % PALETTE.len()]
 }
 
-fn rgb(index: usize) -> RGBColor {
-    let value = u32::from_str_radix(&colour(index)[1..], 16).unwrap_or(0);
-    let [_, red, green, blue] = value.to_be_bytes();
-    RGBColor(red, green, blue)
+/// The dashes of line `index` as a `stroke-dasharray`; empty for none.
+pub(crate) fn dashes(index: usize) -> &'static str {
+    DASHES[index / PALETTE.len() % DASHES.len()]
 }
 
-/// Draws `lines`. The same input gives the same bytes.
+/// The colour that stands for line `index` while the chart is drawn.
+fn stand_in(index: usize) -> RGBColor {
+    let [.., green, blue] = u32::try_from(index).unwrap_or(u32::MAX).to_be_bytes();
+    RGBColor(1, green, blue)
+}
+
+/// Puts the palette's colours and dashes in place of what stands for them.
+fn paint(svg: &str, lines: usize) -> String {
+    let mut painted = svg.to_owned();
+    for index in 0..lines {
+        let RGBColor(red, green, blue) = stand_in(index);
+        let mut stroke = format!("stroke=\"{}\"", colour(index));
+        if !dashes(index).is_empty() {
+            stroke += &format!(" stroke-dasharray=\"{}\"", dashes(index));
+        }
+        painted = painted.replace(&format!("stroke=\"#{red:02X}{green:02X}{blue:02X}\""), &stroke);
+    }
+    painted
+}
+
+/// Draws `lines`. The same input gives the same bytes; points that are not finite are left out.
 ///
 /// # Errors
 /// If the drawing library refuses, which it has no reason to do.
 pub fn lines(chart: &Chart, lines: &[Line]) -> Result<String, String> {
     let mut svg = String::new();
     draw(chart, lines, &mut svg).map_err(|error| error.to_string())?;
-    Ok(describe(&svg, chart))
+    Ok(describe(&paint(&svg, lines.len()), chart, lines))
 }
 
 fn draw(chart: &Chart, lines: &[Line], svg: &mut String) -> Result<(), Box<dyn std::error::Error>> {
@@ -72,7 +103,7 @@ fn draw(chart: &Chart, lines: &[Line], svg: &mut String) -> Result<(), Box<dyn s
     let mut builder = ChartBuilder::on(&root);
     builder.margin(12).x_label_area_size(46).y_label_area_size(74);
     if !chart.title.is_empty() {
-        builder.caption(chart.title, ("sans-serif", 17));
+        builder.caption(printed(chart.title), ("sans-serif", 17));
     }
     // On a long logarithmic axis only whole powers of ten are labelled.
     let decades = |range: &std::ops::Range<f64>| range.end - range.start >= 2.0;
@@ -100,11 +131,11 @@ fn draw(chart: &Chart, lines: &[Line], svg: &mut String) -> Result<(), Box<dyn s
         .axis_desc_style(("sans-serif", 14))
         .draw()?;
     for (index, (line, points)) in lines.iter().zip(drawn.clone()).enumerate() {
-        let colour = rgb(index);
+        let colour = stand_in(index);
         let series = LineSeries::new(points, colour.stroke_width(2));
         let annotation = context.draw_series(series)?;
         if chart.alone {
-            annotation.label(&line.name).legend(move |(x, y)| {
+            annotation.label(printed(&line.name)).legend(move |(x, y)| {
                 PathElement::new([(x, y), (x + 18, y)], colour.stroke_width(3))
             });
         }
@@ -124,8 +155,10 @@ fn draw(chart: &Chart, lines: &[Line], svg: &mut String) -> Result<(), Box<dyn s
 
 fn transformed(chart: &Chart, points: &[(f64, f64)]) -> Vec<(f64, f64)> {
     let scale = |value: f64, log: bool| if log { value.log10() } else { value };
-    let drawable =
-        |point: &&(f64, f64)| (!chart.x_log || point.0 > 0.0) && (!chart.y_log || point.1 > 0.0);
+    let drawable = |point: &&(f64, f64)| {
+        let finite = point.0.is_finite() && point.1.is_finite();
+        finite && (!chart.x_log || point.0 > 0.0) && (!chart.y_log || point.1 > 0.0)
+    };
     points
         .iter()
         .filter(drawable)
@@ -133,54 +166,78 @@ fn transformed(chart: &Chart, points: &[(f64, f64)]) -> Vec<(f64, f64)> {
         .collect()
 }
 
-/// From the least value (0 on a linear axis) to a little beyond the greatest; never empty.
+/// From the least value (at most 0 on a linear axis) to a little beyond the greatest; never empty.
 fn range(values: impl Iterator<Item = f64>, log: bool) -> std::ops::Range<f64> {
-    let (low, high) = values
-        .filter(|value| value.is_finite())
-        .fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), v| (low.min(v), high.max(v)));
+    let (low, high) =
+        values.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), v| (low.min(v), high.max(v)));
     if low > high {
         return 0.0..1.0;
     }
     if log {
         return low - 0.02..high.max(low + 0.5) + 0.02;
     }
-    0.0..if high > 0.0 { high * 1.04 } else { 1.0 }
+    low.min(0.0)..if high > 0.0 { high * 1.04 } else { 1.0 }
 }
 
-/// A tick's label: plain numbers with few digits.
+/// A tick's label: plain numbers with at most four digits.
 fn tick(value: f64, log: bool) -> String {
     let value = if log { 10f64.powf(value) } else { value };
     let magnitude = value.abs();
-    if magnitude == 0.0 {
+    // A tenth of the smallest step that a label can tell counts as that step.
+    if magnitude < 1e-12 {
         "0".into()
-    } else if magnitude >= 1e6 {
-        format!("{:.0}M", value / 1e6)
-    } else if magnitude >= 10_000.0 {
-        format!("{:.0}k", value / 1e3)
+    } else if magnitude >= 1e15 {
+        format!("{value:.0e}")
+    } else if magnitude >= 0.999_5e12 {
+        decimals(value / 1e12, 2) + "T"
+    } else if magnitude >= 0.999_5e9 {
+        decimals(value / 1e9, 2) + "G"
+    } else if magnitude >= 0.999_5e6 {
+        decimals(value / 1e6, 2) + "M"
+    } else if magnitude >= 9_999.5 {
+        decimals(value / 1e3, 1) + "k"
     } else if magnitude >= 100.0 {
-        format!("{value:.0}")
+        decimals(value, 1)
     } else if magnitude >= 0.995 {
-        let text = format!("{value:.1}");
-        text.strip_suffix(".0").map_or(text.clone(), str::to_owned)
-    } else if magnitude < 0.001 {
+        decimals(value, 2)
+    } else if magnitude < 0.000_999 {
         format!("{value:.0e}")
     } else {
-        let text = format!("{value:.3}");
-        text.trim_end_matches('0').to_owned()
+        decimals(value, 3)
     }
 }
 
-/// Adds what a screen reader says.
-fn describe(svg: &str, chart: &Chart) -> String {
-    let escaped = |text: &str| text.replace('&', "&amp;").replace('<', "&lt;");
-    let title = format!("{}: {} by {}", chart.title, chart.y_label, chart.x_label);
-    match svg.find('>') {
-        Some(at) => {
-            let (head, rest) = svg.split_at(at + 1);
-            format!("{head}\n<title>{}</title>{rest}", escaped(title.trim_start_matches(": ")))
-        }
-        None => svg.to_owned(),
+/// `value` with at most `most` decimals.
+fn decimals(value: f64, most: usize) -> String {
+    let text = format!("{value:.most$}");
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}
+
+/// `text` without characters that no SVG may hold.
+fn printed(text: &str) -> String {
+    text.chars().map(printable).collect()
+}
+
+/// `text` as part of an SVG, between tags or in an attribute.
+fn escaped(text: &str) -> String {
+    let entities = [('&', "&amp;"), ('<', "&lt;"), ('>', "&gt;"), ('"', "&quot;"), ('\'', "&#39;")];
+    let escape = |text: String, (c, entity): (char, &str)| text.replace(c, entity);
+    entities.into_iter().fold(printed(text), escape)
+}
+
+/// Adds what a screen reader says: the title, and in a page, which has no legend in the picture,
+/// the lines' names.
+fn describe(svg: &str, chart: &Chart, lines: &[Line]) -> String {
+    let Some((head, rest)) = svg.split_once('>') else { return svg.to_owned() };
+    let axes = format!("{} by {}", chart.y_label, chart.x_label);
+    let title = if chart.title.is_empty() { axes } else { format!("{}: {axes}", chart.title) };
+    let title = escaped(&title);
+    if chart.alone {
+        return format!("{head}>\n<title>{title}</title>{rest}");
     }
+    let names: Vec<_> = lines.iter().map(|line| escaped(&line.name)).collect();
+    let names = names.join(", ");
+    format!("{head} role=\"img\">\n<title>{title}</title>\n<desc>Lines: {names}</desc>{rest}")
 }
 
 #[cfg(test)]
@@ -221,5 +278,42 @@ mod tests {
         let labels = [0.0, 0.25, 1.0, 2.5, 120.0, 64_000.0, 2e6].map(|value| tick(value, false));
         assert_eq!(labels, ["0", "0.25", "1", "2.5", "120", "64k", "2M"]);
         assert_eq!([tick(2.0, true), tick(-4.0, true)], ["100", "1e-4"]);
+        let labels =
+            [-5.0, 0.001, 2.25, 12_500.0, 1.5e6, 4e9, 1e16].map(|value| tick(value, false));
+        assert_eq!(labels, ["-5", "0.001", "2.25", "12.5k", "1.5M", "4G", "1e16"]);
+    }
+
+    #[test]
+    fn ticks_of_an_axis_differ() {
+        for most in [1.3, 7.0, 55.0, 19_000.0, 1.2e6, 7e6, 3e9] {
+            for steps in [4.0, 5.0, 8.0] {
+                let labels: Vec<_> =
+                    (0..5).map(|k| tick(f64::from(k) * most / steps, false)).collect();
+                let mut distinct = labels.clone();
+                distinct.dedup();
+                assert_eq!(labels, distinct);
+            }
+        }
+    }
+
+    #[test]
+    fn every_line_of_the_report_looks_different() {
+        let of = |k: u32| Line { name: k.to_string(), points: vec![(0.0, 0.0), (1.0, k.into())] };
+        let all: Vec<_> = (0..24).map(of).collect();
+        let svg = lines(&Chart { alone: false, ..CHART }, &all).unwrap();
+        assert!(!svg.contains("\"#0100"), "a stand-in was left");
+        let strokes: std::collections::BTreeSet<_> = svg
+            .lines()
+            .filter(|line| line.starts_with("<polyline") && line.contains("stroke-width=\"2\""))
+            .map(|line| line.split(" points").next().unwrap())
+            .collect();
+        assert_eq!(strokes.len(), 24);
+    }
+
+    #[test]
+    fn what_cannot_be_drawn_is_left_out_and_below_zero_is_drawn() {
+        let points = vec![(0.0, -4.0), (f64::NAN, 1.0), (0.5, f64::INFINITY), (1.0, 2.0)];
+        let svg = lines(&CHART, &[Line { name: "\u{1b}a".into(), points }]).unwrap();
+        assert!(svg.contains("-4") && !svg.contains("NaN") && !svg.contains('\u{1b}'));
     }
 }

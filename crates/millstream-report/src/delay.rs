@@ -1,8 +1,11 @@
 //! The delays of one stream: exact while they are few, a histogram beyond.
 //!
 //! Mean and maximum are always exact. Percentiles are exact up to [`EXACT`] delays; then the
-//! histogram keeps two significant digits, so a percentile is at most 1 % too high. The p-th
-//! percentile is the smallest delay that at least p % of the packets do not exceed.
+//! histogram keeps two significant digits, so a percentile is never too low and at most 1 % too
+//! high. The p-th percentile is the smallest delay that at least p % of the packets do not exceed.
+//!
+//! A histogram takes 512 bytes for each doubling of the longest delay beyond 256 ns, and is
+//! allocated only when a stream has more than [`EXACT`] delays: most of a million streams never do.
 
 use hdrhistogram::Histogram;
 
@@ -26,22 +29,48 @@ impl Delays {
         self.count += 1;
         self.sum += u128::from(delay_ns);
         self.max = self.max.max(delay_ns);
-        match &mut self.many {
-            Some(histogram) => record(histogram, delay_ns),
-            None => self.record_exactly(delay_ns),
+        self.place(delay_ns, 1);
+    }
+
+    /// Adds what `other` recorded.
+    pub(crate) fn absorb(&mut self, other: &Self) {
+        self.count += other.count;
+        self.sum += other.sum;
+        self.max = self.max.max(other.max);
+        match &other.many {
+            Some(histogram) => histogram.iter_recorded().for_each(|bucket| {
+                // The bucket's end falls into the same bucket here.
+                let packets = bucket.count_since_last_iteration();
+                self.place(bucket.value_iterated_to(), u32::try_from(packets).unwrap_or(u32::MAX));
+            }),
+            None => other.few.iter().for_each(|delay_ns| self.place(*delay_ns, 1)),
         }
     }
 
-    fn record_exactly(&mut self, delay_ns: u64) {
-        self.few.push(delay_ns);
-        if self.few.len() > EXACT
-            && let Ok(mut histogram) = Histogram::new(2)
-        {
+    #[inline]
+    fn place(&mut self, delay_ns: u64, packets: u32) {
+        match &mut self.many {
+            Some(histogram) => record(histogram, delay_ns, packets),
+            None => self.place_exactly(delay_ns, packets),
+        }
+    }
+
+    fn place_exactly(&mut self, delay_ns: u64, packets: u32) {
+        if self.few.len() + packets as usize <= EXACT {
+            self.few.extend(std::iter::repeat_n(delay_ns, packets as usize));
+        } else if let Ok(mut histogram) = Histogram::new(2) {
+            // Two digits are always allowed, so this branch is always taken.
             histogram.auto(true);
-            self.few.drain(..).for_each(|delay_ns| record(&mut histogram, delay_ns));
+            self.few.iter().for_each(|delay_ns| record(&mut histogram, *delay_ns, 1));
+            record(&mut histogram, delay_ns, packets);
             self.few = Vec::new();
             self.many = Some(Box::new(histogram));
         }
+    }
+
+    #[cfg(test)]
+    pub(crate) fn count(&self) -> u64 {
+        self.count
     }
 
     pub(crate) fn mean_ns(&self) -> u64 {
@@ -65,6 +94,7 @@ impl Delays {
     }
 
     /// Points of the cumulative distribution: delay in ns, share of packets not above it.
+    // Shares are for a picture: what a float cannot count is less than a pixel.
     #[allow(clippy::cast_precision_loss)]
     pub(crate) fn distribution(&self) -> Vec<(u64, f64)> {
         let total = self.count.max(1) as f64;
@@ -90,10 +120,10 @@ impl Delays {
 
 /// Records into a histogram that grows with its values.
 #[inline]
-fn record(histogram: &mut Histogram<u32>, delay_ns: u64) {
-    if histogram.record(delay_ns).is_err() {
+fn record(histogram: &mut Histogram<u32>, delay_ns: u64, packets: u32) {
+    if histogram.record_n(delay_ns, packets).is_err() {
         // Beyond 2^63 ns, some 300 years: counts as the longest that is known.
-        histogram.saturating_record(delay_ns);
+        histogram.saturating_record_n(delay_ns, packets);
     }
 }
 
@@ -101,30 +131,61 @@ fn record(histogram: &mut Histogram<u32>, delay_ns: u64) {
 mod tests {
     use super::*;
 
+    /// Delays of many magnitudes, the same at every call.
+    fn invented(count: usize, seed: u64) -> (Delays, Vec<u64>) {
+        let mut state = seed;
+        let mut delays = Delays::default();
+        let mut all = Vec::new();
+        for _ in 0..count {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            let delay_ns = (state >> 40) * (state >> 60);
+            delays.record(delay_ns);
+            all.push(delay_ns);
+        }
+        (delays, all)
+    }
+
+    fn check(delays: &Delays, mut all: Vec<u64>) {
+        let count = all.len();
+        all.sort_unstable();
+        for percent in [1, 50, 99, 100] {
+            let exact = all[(count * percent as usize).div_ceil(100).max(1) - 1];
+            let found = delays.percentile_ns(percent);
+            let most = if count <= EXACT { exact } else { exact + exact / 100 + 1 };
+            assert!((exact..=most).contains(&found), "{count} {percent}: {found} for {exact}");
+        }
+        let sum: u128 = all.iter().map(|delay_ns| u128::from(*delay_ns)).sum();
+        assert_eq!(u128::from(delays.mean_ns()), sum / count as u128);
+        assert_eq!(delays.max_ns(), all[count - 1]);
+        assert_eq!(delays.count(), count as u64);
+        let (last_ns, share) = *delays.distribution().last().unwrap();
+        assert!((share - 1.0).abs() < 1e-12 && last_ns == all[count - 1]);
+    }
+
     #[test]
     fn percentiles_equal_a_sorted_list_within_what_is_promised() {
-        let mut state = 7u64;
-        for count in [1usize, 2, 63, 64, 65, 5000] {
-            let mut delays = Delays::default();
-            let mut all = Vec::new();
-            for _ in 0..count {
-                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-                let delay_ns = (state >> 40) * (state >> 60);
-                delays.record(delay_ns);
-                all.push(delay_ns);
-            }
-            all.sort_unstable();
-            for percent in [1, 50, 99, 100] {
-                let exact = all[(count * percent as usize).div_ceil(100).max(1) - 1];
-                let found = delays.percentile_ns(percent);
-                let most = if count <= EXACT { exact } else { exact + exact / 100 + 1 };
-                assert!((exact..=most).contains(&found), "{count} {percent}: {found} for {exact}");
-            }
-            let sum: u128 = all.iter().map(|delay_ns| u128::from(*delay_ns)).sum();
-            assert_eq!(u128::from(delays.mean_ns()), sum / count as u128);
-            assert_eq!(delays.max_ns(), all[count - 1]);
-            let (last_ns, share) = *delays.distribution().last().unwrap();
-            assert!((share - 1.0).abs() < 1e-12 && last_ns == all[count - 1]);
+        for count in [1, 2, 63, 64, 65, 5000] {
+            let (delays, all) = invented(count, 7);
+            check(&delays, all);
         }
+    }
+
+    #[test]
+    fn delays_together_are_those_of_all_streams() {
+        for (first, second) in [(3, 4), (40, 40), (5000, 10), (10, 5000), (3000, 2000)] {
+            let (mut delays, mut all) = invented(first, 1);
+            let (other, others) = invented(second, 2);
+            delays.absorb(&other);
+            all.extend(others);
+            check(&delays, all);
+        }
+    }
+
+    #[test]
+    fn the_longest_delay_there_is_does_not_panic() {
+        let mut delays = Delays::default();
+        (0..100).for_each(|_| delays.record(u64::MAX));
+        assert_eq!([delays.max_ns(), delays.mean_ns()], [u64::MAX; 2]);
+        assert!(delays.percentile_ns(50) > u64::MAX / 4);
     }
 }

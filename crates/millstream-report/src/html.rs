@@ -1,16 +1,22 @@
 //! The report: one HTML page with table and charts that needs no network and no script.
 //!
-//! Everything that comes from a scenario is escaped by the template engine; charts carry no text
-//! of the user's.
+//! Whatever comes from a scenario is hostile until escaped. The template engine escapes all text
+//! of the page; charts carry names only in the description that a screen reader reads, and the
+//! chart module escapes those. As a second wall the page's own policy forbids scripts and every
+//! request.
+//!
+//! Charts are drawn once in the colours of a light page; rules on the colour attributes replace
+//! them in a dark theme.
 
 use askama::Template;
 use std::io::{self, Write};
 
-use crate::chart::{self, Chart, Line};
+use crate::chart::{PALETTE, colour, dashes};
+use crate::figures::{Figure, figures, name};
 use crate::human;
-use crate::recorder::Results;
-use crate::series::{Bin, Series};
-use crate::table::{cells, shortened};
+use crate::recorder::{Results, StreamResults};
+use crate::series::Series;
+use crate::table::{cells, printable, shortened};
 
 /// What a report is about.
 #[derive(Clone, Copy, Debug)]
@@ -33,46 +39,90 @@ pub struct ReportInput<'a> {
 
 /// Streams that the table lists.
 const LISTED: usize = 200;
+/// Characters of a name that its tooltip shows.
+const TOOLTIP: usize = 400;
+/// The palette on a dark page: the same hues, the dark ones lighter.
+const DARK: [&str; PALETTE.len()] =
+    ["#4AA3DF", "#F0803C", "#2BC49A", "#DD97BC", "#F0B23C", "#7CC7F2", "#B98BC9"];
 
 #[derive(Template)]
 #[template(path = "report.html")]
 struct Page<'a> {
-    name: &'a str,
+    name: String,
     facts: Vec<(&'static str, String)>,
     rows: Vec<Row>,
     left_out: usize,
-    legend: Vec<(&'static str, String)>,
+    /// Light and dark colours of the lines.
+    colours: Vec<(&'static str, &'static str)>,
+    keys: Vec<Key>,
     charts: Vec<Figure>,
+    sent_any: bool,
+    /// What is said in place of charts, or of those that are missing.
+    silence: &'static str,
     notes: &'a [String],
     scenario: &'a str,
 }
 
 struct Row {
     name: String,
+    full_name: String,
     colour: &'static str,
+    dashes: &'static str,
     cells: [String; 12],
     share: String,
 }
 
-struct Figure {
-    title: &'static str,
-    caption: &'static str,
-    svg: String,
+/// A line of the legend and a bar of the shares.
+struct Key {
+    name: String,
+    colour: &'static str,
+    dashes: &'static str,
+    /// Of all bytes sent, in per cent.
+    share: String,
+    /// The bar's length, SVG units.
+    bar: f64,
 }
 
-/// Writes the page to `output`.
+/// Where the bars of the shares begin, and how long one of 100 % is, SVG units.
+const BAR: (u32, u32) = (220, 660);
+
+impl Page<'_> {
+    /// The position of `percent` on the axis of the shares.
+    fn bar_x(&self, percent: &u32) -> u32 {
+        BAR.0 + BAR.1 * percent / 100
+    }
+
+    /// The height of the shares, axis included.
+    fn bars_height(&self) -> usize {
+        self.keys.len() * 22 + 50
+    }
+}
+
+/// Writes the page to `output`. The same input gives the same bytes.
 ///
 /// # Errors
 /// Those of `output`.
 pub fn write_report(output: &mut impl Write, input: &ReportInput) -> io::Result<()> {
     let results = input.results;
+    let total = results.combined(0..results.streams.len());
     let page = Page {
-        name: input.scenario_name,
-        facts: facts(input),
-        rows: rows(results),
+        name: input.scenario_name.chars().map(printable).collect(),
+        facts: facts(input, &total),
+        rows: rows(results, &total),
         left_out: results.names.len().saturating_sub(LISTED),
-        legend: legend(results),
-        charts: charts(results).map_err(io::Error::other)?,
+        colours: PALETTE.into_iter().zip(DARK).collect(),
+        keys: keys(results, &total),
+        charts: figures(results).map_err(io::Error::other)?,
+        silence: if total.sent == 0 {
+            "Nothing was sent, so there are no rates and delays to draw."
+        } else if results.series.is_none() {
+            "Time series were not recorded, so there is nothing to draw."
+        } else if results.end_ns == 0 {
+            "The run took no time, so there is nothing to draw."
+        } else {
+            ""
+        },
+        sent_any: total.sent_bytes > 0,
         notes: input.notes,
         scenario: input.scenario_text,
     };
@@ -80,19 +130,16 @@ pub fn write_report(output: &mut impl Write, input: &ReportInput) -> io::Result<
     output.write_all(html.as_bytes())
 }
 
-fn facts(input: &ReportInput) -> Vec<(&'static str, String)> {
+fn facts(input: &ReportInput, total: &StreamResults) -> Vec<(&'static str, String)> {
     let results = input.results;
-    let sent: u64 = results.streams.iter().map(|stream| stream.sent).sum();
-    let arrived: u64 = results.streams.iter().map(|stream| stream.arrived).sum();
-    let violations: u64 = results.streams.iter().map(|stream| stream.violations).sum();
     vec![
         ("discipline", input.discipline.to_owned()),
         ("structure", input.structure.to_owned()),
         ("link", human::rate(input.link_rate_bps)),
         ("link busy", format!("{:.1} %", results.utilisation() * 100.0)),
         ("simulated time", human::time(results.end_ns)),
-        ("packets sent", format!("{sent} of {arrived}")),
-        ("violations", violations.to_string()),
+        ("packets sent", format!("{} of {}", total.sent, total.arrived)),
+        ("violations", total.violations.to_string()),
     ]
 }
 
@@ -101,127 +148,50 @@ fn series_of(results: &Results, stream: usize) -> usize {
     results.series.as_ref().map_or(stream, |series| stream.min(series.streams().len().max(1) - 1))
 }
 
+/// Bytes sent as a share of all, in per cent.
+// A share is shown with one decimal.
 #[allow(clippy::cast_precision_loss)]
-fn rows(results: &Results) -> Vec<Row> {
-    let total: u64 = results.streams.iter().map(|stream| stream.sent_bytes).sum();
-    let row = |(at, (name, stream)): (usize, (&String, &crate::StreamResults))| Row {
+fn share(stream: &StreamResults, total: &StreamResults) -> f64 {
+    100.0 * stream.sent_bytes as f64 / total.sent_bytes.max(1) as f64
+}
+
+fn rows(results: &Results, total: &StreamResults) -> Vec<Row> {
+    let row = |(at, (name, stream)): (usize, (&String, &StreamResults))| Row {
         name: shortened(name),
-        colour: chart::colour(series_of(results, at)),
-        share: format!("{:.1}", 100.0 * stream.sent_bytes as f64 / total.max(1) as f64),
+        full_name: name.chars().take(TOOLTIP).map(printable).collect(),
+        colour: colour(series_of(results, at)),
+        dashes: dashes(series_of(results, at)),
+        share: format!("{:.1}", share(stream, total)),
         cells: cells(stream, results.end_ns),
     };
-    results.names.iter().zip(&results.streams).enumerate().take(LISTED).map(row).collect()
+    let streams = results.names.iter().zip(&results.streams).enumerate();
+    let mut rows: Vec<Row> = streams.take(LISTED).map(row).collect();
+    if results.streams.len() > 1 {
+        rows.push(Row {
+            name: "total".into(),
+            full_name: String::new(),
+            colour: "",
+            dashes: "",
+            share: format!("{:.1}", share(total, total)),
+            cells: cells(total, results.end_ns),
+        });
+    }
+    rows
 }
 
-fn legend(results: &Results) -> Vec<(&'static str, String)> {
+fn keys(results: &Results, total: &StreamResults) -> Vec<Key> {
     let Some(series) = &results.series else { return Vec::new() };
-    let entry = |at| (chart::colour(at), shortened(&Series::name(at, &results.names)));
-    (0..series.streams().len()).map(entry).collect()
-}
-
-#[allow(clippy::cast_precision_loss)]
-fn charts(results: &Results) -> Result<Vec<Figure>, String> {
-    let Some(series) = &results.series else { return Ok(Vec::new()) };
-    if results.end_ns == 0 {
-        return Ok(Vec::new());
-    }
-    let width_s = series.width_ns() as f64 / 1e9;
-    let bins = usize::try_from(results.end_ns / series.width_ns()).unwrap_or(usize::MAX);
-    // One step a bin: two points, so that a bin is flat and not a slope.
-    // `group` bins are drawn as one, where single bins would be a thicket.
-    let steps = |group: usize, value: &dyn Fn(&Bin) -> u64| -> Vec<Line> {
-        let line = |(at, stream): (usize, &[Bin; 240])| {
-            let step = |(k, bins): (usize, &[Bin])| {
-                let total = bins.iter().map(value).sum::<u64>() as f64;
-                let start = (k * group) as f64 * width_s;
-                [(start, total), (start + group as f64 * width_s, total)]
-            };
-            let shown = &stream[..bins.saturating_add(1).min(stream.len())];
-            let points = shown.chunks(group).enumerate().flat_map(step);
-            Line { name: Series::name(at, &results.names), points: points.collect() }
-        };
-        series.streams().iter().enumerate().map(line).collect()
-    };
-    let total =
-        |value: fn(&Bin) -> u64| -> u64 { series.streams().iter().flatten().map(value).sum() };
-    let over_time = |y_label| Chart {
-        title: "",
-        x_label: "time (s)",
-        y_label,
-        x_log: false,
-        y_log: false,
-        alone: false,
-        size: (960, 300),
-    };
-    let mut figures = vec![Figure {
-        title: "Rate over time",
-        caption: "Bytes whose service started, by stream.",
-        svg: chart::lines(
-            &over_time("rate (Mb/s)"),
-            &rates(steps(RATE_GROUP, &|bin| bin.sent_bytes), RATE_GROUP as f64 * width_s),
-        )?,
-    }];
-    let distributions: Vec<Line> = (0..series.streams().len())
-        .map(|at| Line {
-            name: Series::name(at, &results.names),
-            points: distribution(results, at),
-        })
-        .collect();
-    figures.push(Figure {
-        title: "Delay distribution",
-        caption: "Share of a stream's sent packets whose service started within the delay.",
-        svg: chart::lines(
-            &Chart { x_label: "delay (ms)", x_log: true, ..over_time("share of packets") },
-            &distributions,
-        )?,
-    });
-    for (title, caption, label, value) in [
-        (
-            "Deadlines missed over time",
-            "Request periods that ended with a packet still waiting.",
-            "missed",
-            (|bin| bin.missed) as fn(&Bin) -> u64,
-        ),
-        (
-            "Window violations over time",
-            "Misses of streams whose window allowed no more.",
-            "violations",
-            |bin| bin.violations,
-        ),
-        ("Drops over time", "Packets dropped late or at a full queue.", "dropped", |bin| {
-            bin.dropped
-        }),
-    ] {
-        if total(value) > 0 {
-            let svg = chart::lines(&over_time(label), &steps(1, &value))?;
-            figures.push(Figure { title, caption, svg });
+    let key = |at| {
+        let members = results.combined(Series::members(at, results.streams.len()));
+        Key {
+            name: name(results, at),
+            colour: colour(at),
+            dashes: dashes(at),
+            share: format!("{:.1}", share(&members, total)),
+            bar: (share(&members, total) * f64::from(BAR.1) / 10.0).round() / 10.0,
         }
-    }
-    Ok(figures)
-}
-
-/// Bins that make one step of the rate chart.
-const RATE_GROUP: usize = 4;
-
-/// Bytes in `seconds` as Mb/s.
-fn rates(mut lines: Vec<Line>, seconds: f64) -> Vec<Line> {
-    for line in &mut lines {
-        line.points.iter_mut().for_each(|point| point.1 *= 8e-6 / seconds);
-    }
-    lines
-}
-
-/// The distribution of a stream that has a series of its own, delay in ms.
-#[allow(clippy::cast_precision_loss)]
-fn distribution(results: &Results, at: usize) -> Vec<(f64, f64)> {
-    let mut previous = 0.0;
-    let mut points = Vec::new();
-    for (delay_ns, share) in results.streams[at].delays.distribution() {
-        let delay_ms = delay_ns.max(1000) as f64 / 1e6;
-        points.extend([(delay_ms, previous), (delay_ms, share)]);
-        previous = share;
-    }
-    points
+    };
+    (0..series.streams().len()).map(key).collect()
 }
 
 #[cfg(test)]
@@ -239,45 +209,80 @@ mod tests {
             discipline: "dwcs",
             structure: "scan",
             link_rate_bps: 1_000_000,
-            notes: &["a note".into()],
+            notes: &["a <b>note".into()],
         };
         write_report(&mut html, &input).unwrap();
         String::from_utf8(html).unwrap()
     }
 
-    #[test]
-    fn hostile_names_are_text_and_the_page_stands_alone() {
-        let names = vec!["<script>alert(1)</script>".into(), "\"&größe".into()];
-        let mut recorder = Recorder::new(names, RecorderOptions { series: true });
+    fn run(names: Vec<String>, event: Event, series: bool) -> Results {
+        let streams = u32::try_from(names.len()).unwrap();
+        let mut recorder = Recorder::new(names, RecorderOptions { series });
         for k in 0..100 {
-            recorder.arrived(StreamId(k % 2), 0, 100);
+            recorder.arrived(StreamId(k % streams), 0, 100);
             recorder.departed(&Departure {
                 time_ns: u64::from(k) * 1_000_000,
-                stream: StreamId(k % 2),
-                packet: u64::from(k / 2),
+                stream: StreamId(k % streams),
+                packet: u64::from(k / streams),
                 bytes: 100,
                 arrival_ns: 0,
                 deadline_ns: None,
-                event: Event::Sent,
+                event,
                 tag: 0,
             });
             recorder.missed(StreamId(0), u64::from(k), 1, 1);
         }
-        let html = page(&recorder.finish(100_000_000), "<i>name");
-        assert!(!html.contains("<script") && !html.contains("<i>name"));
-        assert!(html.contains("größe") && html.contains("a note"));
-        assert!(
-            !html.contains("http://") || !html.replace("http://www.w3.org", "").contains("http")
-        );
+        recorder.finish(100_000_000)
+    }
+
+    #[test]
+    fn hostile_names_are_text_and_the_page_stands_alone() {
+        let long = format!("{}end", "x".repeat(300));
+        let names = vec![
+            "<script>alert(1)</script>".into(),
+            "\"&größe".into(),
+            "'\" onload=alert(1) x='".into(),
+            "\u{202e}\u{1b}</svg><img src=x>".into(),
+            long.clone(),
+        ];
+        let html = page(&run(names, Event::Sent, true), "<i>name\u{202e}");
+        for tag in ["<script", "<i>name", "<img", "<b>note", "\" onload", "' onload"] {
+            assert!(!html.contains(tag), "{tag}");
+        }
+        assert!(!html.contains('\u{1b}') && !html.contains('\u{202e}'));
+        assert!(html.contains("größe") && html.contains("note"));
+        assert_eq!(html.matches(&long).count(), 1, "only in the tooltip");
+        assert!(!html.replace("http://www.w3.org/2000/svg", "").contains("http:"));
+        assert!(!html.contains("https:") && !html.contains("url(") && !html.contains(" src=\""));
         for title in ["Rate over time", "Delay distribution", "Window violations over time"] {
             assert!(html.contains(title), "no {title}");
         }
         assert!(!html.contains("Drops over time"), "there were none");
+        assert!(html.contains("Share of sent bytes"));
+    }
+
+    #[test]
+    fn the_same_run_gives_the_same_page() {
+        let names = || (0..40).map(|k| format!("s{k}")).collect();
+        let first = page(&run(names(), Event::Sent, true), "n");
+        assert!(first == page(&run(names(), Event::Sent, true), "n"));
+        assert!(first.contains("17 other streams"));
     }
 
     #[test]
     fn a_run_in_which_nothing_was_sent_says_so() {
         let recorder = Recorder::new(vec!["a".into()], RecorderOptions { series: true });
         assert!(page(&recorder.finish(0), "idle").contains("Nothing was sent"));
+        let none = Recorder::new(Vec::new(), RecorderOptions { series: true });
+        assert!(page(&none.finish(5), "idle").contains("Nothing was sent"));
+        let dropped = page(&run(vec!["a".into()], Event::DroppedLate, true), "n");
+        assert!(dropped.contains("Nothing was sent") && dropped.contains("Drops over time"));
+        assert!(!dropped.contains("Rate over time") && !dropped.contains("Share of sent bytes"));
+    }
+
+    #[test]
+    fn a_run_without_series_is_not_said_to_be_silent() {
+        let html = page(&run(vec!["a".into()], Event::Sent, false), "n");
+        assert!(html.contains("were not recorded") && !html.contains("Nothing was sent"));
     }
 }

@@ -1,4 +1,7 @@
 //! Quantities as people read them: `1.50 Mb/s`, `12.3 ms`.
+//!
+//! Three significant digits in the largest unit that leaves at least 1: enough to compare by eye.
+//! Exact values are in the summary JSON. Prefixes are powers of ten, as links are sold.
 
 /// A rate in bits/s.
 #[must_use]

@@ -11,6 +11,7 @@
 pub mod chart;
 mod delay;
 mod departures;
+mod figures;
 mod html;
 pub mod human;
 mod recorder;
@@ -21,6 +22,6 @@ mod table;
 pub use departures::DeparturesWriter;
 pub use html::{ReportInput, write_report};
 pub use recorder::{Recorder, RecorderOptions, Results, StreamResults};
-pub use series::Series;
+pub use series::{Bin, Series};
 pub use summary::{DelaySummary, JitterSummary, LinkSummary, StreamSummary, Summary};
 pub use table::{table, text_table};

@@ -1,6 +1,19 @@
 //! Counts and delays of every stream while a run goes on.
+//!
+//! The recorder is told of each packet as it arrives and as it leaves, and of each missed deadline.
+//! It adds to counters and, for a packet that was sent, to the stream's delays; what a person reads
+//! is worked out at the end from [`Results`].
+//!
+//! Cost: no allocation per packet once a stream has its histogram and time has stopped doubling the
+//! bins; some 10 ns a packet with 1,000 streams. Memory: 160 bytes a stream and its name, up to 512
+//! more while its delays are kept one by one, and then a histogram of 2 to 20 kB, depending on its
+//! longest delay. Two million streams of five packets each take some 520 MB.
+//!
+//! Invariant: arrived = sent + dropped late + dropped full + still waiting, for every stream, as
+//! long as the caller reports every arrival and every departure.
 
 use millstream::{Departure, Event, StreamId};
+use std::ops::Range;
 
 use crate::delay::Delays;
 use crate::series::Series;
@@ -19,7 +32,7 @@ pub struct StreamResults {
     pub arrived: u64,
     /// Packets whose service started.
     pub sent: u64,
-    /// Their bytes.
+    /// Their bytes, without the link's overhead.
     pub sent_bytes: u64,
     /// Packets dropped because their deadline passed.
     pub dropped_late: u64,
@@ -31,6 +44,8 @@ pub struct StreamResults {
     pub violations: u64,
     pub(crate) delays: Delays,
     last_delay_ns: u64,
+    /// Pairs of successive packets that `jitter_sum_ns` adds up.
+    jitter_pairs: u64,
     jitter_sum_ns: u128,
     jitter_max_ns: u64,
 }
@@ -57,7 +72,10 @@ pub struct Results {
 }
 
 impl Recorder {
-    /// A recorder for streams of these names.
+    /// A recorder for streams of these names, in the order of their [`StreamId`]s.
+    ///
+    /// The other methods assert that a stream is one of these: a number beyond is an error of the
+    /// program.
     #[must_use]
     pub fn new(names: Vec<String>, options: RecorderOptions) -> Self {
         let streams = vec![StreamResults::default(); names.len()];
@@ -65,13 +83,13 @@ impl Recorder {
         Self { results: Results { names, streams, series, busy_ns: 0, end_ns: 0 } }
     }
 
-    /// A packet arrived.
+    /// A packet of `_bytes` bytes arrived at `_time_ns`, whether or not its queue had room.
     #[inline]
     pub fn arrived(&mut self, stream: StreamId, _time_ns: u64, _bytes: u32) {
         self.results.streams[stream.index()].arrived += 1;
     }
 
-    /// A packet left.
+    /// A packet left: sent, or dropped and why.
     #[inline]
     pub fn departed(&mut self, departure: &Departure) {
         let at = departure.stream.index();
@@ -80,7 +98,7 @@ impl Recorder {
             Event::Sent => {
                 stream.sent += 1;
                 stream.sent_bytes += u64::from(departure.bytes);
-                stream.delay(departure.time_ns - departure.arrival_ns);
+                stream.delay(departure.time_ns.saturating_sub(departure.arrival_ns));
             }
             Event::DroppedLate => stream.dropped_late += 1,
             Event::DroppedFull => stream.dropped_full += 1,
@@ -94,7 +112,8 @@ impl Recorder {
         }
     }
 
-    /// Deadlines were missed.
+    /// A stream missed `missed` deadlines at `time_ns`, `violations` of them with no loss left in
+    /// its window.
     #[inline]
     pub fn missed(&mut self, stream: StreamId, time_ns: u64, missed: u64, violations: u64) {
         let record = &mut self.results.streams[stream.index()];
@@ -107,16 +126,38 @@ impl Recorder {
         }
     }
 
-    /// The link transmitted.
+    /// The link transmitted from `from_ns` to `to_ns`.
     #[inline]
     pub fn busy(&mut self, from_ns: u64, to_ns: u64) {
-        self.results.busy_ns += to_ns - from_ns;
+        self.results.busy_ns += to_ns.saturating_sub(from_ns);
     }
 
-    /// The run ended.
+    /// The run ended at `end_ns`, the time that rates and utilisation are measured over.
     #[must_use]
     pub fn finish(self, end_ns: u64) -> Results {
         Results { end_ns, ..self.results }
+    }
+}
+
+impl Results {
+    /// Some streams as if they were one. Jitter stays within streams: packets of different streams
+    /// are no successors.
+    pub(crate) fn combined(&self, streams: Range<usize>) -> StreamResults {
+        let mut sum = StreamResults::default();
+        for stream in self.streams.get(streams).unwrap_or_default() {
+            sum.arrived += stream.arrived;
+            sum.sent += stream.sent;
+            sum.sent_bytes += stream.sent_bytes;
+            sum.dropped_late += stream.dropped_late;
+            sum.dropped_full += stream.dropped_full;
+            sum.missed += stream.missed;
+            sum.violations += stream.violations;
+            sum.delays.absorb(&stream.delays);
+            sum.jitter_pairs += stream.jitter_pairs;
+            sum.jitter_sum_ns += stream.jitter_sum_ns;
+            sum.jitter_max_ns = sum.jitter_max_ns.max(stream.jitter_max_ns);
+        }
+        sum
     }
 }
 
@@ -125,6 +166,7 @@ impl StreamResults {
     fn delay(&mut self, delay_ns: u64) {
         if self.sent > 1 {
             let jitter_ns = delay_ns.abs_diff(self.last_delay_ns);
+            self.jitter_pairs += 1;
             self.jitter_sum_ns += u128::from(jitter_ns);
             self.jitter_max_ns = self.jitter_max_ns.max(jitter_ns);
         }
@@ -138,17 +180,81 @@ impl StreamResults {
         self.jitter_max_ns
     }
 
-    /// The mean difference of delay between successive packets, ns.
+    /// The mean difference of delay between successive packets, ns, rounded down.
     #[must_use]
     pub fn jitter_mean_ns(&self) -> u64 {
-        let pairs = u128::from(self.sent.saturating_sub(1));
-        u64::try_from(self.jitter_sum_ns.checked_div(pairs).unwrap_or(0)).unwrap_or(u64::MAX)
+        let mean = self.jitter_sum_ns.checked_div(u128::from(self.jitter_pairs));
+        u64::try_from(mean.unwrap_or(0)).unwrap_or(u64::MAX)
     }
 
-    /// Mean rate over a run of `end_ns`, bits/s.
+    /// Mean rate over a run of `end_ns`, bits/s, rounded down; 0 if `end_ns` is 0.
     #[must_use]
     pub fn rate_bps(&self, end_ns: u64) -> u64 {
         let bits = u128::from(self.sent_bytes) * 8_000_000_000;
         u64::try_from(bits.checked_div(u128::from(end_ns)).unwrap_or(0)).unwrap_or(u64::MAX)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn departure(stream: u32, arrival_ns: u64, time_ns: u64, event: Event) -> Departure {
+        let stream = StreamId(stream);
+        let (packet, bytes) = (0, 100);
+        Departure { time_ns, stream, packet, bytes, arrival_ns, deadline_ns: None, event, tag: 0 }
+    }
+
+    #[test]
+    fn every_arrival_is_counted_once_and_series_and_streams_agree() {
+        let names = (0..30).map(|k| k.to_string()).collect();
+        let mut recorder = Recorder::new(names, RecorderOptions { series: true });
+        let events = [Event::Sent, Event::DroppedLate, Event::Sent, Event::DroppedFull];
+        for k in 0..6000u32 {
+            let (stream, arrival_ns) = (k * k % 30, u64::from(k) * 7_919);
+            recorder.arrived(StreamId(stream), arrival_ns, 100);
+            let event = events[k as usize % 4];
+            recorder.departed(&departure(stream, arrival_ns, arrival_ns + 50, event));
+            recorder.missed(StreamId(stream), arrival_ns, 2, u64::from(k % 2));
+        }
+        let results = recorder.finish(50_000_000);
+        for stream in &results.streams {
+            let left = stream.sent + stream.dropped_late + stream.dropped_full;
+            assert_eq!(stream.arrived, left);
+        }
+        let total = results.combined(0..30);
+        assert_eq!([total.arrived, total.sent, total.sent_bytes], [6000, 3000, 300_000]);
+        assert_eq!([total.dropped_late, total.dropped_full], [1500, 1500]);
+        assert_eq!([total.missed, total.violations], [12_000, 3000]);
+        assert_eq!(total.delays.count(), 3000);
+        let bins = || results.series.as_ref().unwrap().streams().iter().flatten();
+        assert_eq!(bins().map(|bin| bin.sent_bytes).sum::<u64>(), total.sent_bytes);
+        assert_eq!(bins().map(|bin| bin.dropped).sum::<u64>(), 3000);
+        assert_eq!(bins().map(|bin| bin.missed).sum::<u64>(), total.missed);
+        assert_eq!(bins().map(|bin| bin.violations).sum::<u64>(), total.violations);
+    }
+
+    #[test]
+    fn jitter_is_between_successive_sent_packets_of_one_stream() {
+        let mut recorder = Recorder::new(vec!["a".into(), "b".into()], RecorderOptions::default());
+        recorder.departed(&departure(0, 0, 100, Event::Sent));
+        recorder.departed(&departure(1, 0, 9_000, Event::Sent));
+        recorder.departed(&departure(0, 0, 5_000, Event::DroppedLate));
+        recorder.departed(&departure(0, 0, 400, Event::Sent));
+        recorder.departed(&departure(0, 0, 300, Event::Sent));
+        let results = recorder.finish(1);
+        assert_eq!(results.streams[0].jitter_max_ns(), 300);
+        assert_eq!(results.streams[0].jitter_mean_ns(), 200);
+        assert_eq!(results.streams[1].jitter_mean_ns(), 0);
+        assert_eq!(results.combined(0..2).jitter_mean_ns(), 200);
+    }
+
+    #[test]
+    fn rates_are_over_the_whole_run_and_never_overflow() {
+        let stream = StreamResults { sent_bytes: 125, ..StreamResults::default() };
+        assert_eq!(stream.rate_bps(1_000_000_000), 1000);
+        assert_eq!(stream.rate_bps(0), 0);
+        let most = StreamResults { sent_bytes: u64::MAX, ..StreamResults::default() };
+        assert_eq!(most.rate_bps(1), u64::MAX);
     }
 }

@@ -1,12 +1,19 @@
 //! What happened over time, in a fixed number of bins whose width doubles as time goes on.
 //!
+//! ```text
+//! |a|b|c|d|e|f|  time runs past the last bin
+//! |a+b|c+d|e+f|   |   |   |  neighbours merge: nothing is lost, bins are twice as wide
+//! ```
+//!
 //! Memory does not depend on the length of a run: when time runs past the last bin, neighbours are
 //! merged. Only the first streams have a series of their own; the others share one.
+
+use std::ops::Range;
 
 /// Streams with a series of their own.
 const OWN: usize = 23;
 /// Bins; even, so that they merge in pairs.
-const BINS: usize = 240;
+pub(crate) const BINS: usize = 240;
 /// The width at the start, ns.
 const FIRST_WIDTH_NS: u64 = 1 << 10;
 
@@ -74,7 +81,7 @@ impl Series {
         }
     }
 
-    /// The width of a bin, ns.
+    /// The width of every bin, ns; bin k covers the time from k widths to k + 1.
     #[must_use]
     pub fn width_ns(&self) -> u64 {
         self.width_ns
@@ -86,14 +93,20 @@ impl Series {
         &self.streams
     }
 
-    /// What the series number `index` is called.
+    /// What the series number `index` is called, `names` being those of all streams; empty if
+    /// there is no such series.
     #[must_use]
     pub fn name(index: usize, names: &[String]) -> String {
-        if index == OWN && names.len() > OWN + 1 {
+        if Self::members(index, names.len()).len() > 1 {
             format!("{} other streams", names.len() - OWN)
         } else {
-            names[index].clone()
+            names.get(index).cloned().unwrap_or_default()
         }
+    }
+
+    /// The streams of the series number `index`, when there are `streams` in all.
+    pub(crate) fn members(index: usize, streams: usize) -> Range<usize> {
+        if index == OWN { OWN..streams.max(OWN) } else { index..index + 1 }
     }
 }
 
@@ -117,5 +130,24 @@ mod tests {
         assert!(
             times[1999] / width_ns < BINS as u64 && times[1999] / width_ns >= BINS as u64 / 2 - 1
         );
+    }
+
+    #[test]
+    fn streams_beyond_the_first_share_a_series() {
+        let names: Vec<String> = (0..30).map(|k| format!("s{k}")).collect();
+        assert_eq!(Series::name(22, &names), "s22");
+        assert_eq!(Series::name(23, &names), "7 other streams");
+        assert_eq!(Series::name(23, &names[..24]), "s23");
+        assert_eq!(Series::name(24, &names[..24]), "");
+        assert_eq!(Series::members(23, 30), 23..30);
+        assert_eq!(Series::members(22, 30), 22..23);
+    }
+
+    #[test]
+    fn the_end_of_time_has_a_bin() {
+        let mut series = Series::new(1);
+        series.at(0, 5).dropped = 1;
+        series.at(0, u64::MAX).dropped = 1;
+        assert_eq!(series.streams()[0].iter().map(|bin| bin.dropped).sum::<u64>(), 2);
     }
 }

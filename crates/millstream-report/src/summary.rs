@@ -1,4 +1,8 @@
 //! The summary JSON; field names and order are the file format.
+//!
+//! Whatever serialises [`Summary`] writes the format: names end in their units, integers are exact,
+//! and the one fraction, utilisation, is rounded to six decimals so that it prints the same
+//! everywhere. A stream of which nothing was sent has no delay: null, not 0.
 
 use serde::Serialize;
 
@@ -22,7 +26,7 @@ pub struct LinkSummary {
     pub busy_ns: u64,
     /// The end of the last transmission, ns.
     pub end_ns: u64,
-    /// The first as a share of the second.
+    /// The first as a share of the second, rounded to six decimals; 0 if the second is 0.
     pub utilisation: f64,
 }
 
@@ -35,7 +39,7 @@ pub struct StreamSummary {
     pub arrived: u64,
     /// Packets sent.
     pub sent: u64,
-    /// Bytes sent.
+    /// Bytes sent, without the link's overhead.
     pub sent_bytes: u64,
     /// Packets dropped late.
     pub dropped_late: u64,
@@ -45,7 +49,7 @@ pub struct StreamSummary {
     pub missed: u64,
     /// Misses with no loss left in the window.
     pub violations: u64,
-    /// Mean rate over the run, bits/s.
+    /// Mean rate over the whole run, bits/s, rounded down.
     pub rate_bps: u64,
     /// Delay of sent packets; null if none was sent.
     pub delay_ns: Option<DelaySummary>,
@@ -58,9 +62,9 @@ pub struct StreamSummary {
 pub struct DelaySummary {
     /// Mean, rounded down.
     pub mean: u64,
-    /// Median.
+    /// Median: exact up to 64 packets, then at most 1 % too high.
     pub p50: u64,
-    /// 99th percentile.
+    /// 99th percentile, as exact as the median.
     pub p99: u64,
     /// Longest.
     pub max: u64,
@@ -91,7 +95,7 @@ impl Results {
         }
     }
 
-    /// Time transmitting as a share of the run.
+    /// Time transmitting as a share of the run; 0 if the run took no time.
     #[allow(clippy::cast_precision_loss)]
     #[must_use]
     pub fn utilisation(&self) -> f64 {
@@ -157,5 +161,25 @@ mod tests {
             json,
             r#"{"scenario":"s","link":{"busy_ns":2000,"end_ns":4000,"utilisation":0.5},"streams":[{"name":"a","arrived":3,"sent":2,"sent_bytes":200,"dropped_late":1,"dropped_full":0,"missed":2,"violations":1,"rate_bps":400000000,"delay_ns":{"mean":1500,"p50":500,"p99":2500,"max":2500},"jitter_ns":{"mean":2000,"max":2000}},{"name":"b","arrived":0,"sent":0,"sent_bytes":0,"dropped_late":0,"dropped_full":0,"missed":0,"violations":0,"rate_bps":0,"delay_ns":null,"jitter_ns":null}]}"#
         );
+    }
+
+    #[test]
+    fn one_packet_has_a_delay_and_no_jitter() {
+        let mut recorder = Recorder::new(vec!["a".into()], RecorderOptions::default());
+        recorder.departed(&Departure {
+            time_ns: 7,
+            stream: StreamId(0),
+            packet: 0,
+            bytes: 1,
+            arrival_ns: 5,
+            deadline_ns: None,
+            event: Event::Sent,
+            tag: 0,
+        });
+        recorder.busy(7, 8);
+        let summary = recorder.finish(3).summary("s");
+        assert_eq!(summary.streams[0].delay_ns.as_ref().map(|delay| delay.p99), Some(2));
+        assert!(summary.streams[0].jitter_ns.is_none());
+        assert_eq!(summary.link.utilisation.to_string(), "0.333333");
     }
 }

@@ -1,4 +1,10 @@
 //! Text tables for a terminal or a pipe.
+//!
+//! Plain text without colours or lines, so that it reads the same in a terminal, a log and a mail.
+//! Names to the left, numbers to the right. The per-stream table fits [`WIDTH`] columns where its
+//! numbers allow: first the gaps between columns close to one space, then names are cut.
+//!
+//! Beyond [`LISTED`] rows a table says how many it leaves out and how to get them.
 
 use comfy_table::{Cell, CellAlignment, ContentArrangement, Table, presets};
 
@@ -7,70 +13,91 @@ use crate::recorder::{Results, StreamResults};
 
 /// Streams that are listed one by one.
 const LISTED: usize = 40;
-/// Characters of a name that are shown.
+/// Characters of a name that are shown, where there is room.
 const NAME: usize = 32;
+/// Characters of a name that are shown in any case: names often differ in their ends, so a line that
+/// is too long is the lesser evil.
+const SHORT_NAME: usize = 20;
+/// Columns that a terminal or a page of text has at least.
+const WIDTH: usize = 100;
+
+/// Heads of the per-stream table, a line break where they take two lines.
+const HEADER: [&str; 12] = [
+    "stream",
+    "arrived",
+    "sent",
+    "dropped\nlate",
+    "dropped\nfull",
+    "missed",
+    "viola-\ntions",
+    "rate",
+    "mean\ndelay",
+    "p99\ndelay",
+    "max\ndelay",
+    "max\njitter",
+];
 
 /// A table of `rows` under `header`: the first column to the left, the others to the right.
+///
+/// Rows beyond the first 40 are left out, and the last line says so.
 #[must_use]
 pub fn text_table(header: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> String {
-    let mut table = Table::new();
-    table.load_preset(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled);
-    let cells = |row: Vec<String>| {
-        row.into_iter().enumerate().map(|(column, text)| {
-            let alignment = if column == 0 { CellAlignment::Left } else { CellAlignment::Right };
-            Cell::new(text).set_alignment(alignment)
-        })
-    };
-    table.add_row(cells(header.iter().map(|text| (*text).to_owned()).collect()));
-    let rows: Vec<_> = rows.into_iter().collect();
+    let mut rows: Vec<_> = rows.into_iter().collect();
     let left_out = rows.len().saturating_sub(LISTED);
-    for row in rows.into_iter().take(LISTED) {
-        table.add_row(cells(row));
-    }
-    let mut text: String = table.lines().map(|line| line.trim_end().to_owned() + "\n").collect();
+    rows.truncate(LISTED);
+    let mut text = aligned(header, rows, 2);
     if left_out > 0 {
-        text += &format!("and {left_out} more; --json or --summary FILE has all\n");
+        text += &format!("and {left_out} more; --json has all\n");
     }
     text
 }
 
-/// The per-stream table of a run.
+/// The per-stream table of a run, its totals, and how busy the link was.
 #[must_use]
 pub fn table(results: &Results) -> String {
-    let header = [
-        "stream",
-        "arrived",
-        "sent",
-        "drop late",
-        "drop full",
-        "missed",
-        "violated",
-        "rate",
-        "delay mean",
-        "p99",
-        "max",
-        "jitter max",
-    ];
-    let rows = results.names.iter().zip(&results.streams).map(|(name, stream)| {
-        // The median is for the page, which has room.
-        let shown =
-            cells(stream, results.end_ns).into_iter().enumerate().filter(|cell| cell.0 != 8);
-        std::iter::once(shortened(name)).chain(shown.map(|cell| cell.1)).collect()
-    });
-    let sent: u64 = results.streams.iter().map(|stream| stream.sent).sum();
-    let arrived: u64 = results.streams.iter().map(|stream| stream.arrived).sum();
-    text_table(&header, rows)
-        + &format!(
-            "{sent} of {arrived} packets sent; link busy {:.1} % of {}\n",
-            results.utilisation() * 100.0,
-            human::time(results.end_ns),
-        )
+    let count = results.streams.len();
+    let listed = results.names.iter().zip(&results.streams).take(LISTED);
+    let mut rows: Vec<Vec<String>> =
+        listed.map(|(name, stream)| row(name, stream, results.end_ns)).collect();
+    let total = results.combined(0..count);
+    if count > 1 {
+        rows.push(row("total", &total, results.end_ns));
+    }
+    let numbers: usize = (1..HEADER.len()).map(|column| width(&rows, column)).sum();
+    let wanted = width(&rows, 0).min(NAME);
+    let gaps = HEADER.len() - 1;
+    let wide = numbers + wanted + 2 * gaps <= WIDTH;
+    let room = WIDTH.saturating_sub(numbers + gaps);
+    for row in &mut rows {
+        row[0] = shortened_to(&row[0], room.clamp(SHORT_NAME, NAME));
+    }
+    let mut text = aligned(&HEADER, rows, if wide { 2 } else { 1 });
+    if count > LISTED {
+        let left_out = count - LISTED;
+        text += &format!(
+            "and {left_out} more streams, in the total; --json or --summary FILE has all\n"
+        );
+    }
+    text + &format!(
+        "{} of {} packets sent; link busy {:.1} % of {}\n",
+        total.sent,
+        total.arrived,
+        results.utilisation() * 100.0,
+        human::time(results.end_ns),
+    )
+}
+
+fn row(name: &str, stream: &StreamResults, end_ns: u64) -> Vec<String> {
+    // The median is for the page, which has room.
+    let shown = cells(stream, end_ns).into_iter().enumerate().filter(|cell| cell.0 != 8);
+    std::iter::once(name.to_owned()).chain(shown.map(|cell| cell.1)).collect()
 }
 
 /// A stream's numbers as text: counts, rate, then delay mean, median, p99, max and jitter max.
 pub(crate) fn cells(stream: &StreamResults, end_ns: u64) -> [String; 12] {
-    let delay = |value_ns: u64| {
-        if stream.sent == 0 { "–".to_owned() } else { human::time(value_ns) }
+    // There is no delay without a packet, and no jitter without two.
+    let after = |packets: u64, value_ns: u64| {
+        if stream.sent < packets { "–".to_owned() } else { human::time(value_ns) }
     };
     [
         stream.arrived.to_string(),
@@ -80,37 +107,137 @@ pub(crate) fn cells(stream: &StreamResults, end_ns: u64) -> [String; 12] {
         stream.missed.to_string(),
         stream.violations.to_string(),
         human::rate(stream.rate_bps(end_ns)),
-        delay(stream.delays.mean_ns()),
-        delay(stream.delays.percentile_ns(50)),
-        delay(stream.delays.percentile_ns(99)),
-        delay(stream.delays.max_ns()),
-        delay(stream.jitter_max_ns()),
+        after(1, stream.delays.mean_ns()),
+        after(1, stream.delays.percentile_ns(50)),
+        after(1, stream.delays.percentile_ns(99)),
+        after(1, stream.delays.max_ns()),
+        after(2, stream.jitter_max_ns()),
     ]
 }
 
-/// `name` cut to what fits a column, without control characters.
-pub(crate) fn shortened(name: &str) -> String {
-    let clean = |c: char| if c.is_control() { '\u{fffd}' } else { c };
-    if name.chars().count() <= NAME {
-        name.chars().map(clean).collect()
-    } else {
-        name.chars().take(NAME - 1).map(clean).chain(['…']).collect()
+/// The widest cell of a column, its head included.
+fn width(rows: &[Vec<String>], column: usize) -> usize {
+    let head = HEADER[column].lines().map(|line| line.chars().count()).max();
+    rows.iter().map(|row| row[column].chars().count()).chain(head).max().unwrap_or(0)
+}
+
+fn aligned(header: &[&str], rows: Vec<Vec<String>>, gap: u16) -> String {
+    let mut table = Table::new();
+    table.load_preset(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled);
+    let cells = |row: Vec<String>| {
+        row.into_iter().enumerate().map(|(column, text)| {
+            let alignment = if column == 0 { CellAlignment::Left } else { CellAlignment::Right };
+            Cell::new(text).set_alignment(alignment)
+        })
+    };
+    // Heads of one line stand beside the second line of the others.
+    let tall = header.iter().any(|text| text.contains('\n'));
+    let head = |text: &&str| {
+        if tall && !text.contains('\n') { format!(" \n{text}") } else { (*text).to_owned() }
+    };
+    table.add_row(cells(header.iter().map(head).collect()));
+    for row in rows {
+        table.add_row(cells(row));
     }
+    for (number, column) in table.column_iter_mut().enumerate() {
+        column.set_padding((if number == 0 { 0 } else { gap }, 0));
+    }
+    table.lines().map(|line| line.trim_end().to_owned() + "\n").collect()
+}
+
+/// `name` cut to what fits a column, without characters that steer a terminal.
+pub(crate) fn shortened(name: &str) -> String {
+    shortened_to(name, NAME)
+}
+
+fn shortened_to(name: &str, longest: usize) -> String {
+    if name.chars().count() <= longest {
+        name.chars().map(printable).collect()
+    } else {
+        name.chars().take(longest - 1).map(printable).chain(['…']).collect()
+    }
+}
+
+/// Control characters, and those that turn the writing direction, as one that shows.
+pub(crate) fn printable(c: char) -> char {
+    let turns =
+        matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{200e}' | '\u{200f}');
+    if c.is_control() || turns { '\u{fffd}' } else { c }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::{Recorder, RecorderOptions};
+    use millstream::{Departure, Event, StreamId};
+
+    fn run(names: Vec<String>, packets: u32) -> Results {
+        let streams = names.len();
+        let mut recorder = Recorder::new(names, RecorderOptions::default());
+        for k in 0..packets {
+            let stream = StreamId(k % u32::try_from(streams).unwrap());
+            recorder.arrived(stream, 0, 1000);
+            recorder.departed(&Departure {
+                time_ns: u64::from(k) * 1_000_000,
+                stream,
+                packet: u64::from(k),
+                bytes: 1000,
+                arrival_ns: 0,
+                deadline_ns: None,
+                event: if k % 5 == 4 { Event::DroppedFull } else { Event::Sent },
+                tag: 0,
+            });
+        }
+        recorder.busy(0, 500_000_000);
+        recorder.finish(1_000_000_000)
+    }
+
+    #[test]
+    fn the_table_has_units_totals_and_the_link() {
+        let expected = "\
+                         dropped  dropped          viola-              mean    p99    max  max
+stream  arrived  sent     late     full  missed   tions       rate   delay  delay  delay jitter
+";
+        let text = table(&run(vec!["video".into(), "voice".into()], 10));
+        let squeezed = |text: &str| -> Vec<String> {
+            text.lines().map(|l| l.split_whitespace().collect::<Vec<_>>().join(" ")).collect()
+        };
+        let lines = squeezed(&text);
+        assert_eq!(lines[..2], squeezed(expected)[..2], "{text}");
+        assert_eq!(
+            lines[2..],
+            [
+                "video 5 4 0 1 0 0 32.0 kb/s 4.00 ms 8.00 ms 8.00 ms 4.00 ms",
+                "voice 5 4 0 1 0 0 32.0 kb/s 4.00 ms 7.00 ms 7.00 ms 2.00 ms",
+                "total 10 8 0 2 0 0 64.0 kb/s 4.00 ms 8.00 ms 8.00 ms 4.00 ms",
+                "8 of 10 packets sent; link busy 50.0 % of 1.00 s",
+            ]
+        );
+    }
+
+    #[test]
+    fn a_usual_table_fits_a_terminal() {
+        let name = "camera-9-of-hall".to_owned();
+        let text = table(&run(vec![name, "größe".into()], 90_000));
+        for line in text.lines() {
+            assert!(line.chars().count() <= WIDTH, "{} columns: {text}", line.chars().count());
+        }
+    }
 
     #[test]
     fn many_streams_are_cut_and_names_cannot_spoil_the_terminal() {
-        let names = (0..50).map(|k| format!("\u{1b}[31m{k}{}", "x".repeat(300))).collect();
-        let results = Recorder::new(names, RecorderOptions::default()).finish(0);
-        let text = table(&results);
+        let names = (0..50).map(|k| format!("\u{1b}[31m{k}\u{202e}{}", "x".repeat(300))).collect();
+        let text = table(&run(names, 50));
         assert!(text.contains("and 10 more"));
-        assert!(!text.contains('\u{1b}'));
-        assert!(text.contains("0 of 0 packets sent"));
-        assert!(text.lines().all(|line| line.chars().count() < 160));
+        assert!(!text.contains('\u{1b}') && !text.contains('\u{202e}'));
+        assert!(text.contains("40 of 50 packets sent"), "{text}");
+        assert_eq!(text.lines().count(), 2 + LISTED + 3);
+        assert!(text.lines().all(|line| line.chars().count() <= WIDTH + 8), "{text}");
+    }
+
+    #[test]
+    fn no_streams_are_a_table_without_rows() {
+        let results = Recorder::new(Vec::new(), RecorderOptions::default()).finish(0);
+        assert!(table(&results).contains("0 of 0 packets sent"));
     }
 }

@@ -1,0 +1,297 @@
+//! The report's charts: what the recorder kept, as lines in units that fit.
+//!
+//! A line is a series: a stream, or all streams beyond the first 23 together. The last bin of a run
+//! is rarely full; it is drawn as long as the run lasted, and its rate is over that time, so that a
+//! steady stream stays level to the end. Times, rates and delays are shown in the unit that suits
+//! the longest or greatest, and the axis says which.
+
+use std::ops::Range;
+
+use crate::chart::{self, Chart, Line};
+use crate::human;
+use crate::recorder::Results;
+use crate::series::{BINS, Bin, Series};
+use crate::table::shortened;
+
+/// A chart with its words.
+pub(crate) struct Figure {
+    pub(crate) title: &'static str,
+    pub(crate) caption: String,
+    pub(crate) svg: String,
+}
+
+/// Steps that a chart over time has at most: more would be a thicket.
+const STEPS: usize = 60;
+/// Packets of the busiest stream that a step of the rate chart holds at least, on average: bytes
+/// count when service starts, so a step shorter than a packet would show more than the link has.
+const PACKETS: u64 = 8;
+/// Delays span at most so many times the shortest drawn; a logarithmic axis has no zero.
+const DELAY_SPAN: u64 = 10_000;
+
+const TIMES: [(f64, &str); 4] = [(1e9, "s"), (1e6, "ms"), (1e3, "µs"), (1.0, "ns")];
+const RATES: [(f64, &str); 4] = [(1e9, "Gb/s"), (1e6, "Mb/s"), (1e3, "kb/s"), (1.0, "b/s")];
+
+/// The largest unit of which `most` has at least one, or the smallest.
+fn unit(units: &[(f64, &'static str); 4], most: f64) -> (f64, &'static str) {
+    units.iter().find(|unit| most >= unit.0).copied().unwrap_or(units[3])
+}
+
+// Charts are a few hundred pixels wide: what a float cannot hold is far below one.
+#[allow(clippy::cast_precision_loss)]
+fn float(value: u64) -> f64 {
+    value as f64
+}
+
+/// The charts of a run, none if there is nothing to draw.
+pub(crate) fn figures(results: &Results) -> Result<Vec<Figure>, String> {
+    let Some(series) = &results.series else { return Ok(Vec::new()) };
+    if results.end_ns == 0 || series.streams().is_empty() {
+        return Ok(Vec::new());
+    }
+    let mut figures = Vec::new();
+    if results.streams.iter().any(|stream| stream.sent > 0) {
+        figures.push(rates(results, series)?);
+        figures.push(delays(results, series)?);
+    }
+    let steps = steps(series, results.end_ns, STEPS);
+    let each = human::time(steps[0].end_ns - steps[0].start_ns);
+    for Counted { title, caption, what, value } in COUNTED {
+        if series.streams().iter().flatten().all(|bin| value(bin) == 0) {
+            continue;
+        }
+        let drawn = lines_over_time(results, series, &steps, |step, bins| {
+            float(bins[step.bins.clone()].iter().map(value).sum())
+        });
+        let svg = over_time(results.end_ns, &format!("{what} per {each}"), drawn)?;
+        figures.push(Figure { title, caption: caption.to_owned(), svg });
+    }
+    Ok(figures)
+}
+
+/// A chart of events that are counted over time.
+struct Counted {
+    title: &'static str,
+    caption: &'static str,
+    what: &'static str,
+    value: fn(&Bin) -> u64,
+}
+
+const COUNTED: [Counted; 3] = [
+    Counted {
+        title: "Deadlines missed over time",
+        caption: "Request periods that ended with a packet still waiting.",
+        what: "missed",
+        value: |bin| bin.missed,
+    },
+    Counted {
+        title: "Window violations over time",
+        caption: "Misses of streams whose window allowed no more.",
+        what: "violations",
+        value: |bin| bin.violations,
+    },
+    Counted {
+        title: "Drops over time",
+        caption: "Packets dropped late or at a full queue.",
+        what: "dropped",
+        value: |bin| bin.dropped,
+    },
+];
+
+/// A stretch of time that is drawn level.
+struct Step {
+    start_ns: u64,
+    end_ns: u64,
+    bins: Range<usize>,
+}
+
+/// At most `most` steps of a run: whole groups of bins, the last to the end of the run with all that is left.
+/// At least one, of at least 1 ns, as the run has a length.
+fn steps(series: &Series, end_ns: u64, most: usize) -> Vec<Step> {
+    let width_ns = series.width_ns();
+    let bins = usize::try_from(end_ns.div_ceil(width_ns)).unwrap_or(BINS).clamp(1, BINS);
+    let group = bins.div_ceil(most.max(1));
+    let count = bins.div_ceil(group);
+    let start_ns = |step: usize| width_ns.saturating_mul((step * group) as u64);
+    (0..count)
+        .map(|step| {
+            let last = step + 1 == count;
+            Step {
+                start_ns: start_ns(step),
+                end_ns: if last { end_ns } else { start_ns(step + 1) },
+                bins: step * group..if last { BINS } else { (step + 1) * group },
+            }
+        })
+        .collect()
+}
+
+/// Two points a step, so that it is level and not a slope. A series of nothing but zeros has no
+/// points: drawn, it would hide the line below.
+fn lines_over_time(
+    results: &Results,
+    series: &Series,
+    steps: &[Step],
+    value: impl Fn(&Step, &[Bin; BINS]) -> f64,
+) -> Vec<Line> {
+    let line = |(at, bins): (usize, &[Bin; BINS])| {
+        let levels: Vec<f64> = steps.iter().map(|step| value(step, bins)).collect();
+        let level = |(step, level): (&Step, f64)| {
+            [(float(step.start_ns), level), (float(step.end_ns), level)]
+        };
+        let points = if levels.iter().all(|level| *level <= 0.0) {
+            Vec::new()
+        } else {
+            steps.iter().zip(levels).flat_map(level).collect()
+        };
+        Line { name: name(results, at), points }
+    };
+    series.streams().iter().enumerate().map(line).collect()
+}
+
+/// What a series is called beside charts.
+pub(crate) fn name(results: &Results, series: usize) -> String {
+    shortened(&Series::name(series, &results.names))
+}
+
+/// Draws lines whose horizontal axis is in ns.
+fn over_time(end_ns: u64, y_label: &str, mut drawn: Vec<Line>) -> Result<String, String> {
+    let (scale, unit) = unit(&TIMES, float(end_ns));
+    for point in drawn.iter_mut().flat_map(|line| &mut line.points) {
+        point.0 /= scale;
+    }
+    chart::lines(&in_page(&format!("time ({unit})"), y_label, false), &drawn)
+}
+
+fn in_page<'a>(x_label: &'a str, y_label: &'a str, x_log: bool) -> Chart<'a> {
+    Chart { title: "", x_label, y_label, x_log, y_log: false, alone: false, size: (960, 300) }
+}
+
+fn rates(results: &Results, series: &Series) -> Result<Figure, String> {
+    let busiest = results.streams.iter().map(|stream| stream.sent).max().unwrap_or(0);
+    let most = usize::try_from(busiest / PACKETS).unwrap_or(STEPS).clamp(1, STEPS);
+    let steps = steps(series, results.end_ns, most);
+    let mut drawn = lines_over_time(results, series, &steps, |step, bins| {
+        let bytes: u64 = bins[step.bins.clone()].iter().map(|bin| bin.sent_bytes).sum();
+        float(bytes) * 8e9 / float((step.end_ns - step.start_ns).max(1))
+    });
+    let points = || drawn.iter().flat_map(|line| &line.points);
+    let (scale, unit) = unit(&RATES, points().map(|point| point.1).fold(0.0, f64::max));
+    for point in drawn.iter_mut().flat_map(|line| &mut line.points) {
+        point.1 /= scale;
+    }
+    let each = human::time(steps[0].end_ns - steps[0].start_ns);
+    Ok(Figure {
+        title: "Rate over time",
+        caption: format!("Packets whose service started, by stream, averaged over {each}."),
+        svg: over_time(results.end_ns, &format!("rate ({unit})"), drawn)?,
+    })
+}
+
+fn delays(results: &Results, series: &Series) -> Result<Figure, String> {
+    let longest_ns = results.streams.iter().map(|s| s.delays.max_ns()).max().unwrap_or(0);
+    let floor_ns = (longest_ns / DELAY_SPAN).max(1);
+    let (scale, unit) = unit(&TIMES, float(longest_ns));
+    let mut shortest_ns = u64::MAX;
+    let mut line = |at: usize| {
+        let together = results.combined(Series::members(at, results.streams.len()));
+        let mut previous = 0.0;
+        let mut points = Vec::new();
+        for (delay_ns, share) in together.delays.distribution() {
+            shortest_ns = shortest_ns.min(delay_ns);
+            let delay = float(delay_ns.max(floor_ns)) / scale;
+            points.extend([(delay, previous), (delay, share)]);
+            previous = share;
+        }
+        // Level to the right end: every packet's delay is below what comes there.
+        if !points.is_empty() {
+            points.push((float(longest_ns.max(floor_ns)) / scale, previous));
+        }
+        Line { name: name(results, at), points }
+    };
+    let drawn: Vec<Line> = (0..series.streams().len()).map(&mut line).collect();
+    let mut caption =
+        "Share of a stream's sent packets whose service started within the delay.".to_owned();
+    if shortest_ns < floor_ns {
+        caption +=
+            &format!(" The axis has no zero: shorter delays are at {}.", human::time(floor_ns));
+    }
+    Ok(Figure {
+        title: "Delay distribution",
+        caption,
+        svg: chart::lines(&in_page(&format!("delay ({unit})"), "share of packets", true), &drawn)?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Recorder, RecorderOptions};
+    use millstream::{Departure, Event, StreamId};
+
+    /// One packet of 125 bytes a µs: 1 Gb/s.
+    fn steady(streams: u32, packets: u64) -> Results {
+        let names = (0..streams).map(|k| k.to_string()).collect();
+        let mut recorder = Recorder::new(names, RecorderOptions { series: true });
+        for packet in 0..packets {
+            let stream = StreamId(u32::try_from(packet % u64::from(streams)).unwrap());
+            recorder.departed(&Departure {
+                time_ns: packet * 1000,
+                stream,
+                packet,
+                bytes: 125,
+                arrival_ns: 0,
+                deadline_ns: None,
+                event: Event::Sent,
+                tag: 0,
+            });
+        }
+        recorder.finish(packets * 1000)
+    }
+
+    #[test]
+    fn steps_cover_the_run_and_every_bin_once() {
+        for end_ns in [1, 1023, 1024, 1025, 240 * 1024, 240 * 1024 + 1, 12_345_678, u64::MAX] {
+            let mut series = Series::new(1);
+            series.at(0, end_ns);
+            let steps = steps(&series, end_ns, STEPS);
+            assert!(!steps.is_empty() && steps.len() <= STEPS);
+            let (mut time_ns, mut bin) = (0, 0);
+            for step in &steps {
+                assert!(step.start_ns == time_ns && step.bins.start == bin);
+                assert!(step.end_ns > step.start_ns, "{end_ns}");
+                (time_ns, bin) = (step.end_ns, step.bins.end);
+            }
+            assert_eq!((time_ns, bin), (end_ns, BINS), "{end_ns}");
+        }
+    }
+
+    #[test]
+    fn a_steady_stream_is_level_to_the_end() {
+        let results = steady(1, 7_777);
+        let series = results.series.as_ref().unwrap();
+        let steps = steps(series, results.end_ns, STEPS);
+        let drawn = lines_over_time(&results, series, &steps, |step, bins| {
+            let bytes: u64 = bins[step.bins.clone()].iter().map(|bin| bin.sent_bytes).sum();
+            float(bytes) * 8.0 / float(step.end_ns - step.start_ns)
+        });
+        for (_, rate) in &drawn[0].points {
+            assert!((rate - 1.0).abs() < 0.02, "{rate}");
+        }
+    }
+
+    #[test]
+    fn streams_that_share_a_line_share_a_distribution() {
+        let results = steady(40, 4_000);
+        let shared = results.combined(Series::members(23, 40));
+        assert_eq!(shared.delays.count(), 17 * 100);
+        let svg = &figures(&results).unwrap()[1].svg;
+        assert!(svg.contains("17 other streams") && svg.contains("delay (ms)"));
+    }
+
+    #[test]
+    fn units_fit_what_is_shown() {
+        let found = [5.0, 2_000.0, 9.99e5, 3e12].map(|most| unit(&TIMES, most).1);
+        assert_eq!(found, ["ns", "µs", "µs", "s"]);
+        let svg = &figures(&steady(1, 100)).unwrap()[0].svg;
+        assert!(svg.contains("rate (Gb/s)") && svg.contains("time (µs)"), "{svg}");
+    }
+}
