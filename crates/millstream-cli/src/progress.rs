@@ -1,6 +1,8 @@
 //! Progress on a terminal; quiet in a pipe and on short runs.
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use millstream_traffic::Reading;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Runs shorter than this show nothing.
@@ -9,17 +11,18 @@ const PATIENCE: Duration = Duration::from_millis(500);
 /// How often the terminal is touched, in calls.
 const STRIDE: u64 = 8192;
 
-/// A bar of simulated time where the end is known, else of packets.
+/// A bar of simulated time where its end is known, else of the input files' bytes, else of packets.
 pub(crate) struct Progress {
     bar: Option<ProgressBar>,
     started: Instant,
     duration_ns: Option<u64>,
+    reading: Arc<Reading>,
     packets: u64,
 }
 
 impl Progress {
-    pub(crate) fn new(duration_ns: Option<u64>) -> Self {
-        Self { bar: None, started: Instant::now(), duration_ns, packets: 0 }
+    pub(crate) fn new(duration_ns: Option<u64>, reading: Arc<Reading>) -> Self {
+        Self { bar: None, started: Instant::now(), duration_ns, reading, packets: 0 }
     }
 
     /// One more packet left, at `now_ns`.
@@ -33,11 +36,16 @@ impl Progress {
 
     #[cold]
     fn draw(&mut self, now_ns: u64) {
+        let done = match (self.duration_ns, self.reading.bytes()) {
+            (Some(end_ns), _) => Some((now_ns, end_ns, "simulated time")),
+            (None, Some((read, total))) => Some((read, total, "the input")),
+            (None, None) => None,
+        };
         if self.bar.is_none() && self.started.elapsed() >= PATIENCE {
-            self.bar = Some(bar(self.duration_ns));
+            self.bar = Some(bar(done));
         }
         if let Some(bar) = &self.bar {
-            bar.set_position(if self.duration_ns.is_some() { now_ns } else { self.packets });
+            bar.set_position(done.map_or(self.packets, |(done, _, _)| done));
             let seconds = self.started.elapsed().as_secs_f64();
             #[allow(clippy::cast_precision_loss)]
             let rate = self.packets as f64 / seconds / 1e6;
@@ -53,14 +61,16 @@ impl Progress {
     }
 }
 
-fn bar(duration_ns: Option<u64>) -> ProgressBar {
+/// A bar of `done`: how much, of how much, of what.
+fn bar(done: Option<(u64, u64, &str)>) -> ProgressBar {
     let target = ProgressDrawTarget::stderr_with_hz(5);
-    let (bar, template) = match duration_ns {
-        Some(end_ns) => (
-            ProgressBar::with_draw_target(Some(end_ns), target),
-            "{bar:30} {percent:>3} % of simulated time, {msg}, {eta} left",
-        ),
-        None => (ProgressBar::with_draw_target(None, target), "{spinner} {msg}, {elapsed} so far"),
+    let (length, template) = match done {
+        Some((_, total, what)) => {
+            let template = format!("{{bar:30}} {{percent:>3}} % of {what}, {{msg}}, {{eta}} left");
+            (Some(total), template)
+        }
+        None => (None, "{spinner} {msg}, {elapsed} so far".to_owned()),
     };
-    bar.with_style(ProgressStyle::with_template(template).unwrap_or(ProgressStyle::default_bar()))
+    let style = ProgressStyle::with_template(&template).unwrap_or(ProgressStyle::default_bar());
+    ProgressBar::with_draw_target(length, target).with_style(style)
 }

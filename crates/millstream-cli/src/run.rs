@@ -46,7 +46,7 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<(), Failure> {
         recorder: Recorder::new(names, options),
         departures,
         capture,
-        progress: Progress::new(scenario.duration_ns),
+        progress: Progress::new(scenario.duration_ns, Arc::clone(&input.reading)),
         interrupted: &interrupted,
         failed: None,
     };

@@ -5,8 +5,8 @@
 
 use millstream_traffic::mpeg::{FrameKinds, FrameRate, Mpeg4Model, MpegFeed, Packets, VideoFile};
 use millstream_traffic::{
-    Backlog, CaptureCounts, CaptureFeed, CaptureWriter, Cbr, CsvTrace, Feed, Merge, ParetoOnOff,
-    Threaded, TrafficError,
+    Backlog, CaptureCounts, CaptureFeed, CaptureWriter, Cbr, CsvTrace, Feed, FollowedFile, Merge,
+    ParetoOnOff, Reading, Threaded, TrafficError,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -27,6 +27,8 @@ pub struct CaptureInput {
 pub struct Input {
     /// All streams' arrivals in time order.
     pub feed: Box<dyn Feed>,
+    /// How far its files have been read.
+    pub reading: Arc<Reading>,
     captures: Vec<CaptureInput>,
 }
 
@@ -103,6 +105,7 @@ impl Scenario {
 pub fn open(scenario: &Scenario, keep_frames: bool) -> Result<Input, TrafficError> {
     let mut feeds: Vec<Box<dyn Feed>> = Vec::new();
     let mut captures = Vec::new();
+    let reading = Arc::<Reading>::default();
     let mut videos = BTreeMap::new();
     // Streams of one file, the file standing where its first stream does.
     let mut shared: BTreeSet<&str> = BTreeSet::new();
@@ -110,13 +113,14 @@ pub fn open(scenario: &Scenario, keep_frames: bool) -> Result<Input, TrafficErro
         match &table.source {
             Source::Trace { file } => {
                 if shared.insert(file) {
-                    feeds.push(Box::new(Threaded::new(Box::new(trace(scenario, file)?))));
+                    feeds.push(Box::new(Threaded::new(Box::new(trace(scenario, file, &reading)?))));
                 }
             }
             Source::Pcap { file, .. } => {
                 if shared.insert(file) {
                     let path = scenario.input_path(file);
-                    let capture = CaptureFeed::open(&path, &claims(scenario, file), keep_frames)?;
+                    let capture = CaptureFeed::open(&path, &claims(scenario, file), keep_frames)?
+                        .following(Arc::clone(&reading));
                     captures.push(CaptureInput { path, counts: capture.counts() });
                     feeds.push(Box::new(Threaded::new(Box::new(capture))));
                 }
@@ -124,10 +128,14 @@ pub fn open(scenario: &Scenario, keep_frames: bool) -> Result<Input, TrafficErro
             source => feeds.push(generator(scenario, stream, source, &mut videos)?),
         }
     }
-    Ok(Input { feed: Merge::of(feeds)?, captures })
+    Ok(Input { feed: Merge::of(feeds)?, reading, captures })
 }
 
-fn trace(scenario: &Scenario, file: &str) -> Result<CsvTrace<std::fs::File>, TrafficError> {
+fn trace(
+    scenario: &Scenario,
+    file: &str,
+    reading: &Arc<Reading>,
+) -> Result<CsvTrace<FollowedFile>, TrafficError> {
     let mut streams = Vec::new();
     let mut elsewhere = Vec::new();
     for (stream, table) in (0u32..).zip(&scenario.streams) {
@@ -138,7 +146,7 @@ fn trace(scenario: &Scenario, file: &str) -> Result<CsvTrace<std::fs::File>, Tra
             _ => elsewhere.push(table.name.clone()),
         }
     }
-    CsvTrace::open(&scenario.input_path(file), streams, elsewhere)
+    CsvTrace::open(&scenario.input_path(file), streams, elsewhere, Arc::clone(reading))
 }
 
 /// Who takes which packets of a capture: expressions in file order, then who takes the rest.

@@ -19,6 +19,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 pub use self::writer::CaptureWriter;
 use crate::arrival::{Arrival, Feed, FrameBytes, TrafficError};
+use crate::reading::Reading;
 
 /// What a capture held beside the packets that arrived; readable while and after it is read.
 #[derive(Debug, Default)]
@@ -30,6 +31,9 @@ pub struct CaptureCounts {
     /// Packets whose timestamp was before that of a packet ahead of them.
     pub reordered_packets: AtomicU64,
 }
+
+/// What a pcap file holds of a packet besides its bytes; pcapng a little more.
+const RECORD_HEADER_BYTES: u64 = 16;
 
 /// Who takes a packet.
 struct Claim {
@@ -43,6 +47,7 @@ pub struct CaptureFeed {
     claims: Vec<Claim>,
     keep_frames: bool,
     counts: Arc<CaptureCounts>,
+    reading: Arc<Reading>,
     path: PathBuf,
     number: u64,
     first_ns: Option<i128>,
@@ -90,12 +95,21 @@ impl CaptureFeed {
             capture,
             keep_frames,
             counts: Arc::default(),
+            reading: Arc::default(),
             path: path.to_path_buf(),
             number: 0,
             first_ns: None,
             last_ns: 0,
             padded: Vec::new(),
         })
+    }
+
+    /// Tells `reading` how far the file is read, from now on.
+    #[must_use]
+    pub fn following(mut self, reading: Arc<Reading>) -> Self {
+        reading.expect(std::fs::metadata(&self.path).map_or(0, |metadata| metadata.len()));
+        self.reading = reading;
+        self
     }
 
     /// What is counted beside the arrivals.
@@ -127,6 +141,7 @@ impl Feed for CaptureFeed {
                         .help("the capture is cut or damaged here"));
                 }
             };
+            self.reading.advance(RECORD_HEADER_BYTES + u64::from(packet.header.caplen));
             let captured_ns = timestamp_ns(packet.header);
             let offset_ns = captured_ns - *self.first_ns.get_or_insert(captured_ns);
             let time_ns = u64::try_from(offset_ns.max(0)).unwrap_or(u64::MAX);

@@ -5,11 +5,12 @@
 //! 1 MiB, so that an open quote or a file without lines is not read whole into memory.
 
 use rustc_hash::FxHashMap;
-use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use crate::arrival::{Arrival, Feed, TrafficError};
+use crate::reading::{FollowedFile, Reading};
 
 const HEADER: [&str; 3] = ["time_ns", "stream", "bytes"];
 
@@ -44,9 +45,9 @@ pub struct CsvTrace<R> {
     last_ns: u64,
 }
 
-impl CsvTrace<File> {
+impl CsvTrace<FollowedFile> {
     /// Opens the trace at `path` for `streams` (name and number); `elsewhere` are the names of the
-    /// scenario's other streams, for the error message.
+    /// scenario's other streams, for the error message; `reading` is told how far the file is read.
     ///
     /// # Errors
     /// If the file cannot be read or does not begin with the header.
@@ -54,9 +55,10 @@ impl CsvTrace<File> {
         path: &Path,
         streams: impl IntoIterator<Item = (String, u32)>,
         elsewhere: Vec<String>,
+        reading: Arc<Reading>,
     ) -> Result<Self, TrafficError> {
-        let file =
-            File::open(path).map_err(|error| TrafficError::new(error.to_string()).path(path))?;
+        let file = FollowedFile::open(path, reading)
+            .map_err(|error| TrafficError::new(error.to_string()).path(path))?;
         Self::new(file, path, streams, elsewhere)
     }
 }

@@ -22,6 +22,7 @@ mod merge;
 pub mod mpeg;
 mod pareto;
 mod random;
+mod reading;
 mod threaded;
 
 pub use arrival::{Arrival, Feed, FrameBytes, TrafficError};
@@ -31,4 +32,5 @@ pub use cbr::Cbr;
 pub use csv_trace::CsvTrace;
 pub use merge::Merge;
 pub use pareto::ParetoOnOff;
+pub use reading::{FollowedFile, Reading};
 pub use threaded::Threaded;

@@ -1,0 +1,96 @@
+//! How far the input files have been read, for progress on long runs.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Bytes read of all input files together; readable from another thread while they are read.
+#[derive(Debug, Default)]
+pub struct Reading {
+    read: AtomicU64,
+    total: AtomicU64,
+}
+
+impl Reading {
+    /// Bytes read so far and bytes in all; `None` when no file of known length is read.
+    #[must_use]
+    pub fn bytes(&self) -> Option<(u64, u64)> {
+        let total = self.total.load(Ordering::Relaxed);
+        let read = self.read.load(Ordering::Relaxed).min(total);
+        (total > 0).then_some((read, total))
+    }
+
+    /// One more file to read. Pipes and devices have no length and add none.
+    pub(crate) fn expect(&self, bytes: u64) {
+        self.total.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// So many bytes more were read.
+    #[inline]
+    pub(crate) fn advance(&self, bytes: u64) {
+        self.read.fetch_add(bytes, Ordering::Relaxed);
+    }
+}
+
+/// A file whose reading is followed.
+#[derive(Debug)]
+pub struct FollowedFile {
+    file: File,
+    reading: Arc<Reading>,
+}
+
+impl FollowedFile {
+    /// Opens `path` and adds its length to what is to be read.
+    ///
+    /// # Errors
+    /// Those of opening it.
+    pub fn open(path: &Path, reading: Arc<Reading>) -> io::Result<Self> {
+        let file = File::open(path)?;
+        reading.expect(file.metadata()?.len());
+        Ok(Self { file, reading })
+    }
+}
+
+impl Read for FollowedFile {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let read = self.file.read(buffer)?;
+        self.reading.advance(read as u64);
+        Ok(read)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{CaptureFeed, CsvTrace, Feed};
+    use std::io::Write;
+
+    fn read_all(feed: &mut impl Feed) {
+        while feed.next_arrival().unwrap().is_some() {}
+    }
+
+    #[test]
+    fn files_that_are_read_to_the_end_are_read_whole() {
+        let reading = Arc::<Reading>::default();
+        assert_eq!(reading.bytes(), None, "no file, no share");
+        let mut rows = tempfile::NamedTempFile::new().unwrap();
+        write!(rows, "time_ns,stream,bytes\n{}", "1,a,2\n".repeat(1 << 16)).unwrap();
+        let names = [("a".to_owned(), 0)];
+        let mut trace =
+            CsvTrace::open(rows.path(), names, Vec::new(), Arc::clone(&reading)).unwrap();
+        let bytes = rows.path().metadata().unwrap().len();
+        assert!(reading.bytes().is_some_and(|(read, total)| read < bytes && total == bytes));
+        read_all(&mut trace);
+        assert_eq!(reading.bytes(), Some((bytes, bytes)));
+
+        let capture = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/data/uplink.pcap");
+        let mut feed = CaptureFeed::open(Path::new(capture), &[(0, None)], false)
+            .unwrap()
+            .following(Arc::clone(&reading));
+        read_all(&mut feed);
+        let (read, total) = reading.bytes().unwrap();
+        assert!(total - read < 100, "all but the file's header: {read} of {total}");
+    }
+}
