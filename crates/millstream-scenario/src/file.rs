@@ -9,7 +9,7 @@ use serde::Deserialize;
 use toml::Spanned;
 
 use crate::source::SourceKind;
-use crate::units::{Duration, Rate, WindowText};
+use crate::units::{Duration, Rate, Size, WindowText};
 
 /// A Millstream scenario: streams, the scheduler, and the link that they share.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -48,6 +48,18 @@ pub(crate) struct LinkTable {
     /// Bytes a packet takes on the wire beyond its length; Ethernet preamble + FCS + gap = 24.
     #[serde(default)]
     pub(crate) overhead: u32,
+    /// A receiver with credit-based flow control at the link's end.
+    pub(crate) credits: Option<CreditsTable>,
+}
+
+/// Credit-based flow control: each stream may have as much under way as its buffer holds.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(crate) struct CreditsTable {
+    /// The receiver's buffer for each stream, in credits of 64 bytes, for example "8704 B".
+    pub(crate) buffer: Size,
+    /// How long after a packet's transmission its credits are back; default 0.
+    pub(crate) return_delay: Option<Duration>,
 }
 
 /// Who goes next.
@@ -66,6 +78,9 @@ pub(crate) struct SchedulerTable {
     pub(crate) rules: Option<RulesName>,
     /// DWCS: which of two zero window-constraints comes first.
     pub(crate) zero_window: Option<ZeroWindowName>,
+    /// Table scheduler: the turns, each a stream's name.
+    #[schemars(with = "Option<Vec<String>>")]
+    pub(crate) table: Option<Vec<Spanned<String>>>,
 }
 
 /// The precedence of DWCS.
@@ -124,16 +139,22 @@ pub(crate) struct StreamTable {
     pub(crate) first_deadline: Option<Duration>,
     /// What becomes of late packets; default "send".
     pub(crate) late: Option<LateName>,
-    /// Fair queueing; positive.
+    /// Fair queueing; positive; default 1.
     #[schemars(with = "Option<u32>", range(min = 1))]
     pub(crate) weight: Option<Spanned<u32>>,
-    /// Deficit round robin, bytes; positive.
+    /// Deficit round robin, bytes; positive; default: weight × largest packet / smallest weight.
     #[schemars(with = "Option<u32>", range(min = 1))]
     pub(crate) quantum: Option<Spanned<u32>>,
     /// Static priority; 0 is served first.
     pub(crate) priority: Option<u32>,
     /// Waiting packets (not the one in service); arrivals beyond are dropped. Default unbounded.
     pub(crate) queue: Option<u32>,
+    /// A cap on the stream's rate, on the wire.
+    #[schemars(with = "Option<Rate>")]
+    pub(crate) max_rate: Option<Spanned<Rate>>,
+    /// How much may go at once under `max-rate`; default: one packet.
+    #[schemars(with = "Option<Size>")]
+    pub(crate) burst: Option<Spanned<Size>>,
     /// Where the packets come from.
     #[schemars(with = "SourceTable")]
     pub(crate) source: Spanned<SourceTable>,

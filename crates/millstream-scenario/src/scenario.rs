@@ -23,6 +23,15 @@ pub struct Link {
     pub rate_bps: u64,
     /// Bytes a packet takes on the wire beyond its length.
     pub overhead: u32,
+    /// Credit-based flow control, if the receiver has it.
+    pub credits: Option<LinkCredits>,
+}
+
+/// A receiver that returns credits. How many each stream has at first is in its contract.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LinkCredits {
+    /// How long after the end of a packet's transmission its credits are back, ns.
+    pub return_delay_ns: u64,
 }
 
 impl Link {

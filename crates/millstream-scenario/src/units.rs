@@ -24,6 +24,15 @@ const TIME_UNITS: &[Unit] = &[
 ];
 const RATE_UNITS: &[Unit] =
     &[("bps", 1), ("Kbps", 1_000), ("Mbps", 1_000_000), ("Gbps", 1_000_000_000)];
+const SIZE_UNITS: &[Unit] = &[
+    ("B", 1),
+    ("KB", 1_000),
+    ("MB", 1_000_000),
+    ("GB", 1_000_000_000),
+    ("KiB", 1 << 10),
+    ("MiB", 1 << 20),
+];
+
 /// Reads a duration such as `"40 ms"` as nanoseconds.
 ///
 /// # Errors
@@ -40,6 +49,17 @@ pub fn parse_rate_bps(text: &str) -> Result<u64, String> {
     match parse_quantity(text, RATE_UNITS, "a rate", "100 Mbps")? {
         0 => Err(format!("`{text}` is a rate of 0; a rate must be at least 1 bps")),
         rate => Ok(rate),
+    }
+}
+
+/// Reads a size such as `"16 KB"` as bytes; 0 is an error.
+///
+/// # Errors
+/// What is wrong and what would be right.
+pub fn parse_size_bytes(text: &str) -> Result<u64, String> {
+    match parse_quantity(text, SIZE_UNITS, "a size", "16 KB")? {
+        0 => Err(format!("`{text}` is a size of 0; it must be at least 1 B")),
+        bytes => Ok(bytes),
     }
 }
 
@@ -130,6 +150,12 @@ quantity!(
     "a rate such as \"100 Mbps\" (units: bps, Kbps, Mbps, Gbps)"
 );
 quantity!(
+    /// A size in bytes.
+    Size, u64, parse_size_bytes, "size",
+    r"^\s*[0-9_.]+\s*(B|KB|MB|GB|KiB|MiB)\s*$",
+    "a size such as \"16 KB\" (units: B, KB, MB, GB, KiB, MiB)"
+);
+quantity!(
     /// A window-constraint.
     WindowText, Window, parse_window, "window",
     r"^\s*[0-9]+\s*/\s*[0-9]+\s*$",
@@ -148,6 +174,8 @@ mod tests {
         assert_eq!(parse_duration_ns("2 µs"), Ok(2_000));
         assert_eq!(parse_rate_bps("1.5 Mbps"), Ok(1_500_000));
         assert_eq!(parse_rate_bps("10_000 Gbps"), Ok(10_000_000_000_000));
+        assert_eq!(parse_size_bytes("1.5 KB"), Ok(1_500));
+        assert_eq!(parse_size_bytes("2 KiB"), Ok(2_048));
         assert_eq!(parse_window(" 1 / 4 "), Ok(Window::new(1, 4).unwrap()));
     }
 
@@ -163,6 +191,8 @@ mod tests {
             (parse_rate_bps("10 Tbps").unwrap_err(), vec!["`10 Tbps`", "unknown unit", "Gbps"]),
             (parse_rate_bps("10 mbps").unwrap_err(), vec!["did you mean \"Mbps\""]),
             (parse_rate_bps("0 bps").unwrap_err(), vec!["rate of 0", "at least 1 bps"]),
+            (parse_size_bytes("16 kb").unwrap_err(), vec!["did you mean \"KB\""]),
+            (parse_size_bytes("0 B").unwrap_err(), vec!["at least 1 B"]),
             (parse_window("5/4").unwrap_err(), vec!["5/4", "x must be at most y"]),
             (parse_window("1/0").unwrap_err(), vec!["1/0"]),
             (parse_window("half").unwrap_err(), vec!["`half`", "1/4"]),
@@ -177,7 +207,7 @@ mod tests {
         #[test]
         fn no_text_makes_a_unit_parser_panic(text in "\\PC{0,24}") {
             let _ = (parse_duration_ns(&text), parse_rate_bps(&text));
-            let _ = parse_window(&text);
+            let _ = (parse_size_bytes(&text), parse_window(&text));
         }
     }
 }

@@ -76,7 +76,12 @@ fn every_mistake_is_shown_where_it_is_with_what_would_be_right() {
             "\"dwsc\"",
             vec!["unknown discipline `dwsc`", "did you mean `dwcs`"],
         ),
-        ("\"dwcs\"", "\"wfq\"", "\"wfq\"", vec!["unknown discipline `wfq`", "`static-priority`"]),
+        (
+            "\"dwcs\"",
+            "\"wfqq\"",
+            "\"wfqq\"",
+            vec!["unknown discipline `wfqq`", "`static-priority`"],
+        ),
         (
             "\"dwcs\"",
             "\"dwcs\"\nstructure = \"hip\"",
@@ -97,12 +102,7 @@ fn every_mistake_is_shown_where_it_is_with_what_would_be_right() {
         (", rate = \"4 Mbps\"", "", "", vec!["either `rate` or `interval`"]),
         ("duration = \"1 s\"", "", "", vec!["never ends", "duration"]),
         ("window = \"1/4\"", "weight = 0", "0", vec!["`weight` is 0"]),
-        (
-            "window = \"1/4\"",
-            "max-rate = \"1 Mbps\"",
-            "max-rate",
-            vec!["unknown field", "not part of this version"],
-        ),
+        ("window = \"1/4\"", "burst = \"1 KB\"", "\"1 KB\"", vec!["`burst` without a `max-rate`"]),
         ("[link]", "[link", "", vec!["unclosed"]),
         ("bytes = 1316", "bytes = -1", "-1", vec!["-1", "u32"]),
         ("bytes = 200", "bytes = 5000000000", "5000000000", vec!["5000000000"]),

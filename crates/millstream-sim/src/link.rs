@@ -6,10 +6,17 @@
 //!
 //! A decision is made whenever the link is free and a packet waits; time then jumps to the end of
 //! the transmission, or, if nothing waits, to the next arrival. At one instant: end of
-//! transmission, arrivals, decision. A transmission takes ceil((bytes + overhead) × 8 × 10⁹ /
-//! rate) ns; the link never idles while a packet waits.
+//! transmission, credit returns, arrivals, decision. A transmission takes ceil((bytes + overhead) ×
+//! 8 × 10⁹ / rate) ns; the link never idles while a packet waits that may be sent.
+//!
+//! Where all that waits is held back by a rate cap or for lack of credits, time jumps to whatever
+//! comes first: an arrival, credits, the cap's leave. Credits of a packet come back a fixed time
+//! after its transmission, so they come back in the order in which packets were sent.
 
-use millstream::{Departure, Observer, Packet, StreamId};
+use std::collections::VecDeque;
+
+use millstream::catalogue::DynScheduler;
+use millstream::{CREDIT_BYTES, Departure, Observer, Packet, StreamId};
 use millstream_scenario::Scenario;
 use millstream_traffic::{Arrival, Feed, FrameBytes, TrafficError};
 use slab::Slab;
@@ -54,7 +61,8 @@ pub trait Listener {
 pub struct End {
     /// The end of the last transmission, ns.
     pub end_ns: u64,
-    /// Packets still waiting; 0 unless the listener stopped the run.
+    /// Packets still waiting; 0 unless the listener stopped the run, or they lack credits that
+    /// never come.
     pub waiting: u64,
 }
 
@@ -82,14 +90,24 @@ pub fn run(
     let mut observer = Teller { listener, frames: Slab::new(), failed: None };
     let until_ns = scenario.duration_ns.unwrap_or(u64::MAX);
     let mut next = take(feed, until_ns)?;
+    let mut returns = Returns::default();
     let (mut free_ns, mut end_ns) = (0, 0);
     loop {
         let now_ns = match &next {
             _ if scheduler.total_waiting() > 0 => free_ns,
-            Some(arrival) => free_ns.max(arrival.time_ns),
+            Some(arrival) => {
+                if arrival.time_ns > free_ns {
+                    // The link is free and nothing waits: a busy period is over.
+                    scheduler.decide(free_ns, &mut observer);
+                }
+                free_ns.max(arrival.time_ns)
+            }
             None => break,
         };
-        while let Some(arrival) = next.take_if(|arrival| arrival.time_ns <= now_ns) {
+        loop {
+            let arrival_ns = next.as_ref().map_or(u64::MAX, |arrival| arrival.time_ns);
+            returns.until(arrival_ns.min(now_ns), scheduler.as_mut());
+            let Some(arrival) = next.take_if(|arrival| arrival.time_ns <= now_ns) else { break };
             let (time_ns, stream, bytes) =
                 (arrival.time_ns, StreamId(arrival.stream), arrival.bytes);
             observer.listener.arrived(stream, time_ns, bytes);
@@ -105,8 +123,22 @@ pub fn run(
         if let Some(departure) = scheduler.decide(now_ns, &mut observer) {
             free_ns = now_ns.saturating_add(scenario.link.transmission_ns(departure.bytes));
             end_ns = free_ns;
+            if let Some(credits) = scenario.link.credits {
+                returns.expect(free_ns.saturating_add(credits.return_delay_ns), &departure);
+            }
             observer.listener.busy(now_ns, free_ns);
             observer.tell(&departure);
+        } else if scheduler.total_waiting() > 0 {
+            // All that waits is held back, until something happens or for ever.
+            let events = [
+                next.as_ref().map(|arrival| arrival.time_ns),
+                returns.next_ns(),
+                scheduler.next_eligible_ns(),
+            ];
+            match events.into_iter().flatten().min() {
+                Some(event_ns) => free_ns = event_ns.max(now_ns),
+                None => break,
+            }
         } else {
             // Everything that waited was late and dropped.
             free_ns = now_ns;
@@ -116,6 +148,30 @@ pub fn run(
         }
     }
     Ok(End { end_ns, waiting: scheduler.total_waiting() })
+}
+
+/// Credits on their way back, by the time they arrive.
+#[derive(Default)]
+struct Returns(VecDeque<(u64, StreamId, u64)>);
+
+impl Returns {
+    /// The packet's credits come back at `time_ns`, no earlier than any before.
+    fn expect(&mut self, time_ns: u64, departure: &Departure) {
+        let credits = u64::from(departure.bytes.div_ceil(CREDIT_BYTES));
+        self.0.push_back((time_ns, departure.stream, credits));
+    }
+
+    fn next_ns(&self) -> Option<u64> {
+        self.0.front().map(|credits| credits.0)
+    }
+
+    /// Hands over what is back by `time_ns`.
+    #[inline]
+    fn until(&mut self, time_ns: u64, scheduler: &mut (dyn DynScheduler + Send)) {
+        while let Some((back_ns, stream, credits)) = self.0.pop_front_if(|c| c.0 <= time_ns) {
+            scheduler.add_credits(back_ns, stream, credits);
+        }
+    }
 }
 
 /// The next arrival before `until_ns`.

@@ -6,23 +6,33 @@
 //! [`DynScheduler`], one virtual call an operation.
 
 use alloc::boxed::Box;
+use alloc::vec::Vec;
 
 use crate::contract::{Contract, ContractError};
 use crate::discipline::{
-    Discipline, Dwcs, DwcsOptions, Edf, EdfFirst, Fifo, LossFirst, StaticPriority,
+    Discipline, Dwcs, DwcsOptions, Edf, EdfFirst, Fifo, Interleaved, LossFirst, Measure,
+    RoundRobin, Scfq, Sfq, StaticPriority, Table, Vds, VirtualClock, Wf2q, Wf2qPlus, Wfq,
 };
+use crate::link::Link;
 use crate::packet::{Departure, Packet, StreamId};
 use crate::scheduler::Scheduler;
 use crate::selector::Observer;
-use crate::structure::{DualHeap, Heap, Scan, Structure};
+use crate::structure::{DualHeap, Heap, Ring, Scan, Structure};
+use crate::tree::{Node, node};
 
 /// The settings of a scheduler that are neither its discipline's nor its structure's name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct Options {
     /// Rules and zero-window order of DWCS.
     pub dwcs: DwcsOptions,
     /// The precedence of DWCS.
     pub order: DwcsOrder,
+    /// The link that is scheduled.
+    pub link: Link,
+    /// The entries of the table scheduler.
+    pub table: Vec<StreamId>,
+    /// Where virtual time starts. It makes no difference; tests start just before the wrap.
+    pub virtual_origin: u128,
 }
 
 /// The precedences of DWCS by name.
@@ -46,8 +56,31 @@ pub struct DisciplineRow {
     pub needs: &'static [&'static str],
     /// Those that it uses if given.
     pub uses: &'static [&'static str],
-    build: fn(&Options, StructureName) -> Box<dyn DynScheduler + Send>,
+    /// The structures that can hold it.
+    pub structures: &'static [StructureName],
+    build: fn(&Options, StructureName, Form) -> Built,
 }
+
+/// What a discipline is built into.
+#[derive(Clone, Copy, Debug)]
+enum Form {
+    Scheduler,
+    Node,
+}
+
+/// The same, built.
+enum Built {
+    Scheduler(Box<dyn DynScheduler + Send>),
+    Node(Box<dyn Node>),
+}
+
+/// Structures for any order.
+const ORDERED: &[StructureName] =
+    &[StructureName::Scan, StructureName::Heap, StructureName::DualHeap];
+
+/// Structures for orders in which a stream is only ever placed last.
+const TURNS: &[StructureName] =
+    &[StructureName::Ring, StructureName::Scan, StructureName::Heap, StructureName::DualHeap];
 
 /// Every discipline.
 pub const DISCIPLINES: &[DisciplineRow] = &[
@@ -56,31 +89,143 @@ pub const DISCIPLINES: &[DisciplineRow] = &[
         summary: "first in, first out over all streams",
         needs: &[],
         uses: &[],
-        build: |_, structure| structure.join(Fifo),
+        structures: ORDERED,
+        build: |options, structure, form| structure.join(form, options, Fifo),
     },
     DisciplineRow {
         name: "static-priority",
         summary: "lowest priority number first",
         needs: &[],
         uses: &["priority"],
-        build: |_, structure| structure.join(StaticPriority),
+        structures: ORDERED,
+        build: |options, structure, form| structure.join(form, options, StaticPriority),
     },
     DisciplineRow {
         name: "edf",
         summary: "earliest deadline first",
         needs: &["period"],
         uses: &["first-deadline", "late"],
-        build: |_, structure| structure.join(Edf),
+        structures: ORDERED,
+        build: |options, structure, form| structure.join(form, options, Edf),
     },
     DisciplineRow {
         name: "dwcs",
         summary: "dynamic window-constrained scheduling: deadlines and x-of-y loss windows",
         needs: &["period"],
         uses: &["window", "first-deadline", "late"],
-        build: |options, structure| match options.order {
-            DwcsOrder::EdfFirst => structure.join(Dwcs::<EdfFirst>::new(options.dwcs)),
-            DwcsOrder::LossFirst => structure.join(Dwcs::<LossFirst>::new(options.dwcs)),
+        structures: ORDERED,
+        build: |options, structure, form| match options.order {
+            DwcsOrder::EdfFirst => {
+                structure.join(form, options, Dwcs::<EdfFirst>::new(options.dwcs))
+            }
+            DwcsOrder::LossFirst => {
+                structure.join(form, options, Dwcs::<LossFirst>::new(options.dwcs))
+            }
         },
+    },
+    DisciplineRow {
+        name: "vds",
+        summary: "virtual deadline scheduling: x-of-y windows kept also where periods differ",
+        needs: &["period"],
+        uses: &["window", "late"],
+        structures: ORDERED,
+        build: |options, structure, form| structure.join(form, options, Vds),
+    },
+    DisciplineRow {
+        name: "wfq",
+        summary: "weighted fair queueing: by finish time in the fluid link",
+        needs: &[],
+        uses: &["weight"],
+        structures: ORDERED,
+        build: |options, structure, form| {
+            structure.join(form, options, Wfq::new(options.link, options.virtual_origin))
+        },
+    },
+    DisciplineRow {
+        name: "wf2q",
+        summary: "worst-case fair WFQ: only what has started in the fluid link",
+        needs: &[],
+        uses: &["weight"],
+        structures: ORDERED,
+        build: |options, structure, form| {
+            structure.join(form, options, Wf2q::new(options.link, options.virtual_origin))
+        },
+    },
+    DisciplineRow {
+        name: "wf2q+",
+        summary: "worst-case fair queueing with a simple clock",
+        needs: &[],
+        uses: &["weight"],
+        structures: ORDERED,
+        build: |options, structure, form| {
+            structure.join(form, options, Wf2qPlus::new(options.link, options.virtual_origin))
+        },
+    },
+    DisciplineRow {
+        name: "scfq",
+        summary: "self-clocked fair queueing: by finish tag",
+        needs: &[],
+        uses: &["weight"],
+        structures: ORDERED,
+        build: |options, structure, form| {
+            structure.join(form, options, Scfq::new(options.link, options.virtual_origin))
+        },
+    },
+    DisciplineRow {
+        name: "sfq",
+        summary: "start-time fair queueing: by start tag",
+        needs: &[],
+        uses: &["weight"],
+        structures: ORDERED,
+        build: |options, structure, form| {
+            structure.join(form, options, Sfq::new(options.link, options.virtual_origin))
+        },
+    },
+    DisciplineRow {
+        name: "virtual-clock",
+        summary: "virtual clock: by reserved rate in real time",
+        needs: &[],
+        uses: &["weight"],
+        structures: ORDERED,
+        build: |options, structure, form| {
+            structure.join(form, options, VirtualClock::new(options.link, options.virtual_origin))
+        },
+    },
+    DisciplineRow {
+        name: "drr",
+        summary: "deficit round robin: turns of a quantum of bytes",
+        needs: &["quantum"],
+        uses: &[],
+        structures: TURNS,
+        build: |options, structure, form| {
+            structure.join(form, options, RoundRobin::new(Measure::Bytes(options.link)))
+        },
+    },
+    DisciplineRow {
+        name: "wrr",
+        summary: "weighted round robin: turns of so many packets",
+        needs: &[],
+        uses: &["weight"],
+        structures: TURNS,
+        build: |options, structure, form| {
+            structure.join(form, options, RoundRobin::new(Measure::Packets))
+        },
+    },
+    DisciplineRow {
+        name: "wirr",
+        summary: "weighted interleaved round robin: one packet a turn, turns spread over the round",
+        needs: &[],
+        uses: &["weight"],
+        structures: ORDERED,
+        build: |options, structure, form| structure.join(form, options, Interleaved::default()),
+    },
+    DisciplineRow {
+        name: "table",
+        summary: "a table of turns, one packet each (Advanced Switching)",
+        needs: &["table"],
+        uses: &[],
+        structures: ORDERED,
+        build: |options, structure, form| structure.join(form, options, Table::new(&options.table)),
     },
 ];
 
@@ -108,23 +253,41 @@ macro_rules! structures {
                 match self { $(Self::$variant => $summary,)* }
             }
 
-            fn join<D>(self, discipline: D) -> Box<dyn DynScheduler + Send>
+            fn join<D>(self, form: Form, options: &Options, discipline: D) -> Built
             where
                 D: Discipline + Send + 'static,
                 D::State: Send,
                 D::Rank: Send,
+                D::Stamp: Send,
             {
                 match self {
-                    $(Self::$variant => Box::new(Scheduler::new(discipline, $type::default())),)*
+                    $(Self::$variant => built(form, options, discipline, $type::default()),)*
                 }
             }
         }
     };
 }
 
+fn built<D, S>(form: Form, options: &Options, discipline: D, structure: S) -> Built
+where
+    D: Discipline + Send + 'static,
+    S: Structure<D::Rank> + Send + 'static,
+    D::State: Send,
+    D::Rank: Send,
+    D::Stamp: Send,
+{
+    match form {
+        Form::Scheduler => {
+            Built::Scheduler(Box::new(Scheduler::new(discipline, structure).on_link(options.link)))
+        }
+        Form::Node => Built::Node(node(discipline, structure)),
+    }
+}
+
 structures! {
     Scan Scan "scan" "linear scan: the executable definition";
     Heap Heap "heap" "indexed 4-ary heap";
+    Ring Ring "ring" "ring of turns, for disciplines that take turns";
     DualHeap DualHeap "dual-heap" "deadline heap and loss-tolerance heap (Co-processor paper)";
 }
 
@@ -133,13 +296,6 @@ impl StructureName {
     #[must_use]
     pub fn parse(name: &str) -> Option<Self> {
         Self::ALL.iter().copied().find(|structure| structure.name() == name)
-    }
-
-    /// What `structure = "auto"` means for so many streams: the fastest measured
-    /// (`docs/performance.md`).
-    #[must_use]
-    pub fn auto(streams: usize) -> Self {
-        if streams <= 16 { Self::Scan } else { Self::Heap }
     }
 }
 
@@ -150,14 +306,47 @@ impl DisciplineRow {
         DISCIPLINES.iter().find(|row| row.name == name)
     }
 
+    /// What `structure = "auto"` means for so many streams: the fastest measured
+    /// (`docs/performance.md`).
+    #[must_use]
+    pub fn auto_structure(&self, streams: usize) -> StructureName {
+        if self.structures.contains(&StructureName::Ring) {
+            StructureName::Ring
+        } else if streams <= 16 {
+            StructureName::Scan
+        } else {
+            StructureName::Heap
+        }
+    }
+
     /// A scheduler of this discipline on `structure`.
+    ///
+    /// # Panics
+    /// If `structure` is not one of [`structures`](Self::structures).
     #[must_use]
     pub fn build(
         &self,
         options: &Options,
         structure: StructureName,
     ) -> Box<dyn DynScheduler + Send> {
-        (self.build)(options, structure)
+        match self.built(options, structure, Form::Scheduler) {
+            Built::Scheduler(scheduler) => scheduler,
+            Built::Node(_) => unreachable!("a scheduler was asked for"),
+        }
+    }
+
+    /// A class of this discipline on `structure`.
+    pub(crate) fn node(&self, options: &Options, structure: StructureName) -> Box<dyn Node> {
+        match self.built(options, structure, Form::Node) {
+            Built::Node(node) => node,
+            Built::Scheduler(_) => unreachable!("a class was asked for"),
+        }
+    }
+
+    fn built(&self, options: &Options, structure: StructureName, form: Form) -> Built {
+        let (name, on) = (self.name, structure.name());
+        assert!(self.structures.contains(&structure), "{name} cannot be held by {on}");
+        (self.build)(options, structure, form)
     }
 }
 
@@ -181,7 +370,16 @@ pub trait DynScheduler {
     fn decide(&mut self, now_ns: u64, observer: &mut dyn Observer) -> Option<Departure>;
 
     /// See [`Scheduler::set_eligible`].
-    fn set_eligible(&mut self, stream: StreamId, eligible: bool);
+    fn set_eligible(&mut self, now_ns: u64, stream: StreamId, eligible: bool);
+
+    /// See [`Scheduler::add_credits`].
+    fn add_credits(&mut self, now_ns: u64, stream: StreamId, credits: u64);
+
+    /// See [`Scheduler::next_eligible_ns`].
+    fn next_eligible_ns(&self) -> Option<u64>;
+
+    /// See [`Scheduler::charge`].
+    fn charge(&mut self, now_ns: u64, stream: StreamId, extra_bytes: i64) -> bool;
 
     /// See [`Scheduler::waiting`].
     fn waiting(&self, stream: StreamId) -> u32;
@@ -203,8 +401,20 @@ impl<D: Discipline, S: Structure<D::Rank>> DynScheduler for Scheduler<D, S> {
         Scheduler::decide(self, now_ns, observer)
     }
 
-    fn set_eligible(&mut self, stream: StreamId, eligible: bool) {
-        Scheduler::set_eligible(self, stream, eligible);
+    fn set_eligible(&mut self, now_ns: u64, stream: StreamId, eligible: bool) {
+        Scheduler::set_eligible(self, now_ns, stream, eligible);
+    }
+
+    fn add_credits(&mut self, now_ns: u64, stream: StreamId, credits: u64) {
+        Scheduler::add_credits(self, now_ns, stream, credits);
+    }
+
+    fn next_eligible_ns(&self) -> Option<u64> {
+        Scheduler::next_eligible_ns(self)
+    }
+
+    fn charge(&mut self, now_ns: u64, stream: StreamId, extra_bytes: i64) -> bool {
+        Scheduler::charge(self, now_ns, stream, extra_bytes)
     }
 
     fn waiting(&self, stream: StreamId) -> u32 {

@@ -7,7 +7,7 @@
 //! Values that could never be scheduled cannot be built: a [`Window`] with x > y, a period of 0.
 
 use core::fmt;
-use core::num::NonZeroU64;
+use core::num::{NonZeroU32, NonZeroU64};
 
 /// A window-constraint x/y: at most `x` of any `y` consecutive packets may be late or lost.
 ///
@@ -70,6 +70,22 @@ pub struct Contract {
     pub(crate) late: Late,
     pub(crate) priority: u32,
     pub(crate) queue: Option<u32>,
+    pub(crate) weight: u32,
+    pub(crate) quantum_bytes: Option<NonZeroU32>,
+    pub(crate) max_rate: Option<MaxRate>,
+    pub(crate) credits: Option<u64>,
+}
+
+/// A token bucket: at most `rate_bps` in the long run, `burst_bytes` at once.
+///
+/// A packet larger than the burst conforms once the bucket has been full for as long as the rest
+/// of it takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MaxRate {
+    /// ρ, bits/s; at least 1.
+    pub rate_bps: NonZeroU64,
+    /// b, bytes on the wire.
+    pub burst_bytes: u64,
 }
 
 impl Default for Contract {
@@ -79,7 +95,8 @@ impl Default for Contract {
 }
 
 impl Contract {
-    /// No period, window 0/0, late packets sent, priority 0, unbounded queue.
+    /// No period, window 0/0, late packets sent, priority 0, unbounded queue, weight 1, no rate cap,
+    /// no flow control.
     #[must_use]
     pub const fn new() -> Self {
         Self {
@@ -89,6 +106,10 @@ impl Contract {
             late: Late::Send,
             priority: 0,
             queue: None,
+            weight: 1,
+            quantum_bytes: None,
+            max_rate: None,
+            credits: None,
         }
     }
 
@@ -136,6 +157,42 @@ impl Contract {
         self
     }
 
+    /// The share under fair queueing, φ, and the packets of a turn under WRR.
+    ///
+    /// # Errors
+    /// [`ContractError::WeightZero`] if `weight` is 0.
+    pub fn weight(mut self, weight: u32) -> Result<Self, ContractError> {
+        self.weight = NonZeroU32::new(weight).ok_or(ContractError::WeightZero)?.get();
+        Ok(self)
+    }
+
+    /// The bytes that a turn adds under DRR, Q. Turns without a packet sent are cheap but not free:
+    /// best is at least the largest packet.
+    ///
+    /// # Errors
+    /// [`ContractError::QuantumZero`] if `bytes` is 0.
+    pub fn quantum_bytes(mut self, bytes: u32) -> Result<Self, ContractError> {
+        self.quantum_bytes = Some(NonZeroU32::new(bytes).ok_or(ContractError::QuantumZero)?);
+        Ok(self)
+    }
+
+    /// A rate cap: heads that do not conform wait, whatever else waits.
+    #[must_use]
+    pub fn max_rate(mut self, max_rate: MaxRate) -> Self {
+        self.max_rate = Some(max_rate);
+        self
+    }
+
+    /// Credit-based flow control: the stream starts with so many credits of
+    /// [`CREDIT_BYTES`](crate::CREDIT_BYTES), spends them with its packets, and is not chosen while
+    /// it has too few for its head. More come by
+    /// [`add_credits`](crate::Scheduler::add_credits).
+    #[must_use]
+    pub fn credits(mut self, credits: u64) -> Self {
+        self.credits = Some(credits);
+        self
+    }
+
     /// The request period, for a discipline that cannot do without.
     pub(crate) fn require_period(&self) -> Result<u64, ContractError> {
         self.period_ns.map(NonZeroU64::get).ok_or(ContractError::Missing { attribute: "period" })
@@ -159,6 +216,10 @@ pub enum ContractError {
         /// y.
         of: u32,
     },
+    /// A weight of 0.
+    WeightZero,
+    /// A quantum of 0.
+    QuantumZero,
     /// More streams than a 32-bit number can name.
     TooManyStreams,
 }
@@ -176,6 +237,8 @@ impl fmt::Display for ContractError {
                     "window {lost}/{of} allows more losses than it has packets; x must be at most y"
                 )
             }
+            Self::WeightZero => f.write_str("a weight of 0; it must be at least 1"),
+            Self::QuantumZero => f.write_str("a quantum of 0; it must be at least 1 byte"),
             Self::TooManyStreams => f.write_str("more than 4,294,967,294 streams"),
         }
     }

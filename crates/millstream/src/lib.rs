@@ -22,21 +22,31 @@ extern crate alloc;
 pub mod catalogue;
 mod contract;
 mod discipline;
+mod gate;
+mod link;
 mod packet;
 mod queue;
 mod scheduler;
 mod selector;
 mod structure;
+mod tree;
+mod virtual_time;
 
-pub use contract::{Contract, ContractError, Late, Window};
+pub use contract::{Contract, ContractError, Late, MaxRate, Window};
 pub use discipline::{
-    Discipline, Dwcs, DwcsOptions, Edf, EdfFirst, Expiry, Fifo, Head, LossFirst, Missed, Order,
-    Rank, Rules, StaticPriority, ZeroWindow,
+    Activation, Discipline, Dwcs, DwcsOptions, Edf, EdfFirst, Expiry, Fifo, FluidFair, Head,
+    Interleaved, LossFirst, Measure, Missed, Order, Rank, RoundRobin, Rules, Scfq, SelfClocked,
+    Sfq, Stamp, StaticPriority, Table, Vds, VirtualClock, Visit, Waiting, Wf2q, Wf2qPlus, Wfq,
+    ZeroWindow,
 };
+pub use gate::CREDIT_BYTES;
+pub use link::Link;
 pub use packet::{Departure, Event, Packet, StreamId};
 pub use scheduler::Scheduler;
 pub use selector::Observer;
-pub use structure::{DualHeap, Heap, IndexedHeap, Scan, Structure};
+pub use structure::{DualHeap, Heap, IndexedHeap, Ring, Scan, Structure};
+pub use tree::{ClassId, Tree};
+pub use virtual_time::Tag;
 
 /// The README's examples, tested.
 #[cfg(doctest)]

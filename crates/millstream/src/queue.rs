@@ -12,20 +12,21 @@
 
 use alloc::vec::Vec;
 
-use crate::discipline::Head;
+use crate::discipline::{Head, Waiting};
 use crate::packet::{Departure, Event, Packet, StreamId};
 
 /// End of a list of slab entries.
 const END: u32 = u32::MAX;
 
-/// A waiting packet.
+/// A waiting packet, with what its stream's discipline stamped it with.
 #[derive(Clone, Copy, Debug)]
-struct Waiting {
+struct Entry<P> {
     arrival_ns: u64,
     packet: u64,
     tag: u64,
     bytes: u32,
     next: u32,
+    stamp: P,
 }
 
 /// One stream's queue.
@@ -36,19 +37,20 @@ struct Queue {
     waiting: u32,
     limit: u32,
     arrivals: u64,
+    bytes: u64,
 }
 
-/// The queues of all streams.
+/// The queues of all streams; packets carry stamps `P`.
 #[derive(Debug)]
-pub(crate) struct Queues {
-    slab: Vec<Waiting>,
+pub(crate) struct Queues<P> {
+    slab: Vec<Entry<P>>,
     free: u32,
     packet_limit: u32,
     waiting: u64,
     queues: Vec<Queue>,
 }
 
-impl Queues {
+impl<P: Copy + Default> Queues<P> {
     /// No streams; at most `packet_limit` packets waiting in all of them together.
     pub(crate) fn new(packet_limit: u32) -> Self {
         Self { slab: Vec::new(), free: END, packet_limit, waiting: 0, queues: Vec::new() }
@@ -57,13 +59,14 @@ impl Queues {
     /// Adds a stream with room for `limit` waiting packets.
     pub(crate) fn add_stream(&mut self, limit: Option<u32>) {
         let limit = limit.unwrap_or(u32::MAX);
-        self.queues.push(Queue { head: END, tail: END, waiting: 0, limit, arrivals: 0 });
+        self.queues.push(Queue { head: END, tail: END, waiting: 0, limit, arrivals: 0, bytes: 0 });
     }
 
-    /// Packets waiting in one stream.
+    /// What waits in one stream.
     #[inline]
-    pub(crate) fn waiting(&self, stream: StreamId) -> u32 {
-        self.queues[stream.index()].waiting
+    pub(crate) fn waiting(&self, stream: StreamId) -> Waiting {
+        let queue = &self.queues[stream.index()];
+        Waiting { packets: queue.waiting, bytes: queue.bytes }
     }
 
     /// Packets waiting in all streams.
@@ -102,12 +105,13 @@ impl Queues {
                 tag: packet.tag,
             });
         }
-        let entry = Waiting {
+        let entry = Entry {
             arrival_ns: now_ns,
             packet: number,
             tag: packet.tag,
             bytes: packet.bytes,
             next: END,
+            stamp: P::default(),
         };
         let at = if self.free == END {
             // Below `packet_limit`, which is a u32 below END.
@@ -129,17 +133,25 @@ impl Queues {
         }
         queue.tail = at;
         queue.waiting += 1;
+        queue.bytes += u64::from(packet.bytes);
         self.waiting += 1;
         Ok(was_empty)
     }
 
-    /// The head-of-line packet.
+    /// Stamps the packet that arrived last, which waits.
     #[inline]
-    pub(crate) fn head(&self, stream: StreamId) -> Option<Head> {
+    pub(crate) fn stamp_last(&mut self, stream: StreamId, stamp: P) {
+        let tail = self.queues[stream.index()].tail;
+        self.slab[tail as usize].stamp = stamp;
+    }
+
+    /// The head-of-line packet and its stamp.
+    #[inline]
+    pub(crate) fn head(&self, stream: StreamId) -> Option<(Head, P)> {
         let at = self.queues[stream.index()].head;
         (at != END).then(|| {
-            let entry = &self.slab[at as usize];
-            Head { arrival_ns: entry.arrival_ns, bytes: entry.bytes }
+            let Entry { arrival_ns, packet, bytes, stamp, .. } = self.slab[at as usize];
+            (Head { arrival_ns, packet, bytes }, stamp)
         })
     }
 
@@ -151,7 +163,7 @@ impl Queues {
         now_ns: u64,
         deadline_ns: Option<u64>,
         event: Event,
-    ) -> Option<(Departure, Option<Head>)> {
+    ) -> Option<(Departure, Option<(Head, P)>)> {
         let queue = &mut self.queues[stream.index()];
         let at = queue.head;
         if at == END {
@@ -160,6 +172,7 @@ impl Queues {
         let entry = self.slab[at as usize];
         queue.head = entry.next;
         queue.waiting -= 1;
+        queue.bytes -= u64::from(entry.bytes);
         self.waiting -= 1;
         self.slab[at as usize].next = self.free;
         self.free = at;
@@ -181,7 +194,7 @@ impl Queues {
 mod tests {
     use super::*;
 
-    fn queues(limit: Option<u32>, packet_limit: u32) -> Queues {
+    fn queues(limit: Option<u32>, packet_limit: u32) -> Queues<()> {
         let mut queues = Queues::new(packet_limit);
         queues.add_stream(limit);
         queues.add_stream(None);
@@ -219,7 +232,7 @@ mod tests {
         assert_eq!(queues.push(A, Packet::new(1), 0), Ok(false));
         let dropped = queues.push(A, Packet::new(9), 3).unwrap_err();
         assert_eq!((dropped.event, dropped.packet, dropped.bytes), (Event::DroppedFull, 2, 9));
-        assert_eq!((queues.waiting(A), queues.arrivals(A)), (2, 3));
+        assert_eq!((queues.waiting(A), queues.arrivals(A)), (Waiting { packets: 2, bytes: 2 }, 3));
         assert_eq!(queues.push(B, Packet::new(1), 0), Ok(true), "another stream is not affected");
     }
 

@@ -5,23 +5,41 @@
 //! [`enqueue`](Scheduler::enqueue) and [`decide`](Scheduler::decide).
 
 use crate::contract::{Contract, ContractError};
-use crate::discipline::{Discipline, Head};
+use crate::discipline::{Activation, Discipline, Head};
+use crate::gate::Gates;
+use crate::link::Link;
 use crate::packet::{Departure, Event, Packet, StreamId};
 use crate::queue::Queues;
-use crate::selector::{Backlog, Observer, Selector};
+use crate::selector::{Backlog, NewHead, Observer, Selector};
 use crate::structure::Structure;
 
-impl Backlog for Queues {
+/// Queues and the gates in front of them.
+#[derive(Debug)]
+struct Waitroom<P> {
+    queues: Queues<P>,
+    gates: Gates,
+}
+
+impl<P: Copy + Default> Waitroom<P> {
+    /// A packet that became head-of-line, as the selector wants to know it.
+    #[inline]
+    fn new_head(&mut self, stream: StreamId, now_ns: u64, next: (Head, P)) -> NewHead<P> {
+        let (head, stamp) = next;
+        NewHead { head, stamp, open: self.gates.admits(stream, head, now_ns) }
+    }
+}
+
+impl<P: Copy + Default> Backlog<P> for Waitroom<P> {
     fn drop_head(
         &mut self,
         stream: StreamId,
         now_ns: u64,
         deadline_ns: Option<u64>,
         observer: &mut (impl Observer + ?Sized),
-    ) -> Option<Head> {
-        let (departure, next) = self.pop(stream, now_ns, deadline_ns, Event::DroppedLate)?;
+    ) -> Option<NewHead<P>> {
+        let (departure, next) = self.queues.pop(stream, now_ns, deadline_ns, Event::DroppedLate)?;
         observer.dropped(&departure);
-        next
+        next.map(|next| self.new_head(stream, now_ns, next))
     }
 }
 
@@ -44,22 +62,32 @@ impl Backlog for Queues {
 #[derive(Debug)]
 pub struct Scheduler<D: Discipline, S> {
     selector: Selector<D, S>,
-    queues: Queues,
+    room: Waitroom<D::Stamp>,
 }
 
 impl<D: Discipline, S: Structure<D::Rank>> Scheduler<D, S> {
-    /// A scheduler without streams and without a common limit on waiting packets.
+    /// A scheduler without streams and without a common limit on waiting packets, for a link
+    /// without overhead.
     #[must_use]
     pub fn new(discipline: D, structure: S) -> Self {
-        Self::with_packet_limit(discipline, structure, u32::MAX - 1)
+        let gates = Gates::new(Link::default());
+        let room = Waitroom { queues: Queues::new(u32::MAX - 1), gates };
+        Self { selector: Selector::new(discipline, structure), room }
     }
 
-    /// A scheduler in which at most `packets` wait in all streams together; arrivals beyond are
-    /// dropped like arrivals at a full queue.
+    /// At most `packets` wait in all streams together; arrivals beyond are dropped like arrivals
+    /// at a full queue. To be said before the first stream is added.
     #[must_use]
-    pub fn with_packet_limit(discipline: D, structure: S, packets: u32) -> Self {
-        let packets = packets.min(u32::MAX - 1);
-        Self { selector: Selector::new(discipline, structure), queues: Queues::new(packets) }
+    pub fn with_packet_limit(mut self, packets: u32) -> Self {
+        self.room.queues = Queues::new(packets.min(u32::MAX - 1));
+        self
+    }
+
+    /// Rate caps count what packets take on `link`. To be said before the first stream is added.
+    #[must_use]
+    pub fn on_link(mut self, link: Link) -> Self {
+        self.room.gates = Gates::new(link);
+        self
     }
 
     /// Adds a stream; its number is the count of streams before it.
@@ -69,7 +97,8 @@ impl<D: Discipline, S: Structure<D::Rank>> Scheduler<D, S> {
     #[allow(clippy::needless_pass_by_value)]
     pub fn add_stream(&mut self, contract: Contract) -> Result<StreamId, ContractError> {
         let stream = self.selector.add_stream(&contract)?;
-        self.queues.add_stream(contract.queue);
+        self.room.queues.add_stream(contract.queue);
+        self.room.gates.add_stream(stream, &contract);
         Ok(stream)
     }
 
@@ -87,10 +116,17 @@ impl<D: Discipline, S: Structure<D::Rank>> Scheduler<D, S> {
         stream: StreamId,
         packet: Packet,
     ) -> Result<u64, Departure> {
-        let number = self.queues.arrivals(stream);
-        if self.queues.push(stream, packet, now_ns)? {
-            let head = Head { arrival_ns: now_ns, bytes: packet.bytes };
-            self.selector.became_backlogged(stream, head);
+        self.advance(now_ns);
+        let number = self.room.queues.arrivals(stream);
+        let head = Head { arrival_ns: now_ns, packet: number, bytes: packet.bytes };
+        if self.room.queues.push(stream, packet, now_ns)? {
+            let open = self.room.gates.admits(stream, head, now_ns);
+            let stamp = self.selector.arrived(stream, packet.bytes, open);
+            self.selector.became_backlogged(stream, NewHead { head, stamp, open });
+        } else {
+            let active = self.selector.active(stream);
+            let stamp = self.selector.arrived(stream, packet.bytes, active);
+            self.room.queues.stamp_last(stream, stamp);
         }
         Ok(number)
     }
@@ -115,19 +151,51 @@ impl<D: Discipline, S: Structure<D::Rank>> Scheduler<D, S> {
 
     /// One decision cycle: charges the deadlines that have passed, then takes the head of the
     /// stream that comes first. `None` if no stream is eligible.
+    ///
+    /// To be asked whenever the link is free, also if nothing waits: that ends a busy period, and
+    /// fair queueing forgets who got more before.
     #[inline]
     pub fn decide(
         &mut self,
         now_ns: u64,
         observer: &mut (impl Observer + ?Sized),
     ) -> Option<Departure> {
-        let stream = self.selector.select(now_ns, &mut self.queues, observer)?;
+        self.advance(now_ns);
+        if self.room.queues.total_waiting() == 0 {
+            self.selector.idle();
+            return None;
+        }
+        let stream = self.selector.select(now_ns, &mut self.room, observer)?;
         let deadline_ns = self.selector.deadline_ns(stream);
-        let (departure, next) = self.queues.pop(stream, now_ns, deadline_ns, Event::Sent)?;
-        if self.selector.served(stream, now_ns, next) {
+        let (departure, next) = self.room.queues.pop(stream, now_ns, deadline_ns, Event::Sent)?;
+        if self.selector.served(stream, now_ns) {
             observer.missed(stream, now_ns, 1, 0);
         }
+        self.room.gates.spend(stream, departure.bytes, now_ns);
+        let next = next.map(|next| self.room.new_head(stream, now_ns, next));
+        self.selector.follow(stream, next);
         Some(departure)
+    }
+
+    /// Time reaches `now_ns`: gates that open by time do, each at its time.
+    #[inline]
+    fn advance(&mut self, now_ns: u64) {
+        while let Some((from_ns, stream)) = self.room.gates.pop_opening(now_ns) {
+            self.selector.advance(from_ns);
+            self.regate(from_ns, stream);
+        }
+        self.selector.advance(now_ns);
+    }
+
+    /// Opens or closes the gate of `stream` as its limits now say.
+    fn regate(&mut self, now_ns: u64, stream: StreamId) {
+        let Some(head) = self.selector.head(stream) else { return };
+        if !self.room.gates.admits(stream, head, now_ns) {
+            return self.selector.close(stream);
+        }
+        let waiting = self.room.queues.waiting(stream);
+        let arrivals = self.room.queues.arrivals(stream);
+        self.selector.open(stream, Activation::Opened { waiting, arrivals });
     }
 
     /// Up to `most` decision cycles at one instant, as a driver filling a transmit ring makes
@@ -155,8 +223,40 @@ impl<D: Discipline, S: Structure<D::Rank>> Scheduler<D, S> {
     ///
     /// # Panics
     /// If `stream` was not added to this scheduler.
-    pub fn set_eligible(&mut self, stream: StreamId, eligible: bool) {
-        self.selector.set_eligible(stream, eligible);
+    pub fn set_eligible(&mut self, now_ns: u64, stream: StreamId, eligible: bool) {
+        self.advance(now_ns);
+        self.room.gates.set_by_caller(stream, eligible);
+        self.regate(now_ns, stream);
+    }
+
+    /// Credits of `stream` come back. At one instant this goes before arrivals. No effect on a
+    /// stream whose contract has no flow control.
+    ///
+    /// # Panics
+    /// If `stream` was not added to this scheduler.
+    pub fn add_credits(&mut self, now_ns: u64, stream: StreamId, credits: u64) {
+        self.advance(now_ns);
+        self.room.gates.add_credits(stream, credits);
+        self.regate(now_ns, stream);
+    }
+
+    /// When the next stream becomes eligible by time alone (its rate cap), ns. If
+    /// [`decide`](Self::decide) finds nobody, it is worth asking again then.
+    #[must_use]
+    pub fn next_eligible_ns(&self) -> Option<u64> {
+        self.room.gates.next_opening_ns()
+    }
+
+    /// The last service of `stream` cost `extra_bytes` more than the packet's length (less, if
+    /// negative): for work whose cost is known only when it is done, as of CPU cycles. To be said
+    /// before the stream is served again. Returns whether the discipline can take it into account
+    /// (WF²Q+ and DRR can).
+    ///
+    /// # Panics
+    /// If `stream` was not added to this scheduler.
+    pub fn charge(&mut self, now_ns: u64, stream: StreamId, extra_bytes: i64) -> bool {
+        self.advance(now_ns);
+        self.selector.charge_extra(stream, extra_bytes)
     }
 
     /// How many streams there are.
@@ -171,12 +271,12 @@ impl<D: Discipline, S: Structure<D::Rank>> Scheduler<D, S> {
     /// If `stream` was not added to this scheduler.
     #[must_use]
     pub fn waiting(&self, stream: StreamId) -> u32 {
-        self.queues.waiting(stream)
+        self.room.queues.waiting(stream).packets
     }
 
     /// Packets waiting in all streams.
     #[must_use]
     pub fn total_waiting(&self) -> u64 {
-        self.queues.total_waiting()
+        self.room.queues.total_waiting()
     }
 }

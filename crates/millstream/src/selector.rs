@@ -4,16 +4,21 @@
 //! Where packets wait is behind [`Backlog`]: the queues of a [`Scheduler`](crate::Scheduler), or
 //! the children of a class in a tree.
 //!
-//! Eligibility is a gate beside the order: a stream that is backlogged but may not be chosen now
-//! (no credits, its rate cap reached) stands in `parked` instead of the structure. Its deadlines
-//! still pass and are charged.
+//! A backlogged stream stands in one of three places:
+//!
+//! ```text
+//! structure   may be chosen; found by rank
+//! pending     its virtual start has not come (WF²Q and the like); found by start
+//! parked      its gate is closed (no credits, its rate cap reached); deadlines still pass
+//! ```
 
 use alloc::vec::Vec;
 
 use crate::contract::{Contract, ContractError};
-use crate::discipline::{Discipline, Expiry, Head, Missed, Rank};
+use crate::discipline::{Activation, Discipline, Expiry, Head, Missed, Rank, Visit};
 use crate::packet::{Departure, StreamId};
 use crate::structure::{IndexedHeap, Structure};
+use crate::virtual_time::Tag;
 
 /// Is told what happens to packets that are not sent, while a decision is made.
 pub trait Observer {
@@ -31,8 +36,17 @@ pub trait Observer {
 /// Nobody listens.
 impl Observer for () {}
 
+/// A packet that became head-of-line.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct NewHead<P> {
+    pub(crate) head: Head,
+    pub(crate) stamp: P,
+    /// Its gate is open.
+    pub(crate) open: bool,
+}
+
 /// Where the selector's streams keep their packets.
-pub(crate) trait Backlog {
+pub(crate) trait Backlog<P> {
     /// Drops the head-of-line packet of `stream` and returns the next head.
     fn drop_head(
         &mut self,
@@ -40,7 +54,17 @@ pub(crate) trait Backlog {
         now_ns: u64,
         deadline_ns: Option<u64>,
         observer: &mut (impl Observer + ?Sized),
-    ) -> Option<Head>;
+    ) -> Option<NewHead<P>>;
+}
+
+/// Where a stream stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    /// Nowhere: it has no packets.
+    Idle,
+    Structure,
+    Pending,
+    Parked,
 }
 
 /// One stream as the selector sees it.
@@ -48,8 +72,7 @@ pub(crate) trait Backlog {
 struct Slot<S> {
     state: S,
     head: Head,
-    backlogged: bool,
-    eligible: bool,
+    place: Place,
 }
 
 /// A discipline over a structure.
@@ -58,7 +81,11 @@ pub(crate) struct Selector<D: Discipline, S> {
     discipline: D,
     structure: S,
     slots: Vec<Slot<D::State>>,
-    /// Backlogged streams that are not eligible, by expiry.
+    /// Streams in `structure`.
+    placed: usize,
+    /// Streams whose virtual start has not come, by it and then by rank.
+    pending: IndexedHeap<(Tag, D::Rank)>,
+    /// Streams behind a closed gate, by expiry.
     parked: IndexedHeap<u64>,
     due: Vec<u32>,
 }
@@ -69,6 +96,8 @@ impl<D: Discipline, S: Structure<D::Rank>> Selector<D, S> {
             discipline,
             structure,
             slots: Vec::new(),
+            placed: 0,
+            pending: IndexedHeap::default(),
             parked: IndexedHeap::default(),
             due: Vec::new(),
         }
@@ -80,8 +109,8 @@ impl<D: Discipline, S: Structure<D::Rank>> Selector<D, S> {
             .filter(|&number| number < u32::MAX)
             .ok_or(ContractError::TooManyStreams)?;
         let state = self.discipline.admit(contract)?;
-        let head = Head { arrival_ns: 0, bytes: 0 };
-        self.slots.push(Slot { state, head, backlogged: false, eligible: true });
+        let head = Head { arrival_ns: 0, packet: 0, bytes: 0 };
+        self.slots.push(Slot { state, head, place: Place::Idle });
         Ok(StreamId(number))
     }
 
@@ -89,30 +118,67 @@ impl<D: Discipline, S: Structure<D::Rank>> Selector<D, S> {
         self.slots.len()
     }
 
-    /// `stream`, idle until now, got a head-of-line packet.
+    /// The discipline's clock reaches `clock_ns`. Called before every event.
     #[inline]
-    pub(crate) fn became_backlogged(&mut self, stream: StreamId, head: Head) {
-        let slot = &mut self.slots[stream.index()];
-        slot.head = head;
-        slot.backlogged = true;
-        self.discipline.became_head(&mut slot.state, head);
-        self.place(stream);
+    pub(crate) fn advance(&mut self, clock_ns: u64) {
+        self.discipline.advance(clock_ns);
+        self.leap();
     }
 
-    /// Opens or closes the gate of `stream`.
-    pub(crate) fn set_eligible(&mut self, stream: StreamId, eligible: bool) {
+    /// Every queue is empty at a decision.
+    #[inline]
+    pub(crate) fn idle(&mut self) {
+        self.discipline.idle();
+    }
+
+    /// Whether any stream has a head that may be chosen.
+    #[inline]
+    pub(crate) fn any_active(&self) -> bool {
+        self.placed > 0 || !self.pending.is_empty()
+    }
+
+    /// Whether `stream` has a head that may be chosen.
+    #[inline]
+    pub(crate) fn active(&self, stream: StreamId) -> bool {
+        matches!(self.slots[stream.index()].place, Place::Structure | Place::Pending)
+    }
+
+    /// The head of a backlogged stream.
+    #[inline]
+    pub(crate) fn head(&self, stream: StreamId) -> Option<Head> {
+        let slot = &self.slots[stream.index()];
+        (slot.place != Place::Idle).then_some(slot.head)
+    }
+
+    /// A packet arrived; `active` if its stream's head may be chosen. Returns its stamp.
+    #[inline]
+    pub(crate) fn arrived(&mut self, stream: StreamId, bytes: u32, active: bool) -> D::Stamp {
+        let state = &mut self.slots[stream.index()].state;
+        self.discipline.arrived(state, stream, bytes, active)
+    }
+
+    /// `stream`, idle until now, got a head-of-line packet.
+    #[inline]
+    pub(crate) fn became_backlogged(&mut self, stream: StreamId, new: NewHead<D::Stamp>) {
+        self.new_head(stream, new, Activation::Arrived);
+    }
+
+    /// The gate of a backlogged stream opens; what waits there is told for `how`.
+    pub(crate) fn open(&mut self, stream: StreamId, how: Activation) {
         let slot = &mut self.slots[stream.index()];
-        if slot.eligible == eligible {
-            return;
-        }
-        slot.eligible = eligible;
-        if slot.backlogged {
-            if eligible {
-                self.parked.remove(stream.0);
-            } else {
-                self.structure.remove(stream.0);
-            }
+        if slot.place == Place::Parked {
+            let (head, stamp) = (slot.head, D::Stamp::default());
+            self.discipline.activated(&mut slot.state, stream, head, stamp, how);
             self.place(stream);
+        }
+    }
+
+    /// The gate of `stream` closes.
+    pub(crate) fn close(&mut self, stream: StreamId) {
+        if self.active(stream) {
+            let state = &mut self.slots[stream.index()].state;
+            self.discipline.deactivated(state, stream, true);
+            self.park(stream);
         }
     }
 
@@ -121,13 +187,87 @@ impl<D: Discipline, S: Structure<D::Rank>> Selector<D, S> {
     pub(crate) fn select(
         &mut self,
         now_ns: u64,
-        backlog: &mut impl Backlog,
+        backlog: &mut impl Backlog<D::Stamp>,
         observer: &mut (impl Observer + ?Sized),
     ) -> Option<StreamId> {
         if D::Rank::EXPIRY != Expiry::Never {
             self.charge_misses(now_ns, backlog, observer);
         }
-        self.structure.first().map(StreamId)
+        if D::REGULATED {
+            return self.first_regulated();
+        }
+        if D::VISITS { self.first_visited() } else { self.structure.first().map(StreamId) }
+    }
+
+    /// The first of the streams whose virtual start has come.
+    #[inline]
+    fn first_regulated(&mut self) -> Option<StreamId> {
+        let reached = self.discipline.reached().rounded();
+        while let Some(((start, rank), stream)) = self.pending.first()
+            && start <= reached
+        {
+            self.pending.remove(stream);
+            self.structure.place(stream, rank);
+            self.placed += 1;
+            self.slots[stream as usize].place = Place::Structure;
+        }
+        if self.placed > 0 {
+            return self.structure.first().map(StreamId);
+        }
+        // Nobody has started: whoever starts first, rather than an idle link.
+        self.pending.first().map(|(_, stream)| StreamId(stream))
+    }
+
+    /// Lets the discipline's clock pass a time in which nobody would have started.
+    #[inline]
+    fn leap(&mut self) {
+        if D::REGULATED
+            && self.placed == 0
+            && let Some((_, stream)) = self.pending.first()
+        {
+            let start = self.discipline.start(&self.slots[stream as usize].state);
+            self.discipline.leap(start);
+        }
+    }
+
+    /// Goes round until a stream's head is served.
+    #[inline]
+    fn first_visited(&mut self) -> Option<StreamId> {
+        for _ in 0..=self.placed {
+            if let Some(stream) = self.visit()? {
+                return Some(stream);
+            }
+        }
+        // A whole round without a service: quanta are small beside the packets. Rather than going
+        // round that often, everybody's visits but the last round's are made at once.
+        let needed = |slot: &Slot<D::State>| {
+            (slot.place == Place::Structure)
+                .then(|| self.discipline.visits_needed(&slot.state, slot.head))
+        };
+        let rounds = self.slots.iter().filter_map(needed).min().unwrap_or(1);
+        for slot in self.slots.iter_mut().filter(|slot| slot.place == Place::Structure) {
+            self.discipline.skip_visits(&mut slot.state, rounds - 1);
+        }
+        for _ in 0..=self.placed {
+            if let Some(stream) = self.visit()? {
+                return Some(stream);
+            }
+        }
+        None
+    }
+
+    /// Visits the stream whose turn it is: `Some(None)` if it passes, `None` if there is none.
+    #[inline]
+    fn visit(&mut self) -> Option<Option<StreamId>> {
+        let stream = StreamId(self.structure.first()?);
+        let slot = &mut self.slots[stream.index()];
+        Some(match self.discipline.visit(&mut slot.state, slot.head) {
+            Visit::Serve => Some(stream),
+            Visit::Pass => {
+                self.place(stream);
+                None
+            }
+        })
     }
 
     /// The deadline of the stream's head, ns.
@@ -136,20 +276,58 @@ impl<D: Discipline, S: Structure<D::Rank>> Selector<D, S> {
         self.discipline.deadline_ns(&self.slots[stream.index()].state)
     }
 
-    /// The head of `stream` is served; `next` is the head after it. Returns whether it was late.
+    /// The head of `stream` starts to be served. Returns whether it was late. What follows is told
+    /// by [`follow`](Self::follow).
     #[inline]
-    pub(crate) fn served(&mut self, stream: StreamId, now_ns: u64, next: Option<Head>) -> bool {
+    pub(crate) fn served(&mut self, stream: StreamId, now_ns: u64) -> bool {
         let slot = &mut self.slots[stream.index()];
-        let late = self.discipline.served(&mut slot.state, slot.head, now_ns);
-        self.next_head(stream, next);
-        late
+        self.discipline.served(&mut slot.state, stream, slot.head, now_ns)
     }
 
+    /// The head of `stream` has left; `next` is the one after it.
     #[inline]
-    fn charge_misses(
+    pub(crate) fn follow(&mut self, stream: StreamId, next: Option<NewHead<D::Stamp>>) {
+        match next {
+            Some(new) => self.new_head(stream, new, Activation::Next),
+            None => {
+                let slot = &mut self.slots[stream.index()];
+                if slot.place != Place::Parked {
+                    self.discipline.deactivated(&mut slot.state, stream, false);
+                }
+                self.displace(stream);
+            }
+        }
+    }
+
+    /// The head of `stream`, which is about to be served, has `bytes` rather than what was said.
+    #[inline]
+    pub(crate) fn resize(&mut self, stream: StreamId, bytes: u32) {
+        let slot = &mut self.slots[stream.index()];
+        let extra = i64::from(bytes) - i64::from(slot.head.bytes);
+        if extra != 0 {
+            slot.head.bytes = bytes;
+            self.discipline.resized(&mut slot.state, extra);
+        }
+    }
+
+    /// The packet of `stream` that was served last cost `extra_bytes` more than its length.
+    pub(crate) fn charge_extra(&mut self, stream: StreamId, extra_bytes: i64) -> bool {
+        let active = self.active(stream);
+        let slot = &mut self.slots[stream.index()];
+        let head = active.then_some(slot.head);
+        let charged = self.discipline.charge(&mut slot.state, head, extra_bytes);
+        if active {
+            self.place(stream);
+        }
+        charged
+    }
+
+    /// Charges every deadline that has passed, in stream order.
+    #[inline]
+    pub(crate) fn charge_misses(
         &mut self,
         now_ns: u64,
-        backlog: &mut impl Backlog,
+        backlog: &mut impl Backlog<D::Stamp>,
         observer: &mut (impl Observer + ?Sized),
     ) {
         let mut due = core::mem::take(&mut self.due);
@@ -166,7 +344,7 @@ impl<D: Discipline, S: Structure<D::Rank>> Selector<D, S> {
         &mut self,
         stream: StreamId,
         now_ns: u64,
-        backlog: &mut impl Backlog,
+        backlog: &mut impl Backlog<D::Stamp>,
         observer: &mut (impl Observer + ?Sized),
     ) {
         loop {
@@ -174,43 +352,89 @@ impl<D: Discipline, S: Structure<D::Rank>> Selector<D, S> {
             let deadline_ns = self.discipline.deadline_ns(&slot.state);
             let Missed { missed, violations, drop_head } =
                 self.discipline.expired(&mut slot.state, now_ns);
-            observer.missed(stream, now_ns, missed, violations);
-            if !drop_head {
-                break;
+            if missed > 0 || violations > 0 {
+                observer.missed(stream, now_ns, missed, violations);
             }
-            let Some(head) = backlog.drop_head(stream, now_ns, deadline_ns, observer) else {
-                return self.next_head(stream, None);
-            };
-            slot.head = head;
-            self.discipline.became_head(&mut slot.state, head);
-            if self.discipline.rank(&slot.state, head, stream).expiry_ns() > now_ns {
+            if drop_head {
+                let next = backlog.drop_head(stream, now_ns, deadline_ns, observer);
+                self.follow(stream, next);
+                if next.is_none() {
+                    return;
+                }
+            }
+            let slot = &self.slots[stream.index()];
+            let expiry_ns = self.discipline.rank(&slot.state, slot.head, stream).expiry_ns();
+            // The end of time is no deadline that could pass.
+            if expiry_ns > now_ns || expiry_ns == u64::MAX {
                 break;
             }
         }
-        self.place(stream);
+        match self.slots[stream.index()].place {
+            Place::Parked => self.park(stream),
+            _ => self.place(stream),
+        }
     }
 
     #[inline]
-    fn next_head(&mut self, stream: StreamId, next: Option<Head>) {
-        match next {
-            Some(head) => self.became_backlogged(stream, head),
-            None => {
-                self.slots[stream.index()].backlogged = false;
-                self.structure.remove(stream.0);
-                self.parked.remove(stream.0);
+    fn new_head(&mut self, stream: StreamId, new: NewHead<D::Stamp>, how: Activation) {
+        let slot = &mut self.slots[stream.index()];
+        let was_active = matches!(slot.place, Place::Structure | Place::Pending);
+        slot.head = new.head;
+        self.discipline.became_head(&mut slot.state, new.head);
+        if new.open {
+            self.discipline.activated(&mut slot.state, stream, new.head, new.stamp, how);
+            self.place(stream);
+        } else {
+            if was_active {
+                self.discipline.deactivated(&mut slot.state, stream, true);
             }
+            self.park(stream);
         }
     }
 
-    /// Puts a backlogged stream where it belongs.
+    /// Puts a stream with an active head where it belongs.
     #[inline]
     fn place(&mut self, stream: StreamId) {
-        let slot = &self.slots[stream.index()];
+        let slot = &mut self.slots[stream.index()];
         let rank = self.discipline.rank(&slot.state, slot.head, stream);
-        if slot.eligible {
-            self.structure.place(stream.0, rank);
+        let start = self.discipline.start(&slot.state).rounded();
+        let pends = D::REGULATED && start > self.discipline.reached().rounded();
+        let to = if pends { Place::Pending } else { Place::Structure };
+        if slot.place != to {
+            self.displace(stream);
+            self.slots[stream.index()].place = to;
+            self.placed += usize::from(to == Place::Structure);
+        }
+        if pends {
+            self.pending.place(stream.0, (start, rank));
         } else {
-            self.parked.place(stream.0, rank.expiry_ns());
+            self.structure.place(stream.0, rank);
+        }
+    }
+
+    /// Puts a backlogged stream behind its closed gate.
+    fn park(&mut self, stream: StreamId) {
+        if self.slots[stream.index()].place != Place::Parked {
+            self.displace(stream);
+        }
+        let slot = &mut self.slots[stream.index()];
+        slot.place = Place::Parked;
+        let rank = self.discipline.rank(&slot.state, slot.head, stream);
+        self.parked.place(stream.0, rank.expiry_ns());
+    }
+
+    /// Takes a stream from where it stands.
+    #[inline]
+    fn displace(&mut self, stream: StreamId) {
+        let slot = &mut self.slots[stream.index()];
+        match core::mem::replace(&mut slot.place, Place::Idle) {
+            Place::Idle => {}
+            Place::Structure => {
+                self.placed -= 1;
+                self.structure.remove(stream.0);
+            }
+            Place::Pending => self.pending.remove(stream.0),
+            Place::Parked => self.parked.remove(stream.0),
         }
     }
 }

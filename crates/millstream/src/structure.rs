@@ -8,16 +8,19 @@
 //! |---|---|---|---|---|
 //! | [`Scan`] | O(1) | O(n) | O(n) | the executable definition; a handful of streams |
 //! | [`Heap`] | O(log n) | O(1) | O(1) + O(due) | everything else |
+//! | [`Ring`] | O(1) | O(1) | – | disciplines that take turns |
 //! | [`DualHeap`] | O(log n) | O(log n) amortised | O(1) + O(due) | the Co-processor paper's form |
 
 mod dual_heap;
 mod heap;
 mod indexed_heap;
+mod ring;
 mod scan;
 
 pub use dual_heap::DualHeap;
 pub use heap::Heap;
 pub use indexed_heap::IndexedHeap;
+pub use ring::Ring;
 pub use scan::Scan;
 
 use alloc::vec::Vec;

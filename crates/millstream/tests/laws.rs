@@ -137,8 +137,8 @@ impl Observer for Violations {
 
 #[test]
 fn a_closed_gate_holds_a_stream_back_while_its_deadlines_are_charged() {
-    for structure in StructureName::ALL {
-        let row = DISCIPLINES.iter().find(|row| row.name == "dwcs").unwrap();
+    let row = DISCIPLINES.iter().find(|row| row.name == "dwcs").unwrap();
+    for structure in row.structures {
         let mut scheduler = row.build(&Options::default(), *structure);
         let contract = || Contract::new().period_ns(10).unwrap().window(Window::new(1, 2).unwrap());
         let held = scheduler.add_stream(contract()).unwrap();
@@ -146,13 +146,13 @@ fn a_closed_gate_holds_a_stream_back_while_its_deadlines_are_charged() {
         for stream in [held, held, free] {
             scheduler.enqueue(0, stream, Packet::new(1)).unwrap();
         }
-        scheduler.set_eligible(held, false);
+        scheduler.set_eligible(0, held, false);
         assert_eq!(scheduler.decide(0, &mut ()).unwrap().stream, free);
         let mut violations = Violations(0);
         assert!(scheduler.decide(35, &mut violations).is_none());
         assert_eq!(violations.0, 2, "deadlines 10, 20 and 30 passed; one loss was allowed");
         assert_eq!(scheduler.waiting(held), 2);
-        scheduler.set_eligible(held, true);
+        scheduler.set_eligible(36, held, true);
         let sent = scheduler.decide(36, &mut ()).unwrap();
         assert_eq!((sent.stream, sent.deadline_ns), (held, Some(40)));
     }

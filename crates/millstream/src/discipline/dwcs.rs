@@ -58,7 +58,7 @@ pub struct DwcsOptions {
 }
 
 /// A precedence of DWCS: [`EdfFirst`] or [`LossFirst`].
-pub trait Order: Copy {
+pub trait Order: Copy + core::fmt::Debug {
     /// How the order relates to deadlines.
     const EXPIRY: Expiry;
 
@@ -262,6 +262,7 @@ fn rtas99_growth(contract: Window) -> u32 {
 impl<O: Order> Discipline for Dwcs<O> {
     type State = DwcsState;
     type Rank = DwcsRank<O>;
+    type Stamp = ();
 
     fn admit(&mut self, contract: &Contract) -> Result<DwcsState, ContractError> {
         let mut state = DwcsState {
@@ -317,7 +318,7 @@ impl<O: Order> Discipline for Dwcs<O> {
     }
 
     #[inline]
-    fn served(&mut self, state: &mut DwcsState, _: Head, _: u64) -> bool {
+    fn served(&mut self, state: &mut DwcsState, _: StreamId, _: Head, _: u64) -> bool {
         state.served(self.options.rules);
         false
     }
@@ -362,7 +363,7 @@ mod tests {
         let mut dwcs = Dwcs::<EdfFirst>::default();
         for (lost, of) in [(0, 0), (0, 1), (1, 1), (3, 3), (1, 2)] {
             let mut state = state(lost, of);
-            dwcs.became_head(&mut state, Head { arrival_ns: 0, bytes: 1 });
+            dwcs.became_head(&mut state, Head { arrival_ns: 0, packet: 0, bytes: 1 });
             let missed = dwcs.expired(&mut state, 10_000_000_000);
             assert_eq!(missed.missed, 10_000_000_000);
             assert_eq!(state.deadlines.deadline_ns, 10_000_000_001);

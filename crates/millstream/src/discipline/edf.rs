@@ -72,6 +72,7 @@ impl Rank for EdfRank {
 impl Discipline for Edf {
     type State = EdfState;
     type Rank = EdfRank;
+    type Stamp = ();
 
     fn admit(&mut self, contract: &Contract) -> Result<EdfState, ContractError> {
         Deadlines::admit(contract).map(EdfState)
@@ -102,7 +103,7 @@ impl Discipline for Edf {
     }
 
     #[inline]
-    fn served(&mut self, state: &mut EdfState, _: Head, now_ns: u64) -> bool {
+    fn served(&mut self, state: &mut EdfState, _: StreamId, _: Head, now_ns: u64) -> bool {
         now_ns >= state.0.deadline_ns
     }
 }

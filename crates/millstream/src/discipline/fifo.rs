@@ -2,7 +2,7 @@
 //!
 //! The baseline that every other discipline is compared with: it protects nobody.
 
-use super::{Discipline, Expiry, Head, Missed, Rank};
+use super::{Discipline, Head, Rank};
 use crate::contract::{Contract, ContractError};
 use crate::packet::StreamId;
 
@@ -17,38 +17,19 @@ pub struct FifoRank {
     stream: StreamId,
 }
 
-impl Rank for FifoRank {
-    const EXPIRY: Expiry = Expiry::Never;
-
-    fn expiry_ns(&self) -> u64 {
-        u64::MAX
-    }
-}
+impl Rank for FifoRank {}
 
 impl Discipline for Fifo {
     type State = ();
     type Rank = FifoRank;
+    type Stamp = ();
 
     fn admit(&mut self, _: &Contract) -> Result<(), ContractError> {
         Ok(())
     }
 
-    fn became_head(&mut self, (): &mut (), _: Head) {}
-
     #[inline]
     fn rank(&self, (): &(), head: Head, stream: StreamId) -> FifoRank {
         FifoRank { arrival_ns: head.arrival_ns, stream }
-    }
-
-    fn deadline_ns(&self, (): &()) -> Option<u64> {
-        None
-    }
-
-    fn expired(&mut self, (): &mut (), _: u64) -> Missed {
-        unreachable!("FIFO ranks never expire")
-    }
-
-    fn served(&mut self, (): &mut (), _: Head, _: u64) -> bool {
-        false
     }
 }

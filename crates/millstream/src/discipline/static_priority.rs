@@ -2,7 +2,7 @@
 //!
 //! A stream of priority 0 that floods starves all others; that is the discipline, not a fault.
 
-use super::{Discipline, Expiry, Head, Missed, Rank};
+use super::{Discipline, Head, Rank};
 use crate::contract::{Contract, ContractError};
 use crate::packet::StreamId;
 
@@ -18,39 +18,20 @@ pub struct StaticPriorityRank {
     stream: StreamId,
 }
 
-impl Rank for StaticPriorityRank {
-    const EXPIRY: Expiry = Expiry::Never;
-
-    fn expiry_ns(&self) -> u64 {
-        u64::MAX
-    }
-}
+impl Rank for StaticPriorityRank {}
 
 impl Discipline for StaticPriority {
     /// The priority.
     type State = u32;
     type Rank = StaticPriorityRank;
+    type Stamp = ();
 
     fn admit(&mut self, contract: &Contract) -> Result<u32, ContractError> {
         Ok(contract.priority)
     }
 
-    fn became_head(&mut self, _: &mut u32, _: Head) {}
-
     #[inline]
     fn rank(&self, priority: &u32, head: Head, stream: StreamId) -> StaticPriorityRank {
         StaticPriorityRank { priority: *priority, arrival_ns: head.arrival_ns, stream }
-    }
-
-    fn deadline_ns(&self, _: &u32) -> Option<u64> {
-        None
-    }
-
-    fn expired(&mut self, _: &mut u32, _: u64) -> Missed {
-        unreachable!("static-priority ranks never expire")
-    }
-
-    fn served(&mut self, _: &mut u32, _: Head, _: u64) -> bool {
-        false
     }
 }

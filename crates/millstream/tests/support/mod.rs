@@ -68,7 +68,10 @@ pub fn run_engine(spec: &Spec, arrivals: &[Arrival], structure: StructureName) -
                 ZeroWindow::HighestDenominator
             };
             let order = if loss_first { DwcsOrder::LossFirst } else { DwcsOrder::EdfFirst };
-            ("dwcs", Options { dwcs: DwcsOptions { rules, zero_window }, order })
+            (
+                "dwcs",
+                Options { dwcs: DwcsOptions { rules, zero_window }, order, ..Options::default() },
+            )
         }
     };
     let mut scheduler = DisciplineRow::parse(name).unwrap().build(&options, structure);

@@ -1,0 +1,152 @@
+//! The `source` of a stream.
+
+use std::ops::Range;
+use toml::Spanned;
+
+use crate::error::Problem;
+use crate::file::SourceTable;
+use crate::source::{Pace, Source, SourceKind, VideoInput};
+use crate::units::{Duration, Rate};
+
+/// Validates a source; `duration_ns` is the scenario's.
+pub(super) fn source(
+    table: &Spanned<SourceTable>,
+    duration_ns: Option<u64>,
+    problems: &mut Vec<Problem>,
+) -> Option<Source> {
+    let span = table.span();
+    let keys = table.get_ref();
+    let kind = SourceKind::check(keys, &span, problems)?;
+    let before = problems.len();
+    let time = |value: &Option<Spanned<Duration>>| value.as_ref().map(|time| time.get_ref().0);
+    let rate = |value: &Option<Spanned<Rate>>| value.as_ref().map(|rate| rate.get_ref().0);
+    let start_ns = time(&keys.start).unwrap_or(0);
+    let stop_ns = time(&keys.stop).unwrap_or(u64::MAX);
+    let bytes = keys.bytes.as_ref().map_or(0, |bytes| *bytes.get_ref());
+    let file = keys.file.as_ref().map(|file| file.get_ref().clone());
+    positive(&keys.sources, "sources", problems);
+    positive(&keys.packet_bytes, "packet-bytes", problems);
+    positive(&keys.frame_rate, "frame-rate", problems);
+    if let Some(interval) = keys.interval.as_ref().filter(|interval| interval.get_ref().0 == 0) {
+        problems.push(
+            Problem::new(interval.span(), "an interval of 0 never ends at any instant")
+                .help("for packets that are all there at once use kind = \"backlog\""),
+        );
+    }
+    if let (Some(stop), true) = (&keys.stop, stop_ns <= start_ns) {
+        problems.push(Problem::new(stop.span(), "the source stops before it starts"));
+    }
+    let source = match kind.name {
+        "cbr" => {
+            if let Some(bytes) = keys.bytes.as_ref().filter(|b| *b.get_ref() == 0)
+                && keys.rate.is_some()
+            {
+                let message = "packets of 0 bytes have no rate";
+                problems.push(Problem::new(bytes.span(), message).help("give an `interval`"));
+            }
+            let pace = match rate(&keys.rate) {
+                Some(rate_bps) => Pace::RateBps(rate_bps),
+                None => Pace::IntervalNs(time(&keys.interval)?),
+            };
+            Source::Cbr { bytes, pace, start_ns, stop_ns }
+        }
+        "pareto" => {
+            if let Some(bytes) = keys.bytes.as_ref().filter(|bytes| *bytes.get_ref() == 0) {
+                problems.push(Problem::new(bytes.span(), "packets of 0 bytes have no rate"));
+            }
+            let rate_bps = rate(&keys.rate)?;
+            let sources = keys.sources.as_ref().map_or(16, |sources| *sources.get_ref());
+            let mean_bps = rate_bps.div_ceil(u64::from(sources.max(1)));
+            let peak_rate_bps = rate(&keys.peak_rate).unwrap_or_else(|| mean_bps.saturating_mul(4));
+            if let (Some(peak), true) = (&keys.peak_rate, peak_rate_bps <= mean_bps) {
+                problems.push(Problem::new(
+                    peak.span(),
+                    format!("the peak rate must exceed each source's mean of {mean_bps} bps"),
+                ));
+            }
+            Source::Pareto { bytes, rate_bps, peak_rate_bps, sources, start_ns, stop_ns }
+        }
+        "mpeg" => Source::Mpeg {
+            input: video_input(keys, &span, problems)?,
+            frames: frames(keys, problems),
+            packet_bytes: keys.packet_bytes.as_ref().map(|bytes| *bytes.get_ref()),
+            spread: keys.spread.as_ref().is_some_and(|spread| *spread.get_ref()),
+            start_ns,
+            stop_ns,
+        },
+        "trace" => Source::Trace { file: file? },
+        "pcap" => {
+            let filter = keys.r#match.as_ref().map(|expression| {
+                if let Err(error) = millstream_traffic::validate_filter(expression.get_ref()) {
+                    let message = format!("not a pcap-filter expression: {error}");
+                    problems.push(
+                        Problem::new(expression.span(), message)
+                            .help("write it as for tcpdump, for example \"udp port 5004\""),
+                    );
+                }
+                expression.get_ref().clone()
+            });
+            Source::Pcap { file: file?, filter }
+        }
+        "backlog" => {
+            Source::Backlog { packets: *keys.packets.as_ref()?.get_ref(), bytes, start_ns }
+        }
+        _ => return None,
+    };
+    if problems.len() == before && duration_ns.is_none() && !source.ends() {
+        problems.push(Problem::new(span, "this source never ends").help(
+            "give the scenario a `duration`, for example duration = \"10 s\", or the source a `stop`",
+        ));
+    }
+    (problems.len() == before).then_some(source)
+}
+
+fn video_input(
+    keys: &SourceTable,
+    span: &Range<usize>,
+    problems: &mut Vec<Problem>,
+) -> Option<VideoInput> {
+    if let Some(file) = &keys.file {
+        for (key, span) in [
+            ("rate", keys.rate.as_ref().map(Spanned::span)),
+            ("frame-rate", keys.frame_rate.as_ref().map(Spanned::span)),
+        ] {
+            if let Some(span) = span {
+                let message = format!("`{key}` belongs to a model; a video file has its own");
+                problems.push(Problem::new(span, message));
+            }
+        }
+        let repeat = keys.repeat.as_ref().is_some_and(|repeat| *repeat.get_ref());
+        return Some(VideoInput::File { file: file.get_ref().clone(), repeat });
+    }
+    let model = keys.model.as_ref()?;
+    if model.get_ref() != "mpeg4" {
+        let message = format!("unknown video model `{}`", model.get_ref());
+        problems.push(Problem::new(model.span(), message).help("models: `mpeg4`"));
+    }
+    if let Some(repeat) = &keys.repeat {
+        problems.push(Problem::new(repeat.span(), "a model never ends; `repeat` is for files"));
+    }
+    let Some(rate) = &keys.rate else {
+        problems.push(Problem::new(span.clone(), "a video model needs its mean `rate`"));
+        return None;
+    };
+    let frame_rate = keys.frame_rate.as_ref().map_or(25, |frame_rate| *frame_rate.get_ref());
+    Some(VideoInput::Model { rate_bps: rate.get_ref().0, frame_rate })
+}
+
+fn frames(keys: &SourceTable, problems: &mut Vec<Problem>) -> String {
+    let Some(frames) = &keys.frames else { return "IPB".into() };
+    let text = frames.get_ref();
+    if text.is_empty() || !text.chars().all(|letter| "IPB".contains(letter)) {
+        let message = format!("`{text}` does not name frame types");
+        problems.push(Problem::new(frames.span(), message).help("any of the letters I, P and B"));
+    }
+    text.clone()
+}
+
+fn positive(value: &Option<Spanned<u32>>, key: &str, problems: &mut Vec<Problem>) {
+    if let Some(value) = value.as_ref().filter(|value| *value.get_ref() == 0) {
+        problems.push(Problem::new(value.span(), format!("`{key}` is 0; it must be positive")));
+    }
+}

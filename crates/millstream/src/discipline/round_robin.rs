@@ -1,0 +1,153 @@
+//! Round robin with deficits: streams take turns, each spends what it has saved.
+//!
+//! ```text
+//! on a visit: D += Q;  send while head ≤ D, each D −= L;  then to the tail of the ring, keeping D
+//! queue empty, or gate closed: D = 0, out of the ring;   active again: tail of the ring, D = 0
+//! ```
+//!
+//! DRR counts bytes, WRR packets (every L = 1, Q = weight). A stream's rank is its turn, a number
+//! that grows with each place at the tail, so the ring is any structure, and best
+//! [`Ring`](crate::Ring). A stream whose turn is over goes to the tail at the next decision, behind
+//! those that became active during its transmission.
+//! Source: Shreedhar and Varghese 1995; DRR-CA of the MinBW paper, section IV.
+
+use super::{Activation, Discipline, Head, Rank, Visit};
+use crate::contract::{Contract, ContractError};
+use crate::link::Link;
+use crate::packet::StreamId;
+
+/// What a quantum counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Measure {
+    /// Bytes on the wire: deficit round robin.
+    Bytes(Link),
+    /// Packets: weighted round robin.
+    Packets,
+}
+
+/// Round robin with deficits.
+#[derive(Clone, Debug)]
+pub struct RoundRobin {
+    measure: Measure,
+    next_turn: u64,
+}
+
+/// A stream's state under [`RoundRobin`].
+#[derive(Clone, Copy, Debug)]
+pub struct RoundRobinState {
+    quantum: i64,
+    deficit: i64,
+    turn: u64,
+    /// The quantum of this turn has been added.
+    visited: bool,
+}
+
+/// The turn, which no two streams share.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct TurnRank {
+    turn: u64,
+    stream: StreamId,
+}
+
+impl Rank for TurnRank {}
+
+impl RoundRobin {
+    /// Round robin by `measure`.
+    #[must_use]
+    pub fn new(measure: Measure) -> Self {
+        Self { measure, next_turn: 0 }
+    }
+
+    #[inline]
+    fn cost(&self, head: Head) -> i64 {
+        match self.measure {
+            Measure::Bytes(link) => link.wire_bytes(head.bytes).cast_signed(),
+            Measure::Packets => 1,
+        }
+    }
+
+    #[inline]
+    fn join_tail(&mut self, state: &mut RoundRobinState) {
+        state.turn = self.next_turn;
+        state.visited = false;
+        self.next_turn += 1;
+    }
+}
+
+impl Discipline for RoundRobin {
+    type State = RoundRobinState;
+    type Rank = TurnRank;
+    type Stamp = ();
+
+    const VISITS: bool = true;
+
+    fn admit(&mut self, contract: &Contract) -> Result<RoundRobinState, ContractError> {
+        let quantum = match self.measure {
+            Measure::Bytes(_) => {
+                contract.quantum_bytes.ok_or(ContractError::Missing { attribute: "quantum" })?.get()
+            }
+            Measure::Packets => contract.weight,
+        };
+        Ok(RoundRobinState { quantum: i64::from(quantum), deficit: 0, turn: 0, visited: false })
+    }
+
+    #[inline]
+    fn rank(&self, state: &RoundRobinState, _: Head, stream: StreamId) -> TurnRank {
+        TurnRank { turn: state.turn, stream }
+    }
+
+    #[inline]
+    fn activated(
+        &mut self,
+        state: &mut RoundRobinState,
+        _: StreamId,
+        _: Head,
+        (): (),
+        how: Activation,
+    ) {
+        if how != Activation::Next {
+            state.deficit = 0;
+            self.join_tail(state);
+        }
+    }
+
+    #[inline]
+    fn deactivated(&mut self, state: &mut RoundRobinState, _: StreamId, _: bool) {
+        state.deficit = 0;
+    }
+
+    #[inline]
+    fn served(&mut self, state: &mut RoundRobinState, _: StreamId, head: Head, _: u64) -> bool {
+        state.deficit -= self.cost(head);
+        false
+    }
+
+    #[inline]
+    fn visit(&mut self, state: &mut RoundRobinState, head: Head) -> Visit {
+        if !state.visited {
+            state.visited = true;
+            state.deficit += state.quantum;
+        }
+        if self.cost(head) <= state.deficit {
+            return Visit::Serve;
+        }
+        self.join_tail(state);
+        Visit::Pass
+    }
+
+    fn visits_needed(&self, state: &RoundRobinState, head: Head) -> u64 {
+        let lacking = u64::try_from(self.cost(head) - state.deficit).unwrap_or(0);
+        lacking.div_ceil(state.quantum.unsigned_abs()).max(1)
+    }
+
+    fn skip_visits(&mut self, state: &mut RoundRobinState, visits: u64) {
+        // At most what the head lacks, which is below 2³³.
+        let skipped = state.quantum.unsigned_abs().saturating_mul(visits);
+        state.deficit = state.deficit.saturating_add_unsigned(skipped);
+    }
+
+    fn charge(&mut self, state: &mut RoundRobinState, _: Option<Head>, extra_bytes: i64) -> bool {
+        state.deficit = state.deficit.saturating_sub(extra_bytes);
+        matches!(self.measure, Measure::Bytes(_))
+    }
+}

@@ -1,0 +1,128 @@
+//! Self-clocked fair queueing: virtual time is read off the packet in service.
+//!
+//! ```text
+//! S = max(F of the packet before, v)      F = S + L/φ
+//! SCFQ: v = F of the packet in service, least F        SFQ: v = S in service, least S
+//! ```
+//!
+//! A packet behind another starts where that one ends, since v never passes a queued packet's tag;
+//! so tags are given at the head and queues need none. With closed gates this is SCFQ-CA of the
+//! MinBW paper, section IV. Source: Golestani 1994; Goyal, Vin and Cheng 1996.
+
+use core::marker::PhantomData;
+
+use super::wfq::FinishRank;
+use super::{Activation, Discipline, Head};
+use crate::contract::{Contract, ContractError};
+use crate::link::Link;
+use crate::packet::StreamId;
+use crate::virtual_time::{Clock, Kept, PerByte, Tag};
+
+/// Which of a packet's tags is the clock and the order.
+pub trait Tagged: Copy {
+    /// The packet's start or finish tag.
+    fn tag(start: Tag, finish: Tag) -> Tag;
+}
+
+/// By finish tags: SCFQ.
+#[derive(Clone, Copy, Debug)]
+pub enum ByFinish {}
+
+/// By start tags: SFQ.
+#[derive(Clone, Copy, Debug)]
+pub enum ByStart {}
+
+impl Tagged for ByFinish {
+    #[inline]
+    fn tag(_: Tag, finish: Tag) -> Tag {
+        finish
+    }
+}
+
+impl Tagged for ByStart {
+    #[inline]
+    fn tag(start: Tag, _: Tag) -> Tag {
+        start
+    }
+}
+
+/// Self-clocked fair queueing by the tags `T`.
+#[derive(Clone, Debug)]
+pub struct SelfClocked<T> {
+    clock: Clock,
+    link: Link,
+    tags: PhantomData<T>,
+}
+
+/// Self-clocked fair queueing (Golestani).
+pub type Scfq = SelfClocked<ByFinish>;
+
+/// Start-time fair queueing.
+pub type Sfq = SelfClocked<ByStart>;
+
+/// A stream's state under [`Scfq`] and [`Sfq`].
+#[derive(Clone, Copy, Debug)]
+pub struct SelfClockedState {
+    per_byte: PerByte,
+    /// S of the head.
+    start: Tag,
+    /// F of the head, or of the packet before it while the head has no stamp.
+    finish: Kept,
+}
+
+impl<T> SelfClocked<T> {
+    /// Self-clocked fair queueing on `link`; virtual time starts at `origin`, which makes no
+    /// difference.
+    #[must_use]
+    pub fn new(link: Link, origin: u128) -> Self {
+        let clock = Clock::starting_at(Tag::from_bits(origin));
+        Self { clock, link, tags: PhantomData }
+    }
+}
+
+impl<T: Tagged> Discipline for SelfClocked<T> {
+    type State = SelfClockedState;
+    type Rank = FinishRank;
+    type Stamp = ();
+
+    fn admit(&mut self, contract: &Contract) -> Result<SelfClockedState, ContractError> {
+        let past = self.clock.past();
+        let per_byte = PerByte::of_weight(contract.weight);
+        Ok(SelfClockedState { per_byte, start: past.tag(), finish: past })
+    }
+
+    #[inline]
+    fn rank(&self, state: &SelfClockedState, _: Head, stream: StreamId) -> FinishRank {
+        FinishRank::new(T::tag(state.start, state.finish.tag()), stream)
+    }
+
+    #[inline]
+    fn activated(
+        &mut self,
+        state: &mut SelfClockedState,
+        _: StreamId,
+        head: Head,
+        (): (),
+        _: Activation,
+    ) {
+        state.start = self.clock.later(state.finish, self.clock.now());
+        let length = state.per_byte.times(self.link.wire_bytes(head.bytes));
+        state.finish = self.clock.keep(state.start.plus(length));
+    }
+
+    #[inline]
+    fn resized(&mut self, state: &mut SelfClockedState, extra_bytes: i64) {
+        state.finish = state.finish.shifted(state.per_byte.times_signed(extra_bytes));
+    }
+
+    #[inline]
+    fn served(&mut self, state: &mut SelfClockedState, _: StreamId, _: Head, _: u64) -> bool {
+        self.clock.reach(T::tag(state.start, state.finish.tag()));
+        false
+    }
+
+    #[inline]
+    fn idle(&mut self) {
+        self.clock.forget();
+    }
+}

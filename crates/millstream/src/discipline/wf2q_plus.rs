@@ -1,0 +1,151 @@
+//! WF²Q+: worst-case fairness with a clock that costs a comparison.
+//!
+//! ```text
+//! V(t + τ) = max(V(t) + τ·r/Σφ, least S of the heads)      Σφ: all streams, idle ones too
+//! S = F of the packet before, if it stood before this one;  else max(that F, V)
+//! F = S + L/φ        least F among heads with S ≤ V
+//! ```
+//!
+//! Where the cost of a service is known only afterwards, as of CPU cycles, a head is tagged with
+//! an estimate and [`charge`](Discipline::charge) corrects where the next one starts. Source:
+//! Bennett and Zhang 1997; Router paper, section 3.2.
+
+use super::wfq::FinishRank;
+use super::{Activation, Discipline, Head};
+use crate::contract::{Contract, ContractError};
+use crate::link::Link;
+use crate::packet::StreamId;
+use crate::virtual_time::{Clock, Kept, PerByte, PerNanosecond, Tag};
+
+/// WF²Q+.
+#[derive(Clone, Debug)]
+pub struct Wf2qPlus {
+    clock: Clock,
+    clock_ns: u64,
+    rate: PerNanosecond,
+    weight: u64,
+    link: Link,
+}
+
+/// A stream's state under [`Wf2qPlus`].
+#[derive(Clone, Copy, Debug)]
+pub struct Wf2qPlusState {
+    per_byte: PerByte,
+    /// F of the packet served last.
+    before: Kept,
+    /// V when the head came to the front, unless it stood behind another.
+    floor: Option<Tag>,
+    /// S of the head.
+    start: Tag,
+    /// F of the head.
+    finish: Tag,
+}
+
+impl Wf2qPlus {
+    /// WF²Q+ on `link`; virtual time starts at `origin`, which makes no difference.
+    #[must_use]
+    pub fn new(link: Link, origin: u128) -> Self {
+        Self {
+            clock: Clock::starting_at(Tag::from_bits(origin)),
+            clock_ns: 0,
+            rate: PerNanosecond::of_link(link.rate_bps, 0),
+            weight: 0,
+            link,
+        }
+    }
+
+    #[inline]
+    fn stamp(&self, state: &mut Wf2qPlusState, head: Head) {
+        state.start = match state.floor {
+            Some(floor) => self.clock.later(state.before, floor),
+            None => state.before.tag(),
+        };
+        let length = state.per_byte.times(self.link.wire_bytes(head.bytes));
+        state.finish = state.start.plus(length);
+    }
+}
+
+impl Discipline for Wf2qPlus {
+    type State = Wf2qPlusState;
+    type Rank = FinishRank;
+    type Stamp = ();
+
+    const REGULATED: bool = true;
+
+    fn admit(&mut self, contract: &Contract) -> Result<Wf2qPlusState, ContractError> {
+        self.weight += u64::from(contract.weight);
+        self.rate = PerNanosecond::of_link(self.link.rate_bps, self.weight);
+        let past = self.clock.past();
+        Ok(Wf2qPlusState {
+            per_byte: PerByte::of_weight(contract.weight),
+            before: past,
+            floor: None,
+            start: past.tag(),
+            finish: past.tag(),
+        })
+    }
+
+    #[inline]
+    fn rank(&self, state: &Wf2qPlusState, _: Head, stream: StreamId) -> FinishRank {
+        FinishRank::new(state.finish, stream)
+    }
+
+    #[inline]
+    fn advance(&mut self, clock_ns: u64) {
+        let elapsed_ns = clock_ns.saturating_sub(self.clock_ns);
+        self.clock.advance(self.rate.times(elapsed_ns));
+        self.clock_ns += elapsed_ns;
+    }
+
+    #[inline]
+    fn activated(
+        &mut self,
+        state: &mut Wf2qPlusState,
+        _: StreamId,
+        head: Head,
+        (): (),
+        how: Activation,
+    ) {
+        state.floor = (how != Activation::Next).then(|| self.clock.now());
+        self.stamp(state, head);
+    }
+
+    #[inline]
+    fn resized(&mut self, state: &mut Wf2qPlusState, extra_bytes: i64) {
+        state.finish = state.finish.shifted(state.per_byte.times_signed(extra_bytes));
+    }
+
+    #[inline]
+    fn served(&mut self, state: &mut Wf2qPlusState, _: StreamId, _: Head, _: u64) -> bool {
+        state.before = self.clock.keep(state.finish);
+        false
+    }
+
+    #[inline]
+    fn idle(&mut self) {
+        self.clock.forget();
+    }
+
+    #[inline]
+    fn start(&self, state: &Wf2qPlusState) -> Tag {
+        state.start
+    }
+
+    #[inline]
+    fn reached(&self) -> Tag {
+        self.clock.now()
+    }
+
+    #[inline]
+    fn leap(&mut self, start: Tag) {
+        self.clock.reach(start);
+    }
+
+    fn charge(&mut self, state: &mut Wf2qPlusState, head: Option<Head>, extra_bytes: i64) -> bool {
+        state.before = state.before.shifted(state.per_byte.times_signed(extra_bytes));
+        if let Some(head) = head {
+            self.stamp(state, head);
+        }
+        true
+    }
+}

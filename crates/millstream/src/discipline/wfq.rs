@@ -1,0 +1,188 @@
+//! Weighted fair queueing, and its worst-case fair form: packets in the order in which a fluid
+//! link would finish them.
+//!
+//! ```text
+//! S = max(F of the packet before, V at arrival)      F = S + L/φ      V: the fluid's clock
+//! WFQ:   least F                  WF²Q:  least F among heads with S ≤ V
+//! ```
+//!
+//! Source: Demers, Keshav and Shenker 1989; Bennett and Zhang 1996; with closed gates WFQ-CA of the
+//! MinBW paper, section IV: packets behind a closed gate have no stamps and no part in the fluid;
+//! when the gate opens the whole queue is stamped anew, from the head.
+//!
+//! A packet's stamp is V at its arrival. The queue that is stamped anew follows its head without
+//! gaps, so it needs no stamps of its own: `restamped_until` says for how many packets this holds.
+
+use super::gps::Gps;
+use super::{Activation, Discipline, Head, Rank, Stamp};
+use crate::contract::{Contract, ContractError};
+use crate::link::Link;
+use crate::packet::StreamId;
+use crate::virtual_time::{Kept, PerByte, Tag};
+
+/// Fair queueing by the fluid's clock; with `REGULATED`, only what has started in the fluid.
+#[derive(Clone, Debug)]
+pub struct FluidFair<const REGULATED: bool> {
+    gps: Gps,
+    link: Link,
+}
+
+/// Weighted fair queueing.
+pub type Wfq = FluidFair<false>;
+
+/// Worst-case fair weighted fair queueing.
+pub type Wf2q = FluidFair<true>;
+
+/// A stream's state under [`Wfq`] and [`Wf2q`].
+#[derive(Clone, Copy, Debug)]
+pub struct FluidFairState {
+    per_byte: PerByte,
+    /// S of the head.
+    start: Tag,
+    /// F of the head, or of the packet before it while the head has no stamp.
+    finish: Kept,
+    /// F of the last packet in the queue.
+    last: Kept,
+    /// Packets before this one follow the packet before them.
+    restamped_until: u64,
+}
+
+/// Finish tag, then stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct FinishRank {
+    finish: Tag,
+    stream: StreamId,
+}
+
+impl FinishRank {
+    #[inline]
+    pub(super) fn new(finish: Tag, stream: StreamId) -> Self {
+        Self { finish: finish.rounded(), stream }
+    }
+}
+
+impl Rank for FinishRank {}
+
+/// V at a packet's arrival, if it was stamped.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ArrivalStamp(Option<Tag>);
+
+impl Stamp for ArrivalStamp {
+    #[inline]
+    fn pack(self) -> Option<Tag> {
+        self.0
+    }
+
+    #[inline]
+    fn unpack(packed: Option<Tag>) -> Self {
+        Self(packed)
+    }
+}
+
+impl<const REGULATED: bool> FluidFair<REGULATED> {
+    /// Fair queueing on `link`; virtual time starts at `origin`, which makes no difference.
+    #[must_use]
+    pub fn new(link: Link, origin: u128) -> Self {
+        Self { gps: Gps::new(link.rate_bps, Tag::from_bits(origin)), link }
+    }
+}
+
+impl<const REGULATED: bool> Discipline for FluidFair<REGULATED> {
+    type State = FluidFairState;
+    type Rank = FinishRank;
+    type Stamp = ArrivalStamp;
+
+    const REGULATED: bool = REGULATED;
+
+    fn admit(&mut self, contract: &Contract) -> Result<FluidFairState, ContractError> {
+        self.gps.add_stream(contract.weight);
+        let past = self.gps.clock().past();
+        Ok(FluidFairState {
+            per_byte: PerByte::of_weight(contract.weight),
+            start: past.tag(),
+            finish: past,
+            last: past,
+            restamped_until: 0,
+        })
+    }
+
+    #[inline]
+    fn rank(&self, state: &FluidFairState, _: Head, stream: StreamId) -> FinishRank {
+        FinishRank::new(state.finish.tag(), stream)
+    }
+
+    #[inline]
+    fn advance(&mut self, clock_ns: u64) {
+        self.gps.advance(clock_ns);
+    }
+
+    #[inline]
+    fn arrived(
+        &mut self,
+        state: &mut FluidFairState,
+        stream: StreamId,
+        bytes: u32,
+        active: bool,
+    ) -> ArrivalStamp {
+        if !active {
+            return ArrivalStamp(None);
+        }
+        let clock = self.gps.clock();
+        let start = clock.later(state.last, clock.now());
+        let length = state.per_byte.times(self.link.wire_bytes(bytes));
+        state.last = clock.keep(start.plus(length));
+        let now = clock.now();
+        self.gps.join(stream, state.last);
+        ArrivalStamp(Some(now))
+    }
+
+    #[inline]
+    fn activated(
+        &mut self,
+        state: &mut FluidFairState,
+        stream: StreamId,
+        head: Head,
+        stamp: ArrivalStamp,
+        how: Activation,
+    ) {
+        let clock = self.gps.clock();
+        let follows = head.packet < state.restamped_until;
+        state.start = match (how, stamp.0) {
+            (Activation::Opened { .. }, _) => clock.later(state.finish, clock.now()),
+            (_, Some(arrival)) if !follows => clock.later(state.finish, arrival),
+            _ => state.finish.tag(),
+        };
+        let length = state.per_byte.times(self.link.wire_bytes(head.bytes));
+        state.finish = clock.keep(state.start.plus(length));
+        if let Activation::Opened { waiting, arrivals } = how {
+            let overhead = u64::from(waiting.packets) * u64::from(self.link.overhead_bytes);
+            let all = state.per_byte.times(waiting.bytes + overhead);
+            state.last = clock.keep(state.start.plus(all));
+            state.restamped_until = arrivals;
+            self.gps.join(stream, state.last);
+        }
+    }
+
+    #[inline]
+    fn resized(&mut self, state: &mut FluidFairState, extra_bytes: i64) {
+        state.finish = state.finish.shifted(state.per_byte.times_signed(extra_bytes));
+    }
+
+    #[inline]
+    fn deactivated(&mut self, state: &mut FluidFairState, stream: StreamId, backlogged: bool) {
+        if backlogged {
+            state.last = state.finish;
+            self.gps.leave(stream);
+        }
+    }
+
+    #[inline]
+    fn start(&self, state: &FluidFairState) -> Tag {
+        state.start
+    }
+
+    #[inline]
+    fn reached(&self) -> Tag {
+        self.gps.clock().now()
+    }
+}

@@ -1,0 +1,48 @@
+//! The link as disciplines know it: how fast it is, and what a packet costs on it.
+
+/// A link's speed.
+///
+/// Disciplines share out the link's time, so a packet counts with everything it occupies the link
+/// for: its length and the link's overhead.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Link {
+    /// Rate, bits/s.
+    pub rate_bps: u64,
+    /// Bytes that a packet takes on the wire beyond its length.
+    pub overhead_bytes: u32,
+}
+
+impl Default for Link {
+    /// 1 Gb/s without overhead.
+    fn default() -> Self {
+        Self { rate_bps: 1_000_000_000, overhead_bytes: 0 }
+    }
+}
+
+impl Link {
+    /// What a packet of `bytes` takes on the wire, bytes.
+    #[inline]
+    #[must_use]
+    pub fn wire_bytes(self, bytes: u32) -> u64 {
+        u64::from(bytes) + u64::from(self.overhead_bytes)
+    }
+
+    /// How long a packet of `bytes` occupies the link: ceil((bytes + overhead) × 8 × 10⁹ / rate)
+    /// ns; the greatest number if that is too long.
+    ///
+    /// # Panics
+    /// If the rate is 0.
+    #[inline]
+    #[must_use]
+    pub fn transmission_ns(self, bytes: u32) -> u64 {
+        let bits = self.wire_bytes(bytes) * 8;
+        match bits.checked_mul(1_000_000_000) {
+            Some(scaled) => scaled.div_ceil(self.rate_bps),
+            // Packets of gigabytes.
+            None => u64::try_from(
+                (u128::from(bits) * 1_000_000_000).div_ceil(u128::from(self.rate_bps)),
+            )
+            .unwrap_or(u64::MAX),
+        }
+    }
+}

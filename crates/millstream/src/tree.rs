@@ -1,0 +1,546 @@
+//! A tree of classes: each class shares what it gets among its children by its own discipline.
+//!
+//! ```text
+//! root (wf2q+)             decide: from the root down, each class picks a child;
+//!  ├─ calls (dwcs)         the packet at the bottom is sent, and every class
+//!  │   ├─ alice            on the way charges its child with what was sent
+//!  │   └─ bob
+//!  └─ bulk (drr)           enqueue: from the leaf up, until a class was
+//!      ├─ backup           backlogged already
+//!      └─ sync
+//! ```
+//!
+//! **A class's head.** A parent orders its children by their heads, but which packet a class will
+//! send is known only when it is asked. So a class's head is an estimate, the length of what it
+//! sent last, and the parent is told the right length before it charges the service. No packet is
+//! bound early: one that arrives in time is sent in time, however deep it stands.
+//!
+//! **A class's clock** stands still while the link serves others: it shows the time for which the
+//! link was idle or the class was served. So a class shares its part of the link as it would share
+//! a link of its own, and a high-priority sibling leaves no mark on its virtual time; in the MinBW
+//! paper these are the gaps that the management class leaves in WFQ's clock (its Figure 1).
+//! A class that is empty starts afresh when its clock has run on since.
+//!
+//! **Deadlines** are charged in every class at every decision, whoever is chosen. Classes
+//! themselves may have deadlines in their parent; what a class misses is not reported.
+
+mod clock;
+mod node;
+mod rooms;
+
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+
+use crate::catalogue::{DisciplineRow, DynScheduler, Options, StructureName};
+use crate::contract::{Contract, ContractError, Late};
+use crate::discipline::{Activation, Head, Waiting};
+use crate::gate::Gates;
+use crate::packet::{Departure, Event, Packet, StreamId};
+use crate::queue::Queues;
+use crate::selector::{NewHead, Observer};
+
+use self::clock::{ClassClock, LinkClock};
+pub(crate) use self::node::{Node, node};
+use self::rooms::{Child, Dropped, Rooms, Told};
+
+/// The number of a class: its position in the order of [`Tree::add_class`], the root being 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ClassId(pub u32);
+
+impl ClassId {
+    /// The class at the top.
+    pub const ROOT: Self = Self(0);
+
+    fn index(self) -> usize {
+        self.0 as usize
+    }
+
+    /// The class as its gate knows it.
+    fn gate(self) -> StreamId {
+        StreamId(self.0)
+    }
+}
+
+/// A place among a class's children.
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    class: ClassId,
+    child: StreamId,
+}
+
+/// A class and what stands in its subtree.
+struct Class {
+    node: Box<dyn Node>,
+    /// `None` for the root.
+    parent: Option<Place>,
+    children: Vec<Child>,
+    waiting: Waiting,
+    arrivals: u64,
+    clock: ClassClock,
+}
+
+/// Schedules the packets of many streams in a tree of classes.
+///
+/// ```
+/// use millstream::catalogue::{DisciplineRow, Options, StructureName};
+/// use millstream::{ClassId, Contract, Packet, Tree};
+///
+/// let row = |name| DisciplineRow::parse(name).expect("in the catalogue");
+/// let options = Options::default();
+/// let mut tree = Tree::new(row("wf2q+"), StructureName::Heap, &options);
+/// let calls = tree.add_class(
+///     ClassId::ROOT, Contract::new().weight(3)?, row("static-priority"), StructureName::Scan, &options,
+/// )?;
+/// let urgent = tree.add_stream(calls, Contract::new().priority(0))?;
+/// let call = tree.add_stream(calls, Contract::new().priority(1))?;
+/// let bulk = tree.add_stream(ClassId::ROOT, Contract::new())?;
+/// for stream in [call, call, call, call, bulk, bulk, urgent] {
+///     tree.enqueue(0, stream, Packet::new(1500)).expect("queues are unbounded here");
+/// }
+/// let mut served = [0; 3];
+/// for now in 0..4 {
+///     served[tree.decide(now * 12_000, &mut ()).expect("backlogged").stream.index()] += 1;
+/// }
+/// assert_eq!(served, [1, 2, 1]);
+/// # Ok::<(), millstream::ContractError>(())
+/// ```
+pub struct Tree {
+    classes: Vec<Class>,
+    /// Each stream's place.
+    leaves: Vec<Place>,
+    rooms: Rooms,
+    clock: LinkClock,
+    /// Classes whose children have deadlines.
+    with_deadlines: Vec<ClassId>,
+}
+
+impl Tree {
+    /// A tree whose root has this discipline, for the link of `options`.
+    ///
+    /// # Panics
+    /// If the discipline cannot be held by `structure`.
+    #[must_use]
+    pub fn new(root: &DisciplineRow, structure: StructureName, options: &Options) -> Self {
+        let link = options.link;
+        let mut tree = Self {
+            classes: Vec::new(),
+            leaves: Vec::new(),
+            rooms: Rooms {
+                queues: Queues::new(u32::MAX - 1),
+                stream_gates: Gates::new(link),
+                class_gates: Gates::new(link),
+            },
+            clock: LinkClock::new(link),
+            with_deadlines: Vec::new(),
+        };
+        tree.push_class(None, root.node(options, structure));
+        tree
+    }
+
+    /// Adds a class to `parent`, in which it stands with `contract`; its own children are shared
+    /// by `discipline`.
+    ///
+    /// # Errors
+    /// If the contract lacks an attribute that the parent's discipline needs.
+    ///
+    /// # Panics
+    /// If `parent` is not of this tree, or the discipline cannot be held by `structure`.
+    #[allow(clippy::needless_pass_by_value)]
+    pub fn add_class(
+        &mut self,
+        parent: ClassId,
+        contract: Contract,
+        discipline: &DisciplineRow,
+        structure: StructureName,
+        options: &Options,
+    ) -> Result<ClassId, ContractError> {
+        // What a class would drop, its streams decide.
+        let contract = contract.late(Late::Send);
+        let child = self.classes[parent.index()].node.add_child(&contract)?;
+        let place = Place { class: parent, child };
+        let class = self.push_class(Some(place), discipline.node(options, structure));
+        self.classes[parent.index()].children.push(Child::Class(class));
+        self.rooms.class_gates.add_stream(class.gate(), &contract);
+        Ok(class)
+    }
+
+    fn push_class(&mut self, parent: Option<Place>, node: Box<dyn Node>) -> ClassId {
+        let class = ClassId(u32::try_from(self.classes.len()).unwrap_or(u32::MAX));
+        if node.has_deadlines() {
+            self.with_deadlines.push(class);
+        }
+        self.classes.push(Class {
+            node,
+            parent,
+            children: Vec::new(),
+            waiting: Waiting::default(),
+            arrivals: 0,
+            clock: ClassClock::default(),
+        });
+        class
+    }
+
+    /// Adds a stream to `class`; its number is the count of streams before it in the whole tree.
+    ///
+    /// # Errors
+    /// If the contract lacks an attribute that the class's discipline needs.
+    ///
+    /// # Panics
+    /// If `class` is not of this tree.
+    #[allow(clippy::needless_pass_by_value)]
+    pub fn add_stream(
+        &mut self,
+        class: ClassId,
+        contract: Contract,
+    ) -> Result<StreamId, ContractError> {
+        let number = u32::try_from(self.leaves.len()).ok().filter(|number| *number < u32::MAX);
+        let stream = StreamId(number.ok_or(ContractError::TooManyStreams)?);
+        let child = self.classes[class.index()].node.add_child(&contract)?;
+        self.classes[class.index()].children.push(Child::Stream(stream));
+        self.leaves.push(Place { class, child });
+        self.rooms.queues.add_stream(contract.queue);
+        self.rooms.stream_gates.add_stream(stream, &contract);
+        Ok(stream)
+    }
+
+    /// See [`Scheduler::enqueue`](crate::Scheduler::enqueue).
+    ///
+    /// # Errors
+    /// As there.
+    ///
+    /// # Panics
+    /// If `stream` is not of this tree.
+    pub fn enqueue(
+        &mut self,
+        now_ns: u64,
+        stream: StreamId,
+        packet: Packet,
+    ) -> Result<u64, Departure> {
+        let at_ns = self.advance(now_ns);
+        let number = self.rooms.queues.arrivals(stream);
+        let was_empty = self.rooms.queues.push(stream, packet, now_ns)?;
+        let place = self.leaves[stream.index()];
+        self.touch(place.class, at_ns);
+        let node = &mut self.classes[place.class.index()].node;
+        if was_empty {
+            let head = Head { arrival_ns: now_ns, packet: number, bytes: packet.bytes };
+            let open = self.rooms.stream_gates.admits(stream, head, now_ns);
+            let stamp = node.arrived(place.child, packet.bytes, open);
+            node.became_backlogged(place.child, NewHead { head, stamp, open });
+        } else {
+            let active = node.active(place.child);
+            let stamp = node.arrived(place.child, packet.bytes, active);
+            self.rooms.queues.stamp_last(stream, stamp);
+        }
+        self.arrived_below(place.class, at_ns, now_ns, packet.bytes);
+        Ok(number)
+    }
+
+    /// A packet arrived in `class`: its parents hear of it.
+    fn arrived_below(&mut self, mut class: ClassId, at_ns: u64, now_ns: u64, bytes: u32) {
+        loop {
+            let below = &mut self.classes[class.index()];
+            let first = below.waiting.packets == 0;
+            let head = Head { arrival_ns: now_ns, packet: below.arrivals, bytes };
+            below.waiting.packets += 1;
+            below.waiting.bytes += u64::from(bytes);
+            below.arrivals += 1;
+            let active_below = below.node.any_active();
+            let Some(place) = below.parent else { return };
+            self.touch(place.class, at_ns);
+            if first {
+                let admitted = self.rooms.class_gates.admits(class.gate(), head, now_ns);
+                let open = active_below && admitted;
+                let node = &mut self.classes[place.class.index()].node;
+                let stamp = node.arrived(place.child, bytes, open);
+                node.became_backlogged(place.child, NewHead { head, stamp, open });
+            } else {
+                let node = &mut self.classes[place.class.index()].node;
+                let active = node.active(place.child);
+                node.arrived(place.child, bytes, active);
+                self.match_gate(class, now_ns);
+            }
+            class = place.class;
+        }
+    }
+
+    /// See [`Scheduler::decide`](crate::Scheduler::decide).
+    pub fn decide(
+        &mut self,
+        now_ns: u64,
+        observer: &mut (impl Observer + ?Sized),
+    ) -> Option<Departure> {
+        let at_ns = self.advance(now_ns).max(self.clock.free_ns());
+        self.clock.reach(at_ns);
+        for at in 0..self.with_deadlines.len() {
+            self.charge_misses(self.with_deadlines[at], at_ns, now_ns, observer);
+        }
+        let stream = self.choose(at_ns, now_ns)?;
+        let place = self.leaves[stream.index()];
+        let deadline_ns = self.classes[place.class.index()].node.deadline_ns(place.child);
+        let (departure, next) = self.rooms.queues.pop(stream, now_ns, deadline_ns, Event::Sent)?;
+        self.clock.send(at_ns, departure.bytes);
+        let node = &mut self.classes[place.class.index()].node;
+        if node.served(place.child, now_ns) {
+            observer.missed(stream, now_ns, 1, 0);
+        }
+        self.rooms.stream_gates.spend(stream, departure.bytes, now_ns);
+        let next = next.map(|next| self.rooms.new_head(stream, now_ns, next));
+        node.follow(place.child, next);
+        self.left_below(place.class, now_ns, &departure);
+        Some(departure)
+    }
+
+    /// From the root down to the stream whose head is sent.
+    fn choose(&mut self, at_ns: u64, now_ns: u64) -> Option<StreamId> {
+        let mut class = ClassId::ROOT;
+        loop {
+            self.touch(class, at_ns);
+            let Class { node, children, .. } = &mut self.classes[class.index()];
+            let mut dropped = Dropped { rooms: &mut self.rooms, children, departures: Vec::new() };
+            let child = node.select(now_ns, &mut dropped, &mut ());
+            debug_assert!(dropped.departures.is_empty(), "misses were charged before");
+            match children[child?.index()] {
+                Child::Class(below) => class = below,
+                Child::Stream(stream) => return Some(stream),
+            }
+        }
+    }
+
+    /// A packet of `class` was sent: its parents charge it.
+    fn left_below(&mut self, mut class: ClassId, now_ns: u64, sent: &Departure) {
+        loop {
+            let below = &mut self.classes[class.index()];
+            below.waiting.packets -= 1;
+            below.waiting.bytes -= u64::from(sent.bytes);
+            below.clock.serve(&self.clock);
+            let Some(place) = below.parent else { return };
+            let estimate = Head { arrival_ns: now_ns, packet: below.arrivals, bytes: sent.bytes };
+            let next = (below.waiting.packets > 0).then_some(estimate);
+            let active_below = below.node.any_active();
+            self.rooms.class_gates.spend(class.gate(), sent.bytes, now_ns);
+            let next = next.map(|head| {
+                let admitted = self.rooms.class_gates.admits(class.gate(), head, now_ns);
+                NewHead { head, stamp: None, open: active_below && admitted }
+            });
+            let node = &mut self.classes[place.class.index()].node;
+            node.resize(place.child, sent.bytes);
+            node.served(place.child, now_ns);
+            node.follow(place.child, next);
+            class = place.class;
+        }
+    }
+
+    /// Charges the deadlines that have passed in one class, and lets its parents know what left.
+    fn charge_misses(
+        &mut self,
+        class: ClassId,
+        at_ns: u64,
+        now_ns: u64,
+        observer: &mut (impl Observer + ?Sized),
+    ) {
+        self.touch(class, at_ns);
+        let Class { node, children, .. } = &mut self.classes[class.index()];
+        let mut told = Told { children, observer };
+        let mut dropped = Dropped { rooms: &mut self.rooms, children, departures: Vec::new() };
+        node.charge_misses(now_ns, &mut dropped, &mut told);
+        let departures = dropped.departures;
+        for departure in &departures {
+            observer.dropped(departure);
+        }
+        if departures.is_empty() {
+            return;
+        }
+        let bytes: u64 = departures.iter().map(|departure| u64::from(departure.bytes)).sum();
+        let packets = u32::try_from(departures.len()).unwrap_or(u32::MAX);
+        let mut class = class;
+        loop {
+            let below = &mut self.classes[class.index()];
+            below.waiting.packets -= packets;
+            below.waiting.bytes -= bytes;
+            let (emptied, parent) = (below.waiting.packets == 0, below.parent);
+            let Some(place) = parent else { return };
+            self.touch(place.class, at_ns);
+            if emptied {
+                self.classes[place.class.index()].node.follow(place.child, None);
+            } else {
+                self.match_gate(class, now_ns);
+            }
+            class = place.class;
+        }
+    }
+
+    /// See [`Scheduler::set_eligible`](crate::Scheduler::set_eligible).
+    ///
+    /// # Panics
+    /// If `stream` is not of this tree.
+    pub fn set_eligible(&mut self, now_ns: u64, stream: StreamId, eligible: bool) {
+        let at_ns = self.advance(now_ns);
+        self.rooms.stream_gates.set_by_caller(stream, eligible);
+        self.regate(stream, at_ns, now_ns);
+    }
+
+    /// See [`Scheduler::add_credits`](crate::Scheduler::add_credits).
+    ///
+    /// # Panics
+    /// If `stream` is not of this tree.
+    pub fn add_credits(&mut self, now_ns: u64, stream: StreamId, credits: u64) {
+        let at_ns = self.advance(now_ns);
+        self.rooms.stream_gates.add_credits(stream, credits);
+        self.regate(stream, at_ns, now_ns);
+    }
+
+    /// See [`Scheduler::next_eligible_ns`](crate::Scheduler::next_eligible_ns).
+    #[must_use]
+    pub fn next_eligible_ns(&self) -> Option<u64> {
+        let rooms = &self.rooms;
+        let openings = [rooms.stream_gates.next_opening_ns(), rooms.class_gates.next_opening_ns()];
+        openings.into_iter().flatten().min()
+    }
+
+    /// See [`Scheduler::charge`](crate::Scheduler::charge); every class above is charged, too.
+    ///
+    /// # Panics
+    /// If `stream` is not of this tree.
+    pub fn charge(&mut self, now_ns: u64, stream: StreamId, extra_bytes: i64) -> bool {
+        let at_ns = self.advance(now_ns);
+        let mut place = Some(self.leaves[stream.index()]);
+        let mut charged = true;
+        while let Some(Place { class, child }) = place {
+            self.touch(class, at_ns);
+            charged &= self.classes[class.index()].node.charge_extra(child, extra_bytes);
+            place = self.classes[class.index()].parent;
+        }
+        charged
+    }
+
+    /// How many streams there are.
+    #[must_use]
+    pub fn streams(&self) -> usize {
+        self.leaves.len()
+    }
+
+    /// Packets waiting in `stream`.
+    ///
+    /// # Panics
+    /// If `stream` is not of this tree.
+    #[must_use]
+    pub fn waiting(&self, stream: StreamId) -> u32 {
+        self.rooms.queues.waiting(stream).packets
+    }
+
+    /// Packets waiting in all streams.
+    #[must_use]
+    pub fn total_waiting(&self) -> u64 {
+        self.rooms.queues.total_waiting()
+    }
+
+    /// Time reaches `now_ns`: gates that open by time do, each at its time. Returns the time that
+    /// clocks are set by, which never goes back.
+    fn advance(&mut self, now_ns: u64) -> u64 {
+        loop {
+            let rooms = &mut self.rooms;
+            let class_ns = rooms.class_gates.next_opening_ns().unwrap_or(u64::MAX);
+            if let Some((from_ns, stream)) = rooms.stream_gates.pop_opening(class_ns.min(now_ns)) {
+                let at_ns = self.clock.reach(from_ns);
+                self.regate(stream, at_ns, from_ns);
+            } else if let Some((from_ns, class)) = rooms.class_gates.pop_opening(now_ns) {
+                let at_ns = self.clock.reach(from_ns);
+                self.match_gates_up(ClassId(class.0), at_ns, from_ns);
+            } else {
+                return self.clock.reach(now_ns);
+            }
+        }
+    }
+
+    /// Sets a class's clock; an empty class that has been idle starts afresh.
+    fn touch(&mut self, class: ClassId, at_ns: u64) {
+        let Class { node, clock, waiting, .. } = &mut self.classes[class.index()];
+        let clock_ns = clock.at(&self.clock, at_ns);
+        if waiting.packets == 0 && clock.idle_since_service(clock_ns) {
+            node.idle();
+        }
+        node.advance(clock_ns);
+    }
+
+    /// Opens or closes the gate of `stream` as its limits now say.
+    fn regate(&mut self, stream: StreamId, at_ns: u64, now_ns: u64) {
+        let place = self.leaves[stream.index()];
+        self.touch(place.class, at_ns);
+        let node = &mut self.classes[place.class.index()].node;
+        let Some(head) = node.head(place.child) else { return };
+        if self.rooms.stream_gates.admits(stream, head, now_ns) {
+            let waiting = self.rooms.queues.waiting(stream);
+            let arrivals = self.rooms.queues.arrivals(stream);
+            node.open(place.child, Activation::Opened { waiting, arrivals });
+        } else {
+            node.close(place.child);
+        }
+        self.match_gates_up(place.class, at_ns, now_ns);
+    }
+
+    /// Lets the parents of `class` know whether it can send.
+    fn match_gates_up(&mut self, mut class: ClassId, at_ns: u64, now_ns: u64) {
+        while let Some(place) = self.classes[class.index()].parent {
+            self.touch(place.class, at_ns);
+            self.match_gate(class, now_ns);
+            class = place.class;
+        }
+    }
+
+    /// Opens or closes a backlogged class in its parent: it is open if a child of its own is
+    /// active and its rate cap allows.
+    fn match_gate(&mut self, class: ClassId, now_ns: u64) {
+        let below = &self.classes[class.index()];
+        let Some(place) = below.parent else { return };
+        let active_below = below.node.any_active();
+        let how = Activation::Opened { waiting: below.waiting, arrivals: below.arrivals };
+        let node = &mut self.classes[place.class.index()].node;
+        let Some(head) = node.head(place.child) else { return };
+        let admitted = self.rooms.class_gates.admits(class.gate(), head, now_ns);
+        if active_below && admitted {
+            node.open(place.child, how);
+        } else {
+            node.close(place.child);
+        }
+    }
+}
+
+impl DynScheduler for Tree {
+    /// Adds a stream to the root.
+    fn add_stream(&mut self, contract: Contract) -> Result<StreamId, ContractError> {
+        Tree::add_stream(self, ClassId::ROOT, contract)
+    }
+
+    fn enqueue(&mut self, now_ns: u64, stream: StreamId, packet: Packet) -> Result<u64, Departure> {
+        Tree::enqueue(self, now_ns, stream, packet)
+    }
+
+    fn decide(&mut self, now_ns: u64, observer: &mut dyn Observer) -> Option<Departure> {
+        Tree::decide(self, now_ns, observer)
+    }
+
+    fn set_eligible(&mut self, now_ns: u64, stream: StreamId, eligible: bool) {
+        Tree::set_eligible(self, now_ns, stream, eligible);
+    }
+
+    fn add_credits(&mut self, now_ns: u64, stream: StreamId, credits: u64) {
+        Tree::add_credits(self, now_ns, stream, credits);
+    }
+
+    fn next_eligible_ns(&self) -> Option<u64> {
+        Tree::next_eligible_ns(self)
+    }
+
+    fn charge(&mut self, now_ns: u64, stream: StreamId, extra_bytes: i64) -> bool {
+        Tree::charge(self, now_ns, stream, extra_bytes)
+    }
+
+    fn waiting(&self, stream: StreamId) -> u32 {
+        Tree::waiting(self, stream)
+    }
+
+    fn total_waiting(&self) -> u64 {
+        Tree::total_waiting(self)
+    }
+}

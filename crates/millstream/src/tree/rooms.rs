@@ -1,0 +1,75 @@
+//! Where the packets of a tree wait, and what becomes of late ones.
+
+use alloc::vec::Vec;
+
+use super::ClassId;
+use super::node::{AnyBacklog, AnyStamp};
+use crate::discipline::Head;
+use crate::gate::Gates;
+use crate::packet::{Departure, Event, StreamId};
+use crate::queue::Queues;
+use crate::selector::{NewHead, Observer};
+
+/// What a class's child is.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Child {
+    Class(ClassId),
+    Stream(StreamId),
+}
+
+/// The queues of all streams and the gates of streams and classes.
+pub(super) struct Rooms {
+    pub(super) queues: Queues<AnyStamp>,
+    pub(super) stream_gates: Gates,
+    pub(super) class_gates: Gates,
+}
+
+impl Rooms {
+    /// A packet that became head-of-line, as its class wants to know it.
+    pub(super) fn new_head(
+        &mut self,
+        stream: StreamId,
+        now_ns: u64,
+        next: (Head, AnyStamp),
+    ) -> NewHead<AnyStamp> {
+        let (head, stamp) = next;
+        NewHead { head, stamp, open: self.stream_gates.admits(stream, head, now_ns) }
+    }
+}
+
+/// Passes on what the streams of a class missed.
+pub(super) struct Told<'a, O: ?Sized> {
+    pub(super) children: &'a [Child],
+    pub(super) observer: &'a mut O,
+}
+
+impl<O: Observer + ?Sized> Observer for Told<'_, O> {
+    fn missed(&mut self, child: StreamId, now_ns: u64, missed: u64, violations: u64) {
+        if let Child::Stream(stream) = self.children[child.index()] {
+            self.observer.missed(stream, now_ns, missed, violations);
+        }
+    }
+}
+
+/// Drops late packets of a class's streams and remembers them.
+pub(super) struct Dropped<'a> {
+    pub(super) rooms: &'a mut Rooms,
+    pub(super) children: &'a [Child],
+    pub(super) departures: Vec<Departure>,
+}
+
+impl AnyBacklog for Dropped<'_> {
+    fn drop_head(
+        &mut self,
+        child: StreamId,
+        now_ns: u64,
+        deadline_ns: Option<u64>,
+    ) -> Option<NewHead<AnyStamp>> {
+        // A class is never told to drop: its contract says that late packets are sent.
+        let Child::Stream(stream) = self.children[child.index()] else { return None };
+        let queues = &mut self.rooms.queues;
+        let (departure, next) = queues.pop(stream, now_ns, deadline_ns, Event::DroppedLate)?;
+        self.departures.push(departure);
+        next.map(|next| self.rooms.new_head(stream, now_ns, next))
+    }
+}

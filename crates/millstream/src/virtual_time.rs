@@ -1,0 +1,288 @@
+//! Virtual time: the clock that fair queueing orders packets by.
+//!
+//! A tag is a 128-bit fixed-point number of bytes per unit of weight, [`UNIT`] to the byte. The
+//! unit is divisible by every number up to 36 and by many beyond (64, 100, 1,000, 1,024, 4,096), so
+//! for such weights L/φ is exact; for others it is short by less than one part in 2⁸⁰/φ.
+//!
+//! Tags wrap around. Two are compared by the sign of their difference, which is right while they
+//! lie within half the range, some 10¹⁴ bytes per unit of weight; [`Clock`] sees to that for
+//! tags that were kept while their stream was idle.
+//!
+//! **Error.** Each step of a clock rounds down by less than one unit, so after N events of a busy
+//! period a tag is at most N units, N·2⁻⁸⁰ bytes, from the rational number it stands for. Ranks
+//! compare tags [`rounded`](Tag::rounded) to 2⁻⁴⁰ bytes: tags that are equal in theory compare equal
+//! unless a rounding boundary lies within that error of them, and the boundaries are put where
+//! numbers of small denominator are not.
+
+use core::cmp::Ordering;
+
+/// One byte per unit of weight.
+pub(crate) const UNIT: u128 = (1 << 29) * 81 * 625 * 49 * 11 * 13 * 17 * 19 * 23 * 29 * 31;
+
+/// How far a tag may run ahead of its clock, and a clock in one epoch.
+const SPAN: u128 = 1 << 125;
+
+/// Bits that ranks do not look at.
+const GRAIN_BITS: u32 = 40;
+
+/// Where in a grain the rounding boundary lies: the golden ratio is far from simple fractions.
+const BOUNDARY: u128 = 0x9E_3779_B97F;
+
+/// A point in virtual time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tag(u128);
+
+impl Tag {
+    /// The tag of this bit pattern.
+    pub(crate) const fn from_bits(bits: u128) -> Self {
+        Self(bits)
+    }
+
+    /// `units` later.
+    #[inline]
+    pub(crate) fn plus(self, units: u128) -> Self {
+        Self(self.0.wrapping_add(units))
+    }
+
+    /// `units` later, or earlier.
+    #[inline]
+    pub(crate) fn shifted(self, units: i128) -> Self {
+        Self(self.0.wrapping_add_signed(units))
+    }
+
+    /// How many units this is after `other`; 0 if it is not.
+    #[inline]
+    pub(crate) fn since(self, other: Self) -> u128 {
+        u128::try_from(self.difference(other)).unwrap_or(0)
+    }
+
+    #[inline]
+    fn difference(self, other: Self) -> i128 {
+        self.0.wrapping_sub(other.0).cast_signed()
+    }
+
+    /// The tag as ranks compare it.
+    #[inline]
+    pub(crate) fn rounded(self) -> Self {
+        Self(self.0.wrapping_add(BOUNDARY) >> GRAIN_BITS << GRAIN_BITS)
+    }
+}
+
+impl Ord for Tag {
+    #[inline]
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.difference(*other).cmp(&0)
+    }
+}
+
+impl PartialOrd for Tag {
+    #[inline]
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+/// A tag that is kept while its stream may be idle, with the clock's epoch when it was made.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Kept {
+    tag: Tag,
+    epoch: u64,
+}
+
+impl Kept {
+    #[inline]
+    pub(crate) fn tag(self) -> Tag {
+        self.tag
+    }
+
+    /// The same, moved by `units`.
+    #[inline]
+    pub(crate) fn shifted(self, units: i128) -> Self {
+        Self { tag: self.tag.shifted(units), ..self }
+    }
+}
+
+/// A clock of virtual time.
+///
+/// An epoch ends when the clock has run for [`SPAN`], and when every tag is to be forgotten. A tag
+/// two epochs old counts as past, so that one which was kept for years cannot look like the future
+/// after the clock has wrapped.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Clock {
+    now: Tag,
+    epoch: u64,
+    epoch_began: Tag,
+}
+
+impl Clock {
+    pub(crate) fn starting_at(origin: Tag) -> Self {
+        Self { now: origin, epoch: 2, epoch_began: origin }
+    }
+
+    #[inline]
+    pub(crate) fn now(&self) -> Tag {
+        self.now
+    }
+
+    #[inline]
+    pub(crate) fn advance(&mut self, units: u128) {
+        if units >= SPAN {
+            self.forget();
+        }
+        self.now = self.now.plus(units);
+        if self.now.since(self.epoch_began) >= SPAN {
+            self.epoch += 1;
+            self.epoch_began = self.now;
+        }
+    }
+
+    /// Goes to `tag` if that is later.
+    #[inline]
+    pub(crate) fn reach(&mut self, tag: Tag) {
+        self.advance(tag.since(self.now));
+    }
+
+    /// Lets every tag kept so far count as past.
+    #[inline]
+    pub(crate) fn forget(&mut self) {
+        self.epoch += 2;
+        self.epoch_began = self.now;
+    }
+
+    /// `tag` to be kept, held within the span.
+    #[inline]
+    pub(crate) fn keep(&self, tag: Tag) -> Kept {
+        let ahead = tag.since(self.now);
+        let tag = if ahead > SPAN { self.now.plus(SPAN) } else { tag };
+        Kept { tag, epoch: self.epoch }
+    }
+
+    /// A kept tag that is surely past.
+    pub(crate) fn past(&self) -> Kept {
+        Kept { tag: self.now, epoch: 0 }
+    }
+
+    /// The later of `kept` and `floor`, which is a tag of now or later.
+    #[inline]
+    pub(crate) fn later(&self, kept: Kept, floor: Tag) -> Tag {
+        if self.epoch - kept.epoch >= 2 { floor } else { kept.tag.max(floor) }
+    }
+}
+
+/// A rate of virtual time, or of work, by real time.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PerNanosecond {
+    units: u128,
+    /// In 2⁻⁶⁴ units.
+    fraction: u64,
+}
+
+impl PerNanosecond {
+    /// A link of `rate_bps` shared by `weight`: r/Σφ.
+    pub(crate) fn of_link(rate_bps: u64, weight: u64) -> Self {
+        // Beyond 140 Tb/s the product would overflow.
+        let work = UNIT * u128::from(rate_bps.min(1 << 47));
+        let divisor = 8_000_000_000 * u128::from(weight.max(1));
+        let (units, mut rest) = (work / divisor, work % divisor);
+        let mut fraction = 0;
+        for _ in 0..4 {
+            rest <<= 16;
+            // Below 2¹⁶, as the rest was below the divisor.
+            #[allow(clippy::cast_possible_truncation)]
+            let digits = (rest / divisor) as u64;
+            fraction = fraction << 16 | digits;
+            rest %= divisor;
+        }
+        Self { units, fraction }
+    }
+
+    /// What passes in `elapsed_ns`; the greatest number if that is too much.
+    #[inline]
+    pub(crate) fn times(self, elapsed_ns: u64) -> u128 {
+        let elapsed = u128::from(elapsed_ns);
+        let fraction = (u128::from(self.fraction) * elapsed) >> 64;
+        self.units.saturating_mul(elapsed).saturating_add(fraction)
+    }
+}
+
+/// A weight as streams keep it: what one byte on the wire adds to a tag.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PerByte(u128);
+
+impl PerByte {
+    pub(crate) fn of_weight(weight: u32) -> Self {
+        Self(UNIT / u128::from(weight.max(1)))
+    }
+
+    #[inline]
+    pub(crate) fn times(self, wire_bytes: u64) -> u128 {
+        self.0.saturating_mul(u128::from(wire_bytes)).min(SPAN)
+    }
+
+    /// What `wire_bytes` more, or fewer, make.
+    #[inline]
+    pub(crate) fn times_signed(self, wire_bytes: i64) -> i128 {
+        let units = self.times(wire_bytes.unsigned_abs()).cast_signed();
+        if wire_bytes < 0 { -units } else { units }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn small_weights_divide_the_unit() {
+        for weight in (1..=36).chain([64, 100, 250, 1_000, 1_024, 4_096, 10_000]) {
+            assert_eq!(UNIT % weight, 0, "{weight}");
+        }
+    }
+
+    #[test]
+    fn order_does_not_depend_on_where_the_wrap_is() {
+        for origin in [0, 5, u128::MAX - 3, u128::MAX / 2, u128::MAX / 2 + 9] {
+            let origin = Tag::from_bits(origin);
+            let later = origin.plus(SPAN * 2 - 1);
+            assert_eq!(
+                (origin.cmp(&later), later.cmp(&origin)),
+                (Ordering::Less, Ordering::Greater)
+            );
+            assert_eq!(later.since(origin), SPAN * 2 - 1);
+            assert_eq!(origin.since(later), 0);
+        }
+    }
+
+    #[test]
+    fn kept_tags_grow_stale_and_never_return() {
+        let mut clock = Clock::starting_at(Tag::from_bits(u128::MAX - 77));
+        let kept = clock.keep(clock.now().plus(SPAN));
+        assert_eq!(clock.later(kept, clock.now()), kept.tag());
+        for _ in 0..40 {
+            clock.advance(SPAN / 4);
+            let expected = if kept.tag().since(clock.now()) > 0 { kept.tag() } else { clock.now() };
+            let exact = clock.later(kept, clock.now());
+            assert!(exact == expected || exact == clock.now());
+        }
+        assert_eq!(clock.later(kept, clock.now()), clock.now());
+        let kept = clock.keep(clock.now().plus(9));
+        clock.forget();
+        assert_eq!(clock.later(kept, clock.now()), clock.now());
+    }
+
+    #[test]
+    fn a_link_s_rate_is_exact_to_a_unit() {
+        for (rate_bps, weight) in
+            [(1_000_000_000, 7), (999_999_937, 41), (3, 1 << 40), (1 << 47, 1)]
+        {
+            let rate = PerNanosecond::of_link(rate_bps, weight);
+            for elapsed_ns in [0u64, 1, 999, 1 << 20] {
+                let work = UNIT.checked_mul(u128::from(rate_bps) * u128::from(elapsed_ns));
+                let Some(work) = work else { continue };
+                let exact = work / (8_000_000_000 * u128::from(weight));
+                let found = rate.times(elapsed_ns);
+                assert!(found == exact || found + 1 == exact, "{rate_bps} {weight} {elapsed_ns}");
+            }
+        }
+        assert_eq!(PerNanosecond::of_link(u64::MAX, 1).times(u64::MAX), u128::MAX);
+    }
+}
