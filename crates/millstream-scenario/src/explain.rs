@@ -97,7 +97,7 @@ pub fn explain(scenario: &Scenario, offered: &[Offered]) -> Explanation {
             load += wire_bytes * 8e9 / span_ns as f64 / scenario.link.rate_bps as f64;
             let bits = u128::from(offered.bytes) * 8_000_000_000;
             let service_ns = scenario.link.transmission_ns(offered.largest_bytes) as f64;
-            let required = match scenario.discipline.name {
+            let required = match scenario.scheduler.discipline.name {
                 "dwcs" => match stream.window {
                     (_, 0) => Some(0.0),
                     (lost, of) => Some(1.0 - f64::from(lost) / f64::from(of)),
@@ -121,8 +121,8 @@ pub fn explain(scenario: &Scenario, offered: &[Offered]) -> Explanation {
     let (feasible, verdict) = verdict(scenario, offered, utilisation);
     Explanation {
         scenario: scenario.name.clone(),
-        discipline: scenario.discipline.name,
-        structure: scenario.structure.name(),
+        discipline: scenario.scheduler.discipline.name,
+        structure: scenario.scheduler.structure.name(),
         rate_bps: scenario.link.rate_bps,
         streams,
         load,
@@ -142,9 +142,12 @@ fn verdict(
     utilisation: Option<f64>,
 ) -> (Option<bool>, String) {
     let Some(utilisation) = utilisation else {
-        return (None, format!("{} promises no stream anything", scenario.discipline.name));
+        return (
+            None,
+            format!("{} promises no stream anything", scenario.scheduler.discipline.name),
+        );
     };
-    let contract = if scenario.discipline.name == "edf" { "deadline" } else { "window" };
+    let contract = if scenario.scheduler.discipline.name == "edf" { "deadline" } else { "window" };
     if utilisation > 1.0 + ROUNDING {
         let text = format!(
             "not feasible: the contracts need {:.1} % of the link; if every stream stays \
@@ -183,7 +186,7 @@ fn failed_premises(scenario: &Scenario, offered: &[Offered]) -> Vec<&'static str
     if !equal_sizes {
         failed.push("packets differ in length");
     }
-    if scenario.discipline.name == "edf" {
+    if scenario.scheduler.discipline.name == "edf" {
         return failed;
     }
     if periods.iter().any(|period| period != &periods[0]) {
@@ -191,10 +194,10 @@ fn failed_premises(scenario: &Scenario, offered: &[Offered]) -> Vec<&'static str
     } else if equal_sizes && periods.first().is_some_and(|period| period % service_ns != 0) {
         failed.push("the period is not a multiple of a packet's transmission time");
     }
-    if scenario.options.order != DwcsOrder::EdfFirst {
+    if scenario.scheduler.options.order != DwcsOrder::EdfFirst {
         failed.push("the order is loss-first");
     }
-    if scenario.options.dwcs.rules != Rules::Standard {
+    if scenario.scheduler.options.dwcs.rules != Rules::Standard {
         failed.push("the rules are those of 1999");
     }
     failed

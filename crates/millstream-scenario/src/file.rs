@@ -19,8 +19,11 @@ pub(crate) struct File {
     #[serde(default)]
     pub(crate) scenario: ScenarioTable,
     pub(crate) link: LinkTable,
-    #[schemars(with = "SchedulerTable")]
-    pub(crate) scheduler: Spanned<SchedulerTable>,
+    pub(crate) scheduler: SchedulerTable,
+    /// Classes: a tree above the streams; the scheduler is its root.
+    #[serde(default)]
+    #[schemars(with = "Vec<ClassTable>")]
+    pub(crate) class: Vec<Spanned<ClassTable>>,
     /// The streams, in the order that breaks the last ties.
     #[serde(default)]
     #[schemars(with = "Vec<StreamTable>")]
@@ -81,6 +84,70 @@ pub(crate) struct SchedulerTable {
     /// Table scheduler: the turns, each a stream's name.
     #[schemars(with = "Option<Vec<String>>")]
     pub(crate) table: Option<Vec<Spanned<String>>>,
+    /// MinBW: the discipline that shares what the management channel leaves; default "scfq".
+    pub(crate) algorithm: Option<AlgorithmName>,
+}
+
+/// A class: it shares what it gets among the streams and classes that name it.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(crate) struct ClassTable {
+    /// Unique among classes.
+    #[schemars(with = "String")]
+    pub(crate) name: Spanned<String>,
+    /// The class it stands in; default: the root.
+    #[schemars(with = "Option<String>")]
+    pub(crate) parent: Option<Spanned<String>>,
+    /// How its children are ordered.
+    #[schemars(with = "String", extend("enum" = discipline_names()))]
+    pub(crate) discipline: Spanned<String>,
+    /// How the first in that order is found; the schedule is the same.
+    #[schemars(with = "Option<String>", extend("enum" = structure_names()))]
+    pub(crate) structure: Option<Spanned<String>>,
+    /// DWCS: the precedence.
+    pub(crate) order: Option<OrderName>,
+    /// DWCS: the updates of window-constraints.
+    pub(crate) rules: Option<RulesName>,
+    /// DWCS: which of two zero window-constraints comes first.
+    pub(crate) zero_window: Option<ZeroWindowName>,
+    /// Table scheduler: the turns, each a child's name.
+    #[schemars(with = "Option<Vec<String>>")]
+    pub(crate) table: Option<Vec<Spanned<String>>>,
+    /// MinBW: the discipline that shares what the management channel leaves; default "scfq".
+    pub(crate) algorithm: Option<AlgorithmName>,
+    /// In its parent, as for a stream.
+    #[schemars(with = "Option<Duration>")]
+    pub(crate) period: Option<Spanned<Duration>>,
+    /// In its parent, as for a stream.
+    pub(crate) window: Option<WindowText>,
+    /// In its parent, as for a stream.
+    pub(crate) first_deadline: Option<Duration>,
+    /// In its parent, as for a stream.
+    #[schemars(with = "Option<u32>", range(min = 1))]
+    pub(crate) weight: Option<Spanned<u32>>,
+    /// In its parent, as for a stream.
+    #[schemars(with = "Option<u32>", range(min = 1))]
+    pub(crate) quantum: Option<Spanned<u32>>,
+    /// In its parent, as for a stream.
+    pub(crate) priority: Option<u32>,
+    /// A cap on the rate of all its streams together, on the wire.
+    #[schemars(with = "Option<Rate>")]
+    pub(crate) max_rate: Option<Spanned<Rate>>,
+    /// How much may go at once under `max-rate`; default: one packet.
+    #[schemars(with = "Option<Size>")]
+    pub(crate) burst: Option<Spanned<Size>>,
+}
+
+/// The implementations of MinBW.
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum AlgorithmName {
+    /// Weighted fair queueing.
+    Wfq,
+    /// Self-clocked fair queueing.
+    Scfq,
+    /// Deficit round robin.
+    Drr,
 }
 
 /// The precedence of DWCS.
@@ -130,6 +197,11 @@ pub(crate) struct StreamTable {
     /// Unique.
     #[schemars(with = "String")]
     pub(crate) name: Spanned<String>,
+    /// The class it stands in; default: the root.
+    #[schemars(with = "Option<String>")]
+    pub(crate) class: Option<Spanned<String>>,
+    /// MinBW: this is the fabric management channel, which goes first.
+    pub(crate) fmc: Option<bool>,
     /// T: the interval between deadlines of successive packets; needed by edf and dwcs.
     #[schemars(with = "Option<Duration>")]
     pub(crate) period: Option<Spanned<Duration>>,

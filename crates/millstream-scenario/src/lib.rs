@@ -23,6 +23,6 @@ pub use error::{Problem, ScenarioError};
 pub use explain::{Explanation, Offered, StreamExplanation, explain};
 pub use feeds::{CaptureInput, Input, open};
 pub use file::schema;
-pub use scenario::{Link, LinkCredits, Scenario, Stream, largest_file_bytes};
+pub use scenario::{Class, Link, LinkCredits, Scenario, Sharing, Stream, largest_file_bytes};
 pub use source::{Pace, Source, SourceKind, VideoInput};
 pub use units::{parse_duration_ns, parse_rate_bps, parse_size_bytes};

@@ -1,7 +1,7 @@
 //! A scenario that can be run: everything checked, every default filled in.
 
-use millstream::Contract;
 use millstream::catalogue::{DisciplineRow, DynScheduler, Options, StructureName};
+use millstream::{ClassId, Contract, Tree};
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
@@ -65,6 +65,33 @@ pub struct Stream {
     pub window: (u32, u32),
     /// Where its packets come from.
     pub source: Source,
+    /// The class it stands in: its index in [`Scenario::classes`]; `None` for the root.
+    pub class: Option<usize>,
+}
+
+/// A class of the tree.
+#[derive(Clone, Debug)]
+pub struct Class {
+    /// Unique among classes.
+    pub name: String,
+    /// The class it stands in: its index in [`Scenario::classes`], less than its own; `None` for
+    /// the root.
+    pub parent: Option<usize>,
+    /// What it is promised in its parent.
+    pub contract: Contract,
+    /// How it shares what it gets.
+    pub sharing: Sharing,
+}
+
+/// How the root or a class shares what it gets.
+#[derive(Clone, Debug)]
+pub struct Sharing {
+    /// The discipline.
+    pub discipline: &'static DisciplineRow,
+    /// The structure; "auto" already decided.
+    pub structure: StructureName,
+    /// The discipline's settings.
+    pub options: Options,
 }
 
 /// A valid scenario.
@@ -78,12 +105,10 @@ pub struct Scenario {
     pub duration_ns: Option<u64>,
     /// The link.
     pub link: Link,
-    /// The discipline.
-    pub discipline: &'static DisciplineRow,
-    /// The structure; "auto" already decided.
-    pub structure: StructureName,
-    /// The discipline's settings.
-    pub options: Options,
+    /// How the link is shared: among the streams, or the children of the root.
+    pub scheduler: Sharing,
+    /// The classes, parents before their children; none if all streams stand in the root.
+    pub classes: Vec<Class>,
     /// The streams in file order.
     pub streams: Vec<Stream>,
     /// What the file gives and this discipline does not use.
@@ -123,13 +148,32 @@ impl Scenario {
     /// The scheduler of this scenario, its streams added.
     #[must_use]
     pub fn scheduler(&self) -> Box<dyn DynScheduler + Send> {
-        let mut scheduler = self.discipline.build(&self.options, self.structure);
-        for stream in &self.streams {
-            scheduler
-                .add_stream(stream.contract.clone())
-                .expect("validation found every attribute that the discipline needs");
+        let valid = "validation found every attribute that the discipline needs";
+        let root = &self.scheduler;
+        if self.classes.is_empty() {
+            let mut scheduler = root.discipline.build(&root.options, root.structure);
+            for stream in &self.streams {
+                scheduler.add_stream(stream.contract.clone()).expect(valid);
+            }
+            return scheduler;
         }
-        scheduler
+        let mut tree = Tree::new(root.discipline, root.structure, &root.options);
+        let mut classes: Vec<ClassId> = Vec::with_capacity(self.classes.len());
+        let id = |classes: &[ClassId], class: Option<usize>| {
+            class.map_or(ClassId::ROOT, |class| classes[class])
+        };
+        for class in &self.classes {
+            let Sharing { discipline, structure, options } = &class.sharing;
+            let parent = id(&classes, class.parent);
+            let contract = class.contract.clone();
+            let added = tree.add_class(parent, contract, discipline, *structure, options);
+            classes.push(added.expect(valid));
+        }
+        for stream in &self.streams {
+            let class = id(&classes, stream.class);
+            tree.add_stream(class, stream.contract.clone()).expect(valid);
+        }
+        Box::new(tree)
     }
 }
 

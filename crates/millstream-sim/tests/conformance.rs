@@ -25,10 +25,10 @@ fn every_trace_replays_on_every_structure() {
         let folder = entry.unwrap().path();
         let expected = std::fs::read_to_string(folder.join("departures.csv")).unwrap();
         let structures =
-            Scenario::load(&folder.join("scenario.toml")).unwrap().discipline.structures;
+            Scenario::load(&folder.join("scenario.toml")).unwrap().scheduler.discipline.structures;
         for structure in structures {
             let mut scenario = Scenario::load(&folder.join("scenario.toml")).unwrap();
-            scenario.structure = *structure;
+            scenario.scheduler.structure = *structure;
             let names = scenario.streams.iter().map(|stream| stream.name.clone()).collect();
             let mut rows = Rows(DeparturesWriter::new(Vec::new(), names).unwrap());
             let mut input = millstream_scenario::open(&scenario, false).unwrap();

@@ -1,71 +1,141 @@
 //! What a decision cycle costs: one packet leaves and one arrives, every stream backlogged.
 //!
-//! DWCS with mixed windows on a link that is overloaded a little, so that deadlines are missed as
-//! in use. Figures are ns a decision cycle; compare structures in one run, never across machines.
+//! `dwcs`: every structure from 4 to 1,048,576 streams, with mixed windows on a link that is
+//! overloaded a little, so that deadlines are missed as in use. `disciplines`: each on the
+//! structure that "auto" takes. `tree`: three levels. Figures are ns a decision cycle; compare
+//! within one run, never across machines.
 
 #![allow(clippy::unwrap_used, missing_docs)]
 
-use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
-use millstream::catalogue::{DISCIPLINES, DynScheduler, Options, StructureName};
-use millstream::{Contract, Packet, StreamId, Window};
+use criterion::measurement::WallTime;
+use criterion::{
+    BenchmarkGroup, BenchmarkId, Criterion, Throughput, criterion_group, criterion_main,
+};
+use millstream::catalogue::{DISCIPLINES, DisciplineRow, DynScheduler, Options, StructureName};
+use millstream::{ClassId, Contract, Link, Packet, StreamId, Tree, Window};
 use std::time::Duration;
 
+const BYTES: u32 = 1500;
+/// A packet's time on the link.
 const SLOT_NS: u64 = 1000;
 
-/// A scheduler with two packets waiting in each of `streams` streams.
+fn options(streams: u32) -> Options {
+    let link = Link { rate_bps: u64::from(BYTES) * 8_000_000_000 / SLOT_NS, overhead_bytes: 0 };
+    let table = (0..streams).map(StreamId).collect();
+    Options { link, table, ..Options::default() }
+}
+
+fn contract(stream: u32, streams: u32) -> Contract {
+    let of = 2 + stream % 9;
+    let lost = stream / 9 % of;
+    // Packets come at the link's rate; windows let a part of them miss.
+    let period_ns = u64::from(streams) * SLOT_NS * u64::from(7 + stream % 3) / 8;
+    Contract::new()
+        .period_ns(period_ns.max(1))
+        .unwrap()
+        .window(Window::new(lost, of).unwrap())
+        .priority(stream % 8)
+        .weight(1 + stream % 16)
+        .unwrap()
+        .quantum_bytes(BYTES * (1 + stream % 16))
+        .unwrap()
+}
+
+/// Two packets wait in every stream.
+fn fill(scheduler: &mut dyn DynScheduler, streams: u32) {
+    for stream in 0..streams {
+        for _ in 0..2 {
+            let now_ns = 0;
+            scheduler.enqueue(now_ns, StreamId(stream), Packet::new(BYTES)).unwrap();
+        }
+    }
+}
+
 fn backlogged(
-    discipline: usize,
+    row: &DisciplineRow,
     structure: StructureName,
     streams: u32,
 ) -> Box<dyn DynScheduler + Send> {
-    let mut scheduler = DISCIPLINES[discipline].build(&Options::default(), structure);
+    let mut scheduler = row.build(&options(streams), structure);
     for stream in 0..streams {
-        let of = 2 + stream % 9;
-        let lost = stream / 9 % of;
-        // Packets come at the link's rate; windows let a part of them miss.
-        let period_ns = u64::from(streams) * SLOT_NS * u64::from(7 + stream % 3) / 8;
-        let contract = Contract::new()
-            .period_ns(period_ns.max(1))
-            .unwrap()
-            .window(Window::new(lost, of).unwrap())
-            .priority(stream % 8);
-        scheduler.add_stream(contract).unwrap();
+        scheduler.add_stream(contract(stream, streams)).unwrap();
     }
-    for stream in 0..streams {
-        for _ in 0..2 {
-            let now_ns = u64::from(stream) % 64;
-            scheduler.enqueue(now_ns, StreamId(stream), Packet::new(1500)).unwrap();
-        }
-    }
+    fill(scheduler.as_mut(), streams);
     scheduler
 }
 
-fn decisions(criterion: &mut Criterion) {
-    for (number, row) in DISCIPLINES.iter().enumerate().filter(|(_, row)| row.name == "dwcs") {
-        let mut group = criterion.benchmark_group(row.name);
-        group.throughput(Throughput::Elements(1));
-        for exponent in [2, 4, 6, 8, 10, 12, 14, 16, 18, 20] {
-            let streams = 1u32 << exponent;
-            for structure in row.structures {
-                // A scan of a million streams takes milliseconds a decision: up to 2^16 is enough.
-                if *structure == StructureName::Scan && exponent > 16 {
-                    continue;
+fn measure(
+    group: &mut BenchmarkGroup<WallTime>,
+    id: BenchmarkId,
+    scheduler: &mut dyn DynScheduler,
+) {
+    let mut now_ns = 1000;
+    group.throughput(Throughput::Elements(1));
+    group.bench_function(id, |bencher| {
+        bencher.iter(|| {
+            let departure = scheduler.decide(now_ns, &mut ()).unwrap();
+            now_ns += SLOT_NS;
+            let _ = scheduler.enqueue(now_ns, departure.stream, Packet::new(BYTES));
+            departure.packet
+        });
+    });
+}
+
+fn structures(criterion: &mut Criterion) {
+    let row = DisciplineRow::parse("dwcs").unwrap();
+    let mut group = criterion.benchmark_group(row.name);
+    for exponent in [2, 4, 6, 8, 10, 12, 14, 16, 18, 20] {
+        let streams = 1u32 << exponent;
+        for structure in row.structures {
+            // A scan of a million streams takes milliseconds a decision: up to 2^16 is enough.
+            if *structure == StructureName::Scan && exponent > 16 {
+                continue;
+            }
+            let id = BenchmarkId::new(structure.name(), streams);
+            measure(&mut group, id, backlogged(row, *structure, streams).as_mut());
+        }
+    }
+    group.finish();
+}
+
+fn disciplines(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("disciplines");
+    for streams in [7, 20, 1_000, 100_000] {
+        for row in DISCIPLINES {
+            let structure = row.auto_structure(streams as usize);
+            let id = BenchmarkId::new(row.name, streams);
+            measure(&mut group, id, backlogged(row, structure, streams).as_mut());
+        }
+    }
+    group.finish();
+}
+
+/// 10 classes of 10 classes of leaves, WF²Q+ throughout; and the same leaves without classes.
+fn tree(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("tree");
+    let row = DisciplineRow::parse("wf2q+").unwrap();
+    for streams in [1_000, 10_000] {
+        let options = options(0);
+        let mut tree = Tree::new(row, StructureName::Heap, &options);
+        for top in 0..10 {
+            let mut add = |parent, number: u32| {
+                let contract = Contract::new().weight(1 + number % 4).unwrap();
+                tree.add_class(parent, contract, row, StructureName::Heap, &options).unwrap()
+            };
+            let middle = add(ClassId::ROOT, top);
+            let leaves: Vec<_> = (0..10).map(|number| add(middle, number)).collect();
+            for class in leaves {
+                for stream in 0..streams / 100 {
+                    tree.add_stream(class, contract(stream, streams)).unwrap();
                 }
-                let mut scheduler = backlogged(number, *structure, streams);
-                let mut now_ns = 1000;
-                let id = BenchmarkId::new(structure.name(), streams);
-                group.bench_function(id, |bencher| {
-                    bencher.iter(|| {
-                        let departure = scheduler.decide(now_ns, &mut ()).unwrap();
-                        now_ns += SLOT_NS;
-                        let _ = scheduler.enqueue(now_ns, departure.stream, Packet::new(1500));
-                        departure.packet
-                    });
-                });
             }
         }
-        group.finish();
+        fill(&mut tree, streams);
+        measure(&mut group, BenchmarkId::new("three levels", streams), &mut tree);
+        let mut flat = backlogged(row, StructureName::Heap, streams);
+        measure(&mut group, BenchmarkId::new("flat", streams), flat.as_mut());
     }
+    group.finish();
 }
 
 criterion_group! {
@@ -74,6 +144,6 @@ criterion_group! {
         .sample_size(10)
         .warm_up_time(Duration::from_millis(300))
         .measurement_time(Duration::from_millis(700));
-    targets = decisions
+    targets = structures, disciplines, tree
 }
 criterion_main!(benches);

@@ -18,7 +18,7 @@ use crate::packet::{Departure, Packet, StreamId};
 use crate::scheduler::Scheduler;
 use crate::selector::Observer;
 use crate::structure::{DualHeap, Heap, Ring, Scan, Structure};
-use crate::tree::{Node, node};
+use crate::tree::{Node, Tree, node};
 
 /// The settings of a scheduler that are neither its discipline's nor its structure's name.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
@@ -31,6 +31,8 @@ pub struct Options {
     pub link: Link,
     /// The entries of the table scheduler.
     pub table: Vec<StreamId>,
+    /// By which discipline MinBW shares what the management channel leaves.
+    pub algorithm: MinBwAlgorithm,
     /// Where virtual time starts. It makes no difference; tests start just before the wrap.
     pub virtual_origin: u128,
 }
@@ -43,6 +45,30 @@ pub enum DwcsOrder {
     EdfFirst,
     /// [`LossFirst`].
     LossFirst,
+}
+
+/// The implementations of MinBW that its paper compares.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum MinBwAlgorithm {
+    /// WFQ-CA: the best delays, and the dearest.
+    Wfq,
+    /// SCFQ-CA: near to it, and simple.
+    #[default]
+    Scfq,
+    /// DRR-CA: the simplest.
+    Drr,
+}
+
+impl MinBwAlgorithm {
+    /// Its name in the scenario file, which is its discipline's.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Wfq => "wfq",
+            Self::Scfq => "scfq",
+            Self::Drr => "drr",
+        }
+    }
 }
 
 /// One discipline of the catalogue.
@@ -59,6 +85,8 @@ pub struct DisciplineRow {
     /// The structures that can hold it.
     pub structures: &'static [StructureName],
     build: fn(&Options, StructureName, Form) -> Built,
+    /// The discipline of the class below that takes all but the management channel.
+    below: Option<fn(&Options) -> &'static str>,
 }
 
 /// What a discipline is built into.
@@ -85,6 +113,7 @@ const TURNS: &[StructureName] =
 /// Every discipline.
 pub const DISCIPLINES: &[DisciplineRow] = &[
     DisciplineRow {
+        below: None,
         name: "fifo",
         summary: "first in, first out over all streams",
         needs: &[],
@@ -93,6 +122,7 @@ pub const DISCIPLINES: &[DisciplineRow] = &[
         build: |options, structure, form| structure.join(form, options, Fifo),
     },
     DisciplineRow {
+        below: None,
         name: "static-priority",
         summary: "lowest priority number first",
         needs: &[],
@@ -101,6 +131,7 @@ pub const DISCIPLINES: &[DisciplineRow] = &[
         build: |options, structure, form| structure.join(form, options, StaticPriority),
     },
     DisciplineRow {
+        below: None,
         name: "edf",
         summary: "earliest deadline first",
         needs: &["period"],
@@ -109,6 +140,7 @@ pub const DISCIPLINES: &[DisciplineRow] = &[
         build: |options, structure, form| structure.join(form, options, Edf),
     },
     DisciplineRow {
+        below: None,
         name: "dwcs",
         summary: "dynamic window-constrained scheduling: deadlines and x-of-y loss windows",
         needs: &["period"],
@@ -124,6 +156,7 @@ pub const DISCIPLINES: &[DisciplineRow] = &[
         },
     },
     DisciplineRow {
+        below: None,
         name: "vds",
         summary: "virtual deadline scheduling: x-of-y windows kept also where periods differ",
         needs: &["period"],
@@ -132,6 +165,7 @@ pub const DISCIPLINES: &[DisciplineRow] = &[
         build: |options, structure, form| structure.join(form, options, Vds),
     },
     DisciplineRow {
+        below: None,
         name: "wfq",
         summary: "weighted fair queueing: by finish time in the fluid link",
         needs: &[],
@@ -142,6 +176,7 @@ pub const DISCIPLINES: &[DisciplineRow] = &[
         },
     },
     DisciplineRow {
+        below: None,
         name: "wf2q",
         summary: "worst-case fair WFQ: only what has started in the fluid link",
         needs: &[],
@@ -152,6 +187,7 @@ pub const DISCIPLINES: &[DisciplineRow] = &[
         },
     },
     DisciplineRow {
+        below: None,
         name: "wf2q+",
         summary: "worst-case fair queueing with a simple clock",
         needs: &[],
@@ -162,6 +198,7 @@ pub const DISCIPLINES: &[DisciplineRow] = &[
         },
     },
     DisciplineRow {
+        below: None,
         name: "scfq",
         summary: "self-clocked fair queueing: by finish tag",
         needs: &[],
@@ -172,6 +209,7 @@ pub const DISCIPLINES: &[DisciplineRow] = &[
         },
     },
     DisciplineRow {
+        below: None,
         name: "sfq",
         summary: "start-time fair queueing: by start tag",
         needs: &[],
@@ -182,6 +220,7 @@ pub const DISCIPLINES: &[DisciplineRow] = &[
         },
     },
     DisciplineRow {
+        below: None,
         name: "virtual-clock",
         summary: "virtual clock: by reserved rate in real time",
         needs: &[],
@@ -192,6 +231,7 @@ pub const DISCIPLINES: &[DisciplineRow] = &[
         },
     },
     DisciplineRow {
+        below: None,
         name: "drr",
         summary: "deficit round robin: turns of a quantum of bytes",
         needs: &["quantum"],
@@ -202,6 +242,7 @@ pub const DISCIPLINES: &[DisciplineRow] = &[
         },
     },
     DisciplineRow {
+        below: None,
         name: "wrr",
         summary: "weighted round robin: turns of so many packets",
         needs: &[],
@@ -212,6 +253,7 @@ pub const DISCIPLINES: &[DisciplineRow] = &[
         },
     },
     DisciplineRow {
+        below: None,
         name: "wirr",
         summary: "weighted interleaved round robin: one packet a turn, turns spread over the round",
         needs: &[],
@@ -220,6 +262,7 @@ pub const DISCIPLINES: &[DisciplineRow] = &[
         build: |options, structure, form| structure.join(form, options, Interleaved::default()),
     },
     DisciplineRow {
+        below: None,
         name: "table",
         summary: "a table of turns, one packet each (Advanced Switching)",
         needs: &["table"],
@@ -227,7 +270,22 @@ pub const DISCIPLINES: &[DisciplineRow] = &[
         structures: ORDERED,
         build: |options, structure, form| structure.join(form, options, Table::new(&options.table)),
     },
+    DisciplineRow {
+        below: Some(|options| options.algorithm.name()),
+        name: "minbw",
+        summary: "minimum bandwidth: the management channel first, fair shares to all others",
+        needs: &[],
+        uses: &["weight", "quantum", "fmc"],
+        structures: ORDERED,
+        build: |options, structure, form| match form {
+            Form::Scheduler => Built::Scheduler(Box::new(Tree::new(MINBW, structure, options))),
+            Form::Node => structure.join(form, options, StaticPriority),
+        },
+    },
 ];
+
+/// The row of MinBW.
+const MINBW: &DisciplineRow = &DISCIPLINES[DISCIPLINES.len() - 1];
 
 macro_rules! structures {
     ($($variant:ident $type:ident $name:literal $summary:literal;)*) => {
@@ -333,6 +391,11 @@ impl DisciplineRow {
             Built::Scheduler(scheduler) => scheduler,
             Built::Node(_) => unreachable!("a scheduler was asked for"),
         }
+    }
+
+    /// The discipline of the class that stands below, if this one consists of two.
+    pub(crate) fn below(&self, options: &Options) -> Option<&'static Self> {
+        self.below.and_then(|below| Self::parse(below(options)))
     }
 
     /// A class of this discipline on `structure`.

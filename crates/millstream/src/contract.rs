@@ -74,6 +74,7 @@ pub struct Contract {
     pub(crate) quantum_bytes: Option<NonZeroU32>,
     pub(crate) max_rate: Option<MaxRate>,
     pub(crate) credits: Option<u64>,
+    pub(crate) fmc: bool,
 }
 
 /// A token bucket: at most `rate_bps` in the long run, `burst_bytes` at once.
@@ -110,6 +111,7 @@ impl Contract {
             quantum_bytes: None,
             max_rate: None,
             credits: None,
+            fmc: false,
         }
     }
 
@@ -190,6 +192,13 @@ impl Contract {
     #[must_use]
     pub fn credits(mut self, credits: u64) -> Self {
         self.credits = Some(credits);
+        self
+    }
+
+    /// The stream is the fabric management channel: under `minbw` it goes before all others.
+    #[must_use]
+    pub fn fmc(mut self) -> Self {
+        self.fmc = true;
         self
     }
 

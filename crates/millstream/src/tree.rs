@@ -68,6 +68,9 @@ struct Place {
     child: StreamId,
 }
 
+/// How many channels MinBW is laid out for: those that Advanced Switching has.
+const MINBW_CHANNELS: usize = 20;
+
 /// A class and what stands in its subtree.
 struct Class {
     node: Box<dyn Node>,
@@ -77,6 +80,8 @@ struct Class {
     waiting: Waiting,
     arrivals: u64,
     clock: ClassClock,
+    /// The class below that takes all children but the management channel, under MinBW.
+    below: Option<ClassId>,
 }
 
 /// Schedules the packets of many streams in a tree of classes.
@@ -133,7 +138,7 @@ impl Tree {
             clock: LinkClock::new(link),
             with_deadlines: Vec::new(),
         };
-        tree.push_class(None, root.node(options, structure));
+        tree.push_class(None, root, structure, options);
         tree
     }
 
@@ -155,16 +160,44 @@ impl Tree {
         options: &Options,
     ) -> Result<ClassId, ContractError> {
         // What a class would drop, its streams decide.
-        let contract = contract.late(Late::Send);
+        let (parent, contract) = self.standing(parent, contract.late(Late::Send));
         let child = self.classes[parent.index()].node.add_child(&contract)?;
-        let place = Place { class: parent, child };
-        let class = self.push_class(Some(place), discipline.node(options, structure));
+        let class =
+            self.push_class(Some(Place { class: parent, child }), discipline, structure, options);
         self.classes[parent.index()].children.push(Child::Class(class));
         self.rooms.class_gates.add_stream(class.gate(), &contract);
         Ok(class)
     }
 
-    fn push_class(&mut self, parent: Option<Place>, node: Box<dyn Node>) -> ClassId {
+    fn push_class(
+        &mut self,
+        parent: Option<Place>,
+        discipline: &DisciplineRow,
+        structure: StructureName,
+        options: &Options,
+    ) -> ClassId {
+        let class = self.push_node(parent, discipline.node(options, structure));
+        if let Some(row) = discipline.below(options) {
+            let structure = row.auto_structure(MINBW_CHANNELS);
+            // The management channel has priority 0.
+            let contract = Contract::new().priority(1);
+            let below = self.add_class(class, contract, row, structure, options);
+            self.classes[class.index()].below = below.ok();
+        }
+        class
+    }
+
+    /// Where a child of `class` stands, and how: under MinBW all but the management channel stand
+    /// below, and that channel goes first.
+    fn standing(&self, class: ClassId, contract: Contract) -> (ClassId, Contract) {
+        match self.classes[class.index()].below {
+            Some(below) if !contract.fmc => (below, contract),
+            Some(_) => (class, contract.priority(0)),
+            None => (class, contract),
+        }
+    }
+
+    fn push_node(&mut self, parent: Option<Place>, node: Box<dyn Node>) -> ClassId {
         let class = ClassId(u32::try_from(self.classes.len()).unwrap_or(u32::MAX));
         if node.has_deadlines() {
             self.with_deadlines.push(class);
@@ -176,6 +209,7 @@ impl Tree {
             waiting: Waiting::default(),
             arrivals: 0,
             clock: ClassClock::default(),
+            below: None,
         });
         class
     }
@@ -195,6 +229,7 @@ impl Tree {
     ) -> Result<StreamId, ContractError> {
         let number = u32::try_from(self.leaves.len()).ok().filter(|number| *number < u32::MAX);
         let stream = StreamId(number.ok_or(ContractError::TooManyStreams)?);
+        let (class, contract) = self.standing(class, contract);
         let child = self.classes[class.index()].node.add_child(&contract)?;
         self.classes[class.index()].children.push(Child::Stream(stream));
         self.leaves.push(Place { class, child });

@@ -6,7 +6,61 @@ use std::num::NonZeroU64;
 use toml::Spanned;
 
 use crate::error::Problem;
-use crate::file::{File, LateName, SourceTable, StreamTable};
+use crate::file::{ClassTable, File, LateName, SourceTable, StreamTable};
+use crate::units::{Duration, Rate, Size, WindowText};
+
+/// The keys of a stream or a class that say what it is promised.
+pub(super) struct Promise<'a> {
+    /// "stream" or "class".
+    what: &'static str,
+    name: &'a Spanned<String>,
+    period: Option<&'a Spanned<Duration>>,
+    window: Option<WindowText>,
+    first_deadline: Option<Duration>,
+    weight: Option<&'a Spanned<u32>>,
+    quantum: Option<&'a Spanned<u32>>,
+    priority: Option<u32>,
+    max_rate: Option<&'a Spanned<Rate>>,
+    burst: Option<&'a Spanned<Size>>,
+    late: Option<LateName>,
+    queue: Option<u32>,
+    fmc: Option<bool>,
+    source: Option<&'a SourceTable>,
+}
+
+macro_rules! promise {
+    ($what:literal, $table:expr, $($rest:tt)*) => {
+        Promise {
+            what: $what,
+            name: &$table.name,
+            period: $table.period.as_ref(),
+            window: $table.window,
+            first_deadline: $table.first_deadline,
+            weight: $table.weight.as_ref(),
+            quantum: $table.quantum.as_ref(),
+            priority: $table.priority,
+            max_rate: $table.max_rate.as_ref(),
+            burst: $table.burst.as_ref(),
+            $($rest)*
+        }
+    };
+}
+
+impl<'a> Promise<'a> {
+    pub(super) fn of_stream(table: &'a StreamTable) -> Self {
+        promise! {
+            "stream", table,
+            late: table.late,
+            queue: table.queue,
+            fmc: table.fmc,
+            source: Some(table.source.get_ref()),
+        }
+    }
+
+    pub(super) fn of_class(table: &'a ClassTable) -> Self {
+        promise!("class", table, late: None, queue: None, fmc: None, source: None,)
+    }
+}
 
 /// The largest packet of sources that do not say how long theirs are: an Ethernet frame.
 const USUAL_LARGEST_BYTES: u32 = 1514;
@@ -22,7 +76,8 @@ pub(super) struct Defaults {
 impl Defaults {
     pub(super) fn of(file: &File) -> Self {
         let streams = || file.stream.iter().map(Spanned::get_ref);
-        let weights = streams().map(weight);
+        let classes = file.class.iter().map(|class| Promise::of_class(class.get_ref()));
+        let weights = streams().map(Promise::of_stream).chain(classes).map(|p| weight(&p));
         Self {
             largest_bytes: streams().map(|s| largest_bytes(s.source.get_ref())).max().unwrap_or(0),
             overhead: file.link.overhead,
@@ -32,15 +87,15 @@ impl Defaults {
     }
 
     /// weight × the largest packet on the wire / smallest weight.
-    fn quantum(&self, stream: &StreamTable) -> u32 {
+    fn quantum(&self, promise: &Promise) -> u32 {
         let largest = u64::from(self.largest_bytes) + u64::from(self.overhead);
-        let quantum = largest.max(1) * u64::from(weight(stream)) / u64::from(self.smallest_weight);
+        let quantum = largest.max(1) * u64::from(weight(promise)) / u64::from(self.smallest_weight);
         u32::try_from(quantum).unwrap_or(u32::MAX)
     }
 }
 
-fn weight(stream: &StreamTable) -> u32 {
-    stream.weight.as_ref().map_or(1, |weight| *weight.get_ref())
+fn weight(promise: &Promise) -> u32 {
+    promise.weight.map_or(1, |weight| *weight.get_ref())
 }
 
 /// The largest packet that a source is known to make, or may make.
@@ -49,14 +104,14 @@ fn largest_bytes(source: &SourceTable) -> u32 {
     said.map_or(USUAL_LARGEST_BYTES, |bytes| *bytes.get_ref())
 }
 
-/// The rate cap, if the stream has one.
+/// The rate cap, if there is one.
 fn max_rate(
-    stream: &StreamTable,
+    promise: &Promise,
     defaults: &Defaults,
     problems: &mut Vec<Problem>,
 ) -> Option<MaxRate> {
-    let Some(rate) = &stream.max_rate else {
-        if let Some(burst) = &stream.burst {
+    let Some(rate) = promise.max_rate else {
+        if let Some(burst) = promise.burst {
             problems.push(
                 Problem::new(burst.span(), "a `burst` without a `max-rate`")
                     .help("the two are one token bucket, for example max-rate = \"20 Mbps\""),
@@ -64,100 +119,111 @@ fn max_rate(
         }
         return None;
     };
-    let largest = u64::from(largest_bytes(stream.source.get_ref())) + u64::from(defaults.overhead);
-    let burst_bytes = stream.burst.as_ref().map_or(largest, |burst| burst.get_ref().0);
+    let largest = promise.source.map_or(defaults.largest_bytes, largest_bytes);
+    let largest = u64::from(largest) + u64::from(defaults.overhead);
+    let burst_bytes = promise.burst.map_or(largest, |burst| burst.get_ref().0);
     Some(MaxRate { rate_bps: NonZeroU64::new(rate.get_ref().0)?, burst_bytes })
 }
 
-/// Validates what a stream is promised.
+/// Validates what a stream or class is promised by `discipline`.
 pub(super) fn contract(
-    table: &Spanned<StreamTable>,
+    promise: &Promise,
     discipline: Option<&DisciplineRow>,
     defaults: &Defaults,
     problems: &mut Vec<Problem>,
 ) -> Option<Contract> {
-    let stream = table.get_ref();
     let before = problems.len();
-    for (key, value) in [("weight", &stream.weight), ("quantum", &stream.quantum)] {
-        if let Some(value) = value.as_ref().filter(|value| *value.get_ref() == 0) {
+    for (key, value) in [("weight", promise.weight), ("quantum", promise.quantum)] {
+        if let Some(value) = value.filter(|value| *value.get_ref() == 0) {
             problems.push(Problem::new(value.span(), format!("`{key}` is 0; it must be positive")));
         }
     }
-    let mut contract = Contract::new().priority(stream.priority.unwrap_or(0));
-    if let Some(weight) = &stream.weight
-        && let Ok(weighted) = contract.clone().weight(*weight.get_ref())
-    {
+    let mut contract = Contract::new().priority(promise.priority.unwrap_or(0));
+    if let Ok(weighted) = contract.clone().weight(weight(promise)) {
         contract = weighted;
     }
-    let quantum = stream.quantum.as_ref().map_or(defaults.quantum(stream), |q| *q.get_ref());
+    let quantum = promise.quantum.map_or(defaults.quantum(promise), |q| *q.get_ref());
     if let Ok(with_quantum) = contract.clone().quantum_bytes(quantum) {
         contract = with_quantum;
     }
-    if let Some(max_rate) = max_rate(stream, defaults, problems) {
+    if let Some(max_rate) = max_rate(promise, defaults, problems) {
         contract = contract.max_rate(max_rate);
     }
-    if let Some(credits) = defaults.credits {
+    if let Some(credits) = defaults.credits.filter(|_| promise.source.is_some()) {
         contract = contract.credits(credits);
     }
-    if let Some(period) = &stream.period {
+    if promise.fmc == Some(true) {
+        contract = contract.fmc();
+    }
+    if let Some(period) = promise.period {
         match contract.clone().period_ns(period.get_ref().0) {
             Ok(with_period) => contract = with_period,
             Err(error) => problems.push(Problem::new(period.span(), error.to_string())),
         }
     } else if let Some(row) = discipline.filter(|row| row.needs.contains(&"period")) {
-        let message = format!("stream `{}` has no `period`", stream.name.get_ref());
-        problems.push(Problem::new(stream.name.span(), message).label("this stream").help(
+        let Promise { what, name, .. } = promise;
+        let message = format!("{what} `{}` has no `period`", name.get_ref());
+        problems.push(Problem::new(name.span(), message).label(format!("this {what}")).help(
             format!("{} needs the request period T, for example period = \"40 ms\"", row.name),
         ));
     }
-    if let Some(window) = stream.window {
+    if let Some(window) = promise.window {
         contract = contract.window(window.0);
     }
-    if let Some(deadline) = stream.first_deadline {
+    if let Some(deadline) = promise.first_deadline {
         contract = contract.first_deadline_ns(deadline.0);
     }
-    if let Some(queue) = stream.queue {
+    if let Some(queue) = promise.queue {
         contract = contract.queue(queue);
     }
-    contract = contract.late(match stream.late {
+    contract = contract.late(match promise.late {
         Some(LateName::Drop) => Late::Drop,
         Some(LateName::Send) | None => Late::Send,
     });
     (problems.len() == before).then_some(contract)
 }
 
-/// Attributes that streams give and the discipline ignores, with how many streams give them.
+/// Attributes that are given and ignored by the discipline, with how many give them.
 #[derive(Default)]
-pub(super) struct Unused(Vec<(&'static str, usize)>);
+pub(super) struct Unused(Vec<(Ignored, usize)>);
+
+/// What is given, the attribute, and the discipline that ignores it.
+type Ignored = (&'static str, &'static str, &'static str);
 
 impl Unused {
-    pub(super) fn note(&mut self, stream: &StreamTable, discipline: &DisciplineRow) {
+    pub(super) fn note(&mut self, promise: &Promise, discipline: &DisciplineRow) {
         let given = [
-            ("period", stream.period.is_some()),
-            ("window", stream.window.is_some()),
-            ("first-deadline", stream.first_deadline.is_some()),
-            ("late", stream.late.is_some()),
-            ("weight", stream.weight.is_some()),
-            ("quantum", stream.quantum.is_some()),
-            ("priority", stream.priority.is_some()),
+            ("period", promise.period.is_some()),
+            ("window", promise.window.is_some()),
+            ("first-deadline", promise.first_deadline.is_some()),
+            ("late", promise.late.is_some()),
+            ("weight", promise.weight.is_some()),
+            ("quantum", promise.quantum.is_some()),
+            ("priority", promise.priority.is_some()),
+            ("fmc", promise.fmc.is_some()),
         ];
         for (attribute, given) in given {
             if given
                 && !discipline.needs.contains(&attribute)
                 && !discipline.uses.contains(&attribute)
             {
-                match self.0.iter_mut().find(|entry| entry.0 == attribute) {
+                let ignored = (promise.what, attribute, discipline.name);
+                match self.0.iter_mut().find(|entry| entry.0 == ignored) {
                     Some(entry) => entry.1 += 1,
-                    None => self.0.push((attribute, 1)),
+                    None => self.0.push((ignored, 1)),
                 }
             }
         }
     }
 
-    pub(super) fn into_notes(self, discipline: &DisciplineRow) -> Vec<String> {
-        let note = |(attribute, streams): (&str, usize)| {
-            let plural = if streams == 1 { "stream gives" } else { "streams give" };
-            format!("{streams} {plural} `{attribute}`, which {} does not use", discipline.name)
+    pub(super) fn into_notes(self) -> Vec<String> {
+        let note = |((what, attribute, discipline), count): (Ignored, usize)| {
+            let who = match (count, what) {
+                (1, _) => format!("1 {what} gives"),
+                (_, "class") => format!("{count} classes give"),
+                _ => format!("{count} {what}s give"),
+            };
+            format!("{who} `{attribute}`, which {discipline} does not use")
         };
         self.0.into_iter().map(note).collect()
     }
