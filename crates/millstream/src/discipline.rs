@@ -1,8 +1,8 @@
 //! How streams are ordered, and what changes when one is served or misses.
 //!
 //! A [`Discipline`] keeps a small state for each stream and turns it, with the stream's
-//! head-of-line packet, into a [`Rank`]: a total order whose last tie-break is the stream's
-//! number. It never sees a queue, another stream's state, or how the least rank is found; that is
+//! head-of-line packet, into a [`Rank`]: an order in which the lowest stream number breaks
+//! ties. It never sees a queue, another stream's state, or how the least rank is found; that is
 //! the [`Structure`](crate::Structure)'s part.
 //!
 //! | discipline | order | source |
@@ -111,7 +111,8 @@ pub enum Expiry {
     Apart,
 }
 
-/// A total order over the heads of backlogged streams; the least is served.
+/// An order over the heads of backlogged streams; the least is served, among equals that of the
+/// lowest stream number.
 pub trait Rank: Ord + Copy + core::fmt::Debug {
     /// How the order relates to [`expiry_ns`](Self::expiry_ns).
     const EXPIRY: Expiry = Expiry::Never;
@@ -184,7 +185,7 @@ pub trait Discipline {
     fn admit(&mut self, contract: &Contract) -> Result<Self::State, ContractError>;
 
     /// Where a stream with an active head stands.
-    fn rank(&self, state: &Self::State, head: Head, stream: StreamId) -> Self::Rank;
+    fn rank(&self, state: &Self::State, head: Head) -> Self::Rank;
 
     /// Time passes: the discipline's clock, ns, which never goes back. Called before every event
     /// that follows.

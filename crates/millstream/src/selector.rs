@@ -8,7 +8,8 @@
 //!
 //! ```text
 //! structure   may be chosen; found by rank
-//! pending     its virtual start has not come (WF²Q and the like); found by start
+//! pending     its virtual start has not come (WF²Q and the like); found by start. Only streams
+//!             that were first by rank are moved here: most start before they are
 //! parked      its gate is closed (no credits, its rate cap reached); deadlines still pass
 //! ```
 
@@ -18,7 +19,7 @@ use crate::contract::{Contract, ContractError};
 use crate::discipline::{Activation, Discipline, Expiry, Head, Missed, Rank, Visit};
 use crate::packet::{Departure, StreamId};
 use crate::structure::{IndexedHeap, Structure};
-use crate::virtual_time::Tag;
+use crate::virtual_time::NearTag;
 
 /// Is told what happens to packets that are not sent, while a decision is made.
 pub trait Observer {
@@ -83,11 +84,13 @@ pub(crate) struct Selector<D: Discipline, S> {
     slots: Vec<Slot<D::State>>,
     /// Streams in `structure`.
     placed: usize,
-    /// Streams whose virtual start has not come, by it and then by rank.
-    pending: IndexedHeap<(Tag, D::Rank)>,
+    /// Streams whose virtual start has not come, by it.
+    pending: IndexedHeap<NearTag>,
     /// Streams behind a closed gate, by expiry.
     parked: IndexedHeap<u64>,
     due: Vec<u32>,
+    /// A stream is known that has started, where heads wait for their virtual start.
+    one_started: bool,
 }
 
 impl<D: Discipline, S: Structure<D::Rank>> Selector<D, S> {
@@ -100,6 +103,7 @@ impl<D: Discipline, S: Structure<D::Rank>> Selector<D, S> {
             pending: IndexedHeap::default(),
             parked: IndexedHeap::default(),
             due: Vec::new(),
+            one_started: false,
         }
     }
 
@@ -202,27 +206,62 @@ impl<D: Discipline, S: Structure<D::Rank>> Selector<D, S> {
     /// The first of the streams whose virtual start has come.
     #[inline]
     fn first_regulated(&mut self) -> Option<StreamId> {
-        let reached = self.discipline.reached().rounded();
-        while let Some(((start, rank), stream)) = self.pending.first()
+        let reached = self.discipline.reached().near();
+        while let Some((start, stream)) = self.pending.first()
             && start <= reached
         {
-            self.pending.remove(stream);
-            self.structure.place(stream, rank);
-            self.placed += 1;
-            self.slots[stream as usize].place = Place::Structure;
+            self.place(StreamId(stream));
         }
-        if self.placed > 0 {
-            return self.structure.first().map(StreamId);
+        match self.first_started() {
+            None => self.first_pending(),
+            first => first,
         }
-        // Nobody has started: whoever starts first, rather than an idle link.
-        self.pending.first().map(|(_, stream)| StreamId(stream))
+    }
+
+    /// The first stream of the structure, if it has started; those before it that have not are
+    /// moved away.
+    #[inline]
+    fn first_started(&mut self) -> Option<StreamId> {
+        let reached = self.discipline.reached().near();
+        loop {
+            let stream = StreamId(self.structure.first()?);
+            let start = self.discipline.start(&self.slots[stream.index()].state).near();
+            if start <= reached {
+                return Some(stream);
+            }
+            self.displace(stream);
+            self.slots[stream.index()].place = Place::Pending;
+            self.pending.place(stream.0, start);
+        }
+    }
+
+    /// Nobody has started: of those that start first, rather than an idle link, the first.
+    #[cold]
+    fn first_pending(&mut self) -> Option<StreamId> {
+        let (earliest, _) = self.pending.first()?;
+        self.due.clear();
+        self.pending.collect_while(|start| *start <= earliest, &mut self.due);
+        let rank = |stream: &u32| {
+            let slot = &self.slots[*stream as usize];
+            (self.discipline.rank(&slot.state, slot.head), *stream)
+        };
+        let first = self.due.iter().copied().min_by_key(rank);
+        self.due.clear();
+        first.map(StreamId)
     }
 
     /// Lets the discipline's clock pass a time in which nobody would have started.
     #[inline]
     fn leap(&mut self) {
-        if D::REGULATED
-            && self.placed == 0
+        if !D::REGULATED || self.one_started {
+            return;
+        }
+        let reached = self.discipline.reached().near();
+        let next = self.pending.first();
+        // Once one has started, that stays so until it is served or held back.
+        self.one_started =
+            next.is_some_and(|(start, _)| start <= reached) || self.first_started().is_some();
+        if !self.one_started
             && let Some((_, stream)) = self.pending.first()
         {
             let start = self.discipline.start(&self.slots[stream as usize].state);
@@ -280,6 +319,7 @@ impl<D: Discipline, S: Structure<D::Rank>> Selector<D, S> {
     /// by [`follow`](Self::follow).
     #[inline]
     pub(crate) fn served(&mut self, stream: StreamId, now_ns: u64) -> bool {
+        self.one_started = false;
         let slot = &mut self.slots[stream.index()];
         self.discipline.served(&mut slot.state, stream, slot.head, now_ns)
     }
@@ -312,6 +352,7 @@ impl<D: Discipline, S: Structure<D::Rank>> Selector<D, S> {
 
     /// The packet of `stream` that was served last cost `extra_bytes` more than its length.
     pub(crate) fn charge_extra(&mut self, stream: StreamId, extra_bytes: i64) -> bool {
+        self.one_started = false;
         let active = self.active(stream);
         let slot = &mut self.slots[stream.index()];
         let head = active.then_some(slot.head);
@@ -363,7 +404,7 @@ impl<D: Discipline, S: Structure<D::Rank>> Selector<D, S> {
                 }
             }
             let slot = &self.slots[stream.index()];
-            let expiry_ns = self.discipline.rank(&slot.state, slot.head, stream).expiry_ns();
+            let expiry_ns = self.discipline.rank(&slot.state, slot.head).expiry_ns();
             // The end of time is no deadline that could pass.
             if expiry_ns > now_ns || expiry_ns == u64::MAX {
                 break;
@@ -392,24 +433,17 @@ impl<D: Discipline, S: Structure<D::Rank>> Selector<D, S> {
         }
     }
 
-    /// Puts a stream with an active head where it belongs.
+    /// Puts a stream with an active head into the structure.
     #[inline]
     fn place(&mut self, stream: StreamId) {
         let slot = &mut self.slots[stream.index()];
-        let rank = self.discipline.rank(&slot.state, slot.head, stream);
-        let start = self.discipline.start(&slot.state).rounded();
-        let pends = D::REGULATED && start > self.discipline.reached().rounded();
-        let to = if pends { Place::Pending } else { Place::Structure };
-        if slot.place != to {
+        let rank = self.discipline.rank(&slot.state, slot.head);
+        if slot.place != Place::Structure {
             self.displace(stream);
-            self.slots[stream.index()].place = to;
-            self.placed += usize::from(to == Place::Structure);
+            self.slots[stream.index()].place = Place::Structure;
+            self.placed += 1;
         }
-        if pends {
-            self.pending.place(stream.0, (start, rank));
-        } else {
-            self.structure.place(stream.0, rank);
-        }
+        self.structure.place(stream.0, rank);
     }
 
     /// Puts a backlogged stream behind its closed gate.
@@ -419,13 +453,14 @@ impl<D: Discipline, S: Structure<D::Rank>> Selector<D, S> {
         }
         let slot = &mut self.slots[stream.index()];
         slot.place = Place::Parked;
-        let rank = self.discipline.rank(&slot.state, slot.head, stream);
+        let rank = self.discipline.rank(&slot.state, slot.head);
         self.parked.place(stream.0, rank.expiry_ns());
     }
 
     /// Takes a stream from where it stands.
     #[inline]
     fn displace(&mut self, stream: StreamId) {
+        self.one_started = false;
         let slot = &mut self.slots[stream.index()];
         match core::mem::replace(&mut slot.place, Place::Idle) {
             Place::Idle => {}

@@ -35,7 +35,7 @@ pub trait Structure<R: Rank> {
     /// Takes `stream` out; no effect if it is not placed.
     fn remove(&mut self, stream: u32);
 
-    /// The stream of least rank.
+    /// The stream of least rank; among equal ranks the lowest.
     fn first(&mut self) -> Option<u32>;
 
     /// Appends every placed stream whose rank expires at or before `now_ns`, in any order.

@@ -61,6 +61,14 @@ impl Tag {
         self.0.wrapping_sub(other.0).cast_signed()
     }
 
+    /// The tag as ranks compare it among near ones.
+    #[inline]
+    pub(crate) fn near(self) -> NearTag {
+        // Cut to 64 bits on purpose.
+        #[allow(clippy::cast_possible_truncation)]
+        NearTag((self.0.wrapping_add(BOUNDARY << 10) >> (GRAIN_BITS + 10)) as u64)
+    }
+
     /// The tag as ranks compare it.
     #[inline]
     pub(crate) fn rounded(self) -> Self {
@@ -79,6 +87,35 @@ impl PartialOrd for Tag {
     #[inline]
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
+    }
+
+    #[inline]
+    fn lt(&self, other: &Self) -> bool {
+        self.difference(*other) < 0
+    }
+}
+
+/// The middle of a tag, for tags that are known to lie near each other: 64 bits in grains of 2⁻³⁰
+/// bytes, right while they lie within 8 GB per unit of weight.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct NearTag(u64);
+
+impl Ord for NearTag {
+    #[inline]
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.0.wrapping_sub(other.0).cast_signed().cmp(&0)
+    }
+}
+
+impl PartialOrd for NearTag {
+    #[inline]
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+
+    #[inline]
+    fn lt(&self, other: &Self) -> bool {
+        self.0.wrapping_sub(other.0).cast_signed() < 0
     }
 }
 
@@ -201,6 +238,10 @@ impl PerNanosecond {
     pub(crate) fn times(self, elapsed_ns: u64) -> u128 {
         let elapsed = u128::from(elapsed_ns);
         let fraction = (u128::from(self.fraction) * elapsed) >> 64;
+        if elapsed_ns >> 32 == 0 {
+            // At most 2⁸⁰·2⁴⁷/(8·10⁹), below 2⁹⁵, a nanosecond.
+            return self.units * elapsed + fraction;
+        }
         self.units.saturating_mul(elapsed).saturating_add(fraction)
     }
 }
@@ -216,7 +257,9 @@ impl PerByte {
 
     #[inline]
     pub(crate) fn times(self, wire_bytes: u64) -> u128 {
-        self.0.saturating_mul(u128::from(wire_bytes)).min(SPAN)
+        let wire = u128::from(wire_bytes);
+        // A byte is at most the unit, below 2⁸¹.
+        if wire_bytes >> 40 == 0 { self.0 * wire } else { self.0.saturating_mul(wire).min(SPAN) }
     }
 
     /// What `wire_bytes` more, or fewer, make.

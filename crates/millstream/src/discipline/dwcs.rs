@@ -145,7 +145,6 @@ pub struct DwcsRank<O> {
     zero: u64,
     /// x'.
     lost: u32,
-    stream: StreamId,
     order: PhantomData<O>,
 }
 
@@ -165,9 +164,7 @@ impl<O> DwcsRank<O> {
 impl<O: Order> Ord for DwcsRank<O> {
     #[inline]
     fn cmp(&self, other: &Self) -> Ordering {
-        O::compare(self, other)
-            .then_with(|| self.arrival_ns.cmp(&other.arrival_ns))
-            .then_with(|| self.stream.cmp(&other.stream))
+        O::compare(self, other).then_with(|| self.arrival_ns.cmp(&other.arrival_ns))
     }
 }
 
@@ -179,8 +176,13 @@ impl<O: Order> PartialOrd for DwcsRank<O> {
 }
 
 impl<O: Order> PartialEq for DwcsRank<O> {
+    /// Equal fractions of equal numerator have equal denominators, so equal ranks have equal parts.
+    #[inline]
     fn eq(&self, other: &Self) -> bool {
-        self.cmp(other) == Ordering::Equal
+        (self.deadline_ns == other.deadline_ns)
+            & (self.arrival_ns == other.arrival_ns)
+            & (self.zero == other.zero)
+            & (self.lost == other.lost)
     }
 }
 
@@ -282,7 +284,7 @@ impl<O: Order> Discipline for Dwcs<O> {
     }
 
     #[inline]
-    fn rank(&self, state: &DwcsState, head: Head, stream: StreamId) -> DwcsRank<O> {
+    fn rank(&self, state: &DwcsState, head: Head) -> DwcsRank<O> {
         let zero = match (state.lost, self.options.zero_window) {
             (0, ZeroWindow::HighestDenominator) => u64::MAX - state.of,
             _ => state.of,
@@ -292,7 +294,6 @@ impl<O: Order> Discipline for Dwcs<O> {
             arrival_ns: head.arrival_ns,
             zero,
             lost: state.lost,
-            stream,
             order: PhantomData,
         }
     }

@@ -4,6 +4,8 @@
 //! move when it passes: a late packet is sent, ahead of everyone with a later deadline, unless its
 //! stream drops late packets. Source: Liu and Layland 1973; `late` as in DWCS.
 
+use core::cmp::Ordering;
+
 use super::{Discipline, Expiry, Head, Missed, Rank};
 use crate::contract::{Contract, ContractError, Late};
 use crate::packet::StreamId;
@@ -50,14 +52,44 @@ impl Deadlines {
 #[derive(Clone, Copy, Debug)]
 pub struct EdfState(Deadlines);
 
-/// Deadline, arrival, stream.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+/// Deadline, arrival.
+#[derive(Clone, Copy, Debug)]
 pub struct EdfRank {
     deadline_ns: u64,
     arrival_ns: u64,
-    stream: StreamId,
+    /// Its stream drops late packets, which is no part of the order.
     drops: bool,
 }
+
+impl EdfRank {
+    #[inline]
+    fn order(&self) -> (u64, u64) {
+        (self.deadline_ns, self.arrival_ns)
+    }
+}
+
+impl Ord for EdfRank {
+    #[inline]
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.order().cmp(&other.order())
+    }
+}
+
+impl PartialOrd for EdfRank {
+    #[inline]
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for EdfRank {
+    #[inline]
+    fn eq(&self, other: &Self) -> bool {
+        self.order() == other.order()
+    }
+}
+
+impl Eq for EdfRank {}
 
 impl Rank for EdfRank {
     // Streams that send late packets keep a passed deadline, so order and expiry part.
@@ -84,11 +116,10 @@ impl Discipline for Edf {
     }
 
     #[inline]
-    fn rank(&self, state: &EdfState, head: Head, stream: StreamId) -> EdfRank {
+    fn rank(&self, state: &EdfState, head: Head) -> EdfRank {
         EdfRank {
             deadline_ns: state.0.deadline_ns,
             arrival_ns: head.arrival_ns,
-            stream,
             drops: state.0.late == Late::Drop,
         }
     }

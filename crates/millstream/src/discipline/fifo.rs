@@ -4,17 +4,15 @@
 
 use super::{Discipline, Head, Rank};
 use crate::contract::{Contract, ContractError};
-use crate::packet::StreamId;
 
 /// First in, first out.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Fifo;
 
-/// Arrival, then stream.
+/// The arrival.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct FifoRank {
     arrival_ns: u64,
-    stream: StreamId,
 }
 
 impl Rank for FifoRank {}
@@ -29,7 +27,7 @@ impl Discipline for Fifo {
     }
 
     #[inline]
-    fn rank(&self, (): &(), head: Head, stream: StreamId) -> FifoRank {
-        FifoRank { arrival_ns: head.arrival_ns, stream }
+    fn rank(&self, (): &(), head: Head) -> FifoRank {
+        FifoRank { arrival_ns: head.arrival_ns }
     }
 }

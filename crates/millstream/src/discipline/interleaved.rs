@@ -16,7 +16,7 @@ use crate::packet::StreamId;
 #[derive(Clone, Debug, Default)]
 pub struct Interleaved {
     /// The place that was served last.
-    last: Option<InterleavedRank>,
+    last: Option<(InterleavedRank, StreamId)>,
 }
 
 /// A stream's state under [`Interleaved`].
@@ -27,12 +27,11 @@ pub struct InterleavedState {
     cycle: u32,
 }
 
-/// Round, cycle, stream.
+/// Round, cycle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct InterleavedRank {
     round: u64,
     cycle: u32,
-    stream: StreamId,
 }
 
 impl Rank for InterleavedRank {}
@@ -47,8 +46,8 @@ impl Discipline for Interleaved {
     }
 
     #[inline]
-    fn rank(&self, state: &InterleavedState, _: Head, stream: StreamId) -> InterleavedRank {
-        InterleavedRank { round: state.round, cycle: state.cycle, stream }
+    fn rank(&self, state: &InterleavedState, _: Head) -> InterleavedRank {
+        InterleavedRank { round: state.round, cycle: state.cycle }
     }
 
     #[inline]
@@ -56,14 +55,14 @@ impl Discipline for Interleaved {
         &mut self,
         state: &mut InterleavedState,
         stream: StreamId,
-        head: Head,
+        _: Head,
         (): (),
         _: Activation,
     ) {
-        let Some(last) = self.last else { return };
+        let Some((last, last_stream)) = self.last else { return };
         // The stream's first place after the last that was served.
         (state.round, state.cycle) = (last.round, last.cycle);
-        if self.rank(state, head, stream) <= last {
+        if stream <= last_stream {
             state.cycle += 1;
         }
         if state.cycle > state.weight {
@@ -79,7 +78,7 @@ impl Discipline for Interleaved {
         head: Head,
         _: u64,
     ) -> bool {
-        self.last = Some(self.rank(state, head, stream));
+        self.last = Some((self.rank(state, head), stream));
         false
     }
 }

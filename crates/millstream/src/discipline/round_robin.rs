@@ -44,10 +44,7 @@ pub struct RoundRobinState {
 
 /// The turn, which no two streams share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct TurnRank {
-    turn: u64,
-    stream: StreamId,
-}
+pub struct TurnRank(u64);
 
 impl Rank for TurnRank {}
 
@@ -92,8 +89,8 @@ impl Discipline for RoundRobin {
     }
 
     #[inline]
-    fn rank(&self, state: &RoundRobinState, _: Head, stream: StreamId) -> TurnRank {
-        TurnRank { turn: state.turn, stream }
+    fn rank(&self, state: &RoundRobinState, _: Head) -> TurnRank {
+        TurnRank(state.turn)
     }
 
     #[inline]

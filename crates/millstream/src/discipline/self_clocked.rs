@@ -11,12 +11,11 @@
 
 use core::marker::PhantomData;
 
-use super::wfq::FinishRank;
-use super::{Activation, Discipline, Head};
+use super::{Activation, Discipline, Head, Rank};
 use crate::contract::{Contract, ContractError};
 use crate::link::Link;
 use crate::packet::StreamId;
-use crate::virtual_time::{Clock, Kept, PerByte, Tag};
+use crate::virtual_time::{Clock, Kept, NearTag, PerByte, Tag};
 
 /// Which of a packet's tags is the clock and the order.
 pub trait Tagged: Copy {
@@ -60,6 +59,19 @@ pub type Scfq = SelfClocked<ByFinish>;
 /// Start-time fair queueing.
 pub type Sfq = SelfClocked<ByStart>;
 
+/// A tag that lies near those of all other heads: within the longest packet's of the least weight.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct NearRank(NearTag);
+
+impl NearRank {
+    #[inline]
+    pub(super) fn new(tag: Tag) -> Self {
+        Self(tag.near())
+    }
+}
+
+impl Rank for NearRank {}
+
 /// A stream's state under [`Scfq`] and [`Sfq`].
 #[derive(Clone, Copy, Debug)]
 pub struct SelfClockedState {
@@ -82,7 +94,7 @@ impl<T> SelfClocked<T> {
 
 impl<T: Tagged> Discipline for SelfClocked<T> {
     type State = SelfClockedState;
-    type Rank = FinishRank;
+    type Rank = NearRank;
     type Stamp = ();
 
     fn admit(&mut self, contract: &Contract) -> Result<SelfClockedState, ContractError> {
@@ -92,8 +104,8 @@ impl<T: Tagged> Discipline for SelfClocked<T> {
     }
 
     #[inline]
-    fn rank(&self, state: &SelfClockedState, _: Head, stream: StreamId) -> FinishRank {
-        FinishRank::new(T::tag(state.start, state.finish.tag()), stream)
+    fn rank(&self, state: &SelfClockedState, _: Head) -> NearRank {
+        NearRank::new(T::tag(state.start, state.finish.tag()))
     }
 
     #[inline]

@@ -4,18 +4,16 @@
 
 use super::{Discipline, Head, Rank};
 use crate::contract::{Contract, ContractError};
-use crate::packet::StreamId;
 
 /// Static priority.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct StaticPriority;
 
-/// Priority, arrival, stream.
+/// Priority, arrival.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct StaticPriorityRank {
     priority: u32,
     arrival_ns: u64,
-    stream: StreamId,
 }
 
 impl Rank for StaticPriorityRank {}
@@ -31,7 +29,7 @@ impl Discipline for StaticPriority {
     }
 
     #[inline]
-    fn rank(&self, priority: &u32, head: Head, stream: StreamId) -> StaticPriorityRank {
-        StaticPriorityRank { priority: *priority, arrival_ns: head.arrival_ns, stream }
+    fn rank(&self, priority: &u32, head: Head) -> StaticPriorityRank {
+        StaticPriorityRank { priority: *priority, arrival_ns: head.arrival_ns }
     }
 }

@@ -58,7 +58,7 @@ impl Discipline for Table {
     }
 
     #[inline]
-    fn rank(&self, state: &u64, _: Head, _: StreamId) -> TableRank {
+    fn rank(&self, state: &u64, _: Head) -> TableRank {
         TableRank(*state)
     }
 

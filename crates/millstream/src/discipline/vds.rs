@@ -64,7 +64,6 @@ pub struct VdsRank {
     period_ns: u64,
     owed: u32,
     left: u32,
-    stream: StreamId,
     unreported: bool,
 }
 
@@ -94,7 +93,6 @@ impl Ord for VdsRank {
             .cmp(&other.tier)
             .then_with(by_time)
             .then_with(|| self.arrival_ns.cmp(&other.arrival_ns))
-            .then_with(|| self.stream.cmp(&other.stream))
     }
 }
 
@@ -187,7 +185,7 @@ impl Discipline for Vds {
     }
 
     #[inline]
-    fn rank(&self, state: &VdsState, head: Head, stream: StreamId) -> VdsRank {
+    fn rank(&self, state: &VdsState, head: Head) -> VdsRank {
         let tier = match (state.served, state.owed) {
             (true, _) => Tier::Served,
             (false, 0) => Tier::Free,
@@ -200,7 +198,6 @@ impl Discipline for Vds {
             period_ns: state.period_ns,
             owed: state.owed,
             left: state.left,
-            stream,
             unreported: state.unreported,
         }
     }

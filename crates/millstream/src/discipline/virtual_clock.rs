@@ -76,8 +76,8 @@ impl Discipline for VirtualClock {
     }
 
     #[inline]
-    fn rank(&self, state: &VirtualClockState, _: Head, stream: StreamId) -> FinishRank {
-        FinishRank::new(state.finish.tag(), stream)
+    fn rank(&self, state: &VirtualClockState, _: Head) -> FinishRank {
+        FinishRank::new(state.finish.tag())
     }
 
     #[inline]

@@ -10,7 +10,7 @@
 //! an estimate and [`charge`](Discipline::charge) corrects where the next one starts. Source:
 //! Bennett and Zhang 1997; Router paper, section 3.2.
 
-use super::wfq::FinishRank;
+use super::self_clocked::NearRank;
 use super::{Activation, Discipline, Head};
 use crate::contract::{Contract, ContractError};
 use crate::link::Link;
@@ -67,7 +67,7 @@ impl Wf2qPlus {
 
 impl Discipline for Wf2qPlus {
     type State = Wf2qPlusState;
-    type Rank = FinishRank;
+    type Rank = NearRank;
     type Stamp = ();
 
     const REGULATED: bool = true;
@@ -86,8 +86,8 @@ impl Discipline for Wf2qPlus {
     }
 
     #[inline]
-    fn rank(&self, state: &Wf2qPlusState, _: Head, stream: StreamId) -> FinishRank {
-        FinishRank::new(state.finish, stream)
+    fn rank(&self, state: &Wf2qPlusState, _: Head) -> NearRank {
+        NearRank::new(state.finish)
     }
 
     #[inline]

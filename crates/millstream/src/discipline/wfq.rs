@@ -47,17 +47,14 @@ pub struct FluidFairState {
     restamped_until: u64,
 }
 
-/// Finish tag, then stream.
+/// The finish tag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct FinishRank {
-    finish: Tag,
-    stream: StreamId,
-}
+pub struct FinishRank(Tag);
 
 impl FinishRank {
     #[inline]
-    pub(super) fn new(finish: Tag, stream: StreamId) -> Self {
-        Self { finish: finish.rounded(), stream }
+    pub(super) fn new(finish: Tag) -> Self {
+        Self(finish.rounded())
     }
 }
 
@@ -107,8 +104,8 @@ impl<const REGULATED: bool> Discipline for FluidFair<REGULATED> {
     }
 
     #[inline]
-    fn rank(&self, state: &FluidFairState, _: Head, stream: StreamId) -> FinishRank {
-        FinishRank::new(state.finish.tag(), stream)
+    fn rank(&self, state: &FluidFairState, _: Head) -> FinishRank {
+        FinishRank::new(state.finish.tag())
     }
 
     #[inline]

@@ -7,8 +7,8 @@
 //!
 //! Four children to a node: with 32-byte keys they span two or three cache lines, and the heap is
 //! half as deep as a binary one. Keys are kept in the heap, not fetched through the stream, so a
-//! comparison touches no other memory. Invariant: a parent's key is never greater than a child's,
-//! and `entries[position[s]].1 == s` for every placed stream s.
+//! comparison touches no other memory. Equal keys go by stream, the lowest first. Invariant: a
+//! parent's entry is never greater than a child's, and `entries[position[s]].1 == s` for every placed stream s.
 
 use alloc::vec::Vec;
 
@@ -29,7 +29,7 @@ impl<K> Default for IndexedHeap<K> {
 }
 
 impl<K: Ord + Copy> IndexedHeap<K> {
-    /// The least key and its stream.
+    /// The least key and its stream, the lowest among equals.
     #[inline]
     #[must_use]
     pub fn first(&self) -> Option<(K, u32)> {
@@ -116,7 +116,7 @@ impl<K: Ord + Copy> IndexedHeap<K> {
     /// Puts `entry` at `at`, whose old key is void, and restores the heap.
     #[inline]
     fn settle(&mut self, at: usize, entry: (K, u32)) {
-        if at > 0 && entry.0 < self.entries[(at - 1) / ARITY].0 {
+        if at > 0 && precedes(&entry, &self.entries[(at - 1) / ARITY]) {
             self.sift_up(at, entry);
         } else {
             self.sift_down(at, entry);
@@ -127,7 +127,7 @@ impl<K: Ord + Copy> IndexedHeap<K> {
     fn sift_up(&mut self, mut at: usize, entry: (K, u32)) {
         while at > 0 {
             let parent = (at - 1) / ARITY;
-            if self.entries[parent].0 <= entry.0 {
+            if !precedes(&entry, &self.entries[parent]) {
                 break;
             }
             self.write(at, self.entries[parent]);
@@ -144,13 +144,17 @@ impl<K: Ord + Copy> IndexedHeap<K> {
             if children >= end {
                 break;
             }
-            let mut least = children;
-            for child in children + 1..end {
-                if self.entries[child].0 < self.entries[least].0 {
-                    least = child;
+            let least = match self.entries.get(children..children + ARITY) {
+                Some(all) => {
+                    let low = usize::from(precedes(&all[1], &all[0]));
+                    let high = 2 + usize::from(precedes(&all[3], &all[2]));
+                    children + if precedes(&all[high], &all[low]) { high } else { low }
                 }
-            }
-            if self.entries[least].0 >= entry.0 {
+                None => (children + 1..end).fold(children, |least, child| {
+                    if precedes(&self.entries[child], &self.entries[least]) { child } else { least }
+                }),
+            };
+            if !precedes(&self.entries[least], &entry) {
                 break;
             }
             self.write(at, self.entries[least]);
@@ -164,6 +168,13 @@ impl<K: Ord + Copy> IndexedHeap<K> {
         self.entries[at] = entry;
         self.position[entry.1 as usize] = index_u32(at);
     }
+}
+
+/// By key, then by stream.
+#[inline]
+fn precedes<K: Ord>(a: &(K, u32), b: &(K, u32)) -> bool {
+    // Without branches, which could not be predicted.
+    (a.0 < b.0) | ((a.0 == b.0) & (a.1 < b.1))
 }
 
 /// An index into the entries: below the number of streams, which is a u32.
