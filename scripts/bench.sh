@@ -3,7 +3,7 @@
 # streams from a CSV file to the end of a run.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-cargo bench --quiet -p millstream --bench decision -- --quiet 2>/dev/null | grep -E "time:|^dwcs"
+cargo bench --quiet -p millstream --bench decision -- --quiet 2>/dev/null | grep -E "time:|^(dwcs|disciplines|tree)"
 cargo build --release --quiet -p millstream-cli
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
