@@ -81,19 +81,22 @@ impl<P: Copy + Default> Queues<P> {
         self.queues[stream.index()].arrivals
     }
 
-    /// Appends an arrival: `Ok(true)` if its queue was empty, `Err` with the drop if it was full.
+    /// Drops an arrival if there is no room for it.
+    ///
+    /// # Errors
+    /// Its departure.
     #[inline]
-    pub(crate) fn push(
+    pub(crate) fn admit(
         &mut self,
         stream: StreamId,
         packet: Packet,
         now_ns: u64,
-    ) -> Result<bool, Departure> {
+    ) -> Result<(), Departure> {
         let queue = &mut self.queues[stream.index()];
-        let number = queue.arrivals;
-        queue.arrivals += 1;
         let slab_full = self.free == END && self.slab.len() >= self.packet_limit as usize;
         if queue.waiting >= queue.limit || slab_full {
+            let number = queue.arrivals;
+            queue.arrivals += 1;
             return Err(Departure {
                 time_ns: now_ns,
                 stream,
@@ -105,6 +108,15 @@ impl<P: Copy + Default> Queues<P> {
                 tag: packet.tag,
             });
         }
+        Ok(())
+    }
+
+    /// Appends an arrival for which there is room; `true` if its queue was empty.
+    #[inline]
+    pub(crate) fn push(&mut self, stream: StreamId, packet: Packet, now_ns: u64) -> bool {
+        let queue = &mut self.queues[stream.index()];
+        let number = queue.arrivals;
+        queue.arrivals += 1;
         let entry = Entry {
             arrival_ns: now_ns,
             packet: number,
@@ -135,7 +147,7 @@ impl<P: Copy + Default> Queues<P> {
         queue.waiting += 1;
         queue.bytes += u64::from(packet.bytes);
         self.waiting += 1;
-        Ok(was_empty)
+        was_empty
     }
 
     /// Stamps the packet that arrived last, which waits.
@@ -209,8 +221,8 @@ mod tests {
         let mut queues = queues(None, 100);
         for round in 0..3 {
             for bytes in 0..10 {
-                queues.push(A, Packet { bytes, tag: 7 }, round).unwrap();
-                queues.push(B, Packet::new(100 + bytes), round).unwrap();
+                queues.push(A, Packet { bytes, tag: 7 }, round);
+                queues.push(B, Packet::new(100 + bytes), round);
             }
             for bytes in 0..10 {
                 let (departure, next) = queues.pop(A, 50, None, Event::Sent).unwrap();
@@ -228,22 +240,24 @@ mod tests {
     #[test]
     fn a_full_queue_refuses_and_counts_the_arrival() {
         let mut queues = queues(Some(2), 100);
-        assert_eq!(queues.push(A, Packet::new(1), 0), Ok(true));
-        assert_eq!(queues.push(A, Packet::new(1), 0), Ok(false));
-        let dropped = queues.push(A, Packet::new(9), 3).unwrap_err();
+        for empty in [true, false] {
+            assert_eq!(queues.admit(A, Packet::new(1), 0), Ok(()));
+            assert_eq!(queues.push(A, Packet::new(1), 0), empty);
+        }
+        let dropped = queues.admit(A, Packet::new(9), 3).unwrap_err();
         assert_eq!((dropped.event, dropped.packet, dropped.bytes), (Event::DroppedFull, 2, 9));
         assert_eq!((queues.waiting(A), queues.arrivals(A)), (Waiting { packets: 2, bytes: 2 }, 3));
-        assert_eq!(queues.push(B, Packet::new(1), 0), Ok(true), "another stream is not affected");
+        assert_eq!(queues.admit(B, Packet::new(1), 0), Ok(()), "another stream is not affected");
     }
 
     #[test]
     fn the_slab_limit_bounds_all_queues_together() {
         let mut queues = queues(None, 3);
         for _ in 0..3 {
-            queues.push(A, Packet::new(1), 0).unwrap();
+            queues.push(A, Packet::new(1), 0);
         }
-        assert!(queues.push(B, Packet::new(1), 0).is_err());
+        assert!(queues.admit(B, Packet::new(1), 0).is_err());
         queues.pop(A, 0, None, Event::Sent).unwrap();
-        assert!(queues.push(B, Packet::new(1), 0).is_ok());
+        assert!(queues.admit(B, Packet::new(1), 0).is_ok());
     }
 }

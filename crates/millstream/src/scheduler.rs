@@ -116,10 +116,11 @@ impl<D: Discipline, S: Structure<D::Rank>> Scheduler<D, S> {
         stream: StreamId,
         packet: Packet,
     ) -> Result<u64, Departure> {
+        self.room.queues.admit(stream, packet, now_ns)?;
         self.advance(now_ns);
         let number = self.room.queues.arrivals(stream);
         let head = Head { arrival_ns: now_ns, packet: number, bytes: packet.bytes };
-        if self.room.queues.push(stream, packet, now_ns)? {
+        if self.room.queues.push(stream, packet, now_ns) {
             let open = self.room.gates.admits(stream, head, now_ns);
             let stamp = self.selector.arrived(stream, packet.bytes, open);
             self.selector.became_backlogged(stream, NewHead { head, stamp, open });

@@ -251,9 +251,10 @@ impl Tree {
         stream: StreamId,
         packet: Packet,
     ) -> Result<u64, Departure> {
+        self.rooms.queues.admit(stream, packet, now_ns)?;
         let at_ns = self.advance(now_ns);
         let number = self.rooms.queues.arrivals(stream);
-        let was_empty = self.rooms.queues.push(stream, packet, now_ns)?;
+        let was_empty = self.rooms.queues.push(stream, packet, now_ns);
         let place = self.leaves[stream.index()];
         self.touch(place.class, at_ns);
         let node = &mut self.classes[place.class.index()].node;

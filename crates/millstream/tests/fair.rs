@@ -1,0 +1,83 @@
+//! Fair queueing and round robin: what holds for every discipline, whatever the reference says.
+#![allow(clippy::unwrap_used, unreachable_pub)]
+
+#[path = "support/fair.rs"]
+mod support;
+
+use millstream::catalogue::{Options, StructureName};
+use proptest::prelude::*;
+use support::loads;
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 10_000, ..ProptestConfig::default() })]
+
+    #[test]
+    fn every_structure_gives_the_same_schedule(load in loads()) {
+        let options = load.options();
+        let structures = load.row().structures;
+        let expected = load.run(load.scheduler(structures[0], &options).as_mut());
+        for structure in &structures[1..] {
+            let found = load.run(load.scheduler(*structure, &options).as_mut());
+            prop_assert_eq!(&found, &expected, "{} on {}", load.discipline, structure.name());
+        }
+    }
+
+    /// Virtual time starts just before its wrap, or before the middle, where the sign turns; at
+    /// ranks' grain, too.
+    #[test]
+    fn a_wrapping_clock_changes_nothing(load in loads(), before in 0u128..1 << 95) {
+        let structure = StructureName::Heap;
+        let run = |virtual_origin| {
+            let options = Options { virtual_origin, ..load.options() };
+            load.run(load.scheduler(structure, &options).as_mut())
+        };
+        let expected = run(0);
+        for origin in [1u128 << 127, 0, 1 << 114, 1 << 113] {
+            // Whole grains, so that rounding falls at the same places.
+            let origin = origin.wrapping_sub(before >> 51 << 51);
+            prop_assert_eq!(&run(origin), &expected, "{} from {}", load.discipline, origin);
+        }
+    }
+
+    /// A class that has the link to itself shares it as the link would be shared without classes.
+    #[test]
+    fn a_lone_class_changes_nothing(mut load in loads()) {
+        load.streams.iter_mut().for_each(|stream| stream.fmc = false);
+        let count = u32::try_from(load.streams.len()).unwrap();
+        load.table = (0..count).map(millstream::StreamId).collect();
+        let options = load.options();
+        let flat = load.run(load.scheduler(StructureName::Heap, &options).as_mut());
+        let tree = load.run(&mut load.tree(StructureName::Heap, &options));
+        prop_assert_eq!(tree, flat, "{}", load.discipline);
+    }
+
+    /// Every packet is sent or dropped once, in its stream's order, or waits for what never comes.
+    #[test]
+    fn packets_are_conserved_and_the_link_does_not_idle(load in loads()) {
+        let mut scheduler = load.scheduler(StructureName::Heap, &load.options());
+        let rows = load.run(scheduler.as_mut());
+        let waiting = scheduler.total_waiting();
+        prop_assert_eq!(rows.len() as u64 + waiting, load.arrivals.len() as u64);
+        for (stream, promise) in (0u32..).zip(&load.streams) {
+            let sent: Vec<_> = rows.iter().filter(|row| row.1 == stream && row.3).collect();
+            prop_assert!(sent.is_sorted_by_key(|row| row.2));
+            let limited = promise.credits.is_some();
+            prop_assert!(limited || scheduler.waiting(millstream::StreamId(stream)) == 0);
+        }
+        let free = load.streams.iter().all(|s| s.credits.is_none() && s.shaper.is_none());
+        if free {
+            // Busy from each arrival on, until nothing waits.
+            let mut busy_until = 0;
+            for row in rows.iter().filter(|row| row.3) {
+                let arrival = load
+                    .arrivals
+                    .iter()
+                    .filter(|arrival| arrival.stream == row.1)
+                    .nth(usize::try_from(row.2).unwrap())
+                    .unwrap();
+                prop_assert!(row.0 == busy_until || row.0 >= busy_until && row.0 == arrival.time_ns);
+                busy_until = row.0 + load.link.transmission_ns(arrival.bytes);
+            }
+        }
+    }
+}
