@@ -1,0 +1,96 @@
+//! VDS keeps every window of a feasible set, also where DWCS cannot.
+#![allow(clippy::unwrap_used)]
+
+use millstream::catalogue::{DisciplineRow, Options, StructureName};
+use millstream::{Contract, Late, Link, Observer, Packet, StreamId, Window};
+use proptest::prelude::*;
+
+/// A unit job's time.
+const SLOT_NS: u64 = 1000;
+const LINK: Link = Link { rate_bps: 8_000_000_000, overhead_bytes: 0 };
+
+#[derive(Default)]
+struct Violations(u64);
+
+impl Observer for Violations {
+    fn missed(&mut self, _: StreamId, _: u64, _: u64, violations: u64) {
+        self.0 += violations;
+    }
+}
+
+/// Streams of (period in slots, x, y), a packet in each period of each, until `slots` have passed.
+fn violations(
+    discipline: &str,
+    structure: StructureName,
+    set: &[(u64, u32, u32)],
+    slots: u64,
+) -> u64 {
+    let row = DisciplineRow::parse(discipline).unwrap();
+    let mut scheduler = row.build(&Options { link: LINK, ..Options::default() }, structure);
+    for (period, lost, of) in set {
+        let window = Window::new(*lost, *of).unwrap();
+        let contract = Contract::new().period_ns(period * SLOT_NS).unwrap();
+        scheduler.add_stream(contract.window(window).late(Late::Drop)).unwrap();
+    }
+    let mut violations = Violations::default();
+    for slot in 0..slots {
+        for (stream, (period, ..)) in (0u32..).zip(set) {
+            if slot % period == 0 {
+                let packet = Packet::new(1000);
+                scheduler.enqueue(slot * SLOT_NS, StreamId(stream), packet).unwrap();
+            }
+        }
+        scheduler.decide(slot * SLOT_NS, &mut violations);
+    }
+    violations.0
+}
+
+/// Σ m/(k·T) ≤ 1 for unit jobs, exactly.
+fn feasible(set: &[(u64, u32, u32)]) -> bool {
+    let scale: u128 =
+        set.iter().map(|(period, _, of)| u128::from(*period) * u128::from(*of)).product();
+    let demand: u128 = set
+        .iter()
+        .map(|(period, lost, of)| {
+            u128::from(of - lost) * (scale / (u128::from(*period) * u128::from(*of)))
+        })
+        .sum();
+    demand <= scale
+}
+
+fn sets() -> impl Strategy<Value = Vec<(u64, u32, u32)>> {
+    let stream = (1u64..9, 1u32..7).prop_flat_map(|(period, of)| (Just(period), 0..of, Just(of)));
+    proptest::collection::vec(stream, 1..7)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig {
+        cases: 3_000,
+        max_global_rejects: 60_000,
+        ..ProptestConfig::default()
+    })]
+
+    #[test]
+    fn feasible_sets_have_no_violation(set in sets()) {
+        prop_assume!(feasible(&set));
+        for structure in [StructureName::Scan, StructureName::Heap] {
+            prop_assert_eq!(violations("vds", structure, &set, 1_000), 0);
+        }
+    }
+}
+
+/// The example that DWCS fails (algorithms page: different request periods).
+#[test]
+fn a_feasible_set_of_different_periods_needs_vds() {
+    let mut dwcs_fails = 0;
+    for a in 1..6u64 {
+        for b in 1..6u64 {
+            let set = [(a, 1, 2), (b, 1, 3), (a + b, 0, 1)];
+            if feasible(&set) {
+                assert_eq!(violations("vds", StructureName::Scan, &set, 2_000), 0, "{set:?}");
+                dwcs_fails += u64::from(violations("dwcs", StructureName::Scan, &set, 2_000) > 0);
+            }
+        }
+    }
+    assert!(dwcs_fails > 0, "the comparison would show nothing");
+}
