@@ -19,6 +19,7 @@
 
 extern crate alloc;
 
+pub mod bounds;
 pub mod catalogue;
 mod contract;
 mod discipline;

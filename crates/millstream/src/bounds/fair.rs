@@ -1,0 +1,278 @@
+//! Guaranteed rates and latencies of fair queueing and round robins.
+//!
+//! All are proved the same way. Count from s, when the stream's queue began to fill (for fair
+//! queueing: when a packet's start tag last came from the clock, not from the packet before it).
+//! Let W be the bytes the stream has brought since, up to and with packet k of length L. Then
+//!
+//! ```text
+//! end of service of k  ≤  s + W/ρ + α        for every L, so α is the worst over lengths
+//!                      ≤  s + (W − L)/ρ + θ
+//! ```
+//!
+//! and what a token bucket adds is arithmetic. L_j, Q_j, φ_j are the other streams' greatest
+//! lengths, quanta and weights, ℓ the stream's own smallest length, F = ΣQ, X = Σ_{j≠i} φ_j·L_j.
+//!
+//! ```text
+//!               ρ                α                                          θ
+//! WFQ, WF²Q(+), VC  r·φ/Σφ       max L_j/r + drift                          α + L/ρ
+//! SCFQ          r·φ/Σφ           ΣL_j/r                                     α + L/ρ
+//! SFQ           r·φ/Σφ           ΣL_j/r − ℓ/ρ + ℓ/r                         ΣL_j/r + L/r
+//! DRR           r·Q/F            [Σ(Q_j + L_j − 1) − (F − Q)/Q + L]/r       α + L/ρ
+//! WRR           r·φℓ/(φℓ + X)    [X − X/φ + L]/r                            [X + 2L]/r
+//! WIRR          as WRR           [E − X/φ + L]/r                            [E + 2L]/r
+//!               E = Σ L_j·(φ_j ≥ φ: φ_j − φ + 1;  else φ_j·(φ − φ_j + 1)/φ)
+//! ```
+//!
+//! **Fair queueing** adds what rounding tags to 2⁻⁴⁰ bytes can put before a packet. **Round robins**
+//! contain an L/r of the stream's own: its queue empties when its last packet starts, and what comes
+//! during that transmission joins at the tail. **DRR**: a visit that leaves the stream waiting leaves
+//! less than the head, so the p visits before packet k's satisfy p·Q ≤ W − 1; each other stream
+//! has at most p + 1 visits and L_j − 1 saved. **WRR** serves φ packets a visit, so p ≤ (k − 1)/φ and
+//! packets k − 1 ≤ (W − L)/ℓ: what is guaranteed in bytes depends on the smallest packet, and is
+//! nothing if that is unknown. **WIRR**: between two places of the stream each other has one, but
+//! φ_j − φ + 1 where the round ends.
+
+use core::fmt;
+
+use super::exact::{BITS_NS, ceil_ns, ceil_signed_ns, narrow, ratio_up, signed_product};
+use super::{Bounds, StreamLimits};
+
+/// A discipline that guarantees rates.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum FairDiscipline {
+    /// Weighted fair queueing. Source: Parekh and Gallager 1993.
+    Wfq,
+    /// Worst-case fair weighted fair queueing. Source: Bennett and Zhang 1996.
+    Wf2q,
+    /// WF²Q+. Source: Bennett and Zhang 1997.
+    Wf2qPlus,
+    /// Virtual clock. Source: Figueira and Pasquale 1995.
+    VirtualClock,
+    /// Self-clocked fair queueing. Source: Golestani 1995.
+    Scfq,
+    /// Start-time fair queueing. Source: Goyal, Vin and Cheng 1996.
+    Sfq,
+    /// Deficit round robin. Source: Boyer, Stea and Sofack 2012, by the packet.
+    Drr,
+    /// Weighted round robin.
+    Wrr,
+    /// Weighted interleaved round robin.
+    Wirr,
+}
+
+/// What a stream is guaranteed, whatever the others do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LatencyRate {
+    /// ρ, bits/s on the wire, rounded down.
+    pub rate_bps: u64,
+    /// θ, ns, rounded up: a stream that waits has had ρ·(t − θ) after t, whole packets counted at
+    /// their end. Add those of several links for the latency of the way. Source: Stiliadis and
+    /// Varma 1998.
+    pub latency_ns: u64,
+    /// α, ns, rounded up: how much later than under a link of its own of rate ρ a packet may end.
+    /// Negative where short packets are surely served sooner than that (SFQ). Source: Goyal, Lam
+    /// and Vin 1997.
+    pub error_ns: i64,
+    /// Bytes of the stream that may be in service when θ begins to count; see
+    /// [`backlog_bytes`](Self::backlog_bytes).
+    pub carried_bytes: u64,
+}
+
+/// Why a stream is guaranteed nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NoPromise {
+    /// There is no stream of this number.
+    UnknownStream,
+    /// The link has no rate, or the stream no weight, no quantum, or (WRR, WIRR) no smallest packet.
+    NoShare,
+    /// The discipline's clock runs ahead of a link of this rate, and nobody says for how long it
+    /// may be busy: [`Bounds::busy_ns`].
+    ClockDrifts,
+}
+
+impl fmt::Display for NoPromise {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::UnknownStream => "there is no such stream",
+            Self::NoShare => "nothing says what part of the link is the stream's",
+            Self::ClockDrifts => {
+                "transmissions at this rate are not whole nanoseconds, so the discipline's clock runs \
+                 ahead as long as the link is busy, which may be for ever"
+            }
+        })
+    }
+}
+
+impl core::error::Error for NoPromise {}
+
+impl Bounds<'_> {
+    /// What `stream` is guaranteed under `discipline`. Reads lengths, weights, quanta and
+    /// [`busy_ns`](Self::busy_ns); latencies beyond the range are its greatest number.
+    ///
+    /// # Errors
+    /// If it is guaranteed nothing.
+    pub fn latency_rate(
+        &self,
+        discipline: FairDiscipline,
+        stream: usize,
+    ) -> Result<LatencyRate, NoPromise> {
+        use FairDiscipline::{Drr, Scfq, Sfq, VirtualClock, Wf2q, Wf2qPlus, Wfq, Wirr, Wrr};
+        let own = self.streams.get(stream).ok_or(NoPromise::UnknownStream)?;
+        if self.rate() == 0 {
+            return Err(NoPromise::NoShare);
+        }
+        match discipline {
+            Wfq | Wf2q | Wf2qPlus | VirtualClock => self.clocked(stream, own),
+            Scfq | Sfq => self.self_clocked(stream, own, discipline == Sfq),
+            Drr => self.deficit(stream, own),
+            Wrr | Wirr => self.by_packets(stream, own, discipline == Wirr),
+        }
+    }
+
+    /// WFQ and its like, whose clock runs at the link's nominal rate.
+    fn clocked(&self, stream: usize, own: &StreamLimits) -> Result<LatencyRate, NoPromise> {
+        let (weight, weights, tags_ns) = self.weights(own)?;
+        let (rate, effective) = (self.rate(), self.effective());
+        let drift_ns = match self.busy_ns {
+            _ if effective == rate => 0,
+            Some(busy_ns) => ratio_up(u128::from(busy_ns) * (rate - effective), rate),
+            None => return Err(NoPromise::ClockDrifts),
+        };
+        // Only another stream's packet can be before one with an earlier tag.
+        let before = self.others(stream).map(|(_, other)| self.wire(other.largest_bytes)).max();
+        let extra_ns = drift_ns.saturating_add(tags_ns);
+        Ok(self.weighted(own, (weight, weights), rate, before.unwrap_or(0), extra_ns))
+    }
+
+    /// SCFQ and SFQ, whose clock is the service itself.
+    fn self_clocked(
+        &self,
+        stream: usize,
+        own: &StreamLimits,
+        by_start: bool,
+    ) -> Result<LatencyRate, NoPromise> {
+        let (weight, weights, tags_ns) = self.weights(own)?;
+        let rate = self.effective();
+        let before = self.others(stream).map(|(_, other)| self.wire(other.largest_bytes)).sum();
+        let promise = self.weighted(own, (weight, weights), rate, before, tags_ns);
+        if !by_start {
+            return Ok(promise);
+        }
+        let least = self.wire(own.smallest_bytes);
+        let work = signed_product(weight, before + least)
+            .zip(signed_product(least, weights))
+            .and_then(|(behind, own)| behind.checked_sub(own)?.checked_mul(SIGNED_BITS_NS));
+        let under = signed_product(weight, rate).ok_or(NoPromise::NoShare)?;
+        let all = before + self.wire(own.largest_bytes);
+        Ok(LatencyRate {
+            latency_ns: ceil_ns(all.checked_mul(BITS_NS), rate).saturating_add(tags_ns),
+            error_ns: ceil_signed_ns(work, under).saturating_add_unsigned(tags_ns),
+            ..promise
+        })
+    }
+
+    /// ρ = `rate`·φ/Σφ, α = `before`/`rate` + `extra_ns`, θ = α + L/ρ.
+    fn weighted(
+        &self,
+        own: &StreamLimits,
+        (weight, weights): (u128, u128),
+        rate: u128,
+        before: u128,
+        extra_ns: u64,
+    ) -> LatencyRate {
+        let error_ns = ceil_ns(before.checked_mul(BITS_NS), rate).saturating_add(extra_ns);
+        let own_share = self.wire(own.largest_bytes).checked_mul(weights);
+        let both = own_share.and_then(|own| own.checked_add(weight.checked_mul(before)?));
+        let latency_ns = ceil_ns(both.and_then(|both| both.checked_mul(BITS_NS)), weight * rate);
+        LatencyRate {
+            rate_bps: narrow(weight * rate / weights),
+            latency_ns: latency_ns.saturating_add(extra_ns),
+            error_ns: i64::try_from(error_ns).unwrap_or(i64::MAX),
+            carried_bytes: 0,
+        }
+    }
+
+    /// φ, Σφ, and the time that the packets take which go first because tags are rounded, ns.
+    fn weights(&self, own: &StreamLimits) -> Result<(u128, u128, u64), NoPromise> {
+        let weights: u128 = self.streams.iter().map(|stream| u128::from(stream.weight)).sum();
+        if own.weight == 0 || self.effective() == 0 {
+            return Err(NoPromise::NoShare);
+        }
+        // A grain of 2⁻⁴⁰ bytes per weight, and as much for the clock's own steps.
+        let grains = weights.checked_mul(BITS_NS);
+        let tags_ns = ceil_ns(grains, self.effective() << 39);
+        Ok((u128::from(own.weight), weights, tags_ns))
+    }
+
+    fn deficit(&self, stream: usize, own: &StreamLimits) -> Result<LatencyRate, NoPromise> {
+        let (quantum, length) = (u128::from(own.quantum_bytes), self.wire(own.largest_bytes));
+        let rate = self.effective();
+        if quantum == 0 || rate == 0 {
+            return Err(NoPromise::NoShare);
+        }
+        let (mut quanta, mut before) = (0, length);
+        for (_, other) in self.others(stream) {
+            quanta += u128::from(other.quantum_bytes);
+            before += u128::from(other.quantum_bytes);
+            before += self.wire(other.largest_bytes).saturating_sub(1);
+        }
+        let share = (quantum, quantum + quanta);
+        Ok(self.round_robin(own, share, (quantum, quanta), before))
+    }
+
+    fn by_packets(
+        &self,
+        stream: usize,
+        own: &StreamLimits,
+        interleaved: bool,
+    ) -> Result<LatencyRate, NoPromise> {
+        let weight = u128::from(own.weight);
+        let (least, length) = (self.wire(own.smallest_bytes), self.wire(own.largest_bytes));
+        if weight * least == 0 || self.effective() == 0 {
+            return Err(NoPromise::NoShare);
+        }
+        let (mut round, mut before) = (0u128, length);
+        for (_, other) in self.others(stream) {
+            let (packets, largest) = (u128::from(other.weight), self.wire(other.largest_bytes));
+            round = round.saturating_add(packets * largest);
+            before = before.saturating_add(match interleaved {
+                true if packets >= weight => (packets - weight + 1) * largest,
+                true => (packets * (weight - packets + 1))
+                    .checked_mul(largest)
+                    .map_or(packets * largest, |bytes| bytes.div_ceil(weight)),
+                false => packets * largest,
+            });
+        }
+        let share = (weight * least, (weight * least).saturating_add(round));
+        let mut promise = self.round_robin(own, share, (weight, round), before);
+        let work = before.checked_add(length).and_then(|work| work.checked_mul(BITS_NS));
+        promise.latency_ns = ceil_ns(work, self.effective());
+        Ok(promise)
+    }
+
+    /// ρ = r·`share`, α = (`before` − `less`)/r, θ = α + L/ρ; `share` and `less` are fractions.
+    fn round_robin(
+        &self,
+        own: &StreamLimits,
+        share: (u128, u128),
+        (part, less): (u128, u128),
+        before: u128,
+    ) -> LatencyRate {
+        let (rate, length) = (self.effective(), self.wire(own.largest_bytes));
+        let error = signed_product(part, before)
+            .zip(i128::try_from(less).ok())
+            .and_then(|(before, less)| before.checked_sub(less)?.checked_mul(SIGNED_BITS_NS));
+        // Below 2⁷⁹.
+        let error_ns = ceil_signed_ns(error, (part * rate).cast_signed());
+        let own_ns = length.checked_mul(share.1).and_then(|work| work.checked_mul(BITS_NS));
+        let own_ns = ceil_ns(own_ns, share.0.saturating_mul(rate));
+        LatencyRate {
+            rate_bps: narrow(share.0.checked_mul(rate).map_or(0, |rate| rate / share.1)),
+            latency_ns: own_ns.saturating_add_signed(error_ns),
+            error_ns,
+            carried_bytes: narrow(length),
+        }
+    }
+}
+
+const SIGNED_BITS_NS: i128 = BITS_NS.cast_signed();

@@ -1,0 +1,234 @@
+//! Whether deadlines and window-constraints can all be kept.
+
+use core::cmp::Ordering;
+use core::fmt;
+
+use super::exact::{Sum, ratio_up, sum_fractions};
+use super::{Bounds, StreamLimits};
+
+/// How many points of the demand [`Bounds::edf`] looks at, times streams, before it gives up.
+const MOST_STEPS: u64 = 1 << 24;
+
+/// Whether EDF keeps every deadline.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EdfVerdict {
+    /// Every packet's service starts before its deadline.
+    Feasible {
+        /// ΣC/T in 10⁻⁶, rounded up.
+        utilisation_ppm: u64,
+    },
+    /// Some packet may miss its deadline.
+    Infeasible {
+        /// ΣC/T in 10⁻⁶, rounded up.
+        utilisation_ppm: u64,
+        /// The shortest time from the first arrival of a rush to a deadline in it that can be
+        /// missed, ns; `None` if it was not found in the steps allowed (but ΣC/T > 1).
+        at_ns: Option<u64>,
+    },
+    /// Too many deadlines to look at, or ΣC/T so near to 1 that 128 bits cannot tell.
+    TooLong {
+        /// ΣC/T in 10⁻⁶, rounded up.
+        utilisation_ppm: u64,
+    },
+}
+
+/// Whether every window-constraint is kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WindowVerdict {
+    /// Σ m·C/(k·T) ≤ 1: no violation. `None` if it is so near to 1 that 128 bits cannot tell.
+    pub feasible: Option<bool>,
+    /// Σ m·C/(k·T) in 10⁻⁶, rounded up.
+    pub utilisation_ppm: u64,
+}
+
+/// A premise of window guarantees that does not hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Premise {
+    /// The stream's packets are not all as long as the first stream's, or are empty.
+    UnequalLengths {
+        /// Which.
+        stream: usize,
+    },
+    /// The stream's request period is not the first stream's (DWCS only).
+    UnequalPeriods {
+        /// Which.
+        stream: usize,
+    },
+    /// The stream's request period is 0 or no multiple of a packet's transmission time.
+    PeriodNotMultiple {
+        /// Which.
+        stream: usize,
+    },
+    /// The link has no rate.
+    NoRate,
+}
+
+impl fmt::Display for Premise {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::UnequalLengths { stream } => {
+                write!(f, "packets of stream {stream} are not all as long as those of stream 0")
+            }
+            Self::UnequalPeriods { stream } => {
+                write!(f, "the period of stream {stream} is not that of stream 0")
+            }
+            Self::PeriodNotMultiple { stream } => {
+                write!(f, "the period of stream {stream} is no multiple of a transmission time")
+            }
+            Self::NoRate => f.write_str("the link has no rate"),
+        }
+    }
+}
+
+impl core::error::Error for Premise {}
+
+impl Bounds<'_> {
+    /// Whether EDF on this link keeps every deadline, however packets arrive: a packet that comes
+    /// early has its deadline one period after the one before it, so bursts are no harm to others.
+    ///
+    /// In Millstream a deadline is kept if service *starts* strictly before it, and a packet in
+    /// service is finished. Let a rush begin 1 ns after a packet of a later deadline started, and
+    /// look x ns on, where a packet of stream p has its deadline: before p go the packet in service
+    /// and all packets with deadlines up to then but p. All deadlines are kept if
+    ///
+    /// ```text
+    /// for every x = n·T_i:   Σ_i ⌊x/T_i⌋·C_i − min{C_p : T_p ≤ x} + max(1, max{C_m : T_m > x})  ≤  x
+    /// ```
+    ///
+    /// C being the transmission time of the stream's largest packet, whole ns. For x ≥ max T this
+    /// is ΣC/T ≤ 1, so only shorter x are looked at, and none where the slack makes up for max C. It is necessary too where packets can be of
+    /// their greatest length and arrive at the worst times. Reads largest packets and periods;
+    /// first deadlines given by a scenario are not taken into account. Source: the criterion of
+    /// Jeffay, Stanat and Martel 1991, for the start of service instead of its end.
+    ///
+    /// `None` if a period is 0 or the link has no rate.
+    #[must_use]
+    pub fn edf(&self) -> Option<EdfVerdict> {
+        let cost = |stream: &StreamLimits| self.link.transmission_ns(stream.largest_bytes).max(1);
+        if self.link.rate_bps == 0 || self.streams.iter().any(|stream| stream.period_ns == 0) {
+            return None;
+        }
+        let share = |stream: &StreamLimits| (cost(stream).into(), stream.period_ns.into());
+        let Sum { against_one, ppm: utilisation_ppm } =
+            sum_fractions(self.streams.iter().map(share));
+        let overload = against_one == Some(Ordering::Greater);
+        let enough_ns = self.edf_enough_ns(utilisation_ppm, cost);
+        let mut steps = 0;
+        let mut at_ns = 0u64;
+        // The next multiple of any period after `at_ns`.
+        while let Some(next) = self
+            .streams
+            .iter()
+            .filter_map(|stream| (at_ns / stream.period_ns + 1).checked_mul(stream.period_ns))
+            .min()
+        {
+            at_ns = next;
+            if at_ns >= enough_ns && !overload {
+                break;
+            }
+            steps += self.streams.len() as u64;
+            if steps > MOST_STEPS {
+                if overload {
+                    break;
+                }
+                return Some(EdfVerdict::TooLong { utilisation_ppm });
+            }
+            if self.edf_demand(at_ns, cost) > u128::from(at_ns) {
+                return Some(EdfVerdict::Infeasible { utilisation_ppm, at_ns: Some(at_ns) });
+            }
+        }
+        Some(match against_one {
+            Some(Ordering::Greater) => EdfVerdict::Infeasible { utilisation_ppm, at_ns: None },
+            Some(_) => EdfVerdict::Feasible { utilisation_ppm },
+            None => EdfVerdict::TooLong { utilisation_ppm },
+        })
+    }
+
+    /// From when on the criterion holds if ΣC/T ≤ 1: its left side is at most x·ΣC/T + max C − min C,
+    /// and at most x·ΣC/T where no period is longer than x.
+    fn edf_enough_ns(&self, utilisation_ppm: u64, cost: impl Fn(&StreamLimits) -> u64) -> u64 {
+        let longest = self.streams.iter().map(|stream| stream.period_ns).max().unwrap_or(0);
+        let most = self.streams.iter().map(&cost).max().unwrap_or(0);
+        let least = self.streams.iter().map(&cost).min().unwrap_or(0);
+        let free_ppm = 1_000_000u64.saturating_sub(utilisation_ppm);
+        longest.min(ratio_up(u128::from(most - least) * 1_000_000, free_ppm.into()))
+    }
+
+    /// The left side of the criterion.
+    fn edf_demand(&self, at_ns: u64, cost: impl Fn(&StreamLimits) -> u64) -> u128 {
+        let (mut demand, mut own, mut blocking) = (0u128, u64::MAX, 1);
+        for stream in self.streams {
+            let cost_ns = cost(stream);
+            if stream.period_ns <= at_ns {
+                let packets = u128::from(at_ns / stream.period_ns);
+                demand = demand.saturating_add(packets * u128::from(cost_ns));
+                own = own.min(cost_ns);
+            } else {
+                blocking = blocking.max(cost_ns);
+            }
+        }
+        demand.saturating_sub(own.into()).saturating_add(blocking.into())
+    }
+
+    /// Whether VDS keeps every window-constraint: Σ m·C/(k·T) ≤ 1 with m = y − x, k = y; streams
+    /// of window 0/0 ask for nothing.
+    ///
+    /// For unit jobs whose periods begin together at the end of a transmission: every packet equally
+    /// long, every period a multiple of its transmission time C. It is necessary too while all
+    /// streams are backlogged. Reads lengths, periods and windows. Source: Zhang, West and Qi 2004.
+    ///
+    /// # Errors
+    /// The premise that fails.
+    pub fn vds(&self) -> Result<WindowVerdict, Premise> {
+        self.windows(false)
+    }
+
+    /// Whether DWCS (EDF first, standard rules) keeps every window-constraint, windows being
+    /// consecutive blocks of y requests: Σ (1 − x/y)·C/T ≤ 1. Streams of window 0/0 count as asking
+    /// for every period, since they may go before others of the same deadline.
+    ///
+    /// As for [`vds`](Self::vds), and all periods are equal; where they are not, windows are
+    /// violated also far below 1. Reads lengths, periods and windows. Source: West and Schwan 1999;
+    /// exhaustive and random search.
+    ///
+    /// # Errors
+    /// The premise that fails.
+    pub fn dwcs(&self) -> Result<WindowVerdict, Premise> {
+        if let Some(first) = self.streams.first() {
+            let equal = |stream: &StreamLimits| stream.period_ns == first.period_ns;
+            if let Some(stream) = self.streams.iter().position(|stream| !equal(stream)) {
+                return Err(Premise::UnequalPeriods { stream });
+            }
+        }
+        self.windows(true)
+    }
+
+    fn windows(&self, none_asks_for_all: bool) -> Result<WindowVerdict, Premise> {
+        let Some(first) = self.streams.first() else {
+            return Ok(WindowVerdict { feasible: Some(true), utilisation_ppm: 0 });
+        };
+        if self.link.rate_bps == 0 {
+            return Err(Premise::NoRate);
+        }
+        let cost_ns = self.link.transmission_ns(first.largest_bytes);
+        for (at, stream) in self.streams.iter().enumerate() {
+            let equal = [stream.smallest_bytes, stream.largest_bytes] == [first.largest_bytes; 2];
+            if !equal || cost_ns == 0 {
+                return Err(Premise::UnequalLengths { stream: at });
+            }
+            if stream.period_ns == 0 || !stream.period_ns.is_multiple_of(cost_ns) {
+                return Err(Premise::PeriodNotMultiple { stream: at });
+            }
+        }
+        let Sum { against_one, ppm } = sum_fractions(self.streams.iter().map(|stream| {
+            let slots = u128::from(stream.period_ns / cost_ns);
+            let (lost, of) = (u128::from(stream.window.lost()), u128::from(stream.window.of()));
+            match of {
+                0 => (u128::from(none_asks_for_all), slots),
+                _ => (of - lost, of * slots),
+            }
+        }));
+        let feasible = against_one.map(|order| order != Ordering::Greater);
+        Ok(WindowVerdict { feasible, utilisation_ppm: ppm })
+    }
+}
