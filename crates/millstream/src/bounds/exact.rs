@@ -90,10 +90,12 @@ pub(super) fn sum_fractions(fractions: impl Iterator<Item = (u128, u128)>) -> Su
         None if floor + short < 1 << BITS => Some(Ordering::Less),
         None => None,
     };
-    // `short` units of 2⁻⁹⁶ are one 10⁻⁶ at most.
-    let millionths = (floor + short).saturating_mul(1_000_000).div_ceil(1 << BITS);
-    let ppm = narrow(floor_whole.saturating_mul(1_000_000).saturating_add(millionths));
-    Sum { against_one, ppm }
+    let exact = exact.and_then(|(over, under)| Some(over.checked_mul(1_000_000)?.div_ceil(under)));
+    let ppm = exact.unwrap_or_else(|| {
+        let millionths = (floor + short).saturating_mul(1_000_000).div_ceil(1 << BITS);
+        floor_whole.saturating_mul(1_000_000).saturating_add(millionths)
+    });
+    Sum { against_one, ppm: narrow(ppm) }
 }
 
 fn add((over, under): (u128, u128), (more, part): (u128, u128)) -> Option<(u128, u128)> {

@@ -14,23 +14,26 @@
 //!
 //! ```text
 //!               ρ                α                                          θ
-//! WFQ, WF²Q(+), VC  r·φ/Σφ       max L_j/r + drift                          α + L/ρ
+//! WFQ, WF²Q, VC  r·φ/Σφ           max L_j/r + drift                          α + L/ρ
+//! WF²Q+         r·φ/Σφ           max(L_j, L)/r + drift                      α + L/ρ
 //! SCFQ          r·φ/Σφ           ΣL_j/r                                     α + L/ρ
 //! SFQ           r·φ/Σφ           ΣL_j/r − ℓ/ρ + ℓ/r                         ΣL_j/r + L/r
 //! DRR           r·Q/F            [Σ(Q_j + L_j − 1) − (F − Q)/Q + L]/r       α + L/ρ
-//! WRR           r·φℓ/(φℓ + X)    [X − X/φ + L]/r                            [X + 2L]/r
+//! WRR           r·φℓ/(φℓ + X)    [X − X/φ + max(L_j, L)]/r                  [X + max(L_j, L) + L]/r
 //! WIRR          as WRR           [E − X/φ + L]/r                            [E + 2L]/r
 //!               E = Σ L_j·(φ_j ≥ φ: φ_j − φ + 1;  else φ_j·(φ − φ_j + 1)/φ)
 //! ```
 //!
-//! **Fair queueing** adds what rounding tags to 2⁻⁴⁰ bytes can put before a packet. **Round robins**
-//! contain an L/r of the stream's own: its queue empties when its last packet starts, and what comes
-//! during that transmission joins at the tail. **DRR**: a visit that leaves the stream waiting leaves
-//! less than the head, so the p visits before packet k's satisfy p·Q ≤ W − 1; each other stream
-//! has at most p + 1 visits and L_j − 1 saved. **WRR** serves φ packets a visit, so p ≤ (k − 1)/φ and
-//! packets k − 1 ≤ (W − L)/ℓ: what is guaranteed in bytes depends on the smallest packet, and is
-//! nothing if that is unknown. **WIRR**: between two places of the stream each other has one, but
-//! φ_j − φ + 1 where the round ends.
+//! **Fair queueing** adds what rounding tags to 2⁻⁴⁰ bytes can put before a packet. **Round robins**:
+//! a queue empties when its last packet starts, and what comes during that transmission joins at the
+//! tail. So the packet in service when the stream joins may be its own (L), or another's that has
+//! joined anew ahead of it, with a whole visit to come. **DRR**: a visit that leaves the stream
+//! waiting leaves less than the head, so the p visits before packet k's satisfy p·Q ≤ W − 1; each
+//! other stream has at most p + 1 visits, and L_j − 1 saved or (one of them) L_j in service. **WRR**
+//! serves φ packets a visit, so p ≤ (k − 1)/φ and packets k − 1 ≤ (W − L)/ℓ: what is guaranteed in
+//! bytes depends on the smallest packet, and is nothing if that is unknown. **WIRR**: between two
+//! places of the stream each other has one, but φ_j − φ + 1 where the round ends; another's packet in
+//! service has one of these.
 
 use core::fmt;
 
@@ -122,7 +125,8 @@ impl Bounds<'_> {
             return Err(NoPromise::NoShare);
         }
         match discipline {
-            Wfq | Wf2q | Wf2qPlus | VirtualClock => self.clocked(stream, own),
+            Wfq | Wf2q | VirtualClock => self.clocked(stream, own, false),
+            Wf2qPlus => self.clocked(stream, own, true),
             Scfq | Sfq => self.self_clocked(stream, own, discipline == Sfq),
             Drr => self.deficit(stream, own),
             Wrr | Wirr => self.by_packets(stream, own, discipline == Wirr),
@@ -130,7 +134,15 @@ impl Bounds<'_> {
     }
 
     /// WFQ and its like, whose clock runs at the link's nominal rate.
-    fn clocked(&self, stream: usize, own: &StreamLimits) -> Result<LatencyRate, NoPromise> {
+    ///
+    /// A packet with a later tag that goes first is another stream's. The clock of WF²Q+ can leap
+    /// also while a packet of the stream itself is sent, and the next starts there.
+    fn clocked(
+        &self,
+        stream: usize,
+        own: &StreamLimits,
+        leaps: bool,
+    ) -> Result<LatencyRate, NoPromise> {
         let (weight, weights, tags_ns) = self.weights(own)?;
         let (rate, effective) = (self.rate(), self.effective());
         let drift_ns = match self.busy_ns {
@@ -138,10 +150,11 @@ impl Bounds<'_> {
             Some(busy_ns) => ratio_up(u128::from(busy_ns) * (rate - effective), rate),
             None => return Err(NoPromise::ClockDrifts),
         };
-        // Only another stream's packet can be before one with an earlier tag.
-        let before = self.others(stream).map(|(_, other)| self.wire(other.largest_bytes)).max();
+        let others = self.others(stream).map(|(_, other)| self.wire(other.largest_bytes)).max();
+        let leapt = if leaps { self.wire(own.largest_bytes) } else { 0 };
+        let before = others.unwrap_or(0).max(leapt);
         let extra_ns = drift_ns.saturating_add(tags_ns);
-        Ok(self.weighted(own, (weight, weights), rate, before.unwrap_or(0), extra_ns))
+        Ok(self.weighted(own, (weight, weights), rate, before, extra_ns))
     }
 
     /// SCFQ and SFQ, whose clock is the service itself.
@@ -210,7 +223,8 @@ impl Bounds<'_> {
         if quantum == 0 || rate == 0 {
             return Err(NoPromise::NoShare);
         }
-        let (mut quanta, mut before) = (0, length);
+        // What is in service: its own packet, or one byte that another's lacks in L − 1.
+        let (mut quanta, mut before) = (0, length.max(1));
         for (_, other) in self.others(stream) {
             quanta += u128::from(other.quantum_bytes);
             before += u128::from(other.quantum_bytes);
@@ -231,7 +245,9 @@ impl Bounds<'_> {
         if weight * least == 0 || self.effective() == 0 {
             return Err(NoPromise::NoShare);
         }
-        let (mut round, mut before) = (0u128, length);
+        let others = self.others(stream).map(|(_, other)| self.wire(other.largest_bytes)).max();
+        let serving = if interleaved { length } else { length.max(others.unwrap_or(0)) };
+        let (mut round, mut before) = (0u128, serving);
         for (_, other) in self.others(stream) {
             let (packets, largest) = (u128::from(other.weight), self.wire(other.largest_bytes));
             round = round.saturating_add(packets * largest);
