@@ -89,7 +89,8 @@ impl StreamLimits {
 /// let voice = StreamLimits { weight: 3, ..StreamLimits::new(200, 200) };
 /// let bulk = StreamLimits::new(64, 1500);
 /// let link = Link { rate_bps: 100_000_000, overhead_bytes: 0 };
-/// let bounds = Bounds::new(link, &[voice, bulk]);
+/// let streams = [voice, bulk];
+/// let bounds = Bounds::new(link, &streams);
 /// let promise = bounds.latency_rate(FairDiscipline::Wfq, 0)?;
 /// assert_eq!(promise.rate_bps, 75_000_000);
 /// // Its own 200 bytes at 75 Mb/s behind 1,500 at 100 Mb/s, and 1 ns for fixed-point tags.
@@ -216,7 +217,7 @@ impl<'a> Bounds<'a> {
             quanta += u128::from(other.quantum_bytes);
             deficits += left(other);
         }
-        let work = (quantum + left(own)).checked_mul(quanta)?.checked_add(quantum * deficits)?;
+        let work: u128 = (quantum + left(own)) * quanta + quantum * deficits;
         Some(ceil_ns(work.checked_mul(BITS_NS), (quantum * self.effective()).max(1)))
     }
 
@@ -266,7 +267,7 @@ impl LatencyRate {
     pub fn delay_ns(&self, source: Source) -> Option<u64> {
         let rate = self.usable_rate(source)?;
         let fluid = ceil_ns(u128::from(source.burst_bytes).checked_mul(BITS_NS), rate);
-        Some(fluid.saturating_add_signed(self.error_ns))
+        Some(exact::plus_error(fluid, self.error_ns))
     }
 
     /// The most bytes on the wire that a stream which conforms to `source` has at the link, the

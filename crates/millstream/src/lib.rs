@@ -9,7 +9,8 @@
 //!   threads and no floating point, and allocates only when streams or the largest backlog grow.
 //!
 //! [`Scheduler`] joins the first two over the streams' queues; its page has an example that
-//! schedules three streams. Whoever reads names from a file starts at [`catalogue`].
+//! schedules three streams. Whoever reads names from a file starts at [`catalogue`]; what
+//! theory promises the streams before anything runs is in [`bounds`].
 //!
 //! The way of a packet: `queue` (waits) → `selector` (misses are charged, the first is found) →
 //! `scheduler` (leaves as a [`Departure`]).

@@ -30,6 +30,11 @@ pub(super) fn ceil_signed_ns(over: Option<i128>, under: i128) -> i64 {
     i64::try_from(up).unwrap_or(if up > 0 { i64::MAX } else { i64::MIN })
 }
 
+/// `ns` + `error_ns`, whose greatest number stands for all that are greater.
+pub(super) fn plus_error(ns: u64, error_ns: i64) -> u64 {
+    if error_ns == i64::MAX { u64::MAX } else { ns.saturating_add_signed(error_ns) }
+}
+
 /// A product as a signed number.
 pub(super) fn signed_product(a: u128, b: u128) -> Option<i128> {
     i128::try_from(a.checked_mul(b)?).ok()

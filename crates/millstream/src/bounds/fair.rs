@@ -37,7 +37,9 @@
 
 use core::fmt;
 
-use super::exact::{BITS_NS, ceil_ns, ceil_signed_ns, narrow, ratio_up, signed_product};
+use super::exact::{
+    BITS_NS, ceil_ns, ceil_signed_ns, narrow, plus_error, ratio_up, signed_product,
+};
 use super::{Bounds, StreamLimits};
 
 /// A discipline that guarantees rates.
@@ -284,7 +286,7 @@ impl Bounds<'_> {
         let own_ns = ceil_ns(own_ns, share.0.saturating_mul(rate));
         LatencyRate {
             rate_bps: narrow(share.0.checked_mul(rate).map_or(0, |rate| rate / share.1)),
-            latency_ns: own_ns.saturating_add_signed(error_ns),
+            latency_ns: plus_error(own_ns, error_ns),
             error_ns,
             carried_bytes: narrow(length),
         }
