@@ -1,0 +1,95 @@
+//! Who may send at all: credits and token buckets.
+//!
+//! A head needs a credit for every 64 bytes begun, without overhead, and a token bucket that
+//! conforms. The bucket counts what the packet takes on the wire, in real time, by the theoretical
+//! arrival time (TAT): a packet of length L conforms at `now` iff now >= TAT - b/ρ + L/ρ.
+
+use num_rational::BigRational;
+
+use super::model::StreamSpec;
+use super::rule::{Packet, bytes_per_ns, whole};
+
+/// The credits a packet of so many bytes takes.
+#[must_use]
+pub fn need(bytes: u32) -> u64 {
+    u64::from(bytes).div_ceil(64)
+}
+
+/// A token bucket.
+#[derive(Clone, Debug)]
+struct Bucket {
+    /// ρ, bytes/ns.
+    rate: BigRational,
+    /// b, bytes.
+    burst: u64,
+    /// ns.
+    theoretical_arrival: BigRational,
+}
+
+impl Bucket {
+    /// The least time at which a packet of this length conforms; may be negative.
+    fn conforming_from(&self, length: u64) -> BigRational {
+        &self.theoretical_arrival - whole(self.burst) / &self.rate + whole(length) / &self.rate
+    }
+
+    fn take(&mut self, now_ns: u64, length: u64) {
+        let from = whole(now_ns).max(self.theoretical_arrival.clone());
+        self.theoretical_arrival = from + whole(length) / &self.rate;
+    }
+}
+
+/// What holds a stream back.
+#[derive(Clone, Debug)]
+pub struct Gate {
+    credits: Option<u64>,
+    bucket: Option<Bucket>,
+}
+
+impl Gate {
+    /// The gate at the start.
+    ///
+    /// # Panics
+    /// If a token bucket has no rate.
+    #[must_use]
+    pub fn new(spec: &StreamSpec) -> Self {
+        let bucket = spec.shaper.map(|(rate_bps, burst)| {
+            assert!(rate_bps > 0, "a token bucket needs a rate");
+            Bucket { rate: bytes_per_ns(rate_bps), burst, theoretical_arrival: whole(0) }
+        });
+        Self { credits: spec.credits, bucket }
+    }
+
+    /// Whether there are credits for this head.
+    #[must_use]
+    pub fn affords(&self, head: &Packet) -> bool {
+        self.credits.is_none_or(|credits| credits >= need(head.bytes))
+    }
+
+    /// Whether this head may go now: credits suffice and the bucket conforms.
+    #[must_use]
+    pub fn open(&self, head: &Packet, now_ns: u64) -> bool {
+        let conforming = |bucket: &Bucket| whole(now_ns) >= bucket.conforming_from(head.length);
+        self.affords(head) && self.bucket.as_ref().is_none_or(conforming)
+    }
+
+    /// The first ns at which the bucket conforms for this head; none without a bucket, or if that is
+    /// beyond any time there is.
+    #[must_use]
+    pub fn release_ns(&self, head: &Packet) -> Option<u64> {
+        let from = self.bucket.as_ref()?.conforming_from(head.length).max(whole(0));
+        u64::try_from(from.ceil().to_integer()).ok()
+    }
+
+    /// Credits come back.
+    pub fn give(&mut self, credits: u64) {
+        self.credits = self.credits.map(|held| held.saturating_add(credits));
+    }
+
+    /// A packet is put in service.
+    pub fn take(&mut self, packet: &Packet, now_ns: u64) {
+        self.credits = self.credits.map(|held| held.saturating_sub(need(packet.bytes)));
+        if let Some(bucket) = &mut self.bucket {
+            bucket.take(now_ns, packet.length);
+        }
+    }
+}

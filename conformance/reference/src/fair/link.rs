@@ -1,0 +1,254 @@
+//! The link, one instant after the other.
+//!
+//! At one instant: end of transmission, credit returns, token-bucket releases, arrivals, decision.
+//! A queue loses its packet when service starts, and all that follows from it happens there. The
+//! FMC stream goes first and is kept from the discipline, whose clock t' leaves out the time spent
+//! transmitting its packets.
+
+use std::collections::VecDeque;
+
+use super::gate::Gate;
+use super::model::{CreditReturn, Outcome, Service, Spec};
+use super::rule::{Packet, Queue, Rule, Tags, contenders, rule};
+use crate::{Arrival, Row};
+
+/// A packet on the wire.
+struct Transmission {
+    start_ns: u64,
+    end_ns: u64,
+    fmc: bool,
+}
+
+struct Link<'a> {
+    spec: &'a Spec,
+    rule: Box<dyn Rule>,
+    queues: Vec<Queue>,
+    gates: Vec<Gate>,
+    /// Arrivals of each stream so far, dropped ones too.
+    arrived: Vec<u64>,
+    transmission: Option<Transmission>,
+    /// Time spent on FMC packets that are off the wire, ns.
+    fmc_ns: u64,
+    outcome: Outcome,
+}
+
+/// Runs `arrivals` (in time order) through `spec`, until nothing can happen any more; packets may
+/// then still wait for credits that never come.
+///
+/// # Panics
+/// If arrivals or credit returns are not in time order, two streams are FMC, or something the
+/// discipline needs is missing.
+#[must_use]
+pub fn run(spec: &Spec, arrivals: &[Arrival]) -> Outcome {
+    assert!(arrivals.is_sorted_by_key(|arrival| arrival.time_ns), "arrivals in time order");
+    assert!(spec.credit_returns.is_sorted_by_key(|back| back.time_ns), "returns in time order");
+    assert!(spec.streams.iter().filter(|stream| stream.fmc).count() <= 1, "one FMC stream");
+    let mut link = Link::new(spec);
+    let mut arrivals = arrivals.iter().copied().peekable();
+    let mut returns = spec.credit_returns.iter().copied().peekable();
+    loop {
+        let events = [
+            link.transmission.as_ref().map(|transmission| transmission.end_ns),
+            returns.peek().map(|back| back.time_ns),
+            link.next_release_ns(),
+            arrivals.peek().map(|arrival| arrival.time_ns),
+        ];
+        let Some(now_ns) = events.into_iter().flatten().min() else { break };
+        link.rest(now_ns);
+        link.end_transmission(now_ns);
+        while let Some(back) = returns.next_if(|back| back.time_ns == now_ns) {
+            link.give_credits(back);
+        }
+        link.release(now_ns);
+        while let Some(arrival) = arrivals.next_if(|arrival| arrival.time_ns == now_ns) {
+            link.arrive(arrival);
+        }
+        link.rest(now_ns);
+        link.decide(now_ns);
+    }
+    link.outcome
+}
+
+impl<'a> Link<'a> {
+    fn new(spec: &'a Spec) -> Self {
+        let queues = spec.streams.iter().map(|stream| Queue {
+            weight: stream.weight,
+            quantum: stream.quantum,
+            fmc: stream.fmc,
+            active: false,
+            waiting: VecDeque::new(),
+        });
+        Self {
+            spec,
+            rule: rule(spec),
+            queues: queues.collect(),
+            gates: spec.streams.iter().map(Gate::new).collect(),
+            arrived: vec![0; spec.streams.len()],
+            transmission: None,
+            fmc_ns: 0,
+            outcome: Outcome::default(),
+        }
+    }
+
+    /// t': real time without the time spent transmitting FMC packets.
+    fn clock_ns(&self, now_ns: u64) -> u64 {
+        let fmc = self.transmission.as_ref().filter(|transmission| transmission.fmc);
+        fmc.map_or(now_ns, |transmission| transmission.start_ns) - self.fmc_ns
+    }
+
+    fn transmission_ns(&self, length: u64) -> u64 {
+        let bits = u128::from(length) * 8 * 1_000_000_000;
+        u64::try_from(bits.div_ceil(u128::from(self.spec.rate_bps))).unwrap_or(u64::MAX)
+    }
+
+    /// Tells the discipline that nothing is here, if so. At the start of an instant this speaks of
+    /// the time before it, at the end of the instant itself.
+    fn rest(&mut self, now_ns: u64) {
+        let empty = self.queues.iter().all(|queue| queue.waiting.is_empty());
+        if self.transmission.is_none() && empty {
+            self.rule.idle(self.clock_ns(now_ns));
+        }
+    }
+
+    /// Something is about to happen to this stream.
+    fn before_event(&mut self, stream: usize, now_ns: u64) {
+        if !self.queues[stream].fmc {
+            self.rule.before_event(self.clock_ns(now_ns), &self.queues);
+        }
+    }
+
+    /// Whether the stream is active, from the definition.
+    fn is_active(&self, stream: usize, now_ns: u64) -> bool {
+        let head = self.queues[stream].waiting.front();
+        head.is_some_and(|head| self.gates[stream].open(head, now_ns))
+    }
+
+    /// Makes the stream active if it is and was not.
+    fn activate(&mut self, stream: usize, now_ns: u64) -> bool {
+        if self.queues[stream].active || !self.is_active(stream, now_ns) {
+            return false;
+        }
+        self.queues[stream].active = true;
+        if !self.queues[stream].fmc {
+            self.rule.activated(stream, &self.queues);
+        }
+        true
+    }
+
+    fn end_transmission(&mut self, now_ns: u64) {
+        let over = |transmission: &mut Transmission| transmission.end_ns == now_ns;
+        if let Some(transmission) = self.transmission.take_if(over)
+            && transmission.fmc
+        {
+            self.fmc_ns += now_ns - transmission.start_ns;
+        }
+    }
+
+    fn give_credits(&mut self, back: CreditReturn) {
+        let stream = back.stream as usize;
+        self.before_event(stream, back.time_ns);
+        self.gates[stream].give(back.credits);
+        self.activate(stream, back.time_ns);
+    }
+
+    /// When the stream's bucket will let its head go; none if nothing or something else holds it.
+    fn release_ns(&self, stream: usize) -> Option<u64> {
+        let (queue, gate) = (&self.queues[stream], &self.gates[stream]);
+        let head = queue.waiting.front().filter(|head| !queue.active && gate.affords(head))?;
+        gate.release_ns(head)
+    }
+
+    fn next_release_ns(&self) -> Option<u64> {
+        (0..self.queues.len()).filter_map(|stream| self.release_ns(stream)).min()
+    }
+
+    fn release(&mut self, now_ns: u64) {
+        for stream in 0..self.queues.len() {
+            if self.release_ns(stream) == Some(now_ns) {
+                self.before_event(stream, now_ns);
+                assert!(self.activate(stream, now_ns), "released at its instant");
+            }
+        }
+    }
+
+    fn arrive(&mut self, arrival: Arrival) {
+        let now_ns = arrival.time_ns;
+        let stream = arrival.stream as usize;
+        self.before_event(stream, now_ns);
+        let number = self.arrived[stream];
+        self.arrived[stream] += 1;
+        let packet = Packet {
+            number,
+            bytes: arrival.bytes,
+            length: u64::from(arrival.bytes) + u64::from(self.spec.overhead),
+            arrival_ns: now_ns,
+            arrival_clock_ns: self.clock_ns(now_ns),
+        };
+        let limit = self.spec.streams[stream].queue;
+        if limit.is_some_and(|limit| self.queues[stream].waiting.len() >= limit as usize) {
+            self.outcome.rows.push(row(now_ns, arrival.stream, &packet, "dropped-full"));
+            return;
+        }
+        self.queues[stream].waiting.push_back(packet);
+        if self.queues[stream].active && !self.queues[stream].fmc {
+            self.rule.joined(stream, &self.queues);
+        } else {
+            self.activate(stream, now_ns);
+        }
+    }
+
+    fn decide(&mut self, now_ns: u64) {
+        if self.transmission.is_some() {
+            return;
+        }
+        for stream in 0..self.queues.len() {
+            let active = self.is_active(stream, now_ns);
+            assert_eq!(self.queues[stream].active, active, "activity is up to date");
+        }
+        let fmc = self.queues.iter().position(|queue| queue.fmc && queue.active);
+        if fmc.is_none() && contenders(&self.queues).next().is_some() {
+            self.rule.before_event(self.clock_ns(now_ns), &self.queues);
+        }
+        let Some(stream) = fmc.or_else(|| self.rule.choose(&self.queues)) else { return };
+        assert!(self.queues[stream].active, "only active streams are served");
+        let Some(packet) = self.queues[stream].waiting.pop_front() else { return };
+        self.gates[stream].take(&packet, now_ns);
+        self.queues[stream].active = self.is_active(stream, now_ns);
+        let tags = if fmc.is_some() {
+            Tags::default()
+        } else {
+            self.rule.started(stream, &packet, &self.queues)
+        };
+        self.record(now_ns, stream, &packet, tags);
+        let end_ns = now_ns + self.transmission_ns(packet.length);
+        self.outcome.end_ns = end_ns;
+        let fmc = fmc.is_some();
+        self.transmission = Some(Transmission { start_ns: now_ns, end_ns, fmc });
+    }
+
+    fn record(&mut self, now_ns: u64, stream: usize, packet: &Packet, tags: Tags) {
+        let stream = u32::try_from(stream).unwrap_or(u32::MAX);
+        self.outcome.rows.push(row(now_ns, stream, packet, "sent"));
+        self.outcome.services.push(Service {
+            time_ns: now_ns,
+            stream,
+            packet: packet.number,
+            start_tag: tags.start,
+            finish_tag: tags.finish,
+            virtual_time: self.rule.virtual_time(),
+            deficit: tags.deficit,
+        });
+    }
+}
+
+fn row(time_ns: u64, stream: u32, packet: &Packet, event: &'static str) -> Row {
+    Row {
+        time_ns,
+        stream,
+        packet: packet.number,
+        bytes: packet.bytes,
+        arrival_ns: packet.arrival_ns,
+        deadline_ns: None,
+        event,
+    }
+}

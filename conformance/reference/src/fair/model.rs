@@ -1,0 +1,113 @@
+//! What goes into the reference and what comes out.
+
+use num_rational::BigRational;
+
+use crate::Row;
+
+/// A discipline.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Discipline {
+    /// Weighted fair queueing by the GPS clock; WFQ-CA where streams lack credits.
+    Wfq,
+    /// Self-clocked fair queueing.
+    Scfq,
+    /// Start-time fair queueing.
+    Sfq,
+    /// Worst-case fair weighted fair queueing by the GPS clock.
+    Wf2q,
+    /// The same by a clock of its own.
+    Wf2qPlus,
+    /// Virtual clock.
+    VirtualClock,
+    /// Deficit round robin.
+    Drr,
+    /// Weighted round robin: deficit round robin in packets.
+    Wrr,
+    /// Weighted interleaved round robin.
+    Wirr,
+    /// A table of stream numbers.
+    Table(Vec<u32>),
+}
+
+/// A stream's share and what holds it back.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StreamSpec {
+    /// φ; for WRR and WIRR packets a round.
+    pub weight: u64,
+    /// DRR's quantum, bytes on the wire.
+    pub quantum: u64,
+    /// How many packets may wait.
+    pub queue: Option<u32>,
+    /// Credits at the start; none if they are not limited.
+    pub credits: Option<u64>,
+    /// A token bucket: rate, bits/s, and burst, bytes on the wire.
+    pub shaper: Option<(u64, u64)>,
+    /// Has absolute priority and is no part of the discipline; one stream at most.
+    pub fmc: bool,
+}
+
+impl StreamSpec {
+    /// A stream of weight and quantum, nothing holding it back.
+    #[must_use]
+    pub fn new(weight: u64, quantum: u64) -> Self {
+        Self { weight, quantum, queue: None, credits: None, shaper: None, fmc: false }
+    }
+}
+
+/// Credits coming back to a stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CreditReturn {
+    /// When, ns.
+    pub time_ns: u64,
+    /// The stream's number.
+    pub stream: u32,
+    /// How many; nothing happens where credits are not limited.
+    pub credits: u64,
+}
+
+/// A whole scenario.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Spec {
+    /// Who goes next.
+    pub discipline: Discipline,
+    /// Link rate, bits/s.
+    pub rate_bps: u64,
+    /// Bytes on the wire beyond a packet's length.
+    pub overhead: u32,
+    /// The streams in file order.
+    pub streams: Vec<StreamSpec>,
+    /// Credits coming back, in time order.
+    pub credit_returns: Vec<CreditReturn>,
+}
+
+/// A packet put in service, and the tags it went by, in bytes per unit of weight.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Service {
+    /// When, ns.
+    pub time_ns: u64,
+    /// The stream's number.
+    pub stream: u32,
+    /// The packet's number among the stream's arrivals, from 0.
+    pub packet: u64,
+    /// S, in the disciplines that have one.
+    pub start_tag: Option<BigRational>,
+    /// F, in the disciplines that have one.
+    pub finish_tag: Option<BigRational>,
+    /// V at this instant, with this packet in service: SCFQ's is this F and SFQ's this S. At a
+    /// service of the FMC stream V as it was last worked out. Without a clock 0.
+    pub virtual_time: BigRational,
+    /// DRR's and WRR's deficit with this packet taken off, before it is lost because the stream
+    /// leaves the ring.
+    pub deficit: Option<u64>,
+}
+
+/// Everything that happened.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Outcome {
+    /// The departures, in order.
+    pub rows: Vec<Row>,
+    /// The services, in order.
+    pub services: Vec<Service>,
+    /// The end of the last transmission, ns.
+    pub end_ns: u64,
+}

@@ -1,0 +1,156 @@
+//! What a discipline sees, hears and says.
+//!
+//! A discipline never sees the FMC stream and never real time: its clock t' stands still while an
+//! FMC packet is transmitted. To it a stream without credits or tokens for its head is the same as
+//! an empty one, except that its packets are still there.
+
+use std::collections::VecDeque;
+
+use num_rational::BigRational;
+
+use super::head_tags::{SelfClocked, VirtualClock};
+use super::model::{Discipline, Spec};
+use super::ring::Ring;
+use super::slots::{Interleaved, Table};
+use super::wf2q_plus::Wf2qPlus;
+use super::wfq::Wfq;
+
+/// An exact number.
+#[must_use]
+pub fn whole(number: u64) -> BigRational {
+    BigRational::from_integer(number.into())
+}
+
+/// An exact quotient.
+#[must_use]
+pub fn ratio(over: u64, under: u64) -> BigRational {
+    BigRational::new(over.into(), under.into())
+}
+
+/// A rate of bits/s in bytes/ns.
+#[must_use]
+pub fn bytes_per_ns(rate_bps: u64) -> BigRational {
+    ratio(rate_bps, 8_000_000_000)
+}
+
+/// A waiting packet.
+#[derive(Clone, Copy, Debug)]
+pub struct Packet {
+    /// Its number among the stream's arrivals.
+    pub number: u64,
+    /// Its length, bytes.
+    pub bytes: u32,
+    /// What it takes on the wire, bytes: L.
+    pub length: u64,
+    /// When it arrived, ns.
+    pub arrival_ns: u64,
+    /// The same in the discipline's clock t'.
+    pub arrival_clock_ns: u64,
+}
+
+/// A stream as a discipline sees it.
+#[derive(Clone, Debug)]
+pub struct Queue {
+    /// φ.
+    pub weight: u64,
+    /// DRR's quantum.
+    pub quantum: u64,
+    /// Not for the discipline.
+    pub fmc: bool,
+    /// Backlogged, with credits and tokens for its head.
+    pub active: bool,
+    /// Its packets, head first; the packet in service is no longer among them.
+    pub waiting: VecDeque<Packet>,
+}
+
+/// The tags of a packet put in service.
+#[derive(Clone, Debug, Default)]
+pub struct Tags {
+    /// S.
+    pub start: Option<BigRational>,
+    /// F.
+    pub finish: Option<BigRational>,
+    /// D with the packet taken off.
+    pub deficit: Option<u64>,
+}
+
+/// A discipline. `now` is t', ns.
+pub trait Rule {
+    /// An arrival, credit return, release or decision is about to happen.
+    fn before_event(&mut self, _now: u64, _queues: &[Queue]) {}
+
+    /// The stream became active, whether by a packet, credits or tokens.
+    fn activated(&mut self, stream: usize, queues: &[Queue]);
+
+    /// A packet arrived behind others of an active stream.
+    fn joined(&mut self, _stream: usize, _queues: &[Queue]) {}
+
+    /// Who comes first among the active streams.
+    fn choose(&mut self, queues: &[Queue]) -> Option<usize>;
+
+    /// `packet` has left its queue for service; the queue's activity is already its next head's.
+    fn started(&mut self, stream: usize, packet: &Packet, queues: &[Queue]) -> Tags;
+
+    /// The link is free and every queue is empty.
+    fn idle(&mut self, _now: u64) {}
+
+    /// V.
+    fn virtual_time(&self) -> BigRational {
+        whole(0)
+    }
+}
+
+/// The active streams of the discipline, in index order.
+pub fn contenders(queues: &[Queue]) -> impl Iterator<Item = usize> + '_ {
+    (0..queues.len()).filter(|stream| queues[*stream].active && !queues[*stream].fmc)
+}
+
+/// The contender with the least key, the lower stream where keys are equal.
+pub fn least<K: Ord>(queues: &[Queue], key: impl Fn(usize) -> Option<K>) -> Option<usize> {
+    let mut best: Option<(K, usize)> = None;
+    for stream in contenders(queues) {
+        let Some(key) = key(stream) else { continue };
+        if best.as_ref().is_none_or(|(least, _)| key < *least) {
+            best = Some((key, stream));
+        }
+    }
+    best.map(|(_, stream)| stream)
+}
+
+/// r / Σφ over all streams of the discipline, bytes per unit of weight and ns.
+#[must_use]
+pub fn configured_slope(spec: &Spec) -> BigRational {
+    let shared = spec.streams.iter().filter(|stream| !stream.fmc);
+    let weights = shared.fold(whole(0), |sum, stream| sum + whole(stream.weight));
+    if weights == whole(0) { whole(0) } else { bytes_per_ns(spec.rate_bps) / weights }
+}
+
+/// The discipline of a scenario.
+///
+/// # Panics
+/// If a stream has no weight or quantum although the discipline needs one, or a table names a
+/// stream that is not there.
+#[must_use]
+pub fn rule(spec: &Spec) -> Box<dyn Rule> {
+    let shared = || spec.streams.iter().filter(|stream| !stream.fmc);
+    match &spec.discipline {
+        Discipline::Drr => assert!(shared().all(|stream| stream.quantum > 0), "a quantum"),
+        Discipline::Table(entries) => {
+            let there = |entry: &u32| (*entry as usize) < spec.streams.len();
+            assert!(entries.iter().all(there), "table entries are streams");
+        }
+        _ => assert!(shared().all(|stream| stream.weight > 0), "a weight"),
+    }
+    match &spec.discipline {
+        Discipline::Wfq => Box::new(Wfq::new(spec, false)),
+        Discipline::Wf2q => Box::new(Wfq::new(spec, true)),
+        Discipline::Scfq => Box::new(SelfClocked::new(spec, false)),
+        Discipline::Sfq => Box::new(SelfClocked::new(spec, true)),
+        Discipline::Wf2qPlus => Box::new(Wf2qPlus::new(spec)),
+        Discipline::VirtualClock => Box::new(VirtualClock::new(spec)),
+        Discipline::Drr => Box::new(Ring::new(spec, false)),
+        Discipline::Wrr => Box::new(Ring::new(spec, true)),
+        Discipline::Wirr => Box::new(Interleaved::default()),
+        Discipline::Table(entries) => Box::new(Table::new(entries)),
+    }
+}

@@ -1,0 +1,237 @@
+//! Virtual deadline scheduling (algorithms.md, section 1), one request period after the other.
+//!
+//! A stream with window-constraint x/y wants m = y - x services in k = y consecutive periods of
+//! length T, at most one a period. Its virtual deadline is Vd = ts + T·k'/m', where ts is the start
+//! of its current period. Streams already served in their period, and those with m' = 0, go in the
+//! background. Of [`StreamSpec`] the first deadline and `once_a_period` are not looked at, nor the
+//! priority. In a [`Decision`] `before` holds m', k' and the end of the period, ts + T.
+
+use std::collections::VecDeque;
+
+use num_rational::Ratio;
+
+use crate::{Arrival, Decision, Outcome, Row, StreamSpec};
+
+/// A waiting packet.
+#[derive(Clone, Copy, Debug)]
+struct Waiting {
+    packet: u64,
+    bytes: u32,
+    arrival_ns: u64,
+}
+
+/// A stream at work.
+struct Stream<'a> {
+    spec: &'a StreamSpec,
+    queue: VecDeque<Waiting>,
+    arrivals: u64,
+    /// m'.
+    wanted: u64,
+    /// k'.
+    periods: u64,
+    /// ts, ns; none before the first packet.
+    start_ns: Option<u64>,
+    /// It has been served in the current period.
+    served: bool,
+    missed: u64,
+    violations: u64,
+}
+
+/// Who comes first, least first: tier, virtual deadline or end of the period, arrival of the head.
+type Key = (u8, Ratio<u128>, u64);
+
+impl<'a> Stream<'a> {
+    fn new(spec: &'a StreamSpec) -> Self {
+        let mut stream = Self {
+            spec,
+            queue: VecDeque::new(),
+            arrivals: 0,
+            wanted: 0,
+            periods: 0,
+            start_ns: None,
+            served: false,
+            missed: 0,
+            violations: 0,
+        };
+        stream.new_window();
+        stream
+    }
+
+    /// m' = m, k' = k.
+    fn new_window(&mut self) {
+        let (x, y) = self.spec.window;
+        self.wanted = u64::from(y) - u64::from(x);
+        self.periods = u64::from(y);
+    }
+
+    /// ts + T.
+    fn end_ns(&self) -> u64 {
+        self.start_ns.map_or(u64::MAX, |start| start + self.spec.period_ns)
+    }
+
+    /// A period ended: k' -= 1, and at the window's end m' must be 0. A stream of window-constraint
+    /// 0/0 has no window.
+    fn count_period(&mut self) {
+        if self.spec.window.1 == 0 {
+            return;
+        }
+        self.periods -= 1;
+        if self.periods == 0 {
+            self.violations += u64::from(self.wanted > 0);
+            self.new_window();
+        }
+    }
+
+    /// A packet arrives at an empty queue.
+    fn begin(&mut self, arrival_ns: u64) {
+        let first = self.start_ns.is_none();
+        if !first && arrival_ns < self.end_ns() {
+            return;
+        }
+        if !first && self.served {
+            self.count_period();
+        }
+        self.start_ns = Some(arrival_ns);
+        self.served = false;
+    }
+
+    /// Ends every period that is over while a packet waits; returns what is dropped, with the
+    /// deadlines.
+    fn charge(&mut self, now_ns: u64) -> Vec<(Waiting, u64)> {
+        let mut dropped = Vec::new();
+        while !self.queue.is_empty() && now_ns >= self.end_ns() {
+            let (old_ns, was_served) = (self.end_ns(), self.served);
+            self.missed += u64::from(!was_served);
+            self.count_period();
+            self.start_ns = Some(old_ns);
+            self.served = false;
+            if !was_served && self.spec.drop_late {
+                dropped.extend(self.queue.pop_front().map(|head| (head, old_ns)));
+            }
+        }
+        dropped
+    }
+
+    fn key(&self) -> Option<Key> {
+        let (head, start_ns) = (self.queue.front()?, self.start_ns?);
+        let period = Ratio::from_integer(u128::from(self.spec.period_ns));
+        let start = Ratio::from_integer(u128::from(start_ns));
+        let (wanted, periods) = (u128::from(self.wanted), u128::from(self.periods));
+        Some(match (self.served, wanted) {
+            (false, 1..) => (0, start + period * Ratio::new(periods, wanted), head.arrival_ns),
+            (false, 0) => (1, start + period, head.arrival_ns),
+            (true, _) => (2, start + period, head.arrival_ns),
+        })
+    }
+
+    /// Its head goes into service.
+    fn serve(&mut self) {
+        if !self.served {
+            self.wanted = self.wanted.saturating_sub(1);
+            self.served = true;
+        }
+    }
+}
+
+fn row(
+    time_ns: u64,
+    index: usize,
+    head: Waiting,
+    deadline_ns: Option<u64>,
+    event: &'static str,
+) -> Row {
+    Row {
+        time_ns,
+        stream: u32::try_from(index).unwrap_or(u32::MAX),
+        packet: head.packet,
+        bytes: head.bytes,
+        arrival_ns: head.arrival_ns,
+        deadline_ns,
+        event,
+    }
+}
+
+fn arrive(streams: &mut [Stream<'_>], arrival: Arrival, outcome: &mut Outcome) {
+    let index = arrival.stream as usize;
+    let stream = &mut streams[index];
+    let (bytes, arrival_ns) = (arrival.bytes, arrival.time_ns);
+    let waiting = Waiting { packet: stream.arrivals, bytes, arrival_ns };
+    stream.arrivals += 1;
+    if stream.spec.queue.is_some_and(|limit| stream.queue.len() >= limit as usize) {
+        outcome.rows.push(row(arrival_ns, index, waiting, None, "dropped-full"));
+        return;
+    }
+    if stream.queue.is_empty() {
+        stream.begin(arrival_ns);
+    }
+    stream.queue.push_back(waiting);
+}
+
+/// Charges every stream in order, then puts who comes first in service; returns its length.
+fn decide(streams: &mut [Stream<'_>], now_ns: u64, outcome: &mut Outcome) -> Option<u32> {
+    for (index, stream) in streams.iter_mut().enumerate() {
+        for (head, deadline_ns) in stream.charge(now_ns) {
+            outcome.rows.push(row(now_ns, index, head, Some(deadline_ns), "dropped-late"));
+        }
+    }
+    let mut best: Option<(Key, usize)> = None;
+    for (index, stream) in streams.iter().enumerate() {
+        let Some(key) = stream.key() else { continue };
+        if best.as_ref().is_none_or(|(least, _)| key < *least) {
+            best = Some((key, index));
+        }
+    }
+    let (_, index) = best?;
+    outcome.decisions.push(Decision {
+        time_ns: now_ns,
+        winner: u32::try_from(index).unwrap_or(u32::MAX),
+        before: streams.iter().map(|s| (s.wanted, s.periods, s.end_ns())).collect(),
+        missed: streams.iter().map(|s| s.missed).collect(),
+        violations: streams.iter().map(|s| s.violations).collect(),
+    });
+    let stream = &mut streams[index];
+    let head = stream.queue.pop_front()?;
+    stream.serve();
+    outcome.rows.push(row(now_ns, index, head, Some(stream.end_ns()), "sent"));
+    Some(head.bytes)
+}
+
+/// Runs `arrivals` (in time order) through the streams.
+///
+/// # Panics
+/// If arrivals are not in time order, an x is above its y, or a stream has no period.
+#[must_use]
+pub fn run(rate_bps: u64, overhead: u32, streams: &[StreamSpec], arrivals: &[Arrival]) -> Outcome {
+    assert!(arrivals.is_sorted_by_key(|arrival| arrival.time_ns), "arrivals in time order");
+    for stream in streams {
+        assert!(stream.window.0 <= stream.window.1, "x is at most y");
+        assert!(stream.period_ns > 0, "VDS needs a request period");
+    }
+    let mut streams: Vec<Stream<'_>> = streams.iter().map(Stream::new).collect();
+    let mut outcome = Outcome::default();
+    let mut arrivals = arrivals.iter().copied().peekable();
+    let mut free_ns = 0;
+    loop {
+        // Whoever waits can be served: decisions are when the link is free and somebody waits.
+        let backlogged = streams.iter().any(|stream| !stream.queue.is_empty());
+        let now_ns = match arrivals.peek() {
+            _ if backlogged => free_ns,
+            Some(arrival) => free_ns.max(arrival.time_ns),
+            None => break,
+        };
+        while let Some(arrival) = arrivals.next_if(|arrival| arrival.time_ns <= now_ns) {
+            arrive(&mut streams, arrival, &mut outcome);
+        }
+        if let Some(bytes) = decide(&mut streams, now_ns, &mut outcome) {
+            let bits = (u128::from(bytes) + u128::from(overhead)) * 8 * 1_000_000_000;
+            let taken = bits.div_ceil(u128::from(rate_bps));
+            free_ns = now_ns + u64::try_from(taken).unwrap_or(u64::MAX);
+            outcome.end_ns = free_ns;
+        } else {
+            free_ns = free_ns.max(now_ns);
+        }
+    }
+    outcome.missed = streams.iter().map(|stream| stream.missed).collect();
+    outcome.violations = streams.iter().map(|stream| stream.violations).collect();
+    outcome
+}
