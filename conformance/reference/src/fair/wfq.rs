@@ -4,6 +4,9 @@
 //! inactive with packets waiting leaves the fluid system and its packets lose their stamps; they
 //! are stamped again, head to tail, when it turns active. WFQ serves the least F; WF²Q the least F
 //! among heads with S <= V, or the least (S, F) if there is none.
+//!
+//! V and all F are reset once nobody is backlogged, neither in the fluid system nor in the queues of
+//! the discipline. All F are behind V then, so when exactly is of no consequence for the order.
 
 use std::collections::VecDeque;
 
@@ -34,7 +37,8 @@ impl Wfq {
 impl Rule for Wfq {
     fn before_event(&mut self, now: u64, queues: &[Queue]) {
         self.clock.advance(now);
-        if self.clock.empty() && queues.iter().all(|queue| queue.waiting.is_empty()) {
+        let mut own = queues.iter().filter(|queue| !queue.fmc);
+        if self.clock.empty() && own.all(|queue| queue.waiting.is_empty()) {
             self.clock.reset();
         }
     }
