@@ -82,7 +82,8 @@ impl<'a> Stream<'a> {
         }
     }
 
-    /// A packet arrives at an empty queue.
+    /// A packet becomes head-of-line at an empty queue or after a drop: if it arrived after the
+    /// period, that was no request, and the next begins with the packet.
     fn begin(&mut self, arrival_ns: u64) {
         let first = self.start_ns.is_none();
         if !first && arrival_ns < self.end_ns() {
@@ -107,6 +108,9 @@ impl<'a> Stream<'a> {
             self.served = false;
             if !was_served && self.spec.drop_late {
                 dropped.extend(self.queue.pop_front().map(|head| (head, old_ns)));
+                if let Some(next) = self.queue.front() {
+                    self.begin(next.arrival_ns);
+                }
             }
         }
         dropped

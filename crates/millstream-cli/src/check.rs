@@ -1,7 +1,7 @@
 //! `millstream check FILE`: what will be run, and whether its contracts can be kept.
 
 use millstream_report::human;
-use millstream_scenario::{Explanation, Input, Offered, Scenario, explain};
+use millstream_scenario::{Explanation, Scenario, explain};
 use std::fmt::Write as _;
 
 use crate::arguments::CheckArguments;
@@ -14,34 +14,12 @@ const READ_AT_MOST: u64 = 5_000_000;
 /// Validates the scenario, its inputs included, and explains it.
 pub(crate) fn check(arguments: &CheckArguments) -> Result<(), Failure> {
     let scenario = Scenario::load(&arguments.file)?;
-    let mut input = millstream_scenario::open(&scenario, false)?;
-    let (offered, complete) = offered(&scenario, &mut input)?;
-    let mut explanation = explain(&scenario, &offered);
-    explanation.notes.extend(input.notes());
-    if !complete {
-        let note = format!("the load is that of the first {READ_AT_MOST} arrivals");
-        explanation.notes.push(note);
-    }
+    let explanation = explain(&scenario, READ_AT_MOST)?;
     if arguments.json {
         print(&(serde_json::to_string_pretty(&explanation).unwrap_or_default() + "\n"))
     } else {
         print(&text(&explanation))
     }
-}
-
-/// Reads the sources and counts what they offer.
-fn offered(scenario: &Scenario, input: &mut Input) -> Result<(Vec<Offered>, bool), Failure> {
-    let mut offered = vec![Offered::default(); scenario.streams.len()];
-    let until_ns = scenario.duration_ns.unwrap_or(u64::MAX);
-    for _ in 0..READ_AT_MOST {
-        match input.feed.next_arrival()? {
-            Some(arrival) if arrival.time_ns < until_ns => {
-                offered[arrival.stream as usize].count(arrival.time_ns, arrival.bytes);
-            }
-            _ => return Ok((offered, true)),
-        }
-    }
-    Ok((offered, false))
 }
 
 fn text(explanation: &Explanation) -> String {
@@ -59,15 +37,55 @@ fn text(explanation: &Explanation) -> String {
             stream.packets.to_string(),
             human::rate(stream.offered_bps),
             stream.largest_bytes.to_string(),
-            stream.utilisation.map_or("–".into(), |share| format!("{:.1} %", share * 100.0)),
+            or_none(stream.promise.guaranteed_bps, human::rate),
+            or_none(stream.promise.worst_delay_ns, human::time),
+            or_none(stream.promise.worst_backlog_bytes, |bytes| format!("{bytes} B")),
         ]
     });
-    let header = ["stream", "packets", "offered", "largest (bytes)", "contract needs"];
+    let header = [
+        "stream",
+        "packets",
+        "offered",
+        "largest (bytes)",
+        "guaranteed",
+        "worst delay",
+        "worst backlog",
+    ];
     text += &millstream_report::text_table(&header, rows);
     let _ = writeln!(text, "offered load: {:.1} % of the link", explanation.load * 100.0);
     let _ = writeln!(text, "{}", explanation.verdict);
+    for (why, names) in reasons(explanation) {
+        let _ = writeln!(text, "no bound on the delay of {names}: {why}");
+    }
     for note in &explanation.notes {
         let _ = writeln!(text, "note: {note}");
     }
     text
+}
+
+fn or_none(value: Option<u64>, show: impl Fn(u64) -> String) -> String {
+    value.map_or("–".into(), show)
+}
+
+/// How many names are listed for one reason.
+const NAMED: usize = 5;
+
+/// Why streams have no bound, each reason once, with whose it is.
+fn reasons(explanation: &Explanation) -> Vec<(&str, String)> {
+    let mut reasons: Vec<(&str, Vec<&str>)> = Vec::new();
+    for stream in &explanation.streams {
+        let Some(why) = stream.promise.no_promise.as_deref() else { continue };
+        match reasons.iter_mut().find(|(known, _)| *known == why) {
+            Some((_, names)) => names.push(&stream.name),
+            None => reasons.push((why, vec![&stream.name])),
+        }
+    }
+    let listed = |(why, names): (_, Vec<&str>)| {
+        let mut list = names.iter().take(NAMED).map(|n| format!("`{n}`")).collect::<Vec<_>>();
+        if names.len() > NAMED {
+            list.push(format!("{} more", names.len() - NAMED));
+        }
+        (why, list.join(", "))
+    };
+    reasons.into_iter().map(listed).collect()
 }

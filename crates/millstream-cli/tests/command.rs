@@ -133,8 +133,14 @@ fn json_replaces_the_table_and_a_check_explains() {
     assert!(text.contains("offered load") && text.contains("periods differ"), "{text}");
     let (_, json, _) = outcome(millstream().args(["check", "--json"]).arg(&file));
     let explanation: Value = serde_json::from_str(&json).unwrap();
-    assert_eq!(explanation["utilisation"], 0.5);
     assert_eq!(explanation["feasible"], Value::Null, "the periods differ");
+    let fair = fs::read_to_string(&file).unwrap().replace("\"dwcs\"", "\"wfq\"");
+    fs::write(&file, fair).unwrap();
+    let (_, json, _) = outcome(millstream().args(["check", "--json"]).arg(&file));
+    let explanation: Value = serde_json::from_str(&json).unwrap();
+    let stream = &explanation["streams"][0];
+    assert_eq!(stream["guaranteed_bps"], 500_000);
+    assert!(stream["worst_delay_ns"].is_null() != stream["no_promise"].is_null(), "{stream}");
 }
 
 #[test]

@@ -1,43 +1,22 @@
-//! What a scenario asks of its link, and whether theory says that the contracts can be kept.
+//! What a scenario asks of its link, and what theory promises in return.
 //!
-//! The tests are those of the algorithms page: DWCS keeps every window (consecutive blocks of y
-//! packets) if all packets take the same time C, all periods are equal and a multiple of C, the
-//! order is edf-first under standard rules, and U = Σ (1 − x/y)·C/T ≤ 1. EDF meets every deadline
-//! of unit packets if Σ C/T ≤ 1. Where a premise fails, what is said is that nothing is promised,
-//! and why. Floating point is fine here: nothing is scheduled by it.
+//! For each stream: the rate it is guaranteed, its worst delay and backlog, or why there is no such
+//! promise. For the whole: whether every deadline or window will be kept. Sources are read twice:
+//! how long their packets are decides what rate each is guaranteed, and that rate decides which
+//! token bucket its packets fit into. Floating point is only for showing percentages.
+
+mod offered;
+mod promise;
 
 use millstream::Rules;
+use millstream::bounds::{Bounds, EdfVerdict, Premise, WindowVerdict};
 use millstream::catalogue::DwcsOrder;
+use millstream_traffic::TrafficError;
 use serde::Serialize;
 
+use self::offered::Read;
+pub use self::promise::Promise;
 use crate::scenario::Scenario;
-
-/// What a stream's source offered over the run, or the part of it that was read.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Offered {
-    /// Packets.
-    pub packets: u64,
-    /// Bytes, without the link's overhead.
-    pub bytes: u64,
-    /// The largest packet, bytes.
-    pub largest_bytes: u32,
-    /// The smallest packet, bytes.
-    pub smallest_bytes: u32,
-    /// The last arrival, ns.
-    pub last_ns: u64,
-}
-
-impl Offered {
-    /// Counts one arrival.
-    pub fn count(&mut self, time_ns: u64, bytes: u32) {
-        self.smallest_bytes =
-            if self.packets == 0 { bytes } else { self.smallest_bytes.min(bytes) };
-        self.largest_bytes = self.largest_bytes.max(bytes);
-        self.packets += 1;
-        self.bytes += u64::from(bytes);
-        self.last_ns = time_ns;
-    }
-}
 
 /// One stream of an [`Explanation`].
 #[derive(Clone, Debug, Serialize)]
@@ -50,8 +29,9 @@ pub struct StreamExplanation {
     pub offered_bps: u64,
     /// The largest packet, bytes.
     pub largest_bytes: u32,
-    /// Its share of the discipline's utilisation bound; `None` where the discipline has none.
-    pub utilisation: Option<f64>,
+    /// What it is promised.
+    #[serde(flatten)]
+    pub promise: Promise,
 }
 
 /// What will be run and what can be promised.
@@ -59,9 +39,9 @@ pub struct StreamExplanation {
 pub struct Explanation {
     /// The scenario's name.
     pub scenario: String,
-    /// The discipline.
+    /// The discipline; with classes, the root's.
     pub discipline: &'static str,
-    /// The structure.
+    /// The structure; with classes, the root's.
     pub structure: &'static str,
     /// Link rate, bits/s.
     pub rate_bps: u64,
@@ -69,136 +49,165 @@ pub struct Explanation {
     pub streams: Vec<StreamExplanation>,
     /// Offered load as a share of the link's rate.
     pub load: f64,
-    /// The discipline's utilisation; `None` where it has no bound.
+    /// Which part of the link deadlines and windows need; `None` where the discipline has none.
     pub utilisation: Option<f64>,
     /// Whether every contract will be kept: `Some(false)` if it cannot be, `None` if theory is
     /// silent.
     pub feasible: Option<bool>,
     /// The verdict in words.
     pub verdict: String,
-    /// What the file gives and the discipline does not use.
+    /// What the file gives and the discipline does not use, and what was found in the inputs.
     pub notes: Vec<String>,
 }
 
-/// Explains `scenario` given what its sources offer, in stream order.
-#[must_use]
+/// Explains `scenario`, of whose sources at most `most` arrivals are read.
+///
+/// # Errors
+/// The first input that cannot be read.
 #[allow(clippy::cast_precision_loss)]
-pub fn explain(scenario: &Scenario, offered: &[Offered]) -> Explanation {
-    let last_ns = offered.iter().map(|stream| stream.last_ns).max().unwrap_or(0);
-    let span_ns = scenario.duration_ns.unwrap_or(last_ns).min(last_ns.max(1)).max(1);
+pub fn explain(scenario: &Scenario, most: u64) -> Result<Explanation, TrafficError> {
+    let first = Read::of(scenario, most, &vec![0; scenario.streams.len()])?;
+    let span_ns = scenario.duration_ns.unwrap_or(first.last_ns()).min(first.last_ns()).max(1);
+    let rates = promise::bucket_rates(scenario, &first, span_ns);
+    let read =
+        if rates.iter().any(|rate| *rate > 0) { Read::of(scenario, most, &rates)? } else { first };
+    let promises = promise::promises(scenario, &read, span_ns);
     let mut load = 0.0;
-    let streams: Vec<_> = scenario
-        .streams
-        .iter()
-        .zip(offered)
-        .map(|(stream, offered)| {
-            let wire_bytes =
-                offered.bytes as f64 + offered.packets as f64 * f64::from(scenario.link.overhead);
-            load += wire_bytes * 8e9 / span_ns as f64 / scenario.link.rate_bps as f64;
+    let streams = scenario.streams.iter().zip(&read.streams).zip(promises);
+    let streams: Vec<_> = streams
+        .map(|((stream, offered), promise)| {
+            let mean_bps = offered.mean_bps(span_ns, &scenario.link);
+            load += mean_bps as f64 / scenario.link.rate_bps as f64;
             let bits = u128::from(offered.bytes) * 8_000_000_000;
-            let service_ns = scenario.link.transmission_ns(offered.largest_bytes) as f64;
-            let required = match scenario.scheduler.discipline.name {
-                "dwcs" => match stream.window {
-                    (_, 0) => Some(0.0),
-                    (lost, of) => Some(1.0 - f64::from(lost) / f64::from(of)),
-                },
-                "edf" => Some(1.0),
-                _ => None,
-            };
-            let period_ns = stream.period_ns.map(|period_ns| period_ns as f64);
             StreamExplanation {
                 name: stream.name.clone(),
                 packets: offered.packets,
                 offered_bps: u64::try_from(bits / u128::from(span_ns)).unwrap_or(u64::MAX),
                 largest_bytes: offered.largest_bytes,
-                utilisation: required
-                    .zip(period_ns)
-                    .map(|(required, period_ns)| required * service_ns / period_ns),
+                promise,
             }
         })
         .collect();
-    let utilisation: Option<f64> = streams.iter().map(|stream| stream.utilisation).sum();
-    let (feasible, verdict) = verdict(scenario, offered, utilisation);
-    Explanation {
+    let limits = promise::limits(scenario, &read.streams);
+    let verdict = verdict(scenario, &Bounds::new(promise::link(scenario), &limits), load);
+    let mut notes = scenario.notes.clone();
+    notes.extend(read.notes);
+    if !read.complete {
+        notes.push(format!("what is said is of the first {most} arrivals"));
+    }
+    Ok(Explanation {
         scenario: scenario.name.clone(),
         discipline: scenario.scheduler.discipline.name,
         structure: scenario.scheduler.structure.name(),
         rate_bps: scenario.link.rate_bps,
         streams,
         load,
-        utilisation,
-        feasible,
-        verdict,
-        notes: scenario.notes.clone(),
-    }
+        utilisation: verdict.ppm.map(|ppm| ppm as f64 / 1e6),
+        feasible: verdict.feasible,
+        verdict: verdict.text,
+        notes,
+    })
 }
 
-/// Sums of rounded terms may stray from 1 by this much without meaning it.
-const ROUNDING: f64 = 1e-9;
+/// The answer for the whole scenario.
+struct Verdict {
+    feasible: Option<bool>,
+    /// Utilisation in 10⁻⁶.
+    ppm: Option<u64>,
+    text: String,
+}
 
-fn verdict(
-    scenario: &Scenario,
-    offered: &[Offered],
-    utilisation: Option<f64>,
-) -> (Option<bool>, String) {
-    let Some(utilisation) = utilisation else {
-        return (
-            None,
-            format!("{} promises no stream anything", scenario.scheduler.discipline.name),
-        );
+#[allow(clippy::cast_precision_loss)]
+fn verdict(scenario: &Scenario, bounds: &Bounds, load: f64) -> Verdict {
+    let percent = |ppm: u64| ppm as f64 / 1e4;
+    let kept = |what: &str, feasible: Option<bool>, ppm: u64| {
+        let needs = format!("the contracts need {:.1} % of the link", percent(ppm));
+        let text = match feasible {
+            Some(true) => format!("feasible: {needs}; no {what} will be missed"),
+            Some(false) => format!(
+                "not feasible: {needs}; if every stream stays backlogged, some {what} must be missed"
+            ),
+            None => format!("{needs}, too near to all of it to tell"),
+        };
+        Verdict { feasible, ppm: Some(ppm), text }
     };
-    let contract = if scenario.scheduler.discipline.name == "edf" { "deadline" } else { "window" };
-    if utilisation > 1.0 + ROUNDING {
-        let text = format!(
-            "not feasible: the contracts need {:.1} % of the link; if every stream stays \
-             backlogged, some {contract} must be missed",
-            utilisation * 100.0
-        );
-        return (Some(false), text);
+    let name = scenario.scheduler.discipline.name;
+    let window = |result: Result<WindowVerdict, String>| match result {
+        Ok(verdict) => kept("window", verdict.feasible, verdict.utilisation_ppm),
+        Err(premise) => {
+            let text = format!("nothing is guaranteed: {premise}");
+            Verdict { feasible: None, ppm: None, text }
+        }
+    };
+    if !scenario.classes.is_empty() {
+        let text = "classes: what each stream is promised depends on all above it".to_owned();
+        return Verdict { feasible: None, ppm: None, text };
     }
-    let failed = failed_premises(scenario, offered);
-    if failed.is_empty() {
-        let text = format!(
-            "feasible: the contracts need {:.1} % of the link; no {contract} will be missed",
-            utilisation * 100.0
-        );
-        (Some(true), text)
-    } else {
-        let text = format!(
-            "the contracts need {:.1} % of the link, but nothing is guaranteed: {}",
-            utilisation * 100.0,
-            failed.join("; ")
-        );
-        (None, text)
+    match name {
+        "edf" => match bounds.edf() {
+            Some(EdfVerdict::Feasible { utilisation_ppm }) => {
+                kept("deadline", Some(true), utilisation_ppm)
+            }
+            Some(EdfVerdict::Infeasible { utilisation_ppm, at_ns }) => {
+                let mut verdict = kept("deadline", Some(false), utilisation_ppm);
+                if utilisation_ppm <= 1_000_000 {
+                    let at = at_ns.unwrap_or(0);
+                    verdict.text = format!(
+                        "not feasible: a deadline can be missed {at} ns after a rush begins, though \
+                         the contracts need only {:.1} % of the link",
+                        percent(utilisation_ppm)
+                    );
+                }
+                verdict
+            }
+            Some(EdfVerdict::TooLong { utilisation_ppm }) => {
+                kept("deadline", None, utilisation_ppm)
+            }
+            None => Verdict { feasible: None, ppm: None, text: "nothing is guaranteed".into() },
+        },
+        "dwcs" => window(dwcs(scenario, bounds)),
+        "vds" => window(bounds.vds().map_err(|premise| premise_of(scenario, premise))),
+        "static-priority" | "fifo" if load > 1.0 => Verdict {
+            feasible: None,
+            ppm: None,
+            text: "more is offered than the link carries: queues grow".into(),
+        },
+        _ => Verdict {
+            feasible: None,
+            ppm: None,
+            text: format!("{name} has no deadlines; what each stream is promised is in the table"),
+        },
     }
 }
 
-/// The premises of the feasibility theorem that do not hold.
-fn failed_premises(scenario: &Scenario, offered: &[Offered]) -> Vec<&'static str> {
-    let mut failed = Vec::new();
-    let periods: Vec<u64> = scenario.streams.iter().filter_map(|stream| stream.period_ns).collect();
-    let used = || offered.iter().filter(|stream| stream.packets > 0);
-    let sizes = used().flat_map(|stream| [stream.smallest_bytes, stream.largest_bytes]);
-    let equal_sizes = sizes.clone().min() == sizes.max();
-    let service_ns = used()
-        .next()
-        .map_or(1, |stream| scenario.link.transmission_ns(stream.largest_bytes).max(1));
-    if !equal_sizes {
-        failed.push("packets differ in length");
+/// DWCS's verdict, or the premise that fails.
+fn dwcs(scenario: &Scenario, bounds: &Bounds) -> Result<WindowVerdict, String> {
+    let options = &scenario.scheduler.options;
+    if options.order != DwcsOrder::EdfFirst {
+        return Err("the order is loss-first".into());
     }
-    if scenario.scheduler.discipline.name == "edf" {
-        return failed;
+    if options.dwcs.rules != Rules::Standard {
+        return Err("the rules are those of 1999".into());
     }
-    if periods.iter().any(|period| period != &periods[0]) {
-        failed.push("periods differ");
-    } else if equal_sizes && periods.first().is_some_and(|period| period % service_ns != 0) {
-        failed.push("the period is not a multiple of a packet's transmission time");
+    bounds.dwcs().map_err(|premise| premise_of(scenario, premise))
+}
+
+/// A premise that fails, with names instead of numbers.
+fn premise_of(scenario: &Scenario, premise: Premise) -> String {
+    let name = |stream: usize| scenario.streams.get(stream).map_or("?", |s| s.name.as_str());
+    match premise {
+        Premise::UnequalLengths { stream } => format!(
+            "packets differ in length (those of `{}` are not all as long as those of `{}`)",
+            name(stream),
+            name(0)
+        ),
+        Premise::UnequalPeriods { stream } => {
+            format!("periods differ (those of `{}` and `{}`)", name(stream), name(0))
+        }
+        Premise::PeriodNotMultiple { stream } => format!(
+            "the period of `{}` is not a multiple of a packet's transmission time",
+            name(stream)
+        ),
+        Premise::NoRate => "the link has no rate".into(),
     }
-    if scenario.scheduler.options.order != DwcsOrder::EdfFirst {
-        failed.push("the order is loss-first");
-    }
-    if scenario.scheduler.options.dwcs.rules != Rules::Standard {
-        failed.push("the rules are those of 1999");
-    }
-    failed
 }

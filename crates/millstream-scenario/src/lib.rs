@@ -20,7 +20,7 @@ mod units;
 mod validate;
 
 pub use error::{Problem, ScenarioError};
-pub use explain::{Explanation, Offered, StreamExplanation, explain};
+pub use explain::{Explanation, Promise, StreamExplanation, explain};
 pub use feeds::{CaptureInput, Input, open};
 pub use file::schema;
 pub use scenario::{Class, Link, LinkCredits, Scenario, Sharing, Stream, largest_file_bytes};

@@ -25,7 +25,9 @@ mod exact;
 mod fair;
 mod feasible;
 
-use crate::contract::Window;
+use core::num::{NonZeroU32, NonZeroU64};
+
+use crate::contract::{Contract, Window};
 use crate::link::Link;
 use exact::{BITS_NS, ceil_ns, ratio_up};
 
@@ -75,6 +77,22 @@ impl StreamLimits {
             priority: 0,
             period_ns: 0,
             window: Window::default(),
+            source: None,
+        }
+    }
+
+    /// What `contract` says of a stream whose packets are as long as given; no source. What it
+    /// does not say is 0.
+    #[must_use]
+    pub fn of(contract: &Contract, smallest_bytes: u32, largest_bytes: u32) -> Self {
+        Self {
+            smallest_bytes,
+            largest_bytes,
+            weight: contract.weight,
+            quantum_bytes: contract.quantum_bytes.map_or(0, NonZeroU32::get),
+            priority: contract.priority,
+            period_ns: contract.period_ns.map_or(0, NonZeroU64::get),
+            window: contract.window,
             source: None,
         }
     }

@@ -235,7 +235,7 @@ pub const DISCIPLINES: &[DisciplineRow] = &[
         name: "drr",
         summary: "deficit round robin: turns of a quantum of bytes",
         needs: &["quantum"],
-        uses: &[],
+        uses: &["weight"],
         structures: TURNS,
         build: |options, structure, form| {
             structure.join(form, options, RoundRobin::new(Measure::Bytes(options.link)))

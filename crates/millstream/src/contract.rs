@@ -195,6 +195,12 @@ impl Contract {
         self
     }
 
+    /// Whether a rate cap or lack of credits can hold the stream back.
+    #[must_use]
+    pub fn is_limited(&self) -> bool {
+        self.max_rate.is_some() || self.credits.is_some()
+    }
+
     /// The stream is the fabric management channel: under `minbw` it goes before all others.
     #[must_use]
     pub fn fmc(mut self) -> Self {

@@ -181,11 +181,24 @@ impl<D: Discipline, S: Structure<D::Rank>> Scheduler<D, S> {
     /// Time reaches `now_ns`: gates that open by time do, each at its time.
     #[inline]
     fn advance(&mut self, now_ns: u64) {
-        while let Some((from_ns, stream)) = self.room.gates.pop_opening(now_ns) {
+        self.open_gates(now_ns);
+        self.selector.advance(now_ns);
+    }
+
+    /// The same for an event that at one instant goes before gates that open by time.
+    fn advance_before_gates(&mut self, now_ns: u64) {
+        if let Some(before_ns) = now_ns.checked_sub(1) {
+            self.open_gates(before_ns);
+        }
+        self.selector.advance(now_ns);
+    }
+
+    #[inline]
+    fn open_gates(&mut self, until_ns: u64) {
+        while let Some((from_ns, stream)) = self.room.gates.pop_opening(until_ns) {
             self.selector.advance(from_ns);
             self.regate(from_ns, stream);
         }
-        self.selector.advance(now_ns);
     }
 
     /// Opens or closes the gate of `stream` as its limits now say.
@@ -225,18 +238,19 @@ impl<D: Discipline, S: Structure<D::Rank>> Scheduler<D, S> {
     /// # Panics
     /// If `stream` was not added to this scheduler.
     pub fn set_eligible(&mut self, now_ns: u64, stream: StreamId, eligible: bool) {
-        self.advance(now_ns);
+        self.advance_before_gates(now_ns);
         self.room.gates.set_by_caller(stream, eligible);
         self.regate(now_ns, stream);
     }
 
-    /// Credits of `stream` come back. At one instant this goes before arrivals. No effect on a
+    /// Credits of `stream` come back. At one instant this goes before gates that open by time, and
+    /// those before arrivals. No effect on a
     /// stream whose contract has no flow control.
     ///
     /// # Panics
     /// If `stream` was not added to this scheduler.
     pub fn add_credits(&mut self, now_ns: u64, stream: StreamId, credits: u64) {
-        self.advance(now_ns);
+        self.advance_before_gates(now_ns);
         self.room.gates.add_credits(stream, credits);
         self.regate(now_ns, stream);
     }

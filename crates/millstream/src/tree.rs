@@ -411,7 +411,7 @@ impl Tree {
     /// # Panics
     /// If `stream` is not of this tree.
     pub fn set_eligible(&mut self, now_ns: u64, stream: StreamId, eligible: bool) {
-        let at_ns = self.advance(now_ns);
+        let at_ns = self.advance_before_gates(now_ns);
         self.rooms.stream_gates.set_by_caller(stream, eligible);
         self.regate(stream, at_ns, now_ns);
     }
@@ -421,7 +421,7 @@ impl Tree {
     /// # Panics
     /// If `stream` is not of this tree.
     pub fn add_credits(&mut self, now_ns: u64, stream: StreamId, credits: u64) {
-        let at_ns = self.advance(now_ns);
+        let at_ns = self.advance_before_gates(now_ns);
         self.rooms.stream_gates.add_credits(stream, credits);
         self.regate(stream, at_ns, now_ns);
     }
@@ -474,17 +474,32 @@ impl Tree {
     /// Time reaches `now_ns`: gates that open by time do, each at its time. Returns the time that
     /// clocks are set by, which never goes back.
     fn advance(&mut self, now_ns: u64) -> u64 {
+        self.open_gates(now_ns);
+        self.clock.reach(now_ns)
+    }
+
+    /// The same for an event that at one instant goes before gates that open by time.
+    fn advance_before_gates(&mut self, now_ns: u64) -> u64 {
+        if let Some(before_ns) = now_ns.checked_sub(1) {
+            self.open_gates(before_ns);
+        }
+        self.clock.reach(now_ns)
+    }
+
+    /// Streams go before classes.
+    fn open_gates(&mut self, until_ns: u64) {
         loop {
             let rooms = &mut self.rooms;
             let class_ns = rooms.class_gates.next_opening_ns().unwrap_or(u64::MAX);
-            if let Some((from_ns, stream)) = rooms.stream_gates.pop_opening(class_ns.min(now_ns)) {
+            if let Some((from_ns, stream)) = rooms.stream_gates.pop_opening(class_ns.min(until_ns))
+            {
                 let at_ns = self.clock.reach(from_ns);
                 self.regate(stream, at_ns, from_ns);
-            } else if let Some((from_ns, class)) = rooms.class_gates.pop_opening(now_ns) {
+            } else if let Some((from_ns, class)) = rooms.class_gates.pop_opening(until_ns) {
                 let at_ns = self.clock.reach(from_ns);
                 self.match_gates_up(ClassId(class.0), at_ns, from_ns);
             } else {
-                return self.clock.reach(now_ns);
+                return;
             }
         }
     }

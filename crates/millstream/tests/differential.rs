@@ -3,10 +3,10 @@
 
 mod support;
 
-use millstream::catalogue::DisciplineRow;
-use millstream_reference::{Outcome, run};
+use millstream::catalogue::{DisciplineRow, Options};
+use millstream_reference::{Outcome, run, vds};
 use proptest::prelude::*;
-use support::{run_engine, scenarios};
+use support::{run_engine, run_named, scenarios};
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 20_000, ..ProptestConfig::default() })]
@@ -16,6 +16,16 @@ proptest! {
         let expected = Outcome { decisions: Vec::new(), ..run(&spec, &arrivals, None) };
         for structure in DisciplineRow::parse("dwcs").unwrap().structures {
             let found = run_engine(&spec, &arrivals, *structure);
+            prop_assert_eq!(&found, &expected, "{}", structure.name());
+        }
+    }
+
+    #[test]
+    fn vds_equals_its_reference_on_every_structure((spec, arrivals) in scenarios()) {
+        let expected = vds::run(spec.rate_bps, spec.overhead, &spec.streams, &arrivals);
+        let expected = Outcome { decisions: Vec::new(), ..expected };
+        for structure in DisciplineRow::parse("vds").unwrap().structures {
+            let found = run_named("vds", &Options::default(), &spec, &arrivals, *structure);
             prop_assert_eq!(&found, &expected, "{}", structure.name());
         }
     }

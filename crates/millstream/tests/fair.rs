@@ -1,4 +1,5 @@
-//! Fair queueing and round robin: what holds for every discipline, whatever the reference says.
+//! Fair queueing and round robin: every discipline equals the reference, departure by departure,
+//! with credits, rate caps and a management channel; and what holds whatever the reference says.
 #![allow(clippy::unwrap_used, unreachable_pub)]
 
 #[path = "support/fair.rs"]
@@ -6,7 +7,28 @@ mod support;
 
 use millstream::catalogue::{Options, StructureName};
 use proptest::prelude::*;
-use support::loads;
+use support::{FAIR, Load, loads, loads_of};
+
+/// Random scenarios of each discipline.
+const EACH: u32 = 5_000;
+
+#[test]
+fn every_discipline_equals_the_reference() {
+    let config = ProptestConfig { cases: EACH, failure_persistence: None, ..Default::default() };
+    for discipline in FAIR {
+        let mut runner = proptest::test_runner::TestRunner::new(config.clone());
+        let result = runner.run(&loads_of(Just(*discipline)), |load: Load| {
+            let expected = load.reference();
+            let structure = load.row().structures[0];
+            let found = load.run(load.scheduler(structure, &load.options()).as_mut());
+            prop_assert_eq!(found, expected, "{}", load.discipline);
+            Ok(())
+        });
+        if let Err(error) = result {
+            panic!("{discipline}: {error}");
+        }
+    }
+}
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 10_000, ..ProptestConfig::default() })]

@@ -63,8 +63,8 @@ pub fn run(spec: &Spec, arrivals: &[Arrival]) -> Outcome {
         while let Some(arrival) = arrivals.next_if(|arrival| arrival.time_ns == now_ns) {
             link.arrive(arrival);
         }
-        link.rest(now_ns);
         link.decide(now_ns);
+        link.rest(now_ns);
     }
     link.outcome
 }
@@ -101,10 +101,10 @@ impl<'a> Link<'a> {
         u64::try_from(bits.div_ceil(u128::from(self.spec.rate_bps))).unwrap_or(u64::MAX)
     }
 
-    /// Tells the discipline that nothing is here, if so. At the start of an instant this speaks of
-    /// the time before it, at the end of the instant itself.
+    /// Tells the discipline that nothing of it is here, if so. At the start of an instant this
+    /// speaks of the time before it, at the end of the time that begins.
     fn rest(&mut self, now_ns: u64) {
-        let empty = self.queues.iter().all(|queue| queue.waiting.is_empty());
+        let empty = self.queues.iter().all(|queue| queue.fmc || queue.waiting.is_empty());
         if self.transmission.is_none() && empty {
             self.rule.idle(self.clock_ns(now_ns));
         }
@@ -174,7 +174,6 @@ impl<'a> Link<'a> {
     fn arrive(&mut self, arrival: Arrival) {
         let now_ns = arrival.time_ns;
         let stream = arrival.stream as usize;
-        self.before_event(stream, now_ns);
         let number = self.arrived[stream];
         self.arrived[stream] += 1;
         let packet = Packet {
@@ -186,9 +185,11 @@ impl<'a> Link<'a> {
         };
         let limit = self.spec.streams[stream].queue;
         if limit.is_some_and(|limit| self.queues[stream].waiting.len() >= limit as usize) {
+            // It has no effect on anything, V included.
             self.outcome.rows.push(row(now_ns, arrival.stream, &packet, "dropped-full"));
             return;
         }
+        self.before_event(stream, now_ns);
         self.queues[stream].waiting.push_back(packet);
         if self.queues[stream].active && !self.queues[stream].fmc {
             self.rule.joined(stream, &self.queues);

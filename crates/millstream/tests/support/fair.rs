@@ -2,7 +2,7 @@
 
 use millstream::catalogue::{DisciplineRow, DynScheduler, Options, StructureName};
 use millstream::{ClassId, Contract, Departure, Link, MaxRate, Packet, StreamId, Tree};
-use millstream_reference::Arrival;
+use millstream_reference::{Arrival, fair};
 use proptest::prelude::*;
 use std::num::NonZeroU64;
 
@@ -88,6 +88,47 @@ impl Load {
         tree
     }
 
+    /// What the reference makes of it.
+    pub fn reference(&self) -> Vec<Row> {
+        let discipline = match self.discipline {
+            "wfq" => fair::Discipline::Wfq,
+            "wf2q" => fair::Discipline::Wf2q,
+            "wf2q+" => fair::Discipline::Wf2qPlus,
+            "scfq" => fair::Discipline::Scfq,
+            "sfq" => fair::Discipline::Sfq,
+            "virtual-clock" => fair::Discipline::VirtualClock,
+            "drr" => fair::Discipline::Drr,
+            "wrr" => fair::Discipline::Wrr,
+            "wirr" => fair::Discipline::Wirr,
+            "table" => fair::Discipline::Table(self.table.iter().map(|entry| entry.0).collect()),
+            other => panic!("{other} is not in the reference"),
+        };
+        let streams = self.streams.iter().map(|stream| fair::StreamSpec {
+            queue: stream.queue,
+            credits: stream.credits,
+            shaper: stream.shaper,
+            fmc: stream.fmc,
+            ..fair::StreamSpec::new(stream.weight.into(), stream.quantum.into())
+        });
+        let returns = self.returns.iter().map(|(time_ns, stream, credits)| fair::CreditReturn {
+            time_ns: *time_ns,
+            stream: *stream,
+            credits: *credits,
+        });
+        let spec = fair::Spec {
+            discipline,
+            rate_bps: self.link.rate_bps,
+            overhead: self.link.overhead_bytes,
+            streams: streams.collect(),
+            credit_returns: returns.collect(),
+        };
+        let rows = fair::run(&spec, &self.arrivals).rows;
+        let row = |row: &millstream_reference::Row| {
+            (row.time_ns, row.stream, row.packet, row.event == "sent")
+        };
+        rows.iter().map(row).collect()
+    }
+
     /// Runs to the end: until nothing waits, or nothing can change any more.
     pub fn run(&self, scheduler: &mut dyn DynScheduler) -> Vec<Row> {
         let mut rows = Vec::new();
@@ -158,13 +199,18 @@ fn promises() -> impl Strategy<Value = Promise> {
     )
 }
 
-/// Random scenarios, contended, with many ties; some with credits, caps, a management channel.
+/// Random scenarios of any discipline.
 pub fn loads() -> impl Strategy<Value = Load> {
+    loads_of(proptest::sample::select(FAIR))
+}
+
+/// Random scenarios, contended, with many ties; some with credits, caps, a management channel.
+pub fn loads_of(discipline: impl Strategy<Value = &'static str>) -> impl Strategy<Value = Load> {
     let lengths = prop_oneof![3 => Just(128u32), 2 => 0u32..300, 1 => 1u32..5];
     let arrival = (0u64..16, lengths, any::<u32>());
     let back = (0u64..40_000, any::<u32>(), 0u64..9);
     (
-        proptest::sample::select(FAIR),
+        discipline,
         proptest::collection::vec(promises(), 1..7),
         proptest::collection::vec(arrival, 1..70),
         proptest::collection::vec(back, 0..25),

@@ -74,7 +74,18 @@ pub fn run_engine(spec: &Spec, arrivals: &[Arrival], structure: StructureName) -
             )
         }
     };
-    let mut scheduler = DisciplineRow::parse(name).unwrap().build(&options, structure);
+    run_named(name, &options, spec, arrivals, structure)
+}
+
+/// The same under the discipline called `name`, whatever the specification's.
+pub fn run_named(
+    name: &str,
+    options: &Options,
+    spec: &Spec,
+    arrivals: &[Arrival],
+    structure: StructureName,
+) -> Outcome {
+    let mut scheduler = DisciplineRow::parse(name).unwrap().build(options, structure);
     for stream in &spec.streams {
         scheduler.add_stream(contract(stream)).unwrap();
     }

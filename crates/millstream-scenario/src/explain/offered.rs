@@ -1,0 +1,95 @@
+//! What the sources offer: counts, and the token bucket that the packets fit into.
+
+use millstream_traffic::TrafficError;
+
+use crate::feeds;
+use crate::scenario::{Link, Scenario};
+
+/// ns in a second × bits in a byte.
+const SCALE: u128 = 8_000_000_000;
+
+/// What one source offers, or the part of it that was read.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Offered {
+    pub(super) packets: u64,
+    /// Without the link's overhead.
+    pub(super) bytes: u64,
+    pub(super) largest_bytes: u32,
+    pub(super) smallest_bytes: u32,
+    pub(super) last_ns: u64,
+    /// At what rate the bucket empties, bits/s.
+    pub(super) bucket_bps: u64,
+    /// In byte × ns × bits/s, at the last arrival.
+    level: u128,
+    most: u128,
+}
+
+/// What all sources offer.
+pub(super) struct Read {
+    pub(super) streams: Vec<Offered>,
+    /// The longest that the link is busy without a pause, whatever the discipline, ns.
+    pub(super) busy_ns: u64,
+    /// Whether every arrival was read.
+    pub(super) complete: bool,
+    pub(super) notes: Vec<String>,
+}
+
+impl Offered {
+    fn count(&mut self, time_ns: u64, bytes: u32, link: &Link) {
+        self.smallest_bytes =
+            if self.packets == 0 { bytes } else { self.smallest_bytes.min(bytes) };
+        self.largest_bytes = self.largest_bytes.max(bytes);
+        self.packets += 1;
+        self.bytes += u64::from(bytes);
+        let drained = u128::from(time_ns - self.last_ns) * u128::from(self.bucket_bps);
+        let wire_bytes = u128::from(bytes) + u128::from(link.overhead);
+        self.level = self.level.saturating_sub(drained) + wire_bytes * SCALE;
+        self.most = self.most.max(self.level);
+        self.last_ns = time_ns;
+    }
+
+    /// The least burst with which all packets fit the bucket, bytes on the wire.
+    pub(super) fn burst_bytes(&self) -> u64 {
+        u64::try_from(self.most.div_ceil(SCALE)).unwrap_or(u64::MAX)
+    }
+
+    /// The mean rate over `span_ns`, on the wire, bits/s, rounded up.
+    pub(super) fn mean_bps(&self, span_ns: u64, link: &Link) -> u64 {
+        let bytes = u128::from(self.bytes) + u128::from(self.packets) * u128::from(link.overhead);
+        u64::try_from((bytes * SCALE).div_ceil(u128::from(span_ns.max(1)))).unwrap_or(u64::MAX)
+    }
+}
+
+impl Read {
+    /// Reads at most `most` arrivals; `buckets_bps` are the rates of the streams' buckets.
+    pub(super) fn of(
+        scenario: &Scenario,
+        most: u64,
+        buckets_bps: &[u64],
+    ) -> Result<Self, TrafficError> {
+        let mut input = feeds::open(scenario, false)?;
+        let bucket = |bucket_bps: &u64| Offered { bucket_bps: *bucket_bps, ..Offered::default() };
+        let mut streams: Vec<Offered> = buckets_bps.iter().map(bucket).collect();
+        let until_ns = scenario.duration_ns.unwrap_or(u64::MAX);
+        let (mut busy_ns, mut busy_from_ns, mut free_ns) = (0, 0, 0u64);
+        let mut complete = false;
+        for _ in 0..most {
+            let Some(arrival) = input.feed.next_arrival()?.filter(|a| a.time_ns < until_ns) else {
+                complete = true;
+                break;
+            };
+            streams[arrival.stream as usize].count(arrival.time_ns, arrival.bytes, &scenario.link);
+            if arrival.time_ns > free_ns {
+                (busy_from_ns, free_ns) = (arrival.time_ns, arrival.time_ns);
+            }
+            free_ns = free_ns.saturating_add(scenario.link.transmission_ns(arrival.bytes));
+            busy_ns = busy_ns.max(free_ns - busy_from_ns);
+        }
+        Ok(Self { streams, busy_ns, complete, notes: input.notes() })
+    }
+
+    /// The last arrival, ns.
+    pub(super) fn last_ns(&self) -> u64 {
+        self.streams.iter().map(|stream| stream.last_ns).max().unwrap_or(0)
+    }
+}
