@@ -101,8 +101,9 @@ impl<'a> Link<'a> {
         u64::try_from(bits.div_ceil(u128::from(self.spec.rate_bps))).unwrap_or(u64::MAX)
     }
 
-    /// Tells the discipline that nothing of it is here, if so. At the start of an instant this
-    /// speaks of the time before it, at the end of the time that begins.
+    /// Tells the discipline, at the start of an instant, if up to now the link was free and none of
+    /// its queues had a packet. That is so iff there was an instant at which the link stayed free,
+    /// its arrivals were in and nobody waited: the instant of a reset.
     fn rest(&mut self, now_ns: u64) {
         let empty = self.queues.iter().all(|queue| queue.fmc || queue.waiting.is_empty());
         if self.transmission.is_none() && empty {
