@@ -93,3 +93,33 @@ fn states_deadlines_and_drops_by_hand() {
     assert_eq!(outcome.missed, [1, 1]);
     assert_eq!(outcome.violations, [0, 1]);
 }
+
+fn at(slot: u64, stream: u32, slots: u32) -> Arrival {
+    Arrival { time_ns: slot * SLOT_NS, stream, bytes: 125 * slots }
+}
+
+#[test]
+fn a_period_without_a_request_is_not_counted() {
+    let mut first = stream(2, (0, 2));
+    first.drop_late = true;
+    let streams = [first, stream(1, (0, 1))];
+    let outcome = vds::run(RATE_BPS, 0, &streams, &[at(0, 0, 1), at(0, 1, 4), at(10, 0, 1)]);
+    // Dropped at 4: its period from 0 to 2 is missed and counted. That from 2 had no request.
+    assert_eq!(outcome.rows[1].event, "dropped-late");
+    assert_eq!(outcome.decisions[1].before[0], (2, 1, 12 * SLOT_NS));
+    assert_eq!(outcome.violations, [0, 0]);
+}
+
+#[test]
+fn a_second_packet_in_a_period_goes_in_the_background() {
+    let streams = [stream(4, (0, 1)), stream(10, (0, 1))];
+    let arrivals = [at(0, 0, 1), at(1, 0, 1), at(1, 1, 1), at(9, 0, 1)];
+    let outcome = vds::run(RATE_BPS, 0, &streams, &arrivals);
+    let order: Vec<u32> = outcome.rows.iter().map(|row| row.stream).collect();
+    assert_eq!(order, [0, 1, 0, 0]);
+    // Still in the period from 0, m' = 0 and k' = 1; at 9 the next window has begun.
+    assert_eq!(outcome.rows[2].deadline_ns, Some(4 * SLOT_NS));
+    assert_eq!(outcome.decisions[2].before[0], (0, 1, 4 * SLOT_NS));
+    assert_eq!(outcome.decisions[3].before[0], (1, 1, 13 * SLOT_NS));
+    assert_eq!(outcome.violations, [0, 0]);
+}
