@@ -64,7 +64,6 @@ pub fn run(spec: &Spec, arrivals: &[Arrival]) -> Outcome {
             link.arrive(arrival);
         }
         link.decide(now_ns);
-        link.rest(now_ns);
     }
     link.outcome
 }
