@@ -8,7 +8,7 @@ use rand_core::{RngCore, SeedableRng};
 use std::fmt::Write as _;
 
 use crate::combinations;
-use crate::model::{Arrival, Discipline, Outcome, Spec, StreamSpec};
+use crate::model::{Arrival, Discipline, Outcome, Row, Spec, StreamSpec};
 
 /// One conformance trace before it is run.
 #[derive(Clone, Debug)]
@@ -45,7 +45,7 @@ const UNIT: &[u32] = &[125];
 pub(crate) const MIXED: &[u32] = &[40, 125, 333, 701, 1500];
 const EXTREME: &[u32] = &[0, 1, 125, 125, 125, 65_535];
 
-fn arrivals(streams: usize, load: Load) -> Vec<Arrival> {
+pub(crate) fn arrivals(streams: usize, load: Load) -> Vec<Arrival> {
     let mut random = ChaCha8Rng::seed_from_u64(load.seed);
     let mut below = |bound: u64| random.next_u64() % bound;
     let span = load.packets * 100 / load.per_hundred_slots;
@@ -306,20 +306,30 @@ impl Trace {
     /// The arrivals CSV.
     #[must_use]
     pub fn arrivals_csv(&self) -> String {
-        let mut text = String::from("time_ns,stream,bytes\n");
-        for arrival in &self.arrivals {
-            let name = Self::stream_name(arrival.stream);
-            let _ = writeln!(text, "{},{name},{}", arrival.time_ns, arrival.bytes);
-        }
-        text
+        csv(&self.arrivals)
     }
+}
+
+/// The arrivals CSV of `arrivals`.
+pub(crate) fn csv(arrivals: &[Arrival]) -> String {
+    let mut text = String::from("time_ns,stream,bytes\n");
+    for arrival in arrivals {
+        let name = Trace::stream_name(arrival.stream);
+        let _ = writeln!(text, "{},{name},{}", arrival.time_ns, arrival.bytes);
+    }
+    text
 }
 
 /// The departures CSV of `outcome`.
 #[must_use]
 pub fn departures_csv(outcome: &Outcome) -> String {
+    rows_csv(&outcome.rows)
+}
+
+/// The departures CSV of `rows`.
+pub(crate) fn rows_csv(rows: &[Row]) -> String {
     let mut text = String::from("time_ns,stream,packet,bytes,arrival_ns,deadline_ns,event\n");
-    for row in &outcome.rows {
+    for row in rows {
         let deadline = row.deadline_ns.map_or(String::new(), |deadline_ns| deadline_ns.to_string());
         let _ = writeln!(
             text,

@@ -1,7 +1,7 @@
 //! The committed traces are the reference's, each tells a mutant apart, and no mutant survives.
 #![allow(clippy::unwrap_used)]
 
-use millstream_reference::{Mutant, kills, run, traces};
+use millstream_reference::{Mutant, kills, run, shares, traces};
 use std::path::{Path, PathBuf};
 
 fn conformance() -> PathBuf {
@@ -12,7 +12,8 @@ fn conformance() -> PathBuf {
 fn the_committed_traces_are_what_the_reference_makes() {
     let folder = conformance().join("traces");
     let all = traces::all();
-    assert_eq!(std::fs::read_dir(&folder).unwrap().count(), all.len(), "a stray folder");
+    let count = all.len() + shares::all().len();
+    assert_eq!(std::fs::read_dir(&folder).unwrap().count(), count, "a stray folder");
     for trace in all {
         let read = |file| std::fs::read_to_string(folder.join(&trace.name).join(file)).unwrap();
         assert_eq!(read("scenario.toml"), trace.scenario(), "{}", trace.name);

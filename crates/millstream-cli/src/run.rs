@@ -65,7 +65,7 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<(), Failure> {
     };
     outputs.flush()?;
     let results = outputs.recorder.finish(end.end_ns);
-    let notes = notes(&scenario, &input);
+    let notes = notes(&scenario, &input, end, &interrupted);
     notes.iter().for_each(|note| eprintln!("note: {note}"));
     if let Some(file) = &mut summary_file {
         let json = summary_json(&scenario, &results);
@@ -127,6 +127,13 @@ fn interruption(end: End, interrupted: bool) -> Result<(), Failure> {
 }
 
 /// What the user should know beside the numbers.
-fn notes(scenario: &Scenario, input: &Input) -> Vec<String> {
-    scenario.notes.iter().cloned().chain(input.notes()).collect()
+fn notes(scenario: &Scenario, input: &Input, end: End, interrupted: &AtomicBool) -> Vec<String> {
+    let stuck = end.waiting > 0 && !interrupted.load(Ordering::Relaxed);
+    let waiting = stuck.then(|| {
+        format!(
+            "{} packets still wait at the end: they need more credits than ever come back",
+            end.waiting
+        )
+    });
+    scenario.notes.iter().cloned().chain(input.notes()).chain(waiting).collect()
 }

@@ -144,6 +144,48 @@ fn json_replaces_the_table_and_a_check_explains() {
 }
 
 #[test]
+fn every_example_runs_and_is_explained() {
+    for name in ["classes", "minbw", "compare"] {
+        let file = example(name).join("scenario.toml");
+        let (status, table, errors) = outcome(millstream().arg("run").arg(&file));
+        assert_eq!((status, errors.contains("error")), (0, false), "{name}: {errors}");
+        assert!(table.contains("packets sent"), "{table}");
+        let (status, text, _) = outcome(millstream().arg("check").arg(&file));
+        assert_eq!(status, 0);
+        assert!(text.contains("guaranteed") && text.contains("worst delay"), "{text}");
+    }
+}
+
+/// A receiver of two credits lets one packet under way at a time, and its buffer never overflows.
+#[test]
+fn credits_come_back_after_the_return_delay() {
+    let folder = TempDir::new().unwrap();
+    let text = r#"
+[link]
+rate = "512 Mbps"
+credits = { buffer = "128 B", return-delay = "3 us" }
+[scheduler]
+discipline = "scfq"
+[[stream]]
+name = "a"
+source = { kind = "backlog", packets = 3, bytes = 128 }
+[[stream]]
+name = "too long"
+source = { kind = "backlog", packets = 1, bytes = 129 }
+"#;
+    let file = folder.path().join("s.toml");
+    fs::write(&file, text).unwrap();
+    let (status, rows, errors) =
+        outcome(millstream().args(["run", "--departures", "-"]).arg(&file));
+    assert_eq!(status, 0);
+    // 2 us of transmission, 3 us until the credits are back.
+    let times: Vec<_> =
+        rows.lines().skip(1).map(|row| row.split(',').next().unwrap().to_owned()).collect();
+    assert_eq!(times, ["0", "5000", "10000"]);
+    assert!(errors.contains("1 packets still wait"), "{errors}");
+}
+
+#[test]
 fn the_schema_accepts_every_scenario_of_the_repository_and_refuses_mistakes() {
     let (_, schema, _) = outcome(millstream().arg("schema"));
     let schema: Value = serde_json::from_str(&schema).unwrap();
@@ -151,7 +193,15 @@ fn the_schema_accepts_every_scenario_of_the_repository_and_refuses_mistakes() {
     let instance = |text: &str| serde_json::to_value(text.parse::<toml::Table>().unwrap()).unwrap();
     let root = example("..");
     let mut seen = 0;
-    for folder in ["examples/uplink", "papers/sharestreams", "conformance/traces/dwcs-drop"] {
+    for folder in [
+        "examples/uplink",
+        "examples/classes",
+        "examples/minbw",
+        "examples/compare",
+        "papers/sharestreams",
+        "conformance/traces/dwcs-drop",
+        "conformance/traces/share-table",
+    ] {
         for entry in fs::read_dir(root.join(folder)).unwrap() {
             let path = entry.unwrap().path();
             if path.extension().is_some_and(|extension| extension == "toml") {

@@ -240,6 +240,86 @@ fn describe(svg: &str, chart: &Chart, lines: &[Line]) -> String {
     format!("{head} role=\"img\">\n<title>{title}</title>\n<desc>Lines: {names}</desc>{rest}")
 }
 
+/// A stretch of a band.
+#[derive(Clone, Copy, Debug)]
+pub struct Span {
+    /// Where it begins.
+    pub from: f64,
+    /// Where it ends.
+    pub to: f64,
+    /// What it is: the number of a name, which gives its colour.
+    pub kind: usize,
+}
+
+/// A row of spans.
+#[derive(Clone, Debug)]
+pub struct Band {
+    /// Its name, beside it.
+    pub name: String,
+    /// Its spans.
+    pub spans: Vec<Span>,
+}
+
+/// Draws bands under one another on a common axis, a legend of `kinds` above. The same input gives
+/// the same bytes.
+///
+/// # Errors
+/// If the drawing library refuses, which it has no reason to do.
+pub fn bands(title: &str, label: &str, kinds: &[String], bands: &[Band]) -> Result<String, String> {
+    const LEFT: i32 = 118;
+    const ROW: i32 = 26;
+    const TOP: i32 = 66;
+    const WIDTH: i32 = 960;
+    let rows = i32::try_from(bands.len()).unwrap_or(0);
+    let height = TOP + rows * ROW + 52;
+    let most = bands.iter().flat_map(|band| &band.spans).map(|span| span.to).fold(0.0, f64::max);
+    let most = if most > 0.0 { most } else { 1.0 };
+    // Within the picture, so it fits.
+    #[allow(clippy::cast_possible_truncation)]
+    let across = |value: f64| LEFT + (value / most * f64::from(WIDTH - LEFT - 24)).round() as i32;
+    let colour = |kind: usize| {
+        let digits = u32::from_str_radix(&colour(kind)[1..], 16).unwrap_or(0);
+        let [_, red, green, blue] = digits.to_be_bytes();
+        RGBColor(red, green, blue)
+    };
+    let mut svg = String::new();
+    let size = (WIDTH.unsigned_abs(), height.unsigned_abs());
+    let draw = |svg: &mut String| -> Result<(), Box<dyn std::error::Error>> {
+        let root = SVGBackend::with_string(svg, size).into_drawing_area();
+        root.fill(&WHITE)?;
+        let text = ("sans-serif", 13).into_font();
+        root.draw(&Text::new(printed(title), (LEFT, 10), ("sans-serif", 17).into_font()))?;
+        let mut at = LEFT;
+        for (kind, name) in kinds.iter().enumerate() {
+            root.draw(&Rectangle::new([(at, 40), (at + 22, 52)], colour(kind).filled()))?;
+            root.draw(&Text::new(printed(name), (at + 28, 39), text.clone()))?;
+            at += 60 + 8 * i32::try_from(name.chars().count()).unwrap_or(0);
+        }
+        let bottom = TOP + rows * ROW;
+        for step in 0..=6 {
+            let value = most * f64::from(step) / 6.0;
+            let line = [(across(value), TOP - 4), (across(value), bottom + 4)];
+            root.draw(&PathElement::new(line, BLACK.mix(0.15)))?;
+            let place = (across(value) - 8, bottom + 8);
+            root.draw(&Text::new(tick(value, false), place, text.clone()))?;
+        }
+        root.draw(&Text::new(printed(label), (WIDTH / 2, bottom + 28), text.clone()))?;
+        for (row, band) in (0..).zip(bands) {
+            let top = TOP + row * ROW;
+            root.draw(&Text::new(printed(&band.name), (8, top + 5), text.clone()))?;
+            for span in &band.spans {
+                let corners = [(across(span.from), top + 2), (across(span.to), top + ROW - 4)];
+                root.draw(&Rectangle::new(corners, colour(span.kind).filled()))?;
+                root.draw(&Rectangle::new(corners, WHITE.stroke_width(1)))?;
+            }
+        }
+        root.present()?;
+        Ok(())
+    };
+    draw(&mut svg).map_err(|error| error.to_string())?;
+    Ok(svg)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -308,6 +388,17 @@ mod tests {
             .map(|line| line.split(" points").next().unwrap())
             .collect();
         assert_eq!(strokes.len(), 24);
+    }
+
+    #[test]
+    fn bands_have_names_and_every_span() {
+        let spans =
+            vec![Span { from: 0.0, to: 2.0, kind: 0 }, Span { from: 2.0, to: 6.0, kind: 1 }];
+        let band = Band { name: "a<b".into(), spans };
+        let svg = bands("t", "x", &["one".into(), "two".into()], &[band.clone(), band]).unwrap();
+        assert_eq!(svg.matches(colour(0)).count(), 3, "the legend and two spans");
+        assert!(svg.contains("a&lt;b") && svg.contains("two"));
+        assert!(bands("t", "x", &[], &[]).is_ok());
     }
 
     #[test]

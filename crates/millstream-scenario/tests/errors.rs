@@ -44,6 +44,69 @@ fn problems(text: &str) -> (String, String) {
 }
 
 #[test]
+fn mistakes_in_classes_and_tables_are_shown() {
+    let class = |text: &str| {
+        with("[[stream]]", &format!("[[class]]\n{text}\n\n[[stream]]")).replacen(
+            "name = \"voice\"",
+            "name = \"voice\"\nclass = \"calls\"",
+            1,
+        )
+    };
+    let calls = "name = \"calls\"\ndiscipline = \"edf\"\nperiod = \"5 ms\"";
+    assert!(parse(&class(calls)).is_ok());
+    let twice = format!("{calls}\n\n[[class]]\n{calls}");
+    let loops = format!("{calls}\nparent = \"calls\"");
+    let empty =
+        format!("{calls}\n\n[[class]]\nname = \"idle\"\ndiscipline = \"fifo\"\nperiod = \"1 s\"");
+    for (text, under, parts) in [
+        (class(&twice), "\"calls\"", vec!["two classes are called `calls`"]),
+        (class(&loops), "\"calls\"", vec!["`calls` stands in itself"]),
+        (class(&empty), "\"idle\"", vec!["`idle` has no children"]),
+        (
+            class(&calls.replace("calls", "cals")),
+            "\"calls\"",
+            vec!["no class", "did you mean `cals`"],
+        ),
+        (
+            class("name = \"calls\"\ndiscipline = \"edf\""),
+            "\"calls\"",
+            vec!["class `calls` has no `period`"],
+        ),
+        (class(&format!("{calls}\nperiods = 3")), "periods", vec!["did you mean `period`"]),
+        (class(&format!("{calls}\nlate = \"drop\"")), "late", vec!["unknown field `late`"]),
+        (
+            class(&format!("{calls}\nstructure = \"ring\"")),
+            "\"ring\"",
+            vec!["`ring` cannot hold `edf`", "`heap`"],
+        ),
+        (with("\"dwcs\"", "\"table\""), "\"table\"", vec!["needs its `table`"]),
+        (
+            with("\"dwcs\"", "\"table\"\ntable = [\"video\"]"),
+            "\"table\"",
+            vec!["never serves `voice`"],
+        ),
+        (
+            with("\"dwcs\"", "\"table\"\ntable = [\"voice\", \"vido\"]"),
+            "\"vido\"",
+            vec!["did you mean `video`"],
+        ),
+        (with("\"dwcs\"", "\"minbw\"\nalgorithm = \"sfq\""), "\"sfq\"", vec!["wfq", "drr"]),
+        (
+            with("10 Mbps\"", "10 Mbps\"\ncredits = { buffer = \"0 B\" }"),
+            "\"0 B\"",
+            vec!["at least 1 B"],
+        ),
+        (with("window", "max-rate = \"fast\"\nwindow"), "\"fast\"", vec!["not a rate"]),
+    ] {
+        let (all, caret) = problems(&text);
+        assert_eq!(caret, under, "{all}");
+        for part in parts {
+            assert!(all.contains(part), "{all} lacks {part:?}");
+        }
+    }
+}
+
+#[test]
 fn the_scenario_that_the_others_break_is_right() {
     let scenario = parse(&with("1/4", "1/4")).unwrap();
     assert_eq!(scenario.streams.len(), 2);

@@ -39,5 +39,5 @@ fn every_trace_replays_on_every_structure() {
             replayed += 1;
         }
     }
-    assert!(replayed >= 37 * 3);
+    assert!(replayed >= 52 * 3);
 }

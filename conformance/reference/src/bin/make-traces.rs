@@ -1,21 +1,35 @@
 //! Writes the conformance traces, and the kill matrix into `conformance/README.md`:
 //! `cargo run -p millstream-reference --bin make-traces`.
 
-use millstream_reference::{kills, run, traces};
+use millstream_reference::{kills, run, shares, traces};
 use std::path::Path;
 use std::{fs, io};
 
 fn main() -> io::Result<()> {
     let conformance = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let all = traces::all();
-    for trace in &all {
-        let folder = conformance.join("traces").join(&trace.name);
+    let write = |name: &str, files: [(&str, String); 3]| -> io::Result<()> {
+        let folder = conformance.join("traces").join(name);
         fs::create_dir_all(&folder)?;
-        fs::write(folder.join("scenario.toml"), trace.scenario())?;
-        fs::write(folder.join("arrivals.csv"), trace.arrivals_csv())?;
+        println!("{name}");
+        files.iter().try_for_each(|(file, text)| fs::write(folder.join(file), text))
+    };
+    for trace in &all {
         let outcome = run(&trace.spec, &trace.arrivals, None);
-        fs::write(folder.join("departures.csv"), traces::departures_csv(&outcome))?;
-        println!("{}: {} departures", trace.name, outcome.rows.len());
+        let files = [
+            ("scenario.toml", trace.scenario()),
+            ("arrivals.csv", trace.arrivals_csv()),
+            ("departures.csv", traces::departures_csv(&outcome)),
+        ];
+        write(&trace.name, files)?;
+    }
+    for trace in shares::all() {
+        let files = [
+            ("scenario.toml", trace.scenario()),
+            ("arrivals.csv", trace.arrivals_csv()),
+            ("departures.csv", trace.departures_csv()),
+        ];
+        write(&trace.name, files)?;
     }
     let readme = conformance.join("README.md");
     let text = kills::replace_summary(&fs::read_to_string(&readme)?, &kills::summary(&all));

@@ -1,0 +1,212 @@
+//! The conformance traces of fair queueing, round robins, MinBW and VDS.
+//!
+//! Weights that divide nothing, mixed lengths, a rate and an overhead that leave no transmission
+//! whole, a queue limit, a rate cap: all disciplines get the same streams, so that a trace tells its
+//! discipline from every other. That is what makes it worth keeping: `tests/shares.rs` checks it.
+
+use std::fmt::Write as _;
+
+use crate::fair::{self, Discipline};
+use crate::traces::{Load, MIXED, SLOT_NS, Trace, arrivals, csv, rows_csv, windows};
+use crate::{Arrival, Row, StreamSpec, vds};
+
+const RATE_BPS: u64 = 999_999_937;
+const OVERHEAD: u32 = 24;
+
+/// Who goes next, and what streams are promised.
+#[derive(Clone, Debug)]
+enum Rules {
+    Fair(fair::Spec),
+    Vds(Vec<StreamSpec>),
+}
+
+/// One trace.
+#[derive(Clone, Debug)]
+pub struct Shares {
+    /// Its folder's name.
+    pub name: String,
+    rules: Rules,
+    arrivals: Vec<Arrival>,
+}
+
+/// Every discipline by its name in scenario files; the streams of a table are named in turn.
+fn disciplines() -> [(&'static str, Discipline); 10] {
+    [
+        ("wfq", Discipline::Wfq),
+        ("wf2q", Discipline::Wf2q),
+        ("wf2q+", Discipline::Wf2qPlus),
+        ("scfq", Discipline::Scfq),
+        ("sfq", Discipline::Sfq),
+        ("virtual-clock", Discipline::VirtualClock),
+        ("drr", Discipline::Drr),
+        ("wrr", Discipline::Wrr),
+        ("wirr", Discipline::Wirr),
+        ("table", Discipline::Table(vec![0, 1, 0, 2, 3, 0, 4, 1, 0])),
+    ]
+}
+
+fn load(seed: u64) -> Load {
+    Load { seed, packets: 240, per_hundred_slots: 30, lengths: MIXED }
+}
+
+fn spec(discipline: Discipline, fmc: bool) -> fair::Spec {
+    let mut streams: Vec<_> = [(7, 1600), (3, 700), (1, 300), (5, 1500), (2, 90)]
+        .map(|(weight, quantum)| fair::StreamSpec::new(weight, quantum))
+        .into();
+    streams[1].queue = Some(12);
+    streams[3].shaper = Some((120_000_000, 3000));
+    if fmc {
+        let channel = fair::StreamSpec { fmc, ..fair::StreamSpec::new(1, 1) };
+        streams.push(fair::StreamSpec { shaper: Some((150_000_000, 2500)), ..channel });
+    }
+    fair::Spec {
+        discipline,
+        rate_bps: RATE_BPS,
+        overhead: OVERHEAD,
+        streams,
+        credit_returns: Vec::new(),
+    }
+}
+
+/// Every trace.
+#[must_use]
+pub fn all() -> Vec<Shares> {
+    let mut all = Vec::new();
+    for (name, discipline) in disciplines() {
+        let spec = spec(discipline.clone(), false);
+        let name = format!("share-{}", name.replace('+', "-plus"));
+        let arrivals = arrivals(spec.streams.len(), load(200));
+        all.push(Shares { name, rules: Rules::Fair(spec), arrivals });
+        if matches!(discipline, Discipline::Wfq | Discipline::Scfq | Discipline::Drr) {
+            let spec = self::spec(discipline.clone(), true);
+            let name = format!("minbw-{}", algorithm(&discipline));
+            let arrivals = arrivals_with_channel(spec.streams.len());
+            all.push(Shares { name, rules: Rules::Fair(spec), arrivals });
+        }
+    }
+    for drop in [false, true] {
+        const WINDOWS: &[(u32, u32)] = &[(1, 2), (2, 5), (0, 3), (2, 2), (0, 0), (3, 4)];
+        let mut streams = windows(&[9, 14, 20, 11], WINDOWS);
+        streams.iter_mut().for_each(|stream| stream.drop_late = drop);
+        streams[1].queue = Some(6);
+        let name = format!("vds-{}", if drop { "drop" } else { "send" });
+        let load = Load { packets: 200, per_hundred_slots: 36, ..load(300 + u64::from(drop)) };
+        let arrivals = arrivals(streams.len(), load);
+        all.push(Shares { name, rules: Rules::Vds(streams), arrivals });
+    }
+    all
+}
+
+fn arrivals_with_channel(streams: usize) -> Vec<Arrival> {
+    arrivals(streams, load(201))
+}
+
+fn algorithm(discipline: &Discipline) -> &'static str {
+    disciplines().into_iter().find(|known| known.1 == *discipline).map_or("", |known| known.0)
+}
+
+impl Shares {
+    /// What happens.
+    #[must_use]
+    pub fn rows(&self) -> Vec<Row> {
+        match &self.rules {
+            Rules::Fair(spec) => fair::run(spec, &self.arrivals).rows,
+            Rules::Vds(streams) => vds::run(RATE_BPS, OVERHEAD, streams, &self.arrivals).rows,
+        }
+    }
+
+    /// What would happen under each other discipline; for VDS, if nothing were lost by right.
+    #[must_use]
+    pub fn rows_otherwise(&self) -> Vec<(&'static str, Vec<Row>)> {
+        match &self.rules {
+            Rules::Fair(spec) => disciplines()
+                .into_iter()
+                .filter(|(_, discipline)| *discipline != spec.discipline)
+                .map(|(name, discipline)| {
+                    let other = fair::Spec { discipline, ..spec.clone() };
+                    (name, fair::run(&other, &self.arrivals).rows)
+                })
+                .collect(),
+            Rules::Vds(streams) => {
+                let mut strict = streams.clone();
+                strict.iter_mut().for_each(|stream| stream.window.0 = 0);
+                let rows = vds::run(RATE_BPS, OVERHEAD, &strict, &self.arrivals).rows;
+                vec![("no losses allowed", rows)]
+            }
+        }
+    }
+
+    /// The arrivals CSV.
+    #[must_use]
+    pub fn arrivals_csv(&self) -> String {
+        csv(&self.arrivals)
+    }
+
+    /// The departures CSV.
+    #[must_use]
+    pub fn departures_csv(&self) -> String {
+        rows_csv(&self.rows())
+    }
+
+    /// The scenario file.
+    #[must_use]
+    pub fn scenario(&self) -> String {
+        let mut text = format!(
+            "[scenario]\nname = \"{}\"\n\n[link]\nrate = \"{RATE_BPS} bps\"\noverhead = {OVERHEAD}\n\n\
+             [scheduler]\n",
+            self.name
+        );
+        match &self.rules {
+            Rules::Fair(spec) => write_fair(&mut text, spec),
+            Rules::Vds(streams) => {
+                text.push_str("discipline = \"vds\"\n");
+                for (at, stream) in (0..).zip(streams) {
+                    let (lost, of) = stream.window;
+                    let late = if stream.drop_late { "drop" } else { "send" };
+                    let slots = stream.period_ns / SLOT_NS;
+                    let _ = write!(
+                        text,
+                        "\n[[stream]]\nname = \"{}\"\nperiod = \"{slots} us\"\nwindow = \"{lost}/{of}\"\n\
+                         late = \"{late}\"\n",
+                        Trace::stream_name(at)
+                    );
+                    finish_stream(&mut text, stream.queue);
+                }
+            }
+        }
+        text
+    }
+}
+
+fn write_fair(text: &mut String, spec: &fair::Spec) {
+    let name = algorithm(&spec.discipline);
+    if spec.streams.iter().any(|stream| stream.fmc) {
+        let _ = writeln!(text, "discipline = \"minbw\"\nalgorithm = \"{name}\"");
+    } else {
+        let _ = writeln!(text, "discipline = \"{name}\"");
+    }
+    if let Discipline::Table(entries) = &spec.discipline {
+        let names: Vec<_> =
+            entries.iter().map(|entry| format!("\"{}\"", Trace::stream_name(*entry))).collect();
+        let _ = writeln!(text, "table = [{}]", names.join(", "));
+    }
+    for (at, stream) in (0..).zip(&spec.streams) {
+        let _ = writeln!(text, "\n[[stream]]\nname = \"{}\"", Trace::stream_name(at));
+        let _ = if stream.fmc {
+            writeln!(text, "fmc = true")
+        } else {
+            writeln!(text, "weight = {}\nquantum = {}", stream.weight, stream.quantum)
+        };
+        if let Some((rate_bps, burst_bytes)) = stream.shaper {
+            let _ = writeln!(text, "max-rate = \"{rate_bps} bps\"\nburst = \"{burst_bytes} B\"");
+        }
+        finish_stream(text, stream.queue);
+    }
+}
+
+fn finish_stream(text: &mut String, queue: Option<u32>) {
+    if let Some(limit) = queue {
+        let _ = writeln!(text, "queue = {limit}");
+    }
+    text.push_str("source = { kind = \"trace\", file = \"arrivals.csv\" }\n");
+}

@@ -1,0 +1,269 @@
+//! The book's comparison of disciplines: one picture of the same traffic under all of them, and a
+//! table of how fair each is.
+
+use miette::IntoDiagnostic;
+use millstream::catalogue::{DISCIPLINES, DisciplineRow, Options};
+use millstream::{Contract, Departure, Event, Link, Packet, StreamId};
+use millstream_report::chart::{Band, Span, bands};
+use millstream_scenario::Scenario;
+use millstream_sim::{Listener, link};
+use std::fmt::Write as _;
+use std::io;
+use std::path::Path;
+
+use crate::experiment::{Claim, Page};
+
+/// What is drawn, ns.
+const DRAWN_NS: u64 = 60_000_000;
+
+/// The picture and the page about fairness, for the book's folder; `example` is what is run.
+pub(crate) fn page(example: &Path) -> miette::Result<Page> {
+    let text = std::fs::read_to_string(example).into_diagnostic()?;
+    let picture = picture(&text, example)?;
+    let rows: Vec<Fairness> = FAIR.iter().map(|(name, theory)| measure(name, *theory)).collect();
+    let claims = rows.iter().filter_map(Fairness::claim).collect();
+    let files = vec![
+        ("disciplines.svg".to_owned(), picture),
+        ("fairness.md".to_owned(), fairness_page(&rows)),
+    ];
+    Ok(Page { files, claims })
+}
+
+struct Services(Vec<Span>, millstream_scenario::Link);
+
+impl Listener for Services {
+    #[allow(clippy::cast_precision_loss)]
+    fn departed(
+        &mut self,
+        departure: &Departure,
+        _: Option<&millstream_traffic::FrameBytes>,
+    ) -> io::Result<()> {
+        if departure.event == Event::Sent && departure.time_ns < DRAWN_NS {
+            let end_ns = departure.time_ns + self.1.transmission_ns(departure.bytes);
+            let ms = |ns: u64| ns as f64 / 1e6;
+            let (from, to) = (ms(departure.time_ns), ms(end_ns.min(DRAWN_NS)));
+            self.0.push(Span { from, to, kind: departure.stream.index() });
+        }
+        Ok(())
+    }
+}
+
+/// What the link sends when, a band for each discipline.
+fn picture(text: &str, example: &Path) -> miette::Result<String> {
+    let mut drawn = Vec::new();
+    let mut names = Vec::new();
+    for row in DISCIPLINES {
+        let text = text.replace("discipline = \"wfq\"", &format!("discipline = \"{}\"", row.name));
+        let folder = example.parent().unwrap_or(Path::new(""));
+        let scenario = Scenario::parse(row.name, &text, folder)?;
+        names = scenario.streams.iter().map(|stream| stream.name.clone()).collect();
+        let mut services = Services(Vec::new(), scenario.link);
+        let mut input = millstream_scenario::open(&scenario, false).into_diagnostic()?;
+        link::run(&scenario, input.feed.as_mut(), &mut services).into_diagnostic()?;
+        drawn.push(Band { name: row.name.to_owned(), spans: services.0 });
+    }
+    let title = "What the link sends, the same traffic under every discipline";
+    bands(title, "time (ms)", &names, &drawn)
+        .map_err(|error| miette::miette!("the picture of disciplines: {error}"))
+}
+
+/// What theory says of the difference between two streams' service per weight.
+#[derive(Clone, Copy)]
+enum Theory {
+    /// L_i/φ_i + L_j/φ_j (Golestani 1994; Goyal, Vin and Cheng 1996).
+    SelfClocked,
+    /// The same with L_max besides each L (from WF²Q's distance to the fluid).
+    WorstCaseFair,
+    /// C_j + L_max/φ_i + L_j/φ_j or the same with i and j changed, C_i = min((n − 1)·L_max/φ_i,
+    /// max L_n/φ_n) (Stiliadis and Varma 1998).
+    Fluid,
+    /// q + L_i/φ_i + L_j/φ_j, a turn being q·φ bytes (Shreedhar and Varghese 1995).
+    Deficit,
+    /// None: by packets, by past use, or not by weight at all.
+    None(&'static str),
+}
+
+const FAIR: &[(&str, Theory)] = &[
+    ("wfq", Theory::Fluid),
+    ("wf2q", Theory::WorstCaseFair),
+    ("wf2q+", Theory::WorstCaseFair),
+    ("scfq", Theory::SelfClocked),
+    ("sfq", Theory::SelfClocked),
+    ("drr", Theory::Deficit),
+    ("virtual-clock", Theory::None("grows with what a stream had while others were silent")),
+    ("wrr", Theory::None("grows: packets are shared, not bytes")),
+    ("wirr", Theory::None("grows: packets are shared, not bytes")),
+    ("table", Theory::None("grows: packets are shared, not bytes")),
+    ("fifo", Theory::None("grows: by arrival")),
+];
+
+const LARGEST: u32 = 1500;
+/// DRR's turn for weight 1, bytes.
+const TURN: u32 = LARGEST;
+const SEEDS: u64 = 200;
+const PACKETS: u32 = 600;
+
+/// How fair a discipline was, bytes per unit of weight.
+struct Fairness {
+    discipline: &'static str,
+    worst: f64,
+    /// The greatest share of its bound that a pair reached, if there is a bound.
+    of_bound: Option<f64>,
+    theory: Theory,
+}
+
+impl Fairness {
+    fn claim(&self) -> Option<Claim> {
+        let of_bound = self.of_bound?;
+        Some(Claim {
+            what: format!("{}: the worst difference of service per weight", self.discipline),
+            paper: "at most the bound".into(),
+            ours: format!("{:.0} % of it", of_bound * 100.0),
+            holds: of_bound <= 1.0,
+        })
+    }
+}
+
+/// Runs random backlogged streams, some of which come late, and takes the worst pair.
+#[allow(clippy::cast_precision_loss)]
+fn measure(discipline: &'static str, theory: Theory) -> Fairness {
+    let mut fairness = Fairness { discipline, worst: 0.0, of_bound: None, theory };
+    for seed in 0..SEEDS {
+        let mut random = seed * 2 + 1;
+        let mut below = |end: u32| {
+            random =
+                random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963);
+            u32::try_from((random >> 33) % u64::from(end)).unwrap_or(0)
+        };
+        let streams = 2 + below(6) as usize;
+        let weights: Vec<u32> = (0..streams).map(|_| 1 << below(4)).collect();
+        let largest: Vec<u32> =
+            (0..streams).map(|_| [LARGEST, 600, 64][below(3) as usize]).collect();
+        let late: Vec<bool> = (0..streams).map(|stream| stream > 0 && below(3) == 0).collect();
+        let mut length = |largest: u32| if below(2) == 0 { largest } else { 1 + below(largest) };
+        let lengths: Vec<Vec<u32>> = largest
+            .iter()
+            .map(|largest| (0..PACKETS).map(|_| length(*largest)).collect())
+            .collect();
+        let bound = |i: usize, j: usize| bound(theory, &weights, &largest, i, j);
+        let served = run(discipline, &weights, &lengths, &late);
+        for i in 0..streams {
+            for j in 0..i {
+                let swing = swing(&served, &weights, i, j);
+                fairness.worst = fairness.worst.max(swing);
+                if let Some(bound) = bound(i, j) {
+                    let reached = fairness.of_bound.unwrap_or(0.0).max(swing / bound);
+                    fairness.of_bound = Some(reached);
+                }
+            }
+        }
+    }
+    fairness
+}
+
+/// A service, and who was backlogged all the time since the one before.
+struct Service {
+    stream: usize,
+    bytes: u32,
+    backlogged: Vec<bool>,
+}
+
+fn run(discipline: &str, weights: &[u32], lengths: &[Vec<u32>], late: &[bool]) -> Vec<Service> {
+    let link = Link { rate_bps: 8_000_000_000, overhead_bytes: 0 };
+    let ids = || (0u32..).map(StreamId).take(weights.len());
+    let table = ids().zip(weights).flat_map(|(id, weight)| vec![id; *weight as usize]).collect();
+    let options = Options { link, table, ..Options::default() };
+    let row = DisciplineRow::parse(discipline).expect("in the catalogue");
+    let mut scheduler = row.build(&options, row.auto_structure(weights.len()));
+    for weight in weights {
+        let contract = Contract::new().weight(*weight).and_then(|c| c.quantum_bytes(TURN * weight));
+        scheduler.add_stream(contract.expect("positive")).expect("complete");
+    }
+    // Late ones come when about a third is sent.
+    let total: u64 = lengths.iter().flatten().map(|bytes| u64::from(*bytes)).sum();
+    let start_ns = |late: bool| if late { total / 3 } else { 0 };
+    let mut started = vec![false; weights.len()];
+    let (mut now_ns, mut services) = (0, Vec::new());
+    loop {
+        for (stream, id) in ids().enumerate() {
+            if !started[stream] && now_ns >= start_ns(late[stream]) {
+                started[stream] = true;
+                for bytes in &lengths[stream] {
+                    let _ = scheduler.enqueue(now_ns, id, Packet::new(*bytes));
+                }
+            }
+        }
+        let backlogged: Vec<bool> = ids().map(|id| scheduler.waiting(id) > 0).collect();
+        let Some(sent) = scheduler.decide(now_ns, &mut ()) else { return services };
+        now_ns += link.transmission_ns(sent.bytes);
+        services.push(Service { stream: sent.stream.index(), bytes: sent.bytes, backlogged });
+    }
+}
+
+/// The most by which W_i/φ_i − W_j/φ_j changed over any time in which both were backlogged.
+fn swing(services: &[Service], weights: &[u32], i: usize, j: usize) -> f64 {
+    let (mut difference, mut least, mut most, mut worst) = (0.0f64, 0.0f64, 0.0f64, 0.0f64);
+    for service in services {
+        if !(service.backlogged[i] && service.backlogged[j]) {
+            (difference, least, most) = (0.0, 0.0, 0.0);
+            continue;
+        }
+        let share = f64::from(service.bytes) / f64::from(weights[service.stream]);
+        difference += match service.stream {
+            stream if stream == i => share,
+            stream if stream == j => -share,
+            _ => 0.0,
+        };
+        (least, most) = (least.min(difference), most.max(difference));
+        worst = worst.max(most - least);
+    }
+    worst
+}
+
+#[allow(clippy::cast_precision_loss)]
+fn bound(theory: Theory, weights: &[u32], largest: &[u32], i: usize, j: usize) -> Option<f64> {
+    let per_weight = |bytes: u32, stream: usize| f64::from(bytes) / f64::from(weights[stream]);
+    let own = |stream: usize| per_weight(largest[stream], stream);
+    let all = largest.iter().copied().max().unwrap_or(0);
+    let any = |stream: usize| per_weight(all, stream);
+    Some(match theory {
+        Theory::SelfClocked => own(i) + own(j),
+        Theory::WorstCaseFair => own(i) + own(j) + any(i) + any(j),
+        Theory::Fluid => {
+            let longest = (0..weights.len()).map(own).fold(0.0, f64::max);
+            let ahead = |stream| longest.min((weights.len() - 1) as f64 * any(stream));
+            (ahead(j) + any(i) + own(j)).max(ahead(i) + any(j) + own(i))
+        }
+        Theory::Deficit => f64::from(TURN) + own(i) + own(j),
+        Theory::None(_) => return None,
+    })
+}
+
+fn fairness_page(rows: &[Fairness]) -> String {
+    let mut page = format!(
+        "# How fair each discipline is\n\n\
+         Fairness here is the worst difference between two streams' service per unit of weight, over \
+         any time in which both always had packets: |W_i/φ_i − W_j/φ_j|. A fluid link would have 0. \
+         Measured on {SEEDS} random sets of 2 to 7 backlogged streams of weights 1, 2, 4 and 8 and \
+         packets up to 64, 600 or {LARGEST} bytes, of which some come when a third has been sent; the \
+         numbers are bytes per unit of weight. DRR's turns are {TURN} bytes for weight 1. This page is \
+         written by `make figures`.\n\n\
+         | discipline | worst seen | theory | worst seen, of its bound |\n|---|---:|---|---:|\n"
+    );
+    for row in rows {
+        let theory = match row.theory {
+            Theory::SelfClocked => "L_i/φ_i + L_j/φ_j",
+            Theory::WorstCaseFair => "(L_i + L_max)/φ_i + (L_j + L_max)/φ_j",
+            Theory::Fluid => "C_j + L_max/φ_i + L_j/φ_j, or with i and j changed",
+            Theory::Deficit => "q + L_i/φ_i + L_j/φ_j",
+            Theory::None(why) => why,
+        };
+        let of_bound = row.of_bound.map_or("–".into(), |share| format!("{:.0} %", share * 100.0));
+        let _ =
+            writeln!(page, "| `{}` | {:.0} | {theory} | {of_bound} |", row.discipline, row.worst);
+    }
+    page + "\nL_max is the largest packet of all streams, C_i = min((n − 1)·L_max/φ_i, max L_n/φ_n), q \
+            DRR's turn for weight 1. Sources: Golestani 1994 (SCFQ); Goyal, Vin and Cheng 1996 (SFQ); \
+            Stiliadis and Varma 1998 (WFQ); Shreedhar and Varghese 1995 (DRR); Bennett and Zhang 1996 \
+            (WF²Q, from its distance to the fluid).\n"
+}
