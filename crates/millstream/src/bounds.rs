@@ -17,10 +17,11 @@
 //! the packets it has left behind go before newcomers, and the newcomers' delay grows by as much:
 //! [`Bounds::busy_ns`] bounds it, and without that such a link gets no promise.
 //!
-//! **Premises.** One level (no tree), no stream held back by a gate, a work-conserving link that
+//! **Premises.** One level (no tree, but [`Channel`] for MinBW), no stream held back by a gate, a work-conserving link that
 //! decides when it is free, no [`charge`](crate::Scheduler::charge). Streams but the one asked about
 //! may send what they like where no source is mentioned. Lengths count with the link's overhead.
 
+mod channel;
 mod exact;
 mod fair;
 mod feasible;
@@ -31,6 +32,7 @@ use crate::contract::{Contract, Window};
 use crate::link::Link;
 use exact::{BITS_NS, ceil_ns, ratio_up};
 
+pub use channel::Channel;
 pub use fair::{FairDiscipline, LatencyRate, NoPromise};
 pub use feasible::{EdfVerdict, Premise, WindowVerdict};
 
