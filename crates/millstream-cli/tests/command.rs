@@ -156,6 +156,54 @@ fn every_example_runs_and_is_explained() {
     }
 }
 
+/// What `check` promises of the delay, `run` keeps, whatever floods: below a management channel, and
+/// by a table.
+#[test]
+fn the_promised_delay_is_kept() {
+    let folder = TempDir::new().unwrap();
+    let file = folder.path().join("s.toml");
+    let minbw = r#"discipline = "minbw""#;
+    let table = r#"discipline = "table"
+table = ["voice", "flood", "voice", "management"]"#;
+    for (scheduler, share_bps) in [(minbw, 5_400_000), (table, 1_333_333)] {
+        let text = format!(
+            r#"
+[link]
+rate = "8 Mbps"
+[scheduler]
+{scheduler}
+[[stream]]
+name = "management"
+fmc = true
+max-rate = "800 Kbps"
+burst = "2000 B"
+source = {{ kind = "backlog", packets = 100, bytes = 1000 }}
+[[stream]]
+name = "voice"
+weight = 3
+source = {{ kind = "cbr", bytes = 200, interval = "3 ms", stop = "1 s" }}
+[[stream]]
+name = "flood"
+source = {{ kind = "backlog", packets = 900, bytes = 1000 }}
+"#
+        );
+        fs::write(&file, text).unwrap();
+        let (_, json, _) = outcome(millstream().args(["check", "--json"]).arg(&file));
+        let explanation: Value = serde_json::from_str(&json).unwrap();
+        let voice = &explanation["streams"][1];
+        // A nanosecond a packet less, at most.
+        let guaranteed_bps = voice["guaranteed_bps"].as_u64().unwrap();
+        assert!((share_bps - 50..=share_bps).contains(&guaranteed_bps), "{voice}");
+        let promised_ns = voice["worst_delay_ns"].as_u64().unwrap();
+        let (_, json, _) = outcome(millstream().args(["run", "--json"]).arg(&file));
+        let summary: Value = serde_json::from_str(&json).unwrap();
+        let start_ns = summary["streams"][1]["delay_ns"]["max"].as_u64().unwrap();
+        let worst_ns = start_ns + 200_000;
+        assert!(worst_ns <= promised_ns, "{worst_ns} of {promised_ns}");
+        assert!(worst_ns > 500_000, "the flood was not felt: {worst_ns}");
+    }
+}
+
 /// A receiver of two credits lets one packet under way at a time, and its buffer never overflows.
 #[test]
 fn credits_come_back_after_the_return_delay() {

@@ -208,6 +208,12 @@ impl Contract {
         self
     }
 
+    /// Whether the stream is the fabric management channel.
+    #[must_use]
+    pub fn is_fmc(&self) -> bool {
+        self.fmc
+    }
+
     /// The request period, for a discipline that cannot do without.
     pub(crate) fn require_period(&self) -> Result<u64, ContractError> {
         self.period_ns.map(NonZeroU64::get).ok_or(ContractError::Missing { attribute: "period" })

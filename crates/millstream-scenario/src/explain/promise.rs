@@ -5,7 +5,10 @@
 //! those of these packets, whoever the others are (fair queueing, round robins), or of these packets
 //! and those of the streams that can go before (FIFO, static priority).
 
-use millstream::bounds::{Bounds, EdfVerdict, FairDiscipline, Source, StreamLimits};
+use millstream::bounds::{
+    Bounds, Channel, EdfVerdict, FairDiscipline, LatencyRate, Source, StreamLimits,
+};
+use millstream::catalogue::MinBwAlgorithm;
 use serde::Serialize;
 
 use super::offered::{Offered, Read};
@@ -28,6 +31,8 @@ pub struct Promise {
 enum Theory {
     /// A guaranteed rate and a latency, whatever the others do.
     Fair(FairDiscipline),
+    /// The same, below this stream, which goes first.
+    Below(FairDiscipline, usize),
     Fifo,
     StaticPriority,
     /// Deadlines: the verdict says it.
@@ -48,14 +53,30 @@ fn theory(scenario: &Scenario) -> Theory {
         "scfq" => FairDiscipline::Scfq,
         "sfq" => FairDiscipline::Sfq,
         "drr" => FairDiscipline::Drr,
-        "wrr" => FairDiscipline::Wrr,
+        // A table is weighted round robin by entries.
+        "wrr" | "table" => FairDiscipline::Wrr,
         "wirr" => FairDiscipline::Wirr,
         "fifo" => return Theory::Fifo,
         "static-priority" => return Theory::StaticPriority,
         "edf" | "dwcs" | "vds" => return Theory::Deadlines,
-        "minbw" => return Theory::Silent("bounds are for one level, and minbw has two"),
+        "minbw" => return minbw(scenario),
         _ => return Theory::Silent("the discipline has no bounds here"),
     })
+}
+
+fn minbw(scenario: &Scenario) -> Theory {
+    let discipline = match scenario.scheduler.options.algorithm {
+        MinBwAlgorithm::Wfq => FairDiscipline::Wfq,
+        MinBwAlgorithm::Scfq => FairDiscipline::Scfq,
+        MinBwAlgorithm::Drr => FairDiscipline::Drr,
+    };
+    let first = |stream: &crate::scenario::Stream| stream.contract.is_fmc();
+    let mut channels = (0..scenario.streams.len()).filter(|at| first(&scenario.streams[*at]));
+    match (channels.next(), channels.next()) {
+        (None, _) => Theory::Fair(discipline),
+        (Some(channel), None) => Theory::Below(discipline, channel),
+        _ => Theory::Silent("bounds are for one management channel, and there are several"),
+    }
 }
 
 /// The streams as bounds know them.
@@ -63,7 +84,14 @@ pub(super) fn limits(scenario: &Scenario, offered: &[Offered]) -> Vec<StreamLimi
     let limits = |(stream, offered): (&crate::scenario::Stream, &Offered)| {
         StreamLimits::of(&stream.contract, offered.smallest_bytes, offered.largest_bytes)
     };
-    scenario.streams.iter().zip(offered).map(limits).collect()
+    let mut limits: Vec<_> = scenario.streams.iter().zip(offered).map(limits).collect();
+    if scenario.scheduler.discipline.name == "table" && scenario.classes.is_empty() {
+        limits.iter_mut().for_each(|stream| stream.weight = 0);
+        for entry in &scenario.scheduler.options.table {
+            limits[entry.0 as usize].weight += 1;
+        }
+    }
+    limits
 }
 
 /// The scenario's link for the engine.
@@ -75,9 +103,13 @@ pub(super) fn link(scenario: &Scenario) -> millstream::Link {
 pub(super) fn bucket_rates(scenario: &Scenario, read: &Read, span_ns: u64) -> Vec<u64> {
     let limits = limits(scenario, &read.streams);
     let bounds = Bounds { busy_ns: Some(read.busy_ns), ..Bounds::new(link(scenario), &limits) };
+    let rate = |promised: Result<LatencyRate, String>| promised.map_or(0, |p| p.rate_bps);
     match theory(scenario) {
         Theory::Fair(discipline) => (0..limits.len())
-            .map(|stream| bounds.latency_rate(discipline, stream).map_or(0, |p| p.rate_bps))
+            .map(|stream| rate(latency_rate(&bounds, discipline, stream)))
+            .collect(),
+        Theory::Below(discipline, channel) => (0..limits.len())
+            .map(|stream| rate(below(scenario, &bounds, discipline, channel, stream)))
             .collect(),
         Theory::Fifo | Theory::StaticPriority => {
             // What the link can do beyond the mean rates is given out in proportion to them.
@@ -105,7 +137,13 @@ pub(super) fn promises(scenario: &Scenario, read: &Read, span_ns: u64) -> Vec<Pr
     (0..limits.len())
         .map(|stream| {
             let mut promise = match theory {
-                Theory::Fair(discipline) => fair(&bounds, discipline, stream, means[stream]),
+                Theory::Fair(discipline) => {
+                    fair(&bounds, latency_rate(&bounds, discipline, stream), stream, means[stream])
+                }
+                Theory::Below(discipline, channel) => {
+                    let promised = below(scenario, &bounds, discipline, channel, stream);
+                    fair(&bounds, promised, stream, means[stream])
+                }
                 Theory::Fifo => queue(&bounds, stream, bounds.fifo_delay_ns(), &means, |_| true),
                 Theory::StaticPriority => {
                     let own = limits[stream].priority;
@@ -128,10 +166,47 @@ fn silent(why: impl Into<String>) -> Promise {
     Promise { no_promise: Some(why.into()), ..Promise::default() }
 }
 
-fn fair(bounds: &Bounds, discipline: FairDiscipline, stream: usize, mean_bps: u64) -> Promise {
-    let promised = match bounds.latency_rate(discipline, stream) {
+fn latency_rate(
+    bounds: &Bounds,
+    discipline: FairDiscipline,
+    stream: usize,
+) -> Result<LatencyRate, String> {
+    bounds.latency_rate(discipline, stream).map_err(|error| error.to_string())
+}
+
+/// What `stream` is guaranteed while the stream `channel` goes first.
+fn below(
+    scenario: &Scenario,
+    bounds: &Bounds,
+    discipline: FairDiscipline,
+    channel: usize,
+    stream: usize,
+) -> Result<LatencyRate, String> {
+    if stream == channel {
+        return Err("it goes before all others, as far as its rate cap lets it".to_owned());
+    }
+    let of = &bounds.streams[channel];
+    let contract = &scenario.streams[channel].contract;
+    let name = &scenario.streams[channel].name;
+    let bucket = Channel::of(contract, of.smallest_bytes, of.largest_bytes)
+        .ok_or_else(|| format!("`{name}` goes first and has no max-rate: it may take all"))?;
+    let mut others = bounds.streams.to_vec();
+    others.remove(channel);
+    let bounds = Bounds { streams: &others, ..*bounds };
+    bounds
+        .latency_rate_below(discipline, stream - usize::from(stream > channel), &bucket)
+        .map_err(|error| error.to_string())
+}
+
+fn fair(
+    bounds: &Bounds,
+    promised: Result<LatencyRate, String>,
+    stream: usize,
+    mean_bps: u64,
+) -> Promise {
+    let promised = match promised {
         Ok(promised) => promised,
-        Err(error) => return silent(error.to_string()),
+        Err(why) => return silent(why),
     };
     let guaranteed_bps = Some(promised.rate_bps);
     let Some(source) = bounds.streams[stream].source.filter(|s| mean_bps <= s.rate_bps) else {

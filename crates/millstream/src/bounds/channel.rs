@@ -14,6 +14,7 @@
 
 use super::exact::{BITS_NS, ceil_ns};
 use super::{Bounds, FairDiscipline, LatencyRate, NoPromise, Source, StreamLimits};
+use crate::contract::{Contract, MaxRate};
 use crate::link::Link;
 
 /// A channel that goes before all others.
@@ -25,6 +26,17 @@ pub struct Channel {
     pub largest_bytes: u32,
     /// The bucket that it is held to, on the wire.
     pub bucket: Source,
+}
+
+impl Channel {
+    /// What `contract` says of a channel whose packets are as long as given; `None` if no bucket
+    /// holds it, so that it may take the whole link.
+    #[must_use]
+    pub fn of(contract: &Contract, smallest_bytes: u32, largest_bytes: u32) -> Option<Self> {
+        let MaxRate { rate_bps, burst_bytes } = contract.max_rate?;
+        let bucket = Source { rate_bps: rate_bps.get(), burst_bytes };
+        Some(Self { smallest_bytes, largest_bytes, bucket })
+    }
 }
 
 impl Bounds<'_> {
@@ -46,7 +58,9 @@ impl Bounds<'_> {
         let rate_bps = left.ok_or(NoPromise::NoShare)?;
         let below = Bounds { link: Link { rate_bps, ..self.link }, ..*self };
         let promise = below.latency_rate(discipline, stream)?;
-        let late = u128::from(channel.bucket.burst_bytes) + self.wire(channel.largest_bytes);
+        let largest = self.wire(channel.largest_bytes);
+        // A packet larger than the burst conforms in the end, and is sent whole.
+        let late = u128::from(channel.bucket.burst_bytes).max(largest) + largest;
         let late_ns = ceil_ns(late.checked_mul(BITS_NS), u128::from(rate_bps));
         // A clock at the link's rate runs ahead of what the link does, as without the channel.
         let lost = u128::from(self.link.rate_bps.saturating_sub(effective));
