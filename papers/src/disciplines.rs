@@ -174,7 +174,7 @@ fn run(discipline: &str, weights: &[u32], lengths: &[Vec<u32>], late: &[bool]) -
     let table = ids().zip(weights).flat_map(|(id, weight)| vec![id; *weight as usize]).collect();
     let options = Options { link, table, ..Options::default() };
     let row = DisciplineRow::parse(discipline).expect("in the catalogue");
-    let mut scheduler = row.build(&options, row.auto_structure(weights.len()));
+    let mut scheduler = row.build(&options, row.auto_structure(&options, weights.len()));
     for weight in weights {
         let contract = Contract::new().weight(*weight).and_then(|c| c.quantum_bytes(TURN * weight));
         scheduler.add_stream(contract.expect("positive")).expect("complete");

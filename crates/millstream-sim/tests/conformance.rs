@@ -24,11 +24,11 @@ fn every_trace_replays_on_every_structure() {
     for entry in std::fs::read_dir(folder).unwrap() {
         let folder = entry.unwrap().path();
         let expected = std::fs::read_to_string(folder.join("departures.csv")).unwrap();
-        let structures =
-            Scenario::load(&folder.join("scenario.toml")).unwrap().scheduler.discipline.structures;
+        let sharing = Scenario::load(&folder.join("scenario.toml")).unwrap().scheduler;
+        let structures = sharing.discipline.structures(&sharing.options);
         for structure in structures {
             let mut scenario = Scenario::load(&folder.join("scenario.toml")).unwrap();
-            scenario.scheduler.structure = *structure;
+            scenario.scheduler.structure = structure;
             let names = scenario.streams.iter().map(|stream| stream.name.clone()).collect();
             let mut rows = Rows(DeparturesWriter::new(Vec::new(), names).unwrap());
             let mut input = millstream_scenario::open(&scenario, false).unwrap();

@@ -86,13 +86,13 @@ fn structures(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group(row.name);
     for exponent in [2, 4, 6, 8, 10, 12, 14, 16, 18, 20] {
         let streams = 1u32 << exponent;
-        for structure in row.structures {
+        for structure in row.structures(&options(0)) {
             // A scan of a million streams takes milliseconds a decision: up to 2^16 is enough.
-            if *structure == StructureName::Scan && exponent > 16 {
+            if structure == StructureName::Scan && exponent > 16 {
                 continue;
             }
             let id = BenchmarkId::new(structure.name(), streams);
-            measure(&mut group, id, backlogged(row, *structure, streams).as_mut());
+            measure(&mut group, id, backlogged(row, structure, streams).as_mut());
         }
     }
     group.finish();
@@ -102,7 +102,7 @@ fn disciplines(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("disciplines");
     for streams in [7, 20, 1_000, 100_000] {
         for row in DISCIPLINES {
-            let structure = row.auto_structure(streams as usize);
+            let structure = row.auto_structure(&options(0), streams as usize);
             let id = BenchmarkId::new(row.name, streams);
             measure(&mut group, id, backlogged(row, structure, streams).as_mut());
         }

@@ -16,9 +16,9 @@ use crate::discipline::{
 use crate::link::Link;
 use crate::packet::{Departure, Packet, StreamId};
 use crate::scheduler::Scheduler;
-use crate::selector::Observer;
-use crate::structure::{DualHeap, Heap, Ring, Scan, Structure};
-use crate::tree::{Node, Tree, node};
+use crate::selector::{HilqExact, Observer, Select, Selector};
+use crate::structure::{DualHeap, Heap, Ring, Scan};
+use crate::tree::{Node, Tree};
 
 /// The settings of a scheduler that are neither its discipline's nor its structure's name.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
@@ -82,8 +82,10 @@ pub struct DisciplineRow {
     pub needs: &'static [&'static str],
     /// Those that it uses if given.
     pub uses: &'static [&'static str],
-    /// The structures that can hold it.
-    pub structures: &'static [StructureName],
+    /// The structures that can hold it, whatever the options.
+    structures: &'static [StructureName],
+    /// Whether deadlines lead its order, so that a calendar can hold it.
+    deadlines_lead: fn(&Options) -> bool,
     build: fn(&Options, StructureName, Form) -> Built,
     /// The discipline of the class below that takes all but the management channel.
     below: Option<fn(&Options) -> &'static str>,
@@ -119,6 +121,7 @@ pub const DISCIPLINES: &[DisciplineRow] = &[
         needs: &[],
         uses: &[],
         structures: ORDERED,
+        deadlines_lead: |_| false,
         build: |options, structure, form| structure.join(form, options, Fifo),
     },
     DisciplineRow {
@@ -128,6 +131,7 @@ pub const DISCIPLINES: &[DisciplineRow] = &[
         needs: &[],
         uses: &["priority"],
         structures: ORDERED,
+        deadlines_lead: |_| false,
         build: |options, structure, form| structure.join(form, options, StaticPriority),
     },
     DisciplineRow {
@@ -137,6 +141,7 @@ pub const DISCIPLINES: &[DisciplineRow] = &[
         needs: &["period"],
         uses: &["first-deadline", "late"],
         structures: ORDERED,
+        deadlines_lead: |_| false,
         build: |options, structure, form| structure.join(form, options, Edf),
     },
     DisciplineRow {
@@ -146,7 +151,11 @@ pub const DISCIPLINES: &[DisciplineRow] = &[
         needs: &["period"],
         uses: &["window", "first-deadline", "late"],
         structures: ORDERED,
+        deadlines_lead: |options| options.order == DwcsOrder::EdfFirst,
         build: |options, structure, form| match options.order {
+            DwcsOrder::EdfFirst if structure == StructureName::HilqExact => {
+                built(form, options, HilqExact::new(options.dwcs))
+            }
             DwcsOrder::EdfFirst => {
                 structure.join(form, options, Dwcs::<EdfFirst>::new(options.dwcs))
             }
@@ -162,6 +171,7 @@ pub const DISCIPLINES: &[DisciplineRow] = &[
         needs: &["period"],
         uses: &["window", "late"],
         structures: ORDERED,
+        deadlines_lead: |_| false,
         build: |options, structure, form| structure.join(form, options, Vds),
     },
     DisciplineRow {
@@ -171,6 +181,7 @@ pub const DISCIPLINES: &[DisciplineRow] = &[
         needs: &[],
         uses: &["weight"],
         structures: ORDERED,
+        deadlines_lead: |_| false,
         build: |options, structure, form| {
             structure.join(form, options, Wfq::new(options.link, options.virtual_origin))
         },
@@ -182,6 +193,7 @@ pub const DISCIPLINES: &[DisciplineRow] = &[
         needs: &[],
         uses: &["weight"],
         structures: ORDERED,
+        deadlines_lead: |_| false,
         build: |options, structure, form| {
             structure.join(form, options, Wf2q::new(options.link, options.virtual_origin))
         },
@@ -193,6 +205,7 @@ pub const DISCIPLINES: &[DisciplineRow] = &[
         needs: &[],
         uses: &["weight"],
         structures: ORDERED,
+        deadlines_lead: |_| false,
         build: |options, structure, form| {
             structure.join(form, options, Wf2qPlus::new(options.link, options.virtual_origin))
         },
@@ -204,6 +217,7 @@ pub const DISCIPLINES: &[DisciplineRow] = &[
         needs: &[],
         uses: &["weight"],
         structures: ORDERED,
+        deadlines_lead: |_| false,
         build: |options, structure, form| {
             structure.join(form, options, Scfq::new(options.link, options.virtual_origin))
         },
@@ -215,6 +229,7 @@ pub const DISCIPLINES: &[DisciplineRow] = &[
         needs: &[],
         uses: &["weight"],
         structures: ORDERED,
+        deadlines_lead: |_| false,
         build: |options, structure, form| {
             structure.join(form, options, Sfq::new(options.link, options.virtual_origin))
         },
@@ -226,6 +241,7 @@ pub const DISCIPLINES: &[DisciplineRow] = &[
         needs: &[],
         uses: &["weight"],
         structures: ORDERED,
+        deadlines_lead: |_| false,
         build: |options, structure, form| {
             structure.join(form, options, VirtualClock::new(options.link, options.virtual_origin))
         },
@@ -237,6 +253,7 @@ pub const DISCIPLINES: &[DisciplineRow] = &[
         needs: &["quantum"],
         uses: &["weight"],
         structures: TURNS,
+        deadlines_lead: |_| false,
         build: |options, structure, form| {
             structure.join(form, options, RoundRobin::new(Measure::Bytes(options.link)))
         },
@@ -248,6 +265,7 @@ pub const DISCIPLINES: &[DisciplineRow] = &[
         needs: &[],
         uses: &["weight"],
         structures: TURNS,
+        deadlines_lead: |_| false,
         build: |options, structure, form| {
             structure.join(form, options, RoundRobin::new(Measure::Packets))
         },
@@ -259,6 +277,7 @@ pub const DISCIPLINES: &[DisciplineRow] = &[
         needs: &[],
         uses: &["weight"],
         structures: ORDERED,
+        deadlines_lead: |_| false,
         build: |options, structure, form| structure.join(form, options, Interleaved::default()),
     },
     DisciplineRow {
@@ -268,6 +287,7 @@ pub const DISCIPLINES: &[DisciplineRow] = &[
         needs: &["table"],
         uses: &[],
         structures: ORDERED,
+        deadlines_lead: |_| false,
         build: |options, structure, form| structure.join(form, options, Table::new(&options.table)),
     },
     DisciplineRow {
@@ -277,6 +297,7 @@ pub const DISCIPLINES: &[DisciplineRow] = &[
         needs: &[],
         uses: &["weight", "quantum", "fmc"],
         structures: ORDERED,
+        deadlines_lead: |_| false,
         build: |options, structure, form| match form {
             Form::Scheduler => Built::Scheduler(Box::new(Tree::new(MINBW, structure, options))),
             Form::Node => structure.join(form, options, StaticPriority),
@@ -288,27 +309,31 @@ pub const DISCIPLINES: &[DisciplineRow] = &[
 const MINBW: &DisciplineRow = &DISCIPLINES[DISCIPLINES.len() - 1];
 
 macro_rules! structures {
-    ($($variant:ident $type:ident $name:literal $summary:literal;)*) => {
+    (
+        joined { $($variant:ident $type:ident $name:literal $summary:literal;)* }
+        own { $($own:ident $own_name:literal $own_summary:literal;)* }
+    ) => {
         /// A structure by name.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub enum StructureName {
             $(#[doc = $summary] $variant,)*
+            $(#[doc = $own_summary] $own,)*
         }
 
         impl StructureName {
             /// Every structure.
-            pub const ALL: &'static [Self] = &[$(Self::$variant,)*];
+            pub const ALL: &'static [Self] = &[$(Self::$variant,)* $(Self::$own,)*];
 
             /// Its name in the scenario file.
             #[must_use]
             pub const fn name(self) -> &'static str {
-                match self { $(Self::$variant => $name,)* }
+                match self { $(Self::$variant => $name,)* $(Self::$own => $own_name,)* }
             }
 
             /// What it is, in one line.
             #[must_use]
             pub const fn summary(self) -> &'static str {
-                match self { $(Self::$variant => $summary,)* }
+                match self { $(Self::$variant => $summary,)* $(Self::$own => $own_summary,)* }
             }
 
             fn join<D>(self, form: Form, options: &Options, discipline: D) -> Built
@@ -319,34 +344,39 @@ macro_rules! structures {
                 D::Stamp: Send,
             {
                 match self {
-                    $(Self::$variant => built(form, options, discipline, $type::default()),)*
+                    $(Self::$variant => {
+                        built(form, options, Selector::new(discipline, $type::default()))
+                    })*
+                    $(Self::$own => unreachable!("joined with its own discipline"),)*
                 }
             }
         }
     };
 }
 
-fn built<D, S>(form: Form, options: &Options, discipline: D, structure: S) -> Built
+fn built<S>(form: Form, options: &Options, selector: S) -> Built
 where
-    D: Discipline + Send + 'static,
-    S: Structure<D::Rank> + Send + 'static,
-    D::State: Send,
-    D::Rank: Send,
-    D::Stamp: Send,
+    S: Select + Send + 'static,
+    S::Stamp: Send,
 {
     match form {
         Form::Scheduler => {
-            Built::Scheduler(Box::new(Scheduler::new(discipline, structure).on_link(options.link)))
+            Built::Scheduler(Box::new(Scheduler::over(selector).on_link(options.link)))
         }
-        Form::Node => Built::Node(node(discipline, structure)),
+        Form::Node => Built::Node(Box::new(selector)),
     }
 }
 
 structures! {
-    Scan Scan "scan" "linear scan: the executable definition";
-    Heap Heap "heap" "indexed 4-ary heap";
-    Ring Ring "ring" "ring of turns, for disciplines that take turns";
-    DualHeap DualHeap "dual-heap" "deadline heap and loss-tolerance heap (Co-processor paper)";
+    joined {
+        Scan Scan "scan" "linear scan: the executable definition";
+        Heap Heap "heap" "indexed 4-ary heap";
+        Ring Ring "ring" "ring of turns, for disciplines that take turns";
+        DualHeap DualHeap "dual-heap" "deadline heap and loss-tolerance heap (Co-processor paper)";
+    }
+    own {
+        HilqExact "hilq-exact" "calendar of deadlines with bitmaps: the fastest; for dwcs, edf-first";
+    }
 }
 
 impl StructureName {
@@ -364,12 +394,21 @@ impl DisciplineRow {
         DISCIPLINES.iter().find(|row| row.name == name)
     }
 
+    /// The structures that can hold it with these options.
+    #[must_use]
+    pub fn structures(&self, options: &Options) -> Vec<StructureName> {
+        let calendar = (self.deadlines_lead)(options).then_some(StructureName::HilqExact);
+        self.structures.iter().copied().chain(calendar).collect()
+    }
+
     /// What `structure = "auto"` means for so many streams: the fastest measured
     /// (`docs/performance.md`).
     #[must_use]
-    pub fn auto_structure(&self, streams: usize) -> StructureName {
+    pub fn auto_structure(&self, options: &Options, streams: usize) -> StructureName {
         if self.structures.contains(&StructureName::Ring) {
             StructureName::Ring
+        } else if streams > 4 && (self.deadlines_lead)(options) {
+            StructureName::HilqExact
         } else if streams <= 16 {
             StructureName::Scan
         } else {
@@ -380,7 +419,7 @@ impl DisciplineRow {
     /// A scheduler of this discipline on `structure`.
     ///
     /// # Panics
-    /// If `structure` is not one of [`structures`](Self::structures).
+    /// If `structure` is not one of [`structures`](Self::structures) with these options.
     #[must_use]
     pub fn build(
         &self,
@@ -408,7 +447,7 @@ impl DisciplineRow {
 
     fn built(&self, options: &Options, structure: StructureName, form: Form) -> Built {
         let (name, on) = (self.name, structure.name());
-        assert!(self.structures.contains(&structure), "{name} cannot be held by {on}");
+        assert!(self.structures(options).contains(&structure), "{name} cannot be held by {on}");
         (self.build)(options, structure, form)
     }
 }
@@ -451,7 +490,7 @@ pub trait DynScheduler {
     fn total_waiting(&self) -> u64;
 }
 
-impl<D: Discipline, S: Structure<D::Rank>> DynScheduler for Scheduler<D, S> {
+impl<S: Select> DynScheduler for Scheduler<S> {
     fn add_stream(&mut self, contract: Contract) -> Result<StreamId, ContractError> {
         Scheduler::add_stream(self, contract)
     }

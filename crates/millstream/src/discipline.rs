@@ -39,6 +39,7 @@ mod wf2q_plus;
 mod wfq;
 
 pub use dwcs::{Dwcs, DwcsOptions, EdfFirst, LossFirst, Order, Rules, ZeroWindow};
+pub(crate) use dwcs::{DwcsRank, DwcsState};
 pub use edf::Edf;
 pub use fifo::Fifo;
 pub use interleaved::Interleaved;
@@ -60,8 +61,6 @@ use crate::virtual_time::Tag;
 pub struct Head {
     /// When it arrived, ns.
     pub arrival_ns: u64,
-    /// Its number among the stream's arrivals, from 0.
-    pub packet: u64,
     /// Its length, bytes.
     pub bytes: u32,
 }
@@ -77,8 +76,6 @@ pub enum Activation {
     Opened {
         /// What waits in the stream's queue, the head included.
         waiting: Waiting,
-        /// The stream's arrivals so far.
-        arrivals: u64,
     },
 }
 

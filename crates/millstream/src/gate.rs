@@ -178,7 +178,7 @@ mod tests {
     const A: StreamId = StreamId(0);
 
     fn head(bytes: u32) -> Head {
-        Head { arrival_ns: 0, packet: 0, bytes }
+        Head { arrival_ns: 0, bytes }
     }
 
     fn gates(contract: &Contract) -> Gates {

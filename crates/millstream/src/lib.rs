@@ -16,7 +16,7 @@
 //! `scheduler` (leaves as a [`Departure`]).
 
 #![no_std]
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 extern crate alloc;
 
@@ -27,9 +27,10 @@ mod discipline;
 mod gate;
 mod link;
 mod packet;
+mod prefetch;
 mod queue;
 mod scheduler;
-mod selector;
+pub mod selector;
 mod structure;
 mod tree;
 mod virtual_time;

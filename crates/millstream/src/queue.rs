@@ -162,8 +162,8 @@ impl<P: Copy + Default> Queues<P> {
     pub(crate) fn head(&self, stream: StreamId) -> Option<(Head, P)> {
         let at = self.queues[stream.index()].head;
         (at != END).then(|| {
-            let Entry { arrival_ns, packet, bytes, stamp, .. } = self.slab[at as usize];
-            (Head { arrival_ns, packet, bytes }, stamp)
+            let Entry { arrival_ns, bytes, stamp, .. } = self.slab[at as usize];
+            (Head { arrival_ns, bytes }, stamp)
         })
     }
 

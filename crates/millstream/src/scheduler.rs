@@ -5,12 +5,12 @@
 //! [`enqueue`](Scheduler::enqueue) and [`decide`](Scheduler::decide).
 
 use crate::contract::{Contract, ContractError};
-use crate::discipline::{Activation, Discipline, Head};
+use crate::discipline::{Activation, Discipline, DwcsOptions, Head};
 use crate::gate::Gates;
 use crate::link::Link;
 use crate::packet::{Departure, Event, Packet, StreamId};
 use crate::queue::Queues;
-use crate::selector::{Backlog, NewHead, Observer, Selector};
+use crate::selector::{Backlog, HilqExact, NewHead, Observer, Select, Selector};
 use crate::structure::Structure;
 
 /// Queues and the gates in front of them.
@@ -43,7 +43,7 @@ impl<P: Copy + Default> Backlog<P> for Waitroom<P> {
     }
 }
 
-/// Schedules the packets of many streams under discipline `D`, the winner found by structure `S`.
+/// Schedules the packets of many streams, the winner found by `S`: a discipline on a structure.
 ///
 /// ```
 /// use millstream::{Contract, Dwcs, EdfFirst, Heap, Packet, Scheduler, Window};
@@ -60,19 +60,32 @@ impl<P: Copy + Default> Backlog<P> for Waitroom<P> {
 /// # Ok::<(), millstream::ContractError>(())
 /// ```
 #[derive(Debug)]
-pub struct Scheduler<D: Discipline, S> {
-    selector: Selector<D, S>,
-    room: Waitroom<D::Stamp>,
+pub struct Scheduler<S: Select> {
+    selector: S,
+    room: Waitroom<S::Stamp>,
 }
 
-impl<D: Discipline, S: Structure<D::Rank>> Scheduler<D, S> {
-    /// A scheduler without streams and without a common limit on waiting packets, for a link
-    /// without overhead.
+impl<D: Discipline, S: Structure<D::Rank>> Scheduler<Selector<D, S>> {
+    /// A scheduler by `discipline` on `structure`, without streams and without a common limit on
+    /// waiting packets, for a link without overhead.
     #[must_use]
     pub fn new(discipline: D, structure: S) -> Self {
+        Self::over(Selector::new(discipline, structure))
+    }
+}
+
+impl Scheduler<HilqExact> {
+    /// The same by DWCS, earliest deadline first, on `hilq-exact`.
+    #[must_use]
+    pub fn hilq_exact(options: DwcsOptions) -> Self {
+        Self::over(HilqExact::new(options))
+    }
+}
+
+impl<S: Select> Scheduler<S> {
+    pub(crate) fn over(selector: S) -> Self {
         let gates = Gates::new(Link::default());
-        let room = Waitroom { queues: Queues::new(u32::MAX - 1), gates };
-        Self { selector: Selector::new(discipline, structure), room }
+        Self { selector, room: Waitroom { queues: Queues::new(u32::MAX - 1), gates } }
     }
 
     /// At most `packets` wait in all streams together; arrivals beyond are dropped like arrivals
@@ -119,7 +132,7 @@ impl<D: Discipline, S: Structure<D::Rank>> Scheduler<D, S> {
         self.room.queues.admit(stream, packet, now_ns)?;
         self.advance(now_ns);
         let number = self.room.queues.arrivals(stream);
-        let head = Head { arrival_ns: now_ns, packet: number, bytes: packet.bytes };
+        let head = Head { arrival_ns: now_ns, bytes: packet.bytes };
         if self.room.queues.push(stream, packet, now_ns) {
             let open = self.room.gates.admits(stream, head, now_ns);
             let stamp = self.selector.arrived(stream, packet.bytes, open);
@@ -208,8 +221,7 @@ impl<D: Discipline, S: Structure<D::Rank>> Scheduler<D, S> {
             return self.selector.close(stream);
         }
         let waiting = self.room.queues.waiting(stream);
-        let arrivals = self.room.queues.arrivals(stream);
-        self.selector.open(stream, Activation::Opened { waiting, arrivals });
+        self.selector.open(stream, Activation::Opened { waiting });
     }
 
     /// Up to `most` decision cycles at one instant, as a driver filling a transmit ring makes

@@ -1,29 +1,31 @@
-//! Joins a discipline and a structure: whose head goes next, with no queues in sight.
+//! Whose head goes next, with no queues in sight.
 //!
 //! A selector is told when a stream gets a head, is asked for a winner, and is told what follows.
-//! Where packets wait is behind [`Backlog`]: the queues of a [`Scheduler`](crate::Scheduler), or
-//! the children of a class in a tree.
+//! Where packets wait is behind [`Backlog`]: the queues of a [`Scheduler`](crate::Scheduler), the
+//! children of a class in a tree, or frames in somebody else's memory.
 //!
-//! A backlogged stream stands in one of three places:
-//!
-//! ```text
-//! structure   may be chosen; found by rank
-//! pending     its virtual start has not come (WF²Q and the like); found by start. Only streams
-//!             that were first by rank are moved here: most start before they are
-//! parked      its gate is closed (no credits, its rate cap reached); deadlines still pass
-//! ```
+//! | selector | what |
+//! |---|---|
+//! | [`Selector`] | any discipline over any structure that can hold it |
+//! | [`HilqExact`] | DWCS, earliest deadline first, as fast as it can be |
 
-use alloc::vec::Vec;
+mod hilq_exact;
+mod joined;
+
+pub use hilq_exact::HilqExact;
+pub use joined::Selector;
 
 use crate::contract::{Contract, ContractError};
-use crate::discipline::{Activation, Discipline, Expiry, Head, Missed, Rank, Visit};
+use crate::discipline::{Activation, Head, Stamp};
 use crate::packet::{Departure, StreamId};
-use crate::structure::{IndexedHeap, Structure};
-use crate::virtual_time::NearTag;
+
+/// The last time at which deadlines pass: one at the end of time, where sums stop, never does.
+const LAST_NS: u64 = u64::MAX - 1;
 
 /// Is told what happens to packets that are not sent, while a decision is made.
 pub trait Observer {
-    /// Deadlines of `stream` passed, or a packet is sent late.
+    /// Deadlines of `stream` passed, or a packet is sent late. At one instant streams come in any
+    /// order.
     fn missed(&mut self, stream: StreamId, now_ns: u64, missed: u64, violations: u64) {
         let _ = (stream, now_ns, missed, violations);
     }
@@ -39,15 +41,17 @@ impl Observer for () {}
 
 /// A packet that became head-of-line.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct NewHead<P> {
-    pub(crate) head: Head,
-    pub(crate) stamp: P,
+pub struct NewHead<P> {
+    /// It.
+    pub head: Head,
+    /// What it was stamped with when it arrived.
+    pub stamp: P,
     /// Its gate is open.
-    pub(crate) open: bool,
+    pub open: bool,
 }
 
 /// Where the selector's streams keep their packets.
-pub(crate) trait Backlog<P> {
+pub trait Backlog<P> {
     /// Drops the head-of-line packet of `stream` and returns the next head.
     fn drop_head(
         &mut self,
@@ -58,418 +62,83 @@ pub(crate) trait Backlog<P> {
     ) -> Option<NewHead<P>>;
 }
 
-/// Where a stream stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Place {
-    /// Nowhere: it has no packets.
-    Idle,
-    Structure,
-    Pending,
-    Parked,
-}
+/// Finds whose head goes next and keeps the streams' attributes.
+///
+/// Time never goes backwards, and [`advance`](Self::advance) is called before every event.
+/// Methods panic on a stream that was not added.
+pub trait Select {
+    /// What a packet carries from its arrival until it is head-of-line.
+    type Stamp: Stamp;
 
-/// One stream as the selector sees it.
-#[derive(Clone, Copy, Debug)]
-struct Slot<S> {
-    state: S,
-    head: Head,
-    place: Place,
-}
+    /// Adds a stream; its number is the count of streams before it.
+    ///
+    /// # Errors
+    /// If the contract lacks an attribute that the discipline needs, or there are 2³² − 1 streams.
+    fn add_stream(&mut self, contract: &Contract) -> Result<StreamId, ContractError>;
 
-/// A discipline over a structure.
-#[derive(Clone, Debug)]
-pub(crate) struct Selector<D: Discipline, S> {
-    discipline: D,
-    structure: S,
-    slots: Vec<Slot<D::State>>,
-    /// Streams in `structure`.
-    placed: usize,
-    /// Streams whose virtual start has not come, by it.
-    pending: IndexedHeap<NearTag>,
-    /// Streams behind a closed gate, by expiry.
-    parked: IndexedHeap<u64>,
-    due: Vec<u32>,
-    /// A stream is known that has started, where heads wait for their virtual start.
-    one_started: bool,
-}
+    /// How many streams there are.
+    fn streams(&self) -> usize;
 
-impl<D: Discipline, S: Structure<D::Rank>> Selector<D, S> {
-    pub(crate) fn new(discipline: D, structure: S) -> Self {
-        Self {
-            discipline,
-            structure,
-            slots: Vec::new(),
-            placed: 0,
-            pending: IndexedHeap::default(),
-            parked: IndexedHeap::default(),
-            due: Vec::new(),
-            one_started: false,
-        }
-    }
+    /// Whether late heads are charged.
+    fn has_deadlines(&self) -> bool;
 
-    pub(crate) fn add_stream(&mut self, contract: &Contract) -> Result<StreamId, ContractError> {
-        let number = u32::try_from(self.slots.len())
-            .ok()
-            .filter(|&number| number < u32::MAX)
-            .ok_or(ContractError::TooManyStreams)?;
-        let state = self.discipline.admit(contract)?;
-        let head = Head { arrival_ns: 0, packet: 0, bytes: 0 };
-        self.slots.push(Slot { state, head, place: Place::Idle });
-        Ok(StreamId(number))
-    }
-
-    pub(crate) fn streams(&self) -> usize {
-        self.slots.len()
-    }
-
-    /// The discipline's clock reaches `clock_ns`. Called before every event.
-    #[inline]
-    pub(crate) fn advance(&mut self, clock_ns: u64) {
-        self.discipline.advance(clock_ns);
-        self.leap();
-    }
+    /// The discipline's clock reaches `clock_ns`.
+    fn advance(&mut self, clock_ns: u64);
 
     /// Every queue is empty at a decision.
-    #[inline]
-    pub(crate) fn idle(&mut self) {
-        self.discipline.idle();
-    }
+    fn idle(&mut self);
 
     /// Whether any stream has a head that may be chosen.
-    #[inline]
-    pub(crate) fn any_active(&self) -> bool {
-        self.placed > 0 || !self.pending.is_empty()
-    }
+    fn any_active(&self) -> bool;
 
     /// Whether `stream` has a head that may be chosen.
-    #[inline]
-    pub(crate) fn active(&self, stream: StreamId) -> bool {
-        matches!(self.slots[stream.index()].place, Place::Structure | Place::Pending)
-    }
+    fn active(&self, stream: StreamId) -> bool;
 
     /// The head of a backlogged stream.
-    #[inline]
-    pub(crate) fn head(&self, stream: StreamId) -> Option<Head> {
-        let slot = &self.slots[stream.index()];
-        (slot.place != Place::Idle).then_some(slot.head)
-    }
+    fn head(&self, stream: StreamId) -> Option<Head>;
 
     /// A packet arrived; `active` if its stream's head may be chosen. Returns its stamp.
-    #[inline]
-    pub(crate) fn arrived(&mut self, stream: StreamId, bytes: u32, active: bool) -> D::Stamp {
-        let state = &mut self.slots[stream.index()].state;
-        self.discipline.arrived(state, stream, bytes, active)
-    }
+    fn arrived(&mut self, stream: StreamId, bytes: u32, active: bool) -> Self::Stamp;
 
     /// `stream`, idle until now, got a head-of-line packet.
-    #[inline]
-    pub(crate) fn became_backlogged(&mut self, stream: StreamId, new: NewHead<D::Stamp>) {
-        self.new_head(stream, new, Activation::Arrived);
-    }
+    fn became_backlogged(&mut self, stream: StreamId, new: NewHead<Self::Stamp>);
 
     /// The gate of a backlogged stream opens; what waits there is told for `how`.
-    pub(crate) fn open(&mut self, stream: StreamId, how: Activation) {
-        let slot = &mut self.slots[stream.index()];
-        if slot.place == Place::Parked {
-            let (head, stamp) = (slot.head, D::Stamp::default());
-            self.discipline.activated(&mut slot.state, stream, head, stamp, how);
-            self.place(stream);
-        }
-    }
+    fn open(&mut self, stream: StreamId, how: Activation);
 
     /// The gate of `stream` closes.
-    pub(crate) fn close(&mut self, stream: StreamId) {
-        if self.active(stream) {
-            let state = &mut self.slots[stream.index()].state;
-            self.discipline.deactivated(state, stream, true);
-            self.park(stream);
-        }
-    }
+    fn close(&mut self, stream: StreamId);
 
-    /// Charges every deadline that has passed, in stream order, then finds the first stream.
-    #[inline]
-    pub(crate) fn select(
+    /// Charges every deadline that has passed; drops are made in stream order.
+    fn charge_misses(
         &mut self,
         now_ns: u64,
-        backlog: &mut impl Backlog<D::Stamp>,
+        backlog: &mut impl Backlog<Self::Stamp>,
         observer: &mut (impl Observer + ?Sized),
-    ) -> Option<StreamId> {
-        if D::Rank::EXPIRY != Expiry::Never {
-            self.charge_misses(now_ns, backlog, observer);
-        }
-        if D::REGULATED {
-            return self.first_regulated();
-        }
-        if D::VISITS { self.first_visited() } else { self.structure.first().map(StreamId) }
-    }
+    );
 
-    /// The first of the streams whose virtual start has come.
-    #[inline]
-    fn first_regulated(&mut self) -> Option<StreamId> {
-        let reached = self.discipline.reached().near();
-        while let Some((start, stream)) = self.pending.first()
-            && start <= reached
-        {
-            self.place(StreamId(stream));
-        }
-        match self.first_started() {
-            None => self.first_pending(),
-            first => first,
-        }
-    }
-
-    /// The first stream of the structure, if it has started; those before it that have not are
-    /// moved away.
-    #[inline]
-    fn first_started(&mut self) -> Option<StreamId> {
-        let reached = self.discipline.reached().near();
-        loop {
-            let stream = StreamId(self.structure.first()?);
-            let start = self.discipline.start(&self.slots[stream.index()].state).near();
-            if start <= reached {
-                return Some(stream);
-            }
-            self.displace(stream);
-            self.slots[stream.index()].place = Place::Pending;
-            self.pending.place(stream.0, start);
-        }
-    }
-
-    /// Nobody has started: of those that start first, rather than an idle link, the first.
-    #[cold]
-    fn first_pending(&mut self) -> Option<StreamId> {
-        let (earliest, _) = self.pending.first()?;
-        self.due.clear();
-        self.pending.collect_while(|start| *start <= earliest, &mut self.due);
-        let rank = |stream: &u32| {
-            let slot = &self.slots[*stream as usize];
-            (self.discipline.rank(&slot.state, slot.head), *stream)
-        };
-        let first = self.due.iter().copied().min_by_key(rank);
-        self.due.clear();
-        first.map(StreamId)
-    }
-
-    /// Lets the discipline's clock pass a time in which nobody would have started.
-    #[inline]
-    fn leap(&mut self) {
-        if !D::REGULATED || self.one_started {
-            return;
-        }
-        let reached = self.discipline.reached().near();
-        let next = self.pending.first();
-        // Once one has started, that stays so until it is served or held back.
-        self.one_started =
-            next.is_some_and(|(start, _)| start <= reached) || self.first_started().is_some();
-        if !self.one_started
-            && let Some((_, stream)) = self.pending.first()
-        {
-            let start = self.discipline.start(&self.slots[stream as usize].state);
-            self.discipline.leap(start);
-        }
-    }
-
-    /// Goes round until a stream's head is served.
-    #[inline]
-    fn first_visited(&mut self) -> Option<StreamId> {
-        for _ in 0..=self.placed {
-            if let Some(stream) = self.visit()? {
-                return Some(stream);
-            }
-        }
-        // A whole round without a service: quanta are small beside the packets. Rather than going
-        // round that often, everybody's visits but the last round's are made at once.
-        let needed = |slot: &Slot<D::State>| {
-            (slot.place == Place::Structure)
-                .then(|| self.discipline.visits_needed(&slot.state, slot.head))
-        };
-        let rounds = self.slots.iter().filter_map(needed).min().unwrap_or(1);
-        for slot in self.slots.iter_mut().filter(|slot| slot.place == Place::Structure) {
-            self.discipline.skip_visits(&mut slot.state, rounds - 1);
-        }
-        for _ in 0..=self.placed {
-            if let Some(stream) = self.visit()? {
-                return Some(stream);
-            }
-        }
-        None
-    }
-
-    /// Visits the stream whose turn it is: `Some(None)` if it passes, `None` if there is none.
-    #[inline]
-    fn visit(&mut self) -> Option<Option<StreamId>> {
-        let stream = StreamId(self.structure.first()?);
-        let slot = &mut self.slots[stream.index()];
-        Some(match self.discipline.visit(&mut slot.state, slot.head) {
-            Visit::Serve => Some(stream),
-            Visit::Pass => {
-                self.place(stream);
-                None
-            }
-        })
-    }
+    /// Charges every deadline that has passed, then finds the first stream.
+    fn select(
+        &mut self,
+        now_ns: u64,
+        backlog: &mut impl Backlog<Self::Stamp>,
+        observer: &mut (impl Observer + ?Sized),
+    ) -> Option<StreamId>;
 
     /// The deadline of the stream's head, ns.
-    #[inline]
-    pub(crate) fn deadline_ns(&self, stream: StreamId) -> Option<u64> {
-        self.discipline.deadline_ns(&self.slots[stream.index()].state)
-    }
+    fn deadline_ns(&self, stream: StreamId) -> Option<u64>;
+
+    /// The head of `stream`, which is about to be served, has `bytes` rather than what was said.
+    fn resize(&mut self, stream: StreamId, bytes: u32);
 
     /// The head of `stream` starts to be served. Returns whether it was late. What follows is told
     /// by [`follow`](Self::follow).
-    #[inline]
-    pub(crate) fn served(&mut self, stream: StreamId, now_ns: u64) -> bool {
-        self.one_started = false;
-        let slot = &mut self.slots[stream.index()];
-        self.discipline.served(&mut slot.state, stream, slot.head, now_ns)
-    }
+    fn served(&mut self, stream: StreamId, now_ns: u64) -> bool;
 
     /// The head of `stream` has left; `next` is the one after it.
-    #[inline]
-    pub(crate) fn follow(&mut self, stream: StreamId, next: Option<NewHead<D::Stamp>>) {
-        match next {
-            Some(new) => self.new_head(stream, new, Activation::Next),
-            None => {
-                let slot = &mut self.slots[stream.index()];
-                if slot.place != Place::Parked {
-                    self.discipline.deactivated(&mut slot.state, stream, false);
-                }
-                self.displace(stream);
-            }
-        }
-    }
+    fn follow(&mut self, stream: StreamId, next: Option<NewHead<Self::Stamp>>);
 
-    /// The head of `stream`, which is about to be served, has `bytes` rather than what was said.
-    #[inline]
-    pub(crate) fn resize(&mut self, stream: StreamId, bytes: u32) {
-        let slot = &mut self.slots[stream.index()];
-        let extra = i64::from(bytes) - i64::from(slot.head.bytes);
-        if extra != 0 {
-            slot.head.bytes = bytes;
-            self.discipline.resized(&mut slot.state, extra);
-        }
-    }
-
-    /// The packet of `stream` that was served last cost `extra_bytes` more than its length.
-    pub(crate) fn charge_extra(&mut self, stream: StreamId, extra_bytes: i64) -> bool {
-        self.one_started = false;
-        let active = self.active(stream);
-        let slot = &mut self.slots[stream.index()];
-        let head = active.then_some(slot.head);
-        let charged = self.discipline.charge(&mut slot.state, head, extra_bytes);
-        if active {
-            self.place(stream);
-        }
-        charged
-    }
-
-    /// Charges every deadline that has passed, in stream order.
-    #[inline]
-    pub(crate) fn charge_misses(
-        &mut self,
-        now_ns: u64,
-        backlog: &mut impl Backlog<D::Stamp>,
-        observer: &mut (impl Observer + ?Sized),
-    ) {
-        let mut due = core::mem::take(&mut self.due);
-        self.structure.due(now_ns, &mut due);
-        self.parked.collect_while(|&expiry_ns| expiry_ns <= now_ns, &mut due);
-        due.sort_unstable();
-        for stream in due.drain(..).map(StreamId) {
-            self.charge(stream, now_ns, backlog, observer);
-        }
-        self.due = due;
-    }
-
-    fn charge(
-        &mut self,
-        stream: StreamId,
-        now_ns: u64,
-        backlog: &mut impl Backlog<D::Stamp>,
-        observer: &mut (impl Observer + ?Sized),
-    ) {
-        loop {
-            let slot = &mut self.slots[stream.index()];
-            let deadline_ns = self.discipline.deadline_ns(&slot.state);
-            let Missed { missed, violations, drop_head } =
-                self.discipline.expired(&mut slot.state, now_ns);
-            if missed > 0 || violations > 0 {
-                observer.missed(stream, now_ns, missed, violations);
-            }
-            if drop_head {
-                let next = backlog.drop_head(stream, now_ns, deadline_ns, observer);
-                self.follow(stream, next);
-                if next.is_none() {
-                    return;
-                }
-            }
-            let slot = &self.slots[stream.index()];
-            let expiry_ns = self.discipline.rank(&slot.state, slot.head).expiry_ns();
-            // The end of time is no deadline that could pass.
-            if expiry_ns > now_ns || expiry_ns == u64::MAX {
-                break;
-            }
-        }
-        match self.slots[stream.index()].place {
-            Place::Parked => self.park(stream),
-            _ => self.place(stream),
-        }
-    }
-
-    #[inline]
-    fn new_head(&mut self, stream: StreamId, new: NewHead<D::Stamp>, how: Activation) {
-        let slot = &mut self.slots[stream.index()];
-        let was_active = matches!(slot.place, Place::Structure | Place::Pending);
-        slot.head = new.head;
-        self.discipline.became_head(&mut slot.state, new.head);
-        if new.open {
-            self.discipline.activated(&mut slot.state, stream, new.head, new.stamp, how);
-            self.place(stream);
-        } else {
-            if was_active {
-                self.discipline.deactivated(&mut slot.state, stream, true);
-            }
-            self.park(stream);
-        }
-    }
-
-    /// Puts a stream with an active head into the structure.
-    #[inline]
-    fn place(&mut self, stream: StreamId) {
-        let slot = &mut self.slots[stream.index()];
-        let rank = self.discipline.rank(&slot.state, slot.head);
-        if slot.place != Place::Structure {
-            self.displace(stream);
-            self.slots[stream.index()].place = Place::Structure;
-            self.placed += 1;
-        }
-        self.structure.place(stream.0, rank);
-    }
-
-    /// Puts a backlogged stream behind its closed gate.
-    fn park(&mut self, stream: StreamId) {
-        if self.slots[stream.index()].place != Place::Parked {
-            self.displace(stream);
-        }
-        let slot = &mut self.slots[stream.index()];
-        slot.place = Place::Parked;
-        let rank = self.discipline.rank(&slot.state, slot.head);
-        self.parked.place(stream.0, rank.expiry_ns());
-    }
-
-    /// Takes a stream from where it stands.
-    #[inline]
-    fn displace(&mut self, stream: StreamId) {
-        self.one_started = false;
-        let slot = &mut self.slots[stream.index()];
-        match core::mem::replace(&mut slot.place, Place::Idle) {
-            Place::Idle => {}
-            Place::Structure => {
-                self.placed -= 1;
-                self.structure.remove(stream.0);
-            }
-            Place::Pending => self.pending.remove(stream.0),
-            Place::Parked => self.parked.remove(stream.0),
-        }
-    }
+    /// The packet of `stream` that was served last cost `extra_bytes` more than its length. Returns
+    /// whether the discipline can take that into account.
+    fn charge_extra(&mut self, stream: StreamId, extra_bytes: i64) -> bool;
 }

@@ -40,7 +40,7 @@ use crate::queue::Queues;
 use crate::selector::{NewHead, Observer};
 
 use self::clock::{ClassClock, LinkClock};
-pub(crate) use self::node::{Node, node};
+pub(crate) use self::node::Node;
 use self::rooms::{Child, Dropped, Rooms, Told};
 
 /// The number of a class: its position in the order of [`Tree::add_class`], the root being 0.
@@ -78,7 +78,6 @@ struct Class {
     parent: Option<Place>,
     children: Vec<Child>,
     waiting: Waiting,
-    arrivals: u64,
     clock: ClassClock,
     /// The class below that takes all children but the management channel, under MinBW.
     below: Option<ClassId>,
@@ -178,7 +177,7 @@ impl Tree {
     ) -> ClassId {
         let class = self.push_node(parent, discipline.node(options, structure));
         if let Some(row) = discipline.below(options) {
-            let structure = row.auto_structure(MINBW_CHANNELS);
+            let structure = row.auto_structure(options, MINBW_CHANNELS);
             // The management channel has priority 0.
             let contract = Contract::new().priority(1);
             let below = self.add_class(class, contract, row, structure, options);
@@ -207,7 +206,6 @@ impl Tree {
             parent,
             children: Vec::new(),
             waiting: Waiting::default(),
-            arrivals: 0,
             clock: ClassClock::default(),
             below: None,
         });
@@ -259,7 +257,7 @@ impl Tree {
         self.touch(place.class, at_ns);
         let node = &mut self.classes[place.class.index()].node;
         if was_empty {
-            let head = Head { arrival_ns: now_ns, packet: number, bytes: packet.bytes };
+            let head = Head { arrival_ns: now_ns, bytes: packet.bytes };
             let open = self.rooms.stream_gates.admits(stream, head, now_ns);
             let stamp = node.arrived(place.child, packet.bytes, open);
             node.became_backlogged(place.child, NewHead { head, stamp, open });
@@ -277,10 +275,9 @@ impl Tree {
         loop {
             let below = &mut self.classes[class.index()];
             let first = below.waiting.packets == 0;
-            let head = Head { arrival_ns: now_ns, packet: below.arrivals, bytes };
+            let head = Head { arrival_ns: now_ns, bytes };
             below.waiting.packets += 1;
             below.waiting.bytes += u64::from(bytes);
-            below.arrivals += 1;
             let active_below = below.node.any_active();
             let Some(place) = below.parent else { return };
             self.touch(place.class, at_ns);
@@ -351,7 +348,7 @@ impl Tree {
             below.waiting.bytes -= u64::from(sent.bytes);
             below.clock.serve(&self.clock);
             let Some(place) = below.parent else { return };
-            let estimate = Head { arrival_ns: now_ns, packet: below.arrivals, bytes: sent.bytes };
+            let estimate = Head { arrival_ns: now_ns, bytes: sent.bytes };
             let next = (below.waiting.packets > 0).then_some(estimate);
             let active_below = below.node.any_active();
             self.rooms.class_gates.spend(class.gate(), sent.bytes, now_ns);
@@ -522,8 +519,7 @@ impl Tree {
         let Some(head) = node.head(place.child) else { return };
         if self.rooms.stream_gates.admits(stream, head, now_ns) {
             let waiting = self.rooms.queues.waiting(stream);
-            let arrivals = self.rooms.queues.arrivals(stream);
-            node.open(place.child, Activation::Opened { waiting, arrivals });
+            node.open(place.child, Activation::Opened { waiting });
         } else {
             node.close(place.child);
         }
@@ -545,7 +541,7 @@ impl Tree {
         let below = &self.classes[class.index()];
         let Some(place) = below.parent else { return };
         let active_below = below.node.any_active();
-        let how = Activation::Opened { waiting: below.waiting, arrivals: below.arrivals };
+        let how = Activation::Opened { waiting: below.waiting };
         let node = &mut self.classes[place.class.index()].node;
         let Some(head) = node.head(place.child) else { return };
         let admitted = self.rooms.class_gates.admits(class.gate(), head, now_ns);

@@ -82,7 +82,7 @@ fn run_with(
     let link = options.link;
     let mut seen = vec![Seen::default(); contracts.len()];
     let mut backlog = vec![0; contracts.len()];
-    let mut scheduler = row.build(options, row.auto_structure(contracts.len()));
+    let mut scheduler = row.build(options, row.auto_structure(options, contracts.len()));
     for contract in contracts {
         scheduler.add_stream(contract).unwrap();
     }

@@ -19,8 +19,9 @@ fn every_discipline_equals_the_reference() {
         let mut runner = proptest::test_runner::TestRunner::new(config.clone());
         let result = runner.run(&loads_of(Just(*discipline)), |load: Load| {
             let expected = load.reference();
-            let structure = load.row().structures[0];
-            let found = load.run(load.scheduler(structure, &load.options()).as_mut());
+            let options = load.options();
+            let structure = load.row().structures(&options)[0];
+            let found = load.run(load.scheduler(structure, &options).as_mut());
             prop_assert_eq!(found, expected, "{}", load.discipline);
             Ok(())
         });
@@ -36,7 +37,7 @@ proptest! {
     #[test]
     fn every_structure_gives_the_same_schedule(load in loads()) {
         let options = load.options();
-        let structures = load.row().structures;
+        let structures = load.row().structures(&options);
         let expected = load.run(load.scheduler(structures[0], &options).as_mut());
         for structure in &structures[1..] {
             let found = load.run(load.scheduler(*structure, &options).as_mut());

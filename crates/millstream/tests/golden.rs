@@ -39,11 +39,11 @@ fn fluid_and_self_clocked_examples() {
         for name in ["wfq", "wf2q", "wf2q+", "scfq", "sfq", "vc"] {
             let Some(expected) = entry[name].as_array() else { continue };
             let row = DisciplineRow::parse(if name == "vc" { "virtual-clock" } else { name });
-            for structure in row.unwrap().structures {
-                // One byte takes a tick.
-                let link = Link { rate_bps: 8_000_000, overhead_bytes: 0 };
-                let options = Options { link, ..Options::default() };
-                let mut scheduler = row.unwrap().build(&options, *structure);
+            // One byte takes a tick.
+            let link = Link { rate_bps: 8_000_000, overhead_bytes: 0 };
+            let options = Options { link, ..Options::default() };
+            for structure in row.unwrap().structures(&options) {
+                let mut scheduler = row.unwrap().build(&options, structure);
                 for flow in &flows {
                     let (numerator, denominator) = rational(&phi[*flow]);
                     let weight = u32::try_from(20 * numerator / denominator).unwrap();
@@ -108,10 +108,10 @@ fn credit_aware_examples() {
     ] {
         let row = DisciplineRow::parse(name).unwrap();
         let priority = DisciplineRow::parse("static-priority").unwrap();
-        for structure in row.structures {
+        for structure in row.structures(&options) {
             let mut tree = Tree::new(priority, StructureName::Scan, &options);
             let lower = Contract::new().priority(1);
-            let fair = tree.add_class(ClassId::ROOT, lower, row, *structure, &options).unwrap();
+            let fair = tree.add_class(ClassId::ROOT, lower, row, structure, &options).unwrap();
             let contract = |weight: u32| {
                 let quantum = 4 * weight * CREDIT;
                 Contract::new().weight(weight).unwrap().quantum_bytes(quantum).unwrap()
@@ -171,8 +171,8 @@ fn deficit_round_robin_example() {
     let golden = golden();
     let entry = &golden["drr_shreedhar_varghese"];
     let row = DisciplineRow::parse("drr").unwrap();
-    for structure in row.structures {
-        let mut scheduler = row.build(&Options::default(), *structure);
+    for structure in row.structures(&Options::default()) {
+        let mut scheduler = row.build(&Options::default(), structure);
         for _ in 0..4 {
             let quantum = u32::try_from(entry["quantum"].as_u64().unwrap()).unwrap();
             scheduler.add_stream(Contract::new().quantum_bytes(quantum).unwrap()).unwrap();

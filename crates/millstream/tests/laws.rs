@@ -138,8 +138,8 @@ impl Observer for Violations {
 #[test]
 fn a_closed_gate_holds_a_stream_back_while_its_deadlines_are_charged() {
     let row = DISCIPLINES.iter().find(|row| row.name == "dwcs").unwrap();
-    for structure in row.structures {
-        let mut scheduler = row.build(&Options::default(), *structure);
+    for structure in row.structures(&Options::default()) {
+        let mut scheduler = row.build(&Options::default(), structure);
         let contract = || Contract::new().period_ns(10).unwrap().window(Window::new(1, 2).unwrap());
         let held = scheduler.add_stream(contract()).unwrap();
         let free = scheduler.add_stream(contract().late(Late::Drop)).unwrap();

@@ -102,7 +102,7 @@ fn a_class_keeps_its_own_discipline() {
     let mut tree = Tree::new(row("wf2q+"), StructureName::Scan, &options());
     let mut class = |weight, name| {
         let row = row(name);
-        let structure = row.auto_structure(2);
+        let structure = row.auto_structure(&options(), 2);
         tree.add_class(ClassId::ROOT, weighted(weight), row, structure, &options()).unwrap()
     };
     let (media, bulk) = (class(3, "dwcs"), class(1, "drr"));
@@ -209,7 +209,7 @@ fn a_class_s_rate_cap_holds_all_its_streams() {
 fn what_a_service_cost_more_than_estimated_is_charged_afterwards() {
     for name in ["wf2q+", "drr"] {
         let discipline = row(name);
-        let structure = discipline.auto_structure(2);
+        let structure = discipline.auto_structure(&options(), 2);
         let mut tree = Tree::new(row("wf2q+"), StructureName::Scan, &options());
         let cpu =
             tree.add_class(ClassId::ROOT, weighted(1), discipline, structure, &options()).unwrap();

@@ -58,7 +58,6 @@ pub(super) fn sharing(
     problems: &mut Vec<Problem>,
 ) -> Option<Sharing> {
     let discipline = discipline(keys, problems)?;
-    let structure = structure(keys, discipline, children.len(), problems)?;
     let options = Options {
         dwcs: DwcsOptions {
             rules: match keys.rules {
@@ -83,6 +82,7 @@ pub(super) fn sharing(
         },
         virtual_origin: 0,
     };
+    let structure = structure(keys, discipline, &options, children.len(), problems)?;
     Some(Sharing { discipline, structure, options })
 }
 
@@ -105,18 +105,20 @@ fn discipline(keys: &Keys, problems: &mut Vec<Problem>) -> Option<&'static Disci
 fn structure(
     keys: &Keys,
     discipline: &DisciplineRow,
+    options: &Options,
     children: usize,
     problems: &mut Vec<Problem>,
 ) -> Option<StructureName> {
-    let auto = discipline.auto_structure(children);
+    let auto = discipline.auto_structure(options, children);
     let Some(name) = keys.structure.filter(|name| name.get_ref() != "auto") else {
         return Some(auto);
     };
     let structure = StructureName::parse(name.get_ref());
-    if structure.is_some_and(|structure| discipline.structures.contains(&structure)) {
+    let structures = discipline.structures(options);
+    if structure.is_some_and(|structure| structures.contains(&structure)) {
         return structure;
     }
-    let names = discipline.structures.iter().map(|structure| structure.name()).chain(["auto"]);
+    let names = structures.iter().map(|structure| structure.name()).chain(["auto"]);
     let message = match structure {
         Some(_) => format!("structure `{}` cannot hold `{}`", name.get_ref(), discipline.name),
         None => format!("unknown structure `{}`", name.get_ref()),

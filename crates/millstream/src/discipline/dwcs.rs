@@ -20,6 +20,7 @@
 //! x' > 0 implies y' <= y, so only zero fractions grow past 32 bits and the cross products fit 64.
 
 use core::cmp::Ordering;
+use core::hint::select_unpredictable;
 use core::marker::PhantomData;
 
 use super::edf::Deadlines;
@@ -149,6 +150,12 @@ pub struct DwcsRank<O> {
 }
 
 impl<O> DwcsRank<O> {
+    /// The deadline, ns.
+    #[inline]
+    pub(crate) fn deadline_ns(&self) -> u64 {
+        self.deadline_ns
+    }
+
     /// Compares x'/y', a zero numerator counting as 0 whatever its denominator.
     #[inline]
     fn compare_window(&self, other: &Self) -> Ordering {
@@ -198,24 +205,52 @@ impl<O: Order> Rank for DwcsRank<O> {
 }
 
 impl DwcsState {
+    /// The deadline of the head, ns.
+    #[inline]
+    pub(crate) fn deadline_ns(&self) -> u64 {
+        self.deadlines.deadline_ns
+    }
+
+    /// The deadline that follows it, whether the head is served or late.
+    #[inline]
+    pub(crate) fn next_deadline_ns(&self) -> u64 {
+        self.deadlines.deadline_ns.saturating_add(self.deadlines.period_ns)
+    }
+
     fn restore(&mut self) {
         self.lost = self.contract.lost();
         self.of = u64::from(self.contract.of());
     }
 
-    /// Rule A.
+    /// The same if `anew`, without a branch.
+    #[inline(always)]
+    fn restore_if(&mut self, anew: bool) {
+        let (lost, of) = (self.contract.lost(), u64::from(self.contract.of()));
+        self.lost = select_unpredictable(anew, lost, self.lost);
+        self.of = select_unpredictable(anew, of, self.of);
+    }
+
+    /// Rule A. Without branches that nobody could predict.
     #[inline]
     fn served(&mut self, rules: Rules) {
-        if self.of > u64::from(self.lost) {
-            self.of -= 1;
-        } else if rules == Rules::Standard && self.lost > 0 {
-            self.lost -= 1;
-            self.of -= 1;
-        }
-        if (self.lost == 0 && self.of == 0) || self.tag {
-            self.restore();
-            self.tag = false;
-        }
+        let rest = self.of > u64::from(self.lost);
+        let all = !rest & (rules == Rules::Standard) & (self.lost > 0);
+        let (lost, of) = (self.lost - u32::from(all), self.of - u64::from(rest | all));
+        (self.lost, self.of) = (lost, of);
+        self.restore_if((u64::from(lost) | of == 0) | self.tag);
+        self.tag = false;
+    }
+
+    /// Rule B once; returns whether it was a violation.
+    #[inline]
+    fn missed_once(&mut self) -> bool {
+        let violation = (self.lost == 0) & (self.contract.of() > 0);
+        let within = self.lost > 0;
+        self.of = self.of.saturating_add(u64::from(violation)) - u64::from(within);
+        self.lost -= u32::from(within);
+        self.tag |= violation;
+        self.restore_if(within & (self.of == 0));
+        violation
     }
 
     /// Rule B `count` times at once; returns how many of them were violations.
@@ -303,18 +338,27 @@ impl<O: Order> Discipline for Dwcs<O> {
         Some(state.deadlines.deadline_ns)
     }
 
+    #[inline]
     fn expired(&mut self, state: &mut DwcsState, now_ns: u64) -> Missed {
         let deadlines = &mut state.deadlines;
         let drop_head = deadlines.late == Late::Drop;
+        let past_ns = now_ns - deadlines.deadline_ns;
         let missed = if drop_head {
             1
+        } else if past_ns < deadlines.period_ns {
+            deadlines.deadline_ns = deadlines.deadline_ns.saturating_add(deadlines.period_ns);
+            1
         } else {
-            let periods = (now_ns - deadlines.deadline_ns) / deadlines.period_ns + 1;
+            let periods = past_ns / deadlines.period_ns + 1;
             let advance = periods.saturating_mul(deadlines.period_ns);
             deadlines.deadline_ns = deadlines.deadline_ns.saturating_add(advance);
             periods
         };
-        let violations = state.missed(missed, self.options.rules);
+        let violations = if missed == 1 && self.options.rules == Rules::Standard {
+            u64::from(state.missed_once())
+        } else {
+            state.missed(missed, self.options.rules)
+        };
         Missed { missed, violations, drop_head }
     }
 
@@ -364,7 +408,7 @@ mod tests {
         let mut dwcs = Dwcs::<EdfFirst>::default();
         for (lost, of) in [(0, 0), (0, 1), (1, 1), (3, 3), (1, 2)] {
             let mut state = state(lost, of);
-            dwcs.became_head(&mut state, Head { arrival_ns: 0, packet: 0, bytes: 1 });
+            dwcs.became_head(&mut state, Head { arrival_ns: 0, bytes: 1 });
             let missed = dwcs.expired(&mut state, 10_000_000_000);
             assert_eq!(missed.missed, 10_000_000_000);
             assert_eq!(state.deadlines.deadline_ns, 10_000_000_001);

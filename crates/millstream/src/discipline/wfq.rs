@@ -11,7 +11,7 @@
 //! when the gate opens the whole queue is stamped anew, from the head.
 //!
 //! A packet's stamp is V at its arrival. The queue that is stamped anew follows its head without
-//! gaps, so it needs no stamps of its own: `restamped_until` says for how many packets this holds.
+//! gaps, so it needs no stamps of its own: `restamped` says for how many packets this holds.
 
 use super::gps::Gps;
 use super::{Activation, Discipline, Head, Rank, Stamp};
@@ -43,8 +43,8 @@ pub struct FluidFairState {
     finish: Kept,
     /// F of the last packet in the queue.
     last: Kept,
-    /// Packets before this one follow the packet before them.
-    restamped_until: u64,
+    /// How many packets behind the head follow the packet before them.
+    restamped: u32,
 }
 
 /// The finish tag.
@@ -99,7 +99,7 @@ impl<const REGULATED: bool> Discipline for FluidFair<REGULATED> {
             start: past.tag(),
             finish: past,
             last: past,
-            restamped_until: 0,
+            restamped: 0,
         })
     }
 
@@ -143,7 +143,8 @@ impl<const REGULATED: bool> Discipline for FluidFair<REGULATED> {
         how: Activation,
     ) {
         let clock = self.gps.clock();
-        let follows = head.packet < state.restamped_until;
+        let follows = how == Activation::Next && state.restamped > 0;
+        state.restamped = if follows { state.restamped - 1 } else { 0 };
         state.start = match (how, stamp.0) {
             (Activation::Opened { .. }, _) => clock.later(state.finish, clock.now()),
             (_, Some(arrival)) if !follows => clock.later(state.finish, arrival),
@@ -151,11 +152,11 @@ impl<const REGULATED: bool> Discipline for FluidFair<REGULATED> {
         };
         let length = state.per_byte.times(self.link.wire_bytes(head.bytes));
         state.finish = clock.keep(state.start.plus(length));
-        if let Activation::Opened { waiting, arrivals } = how {
+        if let Activation::Opened { waiting } = how {
             let overhead = u64::from(waiting.packets) * u64::from(self.link.overhead_bytes);
             let all = state.per_byte.times(waiting.bytes + overhead);
             state.last = clock.keep(state.start.plus(all));
-            state.restamped_until = arrivals;
+            state.restamped = waiting.packets - 1;
             self.gps.join(stream, state.last);
         }
     }

@@ -87,6 +87,14 @@ impl<K: Ord + Copy> IndexedHeap<K> {
         }
     }
 
+    /// Takes every stream out and appends it to `out`, in any order. O(n).
+    pub fn drain_into(&mut self, out: &mut Vec<u32>) {
+        for (_, stream) in self.entries.drain(..) {
+            self.position[stream as usize] = ABSENT;
+            out.push(stream);
+        }
+    }
+
     /// Appends every stream whose key satisfies `wanted`, which must hold for a prefix of the
     /// order. O(1 + found).
     #[inline]

@@ -56,7 +56,13 @@ fn contract(spec: &StreamSpec) -> Contract {
 
 /// Runs the engine on `structure`; the outcome has no decisions.
 pub fn run_engine(spec: &Spec, arrivals: &[Arrival], structure: StructureName) -> Outcome {
-    let (name, options) = match spec.discipline {
+    let (name, options) = settings(spec);
+    run_named(name, &options, spec, arrivals, structure)
+}
+
+/// The discipline of `spec` and its settings.
+pub fn settings(spec: &Spec) -> (&'static str, Options) {
+    match spec.discipline {
         Discipline::Fifo => ("fifo", Options::default()),
         Discipline::StaticPriority => ("static-priority", Options::default()),
         Discipline::Edf => ("edf", Options::default()),
@@ -73,8 +79,7 @@ pub fn run_engine(spec: &Spec, arrivals: &[Arrival], structure: StructureName) -
                 Options { dwcs: DwcsOptions { rules, zero_window }, order, ..Options::default() },
             )
         }
-    };
-    run_named(name, &options, spec, arrivals, structure)
+    }
 }
 
 /// The same under the discipline called `name`, whatever the specification's.

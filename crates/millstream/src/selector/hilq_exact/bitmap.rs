@@ -1,0 +1,145 @@
+//! Which of many places are occupied: a bit each, and above every 64 bits one bit that says whether
+//! any of them is set.
+//!
+//! ```text
+//! level 2   1…
+//! level 1   0110…                       a bit a word below
+//! level 0   00000000 01000100 00000001  a bit a place
+//! ```
+
+use alloc::vec::Vec;
+
+/// Enough for 2²⁴ places with a word at the top.
+const LEVELS: usize = 4;
+
+/// Bits of a word, as a power of two.
+const WORD: usize = 6;
+
+/// A set of places below a fixed bound.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Bitmap {
+    words: Vec<u64>,
+    /// Where each level begins in `words`, and where the last one ends.
+    begins: [usize; LEVELS + 1],
+}
+
+impl Bitmap {
+    /// No place of so many is occupied.
+    pub(super) fn with_places(places: usize) -> Self {
+        let mut begins = [0; LEVELS + 1];
+        let mut size = places;
+        for level in 0..LEVELS {
+            size = size.div_ceil(1 << WORD).max(1);
+            begins[level + 1] = begins[level] + size;
+        }
+        Self { words: alloc::vec![0; begins[LEVELS]], begins }
+    }
+
+    #[inline]
+    pub(super) fn set(&mut self, place: usize) {
+        let word = &mut self.words[place >> WORD];
+        let was = *word;
+        *word |= 1 << (place & 63);
+        if was == 0 {
+            self.set_above(place);
+        }
+    }
+
+    #[cold]
+    fn set_above(&mut self, place: usize) {
+        let mut at = place >> WORD;
+        for level in 1..LEVELS {
+            self.words[self.begins[level] + (at >> WORD)] |= 1 << (at & 63);
+            at >>= WORD;
+        }
+    }
+
+    #[inline]
+    pub(super) fn unset(&mut self, place: usize) {
+        let word = &mut self.words[place >> WORD];
+        *word &= !(1 << (place & 63));
+        if *word == 0 {
+            self.unset_above(place);
+        }
+    }
+
+    #[cold]
+    fn unset_above(&mut self, place: usize) {
+        let mut at = place >> WORD;
+        for level in 1..LEVELS {
+            let word = &mut self.words[self.begins[level] + (at >> WORD)];
+            *word &= !(1 << (at & 63));
+            if *word != 0 {
+                return;
+            }
+            at >>= WORD;
+        }
+    }
+
+    /// The first occupied place at or after `place`.
+    #[inline]
+    pub(super) fn next(&self, place: usize) -> Option<usize> {
+        let rest = self.words.get(place >> WORD)? >> (place & 63);
+        if rest != 0 && place >> WORD < self.begins[1] {
+            return Some(place + rest.trailing_zeros() as usize);
+        }
+        self.search(place)
+    }
+
+    #[cold]
+    fn search(&self, place: usize) -> Option<usize> {
+        let mut at = place;
+        for level in 0..LEVELS {
+            let index = self.begins[level] + (at >> WORD);
+            if index >= self.begins[level + 1] {
+                return None;
+            }
+            let rest = self.words[index] >> (at & 63);
+            if rest != 0 {
+                return Some(self.descend(level, at + rest.trailing_zeros() as usize));
+            }
+            at = (at >> WORD) + 1;
+        }
+        None
+    }
+
+    /// The first occupied place below the set bit `at` of `level`.
+    #[inline]
+    fn descend(&self, level: usize, mut at: usize) -> usize {
+        for below in (0..level).rev() {
+            at = (at << WORD) + self.words[self.begins[below] + at].trailing_zeros() as usize;
+        }
+        at
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::collections::BTreeSet;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn a_bitmap_equals_an_ordered_set(
+            places in 1usize..20_000,
+            changes in prop::collection::vec((any::<bool>(), any::<prop::sample::Index>()), 1..200),
+        ) {
+            let mut bitmap = Bitmap::with_places(places);
+            let mut set = BTreeSet::new();
+            for (occupied, place) in changes {
+                let place = place.index(places);
+                if occupied {
+                    bitmap.set(place);
+                    set.insert(place);
+                } else {
+                    bitmap.unset(place);
+                    set.remove(&place);
+                }
+                for from in [0, place, place + 1] {
+                    prop_assert_eq!(bitmap.next(from), set.range(from..).next().copied());
+                }
+            }
+        }
+    }
+}

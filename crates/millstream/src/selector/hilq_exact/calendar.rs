@@ -1,0 +1,465 @@
+//! Streams by deadline: the first is found without looking at the others.
+//!
+//! ```text
+//!  0 3 1 0 0 2 1 0 …   buckets of streams by deadline, in a ring      aside: a heap
+//!  ^ start               bitmaps find the next one in use
+//! ```
+//!
+//! All streams of an earlier bucket come before all of a later one, so the first is found by looking
+//! at the few of the first bucket in use. Aside stand the streams that have no place in the ring: their
+//! deadline is before `start` or beyond the end, or their bucket is full. In ordinary use there are
+//! hardly any, and everything takes constant time; at worst it takes a heap's.
+//!
+//! A bucket's width is a power of two, ns. It suits the deadlines that are seen: see [`Width`]. When
+//! it has to change, or `start` has run away from the deadlines, all streams move, at most once for as
+//! many insertions as there are streams.
+//!
+//! With many streams each line and bucket that is touched comes from memory. The ring says which
+//! streams come next, and their lines say where they will go, so both are sent for in time.
+
+use alloc::vec::Vec;
+use core::hint::select_unpredictable;
+
+use super::bitmap::Bitmap;
+use super::width::Width;
+use crate::discipline::{Discipline, Dwcs, DwcsOptions, DwcsRank, DwcsState, EdfFirst, Head};
+use crate::prefetch::prefetch;
+use crate::structure::IndexedHeap;
+
+/// Values of `at` that are no bucket.
+const ABSENT: u32 = u32::MAX;
+const PARKED: u32 = u32::MAX - 1;
+const ASIDE: u32 = u32::MAX - 2;
+
+/// Streams of a bucket: with their number they are half a cache line. One less than a power of two.
+const ROOM: usize = 7;
+
+/// From so many streams on their lines do not fit the caches near the core.
+const PREFETCHED: usize = 4096;
+
+/// How many buckets ahead lines are sent for, and then the buckets that their streams go to.
+const LINES_AHEAD: u64 = 12;
+const TARGETS_AHEAD: u64 = 5;
+
+/// Where a stream stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Place {
+    /// It has no packets, or is being moved.
+    Absent,
+    /// Its gate is closed.
+    Parked,
+    /// In the ring or aside.
+    Placed,
+}
+
+/// One stream: all that a decision needs of it, in one cache line.
+#[derive(Clone, Copy, Debug)]
+#[repr(align(64))]
+pub(super) struct Line {
+    pub(super) state: DwcsState,
+    /// The head's; meaningless without one.
+    arrival_ns: u64,
+    bytes: u32,
+    /// The bucket, or where else it is.
+    at: u32,
+}
+
+impl Line {
+    pub(super) fn new(state: DwcsState) -> Self {
+        Self { state, arrival_ns: 0, bytes: 0, at: ABSENT }
+    }
+
+    #[inline]
+    pub(super) fn head(&self) -> Head {
+        Head { arrival_ns: self.arrival_ns, bytes: self.bytes }
+    }
+
+    #[inline]
+    pub(super) fn set_head(&mut self, head: Head) {
+        (self.arrival_ns, self.bytes) = (head.arrival_ns, head.bytes);
+    }
+
+    #[inline]
+    pub(super) fn place(&self) -> Place {
+        match self.at {
+            ABSENT => Place::Absent,
+            PARKED => Place::Parked,
+            _ => Place::Placed,
+        }
+    }
+
+    /// The stream, which was absent, stands behind a closed gate.
+    #[inline]
+    pub(super) fn park(&mut self) {
+        self.at = PARKED;
+    }
+}
+
+/// The streams of one bucket, in no order, after their number.
+#[derive(Clone, Copy, Debug)]
+#[repr(align(32))]
+struct Bucket([u32; ROOM + 1]);
+
+impl Bucket {
+    const EMPTY: Self = Self([0; ROOM + 1]);
+
+    #[inline(always)]
+    fn len(&self) -> usize {
+        self.0[0] as usize
+    }
+
+    /// The stream at `slot`, which is below the length. The mask only tells so to the compiler.
+    #[inline(always)]
+    fn at(&self, slot: usize) -> u32 {
+        self.0[(slot + 1) & ROOM]
+    }
+
+    #[inline(always)]
+    fn push(&mut self, stream: u32) {
+        self.0[0] += 1;
+        self.0[self.len() & ROOM] = stream;
+    }
+
+    /// Takes out the stream at `slot`.
+    #[inline(always)]
+    fn take(&mut self, slot: usize) -> u32 {
+        let last = self.0[self.len() & ROOM];
+        self.0[0] -= 1;
+        core::mem::replace(&mut self.0[(slot + 1) & ROOM], last)
+    }
+
+    #[inline(always)]
+    fn streams(&self) -> impl Iterator<Item = u32> {
+        (0..self.len()).map(|slot| self.at(slot))
+    }
+}
+
+/// All streams, those with heads that may be chosen by deadline.
+#[derive(Clone, Debug)]
+pub(super) struct Calendar {
+    pub(super) lines: Vec<Line>,
+    /// A power of two of them.
+    buckets: Vec<Bucket>,
+    occupied: Bitmap,
+    /// The number of the bucket, counted from time 0, at which the ring begins.
+    start: u64,
+    /// No bucket before this one is in use.
+    earliest: u64,
+    width: Width,
+    aside: IndexedHeap<DwcsRank<EdfFirst>>,
+    placed: u32,
+    /// Which of its bucket's streams was found first.
+    first_slot: usize,
+    /// The buckets before this one have been looked at for lines to send for; the same for targets.
+    lines_sent: u64,
+    targets_sent: u64,
+    /// For the order of windows.
+    dwcs: Dwcs<EdfFirst>,
+    moving: Vec<u32>,
+}
+
+impl Calendar {
+    pub(super) fn new(options: DwcsOptions) -> Self {
+        let mut width = Width::default();
+        let buckets = width.adapt(0);
+        Self {
+            lines: Vec::new(),
+            buckets: alloc::vec![Bucket::EMPTY; buckets],
+            occupied: Bitmap::with_places(buckets),
+            start: 0,
+            earliest: 0,
+            width,
+            aside: IndexedHeap::default(),
+            placed: 0,
+            first_slot: 0,
+            lines_sent: 0,
+            targets_sent: 0,
+            dwcs: Dwcs::new(options),
+            moving: Vec::new(),
+        }
+    }
+
+    /// Whether no stream is placed.
+    #[inline]
+    pub(super) fn is_empty(&self) -> bool {
+        self.placed == 0
+    }
+
+    /// Places a stream that is absent by the deadline of its head.
+    #[inline(always)]
+    pub(super) fn insert(&mut self, stream: u32) {
+        self.placed += 1;
+        self.put(stream);
+        let deadline_ns = self.lines[stream as usize].state.deadline_ns();
+        self.width.note(self.width.bucket(deadline_ns).saturating_sub(self.earliest));
+        if self.width.is_to_be_reviewed(self.placed) {
+            self.review();
+        }
+    }
+
+    /// The same for one that was taken out of its bucket.
+    #[inline(always)]
+    pub(super) fn put(&mut self, stream: u32) {
+        let line = &mut self.lines[stream as usize];
+        let number = self.width.bucket(line.state.deadline_ns());
+        let ahead = number.wrapping_sub(self.start);
+        if ahead < self.buckets.len() as u64 {
+            let index = index(number, self.buckets.len());
+            let bucket = &mut self.buckets[index];
+            if bucket.len() < ROOM {
+                bucket.push(stream);
+                line.at = narrow(index);
+                self.occupied.set(index);
+                self.earliest = self.earliest.min(number);
+                return;
+            }
+        }
+        self.put_aside(stream);
+    }
+
+    #[cold]
+    fn put_aside(&mut self, stream: u32) {
+        let number = self.width.bucket(self.lines[stream as usize].state.deadline_ns());
+        let reach = self.buckets.len() as u64;
+        if number.saturating_sub(self.start) >= reach
+            && number.saturating_sub(self.earliest) < reach
+        {
+            // Deadlines run ahead of time: the ring may begin where it is first in use.
+            self.start = self.earliest;
+            return self.put(stream);
+        }
+        self.lines[stream as usize].at = ASIDE;
+        let inside = number.wrapping_sub(self.start) < reach;
+        self.width.note_aside(inside);
+        let rank = self.rank(stream);
+        self.aside.place(stream, rank);
+    }
+
+    /// Takes a stream out, wherever it stands.
+    #[inline(always)]
+    pub(super) fn remove(&mut self, stream: u32) {
+        let line = &mut self.lines[stream as usize];
+        let at = core::mem::replace(&mut line.at, ABSENT);
+        if at >= PARKED {
+            return;
+        }
+        self.placed -= 1;
+        let Some(bucket) = self.buckets.get_mut(at as usize) else {
+            return self.aside.remove(stream);
+        };
+        let mut slot = self.first_slot;
+        if slot >= bucket.len() || bucket.at(slot) != stream {
+            slot = bucket.streams().position(|other| other == stream).unwrap_or(0);
+        }
+        bucket.take(slot);
+        if bucket.len() == 0 {
+            self.occupied.unset(at as usize);
+        }
+    }
+
+    /// The first stream in the order of DWCS.
+    #[inline(always)]
+    pub(super) fn first(&mut self) -> Option<u32> {
+        let first = self.next_bucket().map(|number| {
+            if self.lines.len() >= PREFETCHED {
+                self.look_ahead(number);
+            }
+            self.first_of(number)
+        });
+        if self.aside.is_empty() { first } else { self.or_aside(first) }
+    }
+
+    #[cold]
+    fn or_aside(&self, first: Option<u32>) -> Option<u32> {
+        let aside = self.aside.first();
+        match (first, aside) {
+            (Some(stream), Some(other)) => Some(other.min((self.rank(stream), stream)).1),
+            (first, aside) => first.or(aside.map(|(_, stream)| stream)),
+        }
+    }
+
+    /// The first stream of a bucket in use.
+    #[inline(always)]
+    fn first_of(&mut self, number: u64) -> u32 {
+        let bucket = &self.buckets[index(number, self.buckets.len())];
+        let mut first = bucket.at(0);
+        let mut slot = 0;
+        let mut least_ns = self.lines[first as usize].state.deadline_ns();
+        for at in 1..bucket.len() {
+            let stream = bucket.at(at);
+            let deadline_ns = self.lines[stream as usize].state.deadline_ns();
+            let mut precedes = deadline_ns < least_ns;
+            if deadline_ns == least_ns {
+                precedes = (self.rank(stream), stream) < (self.rank(first), first);
+            }
+            slot = select_unpredictable(precedes, at, slot);
+            first = select_unpredictable(precedes, stream, first);
+            least_ns = least_ns.min(deadline_ns);
+        }
+        self.first_slot = slot;
+        first
+    }
+
+    #[inline]
+    fn rank(&self, stream: u32) -> DwcsRank<EdfFirst> {
+        let line = &self.lines[stream as usize];
+        self.dwcs.rank(&line.state, line.head())
+    }
+
+    /// The first bucket in use, if it begins at or before `now_ns`: its place in the ring.
+    #[inline(always)]
+    pub(super) fn due_bucket(&mut self, now_ns: u64) -> Option<usize> {
+        let now = self.width.bucket(now_ns);
+        if self.earliest > now {
+            return None;
+        }
+        let number = self.next_bucket().filter(|number| *number <= now)?;
+        Some(index(number, self.buckets.len()))
+    }
+
+    /// Takes the next stream out of a bucket, from `slot` on, whose deadline is at or before
+    /// `now_ns`. It is to be [`put`](Self::put) back or [`lose`](Self::lose)d.
+    #[inline(always)]
+    pub(super) fn take_due(&mut self, index: usize, slot: &mut usize, now_ns: u64) -> Option<u32> {
+        let bucket = &mut self.buckets[index];
+        while *slot < bucket.len() {
+            if self.lines[bucket.at(*slot) as usize].state.deadline_ns() <= now_ns {
+                return Some(bucket.take(*slot));
+            }
+            *slot += 1;
+        }
+        None
+    }
+
+    /// Nothing more is taken out of a bucket. Returns whether streams are left, all due later.
+    #[inline(always)]
+    pub(super) fn leave(&mut self, index: usize) -> bool {
+        let left = self.buckets[index].len() > 0;
+        if !left {
+            self.occupied.unset(index);
+        }
+        left
+    }
+
+    /// Time reaches `now_ns`; no stream in the ring is due.
+    #[inline]
+    pub(super) fn advance(&mut self, now_ns: u64) {
+        self.start = self.start.max(self.width.bucket(now_ns));
+        self.earliest = self.earliest.max(self.start);
+    }
+
+    /// A stream that was taken is placed no more.
+    #[inline]
+    pub(super) fn lose(&mut self, stream: u32) {
+        self.lines[stream as usize].at = ABSENT;
+        self.placed -= 1;
+    }
+
+    /// Whether streams stand aside.
+    #[inline]
+    pub(super) fn any_aside(&self) -> bool {
+        !self.aside.is_empty()
+    }
+
+    /// Takes out the streams aside whose deadlines are at or before `now_ns`.
+    pub(super) fn take_due_aside(&mut self, now_ns: u64, due: &mut Vec<u32>) {
+        let begin = due.len();
+        self.aside.collect_while(|rank| rank.deadline_ns() <= now_ns, due);
+        for stream in &due[begin..] {
+            self.remove(*stream);
+        }
+    }
+
+    /// The first bucket in use, counted from time 0.
+    #[inline]
+    fn next_bucket(&mut self) -> Option<u64> {
+        let at = index(self.earliest, self.buckets.len());
+        if self.buckets[at].len() > 0 {
+            return Some(self.earliest);
+        }
+        let found = match self.occupied.next(at) {
+            None => self.occupied.next(0)?,
+            Some(found) => found,
+        };
+        let ahead = found.wrapping_sub(at) & (self.buckets.len() - 1);
+        self.earliest += ahead as u64;
+        Some(self.earliest)
+    }
+
+    /// Sends for the lines of streams that come soon, and for the buckets that streams which come
+    /// still sooner will go to.
+    #[inline]
+    fn look_ahead(&mut self, number: u64) {
+        self.lines_sent = self.lines_sent.max(number + TARGETS_AHEAD);
+        while self.lines_sent < number + LINES_AHEAD {
+            let bucket = &self.buckets[index(self.lines_sent, self.buckets.len())];
+            for stream in bucket.streams() {
+                prefetch(&self.lines, stream as usize);
+            }
+            self.lines_sent += 1;
+        }
+        self.targets_sent = self.targets_sent.max(number + 1);
+        while self.targets_sent < number + TARGETS_AHEAD {
+            let bucket = &self.buckets[index(self.targets_sent, self.buckets.len())];
+            for stream in bucket.streams() {
+                let target = self.lines[stream as usize].state.next_deadline_ns();
+                prefetch(&self.buckets, index(self.width.bucket(target), self.buckets.len()));
+            }
+            self.targets_sent += 1;
+        }
+    }
+
+    /// Looks whether buckets still suit.
+    #[cold]
+    fn review(&mut self) {
+        if !self.width.suits(self.placed) {
+            self.rearrange();
+        }
+        self.width.forget();
+    }
+
+    /// Moves every stream to where it belongs by the width that suits now.
+    #[cold]
+    fn rearrange(&mut self) {
+        let mut moving = core::mem::take(&mut self.moving);
+        self.aside.drain_into(&mut moving);
+        let mut index = 0;
+        while let Some(found) = self.occupied.next(index) {
+            let bucket = core::mem::replace(&mut self.buckets[found], Bucket::EMPTY);
+            moving.extend(bucket.streams());
+            self.occupied.unset(found);
+            index = found;
+        }
+        let buckets = self.width.adapt(self.placed);
+        if self.buckets.len() < buckets {
+            self.buckets = alloc::vec![Bucket::EMPTY; buckets];
+            self.occupied = Bitmap::with_places(buckets);
+        }
+        let deadline = |stream: &u32| self.lines[*stream as usize].state.deadline_ns();
+        let first_ns = moving.iter().map(deadline).min().unwrap_or(0);
+        self.start = self.width.bucket(first_ns);
+        self.earliest = self.start;
+        (self.lines_sent, self.targets_sent) = (0, 0);
+        for stream in moving.drain(..) {
+            self.put(stream);
+        }
+        self.moving = moving;
+    }
+}
+
+/// Where a bucket counted from time 0 stands among so many, a power of two.
+#[inline]
+fn index(number: u64, buckets: usize) -> usize {
+    // Masked by the number of buckets.
+    #[allow(clippy::cast_possible_truncation)]
+    let low = number as usize;
+    low & (buckets - 1)
+}
+
+/// An index of buckets, of which there are at most 2²⁴.
+#[inline]
+fn narrow(index: usize) -> u32 {
+    #[allow(clippy::cast_possible_truncation)]
+    let narrow = index as u32;
+    narrow
+}
