@@ -1,0 +1,100 @@
+//! The paper's Figures 6, 7 and 8 on the model.
+
+use super::constants::CLOCK_HZ;
+use super::machine::Machine;
+use super::pipeline::{SCHEDULING_ENGINE, pipeline, scheduler_alone};
+use super::port::line_rate_bits_per_s;
+use super::scheduler::Scheduler;
+
+/// The seed of every experiment.
+pub const SEED: u64 = 2002;
+
+/// Cycles before anything is measured: a millisecond, in which the pipeline fills.
+const WARM_UP: u64 = CLOCK_HZ / 1000;
+
+/// Cycles for which throughput is measured: five milliseconds.
+const MEASURED: u64 = 5 * CLOCK_HZ / 1000;
+
+/// Packets for which scheduling delay is measured, at least.
+const SCHEDULED: u64 = 10_000;
+
+/// Active streams at which Figure 7 gives a scheduling cost: any number gives the same.
+const GIVEN_STREAMS: usize = 100;
+
+/// What a pipeline did while it was measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Throughput {
+    /// Bytes of a packet.
+    pub bytes: u32,
+    /// Packets a second that left.
+    pub packets_per_s: u64,
+    /// Cycles, of a thousand, for which the SRAM's command unit was busy.
+    pub sram_busy_per_mille: u64,
+}
+
+impl Throughput {
+    /// Bits/s of packets that left.
+    #[must_use]
+    pub fn bits_per_s(self) -> u64 {
+        self.packets_per_s * u64::from(self.bytes) * 8
+    }
+
+    /// Whether the port carried what it can, to the half per cent that the measured time allows.
+    #[must_use]
+    pub fn at_line_rate(self) -> bool {
+        self.bits_per_s() * 1000 >= line_rate_bits_per_s(self.bytes) * 995
+    }
+}
+
+/// Figure 6: cycles a packet that the scheduler takes without packet traffic, in hundredths, when
+/// `streams` streams are active.
+#[must_use]
+pub fn scheduling_delay(scheduler: Scheduler, streams: usize) -> u64 {
+    let mut machine = scheduler_alone(scheduler, streams, SEED);
+    // Whole sweeps, so that each packet bears its share of them.
+    let packets = SCHEDULED.next_multiple_of(streams as u64);
+    machine.run_while(|machine| machine.finished(SCHEDULING_ENGINE, 0) < packets);
+    machine.now() * 100 / packets
+}
+
+/// Figure 7: throughput when scheduling takes so many cycles a packet.
+#[must_use]
+pub fn throughput_at_cost(cycles: u64, bytes: u32) -> Throughput {
+    measure(pipeline(Scheduler::Given(cycles), GIVEN_STREAMS, bytes, SEED), bytes)
+}
+
+/// Figure 7 read the other way: the most cycles a packet, in tens, with which the port is full.
+#[must_use]
+pub fn budget(bytes: u32) -> Option<u64> {
+    let (mut fits, mut exceeds) = (0, 400);
+    if !throughput_at_cost(0, bytes).at_line_rate() {
+        return None;
+    }
+    while exceeds - fits > 1 {
+        let middle = u64::midpoint(fits, exceeds);
+        if throughput_at_cost(middle * 10, bytes).at_line_rate() {
+            fits = middle;
+        } else {
+            exceeds = middle;
+        }
+    }
+    Some(fits * 10)
+}
+
+/// Figure 8: throughput with a scheduler at so many active streams.
+#[must_use]
+pub fn throughput(scheduler: Scheduler, streams: usize, bytes: u32) -> Throughput {
+    measure(pipeline(scheduler, streams, bytes, SEED), bytes)
+}
+
+fn measure(mut machine: Machine, bytes: u32) -> Throughput {
+    machine.run_while(|machine| machine.now() < WARM_UP);
+    let (sent, busy, from) = (machine.totals().transmitted, machine.sram_busy(), machine.now());
+    machine.run_while(|machine| machine.now() < WARM_UP + MEASURED);
+    let cycles = machine.now() - from;
+    Throughput {
+        bytes,
+        packets_per_s: (machine.totals().transmitted - sent) * CLOCK_HZ / cycles,
+        sram_busy_per_mille: (machine.sram_busy() - busy) * 1000 / cycles,
+    }
+}
