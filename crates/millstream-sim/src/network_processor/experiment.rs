@@ -9,17 +9,14 @@ use super::scheduler::Scheduler;
 /// The seed of every experiment.
 pub const SEED: u64 = 2002;
 
-/// Cycles before anything is measured: a millisecond, in which the pipeline fills.
-const WARM_UP: u64 = CLOCK_HZ / 1000;
+/// Cycles before anything is measured: two milliseconds, in which the pipeline fills.
+const WARM_UP: u64 = 2 * CLOCK_HZ / 1000;
 
-/// Cycles for which throughput is measured: five milliseconds.
-const MEASURED: u64 = 5 * CLOCK_HZ / 1000;
+/// Cycles for which throughput is measured: ten milliseconds.
+const MEASURED: u64 = 10 * CLOCK_HZ / 1000;
 
 /// Packets for which scheduling delay is measured, at least.
 const SCHEDULED: u64 = 10_000;
-
-/// Active streams at which Figure 7 gives a scheduling cost: any number gives the same.
-const GIVEN_STREAMS: usize = 100;
 
 /// What a pipeline did while it was measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,11 +43,11 @@ impl Throughput {
     }
 }
 
-/// Figure 6: cycles a packet that the scheduler takes without packet traffic, in hundredths, when
-/// `streams` streams are active.
+/// Figure 6: cycles a packet that the scheduler takes without packet traffic, in hundredths.
 #[must_use]
-pub fn scheduling_delay(scheduler: Scheduler, streams: usize) -> u64 {
-    let mut machine = scheduler_alone(scheduler, streams, SEED);
+pub fn scheduling_delay(scheduler: Scheduler) -> u64 {
+    let mut machine = scheduler_alone(scheduler, SEED);
+    let streams = scheduler.streams().unwrap_or(1);
     // Whole sweeps, so that each packet bears its share of them.
     let packets = SCHEDULED.next_multiple_of(streams as u64);
     machine.run_while(|machine| machine.finished(SCHEDULING_ENGINE, 0) < packets);
@@ -60,7 +57,7 @@ pub fn scheduling_delay(scheduler: Scheduler, streams: usize) -> u64 {
 /// Figure 7: throughput when scheduling takes so many cycles a packet.
 #[must_use]
 pub fn throughput_at_cost(cycles: u64, bytes: u32) -> Throughput {
-    measure(pipeline(Scheduler::Given(cycles), GIVEN_STREAMS, bytes, SEED), bytes)
+    measure(pipeline(Scheduler::Given(cycles), bytes, SEED), bytes)
 }
 
 /// Figure 7 read the other way: the most cycles a packet, in tens, with which the port is full.
@@ -81,10 +78,10 @@ pub fn budget(bytes: u32) -> Option<u64> {
     Some(fits * 10)
 }
 
-/// Figure 8: throughput with a scheduler at so many active streams.
+/// Figure 8: throughput with a scheduler, its number of streams active.
 #[must_use]
-pub fn throughput(scheduler: Scheduler, streams: usize, bytes: u32) -> Throughput {
-    measure(pipeline(scheduler, streams, bytes, SEED), bytes)
+pub fn throughput(scheduler: Scheduler, bytes: u32) -> Throughput {
+    measure(pipeline(scheduler, bytes, SEED), bytes)
 }
 
 fn measure(mut machine: Machine, bytes: u32) -> Throughput {

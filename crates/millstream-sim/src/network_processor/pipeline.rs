@@ -28,9 +28,9 @@ const OUTPUT: QueueId = QueueId(2);
 /// The engine whose first context schedules, in [`scheduler_alone`] and [`pipeline`].
 pub const SCHEDULING_ENGINE: usize = 2;
 
-/// Packets of `bytes` at line rate through the paper's pipeline, `streams` of them active.
+/// Packets of `bytes` at line rate through the paper's pipeline.
 #[must_use]
-pub fn pipeline(scheduler: Scheduler, streams: usize, bytes: u32, seed: u64) -> Machine {
+pub fn pipeline(scheduler: Scheduler, bytes: u32, seed: u64) -> Machine {
     let receive = vec![receiving(bytes); CONTEXTS];
     let transmit = vec![transmitting(bytes); CONTEXTS];
     let mut collect = transmit.clone();
@@ -38,24 +38,30 @@ pub fn pipeline(scheduler: Scheduler, streams: usize, bytes: u32, seed: u64) -> 
     let schedule = vec![scheduler.program(WAITING, &handing_over())];
     Machine::new(Parts {
         engines: vec![receive.clone(), receive, schedule, transmit, collect],
-        queues: vec![(RECEIVE_BUFFER, 0), (streams, streams), (OUTPUT_QUEUE, 0)],
+        queues: vec![(RECEIVE_BUFFER, 0), waiting(scheduler), (OUTPUT_QUEUE, 0)],
         arrivals: Some(RECEIVED),
         ..memories(bytes, seed)
     })
 }
 
-/// The scheduler without packet traffic (section 6, first test set): one engine makes requests of
-/// `streams` streams, another schedules them.
+/// The scheduler without packet traffic (section 6, first test set): one engine makes the streams'
+/// requests, another schedules them.
 #[must_use]
-pub fn scheduler_alone(scheduler: Scheduler, streams: usize, seed: u64) -> Machine {
+pub fn scheduler_alone(scheduler: Scheduler, seed: u64) -> Machine {
     let mut body = accesses(1);
     body.push(Operation::Enqueue(WAITING));
     let requests = Program { source: Source::Made, prologue: Vec::new(), body };
     Machine::new(Parts {
         engines: vec![vec![requests], vec![], vec![scheduler.program(WAITING, &[])]],
-        queues: vec![(0, 0), (streams, streams), (0, 0)],
+        queues: vec![(0, 0), waiting(scheduler), (0, 0)],
         ..memories(PIECE_BYTES, seed)
     })
+}
+
+/// The scheduler's queue, its room and what is in it at the start: a packet of each active stream,
+/// if the scheduler depends on their number.
+fn waiting(scheduler: Scheduler) -> (usize, usize) {
+    scheduler.streams().map_or((OUTPUT_QUEUE, 0), |streams| (streams, streams))
 }
 
 /// Cycles that the scheduler spends on handing a packet to the output queue, when no command waits
@@ -92,21 +98,22 @@ fn memories(bytes: u32, seed: u64) -> Parts {
     }
 }
 
-/// What moving a packet of `bytes` takes, piece by piece.
+/// What moving a packet of `bytes` takes, piece by piece; a piece's computation is spread evenly
+/// before and between its commands.
 fn pieces(bytes: u32, work: PieceWork) -> Vec<Operation> {
-    let mut operations = Vec::new();
-    for _ in 0..bytes.div_ceil(PIECE_BYTES) {
-        operations.push(Operation::Compute(work.compute));
-        let commands = [
-            (Unit::Sdram, work.sdram),
-            (Unit::Sram, work.sram),
-            (Unit::Scratch, work.scratch),
-        ];
-        for (unit, count) in commands {
-            operations.extend(vec![Operation::Access(unit); count]);
-        }
+    let commands: Vec<_> = [(Unit::Sdram, work.sdram), (Unit::Sram, work.sram)]
+        .into_iter()
+        .chain([(Unit::Scratch, work.scratch)])
+        .flat_map(|(unit, count)| std::iter::repeat_n(unit, count))
+        .collect();
+    let stretches = commands.len() as u64 + 1;
+    let until = |stretch: u64| work.compute * stretch / stretches;
+    let mut piece = vec![Operation::Compute(until(1))];
+    for (stretch, unit) in (1..).zip(commands) {
+        piece.push(Operation::Access(unit));
+        piece.push(Operation::Compute(until(stretch + 1) - until(stretch)));
     }
-    operations
+    piece.repeat(bytes.div_ceil(PIECE_BYTES) as usize)
 }
 
 /// Puts a packet into a queue between stages, or takes it out.

@@ -17,6 +17,15 @@ pub enum Scheduler {
 }
 
 impl Scheduler {
+    /// The active streams that its cost depends on.
+    #[must_use]
+    pub fn streams(self) -> Option<usize> {
+        match self {
+            Self::Hilq(streams) | Self::Heap(streams) => Some(streams),
+            Self::Given(_) => None,
+        }
+    }
+
     /// Memory accesses a packet when every active stream has a packet waiting: 13 + 68/n for HILQ,
     /// 12·log₂ n + 6 for the heap (HILQ paper, Table 3).
     #[must_use]
@@ -26,7 +35,9 @@ impl Scheduler {
             Self::Hilq(streams) => {
                 HILQ_ACCESSES as f64 + HILQ_SWEEP_ACCESSES as f64 / streams as f64
             }
-            Self::Heap(streams) => HEAP_ACCESSES_PER_LEVEL * (streams as f64).log2() + HEAP_ACCESSES,
+            Self::Heap(streams) => {
+                HEAP_ACCESSES_PER_LEVEL * (streams as f64).log2() + HEAP_ACCESSES
+            }
             Self::Given(_) => 0.0,
         }
     }
