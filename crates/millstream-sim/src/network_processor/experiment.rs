@@ -9,11 +9,11 @@ use super::scheduler::Scheduler;
 /// The seed of every experiment.
 pub const SEED: u64 = 2002;
 
-/// Cycles before anything is measured: two milliseconds, in which the pipeline fills.
-const WARM_UP: u64 = 2 * CLOCK_HZ / 1000;
+/// Cycles before anything is measured: a millisecond, in which the pipeline fills.
+const WARM_UP: u64 = CLOCK_HZ / 1000;
 
-/// Cycles for which throughput is measured: ten milliseconds.
-const MEASURED: u64 = 10 * CLOCK_HZ / 1000;
+/// Cycles for which throughput is measured: five milliseconds.
+const MEASURED: u64 = 5 * CLOCK_HZ / 1000;
 
 /// Packets for which scheduling delay is measured, at least.
 const SCHEDULED: u64 = 10_000;
