@@ -1,6 +1,9 @@
 //! HILQ (DWCS on network processors, MMNS 2002): the page, made of sections.
 
+mod arithmetic;
+mod constants;
 mod network_processor;
+mod text;
 
 use std::fmt::Write as _;
 
@@ -11,6 +14,29 @@ struct Section {
     claims: Vec<Claim>,
     text: String,
     files: Vec<(String, String)>,
+}
+
+impl Section {
+    fn claim(&mut self, what: &str, paper: &str, ours: String, holds: bool) {
+        let (what, paper) = (what.to_owned(), paper.to_owned());
+        self.claims.push(Claim { what, paper, ours, holds });
+    }
+
+    /// Adds the figure `name` and shows it where the text is now.
+    fn figure(&mut self, name: &str, what: &str, contents: String) {
+        let _ = writeln!(self.text, "\n![{name}: {what}]({name}.svg)");
+        self.files.push((format!("{name}.svg"), contents));
+    }
+
+    /// Begins a table.
+    fn table_head(&mut self, first: &str, columns: &[String]) {
+        self.table_row(first, columns);
+        let _ = writeln!(self.text, "|---|{}", "--:|".repeat(columns.len()));
+    }
+
+    fn table_row(&mut self, first: &str, cells: &[String]) {
+        let _ = writeln!(self.text, "| {first} | {} |", cells.join(" | "));
+    }
 }
 
 /// Runs every experiment.

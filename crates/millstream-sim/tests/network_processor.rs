@@ -17,7 +17,7 @@ use millstream_sim::network_processor::{
 fn duration(contexts: &[usize], compute: u64, latency: u64, occupancy: u64, packets: u64) -> u64 {
     let body = vec![Operation::Compute(compute), Operation::Access(Unit::Sram)];
     let program = Program::for_each(QueueId(0), body);
-    let memory = |latency, occupancy| Memory::new(Latency::Fixed(latency), occupancy);
+    let memory = |latency, occupancy| Memory::new(Latency::fixed(latency), occupancy);
     let mut machine = Machine::new(Parts {
         engines: contexts.iter().map(|count| vec![program.clone(); *count]).collect(),
         queues: vec![(0, usize::try_from(packets).unwrap())],
@@ -58,7 +58,7 @@ fn engines_that_share_a_memory_wait_for_it() {
     // Two engines offer a command every 16 cycles; the memory begins one every 40.
     let alone = duration(&[CONTEXTS], 30, 40, 40, 500);
     let together = duration(&[CONTEXTS, CONTEXTS], 30, 40, 40, 1000);
-    assert!(together >= 1000 * 40 && together < 1000 * 40 + 200, "{together}");
+    assert!((40_000..40_200).contains(&together), "{together}");
     assert!(together > alone * 19 / 10);
 }
 

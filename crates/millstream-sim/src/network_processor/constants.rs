@@ -2,8 +2,9 @@
 //!
 //! *Paper* is the HILQ paper (MMNS 2002). *Router* is Spalink, Karlin, Peterson and Gottlieb,
 //! *Building a robust software-based router using network processors* (SOSP 2001), whose measured
-//! latencies and operations per 64-byte piece stand in for what the paper leaves out. *Calibrated*
-//! is one number only: [`COMPUTE_PER_ACCESS`].
+//! latencies and operations per 64-byte piece, as they are commonly quoted, stand in for what the
+//! paper leaves out; the receiving and transmitting engines that they describe hold nothing up, so
+//! that no figure depends on them. *Calibrated* is one number only: [`COMPUTE_PER_ACCESS`].
 
 /// Microengine cycles a second (paper, sections 1 and 4.1).
 pub const CLOCK_HZ: u64 = 232_000_000;
@@ -92,8 +93,13 @@ pub struct PieceWork {
     pub scratch: usize,
 }
 
+/// SRAM accesses of an insertion into HILQ (counted from the paper, section 5.4.1): the stream, the
+/// x/y table, the slot's header, the free list, the element, the header again, the second-level bit.
+pub const INSERTION_ACCESSES: usize = 7;
+
 /// SRAM commands with which a packet is put into a queue between stages, or taken out of one: read
-/// the queue's descriptor with a lock, the link, write and unlock the descriptor.
+/// the queue's descriptor with a lock, the link, write and unlock the descriptor. Counted; the paper
+/// does not say, and of what it does not say this alone shows in the figures.
 pub const HANDOVER_SRAM: usize = 3;
 
 /// Scratchpad commands of the same: the bit that says that the queue holds something.

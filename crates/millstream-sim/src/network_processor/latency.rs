@@ -3,44 +3,31 @@
 use rand_chacha::ChaCha8Rng;
 use rand_core::{RngCore, SeedableRng};
 
-/// How long a memory takes to answer a command, in cycles.
+/// How long a memory takes to answer a command, in cycles: drawn from a table.
 #[derive(Clone, Debug)]
-pub enum Latency {
-    /// Always the same.
-    Fixed(u64),
-    /// Drawn from a table.
-    Drawn(Table),
-}
-
-/// A table of latencies and the generator that draws from it.
-#[derive(Clone, Debug)]
-pub struct Table {
+pub struct Latency {
     entries: Vec<(u64, u32)>,
     total: u32,
     random: ChaCha8Rng,
 }
 
 impl Latency {
+    /// Always so many cycles.
+    #[must_use]
+    pub fn fixed(cycles: u64) -> Self {
+        Self::drawn(&[(cycles, 1)], 0)
+    }
+
     /// Draws from `entries`, each a latency in cycles and its weight, by a generator of the given
     /// seed. Weights need no particular sum (HILQ paper, Table 2: 99.4 %).
     #[must_use]
     pub fn drawn(entries: &[(u64, u32)], seed: u64) -> Self {
         let total = entries.iter().map(|entry| entry.1).sum();
-        let random = ChaCha8Rng::seed_from_u64(seed);
-        Self::Drawn(Table { entries: entries.to_vec(), total, random })
+        Self { entries: entries.to_vec(), total, random: ChaCha8Rng::seed_from_u64(seed) }
     }
 
     /// The next command's latency in cycles.
     pub(super) fn next(&mut self) -> u64 {
-        match self {
-            Self::Fixed(cycles) => *cycles,
-            Self::Drawn(table) => table.draw(),
-        }
-    }
-}
-
-impl Table {
-    fn draw(&mut self) -> u64 {
         let mut left = (u64::from(self.random.next_u32()) * u64::from(self.total)) >> 32;
         for (cycles, weight) in &self.entries {
             match left.checked_sub(u64::from(*weight)) {

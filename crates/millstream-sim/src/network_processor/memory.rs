@@ -39,7 +39,7 @@ mod tests {
 
     #[test]
     fn a_command_waits_for_the_one_before() {
-        let mut memory = Memory::new(Latency::Fixed(20), 5);
+        let mut memory = Memory::new(Latency::fixed(20), 5);
         assert_eq!([memory.issue(100), memory.issue(100), memory.issue(102)], [120, 125, 130]);
         assert_eq!(memory.issue(500), 520);
         assert_eq!(memory.busy(), 20);

@@ -10,10 +10,10 @@
 //! a context waits.
 
 use super::constants::{
-    CONTEXTS, GARBAGE_PERIOD, HANDOVER_SCRATCH, HANDOVER_SRAM, HASH_LATENCY, OUTPUT_QUEUE,
-    PIECE_BYTES, PieceWork, RECEIVE_BUFFER, RECEIVE_PIECE, SCRATCH_LATENCY, SCRATCH_OCCUPANCY,
-    SDRAM_LATENCY, SDRAM_OCCUPANCY, SEGMENT_LONGWORDS, SRAM_LATENCY, SRAM_OCCUPANCY,
-    TRANSMIT_PIECE,
+    CONTEXTS, GARBAGE_PERIOD, HANDOVER_SCRATCH, HANDOVER_SRAM, HASH_LATENCY, INSERTION_ACCESSES,
+    OUTPUT_QUEUE, PIECE_BYTES, PieceWork, RECEIVE_BUFFER, RECEIVE_PIECE, SCRATCH_LATENCY,
+    SCRATCH_OCCUPANCY, SDRAM_LATENCY, SDRAM_OCCUPANCY, SEGMENT_LONGWORDS, SRAM_LATENCY,
+    SRAM_OCCUPANCY, TRANSMIT_PIECE,
 };
 use super::latency::Latency;
 use super::machine::{Machine, Parts};
@@ -85,7 +85,7 @@ fn small(cycles: u64) -> u32 {
 }
 
 fn memories(bytes: u32, seed: u64) -> Parts {
-    let fixed = |latency, occupancy| Memory::new(Latency::Fixed(latency), occupancy);
+    let fixed = |latency, occupancy| Memory::new(Latency::fixed(latency), occupancy);
     Parts {
         engines: Vec::new(),
         queues: Vec::new(),
@@ -141,10 +141,6 @@ fn receiving(bytes: u32) -> Program {
     body.push(Operation::Enqueue(WAITING));
     Program::for_each(RECEIVED, body)
 }
-
-/// SRAM accesses of an insertion: the stream, the x/y table, the slot's header, the free list, the
-/// element, the header again, the second-level bit.
-const INSERTION_ACCESSES: usize = 7;
 
 /// Takes a packet from the output queue, moves its pieces, and gives its buffer back.
 fn transmitting(bytes: u32) -> Program {
