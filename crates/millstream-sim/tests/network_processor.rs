@@ -8,7 +8,7 @@ use millstream_sim::network_processor::experiment::{
 };
 use millstream_sim::network_processor::pipeline::{SCHEDULING_ENGINE, pipeline, scheduler_alone};
 use millstream_sim::network_processor::{
-    Latency, Machine, Memory, Operation, Parts, Program, QueueId, Scheduler, Unit,
+    Latency, Machine, Memory, Operation, Parts, Program, QueueId, Scheduler, Source, Unit,
     line_rate_bits_per_s, wire_cycles,
 };
 
@@ -60,6 +60,53 @@ fn engines_that_share_a_memory_wait_for_it() {
     let together = duration(&[CONTEXTS, CONTEXTS], 30, 40, 40, 1000);
     assert!((40_000..40_200).contains(&together), "{together}");
     assert!(together > alone * 19 / 10);
+}
+
+/// A machine whose memories answer at once.
+fn machine(engines: Vec<Vec<Program>>, queues: Vec<(usize, usize)>) -> Machine {
+    let memory = || Memory::new(Latency::fixed(0), 0);
+    Machine::new(Parts {
+        engines,
+        queues,
+        arrivals: None,
+        bytes: 64,
+        sram: memory(),
+        sdram: memory(),
+        scratch: memory(),
+        hash: memory(),
+    })
+}
+
+/// Packets that a context has finished by each of `cycles`, whose sweep takes 1,000 cycles and
+/// covers `most` packets, each of which takes 10. Four wait at first; another comes every 100.
+fn swept(most: usize, cycles: [u64; 3]) -> [u64; 3] {
+    let made = vec![Operation::Compute(100), Operation::Enqueue(QueueId(0))];
+    let maker = Program { source: Source::Made, prologue: Vec::new(), body: made };
+    let (prologue, body) = (vec![Operation::Compute(1000)], vec![Operation::Compute(10)]);
+    let sweeper = Program { source: Source::Queue(QueueId(0), most), prologue, body };
+    let mut machine = machine(vec![vec![maker], vec![sweeper]], vec![(1000, 4)]);
+    cycles.map(|cycle| {
+        machine.run_while(|machine| machine.now() < cycle);
+        machine.finished(1, 0)
+    })
+}
+
+#[test]
+fn a_sweep_covers_what_waits_when_it_begins() {
+    // Sweeps begin at 0 with 4 packets, at 1,040 with the 10 that came by then, at 2,140 with 11.
+    assert_eq!(swept(1000, [2039, 3139, 3251]), [4, 14, 25]);
+    // Three packets each: at 0, 1,030 and 2,060.
+    assert_eq!(swept(3, [2029, 3059, 3091]), [3, 6, 9]);
+}
+
+#[test]
+fn a_timer_starts_its_program_every_period() {
+    let body = vec![Operation::Compute(10)];
+    let timed = Program { source: Source::Every(100), prologue: Vec::new(), body };
+    let mut machine = machine(vec![vec![timed]], Vec::new());
+    machine.run_while(|machine| machine.now() < 950);
+    // At 0, 100, …, 900.
+    assert_eq!(machine.finished(0, 0), 10);
 }
 
 /// Schedulers that leave the port idle, fill it, and hold it up.

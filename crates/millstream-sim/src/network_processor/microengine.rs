@@ -70,3 +70,22 @@ impl Microengine {
         (1..=count).map(|k| (self.current + k) % count).find(|place| self.contexts[*place].ready)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::program::QueueId;
+    use super::*;
+
+    #[test]
+    fn the_context_after_the_current_one_goes_first() {
+        let program = Program::for_each(QueueId(0), Vec::new());
+        let mut engine = Microengine::new(&[program.clone(), program.clone(), program]);
+        assert_eq!(engine.next_ready(), Some(0));
+        engine.current = 1;
+        assert_eq!(engine.next_ready(), Some(2));
+        engine.contexts[2].ready = false;
+        assert_eq!(engine.next_ready(), Some(0));
+        engine.contexts[0].ready = false;
+        assert_eq!(engine.next_ready(), Some(1));
+    }
+}
