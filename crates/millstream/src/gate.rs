@@ -97,9 +97,13 @@ impl Gates {
     }
 
     /// Whether `head` may pass, which is remembered if it may by and by.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn admits(&mut self, stream: StreamId, head: Head, now_ns: u64) -> bool {
-        let Some(gate) = self.gates.get(stream.index()) else { return true };
+        stream.index() >= self.gates.len() || self.admits_limited(stream, head, now_ns)
+    }
+
+    fn admits_limited(&mut self, stream: StreamId, head: Head, now_ns: u64) -> bool {
+        let gate = &self.gates[stream.index()];
         match gate.passage(head, now_ns, self.link) {
             Passage::Open => {
                 self.opening.remove(stream.0);
@@ -117,9 +121,15 @@ impl Gates {
     }
 
     /// `head` is served.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn spend(&mut self, stream: StreamId, bytes: u32, now_ns: u64) {
-        let Some(gate) = self.gates.get_mut(stream.index()) else { return };
+        if stream.index() < self.gates.len() {
+            self.spend_limited(stream, bytes, now_ns);
+        }
+    }
+
+    fn spend_limited(&mut self, stream: StreamId, bytes: u32, now_ns: u64) {
+        let gate = &mut self.gates[stream.index()];
         if let Some(credits) = &mut gate.credits {
             *credits = credits.saturating_sub(u64::from(bytes.div_ceil(CREDIT_BYTES)));
         }

@@ -14,6 +14,7 @@ use alloc::vec::Vec;
 
 use crate::discipline::{Head, Waiting};
 use crate::packet::{Departure, Event, Packet, StreamId};
+use crate::prefetch::prefetch;
 
 /// End of a list of slab entries.
 const END: u32 = u32::MAX;
@@ -67,6 +68,18 @@ impl<P: Copy + Default> Queues<P> {
     pub(crate) fn waiting(&self, stream: StreamId) -> Waiting {
         let queue = &self.queues[stream.index()];
         Waiting { packets: queue.waiting, bytes: queue.bytes }
+    }
+
+    /// The stream's queue will be asked for soon.
+    #[inline]
+    pub(crate) fn prefetch(&self, stream: StreamId) {
+        prefetch(&self.queues, stream.index());
+    }
+
+    /// The stream's first packet will be asked for soon.
+    #[inline]
+    pub(crate) fn prefetch_head(&self, stream: StreamId) {
+        prefetch(&self.slab, self.queues[stream.index()].head as usize);
     }
 
     /// Packets waiting in all streams.

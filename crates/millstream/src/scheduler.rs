@@ -41,6 +41,16 @@ impl<P: Copy + Default> Backlog<P> for Waitroom<P> {
         observer.dropped(&departure);
         next.map(|next| self.new_head(stream, now_ns, next))
     }
+
+    #[inline]
+    fn soon(&self, stream: StreamId) {
+        self.queues.prefetch(stream);
+    }
+
+    #[inline]
+    fn next(&self, stream: StreamId) {
+        self.queues.prefetch_head(stream);
+    }
 }
 
 /// Schedules the packets of many streams, the winner found by `S`: a discipline on a structure.

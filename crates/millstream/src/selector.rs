@@ -60,6 +60,19 @@ pub trait Backlog<P> {
         deadline_ns: Option<u64>,
         observer: &mut (impl Observer + ?Sized),
     ) -> Option<NewHead<P>>;
+
+    /// The head of `stream` is likely to leave before long: what is known of its packets may be
+    /// fetched.
+    #[inline]
+    fn soon(&self, stream: StreamId) {
+        let _ = stream;
+    }
+
+    /// The same, shortly.
+    #[inline]
+    fn next(&self, stream: StreamId) {
+        let _ = stream;
+    }
 }
 
 /// Finds whose head goes next and keeps the streams' attributes.

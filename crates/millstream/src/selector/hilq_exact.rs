@@ -243,7 +243,7 @@ impl Select for HilqExact {
         observer: &mut (impl Observer + ?Sized),
     ) -> Option<StreamId> {
         self.charge_misses(now_ns, backlog, observer);
-        self.calendar.first().map(StreamId)
+        self.calendar.first(backlog).map(StreamId)
     }
 
     #[inline]

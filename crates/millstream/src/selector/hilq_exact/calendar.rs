@@ -23,7 +23,9 @@ use core::hint::select_unpredictable;
 use super::bitmap::Bitmap;
 use super::width::Width;
 use crate::discipline::{Discipline, Dwcs, DwcsOptions, DwcsRank, DwcsState, EdfFirst, Head};
+use crate::packet::StreamId;
 use crate::prefetch::prefetch;
+use crate::selector::Backlog;
 use crate::structure::IndexedHeap;
 
 /// Values of `at` that are no bucket.
@@ -35,11 +37,14 @@ const ASIDE: u32 = u32::MAX - 2;
 const ROOM: usize = 7;
 
 /// From so many streams on their lines do not fit the caches near the core.
-const PREFETCHED: usize = 4096;
+const PREFETCHED: usize = 2048;
 
-/// How many buckets ahead lines are sent for, and then the buckets that their streams go to.
-const LINES_AHEAD: u64 = 12;
-const TARGETS_AHEAD: u64 = 5;
+/// How many buckets ahead lines are sent for.
+const LOOK_AHEAD: u64 = 16;
+
+/// How many streams later a line is taken to have come, and the bucket that its stream will go to is
+/// sent for.
+const IN_FLIGHT: usize = 8;
 
 /// Where a stream stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -150,9 +155,11 @@ pub(super) struct Calendar {
     placed: u32,
     /// Which of its bucket's streams was found first.
     first_slot: usize,
-    /// The buckets before this one have been looked at for lines to send for; the same for targets.
-    lines_sent: u64,
-    targets_sent: u64,
+    /// The lines of streams in buckets before this one have been sent for.
+    looked: u64,
+    /// The last streams whose lines were sent for, in a ring.
+    sent_for: [u32; IN_FLIGHT],
+    sent_for_at: usize,
     /// For the order of windows.
     dwcs: Dwcs<EdfFirst>,
     moving: Vec<u32>,
@@ -172,8 +179,9 @@ impl Calendar {
             aside: IndexedHeap::default(),
             placed: 0,
             first_slot: 0,
-            lines_sent: 0,
-            targets_sent: 0,
+            looked: 0,
+            sent_for: [0; IN_FLIGHT],
+            sent_for_at: 0,
             dwcs: Dwcs::new(options),
             moving: Vec::new(),
         }
@@ -259,10 +267,10 @@ impl Calendar {
 
     /// The first stream in the order of DWCS.
     #[inline(always)]
-    pub(super) fn first(&mut self) -> Option<u32> {
+    pub(super) fn first(&mut self, backlog: &impl Backlog<()>) -> Option<u32> {
         let first = self.next_bucket().map(|number| {
             if self.lines.len() >= PREFETCHED {
-                self.look_ahead(number);
+                self.look_ahead(number, backlog);
             }
             self.first_of(number)
         });
@@ -389,23 +397,20 @@ impl Calendar {
     /// Sends for the lines of streams that come soon, and for the buckets that streams which come
     /// still sooner will go to.
     #[inline]
-    fn look_ahead(&mut self, number: u64) {
-        self.lines_sent = self.lines_sent.max(number + TARGETS_AHEAD);
-        while self.lines_sent < number + LINES_AHEAD {
-            let bucket = &self.buckets[index(self.lines_sent, self.buckets.len())];
+    fn look_ahead(&mut self, number: u64, backlog: &impl Backlog<()>) {
+        self.looked = self.looked.max(number + 1);
+        while self.looked < number + LOOK_AHEAD {
+            let bucket = &self.buckets[index(self.looked, self.buckets.len())];
+            self.looked += 1;
             for stream in bucket.streams() {
                 prefetch(&self.lines, stream as usize);
-            }
-            self.lines_sent += 1;
-        }
-        self.targets_sent = self.targets_sent.max(number + 1);
-        while self.targets_sent < number + TARGETS_AHEAD {
-            let bucket = &self.buckets[index(self.targets_sent, self.buckets.len())];
-            for stream in bucket.streams() {
-                let target = self.lines[stream as usize].state.next_deadline_ns();
+                backlog.soon(StreamId(stream));
+                self.sent_for_at = (self.sent_for_at + 1) % IN_FLIGHT;
+                let sent_for = core::mem::replace(&mut self.sent_for[self.sent_for_at], stream);
+                let target = self.lines[sent_for as usize].state.next_deadline_ns();
                 prefetch(&self.buckets, index(self.width.bucket(target), self.buckets.len()));
+                backlog.next(StreamId(sent_for));
             }
-            self.targets_sent += 1;
         }
     }
 
@@ -439,7 +444,7 @@ impl Calendar {
         let first_ns = moving.iter().map(deadline).min().unwrap_or(0);
         self.start = self.width.bucket(first_ns);
         self.earliest = self.start;
-        (self.lines_sent, self.targets_sent) = (0, 0);
+        self.looked = 0;
         for stream in moving.drain(..) {
             self.put(stream);
         }
