@@ -14,6 +14,7 @@
 
 pub mod combinations;
 pub mod fair;
+pub mod gated;
 pub mod kills;
 pub mod link;
 pub mod model;
@@ -24,6 +25,7 @@ pub mod traces;
 pub mod vds;
 pub mod window;
 
-pub use link::run;
+pub use gated::Gating;
+pub use link::{run, run_gated};
 pub use model::{Arrival, Decision, Discipline, Outcome, Row, Spec, StreamSpec};
 pub use mutant::Mutant;

@@ -5,6 +5,7 @@
 
 use std::collections::VecDeque;
 
+use crate::gated::{Driven, Gates, Gating, drive};
 use crate::model::{Arrival, Decision, Discipline, Outcome, Row, Spec, StreamSpec};
 use crate::mutant::Mutant;
 use crate::order::{Candidate, precedes};
@@ -35,6 +36,7 @@ struct Stream {
 
 struct Link<'a> {
     spec: &'a Spec,
+    gates: Gates,
     mutant: Option<Mutant>,
     streams: Vec<Stream>,
     outcome: Outcome,
@@ -49,30 +51,7 @@ struct Link<'a> {
 #[must_use]
 pub fn run(spec: &Spec, arrivals: &[Arrival], mutant: Option<Mutant>) -> Outcome {
     assert!(arrivals.is_sorted_by_key(|arrival| arrival.time_ns), "arrivals in time order");
-    for stream in &spec.streams {
-        assert!(stream.window.0 <= stream.window.1, "x is at most y");
-        let dwcs = matches!(spec.discipline, Discipline::Dwcs { .. });
-        assert!(stream.period_ns > 0 || !dwcs, "DWCS needs a request period");
-    }
-    let streams = spec.streams.iter().map(|stream| Stream {
-        spec: stream.clone(),
-        queue: VecDeque::new(),
-        arrivals: 0,
-        window: Window::new(stream),
-        last_deadline_ns: 0,
-        deadline_ns: 0,
-        seen_head: false,
-    });
-    let mut link = Link {
-        spec,
-        mutant,
-        streams: streams.collect(),
-        outcome: Outcome::default(),
-        in_service: None,
-        arrived: 0,
-    };
-    link.outcome.missed = vec![0; spec.streams.len()];
-    link.outcome.violations = vec![0; spec.streams.len()];
+    let mut link = Link::new(spec, &Gating::default(), mutant);
     let mut arrivals = arrivals.iter().copied().peekable();
     let mut free_ns = 0;
     loop {
@@ -109,7 +88,71 @@ pub fn run(spec: &Spec, arrivals: &[Arrival], mutant: Option<Mutant>) -> Outcome
     link.outcome
 }
 
-impl Link<'_> {
+/// The same with streams held back by `gating`; packets may then wait in the end for credits that
+/// never come.
+///
+/// # Panics
+/// As [`run`], and if a stream serves once a period.
+#[must_use]
+pub fn run_gated(spec: &Spec, gating: &Gating, arrivals: &[Arrival]) -> Outcome {
+    assert!(spec.streams.iter().all(|stream| !stream.once_a_period), "nothing else holds back");
+    drive(Link::new(spec, gating, None), &gating.returns, arrivals)
+}
+
+impl Driven for Link<'_> {
+    fn gates(&mut self) -> &mut Gates {
+        &mut self.gates
+    }
+
+    fn heads(&self) -> Vec<Option<u32>> {
+        self.streams.iter().map(|stream| stream.queue.front().map(|head| head.bytes)).collect()
+    }
+
+    fn arrive(&mut self, arrival: Arrival) {
+        Link::arrive(self, arrival);
+    }
+
+    fn decide(&mut self, now_ns: u64) -> Option<u64> {
+        let bytes = Link::decide(self, now_ns)?;
+        self.outcome.end_ns = now_ns + self.transmission_ns(bytes);
+        Some(self.outcome.end_ns)
+    }
+
+    fn outcome(self) -> Outcome {
+        self.outcome
+    }
+}
+
+impl<'a> Link<'a> {
+    fn new(spec: &'a Spec, gating: &Gating, mutant: Option<Mutant>) -> Self {
+        for stream in &spec.streams {
+            assert!(stream.window.0 <= stream.window.1, "x is at most y");
+            let dwcs = matches!(spec.discipline, Discipline::Dwcs { .. });
+            assert!(stream.period_ns > 0 || !dwcs, "DWCS needs a request period");
+        }
+        let streams = spec.streams.iter().map(|stream| Stream {
+            spec: stream.clone(),
+            queue: VecDeque::new(),
+            arrivals: 0,
+            window: Window::new(stream),
+            last_deadline_ns: 0,
+            deadline_ns: 0,
+            seen_head: false,
+        });
+        let mut link = Link {
+            spec,
+            gates: Gates::new(gating, spec.overhead),
+            mutant,
+            streams: streams.collect(),
+            outcome: Outcome::default(),
+            in_service: None,
+            arrived: 0,
+        };
+        link.outcome.missed = vec![0; spec.streams.len()];
+        link.outcome.violations = vec![0; spec.streams.len()];
+        link
+    }
+
     fn is(&self, fault: Mutant) -> bool {
         self.mutant == Some(fault)
     }
@@ -185,7 +228,7 @@ impl Link<'_> {
 
     /// The head leaves.
     fn leave(&mut self, index: usize, now_ns: u64, event: &'static str) -> u32 {
-        let shown = self.has_deadlines();
+        let shown = self.has_deadlines() && !self.gates.is_fmc(index);
         let drop_fault = self.mutant.filter(|_| event == "dropped-late");
         let forgets_window = self.is(Mutant::WindowForgottenWhenIdle);
         let stream = &mut self.streams[index];
@@ -227,7 +270,11 @@ impl Link<'_> {
         let decision = Decision { time_ns: now_ns, winner, before, missed, violations };
         self.outcome.decisions.push(decision);
         let index = winner as usize;
+        if let Some(head) = self.streams[index].queue.front() {
+            self.gates.take(index, head.bytes, now_ns);
+        }
         match self.spec.discipline {
+            _ if self.gates.is_fmc(index) => {}
             Discipline::Dwcs { rtas99, .. } => {
                 self.streams[index].window.served(rtas99, self.mutant);
             }
@@ -243,7 +290,8 @@ impl Link<'_> {
     fn eligible(&self, index: usize, now_ns: u64) -> bool {
         let stream = &self.streams[index];
         let begun = now_ns + stream.spec.period_ns >= stream.deadline_ns;
-        !stream.queue.is_empty() && (begun || !stream.spec.once_a_period)
+        let open = |head: &Waiting| self.gates.open(index, head.bytes, now_ns);
+        stream.queue.front().is_some_and(open) && (begun || !stream.spec.once_a_period)
     }
 
     fn next_eligible_ns(&self, now_ns: u64) -> Option<u64> {
@@ -268,6 +316,10 @@ impl Link<'_> {
         let better = |a: Candidate, b: Candidate| {
             if precedes(self.spec.discipline, self.mutant, &b, &a) { b } else { a }
         };
+        let fmc = (0..self.streams.len()).find(|stream| self.gates.is_fmc(*stream));
+        if let Some(first) = fmc.and_then(candidate) {
+            return Some(first.stream);
+        }
         (0..self.streams.len()).filter_map(candidate).reduce(better).map(|winner| winner.stream)
     }
 
@@ -283,6 +335,9 @@ impl Link<'_> {
             !stream.queue.is_empty() && passed
         };
         let drops = self.streams[index].spec.drop_late && !self.is(Mutant::LateNeverDropped);
+        if self.gates.is_fmc(index) {
+            return;
+        }
         match self.spec.discipline {
             Discipline::Fifo | Discipline::StaticPriority => {}
             Discipline::Edf => {

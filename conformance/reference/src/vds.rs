@@ -10,6 +10,7 @@ use std::collections::VecDeque;
 
 use num_rational::Ratio;
 
+use crate::gated::{Driven, Gates, Gating, drive};
 use crate::{Arrival, Decision, Outcome, Row, StreamSpec};
 
 /// A waiting packet.
@@ -172,15 +173,27 @@ fn arrive(streams: &mut [Stream<'_>], arrival: Arrival, outcome: &mut Outcome) {
 }
 
 /// Charges every stream in order, then puts who comes first in service; returns its length.
-fn decide(streams: &mut [Stream<'_>], now_ns: u64, outcome: &mut Outcome) -> Option<u32> {
-    for (index, stream) in streams.iter_mut().enumerate() {
+fn decide(
+    streams: &mut [Stream<'_>],
+    gates: &mut Gates,
+    now_ns: u64,
+    outcome: &mut Outcome,
+) -> Option<u32> {
+    for (index, stream) in streams.iter_mut().enumerate().filter(|(i, _)| !gates.is_fmc(*i)) {
         for (head, deadline_ns) in stream.charge(now_ns) {
             outcome.rows.push(row(now_ns, index, head, Some(deadline_ns), "dropped-late"));
         }
     }
     let mut best: Option<(Key, usize)> = None;
     for (index, stream) in streams.iter().enumerate() {
-        let Some(key) = stream.key() else { continue };
+        let Some(mut key) = stream.key() else { continue };
+        if !stream.queue.front().is_some_and(|head| gates.open(index, head.bytes, now_ns)) {
+            continue;
+        }
+        if gates.is_fmc(index) {
+            // Before all others.
+            key = (0, Ratio::from_integer(0), 0);
+        }
         if best.as_ref().is_none_or(|(least, _)| key < *least) {
             best = Some((key, index));
         }
@@ -195,8 +208,13 @@ fn decide(streams: &mut [Stream<'_>], now_ns: u64, outcome: &mut Outcome) -> Opt
     });
     let stream = &mut streams[index];
     let head = stream.queue.pop_front()?;
-    stream.serve();
-    outcome.rows.push(row(now_ns, index, head, Some(stream.end_ns()), "sent"));
+    gates.take(index, head.bytes, now_ns);
+    let fmc = gates.is_fmc(index);
+    if !fmc {
+        stream.serve();
+    }
+    let deadline_ns = Some(stream.end_ns()).filter(|_| !fmc);
+    outcome.rows.push(row(now_ns, index, head, deadline_ns, "sent"));
     Some(head.bytes)
 }
 
@@ -213,6 +231,7 @@ pub fn run(rate_bps: u64, overhead: u32, streams: &[StreamSpec], arrivals: &[Arr
     }
     let mut streams: Vec<Stream<'_>> = streams.iter().map(Stream::new).collect();
     let mut outcome = Outcome::default();
+    let mut gates = Gates::new(&Gating::default(), overhead);
     let mut arrivals = arrivals.iter().copied().peekable();
     let mut free_ns = 0;
     loop {
@@ -226,7 +245,7 @@ pub fn run(rate_bps: u64, overhead: u32, streams: &[StreamSpec], arrivals: &[Arr
         while let Some(arrival) = arrivals.next_if(|arrival| arrival.time_ns <= now_ns) {
             arrive(&mut streams, arrival, &mut outcome);
         }
-        if let Some(bytes) = decide(&mut streams, now_ns, &mut outcome) {
+        if let Some(bytes) = decide(&mut streams, &mut gates, now_ns, &mut outcome) {
             let bits = (u128::from(bytes) + u128::from(overhead)) * 8 * 1_000_000_000;
             let taken = bits.div_ceil(u128::from(rate_bps));
             free_ns = now_ns + u64::try_from(taken).unwrap_or(u64::MAX);
@@ -238,4 +257,64 @@ pub fn run(rate_bps: u64, overhead: u32, streams: &[StreamSpec], arrivals: &[Arr
     outcome.missed = streams.iter().map(|stream| stream.missed).collect();
     outcome.violations = streams.iter().map(|stream| stream.violations).collect();
     outcome
+}
+
+/// Streams held back by gates.
+struct Link<'a> {
+    streams: Vec<Stream<'a>>,
+    gates: Gates,
+    outcome: Outcome,
+    rate_bps: u64,
+    overhead: u32,
+}
+
+/// The same with streams held back by `gating`; packets may then wait in the end for credits that
+/// never come.
+///
+/// # Panics
+/// As [`run`].
+#[must_use]
+pub fn run_gated(
+    rate_bps: u64,
+    overhead: u32,
+    streams: &[StreamSpec],
+    gating: &Gating,
+    arrivals: &[Arrival],
+) -> Outcome {
+    let link = Link {
+        streams: streams.iter().map(Stream::new).collect(),
+        gates: Gates::new(gating, overhead),
+        outcome: Outcome::default(),
+        rate_bps,
+        overhead,
+    };
+    drive(link, &gating.returns, arrivals)
+}
+
+impl Driven for Link<'_> {
+    fn gates(&mut self) -> &mut Gates {
+        &mut self.gates
+    }
+
+    fn heads(&self) -> Vec<Option<u32>> {
+        self.streams.iter().map(|stream| stream.queue.front().map(|head| head.bytes)).collect()
+    }
+
+    fn arrive(&mut self, arrival: Arrival) {
+        arrive(&mut self.streams, arrival, &mut self.outcome);
+    }
+
+    fn decide(&mut self, now_ns: u64) -> Option<u64> {
+        let bytes = decide(&mut self.streams, &mut self.gates, now_ns, &mut self.outcome)?;
+        let bits = (u128::from(bytes) + u128::from(self.overhead)) * 8 * 1_000_000_000;
+        let taken = bits.div_ceil(u128::from(self.rate_bps));
+        self.outcome.end_ns = now_ns + u64::try_from(taken).unwrap_or(u64::MAX);
+        Some(self.outcome.end_ns)
+    }
+
+    fn outcome(mut self) -> Outcome {
+        self.outcome.missed = self.streams.iter().map(|stream| stream.missed).collect();
+        self.outcome.violations = self.streams.iter().map(|stream| stream.violations).collect();
+        self.outcome
+    }
 }

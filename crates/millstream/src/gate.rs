@@ -139,6 +139,11 @@ impl Gates {
         self.opening.remove(stream.0);
     }
 
+    /// The last packet of a stream was dropped: its gate opens for nobody.
+    pub(crate) fn forget(&mut self, stream: StreamId) {
+        self.opening.remove(stream.0);
+    }
+
     pub(crate) fn set_by_caller(&mut self, stream: StreamId, open: bool) {
         self.limited(stream).opened_by_caller = open;
     }

@@ -39,6 +39,9 @@ impl<P: Copy + Default> Backlog<P> for Waitroom<P> {
     ) -> Option<NewHead<P>> {
         let (departure, next) = self.queues.pop(stream, now_ns, deadline_ns, Event::DroppedLate)?;
         observer.dropped(&departure);
+        if next.is_none() {
+            self.gates.forget(stream);
+        }
         next.map(|next| self.new_head(stream, now_ns, next))
     }
 

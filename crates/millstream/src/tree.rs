@@ -395,6 +395,7 @@ impl Tree {
             let Some(place) = parent else { return };
             self.touch(place.class, at_ns);
             if emptied {
+                self.rooms.class_gates.forget(class.gate());
                 self.classes[place.class.index()].node.follow(place.child, None);
             } else {
                 self.match_gate(class, now_ns);

@@ -361,12 +361,12 @@ fn fair_queueing_and_round_robins_keep_their_promises_and_no_better_ones() {
     }
 }
 
-proptest! {
-    #![proptest_config(ProptestConfig { cases: 5_000, failure_persistence: None, ..ProptestConfig::default() })]
-
-    #[test]
-    fn fifo_and_static_priority_keep_their_promises(seed: u64) {
-        let mut random = Random(seed);
+/// Never broken, and nearly reached.
+#[test]
+fn fifo_and_static_priority_keep_their_promises_and_no_better_ones() {
+    let mut nearest = [0, 0];
+    for seed in 0..5_000 {
+        let mut random = Random(Random(seed).below(1 << 48));
         let (link, mut streams) = (random.link(), random.streams());
         let rate_bps = Bounds::new(link, &streams).effective_rate_bps();
         let count = streams.len() as u64;
@@ -386,8 +386,8 @@ proptest! {
         let fifo_ns = bounds.fifo_delay_ns().unwrap();
         let (seen, _) = run("fifo", link, &streams, arrivals.clone());
         for seen in &seen {
-            prop_assert!(seen.end_ns <= fifo_ns, "{fifo_ns} {seen:?} {link:?} {streams:?}");
-            note("fifo", seen.end_ns, fifo_ns);
+            assert!(seen.end_ns <= fifo_ns, "{fifo_ns} {seen:?} {link:?} {streams:?}");
+            nearest[0] = nearest[0].max(seen.end_ns * 1000 / fifo_ns.max(1));
         }
         // The lowest may send what it likes: who is above does not notice.
         let lowest = streams.iter().map(|stream| stream.priority).max().unwrap();
@@ -401,13 +401,18 @@ proptest! {
         let (seen, _) = run("static-priority", link, &streams, arrivals);
         for (at, stream) in streams.iter().enumerate() {
             let delay_ns = bounds.static_priority_delay_ns(at);
-            prop_assert_eq!(delay_ns.is_some(), stream.source.is_some());
+            assert_eq!(delay_ns.is_some(), stream.source.is_some());
             if let Some(delay_ns) = delay_ns {
-                prop_assert!(seen[at].end_ns <= delay_ns, "{delay_ns} {at} {seen:?} {streams:?}");
-                note("static-priority", seen[at].end_ns, delay_ns);
+                assert!(seen[at].end_ns <= delay_ns, "{delay_ns} {at} {seen:?} {streams:?}");
+                nearest[1] = nearest[1].max(seen[at].end_ns * 1000 / delay_ns.max(1));
             }
         }
     }
+    assert!(nearest.iter().all(|nearest| *nearest >= 900), "{nearest:?} thousandths");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 5_000, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn edf_misses_nothing_where_the_criterion_says_so(seed: u64) {

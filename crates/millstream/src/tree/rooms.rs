@@ -70,6 +70,9 @@ impl AnyBacklog for Dropped<'_> {
         let queues = &mut self.rooms.queues;
         let (departure, next) = queues.pop(stream, now_ns, deadline_ns, Event::DroppedLate)?;
         self.departures.push(departure);
+        if next.is_none() {
+            self.rooms.stream_gates.forget(stream);
+        }
         next.map(|next| self.rooms.new_head(stream, now_ns, next))
     }
 }

@@ -9,12 +9,18 @@ use proptest::prelude::*;
 
 /// Collects what happens in the reference's form.
 #[derive(Default)]
-struct Collector {
-    outcome: Outcome,
+pub struct Collector {
+    pub outcome: Outcome,
 }
 
 impl Collector {
-    fn row(&mut self, departure: &Departure) {
+    pub fn new(streams: usize) -> Self {
+        let zeros = || vec![0; streams];
+        let outcome = Outcome { missed: zeros(), violations: zeros(), ..Outcome::default() };
+        Self { outcome }
+    }
+
+    pub fn row(&mut self, departure: &Departure) {
         self.outcome.rows.push(Row {
             time_ns: departure.time_ns,
             stream: departure.stream.0,
@@ -39,7 +45,7 @@ impl Observer for Collector {
 }
 
 /// The contract of a stream of the reference.
-fn contract(spec: &StreamSpec) -> Contract {
+pub fn contract(spec: &StreamSpec) -> Contract {
     let window = Window::new(spec.window.0, spec.window.1).unwrap();
     let mut contract = Contract::new().window(window).priority(spec.priority);
     if spec.period_ns > 0 {
@@ -94,9 +100,7 @@ pub fn run_named(
     for stream in &spec.streams {
         scheduler.add_stream(contract(stream)).unwrap();
     }
-    let mut collector = Collector::default();
-    collector.outcome.missed = vec![0; spec.streams.len()];
-    collector.outcome.violations = vec![0; spec.streams.len()];
+    let mut collector = Collector::new(spec.streams.len());
     let mut arrivals = arrivals.iter().peekable();
     let mut free_ns = 0;
     loop {

@@ -1,0 +1,122 @@
+//! Credits, token buckets and a management channel around disciplines that know nothing of them.
+//!
+//! A stream held back is not eligible; nothing else changes: its deadlines pass and are charged while a
+//! packet waits. The FMC stream goes first when it is eligible and is no part of the discipline. At one
+//! instant: end of transmission, credit returns, arrivals, decision; a decision is made at every
+//! instant at which something happens and the link is free.
+
+use crate::fair::gate::Gate;
+use crate::fair::rule::Packet;
+use crate::fair::{CreditReturn, StreamSpec};
+use crate::{Arrival, Outcome};
+
+/// What holds streams back, of [`StreamSpec`] the credits, the shaper and `fmc`; and credits coming
+/// back, in time order.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Gating {
+    /// The streams in file order; none at all if nothing holds any back.
+    pub streams: Vec<StreamSpec>,
+    /// Credits coming back, in time order.
+    pub returns: Vec<CreditReturn>,
+}
+
+/// The gates at work.
+pub(crate) struct Gates {
+    gates: Vec<(Gate, bool)>,
+    overhead: u32,
+}
+
+impl Gates {
+    pub(crate) fn new(gating: &Gating, overhead: u32) -> Self {
+        let gates = gating.streams.iter().map(|stream| (Gate::new(stream), stream.fmc)).collect();
+        Self { gates, overhead }
+    }
+
+    fn packet(&self, bytes: u32) -> Packet {
+        let length = u64::from(bytes) + u64::from(self.overhead);
+        Packet { number: 0, bytes, length, arrival_ns: 0, arrival_clock_ns: 0 }
+    }
+
+    /// Whether a head of so many bytes may go now.
+    pub(crate) fn open(&self, stream: usize, bytes: u32, now_ns: u64) -> bool {
+        self.gates.get(stream).is_none_or(|(gate, _)| gate.open(&self.packet(bytes), now_ns))
+    }
+
+    /// When the bucket lets a head go that has its credits.
+    fn release_ns(&self, stream: usize, bytes: u32) -> Option<u64> {
+        let head = self.packet(bytes);
+        let (gate, _) = self.gates.get(stream)?;
+        gate.release_ns(&head).filter(|_| gate.affords(&head))
+    }
+
+    pub(crate) fn is_fmc(&self, stream: usize) -> bool {
+        self.gates.get(stream).is_some_and(|(_, fmc)| *fmc)
+    }
+
+    /// A packet is put in service.
+    pub(crate) fn take(&mut self, stream: usize, bytes: u32, now_ns: u64) {
+        let packet = self.packet(bytes);
+        if let Some((gate, _)) = self.gates.get_mut(stream) {
+            gate.take(&packet, now_ns);
+        }
+    }
+}
+
+/// A link that a gated run drives.
+pub(crate) trait Driven {
+    fn gates(&mut self) -> &mut Gates;
+
+    /// The heads' lengths, bytes, by stream.
+    fn heads(&self) -> Vec<Option<u32>>;
+
+    fn arrive(&mut self, arrival: Arrival);
+
+    /// Charges, then puts who comes first in service; returns when its transmission ends.
+    fn decide(&mut self, now_ns: u64) -> Option<u64>;
+
+    fn outcome(self) -> Outcome;
+}
+
+/// Runs `arrivals` (in time order), until nothing can happen any more.
+pub(crate) fn drive(
+    mut link: impl Driven,
+    returns: &[CreditReturn],
+    arrivals: &[Arrival],
+) -> Outcome {
+    assert!(arrivals.is_sorted_by_key(|arrival| arrival.time_ns), "arrivals in time order");
+    assert!(returns.is_sorted_by_key(|back| back.time_ns), "returns in time order");
+    let mut arrivals = arrivals.iter().copied().peekable();
+    let mut returns = returns.iter().copied().peekable();
+    let (mut end_ns, mut now_ns) = (None, 0);
+    loop {
+        let heads = link.heads();
+        let releases = (0..heads.len())
+            .filter_map(|stream| link.gates().release_ns(stream, heads[stream]?))
+            .filter(|release_ns| *release_ns > now_ns)
+            .min();
+        let events = [
+            end_ns,
+            returns.peek().map(|back| back.time_ns),
+            releases,
+            arrivals.peek().map(|arrival| arrival.time_ns),
+        ];
+        let Some(event_ns) = events.into_iter().flatten().min() else { return link.outcome() };
+        now_ns = event_ns;
+        end_ns = end_ns.filter(|end_ns| *end_ns > now_ns);
+        while let Some(back) = returns.next_if(|back| back.time_ns == now_ns) {
+            if let Some((gate, _)) = link.gates().gates.get_mut(back.stream as usize) {
+                gate.give(back.credits);
+            }
+        }
+        while let Some(arrival) = arrivals.next_if(|arrival| arrival.time_ns == now_ns) {
+            link.arrive(arrival);
+        }
+        if end_ns.is_none() {
+            end_ns = link.decide(now_ns);
+        }
+        // A packet may take no time: then the next decision is made at this instant.
+        while end_ns == Some(now_ns) {
+            end_ns = link.decide(now_ns);
+        }
+    }
+}
