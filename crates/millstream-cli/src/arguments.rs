@@ -1,6 +1,6 @@
 //! The command line, declared once: parser, help and completions derive from it.
 
-use clap::{Args, Parser, Subcommand, ValueHint};
+use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
 use std::path::PathBuf;
 
 /// Packet and stream scheduling: each stream gets the bandwidth, deadlines and loss bounds it was
@@ -20,6 +20,8 @@ pub(crate) enum Command {
     Run(RunArguments),
     /// Validate a scenario; print what will be run and whether its contracts can be kept
     Check(CheckArguments),
+    /// Measure what a scheduling decision costs on this machine
+    Bench(BenchArguments),
     /// Print the JSON Schema of scenario files, for editors
     Schema,
 }
@@ -47,6 +49,49 @@ pub(crate) struct RunArguments {
     /// Use this seed instead of the scenario's
     #[arg(long)]
     pub(crate) seed: Option<u64>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct BenchArguments {
+    /// How many streams
+    #[arg(long, value_name = "N,…", value_delimiter = ',', default_value = "4,16,64,1024,65536",
+          value_parser = clap::value_parser!(u32).range(1..=1 << 24))]
+    pub(crate) streams: Vec<u32>,
+    /// Which structures
+    #[arg(
+        long,
+        value_name = "NAME,…",
+        value_delimiter = ',',
+        default_value = "scan,heap,dual-heap,hilq-exact"
+    )]
+    pub(crate) structures: Vec<String>,
+    /// What one step is: a decision with its updates; a packet out and one in; the same with one
+    /// packet for sixteen streams
+    #[arg(
+        long = "work",
+        value_name = "WORK,…",
+        value_delimiter = ',',
+        default_value = "decision,packet"
+    )]
+    pub(crate) works: Vec<BenchWork>,
+    /// Which part of request periods is missed, percent; 63 is 1.7 misses a decision
+    #[arg(long, value_name = "PERCENT,…", value_delimiter = ',', default_value = "0,63",
+          value_parser = clap::value_parser!(u32).range(0..=99))]
+    pub(crate) missed: Vec<u32>,
+    /// Print JSON instead of a table
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// What one step of a measurement is.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum BenchWork {
+    /// A decision and all updates of attributes
+    Decision,
+    /// A packet out and one in, all streams backlogged
+    Packet,
+    /// A packet out and one in, one waiting for sixteen streams
+    Sparse,
 }
 
 #[derive(Debug, Args)]

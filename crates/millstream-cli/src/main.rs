@@ -4,6 +4,7 @@
 //! Results go to standard output, everything else to standard error.
 
 mod arguments;
+mod bench;
 mod check;
 mod failure;
 mod outputs;
@@ -20,6 +21,7 @@ fn main() -> ExitCode {
     let result = match Arguments::parse().command {
         Command::Run(arguments) => run::run(&arguments),
         Command::Check(arguments) => check::check(&arguments),
+        Command::Bench(arguments) => bench::bench(&arguments),
         Command::Schema => print(&millstream_scenario::schema()),
     };
     match result {

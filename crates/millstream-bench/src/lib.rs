@@ -1,0 +1,16 @@
+//! What a scheduling decision costs on this machine.
+//!
+//! ```text
+//! workload   streams, how many of them wait, how many request periods are missed
+//! measure    one structure under one workload: median ns a packet over several samples
+//! ```
+//!
+//! Streams are DWCS, earliest deadline first. Times are this machine's now: compare within one run.
+
+mod measure;
+mod pin;
+mod workload;
+
+pub use measure::{Measurement, measure};
+pub use pin::pin_to_one_core;
+pub use workload::{Work, Workload};

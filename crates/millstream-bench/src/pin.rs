@@ -1,0 +1,16 @@
+//! One core for all measurements.
+
+/// Keeps this thread on the core that it runs on now. Returns the core, or `None` if that cannot be
+/// done here: then times vary more.
+#[must_use]
+pub fn pin_to_one_core() -> Option<usize> {
+    #[cfg(target_os = "linux")]
+    {
+        let core = rustix::thread::sched_getcpu();
+        let mut cores = rustix::thread::CpuSet::new();
+        cores.set(core);
+        rustix::thread::sched_setaffinity(None, &cores).ok().map(|()| core)
+    }
+    #[cfg(not(target_os = "linux"))]
+    None
+}

@@ -1,0 +1,74 @@
+//! The streams of a measurement, and what happens to them.
+
+use millstream::{Contract, ContractError, Window};
+
+/// A packet's time on the link, ns.
+pub(crate) const SLOT_NS: u64 = 1000;
+
+/// What one step is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Work {
+    /// A decision and all updates of attributes; packets are elsewhere, every stream has one.
+    Decision,
+    /// A packet out and one in, through the dynamic border; every stream is backlogged.
+    Packet,
+    /// The same with one packet waiting for every sixteen streams.
+    Sparse,
+}
+
+/// Streams and how much they ask for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Workload {
+    /// What one step is.
+    pub work: Work,
+    /// How many streams.
+    pub streams: u32,
+    /// Which part of request periods is missed, percent, where every stream is backlogged; 0…99.
+    /// One service and p/(100 − p) misses make a step. The windows' utilisation is 0.95 of the link,
+    /// or all that is asked for if that is less.
+    pub missed_percent: u32,
+}
+
+/// SplitMix64 (Steele, Lea and Flood 2014), so that runs are alike.
+pub(crate) struct Random(pub(crate) u64);
+
+impl Random {
+    pub(crate) fn below(&mut self, bound: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^= mixed >> 31;
+        // The high half of the product, which is below `bound`.
+        u64::try_from((u128::from(mixed) * u128::from(bound)) >> 64).unwrap_or(0)
+    }
+}
+
+impl Workload {
+    /// The streams' contracts: periods spread by half around their mean, phases at random, x of y up
+    /// to 19.
+    ///
+    /// # Errors
+    /// Never, in truth: every period is positive and x is at most y.
+    pub fn contracts(&self) -> Result<Vec<Contract>, ContractError> {
+        let mut random = Random(1);
+        // Request periods that end in a thousand slots; a link that misses nothing has slack.
+        let missed = u64::from(self.missed_percent.min(99));
+        let asked = if missed == 0 { 900 } else { 100_000 / (100 - missed) };
+        let spared = 1000 - (950 * 1000 / asked).min(1000);
+        (0..self.streams)
+            .map(|_| {
+                // A period uniform in 0.5…1.5 of m is 1/m · ln 3 requests a nanosecond on average.
+                let mean_ns = u64::from(self.streams) * SLOT_NS * 1_098_612 / 1000 / asked;
+                let period_ns = (mean_ns / 2 + random.below(mean_ns.max(1))).max(1);
+                let of = 2 + random.below(18);
+                let lost = (of * spared + random.below(1000)) / 1000;
+                let narrow = |number: u64| u32::try_from(number).unwrap_or(u32::MAX);
+                let window = Window::new(narrow(lost.min(of - 1)), narrow(of))?;
+                let first_ns = 1 + random.below(period_ns);
+                Ok(Contract::new().period_ns(period_ns)?.window(window).first_deadline_ns(first_ns))
+            })
+            .collect()
+    }
+}
