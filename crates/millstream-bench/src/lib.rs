@@ -3,14 +3,17 @@
 //! ```text
 //! workload   streams, how many of them wait, how many request periods are missed
 //! measure    one structure under one workload: median ns a packet over several samples
+//! peer       another system on the same work, in a program of its own
 //! ```
 //!
 //! Streams are DWCS, earliest deadline first. Times are this machine's now: compare within one run.
 
 mod measure;
+mod peer;
 mod pin;
 mod workload;
 
 pub use measure::{Measurement, measure};
+pub use peer::measure_peer;
 pub use pin::pin_to_one_core;
 pub use workload::{Work, Workload};

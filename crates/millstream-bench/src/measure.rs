@@ -1,11 +1,11 @@
 //! Times one structure under one workload.
 
-use millstream::catalogue::{DisciplineRow, DynScheduler, Options, StructureName};
+use millstream::catalogue::StructureName;
 use millstream::selector::{Backlog, HilqExact, NewHead, Observer, Select, Selector};
 use millstream::{
-    Contract, DualHeap, Dwcs, DwcsOptions, EdfFirst, Head, Heap, Packet, Scan, StreamId,
+    DualHeap, Dwcs, DwcsOptions, EdfFirst, Head, Heap, Packet, Scan, Scheduler, StreamId,
 };
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::time::Instant;
 
 use crate::workload::{Random, SLOT_NS, Work, Workload};
@@ -17,7 +17,7 @@ const SAMPLES: usize = 7;
 const STEPS: u64 = 300_000;
 
 /// What was measured.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct Measurement {
     /// What one step is.
     pub work: Work,
@@ -48,23 +48,19 @@ impl Observer for Misses {
 /// Times `structure` under `workload`; `None` if it does not hold DWCS, or not for this work.
 #[must_use]
 pub fn measure(structure: StructureName, workload: Workload) -> Option<Measurement> {
-    let row = DisciplineRow::parse("dwcs")?;
-    let options = Options::default();
-    if !row.structures(&options).contains(&structure) {
-        return None;
-    }
-    let contracts = workload.contracts().ok()?;
     let mut misses = Misses(0);
-    let samples = match workload.work {
-        Work::Decision => decisions(structure, &contracts, &mut misses)?,
-        Work::Packet | Work::Sparse => {
-            let mut scheduler = row.build(&options, structure);
-            for contract in contracts {
-                scheduler.add_stream(contract).ok()?;
-            }
-            packets(scheduler.as_mut(), workload, &mut misses)
+    let dwcs = Dwcs::<EdfFirst>::default();
+    let samples = match structure {
+        StructureName::HilqExact => {
+            run(HilqExact::new(DwcsOptions::default()), workload, &mut misses)
         }
-    };
+        StructureName::Heap => run(Selector::new(dwcs, Heap::default()), workload, &mut misses),
+        StructureName::DualHeap => {
+            run(Selector::new(dwcs, DualHeap::default()), workload, &mut misses)
+        }
+        StructureName::Scan => run(Selector::new(dwcs, Scan::default()), workload, &mut misses),
+        _ => None,
+    }?;
     let (mut sorted, steps) = samples;
     sorted.sort_by(f64::total_cmp);
     // Counts of steps are far below 2⁵³.
@@ -103,23 +99,23 @@ fn sample(steps: u64, misses: &mut Misses, mut step: impl FnMut(&mut Misses)) ->
     samples
 }
 
-fn decisions(
-    structure: StructureName,
-    contracts: &[Contract],
+fn run<S: Select<Stamp = ()>>(
+    mut selector: S,
+    workload: Workload,
     misses: &mut Misses,
 ) -> Option<Samples> {
-    let dwcs = Dwcs::<EdfFirst>::default();
-    match structure {
-        StructureName::HilqExact => {
-            select(HilqExact::new(DwcsOptions::default()), contracts, misses)
+    let contracts = workload.contracts().ok()?;
+    if workload.work == Work::Decision {
+        for contract in &contracts {
+            selector.add_stream(contract).ok()?;
         }
-        StructureName::Heap => select(Selector::new(dwcs, Heap::default()), contracts, misses),
-        StructureName::DualHeap => {
-            select(Selector::new(dwcs, DualHeap::default()), contracts, misses)
-        }
-        StructureName::Scan => select(Selector::new(dwcs, Scan::default()), contracts, misses),
-        _ => None,
+        return Some(decisions(selector, misses));
     }
+    let mut scheduler = Scheduler::over(selector);
+    for contract in contracts {
+        scheduler.add_stream(contract).ok()?;
+    }
+    Some(packets(scheduler, workload, misses))
 }
 
 /// Streams that never run out, and drop nothing.
@@ -137,18 +133,13 @@ impl Backlog<()> for Endless {
     }
 }
 
-fn select<S: Select<Stamp = ()>>(
-    mut selector: S,
-    contracts: &[Contract],
-    misses: &mut Misses,
-) -> Option<Samples> {
+fn decisions<S: Select<Stamp = ()>>(mut selector: S, misses: &mut Misses) -> Samples {
     let head = |arrival_ns| NewHead { head: Head { arrival_ns, bytes: 64 }, stamp: (), open: true };
-    for contract in contracts {
-        let stream = selector.add_stream(contract).ok()?;
-        selector.became_backlogged(stream, head(0));
+    for stream in 0..u32::try_from(selector.streams()).unwrap_or(0) {
+        selector.became_backlogged(StreamId(stream), head(0));
     }
     let mut now_ns = 0;
-    let steps = steps(contracts.len() as u64);
+    let steps = steps(selector.streams() as u64);
     let samples = sample(steps, misses, |misses| {
         if let Some(stream) = selector.select(now_ns, &mut Endless, misses) {
             selector.served(stream, now_ns);
@@ -156,10 +147,14 @@ fn select<S: Select<Stamp = ()>>(
         }
         now_ns += SLOT_NS;
     });
-    Some((samples, steps))
+    (samples, steps)
 }
 
-fn packets(scheduler: &mut dyn DynScheduler, workload: Workload, misses: &mut Misses) -> Samples {
+fn packets<S: Select>(
+    mut scheduler: Scheduler<S>,
+    workload: Workload,
+    misses: &mut Misses,
+) -> Samples {
     let packet = Packet::new(64);
     let streams = u64::from(workload.streams);
     let stream = |number: u64| StreamId(u32::try_from(number).unwrap_or(0));

@@ -6,12 +6,12 @@ use millstream::{Contract, ContractError, Window};
 pub(crate) const SLOT_NS: u64 = 1000;
 
 /// What one step is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Work {
     /// A decision and all updates of attributes; packets are elsewhere, every stream has one.
     Decision,
-    /// A packet out and one in, through the dynamic border; every stream is backlogged.
+    /// A packet out and one in, through the whole scheduler; every stream is backlogged.
     Packet,
     /// The same with one packet waiting for every sixteen streams.
     Sparse,

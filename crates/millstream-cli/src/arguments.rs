@@ -78,6 +78,9 @@ pub(crate) struct BenchArguments {
     #[arg(long, value_name = "PERCENT,…", value_delimiter = ',', default_value = "0,63",
           value_parser = clap::value_parser!(u32).range(0..=99))]
     pub(crate) missed: Vec<u32>,
+    /// A program that measures another system on the same work (see benches/peers); may be repeated
+    #[arg(long = "peer", value_name = "PROGRAM", value_hint = ValueHint::ExecutablePath)]
+    pub(crate) peers: Vec<PathBuf>,
     /// Print JSON instead of a table
     #[arg(long)]
     pub(crate) json: bool,

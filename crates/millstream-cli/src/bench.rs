@@ -1,7 +1,7 @@
 //! `millstream bench`: what a decision costs on this machine.
 
 use millstream::catalogue::StructureName;
-use millstream_bench::{Measurement, Work, Workload, measure, pin_to_one_core};
+use millstream_bench::{Measurement, Work, Workload, measure, measure_peer, pin_to_one_core};
 
 use crate::arguments::{BenchArguments, BenchWork};
 use crate::failure::Failure;
@@ -31,6 +31,13 @@ pub(crate) fn bench(arguments: &BenchArguments) -> Result<(), Failure> {
                 };
                 let measured = structures.iter().filter(fits).filter_map(|s| measure(*s, workload));
                 measurements.extend(measured);
+                if (work, missed_percent) == (Work::Packet, 0) {
+                    for peer in &arguments.peers {
+                        let measured = measure_peer(peer, streams);
+                        measurements
+                            .push(measured.map_err(|why| Failure::Run(miette::miette!("{why}")))?);
+                    }
+                }
             }
         }
     }

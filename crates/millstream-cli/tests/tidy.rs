@@ -41,10 +41,12 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("millstream-scenario", &["millstream", "millstream-traffic"]),
     ("millstream-report", &["millstream"]),
     ("millstream-sim", &["millstream", "millstream-traffic", "millstream-scenario"]),
+    ("millstream-bench", &["millstream"]),
     (
         "millstream-cli",
         &[
             "millstream",
+            "millstream-bench",
             "millstream-traffic",
             "millstream-scenario",
             "millstream-report",

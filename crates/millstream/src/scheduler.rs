@@ -13,6 +13,9 @@ use crate::queue::Queues;
 use crate::selector::{Backlog, HilqExact, NewHead, Observer, Select, Selector};
 use crate::structure::Structure;
 
+/// How many arrivals of a batch ahead a queue is sent for.
+const FETCHED_AHEAD: usize = 6;
+
 /// Queues and the gates in front of them.
 #[derive(Debug)]
 struct Waitroom<P> {
@@ -96,7 +99,9 @@ impl Scheduler<HilqExact> {
 }
 
 impl<S: Select> Scheduler<S> {
-    pub(crate) fn over(selector: S) -> Self {
+    /// A scheduler by `selector`, which has no streams yet.
+    #[must_use]
+    pub fn over(selector: S) -> Self {
         let gates = Gates::new(Link::default());
         Self { selector, room: Waitroom { queues: Queues::new(u32::MAX - 1), gates } }
     }
@@ -169,7 +174,10 @@ impl<S: Select> Scheduler<S> {
         arrivals: &[(StreamId, Packet)],
         mut full: impl FnMut(Departure),
     ) {
-        for &(stream, packet) in arrivals {
+        for (at, &(stream, packet)) in arrivals.iter().enumerate() {
+            if let Some((later, _)) = arrivals.get(at + FETCHED_AHEAD) {
+                self.room.queues.prefetch(*later);
+            }
             if let Err(departure) = self.enqueue(now_ns, stream, packet) {
                 full(departure);
             }

@@ -1,0 +1,33 @@
+//! Other systems on the same work, each a program of its own.
+//!
+//! `PROGRAM STREAMS PACKETS` takes so many packets out of so many backlogged streams and puts them back,
+//! several times, and prints one [`Measurement`] as a line of JSON. It runs where this thread runs, so
+//! on the same core. `benches/peers/` holds the programs.
+
+use std::path::Path;
+use std::process::Command;
+
+use crate::Measurement;
+
+/// Packets of a peer's sample.
+const PACKETS: u64 = 1_000_000;
+
+/// Has `program` measure itself with so many streams.
+///
+/// # Errors
+/// What went wrong, with what the program wrote to standard error.
+pub fn measure_peer(program: &Path, streams: u32) -> Result<Measurement, String> {
+    let arguments = [streams.to_string(), PACKETS.to_string()];
+    let name = program.display();
+    let output = Command::new(program)
+        .args(&arguments)
+        .output()
+        .map_err(|error| format!("cannot run the peer `{name}`: {error}"))?;
+    let errors = String::from_utf8_lossy(&output.stderr);
+    if !output.status.success() {
+        let command = arguments.join(" ");
+        return Err(format!("`{name} {command}` failed ({}): {errors}", output.status));
+    }
+    serde_json::from_slice(&output.stdout)
+        .map_err(|error| format!("`{name}` did not print a measurement: {error}; {errors}"))
+}
