@@ -213,9 +213,11 @@ impl<S: Select> Scheduler<S> {
     }
 
     /// Time reaches `now_ns`: gates that open by time do, each at its time.
-    #[inline]
+    #[inline(always)]
     fn advance(&mut self, now_ns: u64) {
-        self.open_gates(now_ns);
+        if self.room.gates.next_opening_ns().is_some() {
+            self.open_gates(now_ns);
+        }
         self.selector.advance(now_ns);
     }
 
@@ -227,7 +229,7 @@ impl<S: Select> Scheduler<S> {
         self.selector.advance(now_ns);
     }
 
-    #[inline]
+    #[cold]
     fn open_gates(&mut self, until_ns: u64) {
         while let Some((from_ns, stream)) = self.room.gates.pop_opening(until_ns) {
             self.selector.advance(from_ns);

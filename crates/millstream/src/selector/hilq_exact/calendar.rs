@@ -197,9 +197,9 @@ impl Calendar {
     #[inline(always)]
     pub(super) fn insert(&mut self, stream: u32) {
         self.placed += 1;
-        self.put(stream);
-        let deadline_ns = self.lines[stream as usize].state.deadline_ns();
-        self.width.note(self.width.bucket(deadline_ns).saturating_sub(self.earliest));
+        let number = self.number(stream);
+        self.width.note(number.saturating_sub(self.earliest));
+        self.put_into(stream, number);
         if self.width.is_to_be_reviewed(self.placed) {
             self.review();
         }
@@ -208,8 +208,18 @@ impl Calendar {
     /// The same for one that was taken out of its bucket.
     #[inline(always)]
     pub(super) fn put(&mut self, stream: u32) {
+        self.put_into(stream, self.number(stream));
+    }
+
+    /// The bucket that the stream's deadline falls into, counted from time 0.
+    #[inline(always)]
+    fn number(&self, stream: u32) -> u64 {
+        self.width.bucket(self.lines[stream as usize].state.deadline_ns())
+    }
+
+    #[inline(always)]
+    fn put_into(&mut self, stream: u32, number: u64) {
         let line = &mut self.lines[stream as usize];
-        let number = self.width.bucket(line.state.deadline_ns());
         let ahead = number.wrapping_sub(self.start);
         if ahead < self.buckets.len() as u64 {
             let index = index(number, self.buckets.len());
@@ -227,7 +237,7 @@ impl Calendar {
 
     #[cold]
     fn put_aside(&mut self, stream: u32) {
-        let number = self.width.bucket(self.lines[stream as usize].state.deadline_ns());
+        let number = self.number(stream);
         let reach = self.buckets.len() as u64;
         if number.saturating_sub(self.start) >= reach
             && number.saturating_sub(self.earliest) < reach

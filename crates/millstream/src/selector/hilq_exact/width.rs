@@ -21,6 +21,8 @@ pub(super) struct Width {
     /// For how many streams there are buckets.
     room: u32,
     placements: u32,
+    /// After how many placements the width is reviewed.
+    interval: u32,
     /// Streams that were put aside because the ring did not reach their deadline.
     outside: u32,
     /// Sum of their distances, buckets.
@@ -50,7 +52,7 @@ impl Width {
     /// Whether it is time to ask what [`suits`](Self::suits) so many streams.
     #[inline]
     pub(super) fn is_to_be_reviewed(&self, placed: u32) -> bool {
-        placed > self.room || self.placements >= self.room.max(1024)
+        (placed > self.room) | (self.placements >= self.interval)
     }
 
     /// Whether buckets suit so many streams and what was noted.
@@ -70,6 +72,7 @@ impl Width {
         let buckets = (placed as usize * EACH).next_power_of_two().clamp(FEWEST, 1 << MOST);
         let room = if buckets == 1 << MOST { usize::MAX } else { buckets / EACH };
         self.room = u32::try_from(room).unwrap_or(u32::MAX).max(self.room);
+        self.interval = self.room.clamp(1024, 1 << 24);
         buckets
     }
 
