@@ -13,6 +13,7 @@ use crate::discipline::{
     Discipline, Dwcs, DwcsOptions, Edf, EdfFirst, Fifo, Interleaved, LossFirst, Measure,
     RoundRobin, Scfq, Sfq, StaticPriority, Table, Vds, VirtualClock, Wf2q, Wf2qPlus, Wfq,
 };
+use crate::hilq::{Hilq, Sizes};
 use crate::link::Link;
 use crate::packet::{Departure, Packet, StreamId};
 use crate::scheduler::Scheduler;
@@ -82,7 +83,7 @@ pub struct DisciplineRow {
     pub needs: &'static [&'static str],
     /// Those that it uses if given.
     pub uses: &'static [&'static str],
-    /// The structures that can hold it.
+    /// The structures that can hold it, all with the same schedule.
     pub structures: &'static [StructureName],
     build: fn(&Options, StructureName, Form) -> Built,
     /// The discipline of the class below that takes all but the management channel.
@@ -147,6 +148,9 @@ pub const DISCIPLINES: &[DisciplineRow] = &[
         uses: &["window", "first-deadline", "late"],
         structures: ORDERED,
         build: |options, structure, form| match options.order {
+            DwcsOrder::EdfFirst if structure == StructureName::Hilq => {
+                Built::Scheduler(Box::new(Hilq::new(options.dwcs, Sizes::PAPER)))
+            }
             DwcsOrder::EdfFirst => {
                 structure.join(form, options, Dwcs::<EdfFirst>::new(options.dwcs))
             }
@@ -293,22 +297,27 @@ macro_rules! structures {
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub enum StructureName {
             $(#[doc = $summary] $variant,)*
+            /// A scheduler of its own, [`Hilq`], whose order is nearly that of DWCS.
+            Hilq,
         }
 
         impl StructureName {
             /// Every structure.
-            pub const ALL: &'static [Self] = &[$(Self::$variant,)*];
+            pub const ALL: &'static [Self] = &[$(Self::$variant,)* Self::Hilq];
 
             /// Its name in the scenario file.
             #[must_use]
             pub const fn name(self) -> &'static str {
-                match self { $(Self::$variant => $name,)* }
+                match self { $(Self::$variant => $name,)* Self::Hilq => "hilq" }
             }
 
             /// What it is, in one line.
             #[must_use]
             pub const fn summary(self) -> &'static str {
-                match self { $(Self::$variant => $summary,)* }
+                match self {
+                    $(Self::$variant => $summary,)*
+                    Self::Hilq => "hierarchically indexed linear queue (HILQ paper), approximate",
+                }
             }
 
             fn join<D>(self, form: Form, options: &Options, discipline: D) -> Built
@@ -320,6 +329,7 @@ macro_rules! structures {
             {
                 match self {
                     $(Self::$variant => built(form, options, discipline, $type::default()),)*
+                    Self::Hilq => unreachable!("hilq is no structure for disciplines"),
                 }
             }
         }
@@ -364,6 +374,12 @@ impl DisciplineRow {
         DISCIPLINES.iter().find(|row| row.name == name)
     }
 
+    /// Schedulers of their own whose order is nearly that of this discipline.
+    #[must_use]
+    pub fn approximations(&self) -> &'static [StructureName] {
+        if self.name == "dwcs" { &[StructureName::Hilq] } else { &[] }
+    }
+
     /// What `structure = "auto"` means for so many streams: the fastest measured
     /// (`docs/performance.md`).
     #[must_use]
@@ -380,7 +396,8 @@ impl DisciplineRow {
     /// A scheduler of this discipline on `structure`.
     ///
     /// # Panics
-    /// If `structure` is not one of [`structures`](Self::structures).
+    /// If `structure` is not one of [`structures`](Self::structures) or
+    /// [`approximations`](Self::approximations), or an approximation of another order.
     #[must_use]
     pub fn build(
         &self,
@@ -408,7 +425,10 @@ impl DisciplineRow {
 
     fn built(&self, options: &Options, structure: StructureName, form: Form) -> Built {
         let (name, on) = (self.name, structure.name());
-        assert!(self.structures.contains(&structure), "{name} cannot be held by {on}");
+        let scheduler = matches!(form, Form::Scheduler);
+        let known = self.structures.contains(&structure)
+            || scheduler && self.approximations().contains(&structure);
+        assert!(known, "{name} cannot be held by {on}");
         (self.build)(options, structure, form)
     }
 }

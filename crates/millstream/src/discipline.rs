@@ -38,6 +38,7 @@ mod virtual_clock;
 mod wf2q_plus;
 mod wfq;
 
+pub(crate) use dwcs::DwcsState;
 pub use dwcs::{Dwcs, DwcsOptions, EdfFirst, LossFirst, Order, Rules, ZeroWindow};
 pub use edf::Edf;
 pub use fifo::Fifo;

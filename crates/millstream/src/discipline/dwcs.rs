@@ -198,6 +198,12 @@ impl<O: Order> Rank for DwcsRank<O> {
 }
 
 impl DwcsState {
+    /// The current x' and y'.
+    #[inline]
+    pub(crate) fn window(&self) -> (u32, u64) {
+        (self.lost, self.of)
+    }
+
     fn restore(&mut self) {
         self.lost = self.contract.lost();
         self.of = u64::from(self.contract.of());
