@@ -23,8 +23,7 @@
 //! - a deadline beyond the calendar's end is rejected: it would take the place of an earlier one;
 //! - late packets are always dropped.
 //!
-//! Time passes at decisions, so the calendar's end is reckoned from the last one (from the arrival,
-//! if nothing waits). Source: Krishnamurthy and others, *Efficient Implementation of Packet Scheduling Algorithm
+//! Source: Krishnamurthy and others, *Efficient Implementation of Packet Scheduling Algorithm
 //! on High-Speed Programmable Network Processors*, section 5.
 
 mod calendar;
@@ -47,6 +46,7 @@ use alloc::vec::Vec;
 use core::num::NonZeroU64;
 
 use self::calendar::Calendar;
+use self::collect::Collected;
 use self::lookup::Lookup;
 use self::packets::{Descriptor, Packets};
 use crate::catalogue::DynScheduler;
@@ -89,8 +89,10 @@ pub struct Hilq<M = ()> {
     calendar: Calendar,
     packets: Packets,
     streams: Vec<Stream>,
+    /// Packets in the calendar, and those collected.
     waiting: u64,
     rejected: Rejected,
+    collected: Collected,
     /// The segment that time is in; all before are empty.
     current: u64,
     /// The first segment that may not be empty.
@@ -147,6 +149,7 @@ impl<M: Memory> Hilq<M> {
             streams: Vec::new(),
             waiting: 0,
             rejected: Rejected::default(),
+            collected: Collected::NONE,
             current: 0,
             search: 0,
             memory,
@@ -200,7 +203,8 @@ impl<M: Memory> DynScheduler for Hilq<M> {
     }
 
     fn decide(&mut self, now_ns: u64, observer: &mut dyn Observer) -> Option<Departure> {
-        self.collect(now_ns, observer);
+        self.collect(now_ns);
+        self.tell(now_ns, observer);
         self.schedule(now_ns)
     }
 

@@ -6,7 +6,10 @@ use alloc::vec::Vec;
 use super::free_list::FreeList;
 use crate::packet::{Departure, Event, StreamId};
 
-/// A waiting packet.
+/// No packet.
+pub(super) const END: u32 = u32::MAX;
+
+/// A waiting packet, or one that was dropped and is not yet told.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Descriptor {
     pub(super) stream: u32,
@@ -15,6 +18,9 @@ pub(super) struct Descriptor {
     pub(super) arrival_ns: u64,
     pub(super) deadline_ns: u64,
     pub(super) tag: u64,
+    /// Of a dropped packet: what its miss violated, and the packet dropped after it.
+    pub(super) violations: u64,
+    pub(super) next: u32,
 }
 
 impl Descriptor {
@@ -52,6 +58,11 @@ impl Packets {
         let at = self.free.take()?;
         self.descriptors[at as usize] = descriptor;
         Some(at)
+    }
+
+    #[inline]
+    pub(super) fn get_mut(&mut self, at: u32) -> &mut Descriptor {
+        &mut self.descriptors[at as usize]
     }
 
     /// Gives back what was kept.

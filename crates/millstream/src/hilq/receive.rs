@@ -2,7 +2,7 @@
 
 use super::Hilq;
 use super::memory::Memory;
-use super::packets::Descriptor;
+use super::packets::{Descriptor, END};
 use crate::discipline::{Discipline, Head};
 use crate::packet::{Departure, Event, Packet, StreamId};
 
@@ -26,6 +26,7 @@ impl<M: Memory> Hilq<M> {
         stream: StreamId,
         packet: Packet,
     ) -> Result<u64, Departure> {
+        self.collect(now_ns);
         let entry = &mut self.streams[stream.index()];
         let number = entry.arrivals;
         entry.arrivals += 1;
@@ -39,6 +40,8 @@ impl<M: Memory> Hilq<M> {
             arrival_ns: now_ns,
             deadline_ns: 0,
             tag: packet.tag,
+            violations: 0,
+            next: END,
         };
         let refused = |descriptor: Descriptor| {
             Err(Departure { deadline_ns: None, ..descriptor.departure(now_ns, Event::DroppedFull) })
@@ -46,9 +49,6 @@ impl<M: Memory> Hilq<M> {
         if full {
             self.rejected.queue += 1;
             return refused(descriptor);
-        }
-        if self.waiting == 0 {
-            self.pass(now_ns);
         }
         let head = Head { arrival_ns: now_ns, packet: number, bytes: packet.bytes };
         self.rules.became_head(&mut state, head);

@@ -11,7 +11,7 @@ impl<M: Memory> Hilq<M> {
     /// not. The search goes on where it was; it went back if an earlier packet came.
     #[inline]
     pub(super) fn schedule(&mut self, now_ns: u64) -> Option<Departure> {
-        if self.waiting == 0 {
+        if self.waiting == self.collected.packets {
             return None;
         }
         while self.calendar.is_empty(self.search, &mut self.memory) {
