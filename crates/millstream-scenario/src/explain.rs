@@ -10,7 +10,7 @@ mod promise;
 
 use millstream::Rules;
 use millstream::bounds::{Bounds, EdfVerdict, Premise, WindowVerdict};
-use millstream::catalogue::DwcsOrder;
+use millstream::catalogue::{DwcsOrder, StructureName};
 use millstream_traffic::TrafficError;
 use serde::Serialize;
 
@@ -182,6 +182,9 @@ fn verdict(scenario: &Scenario, bounds: &Bounds, load: f64) -> Verdict {
 
 /// DWCS's verdict, or the premise that fails.
 fn dwcs(scenario: &Scenario, bounds: &Bounds) -> Result<WindowVerdict, String> {
+    if scenario.scheduler.structure == StructureName::Hilq {
+        return Err("hilq is nearly dwcs, not quite".into());
+    }
     let options = &scenario.scheduler.options;
     if options.order != DwcsOrder::EdfFirst {
         return Err("the order is loss-first".into());

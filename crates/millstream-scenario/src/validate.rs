@@ -1,6 +1,7 @@
 //! From the file's tables to a [`Scenario`]: every rule of the format that types cannot say.
 
 use millstream::Window;
+use millstream::catalogue::StructureName;
 use std::collections::HashMap;
 use std::ops::Range;
 use std::path::Path;
@@ -10,10 +11,11 @@ use self::contract::{Defaults, Promise, Unused};
 use self::sharing::Keys;
 use crate::error::{Problem, nearest};
 use crate::file::File;
-use crate::scenario::{Link, LinkCredits, Scenario, Stream};
+use crate::scenario::{Link, LinkCredits, Scenario, Sharing, Stream};
 
 mod classes;
 mod contract;
+mod hilq;
 mod sharing;
 mod source;
 
@@ -36,6 +38,9 @@ pub(crate) fn validate(name: &str, text: &str, folder: &Path) -> Result<Scenario
         None => scheduler.as_ref().map(|sharing| sharing.discipline),
         Some(class) => classes.get(class).map(|class| class.sharing.discipline),
     };
+    let on_hilq = |sharing: &Sharing| sharing.structure == StructureName::Hilq;
+    let on_hilq = scheduler.as_ref().is_some_and(on_hilq);
+    let mut unfit = hilq::Unfit::default();
     let mut names: HashMap<&str, Range<usize>> = HashMap::with_capacity(file.stream.len());
     let mut streams = Vec::with_capacity(file.stream.len());
     for (table, class) in file.stream.iter().map(Spanned::get_ref).zip(tree.classes_of_streams()) {
@@ -54,6 +59,9 @@ pub(crate) fn validate(name: &str, text: &str, folder: &Path) -> Result<Scenario
         if let Some(discipline) = discipline {
             unused.note(&promise, discipline);
         }
+        if let Some(contract) = contract.as_ref().filter(|_| on_hilq) {
+            unfit.check(table, contract);
+        }
         if let (Some(source), Some(contract)) = (source, contract) {
             let period_ns = table.period.as_ref().map(|period| period.get_ref().0);
             let window = table.window.map_or(Window::default(), |window| window.0);
@@ -68,6 +76,7 @@ pub(crate) fn validate(name: &str, text: &str, folder: &Path) -> Result<Scenario
             });
         }
     }
+    unfit.tell(&mut problems);
     match scheduler {
         Some(scheduler) if problems.is_empty() => Ok(Scenario {
             name: file.scenario.name.clone().unwrap_or_else(|| stem(name)),

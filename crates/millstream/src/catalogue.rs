@@ -13,6 +13,7 @@ use crate::discipline::{
     Discipline, Dwcs, DwcsOptions, Edf, EdfFirst, Fifo, Interleaved, LossFirst, Measure,
     RoundRobin, Scfq, Sfq, StaticPriority, Table, Vds, VirtualClock, Wf2q, Wf2qPlus, Wfq,
 };
+use crate::hilq::{Hilq, Sizes};
 use crate::link::Link;
 use crate::packet::{Departure, Packet, StreamId};
 use crate::scheduler::Scheduler;
@@ -82,7 +83,7 @@ pub struct DisciplineRow {
     pub needs: &'static [&'static str],
     /// Those that it uses if given.
     pub uses: &'static [&'static str],
-    /// The structures that can hold it, whatever the options.
+    /// The structures that can hold it, whatever the options, all with the same schedule.
     structures: &'static [StructureName],
     /// Whether deadlines lead its order, so that a calendar can hold it.
     deadlines_lead: fn(&Options) -> bool,
@@ -155,6 +156,9 @@ pub const DISCIPLINES: &[DisciplineRow] = &[
         build: |options, structure, form| match options.order {
             DwcsOrder::EdfFirst if structure == StructureName::HilqExact => {
                 built(form, options, HilqExact::new(options.dwcs))
+            }
+            DwcsOrder::EdfFirst if structure == StructureName::Hilq => {
+                Built::Scheduler(Box::new(Hilq::new(options.dwcs, Sizes::PAPER)))
             }
             DwcsOrder::EdfFirst => {
                 structure.join(form, options, Dwcs::<EdfFirst>::new(options.dwcs))
@@ -376,6 +380,7 @@ structures! {
     }
     own {
         HilqExact "hilq-exact" "calendar of deadlines with bitmaps: the fastest; for dwcs, edf-first";
+        Hilq "hilq" "hierarchically indexed linear queue (HILQ paper), approximate; for dwcs, edf-first";
     }
 }
 
@@ -394,11 +399,17 @@ impl DisciplineRow {
         DISCIPLINES.iter().find(|row| row.name == name)
     }
 
-    /// The structures that can hold it with these options.
+    /// The structures that can hold it with these options, all with the same schedule.
     #[must_use]
     pub fn structures(&self, options: &Options) -> Vec<StructureName> {
         let calendar = (self.deadlines_lead)(options).then_some(StructureName::HilqExact);
         self.structures.iter().copied().chain(calendar).collect()
+    }
+
+    /// Schedulers of their own whose order is nearly that of this discipline.
+    #[must_use]
+    pub fn approximations(&self) -> &'static [StructureName] {
+        if self.name == "dwcs" { &[StructureName::Hilq] } else { &[] }
     }
 
     /// What `structure = "auto"` means for so many streams: the fastest measured
@@ -419,7 +430,8 @@ impl DisciplineRow {
     /// A scheduler of this discipline on `structure`.
     ///
     /// # Panics
-    /// If `structure` is not one of [`structures`](Self::structures) with these options.
+    /// If `structure` is not one of [`structures`](Self::structures) with these options or
+    /// [`approximations`](Self::approximations), or an approximation of another order.
     #[must_use]
     pub fn build(
         &self,
@@ -447,7 +459,9 @@ impl DisciplineRow {
 
     fn built(&self, options: &Options, structure: StructureName, form: Form) -> Built {
         let (name, on) = (self.name, structure.name());
-        assert!(self.structures(options).contains(&structure), "{name} cannot be held by {on}");
+        let held = self.structures(options).contains(&structure)
+            || self.approximations().contains(&structure);
+        assert!(held, "{name} cannot be held by {on}");
         (self.build)(options, structure, form)
     }
 }

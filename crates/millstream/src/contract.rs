@@ -241,6 +241,15 @@ pub enum ContractError {
     WeightZero,
     /// A quantum of 0.
     QuantumZero,
+    /// A scheduler that cannot honour an attribute as it is given.
+    Unfit {
+        /// The attribute's name in the scenario file.
+        attribute: &'static str,
+        /// The scheduler's name.
+        by: &'static str,
+        /// What it needs instead.
+        need: &'static str,
+    },
     /// More streams than a 32-bit number can name.
     TooManyStreams,
 }
@@ -260,6 +269,7 @@ impl fmt::Display for ContractError {
             }
             Self::WeightZero => f.write_str("a weight of 0; it must be at least 1"),
             Self::QuantumZero => f.write_str("a quantum of 0; it must be at least 1 byte"),
+            Self::Unfit { attribute, by, need } => write!(f, "{by} needs `{attribute}` {need}"),
             Self::TooManyStreams => f.write_str("more than 4,294,967,294 streams"),
         }
     }

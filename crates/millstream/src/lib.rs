@@ -25,6 +25,7 @@ pub mod catalogue;
 mod contract;
 mod discipline;
 mod gate;
+mod hilq;
 mod link;
 mod packet;
 mod prefetch;
@@ -43,6 +44,7 @@ pub use discipline::{
     ZeroWindow,
 };
 pub use gate::CREDIT_BYTES;
+pub use hilq::{Accesses, Hilq, Memory, Rejected, Sizes};
 pub use link::Link;
 pub use packet::{Departure, Event, Packet, StreamId};
 pub use scheduler::Scheduler;

@@ -7,6 +7,7 @@ use millstream::{DwcsOptions, Rules, StreamId, ZeroWindow};
 use std::collections::{HashMap, HashSet};
 use toml::Spanned;
 
+use super::hilq;
 use crate::error::{Problem, list, nearest};
 use crate::file::{AlgorithmName, ClassTable, File, OrderName, RulesName, ZeroWindowName};
 use crate::scenario::Sharing;
@@ -14,13 +15,15 @@ use crate::scenario::Sharing;
 /// The keys of `[scheduler]` or a `[[class]]` that say so.
 pub(super) struct Keys<'a> {
     discipline: &'a Spanned<String>,
-    structure: Option<&'a Spanned<String>>,
-    order: Option<OrderName>,
+    pub(super) structure: Option<&'a Spanned<String>>,
+    pub(super) order: Option<OrderName>,
     rules: Option<RulesName>,
-    zero_window: Option<ZeroWindowName>,
+    pub(super) zero_window: Option<ZeroWindowName>,
     table: Option<&'a [Spanned<String>]>,
     algorithm: Option<AlgorithmName>,
     link: millstream::Link,
+    /// There are classes.
+    pub(super) tree: bool,
 }
 
 macro_rules! keys {
@@ -37,6 +40,7 @@ macro_rules! keys {
                 rate_bps: $file.link.rate.0,
                 overhead_bytes: $file.link.overhead,
             },
+            tree: !$file.class.is_empty(),
         }
     };
 }
@@ -118,7 +122,11 @@ fn structure(
     if structure.is_some_and(|structure| structures.contains(&structure)) {
         return structure;
     }
-    let names = structures.iter().map(|structure| structure.name()).chain(["auto"]);
+    if structure.is_some_and(|structure| discipline.approximations().contains(&structure)) {
+        return hilq::settings(keys, name, problems).then_some(StructureName::Hilq);
+    }
+    let others = structures.iter().chain(discipline.approximations());
+    let names = others.map(|structure| structure.name()).chain(["auto"]);
     let message = match structure {
         Some(_) => format!("structure `{}` cannot hold `{}`", name.get_ref(), discipline.name),
         None => format!("unknown structure `{}`", name.get_ref()),

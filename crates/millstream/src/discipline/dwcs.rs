@@ -217,6 +217,12 @@ impl DwcsState {
         self.deadlines.deadline_ns.saturating_add(self.deadlines.period_ns)
     }
 
+    /// The current x' and y'.
+    #[inline]
+    pub(crate) fn window(&self) -> (u32, u64) {
+        (self.lost, self.of)
+    }
+
     fn restore(&mut self) {
         self.lost = self.contract.lost();
         self.of = u64::from(self.contract.of());
@@ -342,14 +348,13 @@ impl<O: Order> Discipline for Dwcs<O> {
     fn expired(&mut self, state: &mut DwcsState, now_ns: u64) -> Missed {
         let deadlines = &mut state.deadlines;
         let drop_head = deadlines.late == Late::Drop;
-        let past_ns = now_ns - deadlines.deadline_ns;
         let missed = if drop_head {
             1
-        } else if past_ns < deadlines.period_ns {
-            deadlines.deadline_ns = deadlines.deadline_ns.saturating_add(deadlines.period_ns);
-            1
         } else {
-            let periods = past_ns / deadlines.period_ns + 1;
+            let past_ns = now_ns - deadlines.deadline_ns;
+            // One period, nearly always: then there is nothing to divide.
+            let periods =
+                if past_ns < deadlines.period_ns { 1 } else { past_ns / deadlines.period_ns + 1 };
             let advance = periods.saturating_mul(deadlines.period_ns);
             deadlines.deadline_ns = deadlines.deadline_ns.saturating_add(advance);
             periods

@@ -1,6 +1,6 @@
 //! A minimal link around the engine, and scenarios to run it on.
 
-use millstream::catalogue::{DisciplineRow, DwcsOrder, Options, StructureName};
+use millstream::catalogue::{DisciplineRow, DwcsOrder, DynScheduler, Options, StructureName};
 use millstream::{
     Contract, Departure, DwcsOptions, Late, Observer, Packet, Rules, StreamId, Window, ZeroWindow,
 };
@@ -97,6 +97,15 @@ pub fn run_named(
     structure: StructureName,
 ) -> Outcome {
     let mut scheduler = DisciplineRow::parse(name).unwrap().build(options, structure);
+    run_scheduler(scheduler.as_mut(), spec, arrivals)
+}
+
+/// The same on a scheduler without streams.
+pub fn run_scheduler(
+    scheduler: &mut dyn DynScheduler,
+    spec: &Spec,
+    arrivals: &[Arrival],
+) -> Outcome {
     for stream in &spec.streams {
         scheduler.add_stream(contract(stream)).unwrap();
     }

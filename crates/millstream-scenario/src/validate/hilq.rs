@@ -1,0 +1,83 @@
+//! What the HILQ scheduler cannot honour is refused, not ignored.
+
+use millstream::{Contract, ContractError, Hilq, Sizes};
+use toml::Spanned;
+
+use super::sharing::Keys;
+use crate::error::Problem;
+use crate::file::{OrderName, StreamTable};
+
+/// Whether a scheduler with these keys can be a HILQ.
+pub(super) fn settings(keys: &Keys, name: &Spanned<String>, problems: &mut Vec<Problem>) -> bool {
+    let before = problems.len();
+    let mut refuse = |message: &str, help: &str| {
+        problems.push(Problem::new(name.span(), message).help(help));
+    };
+    if keys.tree {
+        refuse(
+            "structure `hilq` cannot stand in a tree of classes",
+            "it schedules the streams of a whole link; classes can take `heap`",
+        );
+    }
+    if matches!(keys.order, Some(OrderName::LossFirst)) {
+        refuse(
+            "structure `hilq` cannot hold `order = \"loss-first\"`",
+            "its calendar goes by deadline: order = \"edf-first\", or another structure",
+        );
+    }
+    if keys.zero_window.is_some() {
+        refuse(
+            "structure `hilq` has no order among zero window-constraints",
+            "leave out `zero-window`, or take another structure",
+        );
+    }
+    problems.len() == before
+}
+
+/// Attributes that a HILQ cannot honour, each with its first stream.
+#[derive(Default)]
+pub(super) struct Unfit<'a>(Vec<(&'static str, Refused<'a>)>);
+
+struct Refused<'a> {
+    first: &'a StreamTable,
+    error: ContractError,
+    streams: usize,
+}
+
+impl<'a> Unfit<'a> {
+    /// Looks at a stream of a HILQ.
+    pub(super) fn check(&mut self, stream: &'a StreamTable, contract: &Contract) {
+        for error in Hilq::unfit(contract, &Sizes::PAPER) {
+            let ContractError::Unfit { attribute, .. } = error else { continue };
+            match self.0.iter_mut().find(|(known, _)| *known == attribute) {
+                Some((_, refused)) => refused.streams += 1,
+                None => self.0.push((attribute, Refused { first: stream, error, streams: 1 })),
+            }
+        }
+    }
+
+    pub(super) fn tell(self, problems: &mut Vec<Problem>) {
+        for (attribute, Refused { first, error, streams }) in self.0 {
+            let name = first.name.get_ref();
+            let (span, help) = match attribute {
+                "period" => (
+                    first.period.as_ref().map(Spanned::span),
+                    "the calendar has 100 segments of 1 ms: periods from 1 ms to 99 ms",
+                ),
+                "late" => (None, "the default is \"send\"; write late = \"drop\" in the stream"),
+                "max-rate" => (
+                    first.max_rate.as_ref().map(Spanned::span),
+                    "leave it out, or take another structure",
+                ),
+                _ => (None, "leave out the link's `credits`, or take another structure"),
+            };
+            let others = match streams {
+                1 => String::new(),
+                more => format!(" ({} more alike)", more - 1),
+            };
+            let message = format!("stream `{name}`{others}: {error}");
+            let span = span.unwrap_or_else(|| first.name.span());
+            problems.push(Problem::new(span, message).help(help));
+        }
+    }
+}

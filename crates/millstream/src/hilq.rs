@@ -1,0 +1,235 @@
+//! The Hierarchically Indexed Linear Queue of the HILQ paper: DWCS on a network processor.
+//!
+//! Packets, not streams, are scattered over a calendar when they arrive, and stay where they are:
+//!
+//! ```text
+//! segment  the millisecond of the packet's deadline, of the next 100
+//! slot     x'/y' rounded to 0.02, then x': 50 × 20 in a segment
+//! queue    packets of one slot, first in, first out
+//! ```
+//!
+//! Two-level bitmaps find the first packet of a segment by two reads, so arrivals and decisions cost
+//! the same for any number of streams. Three stages work on one state, the paper's three kinds of
+//! threads one after the other: `receive` puts an arrival into its slot, `collect` drops what is left
+//! in segments that have passed, `schedule` takes the packet that goes next.
+//!
+//! The order is not quite that of [`Dwcs`](crate::Dwcs), and is not meant to be:
+//!
+//! - deadlines within a millisecond are not told apart, and a packet is sent until its millisecond
+//!   ends;
+//! - x'/y' is rounded, and clamped to the table's x' < 20 and y' < 30; with x' = 0 there is no order
+//!   by y';
+//! - a packet keeps its slot when its stream's x'/y' change after it arrived;
+//! - a deadline beyond the calendar's end is rejected: it would take the place of an earlier one;
+//! - late packets are always dropped.
+//!
+//! Source: Krishnamurthy and others, *Efficient Implementation of Packet Scheduling Algorithm
+//! on High-Speed Programmable Network Processors*, section 5.
+
+mod calendar;
+mod collect;
+mod elements;
+mod free_list;
+mod index;
+mod lookup;
+mod memory;
+mod packets;
+mod receive;
+mod schedule;
+mod sizes;
+
+pub use memory::{Accesses, Memory};
+pub use receive::Rejected;
+pub use sizes::Sizes;
+
+use alloc::vec::Vec;
+use core::num::NonZeroU64;
+
+use self::calendar::Calendar;
+use self::collect::Collected;
+use self::lookup::Lookup;
+use self::packets::{Descriptor, Packets};
+use crate::catalogue::DynScheduler;
+use crate::contract::{Contract, ContractError, Late};
+use crate::discipline::{Discipline, Dwcs, DwcsOptions, DwcsState, EdfFirst};
+use crate::packet::{Departure, Packet, StreamId};
+use crate::selector::Observer;
+
+/// A stream.
+#[derive(Clone, Copy, Debug)]
+struct Stream {
+    /// x'/y', and the deadline of the packet that arrived last.
+    state: DwcsState,
+    arrivals: u64,
+    waiting: u32,
+    limit: u32,
+}
+
+/// The HILQ scheduler: DWCS, nearly. Memory accesses are told to `M`.
+///
+/// ```
+/// use millstream::catalogue::DynScheduler;
+/// use millstream::{Contract, DwcsOptions, Hilq, Late, Packet, Sizes, Window};
+///
+/// let mut scheduler = Hilq::new(DwcsOptions::default(), Sizes::PAPER);
+/// let contract = || Contract::new().late(Late::Drop).period_ns(20_000_000);
+/// let loose = scheduler.add_stream(contract()?.window(Window::new(3, 4)?))?;
+/// let tight = scheduler.add_stream(contract()?.window(Window::new(1, 4)?))?;
+/// for stream in [loose, tight] {
+///     scheduler.enqueue(0, stream, Packet::new(512)).expect("within 100 ms");
+/// }
+/// assert_eq!(scheduler.decide(0, &mut ()).expect("backlogged").stream, tight);
+/// # Ok::<(), millstream::ContractError>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Hilq<M = ()> {
+    rules: Dwcs<EdfFirst>,
+    sizes: Sizes,
+    lookup: Lookup,
+    calendar: Calendar,
+    packets: Packets,
+    streams: Vec<Stream>,
+    /// Packets in the calendar, and those collected.
+    waiting: u64,
+    rejected: Rejected,
+    collected: Collected,
+    /// The segment that time is in; all before are empty.
+    current: u64,
+    /// The first segment that may not be empty.
+    search: u64,
+    memory: M,
+}
+
+impl Hilq {
+    /// A scheduler without streams. Of `options`, `zero_window` has no effect.
+    ///
+    /// # Panics
+    /// If a size is 0, there are more than 1,024 slots in a segment, or fewer than two segments.
+    #[must_use]
+    pub fn new(options: DwcsOptions, sizes: Sizes) -> Self {
+        Self::with_memory(options, sizes, ())
+    }
+
+    /// What of a contract a scheduler of `sizes` cannot honour: each a [`ContractError::Unfit`].
+    pub fn unfit(contract: &Contract, sizes: &Sizes) -> impl Iterator<Item = ContractError> {
+        let unfit = |wrong: bool, attribute, need| {
+            wrong.then_some(ContractError::Unfit { attribute, by: "hilq", need })
+        };
+        let period = contract.period_ns.map(NonZeroU64::get);
+        let (least_ns, most_ns) = (sizes.least_period_ns(), sizes.most_period_ns());
+        let (short, long) =
+            (period.is_some_and(|ns| ns < least_ns), period.is_some_and(|ns| ns > most_ns));
+        let never_held = "to be left out: it never holds packets back";
+        [
+            unfit(contract.late == Late::Send, "late", "to be \"drop\": it drops late packets"),
+            unfit(short, "period", "to be at least a segment of its calendar"),
+            unfit(long, "period", "to be at most all segments of its calendar but one"),
+            unfit(contract.max_rate.is_some(), "max-rate", never_held),
+            unfit(contract.credits.is_some(), "credits", never_held),
+        ]
+        .into_iter()
+        .flatten()
+    }
+}
+
+impl<M: Memory> Hilq<M> {
+    /// The same, with accesses to memory told to `memory`.
+    ///
+    /// # Panics
+    /// As [`new`](Hilq::new).
+    #[must_use]
+    pub fn with_memory(options: DwcsOptions, sizes: Sizes, memory: M) -> Self {
+        sizes.check();
+        Self {
+            rules: Dwcs::new(options),
+            sizes,
+            lookup: Lookup::new(&sizes),
+            calendar: Calendar::new(&sizes),
+            packets: Packets::new(sizes.packets),
+            streams: Vec::new(),
+            waiting: 0,
+            rejected: Rejected::default(),
+            collected: Collected::NONE,
+            current: 0,
+            search: 0,
+            memory,
+        }
+    }
+
+    /// Arrivals that were not taken, by reason.
+    #[must_use]
+    pub fn rejected(&self) -> Rejected {
+        self.rejected
+    }
+
+    /// What was told of accesses to memory.
+    #[must_use]
+    pub fn memory(&self) -> &M {
+        &self.memory
+    }
+
+    /// Basic and extended element queues in use.
+    #[must_use]
+    pub fn queues_in_use(&self) -> (usize, usize) {
+        self.calendar.queues_in_use()
+    }
+
+    /// Takes a packet out of the books.
+    fn take(&mut self, packet: u32) -> Descriptor {
+        let descriptor = self.packets.take(packet);
+        self.streams[descriptor.stream as usize].waiting -= 1;
+        self.waiting -= 1;
+        descriptor
+    }
+}
+
+impl<M: Memory> DynScheduler for Hilq<M> {
+    fn add_stream(&mut self, contract: Contract) -> Result<StreamId, ContractError> {
+        let number = u32::try_from(self.streams.len())
+            .ok()
+            .filter(|&number| number < u32::MAX)
+            .ok_or(ContractError::TooManyStreams)?;
+        if let Some(unfit) = Hilq::unfit(&contract, &self.sizes).next() {
+            return Err(unfit);
+        }
+        let state = self.rules.admit(&contract)?;
+        let limit = contract.queue.unwrap_or(u32::MAX);
+        self.streams.push(Stream { state, arrivals: 0, waiting: 0, limit });
+        Ok(StreamId(number))
+    }
+
+    fn enqueue(&mut self, now_ns: u64, stream: StreamId, packet: Packet) -> Result<u64, Departure> {
+        self.receive(now_ns, stream, packet)
+    }
+
+    fn decide(&mut self, now_ns: u64, observer: &mut dyn Observer) -> Option<Departure> {
+        self.collect(now_ns);
+        self.tell(now_ns, observer);
+        self.schedule(now_ns)
+    }
+
+    /// # Panics
+    /// If `eligible` is false: packets of a HILQ cannot be held back.
+    fn set_eligible(&mut self, _: u64, stream: StreamId, eligible: bool) {
+        assert!(eligible, "hilq cannot hold back stream {stream}");
+    }
+
+    /// No effect, as for any stream without flow control.
+    fn add_credits(&mut self, _: u64, _: StreamId, _: u64) {}
+
+    fn next_eligible_ns(&self) -> Option<u64> {
+        None
+    }
+
+    fn charge(&mut self, _: u64, _: StreamId, _: i64) -> bool {
+        false
+    }
+
+    fn waiting(&self, stream: StreamId) -> u32 {
+        self.streams[stream.index()].waiting
+    }
+
+    fn total_waiting(&self) -> u64 {
+        self.waiting
+    }
+}
