@@ -1,32 +1,13 @@
 //! The HILQ allocates nothing once its streams are added: all memory is there from the start.
-#![allow(clippy::unwrap_used, unsafe_code)]
+#![allow(clippy::unwrap_used)]
 
 use millstream::catalogue::DynScheduler;
 use millstream::{Contract, DwcsOptions, Hilq, Late, Packet, Sizes, StreamId, Window};
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The system's allocator, counting.
-struct Counting;
+#[path = "support/allocations.rs"]
+mod allocations;
 
-static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
-
-// SAFETY: every call is passed on to the system's allocator unchanged.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
-        // SAFETY: as promised by the caller.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
-        // SAFETY: as promised by the caller.
-        unsafe { System.dealloc(memory, layout) }
-    }
-}
-
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
+use allocations::allocations;
 
 #[test]
 fn nothing_is_allocated_after_the_last_stream_is_added() {
@@ -38,7 +19,7 @@ fn nothing_is_allocated_after_the_last_stream_is_added() {
         let contract = Contract::new().period_ns(period_ns).unwrap().window(window);
         scheduler.add_stream(contract.late(Late::Drop)).unwrap();
     }
-    let before = ALLOCATIONS.load(Ordering::Relaxed);
+    let before = allocations();
     let (mut random, mut now_ns, mut sent, mut refused) = (1u64, 0, 0, 0);
     for _ in 0..300_000 {
         random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
@@ -49,6 +30,6 @@ fn nothing_is_allocated_after_the_last_stream_is_added() {
         sent += u64::from(scheduler.decide(now_ns, &mut ()).is_some());
         now_ns += random >> 44 & 0x1_ffff;
     }
-    assert_eq!(ALLOCATIONS.load(Ordering::Relaxed), before);
+    assert_eq!(allocations(), before);
     assert!(sent > 100_000 && refused > 1_000, "{sent} sent, {refused} refused");
 }
