@@ -6,6 +6,10 @@
 
 mod disciplines;
 mod experiment;
+mod hilq_accesses;
+mod hilq_heaps;
+mod hilq_order;
+mod hilq_violations;
 mod sharestreams;
 
 use miette::{IntoDiagnostic, miette};
@@ -21,9 +25,12 @@ fn main() -> miette::Result<ExitCode> {
     };
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let sharestreams = root.join("sharestreams");
+    let hilq = root.join("hilq");
     let book = root.join("../docs/src");
     let pages = [
         (sharestreams::page(&sharestreams)?, &sharestreams),
+        (hilq_accesses::page(), &hilq),
+        (hilq_violations::page()?, &hilq),
         (disciplines::page(&root.join("../examples/compare/scenario.toml"))?, &book),
     ];
     let mut stale = Vec::new();
