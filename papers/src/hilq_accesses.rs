@@ -142,7 +142,7 @@ fn text(rows: &[Row]) -> String {
     text + "\nThe paper's numbers are 12·log2 n + 6 and 13 + 68/n. The heaps here are real ones: a served \
             stream sinks through the whole heap of deadlines, six accesses a step, but its window \
             changes little and with it its place in the other heap, so that a doubling of the streams \
-            costs 6 and not 12. HILQ here costs a packet one or two accesses more than there, fewer \
+            costs 6 and not 12. HILQ here costs a packet one to three accesses more than its 13, fewer \
             where packets share slots: on arrival its stream's record, read and written, the x/y table, \
             the slot, read and written, and the element, and where it is the first of its slot the free \
             list and a bit; the same at the decision, with the bitmap in place of the table. What the \
