@@ -5,6 +5,18 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 cargo bench --quiet -p millstream --bench decision -- --quiet 2>/dev/null | grep -E "time:|^(dwcs|disciplines|tree)"
 cargo build --release --quiet -p millstream-cli
+millstream=${CARGO_TARGET_DIR:-target}/release/millstream
+peers=${CARGO_TARGET_DIR:-target}/peers
+benches/peers/build.sh "$(realpath -m "$peers")"
+with_peers=()
+for peer in "$peers"/*; do
+    [[ -x $peer ]] && with_peers+=(--peer "$peer")
+done
+echo "DWCS, a packet out and one in, beside other systems:"
+"$millstream" bench --work packet --missed 0 --streams 16,1024,4096 "${with_peers[@]}"
+echo "DWCS, a decision and its updates, and a packet:"
+"$millstream" bench --streams 4,16,64,256,1024,4096,16384,65536,1048576 --missed 0,10,50,63
+"$millstream" bench --streams 16,1024,65536,1048576 --work sparse
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 awk -v folder="$scratch" 'BEGIN {
@@ -20,7 +32,7 @@ awk -v folder="$scratch" 'BEGIN {
 }'
 echo "ten million packets, 1,000 streams, CSV in, table out:"
 start=$(date +%s.%N)
-/usr/bin/env time -f "%M KB at most" "${CARGO_TARGET_DIR:-target}/release/millstream" run "$scratch/million.toml" \
+/usr/bin/env time -f "%M KB at most" "$millstream" run "$scratch/million.toml" \
     >"$scratch/table" 2>"$scratch/log" || { cat "$scratch/log"; exit 1; }
 end=$(date +%s.%N)
 tail -1 "$scratch/table"

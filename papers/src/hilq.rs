@@ -57,7 +57,8 @@ fn readme(claims: &[Claim], sections: &str) -> String {
         "# HILQ: DWCS on a network processor\n\n\
          *Efficient implementation of a packet scheduling algorithm (DWCS) on high-speed \
          programmable network processors*, MMNS 2002, LNCS 2496. This page and its figures are made \
-         by `make figures`; `make test` checks that they still come out the same.\n\n\
+         by `make figures`; `make test` checks that they still come out the same. \
+         [Table 3](table3.md) and [Figure 9](fig9.md) are measured on the schedulers themselves.\n\n\
          | claim | paper | ours | |\n|---|---|---|---|\n",
     );
     for claim in claims {

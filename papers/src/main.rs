@@ -7,6 +7,10 @@
 mod disciplines;
 mod experiment;
 mod hilq;
+mod hilq_accesses;
+mod hilq_heaps;
+mod hilq_order;
+mod hilq_violations;
 mod sharestreams;
 
 use miette::{IntoDiagnostic, miette};
@@ -27,6 +31,8 @@ fn main() -> miette::Result<ExitCode> {
     let pages = [
         (sharestreams::page(&sharestreams)?, &sharestreams),
         (hilq::page()?, &hilq),
+        (hilq_accesses::page(), &hilq),
+        (hilq_violations::page()?, &hilq),
         (disciplines::page(&root.join("../examples/compare/scenario.toml"))?, &book),
     ];
     let mut stale = Vec::new();

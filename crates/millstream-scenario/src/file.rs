@@ -72,7 +72,7 @@ pub(crate) struct SchedulerTable {
     /// How streams are ordered.
     #[schemars(with = "String", extend("enum" = discipline_names()))]
     pub(crate) discipline: Spanned<String>,
-    /// How the first in that order is found; the schedule is the same.
+    /// How the first in that order is found; the schedule is the same on all but `hilq`.
     #[schemars(with = "Option<String>", extend("enum" = structure_names()))]
     pub(crate) structure: Option<Spanned<String>>,
     /// DWCS: the precedence.

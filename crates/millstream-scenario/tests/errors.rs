@@ -107,6 +107,48 @@ fn mistakes_in_classes_and_tables_are_shown() {
 }
 
 #[test]
+fn what_hilq_cannot_honour_is_refused() {
+    let dropping = |text: &str| text.replace("source =", "late = \"drop\"\nsource =");
+    let hilq = |more: &str| {
+        dropping(&with("\"dwcs\"", &format!("\"dwcs\"\nstructure = \"hilq\"\n{more}")))
+    };
+    let right = hilq("");
+    assert!(parse(&right).is_ok());
+    let sending = right.replacen("late = \"drop\"", "", 2);
+    let class = "[[class]]\nname = \"calls\"\ndiscipline = \"dwcs\"\nperiod = \"5 ms\"\n";
+    let root_of_classes = right.replacen("[[stream]]", &format!("{class}[[stream]]"), 1);
+    let root_of_classes = root_of_classes.replace("\"voice\"", "\"voice\"\nclass = \"calls\"");
+    let in_class = root_of_classes.replacen("structure = \"hilq\"", "", 1);
+    let in_class = in_class.replace("\"calls\"\ndisc", "\"calls\"\nstructure = \"hilq\"\ndisc");
+    for (text, under, parts) in [
+        (sending, "\"video\"", vec!["`video` (1 more alike)", "`late`", "late = \"drop\""]),
+        (right.replace("40 ms", "100 ms"), "\"100 ms\"", vec!["`video`", "99 ms"]),
+        (right.replace("40 ms", "999 us"), "\"999 us\"", vec!["`period`", "from 1 ms"]),
+        (
+            right.replacen("window", "max-rate = \"1 Mbps\"\nwindow", 1),
+            "\"1 Mbps\"",
+            vec!["`max-rate`", "never holds"],
+        ),
+        (
+            right.replace("10 Mbps\"", "10 Mbps\"\ncredits = { buffer = \"8 KB\" }"),
+            "\"video\"",
+            vec!["`credits`", "never holds"],
+        ),
+        (hilq("order = \"loss-first\""), "\"hilq\"", vec!["loss-first", "edf-first"]),
+        (hilq("zero-window = \"lowest-denominator\""), "\"hilq\"", vec!["`zero-window`"]),
+        (root_of_classes, "\"hilq\"", vec!["tree of classes", "`heap`"]),
+        (in_class, "\"hilq\"", vec!["tree of classes", "`heap`"]),
+        (right.replace("\"dwcs\"", "\"edf\""), "\"hilq\"", vec!["`hilq` cannot hold `edf`"]),
+    ] {
+        let (all, caret) = problems(&text);
+        assert_eq!(caret, under, "{all}");
+        for part in parts {
+            assert!(all.contains(part), "{all} lacks {part:?}");
+        }
+    }
+}
+
+#[test]
 fn the_scenario_that_the_others_break_is_right() {
     let scenario = parse(&with("1/4", "1/4")).unwrap();
     assert_eq!(scenario.streams.len(), 2);

@@ -8,6 +8,8 @@
 //! - a realisation brings packets and time. It lives outside: this crate has no I/O, no clock, no
 //!   threads and no floating point, and allocates only when streams or the largest backlog grow.
 //!
+//! One scheduler is not made of these: [`Hilq`], which is nearly DWCS on a calendar.
+//!
 //! [`Scheduler`] joins the first two over the streams' queues; its page has an example that
 //! schedules three streams. Whoever reads names from a file starts at [`catalogue`]; what
 //! theory promises the streams before anything runs is in [`bounds`].
