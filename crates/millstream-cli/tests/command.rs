@@ -144,6 +144,26 @@ fn json_replaces_the_table_and_a_check_explains() {
 }
 
 #[test]
+fn hilq_runs_and_promises_nothing() {
+    let folder = folder(&busy_rows(200));
+    let file = folder.path().join("s.toml");
+    let on_hilq = SCENARIO
+        .replace("\"dwcs\"", "\"dwcs\"\nstructure = \"hilq\"")
+        .replace("queue = 4", "queue = 4\nlate = \"drop\"");
+    fs::write(&file, on_hilq).unwrap();
+    let (status, json, errors) = outcome(millstream().args(["run", "--json"]).arg(&file));
+    assert_eq!(status, 0, "{errors}");
+    let json: Value = serde_json::from_str(&json).unwrap();
+    let streams = json["streams"].as_array().unwrap();
+    let total = |key: &str| streams.iter().map(|s| s[key].as_u64().unwrap()).sum::<u64>();
+    assert_eq!(total("sent") + total("dropped_late") + total("dropped_full"), 200, "{json}");
+    assert!(total("dropped_late") > 0 && total("sent") > 0, "{json}");
+    let (status, text, _) = outcome(millstream().arg("check").arg(&file));
+    assert_eq!(status, 0);
+    assert!(text.contains("structure hilq") && text.contains("nothing is guaranteed"), "{text}");
+}
+
+#[test]
 fn every_example_runs_and_is_explained() {
     for name in ["classes", "minbw", "compare"] {
         let file = example(name).join("scenario.toml");

@@ -67,10 +67,17 @@ mod tests {
                 if higher - lower > 0.02 + 1e-9 && lower < 0.97 {
                     assert_eq!(order, Ordering::Less, "{a:?} before {b:?}");
                 }
+                let (level, other) = (slot(a.0, a.1) / 20, slot(b.0, b.1) / 20);
+                if lower <= higher {
+                    assert!(level <= other, "{a:?} no later than {b:?}");
+                }
+                if level == other {
+                    assert_eq!(order, a.0.cmp(&b.0), "one level by x: {a:?}, {b:?}");
+                }
                 if a.0 == 0 && b.0 == 0 {
                     assert_eq!(order, Ordering::Equal, "{a:?} as {b:?}");
                 } else if a.0 * b.1 == b.0 * a.1 && a.1 > 0 && b.1 > 0 {
-                    assert_eq!(order, a.0.cmp(&b.0), "equal fractions by x: {a:?}, {b:?}");
+                    assert_eq!(level, other, "equal fractions: {a:?}, {b:?}");
                 }
             }
         }
