@@ -227,17 +227,15 @@ fn a_deadline_beyond_the_calendar_is_rejected_and_takes_no_place() {
 #[test]
 fn the_search_goes_back_for_an_earlier_packet() {
     let mut scheduler = hilq(Sizes::PAPER);
-    let late = scheduler.add_stream(contract(90 * MS)).unwrap();
-    let early = scheduler.add_stream(contract(5 * MS)).unwrap();
-    for _ in 0..2 {
-        scheduler.enqueue(0, early, Packet::new(1)).unwrap();
+    let [far, farther, near] =
+        [90, 95, 5].map(|ms| scheduler.add_stream(contract(ms * MS)).unwrap());
+    for stream in [far, farther] {
+        scheduler.enqueue(0, stream, Packet::new(1)).unwrap();
     }
-    scheduler.enqueue(0, late, Packet::new(1)).unwrap();
     let next = |scheduler: &mut Hilq| scheduler.decide(0, &mut ()).unwrap().stream;
-    assert_eq!([next(&mut scheduler), next(&mut scheduler)], [early, early]);
-    scheduler.enqueue(0, late, Packet::new(1)).unwrap_err();
-    assert_eq!(scheduler.enqueue(0, early, Packet::new(1)), Ok(2), "5 ms, 10 ms, then 15 ms");
-    assert_eq!([next(&mut scheduler), next(&mut scheduler)], [early, late]);
+    assert_eq!(next(&mut scheduler), far, "90 ms ahead, as nothing is before");
+    scheduler.enqueue(0, near, Packet::new(1)).unwrap();
+    assert_eq!([next(&mut scheduler), next(&mut scheduler)], [near, farther]);
 }
 
 #[test]
