@@ -23,8 +23,8 @@
 //! - a deadline beyond the calendar's end is rejected: it would take the place of an earlier one;
 //! - late packets are always dropped.
 //!
-//! Source: Krishnamurthy and others, *Efficient Implementation of Packet Scheduling Algorithm
-//! on High-Speed Programmable Network Processors*, section 5.
+//! Source: *Efficient Implementation of Packet Scheduling Algorithm on High-Speed Programmable Network
+//! Processors*, LNCS 2496, 2002, pages 184 to 197, section 5.
 
 mod calendar;
 mod collect;
