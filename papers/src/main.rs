@@ -6,6 +6,7 @@
 
 mod disciplines;
 mod experiment;
+mod hilq;
 mod sharestreams;
 
 use miette::{IntoDiagnostic, miette};
@@ -21,9 +22,11 @@ fn main() -> miette::Result<ExitCode> {
     };
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let sharestreams = root.join("sharestreams");
+    let hilq = root.join("hilq");
     let book = root.join("../docs/src");
     let pages = [
         (sharestreams::page(&sharestreams)?, &sharestreams),
+        (hilq::page()?, &hilq),
         (disciplines::page(&root.join("../examples/compare/scenario.toml"))?, &book),
     ];
     let mut stale = Vec::new();

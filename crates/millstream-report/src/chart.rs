@@ -10,6 +10,8 @@
 //! its own that means its number; these are replaced at the end, as the drawing library has no
 //! dashes that stay one line.
 
+mod legend;
+
 use plotters::prelude::*;
 
 use crate::table::printable;
@@ -100,6 +102,9 @@ fn draw(chart: &Chart, lines: &[Line], svg: &mut String) -> Result<(), Box<dyn s
     if chart.alone {
         root.fill(&WHITE)?;
     }
+    let frame = [&x_range, &y_range].map(|range| (range.start, range.end));
+    let names: Vec<_> = lines.iter().map(|line| line.name.as_str()).collect();
+    let legend = legend::position(chart.size, &names, &drawn, frame);
     let mut builder = ChartBuilder::on(&root);
     builder.margin(12).x_label_area_size(46).y_label_area_size(74);
     if !chart.title.is_empty() {
@@ -143,7 +148,7 @@ fn draw(chart: &Chart, lines: &[Line], svg: &mut String) -> Result<(), Box<dyn s
     if chart.alone {
         context
             .configure_series_labels()
-            .position(SeriesLabelPosition::UpperRight)
+            .position(legend)
             .background_style(WHITE.mix(0.85))
             .border_style(BLACK.mix(0.2))
             .label_font(("sans-serif", 13))

@@ -1,0 +1,362 @@
+//! The machine: engines, memories, queues and ports, and the events between them.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use super::constants::SWAP_CYCLES;
+use super::memory::Memory;
+use super::microengine::{ContextId, Microengine, Progress};
+use super::port::Port;
+use super::program::{Operation, Program, QueueId, Source, Unit};
+use super::queue::Queue;
+
+/// What a machine is made of.
+#[derive(Clone, Debug)]
+pub struct Parts {
+    /// The programs of each engine's contexts, at most four an engine.
+    pub engines: Vec<Vec<Program>>,
+    /// The room of each queue, and the packets in it at the start.
+    pub queues: Vec<(usize, usize)>,
+    /// The queue that a port fills at line rate; what finds no room there is lost.
+    pub arrivals: Option<QueueId>,
+    /// Bytes of every packet.
+    pub bytes: u32,
+    /// The SRAM.
+    pub sram: Memory,
+    /// The SDRAM.
+    pub sdram: Memory,
+    /// The scratchpad.
+    pub scratch: Memory,
+    /// The hash unit.
+    pub hash: Memory,
+}
+
+/// What happened so far, in packets.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Totals {
+    /// Came from the wire, were made by a program, or were there at the start.
+    pub entered: u64,
+    /// Came from the wire and found no room.
+    pub lost: u64,
+    /// Left by the wire.
+    pub transmitted: u64,
+    /// Were used up by a program that does not pass them on.
+    pub consumed: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Event {
+    /// A packet has come in from the wire.
+    Arrived,
+    /// What the context of that engine and place waited for is there.
+    Woken(usize, usize),
+    /// The packet of the context of that engine and place has left by the wire.
+    Sent(usize, usize),
+    /// The engine's context goes on.
+    Step(usize),
+    /// The engine is free for another context.
+    Free(usize),
+}
+
+/// The model of a network processor.
+#[derive(Clone, Debug)]
+pub struct Machine {
+    now: u64,
+    events: BinaryHeap<Reverse<(u64, u64, Event)>>,
+    /// Events scheduled so far: of those at one cycle the first scheduled goes first.
+    scheduled: u64,
+    engines: Vec<Microengine>,
+    queues: Vec<Queue>,
+    arrivals: Option<QueueId>,
+    receiver: Port,
+    transmitter: Port,
+    sram: Memory,
+    sdram: Memory,
+    scratch: Memory,
+    hash: Memory,
+    totals: Totals,
+}
+
+/// Whether a context goes on after an operation.
+enum Next {
+    /// At once.
+    Now,
+    /// After an event that the operation has scheduled; the context keeps its engine.
+    Later,
+    /// Not before it is woken; the engine is free after so many cycles.
+    Swapped(u64),
+}
+
+impl Machine {
+    /// A machine at cycle 0.
+    #[must_use]
+    pub fn new(parts: Parts) -> Self {
+        let entered = parts.queues.iter().map(|(_, waiting)| *waiting as u64).sum();
+        let mut machine = Self {
+            now: 0,
+            events: BinaryHeap::new(),
+            scheduled: 0,
+            engines: parts.engines.iter().map(|programs| Microengine::new(programs)).collect(),
+            queues: parts.queues.iter().map(|(room, full)| Queue::new(*room, *full)).collect(),
+            arrivals: parts.arrivals,
+            receiver: Port::new(parts.bytes),
+            transmitter: Port::new(parts.bytes),
+            sram: parts.sram,
+            sdram: parts.sdram,
+            scratch: parts.scratch,
+            hash: parts.hash,
+            totals: Totals { entered, ..Totals::default() },
+        };
+        if machine.arrivals.is_some() {
+            let first = machine.receiver.pass(0);
+            machine.schedule(first, Event::Arrived);
+        }
+        for engine in 0..machine.engines.len() {
+            machine.schedule(0, Event::Free(engine));
+        }
+        machine
+    }
+
+    /// The cycle.
+    #[must_use]
+    pub fn now(&self) -> u64 {
+        self.now
+    }
+
+    /// What happened so far.
+    #[must_use]
+    pub fn totals(&self) -> Totals {
+        self.totals
+    }
+
+    /// Packets inside: in queues and in contexts' hands.
+    #[must_use]
+    pub fn inside(&self) -> u64 {
+        let queued: usize = self.queues.iter().map(|queue| queue.waiting).sum();
+        let contexts = self.engines.iter().flat_map(|engine| &engine.contexts);
+        (queued + contexts.filter(|context| context.holds).count()) as u64
+    }
+
+    /// How often the context at `place` of `engine` has finished its program's body.
+    #[must_use]
+    pub fn finished(&self, engine: usize, place: usize) -> u64 {
+        self.engines[engine].contexts[place].finished
+    }
+
+    /// Cycles for which the SRAM's command unit was busy.
+    #[must_use]
+    pub fn sram_busy(&self) -> u64 {
+        self.sram.busy()
+    }
+
+    /// Runs while `condition` holds, or until nothing more can happen.
+    pub fn run_while(&mut self, condition: impl Fn(&Self) -> bool) {
+        while condition(self) {
+            let Some(Reverse((at, _, event))) = self.events.pop() else { break };
+            self.now = at;
+            self.happen(event);
+        }
+    }
+
+    fn schedule(&mut self, at: u64, event: Event) {
+        self.events.push(Reverse((at, self.scheduled, event)));
+        self.scheduled += 1;
+    }
+
+    fn happen(&mut self, event: Event) {
+        match event {
+            Event::Arrived => self.arrive(),
+            Event::Woken(engine, place) => self.woken(engine, place),
+            Event::Sent(engine, place) => {
+                self.totals.transmitted += 1;
+                self.engines[engine].contexts[place].holds = false;
+                self.woken(engine, place);
+            }
+            Event::Step(engine) => self.step(engine),
+            Event::Free(engine) => {
+                self.engines[engine].running = false;
+                self.dispatch(engine);
+            }
+        }
+    }
+
+    fn woken(&mut self, engine: usize, place: usize) {
+        self.engines[engine].contexts[place].ready = true;
+        if !self.engines[engine].running {
+            self.dispatch(engine);
+        }
+    }
+
+    fn arrive(&mut self) {
+        let next = self.receiver.pass(self.now);
+        self.schedule(next, Event::Arrived);
+        self.totals.entered += 1;
+        let Some(QueueId(queue)) = self.arrivals else { return };
+        if self.queues[queue].full() {
+            self.totals.lost += 1;
+        } else {
+            let woken = self.queues[queue].put();
+            self.wake(woken);
+        }
+    }
+
+    fn wake(&mut self, context: Option<ContextId>) {
+        if let Some(ContextId { engine, place }) = context {
+            self.schedule(self.now, Event::Woken(engine, place));
+        }
+    }
+
+    /// Gives an idle engine to its next context that is ready.
+    fn dispatch(&mut self, engine: usize) {
+        if let Some(place) = self.engines[engine].next_ready() {
+            self.engines[engine].current = place;
+            self.engines[engine].running = true;
+            self.step(engine);
+        }
+    }
+
+    /// Runs an engine's current context until time must pass.
+    fn step(&mut self, engine: usize) {
+        let id = ContextId { engine, place: self.engines[engine].current };
+        loop {
+            match self.advance(id) {
+                Next::Now => {}
+                Next::Later => break,
+                Next::Swapped(cycles) => {
+                    self.engines[engine].contexts[id.place].ready = false;
+                    self.schedule(self.now + cycles, Event::Free(engine));
+                    break;
+                }
+            }
+        }
+    }
+
+    /// Takes the context one step on.
+    fn advance(&mut self, id: ContextId) -> Next {
+        let context = &mut self.engines[id.engine].contexts[id.place];
+        match context.progress {
+            Progress::Asking => self.ask(id),
+            Progress::Prologue(at, packets) => {
+                if let Some(operation) = context.program.prologue.get(at).copied() {
+                    context.progress = Progress::Prologue(at + 1, packets);
+                    self.operate(id, operation)
+                } else {
+                    context.progress = Progress::Taking(packets);
+                    Next::Now
+                }
+            }
+            Progress::Taking(packets) => self.take(id, packets),
+            Progress::Body(at, after) => {
+                if let Some(operation) = context.program.body.get(at).copied() {
+                    context.progress = Progress::Body(at + 1, after);
+                    self.operate(id, operation)
+                } else {
+                    context.finished += 1;
+                    if std::mem::take(&mut context.holds) {
+                        self.totals.consumed += 1;
+                    }
+                    context.progress =
+                        if after > 0 { Progress::Taking(after) } else { Progress::Asking };
+                    Next::Now
+                }
+            }
+        }
+    }
+
+    /// Finds work for a context.
+    fn ask(&mut self, id: ContextId) -> Next {
+        let now = self.now;
+        let context = &mut self.engines[id.engine].contexts[id.place];
+        match context.program.source {
+            Source::Made => {
+                context.progress = Progress::Prologue(0, 1);
+                Next::Now
+            }
+            Source::Every(period) => {
+                if now < context.timer {
+                    let at = context.timer;
+                    self.schedule(at, Event::Woken(id.engine, id.place));
+                    return Next::Swapped(0);
+                }
+                context.timer += period;
+                context.progress = Progress::Prologue(0, 1);
+                Next::Now
+            }
+            Source::Queue(QueueId(queue), most) => {
+                let queue = &mut self.queues[queue];
+                if queue.waiting == 0 {
+                    queue.wait_for_packet(id);
+                    return Next::Swapped(0);
+                }
+                context.progress = Progress::Prologue(0, queue.waiting.min(most));
+                Next::Now
+            }
+        }
+    }
+
+    /// Gives a context the next of `packets` packets.
+    fn take(&mut self, id: ContextId, packets: usize) -> Next {
+        let context = &mut self.engines[id.engine].contexts[id.place];
+        let mut woken = None;
+        match context.program.source {
+            Source::Queue(QueueId(queue), _) => {
+                if self.queues[queue].waiting == 0 {
+                    // Another context was faster.
+                    context.progress = Progress::Asking;
+                    return Next::Now;
+                }
+                woken = self.queues[queue].take();
+                context.holds = true;
+            }
+            Source::Made => {
+                self.totals.entered += 1;
+                context.holds = true;
+            }
+            Source::Every(_) => {}
+        }
+        context.progress = Progress::Body(0, packets - 1);
+        self.wake(woken);
+        Next::Now
+    }
+
+    fn operate(&mut self, id: ContextId, operation: Operation) -> Next {
+        let context = &mut self.engines[id.engine].contexts[id.place];
+        match operation {
+            Operation::Compute(cycles) => {
+                self.schedule(self.now + cycles, Event::Step(id.engine));
+                Next::Later
+            }
+            Operation::Access(unit) => {
+                let memory = match unit {
+                    Unit::Sram => &mut self.sram,
+                    Unit::Sdram => &mut self.sdram,
+                    Unit::Scratch => &mut self.scratch,
+                    Unit::Hash => &mut self.hash,
+                };
+                let answered = memory.issue(self.now + SWAP_CYCLES);
+                self.schedule(answered, Event::Woken(id.engine, id.place));
+                Next::Swapped(SWAP_CYCLES)
+            }
+            Operation::Enqueue(QueueId(queue)) => {
+                if self.queues[queue].full() {
+                    self.queues[queue].wait_for_room(id);
+                    // It tries again when woken.
+                    context.progress = match context.progress {
+                        Progress::Body(at, after) => Progress::Body(at - 1, after),
+                        other => other,
+                    };
+                    return Next::Swapped(0);
+                }
+                context.holds = false;
+                let woken = self.queues[queue].put();
+                self.wake(woken);
+                Next::Now
+            }
+            Operation::Transmit => {
+                let sent = self.transmitter.pass(self.now);
+                self.schedule(sent, Event::Sent(id.engine, id.place));
+                Next::Swapped(0)
+            }
+        }
+    }
+}

@@ -1,0 +1,48 @@
+//! A bounded queue between stages, and the contexts that wait for it.
+//!
+//! All packets of a run are alike, so a queue is a number.
+
+use std::collections::VecDeque;
+
+use super::microengine::ContextId;
+
+/// A bounded queue of packets.
+#[derive(Clone, Debug)]
+pub(super) struct Queue {
+    pub(super) waiting: usize,
+    capacity: usize,
+    /// Contexts that wait for a packet, and for room, longest first.
+    takers: VecDeque<ContextId>,
+    putters: VecDeque<ContextId>,
+}
+
+impl Queue {
+    pub(super) fn new(capacity: usize, waiting: usize) -> Self {
+        let (takers, putters) = (VecDeque::new(), VecDeque::new());
+        Self { waiting, capacity, takers, putters }
+    }
+
+    pub(super) fn full(&self) -> bool {
+        self.waiting >= self.capacity
+    }
+
+    /// Puts a packet in, for which there is room; the context that this wakes.
+    pub(super) fn put(&mut self) -> Option<ContextId> {
+        self.waiting += 1;
+        self.takers.pop_front()
+    }
+
+    /// Takes a packet out, of which there is one; the context that this wakes.
+    pub(super) fn take(&mut self) -> Option<ContextId> {
+        self.waiting -= 1;
+        self.putters.pop_front()
+    }
+
+    pub(super) fn wait_for_packet(&mut self, context: ContextId) {
+        self.takers.push_back(context);
+    }
+
+    pub(super) fn wait_for_room(&mut self, context: ContextId) {
+        self.putters.push_back(context);
+    }
+}

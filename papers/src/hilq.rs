@@ -1,0 +1,68 @@
+//! HILQ (DWCS on network processors, MMNS 2002): the page, made of sections.
+
+mod arithmetic;
+mod constants;
+mod network_processor;
+mod text;
+
+use std::fmt::Write as _;
+
+use crate::experiment::{Claim, Page};
+
+/// A part of the page: its claims, its text and the files that go with it.
+struct Section {
+    claims: Vec<Claim>,
+    text: String,
+    files: Vec<(String, String)>,
+}
+
+impl Section {
+    fn claim(&mut self, what: &str, paper: &str, ours: String, holds: bool) {
+        let (what, paper) = (what.to_owned(), paper.to_owned());
+        self.claims.push(Claim { what, paper, ours, holds });
+    }
+
+    /// Adds the figure `name` and shows it where the text is now.
+    fn figure(&mut self, name: &str, what: &str, contents: String) {
+        let _ = writeln!(self.text, "\n![{name}: {what}]({name}.svg)");
+        self.files.push((format!("{name}.svg"), contents));
+    }
+
+    /// Begins a table.
+    fn table_head(&mut self, first: &str, columns: &[String]) {
+        self.table_row(first, columns);
+        let _ = writeln!(self.text, "|---|{}", "--:|".repeat(columns.len()));
+    }
+
+    fn table_row(&mut self, first: &str, cells: &[String]) {
+        let _ = writeln!(self.text, "| {first} | {} |", cells.join(" | "));
+    }
+}
+
+/// Runs every experiment.
+pub(crate) fn page() -> miette::Result<Page> {
+    let sections = [network_processor::section()?];
+    let (mut claims, mut files, mut texts) = (Vec::new(), Vec::new(), String::new());
+    for section in sections {
+        claims.extend(section.claims);
+        files.extend(section.files);
+        texts += &section.text;
+    }
+    files.push(("README.md".into(), readme(&claims, &texts)));
+    Ok(Page { files, claims })
+}
+
+fn readme(claims: &[Claim], sections: &str) -> String {
+    let mut text = String::from(
+        "# HILQ: DWCS on a network processor\n\n\
+         *Efficient implementation of a packet scheduling algorithm (DWCS) on high-speed \
+         programmable network processors*, MMNS 2002, LNCS 2496. This page and its figures are made \
+         by `make figures`; `make test` checks that they still come out the same.\n\n\
+         | claim | paper | ours | |\n|---|---|---|---|\n",
+    );
+    for claim in claims {
+        let verdict = if claim.holds { "holds" } else { "differs" };
+        let _ = writeln!(text, "| {} | {} | {} | {verdict} |", claim.what, claim.paper, claim.ours);
+    }
+    text + sections
+}
