@@ -67,13 +67,12 @@ impl Aside {
 #[derive(Clone, Debug)]
 pub struct Counters {
     written: Arc<CachePadded<Written>>,
-    asides: Arc<[Arc<CachePadded<Aside>>]>,
+    asides: Arc<Vec<Arc<CachePadded<Aside>>>>,
 }
 
 impl Counters {
     pub(crate) fn new(asides: Vec<Arc<CachePadded<Aside>>>) -> Self {
-        let asides = Arc::from(asides.into_boxed_slice());
-        Self { written: Arc::default(), asides }
+        Self { written: Arc::default(), asides: Arc::new(asides) }
     }
 
     /// The counts as last published: at most a batch old while the scheduler works, exact while

@@ -31,6 +31,8 @@ mod clock;
 mod collector;
 mod counters;
 mod inputs;
+#[cfg(all(test, loom))]
+mod models;
 mod outlet;
 mod pipeline;
 mod producer;
