@@ -3,6 +3,7 @@
 # make bench    what a decision costs, and a ten-million-packet run
 # make figures  regenerate the tables and figures of papers/
 # make fuzz     five minutes of each fuzz target
+# make soak     the same, after threads under ThreadSanitizer
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .PHONY: run test bench figures fuzz soak traces clean
@@ -22,8 +23,11 @@ bench:
 figures:
 	@$(SETUP); cargo run --release --quiet -p millstream-papers
 
-fuzz soak:
+fuzz:
 	@$(SETUP); scripts/fuzz.sh
+
+soak:
+	@$(SETUP); scripts/concurrency.sh --stress; scripts/fuzz.sh
 
 traces:
 	@$(SETUP); cargo run --release --quiet -p millstream-reference --bin make-traces

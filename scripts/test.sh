@@ -19,6 +19,9 @@ scripts/deny.sh
 step "tests"
 cargo test --workspace --quiet
 
+step "what threads share, through its interleavings"
+scripts/concurrency.sh
+
 step "the main job, as a new user runs it"
 scripts/run.sh
 

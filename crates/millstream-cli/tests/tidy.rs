@@ -40,6 +40,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("millstream-traffic", &["millstream"]),
     ("millstream-scenario", &["millstream", "millstream-traffic"]),
     ("millstream-report", &["millstream"]),
+    ("millstream-pipeline", &["millstream"]),
     ("millstream-sim", &["millstream", "millstream-traffic", "millstream-scenario"]),
     ("millstream-bench", &["millstream"]),
     (

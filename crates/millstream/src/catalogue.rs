@@ -497,6 +497,9 @@ pub trait DynScheduler {
     /// See [`Scheduler::charge`].
     fn charge(&mut self, now_ns: u64, stream: StreamId, extra_bytes: i64) -> bool;
 
+    /// See [`Scheduler::streams`].
+    fn streams(&self) -> usize;
+
     /// See [`Scheduler::waiting`].
     fn waiting(&self, stream: StreamId) -> u32;
 
@@ -531,6 +534,10 @@ impl<S: Select> DynScheduler for Scheduler<S> {
 
     fn charge(&mut self, now_ns: u64, stream: StreamId, extra_bytes: i64) -> bool {
         Scheduler::charge(self, now_ns, stream, extra_bytes)
+    }
+
+    fn streams(&self) -> usize {
+        Scheduler::streams(self)
     }
 
     fn waiting(&self, stream: StreamId) -> u32 {

@@ -225,6 +225,10 @@ impl<M: Memory> DynScheduler for Hilq<M> {
         false
     }
 
+    fn streams(&self) -> usize {
+        self.streams.len()
+    }
+
     fn waiting(&self, stream: StreamId) -> u32 {
         self.streams[stream.index()].waiting
     }

@@ -584,6 +584,10 @@ impl DynScheduler for Tree {
         Tree::charge(self, now_ns, stream, extra_bytes)
     }
 
+    fn streams(&self) -> usize {
+        Tree::streams(self)
+    }
+
     fn waiting(&self, stream: StreamId) -> u32 {
         Tree::waiting(self, stream)
     }

@@ -1,0 +1,114 @@
+//! The single-producer single-consumer ring: `rtrb`'s.
+//!
+//! Loom cannot see into `rtrb`, so under `cfg(loom)` a stand-in takes its place that publishes by
+//! the same accesses (a release store of the tail, of the head, of the flag; acquire loads of
+//! them) and no more. A protocol of ours that needs stronger order from the ring fails there.
+
+#[cfg(not(loom))]
+pub(crate) use rtrb::{Consumer, Producer};
+
+/// A ring of `capacity` slots.
+#[cfg(not(loom))]
+pub(crate) fn ring<T>(capacity: usize) -> (Producer<T>, Consumer<T>) {
+    rtrb::RingBuffer::new(capacity)
+}
+
+#[cfg(loom)]
+pub(crate) use stand_in::{Consumer, Producer, ring};
+
+#[cfg(loom)]
+mod stand_in {
+    use loom::cell::Cell;
+    use loom::sync::Arc;
+    use loom::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+    /// Positions count up for ever; a model is over long before they wrap.
+    #[derive(Debug)]
+    struct Shared<T> {
+        slots: Vec<Cell<Option<T>>>,
+        head: AtomicUsize,
+        tail: AtomicUsize,
+        abandoned: AtomicBool,
+    }
+
+    /// As `rtrb::Producer`.
+    #[derive(Debug)]
+    pub(crate) struct Producer<T> {
+        shared: Arc<Shared<T>>,
+        tail: usize,
+    }
+
+    /// As `rtrb::Consumer`.
+    #[derive(Debug)]
+    pub(crate) struct Consumer<T> {
+        shared: Arc<Shared<T>>,
+        head: usize,
+    }
+
+    pub(crate) fn ring<T>(capacity: usize) -> (Producer<T>, Consumer<T>) {
+        let shared = Arc::new(Shared {
+            slots: (0..capacity).map(|_| Cell::new(None)).collect(),
+            head: AtomicUsize::new(0),
+            tail: AtomicUsize::new(0),
+            abandoned: AtomicBool::new(false),
+        });
+        (Producer { shared: Arc::clone(&shared), tail: 0 }, Consumer { shared, head: 0 })
+    }
+
+    impl<T> Producer<T> {
+        pub(crate) fn push(&mut self, value: T) -> Result<(), T> {
+            if self.slots() == 0 {
+                return Err(value);
+            }
+            self.shared.slots[self.tail % self.shared.slots.len()].set(Some(value));
+            self.tail += 1;
+            self.shared.tail.store(self.tail, Ordering::Release);
+            Ok(())
+        }
+
+        pub(crate) fn slots(&self) -> usize {
+            let head = self.shared.head.load(Ordering::Acquire);
+            self.shared.slots.len() - (self.tail - head)
+        }
+
+        pub(crate) fn is_full(&self) -> bool {
+            self.slots() == 0
+        }
+
+        pub(crate) fn is_abandoned(&self) -> bool {
+            self.shared.abandoned.load(Ordering::Acquire)
+        }
+    }
+
+    impl<T> Drop for Producer<T> {
+        fn drop(&mut self) {
+            self.shared.abandoned.store(true, Ordering::Release);
+        }
+    }
+
+    impl<T> Consumer<T> {
+        pub(crate) fn pop(&mut self) -> Result<T, ()> {
+            if self.slots() == 0 {
+                return Err(());
+            }
+            let value = self.shared.slots[self.head % self.shared.slots.len()].replace(None);
+            self.head += 1;
+            self.shared.head.store(self.head, Ordering::Release);
+            value.ok_or(())
+        }
+
+        pub(crate) fn slots(&self) -> usize {
+            self.shared.tail.load(Ordering::Acquire) - self.head
+        }
+
+        pub(crate) fn is_abandoned(&self) -> bool {
+            self.shared.abandoned.load(Ordering::Acquire)
+        }
+    }
+
+    impl<T> Drop for Consumer<T> {
+        fn drop(&mut self) {
+            self.shared.abandoned.store(true, Ordering::Release);
+        }
+    }
+}

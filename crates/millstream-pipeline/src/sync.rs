@@ -1,0 +1,15 @@
+//! The primitives that the models of loom replace.
+//!
+//! Under `cfg(loom)` every atomic, fence and reference count is loom's, which runs a model through
+//! all its interleavings; crossbeam's `Parker` follows by its own `cfg(crossbeam_loom)`.
+
+#[cfg(loom)]
+pub(crate) use loom::sync::{
+    Arc,
+    atomic::{AtomicBool, AtomicU64, Ordering, fence},
+};
+#[cfg(not(loom))]
+pub(crate) use std::sync::{
+    Arc,
+    atomic::{AtomicBool, AtomicU64, Ordering, fence},
+};
