@@ -117,14 +117,14 @@ fn loads(topology: &Topology) -> Vec<u32> {
     loads
 }
 
-/// How many links each node is from an end-point, without regard to routes.
-fn distances(topology: &Topology, source: u32) -> BTreeMap<Node, usize> {
+/// How many links each node is from another, without regard to routes.
+fn distances(topology: &Topology, source: Node) -> BTreeMap<Node, usize> {
     let mut next = BTreeMap::<Node, Vec<Node>>::new();
     for link in topology.links() {
         next.entry(link.from).or_default().push(link.to);
     }
     let mut found = BTreeMap::new();
-    let mut open = VecDeque::from([(Node::EndPoint(source), 0)]);
+    let mut open = VecDeque::from([(source, 0)]);
     while let Some((node, distance)) = open.pop_front() {
         if found.contains_key(&node) {
             continue;
@@ -140,7 +140,7 @@ fn distances(topology: &Topology, source: u32) -> BTreeMap<Node, usize> {
 
 fn all_shortest(topology: &Topology) {
     for source in 0..topology.end_points() {
-        let distances = distances(topology, source);
+        let distances = distances(topology, Node::EndPoint(source));
         for destination in (0..topology.end_points()).filter(|&other| other != source) {
             let links = path(topology, source, destination).len();
             assert_eq!(links, distances[&Node::EndPoint(destination)], "{source} to {destination}");
@@ -552,13 +552,20 @@ proptest! {
         let topology = custom(end_points, &ports, &cables).unwrap();
         prop_assert_eq!(topology.layers(), 1);
         sound(&topology);
+        // The root is the lowest of the switches from which the farthest one is nearest.
+        let depth = |root: u32| {
+            let switches = |(node, distance)| matches!(node, Node::Switch(_)).then_some(distance);
+            distances(&topology, Node::Switch(root)).into_iter().filter_map(switches).max()
+        };
+        let root = (0..topology.switches()).min_by_key(|&root| depth(root)).unwrap();
+        prop_assert_eq!(topology.position(Node::Switch(root)), (0, 0));
         // A switch's level is its row; a route is at best shortest, at worst by way of the root.
         let level = |node| match node {
             Node::Switch(_) => topology.position(node),
             Node::EndPoint(_) => unreachable!(),
         };
         for source in 0..end_points {
-            let distances = distances(&topology, source);
+            let distances = distances(&topology, Node::EndPoint(source));
             for destination in (0..end_points).filter(|&other| other != source) {
                 let path = path(&topology, source, destination);
                 let first = topology.links()[path[0]].to;

@@ -115,15 +115,12 @@ struct Neighbour {
     port: u32,
 }
 
-/// How far each switch is from a root; `None` where that is more than `most` or there is no way.
-fn levels(neighbours: &[Vec<Neighbour>], root: u32, most: u32) -> Vec<Option<u32>> {
+/// How far each switch is from a root; `None` where there is no way.
+fn levels_from(root: u32, neighbours: &[Vec<Neighbour>]) -> Vec<Option<u32>> {
     let mut levels = vec![None; neighbours.len()];
     levels[root as usize] = Some(0);
     let mut open = VecDeque::from([(root, 0)]);
     while let Some((switch, level)) = open.pop_front() {
-        if level == most {
-            break;
-        }
         for neighbour in &neighbours[switch as usize] {
             let found = &mut levels[neighbour.switch as usize];
             if found.is_none() {
@@ -135,28 +132,35 @@ fn levels(neighbours: &[Vec<Neighbour>], root: u32, most: u32) -> Vec<Option<u32
     levels
 }
 
-/// How far each switch is from the root.
+/// How far each switch is from the root of least depth, of several the lowest.
 fn levels_from_best_root(neighbours: &[Vec<Neighbour>]) -> Result<Vec<u32>, TopologyError> {
     let switches = 0..u32::try_from(neighbours.len()).expect("65,536 switches at most");
-    let mut best = switches
-        .clone()
-        .zip(levels(neighbours, 0, u32::MAX))
-        .map(|(switch, level)| level.ok_or(TopologyError::NotConnected { switch }))
-        .collect::<Result<Vec<_>, _>>()?;
-    let mut depth = best.iter().copied().max().unwrap_or(0);
-    // A search that cannot better the best is given up at its depth.
-    for root in switches.skip(1) {
-        // Where several switches are one step from the root, no root is better.
-        if depth <= 1 {
-            break;
-        }
-        let nearer: Option<Vec<u32>> = levels(neighbours, root, depth - 1).into_iter().collect();
-        if let Some(nearer) = nearer {
-            depth = nearer.iter().copied().max().unwrap_or(0);
-            best = nearer;
+    // Each switch with the least depth that it may have as root, for all that is known; known
+    // depths are left out. The most promising is tried until none promises to be better.
+    let mut promises: Vec<(u32, u32)> = switches.clone().map(|switch| (0, switch)).collect();
+    let (mut best, mut best_levels) = ((u32::MAX, 0), Vec::new());
+    while let Some(&promise) = promises.iter().min()
+        && promise < best
+    {
+        let root = promise.1;
+        let levels = switches
+            .clone()
+            .zip(levels_from(root, neighbours))
+            .map(|(switch, level)| level.ok_or(TopologyError::NotConnected { switch }))
+            .collect::<Result<Vec<_>, _>>()?;
+        let depth = levels.iter().copied().max().unwrap_or(0);
+        // From a switch at some level it is so far to this root, and to this root's farthest switch
+        // at least the rest of the depth.
+        promises.retain_mut(|(promise, switch)| {
+            let level = levels[*switch as usize];
+            *promise = (*promise).max(level).max(depth - level);
+            *switch != root
+        });
+        if (depth, root) < best {
+            (best, best_levels) = ((depth, root), levels);
         }
     }
-    Ok(best)
+    Ok(best_levels)
 }
 
 /// A switch's way to a destination; the least is the best.
