@@ -1,0 +1,3 @@
+//! A network of switches.
+
+pub mod topology;

@@ -1,0 +1,158 @@
+//! Makes a [`Topology`]: its size is checked, then links are laid, then routes are given.
+
+use super::table::Table;
+use super::{Link, Node, Topology, TopologyError};
+
+/// The most end-points that a network may have.
+pub const END_POINTS_MOST: u32 = 16_384;
+/// The most switches that a network may have.
+pub const SWITCHES_MOST: u32 = 65_536;
+/// The most ports that a switch may have.
+pub const PORTS_MOST: u16 = 256;
+/// The most routes, switches × end-points, that a network may have; each takes two bytes.
+pub const ROUTES_MOST: u64 = 1 << 29;
+
+/// In place of a link's index: there is none.
+pub(super) const NO_LINK: u32 = u32::MAX;
+
+/// What a generator is about to build.
+pub(super) struct Size {
+    pub(super) end_points: u64,
+    pub(super) switches: u64,
+    /// Of the switch with the most ports.
+    pub(super) ports: u64,
+}
+
+impl Size {
+    /// The number of end-points and switches, if within bounds. `parameters` names what made them.
+    pub(super) fn check(
+        &self,
+        parameters: impl FnOnce() -> String,
+    ) -> Result<(u32, u32), TopologyError> {
+        let routes = self.end_points.saturating_mul(self.switches);
+        let bounds = [
+            ("end-points", self.end_points, u64::from(END_POINTS_MOST)),
+            ("switches", self.switches, u64::from(SWITCHES_MOST)),
+            ("ports a switch", self.ports, u64::from(PORTS_MOST)),
+            ("routes (switches × end-points)", routes, ROUTES_MOST),
+        ];
+        for (what, count, most) in bounds {
+            if count > most {
+                return Err(TopologyError::TooLarge {
+                    parameters: parameters(),
+                    what,
+                    count,
+                    most,
+                });
+            }
+        }
+        let checked = |count| u32::try_from(count).expect("bounds are below 2³²");
+        Ok((checked(self.end_points), checked(self.switches)))
+    }
+}
+
+/// A parameter within its range, or the error that says so.
+pub(super) fn within(
+    parameter: &'static str,
+    value: u32,
+    range: std::ops::RangeInclusive<u32>,
+    allowed: &'static str,
+) -> Result<(), TopologyError> {
+    if range.contains(&value) {
+        Ok(())
+    } else {
+        Err(TopologyError::Parameter { parameter, value: u64::from(value), allowed })
+    }
+}
+
+/// Links laid so far.
+pub(super) struct Builder {
+    ports: Vec<u16>,
+    links: Vec<Link>,
+    injection: Vec<u32>,
+    first_output: Vec<usize>,
+    outputs: Vec<u32>,
+}
+
+impl Builder {
+    /// Nodes without links; the number of ports of each switch.
+    pub(super) fn new(end_points: u32, ports: Vec<u16>) -> Builder {
+        let mut outputs = 0;
+        let mut first_output = Vec::with_capacity(ports.len());
+        for &ports in &ports {
+            first_output.push(outputs);
+            outputs += usize::from(ports);
+        }
+        Builder {
+            ports,
+            links: Vec::new(),
+            injection: vec![NO_LINK; end_points as usize],
+            first_output,
+            outputs: vec![NO_LINK; outputs],
+        }
+    }
+
+    /// Switches that all have as many ports.
+    pub(super) fn uniform(end_points: u32, switches: u32, ports: u32) -> Builder {
+        Builder::new(end_points, vec![port(ports); switches as usize])
+    }
+
+    /// The link that leaves a node by a port, if one does.
+    fn output(&mut self, node: Node, port: u16) -> &mut u32 {
+        match node {
+            Node::EndPoint(number) => &mut self.injection[number as usize],
+            Node::Switch(number) => {
+                &mut self.outputs[self.first_output[number as usize] + usize::from(port)]
+            }
+        }
+    }
+
+    /// Whether no link leaves a node by a port.
+    pub(super) fn is_free(&mut self, node: Node, port: u16) -> bool {
+        *self.output(node, port) == NO_LINK
+    }
+
+    /// Lays a link one way.
+    pub(super) fn link(&mut self, from: Node, from_port: u32, to: Node, to_port: u32) {
+        let link = Link { from, from_port: port(from_port), to, to_port: port(to_port) };
+        let index = u32::try_from(self.links.len()).expect("65,536 switches of 256 ports at most");
+        let output = self.output(from, link.from_port);
+        debug_assert_eq!(*output, NO_LINK, "{from} has two links at its port {from_port}");
+        *output = index;
+        self.links.push(link);
+    }
+
+    /// Lays a link each way.
+    pub(super) fn cable(&mut self, one: Node, one_port: u32, other: Node, other_port: u32) {
+        self.link(one, one_port, other, other_port);
+        self.link(other, other_port, one, one_port);
+    }
+
+    /// Lays a link each way between an end-point and a switch's port.
+    pub(super) fn attach(&mut self, end_point: u32, switch: u32, port: u32) {
+        self.cable(Node::EndPoint(end_point), 0, Node::Switch(switch), port);
+    }
+
+    /// The finished network: its routes, and where each node is drawn.
+    pub(super) fn finish(self, table: Table, position: impl Fn(Node) -> (u32, u32)) -> Topology {
+        let end_points = 0..table.end_points();
+        let switches = 0..table.switches();
+        Topology {
+            ports: self.ports,
+            links: self.links,
+            injection: self.injection,
+            first_output: self.first_output,
+            outputs: self.outputs,
+            layers: table.layers(),
+            table,
+            end_point_positions: end_points
+                .map(|number| position(Node::EndPoint(number)))
+                .collect(),
+            switch_positions: switches.map(|number| position(Node::Switch(number))).collect(),
+        }
+    }
+}
+
+fn port(number: u32) -> u16 {
+    u16::try_from(number).expect("a switch has at most 256 ports")
+}

@@ -1,0 +1,242 @@
+//! Any network, given by its cables, with up\*/down\* routing.
+//!
+//! Every cable between switches has an upper end: the one nearer to the root, or of two as near the
+//! lower number. A packet goes up any number of links, then down any number, and never up again,
+//! so that no cycle of waiting packets closes: Schroeder and others, *Autonet: a high-speed,
+//! self-configuring local area network using point-to-point links* (IEEE Journal on Selected
+//! Areas in Communications, 1991).
+
+use std::collections::VecDeque;
+
+use super::builder::{Builder, END_POINTS_MOST, PORTS_MOST, SWITCHES_MOST, Size, within};
+use super::table::Table;
+use super::{Node, Topology, TopologyError};
+
+/// A two-way cable: node and port of its one end, node and port of its other.
+pub type Cable = (Node, u16, Node, u16);
+
+/// A network of `end_points`, of `switches` with so many ports each, and of two-way `cables`.
+///
+/// The root is the switch from which the farthest one is nearest, the lowest such. Routes are by
+/// destination, so packets that come from above and those of the switch's own end-points leave
+/// alike; each switch, nearest to the destination first, takes the shortest way that is legal with
+/// what the switches before it took. Of two as short, one that begins downwards goes before one
+/// that begins upwards, then the lower port. No route is longer than by way of the root.
+///
+/// # Errors
+/// Too many nodes or ports, or none; a cable that ends at an unknown node, at a port that does not
+/// exist or is taken, that joins two end-points or a switch to itself; an end-point without cable;
+/// switches that no cables lead to.
+pub fn custom(
+    end_points: u32,
+    switches: &[u16],
+    cables: &[Cable],
+) -> Result<Topology, TopologyError> {
+    let count = u32::try_from(switches.len()).unwrap_or(u32::MAX);
+    within("end_points", end_points, 1..=END_POINTS_MOST, "1 to 16384")?;
+    within("the number of switches", count, 1..=SWITCHES_MOST, "1 to 65536")?;
+    for &ports in switches {
+        let most = u32::from(PORTS_MOST);
+        within("a number of ports in switches", u32::from(ports), 1..=most, "1 to 256")?;
+    }
+    let size = Size { end_points: u64::from(end_points), switches: u64::from(count), ports: 0 };
+    size.check(|| format!("end_points {end_points} and {count} switches"))?;
+
+    let mut builder = Builder::new(end_points, switches.to_vec());
+    // The switch and port that each end-point is joined to.
+    let mut homes = vec![None; end_points as usize];
+    let mut neighbours = vec![Vec::new(); switches.len()];
+    for (cable, &(one, one_port, other, other_port)) in cables.iter().enumerate() {
+        for (node, port) in [(one, one_port), (other, other_port)] {
+            let ports = match node {
+                Node::EndPoint(number) => (number < end_points).then_some(1),
+                Node::Switch(number) => switches.get(number as usize).copied(),
+            };
+            let Some(ports) = ports else {
+                return Err(TopologyError::UnknownNode {
+                    cable,
+                    node,
+                    end_points,
+                    switches: count,
+                });
+            };
+            if port >= ports {
+                return Err(TopologyError::UnknownPort { cable, node, port, ports });
+            }
+            if !builder.is_free(node, port) {
+                return Err(TopologyError::PortTaken { cable, node, port });
+            }
+        }
+        let (one_port, other_port) = (u32::from(one_port), u32::from(other_port));
+        match (one, other) {
+            (Node::EndPoint(end_point), Node::Switch(switch)) => {
+                homes[end_point as usize] = Some((switch, other_port));
+            }
+            (Node::Switch(switch), Node::EndPoint(end_point)) => {
+                homes[end_point as usize] = Some((switch, one_port));
+            }
+            (Node::Switch(from), Node::Switch(to)) if from != to => {
+                neighbours[from as usize].push(Neighbour { switch: to, port: other_port });
+                neighbours[to as usize].push(Neighbour { switch: from, port: one_port });
+            }
+            _ => return Err(TopologyError::Pointless { cable, from: one, to: other }),
+        }
+        builder.cable(one, one_port, other, other_port);
+    }
+    let homes = (0..end_points)
+        .zip(homes)
+        .map(|(end_point, home)| home.ok_or(TopologyError::NoCable { end_point }))
+        .collect::<Result<Vec<_>, _>>()?;
+    let levels = levels_from_best_root(&neighbours)?;
+
+    let mut table = Table::new(count, end_points);
+    let mut by_home: Vec<u32> = (0..end_points).collect();
+    by_home.sort_by_key(|&end_point| homes[end_point as usize]);
+    let home = |end_point: u32| homes[end_point as usize];
+    for group in by_home.chunk_by(|&one, &other| home(one).0 == home(other).0) {
+        let routes = routes_to(home(group[0]).0, &neighbours, &levels);
+        for &end_point in group {
+            for (switch, way) in (0..count).zip(&routes) {
+                table.set(switch, end_point, way.port, 0);
+            }
+            let (switch, port) = home(end_point);
+            table.set(switch, end_point, port, 0);
+        }
+    }
+    let positions = Positions::new(&levels, &homes);
+    Ok(builder.finish(table, |node| positions.of(node)))
+}
+
+/// The far end of a cable between switches.
+#[derive(Clone)]
+struct Neighbour {
+    switch: u32,
+    /// The far end's port.
+    port: u32,
+}
+
+/// How far each switch is from a root; `None` where there is no way.
+fn levels_from(root: u32, neighbours: &[Vec<Neighbour>]) -> Vec<Option<u32>> {
+    let mut levels = vec![None; neighbours.len()];
+    levels[root as usize] = Some(0);
+    let mut open = VecDeque::from([(root, 0)]);
+    while let Some((switch, level)) = open.pop_front() {
+        for neighbour in &neighbours[switch as usize] {
+            let found = &mut levels[neighbour.switch as usize];
+            if found.is_none() {
+                *found = Some(level + 1);
+                open.push_back((neighbour.switch, level + 1));
+            }
+        }
+    }
+    levels
+}
+
+/// How far each switch is from the root of least depth, of several the lowest.
+fn levels_from_best_root(neighbours: &[Vec<Neighbour>]) -> Result<Vec<u32>, TopologyError> {
+    let switches = 0..u32::try_from(neighbours.len()).expect("65,536 switches at most");
+    // Each switch with the least depth that it may have as root, for all that is known; known
+    // depths are left out. The most promising is tried until none promises to be better.
+    let mut promises: Vec<(u32, u32)> = switches.clone().map(|switch| (0, switch)).collect();
+    let (mut best, mut best_levels) = ((u32::MAX, 0), Vec::new());
+    while let Some(&promise) = promises.iter().min()
+        && promise < best
+    {
+        let root = promise.1;
+        let levels = switches
+            .clone()
+            .zip(levels_from(root, neighbours))
+            .map(|(switch, level)| level.ok_or(TopologyError::NotConnected { switch }))
+            .collect::<Result<Vec<_>, _>>()?;
+        let depth = levels.iter().copied().max().unwrap_or(0);
+        // From a switch at some level it is so far to this root, and to this root's farthest switch
+        // at least the rest of the depth.
+        promises.retain_mut(|(promise, switch)| {
+            let level = levels[*switch as usize];
+            *promise = (*promise).max(level).max(depth - level);
+            *switch != root
+        });
+        if (depth, root) < best {
+            (best, best_levels) = ((depth, root), levels);
+        }
+    }
+    Ok(best_levels)
+}
+
+/// A switch's way to a destination; the least is the best.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Way {
+    /// Links to the destination's switch.
+    links: u32,
+    /// Whether the first of them goes up. After one that goes down all do.
+    up: bool,
+    /// The port that it leaves by.
+    port: u32,
+}
+
+/// Each switch's way to the switch `home`.
+///
+/// Searched backwards from `home`, nearest first. Every switch finds a way: the root's shortest
+/// goes down only, as do those of the switches on it, and all others can at least go up to it.
+fn routes_to(home: u32, neighbours: &[Vec<Neighbour>], levels: &[u32]) -> Vec<Way> {
+    const NONE: Way = Way { links: u32::MAX, up: true, port: u32::MAX };
+    let height = |switch: u32| (levels[switch as usize], switch);
+    let mut ways = vec![NONE; neighbours.len()];
+    ways[home as usize] = Way { links: 0, up: false, port: 0 };
+    let mut open = VecDeque::from([home]);
+    while let Some(next) = open.pop_front() {
+        let onward = ways[next as usize];
+        for neighbour in &neighbours[next as usize] {
+            let up = height(next) < height(neighbour.switch);
+            if onward.up && !up {
+                continue;
+            }
+            let way = Way { links: onward.links + 1, up, port: neighbour.port };
+            let found = &mut ways[neighbour.switch as usize];
+            if *found == NONE {
+                open.push_back(neighbour.switch);
+            }
+            *found = way.min(*found);
+        }
+    }
+    ways
+}
+
+/// Where nodes are drawn: switches by level, the root above; end-points below, by their switch.
+struct Positions {
+    switches: Vec<(u32, u32)>,
+    end_points: Vec<(u32, u32)>,
+}
+
+impl Positions {
+    fn new(levels: &[u32], homes: &[(u32, u32)]) -> Positions {
+        let depth = levels.iter().copied().max().unwrap_or(0);
+        let mut used = vec![0; depth as usize + 1];
+        let switches: Vec<(u32, u32)> = levels
+            .iter()
+            .map(|&level| {
+                let column = &mut used[level as usize];
+                *column += 1;
+                (*column - 1, level)
+            })
+            .collect();
+        let mut order: Vec<usize> = (0..homes.len()).collect();
+        order.sort_by_key(|&end_point| {
+            let (switch, port) = homes[end_point];
+            let (column, row) = switches[switch as usize];
+            (column, row, port)
+        });
+        let mut end_points = vec![(0, depth + 1); homes.len()];
+        for (column, end_point) in (0..).zip(order) {
+            end_points[end_point].0 = column;
+        }
+        Positions { switches, end_points }
+    }
+
+    fn of(&self, node: Node) -> (u32, u32) {
+        match node {
+            Node::EndPoint(number) => self.end_points[number as usize],
+            Node::Switch(number) => self.switches[number as usize],
+        }
+    }
+}

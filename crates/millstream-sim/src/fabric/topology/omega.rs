@@ -1,0 +1,61 @@
+//! The perfect-shuffle network that packets cross one way: the omega network.
+
+use super::builder::{Builder, Size, within};
+use super::table::Table;
+use super::{Node, Topology, TopologyError};
+
+/// A one-way perfect-shuffle (omega) network, with routing by the destination's digits.
+///
+/// `radix`^`stages` end-points; at each stage `radix`^(`stages` − 1) switches with `radix` ports,
+/// each an input and an output that lead to different nodes. Switches are numbered stage by stage
+/// from the sources. Before every stage the links are shuffled: what is at place d₁d₂…dₙ goes to
+/// place d₂…dₙd₁. Every path has `stages` + 1 links. Eight and two make 64 end-points and 16
+/// switches of 8 ports.
+///
+/// Lawrie, *Access and alignment of data in an array processor* (IEEE Transactions on Computers,
+/// 1975).
+///
+/// # Errors
+/// `radix` outside 2 to 256, `stages` outside 1 to 14, or both together too large.
+pub fn shuffle(radix: u32, stages: u32) -> Result<Topology, TopologyError> {
+    within("radix", radix, 2..=256, "2 to 256")?;
+    within("stages", stages, 1..=14, "1 to 14")?;
+    let across = u64::from(radix).saturating_pow(stages - 1);
+    let size = Size {
+        end_points: across.saturating_mul(u64::from(radix)),
+        switches: across.saturating_mul(u64::from(stages)),
+        ports: u64::from(radix),
+    };
+    let (end_points, switches) = size.check(|| format!("radix {radix} and stages {stages}"))?;
+    let across = switches / stages;
+    let shuffled = |place: u32| place % across * radix + place / across;
+
+    let mut builder = Builder::uniform(end_points, switches, radix);
+    for end_point in 0..end_points {
+        let place = shuffled(end_point);
+        let first = Node::Switch(place / radix);
+        builder.link(Node::EndPoint(end_point), 0, first, place % radix);
+    }
+    for stage in 0..stages - 1 {
+        for place in 0..end_points {
+            let from = Node::Switch(stage * across + place / radix);
+            let next = shuffled(place);
+            let to = Node::Switch((stage + 1) * across + next / radix);
+            builder.link(from, place % radix, to, next % radix);
+        }
+    }
+    for end_point in 0..end_points {
+        let last = Node::Switch((stages - 1) * across + end_point / radix);
+        builder.link(last, end_point % radix, Node::EndPoint(end_point), 0);
+    }
+
+    // Each shuffle brings the highest digit to the end, where the switch replaces it.
+    let weights: Vec<u32> = (0..stages).rev().map(|digit| radix.pow(digit)).collect();
+    let table = Table::by_rule(switches, end_points, |switch, destination| {
+        (destination / weights[(switch / across) as usize] % radix, 0)
+    });
+    Ok(builder.finish(table, |node| match node {
+        Node::EndPoint(number) => (0, 2 * number),
+        Node::Switch(number) => (1 + number / across, 2 * radix * (number % across) + radix - 1),
+    }))
+}
