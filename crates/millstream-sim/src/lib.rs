@@ -2,8 +2,10 @@
 //!
 //! [`link`] is one transmission link fed by the scenario's sources. It has no output of its own:
 //! what happens goes to a [`Listener`], so a run needs memory for its backlog only.
-//! [`network_processor`] is a model of the machine on which HILQ was measured.
+//! [`network_processor`] is a model of the machine on which HILQ was measured. [`fabric`] is a
+//! switched network and its traffic.
 
+pub mod fabric;
 pub mod link;
 pub mod network_processor;
 
