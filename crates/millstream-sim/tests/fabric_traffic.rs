@@ -1,6 +1,6 @@
 //! The traffic of a switched network: what is promised of it, counted.
 
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, clippy::cast_possible_truncation, clippy::cast_sign_loss)]
 
 use std::collections::BTreeMap;
 
@@ -417,7 +417,7 @@ fn kinds() -> impl Strategy<Value = Kind> {
             .prop_map(|(shape, least, most)| PacketBytes::Pareto { shape, least, most }),
     ];
     prop_oneof![
-        (1u32..3000, 1_000u64..3_000_000)
+        (16u32..3000, 1_000u64..3_000_000)
             .prop_map(|(bytes, interval_ns)| Kind::Connections { bytes, interval_ns }),
         (1_000_000u64..20_000_000, 100_000u64..50_000_000, 1u32..3000).prop_map(
             |(mean_rate_bps, frame_ns, packet_bytes)| Kind::Video {
@@ -446,9 +446,6 @@ proptest! {
         let classes: Vec<ClassTraffic> =
             kinds.into_iter().map(|(load, kind)| ClassTraffic { load, kind }).collect();
         let admitted = admit(end_points, reservable, &classes, seed);
-        let with_connections = |(class, _): &(u8, &ClassTraffic)| {
-            classes[usize::from(*class)].kind.connection_rate_bps().is_some()
-        };
         let limit_bps = (reservable * LINK_BPS as f64) as u64;
         check_admission(&admitted, &classes, end_points, limit_bps);
         let stop_ns = 3_000_000;
@@ -469,7 +466,7 @@ proptest! {
                 prop_assert_ne!(injection.destination, end_point);
                 let numbers = traffic.connections(injection.class);
                 prop_assert!(numbers.contains(&injection.connection));
-                if with_connections(&(injection.class, &classes[class])) {
+                if classes[class].kind.connection_rate_bps().is_some() {
                     let place = (injection.connection - numbers.start) as usize;
                     let destinations = admitted.destinations(end_point, injection.class);
                     prop_assert_eq!(destinations[place], injection.destination);

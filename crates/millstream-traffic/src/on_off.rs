@@ -125,7 +125,7 @@ impl OnOff {
         let load = rate_bps as f64 / (peak_rate_bps * f64::from(sources.max(1)));
         // Off periods of no length at all would have no law.
         let mean_off_ns = mean_on_ns * (1.0 / load - 1.0).max(1e-9);
-        let mut sources_of_load = Self {
+        let mut superposed = Self {
             sizes,
             peak_rate_bps,
             on: BoundedPareto::with_mean(SHAPE_ON, mean_on_ns),
@@ -136,39 +136,47 @@ impl OnOff {
         // Without load the off periods are endless.
         let sources = if load > 0.0 { sources } else { 0 };
         for source in 0..sources {
-            sources_of_load.start(start_ns as f64, source, load);
+            let first = superposed.start(start_ns as f64, source, load);
+            superposed.next.push(first);
         }
-        sources_of_load
+        superposed
     }
 
-    /// `source` is found inside a period, on with the probability `load`.
-    fn start(&mut self, at_ns: f64, source: u32, load: f64) {
+    /// The first packet of `source`, which is found inside a period: on with the probability `load`.
+    fn start(&mut self, at_ns: f64, source: u32, load: f64) -> Next {
         if self.random.uniform() < load {
             let end = at_ns + self.on.residual(&mut self.random);
-            self.push_first(at_ns, source, end);
+            self.first(at_ns, source, end)
         } else {
             let begin = at_ns + self.off.residual(&mut self.random);
-            self.begin(begin, source);
+            self.begin(begin, source)
         }
     }
 
-    /// An on period of `source` begins.
-    fn begin(&mut self, at_ns: f64, source: u32) {
+    /// The first packet of the on period of `source` that begins at `at_ns`.
+    fn begin(&mut self, at_ns: f64, source: u32) -> Next {
         let end = at_ns + self.on.sample(&mut self.random);
-        self.push_first(at_ns, source, end);
+        self.first(at_ns, source, end)
     }
 
     /// The first packet of an on period comes as if the source had been sending before: sent at its
     /// very beginning, a period would hold half a packet too many on average.
-    fn push_first(&mut self, from_ns: f64, source: u32, end_ns: f64) {
+    fn first(&mut self, from_ns: f64, source: u32, end_ns: f64) -> Next {
         let phase = self.sizes.residual(&mut self.random) * 8e9 / self.peak_rate_bps;
-        self.push(from_ns + phase, source, end_ns, true);
+        next(from_ns + phase, source, end_ns, true)
     }
 
-    fn push(&mut self, at_ns: f64, source: u32, end_ns: f64, first: bool) {
-        // Bits of positive floats order like the floats.
-        self.next.push(Reverse((at_ns.to_bits(), source, end_ns.to_bits(), first)));
+    /// The source that is first sends again as `next` says.
+    fn replace_first(&mut self, next: Next) {
+        if let Some(mut head) = self.next.peek_mut() {
+            *head = next;
+        }
     }
+}
+
+fn next(at_ns: f64, source: u32, end_ns: f64, first: bool) -> Next {
+    // Bits of positive floats order like the floats.
+    Reverse((at_ns.to_bits(), source, end_ns.to_bits(), first))
 }
 
 impl Iterator for OnOff {
@@ -176,19 +184,20 @@ impl Iterator for OnOff {
 
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
     fn next(&mut self) -> Option<OnOffPacket> {
-        while let Some(Reverse((at, source, end, first))) = self.next.pop() {
+        loop {
+            let Reverse((at, source, end, first)) = *self.next.peek()?;
             let (at_ns, end_ns) = (f64::from_bits(at), f64::from_bits(end));
             if at_ns < end_ns {
                 let bytes = self.sizes.sample(&mut self.random);
                 let next_ns = at_ns + f64::from(bytes) * 8e9 / self.peak_rate_bps;
-                self.push(next_ns, source, end_ns, false);
+                self.replace_first(next(next_ns, source, end_ns, false));
                 return Some(OnOffPacket { time_ns: at_ns as u64, source, bytes, first });
             }
             let off = self.off.sample(&mut self.random);
             // Never before now: other sources have been served up to here.
-            self.begin(at_ns.max(end_ns + off), source);
+            let begin = self.begin(at_ns.max(end_ns + off), source);
+            self.replace_first(begin);
         }
-        None
     }
 }
 

@@ -56,6 +56,8 @@ pub(crate) struct BoundedPareto {
     shape: f64,
     least: f64,
     most: f64,
+    /// (least/most)^shape: the chance that the uncut law goes beyond the cut.
+    beyond: f64,
 }
 
 /// The longest period, in multiples of the shortest: three decades keep the tail heavy and the
@@ -65,14 +67,13 @@ const SPAN: f64 = 1000.0;
 impl BoundedPareto {
     /// The law of the given shape (above 1) and mean, from its least value to [`SPAN`] times it.
     pub(crate) fn with_mean(shape: f64, mean: f64) -> Self {
-        let unit = Self { shape, least: 1.0, most: SPAN };
-        let least = mean / unit.mean();
-        Self { shape, least, most: least * SPAN }
+        let least = mean / Self::between(shape, 1.0, SPAN).mean();
+        Self::between(shape, least, least * SPAN)
     }
 
     /// The law of the given shape (above 0) from `least` (above 0) to `most` (above `least`).
     pub(crate) fn between(shape: f64, least: f64, most: f64) -> Self {
-        Self { shape, least, most }
+        Self { shape, least, most, beyond: libm::pow(least / most, shape) }
     }
 
     pub(crate) fn mean(&self) -> f64 {
@@ -81,16 +82,14 @@ impl BoundedPareto {
             // The limit of the formula below.
             return libm::log(h / l) / (1.0 / l - 1.0 / h);
         }
-        let ratio = libm::pow(l / h, a);
-        libm::pow(l, a) / (1.0 - ratio)
+        libm::pow(l, a) / (1.0 - self.beyond)
             * (a / (a - 1.0))
             * (libm::pow(l, 1.0 - a) - libm::pow(h, 1.0 - a))
     }
 
     pub(crate) fn sample(&self, random: &mut Random) -> f64 {
-        let ratio = libm::pow(self.least / self.most, self.shape);
         let u = random.uniform();
-        self.least * libm::pow(1.0 - u * (1.0 - ratio), -1.0 / self.shape)
+        self.least * libm::pow(1.0 - u * (1.0 - self.beyond), -1.0 / self.shape)
     }
 
     /// What is left of the period that is running at a random instant: a length-biased period,
