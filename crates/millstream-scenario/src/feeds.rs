@@ -212,7 +212,7 @@ fn generator(
                 VideoInput::Model { rate_bps, frame_rate } => {
                     #[allow(clippy::cast_precision_loss)]
                     let mean_bytes = *rate_bps as f64 / 8.0 / f64::from(*frame_rate);
-                    let model = Mpeg4Model::new(mean_bytes, seed, stream);
+                    let model = Mpeg4Model::new(mean_bytes, seed, u64::from(stream));
                     let rate = FrameRate { frames: *frame_rate, seconds: 1 };
                     MpegFeed::from_model(stream, model, rate, kinds, packets, times)
                 }

@@ -12,6 +12,9 @@
 //! | [`CsvTrace`] | rows of an arrivals CSV |
 //! | [`CaptureFeed`] | packets of a pcap or pcapng file, matched by pcap-filter expressions |
 //! | [`mpeg`] | video frames of a file or a model |
+//!
+//! [`OnOff`], [`mpeg::Mpeg4Model`] and [`Random`] are what sources are made of, for a realisation
+//! whose packets are no stream's.
 
 mod arrival;
 mod backlog;
@@ -20,6 +23,7 @@ mod cbr;
 mod csv_trace;
 mod merge;
 pub mod mpeg;
+mod on_off;
 mod pareto;
 mod random;
 mod reading;
@@ -31,6 +35,8 @@ pub use capture::{CaptureCounts, CaptureFeed, CaptureWriter, validate_filter};
 pub use cbr::Cbr;
 pub use csv_trace::CsvTrace;
 pub use merge::Merge;
+pub use on_off::{OnOff, OnOffPacket, PacketBytes};
 pub use pareto::ParetoOnOff;
+pub use random::Random;
 pub use reading::{FollowedFile, Reading};
 pub use threaded::Threaded;

@@ -35,21 +35,52 @@ pub struct Mpeg4Model {
 impl Mpeg4Model {
     /// Frames of `mean_bytes` bytes on average for `stream` under `seed`.
     #[must_use]
-    pub fn new(mean_bytes: f64, seed: u64, stream: u32) -> Self {
+    pub fn new(mean_bytes: f64, seed: u64, stream: u64) -> Self {
         let random = Random::new(seed, stream);
         let (scene_level, group_level) = (1.0, 1.0);
         Self { random, mean_bytes, scene_level, scene_groups: 0, group_level, position: 0 }
     }
 
+    /// As [`Mpeg4Model::new`], but from a random place in a scene and in a group of pictures: many
+    /// films begun at their first frames would all send their I frames together.
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+    #[must_use]
+    pub fn at_random_place(mean_bytes: f64, seed: u64, stream: u64) -> Self {
+        let mut model = Self::new(mean_bytes, seed, stream);
+        // A random instant falls into a scene with a chance in proportion to its length.
+        let groups = loop {
+            let groups = model.scene_length();
+            if model.random.uniform() * LONGEST_SCENE < groups {
+                break (groups * model.random.uniform()) as u32 + 1;
+            }
+        };
+        model.scene_level = model.draw_scene_level();
+        model.scene_groups = groups;
+        model.position = model.random.below(PATTERN.len() as u64) as usize;
+        if model.position > 0 {
+            model.begin_group();
+        }
+        model
+    }
+
+    /// How many groups a scene lasts, not rounded.
+    fn scene_length(&mut self) -> f64 {
+        let length = SHORTEST_SCENE * libm::pow(self.random.uniform(), -1.0 / SCENE_SHAPE);
+        length.min(LONGEST_SCENE)
+    }
+
+    fn draw_scene_level(&mut self) -> f64 {
+        // What is left to the scenes once the variation inside them is taken out.
+        let in_all = 1.0 + GROUP_VARIATION * GROUP_VARIATION;
+        let inside = 1.0 + IN_SCENE_VARIATION * IN_SCENE_VARIATION;
+        self.random.lognormal(libm::sqrt(in_all / inside - 1.0))
+    }
+
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
     fn begin_group(&mut self) {
         if self.scene_groups == 0 {
-            // What is left to the scenes once the variation inside them is taken out.
-            let in_all = 1.0 + GROUP_VARIATION * GROUP_VARIATION;
-            let inside = 1.0 + IN_SCENE_VARIATION * IN_SCENE_VARIATION;
-            self.scene_level = self.random.lognormal(libm::sqrt(in_all / inside - 1.0));
-            let length = SHORTEST_SCENE * libm::pow(self.random.uniform(), -1.0 / SCENE_SHAPE);
-            self.scene_groups = length.min(LONGEST_SCENE) as u32;
+            self.scene_level = self.draw_scene_level();
+            self.scene_groups = self.scene_length() as u32;
         }
         self.scene_groups -= 1;
         self.group_level = self.scene_level * self.random.lognormal(IN_SCENE_VARIATION);
@@ -80,6 +111,22 @@ impl Iterator for Mpeg4Model {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn films_at_random_places_load_every_frame_time_alike() {
+        let films = 20_000;
+        let mut times = [0.0; 13];
+        for film in 0..films {
+            let frames = Mpeg4Model::at_random_place(10_000.0, 1, film);
+            for (time, frame) in times.iter_mut().zip(frames) {
+                *time += f64::from(frame.bytes);
+            }
+        }
+        for time in times {
+            let mean = time / films as f64 / 10_000.0;
+            assert!((mean - 1.0).abs() < 0.03, "{mean} of the mean");
+        }
+    }
 
     #[test]
     fn the_statistics_are_those_of_the_film() {

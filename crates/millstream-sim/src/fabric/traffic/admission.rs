@@ -1,0 +1,191 @@
+//! Average-bandwidth admission control: which connections the network has room for.
+
+use super::ClassTraffic;
+use super::sequence::{Purpose, random, skip};
+
+/// How much of each link connections may reserve, as shares of its data rate.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Reservable {
+    /// One share for the connections of all classes together.
+    Together(f64),
+    /// A share for each class, as when each has a virtual channel with a minimum bandwidth of its
+    /// own; a class that is not listed has none.
+    Each(Vec<f64>),
+}
+
+impl From<f64> for Reservable {
+    fn from(share: f64) -> Self {
+        Self::Together(share)
+    }
+}
+
+impl From<&[f64]> for Reservable {
+    fn from(shares: &[f64]) -> Self {
+        Self::Each(shares.to_vec())
+    }
+}
+
+/// What became of a class's connections over the whole network.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ClassCount {
+    /// Connections that the class's load asked for.
+    pub asked: u64,
+    /// Those that were set up.
+    pub admitted: u64,
+    /// Those that had no room to any destination: asked − admitted.
+    pub refused: u64,
+}
+
+/// The connections that were set up, and what they left of the links.
+#[derive(Clone, Debug)]
+pub struct Admitted {
+    classes: usize,
+    /// Destinations of the connections of each end-point and class, end-point by end-point.
+    destinations: Vec<Vec<u32>>,
+    counts: Vec<ClassCount>,
+    /// Reserved rate of each link, one row for each share of [`Reservable`].
+    reserved_bps: Vec<Vec<u64>>,
+}
+
+impl Admitted {
+    /// Where each admitted connection of `class` at `end_point` goes, in order of admission.
+    #[must_use]
+    pub fn destinations(&self, end_point: u32, class: u8) -> &[u32] {
+        if usize::from(class) >= self.classes {
+            return &[];
+        }
+        let place = end_point as usize * self.classes + usize::from(class);
+        self.destinations.get(place).map_or(&[], Vec::as_slice)
+    }
+
+    /// Asked, admitted and refused connections of each class, over all end-points.
+    #[must_use]
+    pub fn counts(&self) -> &[ClassCount] {
+        &self.counts
+    }
+
+    /// The rate in bits/s that connections of all classes reserve on `link`.
+    #[must_use]
+    pub fn reserved_bps(&self, link: usize) -> u64 {
+        self.reserved_bps.iter().filter_map(|links| links.get(link)).sum()
+    }
+}
+
+/// Admission control of a network's connections.
+///
+/// Each end-point asks for as many connections of a class as the class's load holds. The last one
+/// is seldom whole: of n end-points that ask for x each, end-point i asks for
+/// round((i + 1)·x) − round(i·x), so that all together ask for n·x to within half a connection.
+///
+/// Connections are set up one after the other, those of all end-points and classes keeping pace:
+/// the k-th of n is due at (k + ½)/n, ties going to the lower class, then the lower end-point. A
+/// connection reserves its mean rate, rounded up to whole bits/s, on every link of its route. Its
+/// destination is uniform over the other end-points; where a link on the route has no room, the
+/// next is drawn from those not yet tried, until one has room or all are tried. The paper says only
+/// that the control is "a simple one, based on average bandwidth".
+#[derive(Clone, Copy, Debug)]
+pub struct Admission;
+
+/// A connection that is asked for.
+struct Request {
+    due: f64,
+    class: u8,
+    end_point: u32,
+    connection: u32,
+}
+
+impl Admission {
+    /// Sets up the connections of `classes` in a network of `end_points` whose `links` links all
+    /// carry `link_bps` bits/s of data. `route(source, destination, path)` appends to `path` the
+    /// numbers, below `links`, of all links on the way, the two end-points' own among them.
+    #[allow(clippy::cast_possible_truncation, clippy::cast_precision_loss, clippy::cast_sign_loss)]
+    #[must_use]
+    pub fn admit(
+        end_points: u32,
+        link_bps: u64,
+        reservable: impl Into<Reservable>,
+        classes: &[ClassTraffic],
+        seed: u64,
+        mut route: impl FnMut(u32, u32, &mut Vec<usize>),
+        links: usize,
+    ) -> Admitted {
+        let bps = |share: f64| (share.max(0.0) * link_bps as f64) as u64;
+        let (limits_bps, together) = match reservable.into() {
+            Reservable::Together(share) => (vec![bps(share)], true),
+            Reservable::Each(shares) => (shares.into_iter().map(bps).collect(), false),
+        };
+        let mut admitted = Admitted {
+            classes: classes.len(),
+            destinations: vec![Vec::new(); end_points as usize * classes.len()],
+            counts: vec![ClassCount::default(); classes.len()],
+            reserved_bps: vec![vec![0; links]; limits_bps.len()],
+        };
+        let mut candidates: Vec<u32> = (0..end_points.saturating_sub(1)).collect();
+        let (mut swaps, mut path) = (Vec::new(), Vec::new());
+        for request in requests(end_points, link_bps, classes) {
+            let Request { class, end_point, connection, .. } = request;
+            let index = usize::from(class);
+            let rate_bps = classes[index].kind.connection_rate_bps().unwrap_or(0.0).ceil() as u64;
+            let row = if together { 0 } else { index };
+            let mut random = random(seed, end_point, class, connection, Purpose::Destination);
+            let mut found = None;
+            for tried in 0..candidates.len() {
+                let left = (candidates.len() - tried) as u64;
+                let pick = tried + random.below(left) as usize;
+                candidates.swap(tried, pick);
+                swaps.push((tried, pick));
+                let destination = skip(candidates[tried], end_point);
+                path.clear();
+                route(end_point, destination, &mut path);
+                let Some(reserved) = admitted.reserved_bps.get_mut(row) else { break };
+                if path.iter().all(|link| reserved[*link] + rate_bps <= limits_bps[row]) {
+                    for link in &path {
+                        reserved[*link] += rate_bps;
+                    }
+                    found = Some(destination);
+                    break;
+                }
+            }
+            // The candidates' order must not depend on earlier connections.
+            for (tried, pick) in swaps.drain(..).rev() {
+                candidates.swap(tried, pick);
+            }
+            let count = &mut admitted.counts[index];
+            count.asked += 1;
+            match found {
+                Some(destination) => {
+                    count.admitted += 1;
+                    let place = end_point as usize * classes.len() + index;
+                    admitted.destinations[place].push(destination);
+                }
+                None => count.refused += 1,
+            }
+        }
+        admitted
+    }
+}
+
+/// All connections that are asked for, in the order in which they are set up.
+#[allow(clippy::cast_possible_truncation, clippy::cast_precision_loss, clippy::cast_sign_loss)]
+fn requests(end_points: u32, link_bps: u64, classes: &[ClassTraffic]) -> Vec<Request> {
+    let mut requests = Vec::new();
+    for (traffic, class) in classes.iter().zip(0..=u8::MAX) {
+        let Some(rate_bps) = traffic.kind.connection_rate_bps() else { continue };
+        let each = traffic.load.max(0.0) * link_bps as f64 / rate_bps;
+        for end_point in 0..end_points {
+            let up_to = |end_points: u32| (f64::from(end_points) * each + 0.5).floor() as u64;
+            let count = (up_to(end_point + 1) - up_to(end_point)) as u32;
+            requests.extend((0..count).map(|connection| Request {
+                due: (f64::from(connection) + 0.5) / f64::from(count),
+                class,
+                end_point,
+                connection,
+            }));
+        }
+    }
+    requests.sort_by(|a, b| {
+        let key = |request: &Request| (request.class, request.end_point, request.connection);
+        a.due.total_cmp(&b.due).then_with(|| key(a).cmp(&key(b)))
+    });
+    requests
+}

@@ -1,0 +1,92 @@
+//! Classes without connections: superposed on/off sources, and Poisson arrivals.
+
+use millstream_traffic::{OnOff, PacketBytes, Random};
+
+use super::sequence::{Purpose, other_end_point, random};
+
+/// On/off sources, each of whose on periods goes to one end-point.
+#[derive(Clone, Debug)]
+pub(super) struct SelfSimilar {
+    sources: OnOff,
+    end_point: u32,
+    end_points: u32,
+    /// Where the present on period of each source goes.
+    destinations: Vec<u32>,
+    random: Random,
+}
+
+impl SelfSimilar {
+    pub(super) fn new(
+        bytes: PacketBytes,
+        rate_bps: u64,
+        peak_rate_bps: u64,
+        sources: u32,
+        end_points: u32,
+        (seed, end_point, class): (u64, u32, u8),
+    ) -> Self {
+        let times = random(seed, end_point, class, 0, Purpose::Times);
+        Self {
+            sources: OnOff::new(bytes, rate_bps, peak_rate_bps, sources, 0, times),
+            end_point,
+            end_points,
+            destinations: vec![end_point; sources as usize],
+            random: random(seed, end_point, class, 0, Purpose::Destination),
+        }
+    }
+
+    /// Time, source, bytes and destination of the next packet.
+    #[inline]
+    pub(super) fn next(&mut self) -> Option<(u64, u32, u32, u32)> {
+        let packet = self.sources.next()?;
+        let destination = &mut self.destinations[packet.source as usize];
+        if packet.first {
+            *destination = other_end_point(&mut self.random, self.end_point, self.end_points);
+        }
+        Some((packet.time_ns, packet.source, packet.bytes, *destination))
+    }
+}
+
+/// Poisson arrivals of packets of one size.
+#[derive(Clone, Debug)]
+pub(super) struct Poisson {
+    bytes: u32,
+    /// Mean time between arrivals; endless without load.
+    mean_ns: f64,
+    time_ns: f64,
+    end_point: u32,
+    end_points: u32,
+    times: Random,
+    destinations: Random,
+}
+
+impl Poisson {
+    pub(super) fn new(
+        bytes: u32,
+        rate_bps: f64,
+        end_points: u32,
+        (seed, end_point, class): (u64, u32, u8),
+    ) -> Self {
+        let bytes = bytes.max(1);
+        Self {
+            bytes,
+            mean_ns: f64::from(bytes) * 8e9 / rate_bps,
+            time_ns: 0.0,
+            end_point,
+            end_points,
+            times: random(seed, end_point, class, 0, Purpose::Times),
+            destinations: random(seed, end_point, class, 0, Purpose::Destination),
+        }
+    }
+
+    /// Time, bytes and destination of the next packet.
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+    #[inline]
+    pub(super) fn next(&mut self) -> Option<(u64, u32, u32)> {
+        self.time_ns += self.mean_ns * self.times.exponential();
+        if !self.time_ns.is_finite() {
+            return None;
+        }
+        let destination = other_end_point(&mut self.destinations, self.end_point, self.end_points);
+        Some((self.time_ns as u64, self.bytes, destination))
+    }
+}
