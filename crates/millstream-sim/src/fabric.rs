@@ -1,4 +1,18 @@
 //! The switch fabric: end-points and switches joined by links with credit-based flow control.
+//!
+//! [`topology`] is who is joined with whom and how packets find their way, [`traffic`] what
+//! end-points inject; [`Simulation`] runs both, with the engine's scheduler at every link.
 
+mod crossbar;
+mod packets;
+mod parameters;
+mod simulation;
+mod timeline;
 pub mod topology;
 pub mod traffic;
+
+pub use parameters::{
+    Arbiter, Buffering, Crossbar, Egress, Forwarding, LinkParameters, PORTS_MOST, Queueing,
+    SwitchParameters,
+};
+pub use simulation::{Delivery, FabricError, FabricListener, Simulation};

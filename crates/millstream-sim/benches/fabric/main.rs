@@ -1,0 +1,135 @@
+//! Packet-hops per second of the fabric simulator, beside a plain simulator of the same network.
+//!
+//! `cargo bench -p millstream-sim --bench fabric`. The network: 64 end-points, 4-ary 3-tree, 2 Gb/s,
+//! 145 ns a switch. *FIFO*: 512-byte Poisson packets at 80 % load, output queues, store and forward;
+//! the plain simulator does exactly that and nothing else. *MinBW*: the traffic of the MinBW paper
+//! at the load given, virtual channels, credits, crossbars at 1.5 times the links' rate.
+#![allow(missing_docs, clippy::unwrap_used)]
+
+mod plain;
+
+use std::time::Instant;
+
+use millstream::Contract;
+use millstream::catalogue::{DisciplineRow, MinBwAlgorithm, Options};
+use millstream_sim::fabric::traffic::{
+    Admission, ClassTraffic, EndPointTraffic, Kind, table_ii,
+};
+use millstream_sim::fabric::{
+    Arbiter, Buffering, Crossbar, Delivery, Egress, FabricListener, Forwarding, LinkParameters,
+    Queueing, Simulation, SwitchParameters,
+    topology::{Topology, folded_shuffle},
+};
+
+const RATE_BPS: u64 = 2_000_000_000;
+const LINK: LinkParameters = LinkParameters { rate_bps: RATE_BPS, delay_ns: 0 };
+const WEIGHTS: [u32; 6] = [17, 13, 13, 6, 2, 1];
+
+#[derive(Default)]
+struct Latency {
+    packets: u64,
+    sum_ns: u64,
+}
+
+impl FabricListener for Latency {
+    fn delivered(&mut self, delivery: &Delivery) {
+        self.packets += 1;
+        self.sum_ns += delivery.time_ns - delivery.injected_ns;
+    }
+}
+
+fn sources(topology: &Topology, classes: &[ClassTraffic], stop_ns: u64) -> Vec<EndPointTraffic> {
+    let end_points = topology.end_points();
+    let route = |source, destination, path: &mut Vec<usize>| {
+        path.extend(topology.path(source, destination));
+    };
+    let admitted =
+        Admission::admit(end_points, RATE_BPS, 1.0, classes, 1, route, topology.links().len());
+    (0..end_points)
+        .map(|end_point| {
+            EndPointTraffic::new(end_point, end_points, RATE_BPS, classes, &admitted, 1, stop_ns)
+        })
+        .collect()
+}
+
+fn report(name: &str, simulation: &mut Simulation) -> f64 {
+    let mut latency = Latency::default();
+    let start = Instant::now();
+    simulation.run(u64::MAX, &mut latency).unwrap();
+    let seconds = start.elapsed().as_secs_f64();
+    #[allow(clippy::cast_precision_loss)]
+    let (rate, mean_us) = (
+        simulation.hops() as f64 / seconds / 1e6,
+        latency.sum_ns as f64 / latency.packets as f64 / 1e3,
+    );
+    println!(
+        "{name:28} {:>10} hops {seconds:>6.2} s {rate:>6.2} M packet-hops/s, mean latency {mean_us:.2} us",
+        simulation.hops()
+    );
+    rate
+}
+
+fn fifo(topology: Topology, stop_ns: u64) -> f64 {
+    let classes = [ClassTraffic { load: 0.8, kind: Kind::Poisson { bytes: 512 } }];
+    let sources = sources(&topology, &classes, stop_ns);
+    let egress = Egress {
+        discipline: DisciplineRow::parse("fifo").unwrap(),
+        options: Options::default(),
+        structure: None,
+        classes: vec![Contract::new()],
+    };
+    let switch = SwitchParameters {
+        latency_ns: 145,
+        forwarding: Forwarding::StoreAndForward,
+        buffering: Buffering::Output,
+    };
+    let name = format!("FIFO, {} end-points", topology.end_points());
+    let mut simulation =
+        Simulation::new(topology, LINK, switch, &egress, sources, 2176).unwrap();
+    report(&name, &mut simulation)
+}
+
+fn minbw(topology: Topology, algorithm: MinBwAlgorithm, load: f64, stop_ns: u64) {
+    let sources = sources(&topology, &table_ii(load), stop_ns);
+    let mut classes = vec![Contract::new().fmc()];
+    for weight in WEIGHTS {
+        let contract = Contract::new().weight(weight).unwrap();
+        classes.push(contract.quantum_bytes(weight * 34 * 64).unwrap());
+    }
+    let egress = Egress {
+        discipline: DisciplineRow::parse("minbw").unwrap(),
+        options: Options { algorithm, ..Options::default() },
+        structure: None,
+        classes,
+    };
+    let switch = SwitchParameters {
+        latency_ns: 145,
+        forwarding: Forwarding::CutThrough,
+        buffering: Buffering::Combined(Crossbar {
+            rate_bps: RATE_BPS * 3 / 2,
+            input_credits: 136,
+            output_credits: 136,
+            queueing: Queueing::VirtualOutput,
+            arbiter: Arbiter::RoundRobin,
+        }),
+    };
+    let name = format!("MinBW {} at {load}", algorithm.name());
+    let mut simulation =
+        Simulation::new(topology, LINK, switch, &egress, sources, 2176).unwrap();
+    report(&name, &mut simulation);
+}
+
+fn main() {
+    let tree = || folded_shuffle(4, 3).unwrap();
+    let stop_ns = 50_000_000;
+    for _ in 0..3 {
+        let plain = plain::report(stop_ns);
+        let ours = fifo(tree(), stop_ns);
+        println!("  {:.2} times the plain simulator", ours / plain);
+    }
+    for load in [0.7, 1.0] {
+        for algorithm in [MinBwAlgorithm::Wfq, MinBwAlgorithm::Scfq, MinBwAlgorithm::Drr] {
+            minbw(tree(), algorithm, load, 10_000_000);
+        }
+    }
+}

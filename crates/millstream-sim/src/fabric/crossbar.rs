@@ -1,0 +1,307 @@
+//! A switch with buffers at inputs and outputs and a crossbar in between.
+//!
+//! ```text
+//! link ─> input: a queue for each (output, channel) ─crossbar─> output: the egress scheduler ─> link
+//! ```
+//!
+//! Inputs and outputs transfer one packet at a time. Whenever something has changed (a packet is
+//! ready, a port of the crossbar is free, an output has room), the outputs concerned are matched
+//! with inputs in rounds: each free output *grants* one free input that has a packet for it which
+//! fits into its buffer; each input that has grants *accepts* one. Turns go round, among inputs at
+//! an output, among outputs at an input, among channels within a pair.
+//!
+//! Source: the MinBW paper, section VI-A (combined input-output buffers, virtual output queues,
+//! round robin); McKeown, *The iSLIP scheduling algorithm for input-queued switches* (1999).
+
+use millstream::CREDIT_BYTES;
+
+use super::packets::{Packets, Queue};
+use super::parameters::{Arbiter, Crossbar, Queueing};
+
+/// Credits that a packet takes.
+#[inline]
+pub(crate) fn credits(bytes: u32) -> u32 {
+    bytes.div_ceil(CREDIT_BYTES)
+}
+
+/// A packet that an output gets from an input.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Transfer {
+    pub(crate) input: u8,
+    pub(crate) output: u8,
+    /// Its channel at the input.
+    pub(crate) from_channel: u8,
+    /// Its channel at the output.
+    pub(crate) channel: u8,
+    pub(crate) credits: u32,
+    pub(crate) packet: u32,
+}
+
+/// The next 1 of `mask` at or above `from`, or else the lowest.
+#[inline]
+fn in_turn(mask: u64, from: u8) -> u8 {
+    let above = mask & (u64::MAX << from);
+    let mask = if above == 0 { mask } else { above };
+    mask.trailing_zeros().to_le_bytes()[0]
+}
+
+#[inline]
+fn after(turn: u8) -> u8 {
+    (turn + 1) % 64
+}
+
+/// One switch.
+#[derive(Debug)]
+pub(crate) struct Switch {
+    ports: usize,
+    channels: usize,
+    queueing: Queueing,
+    arbiter: Arbiter,
+    /// By input, output, channel at the output.
+    queues: Box<[Queue]>,
+    /// What is behind the head of a first-in first-out input, by input and channel at the input;
+    /// and whether its head is in `queues`.
+    behind: Box<[(Queue, bool)]>,
+    /// Channels with a packet, by input and output.
+    channels_waiting: Box<[u64]>,
+    /// Inputs with a packet, by output.
+    inputs_waiting: Box<[u64]>,
+    /// Outputs for which there is a packet, by input.
+    outputs_wanted: Box<[u64]>,
+    /// Credits free in the output buffers, by output and channel.
+    room: Box<[u32]>,
+    inputs_busy: u64,
+    outputs_busy: u64,
+    /// What each output is getting.
+    transfers: Box<[Option<Transfer>]>,
+    /// Whose turn it is: inputs at each output, outputs at each input, channels of each pair.
+    grant_turn: Box<[u8]>,
+    accept_turn: Box<[u8]>,
+    channel_turn: Box<[u8]>,
+    /// Outputs that something has changed for.
+    changed: u64,
+    /// Grants of a round, by input; 0 between rounds.
+    grants: Box<[u64]>,
+}
+
+impl Switch {
+    pub(crate) fn new(ports: u16, channels: usize, crossbar: &Crossbar) -> Self {
+        let ports = usize::from(ports);
+        Self {
+            ports,
+            channels,
+            queueing: crossbar.queueing,
+            arbiter: crossbar.arbiter,
+            queues: vec![Queue::EMPTY; ports * ports * channels].into(),
+            behind: vec![(Queue::EMPTY, false); ports * channels].into(),
+            channels_waiting: vec![0; ports * ports].into(),
+            inputs_waiting: vec![0; ports].into(),
+            outputs_wanted: vec![0; ports].into(),
+            room: vec![crossbar.output_credits; ports * channels].into(),
+            inputs_busy: 0,
+            outputs_busy: 0,
+            transfers: vec![None; ports].into(),
+            grant_turn: vec![0; ports].into(),
+            accept_turn: vec![0; ports].into(),
+            channel_turn: vec![0; ports * ports].into(),
+            changed: 0,
+            grants: vec![0; ports].into(),
+        }
+    }
+
+    /// A packet at `input` may go to `output` on `channel`; `route` says the same of packets behind
+    /// it in a first-in first-out input.
+    #[inline]
+    pub(crate) fn ready(
+        &mut self,
+        input: usize,
+        packet: u32,
+        output: usize,
+        channel: usize,
+        packets: &mut Packets,
+    ) {
+        if self.queueing == Queueing::Fifo {
+            let from = input * self.channels + usize::from(packets.get(packet).channel);
+            let (queue, at_head) = &mut self.behind[from];
+            if *at_head {
+                return queue.push(packet, packets);
+            }
+            *at_head = true;
+        }
+        self.request(input, packet, output, channel, packets);
+    }
+
+    #[inline]
+    fn request(
+        &mut self,
+        input: usize,
+        packet: u32,
+        output: usize,
+        channel: usize,
+        packets: &mut Packets,
+    ) {
+        let pair = input * self.ports + output;
+        self.queues[pair * self.channels + channel].push(packet, packets);
+        self.channels_waiting[pair] |= 1 << channel;
+        self.inputs_waiting[output] |= 1 << input;
+        self.outputs_wanted[input] |= 1 << output;
+        self.changed |= 1 << output;
+    }
+
+    /// A packet has left the buffer of `output`.
+    #[inline]
+    pub(crate) fn free_room(&mut self, output: usize, channel: usize, credits: u32) {
+        self.room[output * self.channels + channel] += credits;
+        self.changed |= 1 << output;
+    }
+
+    /// What `output` was getting has come through: both ends are free.
+    #[inline]
+    pub(crate) fn transferred(&mut self, output: usize) -> Option<Transfer> {
+        let transfer = self.transfers[output].take()?;
+        self.outputs_busy &= !(1 << output);
+        self.inputs_busy &= !(1 << transfer.input);
+        self.changed |= 1 << output | self.outputs_wanted[usize::from(transfer.input)];
+        Some(transfer)
+    }
+
+    /// Matches outputs that something has changed for with inputs; tells of each transfer that
+    /// begins. `route(packet)` is the output and channel of a packet that comes to the head of a
+    /// first-in first-out input.
+    #[inline]
+    pub(crate) fn arbitrate(
+        &mut self,
+        packets: &mut Packets,
+        mut route: impl FnMut(u32, &Packets) -> (usize, usize),
+        mut begin: impl FnMut(Transfer, &mut Packets),
+    ) {
+        let mut first_round = true;
+        while self.changed != 0 {
+            let granted = self.grant(packets);
+            let mut inputs = granted;
+            while inputs != 0 {
+                let input = inputs.trailing_zeros() as usize;
+                inputs &= inputs - 1;
+                let grants = std::mem::take(&mut self.grants[input]);
+                let output = in_turn(grants, self.accept_turn[input]);
+                if first_round || self.arbiter == Arbiter::RoundRobin {
+                    self.accept_turn[input] = after(output);
+                    let input = u8::try_from(input).expect("an input is below 64");
+                    self.grant_turn[usize::from(output)] = after(input);
+                }
+                if let Some(transfer) = self.begin(input, usize::from(output), packets) {
+                    begin(transfer, packets);
+                    if self.queueing == Queueing::Fifo {
+                        self.bring_up(&transfer, packets, &mut route);
+                    }
+                }
+            }
+            if granted == 0 {
+                break;
+            }
+            first_round = false;
+        }
+        self.changed = 0;
+    }
+
+    /// Each free output that something has changed for grants one input; returns the inputs.
+    /// Outputs without a candidate are not looked at again.
+    #[inline]
+    fn grant(&mut self, packets: &Packets) -> u64 {
+        self.changed &= !self.outputs_busy;
+        let mut granted = 0;
+        let mut outputs = self.changed;
+        while outputs != 0 {
+            let output = outputs.trailing_zeros() as usize;
+            outputs &= outputs - 1;
+            let mut candidates = self.inputs_waiting[output] & !self.inputs_busy;
+            let found = loop {
+                if candidates == 0 {
+                    break None;
+                }
+                let input = in_turn(candidates, self.grant_turn[output]);
+                if self.fitting_channels(usize::from(input), output, packets) != 0 {
+                    break Some(input);
+                }
+                candidates &= !(1 << input);
+            };
+            match found {
+                Some(input) => {
+                    self.grants[usize::from(input)] |= 1 << output;
+                    granted |= 1 << input;
+                }
+                None => self.changed &= !(1 << output),
+            }
+        }
+        granted
+    }
+
+    /// Channels whose head at `input` fits into the buffer of `output`.
+    #[inline]
+    fn fitting_channels(&self, input: usize, output: usize, packets: &Packets) -> u64 {
+        let pair = input * self.ports + output;
+        let mut waiting = self.channels_waiting[pair];
+        let mut fitting = 0;
+        while waiting != 0 {
+            let channel = waiting.trailing_zeros() as usize;
+            waiting &= waiting - 1;
+            let head = self.queues[pair * self.channels + channel].head();
+            let fits = head.is_some_and(|head| {
+                credits(packets.get(head).bytes) <= self.room[output * self.channels + channel]
+            });
+            fitting |= u64::from(fits) << channel;
+        }
+        fitting
+    }
+
+    #[inline]
+    fn begin(&mut self, input: usize, output: usize, packets: &mut Packets) -> Option<Transfer> {
+        let pair = input * self.ports + output;
+        let fitting = self.fitting_channels(input, output, packets);
+        let channel = in_turn(fitting, self.channel_turn[pair]);
+        self.channel_turn[pair] = after(channel);
+        let queue = &mut self.queues[pair * self.channels + usize::from(channel)];
+        let packet = queue.pop(packets)?;
+        if queue.head().is_none() {
+            self.channels_waiting[pair] &= !(1 << channel);
+            if self.channels_waiting[pair] == 0 {
+                self.inputs_waiting[output] &= !(1 << input);
+                self.outputs_wanted[input] &= !(1 << output);
+            }
+        }
+        let state = packets.get_mut(packet);
+        let transfer = Transfer {
+            input: u8::try_from(input).ok()?,
+            output: u8::try_from(output).ok()?,
+            from_channel: state.channel,
+            channel,
+            credits: credits(state.bytes),
+            packet,
+        };
+        state.channel = channel;
+        self.room[output * self.channels + usize::from(channel)] -= transfer.credits;
+        self.inputs_busy |= 1 << input;
+        self.outputs_busy |= 1 << output;
+        self.transfers[output] = Some(transfer);
+        Some(transfer)
+    }
+
+    /// The packet behind one that was taken comes to the head of its first-in first-out input.
+    fn bring_up(
+        &mut self,
+        taken: &Transfer,
+        packets: &mut Packets,
+        route: &mut impl FnMut(u32, &Packets) -> (usize, usize),
+    ) {
+        let input = usize::from(taken.input);
+        let (queue, at_head) =
+            &mut self.behind[input * self.channels + usize::from(taken.from_channel)];
+        match queue.pop(packets) {
+            Some(packet) => {
+                let (output, channel) = route(packet, packets);
+                self.request(input, packet, output, channel, packets);
+            }
+            None => *at_head = false,
+        }
+    }
+}

@@ -1,0 +1,115 @@
+//! The packets in the fabric, in one arena.
+
+use super::traffic::Injection;
+
+pub(crate) const NONE: u32 = u32::MAX;
+
+/// A packet on its way.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PacketState {
+    pub(crate) injected_ns: u64,
+    /// When its last byte can leave the switch that it is in, at the earliest, ns.
+    pub(crate) tail_ns: u64,
+    pub(crate) bytes: u32,
+    pub(crate) source: u32,
+    pub(crate) destination: u32,
+    /// Its connection's number at its source.
+    pub(crate) connection: u32,
+    /// The packet behind it in a queue of a switch, or in the list of free places.
+    next: u32,
+    pub(crate) class: u8,
+    /// Virtual channel on the link that it came by.
+    pub(crate) channel: u8,
+}
+
+/// An arena of packets; places are used again.
+#[derive(Debug, Default)]
+pub(crate) struct Packets {
+    packets: Vec<PacketState>,
+    free: Option<u32>,
+    alive: usize,
+}
+
+impl Packets {
+    /// A packet of `source` enters; returns its place.
+    #[inline]
+    pub(crate) fn enter(&mut self, source: u32, injection: &Injection) -> u32 {
+        let packet = PacketState {
+            injected_ns: injection.time_ns,
+            tail_ns: 0,
+            bytes: injection.bytes,
+            source,
+            destination: injection.destination,
+            connection: injection.connection,
+            next: NONE,
+            class: injection.class,
+            channel: 0,
+        };
+        self.alive += 1;
+        if let Some(place) = self.free {
+            let next = self.packets[place as usize].next;
+            self.free = (next != NONE).then_some(next);
+            self.packets[place as usize] = packet;
+            return place;
+        }
+        self.packets.push(packet);
+        u32::try_from(self.packets.len() - 1).expect("fewer than 2^32 packets are under way")
+    }
+
+    /// A packet has left the fabric.
+    #[inline]
+    pub(crate) fn leave(&mut self, place: u32) {
+        self.alive -= 1;
+        self.packets[place as usize].next = self.free.unwrap_or(NONE);
+        self.free = Some(place);
+    }
+
+    /// Packets that wait at end-points or are in the fabric.
+    pub(crate) fn alive(&self) -> usize {
+        self.alive
+    }
+
+    #[inline]
+    pub(crate) fn get(&self, place: u32) -> &PacketState {
+        &self.packets[place as usize]
+    }
+
+    #[inline]
+    pub(crate) fn get_mut(&mut self, place: u32) -> &mut PacketState {
+        &mut self.packets[place as usize]
+    }
+}
+
+/// A queue of packets, linked through the arena.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Queue {
+    head: u32,
+    tail: u32,
+}
+
+impl Queue {
+    pub(crate) const EMPTY: Self = Self { head: NONE, tail: NONE };
+
+    #[inline]
+    pub(crate) fn head(&self) -> Option<u32> {
+        (self.head != NONE).then_some(self.head)
+    }
+
+    #[inline]
+    pub(crate) fn push(&mut self, place: u32, packets: &mut Packets) {
+        packets.get_mut(place).next = NONE;
+        if self.head == NONE {
+            self.head = place;
+        } else {
+            packets.get_mut(self.tail).next = place;
+        }
+        self.tail = place;
+    }
+
+    #[inline]
+    pub(crate) fn pop(&mut self, packets: &Packets) -> Option<u32> {
+        let place = self.head()?;
+        self.head = packets.get(place).next;
+        Some(place)
+    }
+}

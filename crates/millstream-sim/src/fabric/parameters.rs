@@ -1,0 +1,123 @@
+//! What a fabric is made of, apart from its topology and its traffic.
+
+use millstream::Contract;
+use millstream::catalogue::{DisciplineRow, DynScheduler, Options, StructureName};
+
+/// The most ports of a switch: an arbiter keeps them in one word.
+pub const PORTS_MOST: u16 = 64;
+
+/// Every link of the fabric.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LinkParameters {
+    /// Data rate, bits/s, after line coding.
+    pub rate_bps: u64,
+    /// How long a bit is on its way, ns; credits take as long to come back.
+    pub delay_ns: u64,
+}
+
+/// When a switch may send on a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Forwarding {
+    /// As soon as its head has come through (virtual cut-through): the buffer ahead has room for
+    /// all of it.
+    CutThrough,
+    /// When all of it has come.
+    StoreAndForward,
+}
+
+/// Where packets wait in a switch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Buffering {
+    /// At the outputs only, without limit, behind an ideal crossbar; links without credits.
+    Output,
+    /// At inputs and outputs, with a crossbar in between and credits on every link.
+    Combined(Crossbar),
+}
+
+/// A crossbar between input and output buffers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Crossbar {
+    /// Rate of each of its ports, bits/s; 1.5 times the link's in the MinBW paper.
+    pub rate_bps: u64,
+    /// Buffer of each virtual channel at each input, credits of 64 bytes.
+    pub input_credits: u32,
+    /// The same at each output.
+    pub output_credits: u32,
+    /// How packets wait at an input.
+    pub queueing: Queueing,
+    /// Who may use the crossbar.
+    pub arbiter: Arbiter,
+}
+
+/// How packets wait at an input, in each virtual channel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Queueing {
+    /// In a queue for each output (virtual output queues), all of which share the channel's credits.
+    VirtualOutput,
+    /// In one queue, whose head blocks what is behind it.
+    Fifo,
+}
+
+/// How inputs and outputs are matched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Arbiter {
+    /// Each free output grants in turn, each free input accepts in turn, until nothing fits.
+    RoundRobin,
+    /// The same, but a turn passes on only when a grant was accepted in the first round (iSLIP,
+    /// McKeown 1999).
+    Islip,
+}
+
+/// Every switch of the fabric.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SwitchParameters {
+    /// From a bit's arrival at an input until it can leave at an output, ns, if nothing is in its
+    /// way.
+    pub latency_ns: u64,
+    /// When a packet may be sent on.
+    pub forwarding: Forwarding,
+    /// Where packets wait.
+    pub buffering: Buffering,
+}
+
+/// The scheduler of every link.
+#[derive(Clone, Debug)]
+pub struct Egress {
+    /// Its discipline.
+    pub discipline: &'static DisciplineRow,
+    /// The discipline's settings; the link's rate is set by the fabric.
+    pub options: Options,
+    /// Its structure; `None` for the fastest known.
+    pub structure: Option<StructureName>,
+    /// The contract of each service class, which has a virtual channel of its own (one for each
+    /// layer of the routes). Credits are set by the fabric.
+    pub classes: Vec<Contract>,
+}
+
+impl Egress {
+    /// A scheduler with a stream for each class and layer, class by class; each with `credits`,
+    /// or without flow control.
+    pub(crate) fn scheduler(
+        &self,
+        rate_bps: u64,
+        layers: u8,
+        credits: Option<u32>,
+    ) -> Result<Box<dyn DynScheduler + Send>, millstream::ContractError> {
+        let mut options = self.options.clone();
+        options.link = millstream::Link { rate_bps, overhead_bytes: 0 };
+        let streams = self.classes.len() * usize::from(layers);
+        let structure =
+            self.structure.unwrap_or_else(|| self.discipline.auto_structure(&options, streams));
+        let mut scheduler = self.discipline.build(&options, structure);
+        for class in &self.classes {
+            for _ in 0..layers {
+                let contract = class.clone();
+                scheduler.add_stream(match credits {
+                    Some(credits) => contract.credits(u64::from(credits)),
+                    None => contract,
+                })?;
+            }
+        }
+        Ok(scheduler)
+    }
+}

@@ -1,0 +1,222 @@
+//! What is still to happen: a wheel of buckets one nanosecond wide, with a heap for what is far off.
+//!
+//! ```text
+//! now                                   now + HORIZON
+//!  |  bucket | bucket | bucket | … | bucket  |   heap …
+//! ```
+//!
+//! Almost all events of a fabric lie within a transmission of a packet from now. For them scheduling
+//! and taking cost a few instructions: each bucket is a list in one arena, and a bitmap of two
+//! levels finds the next that is not empty. What is further off waits in a heap until the wheel has
+//! come near. Buckets hold one instant each, so nothing in them needs sorting; whoever takes an
+//! instant's events has to treat them as simultaneous.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+/// Buckets of the wheel, and so how far it sees, ns.
+const HORIZON: u64 = 1 << 14;
+const WORDS: usize = (HORIZON / 64) as usize;
+const NONE: u32 = u32::MAX;
+
+#[derive(Clone, Copy, Debug)]
+struct Entry<E> {
+    event: E,
+    next: u32,
+}
+
+/// Events in order of time.
+#[derive(Debug)]
+pub(crate) struct Timeline<E> {
+    now_ns: u64,
+    /// The first entry of each bucket's list.
+    buckets: Box<[u32]>,
+    occupied: Box<[u64; WORDS]>,
+    /// Which words of `occupied` are not 0.
+    summary: [u64; WORDS / 64],
+    entries: Vec<Entry<E>>,
+    free: u32,
+    far: BinaryHeap<Reverse<(u64, E)>>,
+    waiting: usize,
+}
+
+impl<E: Copy + Ord> Timeline<E> {
+    pub(crate) fn new() -> Self {
+        Self {
+            now_ns: 0,
+            buckets: vec![NONE; WORDS * 64].into(),
+            occupied: Box::new([0; WORDS]),
+            summary: [0; WORDS / 64],
+            entries: Vec::new(),
+            free: NONE,
+            far: BinaryHeap::new(),
+            waiting: 0,
+        }
+    }
+
+    /// The instant whose events were taken last, ns.
+    #[inline]
+    pub(crate) fn now_ns(&self) -> u64 {
+        self.now_ns
+    }
+
+    /// Events to come.
+    #[inline]
+    pub(crate) fn waiting(&self) -> usize {
+        self.waiting
+    }
+
+    /// Schedules `event` for `time_ns`, which lies after now.
+    #[inline]
+    pub(crate) fn schedule(&mut self, time_ns: u64, event: E) {
+        debug_assert!(time_ns > self.now_ns, "{time_ns} ns is not after {} ns", self.now_ns);
+        self.waiting += 1;
+        if time_ns - self.now_ns < HORIZON {
+            self.insert(time_ns, event);
+        } else {
+            self.far.push(Reverse((time_ns, event)));
+        }
+    }
+
+    #[inline]
+    fn insert(&mut self, time_ns: u64, event: E) {
+        let bucket = (time_ns % HORIZON) as usize;
+        let next = self.buckets[bucket];
+        let place = if self.free == NONE {
+            self.entries.push(Entry { event, next });
+            u32::try_from(self.entries.len() - 1).expect("fewer than 2^32 events wait")
+        } else {
+            let place = self.free;
+            let entry = &mut self.entries[place as usize];
+            self.free = entry.next;
+            *entry = Entry { event, next };
+            place
+        };
+        self.buckets[bucket] = place;
+        self.occupied[bucket / 64] |= 1 << (bucket % 64);
+        self.summary[bucket / 4096] |= 1 << (bucket / 64 % 64);
+    }
+
+    /// When the next events happen, ns.
+    #[inline]
+    pub(crate) fn next_ns(&self) -> Option<u64> {
+        let near = self.next_bucket().map(|bucket| {
+            let ahead = (bucket as u64).wrapping_sub(self.now_ns) % HORIZON;
+            self.now_ns + ahead
+        });
+        // What is in the heap lies beyond the wheel, unless the wheel has moved since.
+        let far = self.far.peek().map(|&Reverse((time_ns, _))| time_ns);
+        match (near, far) {
+            (Some(near), Some(far)) => Some(near.min(far)),
+            (near, far) => near.or(far),
+        }
+    }
+
+    /// Goes on to `time_ns`, which is [`next_ns`](Self::next_ns) or before it, and hands out the
+    /// events of that instant.
+    #[inline]
+    pub(crate) fn take(&mut self, time_ns: u64, mut each: impl FnMut(E)) {
+        self.now_ns = time_ns;
+        while let Some(&Reverse((far_ns, event))) = self.far.peek() {
+            if far_ns - time_ns >= HORIZON {
+                break;
+            }
+            self.far.pop();
+            self.insert(far_ns, event);
+        }
+        let bucket = (time_ns % HORIZON) as usize;
+        let mut place = self.buckets[bucket];
+        if place == NONE {
+            return;
+        }
+        self.buckets[bucket] = NONE;
+        let word = &mut self.occupied[bucket / 64];
+        *word &= !(1 << (bucket % 64));
+        if *word == 0 {
+            self.summary[bucket / 4096] &= !(1 << (bucket / 64 % 64));
+        }
+        while place != NONE {
+            let entry = &mut self.entries[place as usize];
+            let Entry { event, next } = *entry;
+            entry.next = self.free;
+            self.free = place;
+            self.waiting -= 1;
+            each(event);
+            place = next;
+        }
+    }
+
+    /// The first bucket that is not empty, from now on, around the wheel.
+    #[inline]
+    fn next_bucket(&self) -> Option<usize> {
+        let from = (self.now_ns % HORIZON) as usize;
+        let word = from / 64;
+        let rest = self.occupied[word] & (u64::MAX << (from % 64));
+        if rest != 0 {
+            return Some(word * 64 + rest.trailing_zeros() as usize);
+        }
+        self.word_from(word + 1).or_else(|| self.word_from(0)).map(|word| {
+            // Back at the first word, only what lies before `from` is left in it.
+            word * 64 + self.occupied[word].trailing_zeros() as usize
+        })
+    }
+
+    /// The first word that is not 0, from `word` to the end.
+    #[inline]
+    fn word_from(&self, word: usize) -> Option<usize> {
+        let mut group = word / 64;
+        if group >= self.summary.len() {
+            return None;
+        }
+        let mut bits = self.summary[group] & (u64::MAX << (word % 64));
+        while bits == 0 {
+            group += 1;
+            bits = *self.summary.get(group)?;
+        }
+        Some(group * 64 + bits.trailing_zeros() as usize)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        /// Like a sorted map, whatever the gaps.
+        #[test]
+        fn events_come_in_order(
+            gaps in prop::collection::vec(
+                (prop_oneof![1..200_u64, 16_000..17_000_u64, 1..300_000_u64], 0..3_usize), 1..200),
+        ) {
+            let mut timeline = Timeline::new();
+            let mut expected = std::collections::BTreeMap::<u64, Vec<u32>>::new();
+            let (mut number, mut taken) = (0, Vec::new());
+            for (gap_ns, takes) in gaps {
+                let time_ns = timeline.now_ns() + gap_ns;
+                timeline.schedule(time_ns, number);
+                expected.entry(time_ns).or_default().push(number);
+                number += 1;
+                for _ in 0..takes {
+                    let Some((time_ns, mut events)) = expected.pop_first() else { break };
+                    prop_assert_eq!(timeline.next_ns(), Some(time_ns));
+                    taken.clear();
+                    timeline.take(time_ns, |event| taken.push(event));
+                    taken.sort_unstable();
+                    events.sort_unstable();
+                    prop_assert_eq!(&taken, &events);
+                }
+            }
+            while let Some(time_ns) = timeline.next_ns() {
+                let mut events = expected.remove(&time_ns).unwrap_or_default();
+                taken.clear();
+                timeline.take(time_ns, |event| taken.push(event));
+                taken.sort_unstable();
+                events.sort_unstable();
+                prop_assert_eq!(&taken, &events);
+            }
+            prop_assert!(expected.is_empty());
+            prop_assert_eq!(timeline.waiting(), 0);
+        }
+    }
+}
