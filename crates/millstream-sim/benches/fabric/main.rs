@@ -12,9 +12,7 @@ use std::time::Instant;
 
 use millstream::Contract;
 use millstream::catalogue::{DisciplineRow, MinBwAlgorithm, Options};
-use millstream_sim::fabric::traffic::{
-    Admission, ClassTraffic, EndPointTraffic, Kind, table_ii,
-};
+use millstream_sim::fabric::traffic::{Admission, ClassTraffic, EndPointTraffic, Kind, table_ii};
 use millstream_sim::fabric::{
     Arbiter, Buffering, Crossbar, Delivery, Egress, FabricListener, Forwarding, LinkParameters,
     Queueing, Simulation, SwitchParameters,
@@ -84,8 +82,7 @@ fn fifo(topology: Topology, stop_ns: u64) -> f64 {
         buffering: Buffering::Output,
     };
     let name = format!("FIFO, {} end-points", topology.end_points());
-    let mut simulation =
-        Simulation::new(topology, LINK, switch, &egress, sources, 2176).unwrap();
+    let mut simulation = Simulation::new(topology, LINK, switch, &egress, sources, 2176).unwrap();
     report(&name, &mut simulation)
 }
 
@@ -114,8 +111,7 @@ fn minbw(topology: Topology, algorithm: MinBwAlgorithm, load: f64, stop_ns: u64)
         }),
     };
     let name = format!("MinBW {} at {load}", algorithm.name());
-    let mut simulation =
-        Simulation::new(topology, LINK, switch, &egress, sources, 2176).unwrap();
+    let mut simulation = Simulation::new(topology, LINK, switch, &egress, sources, 2176).unwrap();
     report(&name, &mut simulation);
 }
 

@@ -157,12 +157,12 @@ impl Switch {
 
     /// What `output` was getting has come through: both ends are free.
     #[inline]
-    pub(crate) fn transferred(&mut self, output: usize) -> Option<Transfer> {
-        let transfer = self.transfers[output].take()?;
+    pub(crate) fn transferred(&mut self, output: usize) -> Transfer {
+        let transfer = self.transfers[output].take().expect("a transfer ends that has begun");
         self.outputs_busy &= !(1 << output);
         self.inputs_busy &= !(1 << transfer.input);
         self.changed |= 1 << output | self.outputs_wanted[usize::from(transfer.input)];
-        Some(transfer)
+        transfer
     }
 
     /// Matches outputs that something has changed for with inputs; tells of each transfer that
@@ -173,7 +173,7 @@ impl Switch {
         &mut self,
         packets: &mut Packets,
         mut route: impl FnMut(u32, &Packets) -> (usize, usize),
-        mut begin: impl FnMut(Transfer, &mut Packets),
+        mut begin: impl FnMut(Transfer),
     ) {
         let mut first_round = true;
         while self.changed != 0 {
@@ -190,7 +190,7 @@ impl Switch {
                     self.grant_turn[usize::from(output)] = after(input);
                 }
                 if let Some(transfer) = self.begin(input, usize::from(output), packets) {
-                    begin(transfer, packets);
+                    begin(transfer);
                     if self.queueing == Queueing::Fifo {
                         self.bring_up(&transfer, packets, &mut route);
                     }

@@ -95,6 +95,11 @@ pub struct Egress {
 }
 
 impl Egress {
+    /// Whether packets leave in the order in which they come.
+    pub(crate) fn is_first_come(&self) -> bool {
+        self.discipline.name == "fifo" && !self.classes.iter().any(Contract::is_limited)
+    }
+
     /// A scheduler with a stream for each class and layer, class by class; each with `credits`,
     /// or without flow control.
     pub(crate) fn scheduler(

@@ -21,9 +21,11 @@
 use millstream::catalogue::DynScheduler;
 use millstream::{ContractError, Packet, StreamId};
 
-use super::crossbar::{Switch, credits};
+use super::crossbar::{Switch, Transfer, credits};
 use super::packets::Packets;
-use super::parameters::{Buffering, Egress, Forwarding, LinkParameters, PORTS_MOST, SwitchParameters};
+use super::parameters::{
+    Buffering, Egress, Forwarding, LinkParameters, PORTS_MOST, SwitchParameters,
+};
 use super::timeline::Timeline;
 use super::topology::{Node, Topology};
 use super::traffic::{EndPointTraffic, Injection};
@@ -146,8 +148,9 @@ struct Transmitter {
     marked: bool,
     /// When it will be woken, if it will.
     wakes_ns: Option<u64>,
+    /// When what is being sent, or known to be sent, has been.
+    free_ns: u64,
     busy_ns: u64,
-    packets: u64,
 }
 
 /// The largest packet that the tables of transmission times hold, bytes.
@@ -165,6 +168,9 @@ pub struct Simulation {
     link: LinkParameters,
     switch: SwitchParameters,
     layers: u8,
+    /// Links without flow control or caps that serve in order of arrival: when a packet is sent is
+    /// known as soon as it comes, so nobody need decide.
+    first_come: bool,
     timeline: Timeline<Event>,
     packets: Packets,
     transmitters: Vec<Transmitter>,
@@ -180,7 +186,7 @@ pub struct Simulation {
     upcoming: Vec<Option<Injection>>,
     link_ns: Box<[u64]>,
     crossbar_ns: Box<[u64]>,
-    moments: Moment,
+    moment: Moment,
     /// Packets in switches, on their way into one included.
     inside: u64,
     pending_injections: usize,
@@ -197,6 +203,7 @@ struct Moment {
     switches: Vec<u32>,
     switch_marked: Vec<bool>,
     links: Vec<u32>,
+    transfers: Vec<Transfer>,
 }
 
 const NO_LINK: u32 = u32::MAX;
@@ -287,8 +294,8 @@ impl Simulation {
                 sending: (0, 0),
                 marked: false,
                 wakes_ns: None,
+                free_ns: 0,
                 busy_ns: 0,
-                packets: 0,
             });
         }
         let switches = match &crossbar {
@@ -297,13 +304,16 @@ impl Simulation {
                 .map(|number| Switch::new(topology.ports(number), channels, crossbar))
                 .collect(),
         };
-        let moments =
-            Moment { switch_marked: vec![false; topology.switches() as usize], ..Moment::default() };
+        let moment = Moment {
+            switch_marked: vec![false; topology.switches() as usize],
+            ..Moment::default()
+        };
         let crossbar_bps = crossbar.map_or(link.rate_bps, |crossbar| crossbar.rate_bps);
         let mut simulation = Self {
             link,
             switch,
             layers,
+            first_come: crossbar.is_none() && egress.is_first_come(),
             timeline: Timeline::new(),
             packets: Packets::default(),
             transmitters,
@@ -316,7 +326,7 @@ impl Simulation {
             sources,
             link_ns: durations(link.rate_bps, largest_bytes),
             crossbar_ns: durations(crossbar_bps, largest_bytes),
-            moments,
+            moment,
             inside: 0,
             pending_injections: 0,
             hops: 0,
@@ -409,58 +419,55 @@ impl Simulation {
     /// All that happens at `now_ns`.
     #[inline]
     fn instant(&mut self, now_ns: u64, listener: &mut impl FabricListener) {
-        let mut moment = std::mem::take(&mut self.moments);
-        self.timeline.take(now_ns, |event| moment.events.push(event));
-        for &event in &moment.events {
-            match event {
-                Event::Sent(link) => self.sent(link, &mut moment.switches, &mut moment.switch_marked),
-                Event::Transferred(switch, output) => {
-                    self.transferred(now_ns, switch, output, &mut moment.links);
-                    mark(switch, &mut moment.switches, &mut moment.switch_marked);
-                }
+        let Self { timeline, moment, .. } = self;
+        timeline.take(now_ns, |event| moment.events.push(event));
+        for index in 0..self.moment.events.len() {
+            match self.moment.events[index] {
+                Event::Sent(link) => self.sent(link),
+                Event::Transferred(switch, output) => self.transferred(now_ns, switch, output),
                 Event::Credits { link, channel, credits } => {
-                    self.give_credits(now_ns, link, channel, credits, &mut moment.links);
+                    self.give_credits(now_ns, link, channel, credits);
                 }
                 Event::Ready { link, packet } => {
                     if self.switches.is_empty() {
-                        moment.arrivals.push((link, packet));
+                        self.moment.arrivals.push((link, packet));
                     } else {
-                        let switch = self.ready(link, packet);
-                        mark(switch, &mut moment.switches, &mut moment.switch_marked);
+                        self.ready(link, packet);
                     }
                 }
-                Event::Injection(end_point) => moment.injections.push(end_point),
-                Event::Wake(link) => self.transmitters[link as usize].wakes_ns = None,
-            }
-            if let Event::Sent(link) | Event::Wake(link) = event {
-                mark_link(&mut self.transmitters[link as usize], link, &mut moment.links);
+                Event::Injection(end_point) => self.moment.injections.push(end_point),
+                Event::Wake(link) => {
+                    self.transmitters[link as usize].wakes_ns = None;
+                    self.mark_link(link);
+                }
             }
         }
-        moment.events.clear();
+        self.moment.events.clear();
         // Where packets of several inputs reach one queue at once, the lower link goes first.
-        if moment.arrivals.len() > 1 {
-            moment.arrivals.sort_unstable();
+        if self.moment.arrivals.len() > 1 {
+            self.moment.arrivals.sort_unstable();
         }
-        for (link, packet) in moment.arrivals.drain(..) {
-            self.arrive(now_ns, link, packet, &mut moment.links);
+        for index in 0..self.moment.arrivals.len() {
+            let (link, packet) = self.moment.arrivals[index];
+            self.arrive(now_ns, link, packet, listener);
         }
-        for end_point in moment.injections.drain(..) {
-            self.inject(now_ns, end_point, &mut moment.links, listener);
+        self.moment.arrivals.clear();
+        while let Some(end_point) = self.moment.injections.pop() {
+            self.inject(now_ns, end_point, listener);
         }
-        for switch in moment.switches.drain(..) {
-            moment.switch_marked[switch as usize] = false;
-            self.arbitrate(now_ns, switch, &mut moment.links);
+        while let Some(switch) = self.moment.switches.pop() {
+            self.moment.switch_marked[switch as usize] = false;
+            self.arbitrate(now_ns, switch);
         }
-        for link in moment.links.drain(..) {
+        while let Some(link) = self.moment.links.pop() {
             self.transmitters[link as usize].marked = false;
             self.decide(now_ns, link, listener);
         }
-        self.moments = moment;
     }
 
     /// The transmission on `link` ends: the link is free, and so is the room at the output.
     #[inline]
-    fn sent(&mut self, link: u32, switches: &mut Vec<u32>, marked: &mut [bool]) {
+    fn sent(&mut self, link: u32) {
         let transmitter = &mut self.transmitters[link as usize];
         transmitter.busy = false;
         if let Node::Switch(switch) = transmitter.from
@@ -469,95 +476,97 @@ impl Simulation {
             let (channel, credits) = transmitter.sending;
             let output = usize::from(transmitter.from_port);
             state.free_room(output, usize::from(channel), u32::from(credits));
-            mark(switch, switches, marked);
+            self.mark_switch(switch);
         }
+        self.mark_link(link);
     }
 
     /// A transfer ends: its packet has left the input's buffer.
     #[inline]
-    fn transferred(&mut self, now_ns: u64, switch: u32, output: u8, links: &mut Vec<u32>) {
-        let Some(transfer) = self.switches[switch as usize].transferred(usize::from(output)) else {
-            return;
-        };
+    fn transferred(&mut self, now_ns: u64, switch: u32, output: u8) {
+        let transfer = self.switches[switch as usize].transferred(usize::from(output));
         let port = self.first_port[switch as usize] + u32::from(transfer.input);
         let link = self.input_links[port as usize];
         let credits = u16::try_from(transfer.credits).expect("a packet has at most 65,535 bytes");
         if self.link.delay_ns == 0 {
-            self.give_credits(now_ns, link, transfer.from_channel, credits, links);
+            self.give_credits(now_ns, link, transfer.from_channel, credits);
         } else {
             let event = Event::Credits { link, channel: transfer.from_channel, credits };
             self.timeline.schedule(now_ns + self.link.delay_ns, event);
         }
+        self.mark_switch(switch);
     }
 
     #[inline]
-    fn give_credits(
-        &mut self,
-        now_ns: u64,
-        link: u32,
-        channel: u8,
-        credits: u16,
-        links: &mut Vec<u32>,
-    ) {
-        let transmitter = &mut self.transmitters[link as usize];
+    fn give_credits(&mut self, now_ns: u64, link: u32, channel: u8, credits: u16) {
         let stream = StreamId(u32::from(channel));
+        let transmitter = &mut self.transmitters[link as usize];
         transmitter.scheduler.add_credits(now_ns, stream, u64::from(credits));
-        mark_link(transmitter, link, links);
+        self.mark_link(link);
     }
 
-    /// A packet that came by `link` can cross the switch there; returns the switch.
+    /// Where a packet goes that came by `link`: the switch, and its output port and channel there.
     #[inline]
-    fn ready(&mut self, link: u32, packet: u32) -> u32 {
-        let transmitter = &self.transmitters[link as usize];
-        let Node::Switch(switch) = transmitter.to else { unreachable!("only switches forward") };
-        let state = self.packets.get(packet);
-        let hop = self.topology.hop(switch, state.destination);
-        let channel = channel(state.class, hop.layer, self.layers);
-        self.switches[switch as usize].ready(
-            usize::from(transmitter.to_port),
-            packet,
-            usize::from(hop.port),
-            usize::from(channel),
-            &mut self.packets,
-        );
-        switch
-    }
-
-    /// A packet that came by `link` reaches the output's queue behind an ideal crossbar.
-    #[inline]
-    fn arrive(&mut self, now_ns: u64, link: u32, packet: u32, links: &mut Vec<u32>) {
+    fn route(&self, link: u32, packet: u32) -> (u32, u16, u8) {
         let Node::Switch(switch) = self.transmitters[link as usize].to else {
             unreachable!("only switches forward")
         };
         let state = self.packets.get(packet);
         let hop = self.topology.hop(switch, state.destination);
-        let channel = channel(state.class, hop.layer, self.layers);
-        let port = self.first_port[switch as usize] + u32::from(hop.port);
-        let output = self.output_links[port as usize];
-        self.enqueue(now_ns, output, channel, packet, links);
+        (switch, hop.port, channel(state.class, hop.layer, self.layers))
     }
 
+    /// A packet that came by `link` can cross the switch there.
     #[inline]
-    fn enqueue(&mut self, now_ns: u64, link: u32, channel: u8, packet: u32, links: &mut Vec<u32>) {
+    fn ready(&mut self, link: u32, packet: u32) {
+        let (switch, port, channel) = self.route(link, packet);
+        let input = usize::from(self.transmitters[link as usize].to_port);
+        let (output, channel) = (usize::from(port), usize::from(channel));
+        self.switches[switch as usize].ready(input, packet, output, channel, &mut self.packets);
+        self.mark_switch(switch);
+    }
+
+    /// A packet that came by `link` reaches the output's queue behind an ideal crossbar.
+    #[inline]
+    fn arrive(&mut self, now_ns: u64, link: u32, packet: u32, listener: &mut impl FabricListener) {
+        let (switch, port, channel) = self.route(link, packet);
+        let port = self.first_port[switch as usize] + u32::from(port);
+        self.enqueue(now_ns, self.output_links[port as usize], channel, packet, listener);
+    }
+
+    /// A packet comes to the sending end of `link`.
+    #[inline]
+    fn enqueue(
+        &mut self,
+        now_ns: u64,
+        link: u32,
+        channel: u8,
+        packet: u32,
+        listener: &mut impl FabricListener,
+    ) {
         let state = self.packets.get_mut(packet);
         state.channel = channel;
-        let offered = Packet { bytes: state.bytes, tag: u64::from(packet) };
-        let transmitter = &mut self.transmitters[link as usize];
-        let stream = StreamId(u32::from(channel));
-        let refused = transmitter.scheduler.enqueue(now_ns, stream, offered).is_err();
+        let bytes = state.bytes;
+        if self.first_come {
+            let begins_ns = self.transmitters[link as usize].free_ns.max(now_ns);
+            return self.send(begins_ns, link, packet, bytes, listener);
+        }
+        self.offer(now_ns, link, channel, packet, bytes);
+    }
+
+    /// A packet is given to the scheduler of `link`.
+    #[inline]
+    fn offer(&mut self, now_ns: u64, link: u32, channel: u8, packet: u32, bytes: u32) {
+        let offered = Packet { bytes, tag: u64::from(packet) };
+        let scheduler = &mut self.transmitters[link as usize].scheduler;
+        let refused = scheduler.enqueue(now_ns, StreamId(u32::from(channel)), offered).is_err();
         assert!(!refused, "a fabric drops no packet");
-        mark_link(transmitter, link, links);
+        self.mark_link(link);
     }
 
     /// The packets of `end_point` at this instant.
     #[inline]
-    fn inject(
-        &mut self,
-        now_ns: u64,
-        end_point: u32,
-        links: &mut Vec<u32>,
-        listener: &mut impl FabricListener,
-    ) {
+    fn inject(&mut self, now_ns: u64, end_point: u32, listener: &mut impl FabricListener) {
         self.pending_injections -= 1;
         let link = self.injection_links[end_point as usize];
         while let Some(injection) = self.upcoming[end_point as usize] {
@@ -569,32 +578,31 @@ impl Simulation {
             let packet = self.packets.enter(end_point, &injection);
             listener.injected(end_point, &injection);
             let channel = channel(injection.class, 0, self.layers);
-            self.enqueue(now_ns, link, channel, packet, links);
+            self.enqueue(now_ns, link, channel, packet, listener);
             self.upcoming[end_point as usize] = self.sources[end_point as usize].next();
         }
     }
 
+    /// Matches the crossbar of `switch`; transfers begin.
     #[inline]
-    fn arbitrate(&mut self, now_ns: u64, switch: u32, links: &mut Vec<u32>) {
-        let first_port = self.first_port[switch as usize];
-        let Self { topology, switches, packets, timeline, transmitters, .. } = self;
+    fn arbitrate(&mut self, now_ns: u64, switch: u32) {
+        let Self { topology, switches, packets, moment, .. } = self;
         let route = |packet: u32, packets: &Packets| {
             let state = packets.get(packet);
             let hop = topology.hop(switch, state.destination);
             (usize::from(hop.port), usize::from(channel(state.class, hop.layer, self.layers)))
         };
-        switches[switch as usize].arbitrate(packets, route, |transfer, packets| {
-            let state = packets.get(transfer.packet);
-            let end_ns = (now_ns + self.crossbar_ns[state.bytes as usize]).max(state.tail_ns);
-            timeline.schedule(end_ns, Event::Transferred(switch, transfer.output));
+        let transfers = &mut moment.transfers;
+        switches[switch as usize].arbitrate(packets, route, |transfer| transfers.push(transfer));
+        let first_port = self.first_port[switch as usize];
+        while let Some(transfer) = self.moment.transfers.pop() {
+            let state = self.packets.get(transfer.packet);
+            let bytes = state.bytes;
+            let end_ns = (now_ns + self.crossbar_ns[bytes as usize]).max(state.tail_ns);
+            self.timeline.schedule(end_ns, Event::Transferred(switch, transfer.output));
             let link = self.output_links[(first_port + u32::from(transfer.output)) as usize];
-            let transmitter = &mut transmitters[link as usize];
-            let offered = Packet { bytes: state.bytes, tag: u64::from(transfer.packet) };
-            let stream = StreamId(u32::from(transfer.channel));
-            let refused = transmitter.scheduler.enqueue(now_ns, stream, offered).is_err();
-            assert!(!refused, "a fabric drops no packet");
-            mark_link(transmitter, link, links);
-        });
+            self.offer(now_ns, link, transfer.channel, transfer.packet, bytes);
+        }
     }
 
     /// The link decides, if it is free, and the packet sets out.
@@ -613,16 +621,31 @@ impl Simulation {
             }
             return;
         };
-        let packet = u32::try_from(departure.tag).expect("tags are places of packets");
-        let sent_ns = now_ns + self.link_ns[departure.bytes as usize];
-        let channel = departure.stream.0.to_le_bytes()[0];
         transmitter.busy = true;
-        transmitter.busy_ns += sent_ns - now_ns;
-        transmitter.packets += 1;
+        let channel = departure.stream.0.to_le_bytes()[0];
         transmitter.sending =
             (channel, u16::try_from(credits(departure.bytes)).expect("at most 1,024 credits"));
-        self.hops += 1;
+        let packet = u32::try_from(departure.tag).expect("tags are places of packets");
+        let sent_ns = now_ns + self.link_ns[departure.bytes as usize];
         self.timeline.schedule(sent_ns, Event::Sent(link));
+        self.send(now_ns, link, packet, departure.bytes, listener);
+    }
+
+    /// A packet's transmission on `link` begins at `begins_ns`.
+    #[inline]
+    fn send(
+        &mut self,
+        begins_ns: u64,
+        link: u32,
+        packet: u32,
+        bytes: u32,
+        listener: &mut impl FabricListener,
+    ) {
+        let transmitter = &mut self.transmitters[link as usize];
+        let sent_ns = begins_ns + self.link_ns[bytes as usize];
+        transmitter.free_ns = sent_ns;
+        transmitter.busy_ns += sent_ns - begins_ns;
+        self.hops += 1;
         let injected = matches!(transmitter.from, Node::EndPoint(_));
         match transmitter.to {
             Node::Switch(_) => {
@@ -631,7 +654,7 @@ impl Simulation {
                 let tail_ns = sent_ns + through_ns;
                 self.packets.get_mut(packet).tail_ns = tail_ns;
                 let ready_ns = match self.switch.forwarding {
-                    Forwarding::CutThrough => now_ns + through_ns,
+                    Forwarding::CutThrough => begins_ns + through_ns,
                     Forwarding::StoreAndForward => tail_ns,
                 };
                 self.timeline.schedule(ready_ns, Event::Ready { link, packet });
@@ -646,10 +669,29 @@ impl Simulation {
                     source: state.source,
                     destination,
                     connection: state.connection,
-                    bytes: state.bytes,
+                    bytes,
                 });
                 self.packets.leave(packet);
             }
+        }
+    }
+
+    #[inline]
+    fn mark_switch(&mut self, switch: u32) {
+        let Moment { switches, switch_marked, .. } = &mut self.moment;
+        if !switch_marked[switch as usize] {
+            switch_marked[switch as usize] = true;
+            switches.push(switch);
+        }
+    }
+
+    /// A link has something to decide on, unless it is transmitting.
+    #[inline]
+    fn mark_link(&mut self, link: u32) {
+        let transmitter = &mut self.transmitters[link as usize];
+        if !transmitter.busy && !transmitter.marked {
+            transmitter.marked = true;
+            self.moment.links.push(link);
         }
     }
 }
@@ -658,21 +700,4 @@ impl Simulation {
 #[inline]
 fn channel(class: u8, layer: u8, layers: u8) -> u8 {
     class * layers + layer
-}
-
-#[inline]
-fn mark(switch: u32, switches: &mut Vec<u32>, marked: &mut [bool]) {
-    if !marked[switch as usize] {
-        marked[switch as usize] = true;
-        switches.push(switch);
-    }
-}
-
-/// A link with something to decide on, unless it is transmitting.
-#[inline]
-fn mark_link(transmitter: &mut Transmitter, link: u32, links: &mut Vec<u32>) {
-    if !transmitter.busy && !transmitter.marked {
-        transmitter.marked = true;
-        links.push(link);
-    }
 }

@@ -1,0 +1,158 @@
+//! Fabrics to try things on.
+
+use millstream::Contract;
+use millstream::catalogue::{DisciplineRow, Options};
+use millstream_sim::fabric::topology::{Cable, Node, Topology, custom};
+use millstream_sim::fabric::traffic::{Admission, ClassTraffic, EndPointTraffic, Kind};
+use millstream_sim::fabric::{
+    Arbiter, Buffering, Crossbar, Delivery, Egress, FabricError, FabricListener, Forwarding,
+    LinkParameters, Queueing, Simulation, SwitchParameters,
+};
+
+pub(crate) const RATE_BPS: u64 = 2_000_000_000;
+pub(crate) const LARGEST_BYTES: u32 = 2_176;
+
+/// The MinBW paper's crossbar, with buffers of four of the largest packets.
+pub(crate) const CROSSBAR: Crossbar = Crossbar {
+    rate_bps: RATE_BPS * 3 / 2,
+    input_credits: 136,
+    output_credits: 136,
+    queueing: Queueing::VirtualOutput,
+    arbiter: Arbiter::RoundRobin,
+};
+
+pub(crate) const CUT_THROUGH: SwitchParameters = SwitchParameters {
+    latency_ns: 145,
+    forwarding: Forwarding::CutThrough,
+    buffering: Buffering::Combined(CROSSBAR),
+};
+
+pub(crate) const OUTPUT_QUEUED: SwitchParameters = SwitchParameters {
+    latency_ns: 145,
+    forwarding: Forwarding::StoreAndForward,
+    buffering: Buffering::Output,
+};
+
+/// A fabric to be made.
+#[derive(Clone)]
+pub(crate) struct Plan {
+    pub(crate) topology: Topology,
+    pub(crate) delay_ns: u64,
+    pub(crate) switch: SwitchParameters,
+    pub(crate) discipline: &'static str,
+    pub(crate) classes: Vec<Contract>,
+    pub(crate) traffic: Vec<ClassTraffic>,
+    pub(crate) seed: u64,
+    pub(crate) stop_ns: u64,
+}
+
+impl Plan {
+    /// One class of Poisson packets under FIFO.
+    pub(crate) fn poisson(
+        topology: Topology,
+        switch: SwitchParameters,
+        load: f64,
+        bytes: u32,
+    ) -> Self {
+        Self {
+            topology,
+            delay_ns: 0,
+            switch,
+            discipline: "fifo",
+            classes: vec![Contract::new()],
+            traffic: vec![ClassTraffic { load, kind: Kind::Poisson { bytes } }],
+            seed: 1,
+            stop_ns: 10_000_000,
+        }
+    }
+
+    pub(crate) fn sources(&self) -> Vec<EndPointTraffic> {
+        let end_points = self.topology.end_points();
+        let route = |source, destination, path: &mut Vec<usize>| {
+            path.extend(self.topology.path(source, destination));
+        };
+        let links = self.topology.links().len();
+        let admitted =
+            Admission::admit(end_points, RATE_BPS, 1.0, &self.traffic, self.seed, route, links);
+        (0..end_points)
+            .map(|end_point| {
+                EndPointTraffic::new(
+                    end_point,
+                    end_points,
+                    RATE_BPS,
+                    &self.traffic,
+                    &admitted,
+                    self.seed,
+                    self.stop_ns,
+                )
+            })
+            .collect()
+    }
+
+    pub(crate) fn simulation(&self) -> Result<Simulation, FabricError> {
+        let egress = Egress {
+            discipline: DisciplineRow::parse(self.discipline).unwrap(),
+            options: Options::default(),
+            structure: None,
+            classes: self.classes.clone(),
+        };
+        let link = LinkParameters { rate_bps: RATE_BPS, delay_ns: self.delay_ns };
+        Simulation::new(
+            self.topology.clone(),
+            link,
+            self.switch,
+            &egress,
+            self.sources(),
+            LARGEST_BYTES,
+        )
+    }
+
+    /// Runs until everything has been delivered.
+    pub(crate) fn deliveries(&self) -> Journal {
+        let mut journal = Journal::default();
+        let mut simulation = self.simulation().unwrap();
+        assert!(!simulation.run(u64::MAX, &mut journal).unwrap());
+        assert_eq!(simulation.packets_under_way(), 0);
+        journal.deliveries.sort_unstable_by_key(|delivery| {
+            (delivery.time_ns, delivery.destination, delivery.source, delivery.injected_ns)
+        });
+        journal
+    }
+}
+
+/// Everything that was injected and delivered.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Journal {
+    pub(crate) injected: u64,
+    pub(crate) deliveries: Vec<Delivery>,
+}
+
+impl FabricListener for Journal {
+    fn injected(&mut self, _: u32, _: &millstream_sim::fabric::traffic::Injection) {
+        self.injected += 1;
+    }
+
+    fn delivered(&mut self, delivery: &Delivery) {
+        self.deliveries.push(*delivery);
+    }
+}
+
+#[allow(clippy::cast_precision_loss)]
+impl Journal {
+    pub(crate) fn mean_latency_ns(&self) -> f64 {
+        let sum: u64 = self.latencies_ns().sum();
+        sum as f64 / self.deliveries.len() as f64
+    }
+
+    pub(crate) fn latencies_ns(&self) -> impl Iterator<Item = u64> {
+        self.deliveries.iter().map(|delivery| delivery.time_ns - delivery.injected_ns)
+    }
+}
+
+/// One switch with so many end-points.
+pub(crate) fn star(end_points: u16) -> Topology {
+    let cables: Vec<Cable> = (0..end_points)
+        .map(|number| (Node::EndPoint(u32::from(number)), 0, Node::Switch(0), number))
+        .collect();
+    custom(u32::from(end_points), &[end_points], &cables).unwrap()
+}
