@@ -16,7 +16,7 @@ pub(crate) struct Arguments {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Run a scenario to its end on a simulated link; print the per-stream table
+    /// Run a scenario to its end on a simulated link or fabric; print the per-stream table
     Run(RunArguments),
     /// Validate a scenario; print what will be run and whether its contracts can be kept
     Check(CheckArguments),

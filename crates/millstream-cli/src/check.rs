@@ -5,6 +5,7 @@ use millstream_scenario::{Explanation, Scenario, explain};
 use std::fmt::Write as _;
 
 use crate::arguments::CheckArguments;
+use crate::fabric;
 use crate::failure::Failure;
 use crate::print;
 
@@ -14,6 +15,9 @@ const READ_AT_MOST: u64 = 5_000_000;
 /// Validates the scenario, its inputs included, and explains it.
 pub(crate) fn check(arguments: &CheckArguments) -> Result<(), Failure> {
     let scenario = Scenario::load(&arguments.file)?;
+    if scenario.fabric.is_some() {
+        return fabric::check(&scenario);
+    }
     let explanation = explain(&scenario, READ_AT_MOST)?;
     if arguments.json {
         print(&(serde_json::to_string_pretty(&explanation).unwrap_or_default() + "\n"))

@@ -6,6 +6,7 @@
 mod arguments;
 mod bench;
 mod check;
+mod fabric;
 mod failure;
 mod outputs;
 mod progress;

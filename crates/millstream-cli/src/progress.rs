@@ -34,6 +34,12 @@ impl Progress {
         }
     }
 
+    /// So many more packets left, by `now_ns`.
+    pub(crate) fn packets(&mut self, count: u64, now_ns: u64) {
+        self.packets += count;
+        self.draw(now_ns);
+    }
+
     #[cold]
     fn draw(&mut self, now_ns: u64) {
         let done = match (self.duration_ns, self.reading.bytes()) {

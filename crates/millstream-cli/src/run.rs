@@ -1,4 +1,4 @@
-//! `millstream run FILE`: to the end on a simulated link.
+//! `millstream run FILE`: to the end on a simulated link, or a fabric.
 
 use miette::miette;
 use millstream_report::{DeparturesWriter, Recorder, RecorderOptions, ReportInput, Results};
@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::arguments::RunArguments;
+use crate::fabric;
 use crate::failure::Failure;
 use crate::outputs::{Outputs, create, inputs, refuse_input};
 use crate::print;
@@ -21,6 +22,9 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<(), Failure> {
         scenario.seed = seed;
     }
     let interrupted = watch_interrupts()?;
+    if scenario.fabric.is_some() {
+        return fabric::run(arguments, &scenario, &interrupted);
+    }
     let inputs = inputs(&arguments.file, &scenario);
     let open = |path: &Option<_>| {
         path.as_ref().map(|path: &std::path::PathBuf| create(path, &inputs)).transpose()

@@ -11,6 +11,7 @@
 pub mod chart;
 mod delay;
 mod departures;
+mod fabric;
 mod figures;
 mod html;
 pub mod human;
@@ -20,6 +21,7 @@ mod summary;
 mod table;
 
 pub use departures::DeparturesWriter;
+pub use fabric::{FabricNumbers, FabricStream, FabricSummary, fabric_table};
 pub use html::{ReportInput, write_report};
 pub use recorder::{Recorder, RecorderOptions, Results, StreamResults};
 pub use series::{Bin, Series};

@@ -6,7 +6,7 @@
 use millstream_traffic::mpeg::{FrameKinds, FrameRate, Mpeg4Model, MpegFeed, Packets, VideoFile};
 use millstream_traffic::{
     Backlog, CaptureCounts, CaptureFeed, CaptureWriter, Cbr, CsvTrace, Feed, FollowedFile, Merge,
-    ParetoOnOff, Reading, Threaded, TrafficError,
+    PacketBytes, ParetoOnOff, Poisson, Reading, Threaded, TrafficError,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -160,6 +160,18 @@ fn claims(scenario: &Scenario, file: &str) -> Vec<(u32, Option<String>)> {
         .collect()
 }
 
+/// Exponent of the law of packet sizes.
+const PACKET_SHAPE: f64 = 1.4;
+
+/// All of one size, or from one size to another.
+#[must_use]
+pub fn packet_bytes(bytes: u32, largest: Option<u32>) -> PacketBytes {
+    match largest {
+        Some(most) => PacketBytes::Pareto { shape: PACKET_SHAPE, least: bytes, most },
+        None => PacketBytes::Fixed(bytes),
+    }
+}
+
 fn generator(
     scenario: &Scenario,
     stream: u32,
@@ -180,10 +192,14 @@ fn generator(
                 }
             })
         }
-        Source::Pareto { bytes, rate_bps, peak_rate_bps, sources, start_ns, stop_ns } => {
+        Source::Poisson { bytes, rate_bps, start_ns, stop_ns } => {
+            let stop_ns = until_ns.min(*stop_ns);
+            Box::new(Poisson::new(stream, *bytes, *rate_bps, *start_ns, stop_ns, seed))
+        }
+        Source::Pareto { bytes, largest, rate_bps, peak_rate_bps, sources, start_ns, stop_ns } => {
             Box::new(ParetoOnOff::new(
                 stream,
-                *bytes,
+                packet_bytes(*bytes, *largest),
                 *rate_bps,
                 *peak_rate_bps,
                 *sources,

@@ -4,14 +4,17 @@
 //! them. Values that validation may have to point at carry their span. The `doc` comments become
 //! the descriptions that an editor shows.
 
+pub(crate) mod fabric;
+
 use schemars::JsonSchema;
 use serde::Deserialize;
 use toml::Spanned;
 
+use crate::file::fabric::FabricTable;
 use crate::source::SourceKind;
 use crate::units::{Duration, Rate, Size, WindowText};
 
-/// A Millstream scenario: streams, the scheduler, and the link that they share.
+/// A Millstream scenario: streams, the scheduler, and the link or fabric that they share.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 #[schemars(title = "Millstream scenario")]
@@ -20,6 +23,9 @@ pub(crate) struct File {
     pub(crate) scenario: ScenarioTable,
     pub(crate) link: LinkTable,
     pub(crate) scheduler: SchedulerTable,
+    /// A fabric of switches in place of one link; each of its links is as `link` says.
+    #[schemars(with = "Option<FabricTable>")]
+    pub(crate) fabric: Option<Spanned<FabricTable>>,
     /// Classes: a tree above the streams; the scheduler is its root.
     #[serde(default)]
     #[schemars(with = "Vec<ClassTable>")]
@@ -288,6 +294,13 @@ pub(crate) struct SourceTable {
     /// How many on/off sources are superposed; default 16.
     #[schemars(with = "Option<u32>", range(min = 1))]
     pub(crate) sources: Option<Spanned<u32>>,
+    /// Sizes from `bytes` to this by a Pareto law of shape 1.4; default: all are of `bytes`.
+    #[schemars(with = "Option<u32>", range(min = 1))]
+    pub(crate) largest: Option<Spanned<u32>>,
+    /// In a fabric: each end-point has as many of these as make up this share of its link, from 0 to
+    /// 1; default: one.
+    #[schemars(with = "Option<f64>", range(min = 0, max = 1))]
+    pub(crate) load: Option<Spanned<f64>>,
 }
 
 fn discipline_names() -> Vec<&'static str> {

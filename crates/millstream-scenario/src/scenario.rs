@@ -7,6 +7,7 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use crate::error::{Problem, ScenarioError};
+use crate::fabric::Fabric;
 use crate::source::Source;
 use crate::validate::validate;
 
@@ -67,6 +68,9 @@ pub struct Stream {
     pub source: Source,
     /// The class it stands in: its index in [`Scenario::classes`]; `None` for the root.
     pub class: Option<usize>,
+    /// In a fabric, the share of each end-point's link that connections like its source make up; 0
+    /// for a single connection.
+    pub load: f64,
 }
 
 /// A class of the tree.
@@ -103,8 +107,10 @@ pub struct Scenario {
     pub seed: u64,
     /// When sources stop, ns; `None` if they all end by themselves.
     pub duration_ns: Option<u64>,
-    /// The link.
+    /// The link, or every link of the fabric.
     pub link: Link,
+    /// The fabric, if it is more than one link.
+    pub fabric: Option<Fabric>,
     /// How the link is shared: among the streams, or the children of the root.
     pub scheduler: Sharing,
     /// The classes, parents before their children; none if all streams stand in the root.

@@ -33,6 +33,13 @@ impl SourceKind {
             summary: "constant bit rate: equal packets at equal intervals",
             required: &["bytes"],
             one_of: &[("rate", "interval")],
+            optional: &["start", "stop", "load"],
+        },
+        Self {
+            name: "poisson",
+            summary: "equal packets at random, independent times",
+            required: &["bytes", "rate"],
+            one_of: &[],
             optional: &["start", "stop"],
         },
         Self {
@@ -40,7 +47,7 @@ impl SourceKind {
             summary: "self-similar: superposed Pareto on/off sources",
             required: &["bytes", "rate"],
             one_of: &[],
-            optional: &["peak-rate", "sources", "start", "stop"],
+            optional: &["peak-rate", "sources", "largest", "start", "stop"],
         },
         Self {
             name: "mpeg",
@@ -56,6 +63,7 @@ impl SourceKind {
                 "repeat",
                 "start",
                 "stop",
+                "load",
             ],
         },
         Self {
@@ -179,7 +187,8 @@ impl SourceTable {
             bytes "bytes", rate "rate", interval "interval", start "start", stop "stop",
             packets "packets", file "file", r#match "match", model "model", frames "frames",
             frame_rate "frame-rate", packet_bytes "packet-bytes", spread "spread",
-            repeat "repeat", peak_rate "peak-rate", sources "sources"
+            repeat "repeat", peak_rate "peak-rate", sources "sources", largest "largest",
+            load "load"
         )
         .into_iter()
         .flatten()
@@ -221,9 +230,13 @@ pub enum VideoInput {
 pub enum Source {
     /// Equal packets at equal intervals.
     Cbr { bytes: u32, pace: Pace, start_ns: u64, stop_ns: u64 },
+    /// Equal packets at independent, exponentially distributed times.
+    Poisson { bytes: u32, rate_bps: u64, start_ns: u64, stop_ns: u64 },
     /// Superposed Pareto on/off sources.
     Pareto {
+        /// The size of all packets, or of the least if `largest` says more.
         bytes: u32,
+        largest: Option<u32>,
         rate_bps: u64,
         peak_rate_bps: u64,
         sources: u32,
@@ -253,7 +266,9 @@ impl Source {
     #[must_use]
     pub fn ends(&self) -> bool {
         match self {
-            Self::Cbr { stop_ns, .. } | Self::Pareto { stop_ns, .. } => *stop_ns != u64::MAX,
+            Self::Cbr { stop_ns, .. }
+            | Self::Poisson { stop_ns, .. }
+            | Self::Pareto { stop_ns, .. } => *stop_ns != u64::MAX,
             Self::Mpeg { input, stop_ns, .. } => {
                 *stop_ns != u64::MAX || matches!(input, VideoInput::File { repeat: false, .. })
             }

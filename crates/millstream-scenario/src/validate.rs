@@ -15,6 +15,7 @@ use crate::scenario::{Link, LinkCredits, Scenario, Sharing, Stream};
 
 mod classes;
 mod contract;
+mod fabric;
 mod hilq;
 mod sharing;
 mod source;
@@ -29,6 +30,7 @@ pub(crate) fn validate(name: &str, text: &str, folder: &Path) -> Result<Scenario
             Problem::whole_file("there is no stream").help("add at least one [[stream]] table"),
         );
     }
+    let fabric = fabric::fabric(&file, &mut problems);
     let defaults = Defaults::of(&file);
     let mut unused = Unused::default();
     let tree = classes::Tree::of(&file, &mut problems);
@@ -53,6 +55,9 @@ pub(crate) fn validate(name: &str, text: &str, folder: &Path) -> Result<Scenario
             problems.push(Problem::new(table.name.span(), message).label("the second"));
         }
         let source = source::source(&table.source, duration_ns, &mut problems);
+        let in_fabric = file.fabric.is_some();
+        let of_fabric = fabric.as_ref();
+        let load = fabric::stream(table, source.as_ref(), of_fabric, in_fabric, &mut problems);
         let discipline = discipline_of(class);
         let promise = Promise::of_stream(table);
         let contract = contract::contract(&promise, discipline, &defaults, &mut problems);
@@ -73,16 +78,22 @@ pub(crate) fn validate(name: &str, text: &str, folder: &Path) -> Result<Scenario
                 window,
                 source,
                 class,
+                load,
             });
         }
     }
     unfit.tell(&mut problems);
+    if let (Some(fabric), true) = (&file.fabric, on_hilq) {
+        let message = "hilq serves one link; it knows no credits";
+        problems.push(Problem::new(fabric.span(), message).help("structure = \"auto\""));
+    }
     match scheduler {
         Some(scheduler) if problems.is_empty() => Ok(Scenario {
             name: file.scenario.name.clone().unwrap_or_else(|| stem(name)),
             seed: file.scenario.seed.unwrap_or(1),
             duration_ns,
             link: link(&file),
+            fabric,
             scheduler,
             classes,
             streams,

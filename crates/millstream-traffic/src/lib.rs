@@ -8,6 +8,7 @@
 //! |---|---|
 //! | [`Cbr`] | equal packets at equal intervals |
 //! | [`ParetoOnOff`] | self-similar traffic |
+//! | [`Poisson`] | equal packets at random times |
 //! | [`Backlog`] | packets that all wait from the start |
 //! | [`CsvTrace`] | rows of an arrivals CSV |
 //! | [`CaptureFeed`] | packets of a pcap or pcapng file, matched by pcap-filter expressions |
@@ -25,6 +26,7 @@ mod merge;
 pub mod mpeg;
 mod on_off;
 mod pareto;
+mod poisson;
 mod random;
 mod reading;
 mod threaded;
@@ -37,6 +39,7 @@ pub use csv_trace::CsvTrace;
 pub use merge::Merge;
 pub use on_off::{OnOff, OnOffPacket, PacketBytes};
 pub use pareto::ParetoOnOff;
+pub use poisson::Poisson;
 pub use random::Random;
 pub use reading::{FollowedFile, Reading};
 pub use threaded::Threaded;

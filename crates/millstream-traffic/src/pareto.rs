@@ -4,7 +4,7 @@ use crate::arrival::{Arrival, Feed, TrafficError};
 use crate::on_off::{OnOff, PacketBytes};
 use crate::random::Random;
 
-/// Superposed Pareto on/off sources that send packets of one size; [`OnOff`] says how.
+/// Superposed Pareto on/off sources; [`OnOff`] says how.
 #[derive(Clone, Debug)]
 pub struct ParetoOnOff {
     stream: u32,
@@ -13,14 +13,14 @@ pub struct ParetoOnOff {
 }
 
 impl ParetoOnOff {
-    /// `sources` on/off sources for `stream`, each sending packets of `bytes` bytes at
+    /// `sources` on/off sources for `stream`, each sending packets of size `bytes` at
     /// `peak_rate_bps` while on, at a mean of `rate_bps` in all. `rate_bps` must be less than
     /// `sources` × `peak_rate_bps`.
     #[allow(clippy::too_many_arguments)]
     #[must_use]
     pub fn new(
         stream: u32,
-        bytes: u32,
+        bytes: PacketBytes,
         rate_bps: u64,
         peak_rate_bps: u64,
         sources: u32,
@@ -28,7 +28,6 @@ impl ParetoOnOff {
         stop_ns: u64,
         seed: u64,
     ) -> Self {
-        let bytes = PacketBytes::Fixed(bytes);
         let random = Random::new(seed, u64::from(stream));
         let sources = OnOff::new(bytes, rate_bps, peak_rate_bps, sources, start_ns, random);
         Self { stream, stop_ns, sources }
@@ -54,7 +53,8 @@ mod tests {
 
     fn times(seed: u64) -> Vec<u64> {
         let stop = 100_000_000_000;
-        let mut feed = ParetoOnOff::new(0, 1000, 8_000_000, 2_000_000, 16, 0, stop, seed);
+        let mut feed =
+            ParetoOnOff::new(0, PacketBytes::Fixed(1000), 8_000_000, 2_000_000, 16, 0, stop, seed);
         std::iter::from_fn(|| feed.next_arrival().unwrap()).map(|arrival| arrival.time_ns).collect()
     }
 
@@ -83,7 +83,8 @@ mod tests {
     #[test]
     fn no_rate_is_no_traffic() {
         for (rate, peak) in [(0, 1000), (0, 0)] {
-            let mut feed = ParetoOnOff::new(0, 100, rate, peak, 4, 0, u64::MAX, 1);
+            let mut feed =
+                ParetoOnOff::new(0, PacketBytes::Fixed(100), rate, peak, 4, 0, u64::MAX, 1);
             assert_eq!(feed.next_arrival().unwrap(), None);
         }
     }

@@ -25,6 +25,7 @@ pub(super) fn source(
     let bytes = keys.bytes.as_ref().map_or(0, |bytes| *bytes.get_ref());
     let file = keys.file.as_ref().map(|file| file.get_ref().clone());
     positive(&keys.sources, "sources", problems);
+    positive(&keys.largest, "largest", problems);
     positive(&keys.packet_bytes, "packet-bytes", problems);
     positive(&keys.frame_rate, "frame-rate", problems);
     if let Some(interval) = keys.interval.as_ref().filter(|interval| interval.get_ref().0 == 0) {
@@ -50,9 +51,16 @@ pub(super) fn source(
             };
             Source::Cbr { bytes, pace, start_ns, stop_ns }
         }
+        "poisson" => {
+            some_bytes(keys, problems);
+            Source::Poisson { bytes, rate_bps: rate(&keys.rate)?, start_ns, stop_ns }
+        }
         "pareto" => {
-            if let Some(bytes) = keys.bytes.as_ref().filter(|bytes| *bytes.get_ref() == 0) {
-                problems.push(Problem::new(bytes.span(), "packets of 0 bytes have no rate"));
+            some_bytes(keys, problems);
+            let largest = keys.largest.as_ref().map(|largest| *largest.get_ref());
+            if let Some(largest) = keys.largest.as_ref().filter(|most| *most.get_ref() < bytes) {
+                let message = format!("sizes go from {bytes} bytes up to less");
+                problems.push(Problem::new(largest.span(), message));
             }
             let rate_bps = rate(&keys.rate)?;
             let sources = keys.sources.as_ref().map_or(16, |sources| *sources.get_ref());
@@ -64,7 +72,7 @@ pub(super) fn source(
                     format!("the peak rate must exceed each source's mean of {mean_bps} bps"),
                 ));
             }
-            Source::Pareto { bytes, rate_bps, peak_rate_bps, sources, start_ns, stop_ns }
+            Source::Pareto { bytes, largest, rate_bps, peak_rate_bps, sources, start_ns, stop_ns }
         }
         "mpeg" => Source::Mpeg {
             input: video_input(keys, &span, problems)?,
@@ -143,6 +151,13 @@ fn frames(keys: &SourceTable, problems: &mut Vec<Problem>) -> String {
         problems.push(Problem::new(frames.span(), message).help("any of the letters I, P and B"));
     }
     text.clone()
+}
+
+/// Packets of no bytes have no rate.
+fn some_bytes(keys: &SourceTable, problems: &mut Vec<Problem>) {
+    if let Some(bytes) = keys.bytes.as_ref().filter(|bytes| *bytes.get_ref() == 0) {
+        problems.push(Problem::new(bytes.span(), "packets of 0 bytes have no rate"));
+    }
 }
 
 fn positive(value: &Option<Spanned<u32>>, key: &str, problems: &mut Vec<Problem>) {

@@ -20,7 +20,7 @@ use millstream_sim::fabric::{
 };
 
 const RATE_BPS: u64 = 2_000_000_000;
-const LINK: LinkParameters = LinkParameters { rate_bps: RATE_BPS, delay_ns: 0 };
+const LINK: LinkParameters = LinkParameters { rate_bps: RATE_BPS, overhead_bytes: 0, delay_ns: 0 };
 const WEIGHTS: [u32; 6] = [17, 13, 13, 6, 2, 1];
 
 #[derive(Default)]

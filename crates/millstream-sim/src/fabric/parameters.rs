@@ -1,7 +1,9 @@
 //! What a fabric is made of, apart from its topology and its traffic.
 
-use millstream::Contract;
+use std::iter;
+
 use millstream::catalogue::{DisciplineRow, DynScheduler, Options, StructureName};
+use millstream::{ClassId, Contract, ContractError, Tree};
 
 /// The most ports of a switch: an arbiter keeps them in one word.
 pub const PORTS_MOST: u16 = 64;
@@ -11,6 +13,8 @@ pub const PORTS_MOST: u16 = 64;
 pub struct LinkParameters {
     /// Data rate, bits/s, after line coding.
     pub rate_bps: u64,
+    /// Bytes that a packet takes on a link beyond its length.
+    pub overhead_bytes: u32,
     /// How long a bit is on its way, ns; credits take as long to come back.
     pub delay_ns: u64,
 }
@@ -90,39 +94,70 @@ pub struct Egress {
     /// Its structure; `None` for the fastest known.
     pub structure: Option<StructureName>,
     /// The contract of each service class, which has a virtual channel of its own (one for each
-    /// layer of the routes). Credits are set by the fabric.
+    /// layer of the routes). Credits are set by the fabric. A management channel goes before all
+    /// others under any discipline.
     pub classes: Vec<Contract>,
 }
 
 impl Egress {
     /// Whether packets leave in the order in which they come.
     pub(crate) fn is_first_come(&self) -> bool {
-        self.discipline.name == "fifo" && !self.classes.iter().any(Contract::is_limited)
+        let plain = |class: &Contract| !class.is_limited() && !class.is_fmc();
+        self.discipline.name == "fifo" && self.classes.iter().all(plain)
     }
 
     /// A scheduler with a stream for each class and layer, class by class; each with `credits`,
     /// or without flow control.
     pub(crate) fn scheduler(
         &self,
-        rate_bps: u64,
+        link: &LinkParameters,
         layers: u8,
         credits: Option<u32>,
-    ) -> Result<Box<dyn DynScheduler + Send>, millstream::ContractError> {
+    ) -> Result<Box<dyn DynScheduler + Send>, ContractError> {
         let mut options = self.options.clone();
-        options.link = millstream::Link { rate_bps, overhead_bytes: 0 };
+        let LinkParameters { rate_bps, overhead_bytes, .. } = *link;
+        options.link = millstream::Link { rate_bps, overhead_bytes };
         let streams = self.classes.len() * usize::from(layers);
         let structure =
             self.structure.unwrap_or_else(|| self.discipline.auto_structure(&options, streams));
+        let contracts = || {
+            let each = |class| iter::repeat_n(class, usize::from(layers));
+            self.classes.iter().flat_map(each).map(|class: &Contract| match credits {
+                Some(credits) => class.clone().credits(u64::from(credits)),
+                None => class.clone(),
+            })
+        };
+        let managed = contracts().any(|contract| contract.is_fmc());
+        if managed && self.discipline.name != "minbw" {
+            return self.below_management(contracts(), structure, &options);
+        }
         let mut scheduler = self.discipline.build(&options, structure);
-        for class in &self.classes {
-            for _ in 0..layers {
-                let contract = class.clone();
-                scheduler.add_stream(match credits {
-                    Some(credits) => contract.credits(u64::from(credits)),
-                    None => contract,
-                })?;
-            }
+        for contract in contracts() {
+            scheduler.add_stream(contract)?;
         }
         Ok(scheduler)
+    }
+
+    /// Management channels first, the discipline for all others: what MinBW is for its own three.
+    fn below_management(
+        &self,
+        contracts: impl Iterator<Item = Contract>,
+        structure: StructureName,
+        options: &Options,
+    ) -> Result<Box<dyn DynScheduler + Send>, ContractError> {
+        let first = DisciplineRow::parse("static-priority").expect("it is in the catalogue");
+        let mut tree = Tree::new(first, StructureName::Scan, options);
+        let row = self.discipline;
+        let below =
+            tree.add_class(ClassId::ROOT, Contract::new().priority(1), row, structure, options)?;
+        for contract in contracts {
+            let (class, contract) = if contract.is_fmc() {
+                (ClassId::ROOT, contract.priority(0))
+            } else {
+                (below, contract)
+            };
+            tree.add_stream(class, contract)?;
+        }
+        Ok(Box::new(tree))
     }
 }

@@ -157,8 +157,8 @@ struct Transmitter {
 const BYTES_MOST: u32 = 65_535;
 
 /// Times by length, ns.
-fn durations(rate_bps: u64, largest_bytes: u32) -> Box<[u64]> {
-    let link = millstream::Link { rate_bps, overhead_bytes: 0 };
+fn durations(rate_bps: u64, overhead_bytes: u32, largest_bytes: u32) -> Box<[u64]> {
+    let link = millstream::Link { rate_bps, overhead_bytes };
     (0..=largest_bytes).map(|bytes| link.transmission_ns(bytes)).collect()
 }
 
@@ -285,7 +285,7 @@ impl Simulation {
                 _ => None,
             };
             transmitters.push(Transmitter {
-                scheduler: egress.scheduler(link.rate_bps, layers, credits)?,
+                scheduler: egress.scheduler(&link, layers, credits)?,
                 from: ends.from,
                 from_port: ends.from_port.to_le_bytes()[0],
                 to: ends.to,
@@ -324,8 +324,8 @@ impl Simulation {
             injection_links,
             upcoming: Vec::with_capacity(sources.len()),
             sources,
-            link_ns: durations(link.rate_bps, largest_bytes),
-            crossbar_ns: durations(crossbar_bps, largest_bytes),
+            link_ns: durations(link.rate_bps, link.overhead_bytes, largest_bytes),
+            crossbar_ns: durations(crossbar_bps, 0, largest_bytes),
             moment,
             inside: 0,
             pending_injections: 0,

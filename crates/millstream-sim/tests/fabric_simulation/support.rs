@@ -96,7 +96,8 @@ impl Plan {
             structure: None,
             classes: self.classes.clone(),
         };
-        let link = LinkParameters { rate_bps: RATE_BPS, delay_ns: self.delay_ns };
+        let link =
+            LinkParameters { rate_bps: RATE_BPS, overhead_bytes: 0, delay_ns: self.delay_ns };
         Simulation::new(
             self.topology.clone(),
             link,

@@ -1,0 +1,171 @@
+//! `millstream run` and `check` of a scenario with a fabric.
+
+use miette::miette;
+use millstream_report::{
+    DelaySummary, FabricNumbers, FabricStream, FabricSummary, fabric_table, human,
+};
+use millstream_scenario::{Scenario, Source};
+use millstream_sim::fabric::{
+    ClassStatistics, FabricError, PrepareError, Prepared, Statistics, prepare,
+};
+use millstream_traffic::Reading;
+use std::fmt::Write as _;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crate::arguments::RunArguments;
+use crate::failure::Failure;
+use crate::outputs::{create, inputs};
+use crate::print;
+use crate::progress::Progress;
+
+/// How often a run looks up, in parts of its duration.
+const STEPS: u64 = 1_000;
+
+impl From<PrepareError> for Failure {
+    fn from(error: PrepareError) -> Self {
+        Self::Input(miette!("{error}"))
+    }
+}
+
+impl From<FabricError> for Failure {
+    fn from(error: FabricError) -> Self {
+        Self::Run(miette!("{error}"))
+    }
+}
+
+/// Runs the scenario's fabric and writes what was asked for.
+pub(crate) fn run(
+    arguments: &RunArguments,
+    scenario: &Scenario,
+    interrupted: &AtomicBool,
+) -> Result<(), Failure> {
+    for (given, name) in [
+        (arguments.departures.is_some(), "--departures"),
+        (arguments.report.is_some(), "--report"),
+        (arguments.pcap.is_some(), "--pcap"),
+    ] {
+        if given {
+            return Err(Failure::Input(miette!(
+                help = "--summary FILE.json and --json have a fabric's numbers",
+                "{name} is for a single link; {} has a fabric",
+                arguments.file.display()
+            )));
+        }
+    }
+    let inputs = inputs(&arguments.file, scenario);
+    let mut summary_file =
+        arguments.summary.as_ref().map(|path| create(path, &inputs)).transpose()?;
+    let warm_up_ns = scenario.fabric.as_ref().map_or(0, |fabric| fabric.warm_up_ns);
+    let end_ns = scenario.duration_ns.unwrap_or(u64::MAX);
+    let Prepared { mut simulation, connections } = prepare(scenario)?;
+    let streams = u8::try_from(scenario.streams.len()).unwrap_or(u8::MAX);
+    let mut statistics = Statistics::new(streams, simulation.sources(), warm_up_ns..end_ns);
+    let mut progress = Progress::new(scenario.duration_ns, Arc::<Reading>::default());
+    let mut reached_ns = 0;
+    while reached_ns < end_ns && !interrupted.load(Ordering::Relaxed) {
+        reached_ns = end_ns.min(reached_ns + (end_ns / STEPS).max(1));
+        let before = simulation.hops();
+        simulation.run(reached_ns, &mut statistics)?;
+        progress.packets(simulation.hops() - before, reached_ns);
+    }
+    progress.finish();
+    let rate_bps = scenario.link.rate_bps;
+    let of = |(number, stream): (usize, &millstream_scenario::Stream)| {
+        let class = &statistics.classes()[number];
+        let connections = &connections[number];
+        FabricStream {
+            name: stream.name.clone(),
+            connections_asked: connections.asked,
+            connections_admitted: connections.admitted,
+            injected: class.injected,
+            injected_bytes: class.injected_bytes,
+            delivered: class.delivered,
+            delivered_bytes: class.delivered_bytes,
+            offered: rounded(statistics.share(class.injected_bytes, rate_bps)),
+            throughput: rounded(statistics.share(class.delivered_bytes, rate_bps)),
+            delay_ns: delay(class),
+            jitter_max_ns: matches!(stream.source, Source::Cbr { .. } | Source::Mpeg { .. })
+                .then_some(class.jitter_max_ns),
+        }
+    };
+    let topology = simulation.topology();
+    let busiest = simulation.busy_ns().zip(topology.links()).max_by_key(|(busy_ns, _)| *busy_ns);
+    let links = topology.links().len();
+    #[allow(clippy::cast_precision_loss)]
+    let share = |busy_ns: u64| rounded(busy_ns as f64 / reached_ns.max(1) as f64);
+    let summary = FabricSummary {
+        scenario: scenario.name.clone(),
+        streams: scenario.streams.iter().enumerate().map(of).collect(),
+        fabric: FabricNumbers {
+            end_points: topology.end_points(),
+            switches: topology.switches(),
+            links,
+            warm_up_ns,
+            end_ns: reached_ns,
+            packet_hops: simulation.hops(),
+            under_way: simulation.packets_under_way(),
+            mean_utilisation: share(simulation.busy_ns().sum::<u64>() / links.max(1) as u64),
+            highest_utilisation: busiest.map_or(0.0, |(busy_ns, _)| share(busy_ns)),
+            busiest_link: busiest
+                .map_or(String::new(), |(_, link)| format!("{} to {}", link.from, link.to)),
+        },
+    };
+    scenario.notes.iter().for_each(|note| eprintln!("note: {note}"));
+    let json = serde_json::to_string_pretty(&summary).unwrap_or_default() + "\n";
+    if let Some(file) = &mut summary_file {
+        let written = file.write_all(json.as_bytes()).and_then(|()| file.flush());
+        written.map_err(|error| Failure::output("--summary", &error))?;
+    }
+    print(&if arguments.json { json } else { fabric_table(&summary) })?;
+    if interrupted.load(Ordering::Relaxed) {
+        return Err(Failure::Interrupted(format!(
+            "interrupted at {} of simulated time; everything until then is counted",
+            human::time(reached_ns)
+        )));
+    }
+    Ok(())
+}
+
+fn rounded(share: f64) -> f64 {
+    (share * 1e6).round() / 1e6
+}
+
+fn delay(class: &ClassStatistics) -> Option<DelaySummary> {
+    (class.delivered > 0).then(|| DelaySummary {
+        mean: u64::try_from(class.latency_sum_ns / u128::from(class.delivered)).unwrap_or(u64::MAX),
+        p50: class.latencies_ns.value_at_quantile(0.5),
+        p99: class.latencies_ns.value_at_quantile(0.99),
+        max: class.latency_max_ns,
+    })
+}
+
+/// What a fabric is, whether its routes are free of deadlock, and what admission says.
+pub(crate) fn check(scenario: &Scenario) -> Result<(), Failure> {
+    let Prepared { simulation, connections } = prepare(scenario)?;
+    let topology = simulation.topology();
+    let mut text = format!(
+        "{}: {} end-points, {} switches, {} one-way links of {}, discipline {}\n",
+        scenario.name,
+        topology.end_points(),
+        topology.switches(),
+        topology.links().len(),
+        human::rate(scenario.link.rate_bps),
+        scenario.scheduler.discipline.name,
+    );
+    let rows = scenario.streams.iter().zip(&connections).map(|(stream, connections)| {
+        let shown =
+            |count: u64| if connections.asked > 0 { count.to_string() } else { "–".into() };
+        vec![stream.name.clone(), shown(connections.asked), shown(connections.admitted)]
+    });
+    text += &millstream_report::text_table(&["stream", "connections", "admitted"], rows);
+    let verdict = match topology.dependency_cycle() {
+        None => "free of deadlock".to_owned(),
+        Some(cycle) => format!("may deadlock: {} links wait for one another", cycle.len()),
+    };
+    let _ = writeln!(text, "routes: {verdict}, {} layers", topology.layers());
+    for note in &scenario.notes {
+        let _ = writeln!(text, "note: {note}");
+    }
+    print(&text)
+}

@@ -1,0 +1,169 @@
+//! From a scenario with a fabric to its simulation.
+
+use millstream_scenario::{
+    CableEnd, Fabric, FabricTopology, Pace, Scenario, Source, VideoInput, packet_bytes,
+};
+
+use super::parameters::{
+    Arbiter, Buffering, Crossbar, Egress, Forwarding, LinkParameters, Queueing, SwitchParameters,
+};
+use super::simulation::{FabricError, Simulation};
+use super::topology::{
+    Cable, Node, Topology, TopologyError, custom, dragonfly, fat_tree, folded_shuffle, mesh,
+    shuffle, torus,
+};
+use super::traffic::{Admission, ClassCount, ClassTraffic, EndPointTraffic, Kind};
+
+/// A scenario's fabric, ready to run.
+pub struct Prepared {
+    /// The fabric at rest.
+    pub simulation: Simulation,
+    /// Connections of each stream, over all end-points.
+    pub connections: Vec<ClassCount>,
+}
+
+/// Why a scenario's fabric cannot be simulated.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PrepareError {
+    /// The topology.
+    #[error("fabric.topology: {0}")]
+    Topology(#[from] TopologyError),
+    /// Anything else.
+    #[error("fabric: {0}")]
+    Fabric(#[from] FabricError),
+    /// Too many streams.
+    #[error("a fabric has at most 64 streams, not {0}")]
+    Streams(usize),
+}
+
+/// The topology that `fabric` asks for.
+///
+/// # Errors
+/// If there is none of these sizes.
+pub fn topology(fabric: &Fabric) -> Result<Topology, TopologyError> {
+    match &fabric.topology {
+        FabricTopology::FoldedShuffle { arity, levels } => folded_shuffle(*arity, *levels),
+        FabricTopology::Shuffle { radix, stages } => shuffle(*radix, *stages),
+        FabricTopology::FatTree { ports } => fat_tree(*ports),
+        FabricTopology::Grid { sizes, concentration, wrapped: false } => {
+            mesh(sizes, *concentration)
+        }
+        FabricTopology::Grid { sizes, concentration, wrapped: true } => {
+            torus(sizes, *concentration)
+        }
+        FabricTopology::Dragonfly { end_points, switches, globals } => {
+            dragonfly(*end_points, *switches, *globals)
+        }
+        FabricTopology::Custom { end_points, switches, cables } => {
+            let end = |end: CableEnd| match end {
+                CableEnd::EndPoint(number) => (Node::EndPoint(number), 0),
+                CableEnd::Switch(number, port) => (Node::Switch(number), port),
+            };
+            let joined = |(one, other): &(CableEnd, CableEnd)| -> Cable {
+                let ((one, one_port), (other, other_port)) = (end(*one), end(*other));
+                (one, one_port, other, other_port)
+            };
+            let cables: Vec<Cable> = cables.iter().map(joined).collect();
+            custom(*end_points, switches, &cables)
+        }
+    }
+}
+
+/// What each end-point sends of a stream whose source is `source` and whose load is `load`.
+///
+/// # Panics
+/// If the source reads a file; validation lets none into a fabric.
+#[allow(clippy::cast_precision_loss)]
+fn traffic(source: &Source, load: f64, link_bps: u64, largest_bytes: u32) -> ClassTraffic {
+    let kind = match source {
+        Source::Cbr { bytes, pace, .. } => {
+            let interval_ns = match pace {
+                Pace::IntervalNs(interval_ns) => *interval_ns,
+                Pace::RateBps(rate_bps) => (u64::from(*bytes) * 8_000_000_000).div_ceil(*rate_bps),
+            };
+            Kind::Connections { bytes: *bytes, interval_ns }
+        }
+        Source::Mpeg {
+            input: VideoInput::Model { rate_bps, frame_rate }, packet_bytes, ..
+        } => Kind::Video {
+            mean_rate_bps: *rate_bps,
+            frame_ns: 1_000_000_000 / u64::from(*frame_rate).max(1),
+            packet_bytes: packet_bytes.unwrap_or(largest_bytes),
+        },
+        Source::Pareto { bytes, largest, peak_rate_bps, sources, .. } => Kind::SelfSimilar {
+            packet_bytes: packet_bytes(*bytes, *largest),
+            sources: *sources,
+            peak_share: *peak_rate_bps as f64 / link_bps as f64,
+        },
+        Source::Poisson { bytes, .. } => Kind::Poisson { bytes: *bytes },
+        other => unreachable!("no fabric's source: {other:?}"),
+    };
+    let rate_bps = match source {
+        Source::Pareto { rate_bps, .. } | Source::Poisson { rate_bps, .. } => *rate_bps as f64,
+        _ => kind.connection_rate_bps().unwrap_or(0.0),
+    };
+    ClassTraffic { load: if load > 0.0 { load } else { rate_bps / link_bps as f64 }, kind }
+}
+
+/// Builds the fabric of `scenario`, which has one.
+///
+/// Connections are admitted as long as every link on their way has rate left that no connection of
+/// any stream has reserved.
+///
+/// # Errors
+/// If it cannot be simulated.
+///
+/// # Panics
+/// If the scenario has no fabric.
+pub fn prepare(scenario: &Scenario) -> Result<Prepared, PrepareError> {
+    let fabric = scenario.fabric.as_ref().expect("the scenario has a fabric");
+    let topology = topology(fabric)?;
+    if scenario.streams.len() > 64 {
+        return Err(PrepareError::Streams(scenario.streams.len()));
+    }
+    let rate_bps = scenario.link.rate_bps;
+    let classes: Vec<ClassTraffic> = scenario
+        .streams
+        .iter()
+        .map(|stream| traffic(&stream.source, stream.load, rate_bps, fabric.largest_bytes))
+        .collect();
+    let links = topology.links().len();
+    let end_points = topology.end_points();
+    let route = |source, destination, path: &mut Vec<usize>| {
+        path.extend(topology.path(source, destination));
+    };
+    let seed = scenario.seed;
+    let admitted = Admission::admit(end_points, rate_bps, 1.0, &classes, seed, route, links);
+    let stop_ns = scenario.duration_ns.unwrap_or(u64::MAX);
+    let source = |end_point| {
+        EndPointTraffic::new(end_point, end_points, rate_bps, &classes, &admitted, seed, stop_ns)
+    };
+    let sources = (0..end_points).map(source).collect();
+    let link = LinkParameters {
+        rate_bps,
+        overhead_bytes: scenario.link.overhead,
+        delay_ns: fabric.delay_ns,
+    };
+    let buffering = match &fabric.crossbar {
+        None => Buffering::Output,
+        Some(of) => Buffering::Combined(Crossbar {
+            rate_bps: of.rate_bps,
+            input_credits: of.input_credits,
+            output_credits: of.output_credits,
+            queueing: if of.fifo { Queueing::Fifo } else { Queueing::VirtualOutput },
+            arbiter: if of.islip { Arbiter::Islip } else { Arbiter::RoundRobin },
+        }),
+    };
+    let forwarding =
+        if fabric.cut_through { Forwarding::CutThrough } else { Forwarding::StoreAndForward };
+    let switch = SwitchParameters { latency_ns: fabric.latency_ns, forwarding, buffering };
+    let egress = Egress {
+        discipline: scenario.scheduler.discipline,
+        options: scenario.scheduler.options.clone(),
+        structure: Some(scenario.scheduler.structure),
+        classes: scenario.streams.iter().map(|stream| stream.contract.clone()).collect(),
+    };
+    let simulation =
+        Simulation::new(topology, link, switch, &egress, sources, fabric.largest_bytes)?;
+    Ok(Prepared { simulation, connections: admitted.counts().to_vec() })
+}

@@ -1,0 +1,75 @@
+//! Poisson traffic: equal packets at independent, exponentially distributed gaps.
+
+use crate::arrival::{Arrival, Feed, TrafficError};
+use crate::random::Random;
+
+/// Packets of `bytes` bytes at random times from `start_ns` until before `stop_ns`.
+#[derive(Clone, Debug)]
+pub struct Poisson {
+    stream: u32,
+    bytes: u32,
+    stop_ns: u64,
+    mean_gap_ns: f64,
+    next_ns: f64,
+    random: Random,
+}
+
+impl Poisson {
+    /// Packets for `stream` at a mean of `rate_bps` bits/s (not 0).
+    #[allow(clippy::cast_precision_loss)]
+    #[must_use]
+    pub fn new(
+        stream: u32,
+        bytes: u32,
+        rate_bps: u64,
+        start_ns: u64,
+        stop_ns: u64,
+        seed: u64,
+    ) -> Self {
+        let mean_gap_ns = f64::from(bytes) * 8e9 / rate_bps.max(1) as f64;
+        let random = Random::new(seed, u64::from(stream));
+        let mut feed =
+            Self { stream, bytes, stop_ns, mean_gap_ns, next_ns: start_ns as f64, random };
+        feed.advance();
+        feed
+    }
+
+    fn advance(&mut self) {
+        self.next_ns -= libm::log(self.random.uniform()) * self.mean_gap_ns;
+    }
+}
+
+impl Feed for Poisson {
+    fn next_arrival(&mut self) -> Result<Option<Arrival>, TrafficError> {
+        // Times beyond 2^53 ns (104 days) are only as exact as a float is.
+        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+        let time_ns = self.next_ns as u64;
+        if time_ns >= self.stop_ns {
+            return Ok(None);
+        }
+        self.advance();
+        Ok(Some(Arrival { time_ns, stream: self.stream, bytes: self.bytes, frame: None }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn gaps_have_the_mean_and_the_variance_of_an_exponential_law() {
+        // 100,000 packets of 10 µs.
+        let mut feed = Poisson::new(0, 1_250, 1_000_000_000, 0, 1_000_000_000, 7);
+        let times: Vec<u64> = std::iter::from_fn(|| feed.next_arrival().unwrap())
+            .map(|arrival| arrival.time_ns)
+            .collect();
+        assert!(times.is_sorted());
+        assert!((99_000..101_000).contains(&times.len()), "{}", times.len());
+        #[allow(clippy::cast_precision_loss)]
+        let gaps = || times.windows(2).map(|pair| (pair[1] - pair[0]) as f64 / 10_000.0);
+        let squares: f64 = gaps().map(|gap| gap * gap).sum();
+        #[allow(clippy::cast_precision_loss)]
+        let second_moment = squares / gaps().count() as f64;
+        assert!((second_moment - 2.0).abs() < 0.05, "{second_moment}");
+    }
+}
