@@ -32,6 +32,7 @@ use crate::structure::IndexedHeap;
 const ABSENT: u32 = u32::MAX;
 const PARKED: u32 = u32::MAX - 1;
 const ASIDE: u32 = u32::MAX - 2;
+const AMONG_FEW: u32 = u32::MAX - 3;
 
 /// Streams of a bucket: with their number they are half a cache line. One less than a power of two.
 const ROOM: usize = 7;
@@ -91,6 +92,18 @@ impl Line {
             PARKED => Place::Parked,
             _ => Place::Placed,
         }
+    }
+
+    /// The stream, which was absent, stands among few.
+    #[inline]
+    pub(super) fn place_among_few(&mut self) {
+        self.at = AMONG_FEW;
+    }
+
+    /// The stream, which stood among few, is absent.
+    #[inline]
+    pub(super) fn clear(&mut self) {
+        self.at = ABSENT;
     }
 
     /// The stream, which was absent, stands behind a closed gate.
@@ -319,7 +332,7 @@ impl Calendar {
     }
 
     #[inline]
-    fn rank(&self, stream: u32) -> DwcsRank<EdfFirst> {
+    pub(super) fn rank(&self, stream: u32) -> DwcsRank<EdfFirst> {
         let line = &self.lines[stream as usize];
         self.dwcs.rank(&line.state, line.head())
     }
