@@ -5,7 +5,9 @@
 //! that of a scan. [`Calendar`] says how the first stream is found, [`Few`] how among up to 64.
 
 mod bitmap;
+mod bucket;
 mod calendar;
+mod chains;
 mod few;
 mod width;
 
@@ -29,6 +31,7 @@ pub struct HilqExact {
     is_few: bool,
     /// Streams behind a closed gate, by deadline.
     parked: IndexedHeap<u64>,
+    /// Streams that are being charged.
     due: Vec<u32>,
     /// Streams whose head is late and to be dropped.
     dropping: Vec<u32>,
@@ -172,7 +175,7 @@ impl HilqExact {
         while first <= last_due {
             let drop_head = self.charge(first.stream(), now_ns, observer);
             // The next is found without waiting for the stream's own line.
-            first = match self.few.defer(last_due) {
+            first = match self.few.defer(first, last_due) {
                 Some(first) => first,
                 None => {
                     self.move_charged(first.stream(), drop_head);
@@ -209,6 +212,9 @@ impl HilqExact {
                 } else {
                     self.calendar.put(stream);
                 }
+            }
+            if self.calendar.is_chained(bucket) {
+                self.calendar.unchain(bucket, Some(now_ns), &mut self.due);
             }
             if self.calendar.leave(bucket) {
                 break;
@@ -346,7 +352,7 @@ impl Select for HilqExact {
         if !self.is_few {
             self.charge_ring(now_ns, observer);
         }
-        if self.calendar.any_aside() || !self.parked.is_empty() {
+        if self.calendar.any_aside() | !self.parked.is_empty() | !self.due.is_empty() {
             self.charge_aside(now_ns, observer);
         }
         if !self.dropping.is_empty() {

@@ -158,19 +158,20 @@ impl Few {
         Key(self.first)
     }
 
-    /// The first key one period later; `None` if that is no key.
+    /// `key` one period later; `None` if that is no key.
     #[inline(always)]
-    fn next(&self) -> Option<u64> {
-        let at = Key(self.first).stream() as usize;
-        self.first.checked_add(self.steps[at]).filter(|next| Self::fits(next >> STREAM_BITS))
+    fn next(&self, key: Key) -> Option<u64> {
+        // The greatest step overflows, or with the key 0 leads to a deadline that does not fit.
+        let next = key.0.checked_add(self.steps[key.stream() as usize])?;
+        Self::fits(next >> STREAM_BITS).then_some(next)
     }
 
-    /// Places the first stream one period later. Returns the first key then; `None`, and nothing has
-    /// changed, if that is not a key after `last_due`.
+    /// Places the stream of `first`, the first key, one period later. Returns the first key then;
+    /// `None`, and nothing has changed, if that is not a key after `last_due`.
     #[inline(always)]
-    pub(super) fn defer(&mut self, last_due: Key) -> Option<Key> {
-        let next = self.next().filter(|next| *next > last_due.0)?;
-        Some(Key(self.set(Key(self.first).stream() as usize, next)))
+    pub(super) fn defer(&mut self, first: Key, last_due: Key) -> Option<Key> {
+        let next = self.next(first).filter(|next| *next > last_due.0)?;
+        Some(Key(self.set(first.stream() as usize, next)))
     }
 
     /// Whether another stream has the deadline of the first.
@@ -200,7 +201,7 @@ impl Few {
         if other | early | (self.second == UNKNOWN) {
             return false;
         }
-        let Some(next) = self.next() else { return false };
+        let Some(next) = self.next(first) else { return false };
         let at = first.stream() as usize;
         // All that is beside its path was read when it was chosen.
         self.leaves[at] = next;
@@ -279,7 +280,7 @@ mod tests {
                 (0..64).for_each(|stream| few.add(stream, period_ns));
                 few.place(stream, deadline_ns);
                 let last_due = Key::last_due(deadline_ns).unwrap();
-                assert_eq!(few.clone().defer(last_due).is_some(), key);
+                assert_eq!(few.clone().defer(few.first(), last_due).is_some(), key);
                 assert_eq!(few.first().stream(), stream);
                 few.is_tied();
                 assert_eq!(few.defer_served(stream, 0), key);
