@@ -114,6 +114,7 @@ impl HilqExact {
     #[cold]
     fn spread(&mut self) {
         self.is_few = false;
+        self.calendar.make_ring();
         for stream in (0u32..).take(self.calendar.lines.len()) {
             if self.line(StreamId(stream)).place() == Place::Placed {
                 self.line_mut(StreamId(stream)).clear();

@@ -146,15 +146,13 @@ pub(super) struct Calendar {
 
 impl Calendar {
     pub(super) fn new(options: DwcsOptions) -> Self {
-        let mut width = Width::default();
-        let buckets = width.adapt(0);
         Self {
             lines: Vec::new(),
-            buckets: alloc::vec![Bucket::EMPTY; buckets],
-            occupied: Bitmap::with_places(buckets),
+            buckets: Vec::new(),
+            occupied: Bitmap::default(),
             start: 0,
             earliest: 0,
-            width,
+            width: Width::default(),
             chains: Chains::new(),
             aside: IndexedHeap::default(),
             placed: 0,
@@ -165,6 +163,13 @@ impl Calendar {
             dwcs: Dwcs::new(options),
             moving: Vec::new(),
         }
+    }
+
+    /// Makes the ring, before which no stream is placed: few streams need none.
+    pub(super) fn make_ring(&mut self) {
+        let buckets = self.width.adapt(0);
+        self.buckets = alloc::vec![Bucket::EMPTY; buckets];
+        self.occupied = Bitmap::with_places(buckets);
     }
 
     /// Whether no stream is placed.
