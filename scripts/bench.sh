@@ -17,6 +17,8 @@ echo "DWCS, a packet out and one in, beside other systems:"
 echo "DWCS, a decision and its updates, and a packet:"
 "$millstream" bench --streams 4,16,64,256,1024,4096,16384,65536,1048576 --missed 0,10,50,63
 "$millstream" bench --streams 16,1024,65536,1048576 --work sparse
+echo "DWCS, many equal deadlines:"
+"$millstream" bench --work decision --deadlines tied --streams 1024,65536,1048576
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 awk -v folder="$scratch" 'BEGIN {

@@ -3,7 +3,7 @@
  * rte_sched STREAMS PACKETS: one subport, a pipe for each stream, 64-byte packets in the best-effort
  * traffic class, two waiting in every pipe. Bursts of 32 are taken out and put back, so neither the
  * memory pool nor the packets' contents are measured. Rates are so high that no token bucket holds
- * anything back. Prints one line of JSON: the median and the least of seven samples, ns a packet.
+ * anything back. Prints one line of JSON: percentiles of eleven samples, ns a packet.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -15,7 +15,7 @@
 #include <rte_sched.h>
 
 #define BURST 32
-#define SAMPLES 7
+#define SAMPLES 11
 #define PACKET_BYTES 64
 
 static void fail(const char *what, int status)
@@ -158,8 +158,9 @@ int main(int count, char **arguments)
         samples[at] = sample(port, packets);
     qsort(samples, SAMPLES, sizeof samples[0], ascending);
     printf("{\"work\":\"packet\",\"structure\":\"rte_sched\",\"streams\":%" PRIu32
-           ",\"missed_percent\":0,\"misses\":0.0,\"ns\":%.1f,\"least_ns\":%.1f}\n",
-           pipes, samples[SAMPLES / 2], samples[0]);
+           ",\"missed_percent\":0,\"misses\":0.0,\"ns\":%.1f,\"tenth_ns\":%.1f,"
+           "\"least_ns\":%.1f}\n",
+           pipes, samples[SAMPLES / 2], samples[SAMPLES / 10], samples[0]);
     rte_sched_port_free(port);
     rte_eal_cleanup();
     return 0;

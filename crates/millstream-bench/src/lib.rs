@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! workload   streams, how many of them wait, how many request periods are missed
-//! measure    one structure under one workload: median ns a packet over several samples
+//! measure    one structure under one workload: percentiles of ns a step over several samples
+//! queue      queues by deadline as others build them, in this program
 //! peer       another system on the same work, in a program of its own
 //! ```
 //!
@@ -11,9 +12,10 @@
 mod measure;
 mod peer;
 mod pin;
+mod queue;
 mod workload;
 
-pub use measure::{Measurement, measure};
+pub use measure::{Measurement, Subject, measure};
 pub use peer::measure_peer;
 pub use pin::pin_to_one_core;
-pub use workload::{Work, Workload};
+pub use workload::{Deadlines, Work, Workload};

@@ -1,4 +1,4 @@
-//! Times one structure under one workload.
+//! Times one structure or queue under one workload.
 
 use millstream::catalogue::StructureName;
 use millstream::selector::{Backlog, HilqExact, NewHead, Observer, Select, Selector};
@@ -8,13 +8,53 @@ use millstream::{
 use serde::{Deserialize, Serialize};
 use std::time::Instant;
 
-use crate::workload::{Random, SLOT_NS, Work, Workload};
+use crate::queue::{self, Cffs, Queue, Wheel};
+use crate::workload::{Deadlines, Random, SLOT_NS, Work, Workload};
 
-/// Samples of a measurement.
-const SAMPLES: usize = 7;
+/// Samples of a measurement: so many that the second is the tenth percentile.
+const SAMPLES: usize = 11;
 
 /// Steps of a sample: at least as many as streams, so that it visits most of them.
 const STEPS: u64 = 300_000;
+
+/// Streams times steps of a scan's sample, which takes a tenth of a second then.
+const SCANNED: u64 = 20_000_000;
+
+/// What is measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Subject {
+    /// DWCS on one of our structures.
+    Structure(StructureName),
+    /// The standard library's binary heap, by deadline.
+    BinaryHeap,
+    /// A circular hierarchical find-first-set queue, as in Eiffel.
+    Cffs,
+    /// A timing wheel.
+    TimingWheel,
+}
+
+impl Subject {
+    /// Queues by deadline, which are peers of our structures.
+    pub const QUEUES: [Self; 3] = [Self::BinaryHeap, Self::Cffs, Self::TimingWheel];
+
+    /// What it is called.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Structure(structure) => structure.name(),
+            Self::BinaryHeap => "binary-heap",
+            Self::Cffs => "cffs",
+            Self::TimingWheel => "timing-wheel",
+        }
+    }
+
+    /// The one called `name`.
+    #[must_use]
+    pub fn parse(name: &str) -> Option<Self> {
+        let queue = Self::QUEUES.into_iter().find(|queue| queue.name() == name);
+        queue.or_else(|| StructureName::parse(name).map(Self::Structure))
+    }
+}
 
 /// What was measured.
 #[derive(Clone, Debug, Deserialize, Serialize)]
@@ -27,10 +67,15 @@ pub struct Measurement {
     pub streams: u32,
     /// Which part of request periods was to be missed, percent.
     pub missed_percent: u32,
+    /// How deadlines lie to each other.
+    #[serde(default)]
+    pub deadlines: Deadlines,
     /// Misses that were charged in a step.
     pub misses: f64,
     /// The median sample, ns a step.
     pub ns: f64,
+    /// The sample that a tenth of the others are faster than, ns a step.
+    pub tenth_ns: f64,
     /// The fastest sample, ns a step.
     pub least_ns: f64,
 }
@@ -45,21 +90,29 @@ impl Observer for Misses {
     }
 }
 
-/// Times `structure` under `workload`; `None` if it does not hold DWCS, or not for this work.
+/// Times `subject` under `workload`; `None` if it does not hold DWCS, or not for this work: queues by
+/// deadline are for decisions without misses.
 #[must_use]
-pub fn measure(structure: StructureName, workload: Workload) -> Option<Measurement> {
+pub fn measure(subject: Subject, workload: Workload) -> Option<Measurement> {
     let mut misses = Misses(0);
     let dwcs = Dwcs::<EdfFirst>::default();
-    let samples = match structure {
-        StructureName::HilqExact => {
+    let samples = match subject {
+        Subject::Structure(StructureName::HilqExact) => {
             run(HilqExact::new(DwcsOptions::default()), workload, &mut misses)
         }
-        StructureName::Heap => run(Selector::new(dwcs, Heap::default()), workload, &mut misses),
-        StructureName::DualHeap => {
+        Subject::Structure(StructureName::Heap) => {
+            run(Selector::new(dwcs, Heap::default()), workload, &mut misses)
+        }
+        Subject::Structure(StructureName::DualHeap) => {
             run(Selector::new(dwcs, DualHeap::default()), workload, &mut misses)
         }
-        StructureName::Scan => run(Selector::new(dwcs, Scan::default()), workload, &mut misses),
-        _ => None,
+        Subject::Structure(StructureName::Scan) => {
+            run_for(scan_steps, Selector::new(dwcs, Scan::default()), workload, &mut misses)
+        }
+        Subject::Structure(_) => None,
+        Subject::BinaryHeap => run_queue::<queue::Heap>(workload),
+        Subject::Cffs => run_queue::<Cffs>(workload),
+        Subject::TimingWheel => run_queue::<Wheel>(workload),
     }?;
     let (mut sorted, steps) = samples;
     sorted.sort_by(f64::total_cmp);
@@ -68,11 +121,13 @@ pub fn measure(structure: StructureName, workload: Workload) -> Option<Measureme
     let misses = misses.0 as f64 / (steps * SAMPLES as u64) as f64;
     Some(Measurement {
         work: workload.work,
-        structure: structure.name().into(),
+        structure: subject.name().into(),
         streams: workload.streams,
         missed_percent: workload.missed_percent,
+        deadlines: workload.deadlines,
         misses,
         ns: sorted[SAMPLES / 2],
+        tenth_ns: sorted[SAMPLES / 10],
         least_ns: sorted[0],
     })
 }
@@ -82,6 +137,11 @@ type Samples = (Vec<f64>, u64);
 
 fn steps(streams: u64) -> u64 {
     streams.max(STEPS)
+}
+
+/// Fewer, since a scan's time grows with the streams.
+fn scan_steps(streams: u64) -> u64 {
+    streams.max((SCANNED / streams.max(1)).min(STEPS))
 }
 
 /// Runs `step` so often, after as many to warm up, and times it.
@@ -100,22 +160,32 @@ fn sample(steps: u64, misses: &mut Misses, mut step: impl FnMut(&mut Misses)) ->
 }
 
 fn run<S: Select<Stamp = ()>>(
+    selector: S,
+    workload: Workload,
+    misses: &mut Misses,
+) -> Option<Samples> {
+    run_for(steps, selector, workload, misses)
+}
+
+fn run_for<S: Select<Stamp = ()>>(
+    steps: impl Fn(u64) -> u64,
     mut selector: S,
     workload: Workload,
     misses: &mut Misses,
 ) -> Option<Samples> {
+    let steps = steps(workload.streams.into());
     let contracts = workload.contracts().ok()?;
     if workload.work == Work::Decision {
         for contract in &contracts {
             selector.add_stream(contract).ok()?;
         }
-        return Some(decisions(selector, misses));
+        return Some((decisions(selector, steps, misses), steps));
     }
     let mut scheduler = Scheduler::over(selector);
     for contract in contracts {
         scheduler.add_stream(contract).ok()?;
     }
-    Some(packets(scheduler, workload, misses))
+    Some((packets(scheduler, workload, steps, misses), steps))
 }
 
 /// Streams that never run out, and drop nothing.
@@ -133,28 +203,48 @@ impl Backlog<()> for Endless {
     }
 }
 
-fn decisions<S: Select<Stamp = ()>>(mut selector: S, misses: &mut Misses) -> Samples {
+fn decisions<S: Select<Stamp = ()>>(mut selector: S, steps: u64, misses: &mut Misses) -> Vec<f64> {
     let head = |arrival_ns| NewHead { head: Head { arrival_ns, bytes: 64 }, stamp: (), open: true };
     for stream in 0..u32::try_from(selector.streams()).unwrap_or(0) {
         selector.became_backlogged(StreamId(stream), head(0));
     }
     let mut now_ns = 0;
-    let steps = steps(selector.streams() as u64);
-    let samples = sample(steps, misses, |misses| {
+    sample(steps, misses, |misses| {
         if let Some(stream) = selector.select(now_ns, &mut Endless, misses) {
             selector.served(stream, now_ns);
             selector.follow(stream, Some(head(now_ns)));
         }
         now_ns += SLOT_NS;
+    })
+}
+
+/// A decision of a queue by deadline: the first stream out, and in again a period later.
+fn run_queue<Q: Queue>(workload: Workload) -> Option<Samples> {
+    if workload.work != Work::Decision || workload.missed_percent > 0 {
+        return None;
+    }
+    let all: Vec<_> = workload.all().collect();
+    let reach_ns = all.iter().map(|stream| stream.period_ns).max()?;
+    // A bucket for each packet's time, as many as the longest period.
+    let mut queue = Q::new(all.len(), reach_ns, SLOT_NS);
+    (0..).zip(&all).for_each(|(number, stream)| queue.push(number, stream.first_ns));
+    let mut now_ns = 0;
+    let steps = steps(workload.streams.into());
+    let samples = sample(steps, &mut Misses(0), |_| {
+        if let Some((deadline_ns, stream)) = queue.pop() {
+            queue.push(stream, deadline_ns.max(now_ns) + all[stream as usize].period_ns);
+        }
+        now_ns += SLOT_NS;
     });
-    (samples, steps)
+    Some((samples, steps))
 }
 
 fn packets<S: Select>(
     mut scheduler: Scheduler<S>,
     workload: Workload,
+    steps: u64,
     misses: &mut Misses,
-) -> Samples {
+) -> Vec<f64> {
     let packet = Packet::new(64);
     let streams = u64::from(workload.streams);
     let stream = |number: u64| StreamId(u32::try_from(number).unwrap_or(0));
@@ -167,8 +257,7 @@ fn packets<S: Select>(
     }
     let mut random = Random(2);
     let mut now_ns = 0;
-    let steps = steps(streams);
-    let samples = sample(steps, misses, |misses| {
+    sample(steps, misses, |misses| {
         let sent = scheduler.decide(now_ns, misses);
         now_ns += SLOT_NS;
         let to = match sent {
@@ -176,23 +265,40 @@ fn packets<S: Select>(
             _ => stream(random.below(streams)),
         };
         let _ = scheduler.enqueue(now_ns, to, packet);
-    });
-    (samples, steps)
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    const HILQ_EXACT: Subject = Subject::Structure(StructureName::HilqExact);
+
+    fn decisions(streams: u32, deadlines: Deadlines, missed_percent: u32) -> Workload {
+        Workload { work: Work::Decision, streams, deadlines, missed_percent }
+    }
+
     #[test]
     fn workloads_miss_what_they_say() {
-        for (missed_percent, misses) in [(0, 0.0), (10, 0.11), (50, 1.0), (63, 1.7)] {
-            let workload = Workload { work: Work::Decision, streams: 256, missed_percent };
-            let measured = measure(StructureName::HilqExact, workload).expect("it holds DWCS");
-            assert!((measured.misses - misses).abs() < 0.08 * (1.0 + misses), "{measured:?}");
-            assert!(measured.ns >= measured.least_ns);
+        for deadlines in [Deadlines::Spread, Deadlines::Tied] {
+            for (missed_percent, misses) in [(0, 0.0), (10, 0.11), (50, 1.0), (63, 1.7)] {
+                let workload = decisions(256, deadlines, missed_percent);
+                let measured = measure(HILQ_EXACT, workload).expect("it holds DWCS");
+                assert!((measured.misses - misses).abs() < 0.08 * (1.0 + misses), "{measured:?}");
+                assert!(measured.ns >= measured.tenth_ns && measured.tenth_ns >= measured.least_ns);
+            }
         }
-        let workload = Workload { work: Work::Packet, streams: 4, missed_percent: 0 };
-        assert!(measure(StructureName::Ring, workload).is_none());
+        let workload = Workload { work: Work::Packet, ..decisions(4, Deadlines::Spread, 0) };
+        assert!(measure(Subject::Structure(StructureName::Ring), workload).is_none());
+    }
+
+    #[test]
+    fn queues_by_deadline_are_measured_where_nothing_is_missed() {
+        for queue in Subject::QUEUES {
+            assert_eq!(Subject::parse(queue.name()), Some(queue));
+            assert!(measure(queue, decisions(100, Deadlines::Spread, 0)).is_some());
+            assert!(measure(queue, decisions(100, Deadlines::Spread, 50)).is_none());
+        }
+        assert_eq!(Subject::parse("hilq-exact"), Some(HILQ_EXACT));
     }
 }

@@ -17,6 +17,20 @@ pub enum Work {
     Sparse,
 }
 
+/// How streams' deadlines lie to each other.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Deadlines {
+    /// Periods and phases at random: equal deadlines are rare.
+    #[default]
+    Spread,
+    /// A thousand different periods, all begun together: with many streams, many share each deadline.
+    Tied,
+}
+
+/// Periods of [`Deadlines::Tied`].
+const PERIODS: u64 = 1000;
+
 /// Streams and how much they ask for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Workload {
@@ -24,6 +38,8 @@ pub struct Workload {
     pub work: Work,
     /// How many streams.
     pub streams: u32,
+    /// How deadlines lie to each other.
+    pub deadlines: Deadlines,
     /// Which part of request periods is missed, percent, where every stream is backlogged; 0…99.
     /// One service and p/(100 − p) misses make a step. The windows' utilisation is 0.95 of the link,
     /// or all that is asked for if that is less.
@@ -45,30 +61,51 @@ impl Random {
     }
 }
 
+/// What a stream asks for.
+pub(crate) struct Stream {
+    pub(crate) period_ns: u64,
+    pub(crate) first_ns: u64,
+    window: (u32, u32),
+}
+
 impl Workload {
-    /// The streams' contracts: periods spread by half around their mean, phases at random, x of y up
-    /// to 19.
+    /// The streams' contracts: periods spread by half around their mean, x of y up to 19.
     ///
     /// # Errors
     /// Never, in truth: every period is positive and x is at most y.
     pub fn contracts(&self) -> Result<Vec<Contract>, ContractError> {
+        let contract = |stream: Stream| {
+            let window = Window::new(stream.window.0, stream.window.1)?;
+            let contract = Contract::new().period_ns(stream.period_ns)?.window(window);
+            Ok(contract.first_deadline_ns(stream.first_ns))
+        };
+        self.all().map(contract).collect()
+    }
+
+    /// What all streams ask for.
+    pub(crate) fn all(&self) -> impl Iterator<Item = Stream> {
         let mut random = Random(1);
         // Request periods that end in a thousand slots; a link that misses nothing has slack.
         let missed = u64::from(self.missed_percent.min(99));
         let asked = if missed == 0 { 900 } else { 100_000 / (100 - missed) };
         let spared = 1000 - (950 * 1000 / asked).min(1000);
-        (0..self.streams)
-            .map(|_| {
-                // A period uniform in 0.5…1.5 of m is 1/m · ln 3 requests a nanosecond on average.
-                let mean_ns = u64::from(self.streams) * SLOT_NS * 1_098_612 / 1000 / asked;
-                let period_ns = (mean_ns / 2 + random.below(mean_ns.max(1))).max(1);
-                let of = 2 + random.below(18);
-                let lost = (of * spared + random.below(1000)) / 1000;
-                let narrow = |number: u64| u32::try_from(number).unwrap_or(u32::MAX);
-                let window = Window::new(narrow(lost.min(of - 1)), narrow(of))?;
-                let first_ns = 1 + random.below(period_ns);
-                Ok(Contract::new().period_ns(period_ns)?.window(window).first_deadline_ns(first_ns))
-            })
-            .collect()
+        // A period uniform in 0.5…1.5 of m is 1/m · ln 3 requests a nanosecond on average.
+        let mean_ns = u64::from(self.streams) * SLOT_NS * 1_098_612 / 1000 / asked;
+        let deadlines = self.deadlines;
+        (0..self.streams).map(move |_| {
+            let more_ns = match deadlines {
+                Deadlines::Spread => random.below(mean_ns.max(1)),
+                Deadlines::Tied => mean_ns * random.below(PERIODS) / PERIODS,
+            };
+            let period_ns = (mean_ns / 2 + more_ns).max(1);
+            let of = 2 + random.below(18);
+            let lost = ((of * spared + random.below(1000)) / 1000).min(of - 1);
+            let first_ns = match deadlines {
+                Deadlines::Spread => 1 + random.below(period_ns),
+                Deadlines::Tied => period_ns,
+            };
+            let narrow = |number: u64| u32::try_from(number).unwrap_or(u32::MAX);
+            Stream { period_ns, first_ns, window: (narrow(lost), narrow(of)) }
+        })
     }
 }

@@ -57,12 +57,13 @@ pub(crate) struct BenchArguments {
     #[arg(long, value_name = "N,…", value_delimiter = ',', default_value = "4,16,64,1024,65536",
           value_parser = clap::value_parser!(u32).range(1..=1 << 24))]
     pub(crate) streams: Vec<u32>,
-    /// Which structures
+    /// Which structures, and which queues by deadline, which know no windows and are measured where
+    /// nothing is missed: binary-heap, cffs, timing-wheel
     #[arg(
         long,
         value_name = "NAME,…",
         value_delimiter = ',',
-        default_value = "scan,heap,dual-heap,hilq-exact"
+        default_value = "scan,heap,dual-heap,hilq-exact,binary-heap,cffs,timing-wheel"
     )]
     pub(crate) structures: Vec<String>,
     /// What one step is: a decision with its updates; a packet out and one in; the same with one
@@ -78,12 +79,27 @@ pub(crate) struct BenchArguments {
     #[arg(long, value_name = "PERCENT,…", value_delimiter = ',', default_value = "0,63",
           value_parser = clap::value_parser!(u32).range(0..=99))]
     pub(crate) missed: Vec<u32>,
+    /// How deadlines lie to each other
+    #[arg(long, value_name = "HOW,…", value_delimiter = ',', value_enum, default_value = "spread")]
+    pub(crate) deadlines: Vec<BenchDeadlines>,
     /// A program that measures another system on the same work (see benches/peers); may be repeated
     #[arg(long = "peer", value_name = "PROGRAM", value_hint = ValueHint::ExecutablePath)]
     pub(crate) peers: Vec<PathBuf>,
+    /// Draw median times by number of streams, both by powers of ten
+    #[arg(long, value_name = "FILE.svg", value_hint = ValueHint::FilePath)]
+    pub(crate) figure: Option<PathBuf>,
     /// Print JSON instead of a table
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+/// How the deadlines of a measurement's streams lie to each other.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum BenchDeadlines {
+    /// Periods and phases at random: equal deadlines are rare
+    Spread,
+    /// A thousand different periods, all begun together
+    Tied,
 }
 
 /// What one step of a measurement is.

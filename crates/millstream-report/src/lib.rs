@@ -26,4 +26,4 @@ pub use html::{ReportInput, write_report};
 pub use recorder::{Recorder, RecorderOptions, Results, StreamResults};
 pub use series::{Bin, Series};
 pub use summary::{DelaySummary, JitterSummary, LinkSummary, StreamSummary, Summary};
-pub use table::{table, text_table};
+pub use table::{table, text_table, whole_table};

@@ -52,6 +52,12 @@ pub fn text_table(header: &[&str], rows: impl IntoIterator<Item = Vec<String>>) 
     text
 }
 
+/// The same with every row.
+#[must_use]
+pub fn whole_table(header: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> String {
+    aligned(header, rows.into_iter().collect(), 2)
+}
+
 /// The per-stream table of a run, its totals, and how busy the link was.
 #[must_use]
 pub fn table(results: &Results) -> String {

@@ -418,7 +418,7 @@ impl DisciplineRow {
     pub fn auto_structure(&self, options: &Options, streams: usize) -> StructureName {
         if self.structures.contains(&StructureName::Ring) {
             StructureName::Ring
-        } else if streams > 4 && (self.deadlines_lead)(options) {
+        } else if (self.deadlines_lead)(options) {
             StructureName::HilqExact
         } else if streams <= 16 {
             StructureName::Scan

@@ -211,6 +211,12 @@ impl DwcsState {
         self.deadlines.deadline_ns
     }
 
+    /// Whether the next head's deadline is reckoned from the last one's, not given.
+    #[inline]
+    pub(crate) fn has_begun(&self) -> bool {
+        !self.deadlines.first_given
+    }
+
     /// The deadline that follows it, whether the head is served or late.
     #[inline]
     pub(crate) fn next_deadline_ns(&self) -> u64 {
@@ -351,12 +357,16 @@ impl<O: Order> Discipline for Dwcs<O> {
         let missed = if drop_head {
             1
         } else {
-            let past_ns = now_ns - deadlines.deadline_ns;
-            // One period, nearly always: then there is nothing to divide.
-            let periods =
-                if past_ns < deadlines.period_ns { 1 } else { past_ns / deadlines.period_ns + 1 };
-            let advance = periods.saturating_mul(deadlines.period_ns);
-            deadlines.deadline_ns = deadlines.deadline_ns.saturating_add(advance);
+            let next_ns = deadlines.deadline_ns.saturating_add(deadlines.period_ns);
+            let mut periods = 1;
+            deadlines.deadline_ns = if next_ns > now_ns {
+                // One period, nearly always: then there is nothing to divide or to multiply.
+                next_ns
+            } else {
+                periods += (now_ns - deadlines.deadline_ns) / deadlines.period_ns;
+                let advance_ns = periods.saturating_mul(deadlines.period_ns);
+                deadlines.deadline_ns.saturating_add(advance_ns)
+            };
             periods
         };
         let violations = if missed == 1 && self.options.rules == Rules::Standard {

@@ -24,7 +24,7 @@ pub(super) struct Deadlines {
     pub(super) period_ns: u64,
     pub(super) late: Late,
     /// `deadline_ns` was given for the first packet, which has not come yet.
-    first_given: bool,
+    pub(super) first_given: bool,
 }
 
 impl Deadlines {

@@ -2,28 +2,36 @@
 //!
 //! DWCS, earliest deadline first, and nothing else, so that a stream's whole state is one cache line
 //! and a decision touches little more than the lines of the streams that it changes. The schedule is
-//! that of a scan. [`Calendar`] says how the first stream is found.
+//! that of a scan. [`Calendar`] says how the first stream is found, [`Few`] how among up to 64.
 
 mod bitmap;
+mod bucket;
 mod calendar;
+mod chains;
+mod few;
 mod width;
 
 use alloc::vec::Vec;
 
 use self::calendar::{Calendar, Line, Place};
+use self::few::{Few, Key};
 use super::{Backlog, LAST_NS, NewHead, Observer, Select};
-use crate::contract::{Contract, ContractError};
+use crate::contract::{Contract, ContractError, Late};
 use crate::discipline::{Activation, Discipline, Dwcs, DwcsOptions, EdfFirst, Head};
 use crate::packet::StreamId;
 use crate::structure::IndexedHeap;
 
-/// DWCS, earliest deadline first, on a calendar of deadlines.
+/// DWCS, earliest deadline first: up to 64 streams in a tree, more on a calendar of deadlines.
 #[derive(Clone, Debug)]
 pub struct HilqExact {
     dwcs: Dwcs<EdfFirst>,
     calendar: Calendar,
+    /// In place of the calendar while there are few streams.
+    few: Few,
+    is_few: bool,
     /// Streams behind a closed gate, by deadline.
     parked: IndexedHeap<u64>,
+    /// Streams that are being charged.
     due: Vec<u32>,
     /// Streams whose head is late and to be dropped.
     dropping: Vec<u32>,
@@ -36,6 +44,8 @@ impl HilqExact {
         Self {
             dwcs: Dwcs::new(options),
             calendar: Calendar::new(options),
+            few: Few::new(),
+            is_few: true,
             parked: IndexedHeap::default(),
             due: Vec::new(),
             dropping: Vec::new(),
@@ -57,8 +67,69 @@ impl HilqExact {
     fn displace(&mut self, stream: StreamId) {
         if self.line(stream).place() == Place::Parked {
             self.parked.remove(stream.0);
+        } else if self.is_few {
+            self.few.remove(stream.0);
         }
-        self.calendar.remove(stream.0);
+        if self.is_few {
+            self.line_mut(stream).clear();
+        } else {
+            self.calendar.remove(stream.0);
+        }
+    }
+
+    /// Places a stream that is absent, or moves it among few.
+    #[inline(always)]
+    fn insert(&mut self, stream: u32) {
+        let line = &mut self.calendar.lines[stream as usize];
+        let deadline_ns = line.state.deadline_ns();
+        if self.is_few {
+            line.place_among_few();
+            if Few::fits(deadline_ns) {
+                self.few.place(stream, deadline_ns);
+            } else {
+                self.spread();
+            }
+        } else {
+            self.calendar.insert(stream);
+        }
+    }
+
+    /// Places a stream that was served by its new head, if it was the first among few and its
+    /// deadlines go on; false, and nothing has happened, if not.
+    #[inline(always)]
+    fn follow_few(&mut self, stream: StreamId, new: NewHead<()>) -> bool {
+        let line = &mut self.calendar.lines[stream.index()];
+        if !new.open
+            | !line.state.has_begun()
+            | !self.few.defer_served(stream.0, new.head.arrival_ns)
+        {
+            return false;
+        }
+        line.set_head(new.head);
+        self.dwcs.became_head(&mut line.state, new.head);
+        true
+    }
+
+    /// Streams have become too many, or deadlines too late, for keys: from now on there is the calendar.
+    #[cold]
+    fn spread(&mut self) {
+        self.is_few = false;
+        self.calendar.make_ring();
+        for stream in (0u32..).take(self.calendar.lines.len()) {
+            if self.line(StreamId(stream)).place() == Place::Placed {
+                self.line_mut(StreamId(stream)).clear();
+                self.calendar.insert(stream);
+            }
+        }
+    }
+
+    /// The first of the streams that have the earliest deadline.
+    #[cold]
+    fn first_tied(&self) -> Option<u32> {
+        if self.few.is_empty() {
+            return None;
+        }
+        self.few.tied().min_by_key(|stream| (self.calendar.rank(*stream), *stream))
     }
 
     /// Puts a backlogged stream behind its closed gate.
@@ -77,7 +148,7 @@ impl HilqExact {
         line.set_head(new.head);
         dwcs.became_head(&mut line.state, new.head);
         if new.open {
-            self.calendar.insert(stream.0);
+            self.insert(stream.0);
         } else {
             self.park(stream);
         }
@@ -97,6 +168,62 @@ impl HilqExact {
         missed.drop_head
     }
 
+    /// Charges the streams among few whose deadlines have passed.
+    #[inline(always)]
+    fn charge_few(&mut self, now_ns: u64, observer: &mut (impl Observer + ?Sized)) {
+        let Some(last_due) = Key::last_due(now_ns) else { return self.spread() };
+        let mut first = self.few.first();
+        while first <= last_due {
+            let drop_head = self.charge(first.stream(), now_ns, observer);
+            // The next is found without waiting for the stream's own line.
+            first = match self.few.defer(first, last_due) {
+                Some(first) => first,
+                None => {
+                    self.move_charged(first.stream(), drop_head);
+                    if !self.is_few {
+                        return;
+                    }
+                    self.few.first()
+                }
+            };
+        }
+    }
+
+    /// Moves a stream among few that was charged: its head is dropped, or several periods passed.
+    #[cold]
+    fn move_charged(&mut self, stream: u32, drop_head: bool) {
+        if drop_head {
+            self.few.remove(stream);
+            self.calendar.lines[stream as usize].clear();
+            self.dropping.push(stream);
+        } else {
+            self.insert(stream);
+        }
+    }
+
+    /// Charges the streams in the calendar's ring whose deadlines have passed.
+    #[inline(always)]
+    fn charge_ring(&mut self, now_ns: u64, observer: &mut (impl Observer + ?Sized)) {
+        while let Some(bucket) = self.calendar.due_bucket(now_ns) {
+            let mut slot = 0;
+            while let Some(stream) = self.calendar.take_due(bucket, &mut slot, now_ns) {
+                if self.charge(stream, now_ns, observer) {
+                    self.calendar.lose(stream);
+                    self.dropping.push(stream);
+                } else {
+                    self.calendar.put(stream);
+                }
+            }
+            if self.calendar.is_chained(bucket) {
+                self.calendar.unchain(bucket, Some(now_ns), &mut self.due);
+            }
+            if self.calendar.leave(bucket) {
+                break;
+            }
+        }
+        self.calendar.advance(now_ns);
+    }
+
     /// Charges the streams outside the ring whose deadlines have passed.
     #[cold]
     fn charge_aside(&mut self, now_ns: u64, observer: &mut (impl Observer + ?Sized)) {
@@ -110,7 +237,7 @@ impl HilqExact {
             } else if parked {
                 self.park(StreamId(stream));
             } else {
-                self.calendar.insert(stream);
+                self.insert(stream);
             }
         }
         self.due = due;
@@ -151,6 +278,14 @@ impl Select for HilqExact {
             .filter(|&number| number < u32::MAX)
             .ok_or(ContractError::TooManyStreams)?;
         self.calendar.lines.push(Line::new(self.dwcs.admit(contract)?));
+        if self.is_few {
+            if number as usize == few::MOST {
+                self.spread();
+            } else {
+                let sent = contract.late == Late::Send;
+                self.few.add(number, contract.period_ns.filter(|_| sent).map(u64::from));
+            }
+        }
         Ok(StreamId(number))
     }
 
@@ -169,7 +304,7 @@ impl Select for HilqExact {
     fn idle(&mut self) {}
 
     fn any_active(&self) -> bool {
-        !self.calendar.is_empty()
+        if self.is_few { !self.few.is_empty() } else { !self.calendar.is_empty() }
     }
 
     #[inline]
@@ -194,7 +329,7 @@ impl Select for HilqExact {
     fn open(&mut self, stream: StreamId, _: Activation) {
         if self.line(stream).place() == Place::Parked {
             self.displace(stream);
-            self.calendar.insert(stream.0);
+            self.insert(stream.0);
         }
     }
 
@@ -212,22 +347,13 @@ impl Select for HilqExact {
         observer: &mut (impl Observer + ?Sized),
     ) {
         let now_ns = now_ns.min(LAST_NS);
-        while let Some(bucket) = self.calendar.due_bucket(now_ns) {
-            let mut slot = 0;
-            while let Some(stream) = self.calendar.take_due(bucket, &mut slot, now_ns) {
-                if self.charge(stream, now_ns, observer) {
-                    self.calendar.lose(stream);
-                    self.dropping.push(stream);
-                } else {
-                    self.calendar.put(stream);
-                }
-            }
-            if self.calendar.leave(bucket) {
-                break;
-            }
+        if self.is_few {
+            self.charge_few(now_ns, observer);
         }
-        self.calendar.advance(now_ns);
-        if self.calendar.any_aside() || !self.parked.is_empty() {
+        if !self.is_few {
+            self.charge_ring(now_ns, observer);
+        }
+        if self.calendar.any_aside() | !self.parked.is_empty() | !self.due.is_empty() {
             self.charge_aside(now_ns, observer);
         }
         if !self.dropping.is_empty() {
@@ -243,6 +369,12 @@ impl Select for HilqExact {
         observer: &mut (impl Observer + ?Sized),
     ) -> Option<StreamId> {
         self.charge_misses(now_ns, backlog, observer);
+        if self.is_few {
+            if self.few.is_tied() {
+                return self.first_tied().map(StreamId);
+            }
+            return Some(StreamId(self.few.first().stream()));
+        }
         self.calendar.first(backlog).map(StreamId)
     }
 
@@ -265,6 +397,12 @@ impl Select for HilqExact {
 
     #[inline(always)]
     fn follow(&mut self, stream: StreamId, next: Option<NewHead<()>>) {
+        if self.is_few
+            && let Some(new) = next
+            && self.follow_few(stream, new)
+        {
+            return;
+        }
         self.displace(stream);
         if let Some(new) = next {
             self.new_head(stream, new);

@@ -43,6 +43,13 @@ impl<K: Ord + Copy> IndexedHeap<K> {
         self.entries.is_empty()
     }
 
+    /// How many streams are placed.
+    #[inline]
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
     /// Whether `stream` is placed.
     #[inline]
     #[must_use]

@@ -46,20 +46,33 @@ pub(crate) fn duel(choose: &mut impl Choose, steps: u64) {
     let row = DisciplineRow::parse("dwcs").expect("in the catalogue");
     let build = |structure| -> Box<dyn DynScheduler + Send> { row.build(&options, structure) };
     let mut pair = [build(StructureName::Scan), build(StructureName::HilqExact)];
-    let streams = choose.of(&[1, 2, 3, 5, 9, 20, 40]);
+    // A tree holds up to 64, of which up to 4 and 16 are fewer levels; a calendar holds more.
+    let streams = choose.of(&[1, 2, 3, 4, 5, 9, 16, 17, 40, 63, 66, 90, 200]);
+    // In a crowd many deadlines are equal, so that buckets overflow.
+    let periods = if streams == 200 { 2 } else { 6 };
+    // Some are added as time goes on, so that one takes over from the other with streams in it.
+    let mut missing = choose.of(&[0, 0, streams / 2]);
     // Deadlines tie, or differ by little or much.
     let unit = choose.of(&[1, 1, 7, 1000, 1 << 20]);
-    let mut now_ns = choose.of(&[0, 0, 5, 1 << 40, u64::MAX - (1 << 24), u64::MAX - 3]);
-    for _ in 0..streams {
-        let contract = contract(choose, unit, now_ns);
-        for scheduler in &mut pair {
+    let mut now_ns =
+        choose.of(&[0, 0, 5, 1 << 40, (1 << 58) - 40, u64::MAX - (1 << 24), u64::MAX - 3]);
+    let add = |pair: &mut [Box<dyn DynScheduler + Send>; 2], contract: Contract| {
+        for scheduler in pair {
             scheduler.add_stream(contract.clone()).expect("complete");
         }
+    };
+    for _ in missing..streams {
+        add(&mut pair, contract(choose, unit, periods, now_ns));
     }
     let seen = || Seen { missed: vec![(0, 0); streams], ..Seen::default() };
     let mut seen = [seen(), seen()];
     for _ in 0..steps {
-        let stream = StreamId(u32::try_from(choose.below(streams as u64)).expect("few"));
+        if missing > 0 && choose.below(8) == 0 {
+            missing -= 1;
+            add(&mut pair, contract(choose, unit, periods, now_ns));
+        }
+        let present = (streams - missing) as u64;
+        let stream = StreamId(u32::try_from(choose.below(present)).expect("few"));
         let what = choose.below(20);
         let answers = match what {
             0..=6 => {
@@ -95,10 +108,10 @@ pub(crate) fn duel(choose: &mut impl Choose, steps: u64) {
     assert_eq!(waiting[0], waiting[1]);
 }
 
-fn contract(choose: &mut impl Choose, unit: u64, now_ns: u64) -> Contract {
+fn contract(choose: &mut impl Choose, unit: u64, periods: u64, now_ns: u64) -> Contract {
     let of = choose.of(&[0, 1, 2, 3, 8, 255, 100_000]);
     let lost = u32::try_from(choose.below(u64::from(of) + 1)).expect("at most y");
-    let period_ns = unit * (1 + choose.below(6)) * choose.of(&[1, 1, 1, 50]);
+    let period_ns = unit * (1 + choose.below(periods)) * choose.of(&[1, 1, 1, 50]);
     let mut contract = Contract::new()
         .period_ns(period_ns)
         .expect("positive")

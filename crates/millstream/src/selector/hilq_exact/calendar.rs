@@ -6,9 +6,11 @@
 //! ```
 //!
 //! All streams of an earlier bucket come before all of a later one, so the first is found by looking
-//! at the few of the first bucket in use. Aside stand the streams that have no place in the ring: their
-//! deadline is before `start` or beyond the end, or their bucket is full. In ordinary use there are
-//! hardly any, and everything takes constant time; at worst it takes a heap's.
+//! at the few of the first bucket in use. What a bucket has no room for hangs from it as a chain (see
+//! [`Chains`]) until it comes first. Aside stand the streams that have no place in the ring: their
+//! deadline is before `start` or beyond the end, or their bucket came first and had a chain. Where
+//! deadlines rarely fall together there are hardly any, and everything takes constant time; where they
+//! do, a heap's, but of the streams of one bucket; at worst, a heap's of all streams.
 //!
 //! A bucket's width is a power of two, ns. It suits the deadlines that are seen: see [`Width`]. When
 //! it has to change, or `start` has run away from the deadlines, all streams move, at most once for as
@@ -21,6 +23,8 @@ use alloc::vec::Vec;
 use core::hint::select_unpredictable;
 
 use super::bitmap::Bitmap;
+use super::bucket::Bucket;
+use super::chains::{Chains, NO_CHAIN};
 use super::width::Width;
 use crate::discipline::{Discipline, Dwcs, DwcsOptions, DwcsRank, DwcsState, EdfFirst, Head};
 use crate::packet::StreamId;
@@ -32,9 +36,10 @@ use crate::structure::IndexedHeap;
 const ABSENT: u32 = u32::MAX;
 const PARKED: u32 = u32::MAX - 1;
 const ASIDE: u32 = u32::MAX - 2;
+const AMONG_FEW: u32 = u32::MAX - 3;
 
-/// Streams of a bucket: with their number they are half a cache line. One less than a power of two.
-const ROOM: usize = 7;
+/// A stream in a chain is at its place there with this bit; no place comes near [`AMONG_FEW`].
+const CHAINED: u32 = 1 << 31;
 
 /// From so many streams on their lines do not fit the caches near the core.
 const PREFETCHED: usize = 2048;
@@ -93,49 +98,22 @@ impl Line {
         }
     }
 
+    /// The stream, which was absent, stands among few.
+    #[inline]
+    pub(super) fn place_among_few(&mut self) {
+        self.at = AMONG_FEW;
+    }
+
+    /// The stream, which stood among few, is absent.
+    #[inline]
+    pub(super) fn clear(&mut self) {
+        self.at = ABSENT;
+    }
+
     /// The stream, which was absent, stands behind a closed gate.
     #[inline]
     pub(super) fn park(&mut self) {
         self.at = PARKED;
-    }
-}
-
-/// The streams of one bucket, in no order, after their number.
-#[derive(Clone, Copy, Debug)]
-#[repr(align(32))]
-struct Bucket([u32; ROOM + 1]);
-
-impl Bucket {
-    const EMPTY: Self = Self([0; ROOM + 1]);
-
-    #[inline(always)]
-    fn len(&self) -> usize {
-        self.0[0] as usize
-    }
-
-    /// The stream at `slot`, which is below the length. The mask only tells so to the compiler.
-    #[inline(always)]
-    fn at(&self, slot: usize) -> u32 {
-        self.0[(slot + 1) & ROOM]
-    }
-
-    #[inline(always)]
-    fn push(&mut self, stream: u32) {
-        self.0[0] += 1;
-        self.0[self.len() & ROOM] = stream;
-    }
-
-    /// Takes out the stream at `slot`.
-    #[inline(always)]
-    fn take(&mut self, slot: usize) -> u32 {
-        let last = self.0[self.len() & ROOM];
-        self.0[0] -= 1;
-        core::mem::replace(&mut self.0[(slot + 1) & ROOM], last)
-    }
-
-    #[inline(always)]
-    fn streams(&self) -> impl Iterator<Item = u32> {
-        (0..self.len()).map(|slot| self.at(slot))
     }
 }
 
@@ -151,6 +129,7 @@ pub(super) struct Calendar {
     /// No bucket before this one is in use.
     earliest: u64,
     width: Width,
+    chains: Chains,
     aside: IndexedHeap<DwcsRank<EdfFirst>>,
     placed: u32,
     /// Which of its bucket's streams was found first.
@@ -167,15 +146,14 @@ pub(super) struct Calendar {
 
 impl Calendar {
     pub(super) fn new(options: DwcsOptions) -> Self {
-        let mut width = Width::default();
-        let buckets = width.adapt(0);
         Self {
             lines: Vec::new(),
-            buckets: alloc::vec![Bucket::EMPTY; buckets],
-            occupied: Bitmap::with_places(buckets),
+            buckets: Vec::new(),
+            occupied: Bitmap::default(),
             start: 0,
             earliest: 0,
-            width,
+            width: Width::default(),
+            chains: Chains::new(),
             aside: IndexedHeap::default(),
             placed: 0,
             first_slot: 0,
@@ -185,6 +163,13 @@ impl Calendar {
             dwcs: Dwcs::new(options),
             moving: Vec::new(),
         }
+    }
+
+    /// Makes the ring, before which no stream is placed: few streams need none.
+    pub(super) fn make_ring(&mut self) {
+        let buckets = self.width.adapt(0);
+        self.buckets = alloc::vec![Bucket::EMPTY; buckets];
+        self.occupied = Bitmap::with_places(buckets);
     }
 
     /// Whether no stream is placed.
@@ -224,10 +209,16 @@ impl Calendar {
         if ahead < self.buckets.len() as u64 {
             let index = index(number, self.buckets.len());
             let bucket = &mut self.buckets[index];
-            if bucket.len() < ROOM {
+            if bucket.has_room() {
                 bucket.push(stream);
                 line.at = narrow(index);
                 self.occupied.set(index);
+                self.earliest = self.earliest.min(number);
+                return;
+            }
+            if let Some((chain, place)) = self.chains.push(bucket.chain(), stream) {
+                bucket.set_chain(chain);
+                line.at = CHAINED | place;
                 self.earliest = self.earliest.min(number);
                 return;
             }
@@ -263,27 +254,76 @@ impl Calendar {
         }
         self.placed -= 1;
         let Some(bucket) = self.buckets.get_mut(at as usize) else {
-            return self.aside.remove(stream);
+            return self.remove_elsewhere(stream, at);
         };
         let mut slot = self.first_slot;
         if slot >= bucket.len() || bucket.at(slot) != stream {
             slot = bucket.streams().position(|other| other == stream).unwrap_or(0);
         }
         bucket.take(slot);
-        if bucket.len() == 0 {
+        if !bucket.in_use() {
             self.occupied.unset(at as usize);
+        }
+    }
+
+    /// Takes a stream out that stood at `at`, which is no bucket.
+    fn remove_elsewhere(&mut self, stream: u32, at: u32) {
+        if at >= AMONG_FEW {
+            return self.aside.remove(stream);
+        }
+        let index = index(self.number(stream), self.buckets.len());
+        let bucket = &mut self.buckets[index];
+        let (chain, moved) = self.chains.remove(bucket.chain(), at & !CHAINED);
+        bucket.set_chain(chain);
+        if moved != stream {
+            self.lines[moved as usize].at = at;
+        }
+        if !bucket.in_use() {
+            self.occupied.unset(index);
+        }
+    }
+
+    /// Moves the streams of a bucket's chain aside, but takes those out whose deadlines are at or before
+    /// `now_ns`, and appends them to `due`.
+    #[cold]
+    pub(super) fn unchain(&mut self, index: usize, now_ns: Option<u64>, due: &mut Vec<u32>) {
+        let mut chain = self.buckets[index].chain();
+        while chain != NO_CHAIN {
+            let (streams, rest) = self.chains.pop_block(chain);
+            chain = rest;
+            for stream in streams {
+                let rank = self.rank(stream);
+                if now_ns.is_some_and(|now_ns| rank.deadline_ns() <= now_ns) {
+                    self.lose(stream);
+                    due.push(stream);
+                } else {
+                    self.lines[stream as usize].at = ASIDE;
+                    self.aside.place(stream, rank);
+                }
+            }
+        }
+        self.buckets[index].set_chain(NO_CHAIN);
+        if !self.buckets[index].in_use() {
+            self.occupied.unset(index);
         }
     }
 
     /// The first stream in the order of DWCS.
     #[inline(always)]
     pub(super) fn first(&mut self, backlog: &impl Backlog<()>) -> Option<u32> {
-        let first = self.next_bucket().map(|number| {
-            if self.lines.len() >= PREFETCHED {
-                self.look_ahead(number, backlog);
+        let first = match self.next_bucket() {
+            None => None,
+            Some(number) => {
+                if self.lines.len() >= PREFETCHED {
+                    self.look_ahead(number, backlog);
+                }
+                let index = index(number, self.buckets.len());
+                if self.is_chained(index) {
+                    self.unchain(index, None, &mut Vec::new());
+                }
+                self.first_of(index)
             }
-            self.first_of(number)
-        });
+        };
         if self.aside.is_empty() { first } else { self.or_aside(first) }
     }
 
@@ -296,10 +336,13 @@ impl Calendar {
         }
     }
 
-    /// The first stream of a bucket in use.
+    /// The first stream of a bucket, its chain left out.
     #[inline(always)]
-    fn first_of(&mut self, number: u64) -> u32 {
-        let bucket = &self.buckets[index(number, self.buckets.len())];
+    fn first_of(&mut self, index: usize) -> Option<u32> {
+        let bucket = &self.buckets[index];
+        if bucket.len() == 0 {
+            return None;
+        }
         let mut first = bucket.at(0);
         let mut slot = 0;
         let mut least_ns = self.lines[first as usize].state.deadline_ns();
@@ -315,11 +358,17 @@ impl Calendar {
             least_ns = least_ns.min(deadline_ns);
         }
         self.first_slot = slot;
-        first
+        Some(first)
+    }
+
+    /// Whether a bucket has a chain.
+    #[inline(always)]
+    pub(super) fn is_chained(&self, index: usize) -> bool {
+        self.buckets[index].chain() != NO_CHAIN
     }
 
     #[inline]
-    fn rank(&self, stream: u32) -> DwcsRank<EdfFirst> {
+    pub(super) fn rank(&self, stream: u32) -> DwcsRank<EdfFirst> {
         let line = &self.lines[stream as usize];
         self.dwcs.rank(&line.state, line.head())
     }
@@ -352,7 +401,7 @@ impl Calendar {
     /// Nothing more is taken out of a bucket. Returns whether streams are left, all due later.
     #[inline(always)]
     pub(super) fn leave(&mut self, index: usize) -> bool {
-        let left = self.buckets[index].len() > 0;
+        let left = self.buckets[index].in_use();
         if !left {
             self.occupied.unset(index);
         }
@@ -383,16 +432,21 @@ impl Calendar {
     pub(super) fn take_due_aside(&mut self, now_ns: u64, due: &mut Vec<u32>) {
         let begin = due.len();
         self.aside.collect_while(|rank| rank.deadline_ns() <= now_ns, due);
-        for stream in &due[begin..] {
-            self.remove(*stream);
+        let due = &due[begin..];
+        if due.len() < self.aside.len() {
+            due.iter().for_each(|stream| self.remove(*stream));
+            return;
         }
+        // Where deadlines fall together all are due at once, and nothing is to be kept in order.
+        self.aside.clear();
+        due.iter().for_each(|stream| self.lose(*stream));
     }
 
     /// The first bucket in use, counted from time 0.
     #[inline]
     fn next_bucket(&mut self) -> Option<u64> {
         let at = index(self.earliest, self.buckets.len());
-        if self.buckets[at].len() > 0 {
+        if self.buckets[at].in_use() {
             return Some(self.earliest);
         }
         let found = match self.occupied.next(at) {
@@ -410,17 +464,34 @@ impl Calendar {
     fn look_ahead(&mut self, number: u64, backlog: &impl Backlog<()>) {
         self.looked = self.looked.max(number + 1);
         while self.looked < number + LOOK_AHEAD {
-            let bucket = &self.buckets[index(self.looked, self.buckets.len())];
+            let index = index(self.looked, self.buckets.len());
             self.looked += 1;
-            for stream in bucket.streams() {
-                prefetch(&self.lines, stream as usize);
-                backlog.soon(StreamId(stream));
-                self.sent_for_at = (self.sent_for_at + 1) % IN_FLIGHT;
-                let sent_for = core::mem::replace(&mut self.sent_for[self.sent_for_at], stream);
-                let target = self.lines[sent_for as usize].state.next_deadline_ns();
-                prefetch(&self.buckets, index(self.width.bucket(target), self.buckets.len()));
-                backlog.next(StreamId(sent_for));
+            for slot in 0..self.buckets[index].len() {
+                self.send_for(self.buckets[index].at(slot), backlog);
             }
+            if self.is_chained(index) {
+                self.send_for_chained(index, backlog);
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn send_for(&mut self, stream: u32, backlog: &impl Backlog<()>) {
+        prefetch(&self.lines, stream as usize);
+        backlog.soon(StreamId(stream));
+        self.sent_for_at = (self.sent_for_at + 1) % IN_FLIGHT;
+        let sent_for = core::mem::replace(&mut self.sent_for[self.sent_for_at], stream);
+        let target = self.lines[sent_for as usize].state.next_deadline_ns();
+        prefetch(&self.buckets, index(self.width.bucket(target), self.buckets.len()));
+        backlog.next(StreamId(sent_for));
+    }
+
+    /// Sends for the lines of a bucket's chain. They go where the bucket's other streams go, nearly.
+    #[cold]
+    fn send_for_chained(&self, index: usize, backlog: &impl Backlog<()>) {
+        for stream in self.chains.streams(self.buckets[index].chain()) {
+            prefetch(&self.lines, stream as usize);
+            backlog.soon(StreamId(stream));
         }
     }
 
@@ -442,6 +513,12 @@ impl Calendar {
         while let Some(found) = self.occupied.next(index) {
             let bucket = core::mem::replace(&mut self.buckets[found], Bucket::EMPTY);
             moving.extend(bucket.streams());
+            let mut chain = bucket.chain();
+            while chain != NO_CHAIN {
+                let (streams, rest) = self.chains.pop_block(chain);
+                moving.extend(streams);
+                chain = rest;
+            }
             self.occupied.unset(found);
             index = found;
         }

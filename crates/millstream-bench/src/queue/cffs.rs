@@ -1,0 +1,122 @@
+//! A circular hierarchical find-first-set queue, after Eiffel (Saeed and others, NSDI 2019), written from
+//! the paper.
+//!
+//! Two rings of buckets, one after the other in time, each with bitmaps of which every bit tells whether
+//! any of 64 below is set. Streams beyond both wait in the last bucket of the second. When the first ring is
+//! empty the two change places.
+
+use super::Queue;
+use super::buckets::Buckets;
+
+/// Bits of a word, as a power of two.
+const WORD: u32 = 6;
+
+/// One ring: its bitmaps from the buckets' up to a single word.
+struct Ring {
+    levels: Vec<Vec<u64>>,
+    buckets: Buckets,
+}
+
+impl Ring {
+    fn new(buckets: usize, streams: usize) -> Self {
+        let mut levels = vec![vec![0; buckets.div_ceil(64)]];
+        while let Some(words) = levels.last().map(Vec::len).filter(|words| *words > 1) {
+            levels.push(vec![0; words.div_ceil(64)]);
+        }
+        Self { levels, buckets: Buckets::new(buckets, streams) }
+    }
+
+    #[inline]
+    fn push(&mut self, bucket: usize, stream: u32, deadline_ns: u64) {
+        self.buckets.push(bucket, stream, deadline_ns);
+        let mut at = bucket;
+        for level in &mut self.levels {
+            level[at >> WORD] |= 1 << (at % 64);
+            at >>= WORD;
+        }
+    }
+
+    #[inline]
+    fn pop(&mut self) -> Option<(u64, u32)> {
+        let mut bucket = 0;
+        for level in self.levels.iter().rev() {
+            let word = level[bucket];
+            if word == 0 {
+                return None;
+            }
+            bucket = bucket << WORD | word.trailing_zeros() as usize;
+        }
+        let popped = self.buckets.pop(bucket);
+        if self.buckets.is_empty(bucket) {
+            let mut at = bucket;
+            for level in &mut self.levels {
+                let word = &mut level[at >> WORD];
+                *word &= !(1 << (at % 64));
+                if *word != 0 {
+                    break;
+                }
+                at >>= WORD;
+            }
+        }
+        popped
+    }
+}
+
+/// The queue.
+pub(crate) struct Cffs {
+    rings: [Ring; 2],
+    /// Which comes first.
+    now: usize,
+    /// The bucket, counted from time 0, at which it begins.
+    begin: u64,
+    buckets: u64,
+    shift: u32,
+    len: usize,
+}
+
+impl Cffs {
+    /// The deadline's bucket, counted from where the first ring begins.
+    #[inline]
+    fn ahead(&self, deadline_ns: u64) -> u64 {
+        (deadline_ns >> self.shift).saturating_sub(self.begin)
+    }
+}
+
+impl Queue for Cffs {
+    fn new(streams: usize, reach_ns: u64, width_ns: u64) -> Self {
+        let shift = width_ns.ilog2();
+        // Together the rings always reach as far as is asked.
+        let buckets = ((reach_ns >> shift) + 1).next_power_of_two();
+        let size = usize::try_from(buckets).unwrap_or(usize::MAX);
+        let rings = [Ring::new(size, streams), Ring::new(size, streams)];
+        Self { rings, now: 0, begin: 0, buckets, shift, len: 0 }
+    }
+
+    #[inline]
+    fn push(&mut self, stream: u32, deadline_ns: u64) {
+        self.len += 1;
+        let ahead = self.ahead(deadline_ns);
+        let (ring, bucket) = if ahead < self.buckets {
+            (self.now, ahead)
+        } else {
+            (1 - self.now, (ahead - self.buckets).min(self.buckets - 1))
+        };
+        // Below the number of buckets, which are in memory.
+        #[allow(clippy::cast_possible_truncation)]
+        self.rings[ring].push(bucket as usize, stream, deadline_ns);
+    }
+
+    #[inline]
+    fn pop(&mut self) -> Option<(u64, u32)> {
+        if self.len == 0 {
+            return None;
+        }
+        self.len -= 1;
+        if let Some(first) = self.rings[self.now].pop() {
+            return Some(first);
+        }
+        self.now = 1 - self.now;
+        self.begin += self.buckets;
+        self.rings[self.now].pop()
+    }
+}

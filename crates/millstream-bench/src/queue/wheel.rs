@@ -1,0 +1,53 @@
+//! A timing wheel (Varghese and Lauck 1987): a slot for each tick, and a hand that goes from slot to slot.
+
+use super::Queue;
+use super::buckets::Buckets;
+
+/// The wheel.
+pub(crate) struct Wheel {
+    slots: Buckets,
+    /// Of the number of slots, a power of two.
+    mask: u64,
+    /// The tick of the hand.
+    hand: u64,
+    shift: u32,
+    len: usize,
+}
+
+impl Wheel {
+    #[inline]
+    fn slot(&self, tick: u64) -> usize {
+        // Below the number of slots, which are in memory.
+        #[allow(clippy::cast_possible_truncation)]
+        let slot = (tick & self.mask) as usize;
+        slot
+    }
+}
+
+impl Queue for Wheel {
+    fn new(streams: usize, reach_ns: u64, width_ns: u64) -> Self {
+        let shift = width_ns.ilog2();
+        let slots = ((reach_ns >> shift) + 2).next_power_of_two();
+        let size = usize::try_from(slots).unwrap_or(usize::MAX);
+        Self { slots: Buckets::new(size, streams), mask: slots - 1, hand: 0, shift, len: 0 }
+    }
+
+    #[inline]
+    fn push(&mut self, stream: u32, deadline_ns: u64) {
+        self.len += 1;
+        let tick = (deadline_ns >> self.shift).clamp(self.hand, self.hand + self.mask);
+        self.slots.push(self.slot(tick), stream, deadline_ns);
+    }
+
+    #[inline]
+    fn pop(&mut self) -> Option<(u64, u32)> {
+        if self.len == 0 {
+            return None;
+        }
+        self.len -= 1;
+        while self.slots.is_empty(self.slot(self.hand)) {
+            self.hand += 1;
+        }
+        self.slots.pop(self.slot(self.hand))
+    }
+}

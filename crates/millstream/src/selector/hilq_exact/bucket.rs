@@ -1,0 +1,70 @@
+//! A few streams whose deadlines are close.
+
+/// Streams of a bucket: with their number they are half a cache line. One less than a power of two.
+const ROOM: usize = 7;
+
+/// Bits of the number of streams, which is at most [`ROOM`].
+const LEN_BITS: u32 = 3;
+
+/// The streams of one bucket, in no order, after a word of their number and the bucket's chain.
+#[derive(Clone, Copy, Debug)]
+#[repr(align(32))]
+pub(super) struct Bucket([u32; ROOM + 1]);
+
+impl Bucket {
+    pub(super) const EMPTY: Self = Self([0; ROOM + 1]);
+
+    /// Streams, those of the chain left out.
+    #[inline(always)]
+    pub(super) fn len(&self) -> usize {
+        self.0[0] as usize & ROOM
+    }
+
+    /// Whether one more has room, those of the chain left out.
+    #[inline(always)]
+    pub(super) fn has_room(&self) -> bool {
+        self.len() < ROOM
+    }
+
+    /// The chain of streams that had no room.
+    #[inline(always)]
+    pub(super) fn chain(&self) -> u32 {
+        self.0[0] >> LEN_BITS
+    }
+
+    #[inline]
+    pub(super) fn set_chain(&mut self, chain: u32) {
+        self.0[0] = chain << LEN_BITS | (self.0[0] % (1 << LEN_BITS));
+    }
+
+    /// Whether there are streams, chained or not.
+    #[inline(always)]
+    pub(super) fn in_use(&self) -> bool {
+        self.0[0] != 0
+    }
+
+    /// The stream at `slot`, which is below the length. The mask only tells so to the compiler.
+    #[inline(always)]
+    pub(super) fn at(&self, slot: usize) -> u32 {
+        self.0[(slot + 1) & ROOM]
+    }
+
+    #[inline(always)]
+    pub(super) fn push(&mut self, stream: u32) {
+        self.0[0] += 1;
+        self.0[self.len() & ROOM] = stream;
+    }
+
+    /// Takes out the stream at `slot`.
+    #[inline(always)]
+    pub(super) fn take(&mut self, slot: usize) -> u32 {
+        let last = self.0[self.len() & ROOM];
+        self.0[0] -= 1;
+        core::mem::replace(&mut self.0[(slot + 1) & ROOM], last)
+    }
+
+    #[inline(always)]
+    pub(super) fn streams(&self) -> impl Iterator<Item = u32> {
+        (0..self.len()).map(|slot| self.at(slot))
+    }
+}

@@ -1,0 +1,167 @@
+//! What does not fit a bucket: chains of blocks of streams, in no order.
+//!
+//! A bucket overflows when many deadlines fall together. Its chain costs a write a stream until the
+//! bucket comes first; only then are its streams put in order. Blocks are a cache line, and are used again.
+
+use alloc::vec::Vec;
+
+/// Streams of a block: with their number and the next block, a cache line.
+const ROOM: usize = 14;
+
+/// A block, as bits of a place; the rest is the slot in the block.
+const SLOT_BITS: u32 = 4;
+
+/// Places are below this; then there is no more room.
+const PLACES: u32 = 1 << 31;
+
+/// No block.
+pub(super) const NO_CHAIN: u32 = 0;
+
+/// Some streams of a chain.
+#[derive(Clone, Copy, Debug)]
+#[repr(align(64))]
+struct Block {
+    len: u32,
+    next: u32,
+    streams: [u32; ROOM],
+}
+
+/// All chains. A chain is known by its first block, the only one that may have room.
+#[derive(Clone, Debug)]
+pub(super) struct Chains {
+    /// The one of number 0 is not used.
+    blocks: Vec<Block>,
+    /// Blocks of no chain, one leading to the next.
+    free: u32,
+}
+
+impl Block {
+    const EMPTY: Self = Self { len: 0, next: NO_CHAIN, streams: [0; ROOM] };
+}
+
+impl Chains {
+    pub(super) fn new() -> Self {
+        Self { blocks: alloc::vec![Block::EMPTY], free: NO_CHAIN }
+    }
+
+    /// Adds a stream to a chain. Returns the chain as it is known now, and the stream's place; `None` if
+    /// there is no room.
+    #[inline]
+    pub(super) fn push(&mut self, mut chain: u32, stream: u32) -> Option<(u32, u32)> {
+        if chain == NO_CHAIN || self.blocks[chain as usize].len as usize == ROOM {
+            let block = self.take_block()?;
+            self.blocks[block as usize] = Block { next: chain, ..Block::EMPTY };
+            chain = block;
+        }
+        let block = &mut self.blocks[chain as usize];
+        let slot = block.len;
+        block.streams[slot as usize % ROOM] = stream;
+        block.len += 1;
+        Some((chain, chain << SLOT_BITS | slot))
+    }
+
+    fn take_block(&mut self) -> Option<u32> {
+        if self.free == NO_CHAIN {
+            let block = u32::try_from(self.blocks.len()).ok();
+            let block = block.filter(|block| *block < PLACES >> SLOT_BITS)?;
+            self.blocks.push(Block::EMPTY);
+            return Some(block);
+        }
+        let block = self.free;
+        self.free = self.blocks[block as usize].next;
+        Some(block)
+    }
+
+    fn give_back(&mut self, block: u32) {
+        self.blocks[block as usize].next = self.free;
+        self.free = block;
+    }
+
+    /// Takes out the stream at `place` of a chain. Returns the chain as it is known now, and the stream
+    /// that stands at the place instead.
+    pub(super) fn remove(&mut self, chain: u32, place: u32) -> (u32, u32) {
+        let first = &mut self.blocks[chain as usize];
+        first.len -= 1;
+        let (left, next) = (first.len, first.next);
+        let moved = first.streams[left as usize];
+        self.blocks[(place >> SLOT_BITS) as usize].streams[(place % (1 << SLOT_BITS)) as usize] =
+            moved;
+        if left > 0 {
+            return (chain, moved);
+        }
+        self.give_back(chain);
+        (next, moved)
+    }
+
+    /// Takes a block off a chain: its streams, and the chain without it.
+    #[inline]
+    pub(super) fn pop_block(&mut self, chain: u32) -> (impl Iterator<Item = u32> + use<>, u32) {
+        let block = self.blocks[chain as usize];
+        self.give_back(chain);
+        (block.streams.into_iter().take(block.len as usize), block.next)
+    }
+
+    /// The streams of a chain.
+    #[inline]
+    pub(super) fn streams(&self, chain: u32) -> impl Iterator<Item = u32> {
+        let next = |block: &&Block| self.block(block.next);
+        let blocks = core::iter::successors(self.block(chain), next);
+        blocks.flat_map(|block| block.streams.iter().copied().take(block.len as usize))
+    }
+
+    #[inline]
+    fn block(&self, block: u32) -> Option<&Block> {
+        (block != NO_CHAIN).then(|| &self.blocks[block as usize])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn chains_hold_what_was_put_in_and_blocks_are_used_again() {
+        let mut random = 1u64;
+        let mut below = |bound: usize| {
+            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            usize::try_from(random >> 33).unwrap() % bound
+        };
+        let mut chains = Chains::new();
+        let mut heads = [NO_CHAIN; 3];
+        // By stream: its chain and place.
+        let mut at = [None; 90];
+        for step in 0..20_000 {
+            let stream = below(90);
+            match at[stream] {
+                None => {
+                    let chain = below(3);
+                    let number = u32::try_from(stream).unwrap();
+                    let (head, place) = chains.push(heads[chain], number).unwrap();
+                    heads[chain] = head;
+                    at[stream] = Some((chain, place));
+                }
+                Some((chain, place)) => {
+                    let (head, moved) = chains.remove(heads[chain], place);
+                    heads[chain] = head;
+                    at[moved as usize] = Some((chain, place));
+                    at[stream] = None;
+                }
+            }
+            if step % 500 == 0 {
+                let chain = below(3);
+                while heads[chain] != NO_CHAIN {
+                    let (streams, rest) = chains.pop_block(heads[chain]);
+                    streams.for_each(|stream| at[stream as usize] = None);
+                    heads[chain] = rest;
+                }
+            }
+            for (chain, head) in heads.iter().enumerate() {
+                let mut held: Vec<_> = chains.streams(*head).collect();
+                held.sort_unstable();
+                let placed = (0u32..).zip(&at).filter(|(_, at)| at.is_some_and(|at| at.0 == chain));
+                assert!(held.into_iter().eq(placed.map(|(stream, _)| stream)));
+            }
+        }
+        assert!(chains.blocks.len() < 24, "{} blocks", chains.blocks.len());
+    }
+}

@@ -1,0 +1,291 @@
+//! At most 64 streams by deadline, in a tree of minima.
+//!
+//! ```text
+//! top       1 group of 4      the least of each group below
+//! middle    4 groups of 4     the same
+//! leaves   16 groups of 4     a key a stream: deadline, then number; the greatest u64 if absent
+//! ```
+//!
+//! A key that changes is carried up: at each level it meets the least of its three neighbours. Those
+//! can be read before the key is known, so a level takes two cycles, and no branch depends on keys. A
+//! decision's one branch that nobody can predict is whether yet another stream is due. Buckets, which
+//! are empty or shared in no order, have five or six.
+//!
+//! Streams with equal deadlines are neighbours of the first one's path, so whether there are any is
+//! known from nine keys.
+
+/// Most streams.
+pub(super) const MOST: usize = 1 << STREAM_BITS;
+
+/// Bits of a stream's number in a key, which leave 58 for the deadline: nine years.
+const STREAM_BITS: u32 = 6;
+
+/// Streams of a group.
+const ARITY: usize = 4;
+
+/// No stream.
+const NONE: u64 = u64::MAX;
+
+/// In place of a second key: no key is before the first.
+const UNKNOWN: u64 = 0;
+
+/// The streams that may be chosen.
+#[derive(Clone, Debug)]
+pub(super) struct Few {
+    leaves: [u64; MOST],
+    middle: [u64; MOST / ARITY],
+    top: [u64; ARITY],
+    first: u64,
+    /// The least keys beside the first one, level by level, and the least of them, which is the second
+    /// of all; [`UNKNOWN`] after a change.
+    beside_first: [u64; 3],
+    second: u64,
+    /// By how much a period moves each key; the greatest u64, which leads to no key, if it does not.
+    steps: [u64; MOST],
+    /// Levels in use above the leaves.
+    levels: u32,
+}
+
+/// A deadline, and a stream's number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Key(u64);
+
+impl Key {
+    /// After every key of a deadline at or before `now_ns`, before those of later ones; `None` if
+    /// there are none.
+    #[inline(always)]
+    pub(super) fn last_due(now_ns: u64) -> Option<Self> {
+        Few::fits(now_ns).then_some(Self(now_ns << STREAM_BITS | (NONE >> (64 - STREAM_BITS))))
+    }
+
+    #[inline(always)]
+    pub(super) fn stream(self) -> u32 {
+        // The low bits.
+        #[allow(clippy::cast_possible_truncation)]
+        let low = self.0 as u32;
+        low % (1 << STREAM_BITS)
+    }
+}
+
+/// The least of the three neighbours of `at`.
+#[inline(always)]
+fn beside<const N: usize>(level: &[u64; N], at: usize) -> u64 {
+    let other_pair = (at ^ 2) & (N - 2);
+    let pair = level[other_pair].min(level[other_pair + 1]);
+    pair.min(level[(at ^ 1) & (N - 1)])
+}
+
+/// The least of `key`, which takes place `at`, and its three neighbours.
+#[inline(always)]
+fn meet<const N: usize>(level: &mut [u64; N], at: usize, key: u64) -> u64 {
+    let beside = beside(level, at);
+    level[at & (N - 1)] = key;
+    key.min(beside)
+}
+
+impl Few {
+    pub(super) fn new() -> Self {
+        Self {
+            leaves: [NONE; MOST],
+            middle: [NONE; MOST / ARITY],
+            top: [NONE; ARITY],
+            first: NONE,
+            beside_first: [NONE; 3],
+            second: UNKNOWN,
+            steps: [NONE; MOST],
+            levels: 0,
+        }
+    }
+
+    /// There is a stream more, of that number. Its deadlines move by `period_ns` when they pass, or,
+    /// without, in some other way.
+    pub(super) fn add(&mut self, stream: u32, period_ns: Option<u64>) {
+        let at = stream as usize;
+        let fitting = period_ns.filter(|period_ns| Self::fits(*period_ns));
+        self.steps[at] = fitting.map_or(NONE, |period_ns| period_ns << STREAM_BITS);
+        self.levels = match at {
+            0..4 => 0,
+            4..16 => 1,
+            _ => 2,
+        };
+        // There may be a level more, which is to be filled.
+        for at in 0..=at {
+            self.set(at, self.leaves[at]);
+        }
+    }
+
+    /// Whether a deadline fits a key.
+    #[inline(always)]
+    pub(super) fn fits(deadline_ns: u64) -> bool {
+        deadline_ns < NONE >> STREAM_BITS
+    }
+
+    /// Places `stream`, or moves it.
+    #[inline(always)]
+    pub(super) fn place(&mut self, stream: u32, deadline_ns: u64) {
+        self.set(stream as usize, deadline_ns << STREAM_BITS | u64::from(stream));
+    }
+
+    /// Takes `stream` out.
+    #[inline(always)]
+    pub(super) fn remove(&mut self, stream: u32) {
+        self.set(stream as usize, NONE);
+    }
+
+    #[inline(always)]
+    fn set(&mut self, at: usize, key: u64) -> u64 {
+        let mut least = meet(&mut self.leaves, at, key);
+        if self.levels > 0 {
+            least = meet(&mut self.middle, at / ARITY, least);
+            if self.levels > 1 {
+                least = meet(&mut self.top, at / ARITY / ARITY, least);
+            }
+        }
+        self.first = least;
+        self.second = UNKNOWN;
+        least
+    }
+
+    /// Whether no stream is placed.
+    #[inline(always)]
+    pub(super) fn is_empty(&self) -> bool {
+        self.first == NONE
+    }
+
+    /// The first key.
+    #[inline(always)]
+    pub(super) fn first(&self) -> Key {
+        Key(self.first)
+    }
+
+    /// `key` one period later; `None` if that is no key.
+    #[inline(always)]
+    fn next(&self, key: Key) -> Option<u64> {
+        // The greatest step overflows, or with the key 0 leads to a deadline that does not fit.
+        let next = key.0.checked_add(self.steps[key.stream() as usize])?;
+        Self::fits(next >> STREAM_BITS).then_some(next)
+    }
+
+    /// Places the stream of `first`, the first key, one period later. Returns the first key then;
+    /// `None`, and nothing has changed, if that is not a key after `last_due`.
+    #[inline(always)]
+    pub(super) fn defer(&mut self, first: Key, last_due: Key) -> Option<Key> {
+        let next = self.next(first).filter(|next| *next > last_due.0)?;
+        Some(Key(self.set(first.stream() as usize, next)))
+    }
+
+    /// Whether another stream has the deadline of the first.
+    #[inline(always)]
+    pub(super) fn is_tied(&mut self) -> bool {
+        let at = Key(self.first).stream() as usize;
+        let mut beside_first = [beside(&self.leaves, at), NONE, NONE];
+        if self.levels > 0 {
+            beside_first[1] = beside(&self.middle, at / ARITY);
+            if self.levels > 1 {
+                beside_first[2] = beside(&self.top, at / ARITY / ARITY);
+            }
+        }
+        self.beside_first = beside_first;
+        self.second = beside_first[0].min(beside_first[1]).min(beside_first[2]);
+        (self.second ^ self.first) >> STREAM_BITS == 0
+    }
+
+    /// Places `stream`, whose head left, one period later. False, and nothing has changed, if it is
+    /// not first, its deadline is before the next head's arrival, there were changes since
+    /// [`is_tied`](Self::is_tied) or the later deadline is no key.
+    #[inline(always)]
+    pub(super) fn defer_served(&mut self, stream: u32, arrival_ns: u64) -> bool {
+        let first = Key(self.first);
+        let other = first.stream() != stream;
+        let early = self.first >> STREAM_BITS < arrival_ns;
+        if other | early | (self.second == UNKNOWN) {
+            return false;
+        }
+        let Some(next) = self.next(first) else { return false };
+        let at = first.stream() as usize;
+        // All that is beside its path was read when it was chosen.
+        self.leaves[at] = next;
+        let least = next.min(self.beside_first[0]);
+        self.middle[at / ARITY] = least;
+        self.top[at / ARITY / ARITY] = least.min(self.beside_first[1]);
+        self.first = next.min(self.second);
+        self.second = UNKNOWN;
+        true
+    }
+
+    /// The streams that have the first one's deadline.
+    pub(super) fn tied(&self) -> impl Iterator<Item = u32> {
+        let first = self.first;
+        let tied = move |key: &u64| (*key ^ first) >> STREAM_BITS == 0;
+        (0u32..).zip(&self.leaves).filter(move |(_, key)| tied(key)).map(|(stream, _)| stream)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The greatest deadline that a key holds.
+    const LAST_NS: u64 = (NONE >> STREAM_BITS) - 1;
+
+    #[test]
+    fn the_first_is_the_least_of_all_whatever_changes() {
+        let mut random = 1u64;
+        let mut below = |bound: u64| {
+            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            (random >> 33) % bound
+        };
+        for streams in [1u32, 4, 5, 16, 17, 64] {
+            let mut few = Few::new();
+            let mut deadlines = alloc::vec![None; streams as usize];
+            (0..streams).for_each(|stream| few.add(stream, Some(7)));
+            for _ in 0..5_000 {
+                let at = below(streams.into());
+                let stream = u32::try_from(at).unwrap();
+                let deadline = &mut deadlines[usize::try_from(at).unwrap()];
+                match below(4) {
+                    0 => {
+                        *deadline = None;
+                        few.remove(stream);
+                    }
+                    1 if few.defer_served(stream, 0) => *deadline = deadline.map(|ns| ns + 7),
+                    _ => {
+                        let deadline_ns = below(60);
+                        *deadline = Some(deadline_ns);
+                        few.place(stream, deadline_ns);
+                    }
+                }
+                let all = || (0u32..).zip(&deadlines).filter_map(|(s, ns)| Some(((*ns)?, s)));
+                assert_eq!(few.is_empty(), all().count() == 0);
+                let Some((least_ns, first)) = all().min() else { continue };
+                assert_eq!(few.first().stream(), first);
+                let tied = || all().filter(|(ns, _)| *ns == least_ns).map(|(_, stream)| stream);
+                assert_eq!(few.is_tied(), tied().count() > 1);
+                assert!(few.tied().eq(tied()));
+            }
+        }
+    }
+
+    #[test]
+    fn no_stream_is_deferred_to_where_there_is_no_key() {
+        for stream in [0, 63] {
+            for (deadline_ns, period_ns, key) in [
+                (LAST_NS - 1, Some(1), true),
+                (LAST_NS, Some(1), false),
+                (0, Some(LAST_NS), true),
+                (0, Some(LAST_NS + 1), false),
+                (0, None, false),
+            ] {
+                let mut few = Few::new();
+                (0..64).for_each(|stream| few.add(stream, period_ns));
+                few.place(stream, deadline_ns);
+                let last_due = Key::last_due(deadline_ns).unwrap();
+                assert_eq!(few.clone().defer(few.first(), last_due).is_some(), key);
+                assert_eq!(few.first().stream(), stream);
+                few.is_tied();
+                assert_eq!(few.defer_served(stream, 0), key);
+            }
+        }
+        assert!(Key::last_due(LAST_NS + 1).is_none());
+    }
+}
