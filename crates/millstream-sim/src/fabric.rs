@@ -4,6 +4,8 @@
 //! end-points inject; [`Simulation`] runs both, with the engine's scheduler at every link; [`Statistics`] listens.
 
 mod crossbar;
+mod error;
+mod listener;
 mod packets;
 mod parameters;
 mod scenario;
@@ -13,10 +15,12 @@ mod timeline;
 pub mod topology;
 pub mod traffic;
 
+pub use error::FabricError;
+pub use listener::{Delivery, FabricListener};
 pub use parameters::{
     Arbiter, Buffering, Crossbar, Egress, Forwarding, LinkParameters, PORTS_MOST, Queueing,
     SwitchParameters,
 };
 pub use scenario::{PrepareError, Prepared, prepare, topology as topology_of};
-pub use simulation::{Delivery, FabricError, FabricListener, Simulation};
+pub use simulation::Simulation;
 pub use statistics::{ClassStatistics, Statistics};

@@ -4,10 +4,11 @@ use millstream_scenario::{
     CableEnd, Fabric, FabricTopology, Pace, Scenario, Source, VideoInput, packet_bytes,
 };
 
+use super::error::FabricError;
 use super::parameters::{
     Arbiter, Buffering, Crossbar, Egress, Forwarding, LinkParameters, Queueing, SwitchParameters,
 };
-use super::simulation::{FabricError, Simulation};
+use super::simulation::Simulation;
 use super::topology::{
     Cable, Node, Topology, TopologyError, custom, dragonfly, fat_tree, folded_shuffle, mesh,
     shuffle, torus,

@@ -19,104 +19,18 @@
 //! its transmission ends. A destination takes what comes.
 
 use millstream::catalogue::DynScheduler;
-use millstream::{ContractError, Packet, StreamId};
+use millstream::{Packet, StreamId};
+
+mod assembly;
 
 use super::crossbar::{Switch, Transfer, credits};
+use super::error::FabricError;
+use super::listener::{Delivery, FabricListener};
 use super::packets::Packets;
-use super::parameters::{
-    Buffering, Egress, Forwarding, LinkParameters, PORTS_MOST, SwitchParameters,
-};
+use super::parameters::{Forwarding, LinkParameters, SwitchParameters};
 use super::timeline::Timeline;
 use super::topology::{Node, Topology};
 use super::traffic::{EndPointTraffic, Injection};
-
-/// A packet that has reached its destination.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Delivery {
-    /// When its last byte arrived, ns.
-    pub time_ns: u64,
-    /// When it was injected, ns.
-    pub injected_ns: u64,
-    /// Its service class.
-    pub class: u8,
-    /// Where it was injected.
-    pub source: u32,
-    /// Where it is.
-    pub destination: u32,
-    /// Its connection's number at its source.
-    pub connection: u32,
-    /// Its length, bytes.
-    pub bytes: u32,
-}
-
-/// Is told what happens in a fabric.
-pub trait FabricListener {
-    /// An end-point's application has injected a packet.
-    fn injected(&mut self, source: u32, injection: &Injection) {
-        let _ = (source, injection);
-    }
-
-    /// A packet's last transmission has begun; it arrives at `delivery.time_ns`. At one instant in
-    /// no particular order.
-    fn delivered(&mut self, delivery: &Delivery) {
-        let _ = delivery;
-    }
-}
-
-impl FabricListener for () {}
-
-/// Why a fabric cannot be simulated.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum FabricError {
-    /// A contract lacks what the discipline needs.
-    #[error(transparent)]
-    Contract(#[from] ContractError),
-    /// A switch is too large.
-    #[error("switch {switch} has {ports} ports; a simulated switch has at most {PORTS_MOST}")]
-    Ports {
-        /// The switch.
-        switch: u32,
-        /// Its ports.
-        ports: u16,
-    },
-    /// More channels than an arbiter's word holds.
-    #[error("{classes} classes on {layers} layers are more than 64 virtual channels")]
-    Channels {
-        /// Service classes.
-        classes: usize,
-        /// Layers of the routes.
-        layers: u8,
-    },
-    /// A packet could leave a switch before it came.
-    #[error("latency of the switches and delay of the links are both 0; one must be 1 ns at least")]
-    NoLatency,
-    /// The crossbar could not keep a transmission fed.
-    #[error("a crossbar of {crossbar_bps} bits/s is slower than a link of {link_bps} bits/s")]
-    SlowCrossbar {
-        /// The crossbar's rate, bits/s.
-        crossbar_bps: u64,
-        /// The link's rate, bits/s.
-        link_bps: u64,
-    },
-    /// A buffer that the largest packet does not fit into would stop its channel for ever.
-    #[error("a buffer of {credits} credits holds no packet of {bytes} bytes, which needs {needed}")]
-    SmallBuffer {
-        /// The buffer's size, credits.
-        credits: u32,
-        /// The largest packet, bytes.
-        bytes: u32,
-        /// The credits that it needs.
-        needed: u32,
-    },
-    /// Packets wait for one another in a ring.
-    #[error("deadlock at {time_ns} ns: packets wait for one another along {cycle}")]
-    Deadlock {
-        /// When nothing moved any more, ns.
-        time_ns: u64,
-        /// The links of the ring, or what is known of it.
-        cycle: String,
-    },
-}
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Event {
@@ -153,13 +67,28 @@ struct Transmitter {
     busy_ns: u64,
 }
 
-/// The largest packet that the tables of transmission times hold, bytes.
-const BYTES_MOST: u32 = 65_535;
+/// Which links are where, as numbers in the order of [`Topology::links`].
+struct Wiring {
+    /// Where each switch's ports begin in the two lists below.
+    first_port: Vec<u32>,
+    inputs: Vec<u32>,
+    outputs: Vec<u32>,
+    /// Out of each end-point.
+    injections: Vec<u32>,
+}
 
-/// Times by length, ns.
-fn durations(rate_bps: u64, overhead_bytes: u32, largest_bytes: u32) -> Box<[u64]> {
-    let link = millstream::Link { rate_bps, overhead_bytes };
-    (0..=largest_bytes).map(|bytes| link.transmission_ns(bytes)).collect()
+impl Wiring {
+    /// The link into a switch's port.
+    #[inline]
+    fn input(&self, switch: u32, port: u8) -> u32 {
+        self.inputs[(self.first_port[switch as usize] + u32::from(port)) as usize]
+    }
+
+    /// The link out of a switch's port.
+    #[inline]
+    fn output(&self, switch: u32, port: u16) -> u32 {
+        self.outputs[(self.first_port[switch as usize] + u32::from(port)) as usize]
+    }
 }
 
 /// A fabric in motion.
@@ -176,11 +105,7 @@ pub struct Simulation {
     transmitters: Vec<Transmitter>,
     /// With crossbars.
     switches: Vec<Switch>,
-    /// The link into each switch's port, by `first_port + port`.
-    input_links: Vec<u32>,
-    output_links: Vec<u32>,
-    first_port: Vec<u32>,
-    injection_links: Vec<u32>,
+    wiring: Wiring,
     sources: Vec<EndPointTraffic>,
     /// What each source injects next.
     upcoming: Vec<Option<Injection>>,
@@ -206,145 +131,7 @@ struct Moment {
     transfers: Vec<Transfer>,
 }
 
-const NO_LINK: u32 = u32::MAX;
-
 impl Simulation {
-    /// A fabric at rest. `sources` are the traffic of each end-point; no packet of theirs is larger
-    /// than `largest_bytes`.
-    ///
-    /// # Errors
-    /// If it cannot be simulated.
-    ///
-    /// # Panics
-    /// If there is not one source for each end-point, or `largest_bytes` is above 65,535.
-    pub fn new(
-        topology: Topology,
-        link: LinkParameters,
-        switch: SwitchParameters,
-        egress: &Egress,
-        sources: Vec<EndPointTraffic>,
-        largest_bytes: u32,
-    ) -> Result<Self, FabricError> {
-        assert_eq!(sources.len(), topology.end_points() as usize, "one source an end-point");
-        assert!(largest_bytes <= BYTES_MOST, "packets of {largest_bytes} bytes");
-        let layers = topology.layers();
-        let channels = egress.classes.len() * usize::from(layers);
-        if channels > 64 {
-            return Err(FabricError::Channels { classes: egress.classes.len(), layers });
-        }
-        if link.delay_ns + switch.latency_ns == 0 {
-            return Err(FabricError::NoLatency);
-        }
-        let mut first_port = Vec::new();
-        let mut ports_in_all = 0;
-        for number in 0..topology.switches() {
-            let ports = topology.ports(number);
-            if ports > PORTS_MOST {
-                return Err(FabricError::Ports { switch: number, ports });
-            }
-            first_port.push(ports_in_all);
-            ports_in_all += u32::from(ports);
-        }
-        let mut input_links = vec![NO_LINK; ports_in_all as usize];
-        let mut output_links = input_links.clone();
-        let crossbar = match switch.buffering {
-            Buffering::Output => None,
-            Buffering::Combined(crossbar) => Some(crossbar),
-        };
-        if let Some(crossbar) = &crossbar {
-            if crossbar.rate_bps < link.rate_bps {
-                let (crossbar_bps, link_bps) = (crossbar.rate_bps, link.rate_bps);
-                return Err(FabricError::SlowCrossbar { crossbar_bps, link_bps });
-            }
-            for buffer in [crossbar.input_credits, crossbar.output_credits] {
-                if buffer < credits(largest_bytes) {
-                    return Err(FabricError::SmallBuffer {
-                        credits: buffer,
-                        bytes: largest_bytes,
-                        needed: credits(largest_bytes),
-                    });
-                }
-            }
-        }
-        let mut injection_links = vec![NO_LINK; sources.len()];
-        let mut transmitters = Vec::with_capacity(topology.links().len());
-        for (number, ends) in (0_u32..).zip(topology.links()) {
-            if let Node::Switch(to) = ends.to {
-                input_links[(first_port[to as usize] + u32::from(ends.to_port)) as usize] = number;
-            }
-            match ends.from {
-                Node::Switch(from) => {
-                    let port = first_port[from as usize] + u32::from(ends.from_port);
-                    output_links[port as usize] = number;
-                }
-                Node::EndPoint(from) => injection_links[from as usize] = number,
-            }
-            // A destination takes what comes, so the link to it needs no credits.
-            let credits = match (ends.to, &crossbar) {
-                (Node::Switch(_), Some(crossbar)) => Some(crossbar.input_credits),
-                _ => None,
-            };
-            transmitters.push(Transmitter {
-                scheduler: egress.scheduler(&link, layers, credits)?,
-                from: ends.from,
-                from_port: ends.from_port.to_le_bytes()[0],
-                to: ends.to,
-                to_port: ends.to_port.to_le_bytes()[0],
-                busy: false,
-                sending: (0, 0),
-                marked: false,
-                wakes_ns: None,
-                free_ns: 0,
-                busy_ns: 0,
-            });
-        }
-        let switches = match &crossbar {
-            None => Vec::new(),
-            Some(crossbar) => (0..topology.switches())
-                .map(|number| Switch::new(topology.ports(number), channels, crossbar))
-                .collect(),
-        };
-        let moment = Moment {
-            switch_marked: vec![false; topology.switches() as usize],
-            ..Moment::default()
-        };
-        let crossbar_bps = crossbar.map_or(link.rate_bps, |crossbar| crossbar.rate_bps);
-        let mut simulation = Self {
-            link,
-            switch,
-            layers,
-            first_come: crossbar.is_none() && egress.is_first_come(),
-            timeline: Timeline::new(),
-            packets: Packets::default(),
-            transmitters,
-            switches,
-            input_links,
-            output_links,
-            first_port,
-            injection_links,
-            upcoming: Vec::with_capacity(sources.len()),
-            sources,
-            link_ns: durations(link.rate_bps, link.overhead_bytes, largest_bytes),
-            crossbar_ns: durations(crossbar_bps, 0, largest_bytes),
-            moment,
-            inside: 0,
-            pending_injections: 0,
-            hops: 0,
-            topology,
-        };
-        for end_point in 0..simulation.topology.end_points() {
-            let next = simulation.sources[end_point as usize].next();
-            simulation.upcoming.push(next);
-            if let Some(injection) = next {
-                // Events lie after now, which is 0.
-                let time_ns = injection.time_ns.max(1);
-                simulation.timeline.schedule(time_ns, Event::Injection(end_point));
-                simulation.pending_injections += 1;
-            }
-        }
-        Ok(simulation)
-    }
-
     /// Runs until `until_ns`, or until nothing is left to happen. Returns whether something is.
     ///
     /// # Errors
@@ -485,8 +272,7 @@ impl Simulation {
     #[inline]
     fn transferred(&mut self, now_ns: u64, switch: u32, output: u8) {
         let transfer = self.switches[switch as usize].transferred(usize::from(output));
-        let port = self.first_port[switch as usize] + u32::from(transfer.input);
-        let link = self.input_links[port as usize];
+        let link = self.wiring.input(switch, transfer.input);
         let credits = u16::try_from(transfer.credits).expect("a packet has at most 65,535 bytes");
         if self.link.delay_ns == 0 {
             self.give_credits(now_ns, link, transfer.from_channel, credits);
@@ -530,8 +316,7 @@ impl Simulation {
     #[inline]
     fn arrive(&mut self, now_ns: u64, link: u32, packet: u32, listener: &mut impl FabricListener) {
         let (switch, port, channel) = self.route(link, packet);
-        let port = self.first_port[switch as usize] + u32::from(port);
-        self.enqueue(now_ns, self.output_links[port as usize], channel, packet, listener);
+        self.enqueue(now_ns, self.wiring.output(switch, port), channel, packet, listener);
     }
 
     /// A packet comes to the sending end of `link`.
@@ -568,7 +353,7 @@ impl Simulation {
     #[inline]
     fn inject(&mut self, now_ns: u64, end_point: u32, listener: &mut impl FabricListener) {
         self.pending_injections -= 1;
-        let link = self.injection_links[end_point as usize];
+        let link = self.wiring.injections[end_point as usize];
         while let Some(injection) = self.upcoming[end_point as usize] {
             if injection.time_ns > now_ns {
                 self.timeline.schedule(injection.time_ns, Event::Injection(end_point));
@@ -594,13 +379,12 @@ impl Simulation {
         };
         let transfers = &mut moment.transfers;
         switches[switch as usize].arbitrate(packets, route, |transfer| transfers.push(transfer));
-        let first_port = self.first_port[switch as usize];
         while let Some(transfer) = self.moment.transfers.pop() {
             let state = self.packets.get(transfer.packet);
             let bytes = state.bytes;
             let end_ns = (now_ns + self.crossbar_ns[bytes as usize]).max(state.tail_ns);
             self.timeline.schedule(end_ns, Event::Transferred(switch, transfer.output));
-            let link = self.output_links[(first_port + u32::from(transfer.output)) as usize];
+            let link = self.wiring.output(switch, u16::from(transfer.output));
             self.offer(now_ns, link, transfer.channel, transfer.packet, bytes);
         }
     }

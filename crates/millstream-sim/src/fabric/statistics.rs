@@ -10,7 +10,7 @@ use std::ops::Range;
 
 use hdrhistogram::Histogram;
 
-use super::simulation::{Delivery, FabricListener};
+use super::listener::{Delivery, FabricListener};
 use super::traffic::{EndPointTraffic, Injection};
 
 /// The greatest latency that distributions tell from greater ones, ns: a minute.

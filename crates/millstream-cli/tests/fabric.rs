@@ -1,0 +1,171 @@
+//! Scenarios with a fabric, as users meet them.
+#![allow(clippy::unwrap_used)]
+
+use assert_cmd::Command;
+use serde_json::Value;
+use std::fs;
+use std::path::Path;
+use tempfile::TempDir;
+
+const SMALL: &str = r#"
+[scenario]
+duration = "2 ms"
+
+[link]
+rate = "1 Gbps"
+
+[fabric]
+topology = { kind = "folded-shuffle", arity = 2, levels = 2 }
+warm-up = "0.5 ms"
+
+[scheduler]
+discipline = "wfq"
+
+[[stream]]
+name = "calls"
+weight = 3
+source = { kind = "cbr", bytes = 200, interval = "100 us", load = 0.2 }
+
+[[stream]]
+name = "films"
+weight = 3
+source = { kind = "mpeg", model = "mpeg4", rate = "50 Mbps", packet-bytes = 1500, spread = true, load = 0.2 }
+
+[[stream]]
+name = "bulk"
+source = { kind = "poisson", bytes = 1000, rate = "900 Mbps" }
+"#;
+
+/// Exit status, standard output and standard error of a run of `text`.
+fn run(text: &str, arguments: &[&str]) -> (i32, String, String) {
+    let folder = TempDir::new().unwrap();
+    let file = folder.path().join("s.toml");
+    fs::write(&file, text).unwrap();
+    let mut command = Command::cargo_bin("millstream").unwrap();
+    let (verb, options) = arguments.split_first().unwrap();
+    command.current_dir(folder.path()).arg(verb).arg("s.toml").args(options);
+    let output = command.output().unwrap();
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    (output.status.code().unwrap(), text(output.stdout), text(output.stderr))
+}
+
+fn json(text: &str, options: &[&str]) -> Value {
+    let (status, out, err) = run(text, &[&["run", "--json"], options].concat());
+    assert_eq!(status, 0, "{err}");
+    serde_json::from_str(&out).unwrap()
+}
+
+#[test]
+fn reserved_streams_get_what_they_inject_and_bulk_what_is_left() {
+    let summary = json(SMALL, &[]);
+    let streams = &summary["streams"];
+    assert_eq!(summary["fabric"]["end_points"], 4);
+    assert_eq!(summary["fabric"]["switches"], 4);
+    for (stream, least) in [(0, 0.18), (1, 0.1)] {
+        let (offered, got) = (&streams[stream]["offered"], &streams[stream]["throughput"]);
+        let (offered, got) = (offered.as_f64().unwrap(), got.as_f64().unwrap());
+        assert!(got > least && got > 0.95 * offered, "{offered} {got}");
+    }
+    let (calls, bulk) = (&streams[0]["delay_ns"], &streams[2]["delay_ns"]);
+    assert!(calls["mean"].as_u64().unwrap() * 2 < bulk["mean"].as_u64().unwrap());
+    assert!(streams[2]["throughput"].as_f64().unwrap() < streams[2]["offered"].as_f64().unwrap());
+    assert!(streams[2]["jitter_max_ns"].is_null());
+    // 12.5 connections of 16 Mb/s from each end-point make up its load of 0.2.
+    assert_eq!(streams[0]["connections_asked"], 50);
+}
+
+#[test]
+fn same_seed_same_bytes_and_another_seed_others() {
+    let once = run(SMALL, &["run", "--json"]).1;
+    assert_eq!(run(SMALL, &["run", "--json"]).1, once);
+    assert_ne!(run(SMALL, &["run", "--json", "--seed", "2"]).1, once);
+    assert!(run(SMALL, &["run"]).1.contains("throughput"));
+}
+
+#[test]
+fn every_topology_runs_and_is_checked() {
+    for (topology, end_points) in [
+        (r#"{ kind = "shuffle", radix = 2, stages = 3 }"#, 8),
+        (r#"{ kind = "fat-tree", ports = 4 }"#, 16),
+        (r#"{ kind = "mesh", sizes = [2, 3] }"#, 6),
+        (r#"{ kind = "torus", sizes = [3, 3], concentration = 2 }"#, 18),
+        (r#"{ kind = "dragonfly", end-points = 1, switches = 2, globals = 1 }"#, 6),
+        (
+            r#"{ kind = "custom", end-points = 2, switches = [2], cables = [["e0", "s0:0"], ["e1", "s0:1"]] }"#,
+            2,
+        ),
+    ] {
+        let text = SMALL.replace(r#"{ kind = "folded-shuffle", arity = 2, levels = 2 }"#, topology);
+        let summary = json(&text, &[]);
+        assert_eq!(summary["fabric"]["end_points"], end_points, "{topology}");
+        assert!(summary["streams"][2]["delivered"].as_u64().unwrap() > 0, "{topology}");
+        let (status, out, err) = run(&text, &["check"]);
+        assert_eq!(status, 0, "{err}");
+        assert!(out.contains("free of deadlock"), "{out}");
+    }
+}
+
+#[test]
+fn what_a_fabric_cannot_do_is_said_with_the_line() {
+    for (old, new, messages) in [
+        ("arity = 2", "arity = 1", vec!["fabric.topology", "arity", "1"]),
+        ("arity = 2", "arty = 2", vec!["unknown field `arty`"]),
+        ("levels = 2", "levels = 30", vec!["fabric.topology"]),
+        (
+            "weight = 3\nsource = { kind = \"cbr\"",
+            "late = \"drop\"\nsource = { kind = \"cbr\"",
+            vec!["drops no packet", "late = \"send\""],
+        ),
+        ("name = \"bulk\"", "name = \"bulk\"\nqueue = 5", vec!["drops no packet", "queue = 5"]),
+        ("bytes = 1000", "bytes = 3000", vec!["packets of 3000 bytes", "largest-packet"]),
+        ("load = 0.2", "load = 1.5", vec!["a load of 1.5", "from 0 to 1"]),
+        ("duration = \"2 ms\"", "", vec!["never ends", "duration"]),
+        ("warm-up = \"0.5 ms\"", "warm-up = \"2 ms\"", vec!["warm-up is as long as the run"]),
+        ("warm-up = \"0.5 ms\"", "latency = \"0 ns\"", vec!["in no time"]),
+        (
+            "warm-up = \"0.5 ms\"",
+            "input-buffer = \"2 KB\"",
+            vec!["2000 B holds no packet of 2176", "2176 B"],
+        ),
+        ("warm-up = \"0.5 ms\"", "speed-up = 0.5", vec!["a speed-up of 0.5", "at least 1"]),
+        (
+            "warm-up = \"0.5 ms\"",
+            "buffering = \"output\"\nspeed-up = 2.0",
+            vec!["`speed-up` belongs to a crossbar"],
+        ),
+        (
+            "kind = \"poisson\", bytes = 1000, rate = \"900 Mbps\"",
+            "kind = \"backlog\", bytes = 1000, packets = 5",
+            vec!["nothing of end-points"],
+        ),
+    ] {
+        assert!(SMALL.contains(old), "{old}");
+        let (status, _, err) = run(&SMALL.replacen(old, new, 1), &["run"]);
+        assert_eq!(status, 2, "{new}: {err}");
+        let text = err.split_whitespace().collect::<Vec<_>>().join(" ");
+        for message in messages {
+            assert!(text.contains(message), "{new}: {err}");
+        }
+    }
+    let (status, _, err) = run(SMALL, &["run", "--report", "r.html"]);
+    assert_eq!(status, 2);
+    assert!(err.contains("--report is for a single link"), "{err}");
+    let alone = SMALL.replace("[fabric]\ntopology = { kind = \"folded-shuffle\", arity = 2, levels = 2 }\nwarm-up = \"0.5 ms\"\n", "");
+    let (status, _, err) = run(&alone, &["run"]);
+    assert_eq!(status, 2);
+    assert!(err.contains("here is no fabric"), "{err}");
+}
+
+#[test]
+fn the_example_runs_as_its_comments_say() {
+    let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/fabric/scenario.toml");
+    let text = fs::read_to_string(example).unwrap();
+    let short = text.replace("10 ms", "3 ms").replace("warm-up = \"2 ms\"", "warm-up = \"0.5 ms\"");
+    let summary = json(&short, &[]);
+    let share = |stream: usize, key: &str| summary["streams"][stream][key].as_f64().unwrap();
+    for stream in 0..4 {
+        assert!(share(stream, "throughput") > 0.95 * share(stream, "offered"), "{stream}");
+    }
+    let [excellent, best, background] = [4, 5, 6].map(|stream| share(stream, "throughput"));
+    assert!(excellent > best && best > background);
+}

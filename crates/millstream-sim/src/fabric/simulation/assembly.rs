@@ -1,0 +1,194 @@
+//! A fabric, put together: a scheduler for each link, a crossbar for each switch.
+
+use millstream::catalogue::DynScheduler;
+
+use super::{Event, Moment, Simulation, Transmitter, Wiring};
+use crate::fabric::crossbar::{Switch, credits};
+use crate::fabric::error::FabricError;
+use crate::fabric::packets::Packets;
+use crate::fabric::parameters::{Buffering, Egress, LinkParameters, PORTS_MOST, SwitchParameters};
+use crate::fabric::timeline::Timeline;
+use crate::fabric::topology::{Link, Node, Topology};
+use crate::fabric::traffic::EndPointTraffic;
+
+/// A port without a cable.
+const NO_LINK: u32 = u32::MAX;
+/// Virtual channels: an arbiter keeps them in one word.
+const CHANNELS_MOST: usize = 64;
+
+/// The largest packet that the tables of transmission times hold, bytes.
+const BYTES_MOST: u32 = 65_535;
+
+/// Times by length, ns.
+fn durations(rate_bps: u64, overhead_bytes: u32, largest_bytes: u32) -> Box<[u64]> {
+    let link = millstream::Link { rate_bps, overhead_bytes };
+    (0..=largest_bytes).map(|bytes| link.transmission_ns(bytes)).collect()
+}
+
+/// Whether there is a fabric like this.
+fn check(
+    topology: &Topology,
+    link: &LinkParameters,
+    switch: &SwitchParameters,
+    egress: &Egress,
+    largest_bytes: u32,
+) -> Result<(), FabricError> {
+    let (classes, layers) = (egress.classes.len(), topology.layers());
+    if classes * usize::from(layers) > CHANNELS_MOST {
+        return Err(FabricError::Channels { classes, layers });
+    }
+    if link.delay_ns + switch.latency_ns == 0 {
+        return Err(FabricError::NoLatency);
+    }
+    for switch in 0..topology.switches() {
+        let ports = topology.ports(switch);
+        if ports > PORTS_MOST {
+            return Err(FabricError::Ports { switch, ports });
+        }
+    }
+    let Buffering::Combined(crossbar) = &switch.buffering else { return Ok(()) };
+    if crossbar.rate_bps < link.rate_bps {
+        let (crossbar_bps, link_bps) = (crossbar.rate_bps, link.rate_bps);
+        return Err(FabricError::SlowCrossbar { crossbar_bps, link_bps });
+    }
+    let needed = credits(largest_bytes);
+    match [crossbar.input_credits, crossbar.output_credits].into_iter().min() {
+        Some(credits) if credits < needed => {
+            Err(FabricError::SmallBuffer { credits, bytes: largest_bytes, needed })
+        }
+        _ => Ok(()),
+    }
+}
+
+impl Wiring {
+    fn of(topology: &Topology) -> Self {
+        let mut first_port = Vec::new();
+        let mut ports = 0;
+        for switch in 0..topology.switches() {
+            first_port.push(ports);
+            ports += u32::from(topology.ports(switch));
+        }
+        let mut wiring = Self {
+            inputs: vec![NO_LINK; ports as usize],
+            outputs: vec![NO_LINK; ports as usize],
+            injections: vec![NO_LINK; topology.end_points() as usize],
+            first_port,
+        };
+        for (number, ends) in (0_u32..).zip(topology.links()) {
+            if let Node::Switch(to) = ends.to {
+                let port = wiring.first_port[to as usize] + u32::from(ends.to_port);
+                wiring.inputs[port as usize] = number;
+            }
+            match ends.from {
+                Node::Switch(from) => {
+                    let port = wiring.first_port[from as usize] + u32::from(ends.from_port);
+                    wiring.outputs[port as usize] = number;
+                }
+                Node::EndPoint(from) => wiring.injections[from as usize] = number,
+            }
+        }
+        wiring
+    }
+}
+
+impl Transmitter {
+    fn new(scheduler: Box<dyn DynScheduler + Send>, ends: &Link) -> Self {
+        // A simulated switch has at most 64 ports.
+        let port = |port: u16| port.to_le_bytes()[0];
+        Self {
+            scheduler,
+            from: ends.from,
+            from_port: port(ends.from_port),
+            to: ends.to,
+            to_port: port(ends.to_port),
+            busy: false,
+            sending: (0, 0),
+            marked: false,
+            wakes_ns: None,
+            free_ns: 0,
+            busy_ns: 0,
+        }
+    }
+}
+
+impl Simulation {
+    /// A fabric at rest. `sources` are the traffic of each end-point; no packet of theirs is larger
+    /// than `largest_bytes`.
+    ///
+    /// # Errors
+    /// If it cannot be simulated.
+    ///
+    /// # Panics
+    /// If there is not one source for each end-point, or `largest_bytes` is above 65,535.
+    pub fn new(
+        topology: Topology,
+        link: LinkParameters,
+        switch: SwitchParameters,
+        egress: &Egress,
+        sources: Vec<EndPointTraffic>,
+        largest_bytes: u32,
+    ) -> Result<Self, FabricError> {
+        assert_eq!(sources.len(), topology.end_points() as usize, "one source an end-point");
+        assert!(largest_bytes <= BYTES_MOST, "packets of {largest_bytes} bytes");
+        let layers = topology.layers();
+        let channels = egress.classes.len() * usize::from(layers);
+        let crossbar = match switch.buffering {
+            Buffering::Output => None,
+            Buffering::Combined(crossbar) => Some(crossbar),
+        };
+        check(&topology, &link, &switch, egress, largest_bytes)?;
+        let wiring = Wiring::of(&topology);
+        let mut transmitters = Vec::with_capacity(topology.links().len());
+        for ends in topology.links() {
+            // A destination takes what comes, so the link to it needs no credits.
+            let credits = match (ends.to, &crossbar) {
+                (Node::Switch(_), Some(crossbar)) => Some(crossbar.input_credits),
+                _ => None,
+            };
+            let scheduler = egress.scheduler(&link, layers, credits)?;
+            transmitters.push(Transmitter::new(scheduler, ends));
+        }
+        let switches = match &crossbar {
+            None => Vec::new(),
+            Some(crossbar) => (0..topology.switches())
+                .map(|number| Switch::new(topology.ports(number), channels, crossbar))
+                .collect(),
+        };
+        let moment = Moment {
+            switch_marked: vec![false; topology.switches() as usize],
+            ..Moment::default()
+        };
+        let crossbar_bps = crossbar.map_or(link.rate_bps, |crossbar| crossbar.rate_bps);
+        let mut simulation = Self {
+            link,
+            switch,
+            layers,
+            first_come: crossbar.is_none() && egress.is_first_come(),
+            timeline: Timeline::new(),
+            packets: Packets::default(),
+            transmitters,
+            switches,
+            wiring,
+            upcoming: Vec::with_capacity(sources.len()),
+            sources,
+            link_ns: durations(link.rate_bps, link.overhead_bytes, largest_bytes),
+            crossbar_ns: durations(crossbar_bps, 0, largest_bytes),
+            moment,
+            inside: 0,
+            pending_injections: 0,
+            hops: 0,
+            topology,
+        };
+        for end_point in 0..simulation.topology.end_points() {
+            let next = simulation.sources[end_point as usize].next();
+            simulation.upcoming.push(next);
+            if let Some(injection) = next {
+                // Events lie after now, which is 0.
+                let time_ns = injection.time_ns.max(1);
+                simulation.timeline.schedule(time_ns, Event::Injection(end_point));
+                simulation.pending_injections += 1;
+            }
+        }
+        Ok(simulation)
+    }
+}
