@@ -22,6 +22,7 @@ use millstream::catalogue::DynScheduler;
 use millstream::{Packet, StreamId};
 
 mod assembly;
+mod ledger;
 
 use super::crossbar::{Switch, Transfer, credits};
 use super::error::FabricError;
@@ -31,6 +32,7 @@ use super::parameters::{Forwarding, LinkParameters, SwitchParameters};
 use super::timeline::Timeline;
 use super::topology::{Node, Topology};
 use super::traffic::{EndPointTraffic, Injection};
+use ledger::Ledger;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Event {
@@ -112,6 +114,7 @@ pub struct Simulation {
     link_ns: Box<[u64]>,
     crossbar_ns: Box<[u64]>,
     moment: Moment,
+    ledger: Ledger,
     /// Packets in switches, on their way into one included.
     inside: u64,
     pending_injections: usize,
@@ -149,6 +152,9 @@ impl Simulation {
             if self.inside > 0 && self.timeline.waiting() == self.pending_injections {
                 return Err(self.deadlock());
             }
+        }
+        if self.packets.alive() == 0 {
+            self.ledger.at_rest();
         }
         Ok(false)
     }
@@ -274,6 +280,7 @@ impl Simulation {
         let transfer = self.switches[switch as usize].transferred(usize::from(output));
         let link = self.wiring.input(switch, transfer.input);
         let credits = u16::try_from(transfer.credits).expect("a packet has at most 65,535 bytes");
+        self.ledger.left(link, transfer.from_channel, transfer.credits);
         if self.link.delay_ns == 0 {
             self.give_credits(now_ns, link, transfer.from_channel, credits);
         } else {
@@ -285,6 +292,7 @@ impl Simulation {
 
     #[inline]
     fn give_credits(&mut self, now_ns: u64, link: u32, channel: u8, credits: u16) {
+        self.ledger.returned(link, channel, u32::from(credits));
         let stream = StreamId(u32::from(channel));
         let transmitter = &mut self.transmitters[link as usize];
         transmitter.scheduler.add_credits(now_ns, stream, u64::from(credits));
@@ -306,6 +314,8 @@ impl Simulation {
     #[inline]
     fn ready(&mut self, link: u32, packet: u32) {
         let (switch, port, channel) = self.route(link, packet);
+        let state = self.packets.get(packet);
+        self.ledger.ready(link, state.channel, credits(state.bytes));
         let input = usize::from(self.transmitters[link as usize].to_port);
         let (output, channel) = (usize::from(port), usize::from(channel));
         self.switches[switch as usize].ready(input, packet, output, channel, &mut self.packets);
@@ -436,7 +446,9 @@ impl Simulation {
                 self.inside += u64::from(injected);
                 let through_ns = self.link.delay_ns + self.switch.latency_ns;
                 let tail_ns = sent_ns + through_ns;
-                self.packets.get_mut(packet).tail_ns = tail_ns;
+                let state = self.packets.get_mut(packet);
+                state.tail_ns = tail_ns;
+                self.ledger.sent(link, state.channel, credits(bytes));
                 let ready_ns = match self.switch.forwarding {
                     Forwarding::CutThrough => begins_ns + through_ns,
                     Forwarding::StoreAndForward => tail_ns,

@@ -3,7 +3,7 @@
 use millstream::Contract;
 use millstream::catalogue::{DisciplineRow, Options};
 use millstream_sim::fabric::topology::{Cable, Node, Topology, custom};
-use millstream_sim::fabric::traffic::{Admission, ClassTraffic, EndPointTraffic, Kind};
+use millstream_sim::fabric::traffic::{Admission, ClassTraffic, EndPointTraffic, Injection, Kind};
 use millstream_sim::fabric::{
     Arbiter, Buffering, Crossbar, Delivery, Egress, FabricError, FabricListener, Forwarding,
     LinkParameters, Queueing, Simulation, SwitchParameters,
@@ -114,6 +114,9 @@ impl Plan {
         let mut simulation = self.simulation().unwrap();
         assert!(!simulation.run(u64::MAX, &mut journal).unwrap());
         assert_eq!(simulation.packets_under_way(), 0);
+        journal.injections.sort_unstable_by_key(|(source, injection)| {
+            (*source, injection.time_ns, injection.class, injection.connection)
+        });
         journal.deliveries.sort_unstable_by_key(|delivery| {
             (delivery.time_ns, delivery.destination, delivery.source, delivery.injected_ns)
         });
@@ -125,12 +128,14 @@ impl Plan {
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Journal {
     pub(crate) injected: u64,
+    pub(crate) injections: Vec<(u32, Injection)>,
     pub(crate) deliveries: Vec<Delivery>,
 }
 
 impl FabricListener for Journal {
-    fn injected(&mut self, _: u32, _: &millstream_sim::fabric::traffic::Injection) {
+    fn injected(&mut self, source: u32, injection: &Injection) {
         self.injected += 1;
+        self.injections.push((source, *injection));
     }
 
     fn delivered(&mut self, delivery: &Delivery) {

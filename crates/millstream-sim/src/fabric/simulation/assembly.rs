@@ -2,6 +2,7 @@
 
 use millstream::catalogue::DynScheduler;
 
+use super::ledger::Ledger;
 use super::{Event, Moment, Simulation, Transmitter, Wiring};
 use crate::fabric::crossbar::{Switch, credits};
 use crate::fabric::error::FabricError;
@@ -158,6 +159,8 @@ impl Simulation {
             switch_marked: vec![false; topology.switches() as usize],
             ..Moment::default()
         };
+        let capacity = crossbar.map(|crossbar| crossbar.input_credits);
+        let ledger = Ledger::new(topology.links().len(), channels, capacity);
         let crossbar_bps = crossbar.map_or(link.rate_bps, |crossbar| crossbar.rate_bps);
         let mut simulation = Self {
             link,
@@ -174,6 +177,7 @@ impl Simulation {
             link_ns: durations(link.rate_bps, link.overhead_bytes, largest_bytes),
             crossbar_ns: durations(crossbar_bps, 0, largest_bytes),
             moment,
+            ledger,
             inside: 0,
             pending_injections: 0,
             hops: 0,
