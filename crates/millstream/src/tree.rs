@@ -421,7 +421,12 @@ impl Tree {
     pub fn add_credits(&mut self, now_ns: u64, stream: StreamId, credits: u64) {
         let at_ns = self.advance_before_gates(now_ns);
         self.rooms.stream_gates.add_credits(stream, credits);
-        self.regate(stream, at_ns, now_ns);
+        // A stream that has nothing to send or may send it is none the better for more credits.
+        let Place { class, child } = self.leaves[stream.index()];
+        let node = &self.classes[class.index()].node;
+        if node.head(child).is_some() && !node.active(child) {
+            self.regate(stream, at_ns, now_ns);
+        }
     }
 
     /// See [`Scheduler::next_eligible_ns`](crate::Scheduler::next_eligible_ns).
@@ -484,8 +489,17 @@ impl Tree {
         self.clock.reach(now_ns)
     }
 
-    /// Streams go before classes.
+    /// Opens what opens by time until then.
+    #[inline]
     fn open_gates(&mut self, until_ns: u64) {
+        if self.next_eligible_ns().is_some_and(|from_ns| from_ns <= until_ns) {
+            self.open_next_gates(until_ns);
+        }
+    }
+
+    /// Streams go before classes.
+    #[cold]
+    fn open_next_gates(&mut self, until_ns: u64) {
         loop {
             let rooms = &mut self.rooms;
             let class_ns = rooms.class_gates.next_opening_ns().unwrap_or(u64::MAX);

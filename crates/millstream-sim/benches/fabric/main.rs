@@ -2,8 +2,9 @@
 //!
 //! `cargo bench -p millstream-sim --bench fabric`. The network: 64 end-points, 4-ary 3-tree, 2 Gb/s,
 //! 145 ns a switch. *FIFO*: 512-byte Poisson packets at 80 % load, output queues, store and forward;
-//! the plain simulator does exactly that and nothing else. *MinBW*: the traffic of the MinBW paper
-//! at the load given, virtual channels, credits, crossbars at 1.5 times the links' rate.
+//! the plain simulator does exactly that and nothing else. *MinBW*: seven classes on virtual channels,
+//! credits, cut-through, crossbars at 1.5 times the links' rate; the same packets, 80 % in all, or the
+//! traffic of the MinBW paper's Table II. Last, 4,096 end-points (8-ary 4-tree).
 #![allow(missing_docs, clippy::unwrap_used)]
 
 mod plain;
@@ -61,7 +62,7 @@ fn report(name: &str, simulation: &mut Simulation) -> f64 {
         latency.sum_ns as f64 / latency.packets as f64 / 1e3,
     );
     println!(
-        "{name:28} {:>10} hops {seconds:>6.2} s {rate:>6.2} M packet-hops/s, mean latency {mean_us:.2} us",
+        "{name:38} {:>10} hops {seconds:>6.2} s {rate:>6.2} M packet-hops/s, mean latency {mean_us:.2} us",
         simulation.hops()
     );
     rate
@@ -81,13 +82,19 @@ fn fifo(topology: Topology, stop_ns: u64) -> f64 {
         forwarding: Forwarding::StoreAndForward,
         buffering: Buffering::Output,
     };
-    let name = format!("FIFO, {} end-points", topology.end_points());
+    let name = format!("FIFO, {}", topology.end_points());
     let mut simulation = Simulation::new(topology, LINK, switch, &egress, sources, 2176).unwrap();
     report(&name, &mut simulation)
 }
 
-fn minbw(topology: Topology, algorithm: MinBwAlgorithm, load: f64, stop_ns: u64) {
-    let sources = sources(&topology, &table_ii(load), stop_ns);
+fn minbw(
+    what: &str,
+    traffic: &[ClassTraffic],
+    topology: Topology,
+    algorithm: MinBwAlgorithm,
+    stop_ns: u64,
+) {
+    let sources = sources(&topology, traffic, stop_ns);
     let mut classes = vec![Contract::new().fmc()];
     for weight in WEIGHTS {
         let contract = Contract::new().weight(weight).unwrap();
@@ -110,7 +117,8 @@ fn minbw(topology: Topology, algorithm: MinBwAlgorithm, load: f64, stop_ns: u64)
             arbiter: Arbiter::RoundRobin,
         }),
     };
-    let name = format!("MinBW {} at {load}", algorithm.name());
+    let end_points = topology.end_points();
+    let name = format!("MinBW {}, {what}, {end_points}", algorithm.name());
     let mut simulation = Simulation::new(topology, LINK, switch, &egress, sources, 2176).unwrap();
     report(&name, &mut simulation);
 }
@@ -123,9 +131,20 @@ fn main() {
         let ours = fifo(tree(), stop_ns);
         println!("  {:.2} times the plain simulator", ours / plain);
     }
-    for load in [0.7, 1.0] {
-        for algorithm in [MinBwAlgorithm::Wfq, MinBwAlgorithm::Scfq, MinBwAlgorithm::Drr] {
-            minbw(tree(), algorithm, load, 10_000_000);
+    let poisson = [ClassTraffic { load: 0.8 / 7.0, kind: Kind::Poisson { bytes: 512 } }; 7];
+    for algorithm in [MinBwAlgorithm::Wfq, MinBwAlgorithm::Scfq, MinBwAlgorithm::Drr] {
+        minbw("512-byte Poisson", &poisson, tree(), algorithm, 20_000_000);
+        for load in [0.7, 1.0] {
+            let what = format!("Table II at {load}");
+            minbw(&what, &table_ii(load), tree(), algorithm, 10_000_000);
         }
     }
+    fifo(folded_shuffle(8, 4).unwrap(), 1_000_000);
+    minbw(
+        "512-byte Poisson",
+        &poisson,
+        folded_shuffle(8, 4).unwrap(),
+        MinBwAlgorithm::Scfq,
+        300_000,
+    );
 }
