@@ -1,8 +1,10 @@
 //! Regenerates the papers' tables and figures (`make figures`), and checks them (`--check`).
 //!
 //! Each paper has a folder of scenarios and a module that says what the paper claims and how it is
-//! measured; the book's comparison of disciplines is made here, too. A run writes the folder's `README.md` and figures; with `--check` it compares instead,
-//! and fails if a claim does not hold or a committed file is not what the code makes.
+//! measured; the book's comparison of disciplines is made here, too. A run writes the folder's
+//! `README.md` and figures; with `--check` it compares instead, and fails if a claim does not hold or
+//! a committed file is not what the code makes. Experiments that take minutes keep their runs in a
+//! file: `--check` repeats a few of them, and `--redraw` writes pages from the file.
 
 mod disciplines;
 mod experiment;
@@ -11,6 +13,7 @@ mod hilq_accesses;
 mod hilq_heaps;
 mod hilq_order;
 mod hilq_violations;
+mod minbw;
 mod sharestreams;
 
 use miette::{IntoDiagnostic, miette};
@@ -18,21 +21,37 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::{env, fs};
 
+/// What is asked for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Job {
+    /// Run everything, write everything.
+    Measure,
+    /// Write everything, but take long experiments' runs from their files.
+    Redraw,
+    /// Compare with what is there; likewise.
+    Check,
+}
+
 fn main() -> miette::Result<ExitCode> {
-    let check = match env::args().nth(1).as_deref() {
-        None => false,
-        Some("--check") => true,
-        Some(other) => return Err(miette!("unknown argument `{other}`; only --check is known")),
+    let job = match env::args().nth(1).as_deref() {
+        None => Job::Measure,
+        Some("--redraw") => Job::Redraw,
+        Some("--check") => Job::Check,
+        Some(other) => {
+            return Err(miette!("unknown argument `{other}`; --check and --redraw are known"));
+        }
     };
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let sharestreams = root.join("sharestreams");
     let hilq = root.join("hilq");
+    let minbw = root.join("minbw");
     let book = root.join("../docs/src");
     let pages = [
         (sharestreams::page(&sharestreams)?, &sharestreams),
         (hilq::page()?, &hilq),
         (hilq_accesses::page(), &hilq),
         (hilq_violations::page()?, &hilq),
+        (minbw::page(&minbw, job)?, &minbw),
         (disciplines::page(&root.join("../examples/compare/scenario.toml"))?, &book),
     ];
     let mut stale = Vec::new();
@@ -40,7 +59,7 @@ fn main() -> miette::Result<ExitCode> {
         pages.iter().flat_map(|(page, at)| page.files.iter().map(move |(n, c)| (n, c, at)))
     {
         let path = folder.join(name);
-        if !check {
+        if job != Job::Check {
             fs::write(&path, contents).into_diagnostic()?;
         } else if fs::read_to_string(&path).unwrap_or_default() != *contents {
             stale.push(name.as_str());

@@ -1,0 +1,307 @@
+//! The MinBW paper's Figures 2, 3 and 4: what each service class gets of a fabric, by scheduler.
+
+mod network;
+mod results;
+
+use miette::IntoDiagnostic;
+use millstream_report::chart::Line;
+use std::fmt::Write as _;
+use std::fs::File;
+use std::path::Path;
+
+use self::network::{CLASSES, SUBJECTS};
+use self::results::{Estimate, LOADS, PAPERS, Quantity, Results};
+use crate::Job;
+use crate::experiment::{Claim, Page, figure};
+
+/// Where all runs are kept.
+const DATA: &str = "runs.csv";
+/// Runs that a check repeats: scheduler, load, seed.
+const REPEATED: [(usize, u32, u64); 4] = [(0, 62, 1), (1, 100, 2), (2, 70, 3), (4, 100, 10)];
+
+const VO: usize = 1;
+const VI: usize = 2;
+const CL: usize = 3;
+const EE: usize = 4;
+const BE: usize = 5;
+const BK: usize = 6;
+
+const GOT: Quantity = |row| as_f64(row.got) / 1e4;
+const MISSED: Quantity = |row| as_f64(row.offered) / 1e4 - as_f64(row.got) / 1e4;
+const MEAN_US: Quantity = |row| as_f64(row.mean_ns) / 1e3;
+const MAX_US: Quantity = |row| as_f64(row.max_ns) / 1e3;
+const JITTER_US: Quantity = |row| as_f64(row.jitter_ns) / 1e3;
+
+/// A quantity's short name, its axis' label, and where it is found.
+type Panel = (&'static str, &'static str, Quantity);
+
+/// Each figure: the paper's number of it, its classes and its quantities.
+const FIGURES: [(u32, &[usize], &[Panel]); 3] = [
+    (2, &[0], &[THROUGHPUT, LATENCY, MAXIMUM]),
+    (3, &[VO, VI, CL], &[THROUGHPUT, LATENCY, MAXIMUM, JITTER]),
+    (4, &[EE, BE, BK], &[THROUGHPUT, LATENCY]),
+];
+const THROUGHPUT: Panel = ("throughput", "throughput (% of the links)", GOT);
+const LATENCY: Panel = ("latency", "mean latency (µs)", MEAN_US);
+const MAXIMUM: Panel = ("maximum", "maximum latency (µs)", MAX_US);
+const JITTER: Panel = ("jitter", "maximum jitter (µs)", JITTER_US);
+
+#[allow(clippy::cast_precision_loss)]
+const fn as_f64(number: u64) -> f64 {
+    number as f64
+}
+
+/// Figures, their numbers and the paper's statements. Runs everything anew, or reads what was
+/// kept and repeats a few runs.
+pub(crate) fn page(folder: &Path, job: Job) -> miette::Result<Page> {
+    let mut page = Page { files: Vec::new(), claims: Vec::new() };
+    let results = if job == Job::Measure {
+        let results = Results::measure()?;
+        page.files.push((DATA.to_owned(), results.write()));
+        results
+    } else {
+        let results = Results::read(File::open(folder.join(DATA)).into_diagnostic()?)?;
+        let mut agree = true;
+        for (subject, load, seed) in REPEATED {
+            agree &= results.agrees(subject, load, seed)?;
+        }
+        page.claims.push(Claim {
+            what: format!("MinBW: {} runs give what {DATA} keeps of them", REPEATED.len()),
+            paper: "–".into(),
+            ours: if agree { "the same" } else { "something else; run make figures" }.into(),
+            holds: agree,
+        });
+        results
+    };
+    for (number, classes, quantities) in FIGURES {
+        for class in classes {
+            for (short, label, quantity) in quantities {
+                let name = CLASSES[*class];
+                let drawn: Vec<Line> =
+                    (0..PAPERS).map(|subject| line(&results, subject, *class, *quantity)).collect();
+                let title = format!("Fig {number}: {name}, {short}");
+                let svg = figure(&title, ("offered load", false), (label, false), &drawn)?;
+                let file = format!("fig{number}-{}-{short}.svg", name.to_lowercase());
+                page.files.push((file, svg));
+            }
+        }
+    }
+    page.claims.extend(statements(&results));
+    page.files.push(("README.md".to_owned(), text(&results, &page.claims)));
+    Ok(page)
+}
+
+fn line(results: &Results, subject: usize, class: usize, quantity: Quantity) -> Line {
+    let point = |load: u32| {
+        (f64::from(load) / 100.0, results.estimate(subject, load, class, quantity).mean)
+    };
+    Line { name: SUBJECTS[subject].to_owned(), points: LOADS.into_iter().map(point).collect() }
+}
+
+/// What the paper says, and what came out.
+fn statements(results: &Results) -> Vec<Claim> {
+    let papers = 0..PAPERS;
+    let mean =
+        |subject, load, class, quantity| results.estimate(subject, load, class, quantity).mean;
+    let mut claims = Vec::new();
+    let mut claim = |what: &str, paper: &str, ours: String, holds: bool| {
+        claims.push(Claim { what: format!("MinBW, {what}"), paper: paper.into(), ours, holds });
+    };
+
+    let missed = papers.clone().flat_map(|subject| {
+        LOADS.into_iter().flat_map(move |load| {
+            (0..=CL).map(move |class| {
+                mean(subject, load, class, MISSED) / mean(subject, load, class, GOT)
+            })
+        })
+    });
+    let missed = missed.map(|share| 100.0 * share.abs()).fold(0.0, f64::max);
+    claim(
+        "Figs 2 and 3: NC, VO, VI and CL get what they inject, at every load",
+        "all of it",
+        format!("to {missed:.2} %"),
+        missed < 1.0,
+    );
+
+    let begins = |subject: usize| {
+        LOADS.into_iter().find(|load| {
+            (EE..=BK).any(|class| {
+                mean(subject, *load, class, MISSED) > 0.03 * mean(subject, *load, class, GOT)
+            })
+        })
+    };
+    let first = papers.clone().filter_map(begins).min().unwrap_or(u32::MAX);
+    claim(
+        "Fig 4: the load from which best effort gets less than it injects (by 3 %)",
+        "around 85 %",
+        format!("{first} % (of the loads tried)"),
+        (80..=90).contains(&first),
+    );
+
+    let in_order = |quantity: Quantity, rising: bool| {
+        papers.clone().all(|subject| {
+            LOADS.into_iter().filter(|load| *load >= 90).all(|load| {
+                let [first, second, third] =
+                    [EE, BE, BK].map(|class| mean(subject, load, class, quantity));
+                if rising {
+                    first < second && second < third
+                } else {
+                    first > second && second > third
+                }
+            })
+        })
+    };
+    let verdict = |holds: bool| if holds { "at every load from 0.9" } else { "not at every load" };
+    for (what, quantity, rising) in
+        [("throughput: EE > BE > BK", GOT, false), ("mean latency: EE < BE < BK", MEAN_US, true)]
+    {
+        let holds = in_order(quantity, rising);
+        claim(&format!("Fig 4, {what}"), "by priority", verdict(holds).into(), holds);
+    }
+
+    for class in [VO, VI, CL] {
+        let [wfq, scfq, drr] = [0, 1, 2].map(|subject| mean(subject, 100, class, MEAN_US));
+        claim(
+            &format!(
+                "Fig 3: mean latency of {} at full load, WFQ-CA ≤ SCFQ-CA ≤ DRR-CA",
+                CLASSES[class]
+            ),
+            "WFQ-CA best, DRR-CA worst",
+            format!("{wfq:.1}, {scfq:.1}, {drr:.1} µs"),
+            wfq <= scfq && scfq <= drr,
+        );
+        let apart = |of: [f64; 3]| {
+            let least = of.into_iter().fold(f64::MAX, f64::min);
+            of.into_iter().fold(0.0, f64::max) / least
+        };
+        let maxima = [0, 1, 2].map(|subject| mean(subject, 100, class, MAX_US));
+        claim(
+            &format!(
+                "Fig 3: maximum latency of {} at full load, more alike than the mean",
+                CLASSES[class]
+            ),
+            "quite similar",
+            format!(
+                "{:.0}, {:.0}, {:.0} µs: {:.1} times apart, the mean {:.1} times",
+                maxima[0],
+                maxima[1],
+                maxima[2],
+                apart(maxima),
+                apart([wfq, scfq, drr])
+            ),
+            apart(maxima) < apart([wfq, scfq, drr]),
+        );
+    }
+
+    let below = papers.clone().all(|subject| {
+        LOADS.into_iter().all(|load| {
+            let vo = mean(subject, load, VO, MEAN_US);
+            vo < mean(subject, load, VI, MEAN_US) && vo < mean(subject, load, CL, MEAN_US)
+        })
+    });
+    claim(
+        "Fig 3: mean latency of VO below that of VI and CL",
+        "at every load",
+        if below { "at every load" } else { "not at every load" }.into(),
+        below,
+    );
+    let worse = papers.clone().map(|subject| {
+        let [vi, cl] = [VI, CL].map(|class| mean(subject, 100, class, MEAN_US));
+        vi / cl
+    });
+    let worse: Vec<f64> = worse.collect();
+    claim(
+        "Fig 3: mean latency of VI over that of CL at full load",
+        "worse under DRR-CA only",
+        format!("{:.2}, {:.2}, {:.2}", worse[0], worse[1], worse[2]),
+        worse[2] > 1.0 && worse[0] <= 1.0 && worse[1] <= 1.0,
+    );
+    let control = [0, 1, 2].map(|subject| mean(subject, 100, 0, MEAN_US));
+    let half = results.estimate(0, 100, 0, MEAN_US).half;
+    claim(
+        "Fig 2: mean latency of NC at full load",
+        "alike",
+        format!("{:.1}, {:.1}, {:.1} µs", control[0], control[1], control[2]),
+        control.iter().all(|one| (one - control[0]).abs() <= half.max(0.05 * control[0])),
+    );
+    let [wfq, scfq] = [0, 1].map(|subject| control[subject] / mean(subject, 100, VO, MEAN_US));
+    claim(
+        "Figs 2 and 3: mean latency of NC over that of VO at full load, WFQ-CA and SCFQ-CA",
+        "above 1: NC is bursty",
+        format!("{wfq:.2}, {scfq:.2}"),
+        wfq > 1.0 && scfq > 1.0,
+    );
+    claims
+}
+
+fn text(results: &Results, claims: &[Claim]) -> String {
+    let mut text = String::from(include_str!("minbw/page.md"));
+    text += "\n## What the paper says\n\n| | the paper | here | |\n|---|---|---|---|\n";
+    for claim in claims.iter().filter(|claim| claim.paper != "–") {
+        let Claim { what, paper, ours, holds } = claim;
+        let what = what.trim_start_matches("MinBW, ");
+        let verdict = if *holds { "holds" } else { "differs" };
+        let _ = writeln!(text, "| {what} | {paper} | {ours} | {verdict} |");
+    }
+    for (number, classes, quantities) in FIGURES {
+        let _ = writeln!(text, "\n## Figure {number}");
+        for class in classes {
+            let name = CLASSES[*class];
+            for (short, label, quantity) in quantities {
+                let _ = writeln!(
+                    text,
+                    "\n![{name}, {short}](fig{number}-{}-{short}.svg)\n",
+                    name.to_lowercase()
+                );
+                let heads: String =
+                    SUBJECTS[..PAPERS].iter().map(|subject| format!(" {subject} |")).collect();
+                let _ = writeln!(
+                    text,
+                    "{name}, {label}:\n\n| load |{heads}\n|---:|{}",
+                    "---:|".repeat(PAPERS)
+                );
+                for load in LOADS {
+                    let _ = write!(text, "| {:.2} |", f64::from(load) / 100.0);
+                    for subject in 0..PAPERS {
+                        let of = results.estimate(subject, load, *class, *quantity);
+                        let _ = write!(text, " {} |", estimate(of));
+                    }
+                    text.push('\n');
+                }
+            }
+        }
+    }
+    let _ = writeln!(
+        text,
+        "\n## Other schedulers at full load\n\nMean latency (µs), and for best effort throughput \
+         (% of the links); management channel first for all.\n"
+    );
+    let heads: String = CLASSES.iter().map(|class| format!(" {class} |")).collect();
+    let _ = writeln!(
+        text,
+        "| |{heads} EE got | BE got | BK got |\n|---|{}",
+        "---:|".repeat(CLASSES.len() + 3)
+    );
+    for (subject, name) in SUBJECTS.iter().enumerate() {
+        let _ = write!(text, "| {name} |");
+        let latencies = (0..CLASSES.len()).map(|class| (class, MEAN_US));
+        for (class, quantity) in latencies.chain([EE, BE, BK].map(|class| (class, GOT))) {
+            let _ =
+                write!(text, " {} |", estimate(results.estimate(subject, 100, class, quantity)));
+        }
+        text.push('\n');
+    }
+    text
+}
+
+/// Three significant digits and what is uncertain of them.
+fn estimate(of: Estimate) -> String {
+    let digits = if of.mean >= 100.0 {
+        0
+    } else if of.mean >= 10.0 {
+        1
+    } else {
+        2
+    };
+    format!("{:.digits$} ± {:.digits$}", of.mean, of.half)
+}

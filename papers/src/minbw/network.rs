@@ -1,0 +1,147 @@
+//! The network of the MinBW paper's section VI, and one run of it.
+
+use miette::IntoDiagnostic;
+use millstream::catalogue::{DisciplineRow, MinBwAlgorithm, Options};
+use millstream::{Contract, StreamId};
+use millstream_sim::fabric::topology::folded_shuffle;
+use millstream_sim::fabric::traffic::{Admission, EndPointTraffic, table_ii};
+use millstream_sim::fabric::{
+    Arbiter, Buffering, Crossbar, Egress, Forwarding, LinkParameters, Queueing, Simulation,
+    Statistics, SwitchParameters,
+};
+use std::ops::Range;
+
+/// The service classes, in the order of Table II.
+pub(crate) const CLASSES: [&str; 7] = ["NC", "VO", "VI", "CL", "EE", "BE", "BK"];
+/// Weights of all but NC, of 64.
+const WEIGHTS: [u32; 6] = [17, 13, 13, 6, 2, 1];
+/// 2.5 Gb/s less the line code.
+const RATE_BPS: u64 = 2_000_000_000;
+const LARGEST_BYTES: u32 = 2_176;
+/// Four of the largest packets in each buffer of a channel; the paper gives no size.
+const BUFFER_CREDITS: u32 = 4 * 34;
+/// What is counted of a run, ns.
+const WINDOW_NS: Range<u64> = 3_000_000..13_000_000;
+
+/// The schedulers compared, the paper's three first.
+pub(crate) const SUBJECTS: [&str; 6] =
+    ["WFQ-CA", "SCFQ-CA", "DRR-CA", "WF2Q+-CA", "table", "DWCS-CA"];
+
+/// What a class got in one run.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Row {
+    pub(crate) subject: usize,
+    /// Offered load in hundredths.
+    pub(crate) load: u32,
+    pub(crate) seed: u64,
+    pub(crate) class: usize,
+    /// Shares of all links, in millionths.
+    pub(crate) offered: u64,
+    pub(crate) got: u64,
+    pub(crate) mean_ns: u64,
+    pub(crate) p99_ns: u64,
+    pub(crate) max_ns: u64,
+    pub(crate) jitter_ns: u64,
+}
+
+/// The class's contract: what MinBW, and what the others go by. A table gives each class a slot for
+/// each 64th of the link; DWCS a period in which a largest packet takes the class's share.
+fn contract(weight: u32) -> miette::Result<Contract> {
+    let largest_ns = u64::from(LARGEST_BYTES) * 8_000_000_000 / RATE_BPS;
+    let contract = Contract::new().weight(weight).into_diagnostic()?;
+    let contract = contract.quantum_bytes(weight * LARGEST_BYTES).into_diagnostic()?;
+    contract.period_ns(largest_ns * 64 / u64::from(weight)).into_diagnostic()
+}
+
+/// The slots of a table that holds each class of weight w w times, evenly spread.
+fn table() -> Vec<StreamId> {
+    let mut slots: Vec<(u32, u32)> = Vec::new();
+    for (class, weight) in (0_u32..).zip(WEIGHTS) {
+        slots.extend((0..weight).map(|turn| ((2 * turn + 1) * 1000 / weight, class)));
+    }
+    slots.sort_unstable();
+    slots.into_iter().map(|(_, class)| StreamId(class)).collect()
+}
+
+fn egress(subject: usize) -> miette::Result<Egress> {
+    let (name, algorithm) = match SUBJECTS[subject] {
+        "WFQ-CA" => ("minbw", MinBwAlgorithm::Wfq),
+        "SCFQ-CA" => ("minbw", MinBwAlgorithm::Scfq),
+        "DRR-CA" => ("minbw", MinBwAlgorithm::Drr),
+        "WF2Q+-CA" => ("wf2q+", MinBwAlgorithm::default()),
+        "table" => ("table", MinBwAlgorithm::default()),
+        _ => ("dwcs", MinBwAlgorithm::default()),
+    };
+    let discipline = DisciplineRow::parse(name).expect("it is in the catalogue");
+    let mut classes = vec![Contract::new().fmc()];
+    for weight in WEIGHTS {
+        classes.push(contract(weight)?);
+    }
+    let options = Options { algorithm, table: table(), ..Options::default() };
+    Ok(Egress { discipline, options, structure: None, classes })
+}
+
+/// One run: what each class got.
+pub(crate) fn run(subject: usize, load: u32, seed: u64) -> miette::Result<Vec<Row>> {
+    let topology = folded_shuffle(4, 3).into_diagnostic()?;
+    let end_points = topology.end_points();
+    let traffic = table_ii(f64::from(load) / 100.0);
+    // Each channel's connections are admitted to what its weight reserves of every link.
+    let mut reservable = vec![1.0];
+    reservable.extend(WEIGHTS.map(|weight| f64::from(weight) / 64.0));
+    let route = |source, destination, path: &mut Vec<usize>| {
+        path.extend(topology.path(source, destination));
+    };
+    let links = topology.links().len();
+    let admitted =
+        Admission::admit(end_points, RATE_BPS, &reservable[..], &traffic, seed, route, links);
+    let source = |end_point| {
+        EndPointTraffic::new(
+            end_point,
+            end_points,
+            RATE_BPS,
+            &traffic,
+            &admitted,
+            seed,
+            WINDOW_NS.end,
+        )
+    };
+    let sources: Vec<_> = (0..end_points).map(source).collect();
+    let mut statistics = Statistics::new(7, &sources, WINDOW_NS);
+    let crossbar = Crossbar {
+        rate_bps: RATE_BPS * 3 / 2,
+        input_credits: BUFFER_CREDITS,
+        output_credits: BUFFER_CREDITS,
+        queueing: Queueing::VirtualOutput,
+        arbiter: Arbiter::RoundRobin,
+    };
+    let switch = SwitchParameters {
+        latency_ns: 145,
+        forwarding: Forwarding::CutThrough,
+        buffering: Buffering::Combined(crossbar),
+    };
+    let link = LinkParameters { rate_bps: RATE_BPS, overhead_bytes: 0, delay_ns: 0 };
+    let mut simulation =
+        Simulation::new(topology, link, switch, &egress(subject)?, sources, LARGEST_BYTES)
+            .into_diagnostic()?;
+    simulation.run(WINDOW_NS.end, &mut statistics).into_diagnostic()?;
+    let rows = statistics.classes().iter().enumerate().map(|(class, of)| Row {
+        subject,
+        load,
+        seed,
+        class,
+        offered: millionths(statistics.share(of.injected_bytes, RATE_BPS)),
+        got: millionths(statistics.share(of.delivered_bytes, RATE_BPS)),
+        mean_ns: u64::try_from(of.latency_sum_ns / u128::from(of.delivered.max(1)))
+            .unwrap_or(u64::MAX),
+        p99_ns: of.latencies_ns.value_at_quantile(0.99),
+        max_ns: of.latency_max_ns,
+        jitter_ns: of.jitter_max_ns,
+    });
+    Ok(rows.collect())
+}
+
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+fn millionths(share: f64) -> u64 {
+    (share * 1e6).round() as u64
+}

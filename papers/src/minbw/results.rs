@@ -1,0 +1,142 @@
+//! All runs, kept in a file: they take minutes, so a check repeats only some of them.
+
+use miette::{IntoDiagnostic, miette};
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::sync::Mutex;
+use std::{io, thread};
+
+use super::network::{CLASSES, Row, SUBJECTS, run};
+
+/// Offered loads, in hundredths of the links' rate.
+pub(crate) const LOADS: [u32; 8] = [30, 62, 70, 80, 90, 100, 120, 138];
+pub(crate) const SEEDS: std::ops::RangeInclusive<u64> = 1..=10;
+/// Student's t for 90 % confidence with ten runs.
+const STUDENT: f64 = 1.833;
+
+/// How many of [`SUBJECTS`] are the paper's, and run at every load; the others at full load.
+pub(crate) const PAPERS: usize = 3;
+const OTHERS_LOAD: u32 = 100;
+
+/// A quantity of a class, by run.
+pub(crate) type Quantity = fn(&Row) -> f64;
+
+/// Mean over the seeds, and half of its 90 % confidence interval.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Estimate {
+    pub(crate) mean: f64,
+    pub(crate) half: f64,
+}
+
+/// Every run.
+pub(crate) struct Results(BTreeMap<(usize, u32, usize), Vec<Row>>);
+
+fn plan() -> Vec<(usize, u32, u64)> {
+    let mut plan = Vec::new();
+    for subject in 0..SUBJECTS.len() {
+        let loads = LOADS.into_iter().filter(|load| subject < PAPERS || *load == OTHERS_LOAD);
+        plan.extend(loads.flat_map(|load| SEEDS.map(move |seed| (subject, load, seed))));
+    }
+    plan
+}
+
+impl Results {
+    /// Runs everything, as many runs at once as there are cores.
+    pub(crate) fn measure() -> miette::Result<Self> {
+        let plan = Mutex::new(plan());
+        let rows = Mutex::new(Vec::new());
+        let cores = thread::available_parallelism().map_or(1, usize::from);
+        let work = || -> miette::Result<()> {
+            loop {
+                let next = plan.lock().expect("no thread panics with it").pop();
+                let Some((subject, load, seed)) = next else { return Ok(()) };
+                let run = run(subject, load, seed)?;
+                rows.lock().expect("no thread panics with it").extend(run);
+            }
+        };
+        thread::scope(|threads| {
+            let working: Vec<_> = (0..cores).map(|_| threads.spawn(work)).collect();
+            working.into_iter().try_for_each(|thread| {
+                thread.join().map_err(|_| miette!("a run panicked")).flatten()
+            })
+        })?;
+        Ok(Self::of(rows.into_inner().expect("no thread panics with it")))
+    }
+
+    fn of(rows: Vec<Row>) -> Self {
+        let mut results = BTreeMap::<_, Vec<Row>>::new();
+        for row in rows {
+            results.entry((row.subject, row.load, row.class)).or_default().push(row);
+        }
+        results.values_mut().for_each(|rows| rows.sort_unstable_by_key(|row| row.seed));
+        Self(results)
+    }
+
+    /// The estimate of a quantity.
+    #[allow(clippy::cast_precision_loss)]
+    pub(crate) fn estimate(
+        &self,
+        subject: usize,
+        load: u32,
+        class: usize,
+        quantity: Quantity,
+    ) -> Estimate {
+        let values: Vec<f64> =
+            self.0.get(&(subject, load, class)).into_iter().flatten().map(quantity).collect();
+        let count = values.len().max(2) as f64;
+        let mean = values.iter().sum::<f64>() / count;
+        let squares = values.iter().map(|value| (value - mean).powi(2)).sum::<f64>();
+        Estimate { mean, half: STUDENT * (squares / (count - 1.0) / count).sqrt() }
+    }
+
+    /// As a file.
+    pub(crate) fn write(&self) -> String {
+        let mut text = String::from(
+            "scheduler,load,seed,class,offered_millionths,got_millionths,mean_ns,p99_ns,max_ns,jitter_ns\n",
+        );
+        for row in self.0.values().flatten() {
+            let (subject, class) = (SUBJECTS[row.subject], CLASSES[row.class]);
+            let Row { load, seed, offered, got, mean_ns, p99_ns, max_ns, jitter_ns, .. } = row;
+            let _ = writeln!(
+                text,
+                "{subject},{load},{seed},{class},{offered},{got},{mean_ns},{p99_ns},{max_ns},{jitter_ns}"
+            );
+        }
+        text
+    }
+
+    /// From such a file.
+    pub(crate) fn read(text: impl io::Read) -> miette::Result<Self> {
+        let mut reader = csv::Reader::from_reader(text);
+        let position = |names: &[&str], name: &str| {
+            names.iter().position(|known| *known == name).ok_or_else(|| miette!("unknown {name}"))
+        };
+        let rows = reader.records().map(|record| {
+            let record = record.into_diagnostic()?;
+            let field = |at: usize| record.get(at).unwrap_or_default();
+            let number = |at: usize| field(at).parse::<u64>().into_diagnostic();
+            Ok(Row {
+                subject: position(&SUBJECTS, field(0))?,
+                load: u32::try_from(number(1)?).into_diagnostic()?,
+                seed: number(2)?,
+                class: position(&CLASSES, field(3))?,
+                offered: number(4)?,
+                got: number(5)?,
+                mean_ns: number(6)?,
+                p99_ns: number(7)?,
+                max_ns: number(8)?,
+                jitter_ns: number(9)?,
+            })
+        });
+        Ok(Self::of(rows.collect::<miette::Result<_>>()?))
+    }
+
+    /// Whether a run repeated now gives what was kept.
+    pub(crate) fn agrees(&self, subject: usize, load: u32, seed: u64) -> miette::Result<bool> {
+        let kept = |row: &Row| {
+            let rows = self.0.get(&(subject, load, row.class));
+            rows.is_some_and(|rows| rows.contains(row))
+        };
+        Ok(run(subject, load, seed)?.iter().all(kept))
+    }
+}
