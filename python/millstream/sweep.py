@@ -184,6 +184,7 @@ def run(
                 _write(outcome, done / task.file)
                 made += 1
             bar.update()
+    runs = len(tasks) + len(failures)
     for task in tasks:
         if task.key in failed:
             failures[task.place, task.row] = task.failed(failed[task.key])
@@ -191,11 +192,8 @@ def run(
     _write(_gathered(complete, names, done), folder / "sweep.parquet")
     ordered = [failures[at] for at in sorted(failures)]
     if ordered:
-        warnings.warn(
-            f"{len(ordered)} of {len(tasks) + len(ordered) - len(failed)} runs failed, "
-            f"the first: {ordered[0]}",
-            stacklevel=2,
-        )
+        message = f"{len(ordered)} of {runs} runs failed, the first: {ordered[0]}"
+        warnings.warn(message, stacklevel=2)
     return Sweep(folder / "sweep.parquet", ordered, len(_one_a_key(tasks)) - len(missing), made)
 
 
@@ -300,22 +298,18 @@ def _drive(
     try:
         while pending or under_way:
             while pending and len(under_way) < window:
-                task = pending.popleft()
-                under_way[executor.submit(_task, *task.arguments())] = task
+                under_way[executor.submit(_task, *pending[0].arguments())] = pending.popleft()
             ended, _ = futures.wait(under_way, return_when=futures.FIRST_COMPLETED)
             for future in ended:
+                error = future.exception()
+                if isinstance(error, BrokenProcessPool):
+                    raise error
                 task = under_way.pop(future)
-                try:
-                    yield task, future.result()
-                except BrokenProcessPool:
-                    if broken is None:
-                        raise
-                    under_way[future] = task
-                    broken(list(under_way.values()))
-                    under_way.clear()
-                    return
-                except Exception as error:
-                    yield task, _said(error)
+                yield task, future.result() if error is None else _said(error)
+    except BrokenProcessPool:
+        if broken is None:
+            raise
+        broken(list(under_way.values()))
     finally:
         for future in under_way:
             future.cancel()
