@@ -299,7 +299,7 @@ def _restored(text: str, label: str, folder: Path) -> Scenario:
 
 def _places(table: dict[str, Any], place: str) -> list[tuple[dict[str, Any], str]]:
     """The dicts, and their key, that ``place`` means."""
-    head, *middle, key = place.split(".")
+    head, *middle, key = place.split(".") if "." in place else ("", place)
     if head in ("stream", "class") and middle:
         wanted, *middle = middle
         rows: list[dict[str, Any]] = table.get(head, [])

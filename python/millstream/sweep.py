@@ -298,7 +298,8 @@ def _drive(
     try:
         while pending or under_way:
             while pending and len(under_way) < window:
-                under_way[executor.submit(_task, *pending[0].arguments())] = pending.popleft()
+                future = executor.submit(_task, *pending[0].arguments())
+                under_way[future] = pending.popleft()
             ended, _ = futures.wait(under_way, return_when=futures.FIRST_COMPLETED)
             for future in ended:
                 error = future.exception()
