@@ -24,8 +24,11 @@ SAMPLES = 7
 STEPS = 300_000
 
 
-def add_streams(scheduler: Scheduler, streams: int) -> None:
-    """Periods spread by half around their mean, windows to 19; nothing is missed."""
+def add_streams(scheduler: Scheduler, streams: int, batch: int = 1) -> None:
+    """Periods spread by half around their mean, windows to 19; nothing is missed.
+
+    As many packets wait as two batches take, and at least two a stream.
+    """
     random = np.random.default_rng(1)
     mean_ns = streams * SLOT_NS * 1.0986 / 0.9
     for _ in range(streams):
@@ -33,13 +36,14 @@ def add_streams(scheduler: Scheduler, streams: int) -> None:
         of = int(random.integers(2, 20))
         first_ns = 1 + int(random.integers(0, period_ns))
         scheduler.add_stream(period_ns=period_ns, window=(0, of), first_deadline_ns=first_ns)
-    scheduler.enqueue_batch(0, np.tile(np.arange(streams, dtype=np.uint32), 2), BYTES)
+    each = max(2, -(-2 * batch // streams))
+    scheduler.enqueue_batch(0, np.tile(np.arange(streams, dtype=np.uint32), each), BYTES)
 
 
 def batches(structure: str, streams: int, batch: int) -> float:
     """The median sample, ns a packet."""
     scheduler = Scheduler("dwcs", structure)
-    add_streams(scheduler, streams)
+    add_streams(scheduler, streams, batch)
     lengths = np.full(batch, BYTES, dtype=np.uint32)
     slots = np.arange(batch, dtype=np.uint64) * SLOT_NS
     now_ns = 0
@@ -48,6 +52,7 @@ def batches(structure: str, streams: int, batch: int) -> float:
         start = time.perf_counter_ns()
         for _ in range(STEPS // batch):
             sent = scheduler.dequeue_batch(slots + np.uint64(now_ns))
+            assert len(sent) == batch
             now_ns += batch * SLOT_NS
             scheduler.enqueue_batch(np.full(batch, now_ns, np.uint64), sent.stream, lengths)
         samples.append((time.perf_counter_ns() - start) / STEPS)
@@ -78,7 +83,7 @@ class ByArrival:
 def prototype(streams: int, batch: int) -> float:
     """The same by batches with a discipline in Python."""
     scheduler = Scheduler(ByArrival())
-    add_streams(scheduler, streams)
+    add_streams(scheduler, streams, batch)
     steps = STEPS // 10
     start = time.perf_counter_ns()
     for now_ns in range(0, steps, batch):
@@ -104,7 +109,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--batch", type=int, default=1000, help="packets a call")
     batch = parser.parse_args().batch
-    print(f"batches of {batch}; ns a packet, out and in")
+    print(f"batches of {batch}; ns a packet, out and in; load {os.getloadavg()[0]:.1f}")
     print(f"{'structure':12}{'streams':>8}{'Rust':>9}{'Python':>9}{'ratio':>7}")
     for structure in ("hilq-exact", "heap"):
         for streams in (16, 1024):

@@ -28,7 +28,10 @@ def base(duration: str = "200 ms") -> Scenario:
 
 
 def points(duration: str = "200 ms") -> list[Any]:
-    axes = {"scheduler.discipline": ["fifo", "dwcs"], "stream.a.weight": [1, 4]}
+    axes: dict[str, list[Any]] = {
+        "scheduler.discipline": ["fifo", "dwcs"],
+        "stream.a.weight": [1, 4],
+    }
     return list(sweep.grid(base(duration), axes))
 
 
@@ -38,9 +41,12 @@ def done(folder: Path) -> list[Path]:
 
 @pytest.fixture(scope="module")
 def client() -> Iterator[Client]:
+    # Two processes, which distributed starts again when one dies.
+    made: Any = LocalCluster
+    connected: Any = Client
     with (
-        LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0") as cluster,
-        Client(cluster) as client,
+        made(n_workers=2, threads_per_worker=1, dashboard_address=":0") as cluster,
+        connected(cluster) as client,
     ):
         yield client
 
@@ -122,9 +128,9 @@ def test_an_interrupted_sweep_goes_on_where_it_was(tmp_path: Path) -> None:
 
     with Interrupted(1) as executor, pytest.raises(KeyboardInterrupt):
         sweep.run(points(), seeds=SEEDS, results=tmp_path / "a", executor=executor)
-    with futures.ThreadPoolExecutor(1) as executor:
-        resumed = sweep.run(points(), seeds=SEEDS, results=tmp_path / "a", executor=executor)
-        whole = sweep.run(points(), seeds=SEEDS, results=tmp_path / "b", executor=executor)
+    with futures.ThreadPoolExecutor(1) as threads:
+        resumed = sweep.run(points(), seeds=SEEDS, results=tmp_path / "a", executor=threads)
+        whole = sweep.run(points(), seeds=SEEDS, results=tmp_path / "b", executor=threads)
     assert resumed.found + resumed.made == 12
     assert resumed.path.read_bytes() == whole.path.read_bytes()
 
