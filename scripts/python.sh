@@ -20,8 +20,8 @@ export PATH="$venv/bin:$PATH"
 
 cargo build --release --quiet -p millstream-cli
 rm -rf "$target/wheels/python"
-maturin build --quiet --release --manifest-path crates/millstream-python/Cargo.toml \
-    --interpreter "$venv/bin/python" --out "$target/wheels/python"
+(cd python && maturin build --quiet --release --out "$target/wheels/python" \
+    --interpreter "$venv/bin/python")
 pip install --quiet --disable-pip-version-check --no-deps --force-reinstall \
     "$target"/wheels/python/*.whl
 

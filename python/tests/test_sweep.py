@@ -39,7 +39,7 @@ def done(folder: Path) -> list[Path]:
     return sorted((folder / "done").glob("*.parquet"))
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def client() -> Iterator[Client]:
     # Two processes, which distributed starts again when one dies.
     made: Any = LocalCluster
@@ -175,7 +175,7 @@ class Killer(threading.Thread):
 
 
 def workers() -> list[int]:
-    """This process's own workers."""
+    """The local pool's: no cluster may be alive, whose workers are children of this process too."""
     return [child.pid for child in multiprocessing.active_children() if child.pid is not None]
 
 
@@ -187,14 +187,21 @@ def whole_table(tmp_path: Path, duration: str) -> bytes:
     return made.path.read_bytes()
 
 
-def test_a_killed_local_worker_loses_nothing(tmp_path: Path) -> None:
+def test_a_killed_local_worker_loses_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     duration = "100 s"
     folder = tmp_path / "killed"
+    assert not workers()
+    rerun: list[str] = []
+    alone = sweep._alone
+    monkeypatch.setattr(sweep, "_alone", lambda task: (rerun.append(task.key), alone(task))[1])
     killer = Killer(lambda: len(done(folder)) > 0, workers, 1)
     killer.start()
     made = sweep.run(points(duration), seeds=SEEDS, results=folder, workers=2)
     killer.end()
     assert len(killer.killed) == 1, "it was midway"
+    assert rerun, "what was under way was lost with the pool and run again"
     assert (made.made, made.failures) == (12, [])
     assert made.path.read_bytes() == whole_table(tmp_path, duration)
 
@@ -218,7 +225,8 @@ def test_a_run_that_always_kills_its_worker_fails_alone(tmp_path: Path) -> None:
     stuck = Scenario("1 Mbps", folder=tmp_path)
     stuck.stream("a", source={"kind": "trace", "file": "pipe.csv"})
     folder = tmp_path / "results"
-    killer = Killer(lambda: len(done(folder)) == 4, workers, 8)
+    assert not workers()
+    killer = Killer(lambda: len(done(folder)) == 4, workers, 100)
     killer.start()
     task = sweep._Task(0, 0, sweep.Point(stuck), None, "stuck")
     others = [sweep._Task(at, 0, point, None, f"{at}") for at, point in enumerate(points(), 1)]
@@ -231,7 +239,7 @@ def test_a_run_that_always_kills_its_worker_fails_alone(tmp_path: Path) -> None:
     killer.end()
     assert "its process died, twice" in found.pop(0)
     assert [outcome.num_rows for outcome in found.values()] == [2, 2, 2, 2]
-    assert len(killer.killed) >= 2
+    assert len(killer.killed) >= 3, "the pool once, then alone twice"
 
 
 def test_an_empty_sweep_and_a_clash_of_names(tmp_path: Path) -> None:
