@@ -195,7 +195,12 @@ def test_a_killed_local_worker_loses_nothing(
     assert not workers()
     rerun: list[str] = []
     alone = sweep._alone
-    monkeypatch.setattr(sweep, "_alone", lambda task: (rerun.append(task.key), alone(task))[1])
+
+    def counted(task: sweep._Task) -> Any:
+        rerun.append(task.key)
+        return alone(task)
+
+    monkeypatch.setattr(sweep, "_alone", counted)
     killer = Killer(lambda: len(done(folder)) > 0, workers, 1)
     killer.start()
     made = sweep.run(points(duration), seeds=SEEDS, results=folder, workers=2)
