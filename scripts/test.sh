@@ -22,6 +22,9 @@ cargo test --workspace --quiet
 step "what threads share, through its interleavings"
 scripts/concurrency.sh
 
+step "the Python package"
+scripts/python.sh
+
 step "the main job, as a new user runs it"
 scripts/run.sh
 

@@ -54,6 +54,16 @@ const ARROWS: &[(&str, &[&str])] = &[
             "millstream-sim",
         ],
     ),
+    (
+        "millstream-python",
+        &[
+            "millstream",
+            "millstream-traffic",
+            "millstream-scenario",
+            "millstream-report",
+            "millstream-sim",
+        ],
+    ),
 ];
 
 #[test]

@@ -99,7 +99,7 @@ pub struct Sharing {
 }
 
 /// A valid scenario.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Scenario {
     /// Its name.
     pub name: String,

@@ -1,0 +1,75 @@
+//! Errors as Python exceptions, with the text that the command prints.
+//!
+//! The command hands a `miette` report to its standard error; here the same report becomes the
+//! exception's message: without colours and 80 columns wide, as in a pipe, for it may be shown
+//! anywhere.
+
+use miette::{Diagnostic, MietteHandler, MietteHandlerOpts, ReportHandler};
+use millstream_sim::RunError;
+use pyo3::exceptions::PyOSError;
+use pyo3::{PyErr, create_exception, exceptions::PyException};
+use std::fmt;
+
+create_exception!(millstream, MillstreamError, PyException, "What Millstream raises.");
+create_exception!(
+    millstream,
+    ScenarioError,
+    MillstreamError,
+    "A scenario cannot be run; every problem with its line and what would be right."
+);
+create_exception!(
+    millstream,
+    TrafficError,
+    MillstreamError,
+    "An input file is unreadable or malformed; where, and what would be right."
+);
+create_exception!(
+    millstream,
+    ContractError,
+    MillstreamError,
+    "A stream's contract cannot be scheduled."
+);
+
+/// A diagnostic as the command prints it.
+struct Printed<'a>(MietteHandler, &'a dyn Diagnostic);
+
+impl fmt::Display for Printed<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.debug(self.1, f)
+    }
+}
+
+fn printed(diagnostic: &dyn Diagnostic) -> String {
+    let options = MietteHandlerOpts::new();
+    let handler = options.color(false).unicode(true).terminal_links(false).width(80).build();
+    Printed(handler, diagnostic).to_string()
+}
+
+/// A scenario that cannot be run.
+#[allow(clippy::needless_pass_by_value)]
+pub(crate) fn scenario(error: millstream_scenario::ScenarioError) -> PyErr {
+    ScenarioError::new_err(printed(&error))
+}
+
+/// An input that cannot be read.
+pub(crate) fn traffic(error: millstream_traffic::TrafficError) -> PyErr {
+    let text = error.to_string();
+    let report = match error.help {
+        Some(help) => miette::miette!(help = help, "{text}"),
+        None => miette::miette!("{text}"),
+    };
+    TrafficError::new_err(printed(report.as_ref()))
+}
+
+/// A contract that cannot be scheduled.
+pub(crate) fn contract(error: millstream::ContractError) -> PyErr {
+    ContractError::new_err(error.to_string())
+}
+
+/// A run that failed.
+pub(crate) fn run(error: RunError) -> PyErr {
+    match error {
+        RunError::Traffic(error) => traffic(error),
+        RunError::Output(error) => PyOSError::new_err(error.to_string()),
+    }
+}

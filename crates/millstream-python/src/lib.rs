@@ -1,0 +1,50 @@
+//! The native half of the Python package `millstream`.
+//!
+//! ```text
+//! python/millstream (names, units, Arrow and NumPy in and out) ── millstream._millstream (this) ── the crates
+//! ```
+//!
+//! Nothing is decided here: a scenario is parsed, run and summed up by the crates that the command
+//! uses, and a scheduler is the engine's. Two rules: whatever takes long runs detached from the
+//! interpreter, so that other Python threads go on; and no Python object is made per packet, except
+//! by the calls that are about one packet.
+
+mod departures;
+mod errors;
+mod prototype;
+mod pulse;
+mod run;
+mod scenario;
+mod scheduler;
+
+use millstream::catalogue::DISCIPLINES;
+use pyo3::prelude::*;
+
+/// The native half of the package `millstream`; private.
+#[pymodule]
+mod _millstream {
+    #[pymodule_export]
+    use super::departures::{DepartureColumns, Departures};
+    #[pymodule_export]
+    use super::disciplines;
+    #[pymodule_export]
+    use super::errors::{ContractError, MillstreamError, ScenarioError, TrafficError};
+    #[pymodule_export]
+    use super::prototype::Head;
+    #[pymodule_export]
+    use super::run::RunResult;
+    #[pymodule_export]
+    use super::scenario::Scenario;
+    #[pymodule_export]
+    use super::scheduler::{Departure, Scheduler};
+
+    #[pymodule_export]
+    #[allow(non_upper_case_globals)]
+    const __version__: &str = env!("CARGO_PKG_VERSION");
+}
+
+/// Every discipline of the engine: its name and what it does.
+#[pyfunction]
+fn disciplines() -> Vec<(&'static str, &'static str)> {
+    DISCIPLINES.iter().map(|row| (row.name, row.summary)).collect()
+}

@@ -1,0 +1,207 @@
+//! A scenario's run on its simulated link, and what it came to.
+
+use arrow_schema::ArrowError;
+use millstream::{Departure, StreamId};
+use millstream_report::{Recorder, RecorderOptions, ReportInput, Results};
+use millstream_scenario::Scenario;
+use millstream_sim::{Listener, RunError, link};
+use millstream_traffic::FrameBytes;
+use pyo3::prelude::*;
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use crate::departures::{Collector, Departures, arrow};
+use crate::errors;
+use crate::pulse::Pulse;
+
+/// What is wanted of a run beside the summary.
+#[derive(Clone, Copy)]
+pub(crate) struct Wanted {
+    /// Every departure.
+    pub(crate) departures: bool,
+    /// Time series, for the report.
+    pub(crate) series: bool,
+}
+
+/// Collects what happens.
+struct Recording {
+    recorder: Recorder,
+    departures: Option<Collector>,
+    pulse: Pulse,
+}
+
+impl Listener for Recording {
+    #[inline]
+    fn arrived(&mut self, stream: StreamId, time_ns: u64, bytes: u32) {
+        self.recorder.arrived(stream, time_ns, bytes);
+    }
+
+    #[inline]
+    fn departed(&mut self, departure: &Departure, _: Option<&FrameBytes>) -> io::Result<()> {
+        self.recorder.departed(departure);
+        match &mut self.departures {
+            Some(departures) => departures.push(departure).map_err(io::Error::other),
+            None => Ok(()),
+        }
+    }
+
+    #[inline]
+    fn missed(&mut self, stream: StreamId, time_ns: u64, missed: u64, violations: u64) {
+        self.recorder.missed(stream, time_ns, missed, violations);
+    }
+
+    #[inline]
+    fn busy(&mut self, from_ns: u64, to_ns: u64) {
+        self.recorder.busy(from_ns, to_ns);
+    }
+
+    #[inline]
+    fn stop(&mut self, now_ns: u64) -> bool {
+        self.pulse.beat(now_ns)
+    }
+}
+
+/// What a run came to.
+#[pyclass(frozen, module = "millstream._millstream")]
+pub(crate) struct RunResult {
+    scenario: Arc<Scenario>,
+    results: Results,
+    notes: Vec<String>,
+    departures: Option<Py<Departures>>,
+}
+
+/// Why there is no result.
+enum Failed {
+    Traffic(millstream_traffic::TrafficError),
+    Run(RunError),
+    Arrow(ArrowError),
+    /// Ctrl-C, or the callback raised.
+    Raised(PyErr),
+}
+
+impl From<Failed> for PyErr {
+    fn from(failed: Failed) -> Self {
+        match failed {
+            Failed::Traffic(error) => errors::traffic(error),
+            Failed::Run(error) => errors::run(error),
+            Failed::Arrow(error) => arrow(error),
+            Failed::Raised(error) => error,
+        }
+    }
+}
+
+/// Runs `scenario` to its end, detached from the interpreter.
+pub(crate) fn run(
+    py: Python<'_>,
+    scenario: Arc<Scenario>,
+    wanted: Wanted,
+    progress: Option<Py<PyAny>>,
+) -> PyResult<RunResult> {
+    let (results, notes, departures) = py.detach(|| detached(&scenario, wanted, progress))?;
+    let departures = departures.map(|departures| Py::new(py, departures)).transpose()?;
+    Ok(RunResult { scenario, results, notes, departures })
+}
+
+fn detached(
+    scenario: &Scenario,
+    wanted: Wanted,
+    progress: Option<Py<PyAny>>,
+) -> Result<(Results, Vec<String>, Option<Departures>), Failed> {
+    let names: Vec<String> = scenario.streams.iter().map(|stream| stream.name.clone()).collect();
+    let mut input = millstream_scenario::open(scenario, false).map_err(Failed::Traffic)?;
+    let mut recording = Recording {
+        departures: wanted.departures.then(|| Collector::new(&names)),
+        recorder: Recorder::new(names, RecorderOptions { series: wanted.series }),
+        pulse: Pulse::new(progress),
+    };
+    let end = link::run(scenario, input.feed.as_mut(), &mut recording).map_err(Failed::Run)?;
+    if let Some(raised) = recording.pulse.raised {
+        return Err(Failed::Raised(raised));
+    }
+    let departures = recording.departures.map(Collector::finish).transpose();
+    let waiting = (end.waiting > 0).then(|| {
+        format!(
+            "{} packets still wait at the end: they need more credits than ever come back",
+            end.waiting
+        )
+    });
+    let notes = scenario.notes.iter().cloned().chain(input.notes()).chain(waiting).collect();
+    Ok((recording.recorder.finish(end.end_ns), notes, departures.map_err(Failed::Arrow)?))
+}
+
+#[pymethods]
+impl RunResult {
+    /// The scenario's name.
+    #[getter]
+    fn name(&self) -> &str {
+        &self.scenario.name
+    }
+
+    /// Where the run's randomness came from.
+    #[getter]
+    fn seed(&self) -> u64 {
+        self.scenario.seed
+    }
+
+    /// The root's discipline.
+    #[getter]
+    fn discipline(&self) -> &'static str {
+        self.scenario.scheduler.discipline.name
+    }
+
+    /// The root's structure.
+    #[getter]
+    fn structure(&self) -> &'static str {
+        self.scenario.scheduler.structure.name()
+    }
+
+    /// What the user should know beside the numbers.
+    #[getter]
+    fn notes(&self) -> Vec<String> {
+        self.notes.clone()
+    }
+
+    /// The departures, if they were asked for.
+    #[getter]
+    fn departures(&self, py: Python<'_>) -> Option<Py<Departures>> {
+        self.departures.as_ref().map(|departures| departures.clone_ref(py))
+    }
+
+    /// The summary as `--summary` writes it.
+    fn summary_json(&self) -> String {
+        let summary = self.results.summary(&self.scenario.name);
+        serde_json::to_string_pretty(&summary).unwrap_or_default() + "\n"
+    }
+
+    /// The table as the command prints it.
+    fn table(&self) -> String {
+        millstream_report::table(&self.results)
+    }
+
+    /// Writes the report page, which needs the time series.
+    fn write_report(&self, py: Python<'_>, path: PathBuf) -> PyResult<()> {
+        py.detach(|| {
+            let mut file = BufWriter::new(File::create(path)?);
+            let input = ReportInput {
+                results: &self.results,
+                scenario_name: &self.scenario.name,
+                scenario_text: &self.scenario.text,
+                discipline: self.discipline(),
+                structure: self.structure(),
+                link_rate_bps: self.scenario.link.rate_bps,
+                notes: &self.notes,
+            };
+            millstream_report::write_report(&mut file, &input)?;
+            file.flush()
+        })
+        .map_err(PyErr::from)
+    }
+
+    /// Whether time series were recorded.
+    #[getter]
+    fn has_series(&self) -> bool {
+        self.results.series.is_some()
+    }
+}

@@ -1,0 +1,119 @@
+//! A valid scenario.
+
+use millstream_scenario::explain;
+use pyo3::prelude::*;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use crate::errors;
+use crate::run::{RunResult, Wanted, run};
+
+/// Arrivals that are read to learn what sources offer, as by `millstream check`.
+const READ_AT_MOST: u64 = 5_000_000;
+
+/// A valid scenario.
+#[pyclass(frozen, module = "millstream._millstream")]
+pub(crate) struct Scenario(Arc<millstream_scenario::Scenario>);
+
+impl Scenario {
+    /// As the crates know it.
+    pub(crate) fn parsed(&self) -> &millstream_scenario::Scenario {
+        &self.0
+    }
+}
+
+#[pymethods]
+impl Scenario {
+    /// Reads and validates a scenario file.
+    #[staticmethod]
+    #[allow(clippy::needless_pass_by_value)]
+    fn load(py: Python<'_>, path: PathBuf) -> PyResult<Self> {
+        let loaded = py.detach(|| millstream_scenario::Scenario::load(&path));
+        loaded.map(|scenario| Self(Arc::new(scenario))).map_err(errors::scenario)
+    }
+
+    /// Validates the text of a file called `name` whose inputs are relative to `folder`.
+    #[staticmethod]
+    #[allow(clippy::needless_pass_by_value)]
+    fn parse(py: Python<'_>, name: &str, text: &str, folder: PathBuf) -> PyResult<Self> {
+        let parsed = py.detach(|| millstream_scenario::Scenario::parse(name, text, &folder));
+        parsed.map(|scenario| Self(Arc::new(scenario))).map_err(errors::scenario)
+    }
+
+    /// Its name.
+    #[getter]
+    fn name(&self) -> &str {
+        &self.0.name
+    }
+
+    /// Where all randomness comes from.
+    #[getter]
+    fn seed(&self) -> u64 {
+        self.0.seed
+    }
+
+    /// When sources stop, ns; None if they all end by themselves.
+    #[getter]
+    fn duration_ns(&self) -> Option<u64> {
+        self.0.duration_ns
+    }
+
+    /// Its text.
+    #[getter]
+    fn text(&self) -> &str {
+        &self.0.text
+    }
+
+    /// The streams' names, in the order of their numbers.
+    #[getter]
+    fn stream_names(&self) -> Vec<String> {
+        self.0.streams.iter().map(|stream| stream.name.clone()).collect()
+    }
+
+    /// Every file that the sources read.
+    #[getter]
+    fn input_files(&self) -> Vec<PathBuf> {
+        self.0.input_files().into_iter().collect()
+    }
+
+    /// What `millstream check --json` prints.
+    fn explain_json(&self, py: Python<'_>) -> PyResult<String> {
+        self.require_link()?;
+        let explained = py.detach(|| explain(&self.0, READ_AT_MOST)).map_err(errors::traffic)?;
+        Ok(serde_json::to_string_pretty(&explained).unwrap_or_default() + "\n")
+    }
+
+    /// Runs it to its end on a simulated link.
+    #[pyo3(signature = (*, seed, departures, series, progress))]
+    fn run(
+        &self,
+        py: Python<'_>,
+        seed: Option<u64>,
+        departures: bool,
+        series: bool,
+        progress: Option<Py<PyAny>>,
+    ) -> PyResult<RunResult> {
+        self.require_link()?;
+        let scenario = match seed {
+            Some(seed) if seed != self.0.seed => {
+                Arc::new(millstream_scenario::Scenario { seed, ..(*self.0).clone() })
+            }
+            _ => Arc::clone(&self.0),
+        };
+        run(py, scenario, Wanted { departures, series }, progress)
+    }
+}
+
+impl Scenario {
+    fn require_link(&self) -> PyResult<()> {
+        if self.0.fabric.is_none() {
+            return Ok(());
+        }
+        let message = format!(
+            "{} has a fabric, and from Python only single links are run; use millstream run FILE \
+             --json",
+            self.0.name
+        );
+        Err(errors::ScenarioError::new_err(message))
+    }
+}

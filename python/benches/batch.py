@@ -1,0 +1,123 @@
+"""What a packet costs by batches from Python, beside the engine's own loop in Rust.
+
+One step is a packet out and one in, every stream backlogged, DWCS: ``millstream bench --work
+packet``. Here 1,000 steps are one call each of ``dequeue_batch`` and ``enqueue_batch``. Contracts
+are spread like the command's. Prints both in ns a packet, and their ratio; the goal is at most 2.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import time
+
+import numpy as np
+
+from millstream import Head, Scheduler
+
+SLOT_NS = 1000
+BYTES = 64
+SAMPLES = 7
+STEPS = 300_000
+
+
+def add_streams(scheduler: Scheduler, streams: int, batch: int = 1) -> None:
+    """Periods spread by half around their mean, windows to 19; nothing is missed.
+
+    As many packets wait as two batches take, and at least two a stream.
+    """
+    random = np.random.default_rng(1)
+    mean_ns = streams * SLOT_NS * 1.0986 / 0.9
+    for _ in range(streams):
+        period_ns = int(mean_ns / 2 + random.integers(0, int(mean_ns)))
+        of = int(random.integers(2, 20))
+        first_ns = 1 + int(random.integers(0, period_ns))
+        scheduler.add_stream(period_ns=period_ns, window=(0, of), first_deadline_ns=first_ns)
+    each = max(2, -(-2 * batch // streams))
+    scheduler.enqueue_batch(0, np.tile(np.arange(streams, dtype=np.uint32), each), BYTES)
+
+
+def batches(structure: str, streams: int, batch: int) -> float:
+    """The median sample, ns a packet."""
+    scheduler = Scheduler("dwcs", structure)
+    add_streams(scheduler, streams, batch)
+    lengths = np.full(batch, BYTES, dtype=np.uint32)
+    slots = np.arange(batch, dtype=np.uint64) * SLOT_NS
+    now_ns = 0
+    samples = []
+    for _ in range(SAMPLES + 2):
+        start = time.perf_counter_ns()
+        for _ in range(STEPS // batch):
+            sent = scheduler.dequeue_batch(slots + np.uint64(now_ns))
+            assert len(sent) == batch
+            now_ns += batch * SLOT_NS
+            scheduler.enqueue_batch(np.full(batch, now_ns, np.uint64), sent.stream, lengths)
+        samples.append((time.perf_counter_ns() - start) / STEPS)
+    return statistics.median(samples[2:])
+
+
+def single(streams: int) -> float:
+    """The same packet by packet."""
+    scheduler = Scheduler("dwcs")
+    add_streams(scheduler, streams)
+    steps = STEPS // 3
+    start = time.perf_counter_ns()
+    for step in range(steps):
+        sent = scheduler.dequeue(step * SLOT_NS)
+        assert sent is not None
+        scheduler.enqueue((step + 1) * SLOT_NS, sent.stream, BYTES)
+    return (time.perf_counter_ns() - start) / steps
+
+
+class ByArrival:
+    """A discipline in Python: first in, first out."""
+
+    def rank(self, stream: int, head: Head) -> int:
+        """By arrival."""
+        return head.arrival_ns
+
+
+def prototype(streams: int, batch: int) -> float:
+    """The same by batches with a discipline in Python."""
+    scheduler = Scheduler(ByArrival())
+    add_streams(scheduler, streams, batch)
+    steps = STEPS // 10
+    start = time.perf_counter_ns()
+    for now_ns in range(0, steps, batch):
+        sent = scheduler.dequeue_batch(now_ns, batch)
+        scheduler.enqueue_batch(now_ns, sent.stream, BYTES)
+    return (time.perf_counter_ns() - start) / steps
+
+
+def engine(structure: str, streams: int) -> float:
+    """The command's measurement, ns a packet."""
+    program = os.environ.get("MILLSTREAM", "millstream")
+    what = ["--work", "packet", "--missed", "0", "--structures", structure]
+    ran = subprocess.run(
+        [program, "bench", *what, "--streams", str(streams), "--json"],
+        check=True,
+        capture_output=True,
+    )
+    return float(json.loads(ran.stdout)[0]["ns"])
+
+
+def main() -> None:
+    """Measures and prints a table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--batch", type=int, default=1000, help="packets a call")
+    batch = parser.parse_args().batch
+    print(f"batches of {batch}; ns a packet, out and in; load {os.getloadavg()[0]:.1f}")
+    print(f"{'structure':12}{'streams':>8}{'Rust':>9}{'Python':>9}{'ratio':>7}")
+    for structure in ("hilq-exact", "heap"):
+        for streams in (16, 1024):
+            rust, python = engine(structure, streams), batches(structure, streams, batch)
+            print(f"{structure:12}{streams:8}{rust:9.1f}{python:9.1f}{python / rust:7.2f}")
+    print(f"packet by packet, 1024 streams: {single(1024):.0f} ns")
+    print(f"discipline in Python, 1024 streams: {prototype(1024, batch):.0f} ns")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,49 @@
+"""Millstream: whose packet goes next?
+
+Streams share a link. A scenario says which streams, which scheduler, which link; a run simulates it
+in exact integer nanoseconds, with the same schedule as the ``millstream`` command, packet for
+packet. :class:`Scheduler` is the engine itself, for programs that bring their own packets and time;
+:mod:`millstream.sweep` runs many scenarios.
+
+>>> import millstream
+>>> scenario = millstream.Scenario("8 Mbps", "edf", duration="1 s")
+>>> cbr = {"kind": "cbr", "bytes": 1000, "rate": "2 Mbps"}
+>>> result = scenario.stream("voice", period="20 ms", source=cbr).run()
+>>> result.summary["streams"][0]["sent"]
+250
+"""
+
+from millstream._millstream import (
+    ContractError,
+    Departure,
+    DepartureColumns,
+    Head,
+    MillstreamError,
+    ScenarioError,
+    TrafficError,
+    __version__,
+    disciplines,
+)
+from millstream.result import Result
+from millstream.scenario import Scenario
+from millstream.scheduler import EVENTS, NO_DEADLINE, Counters, Discipline, Misses, Scheduler
+
+__all__ = [
+    "EVENTS",
+    "NO_DEADLINE",
+    "ContractError",
+    "Counters",
+    "Departure",
+    "DepartureColumns",
+    "Discipline",
+    "Head",
+    "MillstreamError",
+    "Misses",
+    "Result",
+    "Scenario",
+    "ScenarioError",
+    "Scheduler",
+    "TrafficError",
+    "__version__",
+    "disciplines",
+]

@@ -1,0 +1,317 @@
+"""Scenarios: from a file, from a dict, or built stream by stream."""
+
+from __future__ import annotations
+
+import copy
+import json
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import tomli_w
+from tqdm.auto import tqdm
+
+from millstream import _millstream
+from millstream.result import Result
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+
+def toml_keys(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Python names as the scenario file's keys: ``first_deadline`` is ``first-deadline``.
+
+    No key has an underscore, so both forms may be written; ``class_`` and ``match_`` end in one
+    because Python has these words for itself. What is None is left out.
+    """
+    return {
+        key.rstrip("_").replace("_", "-"): toml_keys(value) if isinstance(value, Mapping) else value
+        for key, value in values.items()
+        if value is not None
+    }
+
+
+class Scenario:
+    """Streams, the scheduler, and the link that they share.
+
+    Built here, or read by :meth:`from_file` or :meth:`from_dict`. Values are those of the scenario
+    file, units included: ``"100 Mbps"``, ``"40 ms"``, ``"1/4"``.
+
+    >>> scenario = Scenario("1 Mbps", "wfq", duration="1 s")
+    >>> cbr = {"kind": "cbr", "bytes": 500, "rate": "1 Mbps"}
+    >>> scenario = scenario.stream("a", weight=3, source=cbr).stream("b", source=cbr)
+    >>> [row["sent"] for row in scenario.run().streams.slice(0, 1).to_pylist()]
+    [250]
+    """
+
+    def __init__(
+        self,
+        link: str | Mapping[str, Any],
+        discipline: str = "fifo",
+        *,
+        structure: str = "auto",
+        name: str = "scenario",
+        seed: int | None = None,
+        duration: str | None = None,
+        folder: str | Path = ".",
+        **options: Any,
+    ) -> None:
+        """A scenario without streams.
+
+        Args:
+            link: Its rate, ``"100 Mbps"``, or the whole ``[link]`` table.
+            discipline: How streams are ordered; ``millstream.disciplines()`` lists all.
+            structure: How the first in that order is found.
+            name: The scenario's name.
+            seed: Where all randomness comes from; default 1.
+            duration: When sources stop, ``"10 s"``; needed if one never ends by itself.
+            folder: What input files are relative to.
+            **options: The other keys of ``[scheduler]``: ``order``, ``rules``, ``zero_window``,
+                ``table``, ``algorithm``.
+        """
+        rate = {"rate": link} if isinstance(link, str) else toml_keys(link)
+        self._table: dict[str, Any] | None = {
+            "scenario": toml_keys({"name": name, "seed": seed, "duration": duration}),
+            "link": rate,
+            "scheduler": {
+                "discipline": discipline,
+                "structure": structure,
+                **toml_keys(options),
+            },
+        }
+        self._label = name
+        self._folder = Path(folder)
+        self._native: _millstream.Scenario | None = None
+
+    @classmethod
+    def from_file(cls, path: str | Path) -> Scenario:
+        """Reads and validates a scenario file.
+
+        Raises:
+            ScenarioError: With every problem of the file, as the command prints it.
+        """
+        path = Path(path)
+        scenario = cls._empty(str(path), path.parent)
+        scenario._native = _millstream.Scenario.load(path)
+        return scenario
+
+    @classmethod
+    def from_text(cls, text: str, *, name: str = "scenario", folder: str | Path = ".") -> Scenario:
+        """Validates the text of a scenario file.
+
+        Raises:
+            ScenarioError: With every problem, as the command prints it.
+        """
+        scenario = cls._empty(name, Path(folder))
+        scenario._native = _millstream.Scenario.parse(name, text, scenario._folder)
+        return scenario
+
+    @classmethod
+    def from_dict(
+        cls, table: Mapping[str, Any], *, name: str = "scenario", folder: str | Path = "."
+    ) -> Scenario:
+        """Validates a dict with the keys of the scenario file.
+
+        Args:
+            table: ``{"link": {"rate": …}, "scheduler": {…}, "stream": [{…}, …]}``.
+            name: What errors call it, and the scenario's name if the dict gives none.
+            folder: What input files are relative to.
+
+        Raises:
+            ScenarioError: With every problem, shown in the dict written as TOML.
+        """
+        scenario = cls._empty(name, Path(folder))
+        scenario._table = copy.deepcopy(dict(table))
+        scenario._valid()
+        return scenario
+
+    @classmethod
+    def _empty(cls, label: str, folder: Path) -> Scenario:
+        scenario = cls.__new__(cls)
+        scenario._table = None
+        scenario._label = label
+        scenario._folder = folder
+        scenario._native = None
+        return scenario
+
+    def stream(self, name: str, *, source: Mapping[str, Any], **contract: Any) -> Scenario:
+        """Adds a stream and returns the scenario, so that calls can be chained.
+
+        Args:
+            name: Unique among the streams.
+            source: Where its packets come from: ``{"kind": "cbr", "bytes": 1500, "rate": …}``.
+            **contract: The other keys of ``[[stream]]``: ``period``, ``window``,
+                ``first_deadline``, ``late``, ``weight``, ``quantum``, ``priority``, ``queue``,
+                ``max_rate``, ``burst``, ``class_``, ``fmc``.
+        """
+        return self._add("stream", {"name": name, **contract, "source": dict(source)})
+
+    def class_(self, name: str, discipline: str, **contract: Any) -> Scenario:
+        """Adds a class of the tree and returns the scenario; streams and classes name it.
+
+        Args:
+            name: Unique among the classes.
+            discipline: How its children are ordered.
+            **contract: The other keys of ``[[class]]``, ``parent`` among them.
+        """
+        return self._add("class", {"name": name, "discipline": discipline, **contract})
+
+    def _add(self, kind: str, row: Mapping[str, Any]) -> Scenario:
+        table = self.to_dict()
+        table.setdefault(kind, []).append(toml_keys(row))
+        self._table = table
+        self._native = None
+        return self
+
+    def replace(self, values: Mapping[str, Any]) -> Scenario:
+        """A copy with other values.
+
+        Args:
+            values: By place: ``"scheduler.discipline"``, ``"link.rate"``,
+                ``"stream.video.weight"`` (the stream called video), ``"stream.*.queue"`` (every
+                stream), ``"stream.video.source.rate"``. None takes the key out.
+
+        Raises:
+            KeyError: There is no such stream or class.
+            ScenarioError: The copy cannot be run.
+        """
+        table = self.to_dict()
+        for place, value in values.items():
+            for holder, key in _places(table, place):
+                if value is None:
+                    holder.pop(key, None)
+                else:
+                    holder[key] = value
+        return self.from_dict(table, name=self._label, folder=self._folder)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The scenario with the keys of its file."""
+        if self._table is not None:
+            return copy.deepcopy(self._table)
+        return tomllib.loads(self.text)
+
+    @property
+    def text(self) -> str:
+        """The scenario as TOML: the file's own text where it was read."""
+        if self._table is None:
+            return self._valid().text
+        text: str = tomli_w.dumps(self._table)
+        return text
+
+    @property
+    def name(self) -> str:
+        """The scenario's name."""
+        return self._valid().name
+
+    @property
+    def seed(self) -> int:
+        """Where all randomness comes from."""
+        return self._valid().seed
+
+    @property
+    def folder(self) -> Path:
+        """What input files are relative to."""
+        return self._folder
+
+    @property
+    def label(self) -> str:
+        """What errors call it: the file it was read from, or its name."""
+        return self._label
+
+    @property
+    def input_files(self) -> list[Path]:
+        """Every file that the sources read."""
+        return self._valid().input_files
+
+    def check(self) -> dict[str, Any]:
+        """What ``millstream check --json`` prints: load, feasibility, what each stream is promised.
+
+        Raises:
+            ScenarioError: It cannot be run.
+            TrafficError: An input cannot be read.
+        """
+        explanation: dict[str, Any] = json.loads(self._valid().explain_json())
+        return explanation
+
+    def run(
+        self,
+        seed: int | None = None,
+        departures: bool = False,
+        *,
+        series: bool = False,
+        progress: bool | Callable[[int], object] = False,
+    ) -> Result:
+        """Runs it to its end on a simulated link; other Python threads go on meanwhile.
+
+        Args:
+            seed: In place of the scenario's.
+            departures: Keep every departure, some 45 bytes each, for ``Result.departures``.
+            series: Keep time series, for ``Result.write_report``.
+            progress: True shows a bar; a function is called with the simulated time, ns, every
+                50 ms. What it raises ends the run.
+
+        Raises:
+            ScenarioError: It cannot be run.
+            TrafficError: An input cannot be read.
+            KeyboardInterrupt: Ctrl-C, in the main thread.
+        """
+        native = self._valid()
+
+        def run(progress: Callable[[int], object] | None) -> Result:
+            return Result(
+                native.run(seed=seed, departures=departures, series=series, progress=progress)
+            )
+
+        if not progress:
+            return run(None)
+        if callable(progress):
+            return run(progress)
+        seconds = None if native.duration_ns is None else native.duration_ns / 1e9
+        form = "{l_bar}{bar}| {n:.3f}/{total:.3f} s simulated [{elapsed}<{remaining}]"
+        with tqdm(total=seconds, bar_format=form if seconds else None, unit="s") as bar:
+            return run(lambda now_ns: bar.update(now_ns / 1e9 - bar.n))
+
+    def _valid(self) -> _millstream.Scenario:
+        """The native scenario, validated once."""
+        if self._native is None:
+            text = tomli_w.dumps(self._table or {})
+            self._native = _millstream.Scenario.parse(self._label, text, self._folder)
+        return self._native
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """As its text, so that other processes can have it."""
+        return _restored, (self.text, self._label, self._folder)
+
+    def __repr__(self) -> str:
+        """One line."""
+        table = self.to_dict()
+        streams = len(table.get("stream", []))
+        discipline = table.get("scheduler", {}).get("discipline")
+        return f"<millstream.Scenario {self._label!r}: {streams} streams, {discipline}>"
+
+
+def _restored(text: str, label: str, folder: Path) -> Scenario:
+    return Scenario.from_text(text, name=label, folder=folder)
+
+
+def _places(table: dict[str, Any], place: str) -> list[tuple[dict[str, Any], str]]:
+    """The dicts, and their key, that ``place`` means."""
+    head, *middle, key = place.split(".") if "." in place else ("", place)
+    if head in ("stream", "class") and middle:
+        wanted, *middle = middle
+        rows: list[dict[str, Any]] = table.get(head, [])
+        holders = [row for row in rows if wanted in ("*", row.get("name"))]
+        if not holders:
+            raise KeyError(f"{place}: there is no {head} called {wanted!r}")
+    elif head in ("scenario", "link", "scheduler"):
+        holders = [table.setdefault(head, {})]
+    else:
+        raise KeyError(
+            f"{place}: a place begins with scenario, link, scheduler, stream.NAME or class.NAME"
+        )
+    for step in middle:
+        holders = [holder.setdefault(step, {}) for holder in holders]
+    return [(holder, key) for holder in holders]

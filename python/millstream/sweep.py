@@ -1,0 +1,392 @@
+"""Sweeps: many scenarios × seeds, one tidy table.
+
+.. code-block:: text
+
+    points × seeds ─> tasks, keyed by content ─> executor ─> one file a task ─> one sorted dataset
+                          └ those with a file are done        └ failures, each with its scenario
+
+The table has one row a stream of a run, in the order of points, seeds and streams, so it is the
+same bytes whatever ran where and in which order. A task's file is written when the task ends, by
+the process that called :func:`run`; to go on after an interruption, call it again.
+
+Where tasks run is any ``concurrent.futures.Executor``: local processes by default, a Dask cluster
+by its ``Client``, and likewise threads, MPI or Slurm by their executors.
+"""
+
+from __future__ import annotations
+
+import concurrent.futures as futures
+import hashlib
+import itertools
+import json
+import multiprocessing
+import os
+import warnings
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol, runtime_checkable
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from tqdm.auto import tqdm
+
+import millstream
+from millstream.result import streams_table
+from millstream.scenario import Scenario
+
+#: Tasks under way at a time for each local worker: enough that none waits for the next.
+_AHEAD = 4
+
+#: Tasks under way at a time on somebody else's executor, whose size is not known.
+_WINDOW = 512
+
+
+@dataclass(frozen=True)
+class Point:
+    """A scenario of a sweep, and the values that tell it from the others."""
+
+    #: What is run.
+    scenario: Scenario
+    #: Columns of the table, the same for all points of a sweep.
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A run that failed; all others are not affected."""
+
+    #: The point's place in the sweep, from 0.
+    point: int
+    #: Its parameters.
+    parameters: Mapping[str, Any]
+    #: The seed; None for the scenario's own.
+    seed: int | None
+    #: What it raised: the exception's name and text.
+    error: str
+    #: The scenario as TOML.
+    scenario: str
+
+    def __str__(self) -> str:
+        """Where, and why."""
+        values = ", ".join(f"{name} = {value!r}" for name, value in self.parameters.items())
+        seed = "" if self.seed is None else f", seed {self.seed}"
+        return f"point {self.point} ({values}{seed}): {self.error}"
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """What a sweep came to."""
+
+    #: The tidy table as a Parquet file.
+    path: Path
+    #: Runs that failed, in order; they are tried again the next time.
+    failures: Sequence[Failure]
+    #: How many runs were found done.
+    found: int
+    #: How many were made now.
+    made: int
+
+    @property
+    def table(self) -> pa.Table:
+        """One row a stream of a run.
+
+        Columns: ``point``, the parameters, ``seed``, ``scenario``, the link's ``busy_ns``,
+        ``end_ns`` and ``utilisation``, then those of ``Result.streams``.
+        """
+        return pq.read_table(self.path)
+
+
+@runtime_checkable
+class _Client(Protocol):
+    """What is needed of a ``distributed.Client``."""
+
+    def get_executor(self, **options: Any) -> futures.Executor: ...
+
+
+def grid(base: Scenario, axes: Mapping[str, Iterable[Any]]) -> Iterator[Point | Failure]:
+    """Every combination of values, the last axis changing fastest.
+
+    A combination that is no valid scenario is a failure of that point alone.
+
+    Args:
+        base: The scenario that they change.
+        axes: For each place, as ``Scenario.replace`` names it, its values:
+            ``{"scheduler.discipline": ["edf", "dwcs"], "stream.*.queue": [10, 100]}``.
+    """
+    for number, values in enumerate(itertools.product(*(list(axis) for axis in axes.values()))):
+        parameters = dict(zip(axes, values, strict=True))
+        try:
+            yield Point(base.replace(parameters), parameters)
+        except millstream.ScenarioError as error:
+            yield Failure(number, parameters, None, _said(error), base.text)
+
+
+def run(
+    points: Iterable[Point | Failure | Scenario],
+    *,
+    results: str | Path,
+    seeds: Iterable[int] | None = None,
+    executor: futures.Executor | _Client | None = None,
+    workers: int | None = None,
+    progress: bool | None = None,
+) -> Sweep:
+    """Runs every point with every seed and gathers one table.
+
+    Local processes are started afresh, so a script that calls this needs its
+    ``if __name__ == "__main__":``.
+
+    Args:
+        points: From :func:`grid`, or a list of points or scenarios.
+        results: The folder of the tasks' files, named by content, and of ``sweep.parquet``.
+        seeds: In place of the scenarios' own.
+        executor: Where tasks run: None for local processes, a ``distributed.Client``, or any
+            ``Executor``. Input files must have the same paths there.
+        workers: Local processes; default: one a core.
+        progress: Show a bar; default: on a terminal.
+    """
+    folder = Path(results)
+    done = folder / "done"
+    done.mkdir(parents=True, exist_ok=True)
+    wanted = list(seeds) if seeds is not None else [None]
+    numbered = [point if not isinstance(point, Scenario) else Point(point) for point in points]
+    names = _parameter_names(numbered)
+    digest = _Digests()
+    failures: dict[tuple[int, int], Failure] = {}
+    tasks: list[_Task] = []
+    for place, point in enumerate(numbered):
+        if isinstance(point, Failure):
+            failures[place, 0] = point
+            continue
+        for row, seed in enumerate(wanted):
+            task = _Task(place, row, point, seed)
+            try:
+                task.key = digest.key(point.scenario, seed)
+            except millstream.MillstreamError as error:
+                failures[place, row] = task.failed(_said(error))
+            else:
+                tasks.append(task)
+    missing = [task for task in _one_a_key(tasks) if not (done / task.file).exists()]
+    failed: dict[str, str] = {}
+    made = 0
+    with tqdm(
+        total=len(tasks),
+        initial=len(tasks) - len(missing),
+        unit="run",
+        disable=None if progress is None else not progress,
+    ) as bar:
+        for task, outcome in _outcomes(missing, executor, workers):
+            if isinstance(outcome, str):
+                failed[task.key] = outcome
+            else:
+                _write(outcome, done / task.file)
+                made += 1
+            bar.update()
+    runs = len(tasks) + len(failures)
+    for task in tasks:
+        if task.key in failed:
+            failures[task.place, task.row] = task.failed(failed[task.key])
+    complete = [task for task in tasks if task.key not in failed]
+    _write(_gathered(complete, names, done), folder / "sweep.parquet")
+    ordered = [failures[at] for at in sorted(failures)]
+    if ordered:
+        message = f"{len(ordered)} of {runs} runs failed, the first: {ordered[0]}"
+        warnings.warn(message, stacklevel=2)
+    return Sweep(folder / "sweep.parquet", ordered, len(_one_a_key(tasks)) - len(missing), made)
+
+
+@dataclass
+class _Task:
+    """One run."""
+
+    place: int
+    row: int
+    point: Point
+    seed: int | None
+    key: str = ""
+
+    @property
+    def file(self) -> str:
+        return f"{self.key}.parquet"
+
+    def arguments(self) -> tuple[str, str, str, int | None]:
+        scenario = self.point.scenario
+        return scenario.text, scenario.label, str(scenario.folder.resolve()), self.seed
+
+    def failed(self, error: str) -> Failure:
+        text = self.point.scenario.text
+        return Failure(self.place, self.point.parameters, self.seed, error, text)
+
+
+class _Digests:
+    """Keys by content: of the scenario, its input files, the seed and Millstream's version."""
+
+    def __init__(self) -> None:
+        self._files: dict[Path, str] = {}
+
+    def key(self, scenario: Scenario, seed: int | None) -> str:
+        table = scenario.to_dict()
+        table.get("scenario", {}).pop("seed", None)
+        content = {
+            "version": millstream.__version__,
+            "name": scenario.name,
+            "seed": scenario.seed if seed is None else seed,
+            "scenario": table,
+            "inputs": [self._file(path) for path in scenario.input_files],
+        }
+        text = json.dumps(content, sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+    def _file(self, path: Path) -> str:
+        """The file's digest; of one that cannot be read, nothing: the run says why."""
+        if path not in self._files:
+            try:
+                with path.open("rb") as file:
+                    digest = hashlib.sha256()
+                    while block := file.read(1 << 20):
+                        digest.update(block)
+                    self._files[path] = digest.hexdigest()
+            except OSError:
+                self._files[path] = ""
+        return self._files[path]
+
+
+def _task(text: str, label: str, folder: str, seed: int | None) -> pa.Table:
+    """One run, wherever it happens."""
+    result = Scenario.from_text(text, name=label, folder=folder).run(seed)
+    streams = streams_table(result.summary["streams"])
+    link = result.summary["link"]
+    constants = {
+        "seed": pa.scalar(result.seed, pa.uint64()),
+        "scenario": pa.scalar(result.name, pa.string()),
+        "busy_ns": pa.scalar(link["busy_ns"], pa.uint64()),
+        "end_ns": pa.scalar(link["end_ns"], pa.uint64()),
+        "utilisation": pa.scalar(float(link["utilisation"]), pa.float64()),
+    }
+    rows = streams.num_rows
+    columns = {name: pa.repeat(value, rows) for name, value in constants.items()}
+    return pa.table({**columns, **{name: streams[name] for name in streams.column_names}})
+
+
+_Outcome = tuple[_Task, "pa.Table | str"]
+
+
+def _outcomes(
+    tasks: Sequence[_Task], executor: futures.Executor | _Client | None, workers: int | None
+) -> Iterator[_Outcome]:
+    """Each task with its table, or with why it has none, as they end."""
+    if not tasks:
+        return
+    if isinstance(executor, futures.Executor):
+        yield from _drive(executor, deque(tasks), _WINDOW)
+    elif executor is not None:
+        yield from _drive(executor.get_executor(pure=False), deque(tasks), _WINDOW)
+    else:
+        yield from _local(deque(tasks), workers or os.cpu_count() or 1)
+
+
+def _drive(
+    executor: futures.Executor,
+    pending: deque[_Task],
+    window: int,
+    broken: Callable[[list[_Task]], None] | None = None,
+) -> Iterator[_Outcome]:
+    """Keeps ``window`` tasks under way. If the executor breaks, ``broken`` gets those that were."""
+    under_way: dict[futures.Future[pa.Table], _Task] = {}
+    try:
+        while pending or under_way:
+            while pending and len(under_way) < window:
+                future = executor.submit(_task, *pending[0].arguments())
+                under_way[future] = pending.popleft()
+            ended, _ = futures.wait(under_way, return_when=futures.FIRST_COMPLETED)
+            for future in ended:
+                error = future.exception()
+                if isinstance(error, BrokenProcessPool):
+                    raise error
+                task = under_way.pop(future)
+                yield task, future.result() if error is None else _said(error)
+    except BrokenProcessPool:
+        if broken is None:
+            raise
+        broken(list(under_way.values()))
+    finally:
+        for future in under_way:
+            future.cancel()
+
+
+def _local(pending: deque[_Task], workers: int) -> Iterator[_Outcome]:
+    """Local processes. If one dies, so does their pool: what was under way is run again.
+
+    Whoever killed it is among those; each is run alone, so that it can kill only itself.
+    """
+    while pending:
+        suspects: list[_Task] = []
+        with _pool(min(workers, len(pending))) as pool:
+            yield from _drive(pool, pending, workers * _AHEAD, suspects.extend)
+        for task in suspects:
+            yield task, _alone(task)
+
+
+def _alone(task: _Task) -> pa.Table | str:
+    for _ in range(2):
+        with _pool(1) as pool:
+            try:
+                return pool.submit(_task, *task.arguments()).result()
+            except BrokenProcessPool:
+                continue
+            except Exception as error:
+                return _said(error)
+    return "its process died, twice: it was killed, ran out of memory, or crashed"
+
+
+def _pool(workers: int) -> futures.ProcessPoolExecutor:
+    # Forked processes would share locks of threads that they do not have.
+    return futures.ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"))
+
+
+def _said(error: BaseException) -> str:
+    return f"{type(error).__name__}: {error}"
+
+
+def _one_a_key(tasks: Iterable[_Task]) -> list[_Task]:
+    """Points that are the same scenario under two names are run once."""
+    return list({task.key: task for task in tasks}.values())
+
+
+def _parameter_names(points: Sequence[Point | Failure]) -> list[str]:
+    names = list(dict.fromkeys(name for point in points for name in point.parameters))
+    clash = {"point", "seed", "scenario"}.intersection(names)
+    if clash:
+        raise ValueError(f"parameters may not be called {', '.join(sorted(clash))}")
+    return names
+
+
+def _gathered(tasks: Sequence[_Task], names: Sequence[str], done: Path) -> pa.Table:
+    """The tables of all tasks under each other, with their points and parameters in front."""
+    columns = {name: _values([task.point.parameters.get(name) for task in tasks]) for name in names}
+    tables = []
+    for at, task in enumerate(tasks):
+        table = pq.read_table(done / task.file)
+        rows = table.num_rows
+        front = {"point": pa.repeat(pa.scalar(task.place, pa.int64()), rows)}
+        for name in names:
+            front[name] = pa.repeat(columns[name][at], rows)
+        tables.append(pa.table({**front, **{name: table[name] for name in table.column_names}}))
+    return pa.concat_tables(tables).combine_chunks() if tables else pa.table({"point": []})
+
+
+def _values(values: Sequence[Any]) -> pa.Array:
+    """As one Arrow type; values of several as text."""
+    try:
+        return pa.array(values)
+    except (pa.ArrowInvalid, pa.ArrowTypeError):
+        return pa.array([None if value is None else str(value) for value in values])
+
+
+def _write(table: pa.Table, path: Path) -> None:
+    """All or nothing: a file that is there is whole."""
+    partial = path.with_suffix(f".{os.getpid()}.partial")
+    pq.write_table(table, partial)
+    partial.replace(path)

@@ -1,0 +1,34 @@
+"""What the tests share: the repository's scenarios and the command they are compared with."""
+
+import os
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture
+def root() -> Path:
+    """The repository."""
+    return ROOT
+
+
+@pytest.fixture
+def command() -> Callable[..., subprocess.CompletedProcess[str]]:
+    """Runs the ``millstream`` command."""
+    program = os.environ.get("MILLSTREAM", str(ROOT / "target/release/millstream"))
+    environment = {**os.environ, "LANG": "C.UTF-8", "LC_ALL": "C.UTF-8"}
+
+    def run(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [program, *map(str, arguments)],
+            capture_output=True,
+            text=True,
+            env=environment,
+            check=False,
+        )
+
+    return run

@@ -1,0 +1,249 @@
+"""Scenarios and results: the command's numbers, the command's errors, Arrow without copies."""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pyarrow.ipc
+import pytest
+
+import millstream
+from millstream import Scenario
+
+Command = Callable[..., "subprocess.CompletedProcess[str]"]
+CBR = {"kind": "cbr", "bytes": 1000, "rate": "4 Mbps"}
+
+
+def endless() -> Scenario:
+    """Runs for days unless it is stopped."""
+    return Scenario("1 Gbps", duration="1000000 s").stream("a", source=CBR)
+
+
+@pytest.mark.parametrize("example", ["classes", "compare", "minbw", "uplink"])
+def test_a_run_says_what_the_command_says(
+    example: str, root: Path, tmp_path: Path, command: Command
+) -> None:
+    path = root / "examples" / example / "scenario.toml"
+    ran = command("run", path, "--summary", tmp_path / "s.json", "--report", tmp_path / "r.html")
+    assert ran.returncode == 0, ran.stderr
+    result = Scenario.from_file(path).run(series=True)
+    assert str(result) + "\n" == ran.stdout
+    assert result.summary_json == (tmp_path / "s.json").read_text()
+    result.write_report(tmp_path / "python.html")
+    assert (tmp_path / "python.html").read_bytes() == (tmp_path / "r.html").read_bytes()
+    assert "".join(f"note: {note}\n" for note in result.notes) in ran.stderr
+    assert Scenario.from_file(path).check() == json.loads(command("check", path, "--json").stdout)
+
+
+def test_a_seed_is_the_commands_seed(root: Path, command: Command) -> None:
+    path = root / "examples/classes/scenario.toml"
+    scenario = Scenario.from_file(path)
+    ran = command("run", path, "--seed", "7", "--json")
+    assert scenario.run(seed=7).summary == json.loads(ran.stdout)
+    assert scenario.run(seed=7).seed == 7
+    assert scenario.run().summary != scenario.run(seed=7).summary
+    assert scenario.seed == 1
+
+
+def test_built_from_a_dict_and_from_text_are_one_scenario() -> None:
+    built = (
+        Scenario("10 Mbps", "wf2q+", name="one", duration="100 ms", seed=3)
+        .class_("office", "drr", weight=2)
+        .stream("a", class_="office", max_rate="1 Mbps", burst="3 KB", source=CBR)
+        .stream("b", queue=5, source={"kind": "pareto", "bytes": 500, "rate": "20 Mbps"})
+    )
+    table = built.to_dict()
+    assert table["stream"][0]["max-rate"] == "1 Mbps"
+    summary = built.run().summary
+    assert summary["scenario"] == "one"
+    assert Scenario.from_dict(table).run().summary == summary
+    assert Scenario.from_text(built.text).run().summary == summary
+    assert pickle.loads(pickle.dumps(built)).run().summary == summary
+
+
+def test_replace_changes_a_copy() -> None:
+    base = Scenario("10 Mbps", duration="50 ms").stream("a", source=CBR).stream("b", source=CBR)
+    other = base.replace(
+        {
+            "scheduler.discipline": "wfq",
+            "stream.*.queue": 3,
+            "stream.b.weight": 5,
+            "stream.a.source.rate": "9 Mbps",
+        }
+    ).to_dict()
+    assert [stream["queue"] for stream in other["stream"]] == [3, 3]
+    assert other["stream"][1]["weight"] == 5
+    assert other["stream"][0]["source"]["rate"] == "9 Mbps"
+    assert other["stream"][1]["source"]["rate"] == "4 Mbps"
+    assert base.to_dict()["scheduler"]["discipline"] == "fifo"
+    with pytest.raises(KeyError, match="there is no stream called 'c'"):
+        base.replace({"stream.c.weight": 1})
+    with pytest.raises(KeyError, match="a place begins with"):
+        base.replace({"weight": 1})
+
+
+WRONG = {
+    "typing": '[link]\nrate = "10 Mbps"\n[scheduler]\ndiscipline = "dwsc"\n',
+    "several": (
+        '[link]\nrate = "10 Mbps"\n[scheduler]\ndiscipline = "edf"\n'
+        '[[stream]]\nname = "größe"\nsource = { kind = "cbr", bytes = 9 }\n'
+        '[[stream]]\nname = "größe"\nsource = { kind = "cbr", byte = 9, rate = "1 Mbps" }\n'
+    ),
+    "syntax": "[link\n",
+    "input": (
+        '[link]\nrate = "10 Mbps"\n[scheduler]\ndiscipline = "fifo"\n'
+        '[[stream]]\nname = "a"\nsource = { kind = "trace", file = "none.csv" }\n'
+    ),
+    "order": (
+        '[link]\nrate = "10 Mbps"\n[scheduler]\ndiscipline = "fifo"\n'
+        '[[stream]]\nname = "a"\nsource = { kind = "trace", file = "back.csv" }\n'
+    ),
+}
+
+
+@pytest.mark.parametrize("name", [*WRONG, "missing"])
+def test_errors_are_the_commands_errors(name: str, tmp_path: Path, command: Command) -> None:
+    path = tmp_path / f"{name}.toml"
+    if name in WRONG:
+        path.write_text(WRONG[name])
+    (tmp_path / "back.csv").write_text("time_ns,stream,bytes\n5,a,100\n4,a,100\n")
+    ran = command("run", path)
+    assert ran.returncode == 2
+    kind = millstream.TrafficError if name in ("input", "order") else millstream.ScenarioError
+    with pytest.raises(kind) as raised:
+        Scenario.from_file(path).run()
+    assert str(raised.value).rstrip() == ran.stderr.rstrip()
+    assert isinstance(raised.value, millstream.MillstreamError)
+    again = pickle.loads(pickle.dumps(raised.value))
+    assert (type(again), str(again)) == (kind, str(raised.value))
+
+
+def test_a_dict_that_is_wrong_is_shown_as_toml() -> None:
+    table = {"link": {"rate": "fast"}, "scheduler": {"discipline": "fifo"}}
+    with pytest.raises(millstream.ScenarioError) as raised:
+        Scenario.from_dict(table, name="mine")
+    assert "mine:2:8" in str(raised.value) and 'rate = "fast"' in str(raised.value)
+
+
+def test_departures_are_one_memory_for_arrow_pandas_and_polars(root: Path, tmp_path: Path) -> None:
+    result = Scenario.from_file(root / "examples/classes/scenario.toml").run(departures=True)
+    table = result.departures
+    assert table.num_rows == sum(
+        row["sent"] + row["dropped_late"] + row["dropped_full"] for row in result.summary["streams"]
+    )
+    # Two readers get the same buffers, so none is a copy.
+    native = result._native.departures
+    again, reader = pa.table(native), pa.RecordBatchReader.from_stream(native)
+    addresses = [
+        [
+            buffer.address
+            for column in some.columns
+            for buffer in column.chunk(0).buffers()
+            if buffer
+        ]
+        for some in (table, again, reader.read_all())
+    ]
+    assert addresses[0] == addresses[1] == addresses[2]
+    numbers = table["time_ns"].chunk(0).to_numpy(zero_copy_only=True)
+    assert numbers.ctypes.data == table["time_ns"].chunk(0).buffers()[1].address
+
+    frame = table.to_pandas()
+    assert isinstance(frame.stream.dtype, pd.CategoricalDtype)
+    assert frame.bytes.sum() == pl.DataFrame(table)["bytes"].sum()
+    assert pl.DataFrame(native).height == table.num_rows, "without pyarrow between"
+    with (
+        pa.OSFile(str(tmp_path / "d.arrow"), "wb") as file,
+        pa.ipc.new_file(file, table.schema) as to,
+    ):
+        to.write_table(table)
+    assert pa.ipc.open_file(str(tmp_path / "d.arrow")).read_all() == table
+
+
+def test_many_departures_come_in_several_batches() -> None:
+    source = {"kind": "backlog", "packets": 300_000, "bytes": 64}
+    result = Scenario("1 Gbps").stream("a", source=source).run(departures=True)
+    packets = result.departures["packet"]
+    assert packets.num_chunks == 3
+    assert packets.to_pylist() == list(range(300_000))
+    assert result.departures["deadline_ns"].null_count == 300_000
+
+
+def test_a_stream_of_nothing_has_no_delay_and_names_are_harmless_in_a_page() -> None:
+    none = {**CBR, "start": "1 s"}
+    scenario = Scenario("1 Mbps", duration="10 ms").stream("<b>&", source=none)
+    result = scenario.run()
+    row = result.streams.to_pylist()[0]
+    assert (row["sent"], row["delay_p99_ns"], row["jitter_max_ns"]) == (0, None, None)
+    page = result._repr_html_()
+    assert "&lt;b&gt;&amp;" in page and "<b>" not in page and "–" in page
+    with pytest.raises(ValueError, match=r"run\(departures=True\)"):
+        _ = result.departures
+    with pytest.raises(ValueError, match=r"run\(series=True\)"):
+        result.write_report("never.html")
+
+
+def test_a_run_lets_other_threads_go_on(tmp_path: Path) -> None:
+    # The run waits for a pipe that only this thread writes: were it to hold the interpreter,
+    # neither would ever end. In a process of its own, so that failing would not hang.
+    script = """
+import os, sys, threading
+from millstream import Scenario
+os.mkfifo("arrivals.csv")
+source = {"kind": "trace", "file": "arrivals.csv"}
+scenario = Scenario("1 Gbps").stream("a", source=source)
+sent = []
+thread = threading.Thread(target=lambda: sent.append(scenario.run().summary["streams"][0]["sent"]))
+thread.start()
+with open("arrivals.csv", "w") as pipe:
+    pipe.write("time_ns,stream,bytes\\n")
+    for number in range(100_000):
+        pipe.write(f"{number},a,64\\n")
+thread.join()
+assert sent == [100_000], sent
+"""
+    subprocess.run([sys.executable, "-c", script], cwd=tmp_path, check=True, timeout=60)
+
+
+def test_ctrl_c_ends_a_run() -> None:
+    timer = threading.Timer(0.2, lambda: os.kill(os.getpid(), signal.SIGINT))
+    timer.start()
+    with pytest.raises(KeyboardInterrupt):
+        endless().run()
+
+
+def test_progress_is_told_and_may_end_the_run() -> None:
+    times: list[int] = []
+
+    def progress(now_ns: int) -> None:
+        times.append(now_ns)
+        if len(times) == 3:
+            raise StopIteration("enough")
+
+    with pytest.raises(StopIteration, match="enough"):
+        endless().run(progress=progress)
+    assert times == sorted(times) and times[0] > 0
+
+
+def test_a_bar_is_shown_if_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
+    scenario = Scenario("1 Gbps", duration="2 s").stream("a", source=CBR)
+    assert scenario.run(progress=True).summary == scenario.run().summary
+    assert "s simulated" in capsys.readouterr().err
+
+
+def test_a_fabric_is_refused_not_run_as_one_link(root: Path) -> None:
+    scenario = Scenario.from_file(root / "examples/fabric/scenario.toml")
+    with pytest.raises(millstream.ScenarioError, match="only single links are run"):
+        scenario.run()
+    with pytest.raises(millstream.ScenarioError, match="fabric has a fabric"):
+        scenario.check()

@@ -1,0 +1,199 @@
+"""The scheduler's own rules: gates, credits, wrong arguments, disciplines in Python."""
+
+from __future__ import annotations
+
+import threading
+
+import numpy as np
+import pytest
+
+from millstream import ContractError, Head, ScenarioError, Scheduler
+
+
+def test_a_closed_gate_and_missing_credits_hold_a_stream_back() -> None:
+    scheduler = Scheduler("fifo")
+    gated = scheduler.add_stream()
+    credited = scheduler.add_stream(credits=1)
+    scheduler.set_eligible(0, gated, False)
+    scheduler.enqueue(0, gated, 100, tag=7)
+    scheduler.enqueue(0, credited, 128)
+    assert scheduler.dequeue(1) is None
+    assert (scheduler.waiting(), scheduler.waiting(gated), len(scheduler)) == (2, 1, 2)
+    scheduler.add_credits(2, credited, 1)
+    sent = scheduler.dequeue(3)
+    assert sent is not None and sent.stream == credited
+    scheduler.set_eligible(4, gated, True)
+    sent = scheduler.dequeue(5)
+    assert sent is not None and (sent.stream, sent.tag, sent.event) == (gated, 7, "sent")
+    assert repr(sent).startswith("Departure(time_ns=5, stream=0, packet=0, bytes=100,")
+
+
+def test_a_rate_cap_says_when_to_ask_again() -> None:
+    scheduler = Scheduler("fifo")
+    scheduler.add_stream(max_rate_bps=8_000_000, burst_bytes=1000)
+    assert scheduler.enqueue_batch(0, 0, [1000, 1000]) == 2
+    assert scheduler.next_eligible_ns() is None
+    assert len(scheduler.dequeue_batch(0)) == 1
+    assert scheduler.next_eligible_ns() == 1_000_000
+    assert len(scheduler.dequeue_batch([999_999, 1_000_000])) == 1
+
+
+def test_a_full_queue_drops_and_counts() -> None:
+    scheduler = Scheduler("fifo", events=True)
+    scheduler.add_stream(queue=2)
+    assert [scheduler.enqueue(0, 0, 64) for _ in range(3)] == [0, 1, None]
+    assert scheduler.counters().dropped_full.tolist() == [1]
+    assert scheduler.take_drops().packet.tolist() == [2]
+
+
+@pytest.mark.parametrize(
+    ("contract", "says"),
+    [
+        ({}, "the discipline needs `period`, which the stream does not give"),
+        ({"period_ns": 0}, "a request period of 0; it must be at least 1 ns"),
+        (
+            {"period_ns": 1, "window": (2, 1)},
+            "window 2/1 allows more losses than it has packets; x must be at most y",
+        ),
+        ({"period_ns": 1, "weight": 0}, "a weight of 0; it must be at least 1"),
+        ({"period_ns": 1, "late": "never"}, "late = `never`; it is `send` or `drop`"),
+        ({"period_ns": 1, "max_rate_bps": 5}, "a rate cap needs both"),
+    ],
+)
+def test_a_contract_that_cannot_be_scheduled_is_refused(
+    contract: dict[str, object], says: str
+) -> None:
+    scheduler = Scheduler("dwcs")
+    with pytest.raises(ContractError) as refused:
+        scheduler.add_stream(**contract)  # type: ignore[arg-type]
+    assert says in str(refused.value)
+    assert len(scheduler) == 0
+
+
+def test_unknown_names_are_told_as_in_scenario_files() -> None:
+    with pytest.raises(ScenarioError, match="did you mean `dwcs`"):
+        Scheduler("dwsc")
+    with pytest.raises(ScenarioError, match="structure `ring` cannot hold `edf`"):
+        Scheduler("edf", "ring")
+    with pytest.raises(ScenarioError, match=r"unknown field `zero-widow`"):
+        Scheduler("dwcs", zero_widow="x")
+
+
+def test_wrong_calls_change_nothing() -> None:
+    scheduler = Scheduler("fifo")
+    scheduler.add_stream()
+    scheduler.enqueue(10, 0, 64)
+    with pytest.raises(ValueError, match="time goes back from 10 ns to 9 ns"):
+        scheduler.dequeue(9)
+    with pytest.raises(ValueError, match="time goes back from 12 ns to 11 ns"):
+        scheduler.enqueue_batch([12, 11], 0, 64)
+    with pytest.raises(IndexError, match="stream 1 was not added; there are 1"):
+        scheduler.enqueue_batch([10, 10], [0, 1], 64)
+    with pytest.raises(ValueError, match="unequal lengths"):
+        scheduler.enqueue_batch([10, 10], [0, 0, 0], 64)
+    with pytest.raises(TypeError, match="bytes: integers are needed"):
+        scheduler.enqueue_batch(10, 0, [1.5])
+    with pytest.raises(OverflowError, match="times: values must be"):
+        scheduler.enqueue_batch([-1], 0, 64)
+    with pytest.raises(OverflowError):
+        scheduler.enqueue(10, 0, 2**32)
+    with pytest.raises(TypeError, match="one instant"):
+        scheduler.dequeue_batch([10], 1)
+    assert scheduler.waiting() == 1
+
+
+def test_columns_need_not_be_contiguous_or_of_the_right_type() -> None:
+    scheduler = Scheduler("fifo")
+    scheduler.add_stream()
+    times = np.arange(20)[::2]
+    assert scheduler.enqueue_batch(times, 0, np.full(10, 64, dtype=np.int16)) == 10
+    assert scheduler.dequeue_batch(20, 4).arrival_ns.tolist() == [0, 2, 4, 6]
+    assert scheduler.enqueue_batch([], 0, 64) == 0
+
+
+class EarliestDeadline:
+    """EDF as a prototype: rank by deadline, then arrival."""
+
+    def __init__(self, periods_ns: list[int]) -> None:
+        self.periods_ns = periods_ns
+        self.deadline_ns: dict[int, int] = {}
+        self.arrived: list[tuple[int, int, int]] = []
+
+    def rank(self, stream: int, head: Head) -> tuple[int, int]:
+        first = head.arrival_ns + self.periods_ns[stream]
+        return self.deadline_ns.setdefault(stream, first), head.arrival_ns
+
+    def on_arrival(self, stream: int, bytes: int, now_ns: int) -> None:
+        self.arrived.append((stream, bytes, now_ns))
+
+    def on_served(self, stream: int, head: Head, now_ns: int) -> None:
+        self.deadline_ns[stream] += self.periods_ns[stream]
+
+
+@pytest.mark.parametrize("structure", ["auto", "heap", "scan"])
+def test_a_discipline_in_python_schedules_as_the_same_in_rust(structure: str) -> None:
+    # Ever backlogged, so that the engine's EDF counts deadlines by periods alone.
+    random = np.random.default_rng(3)
+    periods_ns = [int(period) for period in random.integers(50, 500, 9)]
+    prototype = EarliestDeadline(periods_ns)
+    python, rust = Scheduler(prototype, structure), Scheduler("edf")
+    for period_ns in periods_ns:
+        for scheduler in (python, rust):
+            scheduler.add_stream(period_ns=period_ns)
+    streams = np.tile(np.arange(9), 100)
+    for scheduler in (python, rust):
+        scheduler.enqueue_batch(0, streams, 64)
+    one, other = (s.dequeue_batch(np.arange(500) * 20).stream for s in (python, rust))
+    assert one.tolist() == other.tolist()
+    assert len(set(one.tolist())) == 9
+    assert prototype.arrived[:2] == [(0, 64, 0), (1, 64, 0)]
+
+
+def test_what_a_hook_raises_comes_out_of_the_call_that_led_to_it() -> None:
+    class Wrong:
+        def rank(self, stream: int, head: Head) -> tuple[int, ...]:
+            return (1, 2, 3, 4, 5) if head.bytes == 64 else (1 // 0,)
+
+    scheduler = Scheduler(Wrong())
+    scheduler.add_stream()
+    scheduler.add_stream()
+    with pytest.raises(ValueError, match="a rank of 5 integers; at most 4"):
+        scheduler.enqueue(0, 0, 64)
+    with pytest.raises(ZeroDivisionError):
+        scheduler.enqueue_batch(0, 1, [65])
+    with pytest.raises(TypeError, match=r"a method rank\(stream, head\)"):
+        Scheduler(object())  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="cannot hold a discipline in Python"):
+        Scheduler(Wrong(), "hilq-exact")
+
+
+def test_a_hook_cannot_call_its_scheduler() -> None:
+    class Nosy:
+        scheduler: Scheduler
+
+        def rank(self, stream: int, head: Head) -> int:
+            return self.scheduler.waiting()
+
+    nosy = Nosy()
+    nosy.scheduler = Scheduler(nosy)
+    nosy.scheduler.add_stream()
+    with pytest.raises(RuntimeError, match="borrowed"):
+        nosy.scheduler.enqueue(0, 0, 64)
+
+
+def test_schedulers_of_many_threads_do_not_mix() -> None:
+    sent: dict[int, int] = {}
+
+    def work(number: int) -> None:
+        scheduler = Scheduler("dwcs")
+        scheduler.add_stream(period_ns=1000, window=(1, 2))
+        for round_ in range(50):
+            scheduler.enqueue_batch(round_, 0, np.full(1000, number))
+            sent[number] = sent.get(number, 0) + int(scheduler.dequeue_batch(round_).bytes.sum())
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sent == {number: 50_000 * number for number in range(4)}

@@ -1,0 +1,39 @@
+#!/usr/bin/env bash
+# The Python package as its users get it: a wheel in a fresh environment, its tests, its types.
+# PYTHON chooses the interpreter; --bench also measures the batch path.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+python=${PYTHON:-python3}
+target=$(realpath -m "${CARGO_TARGET_DIR:-target}")
+venv=$target/python
+
+# One environment for each interpreter and each set of requirements.
+stamp=$({ "$python" -VV; cat python/requirements.txt; } | sha256sum)
+if [[ ! -e $venv/stamp || $(<"$venv/stamp") != "$stamp" ]]; then
+    echo "making a Python environment (once)"
+    rm -rf "$venv"
+    "$python" -m venv "$venv"
+    "$venv/bin/pip" install --quiet --disable-pip-version-check -r python/requirements.txt
+    echo "$stamp" >"$venv/stamp"
+fi
+export PATH="$venv/bin:$PATH"
+
+cargo build --release --quiet -p millstream-cli
+rm -rf "$target/wheels/python"
+(cd python && maturin build --quiet --release --out "$target/wheels/python" \
+    --interpreter "$venv/bin/python")
+pip install --quiet --disable-pip-version-check --no-deps --force-reinstall \
+    "$target"/wheels/python/*.whl
+
+cd python
+ruff format --quiet --check .
+ruff check --quiet .
+mypy --no-error-summary millstream examples tests benches
+pyright --pythonpath "$venv/bin/python" millstream examples benches >"$target/pyright.log" ||
+    { cat "$target/pyright.log"; exit 1; }
+export MILLSTREAM=$target/release/millstream
+pytest
+pytest --doctest-modules --pyargs millstream
+if [[ ${1:-} == --bench ]]; then
+    python benches/batch.py
+fi
