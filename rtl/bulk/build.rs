@@ -50,8 +50,8 @@ fn main() {
         }
         let name = row["name"].as_str().unwrap();
         let streams = row["streams"].as_integer().unwrap();
-        let (winner_only, compute_ahead) =
-            (row["winner_only"].as_bool().unwrap(), row["compute_ahead"].as_bool().unwrap());
+        let [winner_only, compute_ahead, sorted] =
+            ["winner_only", "compute_ahead", "sorted"].map(|key| row[key].as_bool().unwrap());
         let folder = out.join(name);
         let status = Command::new(&verilator)
             .args(["--cc", "-O3", "--x-assign", "fast", "--noassert", "--top-module", "msr_core"])
@@ -60,6 +60,7 @@ fn main() {
             .arg(format!("-GN={streams}"))
             .arg(format!("-GWinnerOnly={}", u8::from(winner_only)))
             .arg(format!("-GComputeAhead={}", u8::from(compute_ahead)))
+            .arg(format!("-GSorted={}", u8::from(sorted)))
             .args(&sources)
             .status()
             .unwrap();
@@ -81,8 +82,11 @@ fn main() {
                 build.file(path);
             }
         }
-        writeln!(rows, "configuration!({name}, {streams}, {winner_only}, {compute_ahead}),")
-            .unwrap();
+        writeln!(
+            rows,
+            "configuration!({name}, {streams}, {winner_only}, {compute_ahead}, {sorted}),"
+        )
+        .unwrap();
     }
     build.compile("models");
     println!("cargo::rustc-link-lib=pthread");

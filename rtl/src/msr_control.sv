@@ -14,13 +14,16 @@
 /// `step_i` is read in PRIORITY_UPDATE; with `Ahead` in the cycle before, with the last pass but
 /// one. For N = 2 there is none and it is read in PRIORITY_UPDATE again.
 ///
+/// A sorting network needs more passes: then read `Passes` for log2 N.
+///
 /// Latency: as drawn; `decided_o` comes in the cycle after PRIORITY_UPDATE.
-/// Invariant: from any state READY is reached within log2 N cycles (formal/).
+/// Invariant: from any state READY is reached within `Passes` cycles (formal/).
 module msr_control #(
-  /// Passes for a decision: log2 N.
+  /// Passes for a decision.
   parameter int Passes = 2,
   /// PRIORITY_UPDATE shares the cycle of the last pass.
-  parameter bit Ahead = 1'b0
+  parameter bit Ahead = 1'b0,
+  localparam int CountW = Passes > 1 ? $clog2(Passes) : 1
 ) (
   input  logic                      clk_i,
   input  logic                      rst_ni,
@@ -36,13 +39,14 @@ module msr_control #(
   output logic                      first_o,
   output logic                      pass_o,
   output logic                      update_o,
+  /// Which pass, from 0.
+  output logic [CountW-1:0]         count_o,
   /// A decision ended in the cycle before.
   output logic                      decided_o,
   output logic [msr_pkg::TimeW-1:0] now_o,
   output logic [msr_pkg::TimeW-1:0] next_now_o
 );
 
-  localparam int CountW = Passes > 1 ? $clog2(Passes) : 1;
   localparam logic [CountW-1:0] Last = CountW'(Passes - 1);
 
   typedef enum logic [1:0] {Ready, Pass, Update} phase_e;
@@ -65,7 +69,9 @@ module msr_control #(
     phase_d = phase_q;
     count_d = count_q;
     if (pass_o) begin
-      phase_d = !last ? Pass : Ahead ? Ready : Update;
+      if (!last) phase_d = Pass;
+      else if (Ahead) phase_d = Ready;
+      else phase_d = Update;
       count_d = last ? '0 : count_q + 1'b1;
     end else begin
       phase_d = Ready;
@@ -99,6 +105,7 @@ module msr_control #(
     end
   end
 
+  assign count_o = count_q;
   assign now_o = now_q;
   assign decided_o = decided_q;
 

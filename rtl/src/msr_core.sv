@@ -9,6 +9,8 @@
 ///   | 0          | 1            | CA    | log2 N            | yes  |
 ///   | 1          | 1            | both  | log2 N            | no   |
 ///
+/// `Sorted` (not with WinnerOnly) makes the list exact: k^2 - k + 1 cycles for k = log2 N.
+///
 /// A decision equals one `enqueue ... decide(now)` of the engine on structure `scan`, within the
 /// widths and the window of `msr_pkg`: what was offered in the cycle of the last PRIORITY_UPDATE
 /// (ComputeAhead, N > 2: the cycle before) or in a SETTLE since then takes part. A decision finds
@@ -17,14 +19,17 @@
 /// Interfaces: LOAD (`load_*`, ready/valid); for each stream the front of its queue (`packet_*`);
 /// `decide_i`, which may be held for decision after decision; the result with `decided_o`. `list_o`
 /// holds {valid, id} of all streams with `decided_o`, first stream in the low bits: entry 0 is the
-/// winner, the last entry the last; between them the order is approximate (see README.md).
+/// winner, the last entry the last; between them the order is approximate (see README.md), unless
+/// `Sorted`.
 module msr_core #(
   /// Streams: a power of two, 2 ... 64.
   parameter int N = 4,
   /// Winner-only routing.
   parameter bit WinnerOnly = 1'b0,
   /// Compute-Ahead register blocks.
-  parameter bit ComputeAhead = 1'b0
+  parameter bit ComputeAhead = 1'b0,
+  /// An exact list.
+  parameter bit Sorted = 1'b0
 ) (
   input  logic                            clk_i,
   input  logic                            rst_ni,
@@ -58,13 +63,16 @@ module msr_core #(
 );
 
   localparam int W = msr_pkg::HeadW;
-  localparam int Passes = $clog2(N);
+  localparam int Log = $clog2(N);
+  localparam int Passes = Sorted ? Log * Log - Log + 1 : Log;
+  localparam int PassW = Passes > 1 ? $clog2(Passes) : 1;
   localparam int Lanes = WinnerOnly ? N / 2 : N;
   localparam int EntryW = msr_pkg::IdW + 1;
   // With one pass there is no cycle ahead of it to compute in.
   localparam bit BlocksAhead = ComputeAhead && Passes > 1;
 
   logic settle, first, pass, update;
+  logic [PassW-1:0] count;
   logic [N-1:0] overdue;
   logic [msr_pkg::TimeW-1:0] now, next_now;
   logic [N*W-1:0] heads;
@@ -79,14 +87,14 @@ module msr_core #(
   ) u_control (
     .clk_i, .rst_ni, .load_valid_i, .load_ready_o, .decide_i, .step_i,
     .overdue_i(|overdue), .ready_o, .settle_o(settle), .first_o(first), .pass_o(pass),
-    .update_o(update), .decided_o, .now_o(now), .next_now_o(next_now)
+    .update_o(update), .count_o(count), .decided_o, .now_o(now), .next_now_o(next_now)
   );
 
   msr_shuffle_network #(
-    .N(N), .WinnerOnly(WinnerOnly)
+    .N(N), .WinnerOnly(WinnerOnly), .Sorted(Sorted)
   ) u_network (
     .clk_i, .mode_i(cfg_i.mode), .lowest_denominator_i(cfg_i.lowest_denominator),
-    .first_i(first), .enable_i(pass), .heads_i(heads),
+    .first_i(first), .enable_i(pass), .pass_i(count), .heads_i(heads),
     .winner_o(block_winner), .lanes_o(lanes)
   );
 
@@ -98,7 +106,7 @@ module msr_core #(
 
   for (genvar i = 0; i < N; i++) begin : gen_stream
     msr_pkg::head_t head;
-    msr_pkg::count_t count;
+    msr_pkg::count_t counts;
     msr_register_block #(
       .Id(i), .ComputeAhead(BlocksAhead)
     ) u_register_block (
@@ -111,10 +119,10 @@ module msr_core #(
       .packet_stamp_i(packet_stamp_i[i*msr_pkg::TimeW +: msr_pkg::TimeW]),
       .packet_take_o(packet_take_o[i]), .dropped_o(dropped_o[i]), .head_o(head),
       .overdue_o(overdue[i]), .violation_o(violation_o[i]), .range_o(range_o[i]),
-      .count_o(count)
+      .count_o(counts)
     );
     assign heads[i*W +: W] = head;
-    assign counts_o[i*msr_pkg::CountsW +: msr_pkg::CountsW] = count;
+    assign counts_o[i*msr_pkg::CountsW +: msr_pkg::CountsW] = counts;
   end
 
   logic winner_valid_q;
@@ -136,8 +144,8 @@ module msr_core #(
     end else begin : gen_entry
       function automatic int unsigned reversed(int unsigned place);
         reversed = 0;
-        for (int unsigned bit_at = 0; bit_at < Passes; bit_at++) begin
-          if (((place >> bit_at) & 1) == 1) reversed = reversed | (1 << (Passes - 1 - bit_at));
+        for (int unsigned bit_at = 0; bit_at < Log; bit_at++) begin
+          if (((place >> bit_at) & 1) == 1) reversed = reversed | (1 << (Log - 1 - bit_at));
         end
       endfunction
       // `valid` and `id` are the top of a head.

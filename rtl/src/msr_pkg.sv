@@ -10,9 +10,9 @@
 ///
 /// **Wrap-around**: of two times a and b, a is before b if bit 15 of a - b is set. That is the
 /// order of the unbounded times as long as they are less than 2^15 apart. So:
-///   - every waiting head's deadline, and the last deadline of an idle stream, lies less than 2^14
-///     ticks from `now` (then any two lie less than 2^15 apart; `range_o` says when one does not),
-///     except that the last deadline of an idle stream may be arbitrarily long past;
+///   - every waiting head's deadline lies at most 2^14 ticks ahead of `now` and less than 2^14
+///     behind (then any two lie less than 2^15 apart; `range_o` says when one does not);
+///   - so does the last deadline of an idle stream, except that it may be arbitrarily long past;
 ///   - arrivals of heads that tie on all else lie less than 2^15 apart;
 ///   - a packet waits less than 2^16 ticks, unless its stream's deadlines are ahead of time when it
 ///     becomes head (so it is for every served DWCS stream);

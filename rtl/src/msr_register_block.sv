@@ -45,9 +45,9 @@ module msr_register_block #(
   output msr_pkg::head_t             head_o,
   /// A deadline is past and not charged: a decision must wait.
   output logic                       overdue_o,
-  /// The last SETTLE or PRIORITY_UPDATE charged a violation.
+  /// The last PRIORITY_UPDATE, or a SETTLE since, charged a violation.
   output logic                       violation_o,
-  /// Sticky: the deadline was 2^14 ticks or more from `now`.
+  /// Sticky: the head's deadline was more than 2^14 ticks ahead of `now`, or that many behind.
   output logic                       range_o,
   output msr_pkg::count_t            count_o
 );
@@ -137,7 +137,7 @@ module msr_register_block #(
         count_q.missed <= count_q.missed + msr_pkg::CountW'(happened.missed);
         count_q.violations <= count_q.violations + msr_pkg::CountW'(happened.violated);
         count_q.serviced <= count_q.serviced + msr_pkg::CountW'(happened.served);
-        violation_q <= happened.violated;
+        violation_q <= happened.violated || (settle_i && violation_q);
       end
       range_q <= range_q || (state_q.valid && (is_dwcs || is_edf) && late[Top] != late[Top-1]);
     end

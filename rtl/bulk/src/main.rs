@@ -8,6 +8,8 @@
 //! configuration and mode. A difference ends the run with the seed and what differs. Before, a
 //! canary: hardware set to another zero-window order than the engine must be found out.
 
+#[cfg(test)]
+mod claims;
 mod model;
 mod traffic;
 

@@ -87,6 +87,8 @@ pub struct Configuration {
     pub winner_only: bool,
     /// Compute-Ahead.
     pub compute_ahead: bool,
+    /// An exact list.
+    pub sorted: bool,
     new: unsafe extern "C" fn() -> *mut c_void,
     free: unsafe extern "C" fn(*mut c_void),
     settle: unsafe extern "C" fn(*mut c_void, *const Inputs, *mut Outputs),
@@ -96,7 +98,7 @@ pub struct Configuration {
 }
 
 macro_rules! configuration {
-    ($name:ident, $streams:literal, $winner_only:literal, $compute_ahead:literal) => {{
+    ($name:ident, $streams:literal, $winner_only:literal, $compute_ahead:literal, $sorted:literal) => {{
         unsafe extern "C" {
             #[link_name = concat!(stringify!($name), "_new")]
             fn new() -> *mut c_void;
@@ -116,6 +118,7 @@ macro_rules! configuration {
             streams: $streams,
             winner_only: $winner_only,
             compute_ahead: $compute_ahead,
+            sorted: $sorted,
             new,
             free,
             settle,
@@ -133,7 +136,9 @@ pub const CONFIGURATIONS: &[Configuration] =
 impl Configuration {
     /// Cycles of a decision.
     pub fn cycles(&self) -> u64 {
-        u64::from(self.streams.ilog2()) + u64::from(!self.compute_ahead)
+        let log = u64::from(self.streams.ilog2());
+        let passes = if self.sorted { log * log - log + 1 } else { log };
+        passes + u64::from(!self.compute_ahead)
     }
 }
 
