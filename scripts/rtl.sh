@@ -61,7 +61,7 @@ cargo build --release --quiet -p millstream-hw
 export MILLSTREAM_HW=$target/release/libmillstream_hw.so
 mkdir -p target/rtl-cocotb
 log=target/rtl-cocotb/log
-for run in "icarus ba4 ca4" verilator; do
+for run in icarus "verilator ca4 ba8"; do
     # shellcheck disable=SC2086 # A list of words.
     python rtl/tests/run.py $run >"$log" 2>&1 || { cat "$log"; exit 1; }
     grep "tests passed" "$log"
@@ -80,7 +80,7 @@ done
 step "area for ECP5"
 for streams in $area_streams; do
     yosys -q -p "read_verilog -sv $sources; chparam -set N $streams msr_core;
-        synth_ecp5 -noiopad -top msr_core; tee -q -o target/rtl-area-$streams.txt stat"
+        synth_ecp5 -top msr_core; tee -q -o target/rtl-area-$streams.txt stat"
     echo "BA, $streams streams: $(grep -E 'LUT4|TRELLIS_FF|MULT18X18D|CCU2C' \
         "target/rtl-area-$streams.txt" | tr -s ' \n' ' ')"
 done

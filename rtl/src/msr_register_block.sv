@@ -89,10 +89,8 @@ module msr_register_block #(
       loses_event_q <= loses_event;
     end
 
-    always_comb begin
-      state_d = settle_i ? loses : is_winner ? wins_q : loses_q;
-      happened = settle_i ? loses_event : is_winner ? wins_event_q : loses_event_q;
-    end
+    assign state_d = settle_i ? loses : is_winner ? wins_q : loses_q;
+    assign happened = settle_i ? loses_event : is_winner ? wins_event_q : loses_event_q;
   end else begin : gen_base
     msr_stream_update u_update (
       .mode_i, .rtas99_i, .contract_i(contract_q), .state_i(state_q), .now_i,
