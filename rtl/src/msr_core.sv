@@ -158,4 +158,12 @@ module msr_core #(
   assign now_o = now;
   assign heads_o = heads;
 
+`ifndef SYNTHESIS
+  initial begin
+    if (N < 2 || N > 64 || N != 1 << Log) $fatal(1, "N is no power of two from 2 to 64");
+    if (WinnerOnly && Sorted) $fatal(1, "without losers there is no list to sort");
+    if ($bits(winner) != msr_pkg::HeadW) $fatal(1, "HeadW is not the width of head_t");
+  end
+`endif
+
 endmodule

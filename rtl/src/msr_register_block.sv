@@ -154,4 +154,10 @@ module msr_register_block #(
   assign range_o = range_q;
   assign count_o = count_q;
 
+`ifdef VERILATOR
+  assert property (@(posedge clk_i) !is_dwcs || state_q.x <= state_q.y);
+  assert property (@(posedge clk_i) !(settle_i && update_i));
+  assert property (@(posedge clk_i) !(load_i && changes));
+`endif
+
 endmodule
