@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # The hardware's checks: lint, cocotb tests, proofs, area, comparison with the engine.
 #
-# Usage: rtl.sh [quick|long]. Quick (default): the configurations marked so, a million decisions
-# compared. Long: all configurations, ten million decisions and area for 4 and 32 streams.
+# Usage: rtl.sh [quick|long]. Quick (default): the configurations marked so, all proofs but one, a
+# million decisions compared. Long: all configurations and proofs, ten million decisions, area for 4
+# and 32 streams.
 # Installs its tools into target/rtl-venv from PyPI, and Icarus and a C++ compiler by apt where
 # they are missing and this is root.
 set -euo pipefail
@@ -72,7 +73,11 @@ mkdir -p target/rtl-formal
 for proof in rtl/formal/*.sby; do
     name=$(basename "$proof" .sby)
     log=target/rtl-formal/$name.log
-    (cd rtl/formal && yowasp-sby -f --prefix "$root/target/rtl-formal/$name" "$name.sby") \
+    tasks=$(cd rtl/formal && yowasp-sby --dumptasks "$name.sby")
+    # The slowest, minutes on a busy machine.
+    [ "$mode" = long ] || tasks=${tasks/sorted16/}
+    # shellcheck disable=SC2086 # A list of words.
+    (cd rtl/formal && yowasp-sby -f --prefix "$root/target/rtl-formal/$name" "$name.sby" $tasks) \
         >"$log" 2>&1 || { cat "$log"; exit 1; }
     echo "$name: $(grep -c 'DONE (PASS' "$log") closed"
 done
