@@ -46,7 +46,7 @@ pub unsafe extern "C" fn millstream_hw_free(reference: *mut Reference) {
 pub unsafe extern "C" fn millstream_hw_load(reference: *mut Reference, load: *const Load) -> c_int {
     // SAFETY: both live for the call and the reference is ours alone, as the caller says.
     let (reference, load) = unsafe { (&mut *reference, &*load) };
-    reference.load(load).map_or(-1, |stream| number(stream))
+    reference.load(load).map_or(-1, number)
 }
 
 /// A packet arrives; returns 0, or −1 if there is no such stream.
