@@ -3,10 +3,11 @@
 # make bench    what a decision costs, and a ten-million-packet run
 # make figures  regenerate the tables and figures of papers/
 # make fuzz     five minutes of each fuzz target
+# make rtl-full all hardware configurations and proofs, ten million decisions compared
 # make soak     the same, after threads under ThreadSanitizer
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
-.PHONY: run test bench figures fuzz soak traces clean
+.PHONY: run test bench figures fuzz soak rtl-full traces clean
 
 # Sets up what the machine lacks, and tells the linker where it is.
 SETUP := source scripts/setup.sh
@@ -25,6 +26,9 @@ figures:
 
 fuzz:
 	@$(SETUP); scripts/fuzz.sh
+
+rtl-full:
+	@$(SETUP); scripts/rtl.sh long
 
 soak:
 	@$(SETUP); scripts/concurrency.sh --stress; scripts/fuzz.sh

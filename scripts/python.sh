@@ -7,6 +7,15 @@ python=${PYTHON:-python3}
 target=$(realpath -m "${CARGO_TARGET_DIR:-target}")
 venv=$target/python
 
+if ! "$python" -c 'import ensurepip' 2>/dev/null; then
+    if [[ $(id -u) != 0 ]]; then
+        echo "error: $python has no venv; ask an administrator for the package python3-venv" >&2
+        exit 1
+    fi
+    apt-get update -qq
+    DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends python3-venv >/dev/null
+fi
+
 # One environment for each interpreter and each set of requirements.
 stamp=$({ "$python" -VV; cat python/requirements.txt; } | sha256sum)
 if [[ ! -e $venv/stamp || $(<"$venv/stamp") != "$stamp" ]]; then

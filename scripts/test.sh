@@ -25,6 +25,9 @@ scripts/concurrency.sh
 step "the Python package"
 scripts/python.sh
 
+step "the hardware"
+scripts/rtl.sh quick
+
 step "the main job, as a new user runs it"
 scripts/run.sh
 

@@ -43,6 +43,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("millstream-pipeline", &["millstream"]),
     ("millstream-sim", &["millstream", "millstream-traffic", "millstream-scenario"]),
     ("millstream-bench", &["millstream"]),
+    ("millstream-hw", &["millstream"]),
     (
         "millstream-cli",
         &[
@@ -121,7 +122,7 @@ fn the_readme_maps_every_room() {
     for entry in fs::read_dir(root().join("crates")).unwrap() {
         rooms.insert(format!("crates/{}", entry.unwrap().file_name().to_string_lossy()));
     }
-    for folder in ["papers", "examples", "docs", "conformance", "fuzz", "scripts"] {
+    for folder in ["papers", "examples", "docs", "conformance", "fuzz", "rtl", "scripts"] {
         assert!(root().join(folder).is_dir(), "{folder} is missing");
         rooms.insert(folder.to_owned());
     }

@@ -225,7 +225,8 @@ impl DwcsState {
 
     /// The current x' and y'.
     #[inline]
-    pub(crate) fn window(&self) -> (u32, u64) {
+    #[must_use]
+    pub fn window(&self) -> (u32, u64) {
         (self.lost, self.of)
     }
 

@@ -244,6 +244,16 @@ impl<D: Discipline, S: Structure<D::Rank>> Selector<D, S> {
         }
     }
 
+    /// The attributes of `stream` as the discipline keeps them, for those who hold another
+    /// realisation against this one.
+    ///
+    /// # Panics
+    /// If `stream` was not added.
+    #[must_use]
+    pub fn state(&self, stream: StreamId) -> &D::State {
+        &self.slots[stream.index()].state
+    }
+
     /// The first of the streams whose virtual start has come.
     #[inline]
     fn first_regulated(&mut self) -> Option<StreamId> {

@@ -1,0 +1,19 @@
+//! The engine as the reference model of the hardware in `rtl/`.
+//!
+//! A [`Reference`] is the engine's own selector, a discipline on structure `scan`, with the queues
+//! that the hardware has outside. It shows after each step what the hardware shows: every stream's
+//! head, x', y', deadline and counters. Time is 64 bits of ticks; the hardware has its low 16 bits.
+//!
+//! The hardware charges misses when a decision ends, for the time of the next one; the engine when
+//! the next one begins. [`Reference::charge`] is that part of the engine's decision on its own, so
+//! that both can be compared at the same point; charging twice charges nothing.
+//!
+//! | module | what |
+//! |---|---|
+//! | [`model`] | the reference |
+//! | [`ffi`] | the same for C, and so for Python's ctypes |
+
+pub mod ffi;
+pub mod model;
+
+pub use model::{Attributes, Load, Mode, Reference, Settings};

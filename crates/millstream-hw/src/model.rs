@@ -1,0 +1,374 @@
+//! The reference: the engine's selector with queues, watched.
+
+use std::collections::VecDeque;
+
+use millstream::selector::{Backlog, NewHead, Select, Selector};
+use millstream::{
+    Contract, ContractError, Departure, Discipline, Dwcs, DwcsOptions, Edf, EdfFirst, Event, Head,
+    Late, Link, Observer, Rules, Scan, Scfq, StaticPriority, StreamId, Window, ZeroWindow,
+};
+
+/// What orders the streams, numbered as in the hardware.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Mode {
+    /// DWCS, earliest deadline first.
+    Dwcs = 0,
+    /// EDF.
+    Edf = 1,
+    /// Static priority.
+    Static = 2,
+    /// Least service tag first. The tags are those of self-clocked fair queueing.
+    Tag = 3,
+}
+
+impl Mode {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::Dwcs, Self::Edf, Self::Static, Self::Tag];
+}
+
+/// The settings of the discipline.
+#[derive(Clone, Copy, Debug)]
+pub struct Settings {
+    /// What orders the streams.
+    pub mode: Mode,
+    /// Of two zero window-constraints the lowest y' first.
+    pub lowest_denominator: bool,
+    /// The 1999 updates.
+    pub rtas99: bool,
+}
+
+/// A stream's contract, in the hardware's widths.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
+pub struct Load {
+    /// The first packet's deadline, if `first` is not 0.
+    pub deadline: u64,
+    /// The request period, ticks.
+    pub period: u16,
+    /// The static priority.
+    pub priority: u16,
+    /// The share under fair queueing.
+    pub weight: u16,
+    /// x.
+    pub x: u8,
+    /// y.
+    pub y: u8,
+    /// Late heads are dropped if not 0.
+    pub drop: u8,
+    /// Whether `deadline` counts.
+    pub first: u8,
+}
+
+impl Load {
+    /// What a violation adds to y', which the hardware is told.
+    #[must_use]
+    pub fn growth(&self, rtas99: bool) -> u8 {
+        match (rtas99, self.x) {
+            (false, _) => 1,
+            (true, 0) => self.y,
+            (true, x) => (self.y - x).div_ceil(x),
+        }
+    }
+
+    fn contract(&self) -> Result<Contract, ContractError> {
+        let mut contract = Contract::new()
+            .period_ns(u64::from(self.period))?
+            .window(Window::new(u32::from(self.x), u32::from(self.y))?)
+            .late(if self.drop == 0 { Late::Send } else { Late::Drop })
+            .priority(u32::from(self.priority))
+            .weight(u32::from(self.weight))?;
+        if self.first != 0 {
+            contract = contract.first_deadline_ns(self.deadline);
+        }
+        Ok(contract)
+    }
+}
+
+/// What can be seen of a stream.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct Attributes {
+    /// The head's deadline, or the one under which the last packet left.
+    pub deadline: u64,
+    /// When the head arrived.
+    pub arrival: u64,
+    /// y'.
+    pub y: u64,
+    /// Deadlines missed.
+    pub missed: u64,
+    /// Misses that the window did not allow.
+    pub violations: u64,
+    /// Packets sent.
+    pub serviced: u64,
+    /// Packets dropped because they were late.
+    pub dropped: u64,
+    /// x'.
+    pub x: u32,
+    /// Packets waiting, the head included.
+    pub waiting: u32,
+}
+
+/// The queues and what happened to their streams.
+#[derive(Debug, Default)]
+struct Room {
+    queues: Vec<VecDeque<Head>>,
+}
+
+impl Room {
+    fn head(&self, stream: StreamId) -> Option<NewHead<()>> {
+        let head = *self.queues[stream.index()].front()?;
+        Some(NewHead { head, stamp: (), open: true })
+    }
+}
+
+impl Backlog<()> for Room {
+    fn drop_head(
+        &mut self,
+        stream: StreamId,
+        now_ns: u64,
+        deadline_ns: Option<u64>,
+        observer: &mut (impl Observer + ?Sized),
+    ) -> Option<NewHead<()>> {
+        let head = self.queues[stream.index()].pop_front()?;
+        observer.dropped(&Departure {
+            time_ns: now_ns,
+            stream,
+            packet: 0,
+            bytes: head.bytes,
+            arrival_ns: head.arrival_ns,
+            deadline_ns,
+            event: Event::DroppedLate,
+            tag: 0,
+        });
+        self.head(stream)
+    }
+}
+
+/// Counts by stream.
+#[derive(Clone, Copy, Debug, Default)]
+struct Count {
+    missed: u64,
+    violations: u64,
+    serviced: u64,
+    dropped: u64,
+}
+
+#[derive(Debug, Default)]
+struct Counts(Vec<Count>);
+
+impl Observer for Counts {
+    fn missed(&mut self, stream: StreamId, _: u64, missed: u64, violations: u64) {
+        let count = &mut self.0[stream.index()];
+        count.missed += missed;
+        count.violations += violations;
+    }
+
+    fn dropped(&mut self, departure: &Departure) {
+        self.0[departure.stream.index()].dropped += 1;
+    }
+}
+
+/// What a reference does, whatever its discipline.
+trait Model {
+    fn load(&mut self, contract: &Contract) -> Result<StreamId, ContractError>;
+    fn enqueue(&mut self, now: u64, stream: StreamId, bytes: u32);
+    fn charge(&mut self, now: u64);
+    fn decide(&mut self, now: u64) -> Option<StreamId>;
+    fn attributes(&self, stream: StreamId) -> Attributes;
+}
+
+struct Watched<D: Discipline> {
+    selector: Selector<D, Scan<D::Rank>>,
+    room: Room,
+    counts: Counts,
+    /// x' and y' of a state, for a discipline that has them.
+    window: fn(&D::State) -> (u32, u64),
+}
+
+impl<D: Discipline<Stamp = ()>> Watched<D> {
+    fn boxed(discipline: D, window: fn(&D::State) -> (u32, u64)) -> Box<dyn Model>
+    where
+        D: 'static,
+    {
+        let selector = Selector::new(discipline, Scan::default());
+        Box::new(Self { selector, room: Room::default(), counts: Counts::default(), window })
+    }
+}
+
+impl<D: Discipline<Stamp = ()>> Model for Watched<D> {
+    fn load(&mut self, contract: &Contract) -> Result<StreamId, ContractError> {
+        let stream = self.selector.add_stream(contract)?;
+        self.room.queues.push(VecDeque::new());
+        self.counts.0.push(Count::default());
+        Ok(stream)
+    }
+
+    fn enqueue(&mut self, now: u64, stream: StreamId, bytes: u32) {
+        self.selector.advance(now);
+        let queue = &mut self.room.queues[stream.index()];
+        let head = Head { arrival_ns: now, bytes };
+        queue.push_back(head);
+        let first = queue.len() == 1;
+        self.selector.arrived(stream, bytes, true);
+        if first {
+            self.selector.became_backlogged(stream, NewHead { head, stamp: (), open: true });
+        }
+    }
+
+    fn charge(&mut self, now: u64) {
+        self.selector.advance(now);
+        if self.selector.has_deadlines() {
+            self.selector.charge_misses(now, &mut self.room, &mut self.counts);
+        }
+    }
+
+    fn decide(&mut self, now: u64) -> Option<StreamId> {
+        self.selector.advance(now);
+        if self.room.queues.iter().all(VecDeque::is_empty) {
+            self.selector.idle();
+            return None;
+        }
+        let stream = self.selector.select(now, &mut self.room, &mut self.counts)?;
+        self.room.queues[stream.index()].pop_front();
+        if self.selector.served(stream, now) {
+            self.counts.missed(stream, now, 1, 0);
+        }
+        self.selector.follow(stream, self.room.head(stream));
+        self.counts.0[stream.index()].serviced += 1;
+        Some(stream)
+    }
+
+    fn attributes(&self, stream: StreamId) -> Attributes {
+        let queue = &self.room.queues[stream.index()];
+        let count = self.counts.0[stream.index()];
+        let (x, y) = (self.window)(self.selector.state(stream));
+        Attributes {
+            deadline: self.selector.deadline_ns(stream).unwrap_or(0),
+            arrival: queue.front().map_or(0, |head| head.arrival_ns),
+            y,
+            missed: count.missed,
+            violations: count.violations,
+            serviced: count.serviced,
+            dropped: count.dropped,
+            x,
+            waiting: u32::try_from(queue.len()).expect("fewer than 2^32 packets"),
+        }
+    }
+}
+
+/// The engine as the hardware's reference.
+pub struct Reference {
+    model: Box<dyn Model>,
+    streams: usize,
+}
+
+impl Reference {
+    /// A reference without streams.
+    #[must_use]
+    pub fn new(settings: Settings) -> Self {
+        let model = match settings.mode {
+            Mode::Dwcs => {
+                let rules = if settings.rtas99 { Rules::Rtas99 } else { Rules::Standard };
+                let zero_window = if settings.lowest_denominator {
+                    ZeroWindow::LowestDenominator
+                } else {
+                    ZeroWindow::HighestDenominator
+                };
+                let dwcs = Dwcs::<EdfFirst>::new(DwcsOptions { rules, zero_window });
+                Watched::boxed(dwcs, |state| state.window())
+            }
+            Mode::Edf => Watched::boxed(Edf, |_| (0, 0)),
+            Mode::Static => Watched::boxed(StaticPriority, |_| (0, 0)),
+            Mode::Tag => Watched::boxed(Scfq::new(Link::default(), 0), |_| (0, 0)),
+        };
+        Self { model, streams: 0 }
+    }
+
+    /// How many streams were loaded.
+    #[must_use]
+    pub fn streams(&self) -> usize {
+        self.streams
+    }
+
+    /// Adds a stream; its number is the count of streams before it.
+    ///
+    /// # Errors
+    /// What the engine says of a contract that cannot be scheduled.
+    pub fn load(&mut self, load: &Load) -> Result<StreamId, ContractError> {
+        let stream = self.model.load(&load.contract()?)?;
+        self.streams += 1;
+        Ok(stream)
+    }
+
+    /// A packet arrives.
+    ///
+    /// # Panics
+    /// If `stream` was not loaded.
+    pub fn enqueue(&mut self, now: u64, stream: StreamId, bytes: u32) {
+        self.model.enqueue(now, stream, bytes);
+    }
+
+    /// Charges the deadlines that have passed at `now`.
+    pub fn charge(&mut self, now: u64) {
+        self.model.charge(now);
+    }
+
+    /// A decision at `now`: whose head is sent.
+    pub fn decide(&mut self, now: u64) -> Option<StreamId> {
+        self.model.decide(now)
+    }
+
+    /// What can be seen of `stream`.
+    ///
+    /// # Panics
+    /// If `stream` was not loaded.
+    #[must_use]
+    pub fn attributes(&self, stream: StreamId) -> Attributes {
+        self.model.attributes(stream)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn dwcs() -> Reference {
+        Reference::new(Settings { mode: Mode::Dwcs, lowest_denominator: false, rtas99: false })
+    }
+
+    fn load(x: u8, y: u8) -> Load {
+        Load { deadline: 0, period: 1, priority: 0, weight: 1, x, y, drop: 0, first: 0 }
+    }
+
+    #[test]
+    fn the_classic_example_is_served_in_its_known_order() {
+        let mut reference = dwcs();
+        let windows = [(1, 2), (3, 4), (6, 8)];
+        let streams = windows.map(|(x, y)| reference.load(&load(x, y)).expect("a contract"));
+        for stream in streams.iter().flat_map(|stream| [*stream; 8]) {
+            reference.enqueue(0, stream, 1);
+        }
+        let order: Vec<_> = (0..8).map(|now| reference.decide(now).map_or(9, |s| s.0)).collect();
+        assert_eq!(order, [0, 1, 0, 2, 0, 1, 0, 2]);
+    }
+
+    #[test]
+    fn charging_before_a_decision_changes_nothing() {
+        let (mut eager, mut lazy) = (dwcs(), dwcs());
+        for reference in [&mut eager, &mut lazy] {
+            for (x, y) in [(1, 3), (0, 2), (2, 5)] {
+                let stream = reference.load(&load(x, y)).expect("a contract");
+                (0..40).for_each(|_| reference.enqueue(0, stream, 1));
+            }
+        }
+        for now in (0..90).step_by(3) {
+            eager.charge(now);
+            eager.charge(now);
+            assert_eq!(eager.decide(now), lazy.decide(now));
+            for stream in (0..3).map(StreamId) {
+                assert_eq!(eager.attributes(stream), lazy.attributes(stream));
+            }
+        }
+    }
+}

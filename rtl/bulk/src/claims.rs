@@ -1,0 +1,144 @@
+//! Claims of rtl/README.md that are counted rather than proved.
+
+use millstream_hw::{Load, Mode, Settings};
+
+use crate::model::{CONFIGURATIONS, Core, config_bits, load_bits};
+
+/// Calls `each` with every order of `0..count`.
+fn permutations(count: usize, each: &mut impl FnMut(&[usize])) {
+    fn place(order: &mut [usize], at: usize, each: &mut impl FnMut(&[usize])) {
+        if at == order.len() {
+            return each(order);
+        }
+        for other in at..order.len() {
+            order.swap(at, other);
+            place(order, at + 1, each);
+            order.swap(at, other);
+        }
+    }
+    place(&mut (0..count).collect::<Vec<_>>(), 0, each);
+}
+
+/// For how many of all priority orders the list is sorted. Its first and last entry always are.
+fn sorted_lists(name: &str) -> usize {
+    let configuration = CONFIGURATIONS.iter().find(|known| known.name == name).unwrap();
+    let streams = configuration.streams;
+    let mut core = Core::new(*configuration);
+    let settings = Settings { mode: Mode::Static, lowest_denominator: false, rtas99: false };
+    core.inputs.config = config_bits(settings);
+    // Every stream has a packet, always.
+    core.inputs.packet_valid = (1 << streams) - 1;
+    let mut sorted = 0;
+    permutations(streams, &mut |priorities| {
+        core.inputs.decide = 0;
+        for (i, priority) in priorities.iter().enumerate() {
+            let load = Load {
+                deadline: 0,
+                period: 1,
+                priority: 0,
+                weight: 1,
+                x: 0,
+                y: 0,
+                drop: 0,
+                first: 0,
+            };
+            core.inputs.load = load_bits(&load, false, *priority as u16, false);
+            core.inputs.load_valid = 1;
+            core.inputs.load_id = i as u8;
+            core.settle();
+            core.clock();
+        }
+        core.inputs.load_valid = 0;
+        core.settle();
+        core.clock();
+        core.inputs.decide = 1;
+        for _ in 0..configuration.cycles() {
+            core.settle();
+            core.clock();
+        }
+        assert_eq!(core.settle().decided, 1);
+        let ranks: Vec<_> = (0..streams).map(|i| priorities[core.list(i).1]).collect();
+        assert_eq!((ranks[0], ranks[streams - 1]), (0, streams - 1), "{priorities:?}");
+        sorted += usize::from(ranks.is_sorted());
+        core.inputs.decide = 0;
+        core.settle();
+        core.clock();
+    });
+    sorted
+}
+
+#[test]
+fn the_published_network_sorts_some_lists_and_the_sorting_one_all() {
+    assert_eq!(sorted_lists("ba4"), 16);
+    assert_eq!(sorted_lists("sorted4"), 24);
+    assert_eq!(sorted_lists("ba8"), 4_096);
+    assert_eq!(sorted_lists("sorted8"), 40_320);
+}
+
+#[test]
+fn fractions_are_ordered_by_a_key() {
+    let fractions: Vec<(u32, u32)> = (1..256).flat_map(|y| (1..=y).map(move |x| (x, y))).collect();
+    assert_eq!(fractions.len(), 32_640);
+    let keyed: Vec<_> = fractions.iter().map(|&(x, y)| (x, y, (x << 16) / y)).collect();
+    for &(x, y, key) in &keyed {
+        let differs =
+            keyed.iter().filter(|other| (x * other.1).cmp(&(other.0 * y)) != key.cmp(&other.2));
+        assert_eq!(differs.count(), 0, "{x}/{y}");
+    }
+}
+
+/// The winners of so many packet-times among backlogged streams x/y, T, first deadline; from 1.
+fn winners(streams: &[(u8, u8, u16, u16)], slots: usize) -> Vec<usize> {
+    let configuration = CONFIGURATIONS.iter().find(|known| known.name == "ba4").unwrap();
+    let mut core = Core::new(*configuration);
+    for (i, &(x, y, period, deadline)) in streams.iter().enumerate() {
+        let load = Load { deadline: 0, period, priority: 0, weight: 1, x, y, drop: 0, first: 1 };
+        core.inputs.load = load_bits(&load, false, deadline, true);
+        core.inputs.load_valid = 1;
+        core.inputs.load_id = i as u8;
+        core.settle();
+        core.clock();
+    }
+    core.inputs.load_valid = 0;
+    core.inputs.packet_valid = (1 << streams.len()) - 1;
+    core.settle();
+    core.clock();
+    core.inputs.decide = 1;
+    let mut winners = Vec::new();
+    while winners.len() < slots {
+        core.settle();
+        core.clock();
+        let out = core.settle();
+        if out.decided == 1 {
+            assert_eq!(out.winner_valid, 1);
+            winners.push(usize::from(out.winner) + 1);
+        }
+    }
+    winners
+}
+
+fn counts(winners: &[usize]) -> [usize; 4] {
+    [1, 2, 3, 4].map(|stream| winners.iter().filter(|winner| **winner == stream).count())
+}
+
+#[test]
+fn the_papers_runs_come_out_as_known() {
+    let classic = winners(&[(1, 2, 1, 1), (3, 4, 1, 1), (6, 8, 1, 1)], 16);
+    assert_eq!(classic, [1, 2, 1, 3].repeat(4));
+
+    let shares = winners(&[(7, 8, 1, 1), (14, 16, 1, 1), (6, 8, 1, 1), (4, 8, 1, 1)], 64_000);
+    assert_eq!(shares[..16], [4, 4, 3, 4, 1, 3, 4, 2, 4, 4, 3, 4, 1, 2, 3, 4]);
+    assert_eq!(counts(&shares), [8_000, 8_000, 16_000, 32_000]);
+
+    let edf = winners(&[(0, 0, 4, 4), (0, 0, 4, 3), (0, 0, 4, 2), (0, 0, 4, 1)], 63_996);
+    assert_eq!(edf[..4], [4, 3, 2, 1]);
+    assert_eq!(counts(&edf), [15_999; 4]);
+
+    let mix = winners(&[(2, 3, 1, 1), (5, 6, 1, 1), (0, 255, 4, 2), (0, 255, 4, 1)], 57_339);
+    assert_eq!(mix[..12], [4, 3, 1, 1, 4, 3, 2, 1, 4, 3, 1, 2]);
+    assert_eq!(counts(&mix), [19_113, 9_556, 14_335, 14_335]);
+
+    let overload = winners(&[(0, 2, 1, 1), (0, 3, 1, 1), (1, 2, 1, 1)], 24);
+    let known = [2, 1, 2, 1, 2, 3, 1, 2, 1, 2, 3, 1, 2, 1, 2, 3, 1, 2, 1, 2, 3, 1, 2, 1];
+    assert_eq!(overload, known);
+}

@@ -1,0 +1,78 @@
+/// The control unit: cycle counts, no dead state, whatever the inputs do.
+module msr_control_proof #(
+  parameter int Passes = 2,
+  parameter bit Ahead = 1'b0
+) (
+  input logic        clk_i,
+  input logic        load_valid_i,
+  input logic        decide_i,
+  input logic [15:0] step_i,
+  input logic        overdue_i
+);
+
+  localparam int CountW = Passes > 1 ? $clog2(Passes) : 1;
+  logic [CountW-1:0] count;
+  logic load_ready, ready, settle, first, pass, update, decided;
+  logic [15:0] now, next_now;
+  logic rst_n;
+  initial rst_n = 1'b0;
+  always_ff @(posedge clk_i) rst_n <= 1'b1;
+
+  msr_control #(
+    .Passes(Passes), .Ahead(Ahead)
+  ) u_control (
+    .clk_i, .rst_ni(rst_n), .load_valid_i, .load_ready_o(load_ready), .decide_i, .step_i,
+    .overdue_i, .ready_o(ready), .settle_o(settle), .first_o(first), .pass_o(pass),
+    .update_o(update), .count_o(count), .decided_o(decided), .now_o(now), .next_now_o(next_now)
+  );
+
+  // Cycles of the decision under way, and its passes.
+  logic [5:0] cycles, passes;
+  initial {cycles, passes} = '0;
+  always_ff @(posedge clk_i) begin
+    if (!rst_n || (update || (load_ready && !pass))) begin
+      cycles <= '0;
+      passes <= '0;
+    end else begin
+      cycles <= cycles + 1'b1;
+      passes <= passes + 6'(pass);
+    end
+  end
+
+  localparam logic [5:0] Cycles = 6'(Passes) + 6'(!Ahead);
+
+  logic was_update;
+  logic [15:0] was_now, was_next, was_step;
+  initial {was_update, was_now, was_next, was_step} = '0;
+  always_ff @(posedge clk_i) begin
+    was_update <= rst_n && update;
+    was_now <= now;
+    was_next <= next_now;
+    was_step <= step_i;
+  end
+
+  always @(posedge clk_i) begin
+    if (rst_n) begin
+      // Every decision ends, after exactly so many cycles and passes.
+      assert (cycles < Cycles);
+      assert (passes + 6'(pass) <= 6'(Passes));
+      assert (load_ready == (cycles == 0));
+      assert (passes == (cycles > 6'(Passes) ? 6'(Passes) : cycles));
+      assert (update == (cycles + 1'b1 == Cycles && (pass || cycles != 0)));
+      if (update) assert (passes + 6'(pass) == 6'(Passes));
+      // A decision starts when it is asked for and nothing is in the way, and only then.
+      if (load_ready) assert (pass == (decide_i && !load_valid_i && !overdue_i));
+      if (load_ready) assert (settle == (!load_valid_i && !pass));
+      if (pass) assert (first == (cycles == 0));
+      if (pass) assert (6'(count) == cycles);
+      assert (decided == was_update);
+      // Time moves with decisions only.
+      if (!was_update) assert (now == was_now || cycles == 0);
+    end
+  end
+
+  always @(posedge clk_i) begin
+    if (rst_n) cover (decided && pass);
+  end
+
+endmodule

@@ -1,0 +1,60 @@
+/// Attribute adjustment: x'/y' after a service (rule A) or a missed deadline (rule B).
+///
+/// Source: ShareStreams, Figure 7 (critical update logic); rules as the engine's `dwcs`:
+///
+///   A  y' > x': y' -= 1; y' = x' > 0 (standard rules): x' -= 1, y' -= 1;
+///      then, if x' = y' = 0 or tag: x'/y' = x/y, tag clear
+///   B  x' > 0: x' -= 1, y' -= 1, and if y' = 0 then: x'/y' = x/y
+///      x' = 0 < y: y' += growth, tag set (standard rules): a violation
+///
+/// The growth is 1 under the standard rules. Under the 1999 rules it would need a division; it is
+/// constant, so LOAD brings it. y' stays at 255 rather than wrap.
+///
+/// Latency: combinational. Invariant: x' <= y' before implies x' <= y' after (formal/).
+module msr_attribute_update (
+  /// The 1999 updates.
+  input  logic                        rtas99_i,
+  /// Rule B rather than rule A.
+  input  logic                        miss_i,
+  /// x, y, and what a violation adds to y'.
+  input  logic [msr_pkg::WindowW-1:0] first_x_i,
+  input  logic [msr_pkg::WindowW-1:0] first_y_i,
+  input  logic [msr_pkg::WindowW-1:0] growth_i,
+  input  logic [msr_pkg::WindowW-1:0] x_i,
+  input  logic [msr_pkg::WindowW-1:0] y_i,
+  input  logic                        tag_i,
+  output logic [msr_pkg::WindowW-1:0] x_o,
+  output logic [msr_pkg::WindowW-1:0] y_o,
+  output logic                        tag_o,
+  /// A miss that the current window did not allow.
+  output logic                        violation_o
+);
+
+  logic allowed, y_down, x_down, restore;
+  logic [msr_pkg::WindowW-1:0] x_less, y_less;
+  logic [msr_pkg::WindowW:0] y_more;
+
+  assign allowed = x_i != '0;
+  assign violation_o = miss_i && !allowed && first_y_i != '0;
+
+  assign x_down = allowed && (miss_i || (y_i == x_i && !rtas99_i));
+  assign y_down = x_down || (!miss_i && y_i > x_i);
+  assign x_less = x_i - msr_pkg::WindowW'(x_down);
+  assign y_less = y_i - msr_pkg::WindowW'(y_down);
+  assign restore = miss_i ? allowed && y_less == '0 : tag_i || (x_less == '0 && y_less == '0);
+  assign y_more = {1'b0, y_i} + {1'b0, growth_i};
+
+  always_comb begin
+    x_o = x_less;
+    y_o = y_less;
+    if (violation_o) begin
+      y_o = y_more[msr_pkg::WindowW] ? '1 : y_more[msr_pkg::WindowW-1:0];
+    end else if (restore) begin
+      x_o = first_x_i;
+      y_o = first_y_i;
+    end
+  end
+
+  assign tag_o = miss_i && (tag_i || (violation_o && !rtas99_i));
+
+endmodule

@@ -1,0 +1,123 @@
+/// Control and steering unit: sequences LOAD, SCHEDULE and PRIORITY_UPDATE, and keeps the time.
+///
+/// Source: ShareStreams, section 4 and Figure 6. For N = 4:
+///
+///     decide_i    ______/-------------------------------------
+///                 READY  pass 0  pass 1  UPDATE  pass 0  pass 1     3 cycles, log2 N + 1
+///     ahead       READY  pass 0  pass 1  pass 0  pass 1  pass 0     2 cycles, log2 N
+///
+/// READY is the cycle in which a decision may start: LOAD goes first, then SETTLE if a deadline is
+/// past and not charged yet, then pass 0 if `decide_i`; else SETTLE too, so that idle streams take
+/// packets between decisions. PRIORITY_UPDATE charges misses up to the time of the next decision,
+/// so with periods of at least a step a decision never waits for SETTLE.
+///
+/// `step_i` is read in PRIORITY_UPDATE; with `Ahead` in the cycle before, with the last pass but
+/// one. For N = 2 there is none and it is read in PRIORITY_UPDATE again.
+///
+/// A sorting network needs more passes: then read `Passes` for log2 N.
+///
+/// Latency: as drawn; `decided_o` comes in the cycle after PRIORITY_UPDATE.
+/// Invariant: from any state READY is reached within `Passes` cycles (formal/).
+module msr_control #(
+  /// Passes for a decision.
+  parameter int Passes = 2,
+  /// PRIORITY_UPDATE shares the cycle of the last pass.
+  parameter bit Ahead = 1'b0,
+  localparam int CountW = Passes > 1 ? $clog2(Passes) : 1
+) (
+  input  logic                      clk_i,
+  input  logic                      rst_ni,
+  input  logic                      load_valid_i,
+  output logic                      load_ready_o,
+  input  logic                      decide_i,
+  input  logic [msr_pkg::TimeW-1:0] step_i,
+  /// A stream's deadline is past and not charged.
+  input  logic                      overdue_i,
+  /// A decision would start in this cycle.
+  output logic                      ready_o,
+  output logic                      settle_o,
+  output logic                      first_o,
+  output logic                      pass_o,
+  output logic                      update_o,
+  /// Which pass, from 0.
+  output logic [CountW-1:0]         count_o,
+  /// A decision ended in the cycle before.
+  output logic                      decided_o,
+  output logic [msr_pkg::TimeW-1:0] now_o,
+  output logic [msr_pkg::TimeW-1:0] next_now_o
+);
+
+  localparam logic [CountW-1:0] Last = CountW'(Passes - 1);
+
+  typedef enum logic [1:0] {Ready, Pass, Update} phase_e;
+
+  phase_e phase_q, phase_d;
+  logic [CountW-1:0] count_q, count_d;
+  logic [msr_pkg::TimeW-1:0] now_q, next_now;
+  logic decided_q, start, last;
+
+  assign load_ready_o = phase_q == Ready;
+  assign ready_o = phase_q == Ready && !load_valid_i && !overdue_i;
+  assign start = ready_o && decide_i;
+  assign settle_o = phase_q == Ready && !load_valid_i && !start;
+  assign first_o = phase_q == Ready;
+  assign pass_o = start || phase_q == Pass;
+  assign last = pass_o && count_q == Last;
+  assign update_o = Ahead ? last : phase_q == Update;
+
+  always_comb begin
+    phase_d = phase_q;
+    count_d = count_q;
+    if (pass_o) begin
+      if (!last) phase_d = Pass;
+      else if (Ahead) phase_d = Ready;
+      else phase_d = Update;
+      count_d = last ? '0 : count_q + 1'b1;
+    end else begin
+      phase_d = Ready;
+      count_d = '0;
+    end
+  end
+
+  assign next_now = now_q + step_i;
+  assign next_now_o = next_now;
+
+  logic [msr_pkg::TimeW-1:0] commit_now;
+  if (Ahead && Passes > 1) begin : gen_step_before
+    logic [msr_pkg::TimeW-1:0] next_now_q;
+    always_ff @(posedge clk_i) next_now_q <= next_now;
+    assign commit_now = next_now_q;
+  end else begin : gen_step_now
+    assign commit_now = next_now;
+  end
+
+  always_ff @(posedge clk_i or negedge rst_ni) begin
+    if (!rst_ni) begin
+      phase_q <= Ready;
+      count_q <= '0;
+      now_q <= '0;
+      decided_q <= 1'b0;
+    end else begin
+      phase_q <= phase_d;
+      count_q <= count_d;
+      if (update_o) now_q <= commit_now;
+      decided_q <= update_o;
+    end
+  end
+
+  assign count_o = count_q;
+  assign now_o = now_q;
+  assign decided_o = decided_q;
+
+`ifdef FORMAL
+  always @(posedge clk_i) begin
+    if (rst_ni) begin
+      assert (phase_q == Ready || phase_q == Pass || (phase_q == Update && !Ahead));
+      assert (phase_q == Pass ? count_q != '0 && count_q <= Last : count_q == '0);
+      assert (!(settle_o && (pass_o || update_o)));
+      assert (!(pass_o && update_o) || Ahead);
+    end
+  end
+`endif
+
+endmodule

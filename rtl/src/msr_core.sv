@@ -1,0 +1,169 @@
+/// The scheduler core: whose packet goes next, for N streams.
+///
+/// Source: ShareStreams, sections 3 and 4, Figure 5: register base blocks, a single-stage
+/// recirculating shuffle-exchange network of decision blocks, control and steering. Variants:
+///
+///   | WinnerOnly | ComputeAhead | paper | cycles a decision | list |
+///   | 0          | 0            | BA    | log2 N + 1        | yes  |
+///   | 1          | 0            | WR    | log2 N + 1        | no   |
+///   | 0          | 1            | CA    | log2 N            | yes  |
+///   | 1          | 1            | both  | log2 N            | no   |
+///
+/// `Sorted` (not with WinnerOnly) makes the list exact: k^2 - k + 1 cycles for k = log2 N.
+///
+/// A decision equals one `enqueue ... decide(now)` of the engine on structure `scan`, within the
+/// widths and the window of `msr_pkg`: what was offered in the cycle of the last PRIORITY_UPDATE
+/// (ComputeAhead, N > 2: the cycle before) or in a SETTLE since then takes part. A decision finds
+/// no winner if nobody has a packet; time moves on all the same.
+///
+/// Interfaces: LOAD (`load_*`, ready/valid); for each stream the front of its queue (`packet_*`);
+/// `decide_i`, which may be held for decision after decision; the result with `decided_o`. `list_o`
+/// holds {valid, id} of all streams with `decided_o`, first stream in the low bits: entry 0 is the
+/// winner, the last entry the last; between them the order is approximate (see README.md), unless
+/// `Sorted`.
+module msr_core #(
+  /// Streams: a power of two, 2 ... 64.
+  parameter int N = 4,
+  /// Winner-only routing.
+  parameter bit WinnerOnly = 1'b0,
+  /// Compute-Ahead register blocks.
+  parameter bit ComputeAhead = 1'b0,
+  /// An exact list.
+  parameter bit Sorted = 1'b0
+) (
+  input  logic                            clk_i,
+  input  logic                            rst_ni,
+  input  msr_pkg::config_t                cfg_i,
+
+  input  logic                            load_valid_i,
+  output logic                            load_ready_o,
+  input  logic [msr_pkg::IdW-1:0]         load_id_i,
+  input  msr_pkg::load_t                  load_i,
+
+  input  logic [N-1:0]                    packet_valid_i,
+  /// Arrival of the front packet; in tag mode its service tag.
+  input  logic [N*msr_pkg::TimeW-1:0]     packet_stamp_i,
+  output logic [N-1:0]                    packet_take_o,
+  output logic [N-1:0]                    dropped_o,
+
+  input  logic                            decide_i,
+  input  logic [msr_pkg::TimeW-1:0]       step_i,
+  output logic                            ready_o,
+  output logic                            decided_o,
+  output logic                            winner_valid_o,
+  output logic [msr_pkg::IdW-1:0]         winner_o,
+  output logic [N*(msr_pkg::IdW+1)-1:0]   list_o,
+  /// The time of the decision that is being made, or of the next one.
+  output logic [msr_pkg::TimeW-1:0]       now_o,
+
+  output logic [N*msr_pkg::HeadW-1:0]     heads_o,
+  output logic [N*msr_pkg::CountsW-1:0]   counts_o,
+  output logic [N-1:0]                    violation_o,
+  output logic [N-1:0]                    range_o
+);
+
+  localparam int W = msr_pkg::HeadW;
+  localparam int Log = $clog2(N);
+  localparam int Passes = Sorted ? Log * Log - Log + 1 : Log;
+  localparam int PassW = Passes > 1 ? $clog2(Passes) : 1;
+  localparam int Lanes = WinnerOnly ? N / 2 : N;
+  localparam int EntryW = msr_pkg::IdW + 1;
+  // With one pass there is no cycle ahead of it to compute in.
+  localparam bit BlocksAhead = ComputeAhead && Passes > 1;
+
+  logic settle, first, pass, update;
+  logic [PassW-1:0] count;
+  logic [N-1:0] overdue;
+  logic [msr_pkg::TimeW-1:0] now, next_now;
+  logic [N*W-1:0] heads;
+  logic [Lanes*W-1:0] lanes;
+  msr_pkg::head_t block_winner, winner;
+  // Of the winner only its number leaves the core; without a list, neither do the lanes.
+  logic unused;
+  assign unused = ^{winner, block_winner, lanes};
+
+  msr_control #(
+    .Passes(Passes), .Ahead(ComputeAhead)
+  ) u_control (
+    .clk_i, .rst_ni, .load_valid_i, .load_ready_o, .decide_i, .step_i,
+    .overdue_i(|overdue), .ready_o, .settle_o(settle), .first_o(first), .pass_o(pass),
+    .update_o(update), .count_o(count), .decided_o, .now_o(now), .next_now_o(next_now)
+  );
+
+  msr_shuffle_network #(
+    .N(N), .WinnerOnly(WinnerOnly), .Sorted(Sorted)
+  ) u_network (
+    .clk_i, .mode_i(cfg_i.mode), .lowest_denominator_i(cfg_i.lowest_denominator),
+    .first_i(first), .enable_i(pass), .pass_i(count), .heads_i(heads),
+    .winner_o(block_winner), .lanes_o(lanes)
+  );
+
+  if (ComputeAhead) begin : gen_winner_now
+    assign winner = block_winner;
+  end else begin : gen_winner_kept
+    assign winner = lanes[0 +: W];
+  end
+
+  for (genvar i = 0; i < N; i++) begin : gen_stream
+    msr_pkg::head_t head;
+    msr_pkg::count_t counts;
+    msr_register_block #(
+      .Id(i), .ComputeAhead(BlocksAhead)
+    ) u_register_block (
+      .clk_i, .rst_ni, .mode_i(cfg_i.mode), .rtas99_i(cfg_i.rtas99),
+      .load_i(load_valid_i && load_ready_o && load_id_i == msr_pkg::IdW'(i)),
+      .settle_i(settle), .update_i(update), .load_data_i(load_i),
+      .winner_valid_i(winner.valid), .winner_id_i(winner.id),
+      .now_i(now), .next_now_i(next_now),
+      .packet_valid_i(packet_valid_i[i]),
+      .packet_stamp_i(packet_stamp_i[i*msr_pkg::TimeW +: msr_pkg::TimeW]),
+      .packet_take_o(packet_take_o[i]), .dropped_o(dropped_o[i]), .head_o(head),
+      .overdue_o(overdue[i]), .violation_o(violation_o[i]), .range_o(range_o[i]),
+      .count_o(counts)
+    );
+    assign heads[i*W +: W] = head;
+    assign counts_o[i*msr_pkg::CountsW +: msr_pkg::CountsW] = counts;
+  end
+
+  logic winner_valid_q;
+  logic [msr_pkg::IdW-1:0] winner_q;
+  always_ff @(posedge clk_i or negedge rst_ni) begin
+    if (!rst_ni) begin
+      winner_valid_q <= 1'b0;
+      winner_q <= '0;
+    end else if (update) begin
+      winner_valid_q <= winner.valid;
+      winner_q <= winner.id;
+    end
+  end
+
+  // The result of the first pass weighs most in the list: its bits are those of the lane reversed.
+  for (genvar i = 0; i < N; i++) begin : gen_list
+    if (WinnerOnly) begin : gen_none
+      assign list_o[i*EntryW +: EntryW] = '0;
+    end else begin : gen_entry
+      function automatic int unsigned reversed(int unsigned place);
+        reversed = 0;
+        for (int unsigned bit_at = 0; bit_at < Log; bit_at++) begin
+          if (((place >> bit_at) & 1) == 1) reversed = reversed | (1 << (Log - 1 - bit_at));
+        end
+      endfunction
+      // `valid` and `id` are the top of a head.
+      assign list_o[i*EntryW +: EntryW] = lanes[(reversed(i)+1)*W-1 -: EntryW];
+    end
+  end
+
+  assign winner_valid_o = winner_valid_q;
+  assign winner_o = winner_q;
+  assign now_o = now;
+  assign heads_o = heads;
+
+`ifndef SYNTHESIS
+  initial begin
+    if (N < 2 || N > 64 || N != 1 << Log) $fatal(1, "N is no power of two from 2 to 64");
+    if (WinnerOnly && Sorted) $fatal(1, "without losers there is no list to sort");
+    if ($bits(winner) != msr_pkg::HeadW) $fatal(1, "HeadW is not the width of head_t");
+  end
+`endif
+
+endmodule

@@ -1,0 +1,78 @@
+/// Decision block: which of two streams goes first, in a single cycle.
+///
+/// Source: ShareStreams, section 4 and Figure 8, rules of Table 1. All comparisons are made at once
+/// (the value bus); which one counts is chosen by one-hot predicates (the predicate bus).
+///
+/// Order: a stream with a packet; earliest deadline; lowest x'/y' (x' = 0 is 0, whatever y');
+/// both zero: highest y'; equal and not zero: lowest x'; earlier arrival; lower id. Fractions are
+/// compared as x'a * y'b against x'b * y'a. EDF and static mode leave the window-constraint out,
+/// tag mode the deadline too. Streams without a packet are ordered by id alone, so that nothing
+/// depends on what an idle stream's registers hold.
+///
+/// Latency: combinational; two 8 x 8 multipliers, then a comparator, are the longest path.
+/// Invariant: inside the wrap-around window of `msr_pkg` this is a total order (proved in formal/).
+module msr_decision_block (
+  /// What orders the streams.
+  input  msr_pkg::mode_e mode_i,
+  /// Of two zero window-constraints the lowest y' first.
+  input  logic           lowest_denominator_i,
+  input  msr_pkg::head_t a_i,
+  input  msr_pkg::head_t b_i,
+  output msr_pkg::head_t winner_o,
+  output msr_pkg::head_t loser_o
+);
+
+  logic has_deadline, has_window;
+  assign has_deadline = mode_i == msr_pkg::Dwcs || mode_i == msr_pkg::Edf ||
+                        mode_i == msr_pkg::Static;
+  assign has_window = mode_i == msr_pkg::Dwcs;
+
+  // Value bus.
+  logic [msr_pkg::TimeW-1:0] deadline_gap, arrival_gap;
+  logic [2*msr_pkg::WindowW-1:0] cross_a, cross_b;
+  logic zero_a, zero_b;
+  assign deadline_gap = a_i.deadline - b_i.deadline;
+  assign arrival_gap = a_i.arrival - b_i.arrival;
+  assign cross_a = a_i.x * b_i.y;
+  assign cross_b = b_i.x * a_i.y;
+  assign zero_a = a_i.x == '0;
+  assign zero_b = b_i.x == '0;
+
+  // Predicate bus: the first rule that tells the two apart.
+  logic both, tied, windows, alike;
+  logic by_valid, by_deadline, by_zero, by_fraction, by_denominator, by_numerator, by_arrival;
+  assign both = a_i.valid && b_i.valid;
+  assign by_valid = a_i.valid != b_i.valid;
+  assign by_deadline = both && has_deadline && deadline_gap != '0;
+  assign tied = both && !by_deadline;
+  assign windows = tied && has_window;
+  assign by_zero = windows && zero_a != zero_b;
+  assign by_fraction = windows && !zero_a && !zero_b && cross_a != cross_b;
+  assign by_denominator = windows && zero_a && zero_b && a_i.y != b_i.y;
+  assign by_numerator = windows && !zero_a && !zero_b && cross_a == cross_b && a_i.x != b_i.x;
+  assign alike = tied && !by_zero && !by_fraction && !by_denominator && !by_numerator;
+  assign by_arrival = alike && arrival_gap != '0;
+
+  logic by_id, a_first;
+  assign by_id = !by_valid && (!both || (alike && !by_arrival));
+  assign a_first =
+      (by_valid       && a_i.valid) ||
+      (by_deadline    && deadline_gap[msr_pkg::TimeW-1]) ||
+      (by_zero        && zero_a) ||
+      (by_fraction    && cross_a < cross_b) ||
+      (by_denominator && ((a_i.y > b_i.y) != lowest_denominator_i)) ||
+      (by_numerator   && a_i.x < b_i.x) ||
+      (by_arrival     && arrival_gap[msr_pkg::TimeW-1]) ||
+      (by_id          && a_i.id < b_i.id);
+
+  assign winner_o = a_first ? a_i : b_i;
+  assign loser_o = a_first ? b_i : a_i;
+
+`ifdef FORMAL
+  always_comb begin
+    assert ($onehot({by_valid, by_deadline, by_zero, by_fraction, by_denominator, by_numerator,
+                     by_arrival, by_id}));
+  end
+`endif
+
+endmodule

@@ -1,0 +1,163 @@
+/// Register base block: the attributes of one stream and what changes them.
+///
+/// Source: ShareStreams, section 4 ("Control Unit and Register Base Blocks") and Figure 7. Four
+/// commands, one a cycle:
+///
+///   LOAD             the contract and the first deadline are written; the stream is idle
+///   SETTLE           a past deadline is charged, an idle stream takes an offered packet
+///   PRIORITY_UPDATE  the same for the time of the next decision, and the winner's head leaves
+///   none (SCHEDULE)  the attributes stand still while the network compares them
+///
+/// The stream's packets wait outside, in a queue that shows its front: `packet_valid_i` may rise
+/// at any time and stays until `packet_take_o`. What is taken becomes the head.
+///
+/// With `ComputeAhead` both outcomes, winner and loser, are computed from the attributes and
+/// registered in every cycle; PRIORITY_UPDATE then only selects, and can share its cycle with the
+/// last SCHEDULE pass. `step` and the offered packet are the ones of the cycle before.
+///
+/// Latency: a command's effect is visible in the next cycle.
+/// Invariants: x' <= y'; after an update with no deadline past, `overdue_o` is low.
+module msr_register_block #(
+  /// This stream's number.
+  parameter int Id = 0,
+  /// Compute-Ahead: select precomputed outcomes.
+  parameter bit ComputeAhead = 1'b0
+) (
+  input  logic                       clk_i,
+  input  logic                       rst_ni,
+  input  msr_pkg::mode_e             mode_i,
+  input  logic                       rtas99_i,
+  input  logic                       load_i,
+  input  logic                       settle_i,
+  input  logic                       update_i,
+  input  msr_pkg::load_t             load_data_i,
+  /// The winner, in the cycle of PRIORITY_UPDATE.
+  input  logic                       winner_valid_i,
+  input  logic [msr_pkg::IdW-1:0]    winner_id_i,
+  input  logic [msr_pkg::TimeW-1:0]  now_i,
+  /// `now_i` of the next decision.
+  input  logic [msr_pkg::TimeW-1:0]  next_now_i,
+  input  logic                       packet_valid_i,
+  input  logic [msr_pkg::TimeW-1:0]  packet_stamp_i,
+  output logic                       packet_take_o,
+  /// The head is dropped in this cycle.
+  output logic                       dropped_o,
+  output msr_pkg::head_t             head_o,
+  /// A deadline is past and not charged: a decision must wait.
+  output logic                       overdue_o,
+  /// The last PRIORITY_UPDATE, or a SETTLE since, charged a violation.
+  output logic                       violation_o,
+  /// Sticky: the head's deadline was more than 2^14 ticks ahead of `now`, or that many behind.
+  output logic                       range_o,
+  output msr_pkg::count_t            count_o
+);
+
+  localparam int Top = msr_pkg::TimeW - 1;
+
+  msr_pkg::contract_t contract_q;
+  msr_pkg::state_t state_q, state_d;
+  msr_pkg::count_t count_q;
+  msr_pkg::event_t happened;
+  logic loaded_q, violation_q, range_q;
+
+  // A stream that was never loaded takes no packets.
+  logic offered;
+  assign offered = packet_valid_i && loaded_q;
+
+  logic is_winner;
+  assign is_winner = winner_valid_i && winner_id_i == msr_pkg::IdW'(Id);
+
+  if (ComputeAhead) begin : gen_ahead
+    msr_pkg::state_t wins, loses, wins_q, loses_q;
+    msr_pkg::event_t wins_event, loses_event, wins_event_q, loses_event_q;
+
+    msr_stream_update u_wins (
+      .mode_i, .rtas99_i, .contract_i(contract_q), .state_i(state_q), .now_i, .time_i(next_now_i),
+      .serve_i(1'b1), .packet_valid_i(offered), .packet_stamp_i, .state_o(wins), .event_o(wins_event)
+    );
+
+    msr_stream_update u_loses (
+      .mode_i, .rtas99_i, .contract_i(contract_q), .state_i(state_q), .now_i,
+      .time_i(settle_i ? now_i : next_now_i),
+      .serve_i(1'b0), .packet_valid_i(offered), .packet_stamp_i, .state_o(loses), .event_o(loses_event)
+    );
+
+    always_ff @(posedge clk_i) begin
+      wins_q <= wins;
+      loses_q <= loses;
+      wins_event_q <= wins_event;
+      loses_event_q <= loses_event;
+    end
+
+    assign state_d = settle_i ? loses : is_winner ? wins_q : loses_q;
+    assign happened = settle_i ? loses_event : is_winner ? wins_event_q : loses_event_q;
+  end else begin : gen_base
+    msr_stream_update u_update (
+      .mode_i, .rtas99_i, .contract_i(contract_q), .state_i(state_q), .now_i,
+      .time_i(settle_i ? now_i : next_now_i),
+      .serve_i(update_i && is_winner), .packet_valid_i(offered), .packet_stamp_i,
+      .state_o(state_d), .event_o(happened)
+    );
+  end
+
+  logic changes;
+  assign changes = settle_i || update_i;
+
+  logic [msr_pkg::TimeW-1:0] late;
+  assign late = now_i - state_q.deadline;
+
+  logic is_dwcs, is_edf;
+  assign is_dwcs = mode_i == msr_pkg::Dwcs;
+  assign is_edf = mode_i == msr_pkg::Edf;
+
+  always_ff @(posedge clk_i or negedge rst_ni) begin
+    if (!rst_ni) begin
+      contract_q <= '0;
+      state_q <= '0;
+      count_q <= '0;
+      loaded_q <= 1'b0;
+      violation_q <= 1'b0;
+      range_q <= 1'b0;
+    end else if (load_i) begin
+      contract_q <= load_data_i.contract;
+      state_q <= '0;
+      state_q.deadline <= load_data_i.deadline;
+      state_q.x <= load_data_i.contract.x;
+      state_q.y <= load_data_i.contract.y;
+      state_q.first <= load_data_i.first;
+      count_q <= '0;
+      loaded_q <= 1'b1;
+      violation_q <= 1'b0;
+      range_q <= 1'b0;
+    end else begin
+      if (changes) begin
+        state_q <= state_d;
+        count_q.missed <= count_q.missed + msr_pkg::CountW'(happened.missed);
+        count_q.violations <= count_q.violations + msr_pkg::CountW'(happened.violated);
+        count_q.serviced <= count_q.serviced + msr_pkg::CountW'(happened.served);
+        violation_q <= happened.violated || (settle_i && violation_q);
+      end
+      range_q <= range_q || (state_q.valid && (is_dwcs || is_edf) && late[Top] != late[Top-1]);
+    end
+  end
+
+  assign packet_take_o = changes && happened.take;
+  assign dropped_o = changes && happened.dropped;
+  assign head_o.valid = state_q.valid;
+  assign head_o.id = msr_pkg::IdW'(Id);
+  assign head_o.deadline = state_q.deadline;
+  assign head_o.x = state_q.x;
+  assign head_o.y = state_q.y;
+  assign head_o.arrival = state_q.arrival;
+  assign overdue_o = state_q.valid && !late[Top] && (is_dwcs || (is_edf && contract_q.drop));
+  assign violation_o = violation_q;
+  assign range_o = range_q;
+  assign count_o = count_q;
+
+`ifdef VERILATOR
+  assert property (@(posedge clk_i) !is_dwcs || state_q.x <= state_q.y);
+  assert property (@(posedge clk_i) !(settle_i && update_i));
+  assert property (@(posedge clk_i) !(load_i && changes));
+`endif
+
+endmodule

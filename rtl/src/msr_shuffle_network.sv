@@ -1,0 +1,102 @@
+/// Single-stage recirculating shuffle-exchange network: one row of decision blocks, used again and
+/// again for a decision, log2 N times as published.
+///
+/// Source: ShareStreams, section 4 and Figure 5. In the first pass block j compares streams 2j and
+/// 2j + 1; what comes out is un-shuffled, winners to the lower half of the lanes, losers to the
+/// upper, and goes round again, winners against winners, losers against losers:
+///
+///          pass 0         pass 1              lane of a stream after all passes: its result in
+///     0 --[block]-- w ---+--[block]-- 0 WW    pass p (1 if it lost) is bit p. So lane 0 is the
+///     1 --[  0  ]-- l -+-|--[  0  ]-- 2 WL    first of all streams and lane N - 1 the last; the
+///     2 --[block]-- w -|-+--[block]-- 1 LW    rest is a butterfly's output, which is the sorted
+///     3 --[  1  ]-- l -+----[  1  ]-- 3 LL    list only for some inputs (see README.md).
+///
+/// With `WinnerOnly` losers are not routed: lanes 0 ... N/2 - 1 carry winners, and after the first
+/// pass only half of the blocks work, then a quarter, and so on.
+///
+/// With `Sorted` the same row makes a bitonic sort (Stone 1971: the shuffle visits all distances a
+/// bitonic merge needs). With k = log2 N, phase p = 0 ... k - 1 merges runs of 2^p into runs of
+/// 2^(p + 1) in its passes b = k - 1 - p ... k - 1, every second run downwards; in the passes before,
+/// lanes only move. Phase 0 starts with its one working pass, as any placement of the heads will do:
+/// k^2 - k + 1 passes, 3, 7, 13, 21, 31 for N = 4 ... 64.
+///
+/// Latency: one pass a cycle while `enable_i`; lanes are registered. Invariants (formal/): without
+/// `WinnerOnly` the lanes are a permutation of the heads; lane 0 is first, lane N - 1 last; with
+/// `Sorted` the lane of rank r is r with its bits reversed.
+module msr_shuffle_network #(
+  /// Streams: a power of two, 2 ... 64.
+  parameter int N = 4,
+  /// Winner-only routing.
+  parameter bit WinnerOnly = 1'b0,
+  /// Enough passes, and directions, to sort.
+  parameter bit Sorted = 1'b0,
+  localparam int Lanes = WinnerOnly ? N / 2 : N,
+  localparam int Log = $clog2(N),
+  localparam int Passes = Sorted ? Log * Log - Log + 1 : Log,
+  localparam int PassW = Passes > 1 ? $clog2(Passes) : 1
+) (
+  input  logic                             clk_i,
+  input  msr_pkg::mode_e                   mode_i,
+  input  logic                             lowest_denominator_i,
+  /// The first pass: compare the heads, not the lanes.
+  input  logic                             first_i,
+  input  logic                             enable_i,
+  /// Which pass, from 0.
+  input  logic [PassW-1:0]                 pass_i,
+  input  logic [N*msr_pkg::HeadW-1:0]      heads_i,
+  /// The winner of block 0 in this pass.
+  output msr_pkg::head_t                   winner_o,
+  output logic [Lanes*msr_pkg::HeadW-1:0]  lanes_o
+);
+
+  localparam int W = msr_pkg::HeadW;
+  localparam int Blocks = N / 2;
+
+  logic [Lanes*W-1:0] lanes_q, lanes_d;
+
+  for (genvar j = 0; j < Blocks; j++) begin : gen_block
+    msr_pkg::head_t a, b, winner, loser;
+    if (2 * j + 1 < Lanes) begin : gen_recirculates
+      assign a = first_i ? heads_i[2*j*W +: W] : lanes_q[2*j*W +: W];
+      assign b = first_i ? heads_i[(2*j+1)*W +: W] : lanes_q[(2*j+1)*W +: W];
+    end else begin : gen_first_pass
+      assign a = heads_i[2*j*W +: W];
+      assign b = heads_i[(2*j+1)*W +: W];
+    end
+    msr_decision_block u_decision_block (
+      .mode_i, .lowest_denominator_i, .a_i(a), .b_i(b), .winner_o(winner), .loser_o(loser)
+    );
+    if (Sorted) begin : gen_sorted
+      logic [Passes-1:0] works, downwards;
+      for (genvar t = 0; t < Passes; t++) begin : gen_pass
+        localparam int Phase = (t + Log - 1) / Log;
+        localparam int Bit = (t + Log - 1) % Log;
+        assign works[t] = Bit >= Log - 1 - Phase;
+        // The last phase goes one way; before, a bit of the run's number says which.
+        assign downwards[t] = Phase < Log - 1 && ((2 * j) >> (2 * Log - 2 - Phase - Bit)) % 2 == 1;
+      end
+      assign lanes_d[j*W +: W] = !works[pass_i] ? a : downwards[pass_i] ? loser : winner;
+      assign lanes_d[(Blocks+j)*W +: W] = !works[pass_i] ? b : downwards[pass_i] ? winner : loser;
+    end else if (!WinnerOnly) begin : gen_both
+      assign lanes_d[j*W +: W] = winner;
+      assign lanes_d[(Blocks+j)*W +: W] = loser;
+    end else begin : gen_winner
+      assign lanes_d[j*W +: W] = winner;
+      logic unused_loser;
+      assign unused_loser = ^loser;
+    end
+  end
+
+  always_ff @(posedge clk_i) begin
+    if (enable_i) lanes_q <= lanes_d;
+  end
+
+  if (!Sorted) begin : gen_all_alike
+    logic unused_pass;
+    assign unused_pass = ^pass_i;
+  end
+
+  assign winner_o = lanes_d[0 +: W];
+  assign lanes_o = lanes_q;
+
+endmodule

