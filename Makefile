@@ -3,8 +3,8 @@
 # make bench    what a decision costs, and a ten-million-packet run
 # make figures  regenerate the tables and figures of papers/
 # make fuzz     five minutes of each fuzz target
-# make rtl-full all hardware configurations and proofs, ten million decisions compared
 # make soak     the same, after threads under ThreadSanitizer
+# make rtl-full all hardware configurations and proofs, ten million decisions compared
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .PHONY: run test bench figures fuzz soak rtl-full traces clean
