@@ -2,14 +2,17 @@
 
 use miette::miette;
 use millstream_report::{
-    DelaySummary, FabricNumbers, FabricStream, FabricSummary, fabric_table, human,
+    DelaySummary, DrawnLink, DrawnNode, FabricNumbers, FabricReportInput, FabricStream,
+    FabricSummary, fabric_table, human, write_fabric_report,
 };
 use millstream_scenario::{Scenario, Source};
+use millstream_sim::fabric::topology::{Node, Topology};
 use millstream_sim::fabric::{
     ClassStatistics, FabricError, PrepareError, Prepared, Statistics, prepare,
 };
 use millstream_traffic::Reading;
 use std::fmt::Write as _;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -40,11 +43,9 @@ pub(crate) fn run(
     scenario: &Scenario,
     interrupted: &AtomicBool,
 ) -> Result<(), Failure> {
-    for (given, name) in [
-        (arguments.departures.is_some(), "--departures"),
-        (arguments.report.is_some(), "--report"),
-        (arguments.pcap.is_some(), "--pcap"),
-    ] {
+    for (given, name) in
+        [(arguments.departures.is_some(), "--departures"), (arguments.pcap.is_some(), "--pcap")]
+    {
         if given {
             return Err(Failure::Input(miette!(
                 help = "--summary FILE.json and --json have a fabric's numbers",
@@ -54,8 +55,9 @@ pub(crate) fn run(
         }
     }
     let inputs = inputs(&arguments.file, scenario);
-    let mut summary_file =
-        arguments.summary.as_ref().map(|path| create(path, &inputs)).transpose()?;
+    let open = |path: &Option<PathBuf>| path.as_ref().map(|path| create(path, &inputs)).transpose();
+    let mut summary_file = open(&arguments.summary)?;
+    let mut report_file = open(&arguments.report)?;
     let warm_up_ns = scenario.fabric.as_ref().map_or(0, |fabric| fabric.warm_up_ns);
     let end_ns = scenario.duration_ns.unwrap_or(u64::MAX);
     let Prepared { mut simulation, connections } = prepare(scenario)?;
@@ -90,27 +92,42 @@ pub(crate) fn run(
         }
     };
     let topology = simulation.topology();
-    let busiest = simulation.busy_ns().zip(topology.links()).max_by_key(|(busy_ns, _)| *busy_ns);
-    let links = topology.links().len();
-    #[allow(clippy::cast_precision_loss)]
-    let share = |busy_ns: u64| rounded(busy_ns as f64 / reached_ns.max(1) as f64);
+    let utilisation: Vec<f64> = simulation.busy_ns().map(|busy| share(busy, reached_ns)).collect();
+    let links = topology.links();
+    let busiest = utilisation.iter().zip(links).max_by(|one, other| one.0.total_cmp(other.0));
+    let in_all = simulation.busy_ns().sum::<u64>() / links.len().max(1) as u64;
     let summary = FabricSummary {
         scenario: scenario.name.clone(),
         streams: scenario.streams.iter().enumerate().map(of).collect(),
         fabric: FabricNumbers {
             end_points: topology.end_points(),
             switches: topology.switches(),
-            links,
+            links: links.len(),
             warm_up_ns,
             end_ns: reached_ns,
             packet_hops: simulation.hops(),
             under_way: simulation.packets_under_way(),
-            mean_utilisation: share(simulation.busy_ns().sum::<u64>() / links.max(1) as u64),
-            highest_utilisation: busiest.map_or(0.0, |(busy_ns, _)| share(busy_ns)),
+            mean_utilisation: share(in_all, reached_ns),
+            highest_utilisation: busiest.map_or(0.0, |(busy, _)| *busy),
             busiest_link: busiest
                 .map_or(String::new(), |(_, link)| format!("{} to {}", link.from, link.to)),
         },
     };
+    if let Some(file) = &mut report_file {
+        let (nodes, drawn) = drawing(topology, &utilisation);
+        let input = FabricReportInput {
+            summary: &summary,
+            delays: &statistics.classes().iter().map(distribution).collect::<Vec<_>>(),
+            nodes: &nodes,
+            links: &drawn,
+            discipline: scenario.scheduler.discipline.name,
+            link_rate_bps: rate_bps,
+            scenario_text: &scenario.text,
+            notes: &scenario.notes,
+        };
+        let written = write_fabric_report(file, &input).and_then(|()| file.flush());
+        written.map_err(|error| Failure::output("--report", &error))?;
+    }
     scenario.notes.iter().for_each(|note| eprintln!("note: {note}"));
     let json = serde_json::to_string_pretty(&summary).unwrap_or_default() + "\n";
     if let Some(file) = &mut summary_file {
@@ -118,6 +135,9 @@ pub(crate) fn run(
         written.map_err(|error| Failure::output("--summary", &error))?;
     }
     print(&if arguments.json { json } else { fabric_table(&summary) })?;
+    if let Some(path) = &arguments.report {
+        eprintln!("report: {}", path.display());
+    }
     if interrupted.load(Ordering::Relaxed) {
         return Err(Failure::Interrupted(format!(
             "interrupted at {} of simulated time; everything until then is counted",
@@ -125,6 +145,46 @@ pub(crate) fn run(
         )));
     }
     Ok(())
+}
+
+#[allow(clippy::cast_precision_loss)]
+fn share(busy_ns: u64, run_ns: u64) -> f64 {
+    rounded(busy_ns as f64 / run_ns.max(1) as f64)
+}
+
+/// Nodes and links as the report draws them.
+fn drawing(topology: &Topology, utilisation: &[f64]) -> (Vec<DrawnNode>, Vec<DrawnLink>) {
+    let end_points = (0..topology.end_points()).map(Node::EndPoint);
+    let nodes =
+        end_points.chain((0..topology.switches()).map(Node::Switch)).map(|node| DrawnNode {
+            name: node.to_string(),
+            switch: matches!(node, Node::Switch(_)),
+            place: topology.position(node),
+        });
+    let index = |node: Node| match node {
+        Node::EndPoint(number) => number as usize,
+        Node::Switch(number) => (topology.end_points() + number) as usize,
+    };
+    let links = topology.links().iter().zip(utilisation).map(|(link, &utilisation)| DrawnLink {
+        from: index(link.from),
+        to: index(link.to),
+        utilisation,
+    });
+    (nodes.collect(), links.collect())
+}
+
+/// Points of the distribution of delays: µs, and per cent of packets that took no longer.
+#[allow(clippy::cast_precision_loss)]
+fn distribution(class: &ClassStatistics) -> Vec<(f64, f64)> {
+    if class.delivered == 0 {
+        return Vec::new();
+    }
+    let percents = (1..100).map(f64::from).chain([99.5, 99.9, 100.0]);
+    percents
+        .map(|percent| {
+            (class.latencies_ns.value_at_quantile(percent / 100.0) as f64 / 1e3, percent)
+        })
+        .collect()
 }
 
 fn rounded(share: f64) -> f64 {

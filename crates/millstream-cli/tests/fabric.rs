@@ -83,6 +83,29 @@ fn same_seed_same_bytes_and_another_seed_others() {
 }
 
 #[test]
+fn the_report_shows_streams_fabric_and_busiest_links() {
+    let hostile = SMALL.replace("\"bulk\"", "\"<b>bulk\"");
+    let page = || {
+        let out = run(&hostile, &["run", "--report", "-"]).1;
+        out.split_once("</html>").unwrap().0.to_owned()
+    };
+    let html = page();
+    for part in [
+        "Who got what",
+        "16 of 1.00 Gb/s",
+        "<title>The fabric, links coloured by utilisation</title>",
+        "switch 0 to end-point 0: ",
+        "The busiest links",
+        "levels = 2",
+        "&#60;b&#62;bulk",
+    ] {
+        assert!(html.contains(part), "{part}");
+    }
+    assert!(!html.contains("<b>bulk"));
+    assert_eq!(page(), html);
+}
+
+#[test]
 fn every_topology_runs_and_is_checked() {
     for (topology, end_points) in [
         (r#"{ kind = "shuffle", radix = 2, stages = 3 }"#, 8),
@@ -147,9 +170,9 @@ fn what_a_fabric_cannot_do_is_said_with_the_line() {
             assert!(text.contains(message), "{new}: {err}");
         }
     }
-    let (status, _, err) = run(SMALL, &["run", "--report", "r.html"]);
+    let (status, _, err) = run(SMALL, &["run", "--departures", "d.csv"]);
     assert_eq!(status, 2);
-    assert!(err.contains("--report is for a single link"), "{err}");
+    assert!(err.contains("--departures is for a single link"), "{err}");
     let alone = SMALL.replace("[fabric]\ntopology = { kind = \"folded-shuffle\", arity = 2, levels = 2 }\nwarm-up = \"0.5 ms\"\n", "");
     let (status, _, err) = run(&alone, &["run"]);
     assert_eq!(status, 2);

@@ -73,45 +73,49 @@ pub struct FabricStream {
     pub jitter_max_ns: Option<u64>,
 }
 
+/// Heads of the table.
+pub(crate) const HEADER: [&str; 10] = [
+    "stream",
+    "connections",
+    "injected",
+    "delivered",
+    "offered",
+    "throughput",
+    "mean delay",
+    "p99 delay",
+    "max delay",
+    "max jitter",
+];
+
+/// A stream's row of the table.
+pub(crate) fn row(stream: &FabricStream) -> Vec<String> {
+    let time = |pick: fn(&DelaySummary) -> u64| {
+        stream.delay_ns.as_ref().map_or("–".into(), |delay| human::time(pick(delay)))
+    };
+    vec![
+        stream.name.clone(),
+        match stream.connections_asked {
+            0 => "–".into(),
+            asked if asked == stream.connections_admitted => asked.to_string(),
+            asked => format!("{} of {asked}", stream.connections_admitted),
+        },
+        stream.injected.to_string(),
+        stream.delivered.to_string(),
+        format!("{:.2} %", stream.offered * 100.0),
+        format!("{:.2} %", stream.throughput * 100.0),
+        time(|delay| delay.mean),
+        time(|delay| delay.p99),
+        time(|delay| delay.max),
+        stream.jitter_max_ns.map_or("–".into(), human::time),
+    ]
+}
+
 /// The table of a run.
 #[must_use]
 pub fn fabric_table(summary: &FabricSummary) -> String {
-    let header = [
-        "stream",
-        "connections",
-        "injected",
-        "delivered",
-        "offered",
-        "throughput",
-        "mean delay",
-        "p99 delay",
-        "max delay",
-        "max jitter",
-    ];
-    let rows = summary.streams.iter().map(|stream| {
-        let time = |pick: fn(&DelaySummary) -> u64| {
-            stream.delay_ns.as_ref().map_or("–".into(), |delay| human::time(pick(delay)))
-        };
-        vec![
-            stream.name.clone(),
-            match stream.connections_asked {
-                0 => "–".into(),
-                asked if asked == stream.connections_admitted => asked.to_string(),
-                asked => format!("{} of {asked}", stream.connections_admitted),
-            },
-            stream.injected.to_string(),
-            stream.delivered.to_string(),
-            format!("{:.2} %", stream.offered * 100.0),
-            format!("{:.2} %", stream.throughput * 100.0),
-            time(|delay| delay.mean),
-            time(|delay| delay.p99),
-            time(|delay| delay.max),
-            stream.jitter_max_ns.map_or("–".into(), human::time),
-        ]
-    });
     let of = &summary.fabric;
     let streams = || summary.streams.iter();
-    text_table(&header, rows)
+    text_table(&HEADER, streams().map(row))
         + &format!(
             "{} of {} packets delivered from {} to {}; throughput {:.1} % of {} end-points' links; \
              links busy {:.1} %, at most {:.1} % ({})\n",

@@ -98,6 +98,11 @@ impl Page<'_> {
     }
 }
 
+/// Every line colour with what stands for it on a dark page.
+pub(crate) fn palettes() -> Vec<(&'static str, &'static str)> {
+    PALETTE.into_iter().zip(DARK).collect()
+}
+
 /// Writes the page to `output`. The same input gives the same bytes.
 ///
 /// # Errors
@@ -110,7 +115,7 @@ pub fn write_report(output: &mut impl Write, input: &ReportInput) -> io::Result<
         facts: facts(input, &total),
         rows: rows(results, &total),
         left_out: results.names.len().saturating_sub(LISTED),
-        colours: PALETTE.into_iter().zip(DARK).collect(),
+        colours: palettes(),
         keys: keys(results, &total),
         charts: figures(results).map_err(io::Error::other)?,
         silence: if total.sent == 0 {

@@ -12,6 +12,7 @@ pub mod chart;
 mod delay;
 mod departures;
 mod fabric;
+mod fabric_page;
 mod figures;
 mod html;
 pub mod human;
@@ -22,6 +23,7 @@ mod table;
 
 pub use departures::DeparturesWriter;
 pub use fabric::{FabricNumbers, FabricStream, FabricSummary, fabric_table};
+pub use fabric_page::{DrawnLink, DrawnNode, FabricReportInput, write_fabric_report};
 pub use html::{ReportInput, write_report};
 pub use recorder::{Recorder, RecorderOptions, Results, StreamResults};
 pub use series::{Bin, Series};

@@ -1,0 +1,281 @@
+//! The report of a fabric's run: table, distribution of delays, the fabric drawn, its busiest links.
+//!
+//! Made as the report of a link is: one page without script or network, everything that comes from
+//! a scenario escaped by the template engine.
+
+use askama::Template;
+use std::io::{self, Write};
+
+use crate::chart::{Chart, Line, colour, dashes, lines};
+use crate::fabric::{FabricSummary, HEADER, row};
+use crate::figures::Figure;
+use crate::html::palettes;
+use crate::human;
+use crate::table::{printable, shortened};
+
+/// A fabric is drawn if it has no more links.
+const LINKS_DRAWN: usize = 4_000;
+/// How many of the busiest links are listed.
+const LISTED: usize = 10;
+/// A drawing's height, and its least width, SVG units.
+const HEIGHT: u32 = 420;
+const WIDTH: u32 = 960;
+const MARGIN: u32 = 16;
+
+/// Colours of links by utilisation up to so many per cent, light to dark, and the full ones apart.
+const SCALE: [(u32, &str); 6] = [
+    (20, "#C6DBEF"),
+    (40, "#9ECAE1"),
+    (60, "#6BAED6"),
+    (80, "#3182BD"),
+    (95, "#08519C"),
+    (100, "#D55E00"),
+];
+
+/// A node of the drawing.
+#[derive(Clone, Debug)]
+pub struct DrawnNode {
+    /// What it is called.
+    pub name: String,
+    /// A switch, not an end-point.
+    pub switch: bool,
+    /// Its column and row, from the left and the top.
+    pub place: (u32, u32),
+}
+
+/// A one-way link of the drawing.
+#[derive(Clone, Copy, Debug)]
+pub struct DrawnLink {
+    /// The sender's index among the nodes.
+    pub from: usize,
+    /// The receiver's index.
+    pub to: usize,
+    /// Share of the run that it transmitted, 0 to 1.
+    pub utilisation: f64,
+}
+
+/// What a fabric's report is about.
+#[derive(Clone, Copy, Debug)]
+pub struct FabricReportInput<'a> {
+    /// The run in numbers.
+    pub summary: &'a FabricSummary,
+    /// Delay in µs and per cent of packets that took no longer, for each stream, rising.
+    pub delays: &'a [Vec<(f64, f64)>],
+    /// End-points and switches.
+    pub nodes: &'a [DrawnNode],
+    /// Links between them.
+    pub links: &'a [DrawnLink],
+    /// The discipline's name.
+    pub discipline: &'a str,
+    /// The links' rate, bits/s.
+    pub link_rate_bps: u64,
+    /// The scenario file's text.
+    pub scenario_text: &'a str,
+    /// What the reader should know beside the numbers.
+    pub notes: &'a [String],
+}
+
+#[derive(Template)]
+#[template(path = "fabric.html")]
+struct Page<'a> {
+    name: String,
+    summary: String,
+    facts: Vec<(&'static str, String)>,
+    notes: &'a [String],
+    heads: &'static [&'static str],
+    rows: Vec<Row>,
+    charts: Vec<Figure>,
+    colours: Vec<(&'static str, &'static str)>,
+    scale: Vec<(String, &'static str)>,
+    size: (u32, u32),
+    nodes: Vec<Node>,
+    links: Vec<Link>,
+    busiest: Vec<(String, String)>,
+    scenario: &'a str,
+}
+
+struct Row {
+    name: String,
+    colour: &'static str,
+    dashes: &'static str,
+    cells: Vec<String>,
+}
+
+struct Node {
+    x: u32,
+    y: u32,
+    switch: bool,
+    title: String,
+}
+
+struct Link {
+    from: (f64, f64),
+    to: (f64, f64),
+    colour: &'static str,
+    width: &'static str,
+    title: String,
+}
+
+/// Writes the page to `output`. The same input gives the same bytes.
+///
+/// # Errors
+/// Those of `output`.
+pub fn write_fabric_report(output: &mut impl Write, input: &FabricReportInput) -> io::Result<()> {
+    let summary = input.summary;
+    let drawn = input.links.len() <= LINKS_DRAWN;
+    let places = Places::of(input.nodes);
+    let rows = summary.streams.iter().enumerate().map(|(at, stream)| {
+        let mut cells = row(stream);
+        Row { name: shortened(&cells.remove(0)), colour: colour(at), dashes: dashes(at), cells }
+    });
+    let page = Page {
+        name: summary.scenario.chars().map(printable).collect(),
+        summary: format!(
+            "{} end-points, {} switches; the busiest link is {}",
+            summary.fabric.end_points, summary.fabric.switches, summary.fabric.busiest_link
+        ),
+        facts: facts(input),
+        notes: input.notes,
+        heads: &HEADER,
+        rows: rows.collect(),
+        charts: charts(input).map_err(io::Error::other)?,
+        colours: palettes(),
+        scale: scale(),
+        size: places.size,
+        nodes: if drawn { places.nodes(input.nodes) } else { Vec::new() },
+        links: if drawn { places.links(input) } else { Vec::new() },
+        busiest: busiest(input),
+        scenario: input.scenario_text,
+    };
+    let html = page.render().map_err(io::Error::other)?;
+    output.write_all(html.as_bytes())
+}
+
+fn facts(input: &FabricReportInput) -> Vec<(&'static str, String)> {
+    let of = &input.summary.fabric;
+    vec![
+        ("discipline", input.discipline.to_owned()),
+        ("end-points", of.end_points.to_string()),
+        ("switches", of.switches.to_string()),
+        ("links", format!("{} of {}", of.links, human::rate(input.link_rate_bps))),
+        ("links busy", format!("{:.1} %", of.mean_utilisation * 100.0)),
+        ("counted", format!("{} to {}", human::time(of.warm_up_ns), human::time(of.end_ns))),
+        ("packet-hops", of.packet_hops.to_string()),
+        ("under way at the end", of.under_way.to_string()),
+    ]
+}
+
+fn charts(input: &FabricReportInput) -> Result<Vec<Figure>, String> {
+    let named = input.summary.streams.iter().zip(input.delays);
+    let drawn: Vec<Line> = named
+        .map(|(stream, points)| Line { name: shortened(&stream.name), points: points.clone() })
+        .collect();
+    if drawn.iter().all(|line| line.points.is_empty()) {
+        return Ok(Vec::new());
+    }
+    let chart = Chart {
+        title: "",
+        x_label: "delay (µs)",
+        y_label: "packets (%)",
+        x_log: true,
+        y_log: false,
+        alone: false,
+        size: (960, 340),
+    };
+    Ok(vec![Figure {
+        title: "Delay",
+        caption:
+            "Share of delivered packets that took no longer, from injection to the last byte's \
+                  arrival."
+                .into(),
+        svg: lines(&chart, &drawn)?,
+    }])
+}
+
+fn scale() -> Vec<(String, &'static str)> {
+    let mut from = 0;
+    SCALE
+        .map(|(to, colour)| {
+            let label = format!("{from} to {to} %");
+            from = to;
+            (label, colour)
+        })
+        .to_vec()
+}
+
+fn busiest(input: &FabricReportInput) -> Vec<(String, String)> {
+    let mut links: Vec<&DrawnLink> = input.links.iter().collect();
+    links.sort_by(|one, other| other.utilisation.total_cmp(&one.utilisation));
+    let row = |link: &&DrawnLink| {
+        let [from, to] = [link.from, link.to].map(|node| &input.nodes[node].name);
+        (format!("{from} to {to}"), format!("{:.1}", link.utilisation * 100.0))
+    };
+    links.iter().take(LISTED).map(row).collect()
+}
+
+/// Where nodes are drawn.
+struct Places {
+    size: (u32, u32),
+    places: Vec<(u32, u32)>,
+}
+
+impl Places {
+    fn of(nodes: &[DrawnNode]) -> Self {
+        let last = |pick: fn((u32, u32)) -> u32| {
+            nodes.iter().map(|node| pick(node.place)).max().unwrap_or(0)
+        };
+        let (columns, rows) = (last(|place| place.0), last(|place| place.1));
+        let size = (
+            WIDTH.max(columns.saturating_mul(12) + 2 * MARGIN),
+            HEIGHT.max(rows * 24 + 2 * MARGIN),
+        );
+        let spread = |at: u32, last: u32, room: u32| {
+            let along = ((room - 2 * MARGIN) * at).checked_div(last);
+            along.map_or(room / 2, |along| MARGIN + along)
+        };
+        let place = |node: &DrawnNode| {
+            (spread(node.place.0, columns, size.0), spread(node.place.1, rows, size.1))
+        };
+        Self { size, places: nodes.iter().map(place).collect() }
+    }
+
+    fn nodes(&self, nodes: &[DrawnNode]) -> Vec<Node> {
+        let drawn = nodes.iter().zip(&self.places);
+        drawn
+            .map(|(node, &(x, y))| Node { x, y, switch: node.switch, title: node.name.clone() })
+            .collect()
+    }
+
+    /// Links, the busiest on top; two ways between the same nodes lie beside each other.
+    fn links(&self, input: &FabricReportInput) -> Vec<Link> {
+        let mut order: Vec<&DrawnLink> = input.links.iter().collect();
+        order.sort_by(|one, other| one.utilisation.total_cmp(&other.utilisation));
+        let drawn = order.into_iter().map(|link| {
+            let [from, to] = [link.from, link.to].map(|node| {
+                let (x, y) = self.places[node];
+                (f64::from(x), f64::from(y))
+            });
+            let (along_x, along_y) = (to.0 - from.0, to.1 - from.1);
+            let length = along_x.hypot(along_y).max(1.0);
+            let aside = (-along_y / length * 1.5, along_x / length * 1.5);
+            let moved = |place: (f64, f64)| (tenth(place.0 + aside.0), tenth(place.1 + aside.1));
+            let percent = link.utilisation * 100.0;
+            let last = SCALE.len() - 1;
+            let step = SCALE[..last].iter().position(|(to, _)| percent <= f64::from(*to));
+            let [from_name, to_name] =
+                [link.from, link.to].map(|node| input.nodes[node].name.as_str());
+            Link {
+                from: moved(from),
+                to: moved(to),
+                colour: SCALE[step.unwrap_or(last)].1,
+                width: if step.is_none() { "2.4" } else { "1.4" },
+                title: format!("{from_name} to {to_name}: {percent:.1} %"),
+            }
+        });
+        drawn.collect()
+    }
+}
+
+fn tenth(value: f64) -> f64 {
+    (value * 10.0).round() / 10.0
+}
