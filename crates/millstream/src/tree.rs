@@ -422,12 +422,7 @@ impl Tree {
     pub fn add_credits(&mut self, now_ns: u64, stream: StreamId, credits: u64) {
         let at_ns = self.advance_before_gates(now_ns);
         self.rooms.stream_gates.add_credits(stream, credits);
-        // A stream that has nothing to send or may send it is none the better for more credits.
-        let Place { class, child } = self.leaves[stream.index()];
-        let node = &self.classes[class.index()].node;
-        if node.head(child).is_some() && !node.active(child) {
-            self.regate(stream, at_ns, now_ns);
-        }
+        self.regate(stream, at_ns, now_ns);
     }
 
     /// See [`Scheduler::next_eligible_ns`](crate::Scheduler::next_eligible_ns).
