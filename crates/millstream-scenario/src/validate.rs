@@ -32,7 +32,8 @@ pub(crate) fn validate(name: &str, text: &str, folder: &Path) -> Result<Scenario
     }
     let fabric = fabric::fabric(&file, &mut problems);
     let defaults = Defaults::of(&file);
-    let mut unused = Unused::default();
+    let in_fabric = file.fabric.is_some();
+    let mut unused = Unused::new(in_fabric);
     let tree = classes::Tree::of(&file, &mut problems);
     let scheduler = sharing::sharing(&Keys::of_root(&file), tree.children(None), &mut problems);
     let classes = tree.classes(&file, scheduler.as_ref(), &defaults, &mut unused, &mut problems);
@@ -55,7 +56,6 @@ pub(crate) fn validate(name: &str, text: &str, folder: &Path) -> Result<Scenario
             problems.push(Problem::new(table.name.span(), message).label("the second"));
         }
         let source = source::source(&table.source, duration_ns, &mut problems);
-        let in_fabric = file.fabric.is_some();
         let of_fabric = fabric.as_ref();
         let load = fabric::stream(table, source.as_ref(), of_fabric, in_fabric, &mut problems);
         let discipline = discipline_of(class);

@@ -100,7 +100,7 @@ fn weight(promise: &Promise) -> u32 {
 
 /// The largest packet that a source is known to make, or may make.
 fn largest_bytes(source: &SourceTable) -> u32 {
-    let said = source.bytes.as_ref().or(source.packet_bytes.as_ref());
+    let said = source.largest.as_ref().or(source.bytes.as_ref()).or(source.packet_bytes.as_ref());
     said.map_or(USUAL_LARGEST_BYTES, |bytes| *bytes.get_ref())
 }
 
@@ -184,13 +184,20 @@ pub(super) fn contract(
 }
 
 /// Attributes that are given and ignored by the discipline, with how many give them.
-#[derive(Default)]
-pub(super) struct Unused(Vec<(Ignored, usize)>);
+pub(super) struct Unused {
+    /// A management channel is used by any discipline: the scenario has a fabric.
+    in_fabric: bool,
+    ignored: Vec<(Ignored, usize)>,
+}
 
 /// What is given, the attribute, and the discipline that ignores it.
 type Ignored = (&'static str, &'static str, &'static str);
 
 impl Unused {
+    pub(super) fn new(in_fabric: bool) -> Self {
+        Self { in_fabric, ignored: Vec::new() }
+    }
+
     pub(super) fn note(&mut self, promise: &Promise, discipline: &DisciplineRow) {
         let given = [
             ("period", promise.period.is_some()),
@@ -200,7 +207,7 @@ impl Unused {
             ("weight", promise.weight.is_some()),
             ("quantum", promise.quantum.is_some()),
             ("priority", promise.priority.is_some()),
-            ("fmc", promise.fmc.is_some()),
+            ("fmc", promise.fmc.is_some() && !self.in_fabric),
         ];
         for (attribute, given) in given {
             if given
@@ -208,9 +215,9 @@ impl Unused {
                 && !discipline.uses.contains(&attribute)
             {
                 let ignored = (promise.what, attribute, discipline.name);
-                match self.0.iter_mut().find(|entry| entry.0 == ignored) {
+                match self.ignored.iter_mut().find(|entry| entry.0 == ignored) {
                     Some(entry) => entry.1 += 1,
-                    None => self.0.push((ignored, 1)),
+                    None => self.ignored.push((ignored, 1)),
                 }
             }
         }
@@ -225,6 +232,6 @@ impl Unused {
             };
             format!("{who} `{attribute}`, which {discipline} does not use")
         };
-        self.0.into_iter().map(note).collect()
+        self.ignored.into_iter().map(note).collect()
     }
 }
