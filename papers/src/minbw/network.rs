@@ -56,7 +56,8 @@ fn contract(weight: u32) -> miette::Result<Contract> {
 /// The slots of a table that holds each class of weight w w times, evenly spread.
 fn table() -> Vec<StreamId> {
     let mut slots: Vec<(u32, u32)> = Vec::new();
-    for (class, weight) in (0_u32..).zip(WEIGHTS) {
+    // NC, the first class, goes before the table.
+    for (class, weight) in (1_u32..).zip(WEIGHTS) {
         slots.extend((0..weight).map(|turn| ((2 * turn + 1) * 1000 / weight, class)));
     }
     slots.sort_unstable();

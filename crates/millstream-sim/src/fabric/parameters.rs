@@ -3,7 +3,7 @@
 use std::iter;
 
 use millstream::catalogue::{DisciplineRow, DynScheduler, Options, StructureName};
-use millstream::{ClassId, Contract, ContractError, Tree};
+use millstream::{ClassId, Contract, ContractError, StreamId, Tree};
 
 /// The most ports of a switch: an arbiter keeps them in one word.
 pub const PORTS_MOST: u16 = 64;
@@ -89,7 +89,8 @@ pub struct SwitchParameters {
 pub struct Egress {
     /// Its discipline.
     pub discipline: &'static DisciplineRow,
-    /// The discipline's settings; the link's rate is set by the fabric.
+    /// The discipline's settings; a table's turns are classes' numbers. The link is set by the
+    /// fabric.
     pub options: Options,
     /// Its structure; `None` for the fastest known.
     pub structure: Option<StructureName>,
@@ -127,8 +128,9 @@ impl Egress {
                 None => class.clone(),
             })
         };
-        let managed = contracts().any(|contract| contract.is_fmc());
-        if managed && self.discipline.name != "minbw" {
+        let managed = self.discipline.name != "minbw" && contracts().any(|class| class.is_fmc());
+        options.table = self.turns(layers, managed);
+        if managed {
             return self.below_management(contracts(), structure, &options);
         }
         let mut scheduler = self.discipline.build(&options, structure);
@@ -136,6 +138,19 @@ impl Egress {
             scheduler.add_stream(contract)?;
         }
         Ok(scheduler)
+    }
+
+    /// A table's turns by channel: a class's are taken by its channels one after the other. A
+    /// management channel that stands above the table needs none.
+    fn turns(&self, layers: u8, managed: bool) -> Vec<StreamId> {
+        let above = |class: &Contract| managed && class.is_fmc();
+        let channels = |class: &StreamId| {
+            let before = self.classes[..class.index()].iter().filter(|class| !above(class)).count();
+            let first = u32::try_from(before).unwrap_or(u32::MAX) * u32::from(layers);
+            let taken = if above(&self.classes[class.index()]) { 0 } else { u32::from(layers) };
+            (first..first + taken).map(StreamId)
+        };
+        self.options.table.iter().flat_map(channels).collect()
     }
 
     /// Management channels first, the discipline for all others: what MinBW is for its own three.

@@ -4,7 +4,7 @@
 mod link;
 mod support;
 
-use millstream::Contract;
+use millstream::{Contract, StreamId};
 use millstream_sim::fabric::topology::{folded_shuffle, mesh, shuffle, torus};
 use millstream_sim::fabric::traffic::{ClassTraffic, Kind, table_ii};
 use millstream_sim::fabric::{
@@ -115,6 +115,36 @@ fn crossbars_saturate_where_theory_says() {
     for arbiter in [Arbiter::RoundRobin, Arbiter::Islip] {
         let free = saturation(16, Crossbar { arbiter, ..large }, 40_000_000);
         assert!(free > 0.95, "{free} by {arbiter:?}");
+    }
+}
+
+/// A table's turns are those of classes, wherever their channels stand: below a management channel,
+/// and on the layers of a torus.
+#[test]
+fn a_table_serves_the_classes_that_it_names() {
+    for (topology, managed) in [
+        (star(3), true),
+        (star(3), false),
+        (torus(&[4], 1).unwrap(), true),
+        (torus(&[4], 1).unwrap(), false),
+    ] {
+        let mut plan = Plan::poisson(topology, OUTPUT_QUEUED, 0.05, 512);
+        plan.discipline = "table";
+        plan.classes = vec![Contract::new(); 3];
+        if managed {
+            plan.classes[0] = Contract::new().fmc();
+        }
+        // Three turns of class 1 for one of class 2, which both want all of the links.
+        plan.table = [0, 1, 1, 2, 1].map(StreamId).to_vec();
+        plan.traffic.extend([ClassTraffic { load: 0.9, kind: Kind::Poisson { bytes: 512 } }; 2]);
+        plan.stop_ns = 5_000_000;
+        let mut journal = support::Journal::default();
+        plan.simulation().unwrap().run(plan.stop_ns, &mut journal).unwrap();
+        let got = |class: u8| {
+            journal.deliveries.iter().filter(|delivery| delivery.class == class).count() as f64
+        };
+        let ratio = got(1) / got(2);
+        assert!((2.0..4.0).contains(&ratio), "{ratio}");
     }
 }
 

@@ -1,7 +1,7 @@
 //! Fabrics to try things on.
 
-use millstream::Contract;
 use millstream::catalogue::{DisciplineRow, Options};
+use millstream::{Contract, StreamId};
 use millstream_sim::fabric::topology::{Cable, Node, Topology, custom};
 use millstream_sim::fabric::traffic::{Admission, ClassTraffic, EndPointTraffic, Injection, Kind};
 use millstream_sim::fabric::{
@@ -41,6 +41,8 @@ pub(crate) struct Plan {
     pub(crate) switch: SwitchParameters,
     pub(crate) discipline: &'static str,
     pub(crate) classes: Vec<Contract>,
+    /// Turns of the table scheduler, by class.
+    pub(crate) table: Vec<StreamId>,
     pub(crate) traffic: Vec<ClassTraffic>,
     pub(crate) seed: u64,
     pub(crate) stop_ns: u64,
@@ -60,6 +62,7 @@ impl Plan {
             switch,
             discipline: "fifo",
             classes: vec![Contract::new()],
+            table: Vec::new(),
             traffic: vec![ClassTraffic { load, kind: Kind::Poisson { bytes } }],
             seed: 1,
             stop_ns: 10_000_000,
@@ -92,7 +95,7 @@ impl Plan {
     pub(crate) fn simulation(&self) -> Result<Simulation, FabricError> {
         let egress = Egress {
             discipline: DisciplineRow::parse(self.discipline).unwrap(),
-            options: Options::default(),
+            options: Options { table: self.table.clone(), ..Options::default() },
             structure: None,
             classes: self.classes.clone(),
         };
