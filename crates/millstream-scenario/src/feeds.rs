@@ -160,18 +160,6 @@ fn claims(scenario: &Scenario, file: &str) -> Vec<(u32, Option<String>)> {
         .collect()
 }
 
-/// Exponent of the law of packet sizes.
-const PACKET_SHAPE: f64 = 1.4;
-
-/// All of one size, or from one size to another.
-#[must_use]
-pub fn packet_bytes(bytes: u32, largest: Option<u32>) -> PacketBytes {
-    match largest {
-        Some(most) => PacketBytes::Pareto { shape: PACKET_SHAPE, least: bytes, most },
-        None => PacketBytes::Fixed(bytes),
-    }
-}
-
 fn generator(
     scenario: &Scenario,
     stream: u32,
@@ -199,7 +187,7 @@ fn generator(
         Source::Pareto { bytes, largest, rate_bps, peak_rate_bps, sources, start_ns, stop_ns } => {
             Box::new(ParetoOnOff::new(
                 stream,
-                packet_bytes(*bytes, *largest),
+                PacketBytes::up_to(*bytes, *largest),
                 *rate_bps,
                 *peak_rate_bps,
                 *sources,

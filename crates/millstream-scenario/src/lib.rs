@@ -23,7 +23,7 @@ mod validate;
 pub use error::{Problem, ScenarioError};
 pub use explain::{Explanation, Promise, StreamExplanation, explain};
 pub use fabric::{CableEnd, Fabric, FabricCrossbar, FabricTopology};
-pub use feeds::{CaptureInput, Input, open, packet_bytes};
+pub use feeds::{CaptureInput, Input, open};
 pub use file::schema;
 pub use scenario::{Class, Link, LinkCredits, Scenario, Sharing, Stream, largest_file_bytes};
 pub use source::{Pace, Source, SourceKind, VideoInput};

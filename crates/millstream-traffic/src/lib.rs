@@ -39,7 +39,7 @@ pub use csv_trace::CsvTrace;
 pub use merge::Merge;
 pub use on_off::{OnOff, OnOffPacket, PacketBytes};
 pub use pareto::ParetoOnOff;
-pub use poisson::Poisson;
+pub use poisson::{Poisson, PoissonTimes};
 pub use random::Random;
 pub use reading::{FollowedFile, Reading};
 pub use threaded::Threaded;

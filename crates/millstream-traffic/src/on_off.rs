@@ -33,6 +33,18 @@ pub enum PacketBytes {
     },
 }
 
+impl PacketBytes {
+    /// From `least` to `most` bytes by a Pareto law of shape 1.4, that of on periods, or all of `least` bytes without a
+    /// `most`.
+    #[must_use]
+    pub fn up_to(least: u32, most: Option<u32>) -> Self {
+        match most {
+            Some(most) => Self::Pareto { shape: SHAPE_ON, least, most },
+            None => Self::Fixed(least),
+        }
+    }
+}
+
 /// [`PacketBytes`] made ready to be drawn from.
 #[derive(Clone, Copy, Debug)]
 enum Sizes {

@@ -3,15 +3,42 @@
 use crate::arrival::{Arrival, Feed, TrafficError};
 use crate::random::Random;
 
+/// Times of a Poisson process, ns, rounded down; none without a finite mean gap.
+#[derive(Clone, Debug)]
+pub struct PoissonTimes {
+    mean_gap_ns: f64,
+    time_ns: f64,
+    random: Random,
+}
+
+impl PoissonTimes {
+    /// Times after `start_ns`, `mean_gap_ns` apart on average.
+    #[allow(clippy::cast_precision_loss)]
+    #[must_use]
+    pub fn new(mean_gap_ns: f64, start_ns: u64, random: Random) -> Self {
+        Self { mean_gap_ns, time_ns: start_ns as f64, random }
+    }
+}
+
+impl Iterator for PoissonTimes {
+    type Item = u64;
+
+    #[inline]
+    fn next(&mut self) -> Option<u64> {
+        self.time_ns += self.mean_gap_ns * self.random.exponential();
+        // Times beyond 2^53 ns (104 days) are only as exact as a float is.
+        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+        self.time_ns.is_finite().then_some(self.time_ns as u64)
+    }
+}
+
 /// Packets of `bytes` bytes at random times from `start_ns` until before `stop_ns`.
 #[derive(Clone, Debug)]
 pub struct Poisson {
     stream: u32,
     bytes: u32,
     stop_ns: u64,
-    mean_gap_ns: f64,
-    next_ns: f64,
-    random: Random,
+    times: PoissonTimes,
 }
 
 impl Poisson {
@@ -28,27 +55,15 @@ impl Poisson {
     ) -> Self {
         let mean_gap_ns = f64::from(bytes) * 8e9 / rate_bps.max(1) as f64;
         let random = Random::new(seed, u64::from(stream));
-        let mut feed =
-            Self { stream, bytes, stop_ns, mean_gap_ns, next_ns: start_ns as f64, random };
-        feed.advance();
-        feed
-    }
-
-    fn advance(&mut self) {
-        self.next_ns -= libm::log(self.random.uniform()) * self.mean_gap_ns;
+        Self { stream, bytes, stop_ns, times: PoissonTimes::new(mean_gap_ns, start_ns, random) }
     }
 }
 
 impl Feed for Poisson {
     fn next_arrival(&mut self) -> Result<Option<Arrival>, TrafficError> {
-        // Times beyond 2^53 ns (104 days) are only as exact as a float is.
-        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
-        let time_ns = self.next_ns as u64;
-        if time_ns >= self.stop_ns {
-            return Ok(None);
-        }
-        self.advance();
-        Ok(Some(Arrival { time_ns, stream: self.stream, bytes: self.bytes, frame: None }))
+        let (stream, bytes) = (self.stream, self.bytes);
+        let time_ns = self.times.next().filter(|time_ns| *time_ns < self.stop_ns);
+        Ok(time_ns.map(|time_ns| Arrival { time_ns, stream, bytes, frame: None }))
     }
 }
 

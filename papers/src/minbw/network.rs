@@ -4,7 +4,7 @@ use miette::IntoDiagnostic;
 use millstream::catalogue::{DisciplineRow, MinBwAlgorithm, Options};
 use millstream::{Contract, StreamId};
 use millstream_sim::fabric::topology::folded_shuffle;
-use millstream_sim::fabric::traffic::{Admission, EndPointTraffic, table_ii};
+use millstream_sim::fabric::traffic::{everywhere, table_ii};
 use millstream_sim::fabric::{
     Arbiter, Buffering, Crossbar, Egress, Forwarding, LinkParameters, Queueing, Simulation,
     Statistics, SwitchParameters,
@@ -85,29 +85,12 @@ fn egress(subject: usize) -> miette::Result<Egress> {
 /// One run: what each class got.
 pub(crate) fn run(subject: usize, load: u32, seed: u64) -> miette::Result<Vec<Row>> {
     let topology = folded_shuffle(4, 3).into_diagnostic()?;
-    let end_points = topology.end_points();
     let traffic = table_ii(f64::from(load) / 100.0);
     // Each channel's connections are admitted to what its weight reserves of every link.
     let mut reservable = vec![1.0];
     reservable.extend(WEIGHTS.map(|weight| f64::from(weight) / 64.0));
-    let route = |source, destination, path: &mut Vec<usize>| {
-        path.extend(topology.path(source, destination));
-    };
-    let links = topology.links().len();
-    let admitted =
-        Admission::admit(end_points, RATE_BPS, &reservable[..], &traffic, seed, route, links);
-    let source = |end_point| {
-        EndPointTraffic::new(
-            end_point,
-            end_points,
-            RATE_BPS,
-            &traffic,
-            &admitted,
-            seed,
-            WINDOW_NS.end,
-        )
-    };
-    let sources: Vec<_> = (0..end_points).map(source).collect();
+    let (sources, _) =
+        everywhere(&topology, RATE_BPS, &reservable[..], &traffic, seed, WINDOW_NS.end);
     let mut statistics = Statistics::new(7, &sources, WINDOW_NS);
     let crossbar = Crossbar {
         rate_bps: RATE_BPS * 3 / 2,

@@ -13,7 +13,7 @@ use std::time::Instant;
 
 use millstream::Contract;
 use millstream::catalogue::{DisciplineRow, MinBwAlgorithm, Options};
-use millstream_sim::fabric::traffic::{Admission, ClassTraffic, EndPointTraffic, Kind, table_ii};
+use millstream_sim::fabric::traffic::{ClassTraffic, EndPointTraffic, Kind, everywhere, table_ii};
 use millstream_sim::fabric::{
     Arbiter, Buffering, Crossbar, Delivery, Egress, FabricListener, Forwarding, LinkParameters,
     Queueing, Simulation, SwitchParameters,
@@ -38,17 +38,7 @@ impl FabricListener for Latency {
 }
 
 fn sources(topology: &Topology, classes: &[ClassTraffic], stop_ns: u64) -> Vec<EndPointTraffic> {
-    let end_points = topology.end_points();
-    let route = |source, destination, path: &mut Vec<usize>| {
-        path.extend(topology.path(source, destination));
-    };
-    let admitted =
-        Admission::admit(end_points, RATE_BPS, 1.0, classes, 1, route, topology.links().len());
-    (0..end_points)
-        .map(|end_point| {
-            EndPointTraffic::new(end_point, end_points, RATE_BPS, classes, &admitted, 1, stop_ns)
-        })
-        .collect()
+    everywhere(topology, RATE_BPS, 1.0, classes, 1, stop_ns).0
 }
 
 fn report(name: &str, simulation: &mut Simulation) -> f64 {

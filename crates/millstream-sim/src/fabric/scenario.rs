@@ -1,8 +1,7 @@
 //! From a scenario with a fabric to its simulation.
 
-use millstream_scenario::{
-    CableEnd, Fabric, FabricTopology, Pace, Scenario, Source, VideoInput, packet_bytes,
-};
+use millstream_scenario::{CableEnd, Fabric, FabricTopology, Pace, Scenario, Source, VideoInput};
+use millstream_traffic::PacketBytes;
 
 use super::error::FabricError;
 use super::parameters::{
@@ -13,7 +12,7 @@ use super::topology::{
     Cable, Node, Topology, TopologyError, custom, dragonfly, fat_tree, folded_shuffle, mesh,
     shuffle, torus,
 };
-use super::traffic::{Admission, ClassCount, ClassTraffic, EndPointTraffic, Kind};
+use super::traffic::{self, ClassCount, ClassTraffic, Kind};
 
 /// A scenario's fabric, ready to run.
 pub struct Prepared {
@@ -75,7 +74,7 @@ pub fn topology(fabric: &Fabric) -> Result<Topology, TopologyError> {
 /// # Panics
 /// If the source reads a file; validation lets none into a fabric.
 #[allow(clippy::cast_precision_loss)]
-fn traffic(source: &Source, load: f64, link_bps: u64, largest_bytes: u32) -> ClassTraffic {
+fn class(source: &Source, load: f64, link_bps: u64, largest_bytes: u32) -> ClassTraffic {
     let kind = match source {
         Source::Cbr { bytes, pace, .. } => {
             let interval_ns = match pace {
@@ -92,7 +91,7 @@ fn traffic(source: &Source, load: f64, link_bps: u64, largest_bytes: u32) -> Cla
             packet_bytes: packet_bytes.unwrap_or(largest_bytes),
         },
         Source::Pareto { bytes, largest, peak_rate_bps, sources, .. } => Kind::SelfSimilar {
-            packet_bytes: packet_bytes(*bytes, *largest),
+            packet_bytes: PacketBytes::up_to(*bytes, *largest),
             sources: *sources,
             peak_share: *peak_rate_bps as f64 / link_bps as f64,
         },
@@ -126,20 +125,11 @@ pub fn prepare(scenario: &Scenario) -> Result<Prepared, PrepareError> {
     let classes: Vec<ClassTraffic> = scenario
         .streams
         .iter()
-        .map(|stream| traffic(&stream.source, stream.load, rate_bps, fabric.largest_bytes))
+        .map(|stream| class(&stream.source, stream.load, rate_bps, fabric.largest_bytes))
         .collect();
-    let links = topology.links().len();
-    let end_points = topology.end_points();
-    let route = |source, destination, path: &mut Vec<usize>| {
-        path.extend(topology.path(source, destination));
-    };
-    let seed = scenario.seed;
-    let admitted = Admission::admit(end_points, rate_bps, 1.0, &classes, seed, route, links);
     let stop_ns = scenario.duration_ns.unwrap_or(u64::MAX);
-    let source = |end_point| {
-        EndPointTraffic::new(end_point, end_points, rate_bps, &classes, &admitted, seed, stop_ns)
-    };
-    let sources = (0..end_points).map(source).collect();
+    let (sources, admitted) =
+        traffic::everywhere(&topology, rate_bps, 1.0, &classes, scenario.seed, stop_ns);
     let link = LinkParameters {
         rate_bps,
         overhead_bytes: scenario.link.overhead,

@@ -16,7 +16,7 @@
 //! |---|---|
 //! | shapes of the two Pareto laws | 1.4 on, 1.2 off ([`millstream_traffic::OnOff`]) |
 //! | sources of a class, their peak rate | [`SOURCES`] of the link's rate ([`PEAK_SHARE`]) |
-//! | sizes "up to" a largest | [`CONTROL_BYTES`] for control, Pareto of [`PACKET_SHAPE`] else |
+//! | sizes "up to" a largest | [`CONTROL_BYTES`] for control, Pareto ([`PacketBytes::up_to`]) else |
 //! | where a burst goes | one end-point for a whole on period, uniform over the others |
 //! | the video traces | a model of one ([`millstream_traffic::mpeg::Mpeg4Model`]) |
 //! | the ends of connections | uniform over the other end-points ([`Admission`]) |
@@ -36,10 +36,12 @@ mod sequence;
 mod table;
 mod video;
 
+use super::topology::Topology;
+
 pub use admission::{Admission, Admitted, ClassCount, Reservable};
 pub use end_point::EndPointTraffic;
 pub use millstream_traffic::PacketBytes;
-pub use table::{CONTROL_BYTES, PACKET_SHAPE, PEAK_SHARE, SOURCES, table_ii};
+pub use table::{CONTROL_BYTES, PEAK_SHARE, SOURCES, table_ii};
 
 /// One packet that an end-point's application hands to its network interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -118,4 +120,27 @@ impl Kind {
             Self::SelfSimilar { .. } | Self::Poisson { .. } => None,
         }
     }
+}
+
+/// The traffic of every end-point of `topology`, whose links all have a data rate of `link_bps`, and
+/// what was admitted of its connections; as [`Admission::admit`] and [`EndPointTraffic::new`], in
+/// order of end-points.
+pub fn everywhere(
+    topology: &Topology,
+    link_bps: u64,
+    reservable: impl Into<Reservable>,
+    classes: &[ClassTraffic],
+    seed: u64,
+    stop_ns: u64,
+) -> (Vec<EndPointTraffic>, Admitted) {
+    let end_points = topology.end_points();
+    let route = |source, destination, path: &mut Vec<usize>| {
+        path.extend(topology.path(source, destination));
+    };
+    let links = topology.links().len();
+    let admitted = Admission::admit(end_points, link_bps, reservable, classes, seed, route, links);
+    let of = |end_point| {
+        EndPointTraffic::new(end_point, end_points, link_bps, classes, &admitted, seed, stop_ns)
+    };
+    ((0..end_points).map(of).collect(), admitted)
 }

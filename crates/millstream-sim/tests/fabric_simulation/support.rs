@@ -3,7 +3,7 @@
 use millstream::catalogue::{DisciplineRow, Options};
 use millstream::{Contract, StreamId};
 use millstream_sim::fabric::topology::{Cable, Node, Topology, custom};
-use millstream_sim::fabric::traffic::{Admission, ClassTraffic, EndPointTraffic, Injection, Kind};
+use millstream_sim::fabric::traffic::{ClassTraffic, Injection, Kind, everywhere};
 use millstream_sim::fabric::{
     Arbiter, Buffering, Crossbar, Delivery, Egress, FabricError, FabricListener, Forwarding,
     LinkParameters, Queueing, Simulation, SwitchParameters,
@@ -69,30 +69,9 @@ impl Plan {
         }
     }
 
-    pub(crate) fn sources(&self) -> Vec<EndPointTraffic> {
-        let end_points = self.topology.end_points();
-        let route = |source, destination, path: &mut Vec<usize>| {
-            path.extend(self.topology.path(source, destination));
-        };
-        let links = self.topology.links().len();
-        let admitted =
-            Admission::admit(end_points, RATE_BPS, 1.0, &self.traffic, self.seed, route, links);
-        (0..end_points)
-            .map(|end_point| {
-                EndPointTraffic::new(
-                    end_point,
-                    end_points,
-                    RATE_BPS,
-                    &self.traffic,
-                    &admitted,
-                    self.seed,
-                    self.stop_ns,
-                )
-            })
-            .collect()
-    }
-
     pub(crate) fn simulation(&self) -> Result<Simulation, FabricError> {
+        let Self { topology, traffic, seed, stop_ns, .. } = self;
+        let (sources, _) = everywhere(topology, RATE_BPS, 1.0, traffic, *seed, *stop_ns);
         let egress = Egress {
             discipline: DisciplineRow::parse(self.discipline).unwrap(),
             options: Options { table: self.table.clone(), ..Options::default() },
@@ -101,14 +80,7 @@ impl Plan {
         };
         let link =
             LinkParameters { rate_bps: RATE_BPS, overhead_bytes: 0, delay_ns: self.delay_ns };
-        Simulation::new(
-            self.topology.clone(),
-            link,
-            self.switch,
-            &egress,
-            self.sources(),
-            LARGEST_BYTES,
-        )
+        Simulation::new(topology.clone(), link, self.switch, &egress, sources, LARGEST_BYTES)
     }
 
     /// Runs until everything has been delivered.

@@ -1,6 +1,6 @@
 //! Classes without connections: superposed on/off sources, and Poisson arrivals.
 
-use millstream_traffic::{OnOff, PacketBytes, Random};
+use millstream_traffic::{OnOff, PacketBytes, PoissonTimes, Random};
 
 use super::sequence::{Purpose, other_end_point, random};
 
@@ -50,12 +50,10 @@ impl SelfSimilar {
 #[derive(Clone, Debug)]
 pub(super) struct Poisson {
     bytes: u32,
-    /// Mean time between arrivals; endless without load.
-    mean_ns: f64,
-    time_ns: f64,
     end_point: u32,
     end_points: u32,
-    times: Random,
+    /// None without load: the gaps are endless.
+    times: PoissonTimes,
     destinations: Random,
 }
 
@@ -67,26 +65,21 @@ impl Poisson {
         (seed, end_point, class): (u64, u32, u8),
     ) -> Self {
         let bytes = bytes.max(1);
+        let times = random(seed, end_point, class, 0, Purpose::Times);
         Self {
             bytes,
-            mean_ns: f64::from(bytes) * 8e9 / rate_bps,
-            time_ns: 0.0,
             end_point,
             end_points,
-            times: random(seed, end_point, class, 0, Purpose::Times),
+            times: PoissonTimes::new(f64::from(bytes) * 8e9 / rate_bps, 0, times),
             destinations: random(seed, end_point, class, 0, Purpose::Destination),
         }
     }
 
     /// Time, bytes and destination of the next packet.
-    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
     #[inline]
     pub(super) fn next(&mut self) -> Option<(u64, u32, u32)> {
-        self.time_ns += self.mean_ns * self.times.exponential();
-        if !self.time_ns.is_finite() {
-            return None;
-        }
+        let time_ns = self.times.next()?;
         let destination = other_end_point(&mut self.destinations, self.end_point, self.end_points);
-        Some((self.time_ns as u64, self.bytes, destination))
+        Some((time_ns, self.bytes, destination))
     }
 }

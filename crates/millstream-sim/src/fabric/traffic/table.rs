@@ -22,10 +22,6 @@ const FRAME_NS: u64 = 40_000_000;
 /// Bytes of a network control packet. The paper says "up to 64"; one size is taken, since all such
 /// packets need one credit of 64 bytes.
 pub const CONTROL_BYTES: u32 = 64;
-/// Shape of the Pareto law of best-effort packet sizes, from 64 bytes, a credit, to 2,176 bytes. The
-/// paper says "up to 2176 bytes" and, of bursts, "Pareto"; the shape is that of on periods. The
-/// mean is 171 bytes.
-pub const PACKET_SHAPE: f64 = 1.4;
 /// On/off sources of a self-similar class at an end-point. The paper gives no number.
 pub const SOURCES: u32 = 16;
 /// Rate of an on/off source while it is on, as a share of the link's: no application hands its
@@ -50,7 +46,8 @@ pub fn table_ii(load: f64) -> Vec<ClassTraffic> {
         kind: Kind::SelfSimilar { packet_bytes, sources: SOURCES, peak_share: PEAK_SHARE },
     };
     let connections = |kind| ClassTraffic { load: scale * CONNECTIONS_LOAD, kind };
-    let sizes = PacketBytes::Pareto { shape: PACKET_SHAPE, least: 64, most: LARGEST_BYTES };
+    // "Up to 2176 bytes", and of bursts "Pareto": from a credit on, with a mean of 171 bytes.
+    let sizes = PacketBytes::up_to(64, Some(LARGEST_BYTES));
     vec![
         self_similar(scale * CONTROL_LOAD, PacketBytes::Fixed(CONTROL_BYTES)),
         connections(Kind::Connections { bytes: VOICE_BYTES, interval_ns: VOICE_INTERVAL_NS }),
