@@ -8,7 +8,7 @@ use crate::file::fabric::{
     ArbiterName, BufferingName, FabricTable, ForwardingName, QueueingName, TopologyTable,
 };
 use crate::file::{File, LateName, StreamTable};
-use crate::source::{Pace, Source, VideoInput};
+use crate::source::{Source, VideoInput};
 use crate::units::Size;
 
 /// The switch of the MinBW paper, ns.
@@ -240,9 +240,6 @@ pub(super) fn stream(
             "in a fabric all sources run from start to end".into(),
             "take `start` and `stop` out",
         );
-    }
-    if let Some(Source::Cbr { bytes: 1.., pace: Pace::IntervalNs(0), .. }) = source {
-        refuse("an interval of 0".into(), "at least 1 ns");
     }
     load
 }
