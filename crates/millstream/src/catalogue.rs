@@ -17,9 +17,9 @@ use crate::hilq::{Hilq, Sizes};
 use crate::link::Link;
 use crate::packet::{Departure, Packet, StreamId};
 use crate::scheduler::Scheduler;
-use crate::selector::{HilqExact, Observer, Select, Selector};
+use crate::selector::{HilqExact, ManagedFirst, Observer, Select, Selector};
 use crate::structure::{DualHeap, Heap, Ring, Scan};
-use crate::tree::{Node, Tree};
+use crate::tree::Node;
 
 /// The settings of a scheduler that are neither its discipline's nor its structure's name.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
@@ -88,7 +88,7 @@ pub struct DisciplineRow {
     /// Whether deadlines lead its order, so that a calendar can hold it.
     deadlines_lead: fn(&Options) -> bool,
     build: fn(&Options, StructureName, Form) -> Built,
-    /// The discipline of the class below that takes all but the management channel.
+    /// The discipline by which all but the management channel share; it has the structures.
     below: Option<fn(&Options) -> &'static str>,
 }
 
@@ -300,17 +300,24 @@ pub const DISCIPLINES: &[DisciplineRow] = &[
         summary: "minimum bandwidth: the management channel first, fair shares to all others",
         needs: &[],
         uses: &["weight", "quantum", "fmc"],
-        structures: ORDERED,
+        structures: &[],
         deadlines_lead: |_| false,
-        build: |options, structure, form| match form {
-            Form::Scheduler => Built::Scheduler(Box::new(Tree::new(MINBW, structure, options))),
-            Form::Node => structure.join(form, options, StaticPriority),
+        build: |options, structure, form| match options.algorithm {
+            MinBwAlgorithm::Wfq => {
+                let wfq = Wfq::new(options.link, options.virtual_origin);
+                structure.join_managed(form, options, wfq)
+            }
+            MinBwAlgorithm::Scfq => {
+                let scfq = Scfq::new(options.link, options.virtual_origin);
+                structure.join_managed(form, options, scfq)
+            }
+            MinBwAlgorithm::Drr => {
+                let drr = RoundRobin::new(Measure::Bytes(options.link));
+                structure.join_managed(form, options, drr)
+            }
         },
     },
 ];
-
-/// The row of MinBW.
-const MINBW: &DisciplineRow = &DISCIPLINES[DISCIPLINES.len() - 1];
 
 macro_rules! structures {
     (
@@ -350,6 +357,23 @@ macro_rules! structures {
                 match self {
                     $(Self::$variant => {
                         built(form, options, Selector::new(discipline, $type::default()))
+                    })*
+                    $(Self::$own => unreachable!("joined with its own discipline"),)*
+                }
+            }
+
+            /// The same, below a management channel.
+            fn join_managed<D>(self, form: Form, options: &Options, discipline: D) -> Built
+            where
+                D: Discipline + Send + 'static,
+                D::State: Send,
+                D::Rank: Send,
+                D::Stamp: Send,
+            {
+                match self {
+                    $(Self::$variant => {
+                        let below = Selector::new(discipline, $type::default());
+                        built(form, options, ManagedFirst::new(below, options.link))
                     })*
                     $(Self::$own => unreachable!("joined with its own discipline"),)*
                 }
@@ -402,6 +426,9 @@ impl DisciplineRow {
     /// The structures that can hold it with these options, all with the same schedule.
     #[must_use]
     pub fn structures(&self, options: &Options) -> Vec<StructureName> {
+        if let Some(below) = self.below(options) {
+            return below.structures(options);
+        }
         let calendar = (self.deadlines_lead)(options).then_some(StructureName::HilqExact);
         self.structures.iter().copied().chain(calendar).collect()
     }
@@ -416,7 +443,9 @@ impl DisciplineRow {
     /// (`docs/performance.md`).
     #[must_use]
     pub fn auto_structure(&self, options: &Options, streams: usize) -> StructureName {
-        if self.structures.contains(&StructureName::Ring) {
+        if let Some(below) = self.below(options) {
+            below.auto_structure(options, streams)
+        } else if self.structures.contains(&StructureName::Ring) {
             StructureName::Ring
         } else if (self.deadlines_lead)(options) {
             StructureName::HilqExact
@@ -444,8 +473,8 @@ impl DisciplineRow {
         }
     }
 
-    /// The discipline of the class that stands below, if this one consists of two.
-    pub(crate) fn below(&self, options: &Options) -> Option<&'static Self> {
+    /// The discipline by which all but the management channel share.
+    fn below(&self, options: &Options) -> Option<&'static Self> {
         self.below.and_then(|below| Self::parse(below(options)))
     }
 

@@ -29,6 +29,7 @@ mod discipline;
 mod gate;
 mod hilq;
 mod link;
+mod link_clock;
 mod packet;
 mod prefetch;
 mod queue;

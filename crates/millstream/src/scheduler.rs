@@ -223,7 +223,9 @@ impl<S: Select> Scheduler<S> {
 
     /// The same for an event that at one instant goes before gates that open by time.
     fn advance_before_gates(&mut self, now_ns: u64) {
-        if let Some(before_ns) = now_ns.checked_sub(1) {
+        if let Some(before_ns) = now_ns.checked_sub(1)
+            && self.room.gates.next_opening_ns().is_some()
+        {
             self.open_gates(before_ns);
         }
         self.selector.advance(now_ns);
@@ -287,7 +289,10 @@ impl<S: Select> Scheduler<S> {
     pub fn add_credits(&mut self, now_ns: u64, stream: StreamId, credits: u64) {
         self.advance_before_gates(now_ns);
         self.room.gates.add_credits(stream, credits);
-        self.regate(now_ns, stream);
+        // Credits open gates and close none.
+        if !self.selector.active(stream) {
+            self.regate(now_ns, stream);
+        }
     }
 
     /// When the next stream becomes eligible by time alone (its rate cap), ns. If

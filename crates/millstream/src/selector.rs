@@ -8,12 +8,15 @@
 //! |---|---|
 //! | [`Selector`] | any discipline over any structure that can hold it |
 //! | [`HilqExact`] | DWCS, earliest deadline first, as fast as it can be |
+//! | [`ManagedFirst`] | management channels before the streams of another selector: MinBW |
 
 mod hilq_exact;
 mod joined;
+mod managed;
 
 pub use hilq_exact::HilqExact;
 pub use joined::Selector;
+pub use managed::ManagedFirst;
 
 use crate::contract::{Contract, ContractError};
 use crate::discipline::{Activation, Head, Stamp};

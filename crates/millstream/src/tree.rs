@@ -24,7 +24,6 @@
 //! **Deadlines** are charged in every class at every decision, whoever is chosen. Classes
 //! themselves may have deadlines in their parent; what a class misses is not reported.
 
-mod clock;
 mod gates;
 mod node;
 mod rooms;
@@ -36,11 +35,11 @@ use crate::catalogue::{DisciplineRow, DynScheduler, Options, StructureName};
 use crate::contract::{Contract, ContractError, Late};
 use crate::discipline::{Head, Waiting};
 use crate::gate::Gates;
+use crate::link_clock::{ClassClock, LinkClock};
 use crate::packet::{Departure, Event, Packet, StreamId};
 use crate::queue::Queues;
 use crate::selector::{NewHead, Observer};
 
-use self::clock::{ClassClock, LinkClock};
 pub(crate) use self::node::Node;
 use self::rooms::{Child, Dropped, Rooms, Told};
 
@@ -69,9 +68,6 @@ struct Place {
     child: StreamId,
 }
 
-/// How many channels MinBW is laid out for: those that Advanced Switching has.
-const MINBW_CHANNELS: usize = 20;
-
 /// A class and what stands in its subtree.
 struct Class {
     node: Box<dyn Node>,
@@ -80,8 +76,6 @@ struct Class {
     children: Vec<Child>,
     waiting: Waiting,
     clock: ClassClock,
-    /// The class below that takes all children but the management channel, under MinBW.
-    below: Option<ClassId>,
 }
 
 /// Schedules the packets of many streams in a tree of classes.
@@ -160,7 +154,7 @@ impl Tree {
         options: &Options,
     ) -> Result<ClassId, ContractError> {
         // What a class would drop, its streams decide.
-        let (parent, contract) = self.standing(parent, contract.late(Late::Send));
+        let contract = contract.late(Late::Send);
         let child = self.classes[parent.index()].node.add_child(&contract)?;
         let class =
             self.push_class(Some(Place { class: parent, child }), discipline, structure, options);
@@ -176,29 +170,8 @@ impl Tree {
         structure: StructureName,
         options: &Options,
     ) -> ClassId {
-        let class = self.push_node(parent, discipline.node(options, structure));
-        if let Some(row) = discipline.below(options) {
-            let structure = row.auto_structure(options, MINBW_CHANNELS);
-            // The management channel has priority 0.
-            let contract = Contract::new().priority(1);
-            let below = self.add_class(class, contract, row, structure, options);
-            self.classes[class.index()].below = below.ok();
-        }
-        class
-    }
-
-    /// Where a child of `class` stands, and how: under MinBW all but the management channel stand
-    /// below, and that channel goes first.
-    fn standing(&self, class: ClassId, contract: Contract) -> (ClassId, Contract) {
-        match self.classes[class.index()].below {
-            Some(below) if !contract.fmc => (below, contract),
-            Some(_) => (class, contract.priority(0)),
-            None => (class, contract),
-        }
-    }
-
-    fn push_node(&mut self, parent: Option<Place>, node: Box<dyn Node>) -> ClassId {
         let class = ClassId(u32::try_from(self.classes.len()).unwrap_or(u32::MAX));
+        let node = discipline.node(options, structure);
         if node.has_deadlines() {
             self.with_deadlines.push(class);
         }
@@ -208,7 +181,6 @@ impl Tree {
             children: Vec::new(),
             waiting: Waiting::default(),
             clock: ClassClock::default(),
-            below: None,
         });
         class
     }
@@ -228,7 +200,6 @@ impl Tree {
     ) -> Result<StreamId, ContractError> {
         let number = u32::try_from(self.leaves.len()).ok().filter(|number| *number < u32::MAX);
         let stream = StreamId(number.ok_or(ContractError::TooManyStreams)?);
-        let (class, contract) = self.standing(class, contract);
         let child = self.classes[class.index()].node.add_child(&contract)?;
         self.classes[class.index()].children.push(Child::Stream(stream));
         self.leaves.push(Place { class, child });

@@ -70,6 +70,10 @@ pub(crate) struct Switch {
     outputs_wanted: Box<[u64]>,
     /// Credits free in the output buffers, by output and channel.
     room: Box<[u32]>,
+    /// Channels with room for any packet, by output.
+    ample: Box<[u64]>,
+    /// Credits of the largest packet.
+    largest: u32,
     inputs_busy: u64,
     outputs_busy: u64,
     /// What each output is getting.
@@ -85,10 +89,13 @@ pub(crate) struct Switch {
 }
 
 impl Switch {
-    pub(crate) fn new(ports: u16, channels: usize, crossbar: &Crossbar) -> Self {
+    /// `largest`: the credits of the largest packet, for which each buffer has room.
+    pub(crate) fn new(ports: u16, channels: usize, crossbar: &Crossbar, largest: u32) -> Self {
         let ports = usize::from(ports);
         Self {
             ports,
+            ample: vec![u64::MAX; ports].into(),
+            largest,
             channels,
             queueing: crossbar.queueing,
             arbiter: crossbar.arbiter,
@@ -151,8 +158,18 @@ impl Switch {
     /// A packet has left the buffer of `output`.
     #[inline]
     pub(crate) fn free_room(&mut self, output: usize, channel: usize, credits: u32) {
-        self.room[output * self.channels + channel] += credits;
+        let room = &mut self.room[output * self.channels + channel];
+        *room += credits;
+        self.ample[output] |= u64::from(*room >= self.largest) << channel;
         self.changed |= 1 << output;
+    }
+
+    /// A packet takes its place in the buffer of `output`.
+    #[inline]
+    fn take_room(&mut self, output: usize, channel: usize, credits: u32) {
+        let room = &mut self.room[output * self.channels + channel];
+        *room -= credits;
+        self.ample[output] &= !(u64::from(*room < self.largest) << channel);
     }
 
     /// What `output` was getting has come through: both ends are free.
@@ -240,11 +257,14 @@ impl Switch {
     #[inline]
     fn fitting_channels(&self, input: usize, output: usize, packets: &Packets) -> u64 {
         let pair = input * self.ports + output;
-        let mut waiting = self.channels_waiting[pair];
-        let mut fitting = 0;
-        while waiting != 0 {
-            let channel = waiting.trailing_zeros() as usize;
-            waiting &= waiting - 1;
+        let waiting = self.channels_waiting[pair];
+        let ample = self.ample[output];
+        let mut fitting = waiting & ample;
+        // Only where room is scarce does it matter how long a packet is.
+        let mut scarce = waiting & !ample;
+        while scarce != 0 {
+            let channel = scarce.trailing_zeros() as usize;
+            scarce &= scarce - 1;
             let head = self.queues[pair * self.channels + channel].head();
             let fits = head.is_some_and(|head| {
                 credits(packets.get(head).bytes) <= self.room[output * self.channels + channel]
@@ -279,7 +299,7 @@ impl Switch {
             packet,
         };
         state.channel = channel;
-        self.room[output * self.channels + usize::from(channel)] -= transfer.credits;
+        self.take_room(output, usize::from(channel), transfer.credits);
         self.inputs_busy |= 1 << input;
         self.outputs_busy |= 1 << output;
         self.transfers[output] = Some(transfer);

@@ -152,7 +152,10 @@ impl Simulation {
         let switches = match &crossbar {
             None => Vec::new(),
             Some(crossbar) => (0..topology.switches())
-                .map(|number| Switch::new(topology.ports(number), channels, crossbar))
+                .map(|number| {
+                    let ports = topology.ports(number);
+                    Switch::new(ports, channels, crossbar, credits(largest_bytes))
+                })
                 .collect(),
         };
         let moment = Moment {

@@ -1,4 +1,4 @@
-//! The clocks of a tree: the link's, and each class's share of it.
+//! The clocks of those who share a link: the link's own, and that of each class's share of it.
 //!
 //! ```text
 //! link    |--a--|--b--|      |--a--|        busy: all transmissions
@@ -11,7 +11,7 @@ use crate::link::Link;
 
 /// What the link has done so far.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct LinkClock {
+pub(crate) struct LinkClock {
     link: Link,
     now_ns: u64,
     /// The end of the current transmission, or of the last.
@@ -25,7 +25,7 @@ pub(super) struct LinkClock {
 
 /// What one class had of it.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct ClassClock {
+pub(crate) struct ClassClock {
     /// The length of its transmissions, the current one whole.
     served_ns: u64,
     /// The number of its last transmission.
@@ -35,23 +35,32 @@ pub(super) struct ClassClock {
 }
 
 impl LinkClock {
-    pub(super) fn new(link: Link) -> Self {
+    pub(crate) fn new(link: Link) -> Self {
         Self { link, now_ns: 0, free_ns: 0, busy_ns: 0, current_ns: 0, number: 0 }
     }
 
     /// Time reaches `now_ns`; returns the latest time so far.
-    pub(super) fn reach(&mut self, now_ns: u64) -> u64 {
+    #[inline]
+    pub(crate) fn reach(&mut self, now_ns: u64) -> u64 {
         self.now_ns = self.now_ns.max(now_ns);
         self.now_ns
     }
 
+    /// The latest time so far.
+    #[inline]
+    pub(crate) fn now_ns(&self) -> u64 {
+        self.now_ns
+    }
+
     /// From when on the link is free.
-    pub(super) fn free_ns(&self) -> u64 {
+    #[inline]
+    pub(crate) fn free_ns(&self) -> u64 {
         self.free_ns
     }
 
     /// A transmission starts; the link is free.
-    pub(super) fn send(&mut self, at_ns: u64, bytes: u32) {
+    #[inline]
+    pub(crate) fn send(&mut self, at_ns: u64, bytes: u32) {
         self.current_ns = self.link.transmission_ns(bytes);
         self.busy_ns = self.busy_ns.saturating_add(self.current_ns);
         self.free_ns = at_ns.saturating_add(self.current_ns);
@@ -66,14 +75,16 @@ impl LinkClock {
 
 impl ClassClock {
     /// The current transmission is of this class.
-    pub(super) fn serve(&mut self, link: &LinkClock) {
+    #[inline]
+    pub(crate) fn serve(&mut self, link: &LinkClock) {
         self.served_ns = self.served_ns.saturating_add(link.current_ns);
         self.number = link.number;
         self.served_until_ns = self.at(link, link.free_ns);
     }
 
     /// The class's clock at `at_ns`.
-    pub(super) fn at(&self, link: &LinkClock, at_ns: u64) -> u64 {
+    #[inline]
+    pub(crate) fn at(&self, link: &LinkClock, at_ns: u64) -> u64 {
         let left_ns = link.left_ns(at_ns);
         let own_left_ns = if self.number == link.number { left_ns } else { 0 };
         let idle_ns = at_ns.saturating_sub(link.busy_ns - left_ns);
@@ -81,7 +92,8 @@ impl ClassClock {
     }
 
     /// Whether the class's clock has run on since its last service ended.
-    pub(super) fn idle_since_service(&self, clock_ns: u64) -> bool {
+    #[inline]
+    pub(crate) fn idle_since_service(&self, clock_ns: u64) -> bool {
         clock_ns > self.served_until_ns
     }
 }

@@ -1,0 +1,336 @@
+//! Management channels first, all other streams by a selector of their own: MinBW.
+//!
+//! The streams below share what management leaves as they would share a link of their own: their
+//! selector's clock stands still while a management packet is sent. In the MinBW paper these are the
+//! gaps in WFQ's clock (its Figure 1). When none of them waits and the clock runs on, they start
+//! afresh.
+//!
+//! Source: MinBW paper, section II and III.
+
+use alloc::vec::Vec;
+
+use super::{Backlog, NewHead, Observer, Select};
+use crate::contract::{Contract, ContractError};
+use crate::discipline::{Activation, Head};
+use crate::link::Link;
+use crate::link_clock::{ClassClock, LinkClock};
+use crate::packet::StreamId;
+
+/// Which of the two parts a stream belongs to, and its number there.
+#[derive(Clone, Copy, Debug)]
+enum Part {
+    Management(usize),
+    Below(StreamId),
+}
+
+/// A management channel.
+#[derive(Clone, Copy, Debug)]
+struct Channel {
+    stream: StreamId,
+    head: Option<Head>,
+    open: bool,
+}
+
+/// Management channels, by arrival among themselves, before the streams of `S`.
+#[derive(Clone, Debug)]
+pub struct ManagedFirst<S> {
+    below: S,
+    parts: Vec<Part>,
+    channels: Vec<Channel>,
+    /// The number here of each stream below.
+    numbers: Vec<StreamId>,
+    /// How many of the streams below have packets.
+    backlogged: usize,
+    link: LinkClock,
+    /// What the streams below had of the link.
+    share: ClassClock,
+}
+
+/// What the streams below drop, by their numbers here.
+struct Renumbered<'a, B> {
+    backlog: &'a mut B,
+    numbers: &'a [StreamId],
+    backlogged: &'a mut usize,
+}
+
+impl<P, B: Backlog<P>> Backlog<P> for Renumbered<'_, B> {
+    fn drop_head(
+        &mut self,
+        stream: StreamId,
+        now_ns: u64,
+        deadline_ns: Option<u64>,
+        observer: &mut (impl Observer + ?Sized),
+    ) -> Option<NewHead<P>> {
+        let number = self.numbers[stream.index()];
+        let next = self.backlog.drop_head(number, now_ns, deadline_ns, observer);
+        *self.backlogged -= usize::from(next.is_none());
+        next
+    }
+
+    #[inline]
+    fn soon(&self, stream: StreamId) {
+        self.backlog.soon(self.numbers[stream.index()]);
+    }
+
+    #[inline]
+    fn next(&self, stream: StreamId) {
+        self.backlog.next(self.numbers[stream.index()]);
+    }
+}
+
+/// What the streams below miss, by their numbers here.
+struct Told<'a, O: ?Sized> {
+    observer: &'a mut O,
+    numbers: &'a [StreamId],
+}
+
+impl<O: Observer + ?Sized> Observer for Told<'_, O> {
+    fn missed(&mut self, stream: StreamId, now_ns: u64, missed: u64, violations: u64) {
+        self.observer.missed(self.numbers[stream.index()], now_ns, missed, violations);
+    }
+
+    fn dropped(&mut self, departure: &crate::packet::Departure) {
+        self.observer.dropped(departure);
+    }
+}
+
+impl<S: Select> ManagedFirst<S> {
+    /// `below`, which has no streams yet, gets what management channels leave of `link`.
+    #[must_use]
+    pub fn new(below: S, link: Link) -> Self {
+        Self {
+            below,
+            parts: Vec::new(),
+            channels: Vec::new(),
+            numbers: Vec::new(),
+            backlogged: 0,
+            link: LinkClock::new(link),
+            share: ClassClock::default(),
+        }
+    }
+
+    /// Sets the clock below.
+    #[inline]
+    fn touch(&mut self) {
+        let clock_ns = self.share.at(&self.link, self.link.now_ns());
+        if self.backlogged == 0 && self.share.idle_since_service(clock_ns) {
+            self.below.idle();
+        }
+        self.below.advance(clock_ns);
+    }
+
+    /// The link is free, whenever that is.
+    #[inline]
+    fn wait_for_link(&mut self) {
+        self.link.reach(self.link.free_ns());
+    }
+
+    /// The management channel whose head came first.
+    #[inline]
+    fn first_channel(&self) -> Option<StreamId> {
+        let heads = self.channels.iter().filter(|channel| channel.open);
+        let heads = heads.filter_map(|channel| Some((channel.head?.arrival_ns, channel.stream)));
+        heads.min().map(|(_, stream)| stream)
+    }
+}
+
+impl<S: Select> Select for ManagedFirst<S> {
+    type Stamp = S::Stamp;
+
+    fn add_stream(&mut self, contract: &Contract) -> Result<StreamId, ContractError> {
+        let number = u32::try_from(self.parts.len())
+            .ok()
+            .filter(|&number| number < u32::MAX)
+            .ok_or(ContractError::TooManyStreams)?;
+        let stream = StreamId(number);
+        let part = if contract.fmc {
+            self.channels.push(Channel { stream, head: None, open: false });
+            Part::Management(self.channels.len() - 1)
+        } else {
+            let part = Part::Below(self.below.add_stream(contract)?);
+            self.numbers.push(stream);
+            part
+        };
+        self.parts.push(part);
+        Ok(stream)
+    }
+
+    fn streams(&self) -> usize {
+        self.parts.len()
+    }
+
+    fn has_deadlines(&self) -> bool {
+        self.below.has_deadlines()
+    }
+
+    #[inline]
+    fn advance(&mut self, clock_ns: u64) {
+        self.link.reach(clock_ns);
+    }
+
+    /// The streams below start afresh by their own clock.
+    fn idle(&mut self) {
+        self.wait_for_link();
+    }
+
+    #[inline]
+    fn any_active(&self) -> bool {
+        self.below.any_active() || self.first_channel().is_some()
+    }
+
+    #[inline]
+    fn active(&self, stream: StreamId) -> bool {
+        match self.parts[stream.index()] {
+            Part::Management(at) => {
+                let channel = self.channels[at];
+                channel.open && channel.head.is_some()
+            }
+            Part::Below(stream) => self.below.active(stream),
+        }
+    }
+
+    #[inline]
+    fn head(&self, stream: StreamId) -> Option<Head> {
+        match self.parts[stream.index()] {
+            Part::Management(at) => self.channels[at].head,
+            Part::Below(stream) => self.below.head(stream),
+        }
+    }
+
+    #[inline]
+    fn arrived(&mut self, stream: StreamId, bytes: u32, active: bool) -> S::Stamp {
+        match self.parts[stream.index()] {
+            Part::Management(_) => S::Stamp::default(),
+            Part::Below(stream) => {
+                self.touch();
+                self.below.arrived(stream, bytes, active)
+            }
+        }
+    }
+
+    #[inline]
+    fn became_backlogged(&mut self, stream: StreamId, new: NewHead<S::Stamp>) {
+        match self.parts[stream.index()] {
+            Part::Management(at) => self.channels[at].follow(Some(new)),
+            Part::Below(stream) => {
+                self.backlogged += 1;
+                self.below.became_backlogged(stream, new);
+            }
+        }
+    }
+
+    fn open(&mut self, stream: StreamId, how: Activation) {
+        match self.parts[stream.index()] {
+            Part::Management(at) => self.channels[at].open = true,
+            Part::Below(stream) => {
+                self.touch();
+                self.below.open(stream, how);
+            }
+        }
+    }
+
+    fn close(&mut self, stream: StreamId) {
+        match self.parts[stream.index()] {
+            Part::Management(at) => self.channels[at].open = false,
+            Part::Below(stream) => {
+                self.touch();
+                self.below.close(stream);
+            }
+        }
+    }
+
+    fn charge_misses(
+        &mut self,
+        now_ns: u64,
+        backlog: &mut impl Backlog<S::Stamp>,
+        observer: &mut (impl Observer + ?Sized),
+    ) {
+        self.touch();
+        let Self { below, numbers, backlogged, .. } = self;
+        let mut backlog = Renumbered { backlog, numbers, backlogged };
+        below.charge_misses(now_ns, &mut backlog, &mut Told { observer, numbers });
+    }
+
+    #[inline]
+    fn select(
+        &mut self,
+        now_ns: u64,
+        backlog: &mut impl Backlog<S::Stamp>,
+        observer: &mut (impl Observer + ?Sized),
+    ) -> Option<StreamId> {
+        self.wait_for_link();
+        if self.below.has_deadlines() {
+            self.charge_misses(now_ns, backlog, observer);
+        }
+        if let Some(channel) = self.first_channel() {
+            return Some(channel);
+        }
+        self.touch();
+        let Self { below, numbers, backlogged, .. } = self;
+        let mut backlog = Renumbered { backlog, numbers, backlogged };
+        let first = below.select(now_ns, &mut backlog, &mut Told { observer, numbers })?;
+        Some(self.numbers[first.index()])
+    }
+
+    #[inline]
+    fn deadline_ns(&self, stream: StreamId) -> Option<u64> {
+        match self.parts[stream.index()] {
+            Part::Management(_) => None,
+            Part::Below(stream) => self.below.deadline_ns(stream),
+        }
+    }
+
+    #[inline]
+    fn resize(&mut self, stream: StreamId, bytes: u32) {
+        match self.parts[stream.index()] {
+            Part::Management(at) => {
+                if let Some(head) = &mut self.channels[at].head {
+                    head.bytes = bytes;
+                }
+            }
+            Part::Below(stream) => self.below.resize(stream, bytes),
+        }
+    }
+
+    #[inline]
+    fn served(&mut self, stream: StreamId, now_ns: u64) -> bool {
+        let bytes = self.head(stream).map_or(0, |head| head.bytes);
+        self.link.send(self.link.now_ns(), bytes);
+        match self.parts[stream.index()] {
+            Part::Management(_) => false,
+            Part::Below(stream) => {
+                self.share.serve(&self.link);
+                self.below.served(stream, now_ns)
+            }
+        }
+    }
+
+    #[inline]
+    fn follow(&mut self, stream: StreamId, next: Option<NewHead<S::Stamp>>) {
+        match self.parts[stream.index()] {
+            Part::Management(at) => self.channels[at].follow(next),
+            Part::Below(stream) => {
+                self.backlogged -= usize::from(next.is_none());
+                self.below.follow(stream, next);
+            }
+        }
+    }
+
+    fn charge_extra(&mut self, stream: StreamId, extra_bytes: i64) -> bool {
+        match self.parts[stream.index()] {
+            Part::Management(_) => false,
+            Part::Below(stream) => {
+                self.touch();
+                self.below.charge_extra(stream, extra_bytes)
+            }
+        }
+    }
+}
+
+impl Channel {
+    #[inline]
+    fn follow<P>(&mut self, next: Option<NewHead<P>>) {
+        self.head = next.as_ref().map(|new| new.head);
+        self.open = next.is_some_and(|new| new.open);
+    }
+}

@@ -1,0 +1,124 @@
+//! MinBW equals the tree that it stands for: a class under static priority, below the management
+//! channels.
+#![allow(clippy::unwrap_used)]
+
+use millstream::catalogue::{DisciplineRow, MinBwAlgorithm, Options, StructureName};
+use millstream::{ClassId, Contract, Link, MaxRate, Packet, StreamId, Tree};
+use proptest::prelude::*;
+use std::num::NonZeroU64;
+
+const LINK: Link = Link { rate_bps: 2_000_000_000, overhead_bytes: 8 };
+
+/// What may be asked of a scheduler.
+#[derive(Clone, Debug)]
+enum Step {
+    Enqueue(u32, u32),
+    Credits(u32, u64),
+    Eligible(u32, bool),
+    /// A decision so long after the link is free, ns; before it, if negative.
+    Decide(i64),
+    Wait(u64),
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        6 => (0u32..7, 0u32..2_177).prop_map(|(stream, bytes)| Step::Enqueue(stream, bytes)),
+        2 => (0u32..7, 0u64..60).prop_map(|(stream, credits)| Step::Credits(stream, credits)),
+        1 => (0u32..7, any::<bool>()).prop_map(|(stream, open)| Step::Eligible(stream, open)),
+        5 => prop_oneof![Just(0), 0i64..3_000, -500i64..0].prop_map(Step::Decide),
+        2 => (0u64..8_000).prop_map(Step::Wait),
+    ]
+}
+
+/// How one stream is limited: by credits, by a cap of so many Mb/s, and whether it is management.
+type Limits = (Option<u64>, Option<u64>, bool);
+
+fn limits() -> impl Strategy<Value = Limits> {
+    (
+        proptest::option::of(0u64..80),
+        proptest::option::weighted(0.2, 1u64..3_000),
+        proptest::bool::weighted(0.25),
+    )
+}
+
+fn contract(weight: u32, &(credits, mbps, fmc): &Limits) -> Contract {
+    let mut contract = Contract::new().weight(weight).unwrap().quantum_bytes(weight * 300).unwrap();
+    if let Some(credits) = credits {
+        contract = contract.credits(credits);
+    }
+    if let Some(mbps) = mbps {
+        let rate_bps = NonZeroU64::new(mbps * 1_000_000).unwrap();
+        contract = contract.max_rate(MaxRate { rate_bps, burst_bytes: 3_000 });
+    }
+    if fmc { contract.fmc() } else { contract }
+}
+
+/// The two-class tree.
+fn tree(options: &Options, algorithm: &DisciplineRow, contracts: &[Contract]) -> Tree {
+    let first = DisciplineRow::parse("static-priority").unwrap();
+    let mut tree = Tree::new(first, StructureName::Scan, options);
+    let lower = Contract::new().priority(1);
+    let below =
+        tree.add_class(ClassId::ROOT, lower, algorithm, StructureName::Scan, options).unwrap();
+    for contract in contracts {
+        let class = if contract.is_fmc() { ClassId::ROOT } else { below };
+        tree.add_stream(class, contract.clone()).unwrap();
+    }
+    tree
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 2_000, ..ProptestConfig::default() })]
+
+    #[test]
+    fn minbw_equals_its_tree(
+        algorithm in proptest::sample::select(vec![
+            MinBwAlgorithm::Wfq, MinBwAlgorithm::Scfq, MinBwAlgorithm::Drr,
+        ]),
+        streams in proptest::collection::vec((1u32..18, limits()), 7),
+        steps in proptest::collection::vec(step(), 1..300),
+        structure in 0usize..4,
+    ) {
+        let options = Options { link: LINK, algorithm, ..Options::default() };
+        let contracts: Vec<_> =
+            streams.iter().map(|(weight, limits)| contract(*weight, limits)).collect();
+        let row = DisciplineRow::parse("minbw").unwrap();
+        let structures = row.structures(&options);
+        let mut minbw = row.build(&options, structures[structure % structures.len()]);
+        for contract in &contracts {
+            minbw.add_stream(contract.clone()).unwrap();
+        }
+        let row = DisciplineRow::parse(algorithm.name()).unwrap();
+        let mut tree = tree(&options, row, &contracts);
+        let (mut now_ns, mut free_ns) = (0u64, 0u64);
+        for step in steps {
+            match step {
+                Step::Enqueue(stream, bytes) => {
+                    let packet = Packet::new(bytes);
+                    prop_assert_eq!(
+                        minbw.enqueue(now_ns, StreamId(stream), packet),
+                        tree.enqueue(now_ns, StreamId(stream), packet)
+                    );
+                }
+                Step::Credits(stream, credits) => {
+                    minbw.add_credits(now_ns, StreamId(stream), credits);
+                    tree.add_credits(now_ns, StreamId(stream), credits);
+                }
+                Step::Eligible(stream, open) => {
+                    minbw.set_eligible(now_ns, StreamId(stream), open);
+                    tree.set_eligible(now_ns, StreamId(stream), open);
+                }
+                Step::Decide(after_ns) => {
+                    now_ns = now_ns.max(free_ns.saturating_add_signed(after_ns));
+                    let sent = minbw.decide(now_ns, &mut ());
+                    prop_assert_eq!(sent, tree.decide(now_ns, &mut ()));
+                    if let Some(sent) = sent {
+                        free_ns = free_ns.max(now_ns) + LINK.transmission_ns(sent.bytes);
+                    }
+                }
+                Step::Wait(ns) => now_ns += ns,
+            }
+            prop_assert_eq!(minbw.next_eligible_ns(), tree.next_eligible_ns());
+        }
+    }
+}
