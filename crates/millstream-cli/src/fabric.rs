@@ -223,7 +223,11 @@ pub(crate) fn check(scenario: &Scenario) -> Result<(), Failure> {
         None => "free of deadlock".to_owned(),
         Some(cycle) => format!("may deadlock: {} links wait for one another", cycle.len()),
     };
-    let _ = writeln!(text, "routes: {verdict}, {} layers", topology.layers());
+    let layers = match topology.layers() {
+        1 => "on one layer".to_owned(),
+        layers => format!("on {layers} layers"),
+    };
+    let _ = writeln!(text, "routes: {verdict}, {layers}");
     for note in &scenario.notes {
         let _ = writeln!(text, "note: {note}");
     }

@@ -30,3 +30,11 @@ fn a_management_channel_is_used_under_any_discipline() {
     let scenario = parse("wfq", &(stream("a", "fmc = true") + &stream("b", "priority = 1")));
     assert_eq!(scenario.notes, ["1 stream gives `priority`, which wfq does not use"]);
 }
+
+#[test]
+fn a_management_channel_needs_no_period_under_deadlines() {
+    let streams = stream("a", "fmc = true") + &stream("b", "period = \"1 ms\"");
+    for discipline in ["edf", "dwcs"] {
+        assert!(parse(discipline, &streams).streams[0].contract.is_fmc());
+    }
+}

@@ -71,6 +71,8 @@ pub(super) struct Defaults {
     overhead: u32,
     smallest_weight: u32,
     credits: Option<u64>,
+    /// There is a fabric, where a management channel goes before any discipline.
+    in_fabric: bool,
 }
 
 impl Defaults {
@@ -82,6 +84,7 @@ impl Defaults {
             largest_bytes: streams().map(|s| largest_bytes(s.source.get_ref())).max().unwrap_or(0),
             overhead: file.link.overhead,
             smallest_weight: weights.min().unwrap_or(1).max(1),
+            in_fabric: file.fabric.is_some(),
             credits: file.link.credits.as_ref().map(|c| c.buffer.0 / u64::from(CREDIT_BYTES)),
         }
     }
@@ -160,7 +163,9 @@ pub(super) fn contract(
             Ok(with_period) => contract = with_period,
             Err(error) => problems.push(Problem::new(period.span(), error.to_string())),
         }
-    } else if let Some(row) = discipline.filter(|row| row.needs.contains(&"period")) {
+    } else if let Some(row) = discipline.filter(|row| row.needs.contains(&"period"))
+        && !(defaults.in_fabric && promise.fmc == Some(true))
+    {
         let Promise { what, name, .. } = promise;
         let message = format!("{what} `{}` has no `period`", name.get_ref());
         problems.push(Problem::new(name.span(), message).label(format!("this {what}")).help(
