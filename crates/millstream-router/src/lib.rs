@@ -12,12 +12,14 @@
 //! A process is *eligible* while its input is not empty and its output not full. Among eligible
 //! processes WF²Q+ chooses by their reservations of cycles, charged with the time that each run
 //! took. The same code runs on two kinds of [`Machine`]: on [`model::ModelMachine`], where time is
-//! what the costs add up to, and on a real one.
+//! what the costs add up to, and on [`live::LiveMachine`], on real ports and by the processor's time
+//! stamp counter.
 //!
 //! Source: Bavier, Karlin, Peterson and Qie, *Scheduling Computations on a Programmable Router*.
 
 mod counters;
 mod cpu;
+pub mod live;
 mod machine;
 pub mod model;
 mod plan;
