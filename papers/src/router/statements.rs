@@ -45,8 +45,12 @@ pub(super) fn statements(curves: &Curves) -> Statements {
 
 fn overhead(of: &mut Statements, curves: &Curves) {
     let most = |router: usize| curves.overhead[router].iter().map(|at| at.1).fold(0.0, f64::max);
-    let rows =
-        ["1 process, batch 16", "2 processes, batch 16", "3 processes, batch 16", "3, batch 1"];
+    let rows = [
+        "1 process, batch 16 (fitted)",
+        "2 processes, batch 16",
+        "3 processes, batch 16 (fitted)",
+        "3 processes, batch 1 (fitted)",
+    ];
     for (row, paper) in [294.0, 286.0, 272.0, 227.0].into_iter().enumerate() {
         of.near(&format!("Table 2: {}", rows[row]), paper, most(row + 1));
     }

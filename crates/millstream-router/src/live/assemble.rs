@@ -252,7 +252,11 @@ fn plan(scenario: &RouterScenario, reserved: &[u64]) -> Plan {
             most: batch / 2,
             cap_ns: port.longest_sleep_ns,
         }),
-        when_full: WhenFull::Drop,
+        // A capture waits, a device does not.
+        when_full: match port.kind {
+            PortKind::Pcap(..) => WhenFull::Wait,
+            PortKind::Interface(_) | PortKind::Tap(_) => WhenFull::Drop,
+        },
     });
     let path_plans =
         scenario.paths.iter().zip(&reservations[ports..]).map(|(path, reservation)| {
