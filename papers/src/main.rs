@@ -14,6 +14,7 @@ mod hilq_heaps;
 mod hilq_order;
 mod hilq_violations;
 mod minbw;
+mod router;
 mod sharestreams;
 
 use miette::{IntoDiagnostic, miette};
@@ -45,6 +46,7 @@ fn main() -> miette::Result<ExitCode> {
     let sharestreams = root.join("sharestreams");
     let hilq = root.join("hilq");
     let minbw = root.join("minbw");
+    let router = root.join("router");
     let book = root.join("../docs/src");
     let pages = [
         (sharestreams::page(&sharestreams)?, &sharestreams),
@@ -52,6 +54,7 @@ fn main() -> miette::Result<ExitCode> {
         (hilq_accesses::page(), &hilq),
         (hilq_violations::page()?, &hilq),
         (minbw::page(&minbw, job)?, &minbw),
+        (router::page()?, &router),
         (disciplines::page(&root.join("../examples/compare/scenario.toml"))?, &book),
     ];
     let mut stale = Vec::new();

@@ -18,12 +18,35 @@ pub(crate) struct Arguments {
 pub(crate) enum Command {
     /// Run a scenario to its end on a simulated link or fabric; print the per-stream table
     Run(RunArguments),
-    /// Validate a scenario; print what will be run and whether its contracts can be kept
+    /// Validate a scenario or a router's file; print what will be run and whether its contracts can be
+    /// kept
     Check(CheckArguments),
+    /// Route packets between Linux interfaces, TAP devices or captures, as a file says
+    Route(RouteArguments),
     /// Measure what a scheduling decision costs on this machine
     Bench(BenchArguments),
     /// Print the JSON Schema of scenario files, for editors
-    Schema,
+    Schema(SchemaArguments),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct SchemaArguments {
+    /// That of a router's file instead
+    #[arg(long)]
+    pub(crate) router: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct RouteArguments {
+    /// The router's file (TOML)
+    #[arg(value_hint = ValueHint::FilePath)]
+    pub(crate) file: PathBuf,
+    /// Stop after this time, for example "10 s"; default: at Ctrl-C, or when all captures have ended
+    #[arg(long = "for", value_name = "DURATION")]
+    pub(crate) time: Option<String>,
+    /// Print the counters as JSON instead of tables
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 #[derive(Debug, Args)]

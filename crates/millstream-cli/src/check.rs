@@ -1,19 +1,23 @@
 //! `millstream check FILE`: what will be run, and whether its contracts can be kept.
 
 use millstream_report::human;
-use millstream_scenario::{Explanation, Scenario, explain};
+use millstream_scenario::{Explanation, RouterScenario, Scenario, explain};
 use std::fmt::Write as _;
 
 use crate::arguments::CheckArguments;
 use crate::fabric;
 use crate::failure::Failure;
 use crate::print;
+use crate::route;
 
 /// Arrivals that are read to learn what sources offer; beyond, the answer is about these.
 const READ_AT_MOST: u64 = 5_000_000;
 
 /// Validates the scenario, its inputs included, and explains it.
 pub(crate) fn check(arguments: &CheckArguments) -> Result<(), Failure> {
+    if RouterScenario::is_one(&arguments.file) {
+        return route::check(&arguments.file, arguments.json);
+    }
     let scenario = Scenario::load(&arguments.file)?;
     if scenario.fabric.is_some() {
         return fabric::check(&scenario);

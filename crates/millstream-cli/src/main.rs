@@ -10,6 +10,7 @@ mod fabric;
 mod failure;
 mod outputs;
 mod progress;
+mod route;
 mod run;
 
 use arguments::{Arguments, Command};
@@ -23,7 +24,11 @@ fn main() -> ExitCode {
         Command::Run(arguments) => run::run(&arguments),
         Command::Check(arguments) => check::check(&arguments),
         Command::Bench(arguments) => bench::bench(&arguments),
-        Command::Schema => print(&millstream_scenario::schema()),
+        Command::Route(arguments) => route::route(&arguments),
+        Command::Schema(arguments) if arguments.router => {
+            print(&millstream_scenario::router_schema())
+        }
+        Command::Schema(_) => print(&millstream_scenario::schema()),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

@@ -109,7 +109,7 @@ fn summary_json(scenario: &Scenario, results: &Results) -> String {
 }
 
 /// Raises a flag at Ctrl-C or a request to terminate.
-fn watch_interrupts() -> Result<Arc<AtomicBool>, Failure> {
+pub(crate) fn watch_interrupts() -> Result<Arc<AtomicBool>, Failure> {
     let interrupted = Arc::new(AtomicBool::new(false));
     let flag = Arc::clone(&interrupted);
     ctrlc::set_handler(move || flag.store(true, Ordering::Relaxed))

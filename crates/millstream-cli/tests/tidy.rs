@@ -42,6 +42,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("millstream-report", &["millstream"]),
     ("millstream-pipeline", &["millstream"]),
     ("millstream-sim", &["millstream", "millstream-traffic", "millstream-scenario"]),
+    ("millstream-router", &["millstream", "millstream-traffic", "millstream-scenario"]),
     ("millstream-bench", &["millstream"]),
     ("millstream-hw", &["millstream"]),
     (
@@ -52,6 +53,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "millstream-traffic",
             "millstream-scenario",
             "millstream-report",
+            "millstream-router",
             "millstream-sim",
         ],
     ),

@@ -5,6 +5,7 @@
 //! the descriptions that an editor shows.
 
 pub(crate) mod fabric;
+pub(crate) mod router;
 
 use schemars::JsonSchema;
 use serde::Deserialize;

@@ -15,6 +15,7 @@ mod explain;
 mod fabric;
 mod feeds;
 mod file;
+mod router;
 mod scenario;
 mod source;
 mod units;
@@ -25,6 +26,11 @@ pub use explain::{Explanation, Promise, StreamExplanation, explain};
 pub use fabric::{CableEnd, Fabric, FabricCrossbar, FabricTopology};
 pub use feeds::{CaptureInput, Input, open};
 pub use file::schema;
+pub use router::{
+    Match, PortKind, Reservation, Route, RouterPath, RouterPort, RouterScenario, router_schema,
+};
 pub use scenario::{Class, Link, LinkCredits, Scenario, Sharing, Stream, largest_file_bytes};
 pub use source::{Pace, Source, SourceKind, VideoInput};
-pub use units::{parse_duration_ns, parse_rate_bps, parse_size_bytes};
+pub use units::{
+    ReservationText, parse_duration_ns, parse_rate_bps, parse_reservation, parse_size_bytes,
+};

@@ -131,14 +131,7 @@ impl Scenario {
     /// # Errors
     /// [`ScenarioError`] with every problem found, the unreadable file included.
     pub fn load(path: &Path) -> Result<Self, ScenarioError> {
-        let name = path.display().to_string();
-        let unreadable =
-            |message: String| ScenarioError::new(&name, "", vec![Problem::whole_file(message)]);
-        let bytes = read_limited(path).map_err(|error| unreadable(format!("{name}: {error}")))?;
-        let text = String::from_utf8(bytes).map_err(|error| {
-            let valid = error.utf8_error().valid_up_to();
-            unreadable(format!("{name} is not UTF-8 text: byte {valid} begins no character"))
-        })?;
+        let (name, text) = load_text(path)?;
         let folder = path.parent().unwrap_or(Path::new("")).to_path_buf();
         Self::parse(&name, &text, &folder)
     }
@@ -181,6 +174,19 @@ impl Scenario {
         }
         Box::new(tree)
     }
+}
+
+/// The name and text of the file at `path`.
+pub(crate) fn load_text(path: &Path) -> Result<(String, String), ScenarioError> {
+    let name = path.display().to_string();
+    let unreadable =
+        |message: String| ScenarioError::new(&name, "", vec![Problem::whole_file(message)]);
+    let bytes = read_limited(path).map_err(|error| unreadable(format!("{name}: {error}")))?;
+    let text = String::from_utf8(bytes).map_err(|error| {
+        let valid = error.utf8_error().valid_up_to();
+        unreadable(format!("{name} is not UTF-8 text: byte {valid} begins no character"))
+    })?;
+    Ok((name, text))
 }
 
 fn read_limited(path: &Path) -> io::Result<Vec<u8>> {

@@ -33,6 +33,16 @@ const SIZE_UNITS: &[Unit] = &[
     ("MiB", 1 << 20),
 ];
 
+const RESERVATION_UNITS: &[Unit] = &[
+    ("cps", 1),
+    ("Kcps", 1_000),
+    ("Mcps", 1_000_000),
+    ("Gcps", 1_000_000_000),
+    ("pps", 1),
+    ("Kpps", 1_000),
+    ("Mpps", 1_000_000),
+];
+
 /// Reads a duration such as `"40 ms"` as nanoseconds.
 ///
 /// # Errors
@@ -60,6 +70,29 @@ pub fn parse_size_bytes(text: &str) -> Result<u64, String> {
     match parse_quantity(text, SIZE_UNITS, "a size", "16 KB")? {
         0 => Err(format!("`{text}` is a size of 0; it must be at least 1 B")),
         bytes => Ok(bytes),
+    }
+}
+
+/// A share of the CPU as it is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReservationText {
+    /// Cycles a second.
+    Cycles(u64),
+    /// Packets a second.
+    Packets(u64),
+}
+
+/// Reads a reservation such as `"12 Mcps"` or `"90 Kpps"`; 0 is an error.
+///
+/// # Errors
+/// What is wrong and what would be right.
+pub fn parse_reservation(text: &str) -> Result<ReservationText, String> {
+    match parse_quantity(text, RESERVATION_UNITS, "a reservation", "90 Kpps")? {
+        0 => {
+            Err(format!("`{text}` is a reservation of 0; leave it out for a part of what is left"))
+        }
+        value if text.trim_end().ends_with("cps") => Ok(ReservationText::Cycles(value)),
+        value => Ok(ReservationText::Packets(value)),
     }
 }
 
@@ -110,6 +143,13 @@ macro_rules! quantity {
         #[derive(Clone, Copy, Debug)]
         pub(crate) struct $name(pub(crate) $value);
 
+        written!($name, |text| $parse(text).map($name), $schema_name, $pattern, $expecting);
+    };
+}
+
+/// How a quantity is read from a string and described in the schema.
+macro_rules! written {
+    ($name:ident, $parse:expr, $schema_name:literal, $pattern:literal, $expecting:literal) => {
         impl<'de> Deserialize<'de> for $name {
             fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
                 struct Text;
@@ -119,7 +159,8 @@ macro_rules! quantity {
                         f.write_str($expecting)
                     }
                     fn visit_str<E: de::Error>(self, text: &str) -> Result<$name, E> {
-                        $parse(text).map($name).map_err(E::custom)
+                        let parse: fn(&str) -> Result<$name, String> = $parse;
+                        parse(text).map_err(E::custom)
                     }
                 }
                 deserializer.deserialize_str(Text)
@@ -162,6 +203,14 @@ quantity!(
     "a window-constraint \"x/y\": at most x of any y consecutive packets late or lost"
 );
 
+written!(
+    ReservationText,
+    parse_reservation,
+    "reservation",
+    r"^\s*[0-9_.]+\s*([KMG]?cps|[KM]?pps)\s*$",
+    "a reservation such as \"12 Mcps\" or \"90 Kpps\" (units: cps, Kcps, Mcps, Gcps, pps, Kpps, Mpps)"
+);
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -176,6 +225,8 @@ mod tests {
         assert_eq!(parse_rate_bps("10_000 Gbps"), Ok(10_000_000_000_000));
         assert_eq!(parse_size_bytes("1.5 KB"), Ok(1_500));
         assert_eq!(parse_size_bytes("2 KiB"), Ok(2_048));
+        assert_eq!(parse_reservation("1.5 Mcps"), Ok(ReservationText::Cycles(1_500_000)));
+        assert_eq!(parse_reservation("90 Kpps "), Ok(ReservationText::Packets(90_000)));
         assert_eq!(parse_window(" 1 / 4 "), Ok(Window::new(1, 4).unwrap()));
     }
 
@@ -195,6 +246,8 @@ mod tests {
             (parse_size_bytes("0 B").unwrap_err(), vec!["at least 1 B"]),
             (parse_window("5/4").unwrap_err(), vec!["5/4", "x must be at most y"]),
             (parse_window("1/0").unwrap_err(), vec!["1/0"]),
+            (parse_reservation("0 pps").unwrap_err(), vec!["reservation of 0"]),
+            (parse_reservation("9 kpps").unwrap_err(), vec!["did you mean \"Kpps\""]),
             (parse_window("half").unwrap_err(), vec!["`half`", "1/4"]),
         ] {
             for part in parts {

@@ -8,6 +8,7 @@ use std::path::Path;
 use toml::Spanned;
 
 use self::contract::{Defaults, Promise, Unused};
+pub(crate) use self::router::validate_router;
 use self::sharing::Keys;
 use crate::error::{Problem, nearest};
 use crate::file::File;
@@ -17,6 +18,7 @@ mod classes;
 mod contract;
 mod fabric;
 mod hilq;
+mod router;
 mod sharing;
 mod source;
 

@@ -1,0 +1,163 @@
+//! `millstream route FILE`: a live router; and what `check` says of its file.
+
+use miette::{Diagnostic, Report as Diagnosis};
+use millstream_report::{human, text_table};
+use millstream_router::live::{LiveRouter, PortError, Report};
+use millstream_scenario::{PortKind, Reservation, RouterScenario, parse_duration_ns};
+use std::fmt::Write as _;
+use std::path::Path;
+use std::sync::atomic::Ordering;
+
+use crate::arguments::RouteArguments;
+use crate::failure::Failure;
+use crate::print;
+use crate::run::watch_interrupts;
+
+/// A port's failure with what would be right.
+#[derive(Debug, thiserror::Error, Diagnostic)]
+#[error("{error}")]
+struct PortFailure {
+    error: PortError,
+    #[help]
+    help: Option<String>,
+}
+
+fn failure(error: PortError) -> Failure {
+    let help = error.help.clone();
+    Failure::Run(Diagnosis::new(PortFailure { error, help }))
+}
+
+/// Forwards packets until the time is over, every capture has ended, or Ctrl-C.
+pub(crate) fn route(arguments: &RouteArguments) -> Result<(), Failure> {
+    let for_ns = match &arguments.time {
+        None => None,
+        Some(text) => Some(
+            parse_duration_ns(text)
+                .map_err(|error| Failure::Input(miette::miette!("--for: {error}")))?,
+        ),
+    };
+    let scenario = RouterScenario::load(&arguments.file)?;
+    let interrupted = watch_interrupts()?;
+    let mut router = LiveRouter::open(&scenario).map_err(failure)?;
+    eprintln!("{}: {} ports are open", scenario.name, scenario.ports.len());
+    let report =
+        router.run(for_ns, &mut || interrupted.load(Ordering::Relaxed)).map_err(failure)?;
+    if arguments.json {
+        print(&(serde_json::to_string_pretty(&report).unwrap_or_default() + "\n"))
+    } else {
+        print(&text(&report))
+    }
+}
+
+fn text(report: &Report) -> String {
+    let mut text = format!("{}: {}\n", report.router, human::time(report.elapsed_ns));
+    let header = [
+        "path",
+        "received",
+        "sent",
+        "sent at",
+        "queue full",
+        "function",
+        "elsewhere",
+        "late",
+        "queued",
+    ];
+    let rate = |bytes: u64| {
+        let bits = u128::from(bytes) * 8_000_000_000 / u128::from(report.elapsed_ns.max(1));
+        human::rate(u64::try_from(bits).unwrap_or(u64::MAX))
+    };
+    let paths = report.paths.iter().map(|path| {
+        let counts = [
+            path.dropped_full,
+            path.dropped_by_function,
+            path.dropped_elsewhere,
+            path.dropped_late,
+            path.queued,
+        ];
+        let sent = [path.received.to_string(), path.sent.to_string(), rate(path.sent_bytes)];
+        [path.name.clone()].into_iter().chain(sent).chain(counts.map(|n| n.to_string())).collect()
+    });
+    text += &text_table(&header, paths);
+    let header = ["port", "received", "unclassified", "unfit", "lost by device", "transmitted"];
+    let ports = report.ports.iter().map(|port| {
+        let counts =
+            [port.received, port.unclassified, port.unfit, port.lost_by_device, port.transmitted];
+        [port.name.clone()].into_iter().chain(counts.map(|n| n.to_string())).collect()
+    });
+    text += &text_table(&header, ports);
+    let header = ["process", "reserved (Mcps)", "used (Mcps)", "runs", "packets a run"];
+    let processes = report.processes.iter().map(|process| {
+        let mega = |cycles: u64| (cycles / 1_000_000).to_string();
+        let tenths = process.packets * 10 / process.runs.max(1);
+        vec![
+            process.name.clone(),
+            mega(process.reserved_cycles),
+            mega(process.used_cycles),
+            process.runs.to_string(),
+            format!("{}.{}", tenths / 10, tenths % 10),
+        ]
+    });
+    text += &text_table(&header, processes);
+    let _ = writeln!(text, "unaccounted for: {}", report.unaccounted);
+    text
+}
+
+/// Validates a router's file and says what it describes.
+pub(crate) fn check(file: &Path, json: bool) -> Result<(), Failure> {
+    let scenario = RouterScenario::load(file)?;
+    if json {
+        let paths: Vec<_> = scenario
+            .paths
+            .iter()
+            .map(|path| {
+                serde_json::json!({ "name": path.name, "queue": path.queue,
+                    "reservation": path.reservation.map(reservation) })
+            })
+            .collect();
+        let ports: Vec<_> = scenario
+            .ports
+            .iter()
+            .map(|port| {
+                serde_json::json!({ "name": port.name, "rate_bps": port.rate_bps,
+                    "discipline": port.discipline.name })
+            })
+            .collect();
+        let value = serde_json::json!({ "router": scenario.name, "ports": ports, "paths": paths,
+            "routes": scenario.routes.len() });
+        return print(&(serde_json::to_string_pretty(&value).unwrap_or_default() + "\n"));
+    }
+    let mut text = format!(
+        "{}: {} ports, {} paths, {} routes; batches of {} packets or {}\n",
+        scenario.name,
+        scenario.ports.len(),
+        scenario.paths.len(),
+        scenario.routes.len(),
+        scenario.batch,
+        human::time(scenario.slice_ns)
+    );
+    let ports = scenario.ports.iter().map(|port| {
+        let kind = match &port.kind {
+            PortKind::Interface(name) => format!("interface {name}"),
+            PortKind::Tap(name) => format!("TAP device {name}"),
+            PortKind::Pcap(..) => "captures".to_owned(),
+        };
+        vec![port.name.clone(), kind, human::rate(port.rate_bps), port.discipline.name.to_owned()]
+    });
+    text += &text_table(&["port", "what", "rate", "discipline"], ports);
+    let paths = scenario.paths.iter().map(|path| {
+        let to = path.to.map_or("any", |to| scenario.ports[to].name.as_str());
+        let reserved = path.reservation.map_or("a part of what is left".to_owned(), reservation);
+        vec![path.name.clone(), path.queue.to_string(), to.to_owned(), reserved]
+    });
+    text += &text_table(&["path", "queue (packets)", "leaves by", "processor"], paths);
+    print(&text)
+}
+
+fn reservation(reservation: Reservation) -> String {
+    match reservation {
+        Reservation::Cycles(cycles) => format!("{} Kcps", cycles / 1_000),
+        Reservation::Packets { pps, cost_ns } => {
+            format!("{pps} packets/s of {}", human::time(cost_ns))
+        }
+    }
+}

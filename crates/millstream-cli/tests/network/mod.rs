@@ -1,0 +1,213 @@
+//! Network namespaces joined by veth pairs, made for one test and removed when it ends.
+
+use nix::sched::{CloneFlags, setns};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use serde_json::Value;
+use std::fs::{self, File};
+use std::io::Read;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc;
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+/// How long anything may take.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// source (a0, f0) – (a1, f1) router (b1) – (b0) sink.
+pub(crate) struct Network {
+    prefix: String,
+}
+
+impl Network {
+    pub(crate) fn new() -> Self {
+        let root = fs::metadata("/proc/self").unwrap().uid() == 0;
+        let ip = Command::new("ip").arg("-V").output().is_ok();
+        assert!(root && ip, "this test makes network namespaces: run it as root, with iproute2");
+        let network = Self { prefix: format!("ms{}", std::process::id()) };
+        for name in ["source", "router", "sink"] {
+            let of = network.name(name);
+            run(&["netns", "add", &of]);
+        }
+        for (left, a, right, b) in [
+            ("source", "a0", "router", "a1"),
+            ("source", "f0", "router", "f1"),
+            ("router", "b1", "sink", "b0"),
+        ] {
+            let (left, right) = (network.name(left), network.name(right));
+            let add = ["-n", &left, "link", "add", a, "type", "veth", "peer", "name", b, "netns"];
+            run(&[&add[..], &[&right]].concat());
+            run(&["-n", &left, "link", "set", a, "up"]);
+            run(&["-n", &right, "link", "set", b, "up"]);
+        }
+        network
+    }
+
+    fn name(&self, of: &str) -> String {
+        format!("{}-{of}", self.prefix)
+    }
+
+    pub(crate) fn mac(&self, namespace: &str, interface: &str) -> [u8; 6] {
+        let show = ["-n", &self.name(namespace), "-j", "link", "show", interface];
+        let shown: Value = serde_json::from_slice(&run(&show)).unwrap();
+        let text = shown[0]["address"].as_str().unwrap().to_owned();
+        let bytes: Vec<u8> =
+            text.split(':').map(|byte| u8::from_str_radix(byte, 16).unwrap()).collect();
+        bytes.try_into().unwrap()
+    }
+
+    /// The router's file: a port each for the reserved flow and the flood, and a slow one for both.
+    pub(crate) fn router(&self) -> String {
+        let hex = self.mac("sink", "b0").map(|byte| format!("{byte:02x}")).join(":");
+        let port = |name: &str, rate: &str| {
+            format!("[[port]]\nname = \"{name}\"\nkind = \"interface\"\nrate = \"{rate}\"\n")
+        };
+        let ports = [("a1", "1 Gbps"), ("f1", "1 Gbps"), ("b1", "10 Mbps")];
+        let ports: String = ports.iter().map(|(name, rate)| port(name, rate)).collect();
+        format!(
+            "[router]\nname = \"flood\"\n{ports}\
+             [[path]]\nname = \"voice\"\nmatch = {{ dscp = 46 }}\nreservation = \"100 Mcps\"\n\
+             queue = 2048\nweight = 100\n\
+             [[path]]\nname = \"best-effort\"\n\
+             [[route]]\nprefix = \"10.2.0.0/16\"\nport = \"b1\"\nneighbour = \"{hex}\"\n"
+        )
+    }
+
+    /// Runs `work` in a thread of its own in a namespace.
+    fn within<T: Send + 'static>(
+        &self,
+        namespace: &str,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> JoinHandle<T> {
+        let file = File::open(format!("/run/netns/{}", self.name(namespace))).unwrap();
+        thread::spawn(move || {
+            setns(file, CloneFlags::CLONE_NEWNET).unwrap();
+            work()
+        })
+    }
+
+    /// Counts packets that come in, until there are `most`; listens when this returns.
+    pub(crate) fn count(
+        &self,
+        namespace: &str,
+        interface: &'static str,
+        filter: &'static str,
+        most: u64,
+    ) -> JoinHandle<u64> {
+        let (ready, listening) = mpsc::channel();
+        let counting = self.within(namespace, move || {
+            let capture = pcap::Capture::from_device(interface).unwrap();
+            let capture = capture.immediate_mode(true).buffer_size(64 << 20).snaplen(128);
+            let mut capture = capture.timeout(100).open().unwrap().setnonblock().unwrap();
+            capture.filter(filter, true).unwrap();
+            ready.send(()).unwrap();
+            let began = Instant::now();
+            let mut count = 0;
+            while count < most && began.elapsed() < PATIENCE {
+                match capture.next_packet() {
+                    Ok(_) => count += 1,
+                    Err(_) => thread::sleep(Duration::from_millis(1)),
+                }
+            }
+            count
+        });
+        listening.recv().unwrap();
+        counting
+    }
+
+    /// Sends `packets` copies of a frame, with pauses.
+    pub(crate) fn send(
+        &self,
+        namespace: &str,
+        interface: &'static str,
+        frame: &[u8],
+        packets: u64,
+        pause: Duration,
+    ) {
+        let frame = frame.to_vec();
+        let sending = self.within(namespace, move || {
+            let mut capture = pcap::Capture::from_device(interface).unwrap().open().unwrap();
+            for _ in 0..packets {
+                capture.sendpacket(&frame[..]).unwrap();
+                thread::sleep(pause);
+            }
+        });
+        sending.join().unwrap();
+    }
+
+    /// Sends copies of a frame as fast as it can, until it is stopped.
+    pub(crate) fn flood(&self, namespace: &str, interface: &'static str, frame: Vec<u8>) -> Flood {
+        let stopped = Arc::new(AtomicBool::new(false));
+        let stop = Arc::clone(&stopped);
+        let sending = self.within(namespace, move || {
+            let mut capture = pcap::Capture::from_device(interface).unwrap().open().unwrap();
+            let mut sent = 0;
+            while !stop.load(Ordering::Relaxed) {
+                sent += u64::from(capture.sendpacket(&frame[..]).is_ok());
+            }
+            sent
+        });
+        Flood { sending, stopped }
+    }
+
+    /// Starts the router; it forwards when this returns.
+    pub(crate) fn start(&self, program: &str, file: &Path) -> Running {
+        let mut child = Command::new("ip")
+            .args(["netns", "exec", &self.name("router"), program, "route"])
+            .arg(file)
+            .args(["--json", "--for", "120 s"])
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        // It says so when its ports are open.
+        let mut said = [0; 1];
+        let errors = child.stderr.as_mut().unwrap();
+        assert_eq!(errors.read(&mut said).unwrap(), 1, "the router did not start");
+        Running(child)
+    }
+}
+
+impl Drop for Network {
+    fn drop(&mut self) {
+        for name in ["source", "router", "sink"] {
+            let _ = Command::new("ip").args(["netns", "del", &self.name(name)]).output();
+        }
+    }
+}
+
+pub(crate) struct Flood {
+    sending: JoinHandle<u64>,
+    stopped: Arc<AtomicBool>,
+}
+
+impl Flood {
+    /// Stops it; returns how many packets were sent.
+    pub(crate) fn stop(self) -> u64 {
+        self.stopped.store(true, Ordering::Relaxed);
+        self.sending.join().unwrap()
+    }
+}
+
+pub(crate) struct Running(Child);
+
+impl Running {
+    /// Ends the router as Ctrl-C does; returns its report.
+    pub(crate) fn stop(self) -> Value {
+        kill(Pid::from_raw(i32::try_from(self.0.id()).unwrap()), Signal::SIGINT).unwrap();
+        let output = self.0.wait_with_output().unwrap();
+        let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+        serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{errors}"))
+    }
+}
+
+fn run(arguments: &[&str]) -> Vec<u8> {
+    let output = Command::new("ip").args(arguments).output().unwrap();
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "ip {}: {errors}", arguments.join(" "));
+    output.stdout
+}

@@ -1,0 +1,252 @@
+//! `millstream route` as its users meet it: captures, real interfaces, errors.
+#![allow(clippy::unwrap_used)]
+
+mod network;
+
+use assert_cmd::Command;
+use etherparse::{Ipv4Header, PacketBuilder};
+use network::Network;
+use serde_json::Value;
+use std::fs;
+use std::path::Path;
+use std::thread;
+use std::time::Duration;
+use tempfile::TempDir;
+
+const ROUTER: [u8; 6] = [2, 0, 0, 0, 0, 1];
+/// Expedited forwarding.
+const VOICE: u8 = 46;
+
+const ROUTER_FILE: &str = r#"
+[router]
+name = "edge"
+batch = 32
+slice = "30 us"
+
+[[port]]
+name = "lan"
+kind = "pcap"
+input = "in.pcap"
+mac = "02:00:00:00:00:01"
+rate = "1 Gbps"
+
+[[port]]
+name = "wan"
+kind = "pcap"
+output = "out.pcap"
+mac = "02:00:00:00:00:02"
+rate = "100 Mbps"
+overhead = 24
+discipline = "wf2q+"
+
+[[path]]
+name = "voice"
+match = { protocol = "udp", dscp = 46 }
+reservation = "50 Kpps"
+cost = "1 us"
+to = "wan"
+weight = 4
+
+[[path]]
+name = "best-effort"
+
+[[route]]
+prefix = "10.2.0.0/16"
+port = "wan"
+neighbour = "02:00:00:00:02:01"
+
+[[route]]
+prefix = "0.0.0.0/0"
+port = "lan"
+neighbour = "02:00:00:00:01:01"
+"#;
+
+fn millstream() -> Command {
+    Command::cargo_bin("millstream").unwrap()
+}
+
+fn outcome(command: &mut Command) -> (i32, String, String) {
+    let output = command.output().unwrap();
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    (output.status.code().unwrap(), text(output.stdout), text(output.stderr))
+}
+
+fn example() -> String {
+    ROUTER_FILE.to_owned()
+}
+
+/// A UDP packet of `bytes` bytes without a UDP checksum, which IPv4 allows.
+fn packet(to: [u8; 6], destination: [u8; 4], dscp: u8, bytes: usize) -> Vec<u8> {
+    let mut ip =
+        Ipv4Header::new(0, 64, etherparse::IpNumber::UDP, [10, 1, 0, 1], destination).unwrap();
+    ip.dscp = dscp.try_into().unwrap();
+    let builder = PacketBuilder::ethernet2([4; 6], to);
+    let mut frame = Vec::new();
+    let builder = builder.ip(etherparse::IpHeaders::Ipv4(ip, Default::default()));
+    builder.udp(5_000, 5_001).write(&mut frame, &vec![0; bytes - 42]).unwrap();
+    frame[40..42].fill(0);
+    frame
+}
+
+fn write_capture(path: &Path, frames: &[Vec<u8>]) {
+    let capture = pcap::Capture::dead(pcap::Linktype::ETHERNET).unwrap();
+    let mut file = capture.savefile(path).unwrap();
+    for frame in frames {
+        let len = u32::try_from(frame.len()).unwrap();
+        let ts = libc::timeval { tv_sec: 0, tv_usec: 0 };
+        file.write(&pcap::Packet::new(&pcap::PacketHeader { ts, caplen: len, len }, frame));
+    }
+}
+
+fn number(value: &Value, list: &str, name: &str, key: &str) -> u64 {
+    let rows = value[list].as_array().unwrap();
+    rows.iter().find(|row| row["name"] == name).unwrap()[key].as_u64().unwrap()
+}
+
+#[test]
+fn captures_are_routed_and_every_packet_is_accounted_for() {
+    let folder = TempDir::new().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    fs::write(at("router.toml"), example()).unwrap();
+    let mut frames = Vec::new();
+    for k in (0..250u8).chain(0..250) {
+        frames.push(packet(ROUTER, [10, 2, 0, k], if k % 5 == 0 { VOICE } else { 0 }, 200));
+    }
+    let mut dead = packet(ROUTER, [10, 2, 0, 1], 0, 200);
+    dead[22] = 1; // hops left; the checksum is wrong now, too
+    frames.push(dead);
+    frames.push(packet([2, 0, 0, 0, 0, 77], [10, 2, 0, 1], 0, 200)); // for somebody else
+    frames.push(vec![0xff; 60]); // no IPv4
+    write_capture(&at("in.pcap"), &frames);
+    let (status, report, errors) =
+        outcome(millstream().arg("route").arg(at("router.toml")).arg("--json"));
+    assert_eq!(status, 0, "{errors}");
+    let report: Value = serde_json::from_str(&report).unwrap();
+    assert_eq!(report["unaccounted"], 0);
+    assert_eq!(report["ended"], "input");
+    assert_eq!(number(&report, "ports", "lan", "received"), 503);
+    assert_eq!(number(&report, "ports", "lan", "unclassified"), 2);
+    assert_eq!(number(&report, "paths", "voice", "sent"), 100);
+    assert_eq!(number(&report, "paths", "best-effort", "dropped_by_function"), 1);
+    assert_eq!(number(&report, "paths", "best-effort", "sent"), 400, "a capture waits");
+    let mut copy = pcap::Capture::from_file(at("out.pcap")).unwrap();
+    let mut copied = 0;
+    while let Ok(packet) = copy.next_packet() {
+        let header = etherparse::Ipv4HeaderSlice::from_slice(&packet.data[14..]).unwrap();
+        let header = header.to_header();
+        assert_eq!(header.time_to_live, 63);
+        assert_eq!(header.header_checksum, header.calc_header_checksum());
+        assert_eq!(packet.data[..6], [2, 0, 0, 0, 2, 1]);
+        copied += 1;
+    }
+    assert_eq!(copied, 500);
+}
+
+#[test]
+fn mistakes_are_shown_where_they_stand() {
+    let folder = TempDir::new().unwrap();
+    let file = folder.path().join("router.toml");
+    for (right, wrong, parts) in [
+        ("port = \"wan\"", "port = \"wam\"", &["no port `wam`", "did you mean `wan`"][..]),
+        ("50 Kpps", "50 kpps", &["Kpps"]),
+        ("cost = \"1 us\"\n", "", &["50000 packets a second of unknown cost", "cost = "]),
+        ("dscp = 46", "dscp = 64", &["code point of 64", "from 0 to 63"]),
+        ("10.2.0.0/16", "10.2.0.0/40", &["`10.2.0.0/40` is not an IPv4 prefix"]),
+        ("name = \"wan\"", "name = \"lan\"", &["two ports are called `lan`"]),
+        ("mac = \"02:00:00:00:00:02\"\n", "", &["`wan` has no hardware address"]),
+        ("wf2q+", "edf", &["`voice` has no `period`", "edf"]),
+        ("wf2q+", "minbw", &["cannot be scheduled by `minbw`", "`drr`"]),
+        ("slice = ", "slise = ", &["did you mean `slice`"]),
+        ("batch = 32", "batch = 0", &["a batch of 0", "from 1 to 1024"]),
+    ] {
+        let text = example();
+        assert!(text.contains(right), "{right}");
+        fs::write(&file, text.replacen(right, wrong, 1)).unwrap();
+        for command in ["check", "route"] {
+            let (status, _, errors) = outcome(millstream().arg(command).arg(&file));
+            assert_eq!(status, 2, "{command} with {wrong}: {errors}");
+            let errors = errors.split_whitespace().collect::<Vec<_>>().join(" ");
+            for part in parts {
+                assert!(errors.contains(part), "{wrong}: {errors} lacks {part}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_port_that_cannot_be_opened_and_cycles_that_are_not_there_are_refused() {
+    let folder = TempDir::new().unwrap();
+    let file = folder.path().join("router.toml");
+    let interface = "kind = \"interface\"\ninterface = \"nowhere0\"";
+    let text = example().replacen("kind = \"pcap\"\ninput = \"in.pcap\"", interface, 1);
+    fs::write(&file, text).unwrap();
+    let (status, _, errors) = outcome(millstream().arg("route").arg(&file));
+    assert_eq!(status, 1);
+    assert!(errors.contains("port `lan`") && errors.contains("nowhere0"), "{errors}");
+    fs::write(&file, example().replacen("50 Kpps", "50 Mpps", 1)).unwrap();
+    let (status, _, errors) = outcome(millstream().arg("route").arg(&file));
+    assert_eq!(status, 1);
+    assert!(errors.contains("50000") || errors.contains("more than there are"), "{errors}");
+    let (status, _, errors) =
+        outcome(millstream().arg("route").arg(&file).args(["--for", "3 weeks"]));
+    assert_eq!(status, 2);
+    assert!(errors.contains("--for") && errors.contains("3 weeks"), "{errors}");
+}
+
+#[test]
+fn the_schema_of_routers_accepts_the_example() {
+    let (_, schema, _) = outcome(millstream().args(["schema", "--router"]));
+    let validator = jsonschema::validator_for(&serde_json::from_str(&schema).unwrap()).unwrap();
+    let value: toml::Value = toml::from_str(&example()).unwrap();
+    let errors: Vec<_> = validator
+        .iter_errors(&serde_json::to_value(&value).unwrap())
+        .map(|error| error.to_string())
+        .collect();
+    assert!(errors.is_empty(), "{errors:?}");
+    let wrong = example().replacen("slice", "slise", 1);
+    let value: toml::Value = toml::from_str(&wrong).unwrap();
+    assert!(!validator.is_valid(&serde_json::to_value(&value).unwrap()));
+}
+
+#[test]
+fn the_repository_s_example_is_checked_and_runs() {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/router/router.toml");
+    let (status, text, _) = outcome(millstream().arg("check").arg(&file));
+    assert_eq!(status, 0);
+    assert!(text.contains("rtp") && text.contains("50000 packets/s"), "{text}");
+    let (status, text, errors) = outcome(millstream().arg("route").arg(&file).arg("--json"));
+    assert_eq!(status, 0, "{errors}");
+    let report: Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(report["unaccounted"], 0);
+    // Packets of which the capture holds all bytes.
+    let sent = |path| number(&report, "paths", path, "sent");
+    assert_eq!(sent("rtp") + sent("best-effort"), 316 + 263);
+}
+
+/// Three sources, two of them in one namespace, through a router in another to a third.
+#[test]
+fn a_reserved_flow_beside_a_flood_of_64_byte_packets_keeps_all_of_its_packets() {
+    const PACKETS: u64 = 2_000;
+    let network = Network::new();
+    let folder = TempDir::new().unwrap();
+    let file = folder.path().join("router.toml");
+    fs::write(&file, network.router()).unwrap();
+    let counted = network.count("sink", "b0", "udp and ip[1] & 0xfc == 0xb8", PACKETS);
+    let router = network.start(env!("CARGO_BIN_EXE_millstream"), &file);
+    let flood = packet(network.mac("router", "f1"), [10, 2, 0, 1], 0, 60);
+    let flood = network.flood("source", "f0", flood);
+    let voice = packet(network.mac("router", "a1"), [10, 2, 0, 1], VOICE, 200);
+    network.send("source", "a0", &voice, PACKETS, Duration::from_micros(250));
+    // What was sent is on its way: the count ends by itself, or by its own limit.
+    let arrived = counted.join().unwrap();
+    let flooded = flood.stop();
+    thread::sleep(Duration::from_millis(200));
+    let report = router.stop();
+    assert_eq!(arrived, PACKETS, "{report:#}");
+    assert_eq!(number(&report, "paths", "voice", "received"), PACKETS);
+    assert_eq!(number(&report, "paths", "voice", "sent"), PACKETS);
+    assert_eq!(report["unaccounted"], 0);
+    let best = number(&report, "paths", "best-effort", "received");
+    assert!(best > PACKETS && best <= flooded, "{best} of a flood of {flooded}");
+    assert!(number(&report, "paths", "best-effort", "dropped_full") > 0, "no overload: {report:#}");
+}

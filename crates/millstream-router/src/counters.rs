@@ -1,0 +1,54 @@
+//! What is counted: where every packet went, and what every process used.
+
+/// Where the packets of one path went.
+///
+/// Conservation: `received` is the sum of all others and of what the path's queues hold.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PathCounters {
+    /// Packets classified to the path.
+    pub received: u64,
+    /// Dropped because the path's input queue was full.
+    pub dropped_full: u64,
+    /// Dropped by the forwarding function.
+    pub dropped_by_function: u64,
+    /// Dropped because the function chose a port that the path has no queue at.
+    pub dropped_elsewhere: u64,
+    /// Dropped by the link's discipline, their deadline passed.
+    pub dropped_late: u64,
+    /// Handed to an output port.
+    pub sent: u64,
+    /// Their bytes.
+    pub sent_bytes: u64,
+}
+
+impl PathCounters {
+    /// Packets that have left the path in any way.
+    #[must_use]
+    pub fn gone(&self) -> u64 {
+        self.dropped_full
+            + self.dropped_by_function
+            + self.dropped_elsewhere
+            + self.dropped_late
+            + self.sent
+    }
+}
+
+/// What an input process read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct InputCounters {
+    /// Packets read from the port.
+    pub read: u64,
+    /// Of them, those that no path is for; dropped.
+    pub unclassified: u64,
+}
+
+/// What a process used.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ProcessCounters {
+    /// Times it ran.
+    pub runs: u64,
+    /// Packets it moved.
+    pub packets: u64,
+    /// CPU time, ns.
+    pub busy_ns: u64,
+}

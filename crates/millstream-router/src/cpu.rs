@@ -1,0 +1,178 @@
+//! Which process runs next: WF²Q+ over reservations of cycles, charged afterwards.
+//!
+//! The engine's WF²Q+ takes a nanosecond of CPU time for a byte and the CPU for a link of one byte
+//! a nanosecond. How long a run takes is known only when it has ended: a process is tagged with what
+//! its runs took of late, and where its next one starts is corrected afterwards. A process that is
+//! not eligible stands behind a closed gate; what it does not use is shared by the others, and it
+//! saves nothing for later. Source: Router paper, sections 2.2 and 3.1.
+
+use millstream::selector::{NewHead, Select, Selector};
+use millstream::{
+    Activation, Contract, ContractError, Discipline, Head, Heap, Link, StreamId, Waiting, Wf2qPlus,
+};
+
+/// A run's estimate moves by this part of what it was wrong by: 1/2^3.
+const ESTIMATE_SHIFT: u32 = 3;
+/// What a process is tagged with before it ever ran, ns.
+const FIRST_ESTIMATE_NS: u32 = 1_000;
+/// The head that stands for whatever runs of a process follow.
+const ONE_RUN: Waiting = Waiting { packets: 1, bytes: 0 };
+
+#[derive(Clone, Copy, Debug)]
+struct Slot {
+    eligible: bool,
+    /// What its next run is expected to take, ns.
+    estimate_ns: u32,
+    /// What its next run is tagged with, ns.
+    tagged_ns: u32,
+}
+
+/// The CPU scheduler.
+///
+/// ```
+/// use millstream_router::Cpu;
+///
+/// let mut cpu = Cpu::default();
+/// let [one, three] = [cpu.add(1)?, cpu.add(3)?];
+/// let mut used_ns = [0, 0];
+/// let mut now_ns = 0;
+/// cpu.set_eligible(one, 0, true);
+/// cpu.set_eligible(three, 0, true);
+/// while let Some(process) = cpu.choose(now_ns).filter(|_| now_ns < 4_000_000) {
+///     let took_ns = 700; // measured by the caller
+///     now_ns += took_ns;
+///     used_ns[process] += took_ns;
+///     cpu.finish(process, now_ns, took_ns, true);
+/// }
+/// assert!(used_ns[three].abs_diff(3 * used_ns[one]) < 10 * 700);
+/// # Ok::<(), millstream::ContractError>(())
+/// ```
+#[derive(Debug)]
+pub struct Cpu {
+    selector: Selector<Wf2qPlus, Heap<<Wf2qPlus as Discipline>::Rank>>,
+    slots: Vec<Slot>,
+    eligible: usize,
+    /// What the run in progress was tagged with, ns.
+    running_ns: u32,
+}
+
+impl Default for Cpu {
+    fn default() -> Self {
+        let link = Link { rate_bps: 8_000_000_000, overhead_bytes: 0 };
+        Self {
+            selector: Selector::new(Wf2qPlus::new(link, 0), Heap::default()),
+            slots: Vec::new(),
+            eligible: 0,
+            running_ns: 0,
+        }
+    }
+}
+
+impl Cpu {
+    /// Adds a process that is not eligible yet; its number is the count of processes before it. The
+    /// reservation is in any unit that is common to all, for example thousands of cycles a second.
+    ///
+    /// # Errors
+    /// If there are 2³² − 1 processes.
+    pub fn add(&mut self, reservation: u32) -> Result<usize, ContractError> {
+        let stream = self.selector.add_stream(&Contract::new().weight(reservation.max(1))?)?;
+        let first = FIRST_ESTIMATE_NS;
+        self.slots.push(Slot { eligible: false, estimate_ns: first, tagged_ns: first });
+        self.selector.became_backlogged(stream, head(first, false));
+        Ok(stream.index())
+    }
+
+    /// Whether `process` is eligible.
+    ///
+    /// # Panics
+    /// If it was not added.
+    #[inline]
+    #[must_use]
+    pub fn eligible(&self, process: usize) -> bool {
+        self.slots[process].eligible
+    }
+
+    /// Makes `process` eligible or not from `now_ns` on.
+    ///
+    /// # Panics
+    /// If it was not added.
+    #[inline]
+    pub fn set_eligible(&mut self, process: usize, now_ns: u64, eligible: bool) {
+        if self.slots[process].eligible == eligible {
+            return;
+        }
+        self.slots[process].eligible = eligible;
+        let stream = id(process);
+        if eligible {
+            self.selector.advance(now_ns);
+            if self.eligible == 0 {
+                self.selector.idle();
+            }
+            self.eligible += 1;
+            self.selector.open(stream, Activation::Opened { waiting: ONE_RUN });
+        } else {
+            self.eligible -= 1;
+            self.selector.close(stream);
+        }
+    }
+
+    /// The process that runs from `now_ns` on. To be followed by [`finish`](Self::finish).
+    #[inline]
+    pub fn choose(&mut self, now_ns: u64) -> Option<usize> {
+        self.selector.advance(now_ns);
+        let stream = self.selector.select(now_ns, &mut Nothing, &mut ())?;
+        self.selector.served(stream, now_ns);
+        let slot = &mut self.slots[stream.index()];
+        self.running_ns = slot.tagged_ns;
+        slot.tagged_ns = slot.estimate_ns;
+        self.selector.follow(stream, Some(head(slot.tagged_ns, true)));
+        Some(stream.index())
+    }
+
+    /// The run of `process`, chosen last, ended at `now_ns`. It took `took_ns`, and that is what it
+    /// is charged; `eligible` says whether it may run again.
+    ///
+    /// # Panics
+    /// If the process was not added.
+    #[inline]
+    pub fn finish(&mut self, process: usize, now_ns: u64, took_ns: u64, eligible: bool) {
+        let extra_ns = took_ns.cast_signed() - i64::from(self.running_ns);
+        self.selector.charge_extra(id(process), extra_ns);
+        self.selector.advance(now_ns);
+        let slot = &mut self.slots[process];
+        let took_ns = u32::try_from(took_ns).unwrap_or(u32::MAX);
+        let estimate_ns = slot.estimate_ns;
+        slot.estimate_ns = if took_ns > estimate_ns {
+            estimate_ns + ((took_ns - estimate_ns) >> ESTIMATE_SHIFT)
+        } else {
+            estimate_ns - ((estimate_ns - took_ns) >> ESTIMATE_SHIFT)
+        }
+        .max(1);
+        self.set_eligible(process, now_ns, eligible);
+    }
+}
+
+#[inline]
+fn id(process: usize) -> StreamId {
+    StreamId(u32::try_from(process).unwrap_or(u32::MAX))
+}
+
+#[inline]
+fn head(bytes: u32, open: bool) -> NewHead<()> {
+    NewHead { head: Head { arrival_ns: 0, bytes }, stamp: (), open }
+}
+
+/// Runs have no deadlines, so none is ever dropped.
+struct Nothing;
+
+impl millstream::selector::Backlog<()> for Nothing {
+    fn drop_head(
+        &mut self,
+        _: StreamId,
+        _: u64,
+        _: Option<u64>,
+        _: &mut (impl millstream::Observer + ?Sized),
+    ) -> Option<NewHead<()>> {
+        None
+    }
+}

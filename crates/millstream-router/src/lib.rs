@@ -1,0 +1,34 @@
+//! The programmable router: CPU cycles and links scheduled together.
+//!
+//! A packet follows a switching path. Every arrow into a bounded queue is a process, and the CPU
+//! scheduler decides which process runs next:
+//!
+//! ```text
+//! port ─ input process ─> [ ] ─ forwarding process ─> [ ] ─ output process ─> port
+//!        read, classify    │    the path's function    │    select by the port's
+//!                          one queue a path            one queue a path    discipline
+//! ```
+//!
+//! A process is *eligible* while its input is not empty and its output not full. Among eligible
+//! processes WF²Q+ chooses by their reservations of cycles, charged with the time that each run
+//! took. The same code runs on two kinds of [`Machine`]: on [`model::ModelMachine`], where time is
+//! what the costs add up to, and on [`live::LiveMachine`], on real ports and by the processor's time
+//! stamp counter.
+//!
+//! Source: Bavier, Karlin, Peterson and Qie, *Scheduling Computations on a Programmable Router*.
+
+mod counters;
+mod cpu;
+pub mod live;
+mod machine;
+pub mod model;
+mod plan;
+mod router;
+mod throttle;
+
+pub use counters::{InputCounters, PathCounters, ProcessCounters};
+pub use cpu::Cpu;
+pub use machine::{Machine, Verdict};
+pub use plan::{Batch, InputPlan, OutputPlan, PathPlan, Plan, Stages, WhenFull};
+pub use router::{Process, Router, Step};
+pub use throttle::{Estimator, Throttle, ThrottlePlan};

@@ -1,0 +1,44 @@
+//! The router on real ports and real time.
+//!
+//! [`LiveRouter::open`] makes a router of a validated file and opens its ports;
+//! [`LiveRouter::run`] forwards until it is told to stop or every capture has ended, then drains.
+//!
+//! | port | receives and transmits |
+//! |---|---|
+//! | [`interface`](InterfacePort) | a Linux interface: libpcap's memory-mapped ring, a call for each packet sent |
+//! | [`tap`](TapPort) | a TAP device that it makes |
+//! | [`capture`](CapturePort) | pcap files |
+//! | [`memory`](MemoryPort) | frames in memory: benches and tests |
+//!
+//! One thread does everything. Buffers are taken from one pool; a queue holds numbers of buffers,
+//! so a packet is copied where it comes in and where it leaves, and nowhere between.
+
+mod assemble;
+mod capture;
+mod classifier;
+mod clock;
+mod function;
+mod header;
+mod interface;
+mod machine;
+mod memory;
+mod pool;
+mod port;
+mod report;
+mod routes;
+mod tap;
+
+pub use assemble::LiveRouter;
+pub use capture::CapturePort;
+pub use classifier::Classifier;
+pub use clock::Clock;
+pub use function::Forwarder;
+pub use header::Header;
+pub use interface::InterfacePort;
+pub use machine::{LiveMachine, PortCounters};
+pub use memory::MemoryPort;
+pub use pool::{BUFFER_BYTES, Pool};
+pub use port::{Port, PortError};
+pub use report::{Ended, PathReport, PortReport, ProcessReport, Report};
+pub use routes::{Hop, Routes};
+pub use tap::TapPort;

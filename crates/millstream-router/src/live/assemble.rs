@@ -1,0 +1,317 @@
+//! From a router's file to a router that runs.
+
+use millstream::Link;
+use millstream::catalogue::Options;
+use millstream_scenario::{PortKind, Reservation, RouterScenario};
+use std::fs;
+use std::thread;
+use std::time::Duration;
+
+use crate::live::capture::CapturePort;
+use crate::live::classifier::Classifier;
+use crate::live::clock::Clock;
+use crate::live::function::Forwarder;
+use crate::live::interface::InterfacePort;
+use crate::live::machine::LiveMachine;
+use crate::live::pool::Pool;
+use crate::live::port::{Port, PortError};
+use crate::live::report::{Ended, PathReport, PortReport, ProcessReport, Report};
+use crate::live::routes::{Hop, Routes};
+use crate::live::tap::TapPort;
+use crate::machine::Machine;
+use crate::plan::{Batch, InputPlan, OutputPlan, PathPlan, Plan, Stages, WhenFull};
+use crate::router::{Process, Router, Step};
+use crate::throttle::ThrottlePlan;
+
+/// Cycles a second that one unit of a reservation stands for in the CPU scheduler.
+const CYCLES_A_UNIT: u64 = 1_000;
+/// A process without a reservation has at least this part of the processor.
+const LEAST_PART: u64 = 100;
+/// How long queues may drain at the end, ns.
+const DRAIN_NS: u64 = 1_000_000_000;
+/// Shorter idle times are waited for with the processor.
+const SPIN_NS: u64 = 20_000;
+/// After so many steps it is asked whether to stop.
+const STEPS: u32 = 64;
+
+/// A router on real ports.
+pub struct LiveRouter {
+    scenario: RouterScenario,
+    router: Router<LiveMachine<Box<dyn Port>>>,
+    /// Of each process, cycles a second.
+    reserved: Vec<u64>,
+    /// Of the processor, cycles a second.
+    frequency: u64,
+}
+
+impl LiveRouter {
+    /// Opens the ports of `scenario` and makes the router.
+    ///
+    /// # Errors
+    /// If a port cannot be opened, or more is reserved than the processor has.
+    pub fn open(scenario: &RouterScenario) -> Result<Self, PortError> {
+        let clock = Clock::default();
+        let frequency = clock.cycles_per_second();
+        let reserved = admit(scenario, frequency)?;
+        let mut ports: Vec<(Box<dyn Port>, [u8; 6])> = Vec::new();
+        for port in &scenario.ports {
+            let name = port.name.as_str();
+            let opened: (Box<dyn Port>, Option<&str>) = match &port.kind {
+                PortKind::Interface(interface) => {
+                    (Box::new(InterfacePort::open(name, interface)?), Some(interface))
+                }
+                PortKind::Tap(device) => (Box::new(TapPort::open(name, device)?), Some(device)),
+                PortKind::Pcap(input, output) => {
+                    let (input, output) = (input.as_deref(), output.as_deref());
+                    (Box::new(CapturePort::open(name, input, output, clock.clone())?), None)
+                }
+            };
+            let mac = match (port.mac, opened.1) {
+                (Some(mac), _) => mac.into_array(),
+                (None, Some(interface)) => interface_mac(name, interface)?,
+                (None, None) => return Err(PortError::new(name, "it has no hardware address")),
+            };
+            ports.push((opened.0, mac));
+        }
+        let mut routes = Routes::default();
+        for route in &scenario.routes {
+            let (from, to) = (ports[route.port].1, route.neighbour.into_array());
+            routes.add(route.prefix, Hop { output: route.port, from, to });
+        }
+        let rules = scenario.paths.iter().map(|path| path.matches).collect();
+        let pool = Pool::new(scenario.buffers);
+        let mut machine =
+            LiveMachine::new(clock, pool, Classifier::new(rules), Forwarder::new(routes));
+        for ((port, mac), of) in ports.into_iter().zip(&scenario.ports) {
+            machine.add(port, mac, of.rate_bps, of.overhead_bytes);
+        }
+        let router = Router::new(&plan(scenario, &reserved), machine)
+            .map_err(|error| PortError::new(&scenario.ports[0].name, error.to_string()))?;
+        Ok(Self { scenario: scenario.clone(), router, reserved, frequency })
+    }
+
+    /// Forwards until `stop` says so, `for_ns` have passed, or every port has ended; then lets the
+    /// queues drain, for a second at most.
+    ///
+    /// # Errors
+    /// If a port fails.
+    pub fn run(
+        &mut self,
+        for_ns: Option<u64>,
+        stop: &mut dyn FnMut() -> bool,
+    ) -> Result<Report, PortError> {
+        let router = &mut self.router;
+        router.resume();
+        let began_ns = router.machine_mut().now_ns();
+        let end_ns = for_ns.map_or(u64::MAX, |for_ns| began_ns.saturating_add(for_ns));
+        let mut drain_until_ns = u64::MAX;
+        let ended = loop {
+            let mut idle = false;
+            let mut next_ns = 0;
+            for _ in 0..STEPS {
+                if let Step::Idle { until_ns } = router.step() {
+                    (idle, next_ns) = (true, until_ns);
+                    break;
+                }
+            }
+            if let Some(error) = router.machine_mut().failure() {
+                return Err(error);
+            }
+            let now_ns = router.machine_mut().now_ns();
+            let over = if stop() {
+                Some(Ended::Told)
+            } else if now_ns >= end_ns {
+                Some(Ended::Time)
+            } else {
+                router.machine().ended().then_some(Ended::Input)
+            };
+            if let Some(ended) = over {
+                router.machine_mut().close();
+                drain_until_ns = drain_until_ns.min(now_ns + DRAIN_NS);
+                if now_ns >= drain_until_ns || is_empty(router) {
+                    break ended;
+                }
+            }
+            if idle {
+                wait(next_ns.min(end_ns).saturating_sub(now_ns));
+                router.resume();
+            }
+        };
+        for port in 0..self.scenario.ports.len() {
+            self.router.machine_mut().port_mut(port).flush()?;
+        }
+        Ok(self.report(began_ns, ended))
+    }
+
+    fn report(&mut self, began_ns: u64, ended: Ended) -> Report {
+        let router = &mut self.router;
+        let elapsed_ns = router.machine_mut().now_ns() - began_ns;
+        let mut ports = Vec::new();
+        for (at, port) in self.scenario.ports.iter().enumerate() {
+            let counters = router.machine().counters(at);
+            ports.push(PortReport {
+                name: port.name.clone(),
+                received: counters.received,
+                unclassified: router.input(at).unclassified - counters.unfit,
+                unfit: counters.unfit,
+                transmitted: counters.transmitted,
+                lost_by_device: router.machine_mut().port_mut(at).lost(),
+            });
+        }
+        let path = |at: usize| {
+            let (counters, (before, after)) = (router.path(at), router.waiting(at));
+            PathReport {
+                name: self.scenario.paths[at].name.clone(),
+                received: counters.received,
+                dropped_full: counters.dropped_full,
+                dropped_by_function: counters.dropped_by_function,
+                dropped_elsewhere: counters.dropped_elsewhere,
+                dropped_late: counters.dropped_late,
+                sent: counters.sent,
+                sent_bytes: counters.sent_bytes,
+                queued: (before + after) as u64,
+            }
+        };
+        let paths: Vec<PathReport> = (0..self.scenario.paths.len()).map(path).collect();
+        let names = processes(&self.scenario);
+        let frequency = u128::from(self.frequency);
+        let processes = names.into_iter().zip(&self.reserved).map(|((name, process), reserved)| {
+            let used = router.used(process);
+            let cycles = u128::from(used.busy_ns) * frequency / u128::from(elapsed_ns.max(1));
+            ProcessReport {
+                name,
+                reserved_cycles: *reserved,
+                used_cycles: u64::try_from(cycles).unwrap_or(u64::MAX),
+                runs: used.runs,
+                packets: used.packets,
+            }
+        });
+        let processes = processes.collect();
+        let staged = (0..ports.len()).map(|output| router.staged(output) as u64).sum();
+        let unaccounted = Report::account(&ports, &paths, staged);
+        let router = self.scenario.name.clone();
+        Report { router, elapsed_ns, ended, ports, paths, processes, unaccounted }
+    }
+}
+
+/// The processes in the router's order, with names.
+fn processes(scenario: &RouterScenario) -> Vec<(String, Process)> {
+    let ports = || scenario.ports.iter().enumerate();
+    let inputs = ports().map(|(at, port)| (format!("input {}", port.name), Process::Input(at)));
+    let paths = scenario.paths.iter().enumerate();
+    let paths = paths.map(|(at, path)| (format!("path {}", path.name), Process::Forward(at)));
+    let outputs = ports().map(|(at, port)| (format!("output {}", port.name), Process::Output(at)));
+    inputs.chain(paths).chain(outputs).collect()
+}
+
+/// What each process reserves, cycles a second, in the router's order; those without a reservation
+/// have equal parts of what is left.
+fn admit(scenario: &RouterScenario, frequency: u64) -> Result<Vec<u64>, PortError> {
+    let cycles = |reservation: Option<Reservation>| {
+        reservation.map(|reservation| match reservation {
+            Reservation::Cycles(cycles) => cycles,
+            Reservation::Packets { pps, cost_ns } => {
+                let cycles = u128::from(pps) * u128::from(cost_ns) * u128::from(frequency);
+                u64::try_from(cycles / 1_000_000_000).unwrap_or(u64::MAX)
+            }
+        })
+    };
+    let inputs = scenario.ports.iter().map(|port| cycles(port.input));
+    let paths = scenario.paths.iter().map(|path| cycles(path.reservation));
+    let outputs = scenario.ports.iter().map(|port| cycles(port.output));
+    let asked: Vec<Option<u64>> = inputs.chain(paths).chain(outputs).collect();
+    let least = frequency / LEAST_PART;
+    let without = asked.iter().filter(|asked| asked.is_none()).count() as u64;
+    let total = asked.iter().flatten().fold(0u64, |sum, asked| sum.saturating_add(*asked));
+    let have = frequency.saturating_sub(without * least);
+    if total > have {
+        let message = format!(
+            "{} Mcps are reserved, {} Mcps more than there are",
+            total / 1_000_000,
+            (total - have).div_ceil(1_000_000)
+        );
+        let help = format!(
+            "the processor has {} Mcps; each of {without} processes without a reservation keeps 1 %",
+            frequency / 1_000_000
+        );
+        return Err(PortError::new(&scenario.ports[0].name, message).help(help));
+    }
+    let rest = (frequency - total) / without.max(1);
+    Ok(asked.into_iter().map(|asked| asked.unwrap_or(rest)).collect())
+}
+
+fn plan(scenario: &RouterScenario, reserved: &[u64]) -> Plan {
+    let unit = |cycles: &u64| u32::try_from(cycles / CYCLES_A_UNIT).unwrap_or(u32::MAX).max(1);
+    let reservations: Vec<u32> = reserved.iter().map(unit).collect();
+    let (ports, paths) = (scenario.ports.len(), scenario.paths.len());
+    let batch = scenario.batch;
+    let inputs = scenario.ports.iter().zip(&reservations).map(|(port, reservation)| InputPlan {
+        reservation: *reservation,
+        throttle: Some(ThrottlePlan {
+            least: batch / 4,
+            most: batch / 2,
+            cap_ns: port.longest_sleep_ns,
+        }),
+        // A capture waits, a device does not.
+        when_full: match port.kind {
+            PortKind::Pcap(..) => WhenFull::Wait,
+            PortKind::Interface(_) | PortKind::Tap(_) => WhenFull::Drop,
+        },
+    });
+    let path_plans =
+        scenario.paths.iter().zip(&reservations[ports..]).map(|(path, reservation)| {
+            let outputs = (0..ports).filter(|port| path.to.is_none_or(|to| to == *port));
+            PathPlan {
+                reservation: *reservation,
+                input_queue: path.queue,
+                output_queue: path.queue,
+                outputs: outputs.map(|port| (port, path.contract.clone())).collect(),
+            }
+        });
+    let outputs = scenario.ports.iter().zip(&reservations[ports + paths..]);
+    let outputs = outputs.map(|(port, reservation)| OutputPlan {
+        reservation: *reservation,
+        throttle: None,
+        discipline: port.discipline,
+        options: Options {
+            link: Link { rate_bps: port.rate_bps, overhead_bytes: port.overhead_bytes },
+            ..Options::default()
+        },
+        structure: port.structure,
+    });
+    Plan {
+        stages: Stages::Three,
+        batch: Batch { packets: batch, time_ns: scenario.slice_ns },
+        inputs: inputs.collect(),
+        paths: path_plans.collect(),
+        outputs: outputs.collect(),
+    }
+}
+
+fn is_empty(router: &Router<LiveMachine<Box<dyn Port>>>) -> bool {
+    let (_, paths, outputs) = router.sizes();
+    (0..paths).all(|path| router.waiting(path) == (0, 0))
+        && (0..outputs).all(|output| router.staged(output) == 0)
+}
+
+/// Nothing to do for so long.
+fn wait(for_ns: u64) {
+    if for_ns > SPIN_NS {
+        thread::sleep(Duration::from_nanos(for_ns - SPIN_NS / 2));
+    } else {
+        std::hint::spin_loop();
+    }
+}
+
+/// The hardware address of an interface.
+fn interface_mac(port: &str, interface: &str) -> Result<[u8; 6], PortError> {
+    let path = format!("/sys/class/net/{interface}/address");
+    let unknown = |message: String| {
+        PortError::new(port, message).help("give the port a `mac`, as `ip link` shows it")
+    };
+    let text = fs::read_to_string(&path).map_err(|error| unknown(format!("{path}: {error}")))?;
+    let parsed: Result<macaddr::MacAddr6, _> = text.trim().parse();
+    parsed.map(macaddr::MacAddr6::into_array).map_err(|_| {
+        unknown(format!("interface `{interface}` has no Ethernet address: `{}`", text.trim()))
+    })
+}

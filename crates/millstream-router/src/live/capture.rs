@@ -1,0 +1,119 @@
+//! Captures in place of a device: packets come from one as fast as they are read, and go to another
+//! with the times at which they were sent.
+
+use pcap::{Capture, Linktype, Offline, Packet, PacketHeader, Precision, Savefile};
+use std::path::Path;
+
+use crate::live::clock::Clock;
+use crate::live::pool::{BUFFER_BYTES, Pool};
+use crate::live::port::{Port, PortError};
+
+/// A port made of captures.
+pub struct CapturePort {
+    name: String,
+    input: Option<Capture<Offline>>,
+    output: Option<Savefile>,
+    clock: Clock,
+}
+
+impl CapturePort {
+    /// Reads `input`, writes `output`; whatever is not given receives nothing, or drops everything.
+    ///
+    /// # Errors
+    /// If a file cannot be opened or holds no Ethernet frames.
+    pub fn open(
+        name: &str,
+        input: Option<&Path>,
+        output: Option<&Path>,
+        clock: Clock,
+    ) -> Result<Self, PortError> {
+        let wrong = |path: &Path, error: String| {
+            PortError::new(name, format!("{}: {error}", path.display()))
+        };
+        let input = input.map(|path| {
+            let capture =
+                Capture::from_file(path).map_err(|error| wrong(path, error.to_string()))?;
+            match capture.get_datalink() {
+                Linktype::ETHERNET => Ok(capture),
+                other => {
+                    let kind = other.get_name().unwrap_or_else(|_| other.0.to_string());
+                    Err(wrong(path, format!("its link type is {kind}"))
+                        .help("a capture of Ethernet frames"))
+                }
+            }
+        });
+        let output = output.map(|path| {
+            Capture::dead_with_precision(Linktype::ETHERNET, Precision::Nano)
+                .and_then(|capture| capture.savefile(path))
+                .map_err(|error| wrong(path, error.to_string()))
+        });
+        Ok(Self {
+            name: name.to_owned(),
+            input: input.transpose()?,
+            output: output.transpose()?,
+            clock,
+        })
+    }
+}
+
+impl Port for CapturePort {
+    fn receive(
+        &mut self,
+        pool: &mut Pool,
+        most: usize,
+        into: &mut Vec<u64>,
+    ) -> Result<usize, PortError> {
+        let Some(input) = &mut self.input else { return Ok(0) };
+        let mut count = 0;
+        // A file waits: better than to read what there is no buffer for.
+        while count < most && pool.free() > 0 {
+            match input.next_packet() {
+                Ok(packet) => {
+                    let whole = packet.header.len as usize == packet.data.len();
+                    into.extend(whole.then(|| pool.copy(packet.data)).flatten());
+                    count += 1;
+                }
+                Err(pcap::Error::NoMorePackets) => {
+                    self.input = None;
+                    break;
+                }
+                Err(error) => {
+                    self.input = None;
+                    return Err(PortError::new(&self.name, error.to_string()));
+                }
+            }
+        }
+        Ok(count)
+    }
+
+    fn transmit(&mut self, pool: &mut Pool, packets: &[u64]) -> Result<usize, PortError> {
+        let now_ns = self.clock.now_ns();
+        for packet in packets {
+            if let Some(output) = &mut self.output {
+                let frame = pool.frame(*packet);
+                let length = u32::try_from(frame.len().min(BUFFER_BYTES)).unwrap_or(0);
+                let header = PacketHeader { ts: time(now_ns), caplen: length, len: length };
+                output.write(&Packet::new(&header, frame));
+            }
+            pool.release(*packet);
+        }
+        Ok(packets.len())
+    }
+
+    fn ended(&self) -> bool {
+        self.input.is_none()
+    }
+
+    fn flush(&mut self) -> Result<(), PortError> {
+        let Some(output) = &mut self.output else { return Ok(()) };
+        output.flush().map_err(|error| PortError::new(&self.name, error.to_string()))
+    }
+}
+
+/// A capture's time stamp; in a file of nanoseconds its second part is nanoseconds.
+#[allow(clippy::useless_conversion)]
+fn time(now_ns: u64) -> libc::timeval {
+    let seconds = i64::try_from(now_ns / 1_000_000_000).unwrap_or(i64::MAX);
+    let rest = i64::try_from(now_ns % 1_000_000_000).unwrap_or(0);
+    libc::timeval { tv_sec: seconds.into(), tv_usec: rest.into() }
+}

@@ -1,0 +1,33 @@
+//! The processor's time stamp counter as nanoseconds.
+
+/// A clock that starts at 0; copies tell the same time.
+#[derive(Clone, Debug)]
+pub struct Clock {
+    counter: quanta::Clock,
+    start: u64,
+}
+
+impl Default for Clock {
+    fn default() -> Self {
+        let counter = quanta::Clock::new();
+        let start = counter.raw();
+        Self { counter, start }
+    }
+}
+
+impl Clock {
+    /// Nanoseconds since it started; never goes back.
+    #[inline]
+    #[must_use]
+    pub fn now_ns(&self) -> u64 {
+        self.counter.delta_as_nanos(self.start, self.counter.raw())
+    }
+
+    /// Cycles of the counter a second.
+    #[must_use]
+    pub fn cycles_per_second(&self) -> u64 {
+        let cycles = 1u64 << 40;
+        let nanoseconds = u128::from(self.counter.delta_as_nanos(0, cycles).max(1));
+        u64::try_from(u128::from(cycles) * 1_000_000_000 / nanoseconds).unwrap_or(u64::MAX)
+    }
+}

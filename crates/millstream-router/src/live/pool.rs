@@ -1,0 +1,98 @@
+//! Buffers that packets lie in, and handles by which queues hold them.
+//!
+//! A handle is a buffer's number and the packet's length in one word.
+
+/// The size of a buffer, bytes. A packet that is longer is not received.
+pub const BUFFER_BYTES: usize = 2_048;
+
+/// All buffers of a router.
+#[derive(Debug)]
+pub struct Pool {
+    bytes: Vec<u8>,
+    free: Vec<u32>,
+}
+
+impl Pool {
+    /// So many buffers, all free.
+    #[must_use]
+    pub fn new(buffers: u32) -> Self {
+        // The lowest first: as few as possible are in use, and those are in the cache.
+        let free = (0..buffers).rev().collect();
+        Self { bytes: vec![0; buffers as usize * BUFFER_BYTES], free }
+    }
+
+    /// How many buffers are free.
+    #[must_use]
+    pub fn free(&self) -> usize {
+        self.free.len()
+    }
+
+    /// A copy of `frame` in a buffer; `None` if it is too long or no buffer is free.
+    #[inline]
+    pub fn copy(&mut self, frame: &[u8]) -> Option<u64> {
+        if frame.len() > BUFFER_BYTES {
+            return None;
+        }
+        let number = self.free.pop()?;
+        let at = number as usize * BUFFER_BYTES;
+        self.bytes[at..at + frame.len()].copy_from_slice(frame);
+        Some(u64::from(number) | (frame.len() as u64) << 32)
+    }
+
+    /// A packet that `read` writes into a buffer, returning its length; `None` if no buffer is free
+    /// or `read` returns `None` or too much.
+    pub fn fill(&mut self, read: impl FnOnce(&mut [u8]) -> Option<usize>) -> Option<u64> {
+        let number = *self.free.last()?;
+        let at = number as usize * BUFFER_BYTES;
+        let length = read(&mut self.bytes[at..at + BUFFER_BYTES])?;
+        if length > BUFFER_BYTES {
+            return None;
+        }
+        self.free.pop();
+        Some(u64::from(number) | (length as u64) << 32)
+    }
+
+    /// The packet of `handle`.
+    #[inline]
+    #[must_use]
+    pub fn frame(&self, handle: u64) -> &[u8] {
+        let (at, length) = place(handle);
+        &self.bytes[at..at + length]
+    }
+
+    /// The packet of `handle`, to be changed.
+    #[inline]
+    pub fn frame_mut(&mut self, handle: u64) -> &mut [u8] {
+        let (at, length) = place(handle);
+        &mut self.bytes[at..at + length]
+    }
+
+    /// Gives a packet's buffer back.
+    #[inline]
+    pub fn release(&mut self, handle: u64) {
+        self.free.push(number(handle));
+    }
+
+    /// The length of a packet, bytes.
+    #[inline]
+    #[must_use]
+    pub fn length(handle: u64) -> u32 {
+        // The upper half.
+        #[allow(clippy::cast_possible_truncation)]
+        let length = (handle >> 32) as u32;
+        length
+    }
+}
+
+#[inline]
+fn number(handle: u64) -> u32 {
+    // The lower half.
+    #[allow(clippy::cast_possible_truncation)]
+    let number = handle as u32;
+    number
+}
+
+#[inline]
+fn place(handle: u64) -> (usize, usize) {
+    (number(handle) as usize * BUFFER_BYTES, Pool::length(handle) as usize)
+}

@@ -1,0 +1,95 @@
+//! What packets come in and go out by.
+
+use crate::live::pool::Pool;
+
+/// A port that cannot be opened, or fails.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("port `{port}`: {message}")]
+pub struct PortError {
+    /// The port's name.
+    pub port: String,
+    /// What happened.
+    pub message: String,
+    /// What would be right, if that is known.
+    pub help: Option<String>,
+}
+
+impl PortError {
+    /// `message` about the port called `port`.
+    pub fn new(port: &str, message: impl Into<String>) -> Self {
+        Self { port: port.to_owned(), message: message.into(), help: None }
+    }
+
+    /// With what would be right.
+    #[must_use]
+    pub fn help(mut self, help: impl Into<String>) -> Self {
+        self.help = Some(help.into());
+        self
+    }
+}
+
+/// A port, by batches.
+pub trait Port {
+    /// Receives up to `most` packets, without waiting; their handles go to `into`. Returns how many
+    /// packets were taken from the device, those that did not fit a buffer included.
+    ///
+    /// # Errors
+    /// If the device fails.
+    fn receive(
+        &mut self,
+        pool: &mut Pool,
+        most: usize,
+        into: &mut Vec<u64>,
+    ) -> Result<usize, PortError>;
+
+    /// Transmits packets in order and releases their buffers; returns how many were taken.
+    ///
+    /// # Errors
+    /// If the device fails.
+    fn transmit(&mut self, pool: &mut Pool, packets: &[u64]) -> Result<usize, PortError>;
+
+    /// Nothing will come in any more.
+    fn ended(&self) -> bool {
+        false
+    }
+
+    /// Packets that the device lost before they could be received.
+    fn lost(&mut self) -> u64 {
+        0
+    }
+
+    /// Everything transmitted is to be where it belongs.
+    ///
+    /// # Errors
+    /// If it cannot be brought there.
+    fn flush(&mut self) -> Result<(), PortError> {
+        Ok(())
+    }
+}
+
+impl<P: Port + ?Sized> Port for Box<P> {
+    fn receive(
+        &mut self,
+        pool: &mut Pool,
+        most: usize,
+        into: &mut Vec<u64>,
+    ) -> Result<usize, PortError> {
+        (**self).receive(pool, most, into)
+    }
+
+    fn transmit(&mut self, pool: &mut Pool, packets: &[u64]) -> Result<usize, PortError> {
+        (**self).transmit(pool, packets)
+    }
+
+    fn ended(&self) -> bool {
+        (**self).ended()
+    }
+
+    fn lost(&mut self) -> u64 {
+        (**self).lost()
+    }
+
+    fn flush(&mut self) -> Result<(), PortError> {
+        (**self).flush()
+    }
+}

@@ -1,0 +1,108 @@
+//! What a live router did: every packet accounted for.
+
+/// Why a router stopped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Ended {
+    /// It was told to.
+    Told,
+    /// Its time was over.
+    Time,
+    /// Every port had ended.
+    Input,
+}
+
+/// A port.
+#[derive(Clone, Debug, serde::Serialize)]
+pub struct PortReport {
+    /// Its name.
+    pub name: String,
+    /// Packets taken from the device.
+    pub received: u64,
+    /// Of them, not IPv4, not for the port's address, or of no path.
+    pub unclassified: u64,
+    /// Of them, dropped for want of a buffer or because they were longer than one.
+    pub unfit: u64,
+    /// Packets given to the device.
+    pub transmitted: u64,
+    /// Packets that the device lost before they could be received, where it says so.
+    pub lost_by_device: u64,
+}
+
+/// A path.
+#[derive(Clone, Debug, serde::Serialize)]
+pub struct PathReport {
+    /// Its name.
+    pub name: String,
+    /// Packets classified to it.
+    pub received: u64,
+    /// Dropped at its full input queue.
+    pub dropped_full: u64,
+    /// Dropped by its function: no route, no hops left, a wrong checksum.
+    pub dropped_by_function: u64,
+    /// Routed to a port that the path does not leave by.
+    pub dropped_elsewhere: u64,
+    /// Dropped by the link's discipline, too late.
+    pub dropped_late: u64,
+    /// Sent.
+    pub sent: u64,
+    /// Their bytes.
+    pub sent_bytes: u64,
+    /// Still queued at the end.
+    pub queued: u64,
+}
+
+/// A process.
+#[derive(Clone, Debug, serde::Serialize)]
+pub struct ProcessReport {
+    /// What it does: "input lan".
+    pub name: String,
+    /// Its reservation, cycles a second.
+    pub reserved_cycles: u64,
+    /// What it used, cycles a second on average.
+    pub used_cycles: u64,
+    /// Times it ran.
+    pub runs: u64,
+    /// Packets it moved.
+    pub packets: u64,
+}
+
+/// A run of a live router.
+#[derive(Clone, Debug, serde::Serialize)]
+pub struct Report {
+    /// The router's name.
+    pub router: String,
+    /// How long it ran, ns.
+    pub elapsed_ns: u64,
+    /// Why it stopped.
+    pub ended: Ended,
+    /// Ports, in the order of the file.
+    pub ports: Vec<PortReport>,
+    /// Paths, in the order of the file.
+    pub paths: Vec<PathReport>,
+    /// Processes.
+    pub processes: Vec<ProcessReport>,
+    /// Packets received that are neither sent, nor dropped and counted, nor queued: always 0.
+    pub unaccounted: i64,
+}
+
+impl Report {
+    /// Packets received less all that became of them.
+    #[must_use]
+    pub(super) fn account(ports: &[PortReport], paths: &[PathReport], staged: u64) -> i64 {
+        let received: u64 = ports.iter().map(|port| port.received).sum();
+        let aside: u64 = ports.iter().map(|port| port.unclassified + port.unfit).sum();
+        let dropped: u64 = paths
+            .iter()
+            .map(|path| {
+                path.dropped_full
+                    + path.dropped_by_function
+                    + path.dropped_elsewhere
+                    + path.dropped_late
+                    + path.queued
+            })
+            .sum();
+        let transmitted: u64 = ports.iter().map(|port| port.transmitted).sum();
+        received.cast_signed() - (aside + dropped + transmitted + staged).cast_signed()
+    }
+}

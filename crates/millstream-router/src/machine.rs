@@ -1,0 +1,55 @@
+//! What the router runs on: ports, forwarding functions and time.
+
+/// What a forwarding function says of a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// To the output of this number in the plan.
+    Send(usize),
+    /// Nowhere.
+    Drop,
+}
+
+/// Ports, functions and time, as the router's processes use them.
+///
+/// A packet is the machine's own number, its *handle*: what it stands for the machine knows. Every
+/// handle that [`receive`](Self::receive) gives out comes back once, by
+/// [`transmit`](Self::transmit) or [`discard`](Self::discard). Ports are numbered as in the plan,
+/// inputs and outputs apart.
+pub trait Machine {
+    /// Whether asking for the time costs nothing. If not, it is asked once a run, and a batch's
+    /// limit in time is kept by what packets took before.
+    const FREE_CLOCK: bool;
+
+    /// Nanoseconds since the start; never goes back.
+    fn now_ns(&mut self) -> u64;
+
+    /// A process is switched to.
+    #[inline]
+    fn dispatched(&mut self) {}
+
+    /// A packet enters a queue between two processes.
+    #[inline]
+    fn handed_over(&mut self) {}
+
+    /// Reads up to `most` packets from input `input` and classifies them: each goes to `into` with
+    /// its path. Returns how many were read; those that no path is for are dropped by the machine.
+    fn receive(&mut self, input: usize, most: usize, into: &mut Vec<(usize, u64)>) -> usize;
+
+    /// Applies the function of `path`.
+    fn forward(&mut self, path: usize, packet: &mut u64) -> Verdict;
+
+    /// The packet's length, bytes.
+    fn bytes(&self, packet: u64) -> u32;
+
+    /// How many packets output `output` would take at `now_ns`.
+    fn room(&mut self, output: usize, now_ns: u64) -> usize;
+
+    /// When an output without room is worth asking again, ns.
+    fn room_at_ns(&mut self, output: usize, now_ns: u64) -> u64;
+
+    /// Sends packets, in order; returns how many were taken. The others stay the router's.
+    fn transmit(&mut self, output: usize, packets: &[u64]) -> usize;
+
+    /// A packet is dropped.
+    fn discard(&mut self, packet: u64);
+}

@@ -1,0 +1,134 @@
+//! Network devices in simulated time: a receive ring that a source fills, a transmit ring that the
+//! line empties.
+
+const SECOND_NS: u128 = 1_000_000_000;
+
+/// A receive ring and the source at its end of the line.
+///
+/// A device that interrupts has its packets taken from the ring, at once, into a queue of the same
+/// length; what finds that queue full is dropped when it has already cost its interrupt.
+#[derive(Clone, Debug)]
+pub struct InputDevice {
+    rate_pps: u64,
+    phase_ns: u64,
+    /// How many packets have arrived.
+    arrived: u64,
+    path: usize,
+    size: usize,
+    /// Packets in the ring.
+    ring: usize,
+    /// Packets read by interrupts.
+    announced: usize,
+    lost: u64,
+}
+
+impl InputDevice {
+    /// A ring of `size` packets, and a source of `rate_pps` packets a second for `path`, the first
+    /// at `phase_ns`.
+    #[must_use]
+    pub fn new(size: usize, rate_pps: u64, phase_ns: u64, path: usize) -> Self {
+        Self { rate_pps, phase_ns, arrived: 0, path, size, ring: 0, announced: 0, lost: 0 }
+    }
+
+    /// Packets that arrived up to the last time that the device was looked at, and those of them
+    /// that were lost.
+    #[must_use]
+    pub fn counts(&self) -> (u64, u64) {
+        (self.arrived, self.lost)
+    }
+
+    /// Packets that wait to be read.
+    #[must_use]
+    pub fn waiting(&self) -> usize {
+        self.ring + self.announced
+    }
+
+    /// When the next packet arrives, ns.
+    pub(super) fn next_ns(&self) -> Option<u64> {
+        if self.rate_pps == 0 {
+            return None;
+        }
+        let after = u128::from(self.arrived) * SECOND_NS / u128::from(self.rate_pps);
+        u64::try_from(u128::from(self.phase_ns) + after).ok()
+    }
+
+    fn fill(&mut self, now_ns: u64) {
+        while let Some(at_ns) = self.next_ns()
+            && at_ns <= now_ns
+        {
+            self.arrived += 1;
+            if self.ring < self.size {
+                self.ring += 1;
+            } else {
+                self.lost += 1;
+            }
+        }
+    }
+
+    /// Takes the oldest packet; returns its path.
+    pub(super) fn take(&mut self, now_ns: u64) -> Option<usize> {
+        self.fill(now_ns);
+        let from = if self.announced > 0 { &mut self.announced } else { &mut self.ring };
+        *from = from.checked_sub(1)?;
+        Some(self.path)
+    }
+
+    /// Whether the processor is to be interrupted for a packet, which is read thereby.
+    pub(super) fn interrupt(&mut self, now_ns: u64) -> bool {
+        self.fill(now_ns);
+        let Some(rest) = self.ring.checked_sub(1) else { return false };
+        self.ring = rest;
+        if self.announced < self.size {
+            self.announced += 1;
+        } else {
+            self.lost += 1;
+        }
+        true
+    }
+}
+
+/// A transmit ring and the line that empties it.
+#[derive(Clone, Debug)]
+pub struct OutputDevice {
+    rate_pps: u64,
+    size: u64,
+    /// When the line is done with all that it was given, in 1/`rate_pps` ns.
+    done: u128,
+    /// Packets put so far.
+    sent: u64,
+}
+
+impl OutputDevice {
+    /// A ring of `size` packets on a line of `rate_pps` packets a second.
+    #[must_use]
+    pub fn new(size: u64, rate_pps: u64) -> Self {
+        Self { rate_pps, size, done: 0, sent: 0 }
+    }
+
+    /// Packets put so far.
+    #[must_use]
+    pub fn sent(&self) -> u64 {
+        self.sent
+    }
+
+    fn scaled(&self, now_ns: u64) -> u128 {
+        u128::from(now_ns) * u128::from(self.rate_pps)
+    }
+
+    pub(super) fn room(&self, now_ns: u64) -> usize {
+        let waiting = self.done.saturating_sub(self.scaled(now_ns)).div_ceil(SECOND_NS);
+        usize::try_from(u128::from(self.size).saturating_sub(waiting)).unwrap_or(usize::MAX)
+    }
+
+    /// When a packet has left the ring, ns.
+    pub(super) fn room_at_ns(&self, now_ns: u64) -> u64 {
+        let left = self.done.saturating_sub(u128::from(self.size - 1) * SECOND_NS);
+        let at_ns = left.div_ceil(u128::from(self.rate_pps.max(1)));
+        u64::try_from(at_ns).unwrap_or(u64::MAX).max(now_ns + 1)
+    }
+
+    pub(super) fn put(&mut self, now_ns: u64) {
+        self.done = self.done.max(self.scaled(now_ns)) + SECOND_NS;
+        self.sent += 1;
+    }
+}

@@ -1,0 +1,381 @@
+//! Processes and queues: who is eligible, who runs, and what a run does.
+//!
+//! | process | eligible while |
+//! |---|---|
+//! | input | it does not sleep; with [`WhenFull::Wait`], while every path's input queue has room |
+//! | forwarding | its input queue is not empty and none of its output queues is full |
+//! | output | a packet waits for the port, the port has room, and it does not sleep |
+//!
+//! A forwarding process never takes more packets than its output queues have room for, so no
+//! finished packet is dropped at a full queue. Nothing is allocated once all queues have been
+//! full.
+
+mod runs;
+
+use millstream::catalogue::DynScheduler;
+use millstream::{ContractError, Departure, Observer, StreamId};
+use std::collections::VecDeque;
+
+use crate::counters::{InputCounters, PathCounters, ProcessCounters};
+use crate::cpu::Cpu;
+use crate::machine::Machine;
+use crate::plan::{Batch, Plan, Stages, WhenFull};
+use crate::throttle::Throttle;
+
+/// Never.
+const NEVER: u64 = u64::MAX;
+
+/// A process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Process {
+    /// The input process of this input.
+    Input(usize),
+    /// The forwarding process of this path.
+    Forward(usize),
+    /// The output process of this output.
+    Output(usize),
+}
+
+/// What a step came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// A process ran and moved so many packets.
+    Ran(Process, u32),
+    /// No process is eligible, and none will be before this time, ns, by time alone.
+    Idle {
+        /// The time; the greatest number if there is none.
+        until_ns: u64,
+    },
+}
+
+struct Input {
+    throttle: Option<Throttle>,
+    when_full: WhenFull,
+    counters: InputCounters,
+}
+
+struct Path {
+    queue: VecDeque<u64>,
+    limit: usize,
+    /// Its stream at each output; `None` where it has no queue.
+    streams: Vec<Option<StreamId>>,
+    /// The outputs at which it has a queue.
+    outputs: Vec<usize>,
+    output_limit: usize,
+    /// What one packet took of late, ns.
+    packet_ns: u64,
+    counters: PathCounters,
+}
+
+struct Output {
+    throttle: Option<Throttle>,
+    link: Box<dyn DynScheduler + Send>,
+    /// The path of each of the link's streams.
+    paths: Vec<usize>,
+    /// Packets selected that the port did not take yet.
+    staged: VecDeque<u64>,
+}
+
+/// Packets that the link's discipline dropped during a decision.
+#[derive(Default)]
+struct Late(Vec<(StreamId, u64)>);
+
+impl Observer for Late {
+    fn dropped(&mut self, departure: &Departure) {
+        self.0.push((departure.stream, departure.tag));
+    }
+}
+
+/// A router on a machine.
+pub struct Router<M> {
+    machine: M,
+    stages: Stages,
+    batch: Batch,
+    cpu: Cpu,
+    now_ns: u64,
+    inputs: Vec<Input>,
+    paths: Vec<Path>,
+    outputs: Vec<Output>,
+    /// Until when each process sleeps, ns; 0 if it does not.
+    asleep_until_ns: Vec<u64>,
+    /// The least of them.
+    next_wake_ns: u64,
+    processes: Vec<ProcessCounters>,
+    /// Paths whose input queue is full.
+    full: usize,
+    read: Vec<(usize, u64)>,
+    chosen: Vec<u64>,
+    late: Late,
+}
+
+impl<M: Machine> Router<M> {
+    /// A router as `plan` says, on `machine`.
+    ///
+    /// # Errors
+    /// If a path's contract lacks what an output's discipline needs.
+    ///
+    /// # Panics
+    /// If the plan names an output that it does not have, or a queue or batch of none.
+    pub fn new(plan: &Plan, mut machine: M) -> Result<Self, ContractError> {
+        assert!(plan.batch.packets > 0, "a batch of no packets");
+        let mut cpu = Cpu::default();
+        let mut outputs = Vec::new();
+        for output in &plan.outputs {
+            let link = output.discipline.build(&output.options, output.structure);
+            let throttle = output.throttle.map(Throttle::new);
+            outputs.push(Output { throttle, link, paths: Vec::new(), staged: VecDeque::new() });
+        }
+        for input in &plan.inputs {
+            cpu.add(input.reservation)?;
+        }
+        let mut paths = Vec::new();
+        for (number, path) in plan.paths.iter().enumerate() {
+            assert!(path.input_queue > 0 && path.output_queue > 0, "a queue of no packets");
+            cpu.add(path.reservation)?;
+            let mut streams = vec![None; outputs.len()];
+            for (output, contract) in &path.outputs {
+                let at = &mut outputs[*output];
+                streams[*output] = Some(at.link.add_stream(contract.clone())?);
+                at.paths.push(number);
+            }
+            paths.push(Path {
+                queue: VecDeque::with_capacity(path.input_queue as usize),
+                limit: path.input_queue as usize,
+                streams,
+                outputs: path.outputs.iter().map(|(output, _)| *output).collect(),
+                output_limit: path.output_queue as usize,
+                packet_ns: 1,
+                counters: PathCounters::default(),
+            });
+        }
+        for output in &plan.outputs {
+            cpu.add(output.reservation)?;
+        }
+        let inputs = plan.inputs.iter().map(|input| Input {
+            throttle: input.throttle.map(Throttle::new),
+            when_full: input.when_full,
+            counters: InputCounters::default(),
+        });
+        let processes = plan.inputs.len() + plan.paths.len() + plan.outputs.len();
+        let mut router = Self {
+            now_ns: machine.now_ns(),
+            machine,
+            stages: plan.stages,
+            batch: plan.batch,
+            cpu,
+            inputs: inputs.collect(),
+            paths,
+            outputs,
+            asleep_until_ns: vec![0; processes],
+            next_wake_ns: NEVER,
+            processes: vec![ProcessCounters::default(); processes],
+            full: 0,
+            read: Vec::new(),
+            chosen: Vec::new(),
+            late: Late::default(),
+        };
+        for number in 0..processes {
+            router.refresh(number);
+        }
+        Ok(router)
+    }
+
+    /// Runs the process that comes first, if one is eligible.
+    #[inline]
+    pub fn step(&mut self) -> Step {
+        if self.next_wake_ns <= self.now_ns {
+            self.wake();
+        }
+        let Some(number) = self.cpu.choose(self.now_ns) else {
+            return Step::Idle { until_ns: self.next_wake_ns };
+        };
+        self.machine.dispatched();
+        let process = self.process(number);
+        let began_ns = self.now_ns;
+        let moved = match process {
+            Process::Input(input) => self.run_input(input),
+            Process::Forward(path) => self.run_forward(path),
+            Process::Output(output) => self.run_output(output),
+        };
+        self.now_ns = self.machine.now_ns();
+        let took_ns = self.now_ns - began_ns;
+        self.rest(process, number, moved);
+        let eligible = self.is_eligible(process, number);
+        self.cpu.finish(number, self.now_ns, took_ns, eligible);
+        let counters = &mut self.processes[number];
+        counters.runs += 1;
+        counters.packets += u64::from(moved);
+        counters.busy_ns += took_ns;
+        Step::Ran(process, moved)
+    }
+
+    /// Reads the machine's clock, after time has passed without a step.
+    pub fn resume(&mut self) {
+        self.now_ns = self.machine.now_ns();
+    }
+
+    /// The machine.
+    pub fn machine(&self) -> &M {
+        &self.machine
+    }
+
+    /// The machine, to change what lies outside the router.
+    pub fn machine_mut(&mut self) -> &mut M {
+        &mut self.machine
+    }
+
+    /// How many inputs, paths and outputs there are.
+    #[must_use]
+    pub fn sizes(&self) -> (usize, usize, usize) {
+        (self.inputs.len(), self.paths.len(), self.outputs.len())
+    }
+
+    /// What an input process read.
+    ///
+    /// # Panics
+    /// If there is no such input.
+    #[must_use]
+    pub fn input(&self, input: usize) -> InputCounters {
+        self.inputs[input].counters
+    }
+
+    /// Where the packets of a path went.
+    ///
+    /// # Panics
+    /// If there is no such path.
+    #[must_use]
+    pub fn path(&self, path: usize) -> PathCounters {
+        self.paths[path].counters
+    }
+
+    /// Packets that wait in a path's input queue, and in its output queues.
+    ///
+    /// # Panics
+    /// If there is no such path.
+    #[must_use]
+    pub fn waiting(&self, path: usize) -> (usize, usize) {
+        let of = &self.paths[path];
+        let at_output = |output: &usize| self.output_waiting(path, *output);
+        (of.queue.len(), of.outputs.iter().map(at_output).sum())
+    }
+
+    /// Packets that an output has selected and its port has not taken. They count as sent.
+    ///
+    /// # Panics
+    /// If there is no such output.
+    #[must_use]
+    pub fn staged(&self, output: usize) -> usize {
+        self.outputs[output].staged.len()
+    }
+
+    /// What a process used.
+    ///
+    /// # Panics
+    /// If there is no such process.
+    #[must_use]
+    pub fn used(&self, process: Process) -> ProcessCounters {
+        self.processes[self.number(process)]
+    }
+
+    #[inline]
+    fn process(&self, number: usize) -> Process {
+        let forward = self.inputs.len();
+        let output = forward + self.paths.len();
+        if number < forward {
+            Process::Input(number)
+        } else if number < output {
+            Process::Forward(number - forward)
+        } else {
+            Process::Output(number - output)
+        }
+    }
+
+    #[inline]
+    fn number(&self, process: Process) -> usize {
+        match process {
+            Process::Input(input) => input,
+            Process::Forward(path) => self.inputs.len() + path,
+            Process::Output(output) => self.inputs.len() + self.paths.len() + output,
+        }
+    }
+
+    #[inline]
+    fn output_waiting(&self, path: usize, output: usize) -> usize {
+        let stream = self.paths[path].streams[output];
+        stream.map_or(0, |stream| self.outputs[output].link.waiting(stream) as usize)
+    }
+
+    /// For how many more packets each output queue of `path` has room.
+    #[inline]
+    fn output_room(&self, path: usize) -> usize {
+        let of = &self.paths[path];
+        let room = |output: &usize| of.output_limit - self.output_waiting(path, *output);
+        of.outputs.iter().map(room).min().unwrap_or(usize::MAX)
+    }
+
+    #[inline]
+    fn is_eligible(&self, process: Process, number: usize) -> bool {
+        if self.asleep_until_ns[number] != 0 {
+            return false;
+        }
+        match process {
+            Process::Input(input) => {
+                self.full == 0 || self.inputs[input].when_full == WhenFull::Drop
+            }
+            Process::Forward(path) => {
+                !self.paths[path].queue.is_empty()
+                    && (self.stages != Stages::Three || self.output_room(path) > 0)
+            }
+            Process::Output(output) => {
+                let of = &self.outputs[output];
+                !of.staged.is_empty() || of.link.total_waiting() > 0
+            }
+        }
+    }
+
+    /// Makes a process eligible or not, as its queues are now.
+    #[inline]
+    fn refresh(&mut self, number: usize) {
+        let eligible = self.is_eligible(self.process(number), number);
+        self.cpu.set_eligible(number, self.now_ns, eligible);
+    }
+
+    /// A process sleeps until `until_ns`.
+    #[inline]
+    fn sleep(&mut self, number: usize, until_ns: u64) {
+        self.asleep_until_ns[number] = until_ns.max(1);
+        self.next_wake_ns = self.next_wake_ns.min(until_ns);
+    }
+
+    #[cold]
+    fn wake(&mut self) {
+        self.next_wake_ns = NEVER;
+        for number in 0..self.asleep_until_ns.len() {
+            let until_ns = self.asleep_until_ns[number];
+            if until_ns == 0 {
+                continue;
+            }
+            if until_ns <= self.now_ns {
+                self.asleep_until_ns[number] = 0;
+                self.refresh(number);
+            } else {
+                self.next_wake_ns = self.next_wake_ns.min(until_ns);
+            }
+        }
+    }
+
+    /// A run is over: its throttle says how long the process sleeps.
+    #[inline]
+    fn rest(&mut self, process: Process, number: usize, moved: u32) {
+        let throttle = match process {
+            Process::Input(input) => self.inputs[input].throttle.as_mut(),
+            Process::Output(output) => self.outputs[output].throttle.as_mut(),
+            Process::Forward(_) => None,
+        };
+        let sleep_ns = throttle.map_or(0, |throttle| throttle.ran(moved));
+        if sleep_ns > 0 {
+            let until_ns = (self.now_ns + sleep_ns).max(self.asleep_until_ns[number]);
+            self.sleep(number, until_ns);
+        }
+    }
+}

@@ -1,0 +1,153 @@
+//! The live machine on ports in memory, against another library's headers.
+
+#![allow(clippy::unwrap_used)]
+
+mod support;
+
+use etherparse::{Ipv4HeaderSlice, PacketBuilder, SlicedPacket};
+use millstream::Contract;
+use millstream_router::live::{
+    BUFFER_BYTES, Classifier, Clock, Forwarder, Header, Hop, LiveMachine, MemoryPort, Pool, Routes,
+};
+use millstream_router::{Batch, PathPlan, Plan, Process, Router, Stages, Step};
+use millstream_scenario::Match;
+use proptest::collection::vec;
+use proptest::prelude::*;
+use support::{input, output};
+
+const ROUTER: [u8; 6] = [2, 0, 0, 0, 0, 1];
+const NEIGHBOUR: [u8; 6] = [2, 0, 0, 0, 0, 9];
+
+fn frame(source: [u8; 4], destination: [u8; 4], hops: u8, port: u16, payload: &[u8]) -> Vec<u8> {
+    let builder = PacketBuilder::ethernet2([4; 6], ROUTER).ipv4(source, destination, hops);
+    let mut bytes = Vec::new();
+    builder.udp(1, port).write(&mut bytes, payload).unwrap();
+    bytes
+}
+
+/// Everything to output 1.
+fn routes() -> Routes {
+    let mut routes = Routes::default();
+    let hop = Hop { output: 1, from: ROUTER, to: NEIGHBOUR };
+    routes.add("10.2.0.0/16".parse().unwrap(), hop);
+    routes
+}
+
+proptest! {
+    #[test]
+    fn what_is_forwarded_has_the_checksum_that_another_library_computes(
+        source in any::<[u8; 4]>(), low in any::<[u8; 2]>(), hops in any::<u8>(),
+        port in any::<u16>(), payload in vec(any::<u8>(), 0..60),
+    ) {
+        let destination = [10, 2, low[0], low[1]];
+        let sent = frame(source, destination, hops, port, &payload);
+        let mut got = sent.clone();
+        let output = Forwarder::new(routes()).forward(&mut got);
+        prop_assert_eq!(output, (hops > 1).then_some(1));
+        if output.is_some() {
+            let header = Ipv4HeaderSlice::from_slice(&got[14..]).unwrap().to_header();
+            prop_assert_eq!(header.header_checksum, header.calc_header_checksum());
+            prop_assert_eq!(header.time_to_live, hops - 1);
+            prop_assert_eq!((&got[..6], &got[6..12]), (&NEIGHBOUR[..], &ROUTER[..]));
+            prop_assert_eq!(&got[34..], &sent[34..]);
+        }
+    }
+
+    #[test]
+    fn headers_are_read_as_another_library_reads_them(
+        mut bytes in vec(any::<u8>(), 0..90), valid in any::<bool>(), at in 0..60usize, to: u8,
+    ) {
+        if valid {
+            bytes = frame([1, 2, 3, 4], [10, 2, 3, 4], 9, 77, &bytes);
+            if let Some(byte) = bytes.get_mut(at) {
+                *byte = to;
+            }
+        }
+        let ours = Header::parse(&bytes);
+        if bytes.get(12..14) != Some(&[8, 0]) {
+            prop_assert_eq!(ours, None);
+            return Ok(());
+        }
+        let theirs = Ipv4HeaderSlice::from_slice(&bytes[14..]).ok().filter(|slice| {
+            let total = usize::from(slice.total_len());
+            total >= slice.slice().len() && bytes.len() - 14 >= total
+        });
+        prop_assert_eq!(ours.is_some(), theirs.is_some());
+        if let (Some(ours), Some(theirs)) = (ours, theirs) {
+            prop_assert_eq!(ours.source, theirs.source_addr());
+            prop_assert_eq!(ours.destination, theirs.destination_addr());
+            prop_assert_eq!(ours.dscp, theirs.dcp().value());
+            prop_assert_eq!(ours.protocol, theirs.protocol().0);
+            if let Ok(SlicedPacket { transport: Some(etherparse::TransportSlice::Udp(udp)), .. }) =
+                SlicedPacket::from_ethernet(&bytes)
+            {
+                prop_assert_eq!(ours.ports, Some((udp.source_port(), udp.destination_port())));
+            }
+        }
+    }
+
+    #[test]
+    fn no_frame_makes_the_fast_path_panic(mut bytes in vec(any::<u8>(), 0..90), ip: bool) {
+        if ip && bytes.len() > 33 {
+            bytes[12..15].copy_from_slice(&[8, 0, 0x45]);
+            bytes[30..32].copy_from_slice(&[10, 2]);
+        }
+        let _ = Forwarder::new(routes()).forward(&mut bytes);
+    }
+
+    #[test]
+    fn every_packet_through_memory_is_accounted_for_and_every_buffer_comes_back(
+        buffers in 1..200u32, queue in 1..64u32, batch in 1..64u32,
+        lots in vec((0..4usize, 1..300u64), 1..4),
+    ) {
+        let kinds = [
+            frame([1; 4], [10, 2, 0, 1], 9, 1, &[0; 18]),
+            frame([1; 4], [10, 2, 0, 1], 1, 1, &[0; 18]), // its last hop
+            frame([1; 4], [9, 9, 9, 9], 9, 1, &[0; 18]),  // no route
+            vec![7; BUFFER_BYTES + 1],                    // longer than a buffer
+        ];
+        let clock = Clock::default();
+        let classifier = Classifier::new(vec![Match::default()]);
+        let function = Forwarder::new(routes());
+        let mut machine = LiveMachine::new(clock, Pool::new(buffers), classifier, function);
+        let frames: Vec<_> = lots.iter().map(|lot| kinds[lot.0].clone()).collect();
+        let packets: u64 = lots.iter().map(|lot| lot.1).sum();
+        machine.add(MemoryPort::new(frames, packets), ROUTER, 1_000_000_000, 0);
+        machine.add(MemoryPort::default().keeping(), ROUTER, 100_000_000_000, 0);
+        let plan = Plan {
+            stages: Stages::Three,
+            batch: Batch { packets: batch, time_ns: 30_000 },
+            inputs: vec![input(1), input(1)],
+            paths: vec![PathPlan {
+                reservation: 1,
+                input_queue: queue,
+                output_queue: queue,
+                outputs: vec![(0, Contract::new()), (1, Contract::new())],
+            }],
+            outputs: vec![output(1, "wf2q+", 1_000_000), output(1, "wf2q+", 1_000_000)],
+        };
+        let mut router = Router::new(&plan, machine).unwrap();
+        let mut quiet = 0;
+        while quiet < 2_000 {
+            match router.step() {
+                Step::Ran(Process::Input(_), 0) | Step::Idle { .. } => quiet += 1,
+                Step::Ran(_, 0) => {}
+                Step::Ran(..) => quiet = 0,
+            }
+            router.resume();
+        }
+        let counters = router.path(0);
+        let port = router.machine().counters(0);
+        prop_assert_eq!(router.waiting(0), (0, 0));
+        prop_assert_eq!(port.received, packets);
+        prop_assert_eq!(router.input(0).unclassified, port.unfit);
+        prop_assert_eq!(port.received, port.unfit + counters.received);
+        prop_assert_eq!(counters.received, counters.gone());
+        prop_assert_eq!(counters.dropped_elsewhere, 0);
+        prop_assert_eq!(router.machine().counters(1).transmitted, counters.sent);
+        prop_assert_eq!(router.machine().free_buffers(), buffers as usize);
+        let kept = router.machine_mut().port_mut(1);
+        prop_assert_eq!(kept.kept().len() as u64, counters.sent);
+        prop_assert!(kept.kept().iter().all(|frame| frame[22] == 8));
+    }
+}

@@ -1,0 +1,173 @@
+//! The file of a live router as TOML: `[router]`, `[[port]]`, `[[path]]`, `[[route]]`.
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+use toml::Spanned;
+
+use super::LateName;
+use crate::units::{Duration, Rate, ReservationText, Size, WindowText};
+
+/// A Millstream router: ports, switching paths and routes.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+#[schemars(title = "Millstream router")]
+pub(crate) struct RouterFile {
+    pub(crate) router: RouterTable,
+    /// The ports.
+    #[serde(default)]
+    #[schemars(with = "Vec<PortTable>")]
+    pub(crate) port: Vec<Spanned<PortTable>>,
+    /// Switching paths; a packet takes the first that matches it.
+    #[serde(default)]
+    #[schemars(with = "Vec<PathTable>")]
+    pub(crate) path: Vec<Spanned<PathTable>>,
+    /// Routes; the longest prefix that holds a packet's destination counts.
+    #[serde(default)]
+    #[schemars(with = "Vec<RouteTable>")]
+    pub(crate) route: Vec<Spanned<RouteTable>>,
+}
+
+/// The router as a whole.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(crate) struct RouterTable {
+    /// The router's name; default: the file's.
+    pub(crate) name: Option<String>,
+    /// Packets that a process moves before another is chosen; default 32.
+    #[schemars(with = "Option<u32>", range(min = 1, max = 1024))]
+    pub(crate) batch: Option<Spanned<u32>>,
+    /// How long a forwarding process runs before another is chosen; default "30 us".
+    #[schemars(with = "Option<Duration>")]
+    pub(crate) slice: Option<Spanned<Duration>>,
+    /// Packets that all queues hold together; default 16384.
+    #[schemars(with = "Option<u32>", range(min = 64, max = 1048576))]
+    pub(crate) buffers: Option<Spanned<u32>>,
+}
+
+/// What kind of port.
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum PortKind {
+    /// A network interface; needs CAP_NET_RAW.
+    Interface,
+    /// A TAP device, which is made; needs CAP_NET_ADMIN.
+    Tap,
+    /// Captures in place of a device.
+    Pcap,
+}
+
+/// A port.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(crate) struct PortTable {
+    /// Unique.
+    #[schemars(with = "String")]
+    pub(crate) name: Spanned<String>,
+    /// What kind of port.
+    pub(crate) kind: PortKind,
+    /// The interface's name; default: the port's.
+    pub(crate) interface: Option<String>,
+    /// Pcap: the capture that packets come from, as fast as they are read.
+    pub(crate) input: Option<String>,
+    /// Pcap: the capture that packets are written to.
+    pub(crate) output: Option<String>,
+    /// The speed that packets leave at.
+    pub(crate) rate: Rate,
+    /// Bytes that a packet takes on the wire beyond its length; default 0.
+    #[serde(default)]
+    pub(crate) overhead: u32,
+    /// The port's own hardware address; default: the interface's. Pcap ports need it.
+    #[schemars(with = "Option<String>")]
+    pub(crate) mac: Option<Spanned<String>>,
+    /// How paths share the port; default "wf2q+".
+    #[schemars(with = "Option<String>", extend("enum" = super::discipline_names()))]
+    pub(crate) discipline: Option<Spanned<String>>,
+    /// Cycles or packets a second of the input process; default: a part of what is left.
+    #[schemars(with = "Option<ReservationText>")]
+    pub(crate) input_reservation: Option<Spanned<ReservationText>>,
+    /// Cycles or packets a second of the output process; default: a part of what is left.
+    #[schemars(with = "Option<ReservationText>")]
+    pub(crate) output_reservation: Option<Spanned<ReservationText>>,
+    /// What a packet costs each of the two; needed where a reservation is in packets.
+    pub(crate) cost: Option<Duration>,
+    /// The longest that the input process leaves its device alone; default "50 us".
+    pub(crate) longest_sleep: Option<Duration>,
+}
+
+/// What packets a path takes; all that is given must hold.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(crate) struct MatchTable {
+    /// They came in by this port.
+    #[schemars(with = "Option<String>")]
+    pub(crate) port: Option<Spanned<String>>,
+    /// "tcp", "udp", "icmp" or a number.
+    #[schemars(with = "Option<String>")]
+    pub(crate) protocol: Option<Spanned<String>>,
+    /// Their differentiated services code point.
+    #[schemars(with = "Option<u8>", range(max = 63))]
+    pub(crate) dscp: Option<Spanned<u8>>,
+    /// A prefix such as "10.1.0.0/16".
+    #[schemars(with = "Option<String>")]
+    pub(crate) source: Option<Spanned<String>>,
+    /// A prefix.
+    #[schemars(with = "Option<String>")]
+    pub(crate) destination: Option<Spanned<String>>,
+    /// TCP or UDP port.
+    pub(crate) source_port: Option<u16>,
+    /// TCP or UDP port.
+    pub(crate) destination_port: Option<u16>,
+}
+
+/// A switching path: input queue, forwarding process, output queues.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(crate) struct PathTable {
+    /// Unique.
+    #[schemars(with = "String")]
+    pub(crate) name: Spanned<String>,
+    /// What packets it takes; default: all that no earlier path took.
+    #[serde(default)]
+    pub(crate) r#match: MatchTable,
+    /// Cycles or packets a second of its forwarding process; default: a part of what is left.
+    #[schemars(with = "Option<ReservationText>")]
+    pub(crate) reservation: Option<Spanned<ReservationText>>,
+    /// What a packet costs; needed where the reservation is in packets.
+    pub(crate) cost: Option<Duration>,
+    /// Packets in its input queue, and in each of its output queues; default 256.
+    #[schemars(with = "Option<u32>", range(min = 1, max = 65536))]
+    pub(crate) queue: Option<Spanned<u32>>,
+    /// The only port that its packets leave by; default: any.
+    #[schemars(with = "Option<String>")]
+    pub(crate) to: Option<Spanned<String>>,
+    /// On links, for fair queueing; positive; default 1.
+    #[schemars(with = "Option<u32>", range(min = 1))]
+    pub(crate) weight: Option<Spanned<u32>>,
+    /// On links, for static priority; 0 is served first.
+    pub(crate) priority: Option<u32>,
+    /// On links: T; needed by edf and dwcs.
+    pub(crate) period: Option<Duration>,
+    /// On links: x/y.
+    pub(crate) window: Option<WindowText>,
+    /// On links: what becomes of late packets; default "send".
+    pub(crate) late: Option<LateName>,
+    /// A cap on its rate on each link.
+    pub(crate) max_rate: Option<Rate>,
+    /// How much may go at once under `max-rate`; default: one packet.
+    pub(crate) burst: Option<Size>,
+}
+
+/// A route with its neighbour.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(crate) struct RouteTable {
+    /// Destinations such as "10.2.0.0/16".
+    #[schemars(with = "String")]
+    pub(crate) prefix: Spanned<String>,
+    /// The port that leads there.
+    #[schemars(with = "String")]
+    pub(crate) port: Spanned<String>,
+    /// The hardware address of the next hop.
+    #[schemars(with = "String")]
+    pub(crate) neighbour: Spanned<String>,
+}

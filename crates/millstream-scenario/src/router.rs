@@ -1,0 +1,172 @@
+//! A live router as its file says: ports, switching paths and routes.
+//!
+//! [`RouterScenario::load`] is the way in. Nothing is opened here: whether an interface exists is
+//! found when the router starts.
+
+use ipnet::Ipv4Net;
+use macaddr::MacAddr6;
+use millstream::catalogue::{DisciplineRow, StructureName};
+use millstream::{Contract, MaxRate};
+use std::num::NonZeroU64;
+use std::path::{Path, PathBuf};
+
+use crate::error::ScenarioError;
+use crate::file::router::RouterFile;
+use crate::scenario::load_text;
+use crate::validate::validate_router;
+
+/// A share of the CPU that is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reservation {
+    /// Cycles a second.
+    Cycles(u64),
+    /// Packets a second, each of which costs so much, ns.
+    Packets {
+        /// Packets a second.
+        pps: u64,
+        /// ns a packet.
+        cost_ns: u64,
+    },
+}
+
+/// What packets come from and go to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PortKind {
+    /// A network interface, by name.
+    Interface(String),
+    /// A TAP device, by name.
+    Tap(String),
+    /// Captures: read from, written to.
+    Pcap(Option<PathBuf>, Option<PathBuf>),
+}
+
+/// A port.
+#[derive(Clone, Debug)]
+pub struct RouterPort {
+    /// Its name.
+    pub name: String,
+    /// What stands behind it.
+    pub kind: PortKind,
+    /// The speed that packets leave at, bits/s.
+    pub rate_bps: u64,
+    /// Bytes that a packet takes on the wire beyond its length.
+    pub overhead_bytes: u32,
+    /// Its hardware address, if the file gives one.
+    pub mac: Option<MacAddr6>,
+    /// How paths share it.
+    pub discipline: &'static DisciplineRow,
+    /// How the first path in that order is found.
+    pub structure: StructureName,
+    /// Of the input process.
+    pub input: Option<Reservation>,
+    /// Of the output process.
+    pub output: Option<Reservation>,
+    /// The longest that the input process sleeps, ns.
+    pub longest_sleep_ns: u64,
+}
+
+/// What packets a path takes; all that is given must hold.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Match {
+    /// The port's position in the file.
+    pub port: Option<usize>,
+    /// IP protocol number.
+    pub protocol: Option<u8>,
+    /// Differentiated services code point.
+    pub dscp: Option<u8>,
+    /// Source prefix.
+    pub source: Option<Ipv4Net>,
+    /// Destination prefix.
+    pub destination: Option<Ipv4Net>,
+    /// TCP or UDP source port.
+    pub source_port: Option<u16>,
+    /// TCP or UDP destination port.
+    pub destination_port: Option<u16>,
+}
+
+/// A switching path.
+#[derive(Clone, Debug)]
+pub struct RouterPath {
+    /// Its name.
+    pub name: String,
+    /// What packets it takes.
+    pub matches: Match,
+    /// Of its forwarding process.
+    pub reservation: Option<Reservation>,
+    /// Packets in its input queue, and in each output queue.
+    pub queue: u32,
+    /// The only port that it leaves by, by position in the file.
+    pub to: Option<usize>,
+    /// Its contract on links.
+    pub contract: Contract,
+}
+
+/// A route.
+#[derive(Clone, Copy, Debug)]
+pub struct Route {
+    /// Destinations.
+    pub prefix: Ipv4Net,
+    /// The port that leads there, by position in the file.
+    pub port: usize,
+    /// The hardware address of the next hop.
+    pub neighbour: MacAddr6,
+}
+
+/// A live router.
+#[derive(Clone, Debug)]
+pub struct RouterScenario {
+    /// Its name.
+    pub name: String,
+    /// Packets that a process moves before another is chosen.
+    pub batch: u32,
+    /// How long a forwarding process runs, ns.
+    pub slice_ns: u64,
+    /// Packets that all queues hold together.
+    pub buffers: u32,
+    /// Ports, in the order of the file.
+    pub ports: Vec<RouterPort>,
+    /// Paths, in the order that packets are matched in.
+    pub paths: Vec<RouterPath>,
+    /// Routes.
+    pub routes: Vec<Route>,
+}
+
+impl RouterScenario {
+    /// Whether the file at `path` is a router's: it has a `[router]` table. `false` if it cannot be
+    /// read, which [`load`](Self::load) says better.
+    #[must_use]
+    pub fn is_one(path: &Path) -> bool {
+        let Ok((_, text)) = load_text(path) else { return false };
+        toml::from_str::<toml::Table>(&text).is_ok_and(|table| table.contains_key("router"))
+    }
+
+    /// Reads and validates the file at `path`.
+    ///
+    /// # Errors
+    /// [`ScenarioError`] with every problem found.
+    pub fn load(path: &Path) -> Result<Self, ScenarioError> {
+        let (name, text) = load_text(path)?;
+        Self::parse(&name, &text, path.parent().unwrap_or(Path::new("")))
+    }
+
+    /// Validates the text of a router's file called `name` whose captures are relative to `folder`.
+    ///
+    /// # Errors
+    /// [`ScenarioError`] with every problem found.
+    pub fn parse(name: &str, text: &str, folder: &Path) -> Result<Self, ScenarioError> {
+        validate_router(name, text, folder)
+            .map_err(|problems| ScenarioError::new(name, text, problems))
+    }
+}
+
+/// The JSON Schema of a router's file.
+#[must_use]
+pub fn router_schema() -> String {
+    let schema = schemars::schema_for!(RouterFile);
+    serde_json::to_string_pretty(&schema).unwrap_or_default() + "\n"
+}
+
+/// The cap of a path on its links.
+pub(crate) fn max_rate(rate_bps: u64, burst_bytes: u64) -> Option<MaxRate> {
+    Some(MaxRate { rate_bps: NonZeroU64::new(rate_bps)?, burst_bytes })
+}

@@ -1,0 +1,334 @@
+//! A router's file: every rule that types cannot say.
+
+use ipnet::Ipv4Net;
+use macaddr::MacAddr6;
+use millstream::catalogue::{DISCIPLINES, DisciplineRow, Options};
+use millstream::{Contract, Late};
+use std::path::Path;
+use toml::Spanned;
+
+use super::{stem, syntax_problem};
+use crate::error::{Problem, list, nearest};
+use crate::file::LateName;
+use crate::file::router::{
+    MatchTable, PathTable, PortKind as KindName, PortTable, RouteTable, RouterFile,
+};
+use crate::router::{
+    Match, PortKind, Reservation, Route, RouterPath, RouterPort, RouterScenario, max_rate,
+};
+use crate::units::{Duration, ReservationText};
+
+const BATCH: u32 = 32;
+const SLICE_NS: u64 = 30_000;
+const BUFFERS: u32 = 16_384;
+const QUEUE: u32 = 256;
+const LONGEST_SLEEP_NS: u64 = 50_000;
+/// The largest packet, for defaults that depend on it.
+const LARGEST_BYTES: u32 = 1_514;
+
+/// Validates `text`; `name` is the file's name, `folder` what its captures are relative to.
+pub(crate) fn validate_router(
+    name: &str,
+    text: &str,
+    folder: &Path,
+) -> Result<RouterScenario, Vec<Problem>> {
+    let file: RouterFile =
+        toml::from_str(text).map_err(|error| vec![syntax_problem(&error, text)])?;
+    let mut problems = Vec::new();
+    for (missing, table) in [
+        (file.port.is_empty(), "port"),
+        (file.path.is_empty(), "path"),
+        (file.route.is_empty(), "route"),
+    ] {
+        if missing {
+            let problem = Problem::whole_file(format!("there is no {table}"));
+            problems.push(problem.help(format!("add at least one [[{table}]] table")));
+        }
+    }
+    unique("port", file.port.iter().map(|port| &port.get_ref().name), &mut problems);
+    unique("path", file.path.iter().map(|path| &path.get_ref().name), &mut problems);
+    let known: Vec<&str> =
+        file.port.iter().map(|port| port.get_ref().name.get_ref().as_str()).collect();
+    let router = &file.router;
+    let batch = ranged(router.batch.as_ref(), BATCH, 1..=1_024, "a batch", &mut problems);
+    let buffers =
+        ranged(router.buffers.as_ref(), BUFFERS, 64..=1_048_576, "`buffers`", &mut problems);
+    let slice_ns = router.slice.as_ref().map_or(SLICE_NS, |slice| slice.get_ref().0);
+    if let Some(slice) = router.slice.as_ref().filter(|_| slice_ns == 0) {
+        problems.push(Problem::new(slice.span(), "a slice of no time").help("at least 1 ns"));
+    }
+    let ports: Vec<Option<RouterPort>> =
+        file.port.iter().map(|table| port(table, folder, &mut problems)).collect();
+    let smallest = file.path.iter().filter_map(|path| path.get_ref().weight.as_ref());
+    let smallest = smallest.map(|weight| *weight.get_ref()).min().unwrap_or(1).max(1);
+    let needy = file.port.iter().zip(&ports).find_map(|(table, port)| {
+        let row = port.as_ref()?.discipline;
+        row.needs.contains(&"period").then(|| (table.get_ref().name.get_ref().as_str(), row.name))
+    });
+    let paths: Vec<Option<RouterPath>> = file
+        .path
+        .iter()
+        .map(|table| path(table.get_ref(), &known, smallest, needy, &mut problems))
+        .collect();
+    let routes: Vec<Option<Route>> =
+        file.route.iter().map(|table| route(table.get_ref(), &known, &mut problems)).collect();
+    if !problems.is_empty() {
+        return Err(problems);
+    }
+    Ok(RouterScenario {
+        name: router.name.clone().unwrap_or_else(|| stem(name)),
+        batch,
+        slice_ns,
+        buffers,
+        ports: ports.into_iter().flatten().collect(),
+        paths: paths.into_iter().flatten().collect(),
+        routes: routes.into_iter().flatten().collect(),
+    })
+}
+
+fn unique<'a>(
+    what: &str,
+    names: impl Iterator<Item = &'a Spanned<String>>,
+    problems: &mut Vec<Problem>,
+) {
+    let mut known: Vec<&str> = Vec::new();
+    for name in names {
+        let text = name.get_ref().as_str();
+        if text.is_empty() {
+            problems.push(Problem::new(name.span(), format!("a {what}'s name is empty")));
+        } else if known.contains(&text) {
+            let message = format!("two {what}s are called `{text}`");
+            problems.push(Problem::new(name.span(), message).label("the second"));
+        }
+        known.push(text);
+    }
+}
+
+fn ranged(
+    given: Option<&Spanned<u32>>,
+    default: u32,
+    range: std::ops::RangeInclusive<u32>,
+    what: &str,
+    problems: &mut Vec<Problem>,
+) -> u32 {
+    let Some(given) = given else { return default };
+    let value = *given.get_ref();
+    if !range.contains(&value) {
+        let help = format!("from {} to {}", range.start(), range.end());
+        problems.push(Problem::new(given.span(), format!("{what} of {value}")).help(help));
+    }
+    value
+}
+
+/// A name among `known`, as its position.
+fn named(name: &Spanned<String>, known: &[&str], problems: &mut Vec<Problem>) -> Option<usize> {
+    let text = name.get_ref().as_str();
+    let found = known.iter().position(|port| *port == text);
+    if found.is_none() {
+        let help = match nearest(text, known.iter().copied()) {
+            Some(near) => format!("did you mean `{near}`?"),
+            None => format!("the ports are {}", list(known.iter().copied())),
+        };
+        let message = format!("there is no port `{text}`");
+        problems.push(Problem::new(name.span(), message).help(help));
+    }
+    found
+}
+
+fn parsed<T: std::str::FromStr>(
+    text: &Spanned<String>,
+    what: &str,
+    example: &str,
+    problems: &mut Vec<Problem>,
+) -> Option<T> {
+    let value = text.get_ref().parse().ok();
+    if value.is_none() {
+        let message = format!("`{}` is not {what}", text.get_ref());
+        let help = format!("for example \"{example}\"");
+        problems.push(Problem::new(text.span(), message).help(help));
+    }
+    value
+}
+
+fn prefix(text: &Spanned<String>, problems: &mut Vec<Problem>) -> Option<Ipv4Net> {
+    parsed(text, "an IPv4 prefix", "10.2.0.0/16", problems).map(|net: Ipv4Net| net.trunc())
+}
+
+fn mac(text: &Spanned<String>, problems: &mut Vec<Problem>) -> Option<MacAddr6> {
+    parsed(text, "a hardware address", "02:00:00:00:00:01", problems)
+}
+
+fn reservation(
+    given: Option<&Spanned<ReservationText>>,
+    cost: Option<Duration>,
+    problems: &mut Vec<Problem>,
+) -> Option<Reservation> {
+    let given = given?;
+    match (*given.get_ref(), cost) {
+        (ReservationText::Cycles(cycles), _) => Some(Reservation::Cycles(cycles)),
+        (ReservationText::Packets(pps), Some(cost)) => {
+            Some(Reservation::Packets { pps, cost_ns: cost.0 })
+        }
+        (ReservationText::Packets(pps), None) => {
+            let message = format!("{pps} packets a second of unknown cost");
+            let help = "give `cost`, for example cost = \"1 us\", or reserve cycles: \"12 Mcps\"";
+            problems.push(Problem::new(given.span(), message).help(help));
+            None
+        }
+    }
+}
+
+fn port(
+    spanned: &Spanned<PortTable>,
+    folder: &Path,
+    problems: &mut Vec<Problem>,
+) -> Option<RouterPort> {
+    let table = spanned.get_ref();
+    let name = table.name.get_ref().clone();
+    let interface = || table.interface.clone().unwrap_or_else(|| name.clone());
+    let refuse = |key: &str, problems: &mut Vec<Problem>| {
+        let message = format!("`{key}` does not belong to a port of this kind");
+        problems.push(Problem::new(table.name.span(), message).help("take it out"));
+    };
+    let is_pcap = matches!(table.kind, KindName::Pcap);
+    for (key, given, of_pcap) in [
+        ("interface", table.interface.is_some(), false),
+        ("input", table.input.is_some(), true),
+        ("output", table.output.is_some(), true),
+    ] {
+        if given && is_pcap != of_pcap {
+            refuse(key, problems);
+        }
+    }
+    let kind = match table.kind {
+        KindName::Interface => PortKind::Interface(interface()),
+        KindName::Tap => PortKind::Tap(interface()),
+        KindName::Pcap => {
+            if table.input.is_none() && table.output.is_none() {
+                let message = format!("port `{name}` has neither `input` nor `output`");
+                let help = "for example output = \"out.pcap\"";
+                problems.push(Problem::new(table.name.span(), message).help(help));
+            }
+            let file = |file: &Option<String>| file.as_ref().map(|file| folder.join(file));
+            PortKind::Pcap(file(&table.input), file(&table.output))
+        }
+    };
+    if is_pcap && table.mac.is_none() {
+        let message = format!("port `{name}` has no hardware address");
+        let help = "for example mac = \"02:00:00:00:00:01\"";
+        problems.push(Problem::new(table.name.span(), message).help(help));
+    }
+    let row = match &table.discipline {
+        None => DisciplineRow::parse("wf2q+"),
+        Some(given) => {
+            let fit = |row: &&DisciplineRow| !row.needs.contains(&"table") && row.name != "minbw";
+            let found = DISCIPLINES.iter().filter(fit).find(|row| row.name == given.get_ref());
+            if found.is_none() {
+                let names: Vec<&str> = DISCIPLINES.iter().filter(fit).map(|row| row.name).collect();
+                let message = format!("a port cannot be scheduled by `{}`", given.get_ref());
+                let help = format!("one of {}", list(names));
+                problems.push(Problem::new(given.span(), message).help(help));
+            }
+            found
+        }
+    };
+    let mac = table.mac.as_ref().and_then(|text| mac(text, problems));
+    let row = row?;
+    Some(RouterPort {
+        name,
+        kind,
+        rate_bps: table.rate.0,
+        overhead_bytes: table.overhead,
+        mac,
+        discipline: row,
+        structure: row.auto_structure(&Options::default(), 16),
+        input: reservation(table.input_reservation.as_ref(), table.cost, problems),
+        output: reservation(table.output_reservation.as_ref(), table.cost, problems),
+        longest_sleep_ns: table.longest_sleep.map_or(LONGEST_SLEEP_NS, |sleep| sleep.0),
+    })
+}
+
+fn matches(table: &MatchTable, known: &[&str], problems: &mut Vec<Problem>) -> Match {
+    let protocol = table.protocol.as_ref().and_then(|text| match text.get_ref().as_str() {
+        "icmp" => Some(1),
+        "tcp" => Some(6),
+        "udp" => Some(17),
+        _ => parsed(text, "a protocol", "udp", problems),
+    });
+    if let Some(dscp) = table.dscp.as_ref().filter(|dscp| *dscp.get_ref() > 63) {
+        let message = format!("a code point of {}", dscp.get_ref());
+        problems.push(Problem::new(dscp.span(), message).help("from 0 to 63"));
+    }
+    Match {
+        port: table.port.as_ref().and_then(|name| named(name, known, problems)),
+        protocol,
+        dscp: table.dscp.as_ref().map(|dscp| *dscp.get_ref()),
+        source: table.source.as_ref().and_then(|text| prefix(text, problems)),
+        destination: table.destination.as_ref().and_then(|text| prefix(text, problems)),
+        source_port: table.source_port,
+        destination_port: table.destination_port,
+    }
+}
+
+fn path(
+    table: &PathTable,
+    known: &[&str],
+    smallest_weight: u32,
+    needy: Option<(&str, &str)>,
+    problems: &mut Vec<Problem>,
+) -> Option<RouterPath> {
+    let before = problems.len();
+    let weight = ranged(table.weight.as_ref(), 1, 1..=u32::MAX, "a weight", problems).max(1);
+    let quantum = LARGEST_BYTES.saturating_mul(weight.div_ceil(smallest_weight));
+    let mut contract = Contract::new().weight(weight).ok()?.quantum_bytes(quantum).ok()?;
+    contract = contract.priority(table.priority.unwrap_or(0));
+    match (table.period, needy) {
+        (Some(period), _) => match contract.clone().period_ns(period.0) {
+            Ok(with) => contract = with,
+            Err(error) => {
+                problems.push(Problem::new(table.name.span(), error.to_string()));
+            }
+        },
+        (None, Some((port, discipline))) => {
+            let message = format!("path `{}` has no `period`", table.name.get_ref());
+            let help = format!("port `{port}` is scheduled by {discipline}, which needs one");
+            problems.push(Problem::new(table.name.span(), message).help(help));
+        }
+        (None, None) => {}
+    }
+    if let Some(window) = table.window {
+        contract = contract.window(window.0);
+    }
+    if matches!(table.late, Some(LateName::Drop)) {
+        contract = contract.late(Late::Drop);
+    }
+    match (table.max_rate, table.burst) {
+        (Some(rate), burst) => {
+            let burst = burst.map_or(u64::from(LARGEST_BYTES), |burst| burst.0);
+            if let Some(cap) = max_rate(rate.0, burst) {
+                contract = contract.max_rate(cap);
+            }
+        }
+        (None, Some(_)) => problems.push(
+            Problem::new(table.name.span(), "a `burst` without a `max-rate`")
+                .help("the two are one token bucket, for example max-rate = \"20 Mbps\""),
+        ),
+        (None, None) => {}
+    }
+    let path = RouterPath {
+        name: table.name.get_ref().clone(),
+        matches: matches(&table.r#match, known, problems),
+        reservation: reservation(table.reservation.as_ref(), table.cost, problems),
+        queue: ranged(table.queue.as_ref(), QUEUE, 1..=65_536, "a queue", problems),
+        to: table.to.as_ref().and_then(|name| named(name, known, problems)),
+        contract,
+    };
+    (problems.len() == before).then_some(path)
+}
+
+fn route(table: &RouteTable, known: &[&str], problems: &mut Vec<Problem>) -> Option<Route> {
+    let prefix = prefix(&table.prefix, problems);
+    let port = named(&table.port, known, problems);
+    let neighbour = mac(&table.neighbour, problems);
+    Some(Route { prefix: prefix?, port: port?, neighbour: neighbour? })
+}

@@ -1,0 +1,187 @@
+//! The experiments of the paper's section 4.
+
+use millstream_router::model::{Costs, Work};
+use millstream_router::{Process, Stages, WhenFull};
+
+use super::machine::{
+    COSTS, FORWARD_NS, Flow, INPUT_NS, LINE_PPS, OUTPUT_NS, SINGLE, SIXTEEN, Setup, THROTTLE,
+    THROTTLED, reservation, with_overhead,
+};
+
+/// With interrupts, the router keeps up to 48 Kpps: then a packet's interrupt and everything else
+/// it costs fill the processor. The interrupt's cost follows from that and is not predicted.
+const INTERRUPT_NS: u64 = 1_000_000 / 48 - FORWARD_NS - OUTPUT_NS;
+
+/// The two flows of section 4.3 reserve this.
+pub(super) const RESERVED_PPS: u64 = 90_000;
+
+/// What a best-effort function has at least, thousands of cycles a second: 1 %.
+const LEAST: u32 = 4_500;
+/// What best effort reserves in section 4.5, packets a second: what is about left.
+const BEST_EFFORT_PPS: u64 = 117_000;
+
+/// How Table 2 and Figure 5 name a router.
+pub(super) const OVERHEADS: [&str; 5] = [
+    "interrupts",
+    "polling, 1 process, batch 16",
+    "polling, 2 processes, batch 16",
+    "polling, 3 processes, batch 16",
+    "polling, 3 processes, batch 1",
+];
+
+/// One router of Figure 5 under an offered load of all three sources together: each process has an
+/// equal share, all flows take the IP fast path.
+pub(super) fn overhead(router: usize, offered_pps: u64) -> f64 {
+    equal_shares(router, offered_pps).total_kpps()
+}
+
+fn equal_shares(router: usize, offered_pps: u64) -> Setup {
+    let flow = |output| Flow {
+        offered_pps: offered_pps / 3,
+        work: Work::Fixed(FORWARD_NS),
+        output,
+        input: 1_000,
+        forward: 1_000,
+        weight: 1,
+    };
+    let mut setup = Setup::new((0..3).map(flow).collect(), vec![1_000; 3]);
+    setup.stages = [Stages::Three, Stages::One, Stages::Two, Stages::Three, Stages::Three][router];
+    setup.batch = if router == 4 { SINGLE } else { SIXTEEN };
+    if router == 0 {
+        // The interrupt reads and classifies.
+        setup.costs = Costs { interrupt_ns: Some(INTERRUPT_NS), input_ns: 0, ..COSTS };
+    }
+    setup
+}
+
+/// Packets a run of input, forwarding and output processes at full load, three processes and
+/// batches of 16.
+#[allow(clippy::cast_precision_loss)]
+pub(super) fn mean_batches() -> [f64; 3] {
+    let router = equal_shares(3, 3 * LINE_PPS).run().router;
+    [Process::Input, Process::Forward, Process::Output].map(|stage: fn(usize) -> Process| {
+        let used = (0..3).map(|at| router.used(stage(at)));
+        let (packets, runs) =
+            used.fold((0, 0), |sum, used| (sum.0 + used.packets, sum.1 + used.runs));
+        packets as f64 / runs as f64
+    })
+}
+
+/// Table 3: one flow at line rate through two processes, the forwarding one with this cost, output
+/// included, and this share for each of the input's.
+pub(super) fn best_effort(forward_ns: u64, share: u32, throttled: bool) -> f64 {
+    let flow = Flow {
+        offered_pps: LINE_PPS,
+        work: Work::Fixed(forward_ns - OUTPUT_NS),
+        output: 0,
+        input: 1_000,
+        forward: 1_000 * share,
+        weight: 1,
+    };
+    let mut setup = Setup::new(vec![flow], vec![1]);
+    setup.stages = Stages::Two;
+    if throttled {
+        setup.throttle = Some(THROTTLE);
+        setup.when_full = WhenFull::Wait;
+    }
+    setup.total_kpps()
+}
+
+/// The end of section 4.2: three ports, two of them without traffic, 6 µs a packet in two
+/// processes; shares as the costs are.
+pub(super) fn idle_ports(estimator: bool) -> f64 {
+    let flow = |offered_pps| Flow {
+        offered_pps,
+        work: Work::Fixed(6_000 - OUTPUT_NS),
+        output: 0,
+        input: 1_600,
+        forward: 6_000,
+        weight: 1,
+    };
+    let mut setup = Setup::new(vec![flow(LINE_PPS), flow(0), flow(0)], vec![1]);
+    setup.stages = Stages::Two;
+    setup.throttle = estimator.then_some(THROTTLE);
+    setup.total_kpps()
+}
+
+/// Sections 4.3 and 4.4: best effort A, and B and C with reservations; A and C leave by one port.
+///
+/// B and C reserve what 90 Kpps cost at each stage. A's input process can read what is offered, so
+/// that a flood does no harm on its device; A's function has what is left.
+pub(super) fn mixed(offered_pps: u64, work_ns: u64, batching: Batching) -> Vec<f64> {
+    let batch = match batching {
+        Batching::Simple => SIXTEEN,
+        Batching::None => SINGLE,
+        Batching::Throttled => THROTTLED,
+    };
+    let each = |pps, stage_ns| reservation(pps, with_overhead(stage_ns, batch));
+    let reserved = |stage_ns| each(RESERVED_PPS, stage_ns);
+    let outputs = vec![reserved(OUTPUT_NS), each(LINE_PPS, OUTPUT_NS)];
+    let qos = |output| Flow {
+        offered_pps: RESERVED_PPS,
+        work: Work::Fixed(FORWARD_NS),
+        output,
+        input: reserved(INPUT_NS),
+        forward: reserved(FORWARD_NS),
+        weight: 90,
+    };
+    let input = each(offered_pps, INPUT_NS);
+    let taken = 2 * (reserved(INPUT_NS) + reserved(FORWARD_NS)) + outputs.iter().sum::<u32>();
+    let rest = reservation(1_000_000_000, 1).saturating_sub(taken + input);
+    let a = Flow {
+        offered_pps,
+        work: Work::Fixed(work_ns),
+        output: 1,
+        input,
+        forward: rest.max(LEAST),
+        weight: 50,
+    };
+    let mut setup = Setup::new(vec![a, qos(0), qos(1)], outputs);
+    setup.batch = batch;
+    if !matches!(batching, Batching::None) {
+        setup.throttle = Some(THROTTLE);
+        setup.output_throttle = setup.throttle;
+    }
+    setup.kpps()
+}
+
+/// Figures 7, 8 and 9.
+#[derive(Clone, Copy)]
+pub(super) enum Batching {
+    Simple,
+    None,
+    Throttled,
+}
+
+/// Section 4.5: a flow of 50 Kpps whose packets take 8 µs, or 4 to 12; and best effort at full speed,
+/// on another link or the same. Returns both flows' rates, the reserved one first.
+pub(super) fn data_dependent(varying: bool, one_link: bool, output_queue: u32) -> Vec<f64> {
+    let work = if varying { Work::Uniform(4_000, 12_000) } else { Work::Fixed(8_000) };
+    let each = |pps, stage_ns| reservation(pps, with_overhead(stage_ns, THROTTLED));
+    let qos = Flow {
+        offered_pps: 50_000,
+        work,
+        output: 0,
+        input: each(50_000, INPUT_NS),
+        forward: each(50_000, 8_000),
+        weight: 50,
+    };
+    let best = Flow {
+        offered_pps: LINE_PPS,
+        work: Work::Fixed(FORWARD_NS),
+        output: usize::from(!one_link),
+        input: each(BEST_EFFORT_PPS, INPUT_NS),
+        forward: each(BEST_EFFORT_PPS, FORWARD_NS),
+        weight: 90,
+    };
+    let outputs = if one_link {
+        vec![each(LINE_PPS, OUTPUT_NS)]
+    } else {
+        vec![each(50_000, OUTPUT_NS), each(BEST_EFFORT_PPS, OUTPUT_NS)]
+    };
+    let mut setup = Setup::new(vec![qos, best], outputs);
+    setup.batch = THROTTLED;
+    setup.throttle = Some(THROTTLE);
+    setup.output_queue = output_queue;
+    setup.kpps()
+}

@@ -1,0 +1,180 @@
+//! The paper's machine: what its steps cost, and the router of its Figure 4.
+//!
+//! The paper measures 1.6, 0.3 and 1.4 µs a packet for the three stages (section 4.1), and lines of
+//! 140,000 packets a second. What else a packet costs is in Table 2: from its rows for one process,
+//! and for three with batches of 16 and of 1, follow the cost of a dispatch, of handing a packet
+//! over to another process, and of what remains. The row for two processes is then a prediction.
+
+use millstream::catalogue::{DisciplineRow, Options, StructureName};
+use millstream::{Contract, Link};
+use millstream_router::model::{
+    Costs, InputDevice, ModelMachine, Outcome, OutputDevice, Work, run,
+};
+use millstream_router::{
+    Batch, InputPlan, OutputPlan, PathPlan, Plan, Stages, ThrottlePlan, WhenFull,
+};
+
+/// Packets a second of a line, and what a source sends at most.
+pub(super) const LINE_PPS: u64 = 140_000;
+
+/// The paper's stages, ns a packet.
+pub(super) const INPUT_NS: u64 = 1_600;
+pub(super) const FORWARD_NS: u64 = 300;
+pub(super) const OUTPUT_NS: u64 = 1_400;
+/// From Table 2: (1/227 Kpps − 1/272 Kpps) / (3 − 3/16).
+const DISPATCH_NS: u64 = 259;
+/// From Table 2: half of what three processes with batches of 16 cost more than one, the dispatches
+/// left out.
+const HANDOVER_NS: u64 = 121;
+/// From Table 2: what the row for one process leaves.
+const REST_NS: u64 = 85;
+/// An idle poll, taken as one access to the device; the paper does not give it.
+const POLL_NS: u64 = 300;
+/// Receive and transmit rings, packets; the paper does not give them.
+const RING: usize = 32;
+const TRANSMIT_RING: u64 = 16;
+/// The paper's processor, thousands of cycles a second.
+const CPU_KCPS: u64 = 450_000;
+
+/// What every step costs, and all of a packet's three stages.
+pub(super) const COSTS: Costs = Costs {
+    dispatch_ns: DISPATCH_NS,
+    poll_ns: POLL_NS,
+    input_ns: INPUT_NS + REST_NS,
+    handover_ns: HANDOVER_NS,
+    output_ns: OUTPUT_NS,
+    interrupt_ns: None,
+};
+
+/// The batches of the paper: 16 packets, one, and 16 or 30 µs.
+pub(super) const SIXTEEN: Batch = Batch { packets: 16, time_ns: u64::MAX };
+pub(super) const SINGLE: Batch = Batch { packets: 1, time_ns: u64::MAX };
+pub(super) const THROTTLED: Batch = Batch { packets: 16, time_ns: 30_000 };
+
+/// The throttle of input and output processes: the cap lets no ring overflow at line rate.
+pub(super) const THROTTLE: ThrottlePlan = ThrottlePlan { least: 4, most: 12, cap_ns: 150_000 };
+
+/// What a stage costs in all, a packet, ns: the stage, what it hands over, its part of a dispatch.
+pub(super) fn with_overhead(stage_ns: u64, batch: Batch) -> u64 {
+    stage_ns + HANDOVER_NS + DISPATCH_NS / u64::from(batch.packets)
+}
+
+/// A reservation for `pps` packets of `cost_ns` each, thousands of cycles a second.
+pub(super) fn reservation(pps: u64, cost_ns: u64) -> u32 {
+    let kcps = pps * cost_ns * CPU_KCPS / 1_000_000_000;
+    u32::try_from(kcps.max(1)).unwrap_or(u32::MAX)
+}
+
+/// A flow from its own source, port and path.
+#[derive(Clone, Copy)]
+pub(super) struct Flow {
+    pub(super) offered_pps: u64,
+    pub(super) work: Work,
+    pub(super) output: usize,
+    /// Reservations of its input and forwarding process, thousands of cycles a second.
+    pub(super) input: u32,
+    pub(super) forward: u32,
+    /// Its share of the link.
+    pub(super) weight: u32,
+}
+
+/// A router as an experiment sets it up.
+#[derive(Clone)]
+pub(super) struct Setup {
+    pub(super) stages: Stages,
+    pub(super) batch: Batch,
+    pub(super) costs: Costs,
+    pub(super) flows: Vec<Flow>,
+    /// Reservations of the output processes.
+    pub(super) outputs: Vec<u32>,
+    pub(super) output_queue: u32,
+    /// The throttle of input processes.
+    pub(super) throttle: Option<ThrottlePlan>,
+    /// That of output processes.
+    pub(super) output_throttle: Option<ThrottlePlan>,
+    pub(super) when_full: WhenFull,
+}
+
+impl Setup {
+    /// Three stages, batches of 16, no throttle.
+    pub(super) fn new(flows: Vec<Flow>, outputs: Vec<u32>) -> Self {
+        Self {
+            stages: Stages::Three,
+            batch: SIXTEEN,
+            costs: COSTS,
+            flows,
+            outputs,
+            output_queue: 128,
+            throttle: None,
+            output_throttle: None,
+            when_full: WhenFull::Drop,
+        }
+    }
+
+    /// Runs it for a second and a half of simulated time, the first half second uncounted.
+    pub(super) fn run(&self) -> Outcome {
+        // Sources that are not in step with each other.
+        let phase = |at: usize| 1_000 + 2_377 * at as u64;
+        let inputs = self.flows.iter().enumerate();
+        let inputs =
+            inputs.map(|(at, flow)| InputDevice::new(RING, flow.offered_pps, phase(at), at));
+        let outputs = || self.outputs.iter();
+        let machine = ModelMachine::new(
+            self.costs,
+            inputs.collect(),
+            outputs().map(|_| OutputDevice::new(TRANSMIT_RING, LINE_PPS)).collect(),
+            self.flows.iter().map(|flow| (flow.work, flow.output)).collect(),
+            1,
+        );
+        let link = Link { rate_bps: LINE_PPS * 64 * 8, overhead_bytes: 0 };
+        let throttle = self.throttle;
+        let fair = DisciplineRow::parse("wf2q+").expect("in the catalogue");
+        let plan = Plan {
+            stages: self.stages,
+            batch: self.batch,
+            inputs: self
+                .flows
+                .iter()
+                .map(|flow| InputPlan {
+                    reservation: flow.input,
+                    throttle,
+                    when_full: self.when_full,
+                })
+                .collect(),
+            paths: self
+                .flows
+                .iter()
+                .map(|flow| PathPlan {
+                    reservation: flow.forward,
+                    input_queue: 128,
+                    output_queue: self.output_queue,
+                    outputs: vec![(
+                        flow.output,
+                        Contract::new().weight(flow.weight).expect("positive"),
+                    )],
+                })
+                .collect(),
+            outputs: outputs()
+                .map(|reservation| OutputPlan {
+                    reservation: *reservation,
+                    throttle: self.output_throttle,
+                    discipline: fair,
+                    options: Options { link, ..Options::default() },
+                    structure: StructureName::Scan,
+                })
+                .collect(),
+        };
+        run(&plan, machine, 500_000_000, 1_500_000_000).expect("no contract lacks anything")
+    }
+
+    /// What each flow got, thousands of packets a second.
+    #[allow(clippy::cast_precision_loss)]
+    pub(super) fn kpps(&self) -> Vec<f64> {
+        self.run().sent_pps.iter().map(|pps| *pps as f64 / 1e3).collect()
+    }
+
+    /// What all flows got together.
+    pub(super) fn total_kpps(&self) -> f64 {
+        self.kpps().iter().sum()
+    }
+}
