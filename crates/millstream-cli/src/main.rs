@@ -8,9 +8,12 @@ mod bench;
 mod check;
 mod fabric;
 mod failure;
+mod looks;
 mod outputs;
 mod progress;
 mod run;
+mod selection;
+mod trace;
 
 use arguments::{Arguments, Command};
 use clap::Parser;
