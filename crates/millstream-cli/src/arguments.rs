@@ -66,6 +66,15 @@ pub(crate) struct RunArguments {
     /// Write the packets of capture sources in departure order, with departure times
     #[arg(long, value_name = "FILE.pcap", value_hint = ValueHint::FilePath)]
     pub(crate) pcap: Option<PathBuf>,
+    /// Write the journeys of some packets through a fabric as a trace for ui.perfetto.dev or
+    /// chrome://tracing
+    #[arg(long, value_name = "FILE.json", value_hint = ValueHint::FilePath)]
+    pub(crate) trace: Option<PathBuf>,
+    /// Which packets: stream=NAME, source=N or N-M, destination=N or N-M, connection=N or N-M,
+    /// from=TIME, until=TIME, every=N (of each stream), first=N (of each stream); default the first 20
+    /// of each stream after the warm-up
+    #[arg(long, value_name = "CLAUSE,…", value_delimiter = ',', requires = "trace")]
+    pub(crate) trace_packets: Vec<String>,
     /// Print the summary as JSON instead of the table
     #[arg(long)]
     pub(crate) json: bool,

@@ -2,13 +2,13 @@
 
 use miette::miette;
 use millstream_report::{
-    DelaySummary, DrawnLink, DrawnNode, FabricNumbers, FabricReportInput, FabricStream,
-    FabricSummary, fabric_table, human, write_fabric_report,
+    DelaySummary, FabricNumbers, FabricReportInput, FabricStream, FabricSummary, fabric_table,
+    human, write_fabric_report,
 };
 use millstream_scenario::{Scenario, Source};
-use millstream_sim::fabric::topology::{Node, Topology};
 use millstream_sim::fabric::{
-    ClassStatistics, FabricError, PrepareError, Prepared, Statistics, prepare,
+    ClassStatistics, FabricError, FabricListener, Journeys, PrepareError, Prepared, Simulation,
+    Statistics, prepare,
 };
 use millstream_traffic::Reading;
 use std::fmt::Write as _;
@@ -18,9 +18,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::arguments::RunArguments;
 use crate::failure::Failure;
+use crate::looks::{Looks, distribution, drawing};
 use crate::outputs::{create, inputs};
 use crate::print;
 use crate::progress::Progress;
+use crate::selection::selection;
+use crate::trace::write_journeys;
 
 /// How often a run looks up, in parts of its duration.
 const STEPS: u64 = 1_000;
@@ -63,15 +66,25 @@ pub(crate) fn run(
     let Prepared { mut simulation, connections } = prepare(scenario)?;
     let streams = u8::try_from(scenario.streams.len()).unwrap_or(u8::MAX);
     let mut statistics = Statistics::new(streams, simulation.sources(), warm_up_ns..end_ns);
-    let mut progress = Progress::new(scenario.duration_ns, Arc::<Reading>::default());
-    let mut reached_ns = 0;
-    while reached_ns < end_ns && !interrupted.load(Ordering::Relaxed) {
-        reached_ns = end_ns.min(reached_ns + (end_ns / STEPS).max(1));
-        let before = simulation.hops();
-        simulation.run(reached_ns, &mut statistics)?;
-        progress.packets(simulation.hops() - before, reached_ns);
+    let end_points = simulation.topology().end_points();
+    let selection = selection(&arguments.trace_packets, scenario, end_points)?;
+    let trace_file = open(&arguments.trace)?;
+    let mut looks = report_file.is_some().then(|| Looks::new(&simulation, streams, end_ns));
+    let mut journeys = trace_file.is_some().then(|| Journeys::new(&simulation, streams, selection));
+    let mut run = Run { simulation: &mut simulation, scenario, end_ns, interrupted };
+    let ended = if looks.is_some() || journeys.is_some() {
+        run.finish(&mut (&mut statistics, (&mut looks, &mut journeys)))
+    } else {
+        run.finish(&mut statistics)
+    };
+    if let (Some(file), Some(journeys)) = (trace_file, &journeys) {
+        let names: Vec<String> =
+            scenario.streams.iter().map(|stream| stream.name.clone()).collect();
+        write_journeys(file, journeys, simulation.topology(), &names)
+            .map_err(|error| Failure::output("--trace", &error))?;
+        eprintln!("trace: {}", traced(journeys));
     }
-    progress.finish();
+    let reached_ns = ended?;
     let rate_bps = scenario.link.rate_bps;
     let of = |(number, stream): (usize, &millstream_scenario::Stream)| {
         let class = &statistics.classes()[number];
@@ -113,13 +126,15 @@ pub(crate) fn run(
                 .map_or(String::new(), |(_, link)| format!("{} to {}", link.from, link.to)),
         },
     };
-    if let Some(file) = &mut report_file {
-        let (nodes, drawn) = drawing(topology, &utilisation);
+    if let (Some(file), Some(looks)) = (&mut report_file, &looks) {
+        let (nodes, drawn) = drawing(topology, &utilisation, looks, reached_ns);
         let input = FabricReportInput {
             summary: &summary,
             delays: &statistics.classes().iter().map(distribution).collect::<Vec<_>>(),
             nodes: &nodes,
             links: &drawn,
+            over_time: &looks.over_time(rate_bps, topology.end_points()),
+            buffers: &looks.fullest(&simulation, scenario, reached_ns),
             discipline: scenario.scheduler.discipline.name,
             link_rate_bps: rate_bps,
             scenario_text: &scenario.text,
@@ -147,47 +162,46 @@ pub(crate) fn run(
     Ok(())
 }
 
+/// A fabric on its way.
+struct Run<'a> {
+    simulation: &'a mut Simulation,
+    scenario: &'a Scenario,
+    end_ns: u64,
+    interrupted: &'a AtomicBool,
+}
+
+impl Run<'_> {
+    /// Runs until the end, or until it is interrupted; returns how far it came, ns.
+    fn finish(&mut self, listener: &mut impl FabricListener) -> Result<u64, FabricError> {
+        let mut progress = Progress::new(self.scenario.duration_ns, Arc::<Reading>::default());
+        let mut reached_ns = 0;
+        while reached_ns < self.end_ns && !self.interrupted.load(Ordering::Relaxed) {
+            reached_ns = self.end_ns.min(reached_ns + (self.end_ns / STEPS).max(1));
+            let before = self.simulation.hops();
+            self.simulation.run(reached_ns, listener)?;
+            progress.packets(self.simulation.hops() - before, reached_ns);
+        }
+        progress.finish();
+        Ok(reached_ns)
+    }
+}
+
+/// What a trace holds, and what it leaves out.
+fn traced(journeys: &Journeys) -> String {
+    let kept = journeys.journeys().len() as u64;
+    let mut text = format!("{kept} of {} packets that were selected", journeys.allowed());
+    if journeys.samples_left_out() > 0 {
+        let _ = write!(text, "; {} samples of buffers left out", journeys.samples_left_out());
+    }
+    text
+}
+
 #[allow(clippy::cast_precision_loss)]
 fn share(busy_ns: u64, run_ns: u64) -> f64 {
     rounded(busy_ns as f64 / run_ns.max(1) as f64)
 }
 
-/// Nodes and links as the report draws them.
-fn drawing(topology: &Topology, utilisation: &[f64]) -> (Vec<DrawnNode>, Vec<DrawnLink>) {
-    let end_points = (0..topology.end_points()).map(Node::EndPoint);
-    let nodes =
-        end_points.chain((0..topology.switches()).map(Node::Switch)).map(|node| DrawnNode {
-            name: node.to_string(),
-            switch: matches!(node, Node::Switch(_)),
-            place: topology.position(node),
-        });
-    let index = |node: Node| match node {
-        Node::EndPoint(number) => number as usize,
-        Node::Switch(number) => (topology.end_points() + number) as usize,
-    };
-    let links = topology.links().iter().zip(utilisation).map(|(link, &utilisation)| DrawnLink {
-        from: index(link.from),
-        to: index(link.to),
-        utilisation,
-    });
-    (nodes.collect(), links.collect())
-}
-
-/// Points of the distribution of delays: µs, and per cent of packets that took no longer.
-#[allow(clippy::cast_precision_loss)]
-fn distribution(class: &ClassStatistics) -> Vec<(f64, f64)> {
-    if class.delivered == 0 {
-        return Vec::new();
-    }
-    let percents = (1..100).map(f64::from).chain([99.5, 99.9, 100.0]);
-    percents
-        .map(|percent| {
-            (class.latencies_ns.value_at_quantile(percent / 100.0) as f64 / 1e3, percent)
-        })
-        .collect()
-}
-
-fn rounded(share: f64) -> f64 {
+pub(crate) fn rounded(share: f64) -> f64 {
     (share * 1e6).round() / 1e6
 }
 

@@ -8,10 +8,13 @@ mod bench;
 mod check;
 mod fabric;
 mod failure;
+mod looks;
 mod outputs;
 mod progress;
 mod route;
 mod run;
+mod selection;
+mod trace;
 
 use arguments::{Arguments, Command};
 use clap::Parser;

@@ -25,6 +25,13 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<(), Failure> {
     if scenario.fabric.is_some() {
         return fabric::run(arguments, &scenario, &interrupted);
     }
+    if arguments.trace.is_some() {
+        return Err(Failure::Input(miette!(
+            help = "--departures FILE.csv has when each packet of a link came and left",
+            "--trace is for a fabric; {} has a single link",
+            arguments.file.display()
+        )));
+    }
     let inputs = inputs(&arguments.file, &scenario);
     let open = |path: &Option<_>| {
         path.as_ref().map(|path: &std::path::PathBuf| create(path, &inputs)).transpose()

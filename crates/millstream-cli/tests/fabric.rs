@@ -96,6 +96,10 @@ fn the_report_shows_streams_fabric_and_busiest_links() {
         "<title>The fabric, links coloured by utilisation</title>",
         "switch 0 to end-point 0: ",
         "The busiest links",
+        "The fullest buffers",
+        "Throughput over time",
+        "Delay over time",
+        "Delay distribution",
         "levels = 2",
         "&#60;b&#62;bulk",
     ] {

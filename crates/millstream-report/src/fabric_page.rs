@@ -1,4 +1,5 @@
-//! The report of a fabric's run: table, distribution of delays, the fabric drawn, its busiest links.
+//! The report of a fabric's run: table, curves over time, distribution of delays, the fabric drawn, its
+//! busiest links and fullest buffers.
 //!
 //! Made as the report of a link is: one page without script or network, everything that comes from
 //! a scenario escaped by the template engine.
@@ -52,6 +53,32 @@ pub struct DrawnLink {
     pub to: usize,
     /// Share of the run that it transmitted, 0 to 1.
     pub utilisation: f64,
+    /// Bytes that waited for it on average over the run.
+    pub waiting_mean_bytes: f64,
+    /// Bytes that waited for it at most.
+    pub waiting_most_bytes: u64,
+}
+
+/// A stream over time.
+#[derive(Clone, Debug, Default)]
+pub struct FabricCurve {
+    /// Time in ms, and per cent of all end-points' links that was delivered.
+    pub throughput: Vec<(f64, f64)>,
+    /// Time in ms, and the mean delay in µs of what was delivered.
+    pub delay: Vec<(f64, f64)>,
+}
+
+/// A buffer behind a link, of one stream's channel.
+#[derive(Clone, Debug)]
+pub struct FullBuffer {
+    /// The link.
+    pub link: String,
+    /// The stream.
+    pub stream: String,
+    /// How much of it was taken on average over the run, 0 to 1.
+    pub mean: f64,
+    /// How much at most.
+    pub most: f64,
 }
 
 /// What a fabric's report is about.
@@ -65,6 +92,10 @@ pub struct FabricReportInput<'a> {
     pub nodes: &'a [DrawnNode],
     /// Links between them.
     pub links: &'a [DrawnLink],
+    /// Each stream over time, the warm-up included.
+    pub over_time: &'a [FabricCurve],
+    /// The fullest buffers behind links, fullest first; empty where there are none.
+    pub buffers: &'a [FullBuffer],
     /// The discipline's name.
     pub discipline: &'a str,
     /// The links' rate, bits/s.
@@ -90,7 +121,8 @@ struct Page<'a> {
     size: (u32, u32),
     nodes: Vec<Node>,
     links: Vec<Link>,
-    busiest: Vec<(String, String)>,
+    busiest: Vec<[String; 4]>,
+    fullest: Vec<[String; 4]>,
     scenario: &'a str,
 }
 
@@ -145,6 +177,7 @@ pub fn write_fabric_report(output: &mut impl Write, input: &FabricReportInput) -
         nodes: if drawn { places.nodes(input.nodes) } else { Vec::new() },
         links: if drawn { places.links(input) } else { Vec::new() },
         busiest: busiest(input),
+        fullest: input.buffers.iter().map(full).collect(),
         scenario: input.scenario_text,
     };
     let html = page.render().map_err(io::Error::other)?;
@@ -166,30 +199,61 @@ fn facts(input: &FabricReportInput) -> Vec<(&'static str, String)> {
 }
 
 fn charts(input: &FabricReportInput) -> Result<Vec<Figure>, String> {
-    let named = input.summary.streams.iter().zip(input.delays);
-    let drawn: Vec<Line> = named
-        .map(|(stream, points)| Line { name: shortened(&stream.name), points: points.clone() })
-        .collect();
-    if drawn.iter().all(|line| line.points.is_empty()) {
-        return Ok(Vec::new());
-    }
-    let chart = Chart {
-        title: "",
-        x_label: "delay (µs)",
-        y_label: "packets (%)",
-        x_log: true,
-        y_log: false,
-        alone: false,
-        size: (960, 340),
+    let of = &input.summary.fabric;
+    let named = |points: &mut dyn FnMut(usize) -> Vec<(f64, f64)>| -> Vec<Line> {
+        let streams = input.summary.streams.iter().enumerate();
+        streams
+            .map(|(at, stream)| Line { name: shortened(&stream.name), points: points(at) })
+            .collect()
     };
-    Ok(vec![Figure {
-        title: "Delay",
-        caption:
+    let mut figures = Vec::new();
+    let mut draw = |figure: Figure, chart: Chart, drawn: &[Line]| -> Result<(), String> {
+        if drawn.iter().any(|line| !line.points.is_empty()) {
+            figures.push(Figure { svg: lines(&chart, drawn)?, ..figure });
+        }
+        Ok(())
+    };
+    let curve = |at: usize| input.over_time.get(at).cloned().unwrap_or_default();
+    let warm_up = match of.warm_up_ns {
+        0 => String::new(),
+        warm_up_ns => format!(" The warm-up ends at {}.", human::time(warm_up_ns)),
+    };
+    draw(
+        figure(
+            "Throughput over time",
+            format!("Bytes delivered, of all end-points' links.{warm_up}"),
+        ),
+        chart("time (ms)", "throughput (%)"),
+        &named(&mut |at| curve(at).throughput),
+    )?;
+    draw(
+        figure(
+            "Delay over time",
+            format!("Mean delay of what was delivered, by powers of ten.{warm_up}"),
+        ),
+        Chart { y_log: true, ..chart("time (ms)", "mean delay (µs)") },
+        &named(&mut |at| curve(at).delay),
+    )?;
+    draw(
+        figure(
+            "Delay distribution",
             "Share of delivered packets that took no longer, from injection to the last byte's \
-                  arrival."
+             arrival, after the warm-up."
                 .into(),
-        svg: lines(&chart, &drawn)?,
-    }])
+        ),
+        Chart { x_log: true, ..chart("delay (µs)", "packets (%)") },
+        &named(&mut |at| input.delays.get(at).cloned().unwrap_or_default()),
+    )?;
+    Ok(figures)
+}
+
+fn figure(title: &'static str, caption: String) -> Figure {
+    Figure { title, caption, svg: String::new() }
+}
+
+fn chart<'a>(x_label: &'a str, y_label: &'a str) -> Chart<'a> {
+    let size = (960, 300);
+    Chart { title: "", x_label, y_label, x_log: false, y_log: false, alone: false, size }
 }
 
 fn scale() -> Vec<(String, &'static str)> {
@@ -203,14 +267,33 @@ fn scale() -> Vec<(String, &'static str)> {
         .to_vec()
 }
 
-fn busiest(input: &FabricReportInput) -> Vec<(String, String)> {
+/// A buffer's row.
+fn full(buffer: &FullBuffer) -> [String; 4] {
+    let name = |text: &str| text.chars().map(printable).collect::<String>();
+    let percent = |share: f64| format!("{:.1} %", share * 100.0);
+    [name(&buffer.link), shortened(&buffer.stream), percent(buffer.mean), percent(buffer.most)]
+}
+
+/// Rows of the busiest links.
+// Shown with one decimal.
+#[allow(clippy::cast_precision_loss)]
+fn busiest(input: &FabricReportInput) -> Vec<[String; 4]> {
     let mut links: Vec<&DrawnLink> = input.links.iter().collect();
     links.sort_by(|one, other| other.utilisation.total_cmp(&one.utilisation));
     let row = |link: &&DrawnLink| {
         let [from, to] = [link.from, link.to].map(|node| &input.nodes[node].name);
-        (format!("{from} to {to}"), format!("{:.1}", link.utilisation * 100.0))
+        [
+            format!("{from} to {to}"),
+            format!("{:.1} %", link.utilisation * 100.0),
+            kilobytes(link.waiting_mean_bytes),
+            kilobytes(link.waiting_most_bytes as f64),
+        ]
     };
     links.iter().take(LISTED).map(row).collect()
+}
+
+fn kilobytes(bytes: f64) -> String {
+    format!("{:.1} KB", bytes / 1e3)
 }
 
 /// Where nodes are drawn.

@@ -20,12 +20,16 @@ mod recorder;
 mod series;
 mod summary;
 mod table;
+mod trace_events;
 
 pub use departures::DeparturesWriter;
 pub use fabric::{FabricNumbers, FabricStream, FabricSummary, fabric_table};
-pub use fabric_page::{DrawnLink, DrawnNode, FabricReportInput, write_fabric_report};
+pub use fabric_page::{
+    DrawnLink, DrawnNode, FabricCurve, FabricReportInput, FullBuffer, write_fabric_report,
+};
 pub use html::{ReportInput, write_report};
 pub use recorder::{Recorder, RecorderOptions, Results, StreamResults};
 pub use series::{Bin, Series};
 pub use summary::{DelaySummary, JitterSummary, LinkSummary, StreamSummary, Summary};
 pub use table::{table, text_table, whole_table};
+pub use trace_events::{ArrowPart, TraceEventsWriter, TraceRow};

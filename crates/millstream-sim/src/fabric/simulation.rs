@@ -26,7 +26,7 @@ mod ledger;
 
 use super::crossbar::{Switch, Transfer, credits};
 use super::error::FabricError;
-use super::listener::{Delivery, FabricListener};
+use super::listener::{Delivery, FabricListener, Passage, Step};
 use super::packets::Packets;
 use super::parameters::{Forwarding, LinkParameters, SwitchParameters};
 use super::timeline::Timeline;
@@ -189,6 +189,18 @@ impl Simulation {
         &self.topology
     }
 
+    /// Virtual channels of each link: one for each class and layer, class by class.
+    #[must_use]
+    pub fn channels(&self) -> usize {
+        self.ledger.channels()
+    }
+
+    /// Whether switches have crossbars, and links credits.
+    #[must_use]
+    pub fn has_crossbars(&self) -> bool {
+        !self.switches.is_empty()
+    }
+
     /// The traffic of each end-point.
     #[must_use]
     pub fn sources(&self) -> &[EndPointTraffic] {
@@ -250,7 +262,7 @@ impl Simulation {
         }
         while let Some(switch) = self.moment.switches.pop() {
             self.moment.switch_marked[switch as usize] = false;
-            self.arbitrate(now_ns, switch);
+            self.arbitrate(now_ns, switch, listener);
         }
         while let Some(link) = self.moment.links.pop() {
             self.transmitters[link as usize].marked = false;
@@ -326,7 +338,9 @@ impl Simulation {
     #[inline]
     fn arrive(&mut self, now_ns: u64, link: u32, packet: u32, listener: &mut impl FabricListener) {
         let (switch, port, channel) = self.route(link, packet);
-        self.enqueue(now_ns, self.wiring.output(switch, port), channel, packet, listener);
+        let link = self.wiring.output(switch, port);
+        self.tell(packet, Step::Queued { link, time_ns: now_ns }, listener);
+        self.enqueue(now_ns, link, channel, packet, listener);
     }
 
     /// A packet comes to the sending end of `link`.
@@ -372,6 +386,7 @@ impl Simulation {
             }
             let packet = self.packets.enter(end_point, &injection);
             listener.injected(end_point, &injection);
+            self.tell(packet, Step::Injected { link }, listener);
             let channel = channel(injection.class, 0, self.layers);
             self.enqueue(now_ns, link, channel, packet, listener);
             self.upcoming[end_point as usize] = self.sources[end_point as usize].next();
@@ -380,7 +395,7 @@ impl Simulation {
 
     /// Matches the crossbar of `switch`; transfers begin.
     #[inline]
-    fn arbitrate(&mut self, now_ns: u64, switch: u32) {
+    fn arbitrate<L: FabricListener>(&mut self, now_ns: u64, switch: u32, listener: &mut L) {
         let Self { topology, switches, packets, moment, .. } = self;
         let route = |packet: u32, packets: &Packets| {
             let state = packets.get(packet);
@@ -395,6 +410,16 @@ impl Simulation {
             let end_ns = (now_ns + self.crossbar_ns[bytes as usize]).max(state.tail_ns);
             self.timeline.schedule(end_ns, Event::Transferred(switch, transfer.output));
             let link = self.wiring.output(switch, u16::from(transfer.output));
+            if L::STEPS {
+                let step = Step::Crossed {
+                    from: self.wiring.input(switch, transfer.input),
+                    channel: transfer.from_channel,
+                    onto: link,
+                    begins_ns: now_ns,
+                    ends_ns: end_ns,
+                };
+                self.tell(transfer.packet, step, listener);
+            }
             self.offer(now_ns, link, transfer.channel, transfer.packet, bytes);
         }
     }
@@ -427,13 +452,13 @@ impl Simulation {
 
     /// A packet's transmission on `link` begins at `begins_ns`.
     #[inline]
-    fn send(
+    fn send<L: FabricListener>(
         &mut self,
         begins_ns: u64,
         link: u32,
         packet: u32,
         bytes: u32,
-        listener: &mut impl FabricListener,
+        listener: &mut L,
     ) {
         let transmitter = &mut self.transmitters[link as usize];
         let sent_ns = begins_ns + self.link_ns[bytes as usize];
@@ -441,25 +466,33 @@ impl Simulation {
         transmitter.busy_ns += sent_ns - begins_ns;
         self.hops += 1;
         let injected = matches!(transmitter.from, Node::EndPoint(_));
-        match transmitter.to {
+        let to = transmitter.to;
+        let ahead_ns = self.link.delay_ns + self.switch.latency_ns;
+        let through_ns = match (to, self.switch.forwarding) {
+            (Node::EndPoint(_), _) => sent_ns + self.link.delay_ns,
+            (Node::Switch(_), Forwarding::CutThrough) => begins_ns + ahead_ns,
+            (Node::Switch(_), Forwarding::StoreAndForward) => sent_ns + ahead_ns,
+        };
+        if L::STEPS {
+            let channel = self.packets.get(packet).channel;
+            let last = matches!(to, Node::EndPoint(_));
+            let ends_ns = sent_ns;
+            let step = Step::Sent { link, channel, begins_ns, ends_ns, through_ns, last };
+            self.tell(packet, step, listener);
+        }
+        match to {
             Node::Switch(_) => {
                 self.inside += u64::from(injected);
-                let through_ns = self.link.delay_ns + self.switch.latency_ns;
-                let tail_ns = sent_ns + through_ns;
                 let state = self.packets.get_mut(packet);
-                state.tail_ns = tail_ns;
+                state.tail_ns = sent_ns + ahead_ns;
                 self.ledger.sent(link, state.channel, credits(bytes));
-                let ready_ns = match self.switch.forwarding {
-                    Forwarding::CutThrough => begins_ns + through_ns,
-                    Forwarding::StoreAndForward => tail_ns,
-                };
-                self.timeline.schedule(ready_ns, Event::Ready { link, packet });
+                self.timeline.schedule(through_ns, Event::Ready { link, packet });
             }
             Node::EndPoint(destination) => {
                 self.inside -= u64::from(!injected);
                 let state = self.packets.get(packet);
                 listener.delivered(&Delivery {
-                    time_ns: sent_ns + self.link.delay_ns,
+                    time_ns: through_ns,
                     injected_ns: state.injected_ns,
                     class: state.class,
                     source: state.source,
@@ -469,6 +502,24 @@ impl Simulation {
                 });
                 self.packets.leave(packet);
             }
+        }
+    }
+
+    /// Tells of a packet's step, if anybody listens to steps.
+    #[inline]
+    fn tell<L: FabricListener>(&self, packet: u32, step: Step, listener: &mut L) {
+        if L::STEPS {
+            let state = self.packets.get(packet);
+            listener.passed(&Passage {
+                packet,
+                injected_ns: state.injected_ns,
+                class: state.class,
+                source: state.source,
+                destination: state.destination,
+                connection: state.connection,
+                bytes: state.bytes,
+                step,
+            });
         }
     }
 

@@ -1,6 +1,7 @@
 //! The fabric against hand formulas, queueing theory, and itself by other ways.
 #![allow(clippy::unwrap_used, clippy::cast_precision_loss)]
 
+mod journeys;
 mod link;
 mod support;
 

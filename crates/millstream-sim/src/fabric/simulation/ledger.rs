@@ -23,6 +23,11 @@ impl Ledger {
         Self { channels, capacity, places: vec![[0; 3]; kept] }
     }
 
+    /// Channels of each link.
+    pub(super) fn channels(&self) -> usize {
+        self.channels
+    }
+
     /// Credits go from one place, or the sender's, to another, or the sender's.
     #[inline]
     fn moved(

@@ -1,0 +1,156 @@
+//! What only a fabric's report shows: curves over time, how full buffers were, the fabric drawn.
+
+use millstream_report::{DrawnLink, DrawnNode, FabricCurve, FullBuffer};
+use millstream_scenario::Scenario;
+use millstream_sim::fabric::topology::{Node, Topology};
+use millstream_sim::fabric::{
+    Buffers, ClassStatistics, Curves, Delivery, FabricListener, Passage, Simulation,
+};
+
+/// How many of the fullest buffers are listed.
+const LISTED: usize = 10;
+
+/// Listens for the report.
+pub(crate) struct Looks {
+    curves: Curves,
+    buffers: Buffers,
+    /// The end of the run, ns.
+    end_ns: u64,
+}
+
+impl FabricListener for Looks {
+    const STEPS: bool = true;
+
+    #[inline]
+    fn passed(&mut self, passage: &Passage) {
+        self.buffers.passed(passage);
+    }
+
+    #[inline]
+    fn delivered(&mut self, delivery: &Delivery) {
+        self.curves.delivered(delivery);
+    }
+}
+
+impl Looks {
+    /// For `simulation` of so many classes, which ends at `end_ns`.
+    pub(crate) fn new(simulation: &Simulation, classes: u8, end_ns: u64) -> Self {
+        Self {
+            curves: Curves::new(classes, end_ns),
+            buffers: Buffers::of(simulation, true),
+            end_ns,
+        }
+    }
+
+    /// Throughput and mean delay of each stream over time.
+    #[allow(clippy::cast_precision_loss)]
+    pub(crate) fn over_time(&self, rate_bps: u64, end_points: u32) -> Vec<FabricCurve> {
+        let width_ns = self.curves.width_ns();
+        let spans = (0..).map(|bin| (bin * width_ns, ((bin + 1) * width_ns).min(self.end_ns)));
+        let spans: Vec<(u64, u64)> =
+            spans.take_while(|(begins, _)| *begins < self.end_ns).collect();
+        let curve = |bins: &[millstream_sim::fabric::Bin]| {
+            let mut curve = FabricCurve { throughput: Vec::new(), delay: Vec::new() };
+            for (bin, (begins_ns, ends_ns)) in bins.iter().zip(&spans) {
+                let middle_ms = (begins_ns + ends_ns) as f64 / 2e6;
+                let seconds = (ends_ns - begins_ns) as f64 / 1e9;
+                let whole = rate_bps as f64 * f64::from(end_points) * seconds;
+                let percent = bin.delivered_bytes as f64 * 800.0 / whole;
+                curve.throughput.push((middle_ms, percent));
+                if bin.delivered > 0 {
+                    let mean_us = bin.latency_sum_ns as f64 / bin.delivered as f64 / 1e3;
+                    curve.delay.push((middle_ms, mean_us));
+                }
+            }
+            curve
+        };
+        self.curves.classes().iter().map(|bins| curve(bins)).collect()
+    }
+
+    /// The fullest of the buffers behind links, on average over the run.
+    #[allow(clippy::cast_precision_loss)]
+    pub(crate) fn fullest(
+        &self,
+        simulation: &Simulation,
+        scenario: &Scenario,
+        end_ns: u64,
+    ) -> Vec<FullBuffer> {
+        let crossbar = scenario.fabric.as_ref().and_then(|fabric| fabric.crossbar.as_ref());
+        let Some(crossbar) = crossbar else { return Vec::new() };
+        let capacity = f64::from(crossbar.input_credits.max(1));
+        let topology = simulation.topology();
+        let channels = simulation.channels();
+        let mut found = Vec::new();
+        for (link, ends) in topology.links().iter().enumerate() {
+            if matches!(ends.to, Node::EndPoint(_)) {
+                continue;
+            }
+            for channel in 0..channels {
+                if let Some(fill) = self.buffers.taken(link, channel, end_ns) {
+                    found.push((fill.mean / capacity, fill.most, link, channel));
+                }
+            }
+        }
+        found.sort_by(|one, other| {
+            other.0.total_cmp(&one.0).then((one.2, one.3).cmp(&(other.2, other.3)))
+        });
+        let row = |(mean, most, link, channel): (f64, u64, usize, usize)| {
+            let ends = &topology.links()[link];
+            let stream = &scenario.streams[channel / usize::from(topology.layers())];
+            FullBuffer {
+                link: format!("{} to {}", ends.from, ends.to),
+                stream: stream.name.clone(),
+                mean,
+                most: most as f64 / capacity,
+            }
+        };
+        found.into_iter().filter(|(mean, ..)| *mean > 0.0).take(LISTED).map(row).collect()
+    }
+}
+
+/// Nodes and links as the report draws them.
+pub(crate) fn drawing(
+    topology: &Topology,
+    utilisation: &[f64],
+    looks: &Looks,
+    end_ns: u64,
+) -> (Vec<DrawnNode>, Vec<DrawnLink>) {
+    let end_points = (0..topology.end_points()).map(Node::EndPoint);
+    let nodes =
+        end_points.chain((0..topology.switches()).map(Node::Switch)).map(|node| DrawnNode {
+            name: node.to_string(),
+            switch: matches!(node, Node::Switch(_)),
+            place: topology.position(node),
+        });
+    let index = |node: Node| match node {
+        Node::EndPoint(number) => number as usize,
+        Node::Switch(number) => (topology.end_points() + number) as usize,
+    };
+    let links = topology.links().iter().zip(utilisation).enumerate().map(
+        |(number, (link, &utilisation))| {
+            let waiting = looks.buffers.waiting(number, end_ns);
+            DrawnLink {
+                from: index(link.from),
+                to: index(link.to),
+                utilisation,
+                waiting_mean_bytes: waiting.mean,
+                waiting_most_bytes: waiting.most,
+            }
+        },
+    );
+    (nodes.collect(), links.collect())
+}
+
+/// Points of the distribution of delays: µs, and per cent of packets that took no longer.
+#[allow(clippy::cast_precision_loss)]
+pub(crate) fn distribution(class: &ClassStatistics) -> Vec<(f64, f64)> {
+    if class.delivered == 0 {
+        return Vec::new();
+    }
+    let percents = (1..100).map(f64::from).chain([99.5, 99.9, 100.0]);
+    percents
+        .map(|percent| {
+            (class.latencies_ns.value_at_quantile(percent / 100.0) as f64 / 1e3, percent)
+        })
+        .collect()
+}

@@ -1,0 +1,120 @@
+//! `--trace-packets`: which packets a trace follows, as clauses such as `stream=voice` or `every=10`.
+
+use miette::miette;
+use millstream_scenario::{Scenario, parse_duration_ns};
+use millstream_sim::fabric::{JOURNEYS_MOST, Selection};
+use std::ops::RangeInclusive;
+
+use crate::failure::Failure;
+
+/// Of each stream so many packets, if nobody says how many.
+const FIRST: usize = 20;
+const CLAUSES: &str = "stream=NAME, source=N or N-M, destination=N or N-M, connection=N or N-M, \
+                       from=TIME, until=TIME, every=N, first=N";
+
+/// The selection that `clauses` name. Packets are taken from the end of the warm-up on, the first of
+/// each stream, unless they say otherwise. The fabric has so many end-points.
+pub(crate) fn selection(
+    clauses: &[String],
+    scenario: &Scenario,
+    end_points: u32,
+) -> Result<Selection, Failure> {
+    let warm_up_ns = scenario.fabric.as_ref().map_or(0, |fabric| fabric.warm_up_ns);
+    let mut selection = Selection {
+        classes: Vec::new(),
+        sources: Vec::new(),
+        destinations: Vec::new(),
+        connections: Vec::new(),
+        time_ns: warm_up_ns..u64::MAX,
+        every: 1,
+        first: FIRST,
+    };
+    for clause in clauses.iter().map(|clause| clause.trim()).filter(|clause| !clause.is_empty()) {
+        take(&mut selection, clause, scenario, end_points)
+            .map_err(|problem| Failure::Input(miette!("--trace-packets {clause}: {problem}")))?;
+    }
+    if selection.time_ns.is_empty() {
+        let (from_ns, until_ns) = (selection.time_ns.start, selection.time_ns.end);
+        return Err(Failure::Input(miette!(
+            "--trace-packets: from={from_ns}ns is not before until={until_ns}ns; without from= packets \
+             are taken from the end of the warm-up on, {warm_up_ns} ns"
+        )));
+    }
+    let streams = match selection.classes.len() {
+        0 => scenario.streams.len(),
+        named => named,
+    };
+    if selection.first.saturating_mul(streams) > JOURNEYS_MOST {
+        return Err(Failure::Input(miette!(
+            "--trace-packets first={}: of {streams} streams that is more than the {JOURNEYS_MOST} \
+             packets that a trace holds; first={} is the most",
+            selection.first,
+            JOURNEYS_MOST / streams
+        )));
+    }
+    Ok(selection)
+}
+
+fn take(
+    selection: &mut Selection,
+    clause: &str,
+    scenario: &Scenario,
+    end_points: u32,
+) -> Result<(), String> {
+    let Some((key, value)) = clause.split_once('=') else {
+        return Err(format!("no `=` in it; what there is: {CLAUSES}"));
+    };
+    let (key, value) = (key.trim(), value.trim());
+    match key {
+        "stream" => {
+            let mut names = scenario.streams.iter().map(|stream| stream.name.as_str());
+            let Some(number) = names.clone().position(|name| name == value) else {
+                let known = names.by_ref().map(|name| format!("`{name}`"));
+                return Err(format!(
+                    "no such stream; there are {}",
+                    known.collect::<Vec<_>>().join(", ")
+                ));
+            };
+            // A fabric has at most 64 streams.
+            let number = u8::try_from(number).unwrap_or(u8::MAX);
+            if !selection.classes.contains(&number) {
+                selection.classes.push(number);
+            }
+        }
+        "source" => selection.sources.push(numbers(value, Some(end_points))?),
+        "destination" => selection.destinations.push(numbers(value, Some(end_points))?),
+        "connection" => selection.connections.push(numbers(value, None)?),
+        "from" => selection.time_ns.start = parse_duration_ns(value)?,
+        "until" => selection.time_ns.end = parse_duration_ns(value)?,
+        "every" => selection.every = count(value)?,
+        "first" => selection.first = usize::try_from(count(value)?).unwrap_or(usize::MAX),
+        other => return Err(format!("`{other}` is unknown; what there is: {CLAUSES}")),
+    }
+    Ok(())
+}
+
+fn count(value: &str) -> Result<u64, String> {
+    match value.parse() {
+        Ok(number) if number > 0 => Ok(number),
+        _ => Err(format!("`{value}` is not a whole number from 1 on")),
+    }
+}
+
+/// `N` or `N-M`; of end-points only those that there are.
+fn numbers(value: &str, end_points: Option<u32>) -> Result<RangeInclusive<u32>, String> {
+    let (first, last) = value.split_once('-').unwrap_or((value, value));
+    let wrong =
+        || format!("`{value}` is not a number or two with a `-` between, the first not above");
+    let number = |text: &str| text.trim().parse::<u32>().map_err(|_| wrong());
+    let (first, last) = (number(first)?, number(last)?);
+    if first > last {
+        return Err(wrong());
+    }
+    match end_points {
+        Some(end_points) if last >= end_points => Err(format!(
+            "there is no end-point {last}; there are 0 to {}",
+            end_points.saturating_sub(1)
+        )),
+        _ => Ok(first..=last),
+    }
+}

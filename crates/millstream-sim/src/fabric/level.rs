@@ -1,0 +1,93 @@
+//! How full something is: now, at most, and on average.
+//!
+//! What comes is told in order of time. What leaves may be told ahead, in order of time as well: it
+//! leaves when that time has come.
+
+use std::collections::VecDeque;
+
+/// How full something is.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Level {
+    now: u64,
+    most: u64,
+    /// Sum of the level over time, × ns, until `since_ns`.
+    area: u128,
+    since_ns: u64,
+    /// When how much leaves.
+    leaving: VecDeque<(u64, u64)>,
+}
+
+impl Level {
+    /// `amount` comes at `time_ns`. Each change until then, and this, is told with its time and the
+    /// level after it.
+    #[inline]
+    pub(super) fn come(&mut self, time_ns: u64, amount: u64, changed: &mut impl FnMut(u64, u64)) {
+        self.settle(time_ns, changed);
+        self.advance(time_ns);
+        self.now += amount;
+        self.most = self.most.max(self.now);
+        changed(time_ns, self.now);
+    }
+
+    /// `amount` leaves at `time_ns`, which may be ahead.
+    #[inline]
+    pub(super) fn leave(&mut self, time_ns: u64, amount: u64) {
+        self.leaving.push_back((time_ns, amount));
+    }
+
+    /// Lets go what leaves until `time_ns`; tells of each change.
+    #[inline]
+    pub(super) fn settle(&mut self, time_ns: u64, changed: &mut impl FnMut(u64, u64)) {
+        while let Some(&(leaves_ns, amount)) = self.leaving.front()
+            && leaves_ns <= time_ns
+        {
+            self.leaving.pop_front();
+            self.advance(leaves_ns);
+            self.now -= amount;
+            changed(leaves_ns, self.now);
+        }
+    }
+
+    /// The greatest level so far.
+    pub(super) fn most(&self) -> u64 {
+        self.most
+    }
+
+    /// The mean level from time 0 until `end_ns`.
+    #[allow(clippy::cast_precision_loss)]
+    pub(super) fn mean(&self, end_ns: u64) -> f64 {
+        let mut ended = self.clone();
+        ended.settle(end_ns, &mut |_, _| ());
+        ended.advance(end_ns);
+        ended.area as f64 / end_ns.max(1) as f64
+    }
+
+    #[inline]
+    fn advance(&mut self, time_ns: u64) {
+        self.area += u128::from(self.now) * u128::from(time_ns.saturating_sub(self.since_ns));
+        self.since_ns = self.since_ns.max(time_ns);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_leaves_ahead_leaves_in_time() {
+        let mut level = Level::default();
+        let mut changes = Vec::new();
+        let mut changed = |time_ns, now| changes.push((time_ns, now));
+        level.come(10, 100, &mut changed);
+        level.leave(30, 100);
+        level.come(20, 50, &mut changed);
+        level.leave(60, 50);
+        level.come(40, 7, &mut changed);
+        assert_eq!(changes, [(10, 100), (20, 150), (30, 50), (40, 57)]);
+        assert_eq!(level.most(), 150);
+        // 100 from 10 to 20, 150 to 30, 50 to 40, 57 to 60, 7 to 100.
+        let area = 1_000.0 + 1_500.0 + 500.0 + 1_140.0 + 280.0;
+        assert!((level.mean(100) - area / 100.0).abs() < 1e-9);
+        assert!((level.mean(40) - 30.0 * 100.0 / 40.0).abs() < 1e-9);
+    }
+}
