@@ -70,6 +70,9 @@ module msr_core #(
   localparam int EntryW = msr_pkg::IdW + 1;
   // With one pass there is no cycle ahead of it to compute in.
   localparam bit BlocksAhead = ComputeAhead && Passes > 1;
+  // Whether a cycle settles is known late. That it may is known early, and tells as much where
+  // nothing of a decision's first cycle is used by its last.
+  localparam bit KnownEarly = !ComputeAhead || Passes > 2;
 
   logic settle, first, pass, update;
   logic [PassW-1:0] count;
@@ -78,9 +81,10 @@ module msr_core #(
   logic [N*W-1:0] heads;
   logic [Lanes*W-1:0] lanes;
   msr_pkg::head_t block_winner, winner;
+  logic [N-1:0] block_wins, wins;
   // Of the winner only its number leaves the core; without a list, neither do the lanes.
   logic unused;
-  assign unused = ^{winner, block_winner, lanes};
+  assign unused = ^{winner, block_winner, block_wins, lanes};
 
   msr_control #(
     .Passes(Passes), .Ahead(ComputeAhead)
@@ -95,13 +99,17 @@ module msr_core #(
   ) u_network (
     .clk_i, .mode_i(cfg_i.mode), .lowest_denominator_i(cfg_i.lowest_denominator),
     .first_i(first), .enable_i(pass), .pass_i(count), .heads_i(heads),
-    .winner_o(block_winner), .lanes_o(lanes)
+    .winner_o(block_winner), .wins_o(block_wins), .lanes_o(lanes)
   );
 
   if (ComputeAhead) begin : gen_winner_now
     assign winner = block_winner;
+    assign wins = block_wins;
   end else begin : gen_winner_kept
     assign winner = lanes[0 +: W];
+    for (genvar i = 0; i < N; i++) begin : gen_wins
+      assign wins[i] = winner.valid && winner.id == msr_pkg::IdW'(i);
+    end
   end
 
   for (genvar i = 0; i < N; i++) begin : gen_stream
@@ -112,8 +120,9 @@ module msr_core #(
     ) u_register_block (
       .clk_i, .rst_ni, .mode_i(cfg_i.mode), .rtas99_i(cfg_i.rtas99),
       .load_i(load_valid_i && load_ready_o && load_id_i == msr_pkg::IdW'(i)),
-      .settle_i(settle), .update_i(update), .load_data_i(load_i),
-      .winner_valid_i(winner.valid), .winner_id_i(winner.id),
+      .settle_i(settle), .update_i(update), .at_now_i(KnownEarly ? first : settle),
+      .load_data_i(load_i),
+      .wins_i(wins[i]),
       .now_i(now), .next_now_i(next_now),
       .packet_valid_i(packet_valid_i[i]),
       .packet_stamp_i(packet_stamp_i[i*msr_pkg::TimeW +: msr_pkg::TimeW]),
