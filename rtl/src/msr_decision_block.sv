@@ -34,12 +34,12 @@ module msr_decision_block (
   // comparison, and whether two windows are equal is told without them.
   logic [msr_pkg::TimeW-1:0] deadline_gap, arrival_gap;
   logic [2*msr_pkg::WindowW-1:0] cross_a, cross_b;
-  logic zero_a, zero_b, lower_fraction;
+  logic zero_a, zero_b, not_lower;
   assign deadline_gap = a_i.deadline - b_i.deadline;
   assign arrival_gap = a_i.arrival - b_i.arrival;
   assign cross_a = a_i.x * b_i.y;
   assign cross_b = b_i.x * a_i.y;
-  assign lower_fraction = {cross_a, a_i.x} < {cross_b, b_i.x};
+  assign not_lower = {cross_a, a_i.x} >= {cross_b, b_i.x};
   assign zero_a = a_i.x == '0;
   assign zero_b = b_i.x == '0;
 
@@ -67,7 +67,7 @@ module msr_decision_block (
       (by_arrival     && arrival_gap[msr_pkg::TimeW-1]) ||
       (by_id          && a_i.id < b_i.id);
   msr_late_rule u_late_rule (
-    .early_i(early_first), .enable_i(by_fraction), .late_i(lower_fraction), .first_o(a_first)
+    .early_i(early_first), .enable_i(by_fraction), .late_ni(not_lower), .first_o(a_first)
   );
 
   assign a_first_o = a_first;

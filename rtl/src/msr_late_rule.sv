@@ -10,11 +10,11 @@ module msr_late_rule (
   input  logic early_i,
   /// No early rule applies.
   input  logic enable_i,
-  /// What the late rule says.
-  input  logic late_i,
+  /// What the late rule says, inverted: as a carry chain tells it.
+  input  logic late_ni,
   output logic first_o
 );
 
-  assign first_o = early_i || (enable_i && late_i);
+  assign first_o = early_i || (enable_i && !late_ni);
 
 endmodule

@@ -144,10 +144,14 @@ def main(folder, *names):
     if unknown:
         sys.exit(f"error: no such design: {' '.join(sorted(unknown))}; see designs.toml")
     area_key, clock_key = ("design", "streams", "family"), ("design", "streams")
+    # The order of the files.
     area_order = [(d["row"], str(d["streams"]), f) for d in everything for f in d["families"]]
     clock_order = [(d["row"], str(d["streams"])) for d in everything if d["streams"]]
     with ThreadPoolExecutor(JOBS) as pool:
-        chosen = [design for design in everything if not names or design["name"] in names]
+        # The small ones first, or in the order given.
+        by_name = {design["name"]: design for design in everything}
+        everything.sort(key=lambda design: design["streams"])
+        chosen = [by_name[name] for name in names] if names else everything
         for area, clock in pool.map(make, chosen):
             update(folder / "area.csv", AREA, area, area_key, area_order)
             update(folder / "clock.csv", CLOCK, clock, clock_key, clock_order)
