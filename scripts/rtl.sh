@@ -27,7 +27,8 @@ python - <<'PYTHON' | while read -r name parameters; do
 import tomllib
 for row in tomllib.load(open("rtl/configurations.toml", "rb"))["configuration"]:
     print(row["name"], f"-GN={row['streams']} -GWinnerOnly={int(row['winner_only'])}",
-          f"-GComputeAhead={int(row['compute_ahead'])} -GSorted={int(row['sorted'])}")
+          f"-GComputeAhead={int(row['compute_ahead'])} -GSorted={int(row['sorted'])}",
+          f"-GTree={int(row.get('tree', False))}")
 PYTHON
     # shellcheck disable=SC2086 # Lists of words.
     verilator --lint-only -Wall --quiet --top-module msr_core $parameters $sources

@@ -9,6 +9,9 @@
 ///   | 0          | 1            | CA    | log2 N            | yes  |
 ///   | 1          | 1            | both  | log2 N            | no   |
 ///
+/// `Tree` (with both) makes a decision every cycle, by a tree of N - 1 decision blocks instead of the
+/// recirculating row: a long cycle, but shorter than log2 N short ones.
+///
 /// `Sorted` (not with WinnerOnly) makes the list exact: k^2 - k + 1 cycles for k = log2 N.
 ///
 /// A decision equals one `enqueue ... decide(now)` of the engine on structure `scan`, within the
@@ -29,7 +32,9 @@ module msr_core #(
   /// Compute-Ahead register blocks.
   parameter bit ComputeAhead = 1'b0,
   /// An exact list.
-  parameter bit Sorted = 1'b0
+  parameter bit Sorted = 1'b0,
+  /// A tree of decision blocks: needs WinnerOnly and ComputeAhead.
+  parameter bit Tree = 1'b0
 ) (
   input  logic                            clk_i,
   input  logic                            rst_ni,
@@ -64,7 +69,7 @@ module msr_core #(
 
   localparam int W = msr_pkg::HeadW;
   localparam int Log = $clog2(N);
-  localparam int Passes = Sorted ? Log * Log - Log + 1 : Log;
+  localparam int Passes = Tree ? 1 : Sorted ? Log * Log - Log + 1 : Log;
   localparam int PassW = Passes > 1 ? $clog2(Passes) : 1;
   localparam int Lanes = WinnerOnly ? N / 2 : N;
   localparam int EntryW = msr_pkg::IdW + 1;
@@ -94,13 +99,25 @@ module msr_core #(
     .update_o(update), .count_o(count), .decided_o, .now_o(now), .next_now_o(next_now)
   );
 
-  msr_shuffle_network #(
-    .N(N), .WinnerOnly(WinnerOnly), .Sorted(Sorted)
-  ) u_network (
-    .clk_i, .mode_i(cfg_i.mode), .lowest_denominator_i(cfg_i.lowest_denominator),
-    .first_i(first), .enable_i(pass), .pass_i(count), .heads_i(heads),
-    .winner_o(block_winner), .wins_o(block_wins), .lanes_o(lanes)
-  );
+  if (Tree) begin : gen_tree
+    msr_tree_network #(
+      .N(N)
+    ) u_network (
+      .mode_i(cfg_i.mode), .lowest_denominator_i(cfg_i.lowest_denominator), .heads_i(heads),
+      .winner_o(block_winner), .wins_o(block_wins)
+    );
+    assign lanes = '0;
+    logic unused_pass;
+    assign unused_pass = ^{pass, count};
+  end else begin : gen_row
+    msr_shuffle_network #(
+      .N(N), .WinnerOnly(WinnerOnly), .Sorted(Sorted)
+    ) u_network (
+      .clk_i, .mode_i(cfg_i.mode), .lowest_denominator_i(cfg_i.lowest_denominator),
+      .first_i(first), .enable_i(pass), .pass_i(count), .heads_i(heads),
+      .winner_o(block_winner), .wins_o(block_wins), .lanes_o(lanes)
+    );
+  end
 
   if (ComputeAhead) begin : gen_winner_now
     assign winner = block_winner;
@@ -116,7 +133,7 @@ module msr_core #(
     msr_pkg::head_t head;
     msr_pkg::count_t counts;
     msr_register_block #(
-      .Id(i), .ComputeAhead(BlocksAhead)
+      .Id(i), .ComputeAhead(BlocksAhead || Tree), .Registered(BlocksAhead)
     ) u_register_block (
       .clk_i, .rst_ni, .mode_i(cfg_i.mode), .rtas99_i(cfg_i.rtas99),
       .load_i(load_valid_i && load_ready_o && load_id_i == msr_pkg::IdW'(i)),
@@ -170,6 +187,7 @@ module msr_core #(
 `ifndef SYNTHESIS
   initial begin
     if (N < 2 || N > 64 || N != 1 << Log) $fatal(1, "N is no power of two from 2 to 64");
+    if (Tree && (!WinnerOnly || !ComputeAhead)) $fatal(1, "a tree is winner only and ahead");
     if (WinnerOnly && Sorted) $fatal(1, "without losers there is no list to sort");
     if ($bits(winner) != msr_pkg::HeadW) $fatal(1, "HeadW is not the width of head_t");
   end

@@ -13,7 +13,8 @@
 ///
 /// With `ComputeAhead` both outcomes, winner and loser, are computed from the attributes and
 /// registered in every cycle; PRIORITY_UPDATE then only selects, and can share its cycle with the
-/// last SCHEDULE pass. `step` and the offered packet are the ones of the cycle before.
+/// last SCHEDULE pass. `step` and the offered packet are the ones of the cycle before. Without
+/// `Registered` they are those of the same cycle, as is all that PRIORITY_UPDATE selects from.
 ///
 /// Latency: a command's effect is visible in the next cycle.
 /// Invariants: x' <= y'; after an update with no deadline past, `overdue_o` is low.
@@ -21,7 +22,9 @@ module msr_register_block #(
   /// This stream's number.
   parameter int Id = 0,
   /// Compute-Ahead: select precomputed outcomes.
-  parameter bit ComputeAhead = 1'b0
+  parameter bit ComputeAhead = 1'b0,
+  /// ... from the cycle before.
+  parameter bit Registered = 1'b1
 ) (
   input  logic                       clk_i,
   input  logic                       rst_ni,
@@ -80,11 +83,16 @@ module msr_register_block #(
       .serve_i(1'b0), .packet_valid_i(offered), .packet_stamp_i, .state_o(loses), .event_o(loses_event)
     );
 
-    always_ff @(posedge clk_i) begin
-      wins_q <= wins;
-      loses_q <= loses;
-      wins_event_q <= wins_event;
-      loses_event_q <= loses_event;
+    if (Registered) begin : gen_registered
+      always_ff @(posedge clk_i) begin
+        wins_q <= wins;
+        loses_q <= loses;
+        wins_event_q <= wins_event;
+        loses_event_q <= loses_event;
+      end
+    end else begin : gen_same_cycle
+      assign {wins_q, wins_event_q} = {wins, wins_event};
+      assign {loses_q, loses_event_q} = {loses, loses_event};
     end
 
     assign state_d = settle_i ? loses : wins_i ? wins_q : loses_q;
