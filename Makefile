@@ -4,10 +4,11 @@
 # make figures  regenerate the tables and figures of papers/
 # make fuzz     five minutes of each fuzz target
 # make soak     the same, after threads under ThreadSanitizer
+# make rtl-report area and clock of the hardware by synthesis, place and route; an hour or more
 # make rtl-full all hardware configurations and proofs, ten million decisions compared
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
-.PHONY: run test bench figures fuzz soak rtl-full traces clean
+.PHONY: run test bench figures fuzz soak rtl-full rtl-report traces clean
 
 # Sets up what the machine lacks, and tells the linker where it is.
 SETUP := source scripts/setup.sh
@@ -29,6 +30,9 @@ fuzz:
 
 rtl-full:
 	@$(SETUP); scripts/rtl.sh long
+
+rtl-report:
+	@$(SETUP); scripts/rtl-report.sh
 
 soak:
 	@$(SETUP); scripts/concurrency.sh --stress; scripts/fuzz.sh

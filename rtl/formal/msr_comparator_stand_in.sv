@@ -8,12 +8,14 @@ module msr_decision_block (
   input  logic           lowest_denominator_i,
   input  msr_pkg::head_t a_i,
   input  msr_pkg::head_t b_i,
+  output logic           a_first_o,
   output msr_pkg::head_t winner_o,
   output msr_pkg::head_t loser_o
 );
 
   logic swap;
   assign swap = a_i.deadline[0] && !b_i.deadline[0];
+  assign a_first_o = !swap;
   assign winner_o = swap ? b_i : a_i;
   assign loser_o = swap ? a_i : b_i;
 

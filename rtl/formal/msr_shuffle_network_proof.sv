@@ -42,6 +42,7 @@ module msr_shuffle_network_proof #(
     msr_pkg::head_t head;
     always_comb begin
       head = '0;
+      head.valid = 1'b1;
       head.id = 6'(i);
       head.deadline = {15'b0, key[i]};
     end
@@ -49,12 +50,14 @@ module msr_shuffle_network_proof #(
   end
 
   msr_pkg::head_t winner;
+  logic [N-1:0] wins;
   logic [Lanes*W-1:0] lanes;
   msr_shuffle_network #(
     .N(N), .WinnerOnly(WinnerOnly), .Sorted(Sorted)
   ) u_network (
     .clk_i, .mode_i(msr_pkg::Dwcs), .lowest_denominator_i(1'b0), .first_i(pass == 0),
-    .enable_i(!done), .pass_i(PassW'(pass)), .heads_i(heads), .winner_o(winner), .lanes_o(lanes)
+    .enable_i(!done), .pass_i(PassW'(pass)), .heads_i(heads), .winner_o(winner), .wins_o(wins),
+    .lanes_o(lanes)
   );
 
   logic [Lanes-1:0] present, lane_key;

@@ -1,8 +1,9 @@
 /// The decision block is transitive, so (being antisymmetric) a total order, with the id as last
 /// tie-break.
 ///
-/// That products order fractions as a number does is assumed of each pair and shown elsewhere, for
-/// all 32,640 of them: `fractions_are_ordered_by_a_key` in rtl/bulk. The solver would have to find
+/// That products order fractions as a number does, which tells fractions of one numerator apart, is
+/// assumed of each pair and shown elsewhere, for all 32,640 of them:
+/// `fractions_are_ordered_by_a_key` in rtl/bulk. The solver would have to find
 /// out about multiplication.
 module msr_transitivity_proof (
   input msr_pkg::mode_e mode_i,
@@ -42,7 +43,8 @@ module msr_transitivity_proof (
     p_cross = p.x * q.y;
     q_cross = q.x * p.y;
     has_keys = p.x == 0 || q.x == 0 ||
-               ((p_cross < q_cross) == (p_key < q_key) && (p_cross == q_cross) == (p_key == q_key));
+               ((p_cross < q_cross) == (p_key < q_key) && (p_cross == q_cross) == (p_key == q_key) &&
+                (p.x != q.x || (p_cross == q_cross) == (p.y == q.y)));
   endfunction
 
   always_comb begin

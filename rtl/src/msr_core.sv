@@ -9,6 +9,9 @@
 ///   | 0          | 1            | CA    | log2 N            | yes  |
 ///   | 1          | 1            | both  | log2 N            | no   |
 ///
+/// `Tree` (with both) makes a decision every cycle, by a tree of N - 1 decision blocks instead of the
+/// recirculating row: a long cycle, but shorter than log2 N short ones.
+///
 /// `Sorted` (not with WinnerOnly) makes the list exact: k^2 - k + 1 cycles for k = log2 N.
 ///
 /// A decision equals one `enqueue ... decide(now)` of the engine on structure `scan`, within the
@@ -29,7 +32,9 @@ module msr_core #(
   /// Compute-Ahead register blocks.
   parameter bit ComputeAhead = 1'b0,
   /// An exact list.
-  parameter bit Sorted = 1'b0
+  parameter bit Sorted = 1'b0,
+  /// A tree of decision blocks: needs WinnerOnly and ComputeAhead.
+  parameter bit Tree = 1'b0
 ) (
   input  logic                            clk_i,
   input  logic                            rst_ni,
@@ -64,12 +69,15 @@ module msr_core #(
 
   localparam int W = msr_pkg::HeadW;
   localparam int Log = $clog2(N);
-  localparam int Passes = Sorted ? Log * Log - Log + 1 : Log;
+  localparam int Passes = Tree ? 1 : Sorted ? Log * Log - Log + 1 : Log;
   localparam int PassW = Passes > 1 ? $clog2(Passes) : 1;
   localparam int Lanes = WinnerOnly ? N / 2 : N;
   localparam int EntryW = msr_pkg::IdW + 1;
   // With one pass there is no cycle ahead of it to compute in.
   localparam bit BlocksAhead = ComputeAhead && Passes > 1;
+  // Whether a cycle settles is known late. That it may is known early, and tells as much where
+  // nothing of a decision's first cycle is used by its last.
+  localparam bit KnownEarly = !ComputeAhead || Passes > 2;
 
   logic settle, first, pass, update;
   logic [PassW-1:0] count;
@@ -78,9 +86,10 @@ module msr_core #(
   logic [N*W-1:0] heads;
   logic [Lanes*W-1:0] lanes;
   msr_pkg::head_t block_winner, winner;
+  logic [N-1:0] block_wins, wins;
   // Of the winner only its number leaves the core; without a list, neither do the lanes.
   logic unused;
-  assign unused = ^{winner, block_winner, lanes};
+  assign unused = ^{winner, block_winner, block_wins, lanes};
 
   msr_control #(
     .Passes(Passes), .Ahead(ComputeAhead)
@@ -90,30 +99,47 @@ module msr_core #(
     .update_o(update), .count_o(count), .decided_o, .now_o(now), .next_now_o(next_now)
   );
 
-  msr_shuffle_network #(
-    .N(N), .WinnerOnly(WinnerOnly), .Sorted(Sorted)
-  ) u_network (
-    .clk_i, .mode_i(cfg_i.mode), .lowest_denominator_i(cfg_i.lowest_denominator),
-    .first_i(first), .enable_i(pass), .pass_i(count), .heads_i(heads),
-    .winner_o(block_winner), .lanes_o(lanes)
-  );
+  if (Tree) begin : gen_tree
+    msr_tree_network #(
+      .N(N)
+    ) u_network (
+      .mode_i(cfg_i.mode), .lowest_denominator_i(cfg_i.lowest_denominator), .heads_i(heads),
+      .winner_o(block_winner), .wins_o(block_wins)
+    );
+    assign lanes = '0;
+    logic unused_pass;
+    assign unused_pass = ^{pass, count};
+  end else begin : gen_row
+    msr_shuffle_network #(
+      .N(N), .WinnerOnly(WinnerOnly), .Sorted(Sorted)
+    ) u_network (
+      .clk_i, .mode_i(cfg_i.mode), .lowest_denominator_i(cfg_i.lowest_denominator),
+      .first_i(first), .enable_i(pass), .pass_i(count), .heads_i(heads),
+      .winner_o(block_winner), .wins_o(block_wins), .lanes_o(lanes)
+    );
+  end
 
   if (ComputeAhead) begin : gen_winner_now
     assign winner = block_winner;
+    assign wins = block_wins;
   end else begin : gen_winner_kept
     assign winner = lanes[0 +: W];
+    for (genvar i = 0; i < N; i++) begin : gen_wins
+      assign wins[i] = winner.valid && winner.id == msr_pkg::IdW'(i);
+    end
   end
 
   for (genvar i = 0; i < N; i++) begin : gen_stream
     msr_pkg::head_t head;
     msr_pkg::count_t counts;
     msr_register_block #(
-      .Id(i), .ComputeAhead(BlocksAhead)
+      .Id(i), .ComputeAhead(BlocksAhead || Tree), .Registered(BlocksAhead)
     ) u_register_block (
       .clk_i, .rst_ni, .mode_i(cfg_i.mode), .rtas99_i(cfg_i.rtas99),
       .load_i(load_valid_i && load_ready_o && load_id_i == msr_pkg::IdW'(i)),
-      .settle_i(settle), .update_i(update), .load_data_i(load_i),
-      .winner_valid_i(winner.valid), .winner_id_i(winner.id),
+      .settle_i(settle), .update_i(update), .at_now_i(KnownEarly ? first : settle),
+      .load_data_i(load_i),
+      .wins_i(wins[i]),
       .now_i(now), .next_now_i(next_now),
       .packet_valid_i(packet_valid_i[i]),
       .packet_stamp_i(packet_stamp_i[i*msr_pkg::TimeW +: msr_pkg::TimeW]),
@@ -161,6 +187,7 @@ module msr_core #(
 `ifndef SYNTHESIS
   initial begin
     if (N < 2 || N > 64 || N != 1 << Log) $fatal(1, "N is no power of two from 2 to 64");
+    if (Tree && (!WinnerOnly || !ComputeAhead)) $fatal(1, "a tree is winner only and ahead");
     if (WinnerOnly && Sorted) $fatal(1, "without losers there is no list to sort");
     if ($bits(winner) != msr_pkg::HeadW) $fatal(1, "HeadW is not the width of head_t");
   end

@@ -9,7 +9,8 @@
 /// tag mode the deadline too. Streams without a packet are ordered by id alone, so that nothing
 /// depends on what an idle stream's registers hold.
 ///
-/// Latency: combinational; two 8 x 8 multipliers, then a comparator, are the longest path.
+/// Latency: combinational; two 8 x 8 multipliers, then a comparator and a gate, are the longest
+/// path.
 /// Invariant: inside the wrap-around window of `msr_pkg` this is a total order (proved in formal/).
 module msr_decision_block (
   /// What orders the streams.
@@ -18,6 +19,8 @@ module msr_decision_block (
   input  logic           lowest_denominator_i,
   input  msr_pkg::head_t a_i,
   input  msr_pkg::head_t b_i,
+  /// The winner is a.
+  output logic           a_first_o,
   output msr_pkg::head_t winner_o,
   output msr_pkg::head_t loser_o
 );
@@ -27,51 +30,54 @@ module msr_decision_block (
                         mode_i == msr_pkg::Static;
   assign has_window = mode_i == msr_pkg::Dwcs;
 
-  // Value bus.
+  // Value bus. The products come last: below a product's last bit its numerator continues the same
+  // comparison, and whether two windows are equal is told without them.
   logic [msr_pkg::TimeW-1:0] deadline_gap, arrival_gap;
   logic [2*msr_pkg::WindowW-1:0] cross_a, cross_b;
-  logic zero_a, zero_b;
+  logic zero_a, zero_b, not_lower;
   assign deadline_gap = a_i.deadline - b_i.deadline;
   assign arrival_gap = a_i.arrival - b_i.arrival;
   assign cross_a = a_i.x * b_i.y;
   assign cross_b = b_i.x * a_i.y;
+  assign not_lower = {cross_a, a_i.x} >= {cross_b, b_i.x};
   assign zero_a = a_i.x == '0;
   assign zero_b = b_i.x == '0;
 
   // Predicate bus: the first rule that tells the two apart.
   logic both, tied, windows, alike;
-  logic by_valid, by_deadline, by_zero, by_fraction, by_denominator, by_numerator, by_arrival;
+  logic by_valid, by_deadline, by_zero, by_fraction, by_denominator, by_arrival, by_id;
   assign both = a_i.valid && b_i.valid;
   assign by_valid = a_i.valid != b_i.valid;
-  assign by_deadline = both && has_deadline && deadline_gap != '0;
+  assign by_deadline = both && has_deadline && a_i.deadline != b_i.deadline;
   assign tied = both && !by_deadline;
-  assign windows = tied && has_window;
+  assign windows = tied && has_window && {a_i.x, a_i.y} != {b_i.x, b_i.y};
   assign by_zero = windows && zero_a != zero_b;
-  assign by_fraction = windows && !zero_a && !zero_b && cross_a != cross_b;
-  assign by_denominator = windows && zero_a && zero_b && a_i.y != b_i.y;
-  assign by_numerator = windows && !zero_a && !zero_b && cross_a == cross_b && a_i.x != b_i.x;
-  assign alike = tied && !by_zero && !by_fraction && !by_denominator && !by_numerator;
-  assign by_arrival = alike && arrival_gap != '0;
-
-  logic by_id, a_first;
+  assign by_denominator = windows && zero_a && zero_b;
+  assign by_fraction = windows && !zero_a && !zero_b;
+  assign alike = tied && !windows;
+  assign by_arrival = alike && a_i.arrival != b_i.arrival;
   assign by_id = !by_valid && (!both || (alike && !by_arrival));
-  assign a_first =
+
+  logic early_first, a_first;
+  assign early_first =
       (by_valid       && a_i.valid) ||
       (by_deadline    && deadline_gap[msr_pkg::TimeW-1]) ||
       (by_zero        && zero_a) ||
-      (by_fraction    && cross_a < cross_b) ||
       (by_denominator && ((a_i.y > b_i.y) != lowest_denominator_i)) ||
-      (by_numerator   && a_i.x < b_i.x) ||
       (by_arrival     && arrival_gap[msr_pkg::TimeW-1]) ||
       (by_id          && a_i.id < b_i.id);
+  msr_late_rule u_late_rule (
+    .early_i(early_first), .enable_i(by_fraction), .late_ni(not_lower), .first_o(a_first)
+  );
 
+  assign a_first_o = a_first;
   assign winner_o = a_first ? a_i : b_i;
   assign loser_o = a_first ? b_i : a_i;
 
 `ifdef FORMAL
   always_comb begin
-    assert ($onehot({by_valid, by_deadline, by_zero, by_fraction, by_denominator, by_numerator,
-                     by_arrival, by_id}));
+    assert ($onehot({by_valid, by_deadline, by_zero, by_fraction, by_denominator, by_arrival,
+                     by_id}));
   end
 `endif
 

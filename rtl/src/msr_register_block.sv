@@ -13,7 +13,8 @@
 ///
 /// With `ComputeAhead` both outcomes, winner and loser, are computed from the attributes and
 /// registered in every cycle; PRIORITY_UPDATE then only selects, and can share its cycle with the
-/// last SCHEDULE pass. `step` and the offered packet are the ones of the cycle before.
+/// last SCHEDULE pass. `step` and the offered packet are the ones of the cycle before. Without
+/// `Registered` they are those of the same cycle, as is all that PRIORITY_UPDATE selects from.
 ///
 /// Latency: a command's effect is visible in the next cycle.
 /// Invariants: x' <= y'; after an update with no deadline past, `overdue_o` is low.
@@ -21,7 +22,9 @@ module msr_register_block #(
   /// This stream's number.
   parameter int Id = 0,
   /// Compute-Ahead: select precomputed outcomes.
-  parameter bit ComputeAhead = 1'b0
+  parameter bit ComputeAhead = 1'b0,
+  /// ... from the cycle before.
+  parameter bit Registered = 1'b1
 ) (
   input  logic                       clk_i,
   input  logic                       rst_ni,
@@ -30,10 +33,11 @@ module msr_register_block #(
   input  logic                       load_i,
   input  logic                       settle_i,
   input  logic                       update_i,
+  /// Reckon with `now_i` rather than `next_now_i`: high when settling, low when updating.
+  input  logic                       at_now_i,
   input  msr_pkg::load_t             load_data_i,
-  /// The winner, in the cycle of PRIORITY_UPDATE.
-  input  logic                       winner_valid_i,
-  input  logic [msr_pkg::IdW-1:0]    winner_id_i,
+  /// This stream is the winner, in the cycle of PRIORITY_UPDATE.
+  input  logic                       wins_i,
   input  logic [msr_pkg::TimeW-1:0]  now_i,
   /// `now_i` of the next decision.
   input  logic [msr_pkg::TimeW-1:0]  next_now_i,
@@ -64,9 +68,6 @@ module msr_register_block #(
   logic offered;
   assign offered = packet_valid_i && loaded_q;
 
-  logic is_winner;
-  assign is_winner = winner_valid_i && winner_id_i == msr_pkg::IdW'(Id);
-
   if (ComputeAhead) begin : gen_ahead
     msr_pkg::state_t wins, loses, wins_q, loses_q;
     msr_pkg::event_t wins_event, loses_event, wins_event_q, loses_event_q;
@@ -78,24 +79,29 @@ module msr_register_block #(
 
     msr_stream_update u_loses (
       .mode_i, .rtas99_i, .contract_i(contract_q), .state_i(state_q), .now_i,
-      .time_i(settle_i ? now_i : next_now_i),
+      .time_i(at_now_i ? now_i : next_now_i),
       .serve_i(1'b0), .packet_valid_i(offered), .packet_stamp_i, .state_o(loses), .event_o(loses_event)
     );
 
-    always_ff @(posedge clk_i) begin
-      wins_q <= wins;
-      loses_q <= loses;
-      wins_event_q <= wins_event;
-      loses_event_q <= loses_event;
+    if (Registered) begin : gen_registered
+      always_ff @(posedge clk_i) begin
+        wins_q <= wins;
+        loses_q <= loses;
+        wins_event_q <= wins_event;
+        loses_event_q <= loses_event;
+      end
+    end else begin : gen_same_cycle
+      assign {wins_q, wins_event_q} = {wins, wins_event};
+      assign {loses_q, loses_event_q} = {loses, loses_event};
     end
 
-    assign state_d = settle_i ? loses : is_winner ? wins_q : loses_q;
-    assign happened = settle_i ? loses_event : is_winner ? wins_event_q : loses_event_q;
+    assign state_d = settle_i ? loses : wins_i ? wins_q : loses_q;
+    assign happened = settle_i ? loses_event : wins_i ? wins_event_q : loses_event_q;
   end else begin : gen_base
     msr_stream_update u_update (
       .mode_i, .rtas99_i, .contract_i(contract_q), .state_i(state_q), .now_i,
-      .time_i(settle_i ? now_i : next_now_i),
-      .serve_i(update_i && is_winner), .packet_valid_i(offered), .packet_stamp_i,
+      .time_i(at_now_i ? now_i : next_now_i),
+      .serve_i(update_i && wins_i), .packet_valid_i(offered), .packet_stamp_i,
       .state_o(state_d), .event_o(happened)
     );
   end
@@ -132,9 +138,9 @@ module msr_register_block #(
     end else begin
       if (changes) begin
         state_q <= state_d;
-        count_q.missed <= count_q.missed + msr_pkg::CountW'(happened.missed);
-        count_q.violations <= count_q.violations + msr_pkg::CountW'(happened.violated);
-        count_q.serviced <= count_q.serviced + msr_pkg::CountW'(happened.served);
+        if (happened.missed) count_q.missed <= count_q.missed + 1'b1;
+        if (happened.violated) count_q.violations <= count_q.violations + 1'b1;
+        if (happened.served) count_q.serviced <= count_q.serviced + 1'b1;
         violation_q <= happened.violated || (settle_i && violation_q);
       end
       range_q <= range_q || (state_q.valid && (is_dwcs || is_edf) && late[Top] != late[Top-1]);

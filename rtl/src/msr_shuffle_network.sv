@@ -46,6 +46,8 @@ module msr_shuffle_network #(
   input  logic [N*msr_pkg::HeadW-1:0]      heads_i,
   /// The winner of block 0 in this pass.
   output msr_pkg::head_t                   winner_o,
+  /// By stream, whether it is that winner and has a packet: told without waiting for its id.
+  output logic [N-1:0]                     wins_o,
   output logic [Lanes*msr_pkg::HeadW-1:0]  lanes_o
 );
 
@@ -56,6 +58,7 @@ module msr_shuffle_network #(
 
   for (genvar j = 0; j < Blocks; j++) begin : gen_block
     msr_pkg::head_t a, b, winner, loser;
+    logic a_first;
     if (2 * j + 1 < Lanes) begin : gen_recirculates
       assign a = first_i ? heads_i[2*j*W +: W] : lanes_q[2*j*W +: W];
       assign b = first_i ? heads_i[(2*j+1)*W +: W] : lanes_q[(2*j+1)*W +: W];
@@ -64,8 +67,20 @@ module msr_shuffle_network #(
       assign b = heads_i[(2*j+1)*W +: W];
     end
     msr_decision_block u_decision_block (
-      .mode_i, .lowest_denominator_i, .a_i(a), .b_i(b), .winner_o(winner), .loser_o(loser)
+      .mode_i, .lowest_denominator_i, .a_i(a), .b_i(b),
+      .a_first_o(a_first), .winner_o(winner), .loser_o(loser)
     );
+    if (j == 0) begin : gen_wins
+      for (genvar i = 0; i < N; i++) begin : gen_stream
+        logic a_is, b_is;
+        assign a_is = a.valid && a.id == msr_pkg::IdW'(i);
+        assign b_is = b.valid && b.id == msr_pkg::IdW'(i);
+        assign wins_o[i] = a_first ? a_is : b_is;
+      end
+    end else begin : gen_no_wins
+      logic unused_a_first;
+      assign unused_a_first = a_first;
+    end
     if (Sorted) begin : gen_sorted
       logic [Passes-1:0] works, downwards;
       for (genvar t = 0; t < Passes; t++) begin : gen_pass
@@ -98,5 +113,13 @@ module msr_shuffle_network #(
 
   assign winner_o = lanes_d[0 +: W];
   assign lanes_o = lanes_q;
+
+`ifdef FORMAL
+  for (genvar i = 0; i < N; i++) begin : gen_wins_is_winner
+    always_comb begin
+      if (!Sorted) assert (wins_o[i] == (winner_o.valid && winner_o.id == msr_pkg::IdW'(i)));
+    end
+  end
+`endif
 
 endmodule

@@ -35,6 +35,8 @@ def sources(simulator):
 
 
 def cycles(row):
+    if row.get("tree"):
+        return 1
     log = row["streams"].bit_length() - 1
     passes = log * log - log + 1 if row["sorted"] else log
     return passes + (not row["compute_ahead"])
@@ -57,6 +59,7 @@ def main(simulator, *names):
                 "WinnerOnly": int(row["winner_only"]),
                 "ComputeAhead": int(row["compute_ahead"]),
                 "Sorted": int(row["sorted"]),
+                "Tree": int(row.get("tree", False)),
             },
             build_args=ARGUMENTS[simulator],
             timescale=("1ns", "1ns"),

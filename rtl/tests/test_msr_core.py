@@ -117,6 +117,33 @@ async def a_deadline_far_from_now_raises_the_range_flag(dut):
 
 
 @cocotb.test()
+async def a_window_that_is_violated_too_often_stays_at_255_and_still_goes_first(dut):
+    core = Core(dut)
+    await core.start()
+    await core.load(0, contract(0, 3, 1, deadline=1))
+    await core.load(1, contract(0, 254, 1, deadline=1))
+    for stream in (0, 1, 1):
+        core.offer(stream, 0)
+    await core.cycle()
+    dut.step_i.value = 300
+    # The higher y' goes first; then 300 periods elapse before the next decision. The winner's next
+    # head has a deadline of 2.
+    assert (await core.decide())[0] == 1
+    dut.step_i.value = 1
+    for _ in range(310):
+        await core.cycle()
+    await core.settled()
+    assert core.count(0) == {"missed": 300, "violations": 300, "serviced": 0}
+    assert core.count(1) == {"missed": 299, "violations": 299, "serviced": 1}
+    for stream in (0, 1):
+        head = core.head(stream)
+        assert (head["x"], head["y"], head["deadline"]) == (0, 255, 301)
+    # Equal now, where unbounded windows would be 303 against 553: the earlier arrival, the lower id.
+    await core.cycle()
+    assert (await core.decide())[0] == 0
+
+
+@cocotb.test()
 async def static_mode_serves_the_lowest_priority_number(dut):
     core = Core(dut)
     await core.start(STATIC)

