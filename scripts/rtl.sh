@@ -78,3 +78,5 @@ export VERILATOR=verilator RTL_CONFIGURATIONS=$configurations
 export CARGO_TARGET_DIR=$target/rtl-bulk
 cargo test --release --quiet --manifest-path rtl/bulk/Cargo.toml
 cargo run --release --quiet --manifest-path rtl/bulk/Cargo.toml -- "$decisions"
+
+CARGO_TARGET_DIR=$target scripts/rtl-cards.sh "$mode"

