@@ -2,7 +2,7 @@
 
 use miette::IntoDiagnostic;
 use millstream::{Departure, Event};
-use millstream_report::chart::{Chart, Line, lines};
+use millstream_report::chart::{self, Chart, Line};
 use millstream_scenario::Scenario;
 use millstream_sim::{Listener, link};
 use std::io;
@@ -112,11 +112,22 @@ impl Winners {
 /// A figure that stands alone; an axis is its label and whether it is logarithmic.
 pub(crate) fn figure(
     title: &str,
+    x_axis: (&str, bool),
+    y_axis: (&str, bool),
+    drawn: &[Line],
+) -> miette::Result<String> {
+    estimates(title, x_axis, y_axis, drawn, &[])
+}
+
+/// The same with error bars, which reach up and down from each point of each line as `halves` say.
+pub(crate) fn estimates(
+    title: &str,
     (x_label, x_log): (&str, bool),
     (y_label, y_log): (&str, bool),
     drawn: &[Line],
+    halves: &[Vec<f64>],
 ) -> miette::Result<String> {
     let size = (760, 400);
     let chart = Chart { title, x_label, y_label, x_log, y_log, alone: true, size };
-    lines(&chart, drawn).map_err(|error| miette::miette!("{title}: {error}"))
+    chart::estimates(&chart, drawn, halves).map_err(|error| miette::miette!("{title}: {error}"))
 }

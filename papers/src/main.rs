@@ -5,6 +5,9 @@
 //! `README.md` and figures; with `--check` it compares instead, and fails if a claim does not hold or
 //! a committed file is not what the code makes. Experiments that take minutes keep their runs in a
 //! file: `--check` repeats a few of them, and `--redraw` writes pages from the file.
+//!
+//! `--minbw-cycles SCHEDULER COUNT` runs so many decisions of one of MinBW's schedulers and prints
+//! what each took; `scripts/minbw-cost.py` makes a table of it.
 
 mod disciplines;
 mod experiment;
@@ -35,11 +38,18 @@ enum Job {
 
 fn main() -> miette::Result<ExitCode> {
     let job = match env::args().nth(1).as_deref() {
+        Some("--minbw-cycles") => {
+            let ns = minbw::cycles(env::args().nth(2).as_deref(), env::args().nth(3).as_deref())?;
+            println!("{ns:.2}");
+            return Ok(ExitCode::SUCCESS);
+        }
         None => Job::Measure,
         Some("--redraw") => Job::Redraw,
         Some("--check") => Job::Check,
         Some(other) => {
-            return Err(miette!("unknown argument `{other}`; --check and --redraw are known"));
+            return Err(miette!(
+                "unknown argument `{other}`; --check, --redraw and --minbw-cycles are known"
+            ));
         }
     };
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));

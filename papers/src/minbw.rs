@@ -1,5 +1,6 @@
 //! The MinBW paper's Figures 2, 3 and 4: what each service class gets of a fabric, by scheduler.
 
+mod cost;
 mod network;
 mod results;
 
@@ -9,10 +10,11 @@ use std::fmt::Write as _;
 use std::fs::File;
 use std::path::Path;
 
+pub(crate) use self::cost::cycles;
 use self::network::{CLASSES, SUBJECTS};
 use self::results::{Estimate, LOADS, PAPERS, Quantity, Results};
 use crate::Job;
-use crate::experiment::{Claim, Page, figure};
+use crate::experiment::{Claim, Page, estimates};
 
 /// Where all runs are kept.
 const DATA: &str = "runs.csv";
@@ -77,10 +79,11 @@ pub(crate) fn page(folder: &Path, job: Job) -> miette::Result<Page> {
         for class in classes {
             for (short, label, quantity) in quantities {
                 let name = CLASSES[*class];
-                let drawn: Vec<Line> =
-                    (0..PAPERS).map(|subject| line(&results, subject, *class, *quantity)).collect();
-                let title = format!("Fig {number}: {name}, {short}");
-                let svg = figure(&title, ("offered load", false), (label, false), &drawn)?;
+                let (drawn, halves): (Vec<Line>, Vec<Vec<f64>>) =
+                    (0..PAPERS).map(|subject| line(&results, subject, *class, *quantity)).unzip();
+                let title = format!("Fig {number}: {name}, {short}, 90 % confidence");
+                let axes = (("offered load", false), (*label, false));
+                let svg = estimates(&title, axes.0, axes.1, &drawn, &halves)?;
                 let file = format!("fig{number}-{}-{short}.svg", name.to_lowercase());
                 page.files.push((file, svg));
             }
@@ -91,11 +94,17 @@ pub(crate) fn page(folder: &Path, job: Job) -> miette::Result<Page> {
     Ok(page)
 }
 
-fn line(results: &Results, subject: usize, class: usize, quantity: Quantity) -> Line {
-    let point = |load: u32| {
-        (f64::from(load) / 100.0, results.estimate(subject, load, class, quantity).mean)
-    };
-    Line { name: SUBJECTS[subject].to_owned(), points: LOADS.into_iter().map(point).collect() }
+/// A scheduler's line, and half of the confidence interval at each of its points. A class that
+/// nothing was injected of has none.
+fn line(results: &Results, subject: usize, class: usize, quantity: Quantity) -> (Line, Vec<f64>) {
+    let loads = LOADS.into_iter().filter(|load| results.is_there(subject, *load, class));
+    let (points, halves) = loads
+        .map(|load| {
+            let of = results.estimate(subject, load, class, quantity);
+            ((f64::from(load) / 100.0, of.mean), of.half)
+        })
+        .unzip();
+    (Line { name: SUBJECTS[subject].to_owned(), points }, halves)
 }
 
 /// What the paper says, and what came out.
@@ -264,7 +273,9 @@ fn text(results: &Results, claims: &[Claim]) -> String {
                     let _ = write!(text, "| {:.2} |", f64::from(load) / 100.0);
                     for subject in 0..PAPERS {
                         let of = results.estimate(subject, load, *class, *quantity);
-                        let _ = write!(text, " {} |", estimate(of));
+                        let there = results.is_there(subject, load, *class);
+                        let shown = if there { estimate(of) } else { "–".into() };
+                        let _ = write!(text, " {shown} |");
                     }
                     text.push('\n');
                 }

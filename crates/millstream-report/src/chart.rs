@@ -88,16 +88,50 @@ fn paint(svg: &str, lines: usize) -> String {
 /// # Errors
 /// If the drawing library refuses, which it has no reason to do.
 pub fn lines(chart: &Chart, lines: &[Line]) -> Result<String, String> {
+    estimates(chart, lines, &[])
+}
+
+/// Draws `lines` with an error bar at each point: `halves` has, for each point of each line, how far
+/// its interval reaches up and down; the bars of several lines stand a little beside one another. The
+/// same input gives the same bytes.
+///
+/// # Errors
+/// If the drawing library refuses, which it has no reason to do.
+pub fn estimates(chart: &Chart, lines: &[Line], halves: &[Vec<f64>]) -> Result<String, String> {
     let mut svg = String::new();
-    draw(chart, lines, &mut svg).map_err(|error| error.to_string())?;
+    draw(chart, lines, halves, &mut svg).map_err(|error| error.to_string())?;
     Ok(describe(&paint(&svg, lines.len()), chart, lines))
 }
 
-fn draw(chart: &Chart, lines: &[Line], svg: &mut String) -> Result<(), Box<dyn std::error::Error>> {
+/// The lower and the upper ends of a line's error bars.
+fn ends(line: &Line, halves: &[f64]) -> [Vec<(f64, f64)>; 2] {
+    let reach = |sign: f64| {
+        let ends = line.points.iter().zip(halves);
+        ends.map(|(point, half)| (point.0, point.1 + sign * half)).collect()
+    };
+    [reach(-1.0), reach(1.0)]
+}
+
+/// How far beside their points a line's error bars stand, in widths of the axis, so that those of
+/// several lines do not cover one another.
+fn aside(index: usize, lines: usize) -> f64 {
+    let number = |count: usize| f64::from(u32::try_from(count).unwrap_or(u32::MAX));
+    (number(index) - (number(lines) - 1.0) / 2.0) * 0.012
+}
+
+fn draw(
+    chart: &Chart,
+    lines: &[Line],
+    halves: &[Vec<f64>],
+    svg: &mut String,
+) -> Result<(), Box<dyn std::error::Error>> {
     let drawn: Vec<_> = lines.iter().map(|line| transformed(chart, &line.points)).collect();
-    let points = || drawn.iter().flatten().copied();
+    let bars = lines.iter().zip(halves).map(|(line, halves)| ends(line, halves));
+    let bars: Vec<_> = bars.map(|ends| ends.map(|ends| transformed(chart, &ends))).collect();
+    let points = || drawn.iter().chain(bars.iter().flatten()).flatten().copied();
     let x_range = range(points().map(|point| point.0), chart.x_log);
     let y_range = range(points().map(|point| point.1), chart.y_log);
+    let width = x_range.end - x_range.start;
     let root = SVGBackend::with_string(svg, chart.size).into_drawing_area();
     if chart.alone {
         root.fill(&WHITE)?;
@@ -144,6 +178,15 @@ fn draw(chart: &Chart, lines: &[Line], svg: &mut String) -> Result<(), Box<dyn s
                 PathElement::new([(x, y), (x + 18, y)], colour.stroke_width(3))
             });
         }
+    }
+    for (index, [low, high]) in bars.iter().enumerate() {
+        let style = stand_in(index).stroke_width(1);
+        let aside = aside(index, bars.len()) * width;
+        let bar = |(low, high): (&(f64, f64), &(f64, f64))| {
+            let middle = f64::midpoint(low.1, high.1);
+            ErrorBar::new_vertical(low.0 + aside, low.1, middle, high.1, style, 7)
+        };
+        context.draw_series(low.iter().zip(high).map(bar))?;
     }
     if chart.alone {
         context
@@ -346,6 +389,33 @@ mod tests {
         assert!(svg.starts_with("<svg") && svg.trim_end().ends_with("</svg>"));
         assert!(!svg.contains("<script>") && svg.contains("a &lt;b"));
         assert!(svg.contains("#0072B2"));
+    }
+
+    /// Heights of horizontal strokes of the first line's colour: where error bars end.
+    fn caps(svg: &str) -> Vec<i32> {
+        let ours = svg.lines().filter(|line| line.starts_with("<line") && line.contains("#0072B2"));
+        let number = |line: &str, key: &str| -> i32 {
+            let (_, after) = line.split_once(&format!(" {key}=\"")).unwrap();
+            after.split_once('"').unwrap().0.parse().unwrap()
+        };
+        let flat = ours.filter(|line| number(line, "y1") == number(line, "y2"));
+        flat.map(|line| number(line, "y1")).collect()
+    }
+
+    #[test]
+    fn error_bars_reach_as_far_as_their_halves() {
+        let points = vec![(0.0, 10.0), (1.0, 20.0)];
+        let line = Line { name: "a".into(), points };
+        let plain = lines(&CHART, std::slice::from_ref(&line)).unwrap();
+        assert!(caps(&plain).is_empty());
+        let svg = estimates(&CHART, &[line], &[vec![10.0, 5.0]]).unwrap();
+        // From 0 to 20 and from 15 to 25: half as far.
+        let mut caps = caps(&svg);
+        caps.sort_unstable();
+        let [top, near, bottom] = [caps[0], caps[1], caps[caps.len() - 1]];
+        assert_eq!(caps.len(), 4, "{svg}");
+        assert!(((bottom - top) * 4 / 5 - (bottom - near)).abs() <= 1, "{caps:?}");
+        assert!((caps[2] - top - (bottom - near) / 2).abs() <= 1, "{caps:?}");
     }
 
     #[test]

@@ -17,9 +17,11 @@ pub(crate) const CLASSES: [&str; 7] = ["NC", "VO", "VI", "CL", "EE", "BE", "BK"]
 const WEIGHTS: [u32; 6] = [17, 13, 13, 6, 2, 1];
 /// 2.5 Gb/s less the line code.
 const RATE_BPS: u64 = 2_000_000_000;
-const LARGEST_BYTES: u32 = 2_176;
+pub(crate) const LINK: LinkParameters =
+    LinkParameters { rate_bps: RATE_BPS, overhead_bytes: 0, delay_ns: 0 };
+pub(crate) const LARGEST_BYTES: u32 = 2_176;
 /// Four of the largest packets in each buffer of a channel; the paper gives no size.
-const BUFFER_CREDITS: u32 = 4 * 34;
+pub(crate) const BUFFER_CREDITS: u32 = 4 * 34;
 /// What is counted of a run, ns.
 const WINDOW_NS: Range<u64> = 3_000_000..13_000_000;
 
@@ -64,7 +66,8 @@ fn table() -> Vec<StreamId> {
     slots.into_iter().map(|(_, class)| StreamId(class)).collect()
 }
 
-fn egress(subject: usize) -> miette::Result<Egress> {
+/// The scheduler of every link.
+pub(crate) fn egress(subject: usize) -> miette::Result<Egress> {
     let (name, algorithm) = match SUBJECTS[subject] {
         "WFQ-CA" => ("minbw", MinBwAlgorithm::Wfq),
         "SCFQ-CA" => ("minbw", MinBwAlgorithm::Scfq),
@@ -104,9 +107,8 @@ pub(crate) fn run(subject: usize, load: u32, seed: u64) -> miette::Result<Vec<Ro
         forwarding: Forwarding::CutThrough,
         buffering: Buffering::Combined(crossbar),
     };
-    let link = LinkParameters { rate_bps: RATE_BPS, overhead_bytes: 0, delay_ns: 0 };
     let mut simulation =
-        Simulation::new(topology, link, switch, &egress(subject)?, sources, LARGEST_BYTES)
+        Simulation::new(topology, LINK, switch, &egress(subject)?, sources, LARGEST_BYTES)
             .into_diagnostic()?;
     simulation.run(WINDOW_NS.end, &mut statistics).into_diagnostic()?;
     let rows = statistics.classes().iter().enumerate().map(|(class, of)| Row {

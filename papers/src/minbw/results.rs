@@ -89,6 +89,11 @@ impl Results {
         Estimate { mean, half: STUDENT * (squares / (count - 1.0) / count).sqrt() }
     }
 
+    /// Whether anything of a class was injected.
+    pub(crate) fn is_there(&self, subject: usize, load: u32, class: usize) -> bool {
+        self.0.get(&(subject, load, class)).into_iter().flatten().any(|row| row.offered > 0)
+    }
+
     /// As a file.
     pub(crate) fn write(&self) -> String {
         let mut text = String::from(

@@ -107,9 +107,12 @@ impl Egress {
         self.discipline.name == "fifo" && self.classes.iter().all(plain)
     }
 
-    /// A scheduler with a stream for each class and layer, class by class; each with `credits`,
-    /// or without flow control.
-    pub(crate) fn scheduler(
+    /// The scheduler of one link: a stream for each class and layer, class by class; each with
+    /// `credits`, or without flow control.
+    ///
+    /// # Errors
+    /// If the discipline cannot keep a class's contract.
+    pub fn scheduler(
         &self,
         link: &LinkParameters,
         layers: u8,
