@@ -2,14 +2,14 @@
 
 use miette::miette;
 use millstream_report::{
-    DelaySummary, DrawnLink, DrawnNode, FabricNumbers, FabricReportInput, FabricStream,
-    FabricSummary, fabric_table, human, write_fabric_report,
+    DrawnLink, DrawnNode, FabricReportInput, fabric_table, human, write_fabric_report,
 };
-use millstream_scenario::{Scenario, Source};
+use millstream_scenario::Scenario;
 use millstream_sim::fabric::topology::{Node, Topology};
 use millstream_sim::fabric::{
     ClassStatistics, FabricError, PrepareError, Prepared, Statistics, prepare,
 };
+use millstream_sweep::fabric::{summary, utilisation};
 use millstream_traffic::Reading;
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -72,56 +72,17 @@ pub(crate) fn run(
         progress.packets(simulation.hops() - before, reached_ns);
     }
     progress.finish();
-    let rate_bps = scenario.link.rate_bps;
-    let of = |(number, stream): (usize, &millstream_scenario::Stream)| {
-        let class = &statistics.classes()[number];
-        let connections = &connections[number];
-        FabricStream {
-            name: stream.name.clone(),
-            connections_asked: connections.asked,
-            connections_admitted: connections.admitted,
-            injected: class.injected,
-            injected_bytes: class.injected_bytes,
-            delivered: class.delivered,
-            delivered_bytes: class.delivered_bytes,
-            offered: rounded(statistics.share(class.injected_bytes, rate_bps)),
-            throughput: rounded(statistics.share(class.delivered_bytes, rate_bps)),
-            delay_ns: delay(class),
-            jitter_max_ns: matches!(stream.source, Source::Cbr { .. } | Source::Mpeg { .. })
-                .then_some(class.jitter_max_ns),
-        }
-    };
-    let topology = simulation.topology();
-    let utilisation: Vec<f64> = simulation.busy_ns().map(|busy| share(busy, reached_ns)).collect();
-    let links = topology.links();
-    let busiest = utilisation.iter().zip(links).max_by(|one, other| one.0.total_cmp(other.0));
-    let in_all = simulation.busy_ns().sum::<u64>() / links.len().max(1) as u64;
-    let summary = FabricSummary {
-        scenario: scenario.name.clone(),
-        streams: scenario.streams.iter().enumerate().map(of).collect(),
-        fabric: FabricNumbers {
-            end_points: topology.end_points(),
-            switches: topology.switches(),
-            links: links.len(),
-            warm_up_ns,
-            end_ns: reached_ns,
-            packet_hops: simulation.hops(),
-            under_way: simulation.packets_under_way(),
-            mean_utilisation: share(in_all, reached_ns),
-            highest_utilisation: busiest.map_or(0.0, |(busy, _)| *busy),
-            busiest_link: busiest
-                .map_or(String::new(), |(_, link)| format!("{} to {}", link.from, link.to)),
-        },
-    };
+    let summary = summary(scenario, &simulation, &connections, &statistics, reached_ns);
     if let Some(file) = &mut report_file {
-        let (nodes, drawn) = drawing(topology, &utilisation);
+        let utilisation = utilisation(&simulation, reached_ns);
+        let (nodes, drawn) = drawing(simulation.topology(), &utilisation);
         let input = FabricReportInput {
             summary: &summary,
             delays: &statistics.classes().iter().map(distribution).collect::<Vec<_>>(),
             nodes: &nodes,
             links: &drawn,
             discipline: scenario.scheduler.discipline.name,
-            link_rate_bps: rate_bps,
+            link_rate_bps: scenario.link.rate_bps,
             scenario_text: &scenario.text,
             notes: &scenario.notes,
         };
@@ -145,11 +106,6 @@ pub(crate) fn run(
         )));
     }
     Ok(())
-}
-
-#[allow(clippy::cast_precision_loss)]
-fn share(busy_ns: u64, run_ns: u64) -> f64 {
-    rounded(busy_ns as f64 / run_ns.max(1) as f64)
 }
 
 /// Nodes and links as the report draws them.
@@ -185,19 +141,6 @@ fn distribution(class: &ClassStatistics) -> Vec<(f64, f64)> {
             (class.latencies_ns.value_at_quantile(percent / 100.0) as f64 / 1e3, percent)
         })
         .collect()
-}
-
-fn rounded(share: f64) -> f64 {
-    (share * 1e6).round() / 1e6
-}
-
-fn delay(class: &ClassStatistics) -> Option<DelaySummary> {
-    (class.delivered > 0).then(|| DelaySummary {
-        mean: u64::try_from(class.latency_sum_ns / u128::from(class.delivered)).unwrap_or(u64::MAX),
-        p50: class.latencies_ns.value_at_quantile(0.5),
-        p99: class.latencies_ns.value_at_quantile(0.99),
-        max: class.latency_max_ns,
-    })
 }
 
 /// What a fabric is, whether its routes are free of deadlock, and what admission says.

@@ -8,9 +8,11 @@ mod bench;
 mod check;
 mod fabric;
 mod failure;
+mod interrupt;
 mod outputs;
 mod progress;
 mod run;
+mod sweep;
 
 use arguments::{Arguments, Command};
 use clap::Parser;
@@ -21,6 +23,7 @@ use std::process::ExitCode;
 fn main() -> ExitCode {
     let result = match Arguments::parse().command {
         Command::Run(arguments) => run::run(&arguments),
+        Command::Sweep(arguments) => sweep::sweep(&arguments),
         Command::Check(arguments) => check::check(&arguments),
         Command::Bench(arguments) => bench::bench(&arguments),
         Command::Schema => print(&millstream_scenario::schema()),

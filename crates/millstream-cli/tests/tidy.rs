@@ -45,6 +45,16 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("millstream-bench", &["millstream"]),
     ("millstream-hw", &["millstream"]),
     (
+        "millstream-sweep",
+        &[
+            "millstream",
+            "millstream-traffic",
+            "millstream-scenario",
+            "millstream-report",
+            "millstream-sim",
+        ],
+    ),
+    (
         "millstream-cli",
         &[
             "millstream",
@@ -53,6 +63,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "millstream-scenario",
             "millstream-report",
             "millstream-sim",
+            "millstream-sweep",
         ],
     ),
     (
@@ -63,6 +74,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "millstream-scenario",
             "millstream-report",
             "millstream-sim",
+            "millstream-sweep",
         ],
     ),
 ];
