@@ -1,9 +1,9 @@
-"""What a run came to: numbers a stream, and every departure if asked for."""
+"""What a run came to: numbers a stream, of a fabric a link too, every departure if asked for."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import cached_property
 from html import escape
 from pathlib import Path
@@ -41,17 +41,64 @@ STREAMS_SCHEMA: pa.Schema = pa.schema(
 )
 
 
-def streams_table(streams: Sequence[Mapping[str, Any]]) -> pa.Table:
-    """The ``streams`` of a summary as a table, one row a stream."""
-    columns: dict[str, list[Any]] = {
-        name: [stream[name] for stream in streams] for name in ("name", *_COUNTS, "rate_bps")
+_FABRIC_COUNTS = (
+    "connections_asked",
+    "connections_admitted",
+    "injected",
+    "injected_bytes",
+    "delivered",
+    "delivered_bytes",
+)
+_FABRIC_SHARES = ("offered", "throughput")
+_FABRIC_NESTED = {"delay_ns": ("mean", "p50", "p99", "max")}
+
+#: The columns of :attr:`Result.streams` of a fabric.
+FABRIC_STREAMS_SCHEMA: pa.Schema = pa.schema(
+    [
+        pa.field("name", pa.string(), nullable=False),
+        *(pa.field(count, pa.uint64(), nullable=False) for count in _FABRIC_COUNTS),
+        *(pa.field(share, pa.float64(), nullable=False) for share in _FABRIC_SHARES),
+        *(
+            pa.field(_column(outer, inner), pa.uint64())
+            for outer, inners in _FABRIC_NESTED.items()
+            for inner in inners
+        ),
+        pa.field("jitter_max_ns", pa.uint64()),
+    ]
+)
+
+#: The columns of :attr:`Result.links`.
+LINKS_SCHEMA: pa.Schema = pa.schema(
+    [
+        pa.field("from", pa.string(), nullable=False),
+        pa.field("to", pa.string(), nullable=False),
+        pa.field("busy_ns", pa.uint64(), nullable=False),
+        pa.field("utilisation", pa.float64(), nullable=False),
+    ]
+)
+
+
+def streams_table(summary: Mapping[str, Any]) -> pa.Table:
+    """The streams of a summary, a link's or a fabric's, as a table, one row a stream."""
+    schema, nested = (
+        (FABRIC_STREAMS_SCHEMA, _FABRIC_NESTED)
+        if "fabric" in summary
+        else (STREAMS_SCHEMA, _NESTED)
+    )
+    origin = {
+        _column(outer, inner): (outer, inner) for outer, ins in nested.items() for inner in ins
     }
-    for outer, inners in _NESTED.items():
-        for inner in inners:
-            columns[_column(outer, inner)] = [
-                None if stream[outer] is None else stream[outer][inner] for stream in streams
+    columns: dict[str, list[Any]] = {}
+    for name in schema.names:
+        if name in origin:
+            outer, inner = origin[name]
+            columns[name] = [
+                None if stream[outer] is None else stream[outer][inner]
+                for stream in summary["streams"]
             ]
-    return pa.table(columns, schema=STREAMS_SCHEMA)
+        else:
+            columns[name] = [stream[name] for stream in summary["streams"]]
+    return pa.table(columns, schema=schema)
 
 
 class Result:
@@ -104,8 +151,33 @@ class Result:
         Counts of packets; ``rate_bps`` over the whole run, bits/s; ``delay_…_ns`` of packets sent;
         ``jitter_…_ns``, the difference of delay between successive packets. A stream of which
         nothing was sent has null delays.
+
+        Of a fabric: counts from the end of the warm-up; ``offered`` and ``throughput`` as shares of
+        all end-points' links, six decimals; ``delay_…_ns`` from injection until the last byte
+        arrived; ``jitter_max_ns``, the greatest of any connection, null for sources without.
         """
-        return streams_table(self.summary["streams"])
+        return streams_table(self.summary)
+
+    @property
+    def is_fabric(self) -> bool:
+        """Whether it was a fabric that ran, not one link."""
+        return self._native.is_fabric
+
+    @cached_property
+    def links(self) -> pa.Table:
+        """A fabric's one-way links, one row each.
+
+        Columns: ``from`` and ``to``, ``busy_ns`` (time transmitting in the whole run),
+        ``utilisation`` (its share of the run, 0 to 1, six decimals). The hot spots are
+        ``links.sort_by([("utilisation", "descending")]).slice(0, 10)``.
+
+        Raises:
+            ValueError: It was a single link; ``summary["link"]`` has its numbers.
+        """
+        links = self._native.links()
+        if links is None:
+            raise ValueError("it was a single link; summary['link'] has its numbers")
+        return pa.table(list(links), schema=LINKS_SCHEMA)
 
     @cached_property
     def departures(self) -> pa.Table:
@@ -128,8 +200,12 @@ class Result:
         """Writes the page with charts that ``millstream run --report`` writes.
 
         Raises:
-            ValueError: The run was not asked to keep time series.
+            ValueError: The run was not asked to keep time series, or it was a fabric's.
         """
+        if self.is_fabric:
+            raise ValueError(
+                "a fabric's page is written by `millstream run FILE --report PAGE.html`"
+            )
         if not self._native.has_series:
             raise ValueError("time series were not kept; run(series=True) keeps them")
         self._native.write_report(Path(path))
@@ -150,10 +226,15 @@ class Result:
             "<tr>" + "".join(f"<td>{_cell(value)}</td>" for value in row.values()) + "</tr>"
             for row in shown.to_pylist()
         )
-        link = self.summary["link"]
+        whole = self.summary["fabric" if self.is_fabric else "link"]
+        busy = (
+            f"links busy {whole['mean_utilisation']:.1%}"
+            if self.is_fabric
+            else f"link busy {whole['utilisation']:.1%}"
+        )
         caption = (
-            f"{escape(self.name)}: {escape(self.discipline)}, seed {self.seed}, link busy "
-            f"{link['utilisation']:.1%} of {link['end_ns']:,} ns"
+            f"{escape(self.name)}: {escape(self.discipline)}, seed {self.seed}, {busy} of "
+            f"{whole['end_ns']:,} ns"
         )
         more = self.streams.num_rows - shown.num_rows
         below = f"<p>and {more} more streams</p>" if more else ""
@@ -167,4 +248,4 @@ def _cell(value: object) -> str:
     """A number with thousands apart, a name made harmless, a dash for nothing."""
     if value is None:
         return "–"
-    return f"{value:,}" if isinstance(value, int) else escape(str(value))
+    return f"{value:,}" if isinstance(value, int | float) else escape(str(value))

@@ -172,7 +172,8 @@ class Scenario:
         Args:
             values: By place: ``"scheduler.discipline"``, ``"link.rate"``,
                 ``"stream.video.weight"`` (the stream called video), ``"stream.*.queue"`` (every
-                stream), ``"stream.video.source.rate"``. None takes the key out.
+                stream), ``"stream.0.queue"`` (the first, if none is called 0),
+                ``"stream.video.source.rate"``. None takes the key out.
 
         Raises:
             KeyError: There is no such stream or class.
@@ -192,6 +193,11 @@ class Scenario:
         if self._table is not None:
             return copy.deepcopy(self._table)
         return tomllib.loads(self.text)
+
+    @property
+    def is_fabric(self) -> bool:
+        """Whether it is a fabric that is run, not one link."""
+        return self._valid().is_fabric
 
     @property
     def text(self) -> str:
@@ -244,12 +250,13 @@ class Scenario:
         series: bool = False,
         progress: bool | Callable[[int], object] = False,
     ) -> Result:
-        """Runs it to its end on a simulated link; other Python threads go on meanwhile.
+        """Runs it to its end on a simulated link or fabric; other Python threads go on meanwhile.
 
         Args:
             seed: In place of the scenario's.
-            departures: Keep every departure, some 45 bytes each, for ``Result.departures``.
-            series: Keep time series, for ``Result.write_report``.
+            departures: Keep every departure, some 45 bytes each, for ``Result.departures``; a
+                single link's.
+            series: Keep time series, for ``Result.write_report``; a single link's.
             progress: True shows a bar; a function is called with the simulated time, ns, every
                 50 ms. What it raises ends the run.
 
@@ -304,13 +311,16 @@ def _places(table: dict[str, Any], place: str) -> list[tuple[dict[str, Any], str
         wanted, *middle = middle
         rows: list[dict[str, Any]] = table.get(head, [])
         holders = [row for row in rows if wanted in ("*", row.get("name"))]
+        if not holders and wanted.isdecimal():
+            holders = rows[int(wanted) : int(wanted) + 1]
         if not holders:
             raise KeyError(f"{place}: there is no {head} called {wanted!r}")
-    elif head in ("scenario", "link", "scheduler"):
+    elif head in ("scenario", "link", "scheduler", "fabric"):
         holders = [table.setdefault(head, {})]
     else:
         raise KeyError(
-            f"{place}: a place begins with scenario, link, scheduler, stream.NAME or class.NAME"
+            f"{place}: a place begins with scenario, link, scheduler, fabric, stream.NAME or "
+            "class.NAME"
         )
     for step in middle:
         holders = [holder.setdefault(step, {}) for holder in holders]

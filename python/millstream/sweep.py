@@ -94,7 +94,8 @@ class Sweep:
         """One row a stream of a run.
 
         Columns: ``point``, the parameters, ``seed``, ``scenario``, the link's ``busy_ns``,
-        ``end_ns`` and ``utilisation``, then those of ``Result.streams``.
+        ``end_ns`` and ``utilisation`` or those of ``summary["fabric"]``, then those of
+        ``Result.streams``. ``millstream sweep`` writes the same.
         """
         return pq.read_table(self.path)
 
@@ -168,6 +169,8 @@ def run(
                 failures[place, row] = task.failed(_said(error))
             else:
                 tasks.append(task)
+    if len({task.point.scenario.is_fabric for task in tasks}) > 1:
+        raise ValueError("a sweep's scenarios are all single links or all fabrics")
     missing = [task for task in _one_a_key(tasks) if not (done / task.file).exists()]
     failed: dict[str, str] = {}
     made = 0
@@ -253,17 +256,19 @@ class _Digests:
         return self._files[path]
 
 
+#: A number's or name's column.
+_TYPES = {int: pa.uint64(), float: pa.float64(), str: pa.string()}
+
+
 def _task(text: str, label: str, folder: str, seed: int | None) -> pa.Table:
     """One run, wherever it happens."""
     result = Scenario.from_text(text, name=label, folder=folder).run(seed)
-    streams = streams_table(result.summary["streams"])
-    link = result.summary["link"]
+    streams = streams_table(result.summary)
+    whole = result.summary["fabric" if result.is_fabric else "link"]
     constants = {
         "seed": pa.scalar(result.seed, pa.uint64()),
         "scenario": pa.scalar(result.name, pa.string()),
-        "busy_ns": pa.scalar(link["busy_ns"], pa.uint64()),
-        "end_ns": pa.scalar(link["end_ns"], pa.uint64()),
-        "utilisation": pa.scalar(float(link["utilisation"]), pa.float64()),
+        **{name: pa.scalar(value, _TYPES[type(value)]) for name, value in whole.items()},
     }
     rows = streams.num_rows
     columns = {name: pa.repeat(value, rows) for name, value in constants.items()}
@@ -382,7 +387,12 @@ def _values(values: Sequence[Any]) -> pa.Array:
     try:
         return pa.array(values)
     except (pa.ArrowInvalid, pa.ArrowTypeError):
-        return pa.array([None if value is None else str(value) for value in values])
+        return pa.array([None if value is None else _text(value) for value in values])
+
+
+def _text(value: Any) -> str:
+    """As the scenario file has it."""
+    return json.dumps(value) if isinstance(value, bool) else str(value)
 
 
 def _write(table: pa.Table, path: Path) -> None:

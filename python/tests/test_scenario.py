@@ -244,11 +244,3 @@ def test_a_bar_is_shown_if_asked_for(capsys: pytest.CaptureFixture[str]) -> None
     scenario = Scenario("1 Gbps", duration="2 s").stream("a", source=CBR)
     assert scenario.run(progress=True).summary == scenario.run().summary
     assert "s simulated" in capsys.readouterr().err
-
-
-def test_a_fabric_is_refused_not_run_as_one_link(root: Path) -> None:
-    scenario = Scenario.from_file(root / "examples/fabric/scenario.toml")
-    with pytest.raises(millstream.ScenarioError, match="only single links are run"):
-        scenario.run()
-    with pytest.raises(millstream.ScenarioError, match="fabric has a fabric"):
-        scenario.check()

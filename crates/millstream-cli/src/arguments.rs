@@ -18,6 +18,8 @@ pub(crate) struct Arguments {
 pub(crate) enum Command {
     /// Run a scenario to its end on a simulated link or fabric; print the per-stream table
     Run(RunArguments),
+    /// Run a scenario with every combination of settings and seeds; print means and intervals
+    Sweep(SweepArguments),
     /// Validate a scenario or a router's file; print what will be run and whether its contracts can be
     /// kept
     Check(CheckArguments),
@@ -81,6 +83,43 @@ pub(crate) struct RunArguments {
     /// Use this seed instead of the scenario's
     #[arg(long)]
     pub(crate) seed: Option<u64>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct SweepArguments {
+    /// The scenario file (TOML)
+    #[arg(value_hint = ValueHint::FilePath)]
+    pub(crate) file: PathBuf,
+    /// A place in the file and its values: link.rate="10 Mbps,20 Mbps", stream.NAME.weight=1,4,
+    /// stream.*.queue=10,99; may be repeated, all combinations are run
+    #[arg(long = "set", value_name = "PLACE=VALUE,…")]
+    pub(crate) settings: Vec<String>,
+    /// The seeds: 10 is 1 to 10, 5..8 is 5 to 8, 3,1,7 is these; default: the scenario's own
+    #[arg(long, value_name = "SEEDS")]
+    pub(crate) seeds: Option<String>,
+    /// A combination needs no more seeds once half of the 90 % confidence interval of METRIC, a
+    /// column of the dataset, is within this part of the mean for every stream (or for STREAM), from
+    /// the third seed on: delay_mean=2%; may be repeated, all must hold
+    #[arg(long, value_name = "[STREAM.]METRIC=PERCENT%")]
+    pub(crate) until: Vec<String>,
+    /// Threads; default: one for each core
+    #[arg(long, value_name = "N", value_parser = workers)]
+    pub(crate) workers: Option<usize>,
+    /// Keep the runs in a journal and write the dataset: FILE.csv, FILE.parquet, or a folder for
+    /// both; the same command again makes only what is missing
+    #[arg(long, value_name = "DIR|FILE", value_hint = ValueHint::AnyPath)]
+    pub(crate) out: Option<PathBuf>,
+    /// Print means and intervals of every metric as JSON instead of the table
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// A number of threads.
+fn workers(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(workers @ 1..=1024) => Ok(workers),
+        _ => Err("a number of threads, 1 to 1024".into()),
+    }
 }
 
 #[derive(Debug, Args)]

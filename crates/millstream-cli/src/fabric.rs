@@ -1,15 +1,12 @@
 //! `millstream run` and `check` of a scenario with a fabric.
 
 use miette::miette;
-use millstream_report::{
-    DelaySummary, FabricNumbers, FabricReportInput, FabricStream, FabricSummary, fabric_table,
-    human, write_fabric_report,
-};
-use millstream_scenario::{Scenario, Source};
+use millstream_report::{FabricReportInput, fabric_table, human, write_fabric_report};
+use millstream_scenario::Scenario;
 use millstream_sim::fabric::{
-    ClassStatistics, FabricError, FabricListener, Journeys, PrepareError, Prepared, Simulation,
-    Statistics, prepare,
+    FabricError, FabricListener, Journeys, PrepareError, Prepared, Simulation, Statistics, prepare,
 };
+use millstream_sweep::fabric::{summary, utilisation};
 use millstream_traffic::Reading;
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -86,47 +83,10 @@ pub(crate) fn run(
     }
     let reached_ns = ended?;
     let rate_bps = scenario.link.rate_bps;
-    let of = |(number, stream): (usize, &millstream_scenario::Stream)| {
-        let class = &statistics.classes()[number];
-        let connections = &connections[number];
-        FabricStream {
-            name: stream.name.clone(),
-            connections_asked: connections.asked,
-            connections_admitted: connections.admitted,
-            injected: class.injected,
-            injected_bytes: class.injected_bytes,
-            delivered: class.delivered,
-            delivered_bytes: class.delivered_bytes,
-            offered: rounded(statistics.share(class.injected_bytes, rate_bps)),
-            throughput: rounded(statistics.share(class.delivered_bytes, rate_bps)),
-            delay_ns: delay(class),
-            jitter_max_ns: matches!(stream.source, Source::Cbr { .. } | Source::Mpeg { .. })
-                .then_some(class.jitter_max_ns),
-        }
-    };
-    let topology = simulation.topology();
-    let utilisation: Vec<f64> = simulation.busy_ns().map(|busy| share(busy, reached_ns)).collect();
-    let links = topology.links();
-    let busiest = utilisation.iter().zip(links).max_by(|one, other| one.0.total_cmp(other.0));
-    let in_all = simulation.busy_ns().sum::<u64>() / links.len().max(1) as u64;
-    let summary = FabricSummary {
-        scenario: scenario.name.clone(),
-        streams: scenario.streams.iter().enumerate().map(of).collect(),
-        fabric: FabricNumbers {
-            end_points: topology.end_points(),
-            switches: topology.switches(),
-            links: links.len(),
-            warm_up_ns,
-            end_ns: reached_ns,
-            packet_hops: simulation.hops(),
-            under_way: simulation.packets_under_way(),
-            mean_utilisation: share(in_all, reached_ns),
-            highest_utilisation: busiest.map_or(0.0, |(busy, _)| *busy),
-            busiest_link: busiest
-                .map_or(String::new(), |(_, link)| format!("{} to {}", link.from, link.to)),
-        },
-    };
+    let summary = summary(scenario, &simulation, &connections, &statistics, reached_ns);
     if let (Some(file), Some(looks)) = (&mut report_file, &looks) {
+        let topology = simulation.topology();
+        let utilisation = utilisation(&simulation, reached_ns);
         let (nodes, drawn) = drawing(topology, &utilisation, looks, reached_ns);
         let input = FabricReportInput {
             summary: &summary,
@@ -194,24 +154,6 @@ fn traced(journeys: &Journeys) -> String {
         let _ = write!(text, "; {} samples of buffers left out", journeys.samples_left_out());
     }
     text
-}
-
-#[allow(clippy::cast_precision_loss)]
-fn share(busy_ns: u64, run_ns: u64) -> f64 {
-    rounded(busy_ns as f64 / run_ns.max(1) as f64)
-}
-
-pub(crate) fn rounded(share: f64) -> f64 {
-    (share * 1e6).round() / 1e6
-}
-
-fn delay(class: &ClassStatistics) -> Option<DelaySummary> {
-    (class.delivered > 0).then(|| DelaySummary {
-        mean: u64::try_from(class.latency_sum_ns / u128::from(class.delivered)).unwrap_or(u64::MAX),
-        p50: class.latencies_ns.value_at_quantile(0.5),
-        p99: class.latencies_ns.value_at_quantile(0.99),
-        max: class.latency_max_ns,
-    })
 }
 
 /// What a fabric is, whether its routes are free of deadlock, and what admission says.

@@ -8,12 +8,14 @@ mod bench;
 mod check;
 mod fabric;
 mod failure;
+mod interrupt;
 mod looks;
 mod outputs;
 mod progress;
 mod route;
 mod run;
 mod selection;
+mod sweep;
 mod trace;
 
 use arguments::{Arguments, Command};
@@ -25,6 +27,7 @@ use std::process::ExitCode;
 fn main() -> ExitCode {
     let result = match Arguments::parse().command {
         Command::Run(arguments) => run::run(&arguments),
+        Command::Sweep(arguments) => sweep::sweep(&arguments),
         Command::Check(arguments) => check::check(&arguments),
         Command::Bench(arguments) => bench::bench(&arguments),
         Command::Route(arguments) => route::route(&arguments),

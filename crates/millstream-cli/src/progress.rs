@@ -67,6 +67,29 @@ impl Progress {
     }
 }
 
+/// A bar of a sweep's runs.
+pub(crate) struct RunsProgress(ProgressBar);
+
+impl RunsProgress {
+    pub(crate) fn new() -> Self {
+        let template = "{bar:30} {pos} of {len} runs, {elapsed} so far, {eta} left";
+        let style = ProgressStyle::with_template(template).unwrap_or(ProgressStyle::default_bar());
+        let target = ProgressDrawTarget::stderr_with_hz(5);
+        Self(ProgressBar::with_draw_target(Some(0), target).with_style(style))
+    }
+
+    /// So many runs have ended, of so many.
+    pub(crate) fn ended(&self, ended: u64, of: u64) {
+        self.0.set_length(of);
+        self.0.set_position(ended);
+    }
+
+    /// Takes the bar off the terminal.
+    pub(crate) fn finish(&self) {
+        self.0.finish_and_clear();
+    }
+}
+
 /// A bar of `done`: how much, of how much, of what.
 fn bar(done: Option<(u64, u64, &str)>) -> ProgressBar {
     let target = ProgressDrawTarget::stderr_with_hz(5);

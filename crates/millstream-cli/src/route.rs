@@ -10,8 +10,8 @@ use std::sync::atomic::Ordering;
 
 use crate::arguments::RouteArguments;
 use crate::failure::Failure;
+use crate::interrupt::watch_interrupts;
 use crate::print;
-use crate::run::watch_interrupts;
 
 /// A port's failure with what would be right.
 #[derive(Debug, thiserror::Error, Diagnostic)]

@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use crate::arguments::RunArguments;
 use crate::fabric;
 use crate::failure::Failure;
+use crate::interrupt::watch_interrupts;
 use crate::outputs::{Outputs, create, inputs, refuse_input};
 use crate::print;
 use crate::progress::Progress;
@@ -113,15 +114,6 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<(), Failure> {
 fn summary_json(scenario: &Scenario, results: &Results) -> String {
     let summary = results.summary(&scenario.name);
     serde_json::to_string_pretty(&summary).unwrap_or_default() + "\n"
-}
-
-/// Raises a flag at Ctrl-C or a request to terminate.
-pub(crate) fn watch_interrupts() -> Result<Arc<AtomicBool>, Failure> {
-    let interrupted = Arc::new(AtomicBool::new(false));
-    let flag = Arc::clone(&interrupted);
-    ctrlc::set_handler(move || flag.store(true, Ordering::Relaxed))
-        .map_err(|error| Failure::Run(miette!("cannot watch for Ctrl-C: {error}")))?;
-    Ok(interrupted)
 }
 
 fn interruption(end: End, interrupted: bool) -> Result<(), Failure> {

@@ -46,6 +46,16 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("millstream-bench", &["millstream"]),
     ("millstream-hw", &["millstream"]),
     (
+        "millstream-sweep",
+        &[
+            "millstream",
+            "millstream-traffic",
+            "millstream-scenario",
+            "millstream-report",
+            "millstream-sim",
+        ],
+    ),
+    (
         "millstream-cli",
         &[
             "millstream",
@@ -55,6 +65,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "millstream-report",
             "millstream-router",
             "millstream-sim",
+            "millstream-sweep",
         ],
     ),
     (
@@ -65,6 +76,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "millstream-scenario",
             "millstream-report",
             "millstream-sim",
+            "millstream-sweep",
         ],
     ),
 ];

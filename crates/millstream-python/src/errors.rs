@@ -6,6 +6,7 @@
 
 use miette::{Diagnostic, MietteHandler, MietteHandlerOpts, ReportHandler};
 use millstream_sim::RunError;
+use millstream_sweep::RunFailure;
 use pyo3::exceptions::PyOSError;
 use pyo3::{PyErr, create_exception, exceptions::PyException};
 use std::fmt;
@@ -64,6 +65,12 @@ pub(crate) fn traffic(error: millstream_traffic::TrafficError) -> PyErr {
 /// A contract that cannot be scheduled.
 pub(crate) fn contract(error: millstream::ContractError) -> PyErr {
     ContractError::new_err(error.to_string())
+}
+
+/// A fabric's run that failed.
+#[allow(clippy::needless_pass_by_value)]
+pub(crate) fn fabric(error: RunFailure) -> PyErr {
+    ScenarioError::new_err(error.to_string())
 }
 
 /// A run that failed.

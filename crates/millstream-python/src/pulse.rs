@@ -35,8 +35,9 @@ impl Pulse {
         self.decisions.is_multiple_of(STRIDE) && self.look_up(now_ns)
     }
 
+    /// Many more decisions, until `now_ns`. Whether the run is to end.
     #[cold]
-    fn look_up(&mut self, now_ns: u64) -> bool {
+    pub(crate) fn look_up(&mut self, now_ns: u64) -> bool {
         if self.last.elapsed() >= INTERVAL {
             self.raised = Python::attach(|py| self.attached(py, now_ns)).err();
             self.last = Instant::now();

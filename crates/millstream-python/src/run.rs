@@ -1,11 +1,16 @@
-//! A scenario's run on its simulated link, and what it came to.
+//! A scenario's run on its simulated link or fabric, and what it came to.
 
 use arrow_schema::ArrowError;
 use millstream::{Departure, StreamId};
-use millstream_report::{Recorder, RecorderOptions, ReportInput, Results};
+use millstream_report::{
+    FabricSummary, Recorder, RecorderOptions, ReportInput, Results, fabric_table,
+};
 use millstream_scenario::Scenario;
 use millstream_sim::{Listener, RunError, link};
+use millstream_sweep::RunFailure;
+use millstream_sweep::fabric::{FabricRun, utilisation};
 use millstream_traffic::FrameBytes;
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
@@ -67,15 +72,25 @@ impl Listener for Recording {
 #[pyclass(frozen, module = "millstream._millstream")]
 pub(crate) struct RunResult {
     scenario: Arc<Scenario>,
-    results: Results,
+    numbers: Numbers,
     notes: Vec<String>,
     departures: Option<Py<Departures>>,
 }
+
+/// What was counted.
+enum Numbers {
+    Link(Results),
+    Fabric { summary: Box<FabricSummary>, links: Links },
+}
+
+/// The links of a fabric: from, to, time transmitting in ns, its share of the run.
+type Links = (Vec<String>, Vec<String>, Vec<u64>, Vec<f64>);
 
 /// Why there is no result.
 enum Failed {
     Traffic(millstream_traffic::TrafficError),
     Run(RunError),
+    Fabric(RunFailure),
     Arrow(ArrowError),
     /// Ctrl-C, or the callback raised.
     Raised(PyErr),
@@ -86,6 +101,7 @@ impl From<Failed> for PyErr {
         match failed {
             Failed::Traffic(error) => errors::traffic(error),
             Failed::Run(error) => errors::run(error),
+            Failed::Fabric(error) => errors::fabric(error),
             Failed::Arrow(error) => arrow(error),
             Failed::Raised(error) => error,
         }
@@ -99,9 +115,42 @@ pub(crate) fn run(
     wanted: Wanted,
     progress: Option<Py<PyAny>>,
 ) -> PyResult<RunResult> {
+    if scenario.fabric.is_some() {
+        for (given, name) in [(wanted.departures, "departures"), (wanted.series, "series")] {
+            if given {
+                let message =
+                    format!("{name}=True is for a single link; {} has a fabric", scenario.name);
+                return Err(PyValueError::new_err(message));
+            }
+        }
+        let numbers = py.detach(|| fabric(&scenario, progress))?;
+        let notes = scenario.notes.clone();
+        return Ok(RunResult { scenario, numbers, notes, departures: None });
+    }
     let (results, notes, departures) = py.detach(|| detached(&scenario, wanted, progress))?;
     let departures = departures.map(|departures| Py::new(py, departures)).transpose()?;
-    Ok(RunResult { scenario, results, notes, departures })
+    Ok(RunResult { scenario, numbers: Numbers::Link(results), notes, departures })
+}
+
+fn fabric(scenario: &Scenario, progress: Option<Py<PyAny>>) -> Result<Numbers, Failed> {
+    let mut pulse = Pulse::new(progress);
+    let mut run = FabricRun::new(scenario).map_err(Failed::Fabric)?;
+    while run.step().map_err(|error| Failed::Fabric(error.into()))? {
+        if pulse.look_up(run.reached_ns) {
+            break;
+        }
+    }
+    if let Some(raised) = pulse.raised {
+        return Err(Failed::Raised(raised));
+    }
+    let topology = run.simulation.topology();
+    let links = (
+        topology.links().iter().map(|link| link.from.to_string()).collect(),
+        topology.links().iter().map(|link| link.to.to_string()).collect(),
+        run.simulation.busy_ns().collect(),
+        utilisation(&run.simulation, run.reached_ns),
+    );
+    Ok(Numbers::Fabric { summary: Box::new(run.summary(scenario)), links })
 }
 
 fn detached(
@@ -171,21 +220,48 @@ impl RunResult {
 
     /// The summary as `--summary` writes it.
     fn summary_json(&self) -> String {
-        let summary = self.results.summary(&self.scenario.name);
-        serde_json::to_string_pretty(&summary).unwrap_or_default() + "\n"
+        let json = match &self.numbers {
+            Numbers::Link(results) => {
+                serde_json::to_string_pretty(&results.summary(&self.scenario.name))
+            }
+            Numbers::Fabric { summary, .. } => serde_json::to_string_pretty(summary),
+        };
+        json.unwrap_or_default() + "\n"
     }
 
     /// The table as the command prints it.
     fn table(&self) -> String {
-        millstream_report::table(&self.results)
+        match &self.numbers {
+            Numbers::Link(results) => millstream_report::table(results),
+            Numbers::Fabric { summary, .. } => fabric_table(summary),
+        }
+    }
+
+    /// Whether it was a fabric that ran.
+    #[getter]
+    fn is_fabric(&self) -> bool {
+        matches!(self.numbers, Numbers::Fabric { .. })
+    }
+
+    /// A fabric's links as columns: from, to, `busy_ns`, utilisation. None of a single link.
+    fn links(&self) -> Option<Links> {
+        match &self.numbers {
+            Numbers::Link(_) => None,
+            Numbers::Fabric { links, .. } => Some(links.clone()),
+        }
     }
 
     /// Writes the report page, which needs the time series.
     fn write_report(&self, py: Python<'_>, path: PathBuf) -> PyResult<()> {
+        let Numbers::Link(results) = &self.numbers else {
+            return Err(PyValueError::new_err(
+                "a fabric's page is written by `millstream run FILE --report PAGE.html`",
+            ));
+        };
         py.detach(|| {
             let mut file = BufWriter::new(File::create(path)?);
             let input = ReportInput {
-                results: &self.results,
+                results,
                 scenario_name: &self.scenario.name,
                 scenario_text: &self.scenario.text,
                 discipline: self.discipline(),
@@ -202,6 +278,6 @@ impl RunResult {
     /// Whether time series were recorded.
     #[getter]
     fn has_series(&self) -> bool {
-        self.results.series.is_some()
+        matches!(&self.numbers, Numbers::Link(results) if results.series.is_some())
     }
 }

@@ -58,6 +58,12 @@ impl Scenario {
         self.0.duration_ns
     }
 
+    /// Whether it is a fabric that is run, not one link.
+    #[getter]
+    fn is_fabric(&self) -> bool {
+        self.0.fabric.is_some()
+    }
+
     /// Its text.
     #[getter]
     fn text(&self) -> &str {
@@ -83,7 +89,7 @@ impl Scenario {
         Ok(serde_json::to_string_pretty(&explained).unwrap_or_default() + "\n")
     }
 
-    /// Runs it to its end on a simulated link.
+    /// Runs it to its end on a simulated link or fabric.
     #[pyo3(signature = (*, seed, departures, series, progress))]
     fn run(
         &self,
@@ -93,7 +99,6 @@ impl Scenario {
         series: bool,
         progress: Option<Py<PyAny>>,
     ) -> PyResult<RunResult> {
-        self.require_link()?;
         let scenario = match seed {
             Some(seed) if seed != self.0.seed => {
                 Arc::new(millstream_scenario::Scenario { seed, ..(*self.0).clone() })
@@ -110,8 +115,8 @@ impl Scenario {
             return Ok(());
         }
         let message = format!(
-            "{} has a fabric, and from Python only single links are run; use millstream run FILE \
-             --json",
+            "{} has a fabric, and from Python only single links are explained; use millstream \
+             check FILE",
             self.0.name
         );
         Err(errors::ScenarioError::new_err(message))

@@ -1,0 +1,112 @@
+//! `millstream sweep FILE`: every combination of settings, with every seed, over threads.
+
+use millstream_sweep::{
+    Grid, Output, Plan, Progress, Setting, SweepError, Swept, Until, parse_seeds,
+};
+use std::path::PathBuf;
+use std::thread::available_parallelism;
+
+use crate::arguments::SweepArguments;
+use crate::failure::Failure;
+use crate::interrupt::watch_interrupts;
+use crate::outputs::refuse_input;
+use crate::print;
+use crate::progress::RunsProgress;
+
+/// Failures that are shown one by one.
+const LISTED: usize = 20;
+
+impl From<SweepError> for Failure {
+    fn from(error: SweepError) -> Self {
+        match error {
+            SweepError::Asked { message, help: Some(help) } => {
+                Self::Input(miette::miette!(help = help, "{message}"))
+            }
+            SweepError::Asked { message, help: None } => Self::Input(miette::miette!("{message}")),
+            SweepError::Scenario(error) => error.into(),
+            error @ SweepError::File { .. } => Self::Run(miette::miette!("{error}")),
+        }
+    }
+}
+
+/// Runs the grid and writes and prints what came out.
+pub(crate) fn sweep(arguments: &SweepArguments) -> Result<(), Failure> {
+    let settings: Vec<Setting> =
+        arguments.settings.iter().map(|text| text.parse()).collect::<Result<_, _>>()?;
+    let seeds = arguments.seeds.as_deref().map(parse_seeds).transpose()?;
+    let grid = Grid::load(&arguments.file, settings)?;
+    let until: Vec<Until> =
+        arguments.until.iter().map(|text| Until::parse(text, &grid)).collect::<Result<_, _>>()?;
+    let output = arguments.out.as_deref().map(Output::at).transpose()?;
+    if let Some(output) = &output {
+        let inputs: Vec<PathBuf> = grid.inputs().map(PathBuf::from).collect();
+        output.files().try_for_each(|file| refuse_input(file, &inputs))?;
+    }
+    let plan = Plan {
+        seeds: seeds.unwrap_or_else(|| vec![grid.seed()]),
+        until,
+        workers: arguments
+            .workers
+            .unwrap_or_else(|| available_parallelism().map_or(1, usize::from)),
+        output,
+    };
+    let interrupted = watch_interrupts()?;
+    let bar = RunsProgress::new();
+    let told = |Progress { ended, of }| bar.ended(ended as u64, of as u64);
+    let swept = millstream_sweep::run(&grid, &plan, &interrupted, &told);
+    bar.finish();
+    let swept = swept?;
+    if swept.interrupted {
+        return Err(Failure::Interrupted(interruption(&plan, &swept)));
+    }
+    if arguments.json {
+        print(&swept.json(&grid))?;
+    } else {
+        print(&swept.table(&grid, &plan.until))?;
+    }
+    tell(&plan, &grid, &swept)
+}
+
+fn interruption(plan: &Plan, swept: &Swept) -> String {
+    let Progress { ended, of } = swept.progress;
+    match &plan.output {
+        Some(output) => format!(
+            "interrupted: {kept} runs are in {}; the same command goes on from there",
+            output.journal().display(),
+            kept = swept.found + swept.made,
+        ),
+        None => format!("interrupted after {ended} of {of} runs; with --out they would be kept"),
+    }
+}
+
+/// What is told beside the numbers; failed runs are the command's failure.
+fn tell(plan: &Plan, grid: &Grid, swept: &Swept) -> Result<(), Failure> {
+    let Progress { ended, .. } = swept.progress;
+    let all = grid.points() * plan.seeds.len();
+    let mut parts = vec![format!("{ended} runs")];
+    if swept.found > 0 {
+        parts.push(format!("{} of them were made before", swept.found.min(ended)));
+    }
+    if ended < all {
+        parts.push(format!("{} of {all} were not needed", all - ended));
+    }
+    eprintln!("{}", parts.join(", "));
+    for file in plan.output.iter().flat_map(Output::datasets) {
+        eprintln!("dataset: {}", file.display());
+    }
+    if swept.failures.is_empty() {
+        return Ok(());
+    }
+    let mut text = format!("{} of {ended} runs failed", swept.failures.len());
+    for failure in swept.failures.iter().take(LISTED) {
+        let settings = match failure.settings.as_str() {
+            "" => String::new(),
+            settings => format!("{settings} "),
+        };
+        text += &format!("\n{settings}seed {}: {}", failure.seed, failure.why);
+    }
+    if swept.failures.len() > LISTED {
+        text += &format!("\nand {} more", swept.failures.len() - LISTED);
+    }
+    Err(Failure::Run(miette::miette!("{text}")))
+}

@@ -1,0 +1,139 @@
+//! A fabric's run in numbers: its summary, and how busy each link was.
+
+use millstream_report::{DelaySummary, FabricNumbers, FabricStream, FabricSummary};
+use millstream_scenario::{Scenario, Source, Stream};
+use millstream_sim::fabric::traffic::ClassCount;
+use millstream_sim::fabric::{
+    ClassStatistics, FabricError, Prepared, Simulation, Statistics, prepare,
+};
+
+use crate::single::RunFailure;
+
+/// How often a run looks up, in parts of its duration.
+const STEPS: u64 = 1_000;
+
+/// A fabric and what was counted in it.
+pub struct FabricRun {
+    /// The fabric.
+    pub simulation: Simulation,
+    /// Connections of each stream, over all end-points.
+    pub connections: Vec<ClassCount>,
+    /// What each stream got, from the end of the warm-up.
+    pub statistics: Statistics,
+    /// How far it has run, ns.
+    pub reached_ns: u64,
+    end_ns: u64,
+}
+
+impl FabricRun {
+    /// The fabric of `scenario` at rest.
+    ///
+    /// # Errors
+    /// If it cannot be simulated, or the scenario has none.
+    pub fn new(scenario: &Scenario) -> Result<Self, RunFailure> {
+        let Some(fabric) = &scenario.fabric else {
+            return Err(RunFailure::new(format!("{} has no fabric", scenario.name)));
+        };
+        let end_ns = scenario.duration_ns.unwrap_or(u64::MAX);
+        let Prepared { simulation, connections } = prepare(scenario)?;
+        let streams = u8::try_from(scenario.streams.len()).unwrap_or(u8::MAX);
+        let window_ns = fabric.warm_up_ns..end_ns;
+        let statistics = Statistics::new(streams, simulation.sources(), window_ns);
+        Ok(Self { simulation, connections, statistics, reached_ns: 0, end_ns })
+    }
+
+    /// Runs a thousandth of the duration. Whether there is more to come.
+    ///
+    /// # Errors
+    /// If packets wait for one another for ever.
+    pub fn step(&mut self) -> Result<bool, FabricError> {
+        if self.reached_ns < self.end_ns {
+            self.reached_ns = self.end_ns.min(self.reached_ns + (self.end_ns / STEPS).max(1));
+            self.simulation.run(self.reached_ns, &mut self.statistics)?;
+        }
+        Ok(self.reached_ns < self.end_ns)
+    }
+
+    /// The run in numbers, so far.
+    #[must_use]
+    pub fn summary(&self, scenario: &Scenario) -> FabricSummary {
+        summary(scenario, &self.simulation, &self.connections, &self.statistics, self.reached_ns)
+    }
+}
+
+/// A run until `reached_ns` in numbers.
+#[must_use]
+pub fn summary(
+    scenario: &Scenario,
+    simulation: &Simulation,
+    connections: &[ClassCount],
+    statistics: &Statistics,
+    reached_ns: u64,
+) -> FabricSummary {
+    let rate_bps = scenario.link.rate_bps;
+    let of = |(number, stream): (usize, &Stream)| {
+        let class = &statistics.classes()[number];
+        let connections = &connections[number];
+        FabricStream {
+            name: stream.name.clone(),
+            connections_asked: connections.asked,
+            connections_admitted: connections.admitted,
+            injected: class.injected,
+            injected_bytes: class.injected_bytes,
+            delivered: class.delivered,
+            delivered_bytes: class.delivered_bytes,
+            offered: rounded(statistics.share(class.injected_bytes, rate_bps)),
+            throughput: rounded(statistics.share(class.delivered_bytes, rate_bps)),
+            delay_ns: delay(class),
+            jitter_max_ns: matches!(stream.source, Source::Cbr { .. } | Source::Mpeg { .. })
+                .then_some(class.jitter_max_ns),
+        }
+    };
+    let topology = simulation.topology();
+    let utilisation = utilisation(simulation, reached_ns);
+    let links = topology.links();
+    let busiest = utilisation.iter().zip(links).max_by(|one, other| one.0.total_cmp(other.0));
+    let in_all = simulation.busy_ns().sum::<u64>() / links.len().max(1) as u64;
+    FabricSummary {
+        scenario: scenario.name.clone(),
+        streams: scenario.streams.iter().enumerate().map(of).collect(),
+        fabric: FabricNumbers {
+            end_points: topology.end_points(),
+            switches: topology.switches(),
+            links: links.len(),
+            warm_up_ns: scenario.fabric.as_ref().map_or(0, |fabric| fabric.warm_up_ns),
+            end_ns: reached_ns,
+            packet_hops: simulation.hops(),
+            under_way: simulation.packets_under_way(),
+            mean_utilisation: share(in_all, reached_ns),
+            highest_utilisation: busiest.map_or(0.0, |(busy, _)| *busy),
+            busiest_link: busiest
+                .map_or(String::new(), |(_, link)| format!("{} to {}", link.from, link.to)),
+        },
+    }
+}
+
+/// The share of a run until `reached_ns` that each link transmitted, in the order of
+/// `Topology::links`, six decimals.
+#[must_use]
+pub fn utilisation(simulation: &Simulation, reached_ns: u64) -> Vec<f64> {
+    simulation.busy_ns().map(|busy_ns| share(busy_ns, reached_ns)).collect()
+}
+
+#[allow(clippy::cast_precision_loss)]
+fn share(busy_ns: u64, run_ns: u64) -> f64 {
+    rounded(busy_ns as f64 / run_ns.max(1) as f64)
+}
+
+fn rounded(share: f64) -> f64 {
+    (share * 1e6).round() / 1e6
+}
+
+fn delay(class: &ClassStatistics) -> Option<DelaySummary> {
+    (class.delivered > 0).then(|| DelaySummary {
+        mean: u64::try_from(class.latency_sum_ns / u128::from(class.delivered)).unwrap_or(u64::MAX),
+        p50: class.latencies_ns.value_at_quantile(0.5),
+        p99: class.latencies_ns.value_at_quantile(0.99),
+        max: class.latency_max_ns,
+    })
+}

@@ -1,0 +1,224 @@
+//! Every combination of settings, each a scenario.
+
+use millstream_scenario::{Scenario, ScenarioError};
+use millstream_sim::fabric::topology_of;
+use std::path::{Path, PathBuf};
+use toml::{Table, Value};
+
+use crate::digest::{self, Inputs};
+use crate::error::SweepError;
+use crate::outcome::{Column, columns};
+use crate::place;
+use crate::setting::{Setting, shown};
+use crate::single::RunFailure;
+
+/// Points at most.
+const MOST: usize = 100_000;
+
+/// Names that columns have already.
+const TAKEN: [&str; 3] = ["point", "seed", "scenario"];
+
+/// A scenario and the settings that are varied: all combinations, the last setting changing
+/// fastest. Every one is a valid scenario.
+#[derive(Debug)]
+pub struct Grid {
+    name: String,
+    folder: PathBuf,
+    table: Table,
+    settings: Vec<Setting>,
+    points: usize,
+    /// The first point's, for all that does not differ among points.
+    first: Scenario,
+    columns: Vec<Column>,
+    scenario_digest: String,
+    inputs: Inputs,
+    inputs_digests: Vec<String>,
+}
+
+impl Grid {
+    /// The grid of a scenario file and settings; without settings, one point.
+    ///
+    /// # Errors
+    /// If the file cannot be run, or some combination cannot: with the settings that are at fault.
+    pub fn load(file: &Path, settings: Vec<Setting>) -> Result<Self, SweepError> {
+        let base = Scenario::load(file)?;
+        let table: Table = toml::from_str(&base.text).map_err(|error| SweepError::Asked {
+            message: format!("{}: {error}", file.display()),
+            help: None,
+        })?;
+        for (at, setting) in settings.iter().enumerate() {
+            if settings[..at].iter().any(|other| other.place == setting.place) {
+                return Err(SweepError::asked(
+                    format!("`--set {setting}`: {} is set twice", setting.place),
+                    format!("give all its values at once: --set {}=VALUE,VALUE", setting.place),
+                ));
+            }
+        }
+        let points = settings
+            .iter()
+            .try_fold(1usize, |points, setting| points.checked_mul(setting.values.len()))
+            .filter(|points| *points <= MOST)
+            .ok_or_else(|| {
+                SweepError::asked("more than 100,000 combinations", "give fewer values")
+            })?;
+        let scenario_digest = digest::of_scenario(&base, &table);
+        let mut grid = Self {
+            name: file.display().to_string(),
+            folder: base.folder.clone(),
+            table,
+            settings,
+            points,
+            columns: columns(base.fabric.is_some()),
+            first: base,
+            scenario_digest,
+            inputs: Inputs::default(),
+            inputs_digests: Vec::with_capacity(points),
+        };
+        grid.check()?;
+        Ok(grid)
+    }
+
+    /// Every point is a scenario that can be run; notes what they read.
+    fn check(&mut self) -> Result<(), SweepError> {
+        for setting in &self.settings {
+            let mut table = self.table.clone();
+            for value in &setting.values {
+                place::set(&mut table, &setting.place, value).map_err(|error| match error {
+                    SweepError::Asked { message, help } => {
+                        SweepError::Asked { message: format!("`--set {setting}`: {message}"), help }
+                    }
+                    other => other,
+                })?;
+            }
+            if TAKEN.contains(&setting.place.as_str()) {
+                return Err(SweepError::asked(
+                    format!("`--set {setting}`: the dataset has a column of this name"),
+                    "a place has two parts at least",
+                ));
+            }
+        }
+        for point in 0..self.points {
+            let values = self.indices(point);
+            let scenario = self.scenario(point).map_err(|why| self.blame(&values, &why))?;
+            if point == 0 {
+                self.columns = columns(scenario.fabric.is_some());
+                self.first = scenario.clone();
+            }
+            let digest = self.inputs.digest(scenario.input_files());
+            self.inputs_digests.push(digest);
+        }
+        Ok(())
+    }
+
+    /// An error that names the settings at fault: those that are wrong alone, else all.
+    fn blame(&self, indices: &[usize], why: &RunFailure) -> SweepError {
+        let alone = |axis: &usize| {
+            let mut table = self.table.clone();
+            let setting = &self.settings[*axis];
+            place::set(&mut table, &setting.place, &setting.values[indices[*axis]]).is_ok()
+                && self.valid(&table).is_err_and(|error| error == *why)
+        };
+        let guilty: Vec<usize> = (0..indices.len()).filter(alone).collect();
+        let named = if guilty.is_empty() { (0..indices.len()).collect() } else { guilty };
+        let named: Vec<String> = named
+            .into_iter()
+            .map(|axis| {
+                let setting = &self.settings[axis];
+                format!("`--set {}={}`", setting.place, shown(&setting.values[indices[axis]]))
+            })
+            .collect();
+        let message = format!("{}: {why}", named.join(" with "));
+        SweepError::Asked { message, help: None }
+    }
+
+    /// How many points there are.
+    #[must_use]
+    pub fn points(&self) -> usize {
+        self.points
+    }
+
+    /// The settings.
+    #[must_use]
+    pub fn settings(&self) -> &[Setting] {
+        &self.settings
+    }
+
+    /// The value of each setting at `point`.
+    #[must_use]
+    pub fn values(&self, point: usize) -> Vec<&Value> {
+        self.settings
+            .iter()
+            .zip(self.indices(point))
+            .map(|(setting, index)| &setting.values[index])
+            .collect()
+    }
+
+    fn indices(&self, mut point: usize) -> Vec<usize> {
+        let mut indices: Vec<usize> = Vec::with_capacity(self.settings.len());
+        for setting in self.settings.iter().rev() {
+            indices.push(point % setting.values.len());
+            point /= setting.values.len();
+        }
+        indices.reverse();
+        indices
+    }
+
+    /// The scenario of `point`.
+    ///
+    /// # Errors
+    /// If its files have gone since the grid was made.
+    pub(crate) fn scenario(&self, point: usize) -> Result<Scenario, RunFailure> {
+        let mut table = self.table.clone();
+        for (setting, value) in self.settings.iter().zip(self.values(point)) {
+            place::set(&mut table, &setting.place, value)
+                .map_err(|error| RunFailure::new(error.to_string()))?;
+        }
+        self.valid(&table)
+    }
+
+    fn valid(&self, table: &Table) -> Result<Scenario, RunFailure> {
+        let scenario = Scenario::parse(&self.name, &table.to_string(), &self.folder)
+            .map_err(|error: ScenarioError| RunFailure::from(error))?;
+        if let Some(fabric) = &scenario.fabric {
+            topology_of(fabric)
+                .map_err(|error| RunFailure::new(format!("fabric.topology: {error}")))?;
+        }
+        Ok(scenario)
+    }
+
+    /// The seed that the file gives.
+    #[must_use]
+    pub fn seed(&self) -> u64 {
+        self.first.seed
+    }
+
+    /// The streams' names, of the first point.
+    pub(crate) fn streams(&self) -> impl Iterator<Item = &str> {
+        self.first.streams.iter().map(|stream| stream.name.as_str())
+    }
+
+    /// The dataset's columns behind point, settings and seed.
+    pub(crate) fn columns(&self) -> &[Column] {
+        &self.columns
+    }
+
+    /// Whether it is a fabric that is run.
+    #[must_use]
+    pub fn is_fabric(&self) -> bool {
+        self.first.fabric.is_some()
+    }
+
+    /// The scenario file, and every file that a point's sources read.
+    pub fn inputs(&self) -> impl Iterator<Item = &Path> {
+        std::iter::once(Path::new(&self.name)).chain(self.inputs.files())
+    }
+
+    pub(crate) fn scenario_digest(&self) -> &str {
+        &self.scenario_digest
+    }
+
+    /// Of the files that the sources of `point` read.
+    pub(crate) fn inputs_digest(&self, point: usize) -> &str {
+        &self.inputs_digests[point]
+    }
+}

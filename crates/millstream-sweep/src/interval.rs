@@ -1,0 +1,72 @@
+//! Confidence intervals over runs with different seeds.
+
+use statrs::distribution::{ContinuousCDF, StudentsT};
+
+/// The confidence of every interval.
+pub const CONFIDENCE: f64 = 0.9;
+
+/// The mean over runs, and how well it is known.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Interval {
+    /// Runs that have a value.
+    pub runs: usize,
+    /// Their mean.
+    pub mean: f64,
+    /// Half of the interval that holds the true mean with [`CONFIDENCE`], by Student's t; `None`
+    /// for fewer than two runs.
+    pub half_width: Option<f64>,
+}
+
+impl Interval {
+    /// The interval of these values; `None` if there are none.
+    #[allow(clippy::cast_precision_loss)]
+    #[must_use]
+    pub fn of(values: &[f64]) -> Option<Self> {
+        let runs = values.len();
+        if runs == 0 {
+            return None;
+        }
+        let count = runs as f64;
+        let mean = values.iter().sum::<f64>() / count;
+        let half_width = (runs > 1).then(|| {
+            let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
+            let deviation = (squares / (count - 1.0)).sqrt();
+            student(count - 1.0) * deviation / count.sqrt()
+        });
+        Some(Self { runs, mean, half_width })
+    }
+}
+
+/// The quantile of Student's t that cuts off half of what the confidence leaves.
+fn student(freedom: f64) -> f64 {
+    StudentsT::new(0.0, 1.0, freedom)
+        .expect("at least one degree of freedom")
+        .inverse_cdf(f64::midpoint(1.0, CONFIDENCE))
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quantiles_are_those_of_the_printed_tables() {
+        // Two-sided 90 %, as every statistics book prints it.
+        let table =
+            [(1.0, 6.314), (2.0, 2.920), (4.0, 2.132), (9.0, 1.833), (29.0, 1.699), (1e6, 1.645)];
+        for (freedom, expected) in table {
+            assert!((student(freedom) - expected).abs() < 5e-4, "{freedom}: {}", student(freedom));
+        }
+    }
+
+    #[test]
+    fn mean_and_half_width_by_hand() {
+        // Mean 4, deviation 2, so 2.920 × 2 / √3.
+        let found = Interval::of(&[2.0, 4.0, 6.0]).unwrap();
+        assert_eq!((found.runs, found.mean), (3, 4.0));
+        assert!((found.half_width.unwrap() - 3.371_75).abs() < 1e-3);
+        assert_eq!(Interval::of(&[5.0]).unwrap().half_width, None);
+        assert_eq!(Interval::of(&[5.0, 5.0, 5.0]).unwrap().half_width, Some(0.0));
+        assert_eq!(Interval::of(&[]), None);
+    }
+}

@@ -1,0 +1,291 @@
+//! What a run came to, as rows of the dataset: one a stream.
+
+use millstream_report::{FabricStream, FabricSummary, StreamSummary, Summary};
+use serde::{Deserialize, Serialize};
+
+/// What a run came to.
+#[derive(Clone, Debug)]
+pub enum Outcome {
+    /// On one link.
+    Link(Summary),
+    /// In a fabric.
+    Fabric(FabricSummary),
+}
+
+/// One value of the dataset.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Cell {
+    /// There is none: the delay of a stream of which nothing was sent.
+    None,
+    /// A count, a time in ns, a length in bytes, a rate in bits/s.
+    Count(u64),
+    /// A share, 0 to 1.
+    Share(f64),
+    /// A name.
+    Text(String),
+}
+
+impl Cell {
+    /// As a number; `None` for names and for what is not there.
+    #[allow(clippy::cast_precision_loss)]
+    #[must_use]
+    pub fn number(&self) -> Option<f64> {
+        match self {
+            Cell::Count(count) => Some(*count as f64),
+            Cell::Share(share) => Some(*share),
+            Cell::None | Cell::Text(_) => None,
+        }
+    }
+}
+
+/// What stands in a column.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// [`Cell::Count`].
+    Count,
+    /// [`Cell::Share`].
+    Share,
+    /// [`Cell::Text`].
+    Text,
+}
+
+/// A column of the dataset.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Column {
+    /// Its name, ending in its unit.
+    pub name: &'static str,
+    /// What stands in it.
+    pub kind: Kind,
+}
+
+const fn count(name: &'static str) -> Column {
+    Column { name, kind: Kind::Count }
+}
+
+const fn share(name: &'static str) -> Column {
+    Column { name, kind: Kind::Share }
+}
+
+const fn text(name: &'static str) -> Column {
+    Column { name, kind: Kind::Text }
+}
+
+const LINK: [Column; 19] = [
+    text("scenario"),
+    count("busy_ns"),
+    count("end_ns"),
+    share("utilisation"),
+    text("name"),
+    count("arrived"),
+    count("sent"),
+    count("sent_bytes"),
+    count("dropped_late"),
+    count("dropped_full"),
+    count("missed"),
+    count("violations"),
+    count("rate_bps"),
+    count("delay_mean_ns"),
+    count("delay_p50_ns"),
+    count("delay_p99_ns"),
+    count("delay_max_ns"),
+    count("jitter_mean_ns"),
+    count("jitter_max_ns"),
+];
+
+const FABRIC: [Column; 24] = [
+    text("scenario"),
+    count("end_points"),
+    count("switches"),
+    count("links"),
+    count("warm_up_ns"),
+    count("end_ns"),
+    count("packet_hops"),
+    count("under_way"),
+    share("mean_utilisation"),
+    share("highest_utilisation"),
+    text("busiest_link"),
+    text("name"),
+    count("connections_asked"),
+    count("connections_admitted"),
+    count("injected"),
+    count("injected_bytes"),
+    count("delivered"),
+    count("delivered_bytes"),
+    share("offered"),
+    share("throughput"),
+    count("delay_mean_ns"),
+    count("delay_p50_ns"),
+    count("delay_p99_ns"),
+    count("delay_max_ns"),
+];
+
+const FABRIC_JITTER: Column = count("jitter_max_ns");
+
+/// The columns of a link's dataset, or a fabric's, behind point, settings and seed.
+pub(crate) fn columns(fabric: bool) -> Vec<Column> {
+    if fabric { FABRIC.into_iter().chain([FABRIC_JITTER]).collect() } else { LINK.to_vec() }
+}
+
+/// Where the stream's name stands in a row.
+pub(crate) fn name_column(columns: &[Column]) -> usize {
+    columns.iter().position(|column| column.name == "name").expect("every dataset has names")
+}
+
+impl Outcome {
+    /// A row for each stream, a cell for each column.
+    pub(crate) fn rows(&self) -> Vec<Vec<Cell>> {
+        match self {
+            Outcome::Link(summary) => {
+                summary.streams.iter().map(|stream| link_row(summary, stream)).collect()
+            }
+            Outcome::Fabric(summary) => {
+                summary.streams.iter().map(|stream| fabric_row(summary, stream)).collect()
+            }
+        }
+    }
+}
+
+fn optional(count: Option<u64>) -> Cell {
+    count.map_or(Cell::None, Cell::Count)
+}
+
+fn link_row(summary: &Summary, stream: &StreamSummary) -> Vec<Cell> {
+    let delay = stream.delay_ns.as_ref();
+    let jitter = stream.jitter_ns.as_ref();
+    vec![
+        Cell::Text(summary.scenario.clone()),
+        Cell::Count(summary.link.busy_ns),
+        Cell::Count(summary.link.end_ns),
+        Cell::Share(summary.link.utilisation),
+        Cell::Text(stream.name.clone()),
+        Cell::Count(stream.arrived),
+        Cell::Count(stream.sent),
+        Cell::Count(stream.sent_bytes),
+        Cell::Count(stream.dropped_late),
+        Cell::Count(stream.dropped_full),
+        Cell::Count(stream.missed),
+        Cell::Count(stream.violations),
+        Cell::Count(stream.rate_bps),
+        optional(delay.map(|delay| delay.mean)),
+        optional(delay.map(|delay| delay.p50)),
+        optional(delay.map(|delay| delay.p99)),
+        optional(delay.map(|delay| delay.max)),
+        optional(jitter.map(|jitter| jitter.mean)),
+        optional(jitter.map(|jitter| jitter.max)),
+    ]
+}
+
+fn fabric_row(summary: &FabricSummary, stream: &FabricStream) -> Vec<Cell> {
+    let fabric = &summary.fabric;
+    let delay = stream.delay_ns.as_ref();
+    vec![
+        Cell::Text(summary.scenario.clone()),
+        Cell::Count(fabric.end_points.into()),
+        Cell::Count(fabric.switches.into()),
+        Cell::Count(fabric.links as u64),
+        Cell::Count(fabric.warm_up_ns),
+        Cell::Count(fabric.end_ns),
+        Cell::Count(fabric.packet_hops),
+        Cell::Count(fabric.under_way as u64),
+        Cell::Share(fabric.mean_utilisation),
+        Cell::Share(fabric.highest_utilisation),
+        Cell::Text(fabric.busiest_link.clone()),
+        Cell::Text(stream.name.clone()),
+        Cell::Count(stream.connections_asked),
+        Cell::Count(stream.connections_admitted),
+        Cell::Count(stream.injected),
+        Cell::Count(stream.injected_bytes),
+        Cell::Count(stream.delivered),
+        Cell::Count(stream.delivered_bytes),
+        Cell::Share(stream.offered),
+        Cell::Share(stream.throughput),
+        optional(delay.map(|delay| delay.mean)),
+        optional(delay.map(|delay| delay.p50)),
+        optional(delay.map(|delay| delay.p99)),
+        optional(delay.map(|delay| delay.max)),
+        optional(stream.jitter_max_ns),
+    ]
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use std::path::Path;
+    use std::sync::atomic::AtomicBool;
+
+    fn rows(text: &str) -> (Vec<Column>, Vec<Vec<Cell>>) {
+        let scenario = millstream_scenario::Scenario::parse("s", text, Path::new("")).unwrap();
+        let outcome = crate::run_one(&scenario, &AtomicBool::new(false)).unwrap().unwrap();
+        (columns(scenario.fabric.is_some()), outcome.rows())
+    }
+
+    const LINK_TEXT: &str = r#"
+        scenario = { duration = "10 ms" }
+        link = { rate = "8 Mbps" }
+        scheduler = { discipline = "fifo" }
+        stream = [
+            { name = "a", source = { kind = "backlog", packets = 2, bytes = 1000 } },
+            { name = "b", source = { kind = "poisson", bytes = 1000, rate = "1 bps" } },
+        ]
+    "#;
+
+    const FABRIC_TEXT: &str = r#"
+        scenario = { duration = "100 us" }
+        link = { rate = "1 Gbps" }
+        fabric = { topology = { kind = "folded-shuffle", arity = 2, levels = 2 } }
+        scheduler = { discipline = "fifo" }
+        stream = [{ name = "a", source = { kind = "poisson", bytes = 100, rate = "100 Mbps" } }]
+    "#;
+
+    #[test]
+    fn every_cell_is_of_its_columns_kind() {
+        for text in [LINK_TEXT, FABRIC_TEXT] {
+            let (columns, rows) = rows(text);
+            assert!(!rows.is_empty());
+            for row in rows {
+                assert_eq!(row.len(), columns.len());
+                for (cell, column) in row.iter().zip(&columns) {
+                    let fits = match cell {
+                        Cell::None => {
+                            column.name.starts_with("delay") || column.name.starts_with("jitter")
+                        }
+                        Cell::Count(_) => column.kind == Kind::Count,
+                        Cell::Share(_) => column.kind == Kind::Share,
+                        Cell::Text(_) => column.kind == Kind::Text,
+                    };
+                    assert!(fits, "{}: {cell:?}", column.name);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn two_packets_by_hand() {
+        let (columns, rows) = rows(LINK_TEXT);
+        let cell = |row: usize, name: &str| {
+            &rows[row][columns.iter().position(|column| column.name == name).unwrap()]
+        };
+        // 1,000 bytes at 8 Mb/s are 1 ms.
+        assert_eq!(*cell(0, "busy_ns"), Cell::Count(2_000_000));
+        assert_eq!(*cell(0, "utilisation"), Cell::Share(1.0));
+        assert_eq!(*cell(0, "delay_max_ns"), Cell::Count(1_000_000));
+        assert_eq!(*cell(1, "name"), Cell::Text("b".into()));
+        assert_eq!(*cell(1, "delay_mean_ns"), Cell::None);
+    }
+
+    #[test]
+    fn cells_survive_json() {
+        let cells = vec![
+            Cell::None,
+            Cell::Count(u64::MAX),
+            Cell::Share(1.0),
+            Cell::Share(0.123_457),
+            Cell::Share(0.1 + 0.2),
+            Cell::Text("1".into()),
+        ];
+        let text = serde_json::to_string(&cells).unwrap();
+        assert_eq!(serde_json::from_str::<Vec<Cell>>(&text).unwrap(), cells);
+    }
+}

@@ -1,0 +1,187 @@
+//! A sweep: every point with every seed, over threads, each run kept as it ends.
+
+use std::collections::HashMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
+use crate::dataset::Output;
+use crate::error::SweepError;
+use crate::grid::Grid;
+use crate::journal::{Entry, Journal};
+use crate::outcome::Cell;
+use crate::setting::shown;
+use crate::single;
+use crate::state::{Progress, State};
+use crate::until::Until;
+
+/// What is run of a grid, and how.
+#[derive(Debug)]
+pub struct Plan {
+    /// The seeds, in the order in which they are added.
+    pub seeds: Vec<u64>,
+    /// What ends a point before its last seed; all of them must hold. If empty, every seed is run.
+    pub until: Vec<Until>,
+    /// Threads, at least 1.
+    pub workers: usize,
+    /// Where runs and dataset are kept; `None` keeps nothing.
+    pub output: Option<Output>,
+}
+
+/// A run that failed; all others are not affected.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failure {
+    /// The point's number.
+    pub point: usize,
+    /// Its settings, `link.rate=10 Mbps scheduler.discipline=drr`.
+    pub settings: String,
+    /// The seed.
+    pub seed: u64,
+    /// Why.
+    pub why: String,
+}
+
+/// A run of the dataset.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Made {
+    pub(crate) point: usize,
+    pub(crate) seed: u64,
+    pub(crate) rows: Vec<Vec<Cell>>,
+}
+
+/// What a sweep came to.
+#[derive(Debug)]
+pub struct Swept {
+    /// The runs that count, in the order of points and seeds.
+    pub(crate) runs: Vec<Made>,
+    /// Runs that failed, in the same order; they are tried again the next time.
+    pub failures: Vec<Failure>,
+    /// Runs that were found done.
+    pub found: usize,
+    /// Runs that were made now.
+    pub made: usize,
+    /// Whether it was stopped before its end; the dataset is then not written.
+    pub interrupted: bool,
+    /// How far it came.
+    pub progress: Progress,
+}
+
+/// What threads share.
+struct Shared<'a> {
+    state: State<'a>,
+    journal: Option<Journal>,
+    made: usize,
+    broken: Option<SweepError>,
+}
+
+/// Makes the runs of `grid` that `plan` asks for and its journal has not. `stop` ends it early, what
+/// is done being kept; `progress` is told of each run's end. A run that panics is a failure of its own.
+///
+/// # Errors
+/// If the journal is of another sweep, or a file cannot be read or written.
+pub fn run(
+    grid: &Grid,
+    plan: &Plan,
+    stop: &AtomicBool,
+    progress: &(dyn Fn(Progress) + Sync),
+) -> Result<Swept, SweepError> {
+    let mut state = State::new(grid.points(), plan.seeds.len(), &plan.until, grid.columns());
+    let mut journal = None;
+    let mut found = 0;
+    if let Some(output) = &plan.output {
+        let (opened, entries) = Journal::open(output.journal(), grid)?;
+        let numbers: HashMap<u64, usize> =
+            plan.seeds.iter().enumerate().map(|(number, seed)| (*seed, number)).collect();
+        for Entry { point, seed, rows, .. } in entries {
+            if let Some(number) = numbers.get(&seed) {
+                found += usize::from(state.done(point, *number, rows));
+            }
+        }
+        journal = Some(opened);
+    }
+    progress(state.progress());
+    let shared = Mutex::new(Shared { state, journal, made: 0, broken: None });
+    let lock = || shared.lock().expect("no thread panics while it holds the lock");
+    let work = || {
+        while let Some((point, number)) =
+            Some(()).filter(|()| !stop.load(Ordering::Relaxed)).and_then(|()| lock().next())
+        {
+            let seed = plan.seeds[number];
+            let ended = catch_unwind(AssertUnwindSafe(|| {
+                let scenario = millstream_scenario::Scenario { seed, ..grid.scenario(point)? };
+                single::run(&scenario, stop)
+            }));
+            let mut shared = lock();
+            match ended {
+                Ok(Ok(Some(outcome))) => shared.keep(number, grid.entry(point, seed, &outcome)),
+                Ok(Ok(None)) => return,
+                Ok(Err(why)) => shared.state.failed(point, number, why.to_string()),
+                Err(_) => {
+                    let why = "it panicked: please report it with its scenario and settings";
+                    shared.state.failed(point, number, why.into());
+                }
+            }
+            progress(shared.state.progress());
+        }
+    };
+    thread::scope(|threads| {
+        for _ in 0..plan.workers.max(1) {
+            threads.spawn(work);
+        }
+    });
+    let shared = shared.into_inner().expect("no thread panics while it holds the lock");
+    if let Some(error) = shared.broken {
+        return Err(error);
+    }
+    let mut swept = Swept {
+        runs: Vec::new(),
+        failures: Vec::new(),
+        found,
+        made: shared.made,
+        interrupted: stop.load(Ordering::Relaxed),
+        progress: shared.state.progress(),
+    };
+    for point in 0..grid.points() {
+        for (number, run) in shared.state.counted(point) {
+            let seed = plan.seeds[number];
+            match run {
+                Ok(rows) => swept.runs.push(Made { point, seed, rows: rows.to_vec() }),
+                Err(why) => swept.failures.push(Failure {
+                    point,
+                    settings: settings(grid, point),
+                    seed,
+                    why: why.to_owned(),
+                }),
+            }
+        }
+    }
+    if let Some(output) = plan.output.as_ref().filter(|_| !swept.interrupted) {
+        output.write(grid, &swept.runs)?;
+    }
+    Ok(swept)
+}
+
+impl Shared<'_> {
+    fn next(&mut self) -> Option<(usize, usize)> {
+        if self.broken.is_some() { None } else { self.state.next() }
+    }
+
+    fn keep(&mut self, number: usize, entry: Entry) {
+        if let Some(journal) = &mut self.journal
+            && let Err(error) = journal.append(&entry)
+        {
+            self.broken = Some(error);
+        }
+        self.made += 1;
+        self.state.done(entry.point, number, entry.rows);
+    }
+}
+
+/// A point's settings in one line.
+pub(crate) fn settings(grid: &Grid, point: usize) -> String {
+    let one = |(setting, value): (&crate::Setting, &toml::Value)| {
+        format!("{}={}", setting.place, shown(value))
+    };
+    grid.settings().iter().zip(grid.values(point)).map(one).collect::<Vec<_>>().join(" ")
+}

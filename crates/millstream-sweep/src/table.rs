@@ -1,0 +1,131 @@
+//! What a sweep came to, for people and as JSON: means over seeds with their intervals.
+
+use millstream_report::{human, text_table};
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+use crate::grid::Grid;
+use crate::interval::Interval;
+use crate::outcome::{Cell, Column, Kind, name_column};
+use crate::run::Swept;
+use crate::setting::shown;
+use crate::until::Until;
+
+/// Columns that the table shows of a link's sweep.
+const LINK: [&str; 5] =
+    ["rate_bps", "delay_mean_ns", "delay_p99_ns", "dropped_late", "dropped_full"];
+
+/// The same of a fabric's.
+const FABRIC: [&str; 4] = ["offered", "throughput", "delay_mean_ns", "delay_max_ns"];
+
+/// A stream of a point.
+#[derive(Debug, Serialize)]
+struct Line {
+    point: usize,
+    settings: BTreeMap<String, toml::Value>,
+    stream: String,
+    /// Runs that count.
+    runs: usize,
+    /// Of each metric, over the runs that have one; null if none has.
+    metrics: BTreeMap<&'static str, Option<Estimate>>,
+}
+
+#[derive(Debug, Serialize)]
+struct Estimate {
+    runs: usize,
+    mean: f64,
+    half_width: Option<f64>,
+}
+
+impl Swept {
+    /// The table: a line for each stream of each point, the mean over its seeds and half of the
+    /// 90 % confidence interval. Shows a metric of `until` whatever it is.
+    #[must_use]
+    pub fn table(&self, grid: &Grid, until: &[Until]) -> String {
+        let shown_always: &[&str] = if grid.is_fabric() { &FABRIC } else { &LINK };
+        let wanted = |at: &usize| {
+            shown_always.contains(&grid.columns()[*at].name)
+                || until.iter().any(|until| until.column() == *at)
+        };
+        let metrics: Vec<usize> = (0..grid.columns().len()).filter(wanted).collect();
+        let mut header: Vec<&str> =
+            grid.settings().iter().map(|setting| setting.place.as_str()).collect();
+        header.extend(["stream", "seeds"]);
+        header.extend(metrics.iter().map(|at| grid.columns()[*at].name));
+        let mut rows = Vec::new();
+        self.by_stream(grid, |point, stream, runs| {
+            let mut row: Vec<String> = grid.values(point).into_iter().map(shown).collect();
+            row.extend([stream.to_owned(), runs.len().to_string()]);
+            row.extend(metrics.iter().map(|at| {
+                let column = &grid.columns()[*at];
+                interval(runs, *at).map_or("–".into(), |interval| words(column, interval))
+            }));
+            rows.push(row);
+        });
+        text_table(&header, rows)
+    }
+
+    /// The same with every metric, as a JSON array.
+    #[must_use]
+    pub fn json(&self, grid: &Grid) -> String {
+        let mut lines = Vec::new();
+        self.by_stream(grid, |point, stream, runs| {
+            let numbers = grid.columns().iter().enumerate();
+            let numbers = numbers.filter(|(_, column)| column.kind != Kind::Text);
+            let places = grid.settings().iter().map(|setting| setting.place.clone());
+            lines.push(Line {
+                point,
+                settings: places.zip(grid.values(point).into_iter().cloned()).collect(),
+                stream: stream.to_owned(),
+                runs: runs.len(),
+                metrics: numbers
+                    .map(|(at, column)| {
+                        let estimate =
+                            interval(runs, at).map(|Interval { runs, mean, half_width }| {
+                                Estimate { runs, mean, half_width }
+                            });
+                        (column.name, estimate)
+                    })
+                    .collect(),
+            });
+        });
+        serde_json::to_string_pretty(&lines).unwrap_or_default() + "\n"
+    }
+
+    /// Calls back with each stream of each point and its rows, one a run.
+    fn by_stream(&self, grid: &Grid, mut call: impl FnMut(usize, &str, &[&Vec<Cell>])) {
+        let name = name_column(grid.columns());
+        for runs in self.runs.chunk_by(|one, other| one.point == other.point) {
+            let streams = runs.iter().map(|run| run.rows.len()).max().unwrap_or(0);
+            for at in 0..streams {
+                let rows: Vec<&Vec<Cell>> =
+                    runs.iter().filter_map(|run| run.rows.get(at)).collect();
+                if let Some(Cell::Text(stream)) = rows.first().map(|row| &row[name]) {
+                    call(runs[0].point, stream, &rows);
+                }
+            }
+        }
+    }
+}
+
+fn interval(rows: &[&Vec<Cell>], column: usize) -> Option<Interval> {
+    let values: Vec<f64> = rows.iter().filter_map(|row| row[column].number()).collect();
+    Interval::of(&values)
+}
+
+/// `12.3 ms ± 120 µs`.
+fn words(column: &Column, interval: Interval) -> String {
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+    let rounded = |value: f64| value.round() as u64;
+    let one = |value: f64| match column.kind {
+        Kind::Share => format!("{:.2} %", value * 100.0),
+        _ if column.name.ends_with("_ns") => human::time(rounded(value)),
+        _ if column.name.ends_with("_bps") => human::rate(rounded(value)),
+        _ if value.fract() == 0.0 => format!("{value:.0}"),
+        _ => format!("{value:.1}"),
+    };
+    match interval.half_width {
+        Some(half) => format!("{} ± {}", one(interval.mean), one(half)),
+        None => one(interval.mean),
+    }
+}

@@ -1,0 +1,158 @@
+//! When a point has enough seeds: `METRIC=PERCENT`, the relative half-width of an interval.
+
+use crate::error::SweepError;
+use crate::grid::Grid;
+use crate::interval::Interval;
+use crate::outcome::{Cell, Column, Kind, name_column};
+
+/// Runs that an interval needs at least before it may end a point.
+pub(crate) const FEWEST: usize = 3;
+
+/// A point needs no more seeds once the interval of a metric is this tight.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Until {
+    /// Whose; `None` for every stream.
+    stream: Option<String>,
+    /// The metric's column.
+    column: usize,
+    /// Half of the interval as a share of the mean.
+    relative: f64,
+}
+
+impl Until {
+    /// `delay_mean=2%`: until the interval of every stream's mean delay is within 2 % of the mean;
+    /// `NAME.delay_mean=2%`: of this stream's. The unit may be left out of the metric's name.
+    ///
+    /// # Errors
+    /// If it is not of this form, or `grid` has no such stream or metric.
+    pub fn parse(text: &str, grid: &Grid) -> Result<Self, SweepError> {
+        let wrong =
+            |what: String, help: &str| SweepError::asked(format!("`--until {text}`: {what}"), help);
+        let form = "METRIC=PERCENT% or STREAM.METRIC=PERCENT%, such as delay_mean=2%";
+        let (metric, relative) =
+            text.split_once('=').ok_or_else(|| wrong("there is no `=`".into(), form))?;
+        let percent =
+            relative.trim().strip_suffix('%').and_then(|number| number.trim().parse().ok());
+        let percent: f64 = percent
+            .filter(|percent: &f64| percent.is_finite() && *percent > 0.0)
+            .ok_or_else(|| wrong(format!("`{relative}` is no percentage above 0"), form))?;
+        let (stream, metric) = match metric.trim().rsplit_once('.') {
+            Some((stream, metric)) => (Some(stream), metric),
+            None => (None, metric.trim()),
+        };
+        if let Some(stream) = stream
+            && !grid.streams().any(|name| name == stream)
+        {
+            let names: Vec<String> =
+                grid.streams().take(20).map(|name| format!("`{name}`")).collect();
+            return Err(wrong(
+                format!("there is no stream called `{stream}`"),
+                &format!("there is {}", names.join(", ")),
+            ));
+        }
+        let column = metric_column(grid.columns(), metric).ok_or_else(|| {
+            let metrics = grid.columns().iter().filter(|column| column.kind != Kind::Text);
+            let names: Vec<&str> = metrics.map(|column| column.name).collect();
+            let near = names
+                .iter()
+                .map(|name| (strsim::damerau_levenshtein(metric, without_unit(name)), *name))
+                .min()
+                .filter(|(distance, _)| *distance <= 3)
+                .map_or(String::new(), |(_, name)| format!("did you mean `{name}`? "));
+            wrong(
+                format!("there is no metric `{metric}`"),
+                &format!("{near}there is {}", names.join(", ")),
+            )
+        })?;
+        Ok(Self { stream: stream.map(str::to_owned), column, relative: percent / 100.0 })
+    }
+
+    /// One that is given by its column.
+    #[cfg(test)]
+    pub(crate) fn of(stream: Option<String>, column: usize, relative: f64) -> Self {
+        Self { stream, column, relative }
+    }
+
+    /// Whether these runs of one point, in the order of seeds, are enough. A run that failed is
+    /// none, and so is one in which nothing was sent.
+    pub(crate) fn satisfied(&self, runs: &[&[Vec<Cell>]], columns: &[Column]) -> bool {
+        let name = name_column(columns);
+        let most = runs.iter().map(|rows| rows.len()).max().unwrap_or(0);
+        let mine = |row: &Vec<Cell>| match (&self.stream, &row[name]) {
+            (Some(wanted), Cell::Text(name)) => wanted == name,
+            _ => true,
+        };
+        (0..most).all(|at| {
+            let rows = || runs.iter().filter_map(|rows| rows.get(at)).filter(|row| mine(row));
+            if rows().next().is_none() {
+                return true;
+            }
+            let values: Vec<f64> = rows().filter_map(|row| row[self.column].number()).collect();
+            Interval::of(&values).is_some_and(|interval| self.tight(interval))
+        })
+    }
+
+    fn tight(&self, interval: Interval) -> bool {
+        interval.runs >= FEWEST
+            && interval.half_width.is_some_and(|half| half <= self.relative * interval.mean.abs())
+    }
+
+    /// The metric's column.
+    pub(crate) fn column(&self) -> usize {
+        self.column
+    }
+}
+
+fn without_unit(name: &str) -> &str {
+    name.strip_suffix("_ns").or_else(|| name.strip_suffix("_bps")).unwrap_or(name)
+}
+
+fn metric_column(columns: &[Column], metric: &str) -> Option<usize> {
+    columns.iter().position(|column| {
+        column.kind != Kind::Text && (column.name == metric || without_unit(column.name) == metric)
+    })
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use crate::outcome::columns;
+
+    fn runs(values: &[Option<u64>]) -> Vec<Vec<Vec<Cell>>> {
+        let columns = columns(false);
+        let column = metric_column(&columns, "delay_mean").unwrap();
+        let row = |value: &Option<u64>| {
+            let mut row = vec![Cell::None; columns.len()];
+            row[name_column(&columns)] = Cell::Text("a".into());
+            row[column] = value.map_or(Cell::None, Cell::Count);
+            vec![row]
+        };
+        values.iter().map(row).collect()
+    }
+
+    fn satisfied(relative: f64, values: &[Option<u64>]) -> bool {
+        let columns = columns(false);
+        let column = metric_column(&columns, "delay_mean_ns").unwrap();
+        let runs = runs(values);
+        let runs: Vec<&[Vec<Cell>]> = runs.iter().map(Vec::as_slice).collect();
+        Until::of(Some("a".into()), column, relative).satisfied(&runs, &columns)
+    }
+
+    #[test]
+    fn three_values_at_least_and_tight_ones() {
+        assert!(!satisfied(0.5, &[Some(100), Some(100)]));
+        assert!(satisfied(0.5, &[Some(100), Some(100), Some(100)]));
+        // 98, 100, 102: deviation 2, half-width 3.37.
+        assert!(!satisfied(0.033, &[Some(98), Some(100), Some(102)]));
+        assert!(satisfied(0.034, &[Some(98), Some(100), Some(102)]));
+    }
+
+    #[test]
+    fn runs_without_a_value_do_not_count() {
+        assert!(!satisfied(0.5, &[Some(100), None, Some(100)]));
+        assert!(satisfied(0.5, &[Some(100), None, Some(100), Some(100)]));
+        assert!(!satisfied(0.5, &[None, None, None, None]));
+        assert!(satisfied(0.5, &[Some(0), Some(0), Some(0)]), "nothing varies about 0");
+    }
+}
