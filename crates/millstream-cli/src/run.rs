@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use crate::arguments::RunArguments;
 use crate::fabric;
 use crate::failure::Failure;
+use crate::hardware;
 use crate::outputs::{Outputs, create, inputs, refuse_input};
 use crate::print;
 use crate::progress::Progress;
@@ -25,6 +26,7 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<(), Failure> {
     if scenario.fabric.is_some() {
         return fabric::run(arguments, &scenario, &interrupted);
     }
+    let mut scheduler = hardware::scheduler(&scenario)?;
     let inputs = inputs(&arguments.file, &scenario);
     let open = |path: &Option<_>| {
         path.as_ref().map(|path: &std::path::PathBuf| create(path, &inputs)).transpose()
@@ -54,7 +56,7 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<(), Failure> {
         interrupted: &interrupted,
         failed: None,
     };
-    let ended = link::run(&scenario, input.feed.as_mut(), &mut outputs);
+    let ended = link::run_on(&scenario, scheduler.as_mut(), input.feed.as_mut(), &mut outputs);
     outputs.progress.finish();
     let end = match ended {
         Ok(end) => end,
@@ -68,6 +70,7 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<(), Failure> {
         }
     };
     outputs.flush()?;
+    scheduler.check()?;
     let results = outputs.recorder.finish(end.end_ns);
     let notes = notes(&scenario, &input, end, &interrupted);
     notes.iter().for_each(|note| eprintln!("note: {note}"));
@@ -84,7 +87,7 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<(), Failure> {
                 scenario_name: &scenario.name,
                 scenario_text: &scenario.text,
                 discipline: scenario.scheduler.discipline.name,
-                structure: scenario.scheduler.structure.name(),
+                structure: scenario.structure_name(),
                 link_rate_bps: scenario.link.rate_bps,
                 notes: &notes,
             },
