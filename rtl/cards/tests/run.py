@@ -25,6 +25,8 @@ RUNS = [
     ("msr_line_card", "4", {"N": 4, "Beats": 64, "Depth": 8, "WinnerOnly": 1}, True),
     ("msr_end_system", "4", {"N": 4, "Banks": 2, "Depth": 32, "Winners": 64, "Burst": 8}, True),
     ("msr_end_system", "8", {"N": 8, "Banks": 4, "Depth": 32, "Winners": 32, "Burst": 16}, False),
+    ("msr_tx_scheduler", "4", {"QUEUE_INDEX_WIDTH": 2}, True),
+    ("msr_tx_scheduler", "32", {"QUEUE_INDEX_WIDTH": 5, "SCHED_CTRL_ENABLE": 1}, False),
     ("msr_line_card", "ba8", {"N": 8, "Beats": 64, "Depth": 4, "WinnerOnly": 0}, False),
     ("msr_line_card", "32", {"N": 32, "Beats": 64, "Depth": 4, "WinnerOnly": 1}, False),
 ]
