@@ -46,6 +46,25 @@ fn the_hardware_replays_every_trace_that_it_can_hold() {
 }
 
 #[test]
+#[ignore = "needs Verilator: scripts/rtl-cards.sh runs it"]
+fn the_hardware_departs_as_the_engine_in_the_paper_s_experiments() {
+    let papers = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../papers/sharestreams");
+    for name in ["fig12", "fig14", "edf", "fig15", "fig16"] {
+        let software = papers.join(name).with_extension("toml");
+        let folder = tempfile::tempdir().unwrap();
+        let hardware = on_hardware(folder.path(), &fs::read_to_string(&software).unwrap());
+        let departures = [software, hardware].map(|file| {
+            let run = millstream().arg("run").arg(file).args(["--departures", "-"]).output();
+            let run = run.unwrap();
+            assert!(run.status.success(), "{name}: {}", String::from_utf8_lossy(&run.stderr));
+            run.stdout
+        });
+        assert!(departures[0].len() > 1_000_000, "{name}: too little to compare");
+        assert!(departures[0] == departures[1], "{name} differs");
+    }
+}
+
+#[test]
 fn without_verilator_the_run_says_what_is_missing() {
     let folder = tempfile::tempdir().unwrap();
     let example =
