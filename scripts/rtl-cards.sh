@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # The cards' checks, called by rtl.sh, whose tools it uses: generated registers are fresh, lint,
-# cocotb tests by Verilator and Icarus.
+# conformance traces replayed by the hardware, cocotb tests by Verilator and Icarus.
 #
 # Usage: rtl-cards.sh [quick|long]. Long: all configurations.
 set -euo pipefail
@@ -42,6 +42,10 @@ python rtl/cards/tests/run.py list | while read -r top parameters; do
     verilator --lint-only -Wall --quiet --top-module "$top" $parameters $sources
     echo "$top $parameters"
 done
+
+step "the hardware as a structure: conformance traces"
+export VERILATOR=$VERILATOR_ROOT/bin/verilator MILLSTREAM_CACHE=$root/target/rtl-cache
+cargo test --quiet -p millstream-cli --test rtl -- --include-ignored
 
 step "cards: cocotb tests"
 cargo build --release --quiet -p millstream-hw

@@ -71,6 +71,7 @@ impl From<RunError> for Failure {
         match error {
             RunError::Traffic(error) => error.into(),
             RunError::Output(error) => Self::output("an output file", &error),
+            error @ RunError::Hardware => Self::Run(miette::miette!("{error}")),
         }
     }
 }

@@ -8,6 +8,7 @@ mod bench;
 mod check;
 mod fabric;
 mod failure;
+mod hardware;
 mod interrupt;
 mod looks;
 mod outputs;

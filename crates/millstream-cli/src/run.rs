@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use crate::arguments::RunArguments;
 use crate::fabric;
 use crate::failure::Failure;
+use crate::hardware;
 use crate::interrupt::watch_interrupts;
 use crate::outputs::{Outputs, create, inputs, refuse_input};
 use crate::print;
@@ -33,6 +34,7 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<(), Failure> {
             arguments.file.display()
         )));
     }
+    let mut scheduler = hardware::scheduler(&scenario)?;
     let inputs = inputs(&arguments.file, &scenario);
     let open = |path: &Option<_>| {
         path.as_ref().map(|path: &std::path::PathBuf| create(path, &inputs)).transpose()
@@ -62,7 +64,7 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<(), Failure> {
         interrupted: &interrupted,
         failed: None,
     };
-    let ended = link::run(&scenario, input.feed.as_mut(), &mut outputs);
+    let ended = link::run_on(&scenario, scheduler.as_mut(), input.feed.as_mut(), &mut outputs);
     outputs.progress.finish();
     let end = match ended {
         Ok(end) => end,
@@ -76,6 +78,7 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<(), Failure> {
         }
     };
     outputs.flush()?;
+    scheduler.check()?;
     let results = outputs.recorder.finish(end.end_ns);
     let notes = notes(&scenario, &input, end, &interrupted);
     notes.iter().for_each(|note| eprintln!("note: {note}"));
@@ -92,7 +95,7 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<(), Failure> {
                 scenario_name: &scenario.name,
                 scenario_text: &scenario.text,
                 discipline: scenario.scheduler.discipline.name,
-                structure: scenario.scheduler.structure.name(),
+                structure: scenario.structure_name(),
                 link_rate_bps: scenario.link.rate_bps,
                 notes: &notes,
             },

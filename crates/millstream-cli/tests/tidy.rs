@@ -60,6 +60,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         &[
             "millstream",
             "millstream-bench",
+            "millstream-hw",
             "millstream-traffic",
             "millstream-scenario",
             "millstream-report",

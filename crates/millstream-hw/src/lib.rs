@@ -1,4 +1,4 @@
-//! The engine as the reference model of the hardware in `rtl/`.
+//! The hardware in `rtl/`: the engine as its reference model, and the hardware as a structure.
 //!
 //! A [`Reference`] is the engine's own selector, a discipline on structure `scan`, with the queues
 //! that the hardware has outside. It shows after each step what the hardware shows: every stream's
@@ -12,8 +12,10 @@
 //! |---|---|
 //! | [`model`] | the reference |
 //! | [`ffi`] | the same for C, and so for Python's ctypes |
+//! | [`rtl`] | the hardware itself, verilated, as the structure `rtl` |
 
 pub mod ffi;
 pub mod model;
+pub mod rtl;
 
 pub use model::{Attributes, Load, Mode, Reference, Settings};

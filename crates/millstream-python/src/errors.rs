@@ -7,7 +7,7 @@
 use miette::{Diagnostic, MietteHandler, MietteHandlerOpts, ReportHandler};
 use millstream_sim::RunError;
 use millstream_sweep::RunFailure;
-use pyo3::exceptions::PyOSError;
+use pyo3::exceptions::{PyOSError, PyValueError};
 use pyo3::{PyErr, create_exception, exceptions::PyException};
 use std::fmt;
 
@@ -78,5 +78,6 @@ pub(crate) fn run(error: RunError) -> PyErr {
     match error {
         RunError::Traffic(error) => traffic(error),
         RunError::Output(error) => PyOSError::new_err(error.to_string()),
+        RunError::Hardware => PyValueError::new_err(error.to_string()),
     }
 }

@@ -203,7 +203,7 @@ impl RunResult {
     /// The root's structure.
     #[getter]
     fn structure(&self) -> &'static str {
-        self.scenario.scheduler.structure.name()
+        self.scenario.structure_name()
     }
 
     /// What the user should know beside the numbers.

@@ -98,7 +98,7 @@ pub fn explain(scenario: &Scenario, most: u64) -> Result<Explanation, TrafficErr
     Ok(Explanation {
         scenario: scenario.name.clone(),
         discipline: scenario.scheduler.discipline.name,
-        structure: scenario.scheduler.structure.name(),
+        structure: scenario.structure_name(),
         rate_bps: scenario.link.rate_bps,
         streams,
         load,

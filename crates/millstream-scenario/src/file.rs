@@ -310,7 +310,7 @@ fn discipline_names() -> Vec<&'static str> {
 
 fn structure_names() -> Vec<Option<&'static str>> {
     let named = millstream::catalogue::StructureName::ALL.iter().map(|structure| structure.name());
-    std::iter::once("auto").chain(named).map(Some).chain([None]).collect()
+    std::iter::once("auto").chain(named).chain(["rtl"]).map(Some).chain([None]).collect()
 }
 
 /// The scenario file as a JSON Schema (draft 2020-12), pretty-printed.

@@ -113,6 +113,8 @@ pub struct Scenario {
     pub fabric: Option<Fabric>,
     /// How the link is shared: among the streams, or the children of the root.
     pub scheduler: Sharing,
+    /// The winner is found by the hardware, structure `rtl`; `scheduler` is its equal in software.
+    pub hardware: bool,
     /// The classes, parents before their children; none if all streams stand in the root.
     pub classes: Vec<Class>,
     /// The streams in file order.
@@ -144,7 +146,13 @@ impl Scenario {
         validate(name, text, folder).map_err(|problems| ScenarioError::new(name, text, problems))
     }
 
-    /// The scheduler of this scenario, its streams added.
+    /// The structure's name in the file, "auto" already decided.
+    #[must_use]
+    pub fn structure_name(&self) -> &'static str {
+        if self.hardware { "rtl" } else { self.scheduler.structure.name() }
+    }
+
+    /// The scheduler of this scenario, in software, its streams added.
     #[must_use]
     pub fn scheduler(&self) -> Box<dyn DynScheduler + Send> {
         let valid = "validation found every attribute that the discipline needs";

@@ -19,6 +19,7 @@ mod contract;
 mod fabric;
 mod hilq;
 mod router;
+mod rtl;
 mod sharing;
 mod source;
 
@@ -45,6 +46,7 @@ pub(crate) fn validate(name: &str, text: &str, folder: &Path) -> Result<Scenario
     };
     let on_hilq = |sharing: &Sharing| sharing.structure == StructureName::Hilq;
     let on_hilq = scheduler.as_ref().is_some_and(on_hilq);
+    let hardware = rtl::asked_for(&file);
     let mut unfit = hilq::Unfit::default();
     let mut names: HashMap<&str, Range<usize>> = HashMap::with_capacity(file.stream.len());
     let mut streams = Vec::with_capacity(file.stream.len());
@@ -69,6 +71,9 @@ pub(crate) fn validate(name: &str, text: &str, folder: &Path) -> Result<Scenario
         if let Some(contract) = contract.as_ref().filter(|_| on_hilq) {
             unfit.check(table, contract);
         }
+        if let Some(contract) = contract.as_ref().filter(|_| hardware) {
+            rtl::check(table, contract, &mut problems);
+        }
         if let (Some(source), Some(contract)) = (source, contract) {
             let period_ns = table.period.as_ref().map(|period| period.get_ref().0);
             let window = table.window.map_or(Window::default(), |window| window.0);
@@ -89,6 +94,10 @@ pub(crate) fn validate(name: &str, text: &str, folder: &Path) -> Result<Scenario
         let message = "hilq serves one link; it knows no credits";
         problems.push(Problem::new(fabric.span(), message).help("structure = \"auto\""));
     }
+    if let (Some(fabric), true) = (&file.fabric, hardware) {
+        let message = "structure rtl serves one link, not a fabric";
+        problems.push(Problem::new(fabric.span(), message).help("structure = \"auto\""));
+    }
     match scheduler {
         Some(scheduler) if problems.is_empty() => Ok(Scenario {
             name: file.scenario.name.clone().unwrap_or_else(|| stem(name)),
@@ -97,6 +106,7 @@ pub(crate) fn validate(name: &str, text: &str, folder: &Path) -> Result<Scenario
             link: link(&file),
             fabric,
             scheduler,
+            hardware,
             classes,
             streams,
             notes: unused.into_notes(),

@@ -72,6 +72,9 @@ pub enum RunError {
     /// An input is unreadable or malformed.
     #[error(transparent)]
     Traffic(#[from] TrafficError),
+    /// The scenario asks for the hardware.
+    #[error("structure rtl is run by the command: `millstream run FILE`")]
+    Hardware,
     /// The listener could not write.
     #[error(transparent)]
     Output(#[from] io::Error),
@@ -80,13 +83,29 @@ pub enum RunError {
 /// Runs `scenario` on its link with the packets of `feed` until all have left.
 ///
 /// # Errors
-/// The first unreadable input or failing output; what happened before has been told.
+/// The first unreadable input or failing output; what happened before has been told. A scenario
+/// with structure `rtl`, whose scheduler is to be brought to [`run_on`].
 pub fn run(
     scenario: &Scenario,
     feed: &mut dyn Feed,
     listener: &mut impl Listener,
 ) -> Result<End, RunError> {
-    let mut scheduler = scenario.scheduler();
+    if scenario.hardware {
+        return Err(RunError::Hardware);
+    }
+    run_on(scenario, scenario.scheduler().as_mut(), feed, listener)
+}
+
+/// The same with a scheduler of the caller's, which has the scenario's streams.
+///
+/// # Errors
+/// As there.
+pub fn run_on(
+    scenario: &Scenario,
+    scheduler: &mut (dyn DynScheduler + Send),
+    feed: &mut dyn Feed,
+    listener: &mut impl Listener,
+) -> Result<End, RunError> {
     let mut observer = Teller { listener, frames: Slab::new(), failed: None };
     let until_ns = scenario.duration_ns.unwrap_or(u64::MAX);
     let mut next = take(feed, until_ns)?;
@@ -106,7 +125,7 @@ pub fn run(
         };
         loop {
             let arrival_ns = next.as_ref().map_or(u64::MAX, |arrival| arrival.time_ns);
-            returns.until(arrival_ns.min(now_ns), scheduler.as_mut());
+            returns.until(arrival_ns.min(now_ns), scheduler);
             let Some(arrival) = next.take_if(|arrival| arrival.time_ns <= now_ns) else { break };
             let (time_ns, stream, bytes) =
                 (arrival.time_ns, StreamId(arrival.stream), arrival.bytes);

@@ -36,7 +36,7 @@ impl From<RunError> for RunFailure {
     fn from(error: RunError) -> Self {
         match error {
             RunError::Traffic(error) => error.into(),
-            RunError::Output(error) => Self(error.to_string()),
+            RunError::Output(_) | RunError::Hardware => Self(error.to_string()),
         }
     }
 }

@@ -89,6 +89,21 @@ pub struct MaxRate {
     pub burst_bytes: u64,
 }
 
+/// A contract's attributes that DWCS, EDF and static priority order by, for reading.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Terms {
+    /// The request period T, ns.
+    pub period_ns: Option<u64>,
+    /// The window-constraint x/y.
+    pub window: Window,
+    /// The deadline of the first packet, ns.
+    pub first_deadline_ns: Option<u64>,
+    /// What becomes of late packets.
+    pub late: Late,
+    /// The static priority.
+    pub priority: u32,
+}
+
 impl Default for Contract {
     fn default() -> Self {
         Self::new()
@@ -212,6 +227,18 @@ impl Contract {
     #[must_use]
     pub fn is_fmc(&self) -> bool {
         self.fmc
+    }
+
+    /// What a structure outside the engine must know of the stream.
+    #[must_use]
+    pub fn terms(&self) -> Terms {
+        Terms {
+            period_ns: self.period_ns.map(NonZeroU64::get),
+            window: self.window,
+            first_deadline_ns: self.first_deadline_ns,
+            late: self.late,
+            priority: self.priority,
+        }
     }
 
     /// The request period, for a discipline that cannot do without.

@@ -39,7 +39,7 @@ mod structure;
 mod tree;
 mod virtual_time;
 
-pub use contract::{Contract, ContractError, Late, MaxRate, Window};
+pub use contract::{Contract, ContractError, Late, MaxRate, Terms, Window};
 pub use discipline::{
     Activation, Discipline, Dwcs, DwcsOptions, Edf, EdfFirst, Expiry, Fifo, FluidFair, Head,
     Interleaved, LossFirst, Measure, Missed, Order, Rank, RoundRobin, Rules, Scfq, SelfClocked,

@@ -9,7 +9,8 @@ module msr_line_card_registers (
   input  logic [5:0] address_i,
   input  logic [31:0] data_i,
   input  logic [3:0]  strobe_i,
-  /// What is read there.
+  /// A read, and what is read there.
+  input  logic        read_i,
   input  logic [5:0] read_address_i,
   output logic [31:0] read_data_o,
   /// What this is. 0x5353: a ShareStreams core.
@@ -135,7 +136,8 @@ module msr_line_card_registers (
     end
   end
 
+
   logic unused;
-  assign unused = ^{data_i, strobe_i};
+  assign unused = ^{data_i, strobe_i, read_i};
 
 endmodule

@@ -6,7 +6,7 @@ NAME_registers.sv and NAME_registers.rs (here), NAME.h (peakrdl-cheader) and NAM
 
 The RTL is ours because peakrdl-regblock's uses unpacked structs, which Icarus does not know. It
 supports what the maps need: 32-bit registers; fields written by software (`sw = rw`), of which
-`swmod` ones say when, and fields read by it (`sw = r`).
+`swmod` ones say when, and fields read by it (`sw = r`), of which `swacc` ones do.
 """
 
 import subprocess
@@ -28,6 +28,7 @@ def registers(top):
                 "width": field.width,
                 "written": field.is_sw_writable,
                 "tells": field.get_property("swmod"),
+                "read": field.get_property("swacc"),
                 "reset": field.get_property("reset") or 0,
                 "what": field.get_property("desc"),
             }
@@ -42,7 +43,7 @@ def vector(width):
 
 def verilog(name, rows):
     """The register file, behind msr_axi_lite_target."""
-    ports, resets, writes, reads, tells = [], [], [], [], []
+    ports, resets, writes, reads, tells, taken = [], [], [], [], [], []
     for reg, address, what, fields in rows:
         decoded = f"address_i == {ADDRESS_WIDTH - 2}'h{address >> 2:x}"
         parts, at = [], 32
@@ -78,6 +79,13 @@ def verilog(name, rows):
                 ports.append(f"  /// {what}: written in the cycle before.")
                 ports.append(f"  output logic        {reg.lower()}_written_o")
                 tells.append((f"{reg.lower()}_written_o", decoded))
+            if field["read"]:
+                ports.append(f"  /// {what}. Read in this cycle.")
+                ports.append(f"  output logic        {reg.lower()}_read_o")
+                index = f"{ADDRESS_WIDTH - 2}'h{address >> 2:x}"
+                taken.append(
+                    f"  assign {reg.lower()}_read_o = read_i && read_address_i == {index};\n"
+                )
         if at:
             parts.append(f"{at}'b0")
         index = f"{ADDRESS_WIDTH - 2}'h{address >> 2:x}"
@@ -102,7 +110,8 @@ module {name}_registers (
   input  logic [{width}:0] address_i,
   input  logic [31:0] data_i,
   input  logic [3:0]  strobe_i,
-  /// What is read there.
+  /// A read, and what is read there.
+  input  logic        read_i,
   input  logic [{width}:0] read_address_i,
   output logic [31:0] read_data_o,
 {newline.join(listed)}
@@ -123,8 +132,9 @@ module {name}_registers (
     end
   end
 
+{"".join(taken)}
   logic unused;
-  assign unused = ^{{data_i, strobe_i}};
+  assign unused = ^{{data_i, strobe_i, read_i}};
 
 endmodule
 """

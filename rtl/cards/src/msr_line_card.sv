@@ -126,7 +126,7 @@ module msr_line_card #(
   msr_line_card_registers u_registers (
     .clk_i, .rst_ni,
     .write_i(write), .address_i(address), .data_i(write_data), .strobe_i(strobe),
-    .read_address_i(read_address), .read_data_o(read_data),
+    .read_i(read), .read_address_i(read_address), .read_data_o(read_data),
     .id_magic_i(16'h5353), .id_streams_i(7'(N)),
     .control_mode_o(mode), .control_rtas99_o(rtas99),
     .control_lowest_denominator_o(lowest_denominator), .control_hold_o(hold),
@@ -232,7 +232,7 @@ module msr_line_card #(
   logic [N*msr_pkg::HeadW-1:0] heads;
   logic [N*(msr_pkg::IdW+1)-1:0] list;
   logic unused;
-  assign unused = ^{list, heads, read, select_stream};
+  assign unused = ^{list, heads, select_stream};
   assign cfg = {mode, lowest_denominator, rtas99};
   assign load = {
     window_x, window_y, window_growth, time_period, window_drop, time_deadline, window_first

@@ -1,6 +1,6 @@
 """Runs the cards' cocotb tests by Verilator or Icarus.
 
-Usage: run.py SIMULATOR [quick|long]; run.py list: every configuration, for the lint.
+Usage: run.py SIMULATOR [quick|long|TOP]; run.py list: every configuration, for the lint.
 """
 
 import os
@@ -23,6 +23,10 @@ ARGUMENTS = {
 # Device under test, name, parameters, in the quick run.
 RUNS = [
     ("msr_line_card", "4", {"N": 4, "Beats": 64, "Depth": 8, "WinnerOnly": 1}, True),
+    ("msr_end_system", "4", {"N": 4, "Banks": 2, "Depth": 32, "Winners": 64, "Burst": 8}, True),
+    ("msr_end_system", "8", {"N": 8, "Banks": 4, "Depth": 32, "Winners": 32, "Burst": 16}, False),
+    ("msr_tx_scheduler", "4", {"QUEUE_INDEX_WIDTH": 2}, True),
+    ("msr_tx_scheduler", "32", {"QUEUE_INDEX_WIDTH": 5, "SCHED_CTRL_ENABLE": 1}, False),
     ("msr_line_card", "ba8", {"N": 8, "Beats": 64, "Depth": 4, "WinnerOnly": 0}, False),
     ("msr_line_card", "32", {"N": 32, "Beats": 64, "Depth": 4, "WinnerOnly": 1}, False),
 ]
@@ -49,7 +53,7 @@ def main(simulator, mode="quick"):
         return 0
     failures = 0
     for top, name, parameters, quick in RUNS:
-        if mode == "quick" and not quick:
+        if (mode == "quick" and not quick) or (mode.startswith("msr") and mode != top):
             continue
         folder = BUILD / f"{simulator}-{top}-{name}"
         runner = get_runner(simulator)
@@ -60,9 +64,12 @@ def main(simulator, mode="quick"):
         results = runner.test(
             hdl_toplevel=top, test_module=f"test_{top}", build_dir=folder, test_dir=folder,
             extra_env={
-                "STREAMS": str(parameters["N"]),
-                "BEATS": str(parameters.get("Beats", 0)),
-                "DEPTH": str(parameters.get("Depth", 0)),
+                "STREAMS": str(parameters.get("N") or 1 << parameters["QUEUE_INDEX_WIDTH"]),
+                "CONTROLLED": str(parameters.get("SCHED_CTRL_ENABLE", 0)),
+                **{
+                    name.upper(): str(parameters.get(name, 0))
+                    for name in ("Beats", "Depth", "Banks", "Winners")
+                },
                 "REGISTERS": str(CARDS / "registers"),
                 "COCOTB_LOG_LEVEL": os.environ.get("COCOTB_LOG_LEVEL", "WARNING"),
             },

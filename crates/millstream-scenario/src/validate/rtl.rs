@@ -1,0 +1,76 @@
+//! What the hardware's fields cannot hold is refused, not cut off.
+
+use millstream::Contract;
+use toml::Spanned;
+
+use super::sharing::Keys;
+use crate::error::Problem;
+use crate::file::{File, OrderName, StreamTable};
+
+/// The name in the scenario file.
+pub(super) const NAME: &str = "rtl";
+
+/// The disciplines that the decision block knows.
+pub(super) const DISCIPLINES: [&str; 4] = ["dwcs", "edf", "static-priority", "fifo"];
+
+/// Streams of the largest core.
+const MOST_STREAMS: usize = 64;
+
+/// Whether the scheduler of this file is the hardware.
+pub(super) fn asked_for(file: &File) -> bool {
+    file.scheduler.structure.as_ref().is_some_and(|name| name.get_ref() == NAME)
+}
+
+/// Whether a scheduler with these keys, for so many streams, can be the hardware.
+pub(super) fn settings(
+    keys: &Keys,
+    name: &Spanned<String>,
+    children: usize,
+    problems: &mut Vec<Problem>,
+) -> bool {
+    let before = problems.len();
+    let mut refuse = |message: String, help: &str| {
+        problems.push(Problem::new(name.span(), message).help(help));
+    };
+    if keys.tree {
+        refuse(
+            "structure `rtl` cannot stand in a tree of classes".into(),
+            "it schedules the streams of a whole link; classes can take `heap`",
+        );
+    }
+    if matches!(keys.order, Some(OrderName::LossFirst)) {
+        refuse(
+            "structure `rtl` cannot hold `order = \"loss-first\"`".into(),
+            "its decision block compares deadlines first: order = \"edf-first\"",
+        );
+    }
+    if children > MOST_STREAMS {
+        refuse(
+            format!("structure `rtl` holds at most {MOST_STREAMS} streams; there are {children}"),
+            "structure = \"auto\", or fewer streams",
+        );
+    }
+    problems.len() == before
+}
+
+/// A stream's contract must fit the registers.
+pub(super) fn check(stream: &StreamTable, contract: &Contract, problems: &mut Vec<Problem>) {
+    let name = stream.name.get_ref();
+    let window = contract.terms().window;
+    let span = || stream.name.span();
+    if window.of() > 255 {
+        let message = format!(
+            "stream `{name}`: window {}/{} does not fit structure `rtl`",
+            window.lost(),
+            window.of()
+        );
+        problems.push(Problem::new(span(), message).help("x and y are of 8 bits: at most 255"));
+    }
+    if contract.is_limited() {
+        let message = format!("stream `{name}`: structure `rtl` knows no rate caps and no credits");
+        problems.push(
+            Problem::new(span(), message)
+                .help("leave out `max-rate` and the link's `credits`, or take another structure"),
+        );
+    }
+}
