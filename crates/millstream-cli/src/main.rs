@@ -9,6 +9,7 @@ mod check;
 mod fabric;
 mod failure;
 mod outputs;
+mod plan;
 mod progress;
 mod run;
 
@@ -23,6 +24,7 @@ fn main() -> ExitCode {
         Command::Run(arguments) => run::run(&arguments),
         Command::Check(arguments) => check::check(&arguments),
         Command::Bench(arguments) => bench::bench(&arguments),
+        Command::Plan(arguments) => plan::plan(&arguments),
         Command::Schema => print(&millstream_scenario::schema()),
     };
     match result {
