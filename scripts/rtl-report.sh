@@ -11,4 +11,4 @@ mkdir -p target/rtl-cocotb
 log=target/rtl-cocotb/timeline.log
 python rtl/tests/timeline.py papers/sharestreams >"$log" 2>&1 || { cat "$log"; exit 1; }
 python rtl/synthesis/report.py papers/sharestreams/hardware "$@"
-cargo run --release --quiet -p millstream-papers -- --redraw
+cargo run --release --quiet -p millstream-papers -- --redraw hardware

@@ -4,7 +4,8 @@
 //! measured; the book's comparison of disciplines is made here, too. A run writes the folder's
 //! `README.md` and figures; with `--check` it compares instead, and fails if a claim does not hold or
 //! a committed file is not what the code makes. Experiments that take minutes keep their runs in a
-//! file: `--check` repeats a few of them, and `--redraw` writes pages from the file.
+//! file: `--check` repeats a few of them, and `--redraw` writes pages from the file. After either,
+//! `hardware` means that page alone.
 //!
 //! `--minbw-cycles SCHEDULER COUNT` runs so many decisions of one of MinBW's schedulers and prints
 //! what each took; `scripts/minbw-cost.py` makes a table of it.
@@ -19,6 +20,7 @@ mod hilq_violations;
 mod minbw;
 mod router;
 mod sharestreams;
+mod sharestreams_hardware;
 
 use miette::{IntoDiagnostic, miette};
 use std::path::Path;
@@ -58,15 +60,22 @@ fn main() -> miette::Result<ExitCode> {
     let minbw = root.join("minbw");
     let router = root.join("router");
     let book = root.join("../docs/src");
-    let pages = [
-        (sharestreams::page(&sharestreams)?, &sharestreams),
-        (hilq::page()?, &hilq),
-        (hilq_accesses::page(), &hilq),
-        (hilq_violations::page()?, &hilq),
-        (minbw::page(&minbw, job)?, &minbw),
-        (router::page()?, &router),
-        (disciplines::page(&root.join("../examples/compare/scenario.toml"))?, &book),
-    ];
+    let hardware =
+        || Ok::<_, miette::Report>((sharestreams_hardware::page(&sharestreams)?, &sharestreams));
+    let pages = match env::args().nth(2).as_deref() {
+        Some("hardware") => vec![hardware()?],
+        Some(other) => return Err(miette!("unknown page `{other}`; `hardware` is known")),
+        None => vec![
+            (sharestreams::page(&sharestreams)?, &sharestreams),
+            hardware()?,
+            (hilq::page()?, &hilq),
+            (hilq_accesses::page(), &hilq),
+            (hilq_violations::page()?, &hilq),
+            (minbw::page(&minbw, job)?, &minbw),
+            (router::page()?, &router),
+            (disciplines::page(&root.join("../examples/compare/scenario.toml"))?, &book),
+        ],
+    };
     let mut stale = Vec::new();
     for (name, contents, folder) in
         pages.iter().flat_map(|(page, at)| page.files.iter().map(move |(n, c)| (n, c, at)))

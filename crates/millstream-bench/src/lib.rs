@@ -5,6 +5,7 @@
 //! measure    one structure under one workload: percentiles of ns a step over several samples
 //! queue      queues by deadline as others build them, in this program
 //! peer       another system on the same work, in a program of its own
+//! plan       which of these, and which hardware, keeps up with a link
 //! ```
 //!
 //! Streams are DWCS, earliest deadline first. Times are this machine's now: compare within one run.
@@ -12,6 +13,7 @@
 mod measure;
 mod peer;
 mod pin;
+pub mod plan;
 mod queue;
 mod workload;
 

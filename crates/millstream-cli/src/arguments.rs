@@ -27,6 +27,8 @@ pub(crate) enum Command {
     Route(RouteArguments),
     /// Measure what a scheduling decision costs on this machine
     Bench(BenchArguments),
+    /// Say which structures and which hardware keep up with a number of streams and a line
+    Plan(PlanArguments),
     /// Print the JSON Schema of scenario files, for editors
     Schema(SchemaArguments),
 }
@@ -182,6 +184,45 @@ pub(crate) enum BenchWork {
     Packet,
     /// A packet out and one in, one waiting for sixteen streams
     Sparse,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct PlanArguments {
+    /// How many streams
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1 << 24))]
+    pub(crate) streams: u32,
+    /// Length of the shortest packets, bytes; all may be so short
+    #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u32).range(1..=1 << 20))]
+    pub(crate) bytes: u32,
+    /// Speed of the line, as "10 Gbps"
+    #[arg(long, value_name = "RATE", value_parser = millstream_scenario::parse_rate_bps)]
+    pub(crate) rate: u64,
+    /// Bytes a packet takes on the wire beyond its length; Ethernet preamble, FCS and gap: 24
+    #[arg(long, value_name = "BYTES", default_value_t = 0)]
+    pub(crate) overhead: u16,
+    /// What orders the streams
+    #[arg(long, value_enum, default_value_t = PlanDiscipline::Dwcs)]
+    pub(crate) discipline: PlanDiscipline,
+    /// What `millstream bench --work decision --json` printed, rather than measuring now
+    #[arg(long, value_name = "FILE.json", value_hint = ValueHint::FilePath)]
+    pub(crate) software: Option<PathBuf>,
+    /// Draw decision times by streams against packet-times
+    #[arg(long, value_name = "FILE.svg", value_hint = ValueHint::FilePath)]
+    pub(crate) figure: Option<PathBuf>,
+    /// Print JSON instead of a table
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Disciplines that both the software's measurement and the hardware stand for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum PlanDiscipline {
+    /// Window-constrained, earliest deadline first
+    Dwcs,
+    /// Earliest deadline first
+    Edf,
+    /// Static priority
+    StaticPriority,
 }
 
 #[derive(Debug, Args)]

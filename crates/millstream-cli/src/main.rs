@@ -12,6 +12,7 @@ mod hardware;
 mod interrupt;
 mod looks;
 mod outputs;
+mod plan;
 mod progress;
 mod route;
 mod run;
@@ -36,6 +37,7 @@ fn main() -> ExitCode {
             print(&millstream_scenario::router_schema())
         }
         Command::Schema(_) => print(&millstream_scenario::schema()),
+        Command::Plan(arguments) => plan::plan(&arguments),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

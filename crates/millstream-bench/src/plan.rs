@@ -1,0 +1,225 @@
+//! Which structures and which hardware keep up with a link: decisions a second against packets a
+//! second.
+//!
+//! A decision must fit in a packet-time, the packet's length over the line's speed (ShareStreams,
+//! section 1). What a decision takes in software is measured by [`crate::measure()`]; in hardware it
+//! is the cycles of `rtl/`'s cores at the clock of place and route, read from the files that
+//! `make rtl-report` writes and that are compiled in.
+
+use serde::Serialize;
+
+use crate::measure::Measurement;
+
+/// Clock rates by place and route: design, streams, device, seed, cycles a decision, clock in kHz.
+const CLOCKS: &str = include_str!("../../../papers/sharestreams/hardware/clock.csv");
+
+/// Cells by synthesis: design, streams, family, LUTs, flip-flops, multipliers, block RAMs.
+const AREAS: &str = include_str!("../../../papers/sharestreams/hardware/area.csv");
+
+/// What is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Demand {
+    /// Streams to schedule.
+    pub streams: u32,
+    /// Length of the shortest packets, bytes, with what they take on the wire besides; all may be so
+    /// short.
+    pub bytes: u32,
+    /// Speed of the line, bits/s.
+    pub rate_bps: u64,
+}
+
+impl Demand {
+    /// The packet-time, ns.
+    #[must_use]
+    // Lengths and rates are far below 2⁵³.
+    #[allow(clippy::cast_precision_loss)]
+    pub fn packet_time_ns(&self) -> f64 {
+        f64::from(self.bytes) * 8e9 / self.rate_bps as f64
+    }
+}
+
+/// A core of `rtl/` as placed and routed.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Core {
+    /// Its row in `rtl/synthesis/designs.toml`.
+    pub design: String,
+    /// Streams it has registers for.
+    pub streams: u32,
+    /// The part and its speed grade.
+    pub device: String,
+    /// Cycles a decision.
+    pub cycles: u32,
+    /// The clock, kHz.
+    pub clock_khz: u32,
+    /// LUTs on that part.
+    pub lut: u32,
+}
+
+impl Core {
+    /// Time of a decision, ns.
+    #[must_use]
+    pub fn decision_ns(&self) -> f64 {
+        f64::from(self.cycles) * 1e6 / f64::from(self.clock_khz)
+    }
+}
+
+/// Every core that was placed and routed, in the order of the file.
+///
+/// # Panics
+/// Never: a test reads the files as they are compiled in.
+#[must_use]
+pub fn cores() -> Vec<Core> {
+    let areas: Vec<Vec<&str>> = rows(AREAS).collect();
+    rows(CLOCKS)
+        .map(|row| {
+            let area = areas
+                .iter()
+                .find(|area| area[..2] == row[..2] && area[2] == "ecp5")
+                .unwrap_or_else(|| panic!("area.csv has no {} {} for ecp5", row[0], row[1]));
+            Core {
+                design: row[0].into(),
+                streams: number(row[1]),
+                device: row[2].into(),
+                cycles: number(row[4]),
+                clock_khz: number(row[5]),
+                lut: number(area[3]),
+            }
+        })
+        .collect()
+}
+
+fn rows(text: &'static str) -> impl Iterator<Item = Vec<&'static str>> {
+    text.lines().skip(1).map(|line| line.split(',').collect())
+}
+
+fn number(text: &str) -> u32 {
+    text.parse().unwrap_or_else(|_| panic!("`{text}` is not a number"))
+}
+
+/// Where a decision is made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Place {
+    /// One core of a processor.
+    Software,
+    /// A core of `rtl/`.
+    Hardware,
+}
+
+/// One way to schedule what is asked for.
+#[derive(Clone, Debug, Serialize)]
+pub struct Candidate {
+    /// Where.
+    pub place: Place,
+    /// The structure or the core.
+    pub name: String,
+    /// Time of a decision, ns.
+    pub decision_ns: f64,
+    /// Decisions a second.
+    pub decisions_per_second: f64,
+    /// How many decisions fit in a packet-time.
+    pub margin: f64,
+    /// At least one does.
+    pub keeps_up: bool,
+    /// What it needs: LUTs and part of hardware, nothing for software.
+    pub needs: String,
+}
+
+/// Every structure measured with as many streams, and of every design the smallest core with room
+/// for them; the fastest first.
+#[must_use]
+pub fn plan(demand: &Demand, software: &[Measurement]) -> Vec<Candidate> {
+    let packet_time_ns = demand.packet_time_ns();
+    let candidate = |place, name, decision_ns: f64, needs| Candidate {
+        place,
+        name,
+        decision_ns,
+        decisions_per_second: 1e9 / decision_ns,
+        margin: packet_time_ns / decision_ns,
+        keeps_up: decision_ns <= packet_time_ns,
+        needs,
+    };
+    let mut found: Vec<_> = software
+        .iter()
+        .filter(|measured| measured.streams == demand.streams)
+        .map(|m| candidate(Place::Software, m.structure.clone(), m.ns, String::new()))
+        .collect();
+    let cores = cores();
+    let mut designs: Vec<&str> = cores.iter().map(|core| core.design.as_str()).collect();
+    designs.dedup();
+    for design in designs {
+        let roomy = cores.iter().filter(|c| c.design == design && c.streams >= demand.streams);
+        if let Some(core) = roomy.min_by_key(|core| core.streams) {
+            let name = format!("{} {}", core.design, core.streams);
+            let needs = format!("{} LUTs, {}", core.lut, core.device);
+            found.push(candidate(Place::Hardware, name, core.decision_ns(), needs));
+        }
+    }
+    found.sort_by(|a, b| a.decision_ns.total_cmp(&b.decision_ns));
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::workload::{Deadlines, Work};
+
+    fn measured(structure: &str, streams: u32, ns: f64) -> Measurement {
+        Measurement {
+            work: Work::Decision,
+            structure: structure.into(),
+            streams,
+            missed_percent: 63,
+            deadlines: Deadlines::Spread,
+            misses: 1.7,
+            ns,
+            tenth_ns: ns,
+            least_ns: ns,
+        }
+    }
+
+    #[test]
+    fn every_core_decides_in_the_cycles_of_its_passes() {
+        let cores = cores();
+        assert!(!cores.is_empty());
+        for core in cores {
+            let passes = core.streams.ilog2();
+            match core.design.as_str() {
+                "ba" | "wr" => assert_eq!(core.cycles, passes + 1),
+                "ca" => assert_eq!(core.cycles, passes),
+                "tree" => assert_eq!(core.cycles, 1),
+                other => panic!("what are the cycles of {other}?"),
+            }
+            assert!(core.lut > 0 && core.clock_khz > 0);
+        }
+    }
+
+    #[test]
+    fn a_packet_time_is_length_over_speed() {
+        let demand = Demand { streams: 4, bytes: 64, rate_bps: 10_000_000_000 };
+        assert!((demand.packet_time_ns() - 51.2).abs() < 1e-9);
+    }
+
+    #[test]
+    fn what_decides_within_a_packet_time_keeps_up_and_the_fastest_is_first() {
+        let demand = Demand { streams: 4, bytes: 1500, rate_bps: 1_000_000_000 };
+        let software = [
+            measured("slow", 4, 24_000.0),
+            measured("just", 4, 12_000.0),
+            measured("heap", 16, 1.0),
+        ];
+        let found = plan(&demand, &software);
+        let of = |name: &str| found.iter().find(|candidate| candidate.name == name);
+        assert!(of("just").is_some_and(|c| c.keeps_up && (c.margin - 1.0).abs() < 1e-9));
+        assert!(of("slow").is_some_and(|c| !c.keeps_up && (c.margin - 0.5).abs() < 1e-9));
+        assert!(of("heap").is_none(), "measured with other streams");
+        assert!(found.is_sorted_by(|a, b| a.decision_ns <= b.decision_ns));
+        assert!(found.iter().any(|c| c.place == Place::Hardware && c.keeps_up));
+    }
+
+    #[test]
+    fn more_streams_than_any_core_has_leave_software() {
+        let demand = Demand { streams: 100_000, bytes: 64, rate_bps: 1 };
+        assert!(plan(&demand, &[]).is_empty());
+    }
+}

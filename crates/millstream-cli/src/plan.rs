@@ -1,0 +1,177 @@
+//! `millstream plan`: which structures and which hardware keep up with a line.
+//!
+//! Software is DWCS with 1.7 missed deadlines a decision, measured now on one core or read from a
+//! file; hardware charges misses in the same cycles. EDF and static priority need a part of DWCS's
+//! work, so that their answers are on the safe side.
+
+use std::fs;
+use std::path::Path;
+
+use millstream::catalogue::StructureName;
+use millstream_bench::plan::{Candidate, Demand, Place, cores, plan as candidates};
+use millstream_bench::{Deadlines, Measurement, Subject, Work, Workload, measure, pin_to_one_core};
+use millstream_report::chart::{self, Chart, Line};
+use serde_json::json;
+
+use crate::arguments::{PlanArguments, PlanDiscipline};
+use crate::failure::Failure;
+use crate::print;
+
+/// Misses of request periods, percent: 1.7 a decision.
+const MISSED_PERCENT: u32 = 63;
+
+/// Streams beyond which a scan, which takes milliseconds, is left out.
+const MOST_SCANNED: u32 = 16_384;
+
+/// Streams that the chart shows besides those asked for.
+const CHARTED: [u32; 5] = [4, 16, 64, 1024, 16_384];
+
+const STRUCTURES: [StructureName; 4] =
+    [StructureName::Scan, StructureName::Heap, StructureName::DualHeap, StructureName::HilqExact];
+
+/// Prints every way to schedule what is asked for, the fastest first.
+pub(crate) fn plan(arguments: &PlanArguments) -> Result<(), Failure> {
+    let demand = Demand {
+        streams: arguments.streams,
+        bytes: arguments.bytes + u32::from(arguments.overhead),
+        rate_bps: arguments.rate,
+    };
+    let software = match &arguments.software {
+        Some(file) => read(file, arguments.streams)?,
+        None => measure_all(arguments),
+    };
+    let found = candidates(&demand, &software);
+    if let Some(file) = &arguments.figure {
+        let written = figure(&demand, &software)
+            .and_then(|svg| fs::write(file, svg).map_err(|error| error.to_string()));
+        let place = file.display();
+        written.map_err(|why| Failure::Run(miette::miette!("cannot write `{place}`: {why}")))?;
+    }
+    if arguments.json {
+        let answer = json!({
+            "demand": demand,
+            "packet_time_ns": demand.packet_time_ns(),
+            "candidates": found,
+        });
+        print(&(serde_json::to_string_pretty(&answer).unwrap_or_default() + "\n"))
+    } else {
+        print(&text(&demand, arguments.discipline, &found))
+    }
+}
+
+/// The file's measurements of decisions, of which some are with as many streams.
+fn read(file: &Path, streams: u32) -> Result<Vec<Measurement>, Failure> {
+    let place = file.display();
+    let input = |why: String| Failure::Input(miette::miette!("{why}"));
+    let text = fs::read_to_string(file).map_err(|error| input(format!("{place}: {error}")))?;
+    let mut all: Vec<Measurement> = serde_json::from_str(&text).map_err(|error| {
+        input(format!("{place}: {error}; expected what `millstream bench --json` prints"))
+    })?;
+    all.retain(|measured| measured.work == Work::Decision);
+    // Of several rates of misses the one that hurts most.
+    let most = all.iter().map(|measured| measured.missed_percent).max();
+    all.retain(|measured| Some(measured.missed_percent) == most);
+    if !all.iter().any(|measured| measured.streams == streams) {
+        return Err(input(format!(
+            "{place}: no decisions with {streams} streams; measure them with `millstream bench \
+             --streams {streams} --work decision --missed {MISSED_PERCENT} --json`"
+        )));
+    }
+    Ok(all)
+}
+
+fn measure_all(arguments: &PlanArguments) -> Vec<Measurement> {
+    if pin_to_one_core().is_none() {
+        eprintln!("note: not kept on one core, so times vary more");
+    }
+    let mut streams = vec![arguments.streams];
+    if arguments.figure.is_some() {
+        streams.extend(CHARTED.iter().filter(|charted| **charted != arguments.streams));
+        streams.sort_unstable();
+    }
+    let mut measured = Vec::new();
+    for streams in streams {
+        for structure in STRUCTURES {
+            if structure == StructureName::Scan && streams > MOST_SCANNED {
+                continue;
+            }
+            let workload = Workload {
+                work: Work::Decision,
+                streams,
+                deadlines: Deadlines::Spread,
+                missed_percent: MISSED_PERCENT,
+            };
+            measured.extend(measure(Subject::Structure(structure), workload));
+        }
+    }
+    measured
+}
+
+fn text(demand: &Demand, discipline: PlanDiscipline, found: &[Candidate]) -> String {
+    let Demand { streams, bytes, rate_bps } = demand;
+    let mut text = format!(
+        "{streams} streams, packets of {bytes} bytes at {}: a decision must fit in {:.1} ns\n",
+        millstream_report::human::rate(*rate_bps),
+        demand.packet_time_ns(),
+    );
+    let rows = found.iter().map(|candidate| {
+        vec![
+            match candidate.place {
+                Place::Software => format!("software, {}", candidate.name),
+                Place::Hardware => format!("rtl, {}", candidate.name),
+            },
+            if candidate.keeps_up { "yes" } else { "no" }.into(),
+            format!("{:.2}", candidate.margin),
+            format!("{:.1}", candidate.decision_ns),
+            format!("{:.2}", candidate.decisions_per_second / 1e6),
+            candidate.needs.clone(),
+        ]
+    });
+    let header = ["", "keeps up", "margin", "ns a decision", "M decisions/s", "needs"];
+    text += &millstream_report::whole_table(&header, rows);
+    if cores().iter().all(|core| core.streams < *streams) {
+        text += "No core of rtl/ that was placed and routed has so many streams.\n";
+    }
+    if discipline != PlanDiscipline::Dwcs {
+        text += "Software was measured with DWCS, of whose work this discipline needs a part.\n";
+    }
+    text
+}
+
+/// Decision times by streams; packet-times lie across.
+fn figure(demand: &Demand, software: &[Measurement]) -> Result<String, String> {
+    let mut lines: Vec<Line> = Vec::new();
+    let mut add = |name: String, streams: u32, ns: f64| {
+        let point = (f64::from(streams), ns);
+        match lines.iter_mut().find(|line| line.name == name) {
+            Some(line) => line.points.push(point),
+            None => lines.push(Line { name, points: vec![point] }),
+        }
+    };
+    for measured in software {
+        add(measured.structure.clone(), measured.streams, measured.ns);
+    }
+    for core in cores() {
+        add(format!("rtl {}", core.design), core.streams, core.decision_ns());
+    }
+    let streams = software.iter().map(|measured| measured.streams);
+    let all = || streams.clone().chain(cores().into_iter().map(|core| core.streams));
+    let (least, most) = (all().min().unwrap_or(1), all().max().unwrap_or(1));
+    let name = format!("packet-time, {} bytes", demand.bytes);
+    for streams in [least, most] {
+        add(name.clone(), streams, demand.packet_time_ns());
+    }
+    let rate = millstream_report::human::rate(demand.rate_bps);
+    chart::lines(
+        &Chart {
+            title: &format!("Feasible below the packet-time: {rate}"),
+            x_label: "streams",
+            y_label: "ns a decision",
+            x_log: true,
+            y_log: true,
+            alone: true,
+            size: (900, 600),
+        },
+        &lines,
+    )
+}
