@@ -116,7 +116,7 @@ fn ends(line: &Line, halves: &[f64]) -> [Vec<(f64, f64)>; 2] {
 /// several lines do not cover one another.
 fn aside(index: usize, lines: usize) -> f64 {
     let number = |count: usize| f64::from(u32::try_from(count).unwrap_or(u32::MAX));
-    (number(index) - (number(lines) - 1.0) / 2.0) * 0.012
+    (number(index) - (number(lines) - 1.0) / 2.0) * 0.005
 }
 
 fn draw(
