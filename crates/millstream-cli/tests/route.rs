@@ -250,3 +250,22 @@ fn a_reserved_flow_beside_a_flood_of_64_byte_packets_keeps_all_of_its_packets() 
     assert!(best > PACKETS && best <= flooded, "{best} of a flood of {flooded}");
     assert!(number(&report, "paths", "best-effort", "dropped_full") > 0, "no overload: {report:#}");
 }
+
+#[test]
+fn what_the_kernel_sends_on_a_tap_device_is_routed() {
+    let network = Network::new();
+    let folder = TempDir::new().unwrap();
+    let file = folder.path().join("router.toml");
+    let wan = ROUTER_FILE.find("[[port]]\nname = \"wan\"").unwrap();
+    let lan = "[router]\n[[port]]\nname = \"t0\"\nkind = \"tap\"\nrate = \"1 Gbps\"\n\
+               mac = \"02:00:00:00:00:01\"\n";
+    let rest = ROUTER_FILE[wan..].replace("port = \"lan\"", "port = \"t0\"");
+    fs::write(&file, format!("{lan}{rest}")).unwrap();
+    let router = network.start(env!("CARGO_BIN_EXE_millstream"), &file);
+    network.send_by_kernel("t0", "02:00:00:00:00:01", 20);
+    thread::sleep(Duration::from_millis(300));
+    let report = router.stop();
+    assert_eq!(number(&report, "paths", "best-effort", "sent"), 20, "{report:#}");
+    assert_eq!(number(&report, "ports", "wan", "transmitted"), 20);
+    assert_eq!(report["unaccounted"], 0);
+}

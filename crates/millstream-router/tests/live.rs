@@ -9,7 +9,7 @@ use millstream::Contract;
 use millstream_router::live::{
     BUFFER_BYTES, Classifier, Clock, Forwarder, Header, Hop, LiveMachine, MemoryPort, Pool, Routes,
 };
-use millstream_router::{Batch, PathPlan, Plan, Process, Router, Stages, Step};
+use millstream_router::{Batch, PathPlan, Plan, Router, Stages};
 use millstream_scenario::Match;
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -127,14 +127,16 @@ proptest! {
             outputs: vec![output(1, "wf2q+", 1_000_000), output(1, "wf2q+", 1_000_000)],
         };
         let mut router = Router::new(&plan, machine).unwrap();
-        let mut quiet = 0;
-        while quiet < 2_000 {
-            match router.step() {
-                Step::Ran(Process::Input(_), 0) | Step::Idle { .. } => quiet += 1,
-                Step::Ran(_, 0) => {}
-                Step::Ran(..) => quiet = 0,
-            }
+        // A process that the kernel interrupts is charged for it and then waits for the others.
+        let mut steps = 0u64;
+        while router.machine().counters(0).received < packets
+            || router.waiting(0) != (0, 0)
+            || router.staged(1) > 0
+        {
+            router.step();
             router.resume();
+            steps += 1;
+            prop_assert!(steps < 100_000_000, "it does not drain");
         }
         let counters = router.path(0);
         let port = router.machine().counters(0);

@@ -6,17 +6,21 @@ use nix::unistd::Pid;
 use serde_json::Value;
 use std::fs::{self, File};
 use std::io::Read;
+use std::net::UdpSocket;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::mpsc;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 /// How long anything may take.
 const PATIENCE: Duration = Duration::from_secs(60);
+
+/// How many networks this process has made.
+static MADE: AtomicU32 = AtomicU32::new(0);
 
 /// source (a0, f0) – (a1, f1) router (b1) – (b0) sink.
 pub(crate) struct Network {
@@ -28,7 +32,8 @@ impl Network {
         let root = fs::metadata("/proc/self").unwrap().uid() == 0;
         let ip = Command::new("ip").arg("-V").output().is_ok();
         assert!(root && ip, "this test makes network namespaces: run it as root, with iproute2");
-        let network = Self { prefix: format!("ms{}", std::process::id()) };
+        let number = MADE.fetch_add(1, Ordering::Relaxed);
+        let network = Self { prefix: format!("ms{}-{number}", std::process::id()) };
         for name in ["source", "router", "sink"] {
             let of = network.name(name);
             run(&["netns", "add", &of]);
@@ -152,6 +157,21 @@ impl Network {
             sent
         });
         Flood { sending, stopped }
+    }
+
+    /// The router's own kernel sends UDP packets to 10.2.0.9 by `device`, whose neighbour is `mac`.
+    pub(crate) fn send_by_kernel(&self, device: &str, mac: &str, packets: u32) {
+        let of = self.name("router");
+        run(&["-n", &of, "addr", "add", "10.1.0.1/24", "dev", device]);
+        run(&["-n", &of, "neigh", "add", "10.1.0.2", "lladdr", mac, "dev", device]);
+        run(&["-n", &of, "route", "add", "10.2.0.0/16", "via", "10.1.0.2"]);
+        let sending = self.within("router", move || {
+            let socket = UdpSocket::bind("10.1.0.1:0").unwrap();
+            for _ in 0..packets {
+                socket.send_to(&[0; 100], "10.2.0.9:9").unwrap();
+            }
+        });
+        sending.join().unwrap();
     }
 
     /// Starts the router; it forwards when this returns.
