@@ -186,3 +186,20 @@ async def nothing_is_asked_for_while_the_port_is_off(dut):
     dut.enable.value = 1
     await nic.drained()
     assert nic.sent == [2] * 3
+
+
+@cocotb.test(timeout_time=100, timeout_unit="us")
+async def a_doorbell_while_empty_requests_are_under_way_is_not_forgotten(dut):
+    nic = Nic(dut, latency=(300, 300))
+    await nic.start([contract()] * N)
+    await nic.ring(0)
+    while not nic.requests:
+        await RisingEdge(dut.clk)
+    # The empty ones are answered first.
+    nic.latency = (90, 90)
+    for _ in range(70):
+        await RisingEdge(dut.clk)
+    assert nic.requests == [0] * PER_QUEUE, "no status has come: no more may be under way"
+    await nic.ring(0)
+    await nic.drained()
+    assert nic.sent == [0, 0]
