@@ -1,8 +1,9 @@
 //! Verilates and compiles the core when a scenario first needs it.
 //!
 //! VERILATOR names the program, default `verilator`; CXX the C++ compiler, default `c++`. What is
-//! built is kept under MILLSTREAM_CACHE, else XDG_CACHE_HOME/millstream, else ~/.cache/millstream,
-//! else the folder for temporary files, by the hash of all that went into it.
+//! built is kept under MILLSTREAM_CACHE, else XDG_CACHE_HOME/millstream, else ~/.cache/millstream, by
+//! the hash of all that went into it. What is there is loaded and run, so it is never looked for where
+//! others may write, as in the folder for temporary files.
 
 use std::collections::hash_map::DefaultHasher;
 use std::env;
@@ -23,9 +24,11 @@ const SOURCES: &[(&str, &str)] = &[
     ("msr_control.sv", include_str!("../../../../rtl/src/msr_control.sv")),
     ("msr_core.sv", include_str!("../../../../rtl/src/msr_core.sv")),
     ("msr_decision_block.sv", include_str!("../../../../rtl/src/msr_decision_block.sv")),
+    ("msr_late_rule.sv", include_str!("../../../../rtl/src/msr_late_rule.sv")),
     ("msr_register_block.sv", include_str!("../../../../rtl/src/msr_register_block.sv")),
     ("msr_shuffle_network.sv", include_str!("../../../../rtl/src/msr_shuffle_network.sv")),
     ("msr_stream_update.sv", include_str!("../../../../rtl/src/msr_stream_update.sv")),
+    ("msr_tree_network.sv", include_str!("../../../../rtl/src/msr_tree_network.sv")),
 ];
 
 const SHIM: &str = include_str!("core.cpp");
@@ -61,6 +64,12 @@ pub enum BuildError {
         /// Why.
         error: io::Error,
     },
+    /// There is no folder of the user's own.
+    #[error(
+        "structure rtl keeps what it builds, and neither HOME nor XDG_CACHE_HOME is set; \
+         name a folder that only you can write in MILLSTREAM_CACHE"
+    )]
+    NoCache,
     /// The library that was built cannot be loaded.
     #[error("structure rtl: {0}")]
     Load(#[from] libloading::Error),
@@ -81,7 +90,7 @@ pub fn library(streams: usize) -> Result<PathBuf, BuildError> {
     )?;
     let mut hasher = DefaultHasher::new();
     (SOURCES, SHIM, streams, TIME_BITS, &version, &compiler).hash(&mut hasher);
-    let cache = cache();
+    let cache = cache().ok_or(BuildError::NoCache)?;
     let library = cache.join(format!("core-{streams}-{:016x}.so", hasher.finish()));
     if library.exists() {
         return Ok(library);
@@ -181,12 +190,11 @@ fn call(
     }
 }
 
-fn cache() -> PathBuf {
+fn cache() -> Option<PathBuf> {
     let variable = |name| env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     variable("MILLSTREAM_CACHE")
         .or_else(|| variable("XDG_CACHE_HOME").map(|folder| folder.join("millstream")))
         .or_else(|| variable("HOME").map(|folder| folder.join(".cache/millstream")))
-        .unwrap_or_else(|| env::temp_dir().join("millstream"))
 }
 
 fn at<T>(path: &Path, result: io::Result<T>) -> Result<T, BuildError> {
@@ -208,12 +216,16 @@ mod tests {
     }
 
     #[test]
-    fn every_module_of_the_core_is_part_of_the_crate() {
-        let core = SOURCES.iter().map(|(_, text)| *text).collect::<String>();
-        for (name, _) in &SOURCES[1..] {
-            let module = name.trim_end_matches(".sv");
-            assert!(core.contains(&format!("module {module}")), "{module}");
-        }
+    fn every_file_of_the_core_is_part_of_the_crate() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../rtl/src");
+        let mut names: Vec<String> = fs::read_dir(folder)
+            .expect("the sources are in the repository")
+            .map(|entry| entry.expect("readable").file_name().to_string_lossy().into_owned())
+            .collect();
+        names.sort();
+        let mut included: Vec<_> = SOURCES.iter().map(|(name, _)| *name).collect();
+        included.sort_unstable();
+        assert_eq!(included, names);
     }
 
     #[test]
