@@ -94,9 +94,27 @@ pub struct DisciplineRow {
 
 /// What a discipline is built into.
 #[derive(Clone, Copy, Debug)]
-enum Form {
+struct Form {
+    part: Part,
+    /// Management channels go first.
+    managed: bool,
+}
+
+/// A whole scheduler, or a class of a tree.
+#[derive(Clone, Copy, Debug)]
+enum Part {
     Scheduler,
     Node,
+}
+
+impl Form {
+    fn of(part: Part) -> Self {
+        Self { part, managed: false }
+    }
+
+    fn below_management(self) -> Self {
+        Self { managed: true, ..self }
+    }
 }
 
 /// The same, built.
@@ -302,19 +320,9 @@ pub const DISCIPLINES: &[DisciplineRow] = &[
         uses: &["weight", "quantum", "fmc"],
         structures: &[],
         deadlines_lead: |_| false,
-        build: |options, structure, form| match options.algorithm {
-            MinBwAlgorithm::Wfq => {
-                let wfq = Wfq::new(options.link, options.virtual_origin);
-                structure.join_managed(form, options, wfq)
-            }
-            MinBwAlgorithm::Scfq => {
-                let scfq = Scfq::new(options.link, options.virtual_origin);
-                structure.join_managed(form, options, scfq)
-            }
-            MinBwAlgorithm::Drr => {
-                let drr = RoundRobin::new(Measure::Bytes(options.link));
-                structure.join_managed(form, options, drr)
-            }
+        build: |options, structure, form| {
+            let row = DisciplineRow::parse(options.algorithm.name()).expect("in the catalogue");
+            (row.build)(options, structure, form.below_management())
         },
     },
 ];
@@ -361,23 +369,6 @@ macro_rules! structures {
                     $(Self::$own => unreachable!("joined with its own discipline"),)*
                 }
             }
-
-            /// The same, below a management channel.
-            fn join_managed<D>(self, form: Form, options: &Options, discipline: D) -> Built
-            where
-                D: Discipline + Send + 'static,
-                D::State: Send,
-                D::Rank: Send,
-                D::Stamp: Send,
-            {
-                match self {
-                    $(Self::$variant => {
-                        let below = Selector::new(discipline, $type::default());
-                        built(form, options, ManagedFirst::new(below, options.link))
-                    })*
-                    $(Self::$own => unreachable!("joined with its own discipline"),)*
-                }
-            }
         }
     };
 }
@@ -387,11 +378,23 @@ where
     S: Select + Send + 'static,
     S::Stamp: Send,
 {
-    match form {
-        Form::Scheduler => {
+    if form.managed {
+        whole(form.part, options, ManagedFirst::new(selector, options.link))
+    } else {
+        whole(form.part, options, selector)
+    }
+}
+
+fn whole<S>(part: Part, options: &Options, selector: S) -> Built
+where
+    S: Select + Send + 'static,
+    S::Stamp: Send,
+{
+    match part {
+        Part::Scheduler => {
             Built::Scheduler(Box::new(Scheduler::over(selector).on_link(options.link)))
         }
-        Form::Node => Built::Node(Box::new(selector)),
+        Part::Node => Built::Node(Box::new(selector)),
     }
 }
 
@@ -467,7 +470,31 @@ impl DisciplineRow {
         options: &Options,
         structure: StructureName,
     ) -> Box<dyn DynScheduler + Send> {
-        match self.built(options, structure, Form::Scheduler) {
+        self.scheduler(options, structure, Form::of(Part::Scheduler))
+    }
+
+    /// The same, in which streams whose contract is [`fmc`](Contract::fmc) go before all others:
+    /// they are management channels and do not count among the discipline's streams.
+    ///
+    /// # Panics
+    /// As [`build`](Self::build), and if `structure` is an approximation.
+    #[must_use]
+    pub fn build_below_management(
+        &self,
+        options: &Options,
+        structure: StructureName,
+    ) -> Box<dyn DynScheduler + Send> {
+        assert!(!self.approximations().contains(&structure), "a scheduler of its own");
+        self.scheduler(options, structure, Form::of(Part::Scheduler).below_management())
+    }
+
+    fn scheduler(
+        &self,
+        options: &Options,
+        structure: StructureName,
+        form: Form,
+    ) -> Box<dyn DynScheduler + Send> {
+        match self.built(options, structure, form) {
             Built::Scheduler(scheduler) => scheduler,
             Built::Node(_) => unreachable!("a scheduler was asked for"),
         }
@@ -480,7 +507,7 @@ impl DisciplineRow {
 
     /// A class of this discipline on `structure`.
     pub(crate) fn node(&self, options: &Options, structure: StructureName) -> Box<dyn Node> {
-        match self.built(options, structure, Form::Node) {
+        match self.built(options, structure, Form::of(Part::Node)) {
             Built::Node(node) => node,
             Built::Scheduler(_) => unreachable!("a class was asked for"),
         }

@@ -241,6 +241,7 @@ impl<S: Select> Scheduler<S> {
 
     /// Opens or closes the gate of `stream` as its limits now say.
     fn regate(&mut self, now_ns: u64, stream: StreamId) {
+        self.selector.limits_changed(stream);
         let Some(head) = self.selector.head(stream) else { return };
         if !self.room.gates.admits(stream, head, now_ns) {
             return self.selector.close(stream);
@@ -290,7 +291,9 @@ impl<S: Select> Scheduler<S> {
         self.advance_before_gates(now_ns);
         self.room.gates.add_credits(stream, credits);
         // Credits open gates and close none.
-        if !self.selector.active(stream) {
+        if self.selector.active(stream) {
+            self.selector.limits_changed(stream);
+        } else {
             self.regate(now_ns, stream);
         }
     }

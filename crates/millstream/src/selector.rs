@@ -86,6 +86,9 @@ pub trait Select {
     /// What a packet carries from its arrival until it is head-of-line.
     type Stamp: Stamp;
 
+    /// Where the clock goes depends on when it is looked at, so it is to be at every event.
+    const LEAPS: bool = false;
+
     /// Adds a stream; its number is the count of streams before it.
     ///
     /// # Errors
@@ -121,6 +124,12 @@ pub trait Select {
 
     /// The gate of a backlogged stream opens; what waits there is told for `how`.
     fn open(&mut self, stream: StreamId, how: Activation);
+
+    /// What limits `stream` has changed. Whether its gate opens or closes is told next.
+    #[inline]
+    fn limits_changed(&mut self, stream: StreamId) {
+        let _ = stream;
+    }
 
     /// The gate of `stream` closes.
     fn close(&mut self, stream: StreamId);

@@ -1,9 +1,13 @@
-//! MinBW equals the tree that it stands for: a class under static priority, below the management
-//! channels.
+//! Any discipline below management channels, MinBW's three among them, equals the tree that this stands
+//! for: a class under static priority.
 #![allow(clippy::unwrap_used)]
 
-use millstream::catalogue::{DisciplineRow, MinBwAlgorithm, Options, StructureName};
-use millstream::{ClassId, Contract, Link, MaxRate, Packet, StreamId, Tree};
+use millstream::catalogue::{
+    DISCIPLINES, DisciplineRow, DynScheduler, MinBwAlgorithm, Options, StructureName,
+};
+use millstream::{
+    ClassId, Contract, Departure, Late, Link, MaxRate, Observer, Packet, StreamId, Tree, Window,
+};
 use proptest::prelude::*;
 use std::num::NonZeroU64;
 
@@ -42,7 +46,14 @@ fn limits() -> impl Strategy<Value = Limits> {
 }
 
 fn contract(weight: u32, &(credits, mbps, fmc): &Limits) -> Contract {
-    let mut contract = Contract::new().weight(weight).unwrap().quantum_bytes(weight * 300).unwrap();
+    let mut contract = Contract::new()
+        .weight(weight)
+        .and_then(|contract| contract.quantum_bytes(weight * 300))
+        .and_then(|contract| contract.period_ns(u64::from(weight) * 1_500))
+        .and_then(|contract| Ok(contract.window(Window::new(weight % 3, 5)?)))
+        .unwrap()
+        .priority(weight % 4)
+        .late(if weight.is_multiple_of(2) { Late::Drop } else { Late::Send });
     if let Some(credits) = credits {
         contract = contract.credits(credits);
     }
@@ -53,18 +64,87 @@ fn contract(weight: u32, &(credits, mbps, fmc): &Limits) -> Contract {
     if fmc { contract.fmc() } else { contract }
 }
 
-/// The two-class tree.
-fn tree(options: &Options, algorithm: &DisciplineRow, contracts: &[Contract]) -> Tree {
+/// The two-class tree. Management channels go by arrival.
+fn tree(options: &Options, discipline: &DisciplineRow, contracts: &[Contract]) -> Tree {
     let first = DisciplineRow::parse("static-priority").unwrap();
     let mut tree = Tree::new(first, StructureName::Scan, options);
     let lower = Contract::new().priority(1);
     let below =
-        tree.add_class(ClassId::ROOT, lower, algorithm, StructureName::Scan, options).unwrap();
+        tree.add_class(ClassId::ROOT, lower, discipline, StructureName::Scan, options).unwrap();
     for contract in contracts {
-        let class = if contract.is_fmc() { ClassId::ROOT } else { below };
-        tree.add_stream(class, contract.clone()).unwrap();
+        if contract.is_fmc() {
+            tree.add_stream(ClassId::ROOT, contract.clone().priority(0)).unwrap();
+        } else {
+            tree.add_stream(below, contract.clone()).unwrap();
+        }
     }
     tree
+}
+
+/// What was missed and dropped, in any order.
+#[derive(Debug, Default, PartialEq)]
+struct Heard {
+    missed: Vec<(u32, u64, u64, u64)>,
+    dropped: Vec<(u32, u64, Option<u64>)>,
+}
+
+impl Observer for Heard {
+    fn missed(&mut self, stream: StreamId, now_ns: u64, missed: u64, violations: u64) {
+        self.missed.push((stream.0, now_ns, missed, violations));
+        self.missed.sort_unstable();
+    }
+
+    fn dropped(&mut self, departure: &Departure) {
+        self.dropped.push((departure.stream.0, departure.packet, departure.deadline_ns));
+        self.dropped.sort_unstable();
+    }
+}
+
+/// Takes both through `steps`.
+fn assert_alike(
+    managed: &mut dyn DynScheduler,
+    tree: &mut Tree,
+    steps: &[Step],
+) -> Result<(), TestCaseError> {
+    let (mut now_ns, mut free_ns) = (0u64, 0u64);
+    let (mut heard, mut expected) = (Heard::default(), Heard::default());
+    for step in steps {
+        match *step {
+            Step::Enqueue(stream, bytes) => {
+                let packet = Packet::new(bytes);
+                prop_assert_eq!(
+                    managed.enqueue(now_ns, StreamId(stream), packet),
+                    tree.enqueue(now_ns, StreamId(stream), packet)
+                );
+            }
+            Step::Credits(stream, credits) => {
+                managed.add_credits(now_ns, StreamId(stream), credits);
+                tree.add_credits(now_ns, StreamId(stream), credits);
+            }
+            Step::Eligible(stream, open) => {
+                managed.set_eligible(now_ns, StreamId(stream), open);
+                tree.set_eligible(now_ns, StreamId(stream), open);
+            }
+            Step::Decide(after_ns) => {
+                now_ns = now_ns.max(free_ns.saturating_add_signed(after_ns));
+                let sent = managed.decide(now_ns, &mut heard);
+                prop_assert_eq!(sent, tree.decide(now_ns, &mut expected));
+                prop_assert_eq!(&heard, &expected);
+                if let Some(sent) = sent {
+                    free_ns = free_ns.max(now_ns) + LINK.transmission_ns(sent.bytes);
+                }
+            }
+            Step::Wait(ns) => now_ns += ns,
+        }
+        prop_assert_eq!(managed.next_eligible_ns(), tree.next_eligible_ns());
+    }
+    Ok(())
+}
+
+/// A discipline that can stand below, by its number.
+fn discipline(number: usize) -> &'static DisciplineRow {
+    let rows: Vec<_> = DISCIPLINES.iter().filter(|row| row.name != "minbw").collect();
+    rows[number % rows.len()]
 }
 
 proptest! {
@@ -89,36 +169,29 @@ proptest! {
             minbw.add_stream(contract.clone()).unwrap();
         }
         let row = DisciplineRow::parse(algorithm.name()).unwrap();
-        let mut tree = tree(&options, row, &contracts);
-        let (mut now_ns, mut free_ns) = (0u64, 0u64);
-        for step in steps {
-            match step {
-                Step::Enqueue(stream, bytes) => {
-                    let packet = Packet::new(bytes);
-                    prop_assert_eq!(
-                        minbw.enqueue(now_ns, StreamId(stream), packet),
-                        tree.enqueue(now_ns, StreamId(stream), packet)
-                    );
-                }
-                Step::Credits(stream, credits) => {
-                    minbw.add_credits(now_ns, StreamId(stream), credits);
-                    tree.add_credits(now_ns, StreamId(stream), credits);
-                }
-                Step::Eligible(stream, open) => {
-                    minbw.set_eligible(now_ns, StreamId(stream), open);
-                    tree.set_eligible(now_ns, StreamId(stream), open);
-                }
-                Step::Decide(after_ns) => {
-                    now_ns = now_ns.max(free_ns.saturating_add_signed(after_ns));
-                    let sent = minbw.decide(now_ns, &mut ());
-                    prop_assert_eq!(sent, tree.decide(now_ns, &mut ()));
-                    if let Some(sent) = sent {
-                        free_ns = free_ns.max(now_ns) + LINK.transmission_ns(sent.bytes);
-                    }
-                }
-                Step::Wait(ns) => now_ns += ns,
-            }
-            prop_assert_eq!(minbw.next_eligible_ns(), tree.next_eligible_ns());
+        assert_alike(minbw.as_mut(), &mut tree(&options, row, &contracts), &steps)?;
+    }
+
+    #[test]
+    fn any_discipline_below_management_equals_its_tree(
+        number in any::<usize>(),
+        streams in proptest::collection::vec((1u32..18, limits()), 7),
+        steps in proptest::collection::vec(step(), 1..300),
+        structure in any::<usize>(),
+    ) {
+        let contracts: Vec<_> =
+            streams.iter().map(|(weight, limits)| contract(*weight, limits)).collect();
+        let below = contracts.iter().filter(|contract| !contract.is_fmc()).count();
+        prop_assume!(below > 0);
+        let table = (0..below).map(|turn| StreamId(u32::try_from(turn).unwrap())).collect();
+        let options = Options { link: LINK, table, ..Options::default() };
+        let row = discipline(number);
+        let structures = row.structures(&options);
+        let structure = structures[structure % structures.len()];
+        let mut managed = row.build_below_management(&options, structure);
+        for contract in &contracts {
+            managed.add_stream(contract.clone()).unwrap();
         }
+        assert_alike(managed.as_mut(), &mut tree(&options, row, &contracts), &steps)?;
     }
 }

@@ -3,7 +3,7 @@
 use std::iter;
 
 use millstream::catalogue::{DisciplineRow, DynScheduler, Options, StructureName};
-use millstream::{ClassId, Contract, ContractError, StreamId, Tree};
+use millstream::{Contract, ContractError, StreamId};
 
 /// The most ports of a switch: an arbiter keeps them in one word.
 pub const PORTS_MOST: u16 = 64;
@@ -131,12 +131,13 @@ impl Egress {
                 None => class.clone(),
             })
         };
-        let managed = self.discipline.name != "minbw" && contracts().any(|class| class.is_fmc());
+        let managed = contracts().any(|class| class.is_fmc());
         options.table = self.turns(layers, managed);
-        if managed {
-            return self.below_management(contracts(), structure, &options);
-        }
-        let mut scheduler = self.discipline.build(&options, structure);
+        let mut scheduler = if managed {
+            self.discipline.build_below_management(&options, structure)
+        } else {
+            self.discipline.build(&options, structure)
+        };
         for contract in contracts() {
             scheduler.add_stream(contract)?;
         }
@@ -154,28 +155,5 @@ impl Egress {
             (first..first + taken).map(StreamId)
         };
         self.options.table.iter().flat_map(channels).collect()
-    }
-
-    /// Management channels first, the discipline for all others: what MinBW is for its own three.
-    fn below_management(
-        &self,
-        contracts: impl Iterator<Item = Contract>,
-        structure: StructureName,
-        options: &Options,
-    ) -> Result<Box<dyn DynScheduler + Send>, ContractError> {
-        let first = DisciplineRow::parse("static-priority").expect("it is in the catalogue");
-        let mut tree = Tree::new(first, StructureName::Scan, options);
-        let row = self.discipline;
-        let below =
-            tree.add_class(ClassId::ROOT, Contract::new().priority(1), row, structure, options)?;
-        for contract in contracts {
-            let (class, contract) = if contract.is_fmc() {
-                (ClassId::ROOT, contract.priority(0))
-            } else {
-                (below, contract)
-            };
-            tree.add_stream(class, contract)?;
-        }
-        Ok(Box::new(tree))
     }
 }

@@ -64,6 +64,8 @@ pub struct Selector<D: Discipline, S> {
 impl<D: Discipline, S: Structure<D::Rank>> Select for Selector<D, S> {
     type Stamp = D::Stamp;
 
+    const LEAPS: bool = D::REGULATED;
+
     fn add_stream(&mut self, contract: &Contract) -> Result<StreamId, ContractError> {
         let number = u32::try_from(self.slots.len())
             .ok()

@@ -137,6 +137,8 @@ impl<S: Select> ManagedFirst<S> {
 impl<S: Select> Select for ManagedFirst<S> {
     type Stamp = S::Stamp;
 
+    const LEAPS: bool = S::LEAPS;
+
     fn add_stream(&mut self, contract: &Contract) -> Result<StreamId, ContractError> {
         let number = u32::try_from(self.parts.len())
             .ok()
@@ -216,6 +218,15 @@ impl<S: Select> Select for ManagedFirst<S> {
                 self.backlogged += 1;
                 self.below.became_backlogged(stream, new);
             }
+        }
+    }
+
+    #[inline]
+    fn limits_changed(&mut self, stream: StreamId) {
+        if let Part::Below(_) = self.parts[stream.index()]
+            && S::LEAPS
+        {
+            self.touch();
         }
     }
 
