@@ -2,7 +2,7 @@
 # Every check, cheapest first. Stops at the first that fails.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-step() { printf '\n== %s\n' "$1"; }
+step() { printf '\n== %s (%d s so far)\n' "$1" "$SECONDS"; }
 
 step "format"
 cargo fmt --all --check
