@@ -89,12 +89,12 @@ pub(crate) fn page(folder: &Path) -> miette::Result<Page> {
         ("fig11", "Fig 11: area, Compute-Ahead, Virtex-II", "virtex-ii", &VARIANTS[2..]),
     ] {
         let drawn = areas(&measured, family, variants);
-        let axes = (("streams", true), ("slices, at least", false));
+        let axes = (("streams", false), ("slices, at least", false));
         files.push((format!("{name}-area.svg"), figure(title, axes.0, axes.1, &drawn)?));
         let title = title.replace("area", "clock").replace("Virtex-II", "ECP5");
         let title = title.replace("Virtex", "ECP5");
         let drawn = clocks(&measured, variants);
-        let axes = (("streams", true), ("MHz", false));
+        let axes = (("streams", false), ("MHz", false));
         files.push((format!("{name}-clock.svg"), figure(&title, axes.0, axes.1, &drawn)?));
     }
     files.push(("hardware.md".into(), text(&measured, &claims)));

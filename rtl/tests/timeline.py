@@ -97,7 +97,7 @@ def draw(rows, ahead):
                 for i, row in enumerate(rows))},
         ],
         "head": {"text": title, "tick": 0},
-        "config": {"hscale": 2},
+        "config": {"hscale": 4 if ahead else 3},
     })).tostring() + "\n"
 
 
