@@ -5,19 +5,22 @@
 //! [`Scheduler`] everything is statically dispatched; [`DisciplineRow::build`] returns it behind
 //! [`DynScheduler`], one virtual call an operation.
 
+mod dynamic;
+
+pub use dynamic::DynScheduler;
+
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-use crate::contract::{Contract, ContractError};
 use crate::discipline::{
     Discipline, Dwcs, DwcsOptions, Edf, EdfFirst, Fifo, Interleaved, LossFirst, Measure,
     RoundRobin, Scfq, Sfq, StaticPriority, Table, Vds, VirtualClock, Wf2q, Wf2qPlus, Wfq,
 };
 use crate::hilq::{Hilq, Sizes};
 use crate::link::Link;
-use crate::packet::{Departure, Packet, StreamId};
+use crate::packet::StreamId;
 use crate::scheduler::Scheduler;
-use crate::selector::{HilqExact, ManagedFirst, Observer, Select, Selector};
+use crate::selector::{HilqExact, ManagedFirst, Select, Selector};
 use crate::structure::{DualHeap, Heap, Ring, Scan};
 use crate::tree::Node;
 
@@ -473,7 +476,7 @@ impl DisciplineRow {
         self.scheduler(options, structure, Form::of(Part::Scheduler))
     }
 
-    /// The same, in which streams whose contract is [`fmc`](Contract::fmc) go before all others:
+    /// The same, in which streams whose contract is [`fmc`](crate::Contract::fmc) go before all others:
     /// they are management channels and do not count among the discipline's streams.
     ///
     /// # Panics
@@ -519,88 +522,5 @@ impl DisciplineRow {
             || self.approximations().contains(&structure);
         assert!(held, "{name} cannot be held by {on}");
         (self.build)(options, structure, form)
-    }
-}
-
-/// A [`Scheduler`] whose discipline and structure were chosen at run time.
-///
-/// The methods are those of [`Scheduler`], where they are described.
-pub trait DynScheduler {
-    /// See [`Scheduler::add_stream`].
-    ///
-    /// # Errors
-    /// As there.
-    fn add_stream(&mut self, contract: Contract) -> Result<StreamId, ContractError>;
-
-    /// See [`Scheduler::enqueue`].
-    ///
-    /// # Errors
-    /// As there.
-    fn enqueue(&mut self, now_ns: u64, stream: StreamId, packet: Packet) -> Result<u64, Departure>;
-
-    /// See [`Scheduler::decide`].
-    fn decide(&mut self, now_ns: u64, observer: &mut dyn Observer) -> Option<Departure>;
-
-    /// See [`Scheduler::set_eligible`].
-    fn set_eligible(&mut self, now_ns: u64, stream: StreamId, eligible: bool);
-
-    /// See [`Scheduler::add_credits`].
-    fn add_credits(&mut self, now_ns: u64, stream: StreamId, credits: u64);
-
-    /// See [`Scheduler::next_eligible_ns`].
-    fn next_eligible_ns(&self) -> Option<u64>;
-
-    /// See [`Scheduler::charge`].
-    fn charge(&mut self, now_ns: u64, stream: StreamId, extra_bytes: i64) -> bool;
-
-    /// See [`Scheduler::streams`].
-    fn streams(&self) -> usize;
-
-    /// See [`Scheduler::waiting`].
-    fn waiting(&self, stream: StreamId) -> u32;
-
-    /// See [`Scheduler::total_waiting`].
-    fn total_waiting(&self) -> u64;
-}
-
-impl<S: Select> DynScheduler for Scheduler<S> {
-    fn add_stream(&mut self, contract: Contract) -> Result<StreamId, ContractError> {
-        Scheduler::add_stream(self, contract)
-    }
-
-    fn enqueue(&mut self, now_ns: u64, stream: StreamId, packet: Packet) -> Result<u64, Departure> {
-        Scheduler::enqueue(self, now_ns, stream, packet)
-    }
-
-    fn decide(&mut self, now_ns: u64, observer: &mut dyn Observer) -> Option<Departure> {
-        Scheduler::decide(self, now_ns, observer)
-    }
-
-    fn set_eligible(&mut self, now_ns: u64, stream: StreamId, eligible: bool) {
-        Scheduler::set_eligible(self, now_ns, stream, eligible);
-    }
-
-    fn add_credits(&mut self, now_ns: u64, stream: StreamId, credits: u64) {
-        Scheduler::add_credits(self, now_ns, stream, credits);
-    }
-
-    fn next_eligible_ns(&self) -> Option<u64> {
-        Scheduler::next_eligible_ns(self)
-    }
-
-    fn charge(&mut self, now_ns: u64, stream: StreamId, extra_bytes: i64) -> bool {
-        Scheduler::charge(self, now_ns, stream, extra_bytes)
-    }
-
-    fn streams(&self) -> usize {
-        Scheduler::streams(self)
-    }
-
-    fn waiting(&self, stream: StreamId) -> u32 {
-        Scheduler::waiting(self, stream)
-    }
-
-    fn total_waiting(&self) -> u64 {
-        Scheduler::total_waiting(self)
     }
 }

@@ -1,0 +1,89 @@
+//! The dynamic border: a scheduler behind one virtual call an operation.
+
+use crate::contract::{Contract, ContractError};
+use crate::packet::{Departure, Packet, StreamId};
+use crate::scheduler::Scheduler;
+use crate::selector::{Observer, Select};
+
+/// A [`Scheduler`] whose discipline and structure were chosen at run time.
+///
+/// The methods are those of [`Scheduler`], where they are described.
+pub trait DynScheduler {
+    /// See [`Scheduler::add_stream`].
+    ///
+    /// # Errors
+    /// As there.
+    fn add_stream(&mut self, contract: Contract) -> Result<StreamId, ContractError>;
+
+    /// See [`Scheduler::enqueue`].
+    ///
+    /// # Errors
+    /// As there.
+    fn enqueue(&mut self, now_ns: u64, stream: StreamId, packet: Packet) -> Result<u64, Departure>;
+
+    /// See [`Scheduler::decide`].
+    fn decide(&mut self, now_ns: u64, observer: &mut dyn Observer) -> Option<Departure>;
+
+    /// See [`Scheduler::set_eligible`].
+    fn set_eligible(&mut self, now_ns: u64, stream: StreamId, eligible: bool);
+
+    /// See [`Scheduler::add_credits`].
+    fn add_credits(&mut self, now_ns: u64, stream: StreamId, credits: u64);
+
+    /// See [`Scheduler::next_eligible_ns`].
+    fn next_eligible_ns(&self) -> Option<u64>;
+
+    /// See [`Scheduler::charge`].
+    fn charge(&mut self, now_ns: u64, stream: StreamId, extra_bytes: i64) -> bool;
+
+    /// See [`Scheduler::streams`].
+    fn streams(&self) -> usize;
+
+    /// See [`Scheduler::waiting`].
+    fn waiting(&self, stream: StreamId) -> u32;
+
+    /// See [`Scheduler::total_waiting`].
+    fn total_waiting(&self) -> u64;
+}
+
+impl<S: Select> DynScheduler for Scheduler<S> {
+    fn add_stream(&mut self, contract: Contract) -> Result<StreamId, ContractError> {
+        Scheduler::add_stream(self, contract)
+    }
+
+    fn enqueue(&mut self, now_ns: u64, stream: StreamId, packet: Packet) -> Result<u64, Departure> {
+        Scheduler::enqueue(self, now_ns, stream, packet)
+    }
+
+    fn decide(&mut self, now_ns: u64, observer: &mut dyn Observer) -> Option<Departure> {
+        Scheduler::decide(self, now_ns, observer)
+    }
+
+    fn set_eligible(&mut self, now_ns: u64, stream: StreamId, eligible: bool) {
+        Scheduler::set_eligible(self, now_ns, stream, eligible);
+    }
+
+    fn add_credits(&mut self, now_ns: u64, stream: StreamId, credits: u64) {
+        Scheduler::add_credits(self, now_ns, stream, credits);
+    }
+
+    fn next_eligible_ns(&self) -> Option<u64> {
+        Scheduler::next_eligible_ns(self)
+    }
+
+    fn charge(&mut self, now_ns: u64, stream: StreamId, extra_bytes: i64) -> bool {
+        Scheduler::charge(self, now_ns, stream, extra_bytes)
+    }
+
+    fn streams(&self) -> usize {
+        Scheduler::streams(self)
+    }
+
+    fn waiting(&self, stream: StreamId) -> u32 {
+        Scheduler::waiting(self, stream)
+    }
+
+    fn total_waiting(&self) -> u64 {
+        Scheduler::total_waiting(self)
+    }
+}
