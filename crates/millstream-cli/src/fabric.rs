@@ -4,9 +4,9 @@ use miette::miette;
 use millstream_report::{FabricReportInput, fabric_table, human, write_fabric_report};
 use millstream_scenario::Scenario;
 use millstream_sim::fabric::{
-    FabricError, FabricListener, Journeys, PrepareError, Prepared, Simulation, Statistics, prepare,
+    FabricError, FabricListener, Journeys, PrepareError, Prepared, prepare,
 };
-use millstream_sweep::fabric::{summary, utilisation};
+use millstream_sweep::fabric::FabricRun;
 use millstream_traffic::Reading;
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -21,9 +21,6 @@ use crate::print;
 use crate::progress::Progress;
 use crate::selection::selection;
 use crate::trace::write_journeys;
-
-/// How often a run looks up, in parts of its duration.
-const STEPS: u64 = 1_000;
 
 impl From<PrepareError> for Failure {
     fn from(error: PrepareError) -> Self {
@@ -58,43 +55,40 @@ pub(crate) fn run(
     let open = |path: &Option<PathBuf>| path.as_ref().map(|path| create(path, &inputs)).transpose();
     let mut summary_file = open(&arguments.summary)?;
     let mut report_file = open(&arguments.report)?;
-    let warm_up_ns = scenario.fabric.as_ref().map_or(0, |fabric| fabric.warm_up_ns);
     let end_ns = scenario.duration_ns.unwrap_or(u64::MAX);
-    let Prepared { mut simulation, connections } = prepare(scenario)?;
+    let mut run = FabricRun::new(scenario)?;
     let streams = u8::try_from(scenario.streams.len()).unwrap_or(u8::MAX);
-    let mut statistics = Statistics::new(streams, simulation.sources(), warm_up_ns..end_ns);
-    let end_points = simulation.topology().end_points();
+    let end_points = run.simulation.topology().end_points();
     let selection = selection(&arguments.trace_packets, scenario, end_points)?;
     let trace_file = open(&arguments.trace)?;
-    let mut looks = report_file.is_some().then(|| Looks::new(&simulation, streams, end_ns));
-    let mut journeys = trace_file.is_some().then(|| Journeys::new(&simulation, streams, selection));
-    let mut run = Run { simulation: &mut simulation, scenario, end_ns, interrupted };
+    let mut looks = report_file.is_some().then(|| Looks::new(&run.simulation, streams, end_ns));
+    let mut journeys =
+        trace_file.is_some().then(|| Journeys::new(&run.simulation, streams, selection));
     let ended = if looks.is_some() || journeys.is_some() {
-        run.finish(&mut (&mut statistics, (&mut looks, &mut journeys)))
+        finish(&mut run, scenario, interrupted, &mut (&mut looks, &mut journeys))
     } else {
-        run.finish(&mut statistics)
+        finish(&mut run, scenario, interrupted, &mut ())
     };
     if let (Some(file), Some(journeys)) = (trace_file, &journeys) {
         let names: Vec<String> =
             scenario.streams.iter().map(|stream| stream.name.clone()).collect();
-        write_journeys(file, journeys, simulation.topology(), &names)
+        write_journeys(file, journeys, run.simulation.topology(), &names)
             .map_err(|error| Failure::output("--trace", &error))?;
         eprintln!("trace: {}", traced(journeys));
     }
-    let reached_ns = ended?;
+    ended?;
     let rate_bps = scenario.link.rate_bps;
-    let summary = summary(scenario, &simulation, &connections, &statistics, reached_ns);
+    let summary = run.summary(scenario);
     if let (Some(file), Some(looks)) = (&mut report_file, &looks) {
-        let topology = simulation.topology();
-        let utilisation = utilisation(&simulation, reached_ns);
-        let (nodes, drawn) = drawing(topology, &utilisation, looks, reached_ns);
+        let topology = run.simulation.topology();
+        let (nodes, drawn) = drawing(topology, &run.utilisation(), looks, run.reached_ns);
         let input = FabricReportInput {
             summary: &summary,
-            delays: &statistics.classes().iter().map(distribution).collect::<Vec<_>>(),
+            delays: &run.statistics.classes().iter().map(distribution).collect::<Vec<_>>(),
             nodes: &nodes,
             links: &drawn,
             over_time: &looks.over_time(rate_bps, topology.end_points()),
-            buffers: &looks.fullest(&simulation, scenario, reached_ns),
+            buffers: &looks.fullest(&run.simulation, scenario, run.reached_ns),
             discipline: scenario.scheduler.discipline.name,
             link_rate_bps: rate_bps,
             scenario_text: &scenario.text,
@@ -116,34 +110,28 @@ pub(crate) fn run(
     if interrupted.load(Ordering::Relaxed) {
         return Err(Failure::Interrupted(format!(
             "interrupted at {} of simulated time; everything until then is counted",
-            human::time(reached_ns)
+            human::time(run.reached_ns)
         )));
     }
     Ok(())
 }
 
-/// A fabric on its way.
-struct Run<'a> {
-    simulation: &'a mut Simulation,
-    scenario: &'a Scenario,
-    end_ns: u64,
-    interrupted: &'a AtomicBool,
-}
-
-impl Run<'_> {
-    /// Runs until the end, or until it is interrupted; returns how far it came, ns.
-    fn finish(&mut self, listener: &mut impl FabricListener) -> Result<u64, FabricError> {
-        let mut progress = Progress::new(self.scenario.duration_ns, Arc::<Reading>::default());
-        let mut reached_ns = 0;
-        while reached_ns < self.end_ns && !self.interrupted.load(Ordering::Relaxed) {
-            reached_ns = self.end_ns.min(reached_ns + (self.end_ns / STEPS).max(1));
-            let before = self.simulation.hops();
-            self.simulation.run(reached_ns, listener)?;
-            progress.packets(self.simulation.hops() - before, reached_ns);
-        }
-        progress.finish();
-        Ok(reached_ns)
+/// Runs until the end, or until it is interrupted.
+fn finish(
+    run: &mut FabricRun,
+    scenario: &Scenario,
+    interrupted: &AtomicBool,
+    listener: &mut impl FabricListener,
+) -> Result<(), FabricError> {
+    let mut progress = Progress::new(scenario.duration_ns, Arc::<Reading>::default());
+    let mut more = true;
+    while more && !interrupted.load(Ordering::Relaxed) {
+        let before = run.simulation.hops();
+        more = run.step_for(listener)?;
+        progress.packets(run.simulation.hops() - before, run.reached_ns);
     }
+    progress.finish();
+    Ok(())
 }
 
 /// What a trace holds, and what it leaves out.

@@ -8,7 +8,7 @@ use millstream_report::{
 use millstream_scenario::Scenario;
 use millstream_sim::{Listener, RunError, link};
 use millstream_sweep::RunFailure;
-use millstream_sweep::fabric::{FabricRun, utilisation};
+use millstream_sweep::fabric::FabricRun;
 use millstream_traffic::FrameBytes;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -134,7 +134,7 @@ pub(crate) fn run(
 
 fn fabric(scenario: &Scenario, progress: Option<Py<PyAny>>) -> Result<Numbers, Failed> {
     let mut pulse = Pulse::new(progress);
-    let mut run = FabricRun::new(scenario).map_err(Failed::Fabric)?;
+    let mut run = FabricRun::new(scenario).map_err(|error| Failed::Fabric(error.into()))?;
     while run.step().map_err(|error| Failed::Fabric(error.into()))? {
         if pulse.look_up(run.reached_ns) {
             break;
@@ -148,7 +148,7 @@ fn fabric(scenario: &Scenario, progress: Option<Py<PyAny>>) -> Result<Numbers, F
         topology.links().iter().map(|link| link.from.to_string()).collect(),
         topology.links().iter().map(|link| link.to.to_string()).collect(),
         run.simulation.busy_ns().collect(),
-        utilisation(&run.simulation, run.reached_ns),
+        run.utilisation(),
     );
     Ok(Numbers::Fabric { summary: Box::new(run.summary(scenario)), links })
 }

@@ -4,10 +4,9 @@ use millstream_report::{DelaySummary, FabricNumbers, FabricStream, FabricSummary
 use millstream_scenario::{Scenario, Source, Stream};
 use millstream_sim::fabric::traffic::ClassCount;
 use millstream_sim::fabric::{
-    ClassStatistics, FabricError, Prepared, Simulation, Statistics, prepare,
+    ClassStatistics, FabricError, FabricListener, PrepareError, Prepared, Simulation, Statistics,
+    prepare,
 };
-
-use crate::single::RunFailure;
 
 /// How often a run looks up, in parts of its duration.
 const STEPS: u64 = 1_000;
@@ -29,16 +28,16 @@ impl FabricRun {
     /// The fabric of `scenario` at rest.
     ///
     /// # Errors
-    /// If it cannot be simulated, or the scenario has none.
-    pub fn new(scenario: &Scenario) -> Result<Self, RunFailure> {
-        let Some(fabric) = &scenario.fabric else {
-            return Err(RunFailure::new(format!("{} has no fabric", scenario.name)));
-        };
+    /// If it cannot be simulated.
+    ///
+    /// # Panics
+    /// If the scenario has none.
+    pub fn new(scenario: &Scenario) -> Result<Self, PrepareError> {
+        let warm_up_ns = warm_up_ns(scenario);
         let end_ns = scenario.duration_ns.unwrap_or(u64::MAX);
         let Prepared { simulation, connections } = prepare(scenario)?;
         let streams = u8::try_from(scenario.streams.len()).unwrap_or(u8::MAX);
-        let window_ns = fabric.warm_up_ns..end_ns;
-        let statistics = Statistics::new(streams, simulation.sources(), window_ns);
+        let statistics = Statistics::new(streams, simulation.sources(), warm_up_ns..end_ns);
         Ok(Self { simulation, connections, statistics, reached_ns: 0, end_ns })
     }
 
@@ -47,9 +46,17 @@ impl FabricRun {
     /// # Errors
     /// If packets wait for one another for ever.
     pub fn step(&mut self) -> Result<bool, FabricError> {
+        self.step_for(&mut ())
+    }
+
+    /// The same; `listener` is told what happens.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn step_for(&mut self, listener: &mut impl FabricListener) -> Result<bool, FabricError> {
         if self.reached_ns < self.end_ns {
             self.reached_ns = self.end_ns.min(self.reached_ns + (self.end_ns / STEPS).max(1));
-            self.simulation.run(self.reached_ns, &mut self.statistics)?;
+            self.simulation.run(self.reached_ns, &mut (&mut self.statistics, listener))?;
         }
         Ok(self.reached_ns < self.end_ns)
     }
@@ -57,67 +64,60 @@ impl FabricRun {
     /// The run in numbers, so far.
     #[must_use]
     pub fn summary(&self, scenario: &Scenario) -> FabricSummary {
-        summary(scenario, &self.simulation, &self.connections, &self.statistics, self.reached_ns)
-    }
-}
-
-/// A run until `reached_ns` in numbers.
-#[must_use]
-pub fn summary(
-    scenario: &Scenario,
-    simulation: &Simulation,
-    connections: &[ClassCount],
-    statistics: &Statistics,
-    reached_ns: u64,
-) -> FabricSummary {
-    let rate_bps = scenario.link.rate_bps;
-    let of = |(number, stream): (usize, &Stream)| {
-        let class = &statistics.classes()[number];
-        let connections = &connections[number];
-        FabricStream {
-            name: stream.name.clone(),
-            connections_asked: connections.asked,
-            connections_admitted: connections.admitted,
-            injected: class.injected,
-            injected_bytes: class.injected_bytes,
-            delivered: class.delivered,
-            delivered_bytes: class.delivered_bytes,
-            offered: rounded(statistics.share(class.injected_bytes, rate_bps)),
-            throughput: rounded(statistics.share(class.delivered_bytes, rate_bps)),
-            delay_ns: delay(class),
-            jitter_max_ns: matches!(stream.source, Source::Cbr { .. } | Source::Mpeg { .. })
-                .then_some(class.jitter_max_ns),
+        let Self { simulation, connections, statistics, reached_ns, .. } = self;
+        let rate_bps = scenario.link.rate_bps;
+        let of = |(number, stream): (usize, &Stream)| {
+            let class = &statistics.classes()[number];
+            let connections = &connections[number];
+            FabricStream {
+                name: stream.name.clone(),
+                connections_asked: connections.asked,
+                connections_admitted: connections.admitted,
+                injected: class.injected,
+                injected_bytes: class.injected_bytes,
+                delivered: class.delivered,
+                delivered_bytes: class.delivered_bytes,
+                offered: rounded(statistics.share(class.injected_bytes, rate_bps)),
+                throughput: rounded(statistics.share(class.delivered_bytes, rate_bps)),
+                delay_ns: delay(class),
+                jitter_max_ns: matches!(stream.source, Source::Cbr { .. } | Source::Mpeg { .. })
+                    .then_some(class.jitter_max_ns),
+            }
+        };
+        let topology = simulation.topology();
+        let utilisation = self.utilisation();
+        let links = topology.links();
+        let busiest = utilisation.iter().zip(links).max_by(|one, other| one.0.total_cmp(other.0));
+        let in_all = simulation.busy_ns().sum::<u64>() / links.len().max(1) as u64;
+        FabricSummary {
+            scenario: scenario.name.clone(),
+            streams: scenario.streams.iter().enumerate().map(of).collect(),
+            fabric: FabricNumbers {
+                end_points: topology.end_points(),
+                switches: topology.switches(),
+                links: links.len(),
+                warm_up_ns: warm_up_ns(scenario),
+                end_ns: *reached_ns,
+                packet_hops: simulation.hops(),
+                under_way: simulation.packets_under_way(),
+                mean_utilisation: share(in_all, *reached_ns),
+                highest_utilisation: busiest.map_or(0.0, |(busy, _)| *busy),
+                busiest_link: busiest
+                    .map_or(String::new(), |(_, link)| format!("{} to {}", link.from, link.to)),
+            },
         }
-    };
-    let topology = simulation.topology();
-    let utilisation = utilisation(simulation, reached_ns);
-    let links = topology.links();
-    let busiest = utilisation.iter().zip(links).max_by(|one, other| one.0.total_cmp(other.0));
-    let in_all = simulation.busy_ns().sum::<u64>() / links.len().max(1) as u64;
-    FabricSummary {
-        scenario: scenario.name.clone(),
-        streams: scenario.streams.iter().enumerate().map(of).collect(),
-        fabric: FabricNumbers {
-            end_points: topology.end_points(),
-            switches: topology.switches(),
-            links: links.len(),
-            warm_up_ns: scenario.fabric.as_ref().map_or(0, |fabric| fabric.warm_up_ns),
-            end_ns: reached_ns,
-            packet_hops: simulation.hops(),
-            under_way: simulation.packets_under_way(),
-            mean_utilisation: share(in_all, reached_ns),
-            highest_utilisation: busiest.map_or(0.0, |(busy, _)| *busy),
-            busiest_link: busiest
-                .map_or(String::new(), |(_, link)| format!("{} to {}", link.from, link.to)),
-        },
+    }
+
+    /// The share of the run so far that each link transmitted, in the order of `Topology::links`, six
+    /// decimals.
+    #[must_use]
+    pub fn utilisation(&self) -> Vec<f64> {
+        self.simulation.busy_ns().map(|busy_ns| share(busy_ns, self.reached_ns)).collect()
     }
 }
 
-/// The share of a run until `reached_ns` that each link transmitted, in the order of
-/// `Topology::links`, six decimals.
-#[must_use]
-pub fn utilisation(simulation: &Simulation, reached_ns: u64) -> Vec<f64> {
-    simulation.busy_ns().map(|busy_ns| share(busy_ns, reached_ns)).collect()
+fn warm_up_ns(scenario: &Scenario) -> u64 {
+    scenario.fabric.as_ref().map_or(0, |fabric| fabric.warm_up_ns)
 }
 
 #[allow(clippy::cast_precision_loss)]
