@@ -9,7 +9,8 @@ mod offered;
 mod promise;
 
 use millstream::Rules;
-use millstream::bounds::{Bounds, EdfVerdict, Premise, WindowVerdict};
+use millstream::Window;
+use millstream::bounds::{Bounds, EdfVerdict, Premise, WindowVerdict, Windows};
 use millstream::catalogue::{DwcsOrder, StructureName};
 use millstream_traffic::TrafficError;
 use serde::Serialize;
@@ -133,7 +134,20 @@ fn verdict(scenario: &Scenario, bounds: &Bounds, load: f64) -> Verdict {
     };
     let name = scenario.scheduler.discipline.name;
     let window = |result: Result<WindowVerdict, String>| match result {
-        Ok(verdict) => kept("window", verdict.feasible, verdict.utilisation_ppm),
+        Ok(WindowVerdict { windows, utilisation_ppm }) => match windows {
+            Windows::Kept => kept("window", Some(true), utilisation_ppm),
+            Windows::Overloaded => kept("window", Some(false), utilisation_ppm),
+            Windows::TooClose => kept("window", None, utilisation_ppm),
+            Windows::Unproven { stream } => Verdict {
+                feasible: None,
+                ppm: Some(utilisation_ppm),
+                text: unproven(
+                    &scenario.streams[stream].name,
+                    bounds.streams[stream].window,
+                    percent(utilisation_ppm),
+                ),
+            },
+        },
         Err(premise) => {
             let text = format!("nothing is guaranteed: {premise}");
             Verdict { feasible: None, ppm: None, text }
@@ -178,6 +192,20 @@ fn verdict(scenario: &Scenario, bounds: &Bounds, load: f64) -> Verdict {
             text: format!("{name} has no deadlines; what each stream is promised is in the table"),
         },
     }
+}
+
+/// Why a sum of at most 1 promises nothing, and a window that would be promised and implies that of
+/// the stream.
+fn unproven(name: &str, window: Window, percent: f64) -> String {
+    let (lost, of) = (window.lost(), window.of());
+    let block = of / (of - lost);
+    format!(
+        "nothing is guaranteed: the contracts need {percent:.1} % of the link, which is enough only \
+         where every window asks for all of its packets or for one; {lost}/{of} of `{name}` asks for \
+         {} of {of}. {}/{block} would imply it. A run shows what these sources get",
+        of - lost,
+        block - 1,
+    )
 }
 
 /// DWCS's verdict, or the premise that fails.

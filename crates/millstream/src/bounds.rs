@@ -34,7 +34,7 @@ use exact::{BITS_NS, ceil_ns, ratio_up};
 
 pub use channel::Channel;
 pub use fair::{FairDiscipline, LatencyRate, NoPromise};
-pub use feasible::{EdfVerdict, Premise, WindowVerdict};
+pub use feasible::{EdfVerdict, Premise, WindowVerdict, Windows};
 
 /// A token bucket that a stream's packets conform to: in any interval of t seconds, closed, at most
 /// `burst_bytes` + `rate_bps`·t/8 arrive.

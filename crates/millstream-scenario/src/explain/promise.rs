@@ -6,7 +6,7 @@
 //! and those of the streams that can go before (FIFO, static priority).
 
 use millstream::bounds::{
-    Bounds, Channel, EdfVerdict, FairDiscipline, LatencyRate, Source, StreamLimits,
+    Bounds, Channel, EdfVerdict, FairDiscipline, LatencyRate, Source, StreamLimits, Windows,
 };
 use millstream::catalogue::MinBwAlgorithm;
 use serde::Serialize;
@@ -249,8 +249,8 @@ fn deadlines(scenario: &Scenario, bounds: &Bounds, stream: usize) -> Promise {
     let limits = &bounds.streams[stream];
     let kept = match scenario.scheduler.discipline.name {
         "edf" => matches!(bounds.edf(), Some(EdfVerdict::Feasible { .. })),
-        "vds" => bounds.vds().is_ok_and(|verdict| verdict.feasible == Some(true)),
-        _ => super::dwcs(scenario, bounds).is_ok_and(|verdict| verdict.feasible == Some(true)),
+        "vds" => bounds.vds().is_ok_and(|verdict| verdict.windows == Windows::Kept),
+        _ => super::dwcs(scenario, bounds).is_ok_and(|verdict| verdict.windows == Windows::Kept),
     };
     if !kept {
         return silent("its contract may be broken");

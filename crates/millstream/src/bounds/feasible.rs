@@ -35,10 +35,27 @@ pub enum EdfVerdict {
 /// Whether every window-constraint is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WindowVerdict {
-    /// Σ m·C/(k·T) ≤ 1: no violation. `None` if it is so near to 1 that 128 bits cannot tell.
-    pub feasible: Option<bool>,
+    /// What can be said.
+    pub windows: Windows,
     /// Σ m·C/(k·T) in 10⁻⁶, rounded up.
     pub utilisation_ppm: u64,
+}
+
+/// What can be said of the window-constraints of all streams.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Windows {
+    /// None is violated.
+    Kept,
+    /// Σ m·C/(k·T) > 1: while all streams are backlogged, some must be violated.
+    Overloaded,
+    /// Σ m·C/(k·T) ≤ 1, which is not enough where a stream asks for several of its requests, but
+    /// not for all.
+    Unproven {
+        /// The first such stream.
+        stream: usize,
+    },
+    /// Σ m·C/(k·T) is so near to 1 that 128 bits cannot tell.
+    TooClose,
 }
 
 /// A premise of window guarantees that does not hold.
@@ -170,12 +187,19 @@ impl Bounds<'_> {
         demand.saturating_sub(own.into()).saturating_add(blocking.into())
     }
 
-    /// Whether VDS keeps every window-constraint: Σ m·C/(k·T) ≤ 1 with m = y − x, k = y; streams
-    /// of window 0/0 ask for nothing.
+    /// Whether VDS keeps every window-constraint: Σ m·C/(k·T) ≤ 1 with m = y − x, k = y, and every
+    /// stream asks for all of its requests (x = 0), for one of y (x = y − 1), or for none; streams of
+    /// window 0/0 ask for nothing.
     ///
     /// For unit jobs whose periods begin together at the end of a transmission: every packet equally
-    /// long, every period a multiple of its transmission time C. It is necessary too while all
-    /// streams are backlogged. Reads lengths, periods and windows. Source: Zhang, West and Qi 2004.
+    /// long, every period a multiple of its transmission time C. There the virtual deadlines are the
+    /// windows' own, and the rule is EDF of unit jobs, which is optimal. The sum is necessary too
+    /// while all streams are backlogged. Reads lengths, periods and windows.
+    ///
+    /// Zhang, West and Qi 2004 claim it for all windows. 5/6, 5/6 and 5/15 with T = C are a
+    /// counterexample: the sum is 1, the third stream's virtual deadlines come first for five slots,
+    /// which it could have left to the others, and both others then need the sixth. A sum of 0.57
+    /// is not safe either: 98/99 twice and 450/1000.
     ///
     /// # Errors
     /// The premise that fails.
@@ -184,12 +208,13 @@ impl Bounds<'_> {
     }
 
     /// Whether DWCS (EDF first, standard rules) keeps every window-constraint, windows being
-    /// consecutive blocks of y requests: Σ (1 − x/y)·C/T ≤ 1. Streams of window 0/0 count as asking
-    /// for every period, since they may go before others of the same deadline.
+    /// consecutive blocks of y requests: as [`vds`](Self::vds), and all periods are equal; where they
+    /// are not, windows are violated also far below 1. Also kept if all requests of a period fit
+    /// into it, whatever the windows. Streams of window 0/0 count as asking for every request, since
+    /// they may go before others of the same deadline.
     ///
-    /// As for [`vds`](Self::vds), and all periods are equal; where they are not, windows are
-    /// violated also far below 1. Reads lengths, periods and windows. Source: West and Schwan 1999;
-    /// exhaustive and random search.
+    /// Lowest x'/y' first is earliest virtual deadline first where periods are equal, so the
+    /// counterexample is the same; West and Schwan 1999 claim it for all windows.
     ///
     /// # Errors
     /// The premise that fails.
@@ -200,12 +225,21 @@ impl Bounds<'_> {
                 return Err(Premise::UnequalPeriods { stream });
             }
         }
-        self.windows(true)
+        let mut verdict = self.windows(true)?;
+        if let Windows::Unproven { .. } = verdict.windows {
+            let period_ns = self.streams.first().map_or(0, |first| u128::from(first.period_ns));
+            let cost = |stream: &StreamLimits| self.link.transmission_ns(stream.largest_bytes);
+            if self.streams.iter().map(|stream| u128::from(cost(stream))).sum::<u128>() <= period_ns
+            {
+                verdict.windows = Windows::Kept;
+            }
+        }
+        Ok(verdict)
     }
 
     fn windows(&self, none_asks_for_all: bool) -> Result<WindowVerdict, Premise> {
         let Some(first) = self.streams.first() else {
-            return Ok(WindowVerdict { feasible: Some(true), utilisation_ppm: 0 });
+            return Ok(WindowVerdict { windows: Windows::Kept, utilisation_ppm: 0 });
         };
         if self.link.rate_bps == 0 {
             return Err(Premise::NoRate);
@@ -228,7 +262,16 @@ impl Bounds<'_> {
                 _ => (of - lost, of * slots),
             }
         }));
-        let feasible = against_one.map(|order| order != Ordering::Greater);
-        Ok(WindowVerdict { feasible, utilisation_ppm: ppm })
+        let several = |stream: &StreamLimits| {
+            let (lost, of) = (stream.window.lost(), stream.window.of());
+            lost > 0 && of - lost > 1
+        };
+        let windows = match (against_one, self.streams.iter().position(several)) {
+            (None, _) => Windows::TooClose,
+            (Some(Ordering::Greater), _) => Windows::Overloaded,
+            (Some(_), Some(stream)) => Windows::Unproven { stream },
+            (Some(_), None) => Windows::Kept,
+        };
+        Ok(WindowVerdict { windows, utilisation_ppm: ppm })
     }
 }

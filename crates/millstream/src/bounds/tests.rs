@@ -194,27 +194,34 @@ fn windows_and_their_premises() {
         window: Window::new(lost, of).unwrap(),
         ..StreamLimits::new(125, 125)
     };
-    let verdict =
-        |feasible, utilisation_ppm| Ok(WindowVerdict { feasible: Some(feasible), utilisation_ppm });
+    let verdict = |windows, utilisation_ppm| Ok(WindowVerdict { windows, utilisation_ppm });
     let both = |streams: &[StreamLimits]| {
         let bounds = Bounds::new(GIGABIT, streams);
         (bounds.dwcs(), bounds.vds())
     };
-    assert_eq!(both(&[]), (verdict(true, 0), verdict(true, 0)));
-    // The 1999 paper's example: 1/2, 3/4, 6/8 in one slot.
+    let kept = |ppm| verdict(Windows::Kept, ppm);
+    assert_eq!(both(&[]), (kept(0), kept(0)));
+    // The 1999 paper's example: 1/2, 3/4, 6/8 in one slot. The last asks for two of eight.
     let classic = [stream(1, 1, 2), stream(1, 3, 4), stream(1, 6, 8)];
-    assert_eq!(both(&classic), (verdict(true, 1_000_000), verdict(true, 1_000_000)));
+    let unproven = verdict(Windows::Unproven { stream: 2 }, 1_000_000);
+    assert_eq!(both(&classic), (unproven, unproven));
+    let ones = [stream(1, 1, 2), stream(1, 3, 4), stream(1, 3, 4)];
+    assert_eq!(both(&ones), (kept(1_000_000), kept(1_000_000)));
     let more = [stream(1, 1, 2), stream(1, 3, 4), stream(1, 5, 8)];
-    assert_eq!(both(&more), (verdict(false, 1_125_000), verdict(false, 1_125_000)));
+    let overloaded = verdict(Windows::Overloaded, 1_125_000);
+    assert_eq!(both(&more), (overloaded, overloaded));
+    // Three requests fit into a period of three slots, whatever the windows.
+    let fit = [stream(3, 1, 3), stream(3, 1, 3), stream(3, 1, 3)];
+    assert_eq!(both(&fit), (kept(666_667), verdict(Windows::Unproven { stream: 0 }, 666_667)));
     // Without a window: everything under DWCS, nothing under VDS.
     let free = [stream(2, 0, 0), stream(2, 0, 1)];
-    assert_eq!(both(&free), (verdict(true, 1_000_000), verdict(true, 500_000)));
+    assert_eq!(both(&free), (kept(1_000_000), kept(500_000)));
     let thirds = [stream(3, 0, 1), stream(3, 0, 1), stream(3, 0, 1)];
-    assert_eq!(both(&thirds), (verdict(true, 1_000_000), verdict(true, 1_000_000)));
+    assert_eq!(both(&thirds), (kept(1_000_000), kept(1_000_000)));
 
     let periods = [stream(1, 1, 2), stream(2, 0, 1)];
     let unequal = Err(Premise::UnequalPeriods { stream: 1 });
-    assert_eq!(both(&periods), (unequal, verdict(true, 1_000_000)));
+    assert_eq!(both(&periods), (unequal, kept(1_000_000)));
     let longer = [stream(2, 1, 2), StreamLimits { largest_bytes: 126, ..stream(2, 1, 2) }];
     let unequal = Err(Premise::UnequalLengths { stream: 1 });
     assert_eq!(both(&longer), (unequal, unequal));
