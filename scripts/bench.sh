@@ -5,8 +5,8 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 cargo bench --quiet -p millstream --bench decision -- --quiet 2>/dev/null | grep -E "time:|^(dwcs|disciplines|tree)"
 cargo bench --quiet -p millstream-router
-cargo build --release --quiet -p millstream-cli
-millstream=${CARGO_TARGET_DIR:-target}/release/millstream
+cargo build --profile dist --quiet -p millstream-cli
+millstream=${CARGO_TARGET_DIR:-target}/dist/millstream
 peers=${CARGO_TARGET_DIR:-target}/peers
 benches/peers/build.sh "$(realpath -m "$peers")"
 with_peers=()

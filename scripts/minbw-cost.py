@@ -102,9 +102,9 @@ def main():
     for tool in ("valgrind", "objdump"):
         if not shutil.which(tool):
             sys.exit(f"{tool} is not installed (apt install valgrind binutils)")
-    subprocess.run(["cargo", "build", "--release", "--quiet", "-p", "millstream-papers"], cwd=ROOT, check=True)
+    subprocess.run(["cargo", "build", "--profile", "dist", "--quiet", "-p", "millstream-papers"], cwd=ROOT, check=True)
     target = os.environ.get("CARGO_TARGET_DIR", os.path.join(ROOT, "target"))
-    program = os.path.join(target, "release", "millstream-papers")
+    program = os.path.join(target, "dist", "millstream-papers")
     names = mnemonics(program)
     rows = {}
     for scheduler in SCHEDULERS:

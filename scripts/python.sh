@@ -29,7 +29,9 @@ export PATH="$venv/bin:$PATH"
 
 cargo build --release --quiet -p millstream-cli
 rm -rf "$target/wheels/python"
-(cd python && maturin build --quiet --release --out "$target/wheels/python" \
+profile=release
+[[ ${1:-} == --bench ]] && profile=dist
+(cd python && maturin build --quiet --profile "$profile" --out "$target/wheels/python" \
     --interpreter "$venv/bin/python")
 pip install --quiet --disable-pip-version-check --no-deps --force-reinstall \
     "$target"/wheels/python/*.whl

@@ -4,7 +4,7 @@
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 booksim=${1:?"usage: compare.sh BOOKSIM [MILLSTREAM] [TURNS]"}
-millstream=${2:-$here/../../../target/release/millstream}
+millstream=${2:-$here/../../../target/dist/millstream}
 turns=${3:-3}
 for program in "$booksim" "$millstream"; do
     if ! [ -x "$program" ]; then

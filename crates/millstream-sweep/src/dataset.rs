@@ -1,21 +1,13 @@
 //! The dataset as CSV and Parquet: `point`, the settings, `seed`, then the columns of a run.
 
-use arrow_array::{
-    ArrayRef, BooleanArray, Float64Array, Int64Array, RecordBatch, StringArray, UInt64Array,
-};
-use arrow_schema::{DataType, Field, Schema};
-use parquet::arrow::ArrowWriter;
-use parquet::basic::Compression;
-use parquet::file::properties::WriterProperties;
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use toml::Value;
 
 use crate::error::SweepError;
 use crate::grid::Grid;
-use crate::outcome::{Cell, Kind};
+use crate::outcome::Cell;
+use crate::parquet_file::write_parquet;
 use crate::run::Made;
 use crate::setting::shown;
 
@@ -120,79 +112,4 @@ fn write_csv(file: &mut impl Write, grid: &Grid, runs: &[Made]) -> io::Result<()
         }
     }
     csv.flush()
-}
-
-fn write_parquet(file: &mut (impl Write + Send), grid: &Grid, runs: &[Made]) -> io::Result<()> {
-    let rows_of = |run: &Made| run.rows.len();
-    let mut fields = Vec::new();
-    let mut arrays: Vec<ArrayRef> = Vec::new();
-    let mut add = |name: &str, kind: DataType, array: ArrayRef| {
-        fields.push(Field::new(name, kind, true));
-        arrays.push(array);
-    };
-    let points = runs.iter().flat_map(|run| std::iter::repeat_n(run.point as i64, rows_of(run)));
-    add("point", DataType::Int64, Arc::new(Int64Array::from_iter_values(points)));
-    for (axis, setting) in grid.settings().iter().enumerate() {
-        let values: Vec<&Value> = runs
-            .iter()
-            .flat_map(|run| std::iter::repeat_n(grid.values(run.point)[axis], rows_of(run)))
-            .collect();
-        let (kind, array) = settings(&setting.values, &values);
-        add(&setting.place, kind, array);
-    }
-    let seeds = runs.iter().flat_map(|run| std::iter::repeat_n(run.seed, rows_of(run)));
-    add("seed", DataType::UInt64, Arc::new(UInt64Array::from_iter_values(seeds)));
-    for (at, column) in grid.columns().iter().enumerate() {
-        let cells = || runs.iter().flat_map(|run| &run.rows).map(|row| &row[at]);
-        match column.kind {
-            Kind::Count => {
-                let counts = cells().map(|cell| match cell {
-                    Cell::Count(count) => Some(*count),
-                    _ => None,
-                });
-                add(column.name, DataType::UInt64, Arc::new(counts.collect::<UInt64Array>()));
-            }
-            Kind::Share => {
-                let shares = cells().map(Cell::number);
-                add(column.name, DataType::Float64, Arc::new(shares.collect::<Float64Array>()));
-            }
-            Kind::Text => {
-                let texts = cells().map(|cell| match cell {
-                    Cell::Text(text) => Some(text),
-                    _ => None,
-                });
-                add(column.name, DataType::Utf8, Arc::new(texts.collect::<StringArray>()));
-            }
-        }
-    }
-    let schema = Arc::new(Schema::new(fields));
-    let batch = RecordBatch::try_new(Arc::clone(&schema), arrays).map_err(io::Error::other)?;
-    let properties = WriterProperties::builder().set_compression(Compression::SNAPPY).build();
-    let mut writer = ArrowWriter::try_new(file, schema, Some(properties))?;
-    writer.write(&batch)?;
-    writer.close()?;
-    Ok(())
-}
-
-/// A setting's column, of the one type that all its values have; of several, text.
-#[allow(clippy::cast_precision_loss)]
-fn settings(all: &[Value], values: &[&Value]) -> (DataType, ArrayRef) {
-    let number = |value: &Value| match value {
-        Value::Integer(number) => Some(*number as f64),
-        Value::Float(number) => Some(*number),
-        _ => None,
-    };
-    if all.iter().all(Value::is_integer) {
-        let numbers = values.iter().map(|value| value.as_integer());
-        (DataType::Int64, Arc::new(numbers.collect::<Int64Array>()))
-    } else if all.iter().all(|value| number(value).is_some()) {
-        let numbers = values.iter().map(|value| number(value));
-        (DataType::Float64, Arc::new(numbers.collect::<Float64Array>()))
-    } else if all.iter().all(Value::is_bool) {
-        let truths = values.iter().map(|value| value.as_bool());
-        (DataType::Boolean, Arc::new(truths.collect::<BooleanArray>()))
-    } else {
-        let texts = values.iter().map(|value| Some(shown(value)));
-        (DataType::Utf8, Arc::new(texts.collect::<StringArray>()))
-    }
 }

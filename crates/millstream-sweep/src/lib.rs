@@ -19,6 +19,7 @@ mod grid;
 mod interval;
 mod journal;
 mod outcome;
+mod parquet_file;
 mod place;
 mod run;
 mod seeds;

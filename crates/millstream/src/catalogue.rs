@@ -135,7 +135,7 @@ const TURNS: &[StructureName] =
     &[StructureName::Ring, StructureName::Scan, StructureName::Heap, StructureName::DualHeap];
 
 /// Every discipline.
-pub const DISCIPLINES: &[DisciplineRow] = &[
+pub static DISCIPLINES: &[DisciplineRow] = &[
     DisciplineRow {
         below: None,
         name: "fifo",
@@ -192,7 +192,7 @@ pub const DISCIPLINES: &[DisciplineRow] = &[
     DisciplineRow {
         below: None,
         name: "vds",
-        summary: "virtual deadline scheduling: x-of-y windows kept also where periods differ",
+        summary: "virtual deadline scheduling: x-of-y windows where periods differ",
         needs: &["period"],
         uses: &["window", "late"],
         structures: ORDERED,
