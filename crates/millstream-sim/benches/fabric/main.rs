@@ -4,7 +4,8 @@
 //! 145 ns a switch. *FIFO*: 512-byte Poisson packets at 80 % load, output queues, store and forward;
 //! the plain simulator does exactly that and nothing else. *MinBW*: seven classes on virtual channels,
 //! credits, cut-through, crossbars at 1.5 times the links' rate; the same packets, 80 % in all, or the
-//! traffic of the MinBW paper's Table II. Last, 4,096 end-points (8-ary 4-tree).
+//! traffic of the MinBW paper's Table II. Last, 4,096 end-points (8-ary 4-tree), for three lengths of
+//! time, and the most memory held.
 #![allow(missing_docs, clippy::unwrap_used)]
 
 mod plain;
@@ -130,11 +131,19 @@ fn main() {
         }
     }
     fifo(folded_shuffle(8, 4).unwrap(), 1_000_000);
-    minbw(
-        "512-byte Poisson",
-        &poisson,
-        folded_shuffle(8, 4).unwrap(),
-        MinBwAlgorithm::Scfq,
-        300_000,
-    );
+    // Time should grow as hops do, memory hardly.
+    for stop_ns in [300_000, 600_000, 1_200_000] {
+        let tree = folded_shuffle(8, 4).unwrap();
+        minbw("512-byte Poisson", &poisson, tree, MinBwAlgorithm::Scfq, stop_ns);
+    }
+    if let Some(kilobytes) = most_memory_kb() {
+        println!("  {} MB at most", kilobytes / 1000);
+    }
+}
+
+/// The most memory that this process has held so far, where Linux tells.
+fn most_memory_kb() -> Option<u64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    line.trim().strip_suffix(" kB")?.trim().parse().ok()
 }
