@@ -1,0 +1,272 @@
+"""The standard views of results, drawn by matplotlib in one style.
+
+>>> import millstream
+>>> from millstream import figures
+>>> cbr = {"kind": "cbr", "bytes": 1000, "rate": "2 Mbps"}
+>>> scenario = millstream.Scenario("8 Mbps", "fifo", duration="1 s").stream("voice", source=cbr)
+>>> figure = figures.rates(scenario.run(departures=True), bin_ns=100_000_000)
+>>> figure.axes[0].get_ylabel()
+'rate (Mb/s)'
+
+Colours are Okabe and Ito's, which colour-blind readers can tell apart, and lines differ in their
+dashes when colours run out. The same result gives the same bytes of SVG. Every view is a
+matplotlib ``Figure``, which notebooks show and :func:`save` writes. They need
+``pip install 'millstream[figures]'``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from io import BytesIO
+from itertools import cycle
+from pathlib import Path
+from statistics import mean, stdev
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+try:
+    from matplotlib import style
+    from matplotlib.figure import Figure
+    from scipy.stats import t as student
+except ImportError as error:
+    message = "figures need matplotlib and scipy: pip install 'millstream[figures]'"
+    raise ImportError(message) from error
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from numpy.typing import NDArray
+
+    from millstream.result import Result
+
+__all__ = ["View", "delays", "over", "rates", "save", "service", "violations"]
+
+#: Okabe and Ito 2008, without the yellow, which is too pale on white.
+COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000")
+DASHES = ("-", "--", ":", "-.")
+
+#: The style of every figure.
+STYLE: Any = [
+    # Whatever the user's own matplotlibrc says.
+    "default",
+    {
+        "axes.grid": True,
+        "axes.spines.right": False,
+        "axes.spines.top": False,
+        "figure.constrained_layout.use": True,
+        "figure.dpi": 100,
+        "figure.figsize": (7, 4),
+        "font.size": 10,
+        "grid.alpha": 0.3,
+        "lines.linewidth": 1.5,
+        "svg.fonttype": "none",
+        "svg.hashsalt": "millstream",
+    },
+]
+
+
+class View(Figure):
+    """A matplotlib figure that notebooks show whichever backend they use."""
+
+    def _repr_png_(self) -> bytes:
+        png = BytesIO()
+        with style.context(STYLE):
+            self.savefig(png, format="png")
+        return png.getvalue()
+
+
+@contextmanager
+def _figure(title: str | None, x: str, y: str) -> Iterator[tuple[View, Axes]]:
+    with style.context(STYLE):
+        figure = View()
+        axes = figure.add_subplot(title=title or "", xlabel=x, ylabel=y)
+        yield figure, axes
+        if axes.get_legend_handles_labels()[0]:
+            figure.legend(loc="outside right upper", frameon=False)
+
+
+def _looks() -> Iterator[dict[str, Any]]:
+    """Colours in order, then the same with other dashes."""
+    return cycle({"color": colour, "linestyle": dash} for dash in DASHES for colour in COLOURS)
+
+
+def _by_stream(result: Result) -> Iterator[tuple[str, pa.Table]]:
+    """Each stream's packets that were sent, in the order of the scenario."""
+    sent = result.departures.filter(pc.field("event") == "sent")
+    for name in result.streams["name"].to_pylist():
+        yield name, sent.filter(pc.field("stream") == name)
+
+
+def _column(table: pa.Table, name: str) -> NDArray[np.int64]:
+    values: NDArray[np.int64] = table[name].to_numpy().astype(np.int64)
+    return values
+
+
+def rates(result: Result, bin_ns: int) -> View:
+    """What each stream sent over time.
+
+    Args:
+        result: Of ``run(departures=True)``.
+        bin_ns: How long a mean is taken over, ns, from time 0. The last bin is shorter if the run
+            ends within it, and is divided by its own length.
+
+    Raises:
+        ValueError: ``bin_ns`` is not positive, or departures were not kept.
+    """
+    if bin_ns <= 0:
+        raise ValueError(f"bin_ns is {bin_ns}: it must be above 0")
+    streams = list(_by_stream(result))
+    end_ns = max(
+        (int(_column(sent, "time_ns")[-1]) + 1 for _, sent in streams if len(sent)), default=0
+    )
+    edges = np.append(np.arange(0, end_ns, bin_ns, dtype=np.int64), end_ns)
+    with _figure(result.name, "time (s)", "rate (Mb/s)") as (figure, axes):
+        for (name, sent), look in zip(streams, _looks(), strict=False):
+            bits, _ = np.histogram(
+                _column(sent, "time_ns"), edges, weights=_column(sent, "bytes") * 8
+            )
+            axes.stairs(bits * 1e3 / np.diff(edges), edges / 1e9, label=name, baseline=None, **look)
+        axes.set_ylim(bottom=0)
+    return figure
+
+
+def delays(result: Result) -> View:
+    """The part of each stream's packets that waited at most so long, from arrival to their turn.
+
+    Waits are on a logarithmic axis; a line begins as high as the part that did not wait at all.
+
+    Args:
+        result: Of ``run(departures=True)``.
+
+    Raises:
+        ValueError: Departures were not kept.
+    """
+    with _figure(result.name, "wait until its turn (ms)", "packets (%)") as (figure, axes):
+        for (name, sent), look in zip(_by_stream(result), _looks(), strict=False):
+            if len(sent):
+                waits_ms = (_column(sent, "time_ns") - _column(sent, "arrival_ns")) / 1e6
+                axes.ecdf(waits_ms, label=name, **look)
+        axes.yaxis.set_major_formatter(lambda share, _: f"{100 * share:g}")
+        axes.set_xscale("log")
+    return figure
+
+
+def service(result: Result, weights: Mapping[str, float] | None = None) -> View:
+    """What each stream has been sent so far, by its weight: fair while the lines keep together.
+
+    Lines of backlogged streams are as far apart as the discipline is unfair; a stream that had
+    nothing to send falls behind by right.
+
+    Args:
+        result: Of ``run(departures=True)``.
+        weights: By stream; 1 for those that are not there.
+
+    Raises:
+        ValueError: A weight is not above 0, or of no stream; or departures were not kept.
+    """
+    weights = weights or {}
+    names = set(result.streams["name"].to_pylist())
+    for name, weight in weights.items():
+        if name not in names:
+            raise ValueError(f"weights has {name!r}, which is no stream of {result.name!r}")
+        if not weight > 0:
+            raise ValueError(f"the weight of {name!r} is {weight}: it must be above 0")
+    label = "service by weight (kB)" if weights else "service (kB)"
+    with _figure(result.name, "time (s)", label) as (figure, axes):
+        for (name, sent), look in zip(_by_stream(result), _looks(), strict=False):
+            kilobytes = np.cumsum(_column(sent, "bytes")) / 1e3 / weights.get(name, 1)
+            axes.step(_column(sent, "time_ns") / 1e9, kilobytes, where="post", label=name, **look)
+        axes.set_xlim(left=0)
+        axes.set_ylim(bottom=0)
+    return figure
+
+
+def over(table: pa.Table, x: str, y: str, by: str | Sequence[str] = "name") -> View:
+    """A column of a sweep over another: means over seeds, bars of half a 90 % interval.
+
+    Args:
+        table: That of ``millstream.sweep.run(…)``, or of the file that ``millstream sweep`` wrote.
+        x: A column of numbers: a setting, or what a run came to, such as ``utilisation``; of
+            several seeds the mean.
+        y: A column of numbers; rows where it is null are left out.
+        by: The column or columns that tell lines apart.
+
+    Raises:
+        KeyError: The table has no such column.
+    """
+    lines = [by] if isinstance(by, str) else list(by)
+    for name in (x, y, "point", *lines):
+        if name not in table.column_names:
+            raise KeyError(
+                f"the table has no column {name!r}; it has {', '.join(table.column_names)}"
+            )
+    points: dict[tuple[Any, ...], dict[int, list[tuple[float, float]]]] = {}
+    rows = zip(
+        zip(*(table[name].to_pylist() for name in lines), strict=True),
+        table["point"].to_pylist(),
+        table[x].to_pylist(),
+        table[y].to_pylist(),
+        strict=True,
+    )
+    for line, point, at, value in rows:
+        if at is not None and value is not None:
+            points.setdefault(line, {}).setdefault(point, []).append((float(at), float(value)))
+    with _figure(None, x, y) as (figure, axes):
+        for (line, of), look in zip(points.items(), _looks(), strict=False):
+            means = sorted(
+                (
+                    mean(at for at, _ in runs),
+                    mean(value for _, value in runs),
+                    _half([v for _, v in runs]),
+                )
+                for runs in of.values()
+            )
+            xs, ys, halves = zip(*means, strict=True)
+            label = ", ".join(map(str, line))
+            axes.errorbar(xs, ys, halves, label=label, marker="o", markersize=4, capsize=3, **look)
+    return figure
+
+
+def violations(table: pa.Table, by: str | Sequence[str] = "name") -> View:
+    """Window violations of each stream over the link's utilisation, from a sweep's table.
+
+    Args:
+        table: As for :func:`over`.
+        by: The column or columns that tell lines apart.
+
+    Raises:
+        KeyError: The table has no such column, as a fabric's has none.
+    """
+    return over(table, "utilisation", "violations", by)
+
+
+def save(figure: Figure, stem: str | Path) -> list[Path]:
+    """Writes ``stem.svg`` and ``stem.png``; the SVG has the same bytes for the same figure.
+
+    Args:
+        figure: Of one of the views, or any other.
+        stem: The path without an ending.
+
+    Returns:
+        The files written.
+
+    Raises:
+        OSError: They cannot be written.
+    """
+    made = []
+    with style.context(STYLE):
+        for ending, metadata in (("svg", {"Date": None}), ("png", {})):
+            path = Path(f"{stem}.{ending}")
+            figure.savefig(path, metadata=metadata)
+            made.append(path)
+    return made
+
+
+def _half(values: Sequence[float]) -> float:
+    """Half of the 90 % confidence interval of the mean."""
+    if len(values) < 2:
+        return 0.0
+    return float(student.ppf(0.95, len(values) - 1)) * stdev(values) / float(np.sqrt(len(values)))
