@@ -1,4 +1,5 @@
-//! Virtual deadline scheduling (algorithms.md, section 1), one request period after the other.
+//! Virtual deadline scheduling (algorithms.md, section 1), one request period after the other; and PD²
+//! by the definitions of Anderson and Srinivasan 2001, each period a slot, each service a subtask.
 //!
 //! A stream with window-constraint x/y wants m = y - x services in k = y consecutive periods of
 //! length T, at most one a period. Its virtual deadline is Vd = ts + T·k'/m', where ts is the start
@@ -21,9 +22,17 @@ struct Waiting {
     arrival_ns: u64,
 }
 
+/// Whose owed service goes first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Order {
+    VirtualDeadline,
+    Pd2,
+}
+
 /// A stream at work.
 struct Stream<'a> {
     spec: &'a StreamSpec,
+    order: Order,
     queue: VecDeque<Waiting>,
     arrivals: u64,
     /// m'.
@@ -38,13 +47,44 @@ struct Stream<'a> {
     violations: u64,
 }
 
-/// Who comes first, least first: tier, virtual deadline or end of the period, arrival of the head.
-type Key = (u8, Ratio<u128>, u64);
+/// Who comes first, least first: tier, virtual deadline or end of the period (PD²: the subtask's
+/// deadline, then without its successor's window overlapping, then the group deadline, negative),
+/// arrival of the head.
+type Key = (u8, Ratio<i128>, bool, i128, u64);
+
+/// The window of subtask `i` ≥ 1 of a task of `m` in `k` slots: its release and deadline.
+fn subtask(i: u64, m: u64, k: u64) -> (u64, u64) {
+    ((i - 1) * k / m, (i * k).div_ceil(m))
+}
+
+/// b: whether the window of the next subtask overlaps that of `i`.
+fn overlaps(i: u64, m: u64, k: u64) -> bool {
+    subtask(i + 1, m, k).0 < subtask(i, m, k).1
+}
+
+/// The earliest t ≥ d(i) that is the deadline of a subtask that does not overlap its successor, or one
+/// before that of a subtask whose window has length 3; 0 of a light task.
+fn group_deadline(i: u64, m: u64, k: u64) -> u64 {
+    if 2 * m < k {
+        return 0;
+    }
+    let least = subtask(i, m, k).1;
+    (i..)
+        .flat_map(|later| {
+            let (release, deadline) = subtask(later, m, k);
+            let alone = (!overlaps(later, m, k)).then_some(deadline);
+            [alone, (deadline - release == 3).then_some(deadline - 1)]
+        })
+        .flatten()
+        .find(|t| *t >= least)
+        .unwrap_or(0)
+}
 
 impl<'a> Stream<'a> {
-    fn new(spec: &'a StreamSpec) -> Self {
+    fn new(order: Order, spec: &'a StreamSpec) -> Self {
         let mut stream = Self {
             spec,
+            order,
             queue: VecDeque::new(),
             arrivals: 0,
             wanted: 0,
@@ -118,14 +158,32 @@ impl<'a> Stream<'a> {
     }
 
     fn key(&self) -> Option<Key> {
-        let (head, start_ns) = (self.queue.front()?, self.start_ns?);
-        let period = Ratio::from_integer(u128::from(self.spec.period_ns));
-        let start = Ratio::from_integer(u128::from(start_ns));
-        let (wanted, periods) = (u128::from(self.wanted), u128::from(self.periods));
-        Some(match (self.served, wanted) {
-            (false, 1..) => (0, start + period * Ratio::new(periods, wanted), head.arrival_ns),
-            (false, 0) => (1, start + period, head.arrival_ns),
-            (true, _) => (2, start + period, head.arrival_ns),
+        let (head, start_ns) = (self.queue.front()?, i128::from(self.start_ns?));
+        let period_ns = i128::from(self.spec.period_ns);
+        let end_ns = Ratio::from_integer(start_ns + period_ns);
+        Some(match (self.served, self.wanted, self.order) {
+            (false, 1.., Order::VirtualDeadline) => {
+                let periods = Ratio::new(i128::from(self.periods), i128::from(self.wanted));
+                (0, periods * period_ns + start_ns, false, 0, head.arrival_ns)
+            }
+            (false, 1.., Order::Pd2) => {
+                let (x, y) = (u64::from(self.spec.window.0), u64::from(self.spec.window.1));
+                let (m, i) = (y - x, y - x - self.wanted + 1);
+                // A slot of the window, in time.
+                let at = |slot: u64| {
+                    let past = i128::from(y - self.periods);
+                    start_ns + (i128::from(slot) - past) * period_ns
+                };
+                let due_ns = Ratio::from_integer(at(subtask(i, m, y).1));
+                let overlaps = overlaps(i, m, y);
+                let group_ns = match group_deadline(i, m, y) {
+                    group if overlaps && group > 0 => -at(group),
+                    _ => i128::MAX,
+                };
+                (0, due_ns, !overlaps, group_ns, head.arrival_ns)
+            }
+            (false, 0, _) => (1, end_ns, false, 0, head.arrival_ns),
+            (true, _, _) => (2, end_ns, false, 0, head.arrival_ns),
         })
     }
 
@@ -192,7 +250,7 @@ fn decide(
         }
         if gates.is_fmc(index) {
             // Before all others.
-            key = (0, Ratio::from_integer(0), 0);
+            key = (0, Ratio::from_integer(i128::MIN), false, 0, 0);
         }
         if best.as_ref().is_none_or(|(least, _)| key < *least) {
             best = Some((key, index));
@@ -224,12 +282,37 @@ fn decide(
 /// If arrivals are not in time order, an x is above its y, or a stream has no period.
 #[must_use]
 pub fn run(rate_bps: u64, overhead: u32, streams: &[StreamSpec], arrivals: &[Arrival]) -> Outcome {
+    run_by(Order::VirtualDeadline, rate_bps, overhead, streams, arrivals)
+}
+
+/// The same by PD².
+///
+/// # Panics
+/// As [`run`].
+#[must_use]
+pub fn run_pd2(
+    rate_bps: u64,
+    overhead: u32,
+    streams: &[StreamSpec],
+    arrivals: &[Arrival],
+) -> Outcome {
+    run_by(Order::Pd2, rate_bps, overhead, streams, arrivals)
+}
+
+fn run_by(
+    order: Order,
+    rate_bps: u64,
+    overhead: u32,
+    streams: &[StreamSpec],
+    arrivals: &[Arrival],
+) -> Outcome {
     assert!(arrivals.is_sorted_by_key(|arrival| arrival.time_ns), "arrivals in time order");
     for stream in streams {
         assert!(stream.window.0 <= stream.window.1, "x is at most y");
         assert!(stream.period_ns > 0, "VDS needs a request period");
     }
-    let mut streams: Vec<Stream<'_>> = streams.iter().map(Stream::new).collect();
+    let mut streams: Vec<Stream<'_>> =
+        streams.iter().map(|spec| Stream::new(order, spec)).collect();
     let mut outcome = Outcome::default();
     let mut gates = Gates::new(&Gating::default(), overhead);
     let mut arrivals = arrivals.iter().copied().peekable();
@@ -282,7 +365,7 @@ pub fn run_gated(
     arrivals: &[Arrival],
 ) -> Outcome {
     let link = Link {
-        streams: streams.iter().map(Stream::new).collect(),
+        streams: streams.iter().map(|spec| Stream::new(Order::VirtualDeadline, spec)).collect(),
         gates: Gates::new(gating, overhead),
         outcome: Outcome::default(),
         rate_bps,

@@ -181,6 +181,7 @@ fn verdict(scenario: &Scenario, bounds: &Bounds, load: f64) -> Verdict {
         },
         "dwcs" => window(dwcs(scenario, bounds)),
         "vds" => window(bounds.vds().map_err(|premise| premise_of(scenario, premise))),
+        "pd2" => window(bounds.pd2().map_err(|premise| premise_of(scenario, premise))),
         "static-priority" | "fifo" if load > 1.0 => Verdict {
             feasible: None,
             ppm: None,
@@ -202,7 +203,8 @@ fn unproven(name: &str, window: Window, percent: f64) -> String {
     format!(
         "nothing is guaranteed: the contracts need {percent:.1} % of the link, which is enough only \
          where every window asks for all of its packets or for one; {lost}/{of} of `{name}` asks for \
-         {} of {of}. {}/{block} would imply it. A run shows what these sources get",
+         {} of {of}. {}/{block} would imply it; pd2 keeps all windows of equal periods. A run shows \
+         what these sources get",
         of - lost,
         block - 1,
     )

@@ -13,7 +13,7 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 use crate::discipline::{
-    Discipline, Dwcs, DwcsOptions, Edf, EdfFirst, Fifo, Interleaved, LossFirst, Measure,
+    Discipline, Dwcs, DwcsOptions, Edf, EdfFirst, Fifo, Interleaved, LossFirst, Measure, Pd2,
     RoundRobin, Scfq, Sfq, StaticPriority, Table, Vds, VirtualClock, Wf2q, Wf2qPlus, Wfq,
 };
 use crate::hilq::{Hilq, Sizes};
@@ -197,7 +197,17 @@ pub static DISCIPLINES: &[DisciplineRow] = &[
         uses: &["window", "late"],
         structures: ORDERED,
         deadlines_lead: |_| false,
-        build: |options, structure, form| structure.join(form, options, Vds),
+        build: |options, structure, form| structure.join(form, options, Vds::default()),
+    },
+    DisciplineRow {
+        below: None,
+        name: "pd2",
+        summary: "PD²: x-of-y windows, all that can be kept where periods are equal",
+        needs: &["period"],
+        uses: &["window", "late"],
+        structures: ORDERED,
+        deadlines_lead: |_| false,
+        build: |options, structure, form| structure.join(form, options, Pd2::default()),
     },
     DisciplineRow {
         below: None,

@@ -12,6 +12,7 @@
 //! | [`Edf`] | deadline, arrival | Liu and Layland 1973 |
 //! | [`Dwcs`] | deadline and window-constraint | ShareStreams Table 1; West and Schwan 1999 |
 //! | [`Vds`] | virtual deadline | Zhang, West and Qi 2004 |
+//! | [`Pd2`] | due time of a Pfair task | Anderson and Srinivasan 2001 |
 //! | [`Wfq`] | finish tag by the fluid clock | Demers, Keshav, Shenker 1989; Parekh 1993 |
 //! | [`Wf2q`] | the same among heads that have started in the fluid | Bennett and Zhang 1996 |
 //! | [`Wf2qPlus`] | the same with a simpler clock | Bennett and Zhang 1997; Router paper |
@@ -29,6 +30,7 @@ mod edf;
 mod fifo;
 mod gps;
 mod interleaved;
+mod pd2;
 mod round_robin;
 mod self_clocked;
 mod static_priority;
@@ -37,20 +39,23 @@ mod vds;
 mod virtual_clock;
 mod wf2q_plus;
 mod wfq;
+mod windowed;
 
 pub use dwcs::{Dwcs, DwcsOptions, EdfFirst, LossFirst, Order, Rules, ZeroWindow};
 pub(crate) use dwcs::{DwcsRank, DwcsState};
 pub use edf::Edf;
 pub use fifo::Fifo;
 pub use interleaved::Interleaved;
+pub use pd2::{DueTime, Pd2};
 pub use round_robin::{Measure, RoundRobin};
 pub use self_clocked::{Scfq, SelfClocked, Sfq};
 pub use static_priority::StaticPriority;
 pub use table::Table;
-pub use vds::Vds;
+pub use vds::{Vds, VirtualDeadline};
 pub use virtual_clock::VirtualClock;
 pub use wf2q_plus::Wf2qPlus;
 pub use wfq::{FluidFair, Wf2q, Wfq};
+pub use windowed::{Owed, OwedOrder, Windowed, WindowedRank, WindowedState};
 
 use crate::contract::{Contract, ContractError};
 use crate::packet::StreamId;

@@ -41,9 +41,10 @@ mod virtual_time;
 
 pub use contract::{Contract, ContractError, Late, MaxRate, Terms, Window};
 pub use discipline::{
-    Activation, Discipline, Dwcs, DwcsOptions, Edf, EdfFirst, Expiry, Fifo, FluidFair, Head,
-    Interleaved, LossFirst, Measure, Missed, Order, Rank, RoundRobin, Rules, Scfq, SelfClocked,
-    Sfq, Stamp, StaticPriority, Table, Vds, VirtualClock, Visit, Waiting, Wf2q, Wf2qPlus, Wfq,
+    Activation, Discipline, DueTime, Dwcs, DwcsOptions, Edf, EdfFirst, Expiry, Fifo, FluidFair,
+    Head, Interleaved, LossFirst, Measure, Missed, Order, Owed, OwedOrder, Pd2, Rank, RoundRobin,
+    Rules, Scfq, SelfClocked, Sfq, Stamp, StaticPriority, Table, Vds, VirtualClock,
+    VirtualDeadline, Visit, Waiting, Wf2q, Wf2qPlus, Wfq, Windowed, WindowedRank, WindowedState,
     ZeroWindow,
 };
 pub use gate::CREDIT_BYTES;

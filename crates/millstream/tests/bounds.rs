@@ -472,6 +472,10 @@ proptest! {
                 .collect()
         };
         // Streams that run dry before the end are no harm to the others.
+        let verdict = Bounds::new(link, &streams).pd2().unwrap();
+        let (seen, _) = run("pd2", link, &streams, rush(&streams));
+        let violations = seen.iter().map(|seen| seen.violations).sum::<u64>();
+        prop_assert!(verdict.windows != Windows::Kept || violations == 0, "{streams:?} {seen:?}");
         let verdict = Bounds::new(link, &streams).dwcs().unwrap();
         let (seen, _) = run("dwcs", link, &streams, rush(&streams));
         let violations = seen.iter().map(|seen| seen.violations).sum::<u64>();

@@ -22,13 +22,15 @@ proptest! {
     }
 
     #[test]
-    fn vds_equals_its_reference_on_every_structure((spec, arrivals) in scenarios()) {
-        let expected = vds::run(spec.rate_bps, spec.overhead, &spec.streams, &arrivals);
-        let expected = Outcome { decisions: Vec::new(), ..expected };
+    fn vds_and_pd2_equal_their_references_on_every_structure((spec, arrivals) in scenarios()) {
         let options = Options::default();
-        for structure in DisciplineRow::parse("vds").unwrap().structures(&options) {
-            let found = run_named("vds", &options, &spec, &arrivals, structure);
-            prop_assert_eq!(&found, &expected, "{}", structure.name());
+        for (name, run) in [("vds", vds::run as fn(_, _, &_, &_) -> _), ("pd2", vds::run_pd2)] {
+            let expected = run(spec.rate_bps, spec.overhead, &spec.streams[..], &arrivals[..]);
+            let expected = Outcome { decisions: Vec::new(), ..expected };
+            for structure in DisciplineRow::parse(name).unwrap().structures(&options) {
+                let found = run_named(name, &options, &spec, &arrivals, structure);
+                prop_assert_eq!(&found, &expected, "{} {}", name, structure.name());
+            }
         }
     }
 }

@@ -1,5 +1,5 @@
 //! VDS keeps windows that ask for all or one of their requests, also where DWCS cannot; neither
-//! keeps all others.
+//! keeps all others; PD² does where periods are equal.
 #![allow(clippy::unwrap_used)]
 
 use millstream::catalogue::{DisciplineRow, Options, StructureName};
@@ -66,6 +66,30 @@ fn sets() -> impl Strategy<Value = Vec<(u64, u32, u32)>> {
     proptest::collection::vec(stream, 1..9)
 }
 
+/// Any windows, few denominators and one period, filled until the sum is 1: where it is tight.
+fn full_sets() -> impl Strategy<Value = Vec<(u64, u32, u32)>> {
+    const DENOMINATORS: [u32; 13] = [2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 15, 16, 24];
+    let of = proptest::sample::select(DENOMINATORS.to_vec());
+    let ofs = proptest::collection::vec(of, 2..5);
+    let picks = proptest::collection::vec((any::<proptest::sample::Index>(), 0u32..1000), 64);
+    (1u64..6, ofs, picks).prop_map(|(period, ofs, picks)| {
+        // Of a slot, in parts that every denominator divides.
+        let mut room = period * 5_040;
+        let mut set = Vec::new();
+        for (pick, kept) in picks {
+            let of = *pick.get(&ofs);
+            let part = 5_040 / u64::from(of);
+            let most = u32::try_from(room / part).unwrap().min(of);
+            let kept = (kept % of + 1).min(most);
+            room -= u64::from(kept) * part;
+            if kept > 0 {
+                set.push((period, of - kept, of));
+            }
+        }
+        set
+    })
+}
+
 proptest! {
     #![proptest_config(ProptestConfig {
         cases: 3_000,
@@ -76,8 +100,18 @@ proptest! {
     #[test]
     fn feasible_sets_of_one_or_all_have_no_violation(set in sets()) {
         prop_assume!(feasible(&set));
+        for discipline in ["vds", "pd2"] {
+            for structure in [StructureName::Scan, StructureName::Heap] {
+                prop_assert_eq!(violations(discipline, structure, &set, 1_000), 0);
+            }
+        }
+    }
+
+    #[test]
+    fn pd2_keeps_every_window_of_equal_periods_that_can_be_kept(set in full_sets()) {
+        prop_assert!(feasible(&set));
         for structure in [StructureName::Scan, StructureName::Heap] {
-            prop_assert_eq!(violations("vds", structure, &set, 1_000), 0);
+            prop_assert_eq!(violations("pd2", structure, &set, 1_000), 0);
         }
     }
 }
@@ -113,6 +147,9 @@ fn three_feasible_streams_of_one_period_that_neither_keeps() {
                 assert_eq!(violations(discipline, structure, &set, slot), 0, "{structure:?}");
                 assert_eq!(violations(discipline, structure, &set, slot + 1), 1, "{structure:?}");
             }
+        }
+        for structure in DisciplineRow::parse("pd2").unwrap().structures(&Options::default()) {
+            assert_eq!(violations("pd2", structure, &set, 5_000), 0, "{structure:?}");
         }
     }
 }

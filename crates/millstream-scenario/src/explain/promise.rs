@@ -58,7 +58,7 @@ fn theory(scenario: &Scenario) -> Theory {
         "wirr" => FairDiscipline::Wirr,
         "fifo" => return Theory::Fifo,
         "static-priority" => return Theory::StaticPriority,
-        "edf" | "dwcs" | "vds" => return Theory::Deadlines,
+        "edf" | "dwcs" | "vds" | "pd2" => return Theory::Deadlines,
         "minbw" => return minbw(scenario),
         _ => return Theory::Silent("the discipline has no bounds here"),
     })
@@ -250,6 +250,7 @@ fn deadlines(scenario: &Scenario, bounds: &Bounds, stream: usize) -> Promise {
     let kept = match scenario.scheduler.discipline.name {
         "edf" => matches!(bounds.edf(), Some(EdfVerdict::Feasible { .. })),
         "vds" => bounds.vds().is_ok_and(|verdict| verdict.windows == Windows::Kept),
+        "pd2" => bounds.pd2().is_ok_and(|verdict| verdict.windows == Windows::Kept),
         _ => super::dwcs(scenario, bounds).is_ok_and(|verdict| verdict.windows == Windows::Kept),
     };
     if !kept {

@@ -237,6 +237,21 @@ impl Bounds<'_> {
         Ok(verdict)
     }
 
+    /// Whether PD² keeps every window-constraint: Σ m·C/(k·T) ≤ 1, whatever the windows if all periods
+    /// are equal, else of those that [`vds`](Self::vds) keeps; the premises are the same. Source:
+    /// Anderson and Srinivasan 2001, a period being a slot in which T/C tasks are served.
+    ///
+    /// # Errors
+    /// The premise that fails.
+    pub fn pd2(&self) -> Result<WindowVerdict, Premise> {
+        let mut verdict = self.windows(false)?;
+        let equal = self.streams.windows(2).all(|pair| pair[0].period_ns == pair[1].period_ns);
+        if equal && matches!(verdict.windows, Windows::Unproven { .. }) {
+            verdict.windows = Windows::Kept;
+        }
+        Ok(verdict)
+    }
+
     fn windows(&self, none_asks_for_all: bool) -> Result<WindowVerdict, Premise> {
         let Some(first) = self.streams.first() else {
             return Ok(WindowVerdict { windows: Windows::Kept, utilisation_ppm: 0 });

@@ -207,7 +207,12 @@ fn windows_and_their_premises() {
     assert_eq!(both(&classic), (unproven, unproven));
     let ones = [stream(1, 1, 2), stream(1, 3, 4), stream(1, 3, 4)];
     assert_eq!(both(&ones), (kept(1_000_000), kept(1_000_000)));
+    let pd2 = |streams: &[StreamLimits]| Bounds::new(GIGABIT, streams).pd2();
+    assert_eq!(pd2(&classic), kept(1_000_000));
+    let mixed = [stream(2, 1, 3), stream(3, 1, 2), stream(3, 1, 2)];
+    assert_eq!(pd2(&mixed), verdict(Windows::Unproven { stream: 0 }, 666_667));
     let more = [stream(1, 1, 2), stream(1, 3, 4), stream(1, 5, 8)];
+    assert_eq!(pd2(&more), verdict(Windows::Overloaded, 1_125_000));
     let overloaded = verdict(Windows::Overloaded, 1_125_000);
     assert_eq!(both(&more), (overloaded, overloaded));
     // Three requests fit into a period of three slots, whatever the windows.

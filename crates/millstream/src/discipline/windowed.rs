@@ -1,0 +1,248 @@
+//! Disciplines that must serve a stream in m = y − x of every y request periods, once in each.
+//!
+//! m' and k' are what is left of the current window: services still owed, periods still to come.
+//!
+//! ```text
+//! served:       m' -= 1, done for this period
+//! period ends:  k' -= 1; at k' = 0: a violation if m' > 0; then m'/k' = (y − x)/y
+//! ```
+//!
+//! Whose owed service comes first is the order's affair ([`OwedOrder`]). Streams that owe nothing in
+//! this window, then those already served in their period, come after all others, by the end of their
+//! period: the link does not idle, and what they get so counts for nothing. A period in which a stream
+//! has no packet is no request: the next begins with the next arrival.
+
+use core::cmp::Ordering;
+use core::marker::PhantomData;
+
+use super::{Discipline, Expiry, Head, Missed, Rank};
+use crate::contract::{Contract, ContractError, Late, Window};
+use crate::packet::StreamId;
+
+/// Which of two streams that are owed a service goes first: the lesser.
+pub trait OwedOrder: Copy + Ord + core::fmt::Debug + Send {
+    /// Of a stream that is owed a service in its current period.
+    fn of(owed: &Owed) -> Self;
+}
+
+/// What an order goes by.
+#[derive(Clone, Copy, Debug)]
+pub struct Owed {
+    /// The current request period ends here, ns.
+    pub end_ns: u64,
+    /// T, ns.
+    pub period_ns: u64,
+    /// y − x of y.
+    pub window: Window,
+    /// m', at least 1.
+    pub services: u32,
+    /// k', the current period among them.
+    pub periods: u32,
+}
+
+/// A discipline of windows whose owed services are in the order `O`.
+#[derive(Clone, Copy, Debug)]
+pub struct Windowed<O>(PhantomData<O>);
+
+impl<O> Default for Windowed<O> {
+    fn default() -> Self {
+        Self(PhantomData)
+    }
+}
+
+/// A stream's state under [`Windowed`].
+#[derive(Clone, Copy, Debug)]
+pub struct WindowedState {
+    /// The current request period ends here.
+    end_ns: u64,
+    period_ns: u64,
+    window: Window,
+    late: Late,
+    /// m'.
+    owed: u32,
+    /// k'.
+    left: u32,
+    /// Served in the current period.
+    served: bool,
+    /// No packet has come yet.
+    unused: bool,
+    /// A violation that nobody has been told of: its window ended while the queue was empty.
+    unreported: bool,
+}
+
+/// Who comes before whom, before owed services are compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Tier {
+    /// Services are owed, the one of this period among them.
+    Owed,
+    /// None is owed in this window.
+    Free,
+    /// This period's service was given.
+    Served,
+}
+
+/// A backlogged stream's place.
+#[derive(Clone, Copy, Debug)]
+pub struct WindowedRank<O> {
+    tier: Tier,
+    /// Of [`Tier::Owed`] alone.
+    order: Option<O>,
+    end_ns: u64,
+    arrival_ns: u64,
+    unreported: bool,
+}
+
+impl<O: OwedOrder> Ord for WindowedRank<O> {
+    #[inline]
+    fn cmp(&self, other: &Self) -> Ordering {
+        let by_time = || match (&self.order, &other.order) {
+            (Some(own), Some(theirs)) => own.cmp(theirs),
+            _ => self.end_ns.cmp(&other.end_ns),
+        };
+        self.tier
+            .cmp(&other.tier)
+            .then_with(by_time)
+            .then_with(|| self.arrival_ns.cmp(&other.arrival_ns))
+    }
+}
+
+impl<O: OwedOrder> PartialOrd for WindowedRank<O> {
+    #[inline]
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl<O: OwedOrder> PartialEq for WindowedRank<O> {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other) == Ordering::Equal
+    }
+}
+
+impl<O: OwedOrder> Eq for WindowedRank<O> {}
+
+impl<O: OwedOrder> Rank for WindowedRank<O> {
+    const EXPIRY: Expiry = Expiry::Apart;
+
+    #[inline]
+    fn expiry_ns(&self) -> u64 {
+        if self.unreported { 0 } else { self.end_ns }
+    }
+}
+
+impl WindowedState {
+    fn restore(&mut self) {
+        self.left = self.window.of();
+        self.owed = self.window.of() - self.window.lost();
+    }
+
+    /// `periods` request periods end, no service in any but perhaps the first. Returns the
+    /// violations.
+    fn end_periods(&mut self, periods: u64) -> u64 {
+        let whole = u64::from(self.window.of());
+        if whole == 0 {
+            return 0;
+        }
+        let left = u64::from(self.left);
+        // At most k' or y, both u32.
+        #[allow(clippy::cast_possible_truncation)]
+        if periods < left {
+            self.left -= periods as u32;
+            return 0;
+        }
+        let first = u64::from(self.owed > 0);
+        self.restore();
+        let after = periods - left;
+        #[allow(clippy::cast_possible_truncation)]
+        {
+            self.left -= (after % whole) as u32;
+        }
+        first + if self.owed > 0 { after / whole } else { 0 }
+    }
+}
+
+impl<O: OwedOrder> Discipline for Windowed<O> {
+    type State = WindowedState;
+    type Rank = WindowedRank<O>;
+    type Stamp = ();
+
+    fn admit(&mut self, contract: &Contract) -> Result<WindowedState, ContractError> {
+        let mut state = WindowedState {
+            end_ns: 0,
+            period_ns: contract.require_period()?,
+            window: contract.window,
+            late: contract.late,
+            owed: 0,
+            left: 0,
+            served: false,
+            unused: true,
+            unreported: false,
+        };
+        state.restore();
+        Ok(state)
+    }
+
+    #[inline]
+    fn became_head(&mut self, state: &mut WindowedState, head: Head) {
+        if state.unused || head.arrival_ns >= state.end_ns {
+            if state.served {
+                state.unreported |= state.end_periods(1) > 0;
+            }
+            state.unused = false;
+            state.served = false;
+            state.end_ns = head.arrival_ns.saturating_add(state.period_ns);
+        }
+    }
+
+    #[inline]
+    fn rank(&self, state: &WindowedState, head: Head) -> WindowedRank<O> {
+        let tier = match (state.served, state.owed) {
+            (true, _) => Tier::Served,
+            (false, 0) => Tier::Free,
+            (false, _) => Tier::Owed,
+        };
+        let owed = || Owed {
+            end_ns: state.end_ns,
+            period_ns: state.period_ns,
+            window: state.window,
+            services: state.owed,
+            periods: state.left,
+        };
+        WindowedRank {
+            tier,
+            order: (tier == Tier::Owed).then(|| O::of(&owed())),
+            end_ns: state.end_ns,
+            arrival_ns: head.arrival_ns,
+            unreported: state.unreported,
+        }
+    }
+
+    #[inline]
+    fn deadline_ns(&self, state: &WindowedState) -> Option<u64> {
+        Some(state.end_ns)
+    }
+
+    fn expired(&mut self, state: &mut WindowedState, now_ns: u64) -> Missed {
+        if core::mem::replace(&mut state.unreported, false) {
+            return Missed { missed: 0, violations: 1, drop_head: false };
+        }
+        let drops = state.late == Late::Drop;
+        let periods = match (state.served, drops) {
+            (true, _) | (false, true) => 1,
+            (false, false) => (now_ns - state.end_ns) / state.period_ns + 1,
+        };
+        let violations = state.end_periods(periods);
+        state.end_ns = state.end_ns.saturating_add(periods.saturating_mul(state.period_ns));
+        let served = core::mem::replace(&mut state.served, false);
+        Missed { missed: if served { 0 } else { periods }, violations, drop_head: drops && !served }
+    }
+
+    #[inline]
+    fn served(&mut self, state: &mut WindowedState, _: StreamId, _: Head, _: u64) -> bool {
+        if !state.served {
+            state.served = true;
+            state.owed = state.owed.saturating_sub(1);
+        }
+        false
+    }
+}
