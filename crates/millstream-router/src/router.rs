@@ -10,20 +10,23 @@
 //! finished packet is dropped at a full queue. Nothing is allocated once all queues have been
 //! full.
 
+mod link;
 mod runs;
 
-use millstream::catalogue::DynScheduler;
 use millstream::{ContractError, Departure, Observer, StreamId};
 use std::collections::VecDeque;
 
 use crate::counters::{InputCounters, PathCounters, ProcessCounters};
 use crate::cpu::Cpu;
-use crate::machine::Machine;
+use crate::machine::{Machine, Verdict};
 use crate::plan::{Batch, Plan, Stages, WhenFull};
 use crate::throttle::Throttle;
+use link::Link;
 
 /// Never.
 const NEVER: u64 = u64::MAX;
+/// What a packet took is averaged over about 2^3 batches.
+const AVERAGE_SHIFT: u32 = 3;
 
 /// A process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,9 +70,20 @@ struct Path {
     counters: PathCounters,
 }
 
+impl Path {
+    /// Averages what a packet takes over some batches.
+    #[inline]
+    fn took(&mut self, packet_ns: u64) {
+        let (more, less) =
+            (packet_ns.saturating_sub(self.packet_ns), self.packet_ns.saturating_sub(packet_ns));
+        self.packet_ns += more.div_ceil(1 << AVERAGE_SHIFT);
+        self.packet_ns -= less.div_ceil(1 << AVERAGE_SHIFT);
+    }
+}
+
 struct Output {
     throttle: Option<Throttle>,
-    link: Box<dyn DynScheduler + Send>,
+    link: Link,
     /// The path of each of the link's streams.
     paths: Vec<usize>,
     /// Packets selected that the port did not take yet.
@@ -105,6 +119,11 @@ pub struct Router<M> {
     full: usize,
     read: Vec<(usize, u64)>,
     chosen: Vec<u64>,
+    /// Packets at their function, and what it says of them.
+    at_work: Vec<u64>,
+    verdicts: Vec<Verdict>,
+    /// Paths that have room at an output again.
+    freed: Vec<usize>,
     late: Late,
 }
 
@@ -121,7 +140,7 @@ impl<M: Machine> Router<M> {
         let mut cpu = Cpu::default();
         let mut outputs = Vec::new();
         for output in &plan.outputs {
-            let link = output.discipline.build(&output.options, output.structure);
+            let link = Link::new(output.discipline, &output.options, output.structure);
             let throttle = output.throttle.map(Throttle::new);
             outputs.push(Output { throttle, link, paths: Vec::new(), staged: VecDeque::new() });
         }
@@ -172,6 +191,9 @@ impl<M: Machine> Router<M> {
             full: 0,
             read: Vec::new(),
             chosen: Vec::new(),
+            at_work: Vec::new(),
+            verdicts: Vec::new(),
+            freed: Vec::new(),
             late: Late::default(),
         };
         for number in 0..processes {
@@ -199,6 +221,12 @@ impl<M: Machine> Router<M> {
         };
         self.now_ns = self.machine.now_ns();
         let took_ns = self.now_ns - began_ns;
+        if let Process::Forward(path) = process
+            && !M::FREE_CLOCK
+            && moved > 0
+        {
+            self.paths[path].took(took_ns / u64::from(moved));
+        }
         self.rest(process, number, moved);
         let eligible = self.is_eligible(process, number);
         self.cpu.finish(number, self.now_ns, took_ns, eligible);

@@ -1,6 +1,6 @@
 //! The forwarding function: the IP fast path.
 
-use crate::live::header::{Header, hop};
+use crate::live::header::{destination, hop};
 use crate::live::routes::Routes;
 
 /// The IP fast path: looks the destination up, takes a hop from the packet's time to live, updates
@@ -23,8 +23,8 @@ impl Forwarder {
     /// Readies `frame` for its next hop; returns the output, or `None` if it is to be dropped.
     #[inline]
     pub fn forward(&mut self, frame: &mut [u8]) -> Option<usize> {
-        let header = Header::parse(frame)?;
-        let next = self.routes.find(header.destination)?;
-        hop(frame, next.from, next.to).then_some(next.output)
+        let next = self.routes.find(destination(frame)?)?;
+        hop(frame, next.from, next.to);
+        Some(next.output)
     }
 }
