@@ -18,6 +18,7 @@ mod route;
 mod run;
 mod selection;
 mod sweep;
+mod top;
 mod trace;
 
 use arguments::{Arguments, Command};
@@ -33,6 +34,7 @@ fn main() -> ExitCode {
         Command::Check(arguments) => check::check(&arguments),
         Command::Bench(arguments) => bench::bench(&arguments),
         Command::Route(arguments) => route::route(&arguments),
+        Command::Top(arguments) => top::top(&arguments),
         Command::Schema(arguments) if arguments.router => {
             print(&millstream_scenario::router_schema())
         }

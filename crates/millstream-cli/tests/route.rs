@@ -157,6 +157,7 @@ fn mistakes_are_shown_where_they_stand() {
         ("wf2q+", "edf", &["`voice` has no `period`", "edf"]),
         ("wf2q+", "minbw", &["cannot be scheduled by `minbw`", "`drr`"]),
         ("slice = ", "slise = ", &["did you mean `slice`"]),
+        ("batch = 32", "batch = 32\nstatus = \"0.0.0.0:99\"", &["from the network", "127.0.0.1"]),
         ("batch = 32", "batch = 0", &["a batch of 0", "from 1 to 1024"]),
     ] {
         let text = example();
@@ -249,6 +250,54 @@ fn a_reserved_flow_beside_a_flood_of_64_byte_packets_keeps_all_of_its_packets() 
     let best = number(&report, "paths", "best-effort", "received");
     assert!(best > PACKETS && best <= flooded, "{best} of a flood of {flooded}");
     assert!(number(&report, "paths", "best-effort", "dropped_full") > 0, "no overload: {report:#}");
+}
+
+/// The flow goes on, its path's contract changes, a path comes and one goes, while a flood arrives.
+#[test]
+fn a_changed_file_is_taken_over_without_losing_a_packet_of_a_path_that_stays() {
+    const PACKETS: u64 = 2_000;
+    const STATUS: &str = "127.0.0.1:9817";
+    let network = Network::new();
+    network.execute("router", &["ip", "link", "set", "lo", "up"]);
+    let folder = TempDir::new().unwrap();
+    let file = folder.path().join("router.toml");
+    let before =
+        network.router().replacen("[router]\n", &format!("[router]\nstatus = \"{STATUS}\"\n"), 1);
+    fs::write(&file, &before).unwrap();
+    let counted = network.count("sink", "b0", "udp and ip[1] & 0xfc == 0xb8", PACKETS);
+    let router = network.start(env!("CARGO_BIN_EXE_millstream"), &file);
+    let flood = packet(network.mac("router", "f1"), [10, 2, 0, 1], 0, 60);
+    let flood = network.flood("source", "f0", flood);
+    let voice = packet(network.mac("router", "a1"), [10, 2, 0, 1], VOICE, 200);
+    let half = PACKETS / 2;
+    network.send("source", "a0", &voice, half, Duration::from_micros(250));
+    // One that is wrong changes nothing.
+    fs::write(&file, before.replace("weight = 100", "weight = 0")).unwrap();
+    router.hang_up();
+    let after = before.replace("weight = 100", "weight = 50").replace("best-effort", "the-rest");
+    thread::sleep(Duration::from_millis(100));
+    fs::write(&file, after).unwrap();
+    router.hang_up();
+    network.send("source", "a0", &voice, half, Duration::from_micros(250));
+    let arrived = counted.join().unwrap();
+    let metrics = network.get("router", STATUS, "/metrics");
+    assert!(metrics.contains("millstream_reloads_total{} 1\n"), "{metrics}");
+    let sent = "millstream_path_packets_total{path=\"voice\",outcome=\"sent\"} 2000\n";
+    assert!(metrics.contains(sent), "{metrics}");
+    assert!(metrics.contains("millstream_unaccounted_packets{} 0\n"), "{metrics}");
+    let missing = network.get("router", STATUS, "/nothing");
+    assert!(missing.starts_with("HTTP/1.1 404 "), "{missing}");
+    let top = [env!("CARGO_BIN_EXE_millstream"), "top", STATUS, "--every", "50 ms", "--looks", "2"];
+    let top = network.execute("router", &top);
+    assert!(top.contains("voice") && top.contains("asked") && top.contains("(removed)"), "{top}");
+    flood.stop();
+    let report = router.stop();
+    assert_eq!(arrived, PACKETS, "{report:#}");
+    assert_eq!(report["reloads"], 1);
+    assert_eq!(number(&report, "paths", "voice", "sent"), PACKETS);
+    assert!(number(&report, "paths", "the-rest", "received") > 0);
+    assert!(number(&report, "paths", "(removed)", "dropped_by_reload") > 0, "{report:#}");
+    assert_eq!(report["unaccounted"], 0);
 }
 
 #[test]

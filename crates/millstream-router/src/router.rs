@@ -11,6 +11,7 @@
 //! full.
 
 mod link;
+mod reload;
 mod runs;
 
 use millstream::{ContractError, Departure, Observer, StreamId};
@@ -100,42 +101,16 @@ impl Observer for Late {
     }
 }
 
-/// A router on a machine.
-pub struct Router<M> {
-    machine: M,
-    stages: Stages,
-    batch: Batch,
+/// What a plan is made into.
+struct Parts {
     cpu: Cpu,
-    now_ns: u64,
     inputs: Vec<Input>,
     paths: Vec<Path>,
     outputs: Vec<Output>,
-    /// Until when each process sleeps, ns; 0 if it does not.
-    asleep_until_ns: Vec<u64>,
-    /// The least of them.
-    next_wake_ns: u64,
-    processes: Vec<ProcessCounters>,
-    /// Paths whose input queue is full.
-    full: usize,
-    read: Vec<(usize, u64)>,
-    chosen: Vec<u64>,
-    /// Packets at their function, and what it says of them.
-    at_work: Vec<u64>,
-    verdicts: Vec<Verdict>,
-    /// Paths that have room at an output again.
-    freed: Vec<usize>,
-    late: Late,
 }
 
-impl<M: Machine> Router<M> {
-    /// A router as `plan` says, on `machine`.
-    ///
-    /// # Errors
-    /// If a path's contract lacks what an output's discipline needs.
-    ///
-    /// # Panics
-    /// If the plan names an output that it does not have, or a queue or batch of none.
-    pub fn new(plan: &Plan, mut machine: M) -> Result<Self, ContractError> {
+impl Parts {
+    fn new(plan: &Plan) -> Result<Self, ContractError> {
         assert!(plan.batch.packets > 0, "a batch of no packets");
         let mut cpu = Cpu::default();
         let mut outputs = Vec::new();
@@ -175,6 +150,47 @@ impl<M: Machine> Router<M> {
             when_full: input.when_full,
             counters: InputCounters::default(),
         });
+        Ok(Self { cpu, inputs: inputs.collect(), paths, outputs })
+    }
+}
+
+/// A router on a machine.
+pub struct Router<M> {
+    machine: M,
+    stages: Stages,
+    batch: Batch,
+    cpu: Cpu,
+    now_ns: u64,
+    inputs: Vec<Input>,
+    paths: Vec<Path>,
+    outputs: Vec<Output>,
+    /// Until when each process sleeps, ns; 0 if it does not.
+    asleep_until_ns: Vec<u64>,
+    /// The least of them.
+    next_wake_ns: u64,
+    processes: Vec<ProcessCounters>,
+    /// Paths whose input queue is full.
+    full: usize,
+    read: Vec<(usize, u64)>,
+    chosen: Vec<u64>,
+    /// Packets at their function, and what it says of them.
+    at_work: Vec<u64>,
+    verdicts: Vec<Verdict>,
+    /// Paths that have room at an output again.
+    freed: Vec<usize>,
+    late: Late,
+}
+
+impl<M: Machine> Router<M> {
+    /// A router as `plan` says, on `machine`.
+    ///
+    /// # Errors
+    /// If a path's contract lacks what an output's discipline needs.
+    ///
+    /// # Panics
+    /// If the plan names an output that it does not have, or a queue or batch of none.
+    pub fn new(plan: &Plan, mut machine: M) -> Result<Self, ContractError> {
+        let Parts { cpu, inputs, paths, outputs } = Parts::new(plan)?;
         let processes = plan.inputs.len() + plan.paths.len() + plan.outputs.len();
         let mut router = Self {
             now_ns: machine.now_ns(),
@@ -182,7 +198,7 @@ impl<M: Machine> Router<M> {
             stages: plan.stages,
             batch: plan.batch,
             cpu,
-            inputs: inputs.collect(),
+            inputs,
             paths,
             outputs,
             asleep_until_ns: vec![0; processes],
@@ -337,7 +353,8 @@ impl<M: Machine> Router<M> {
     #[inline]
     fn output_room(&self, path: usize) -> usize {
         let of = &self.paths[path];
-        let room = |output: &usize| of.output_limit - self.output_waiting(path, *output);
+        let room =
+            |output: &usize| of.output_limit.saturating_sub(self.output_waiting(path, *output));
         of.outputs.iter().map(room).min().unwrap_or(usize::MAX)
     }
 

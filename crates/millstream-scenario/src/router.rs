@@ -7,6 +7,7 @@ use ipnet::Ipv4Net;
 use macaddr::MacAddr6;
 use millstream::catalogue::{DisciplineRow, StructureName};
 use millstream::{Contract, MaxRate};
+use std::net::SocketAddr;
 use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
 
@@ -123,6 +124,8 @@ pub struct RouterScenario {
     pub slice_ns: u64,
     /// Packets that all queues hold together.
     pub buffers: u32,
+    /// Where counters are shown by HTTP; a loopback address.
+    pub status: Option<SocketAddr>,
     /// Ports, in the order of the file.
     pub ports: Vec<RouterPort>,
     /// Paths, in the order that packets are matched in.

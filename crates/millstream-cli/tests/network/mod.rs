@@ -5,8 +5,8 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
 use std::fs::{self, File};
-use std::io::Read;
-use std::net::UdpSocket;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpStream, UdpSocket};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -174,6 +174,26 @@ impl Network {
         sending.join().unwrap();
     }
 
+    /// What `path` of a status address in a namespace answers.
+    pub(crate) fn get(&self, namespace: &str, address: &'static str, path: &str) -> String {
+        let request = format!("GET {path} HTTP/1.1\r\nHost: {address}\r\n\r\n");
+        let asking = self.within(namespace, move || {
+            let mut stream = TcpStream::connect(address).unwrap();
+            stream.write_all(request.as_bytes()).unwrap();
+            let mut answer = String::new();
+            stream.read_to_string(&mut answer).unwrap();
+            answer
+        });
+        asking.join().unwrap()
+    }
+
+    /// Runs a program in a namespace; returns what it prints.
+    pub(crate) fn execute(&self, namespace: &str, command: &[&str]) -> String {
+        let name = self.name(namespace);
+        let output = run(&[&["netns", "exec", &name][..], command].concat());
+        String::from_utf8(output).unwrap()
+    }
+
     /// Starts the router; it forwards when this returns.
     pub(crate) fn start(&self, program: &str, file: &Path) -> Running {
         let mut child = Command::new("ip")
@@ -185,10 +205,21 @@ impl Network {
             .spawn()
             .unwrap();
         // It says so when its ports are open.
-        let mut said = [0; 1];
-        let errors = child.stderr.as_mut().unwrap();
-        assert_eq!(errors.read(&mut said).unwrap(), 1, "the router did not start");
-        Running(child)
+        let errors = BufReader::new(child.stderr.take().unwrap());
+        let (ready, opened) = mpsc::channel();
+        let log = thread::spawn(move || {
+            let mut log = String::new();
+            for line in errors.lines().map_while(Result::ok) {
+                if line.contains("ports are open") {
+                    let _ = ready.send(());
+                }
+                log = log + &line + "\n";
+            }
+            log
+        });
+        let child = Running { child, log };
+        assert!(opened.recv_timeout(PATIENCE).is_ok(), "the router did not start");
+        child
     }
 }
 
@@ -213,15 +244,27 @@ impl Flood {
     }
 }
 
-pub(crate) struct Running(Child);
+pub(crate) struct Running {
+    child: Child,
+    log: JoinHandle<String>,
+}
 
 impl Running {
+    /// The router reads its file again.
+    pub(crate) fn hang_up(&self) {
+        self.signal(Signal::SIGHUP);
+    }
+
     /// Ends the router as Ctrl-C does; returns its report.
     pub(crate) fn stop(self) -> Value {
-        kill(Pid::from_raw(i32::try_from(self.0.id()).unwrap()), Signal::SIGINT).unwrap();
-        let output = self.0.wait_with_output().unwrap();
-        let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+        self.signal(Signal::SIGINT);
+        let output = self.child.wait_with_output().unwrap();
+        let errors = self.log.join().unwrap();
         serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{errors}"))
+    }
+
+    fn signal(&self, signal: Signal) {
+        kill(Pid::from_raw(i32::try_from(self.child.id()).unwrap()), signal).unwrap();
     }
 }
 

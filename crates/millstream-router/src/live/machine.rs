@@ -62,6 +62,22 @@ impl<P: Port> LiveMachine<P> {
         self.sides.push(Side { port, mac, rate_bps, overhead_bytes, free_ns: 0, counters });
     }
 
+    /// Classifies and forwards by other rules and routes from now on; ports keep their own.
+    pub fn reconfigure(&mut self, classifier: Classifier, function: Forwarder) {
+        self.classifier = classifier;
+        self.function = function;
+    }
+
+    /// Packets leave by `port` at another rate, and take another part of the wire beyond their length.
+    ///
+    /// # Panics
+    /// If there is no such port.
+    pub fn set_rate(&mut self, port: usize, rate_bps: u64, overhead_bytes: u32) {
+        let side = &mut self.sides[port];
+        side.rate_bps = rate_bps;
+        side.overhead_bytes = overhead_bytes;
+    }
+
     /// Receives nothing from now on.
     pub fn close(&mut self) {
         self.closed = true;

@@ -1,9 +1,11 @@
 //! What a live router did: every packet accounted for.
 
-/// Why a router stopped.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+/// How a router stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Ended {
+    /// It runs.
+    Running,
     /// It was told to.
     Told,
     /// Its time was over.
@@ -13,7 +15,7 @@ pub enum Ended {
 }
 
 /// A port.
-#[derive(Clone, Debug, serde::Serialize)]
+#[derive(Clone, Debug, serde::Serialize, serde::Deserialize)]
 pub struct PortReport {
     /// Its name.
     pub name: String,
@@ -30,7 +32,7 @@ pub struct PortReport {
 }
 
 /// A path.
-#[derive(Clone, Debug, serde::Serialize)]
+#[derive(Clone, Debug, serde::Serialize, serde::Deserialize)]
 pub struct PathReport {
     /// Its name.
     pub name: String,
@@ -44,6 +46,8 @@ pub struct PathReport {
     pub dropped_elsewhere: u64,
     /// Dropped by the link's discipline, too late.
     pub dropped_late: u64,
+    /// Dropped because a changed file had no place for them.
+    pub dropped_by_reload: u64,
     /// Sent.
     pub sent: u64,
     /// Their bytes.
@@ -53,7 +57,7 @@ pub struct PathReport {
 }
 
 /// A process.
-#[derive(Clone, Debug, serde::Serialize)]
+#[derive(Clone, Debug, serde::Serialize, serde::Deserialize)]
 pub struct ProcessReport {
     /// What it does: "input lan".
     pub name: String,
@@ -61,6 +65,8 @@ pub struct ProcessReport {
     pub reserved_cycles: u64,
     /// What it used, cycles a second on average.
     pub used_cycles: u64,
+    /// How long it has run, ns.
+    pub busy_ns: u64,
     /// Times it ran.
     pub runs: u64,
     /// Packets it moved.
@@ -68,7 +74,7 @@ pub struct ProcessReport {
 }
 
 /// A run of a live router.
-#[derive(Clone, Debug, serde::Serialize)]
+#[derive(Clone, Debug, serde::Serialize, serde::Deserialize)]
 pub struct Report {
     /// The router's name.
     pub router: String,
@@ -78,8 +84,11 @@ pub struct Report {
     pub ended: Ended,
     /// Ports, in the order of the file.
     pub ports: Vec<PortReport>,
-    /// Paths, in the order of the file.
+    /// Paths, in the order of the file; then, if some have been taken out of it while the router ran,
+    /// these added up, as `(removed)`.
     pub paths: Vec<PathReport>,
+    /// How often the file was read again.
+    pub reloads: u64,
     /// Processes.
     pub processes: Vec<ProcessReport>,
     /// Packets received that are neither sent, nor dropped and counted, nor queued: always 0.
@@ -99,6 +108,7 @@ impl Report {
                     + path.dropped_by_function
                     + path.dropped_elsewhere
                     + path.dropped_late
+                    + path.dropped_by_reload
                     + path.queued
             })
             .sum();

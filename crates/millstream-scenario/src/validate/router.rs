@@ -4,6 +4,7 @@ use ipnet::Ipv4Net;
 use macaddr::MacAddr6;
 use millstream::catalogue::{DISCIPLINES, DisciplineRow, Options};
 use millstream::{Contract, Late};
+use std::net::SocketAddr;
 use std::path::Path;
 use toml::Spanned;
 
@@ -57,6 +58,7 @@ pub(crate) fn validate_router(
     if let Some(slice) = router.slice.as_ref().filter(|_| slice_ns == 0) {
         problems.push(Problem::new(slice.span(), "a slice of no time").help("at least 1 ns"));
     }
+    let status = router.status.as_ref().and_then(|text| loopback(text, &mut problems));
     let ports: Vec<Option<RouterPort>> =
         file.port.iter().map(|table| port(table, folder, &mut problems)).collect();
     let smallest = file.path.iter().filter_map(|path| path.get_ref().weight.as_ref());
@@ -80,10 +82,21 @@ pub(crate) fn validate_router(
         batch,
         slice_ns,
         buffers,
+        status,
         ports: ports.into_iter().flatten().collect(),
         paths: paths.into_iter().flatten().collect(),
         routes: routes.into_iter().flatten().collect(),
     })
+}
+
+fn loopback(text: &Spanned<String>, problems: &mut Vec<Problem>) -> Option<SocketAddr> {
+    let address: SocketAddr = parsed(text, "an address and a port", "127.0.0.1:9817", problems)?;
+    if !address.ip().is_loopback() {
+        let message = format!("{address} can be reached from the network");
+        let help = "an address of this machine only, for example \"127.0.0.1:9817\"";
+        problems.push(Problem::new(text.span(), message).help(help));
+    }
+    Some(address)
 }
 
 fn unique<'a>(
