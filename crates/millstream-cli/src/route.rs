@@ -127,10 +127,26 @@ pub(crate) fn text(report: &Report) -> String {
         [path.name.clone()].into_iter().chain(sent).chain(counts.map(|n| n.to_string())).collect()
     });
     text += &text_table(&header, paths);
-    let header = ["port", "received", "unclassified", "unfit", "lost by device", "transmitted"];
+    let header = [
+        "port",
+        "received",
+        "unclassified",
+        "unfit",
+        "own",
+        "lost by device",
+        "transmitted",
+        "originated",
+    ];
     let ports = report.ports.iter().map(|port| {
-        let counts =
-            [port.received, port.unclassified, port.unfit, port.lost_by_device, port.transmitted];
+        let counts = [
+            port.received,
+            port.unclassified,
+            port.unfit,
+            port.for_router,
+            port.lost_by_device,
+            port.transmitted,
+            port.originated,
+        ];
         [port.name.clone()].into_iter().chain(counts.map(|n| n.to_string())).collect()
     });
     text += &text_table(&header, ports);

@@ -300,6 +300,62 @@ fn a_changed_file_is_taken_over_without_losing_a_packet_of_a_path_that_stays() {
     assert_eq!(report["unaccounted"], 0);
 }
 
+/// Hosts that know nothing but the router's address; the kernel's own ping and TCP.
+#[test]
+fn hosts_find_the_router_by_arp_ping_through_it_and_are_told_what_is_unreachable() {
+    let network = Network::new();
+    let folder = TempDir::new().unwrap();
+    let file = folder.path().join("router.toml");
+    fs::write(
+        &file,
+        r#"
+[router]
+[[port]]
+name = "a1"
+kind = "interface"
+rate = "1 Gbps"
+address = "10.1.0.1/24"
+[[port]]
+name = "b1"
+kind = "interface"
+rate = "1 Gbps"
+address = "10.2.0.1/24"
+[[path]]
+name = "all"
+[[route]]
+prefix = "10.3.0.0/16"
+port = "b1"
+via = "10.2.0.2"
+"#,
+    )
+    .unwrap();
+    network.address("source", "a0", "10.1.0.2/24", "10.1.0.1");
+    network.address("sink", "b0", "10.2.0.2/24", "10.2.0.1");
+    network.execute("sink", &["ip", "address", "add", "10.3.0.1/32", "dev", "b0"]);
+    let router = network.start(env!("CARGO_BIN_EXE_millstream"), &file);
+    let ping = |more: &[&str]| network.try_execute("source", &[&["ping", "-n"], more].concat());
+    let text = ping(&["-c", "3", "-i", "0.2", "10.1.0.1"]);
+    assert!(text.contains("3 received"), "the router itself: {text}");
+    for host in ["10.2.0.2", "10.3.0.1"] {
+        let text = ping(&["-c", "6", "-i", "0.2", "-W", "1", host]);
+        // What comes before the neighbour is known is dropped.
+        let received = text.split(" received").next().unwrap().rsplit(' ').next().unwrap();
+        assert!(received.parse::<u32>().unwrap() >= 5, "{host}: {text}");
+        assert!(text.contains("ttl=63"), "{text}");
+    }
+    let text = ping(&["-c", "1", "-t", "1", "10.2.0.2"]);
+    assert!(text.contains("From 10.1.0.1") && text.contains("Time to live exceeded"), "{text}");
+    let text = ping(&["-c", "1", "10.9.0.1"]);
+    assert!(text.contains("Destination Net Unreachable"), "{text}");
+    let text = ping(&["-c", "6", "-i", "1", "10.2.0.77"]);
+    assert!(text.contains("From 10.1.0.1") && text.contains("Host Unreachable"), "{text}");
+    let (sent, received) = network.transfer("source", "sink", "10.2.0.2:7000", 4 << 20);
+    assert_eq!(sent, received);
+    let report = router.stop();
+    assert_eq!(report["unaccounted"], 0, "{report:#}");
+    assert!(number(&report, "ports", "a1", "originated") > 5, "{report:#}");
+}
+
 #[test]
 fn what_the_kernel_sends_on_a_tap_device_is_routed() {
     let network = Network::new();

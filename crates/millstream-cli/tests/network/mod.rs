@@ -6,7 +6,7 @@ use nix::unistd::Pid;
 use serde_json::Value;
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{TcpStream, UdpSocket};
+use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -30,8 +30,11 @@ pub(crate) struct Network {
 impl Network {
     pub(crate) fn new() -> Self {
         let root = fs::metadata("/proc/self").unwrap().uid() == 0;
-        let ip = Command::new("ip").arg("-V").output().is_ok();
-        assert!(root && ip, "this test makes network namespaces: run it as root, with iproute2");
+        let there = |program| Command::new(program).arg("-V").output().is_ok();
+        assert!(
+            root && ["ip", "ping", "ethtool"].into_iter().all(there),
+            "this test makes network namespaces: run it as root, with iproute2, iputils-ping and ethtool"
+        );
         let number = MADE.fetch_add(1, Ordering::Relaxed);
         let network = Self { prefix: format!("ms{}-{number}", std::process::id()) };
         for name in ["source", "router", "sink"] {
@@ -192,6 +195,52 @@ impl Network {
         let name = self.name(namespace);
         let output = run(&[&["netns", "exec", &name][..], command].concat());
         String::from_utf8(output).unwrap()
+    }
+
+    /// Like [`execute`](Self::execute), whether the program succeeds or not.
+    pub(crate) fn try_execute(&self, namespace: &str, command: &[&str]) -> String {
+        let name = self.name(namespace);
+        let mut program = Command::new("ip");
+        let output = program.args(["netns", "exec", &name]).args(command).output().unwrap();
+        String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned()
+    }
+
+    /// A host's address and its default gateway. It finishes checksums itself, and leaves large
+    /// segments alone: nobody does that for it on a veth pair.
+    pub(crate) fn address(&self, namespace: &str, device: &str, address: &str, gateway: &str) {
+        let of = self.name(namespace);
+        run(&["-n", &of, "address", "add", address, "dev", device]);
+        run(&["-n", &of, "route", "add", "default", "via", gateway]);
+        self.execute(namespace, &["ethtool", "-K", device, "tx", "off"]);
+    }
+
+    /// Sends `bytes` by TCP to `address`; returns sums of what was sent and received.
+    pub(crate) fn transfer(
+        &self,
+        from: &str,
+        to: &str,
+        address: &'static str,
+        bytes: usize,
+    ) -> (u64, u64) {
+        let sum = |data: &[u8]| data.iter().zip(1u64..).map(|(byte, k)| u64::from(*byte) * k).sum();
+        let (ready, listening) = mpsc::channel();
+        let receiving = self.within(to, move || {
+            let listener = TcpListener::bind(address).unwrap();
+            ready.send(()).unwrap();
+            let (mut stream, _) = listener.accept().unwrap();
+            stream.set_read_timeout(Some(PATIENCE)).unwrap();
+            let mut data = Vec::new();
+            stream.read_to_end(&mut data).unwrap();
+            sum(&data)
+        });
+        listening.recv().unwrap();
+        let sending = self.within(from, move || {
+            let mut stream = TcpStream::connect(address).unwrap();
+            let data: Vec<u8> = (0..bytes).map(|k| (k * k % 251).to_le_bytes()[0]).collect();
+            stream.write_all(&data).unwrap();
+            sum(&data)
+        });
+        (sending.join().unwrap(), receiving.join().unwrap())
     }
 
     /// Starts the router; it forwards when this returns.

@@ -2,7 +2,7 @@
 
 use millstream::Link;
 use millstream::catalogue::Options;
-use millstream_scenario::{PortKind, Reservation, RouterPath, RouterScenario};
+use millstream_scenario::{NextHop, PortKind, Reservation, RouterPath, RouterScenario};
 use std::fs;
 use std::thread;
 use std::time::Duration;
@@ -87,6 +87,9 @@ impl LiveRouter {
         for ((port, mac), of) in ports.into_iter().zip(&scenario.ports) {
             machine.add(port, mac, of.rate_bps, of.overhead_bytes);
         }
+        for (at, port) in scenario.ports.iter().enumerate() {
+            machine.set_address(at, port.address);
+        }
         let router = Router::new(&plan(scenario, &reserved), machine)
             .map_err(|error| PortError::new(&scenario.ports[0].name, error.to_string()))?;
         let scenario = scenario.clone();
@@ -125,6 +128,7 @@ impl LiveRouter {
         machine.reconfigure(classifier, function);
         for (at, port) in scenario.ports.iter().enumerate() {
             machine.set_rate(at, port.rate_bps, port.overhead_bytes);
+            machine.set_address(at, port.address);
         }
         self.scenario = scenario.clone();
         self.reserved = reserved;
@@ -206,9 +210,11 @@ impl LiveRouter {
             ports.push(PortReport {
                 name: port.name.clone(),
                 received: counters.received,
-                unclassified: router.input(at).unclassified - counters.unfit,
+                unclassified: router.input(at).unclassified - counters.unfit - counters.for_router,
                 unfit: counters.unfit,
+                for_router: counters.for_router,
                 transmitted: counters.transmitted,
+                originated: counters.originated,
                 lost_by_device: router.machine_mut().port_mut(at).lost(),
             });
         }
@@ -255,9 +261,20 @@ impl LiveRouter {
 /// How packets are classified and forwarded, by ports of these hardware addresses.
 fn rules(scenario: &RouterScenario, macs: &[[u8; 6]]) -> (Classifier, Forwarder) {
     let mut routes = Routes::default();
+    for (at, port) in scenario.ports.iter().enumerate() {
+        if let Some(net) = port.address {
+            routes.add_resolved(net, at, macs[at], None);
+        }
+    }
     for route in &scenario.routes {
-        let (from, to) = (macs[route.port], route.neighbour.into_array());
-        routes.add(route.prefix, Hop { output: route.port, from, to });
+        let (output, from) = (route.port, macs[route.port]);
+        match route.next {
+            NextHop::Neighbour(mac) => {
+                routes.add(route.prefix, Hop { output, from, to: mac.into_array() });
+            }
+            NextHop::Gateway(via) => routes.add_resolved(route.prefix, output, from, Some(via)),
+            NextHop::Connected => routes.add_resolved(route.prefix, output, from, None),
+        }
     }
     let rules = scenario.paths.iter().map(|path| path.matches).collect();
     (Classifier::new(rules), Forwarder::new(routes))

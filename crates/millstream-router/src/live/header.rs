@@ -83,17 +83,17 @@ fn sum(header: &[u8]) -> u16 {
     u16::try_from((sum & 0xffff) + (sum >> 16)).unwrap_or(u16::MAX)
 }
 
-/// What may be forwarded: where it goes. Its checksum is right, and it has hops left.
+/// Where a packet goes, and whether it has hops left; `None` if its checksum is wrong.
 #[inline]
-pub(super) fn destination(frame: &[u8]) -> Option<Ipv4Addr> {
+pub(super) fn destination(frame: &[u8]) -> Option<(Ipv4Addr, bool)> {
     let (_, fixed, length, _) = shape(frame)?;
     // Most headers have no options, and a sum of known length needs no loop.
     let right = if length == 20 { sum(fixed) } else { sum(&frame[ETHERNET..ETHERNET + length]) };
     let [a, b, c, d] = [fixed[16], fixed[17], fixed[18], fixed[19]];
-    (right == 0xffff && fixed[8] > 1).then_some(Ipv4Addr::new(a, b, c, d))
+    (right == 0xffff).then_some((Ipv4Addr::new(a, b, c, d), fixed[8] > 1))
 }
 
-/// Sends a frame on that has a [`destination`]: a hop less to live, the checksum updated, the
+/// Sends a frame on that has a [`destination`] and hops left: a hop less to live, the checksum updated, the
 /// hardware addresses replaced.
 #[inline]
 pub(super) fn hop(frame: &mut [u8], from: [u8; 6], to: [u8; 6]) {

@@ -69,14 +69,15 @@ pub fn metrics(report: &Report) -> String {
             ("unclassified", of.unclassified),
             ("unfit", of.unfit),
             ("lost", of.lost_by_device),
+            ("for-router", of.for_router),
             ("transmitted", of.transmitted),
+            ("originated", of.originated),
         ];
         events.map(|(event, count)| {
             (vec![("port", of.name.clone()), ("event", event.to_owned())], count)
         })
     });
-    let help =
-        "Packets at a port: received, of them unclassified and unfit; lost before; transmitted";
+    let help = "Packets at a port: received, of them unclassified, unfit, for the router; lost before; transmitted";
     counters(&mut registry, "port_packets", help, ports);
 
     let processes = || report.processes.iter();

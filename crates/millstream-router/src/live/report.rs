@@ -25,8 +25,12 @@ pub struct PortReport {
     pub unclassified: u64,
     /// Of them, dropped for want of a buffer or because they were longer than one.
     pub unfit: u64,
+    /// Of those received, for the router itself: ARP, and packets to its own addresses.
+    pub for_router: u64,
     /// Packets given to the device.
     pub transmitted: u64,
+    /// Given to the device beside these, made by the router: ARP, echo replies, ICMP errors.
+    pub originated: u64,
     /// Packets that the device lost before they could be received, where it says so.
     pub lost_by_device: u64,
 }
@@ -100,7 +104,8 @@ impl Report {
     #[must_use]
     pub(super) fn account(ports: &[PortReport], paths: &[PathReport], staged: u64) -> i64 {
         let received: u64 = ports.iter().map(|port| port.received).sum();
-        let aside: u64 = ports.iter().map(|port| port.unclassified + port.unfit).sum();
+        let aside: u64 =
+            ports.iter().map(|port| port.unclassified + port.unfit + port.for_router).sum();
         let dropped: u64 = paths
             .iter()
             .map(|path| {

@@ -83,6 +83,10 @@ pub(crate) struct PortTable {
     /// The port's own hardware address; default: the interface's. Pcap ports need it.
     #[schemars(with = "Option<String>")]
     pub(crate) mac: Option<Spanned<String>>,
+    /// The router's own address there and its network's length, for example "10.1.0.1/24": the router
+    /// then answers ARP and echo requests, sends ICMP errors and routes to that network.
+    #[schemars(with = "Option<String>")]
+    pub(crate) address: Option<Spanned<String>>,
     /// How paths share the port; default "wf2q+".
     #[schemars(with = "Option<String>", extend("enum" = super::discipline_names()))]
     pub(crate) discipline: Option<Spanned<String>>,
@@ -172,6 +176,10 @@ pub(crate) struct RouteTable {
     #[schemars(with = "String")]
     pub(crate) port: Spanned<String>,
     /// The hardware address of the next hop.
-    #[schemars(with = "String")]
-    pub(crate) neighbour: Spanned<String>,
+    #[schemars(with = "Option<String>")]
+    pub(crate) neighbour: Option<Spanned<String>>,
+    /// The address of the next hop, a gateway on the port's network. Without this and `neighbour` the
+    /// destinations are on that network.
+    #[schemars(with = "Option<String>")]
+    pub(crate) via: Option<Spanned<String>>,
 }
