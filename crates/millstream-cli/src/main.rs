@@ -13,6 +13,7 @@ mod interrupt;
 mod looks;
 mod outputs;
 mod plan;
+mod privileges;
 mod progress;
 mod route;
 mod run;

@@ -3,7 +3,7 @@
 use miette::{Diagnostic, Report as Diagnosis};
 use millstream_report::{human, text_table};
 use millstream_router::live::{Control, LiveRouter, PortError, Report, serve};
-use millstream_scenario::{PortKind, Reservation, RouterScenario, parse_duration_ns};
+use millstream_scenario::{PortKind, Reservation, RouterPort, RouterScenario, parse_duration_ns};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use std::fmt::Write as _;
@@ -13,7 +13,7 @@ use std::thread;
 
 use crate::arguments::RouteArguments;
 use crate::failure::Failure;
-use crate::print;
+use crate::{print, privileges};
 
 /// A port's failure with what would be right.
 #[derive(Debug, thiserror::Error, Diagnostic)]
@@ -41,8 +41,10 @@ pub(crate) fn route(arguments: &RouteArguments) -> Result<(), Failure> {
     log_to_standard_error();
     let scenario = RouterScenario::load(&arguments.file)?;
     let control = Arc::new(Control::default());
-    obey_signals(&control, &arguments.file)?;
     let mut router = LiveRouter::open(&scenario).map_err(failure)?;
+    let is_interface = |port: &RouterPort| matches!(port.kind, PortKind::Interface(_));
+    privileges::give_up(scenario.ports.iter().any(is_interface))?;
+    obey_signals(&control, &arguments.file)?;
     if let Some(address) = scenario.status {
         let address = serve(address, Arc::clone(&control)).map_err(|error| {
             Failure::Run(miette::miette!(

@@ -266,6 +266,10 @@ fn a_changed_file_is_taken_over_without_losing_a_packet_of_a_path_that_stays() {
     fs::write(&file, &before).unwrap();
     let counted = network.count("sink", "b0", "udp and ip[1] & 0xfc == 0xb8", PACKETS);
     let router = network.start(env!("CARGO_BIN_EXE_millstream"), &file);
+    let privileges = router.privileges();
+    for part in ["CapPrm:\t0000000000002000", "CapEff:\t0000000000002000", "NoNewPrivs:\t1"] {
+        assert!(privileges.contains(part), "{privileges}");
+    }
     let flood = packet(network.mac("router", "f1"), [10, 2, 0, 1], 0, 60);
     let flood = network.flood("source", "f0", flood);
     let voice = packet(network.mac("router", "a1"), [10, 2, 0, 1], VOICE, 200);
@@ -354,6 +358,30 @@ via = "10.2.0.2"
     let report = router.stop();
     assert_eq!(report["unaccounted"], 0, "{report:#}");
     assert!(number(&report, "ports", "a1", "originated") > 5, "{report:#}");
+}
+
+/// One is removed, with packets on their way to it, and made again.
+#[test]
+fn an_interface_that_goes_away_and_comes_back_is_survived_and_counted() {
+    const PACKETS: u64 = 100;
+    let network = Network::new();
+    let folder = TempDir::new().unwrap();
+    let file = folder.path().join("router.toml");
+    fs::write(&file, network.router()).unwrap();
+    let sink = network.mac("sink", "b0");
+    let router = network.start(env!("CARGO_BIN_EXE_millstream"), &file);
+    let voice = packet(network.mac("router", "a1"), [10, 2, 0, 1], VOICE, 200);
+    network.execute("router", &["ip", "link", "del", "b1"]);
+    network.send("source", "a0", &voice, PACKETS, Duration::from_micros(250));
+    network.join("router", "b1", "sink", "b0", Some(sink));
+    let counted = network.count("sink", "b0", "udp and ip[1] & 0xfc == 0xb8", PACKETS);
+    network.execute("router", &["ip", "link", "set", "b1", "up"]);
+    let arrived = counted.join().unwrap();
+    let report = router.stop();
+    assert_eq!(arrived, PACKETS, "what waited for the port leaves by it: {report:#}");
+    assert_eq!(report["unaccounted"], 0);
+    assert!(number(&report, "ports", "b1", "went_away") >= 1, "{report:#}");
+    assert_eq!(number(&report, "paths", "voice", "sent"), PACKETS);
 }
 
 #[test]

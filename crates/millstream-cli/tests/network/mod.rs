@@ -55,6 +55,17 @@ impl Network {
         network
     }
 
+    /// Joins two namespaces again, the far end up and with this hardware address.
+    pub(crate) fn join(&self, left: &str, a: &str, right: &str, b: &str, mac: Option<[u8; 6]>) {
+        let (left, right) = (self.name(left), self.name(right));
+        run(&["-n", &left, "link", "add", a, "type", "veth", "peer", "name", b, "netns", &right]);
+        if let Some(mac) = mac {
+            let mac = mac.map(|byte| format!("{byte:02x}")).join(":");
+            run(&["-n", &right, "link", "set", b, "address", &mac]);
+        }
+        run(&["-n", &right, "link", "set", b, "up"]);
+    }
+
     fn name(&self, of: &str) -> String {
         format!("{}-{of}", self.prefix)
     }
@@ -302,6 +313,13 @@ impl Running {
     /// The router reads its file again.
     pub(crate) fn hang_up(&self) {
         self.signal(Signal::SIGHUP);
+    }
+
+    /// What /proc says of its privileges.
+    pub(crate) fn privileges(&self) -> String {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
+        let of = |line: &&str| line.starts_with("Cap") || line.starts_with("NoNew");
+        status.lines().filter(of).collect::<Vec<_>>().join("\n")
     }
 
     /// Ends the router as Ctrl-C does; returns its report.

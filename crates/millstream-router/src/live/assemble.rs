@@ -215,6 +215,7 @@ impl LiveRouter {
                 for_router: counters.for_router,
                 transmitted: counters.transmitted,
                 originated: counters.originated,
+                went_away: router.machine_mut().port_mut(at).went_away(),
                 lost_by_device: router.machine_mut().port_mut(at).lost(),
             });
         }

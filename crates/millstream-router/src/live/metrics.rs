@@ -80,6 +80,9 @@ pub fn metrics(report: &Report) -> String {
     let help = "Packets at a port: received, of them unclassified, unfit, for the router; lost before; transmitted";
     counters(&mut registry, "port_packets", help, ports);
 
+    let away = report.ports.iter().map(|of| (vec![("port", of.name.clone())], of.went_away));
+    counters(&mut registry, "port_went_away", "Times that a device went down or away", away);
+
     let processes = || report.processes.iter();
     let process = |name: &str| vec![("process", name.to_owned())];
     let reserved = processes().map(|of| (process(&of.name), of.reserved_cycles));

@@ -33,6 +33,8 @@ pub struct PortReport {
     pub originated: u64,
     /// Packets that the device lost before they could be received, where it says so.
     pub lost_by_device: u64,
+    /// How often the device went down or away.
+    pub went_away: u64,
 }
 
 /// A path.
