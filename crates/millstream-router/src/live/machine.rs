@@ -183,7 +183,8 @@ impl<P: Port> LiveMachine<P> {
             let asked_us = arp.target_ipv4 == us.address.octets();
             let heard = (them.address, them.mac);
             self.function.heard(input, net, heard, asked_us, self.now_ns);
-            if asked_us && arp.operation == ArpOperation::REQUEST {
+            let unicast = them.mac[0] & 1 == 0;
+            if asked_us && unicast && arp.operation == ArpOperation::REQUEST {
                 reply = Some(host::answer(us, them));
             }
         }
