@@ -21,11 +21,12 @@ seed() {
 seed scenario examples/*/scenario.toml papers/*/*.toml conformance/traces/*/scenario.toml
 seed router examples/router/router.toml
 seed packet examples/data/uplink.pcap
+seed machine examples/data/uplink.pcap
 seed csv conformance/traces/*/arrivals.csv
 seed capture examples/data/uplink.pcap
 seed mpeg examples/data/clip.mpg
 
-for target in hilq_exact scenario router packet csv capture mpeg; do
+for target in hilq_exact scenario router packet machine csv capture mpeg; do
     echo "== $target, $seconds s"
     cargo +nightly fuzz run --release "$target" -- -max_total_time="$seconds" -rss_limit_mb=4096 \
         -max_len=40000 -print_final_stats=1

@@ -13,10 +13,11 @@ millstream_setup() {
         return 1
     fi
     # The router's tests make network namespaces, which takes root anyway.
-    if [ "$(id -u)" = 0 ] && ! command -v ip >/dev/null; then
-        echo "installing iproute2 with apt" >&2
+    if [ "$(id -u)" = 0 ] && ! { command -v ip && command -v ping && command -v ethtool; } >/dev/null; then
+        echo "installing iproute2, iputils-ping and ethtool with apt" >&2
         apt-get update -qq >&2
-        DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends iproute2 >/dev/null
+        DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
+            iproute2 iputils-ping ethtool >/dev/null
     fi
     if command -v cc >/dev/null && millstream_links_pcap; then
         return 0

@@ -25,6 +25,8 @@ pub(crate) enum Command {
     Check(CheckArguments),
     /// Route packets between Linux interfaces, TAP devices or captures, as a file says
     Route(RouteArguments),
+    /// Show how a router on this machine stands, over and over
+    Top(TopArguments),
     /// Measure what a scheduling decision costs on this machine
     Bench(BenchArguments),
     /// Say which structures and which hardware keep up with a number of streams and a line
@@ -51,6 +53,19 @@ pub(crate) struct RouteArguments {
     /// Print the counters as JSON instead of tables
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct TopArguments {
+    /// Where the router shows its counters: `status` in its file
+    #[arg(value_name = "ADDRESS", default_value = "127.0.0.1:9817")]
+    pub(crate) address: std::net::SocketAddr,
+    /// Time between two looks
+    #[arg(long, value_name = "DURATION", default_value = "1 s")]
+    pub(crate) every: String,
+    /// Look so often, then end; default: until Ctrl-C, or the router ends
+    #[arg(long, value_name = "N")]
+    pub(crate) looks: Option<u32>,
 }
 
 #[derive(Debug, Args)]

@@ -13,11 +13,13 @@ mod interrupt;
 mod looks;
 mod outputs;
 mod plan;
+mod privileges;
 mod progress;
 mod route;
 mod run;
 mod selection;
 mod sweep;
+mod top;
 mod trace;
 
 use arguments::{Arguments, Command};
@@ -33,6 +35,7 @@ fn main() -> ExitCode {
         Command::Check(arguments) => check::check(&arguments),
         Command::Bench(arguments) => bench::bench(&arguments),
         Command::Route(arguments) => route::route(&arguments),
+        Command::Top(arguments) => top::top(&arguments),
         Command::Schema(arguments) if arguments.router => {
             print(&millstream_scenario::router_schema())
         }

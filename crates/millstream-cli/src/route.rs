@@ -2,16 +2,18 @@
 
 use miette::{Diagnostic, Report as Diagnosis};
 use millstream_report::{human, text_table};
-use millstream_router::live::{LiveRouter, PortError, Report};
-use millstream_scenario::{PortKind, Reservation, RouterScenario, parse_duration_ns};
+use millstream_router::live::{Control, LiveRouter, PortError, Report, serve};
+use millstream_scenario::{PortKind, Reservation, RouterPort, RouterScenario, parse_duration_ns};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
 use std::fmt::Write as _;
 use std::path::Path;
-use std::sync::atomic::Ordering;
+use std::sync::Arc;
+use std::thread;
 
 use crate::arguments::RouteArguments;
 use crate::failure::Failure;
-use crate::interrupt::watch_interrupts;
-use crate::print;
+use crate::{print, privileges};
 
 /// A port's failure with what would be right.
 #[derive(Debug, thiserror::Error, Diagnostic)]
@@ -36,12 +38,25 @@ pub(crate) fn route(arguments: &RouteArguments) -> Result<(), Failure> {
                 .map_err(|error| Failure::Input(miette::miette!("--for: {error}")))?,
         ),
     };
+    log_to_standard_error();
     let scenario = RouterScenario::load(&arguments.file)?;
-    let interrupted = watch_interrupts()?;
+    let control = Arc::new(Control::default());
     let mut router = LiveRouter::open(&scenario).map_err(failure)?;
-    eprintln!("{}: {} ports are open", scenario.name, scenario.ports.len());
-    let report =
-        router.run(for_ns, &mut || interrupted.load(Ordering::Relaxed)).map_err(failure)?;
+    let is_interface = |port: &RouterPort| matches!(port.kind, PortKind::Interface(_));
+    privileges::give_up(scenario.ports.iter().any(is_interface))?;
+    obey_signals(&control, &arguments.file)?;
+    if let Some(address) = scenario.status {
+        let address = serve(address, Arc::clone(&control)).map_err(|error| {
+            Failure::Run(miette::miette!(
+                help = "another `status` in the file, or stop what listens there",
+                "cannot show counters at {address}: {error}"
+            ))
+        })?;
+        log::info!(address:%; "counters are shown");
+    }
+    log::info!(ports = scenario.ports.len(), paths = scenario.paths.len(); "ports are open");
+    let report = router.run(for_ns, &control).map_err(failure)?;
+    log::info!(unaccounted = report.unaccounted; "the router has ended");
     if arguments.json {
         print(&(serde_json::to_string_pretty(&report).unwrap_or_default() + "\n"))
     } else {
@@ -49,7 +64,41 @@ pub(crate) fn route(arguments: &RouteArguments) -> Result<(), Failure> {
     }
 }
 
-fn text(report: &Report) -> String {
+/// Logs lines of time, level, message and values; the level is that of `RUST_LOG`, or `info`.
+fn log_to_standard_error() {
+    let mut builder =
+        env_logger::Builder::from_env(env_logger::Env::new().default_filter_or("info"));
+    // A second call has no effect, as in tests.
+    let _ = builder.format_target(false).try_init();
+}
+
+/// Ctrl-C and requests to terminate end the router; SIGHUP makes it read its file again.
+fn obey_signals(control: &Arc<Control>, file: &Path) -> Result<(), Failure> {
+    let watch =
+        |error: std::io::Error| Failure::Run(miette::miette!("cannot watch signals: {error}"));
+    let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP]).map_err(watch)?;
+    let (control, file) = (Arc::clone(control), file.to_owned());
+    let obey = move || {
+        for signal in signals.forever() {
+            if signal != SIGHUP {
+                control.stop();
+                continue;
+            }
+            match RouterScenario::load(&file) {
+                Ok(scenario) => control.reload(scenario),
+                Err(error) => {
+                    let problems = Diagnosis::new(error);
+                    log::error!("the file was not taken over: {problems:?}");
+                }
+            }
+        }
+    };
+    thread::Builder::new().name("signals".into()).spawn(obey).map_err(watch)?;
+    Ok(())
+}
+
+/// The tables of a report.
+pub(crate) fn text(report: &Report) -> String {
     let mut text = format!("{}: {}\n", report.router, human::time(report.elapsed_ns));
     let header = [
         "path",
@@ -60,6 +109,7 @@ fn text(report: &Report) -> String {
         "function",
         "elsewhere",
         "late",
+        "reload",
         "queued",
     ];
     let rate = |bytes: u64| {
@@ -72,16 +122,33 @@ fn text(report: &Report) -> String {
             path.dropped_by_function,
             path.dropped_elsewhere,
             path.dropped_late,
+            path.dropped_by_reload,
             path.queued,
         ];
         let sent = [path.received.to_string(), path.sent.to_string(), rate(path.sent_bytes)];
         [path.name.clone()].into_iter().chain(sent).chain(counts.map(|n| n.to_string())).collect()
     });
     text += &text_table(&header, paths);
-    let header = ["port", "received", "unclassified", "unfit", "lost by device", "transmitted"];
+    let header = [
+        "port",
+        "received",
+        "unclassified",
+        "unfit",
+        "own",
+        "lost by device",
+        "transmitted",
+        "originated",
+    ];
     let ports = report.ports.iter().map(|port| {
-        let counts =
-            [port.received, port.unclassified, port.unfit, port.lost_by_device, port.transmitted];
+        let counts = [
+            port.received,
+            port.unclassified,
+            port.unfit,
+            port.for_router,
+            port.lost_by_device,
+            port.transmitted,
+            port.originated,
+        ];
         [port.name.clone()].into_iter().chain(counts.map(|n| n.to_string())).collect()
     });
     text += &text_table(&header, ports);

@@ -157,6 +157,7 @@ fn mistakes_are_shown_where_they_stand() {
         ("wf2q+", "edf", &["`voice` has no `period`", "edf"]),
         ("wf2q+", "minbw", &["cannot be scheduled by `minbw`", "`drr`"]),
         ("slice = ", "slise = ", &["did you mean `slice`"]),
+        ("batch = 32", "batch = 32\nstatus = \"0.0.0.0:99\"", &["from the network", "127.0.0.1"]),
         ("batch = 32", "batch = 0", &["a batch of 0", "from 1 to 1024"]),
     ] {
         let text = example();
@@ -249,6 +250,138 @@ fn a_reserved_flow_beside_a_flood_of_64_byte_packets_keeps_all_of_its_packets() 
     let best = number(&report, "paths", "best-effort", "received");
     assert!(best > PACKETS && best <= flooded, "{best} of a flood of {flooded}");
     assert!(number(&report, "paths", "best-effort", "dropped_full") > 0, "no overload: {report:#}");
+}
+
+/// The flow goes on, its path's contract changes, a path comes and one goes, while a flood arrives.
+#[test]
+fn a_changed_file_is_taken_over_without_losing_a_packet_of_a_path_that_stays() {
+    const PACKETS: u64 = 2_000;
+    const STATUS: &str = "127.0.0.1:9817";
+    let network = Network::new();
+    network.execute("router", &["ip", "link", "set", "lo", "up"]);
+    let folder = TempDir::new().unwrap();
+    let file = folder.path().join("router.toml");
+    let before =
+        network.router().replacen("[router]\n", &format!("[router]\nstatus = \"{STATUS}\"\n"), 1);
+    fs::write(&file, &before).unwrap();
+    let counted = network.count("sink", "b0", "udp and ip[1] & 0xfc == 0xb8", PACKETS);
+    let router = network.start(env!("CARGO_BIN_EXE_millstream"), &file);
+    let privileges = router.privileges();
+    for part in ["CapPrm:\t0000000000002000", "CapEff:\t0000000000002000", "NoNewPrivs:\t1"] {
+        assert!(privileges.contains(part), "{privileges}");
+    }
+    let flood = packet(network.mac("router", "f1"), [10, 2, 0, 1], 0, 60);
+    let flood = network.flood("source", "f0", flood);
+    let voice = packet(network.mac("router", "a1"), [10, 2, 0, 1], VOICE, 200);
+    let half = PACKETS / 2;
+    network.send("source", "a0", &voice, half, Duration::from_micros(250));
+    // One that is wrong changes nothing.
+    fs::write(&file, before.replace("weight = 100", "weight = 0")).unwrap();
+    router.hang_up();
+    let after = before.replace("weight = 100", "weight = 50").replace("best-effort", "the-rest");
+    thread::sleep(Duration::from_millis(100));
+    fs::write(&file, after).unwrap();
+    router.hang_up();
+    network.send("source", "a0", &voice, half, Duration::from_micros(250));
+    let arrived = counted.join().unwrap();
+    let metrics = network.get("router", STATUS, "/metrics");
+    assert!(metrics.contains("millstream_reloads_total{} 1\n"), "{metrics}");
+    let sent = "millstream_path_packets_total{path=\"voice\",outcome=\"sent\"} 2000\n";
+    assert!(metrics.contains(sent), "{metrics}");
+    assert!(metrics.contains("millstream_unaccounted_packets{} 0\n"), "{metrics}");
+    let missing = network.get("router", STATUS, "/nothing");
+    assert!(missing.starts_with("HTTP/1.1 404 "), "{missing}");
+    let top = [env!("CARGO_BIN_EXE_millstream"), "top", STATUS, "--every", "50 ms", "--looks", "2"];
+    let top = network.execute("router", &top);
+    assert!(top.contains("voice") && top.contains("asked") && top.contains("(removed)"), "{top}");
+    flood.stop();
+    let report = router.stop();
+    assert_eq!(arrived, PACKETS, "{report:#}");
+    assert_eq!(report["reloads"], 1);
+    assert_eq!(number(&report, "paths", "voice", "sent"), PACKETS);
+    assert!(number(&report, "paths", "the-rest", "received") > 0);
+    assert!(number(&report, "paths", "(removed)", "dropped_by_reload") > 0, "{report:#}");
+    assert_eq!(report["unaccounted"], 0);
+}
+
+/// Hosts that know nothing but the router's address; the kernel's own ping and TCP.
+#[test]
+fn hosts_find_the_router_by_arp_ping_through_it_and_are_told_what_is_unreachable() {
+    let network = Network::new();
+    let folder = TempDir::new().unwrap();
+    let file = folder.path().join("router.toml");
+    fs::write(
+        &file,
+        r#"
+[router]
+[[port]]
+name = "a1"
+kind = "interface"
+rate = "1 Gbps"
+address = "10.1.0.1/24"
+[[port]]
+name = "b1"
+kind = "interface"
+rate = "1 Gbps"
+address = "10.2.0.1/24"
+[[path]]
+name = "all"
+[[route]]
+prefix = "10.3.0.0/16"
+port = "b1"
+via = "10.2.0.2"
+"#,
+    )
+    .unwrap();
+    network.address("source", "a0", "10.1.0.2/24", "10.1.0.1");
+    network.address("sink", "b0", "10.2.0.2/24", "10.2.0.1");
+    network.execute("sink", &["ip", "address", "add", "10.3.0.1/32", "dev", "b0"]);
+    let router = network.start(env!("CARGO_BIN_EXE_millstream"), &file);
+    let ping = |more: &[&str]| network.try_execute("source", &[&["ping", "-n"], more].concat());
+    let text = ping(&["-c", "3", "-i", "0.2", "10.1.0.1"]);
+    assert!(text.contains("3 received"), "the router itself: {text}");
+    for host in ["10.2.0.2", "10.3.0.1"] {
+        let text = ping(&["-c", "6", "-i", "0.2", "-W", "1", host]);
+        // What comes before the neighbour is known is dropped.
+        let received = text.split(" received").next().unwrap().rsplit(' ').next().unwrap();
+        assert!(received.parse::<u32>().unwrap() >= 5, "{host}: {text}");
+        assert!(text.contains("ttl=63"), "{text}");
+    }
+    let text = ping(&["-c", "1", "-t", "1", "10.2.0.2"]);
+    assert!(text.contains("From 10.1.0.1") && text.contains("Time to live exceeded"), "{text}");
+    let text = ping(&["-c", "1", "10.9.0.1"]);
+    assert!(text.contains("Destination Net Unreachable"), "{text}");
+    let text = ping(&["-c", "6", "-i", "1", "10.2.0.77"]);
+    assert!(text.contains("From 10.1.0.1") && text.contains("Host Unreachable"), "{text}");
+    let (sent, received) = network.transfer("source", "sink", "10.2.0.2:7000", 4 << 20);
+    assert_eq!(sent, received);
+    let report = router.stop();
+    assert_eq!(report["unaccounted"], 0, "{report:#}");
+    assert!(number(&report, "ports", "a1", "originated") > 5, "{report:#}");
+}
+
+/// One is removed, with packets on their way to it, and made again.
+#[test]
+fn an_interface_that_goes_away_and_comes_back_is_survived_and_counted() {
+    const PACKETS: u64 = 100;
+    let network = Network::new();
+    let folder = TempDir::new().unwrap();
+    let file = folder.path().join("router.toml");
+    fs::write(&file, network.router()).unwrap();
+    let sink = network.mac("sink", "b0");
+    let router = network.start(env!("CARGO_BIN_EXE_millstream"), &file);
+    let voice = packet(network.mac("router", "a1"), [10, 2, 0, 1], VOICE, 200);
+    network.execute("router", &["ip", "link", "del", "b1"]);
+    network.send("source", "a0", &voice, PACKETS, Duration::from_micros(250));
+    network.join("router", "b1", "sink", "b0", Some(sink));
+    let counted = network.count("sink", "b0", "udp and ip[1] & 0xfc == 0xb8", PACKETS);
+    network.execute("router", &["ip", "link", "set", "b1", "up"]);
+    let arrived = counted.join().unwrap();
+    let report = router.stop();
+    assert_eq!(arrived, PACKETS, "what waited for the port leaves by it: {report:#}");
+    assert_eq!(report["unaccounted"], 0);
+    assert!(number(&report, "ports", "b1", "went_away") >= 1, "{report:#}");
+    assert_eq!(number(&report, "paths", "voice", "sent"), PACKETS);
 }
 
 #[test]

@@ -2,7 +2,8 @@
 //! and 64 paths, batches of 32 and 1, beside the same work without any scheduling.
 //!
 //! Each number is the median of seven runs of a fifth of a second, the two kinds in turn; millions of
-//! packets a second. `cargo bench -p millstream-router`.
+//! packets a second. `cargo bench -p millstream-router`; with `-- PATHS BATCH PACKETS` so many packets
+//! are routed once, for profilers and counters of instructions.
 
 use millstream::catalogue::{DisciplineRow, Options, StructureName};
 use millstream::{Contract, Link};
@@ -10,7 +11,7 @@ use millstream_router::live::{
     Classifier, Clock, Forwarder, Header, Hop, LiveMachine, MemoryPort, Pool, Port, Routes,
 };
 use millstream_router::{
-    Batch, InputPlan, Machine, OutputPlan, PathPlan, Plan, Router, Stages, WhenFull,
+    Batch, InputPlan, Machine, OutputPlan, PathPlan, Plan, Process, Router, Stages, WhenFull,
 };
 use millstream_scenario::Match;
 
@@ -67,8 +68,8 @@ fn bare(paths: u16, batch: usize) -> f64 {
     mpps(output.transmitted(), clock.now_ns())
 }
 
-/// Through the router.
-fn routed(paths: u16, batch: u32) -> f64 {
+/// Through the router, until `over` says so of the packets sent and the time, ns.
+fn routed(paths: u16, batch: u32, over: impl Fn(u64, u64) -> bool) -> f64 {
     let clock = Clock::default();
     let pool = Pool::new(65_536);
     let mut machine = LiveMachine::new(clock, pool, classifier(paths), function());
@@ -104,14 +105,44 @@ fn routed(paths: u16, batch: u32) -> f64 {
         outputs: vec![output(), output()],
     };
     let mut router = Router::new(&plan, machine).expect("contracts are whole");
-    while router.machine_mut().now_ns() < RUN_NS {
+    loop {
         for _ in 0..64 {
             router.step();
         }
+        let sent = (0..paths).map(|path| router.path(path.into()).sent).sum();
+        let elapsed_ns = router.machine_mut().now_ns();
+        if over(sent, elapsed_ns) {
+            if numbers().is_some() {
+                print_processes(&router, elapsed_ns);
+            }
+            return mpps(sent, elapsed_ns);
+        }
     }
-    let sent = (0..paths).map(|path| router.path(path.into()).sent).sum();
-    let elapsed_ns = router.machine_mut().now_ns();
-    mpps(sent, elapsed_ns)
+}
+
+/// What each process took: packets a run, and ns a packet.
+#[allow(clippy::cast_precision_loss)]
+fn print_processes(router: &Router<LiveMachine<MemoryPort>>, elapsed_ns: u64) {
+    let (inputs, paths, outputs) = router.sizes();
+    let processes = (0..inputs).map(Process::Input);
+    let processes = processes.chain((0..paths).map(Process::Forward));
+    for process in processes.chain((0..outputs).map(Process::Output)) {
+        let used = router.used(process);
+        if used.packets > 0 {
+            println!(
+                "{process:?}: {:.1} packets a run, {:.1} ns a packet, {:.1} % of the time",
+                used.packets as f64 / used.runs as f64,
+                used.busy_ns as f64 / used.packets as f64,
+                used.busy_ns as f64 * 100.0 / elapsed_ns as f64
+            );
+        }
+    }
+}
+
+/// Paths, batch and packets, if they were given.
+fn numbers() -> Option<[u64; 3]> {
+    let numbers = std::env::args().filter_map(|text| text.parse().ok());
+    numbers.collect::<Vec<u64>>().try_into().ok()
 }
 
 #[allow(clippy::cast_precision_loss)]
@@ -125,13 +156,19 @@ fn median(mut of: Vec<f64>) -> f64 {
 }
 
 fn main() {
+    if let Some([paths, batch, packets]) = numbers() {
+        let paths = u16::try_from(paths).expect("a number of paths");
+        let batch = u32::try_from(batch).expect("a batch");
+        println!("{:.1} Mpps", routed(paths, batch, |sent, _| sent >= packets));
+        return;
+    }
     println!("router: memory to memory, 60-byte frames, one core, Mpps");
     println!("{:>5} {:>5} {:>8} {:>8}", "paths", "batch", "bare", "routed");
     for (paths, batch) in [(1, 32), (1, 1), (3, 32), (3, 1), (64, 32)] {
         let mut results = (Vec::new(), Vec::new());
         for _ in 0..RUNS {
             results.0.push(bare(paths, batch as usize));
-            results.1.push(routed(paths, batch));
+            results.1.push(routed(paths, batch, |_, elapsed_ns| elapsed_ns >= RUN_NS));
         }
         let (bare, routed) = (median(results.0), median(results.1));
         println!("{paths:5} {batch:5} {bare:8.1} {routed:8.1}");

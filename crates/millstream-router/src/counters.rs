@@ -15,6 +15,8 @@ pub struct PathCounters {
     pub dropped_elsewhere: u64,
     /// Dropped by the link's discipline, their deadline passed.
     pub dropped_late: u64,
+    /// Dropped because a new plan had no place for them.
+    pub dropped_by_reload: u64,
     /// Handed to an output port.
     pub sent: u64,
     /// Their bytes.
@@ -22,6 +24,18 @@ pub struct PathCounters {
 }
 
 impl PathCounters {
+    /// Adds what `other` counted.
+    pub fn add(&mut self, other: &Self) {
+        self.received += other.received;
+        self.dropped_full += other.dropped_full;
+        self.dropped_by_function += other.dropped_by_function;
+        self.dropped_elsewhere += other.dropped_elsewhere;
+        self.dropped_late += other.dropped_late;
+        self.dropped_by_reload += other.dropped_by_reload;
+        self.sent += other.sent;
+        self.sent_bytes += other.sent_bytes;
+    }
+
     /// Packets that have left the path in any way.
     #[must_use]
     pub fn gone(&self) -> u64 {
@@ -29,6 +43,7 @@ impl PathCounters {
             + self.dropped_by_function
             + self.dropped_elsewhere
             + self.dropped_late
+            + self.dropped_by_reload
             + self.sent
     }
 }

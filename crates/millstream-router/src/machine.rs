@@ -38,6 +38,12 @@ pub trait Machine {
     /// Applies the function of `path`.
     fn forward(&mut self, path: usize, packet: &mut u64) -> Verdict;
 
+    /// Applies the function of `path` to packets in order; appends what it says of each.
+    #[inline]
+    fn forward_all(&mut self, path: usize, packets: &mut [u64], verdicts: &mut Vec<Verdict>) {
+        verdicts.extend(packets.iter_mut().map(|packet| self.forward(path, packet)));
+    }
+
     /// The packet's length, bytes.
     fn bytes(&self, packet: u64) -> u32;
 

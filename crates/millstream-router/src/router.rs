@@ -10,20 +10,24 @@
 //! finished packet is dropped at a full queue. Nothing is allocated once all queues have been
 //! full.
 
+mod link;
+mod reload;
 mod runs;
 
-use millstream::catalogue::DynScheduler;
 use millstream::{ContractError, Departure, Observer, StreamId};
 use std::collections::VecDeque;
 
 use crate::counters::{InputCounters, PathCounters, ProcessCounters};
 use crate::cpu::Cpu;
-use crate::machine::Machine;
+use crate::machine::{Machine, Verdict};
 use crate::plan::{Batch, Plan, Stages, WhenFull};
 use crate::throttle::Throttle;
+use link::Link;
 
 /// Never.
 const NEVER: u64 = u64::MAX;
+/// What a packet took is averaged over about 2^3 batches.
+const AVERAGE_SHIFT: u32 = 3;
 
 /// A process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,9 +71,20 @@ struct Path {
     counters: PathCounters,
 }
 
+impl Path {
+    /// Averages what a packet takes over some batches.
+    #[inline]
+    fn took(&mut self, packet_ns: u64) {
+        let (more, less) =
+            (packet_ns.saturating_sub(self.packet_ns), self.packet_ns.saturating_sub(packet_ns));
+        self.packet_ns += more.div_ceil(1 << AVERAGE_SHIFT);
+        self.packet_ns -= less.div_ceil(1 << AVERAGE_SHIFT);
+    }
+}
+
 struct Output {
     throttle: Option<Throttle>,
-    link: Box<dyn DynScheduler + Send>,
+    link: Link,
     /// The path of each of the link's streams.
     paths: Vec<usize>,
     /// Packets selected that the port did not take yet.
@@ -86,42 +101,21 @@ impl Observer for Late {
     }
 }
 
-/// A router on a machine.
-pub struct Router<M> {
-    machine: M,
-    stages: Stages,
-    batch: Batch,
+/// What a plan is made into.
+struct Parts {
     cpu: Cpu,
-    now_ns: u64,
     inputs: Vec<Input>,
     paths: Vec<Path>,
     outputs: Vec<Output>,
-    /// Until when each process sleeps, ns; 0 if it does not.
-    asleep_until_ns: Vec<u64>,
-    /// The least of them.
-    next_wake_ns: u64,
-    processes: Vec<ProcessCounters>,
-    /// Paths whose input queue is full.
-    full: usize,
-    read: Vec<(usize, u64)>,
-    chosen: Vec<u64>,
-    late: Late,
 }
 
-impl<M: Machine> Router<M> {
-    /// A router as `plan` says, on `machine`.
-    ///
-    /// # Errors
-    /// If a path's contract lacks what an output's discipline needs.
-    ///
-    /// # Panics
-    /// If the plan names an output that it does not have, or a queue or batch of none.
-    pub fn new(plan: &Plan, mut machine: M) -> Result<Self, ContractError> {
+impl Parts {
+    fn new(plan: &Plan) -> Result<Self, ContractError> {
         assert!(plan.batch.packets > 0, "a batch of no packets");
         let mut cpu = Cpu::default();
         let mut outputs = Vec::new();
         for output in &plan.outputs {
-            let link = output.discipline.build(&output.options, output.structure);
+            let link = Link::new(output.discipline, &output.options, output.structure);
             let throttle = output.throttle.map(Throttle::new);
             outputs.push(Output { throttle, link, paths: Vec::new(), staged: VecDeque::new() });
         }
@@ -156,6 +150,47 @@ impl<M: Machine> Router<M> {
             when_full: input.when_full,
             counters: InputCounters::default(),
         });
+        Ok(Self { cpu, inputs: inputs.collect(), paths, outputs })
+    }
+}
+
+/// A router on a machine.
+pub struct Router<M> {
+    machine: M,
+    stages: Stages,
+    batch: Batch,
+    cpu: Cpu,
+    now_ns: u64,
+    inputs: Vec<Input>,
+    paths: Vec<Path>,
+    outputs: Vec<Output>,
+    /// Until when each process sleeps, ns; 0 if it does not.
+    asleep_until_ns: Vec<u64>,
+    /// The least of them.
+    next_wake_ns: u64,
+    processes: Vec<ProcessCounters>,
+    /// Paths whose input queue is full.
+    full: usize,
+    read: Vec<(usize, u64)>,
+    chosen: Vec<u64>,
+    /// Packets at their function, and what it says of them.
+    at_work: Vec<u64>,
+    verdicts: Vec<Verdict>,
+    /// Paths that have room at an output again.
+    freed: Vec<usize>,
+    late: Late,
+}
+
+impl<M: Machine> Router<M> {
+    /// A router as `plan` says, on `machine`.
+    ///
+    /// # Errors
+    /// If a path's contract lacks what an output's discipline needs.
+    ///
+    /// # Panics
+    /// If the plan names an output that it does not have, or a queue or batch of none.
+    pub fn new(plan: &Plan, mut machine: M) -> Result<Self, ContractError> {
+        let Parts { cpu, inputs, paths, outputs } = Parts::new(plan)?;
         let processes = plan.inputs.len() + plan.paths.len() + plan.outputs.len();
         let mut router = Self {
             now_ns: machine.now_ns(),
@@ -163,7 +198,7 @@ impl<M: Machine> Router<M> {
             stages: plan.stages,
             batch: plan.batch,
             cpu,
-            inputs: inputs.collect(),
+            inputs,
             paths,
             outputs,
             asleep_until_ns: vec![0; processes],
@@ -172,6 +207,9 @@ impl<M: Machine> Router<M> {
             full: 0,
             read: Vec::new(),
             chosen: Vec::new(),
+            at_work: Vec::new(),
+            verdicts: Vec::new(),
+            freed: Vec::new(),
             late: Late::default(),
         };
         for number in 0..processes {
@@ -199,6 +237,12 @@ impl<M: Machine> Router<M> {
         };
         self.now_ns = self.machine.now_ns();
         let took_ns = self.now_ns - began_ns;
+        if let Process::Forward(path) = process
+            && !M::FREE_CLOCK
+            && moved > 0
+        {
+            self.paths[path].took(took_ns / u64::from(moved));
+        }
         self.rest(process, number, moved);
         let eligible = self.is_eligible(process, number);
         self.cpu.finish(number, self.now_ns, took_ns, eligible);
@@ -309,7 +353,8 @@ impl<M: Machine> Router<M> {
     #[inline]
     fn output_room(&self, path: usize) -> usize {
         let of = &self.paths[path];
-        let room = |output: &usize| of.output_limit - self.output_waiting(path, *output);
+        let room =
+            |output: &usize| of.output_limit.saturating_sub(self.output_waiting(path, *output));
         of.outputs.iter().map(room).min().unwrap_or(usize::MAX)
     }
 

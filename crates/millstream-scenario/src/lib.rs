@@ -27,7 +27,8 @@ pub use fabric::{CableEnd, Fabric, FabricCrossbar, FabricTopology};
 pub use feeds::{CaptureInput, Input, open};
 pub use file::schema;
 pub use router::{
-    Match, PortKind, Reservation, Route, RouterPath, RouterPort, RouterScenario, router_schema,
+    Match, NextHop, PortKind, Reservation, Route, RouterPath, RouterPort, RouterScenario,
+    router_schema,
 };
 pub use scenario::{Class, Link, LinkCredits, Scenario, Sharing, Stream, largest_file_bytes};
 pub use source::{Pace, Source, SourceKind, VideoInput};

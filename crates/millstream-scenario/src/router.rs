@@ -7,6 +7,7 @@ use ipnet::Ipv4Net;
 use macaddr::MacAddr6;
 use millstream::catalogue::{DisciplineRow, StructureName};
 use millstream::{Contract, MaxRate};
+use std::net::{Ipv4Addr, SocketAddr};
 use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
 
@@ -53,6 +54,8 @@ pub struct RouterPort {
     pub overhead_bytes: u32,
     /// Its hardware address, if the file gives one.
     pub mac: Option<MacAddr6>,
+    /// The router's own address on the port's network, if it has one, and the network's length.
+    pub address: Option<Ipv4Net>,
     /// How paths share it.
     pub discipline: &'static DisciplineRow,
     /// How the first path in that order is found.
@@ -101,6 +104,17 @@ pub struct RouterPath {
     pub contract: Contract,
 }
 
+/// Who is next on the way of a route.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NextHop {
+    /// The neighbour of this hardware address.
+    Neighbour(MacAddr6),
+    /// The gateway of this address, on the port's network.
+    Gateway(Ipv4Addr),
+    /// The destination itself.
+    Connected,
+}
+
 /// A route.
 #[derive(Clone, Copy, Debug)]
 pub struct Route {
@@ -108,8 +122,8 @@ pub struct Route {
     pub prefix: Ipv4Net,
     /// The port that leads there, by position in the file.
     pub port: usize,
-    /// The hardware address of the next hop.
-    pub neighbour: MacAddr6,
+    /// Who is next on the way.
+    pub next: NextHop,
 }
 
 /// A live router.
@@ -123,6 +137,8 @@ pub struct RouterScenario {
     pub slice_ns: u64,
     /// Packets that all queues hold together.
     pub buffers: u32,
+    /// Where counters are shown by HTTP; a loopback address.
+    pub status: Option<SocketAddr>,
     /// Ports, in the order of the file.
     pub ports: Vec<RouterPort>,
     /// Paths, in the order that packets are matched in.

@@ -69,6 +69,17 @@ impl Tag {
         NearTag((self.0.wrapping_add(BOUNDARY << 10) >> (GRAIN_BITS + 10)) as u64)
     }
 
+    /// Whether this is not after `other`, however far the two lie apart; near ones are compared as
+    /// [`near`](Self::near) tags are.
+    #[inline]
+    pub(crate) fn reached_by(self, other: Self) -> bool {
+        // Beyond a grain of near tags, which wrap.
+        match other.difference(self) >> (GRAIN_BITS + 10) {
+            -1 | 0 => self.near() <= other.near(),
+            grains => grains > 0,
+        }
+    }
+
     /// The tag as ranks compare it.
     #[inline]
     pub(crate) fn rounded(self) -> Self {

@@ -5,8 +5,8 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
 use std::fs::{self, File};
-use std::io::Read;
-use std::net::UdpSocket;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -30,8 +30,11 @@ pub(crate) struct Network {
 impl Network {
     pub(crate) fn new() -> Self {
         let root = fs::metadata("/proc/self").unwrap().uid() == 0;
-        let ip = Command::new("ip").arg("-V").output().is_ok();
-        assert!(root && ip, "this test makes network namespaces: run it as root, with iproute2");
+        let there = |program| Command::new(program).arg("-V").output().is_ok();
+        assert!(
+            root && ["ip", "ping", "ethtool"].into_iter().all(there),
+            "this test makes network namespaces: run it as root, with iproute2, iputils-ping and ethtool"
+        );
         let number = MADE.fetch_add(1, Ordering::Relaxed);
         let network = Self { prefix: format!("ms{}-{number}", std::process::id()) };
         for name in ["source", "router", "sink"] {
@@ -50,6 +53,17 @@ impl Network {
             run(&["-n", &right, "link", "set", b, "up"]);
         }
         network
+    }
+
+    /// Joins two namespaces again, the far end up and with this hardware address.
+    pub(crate) fn join(&self, left: &str, a: &str, right: &str, b: &str, mac: Option<[u8; 6]>) {
+        let (left, right) = (self.name(left), self.name(right));
+        run(&["-n", &left, "link", "add", a, "type", "veth", "peer", "name", b, "netns", &right]);
+        if let Some(mac) = mac {
+            let mac = mac.map(|byte| format!("{byte:02x}")).join(":");
+            run(&["-n", &right, "link", "set", b, "address", &mac]);
+        }
+        run(&["-n", &right, "link", "set", b, "up"]);
     }
 
     fn name(&self, of: &str) -> String {
@@ -174,6 +188,72 @@ impl Network {
         sending.join().unwrap();
     }
 
+    /// What `path` of a status address in a namespace answers.
+    pub(crate) fn get(&self, namespace: &str, address: &'static str, path: &str) -> String {
+        let request = format!("GET {path} HTTP/1.1\r\nHost: {address}\r\n\r\n");
+        let asking = self.within(namespace, move || {
+            let mut stream = TcpStream::connect(address).unwrap();
+            stream.write_all(request.as_bytes()).unwrap();
+            let mut answer = String::new();
+            stream.read_to_string(&mut answer).unwrap();
+            answer
+        });
+        asking.join().unwrap()
+    }
+
+    /// Runs a program in a namespace; returns what it prints.
+    pub(crate) fn execute(&self, namespace: &str, command: &[&str]) -> String {
+        let name = self.name(namespace);
+        let output = run(&[&["netns", "exec", &name][..], command].concat());
+        String::from_utf8(output).unwrap()
+    }
+
+    /// Like [`execute`](Self::execute), whether the program succeeds or not.
+    pub(crate) fn try_execute(&self, namespace: &str, command: &[&str]) -> String {
+        let name = self.name(namespace);
+        let mut program = Command::new("ip");
+        let output = program.args(["netns", "exec", &name]).args(command).output().unwrap();
+        String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned()
+    }
+
+    /// A host's address and its default gateway. It finishes checksums itself, and leaves large
+    /// segments alone: nobody does that for it on a veth pair.
+    pub(crate) fn address(&self, namespace: &str, device: &str, address: &str, gateway: &str) {
+        let of = self.name(namespace);
+        run(&["-n", &of, "address", "add", address, "dev", device]);
+        run(&["-n", &of, "route", "add", "default", "via", gateway]);
+        self.execute(namespace, &["ethtool", "-K", device, "tx", "off"]);
+    }
+
+    /// Sends `bytes` by TCP to `address`; returns sums of what was sent and received.
+    pub(crate) fn transfer(
+        &self,
+        from: &str,
+        to: &str,
+        address: &'static str,
+        bytes: usize,
+    ) -> (u64, u64) {
+        let sum = |data: &[u8]| data.iter().zip(1u64..).map(|(byte, k)| u64::from(*byte) * k).sum();
+        let (ready, listening) = mpsc::channel();
+        let receiving = self.within(to, move || {
+            let listener = TcpListener::bind(address).unwrap();
+            ready.send(()).unwrap();
+            let (mut stream, _) = listener.accept().unwrap();
+            stream.set_read_timeout(Some(PATIENCE)).unwrap();
+            let mut data = Vec::new();
+            stream.read_to_end(&mut data).unwrap();
+            sum(&data)
+        });
+        listening.recv().unwrap();
+        let sending = self.within(from, move || {
+            let mut stream = TcpStream::connect(address).unwrap();
+            let data: Vec<u8> = (0..bytes).map(|k| (k * k % 251).to_le_bytes()[0]).collect();
+            stream.write_all(&data).unwrap();
+            sum(&data)
+        });
+        (sending.join().unwrap(), receiving.join().unwrap())
+    }
+
     /// Starts the router; it forwards when this returns.
     pub(crate) fn start(&self, program: &str, file: &Path) -> Running {
         let mut child = Command::new("ip")
@@ -185,10 +265,21 @@ impl Network {
             .spawn()
             .unwrap();
         // It says so when its ports are open.
-        let mut said = [0; 1];
-        let errors = child.stderr.as_mut().unwrap();
-        assert_eq!(errors.read(&mut said).unwrap(), 1, "the router did not start");
-        Running(child)
+        let errors = BufReader::new(child.stderr.take().unwrap());
+        let (ready, opened) = mpsc::channel();
+        let log = thread::spawn(move || {
+            let mut log = String::new();
+            for line in errors.lines().map_while(Result::ok) {
+                if line.contains("ports are open") {
+                    let _ = ready.send(());
+                }
+                log = log + &line + "\n";
+            }
+            log
+        });
+        let child = Running { child, log };
+        assert!(opened.recv_timeout(PATIENCE).is_ok(), "the router did not start");
+        child
     }
 }
 
@@ -213,15 +304,34 @@ impl Flood {
     }
 }
 
-pub(crate) struct Running(Child);
+pub(crate) struct Running {
+    child: Child,
+    log: JoinHandle<String>,
+}
 
 impl Running {
+    /// The router reads its file again.
+    pub(crate) fn hang_up(&self) {
+        self.signal(Signal::SIGHUP);
+    }
+
+    /// What /proc says of its privileges.
+    pub(crate) fn privileges(&self) -> String {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
+        let of = |line: &&str| line.starts_with("Cap") || line.starts_with("NoNew");
+        status.lines().filter(of).collect::<Vec<_>>().join("\n")
+    }
+
     /// Ends the router as Ctrl-C does; returns its report.
     pub(crate) fn stop(self) -> Value {
-        kill(Pid::from_raw(i32::try_from(self.0.id()).unwrap()), Signal::SIGINT).unwrap();
-        let output = self.0.wait_with_output().unwrap();
-        let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+        self.signal(Signal::SIGINT);
+        let output = self.child.wait_with_output().unwrap();
+        let errors = self.log.join().unwrap();
         serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{errors}"))
+    }
+
+    fn signal(&self, signal: Signal) {
+        kill(Pid::from_raw(i32::try_from(self.child.id()).unwrap()), signal).unwrap();
     }
 }
 

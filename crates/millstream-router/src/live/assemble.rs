@@ -2,14 +2,16 @@
 
 use millstream::Link;
 use millstream::catalogue::Options;
-use millstream_scenario::{PortKind, Reservation, RouterScenario};
+use millstream_scenario::{NextHop, PortKind, Reservation, RouterPath, RouterScenario};
 use std::fs;
 use std::thread;
 use std::time::Duration;
 
+use crate::counters::PathCounters;
 use crate::live::capture::CapturePort;
 use crate::live::classifier::Classifier;
 use crate::live::clock::Clock;
+use crate::live::control::Control;
 use crate::live::function::Forwarder;
 use crate::live::interface::InterfacePort;
 use crate::live::machine::LiveMachine;
@@ -42,6 +44,11 @@ pub struct LiveRouter {
     reserved: Vec<u64>,
     /// Of the processor, cycles a second.
     frequency: u64,
+    macs: Vec<[u8; 6]>,
+    began_ns: u64,
+    reloads: u64,
+    /// What paths counted that have been taken out of the file.
+    removed: Option<PathCounters>,
 }
 
 impl LiveRouter {
@@ -73,39 +80,89 @@ impl LiveRouter {
             };
             ports.push((opened.0, mac));
         }
-        let mut routes = Routes::default();
-        for route in &scenario.routes {
-            let (from, to) = (ports[route.port].1, route.neighbour.into_array());
-            routes.add(route.prefix, Hop { output: route.port, from, to });
-        }
-        let rules = scenario.paths.iter().map(|path| path.matches).collect();
+        let macs: Vec<_> = ports.iter().map(|port| port.1).collect();
+        let (classifier, function) = rules(scenario, &macs);
         let pool = Pool::new(scenario.buffers);
-        let mut machine =
-            LiveMachine::new(clock, pool, Classifier::new(rules), Forwarder::new(routes));
+        let mut machine = LiveMachine::new(clock, pool, classifier, function);
         for ((port, mac), of) in ports.into_iter().zip(&scenario.ports) {
             machine.add(port, mac, of.rate_bps, of.overhead_bytes);
         }
+        for (at, port) in scenario.ports.iter().enumerate() {
+            machine.set_address(at, port.address);
+        }
         let router = Router::new(&plan(scenario, &reserved), machine)
             .map_err(|error| PortError::new(&scenario.ports[0].name, error.to_string()))?;
-        Ok(Self { scenario: scenario.clone(), router, reserved, frequency })
+        let scenario = scenario.clone();
+        let (began_ns, reloads, removed) = (0, 0, None);
+        Ok(Self { scenario, router, reserved, frequency, macs, began_ns, reloads, removed })
     }
 
-    /// Forwards until `stop` says so, `for_ns` have passed, or every port has ended; then lets the
+    /// Runs on by a changed file. Paths keep their packets and counters by name; what ports are made
+    /// of, and `buffers`, must not change.
+    ///
+    /// # Errors
+    /// If something differs that must not, or more is reserved than the processor has. Nothing has
+    /// changed then.
+    pub fn reload(&mut self, scenario: &RouterScenario) -> Result<(), PortError> {
+        let old = &self.scenario;
+        let fixed = |of: &RouterScenario| -> Vec<_> {
+            of.ports.iter().map(|port| (port.name.clone(), port.kind.clone(), port.mac)).collect()
+        };
+        let first = scenario.ports.first().map_or("", |port| &port.name);
+        if fixed(old) != fixed(scenario) || old.buffers != scenario.buffers {
+            let message = "ports and `buffers` cannot change while the router runs";
+            return Err(PortError::new(first, message).help("restart it"));
+        }
+        let reserved = admit(scenario, self.frequency)?;
+        let kept = |path: &RouterPath| old.paths.iter().position(|old| old.name == path.name);
+        let kept: Vec<_> = scenario.paths.iter().map(kept).collect();
+        let plan = plan(scenario, &reserved);
+        self.router.resume();
+        let gone = self.router.reload(&plan, &kept);
+        let gone = gone.map_err(|error| PortError::new(first, error.to_string()))?;
+        if gone.received > 0 {
+            self.removed.get_or_insert_default().add(&gone);
+        }
+        let (classifier, function) = rules(scenario, &self.macs);
+        let machine = self.router.machine_mut();
+        machine.reconfigure(classifier, function);
+        for (at, port) in scenario.ports.iter().enumerate() {
+            machine.set_rate(at, port.rate_bps, port.overhead_bytes);
+            machine.set_address(at, port.address);
+        }
+        self.scenario = scenario.clone();
+        self.reserved = reserved;
+        self.reloads += 1;
+        Ok(())
+    }
+
+    /// Does what was asked for.
+    #[cold]
+    fn attend(&mut self, control: &Control) {
+        if let Some(scenario) = control.take_reload() {
+            match self.reload(&scenario) {
+                Ok(()) => log::info!(paths = scenario.paths.len(); "the file was read again"),
+                Err(error) => log::error!("the file was not taken over: {error}"),
+            }
+        }
+        control.answer(|| self.report(Ended::Running));
+    }
+
+    /// Forwards until `control` says so, `for_ns` have passed, or every port has ended; then lets the
     /// queues drain, for a second at most.
     ///
     /// # Errors
     /// If a port fails.
-    pub fn run(
-        &mut self,
-        for_ns: Option<u64>,
-        stop: &mut dyn FnMut() -> bool,
-    ) -> Result<Report, PortError> {
-        let router = &mut self.router;
-        router.resume();
-        let began_ns = router.machine_mut().now_ns();
-        let end_ns = for_ns.map_or(u64::MAX, |for_ns| began_ns.saturating_add(for_ns));
+    pub fn run(&mut self, for_ns: Option<u64>, control: &Control) -> Result<Report, PortError> {
+        self.router.resume();
+        self.began_ns = self.router.machine_mut().now_ns();
+        let end_ns = for_ns.map_or(u64::MAX, |for_ns| self.began_ns.saturating_add(for_ns));
         let mut drain_until_ns = u64::MAX;
         let ended = loop {
+            if control.attention() {
+                self.attend(control);
+            }
+            let router = &mut self.router;
             let mut idle = false;
             let mut next_ns = 0;
             for _ in 0..STEPS {
@@ -118,7 +175,7 @@ impl LiveRouter {
                 return Err(error);
             }
             let now_ns = router.machine_mut().now_ns();
-            let over = if stop() {
+            let over = if control.stopped() {
                 Some(Ended::Told)
             } else if now_ns >= end_ns {
                 Some(Ended::Time)
@@ -140,39 +197,46 @@ impl LiveRouter {
         for port in 0..self.scenario.ports.len() {
             self.router.machine_mut().port_mut(port).flush()?;
         }
-        Ok(self.report(began_ns, ended))
+        Ok(self.report(ended))
     }
 
-    fn report(&mut self, began_ns: u64, ended: Ended) -> Report {
+    /// How it stands.
+    fn report(&mut self, ended: Ended) -> Report {
         let router = &mut self.router;
-        let elapsed_ns = router.machine_mut().now_ns() - began_ns;
+        let elapsed_ns = router.machine_mut().now_ns() - self.began_ns;
         let mut ports = Vec::new();
         for (at, port) in self.scenario.ports.iter().enumerate() {
             let counters = router.machine().counters(at);
             ports.push(PortReport {
                 name: port.name.clone(),
                 received: counters.received,
-                unclassified: router.input(at).unclassified - counters.unfit,
+                unclassified: router.input(at).unclassified - counters.unfit - counters.for_router,
                 unfit: counters.unfit,
+                for_router: counters.for_router,
                 transmitted: counters.transmitted,
+                originated: counters.originated,
+                went_away: router.machine_mut().port_mut(at).went_away(),
                 lost_by_device: router.machine_mut().port_mut(at).lost(),
             });
         }
-        let path = |at: usize| {
-            let (counters, (before, after)) = (router.path(at), router.waiting(at));
-            PathReport {
-                name: self.scenario.paths[at].name.clone(),
-                received: counters.received,
-                dropped_full: counters.dropped_full,
-                dropped_by_function: counters.dropped_by_function,
-                dropped_elsewhere: counters.dropped_elsewhere,
-                dropped_late: counters.dropped_late,
-                sent: counters.sent,
-                sent_bytes: counters.sent_bytes,
-                queued: (before + after) as u64,
-            }
+        let path = |name: &str, counters: PathCounters, queued: usize| PathReport {
+            name: name.to_owned(),
+            received: counters.received,
+            dropped_full: counters.dropped_full,
+            dropped_by_function: counters.dropped_by_function,
+            dropped_elsewhere: counters.dropped_elsewhere,
+            dropped_late: counters.dropped_late,
+            dropped_by_reload: counters.dropped_by_reload,
+            sent: counters.sent,
+            sent_bytes: counters.sent_bytes,
+            queued: queued as u64,
         };
-        let paths: Vec<PathReport> = (0..self.scenario.paths.len()).map(path).collect();
+        let paths = self.scenario.paths.iter().enumerate().map(|(at, of)| {
+            let (before, after) = router.waiting(at);
+            path(&of.name, router.path(at), before + after)
+        });
+        let removed = self.removed.map(|counters| path("(removed)", counters, 0));
+        let paths: Vec<_> = paths.chain(removed).collect();
         let names = processes(&self.scenario);
         let frequency = u128::from(self.frequency);
         let processes = names.into_iter().zip(&self.reserved).map(|((name, process), reserved)| {
@@ -182,6 +246,7 @@ impl LiveRouter {
                 name,
                 reserved_cycles: *reserved,
                 used_cycles: u64::try_from(cycles).unwrap_or(u64::MAX),
+                busy_ns: used.busy_ns,
                 runs: used.runs,
                 packets: used.packets,
             }
@@ -189,9 +254,31 @@ impl LiveRouter {
         let processes = processes.collect();
         let staged = (0..ports.len()).map(|output| router.staged(output) as u64).sum();
         let unaccounted = Report::account(&ports, &paths, staged);
-        let router = self.scenario.name.clone();
-        Report { router, elapsed_ns, ended, ports, paths, processes, unaccounted }
+        let (router, reloads) = (self.scenario.name.clone(), self.reloads);
+        Report { router, elapsed_ns, ended, ports, paths, reloads, processes, unaccounted }
     }
+}
+
+/// How packets are classified and forwarded, by ports of these hardware addresses.
+fn rules(scenario: &RouterScenario, macs: &[[u8; 6]]) -> (Classifier, Forwarder) {
+    let mut routes = Routes::default();
+    for (at, port) in scenario.ports.iter().enumerate() {
+        if let Some(net) = port.address {
+            routes.add_resolved(net, at, macs[at], None);
+        }
+    }
+    for route in &scenario.routes {
+        let (output, from) = (route.port, macs[route.port]);
+        match route.next {
+            NextHop::Neighbour(mac) => {
+                routes.add(route.prefix, Hop { output, from, to: mac.into_array() });
+            }
+            NextHop::Gateway(via) => routes.add_resolved(route.prefix, output, from, Some(via)),
+            NextHop::Connected => routes.add_resolved(route.prefix, output, from, None),
+        }
+    }
+    let rules = scenario.paths.iter().map(|path| path.matches).collect();
+    (Classifier::new(rules), Forwarder::new(routes))
 }
 
 /// The processes in the router's order, with names.

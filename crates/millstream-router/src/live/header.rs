@@ -33,14 +33,8 @@ impl Header {
     #[inline]
     #[must_use]
     pub fn parse(frame: &[u8]) -> Option<Self> {
-        let ethernet: &[u8; ETHERNET] = frame.first_chunk()?;
-        let ip = frame.get(ETHERNET..)?;
-        let fixed: &[u8; 20] = ip.first_chunk()?;
-        let length = header_bytes(fixed)?;
-        let total = usize::from(u16::from_be_bytes([fixed[2], fixed[3]]));
-        if ethernet[12..] != IPV4 || total < length || ip.len() < total {
-            return None;
-        }
+        let (ethernet, fixed, length, total) = shape(frame)?;
+        let ip = &frame[ETHERNET..];
         let fragment = u16::from_be_bytes([fixed[6], fixed[7]]) & 0x1fff;
         let protocol = fixed[9];
         let ports = (matches!(protocol, 6 | 17) && fragment == 0)
@@ -60,51 +54,60 @@ impl Header {
     }
 }
 
-/// The length of a header of version 4, bytes.
+/// The Ethernet header, what every IPv4 header has, its length and the packet's, bytes; `None` if the
+/// frame holds no whole IPv4 header.
 #[inline]
-fn header_bytes(fixed: &[u8; 20]) -> Option<usize> {
+fn shape(frame: &[u8]) -> Option<(&[u8; ETHERNET], &[u8; 20], usize, usize)> {
+    let (head, _) = frame.split_first_chunk::<{ ETHERNET + 20 }>()?;
+    let (ethernet, fixed) = head.split_first_chunk::<ETHERNET>()?;
+    let fixed = fixed.first_chunk::<20>()?;
     let length = usize::from(fixed[0] & 15) * 4;
-    (fixed[0] >> 4 == 4 && length >= 20).then_some(length)
+    let total = usize::from(u16::from_be_bytes([fixed[2], fixed[3]]));
+    let whole = ethernet[12..] == IPV4
+        && fixed[0] >> 4 == 4
+        && length >= 20
+        && total >= length
+        && frame.len() - ETHERNET >= total;
+    whole.then_some((ethernet, fixed, length, total))
 }
 
-/// The ones' complement sum of a header's words; 0xffff if its checksum is right.
+/// The ones' complement sum of a header's words, in the machine's order; 0xffff if its checksum is
+/// right.
 #[inline]
 fn sum(header: &[u8]) -> u16 {
-    let words = header.as_chunks::<2>().0.iter();
-    let mut sum: u32 = words.map(|word| u32::from(u16::from_be_bytes(*word))).sum();
-    while sum > 0xffff {
-        sum = (sum & 0xffff) + (sum >> 16);
-    }
-    // Folded.
-    u16::try_from(sum).unwrap_or(u16::MAX)
+    let words = header.as_chunks::<4>().0.iter();
+    let sum: u64 = words.map(|word| u64::from(u32::from_ne_bytes(*word))).sum();
+    // Below 2^36, then 2^18, then 2^17.
+    let sum = (sum & 0xffff) + (sum >> 16 & 0xffff) + (sum >> 32);
+    let sum = (sum & 0xffff) + (sum >> 16);
+    u16::try_from((sum & 0xffff) + (sum >> 16)).unwrap_or(u16::MAX)
 }
 
-/// Sends a frame on: a hop less to live, the checksum updated, the hardware addresses replaced.
-/// Returns whether it may be sent: its checksum was right, and it has hops left.
+/// Where a packet goes, and whether it has hops left; `None` if its checksum is wrong.
 #[inline]
-pub(super) fn hop(frame: &mut [u8], from: [u8; 6], to: [u8; 6]) -> bool {
-    let Some(fixed) = frame.get(ETHERNET..).and_then(|ip| ip.first_chunk::<20>()) else {
-        return false;
-    };
-    let Some(header) =
-        header_bytes(fixed).and_then(|length| frame.get_mut(ETHERNET..)?.get_mut(..length))
-    else {
-        return false;
-    };
-    if sum(header) != 0xffff || header[8] <= 1 {
-        return false;
-    }
-    let old = u16::from_be_bytes([header[8], header[9]]);
-    let new = old - 0x100;
-    header[8] -= 1;
+pub(super) fn destination(frame: &[u8]) -> Option<(Ipv4Addr, bool)> {
+    let (_, fixed, length, _) = shape(frame)?;
+    // Most headers have no options, and a sum of known length needs no loop.
+    let right = if length == 20 { sum(fixed) } else { sum(&frame[ETHERNET..ETHERNET + length]) };
+    let [a, b, c, d] = [fixed[16], fixed[17], fixed[18], fixed[19]];
+    (right == 0xffff).then_some((Ipv4Addr::new(a, b, c, d), fixed[8] > 1))
+}
+
+/// Sends a frame on that has a [`destination`] and hops left: a hop less to live, the checksum updated, the
+/// hardware addresses replaced.
+#[inline]
+pub(super) fn hop(frame: &mut [u8], from: [u8; 6], to: [u8; 6]) {
+    let Some(head) = frame.first_chunk_mut::<{ ETHERNET + 20 }>() else { return };
+    head[..6].copy_from_slice(&to);
+    head[6..12].copy_from_slice(&from);
+    let old = u16::from_be_bytes([head[22], head[23]]);
+    let new = old.wrapping_sub(0x100);
+    head[22] = head[22].wrapping_sub(1);
     // HC' = ~(~HC + ~m + m')
-    let checksum = u16::from_be_bytes([header[10], header[11]]);
+    let checksum = u16::from_be_bytes([head[24], head[25]]);
     let mut sum = u32::from(!checksum) + u32::from(!old) + u32::from(new);
     sum = (sum & 0xffff) + (sum >> 16);
     sum = (sum & 0xffff) + (sum >> 16);
     let checksum = !u16::try_from(sum).unwrap_or(u16::MAX);
-    header[10..12].copy_from_slice(&checksum.to_be_bytes());
-    frame[..6].copy_from_slice(&to);
-    frame[6..12].copy_from_slice(&from);
-    true
+    head[24..26].copy_from_slice(&checksum.to_be_bytes());
 }

@@ -1,9 +1,13 @@
 //! Real ports and real time, as the router's processes use them.
 
+use etherparse::ArpOperation;
+use ipnet::Ipv4Net;
+
 use crate::live::classifier::Classifier;
 use crate::live::clock::Clock;
-use crate::live::function::Forwarder;
+use crate::live::function::{Ask, Forwarder, Undelivered};
 use crate::live::header::Header;
+use crate::live::host::{self, Error, Party};
 use crate::live::pool::Pool;
 use crate::live::port::{Port, PortError};
 use crate::machine::{Machine, Verdict};
@@ -12,6 +16,10 @@ use crate::machine::{Machine, Verdict};
 const AHEAD_NS: u64 = 20_000;
 /// After how long a port that took nothing is tried again, ns.
 const RETRY_NS: u64 = 10_000;
+/// The router sends an ICMP error for so long at most, ns on average,
+const ERROR_NS: u64 = 1_000_000;
+/// and so many at once.
+const ERRORS: u64 = 50;
 
 /// Where a port's packets went, beside what its processes count.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -20,13 +28,19 @@ pub struct PortCounters {
     pub received: u64,
     /// Of them, dropped for want of a buffer, or because they are longer than one.
     pub unfit: u64,
+    /// Of those taken, for the router itself: ARP, and packets to its own addresses.
+    pub for_router: u64,
     /// Given to the device.
     pub transmitted: u64,
+    /// Given to the device beside these, made by the router itself: ARP, echo replies, errors.
+    pub originated: u64,
 }
 
 struct Side<P> {
     port: P,
     mac: [u8; 6],
+    /// The router's own address on this network, if it has one.
+    address: Option<Ipv4Net>,
     rate_bps: u64,
     overhead_bytes: u32,
     /// When the line is done with all that it was given, ns.
@@ -45,6 +59,10 @@ pub struct LiveMachine<P> {
     /// No packet is received any more.
     closed: bool,
     failed: Option<PortError>,
+    /// The time when it was last asked for, ns.
+    now_ns: u64,
+    /// When the last ICMP error that may be sent has made room for another, ns.
+    error_ns: u64,
 }
 
 impl<P: Port> LiveMachine<P> {
@@ -52,14 +70,59 @@ impl<P: Port> LiveMachine<P> {
     #[must_use]
     pub fn new(clock: Clock, pool: Pool, classifier: Classifier, function: Forwarder) -> Self {
         let (sides, received) = (Vec::new(), Vec::new());
-        Self { clock, pool, sides, classifier, function, received, closed: false, failed: None }
+        let (closed, failed, now_ns, error_ns) = (false, None, 0, 0);
+        Self {
+            clock,
+            pool,
+            sides,
+            classifier,
+            function,
+            received,
+            closed,
+            failed,
+            now_ns,
+            error_ns,
+        }
     }
 
     /// Adds a port with its hardware address; packets leave at `rate_bps` and take
     /// `overhead_bytes` more than their length. Input and output of its number are this port.
     pub fn add(&mut self, port: P, mac: [u8; 6], rate_bps: u64, overhead_bytes: u32) {
         let counters = PortCounters::default();
-        self.sides.push(Side { port, mac, rate_bps, overhead_bytes, free_ns: 0, counters });
+        self.sides.push(Side {
+            port,
+            mac,
+            address: None,
+            rate_bps,
+            overhead_bytes,
+            free_ns: 0,
+            counters,
+        });
+    }
+
+    /// Classifies and forwards by other rules and routes from now on; ports keep their own.
+    pub fn reconfigure(&mut self, classifier: Classifier, function: Forwarder) {
+        self.classifier = classifier;
+        self.function.reroute(function);
+    }
+
+    /// The router has `address` on the network at `port`: it answers ARP and echo requests, and its
+    /// errors come from there.
+    ///
+    /// # Panics
+    /// If there is no such port.
+    pub fn set_address(&mut self, port: usize, address: Option<Ipv4Net>) {
+        self.sides[port].address = address;
+    }
+
+    /// Packets leave by `port` at another rate, and take another part of the wire beyond their length.
+    ///
+    /// # Panics
+    /// If there is no such port.
+    pub fn set_rate(&mut self, port: usize, rate_bps: u64, overhead_bytes: u32) {
+        let side = &mut self.sides[port];
+        side.rate_bps = rate_bps;
+        side.overhead_bytes = overhead_bytes;
     }
 
     /// Receives nothing from now on.
@@ -102,12 +165,91 @@ impl<P: Port> LiveMachine<P> {
     }
 }
 
+/// What the router says in its own name.
+impl<P: Port> LiveMachine<P> {
+    /// A packet for the router itself, or none that can be forwarded.
+    #[cold]
+    fn hear(&mut self, input: usize, packet: u64, ours: bool) {
+        let side = &mut self.sides[input];
+        let frame = self.pool.frame(packet);
+        let mut reply = None;
+        if ours {
+            side.counters.for_router += 1;
+            reply = host::echo_reply(frame, side.mac);
+        } else if let (Some(arp), Some(net)) = (host::arp(frame), side.address) {
+            side.counters.for_router += 1;
+            let us = Party { mac: side.mac, address: net.addr() };
+            let them = Party { mac: arp.sender_mac, address: arp.sender_ipv4.into() };
+            let asked_us = arp.target_ipv4 == us.address.octets();
+            let heard = (them.address, them.mac);
+            self.function.heard(input, net, heard, asked_us, self.now_ns);
+            let unicast = them.mac[0] & 1 == 0;
+            if asked_us && unicast && arp.operation == ArpOperation::REQUEST {
+                reply = Some(host::answer(us, them));
+            }
+        }
+        self.pool.release(packet);
+        if let Some(reply) = reply {
+            self.say(input, &reply);
+        }
+    }
+
+    /// Asks who has an address.
+    #[cold]
+    fn ask(&mut self, (output, address): Ask) {
+        let side = &self.sides[output];
+        if let Some(net) = side.address {
+            let us = Party { mac: side.mac, address: net.addr() };
+            self.say(output, &host::request(us, address));
+        }
+    }
+
+    /// Tells the sender of a packet why it does not go on, if that may be said now.
+    #[cold]
+    fn complain(&mut self, packet: u64, why: Error) {
+        let allowed = self.error_ns <= self.now_ns + ERRORS * ERROR_NS;
+        let frame = self.pool.frame(packet);
+        let Some(source) = host::complainant(frame).filter(|_| allowed) else { return };
+        let mut ask = None;
+        let next = self.function.next(source, self.now_ns, &mut ask);
+        if let Ok(next) = next
+            && let Some(net) = self.sides[next.output].address
+        {
+            let us = Party { mac: next.from, address: net.addr() };
+            let them = Party { mac: next.to, address: source };
+            if let Some(error) = host::error(frame, why, us, them) {
+                self.error_ns = self.error_ns.max(self.now_ns) + ERROR_NS;
+                self.say(next.output, &error);
+            }
+        }
+        if let Some(ask) = ask {
+            self.ask(ask);
+        }
+    }
+
+    /// Sends a frame at once, before all that waits; without a buffer, or room at the device, it is
+    /// not sent.
+    fn say(&mut self, output: usize, frame: &[u8]) {
+        let Some(packet) = self.pool.copy(frame) else { return };
+        let side = &mut self.sides[output];
+        match side.port.transmit(&mut self.pool, &[packet]) {
+            Ok(1) => side.counters.originated += 1,
+            Ok(_) => self.pool.release(packet),
+            Err(error) => {
+                self.failed.get_or_insert(error);
+                self.pool.release(packet);
+            }
+        }
+    }
+}
+
 impl<P: Port> Machine for LiveMachine<P> {
     const FREE_CLOCK: bool = false;
 
     #[inline]
     fn now_ns(&mut self) -> u64 {
-        self.clock.now_ns()
+        self.now_ns = self.clock.now_ns();
+        self.now_ns
     }
 
     #[inline]
@@ -126,24 +268,44 @@ impl<P: Port> Machine for LiveMachine<P> {
         };
         side.counters.received += count as u64;
         side.counters.unfit += (count - self.received.len()) as u64;
-        for packet in self.received.drain(..) {
+        let mut received = std::mem::take(&mut self.received);
+        for packet in received.drain(..) {
             let header = Header::parse(self.pool.frame(packet));
-            let path = header
-                .filter(|header| header.to == side.mac)
-                .and_then(|header| self.classifier.path(input, &header));
-            match path {
+            let header = header.filter(|header| header.to == self.sides[input].mac);
+            let ours = header.as_ref().is_some_and(|header| {
+                let is =
+                    |side: &Side<P>| side.address.is_some_and(|of| of.addr() == header.destination);
+                self.sides.iter().any(is)
+            });
+            if ours || header.is_none() && self.sides[input].address.is_some() {
+                self.hear(input, packet, ours);
+                continue;
+            }
+            match header.and_then(|header| self.classifier.path(input, &header)) {
                 Some(path) => into.push((path, packet)),
                 None => self.pool.release(packet),
             }
         }
+        self.received = received;
         count
     }
 
     #[inline]
     fn forward(&mut self, _: usize, packet: &mut u64) -> Verdict {
-        match self.function.forward(self.pool.frame_mut(*packet)) {
-            Some(output) => Verdict::Send(output),
-            None => Verdict::Drop,
+        let mut ask = None;
+        let frame = self.pool.frame_mut(*packet);
+        let sent = self.function.forward_at(frame, self.now_ns, &mut ask);
+        if let Some(ask) = ask {
+            self.ask(ask);
+        }
+        match sent {
+            Ok(output) => Verdict::Send(output),
+            Err(why) => {
+                if let Undelivered::Because(why) = why {
+                    self.complain(*packet, why);
+                }
+                Verdict::Drop
+            }
         }
     }
 

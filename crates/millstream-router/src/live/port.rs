@@ -58,6 +58,11 @@ pub trait Port {
         0
     }
 
+    /// How often the device went down or away. While it is, nothing is received and nothing taken.
+    fn went_away(&self) -> u64 {
+        0
+    }
+
     /// Everything transmitted is to be where it belongs.
     ///
     /// # Errors
@@ -87,6 +92,10 @@ impl<P: Port + ?Sized> Port for Box<P> {
 
     fn lost(&mut self) -> u64 {
         (**self).lost()
+    }
+
+    fn went_away(&self) -> u64 {
+        (**self).went_away()
     }
 
     fn flush(&mut self) -> Result<(), PortError> {

@@ -1,9 +1,11 @@
 //! What a live router did: every packet accounted for.
 
-/// Why a router stopped.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+/// How a router stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Ended {
+    /// It runs.
+    Running,
     /// It was told to.
     Told,
     /// Its time was over.
@@ -13,7 +15,7 @@ pub enum Ended {
 }
 
 /// A port.
-#[derive(Clone, Debug, serde::Serialize)]
+#[derive(Clone, Debug, serde::Serialize, serde::Deserialize)]
 pub struct PortReport {
     /// Its name.
     pub name: String,
@@ -23,14 +25,20 @@ pub struct PortReport {
     pub unclassified: u64,
     /// Of them, dropped for want of a buffer or because they were longer than one.
     pub unfit: u64,
+    /// Of those received, for the router itself: ARP, and packets to its own addresses.
+    pub for_router: u64,
     /// Packets given to the device.
     pub transmitted: u64,
+    /// Given to the device beside these, made by the router: ARP, echo replies, ICMP errors.
+    pub originated: u64,
     /// Packets that the device lost before they could be received, where it says so.
     pub lost_by_device: u64,
+    /// How often the device went down or away.
+    pub went_away: u64,
 }
 
 /// A path.
-#[derive(Clone, Debug, serde::Serialize)]
+#[derive(Clone, Debug, serde::Serialize, serde::Deserialize)]
 pub struct PathReport {
     /// Its name.
     pub name: String,
@@ -44,6 +52,8 @@ pub struct PathReport {
     pub dropped_elsewhere: u64,
     /// Dropped by the link's discipline, too late.
     pub dropped_late: u64,
+    /// Dropped because a changed file had no place for them.
+    pub dropped_by_reload: u64,
     /// Sent.
     pub sent: u64,
     /// Their bytes.
@@ -53,7 +63,7 @@ pub struct PathReport {
 }
 
 /// A process.
-#[derive(Clone, Debug, serde::Serialize)]
+#[derive(Clone, Debug, serde::Serialize, serde::Deserialize)]
 pub struct ProcessReport {
     /// What it does: "input lan".
     pub name: String,
@@ -61,6 +71,8 @@ pub struct ProcessReport {
     pub reserved_cycles: u64,
     /// What it used, cycles a second on average.
     pub used_cycles: u64,
+    /// How long it has run, ns.
+    pub busy_ns: u64,
     /// Times it ran.
     pub runs: u64,
     /// Packets it moved.
@@ -68,7 +80,7 @@ pub struct ProcessReport {
 }
 
 /// A run of a live router.
-#[derive(Clone, Debug, serde::Serialize)]
+#[derive(Clone, Debug, serde::Serialize, serde::Deserialize)]
 pub struct Report {
     /// The router's name.
     pub router: String,
@@ -78,8 +90,11 @@ pub struct Report {
     pub ended: Ended,
     /// Ports, in the order of the file.
     pub ports: Vec<PortReport>,
-    /// Paths, in the order of the file.
+    /// Paths, in the order of the file; then, if some have been taken out of it while the router ran,
+    /// these added up, as `(removed)`.
     pub paths: Vec<PathReport>,
+    /// How often the file was read again.
+    pub reloads: u64,
     /// Processes.
     pub processes: Vec<ProcessReport>,
     /// Packets received that are neither sent, nor dropped and counted, nor queued: always 0.
@@ -91,7 +106,8 @@ impl Report {
     #[must_use]
     pub(super) fn account(ports: &[PortReport], paths: &[PathReport], staged: u64) -> i64 {
         let received: u64 = ports.iter().map(|port| port.received).sum();
-        let aside: u64 = ports.iter().map(|port| port.unclassified + port.unfit).sum();
+        let aside: u64 =
+            ports.iter().map(|port| port.unclassified + port.unfit + port.for_router).sum();
         let dropped: u64 = paths
             .iter()
             .map(|path| {
@@ -99,6 +115,7 @@ impl Report {
                     + path.dropped_by_function
                     + path.dropped_elsewhere
                     + path.dropped_late
+                    + path.dropped_by_reload
                     + path.queued
             })
             .sum();

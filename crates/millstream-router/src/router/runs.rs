@@ -6,9 +6,6 @@ use super::{Process, Router};
 use crate::machine::{Machine, Verdict};
 use crate::plan::{Stages, WhenFull};
 
-/// What a packet took is averaged over about 2^3 batches.
-const AVERAGE_SHIFT: u32 = 3;
-
 impl<M: Machine> Router<M> {
     /// READ, CLASSIFY, ENQUEUE.
     pub(super) fn run_input(&mut self, input: usize) -> u32 {
@@ -38,6 +35,7 @@ impl<M: Machine> Router<M> {
                 continue;
             }
             self.machine.handed_over();
+            let was_empty = of.queue.is_empty();
             of.queue.push_back(packet);
             if of.queue.len() == of.limit {
                 self.full += 1;
@@ -45,9 +43,9 @@ impl<M: Machine> Router<M> {
                     self.refresh_inputs();
                 }
             }
-            let number = self.inputs.len() + path;
-            if !self.cpu.eligible(number) {
-                self.refresh(number);
+            // One that waits for room at an output is refreshed when there is.
+            if was_empty {
+                self.refresh_path(path);
             }
         }
         self.read = read;
@@ -64,36 +62,76 @@ impl<M: Machine> Router<M> {
             let first = self.paths[path].outputs.first().copied();
             most = most.min(self.direct_room(first, self.number(Process::Forward(path))));
         }
-        let began_ns = self.now_ns;
-        let until_ns = began_ns.saturating_add(self.batch.time_ns);
-        if !M::FREE_CLOCK && self.batch.time_ns != u64::MAX {
+        if M::FREE_CLOCK {
+            return self.forward_until(path, most, self.now_ns.saturating_add(self.batch.time_ns));
+        }
+        if self.batch.time_ns != u64::MAX {
             let fit = self.batch.time_ns / self.paths[path].packet_ns.max(1);
             most = most.min(usize::try_from(fit).unwrap_or(usize::MAX).max(1));
         }
+        self.forward_batch(path, most);
+        u32::try_from(most).unwrap_or(u32::MAX)
+    }
+
+    /// One packet after the other, none begun after `until_ns`.
+    fn forward_until(&mut self, path: usize, most: usize, until_ns: u64) -> u32 {
         let mut moved = 0;
-        while moved < most && (!M::FREE_CLOCK || moved == 0 || self.machine.now_ns() < until_ns) {
-            let of = &mut self.paths[path];
-            let Some(packet) = of.queue.pop_front() else { break };
-            if of.queue.len() + 1 == of.limit {
-                self.full -= 1;
-                if self.full == 0 {
-                    self.refresh_inputs();
-                }
-            }
+        while moved < most && (moved == 0 || self.machine.now_ns() < until_ns) {
+            let Some(mut packet) = self.paths[path].queue.pop_front() else { break };
+            self.left_queue(path, 1);
             if self.stages == Stages::Three {
-                self.forward_queued(path, packet);
+                let verdict = self.machine.forward(path, &mut packet);
+                let now_ns = self.machine.now_ns();
+                self.put_by_verdict(path, now_ns, verdict, &[packet]);
             } else {
                 self.forward_direct(path, packet);
             }
             moved += 1;
         }
-        if !M::FREE_CLOCK && self.batch.time_ns != u64::MAX && moved > 0 {
-            let took_ns = (self.machine.now_ns() - began_ns) / moved as u64;
-            let average = &mut self.paths[path].packet_ns;
-            *average = (*average + took_ns.saturating_sub(*average).div_ceil(1 << AVERAGE_SHIFT))
-                .saturating_sub(average.saturating_sub(took_ns).div_ceil(1 << AVERAGE_SHIFT));
-        }
         u32::try_from(moved).unwrap_or(u32::MAX)
+    }
+
+    /// `most` packets at once.
+    #[inline]
+    fn forward_batch(&mut self, path: usize, most: usize) {
+        let mut packets = std::mem::take(&mut self.at_work);
+        let queue = &mut self.paths[path].queue;
+        let (front, back) = queue.as_slices();
+        let first = most.min(front.len());
+        packets.extend_from_slice(&front[..first]);
+        packets.extend_from_slice(&back[..most - first]);
+        queue.drain(..most);
+        self.left_queue(path, most);
+        if self.stages == Stages::Three {
+            let mut verdicts = std::mem::take(&mut self.verdicts);
+            self.machine.forward_all(path, &mut packets, &mut verdicts);
+            let mut rest = &packets[..];
+            for alike in verdicts.chunk_by(PartialEq::eq) {
+                let (now, later) = rest.split_at(alike.len());
+                self.put_by_verdict(path, self.now_ns, alike[0], now);
+                rest = later;
+            }
+            verdicts.clear();
+            self.verdicts = verdicts;
+        } else {
+            for packet in &packets {
+                self.forward_direct(path, *packet);
+            }
+        }
+        packets.clear();
+        self.at_work = packets;
+    }
+
+    /// So many packets have been taken from the input queue of `path`.
+    #[inline]
+    fn left_queue(&mut self, path: usize, taken: usize) {
+        let of = &self.paths[path];
+        if taken > 0 && of.queue.len() + taken == of.limit {
+            self.full -= 1;
+            if self.full == 0 {
+                self.refresh_inputs();
+            }
+        }
     }
 
     /// SELECT, DEQUEUE, WRITE.
@@ -109,15 +147,22 @@ impl<M: Machine> Router<M> {
         let now_ns = self.clock_ns();
         let mut chosen = std::mem::take(&mut self.chosen);
         let retried = self.outputs[output].staged.len().min(most);
-        chosen.extend(self.outputs[output].staged.drain(..retried));
-        while chosen.len() < most {
-            let of = &mut self.outputs[output];
-            let Some(departure) = of.link.decide(now_ns, &mut self.late) else { break };
-            let path = of.paths[departure.stream.index()];
-            let counters = &mut self.paths[path].counters;
-            counters.sent += 1;
-            counters.sent_bytes += u64::from(departure.bytes);
+        if retried > 0 {
+            chosen.extend(self.outputs[output].staged.drain(..retried));
+        }
+        let (of, paths, cpu) = (&mut self.outputs[output], &mut self.paths, &self.cpu);
+        let (freed, forward) = (&mut self.freed, self.inputs.len());
+        of.link.decide_all(now_ns, most - retried, &mut self.late, |departure| {
+            let number = of.paths[departure.stream.index()];
+            let path = &mut paths[number];
+            path.counters.sent += 1;
+            path.counters.sent_bytes += u64::from(departure.bytes);
             chosen.push(departure.tag);
+            if !path.queue.is_empty() && !cpu.eligible(forward + number) {
+                freed.push(number);
+            }
+        });
+        while let Some(path) = self.freed.pop() {
             self.refresh_path(path);
         }
         self.forget_late(output);
@@ -174,23 +219,33 @@ impl<M: Machine> Router<M> {
         if M::FREE_CLOCK { self.machine.now_ns() } else { self.now_ns }
     }
 
+    /// Packets that their function says the same of go to an output queue, or are dropped.
     #[inline]
-    fn forward_queued(&mut self, path: usize, mut packet: u64) {
-        let verdict = self.machine.forward(path, &mut packet);
-        let now_ns = self.clock_ns();
+    fn put_by_verdict(&mut self, path: usize, now_ns: u64, verdict: Verdict, packets: &[u64]) {
         let of = &mut self.paths[path];
-        let Verdict::Send(output) = verdict else {
-            of.counters.dropped_by_function += 1;
-            return self.machine.discard(packet);
+        let many = packets.len() as u64;
+        let stream = match verdict {
+            Verdict::Drop => {
+                of.counters.dropped_by_function += many;
+                None
+            }
+            Verdict::Send(output) => {
+                let stream = of.streams.get(output).copied().flatten();
+                if stream.is_none() {
+                    of.counters.dropped_elsewhere += many;
+                }
+                stream.map(|stream| (output, stream))
+            }
         };
-        let Some(stream) = of.streams.get(output).copied().flatten() else {
-            of.counters.dropped_elsewhere += 1;
-            return self.machine.discard(packet);
+        let Some((output, stream)) = stream else {
+            return packets.iter().for_each(|packet| self.machine.discard(*packet));
         };
-        self.machine.handed_over();
-        let described = Packet { bytes: self.machine.bytes(packet), tag: packet };
-        let queued = self.outputs[output].link.enqueue(now_ns, stream, described);
-        debug_assert!(queued.is_ok(), "the router's limit is the only one");
+        let machine = &mut self.machine;
+        let described = packets.iter().map(|packet| {
+            machine.handed_over();
+            Packet { bytes: machine.bytes(*packet), tag: *packet }
+        });
+        self.outputs[output].link.enqueue_all(now_ns, stream, described);
         let number = self.number(Process::Output(output));
         if !self.cpu.eligible(number) {
             self.refresh(number);

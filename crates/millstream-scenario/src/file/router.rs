@@ -42,6 +42,10 @@ pub(crate) struct RouterTable {
     /// Packets that all queues hold together; default 16384.
     #[schemars(with = "Option<u32>", range(min = 64, max = 1048576))]
     pub(crate) buffers: Option<Spanned<u32>>,
+    /// Where counters are shown by HTTP, for example "127.0.0.1:9817"; a loopback address. Default:
+    /// nowhere.
+    #[schemars(with = "Option<String>")]
+    pub(crate) status: Option<Spanned<String>>,
 }
 
 /// What kind of port.
@@ -79,6 +83,10 @@ pub(crate) struct PortTable {
     /// The port's own hardware address; default: the interface's. Pcap ports need it.
     #[schemars(with = "Option<String>")]
     pub(crate) mac: Option<Spanned<String>>,
+    /// The router's own address there and its network's length, for example "10.1.0.1/24": the router
+    /// then answers ARP and echo requests, sends ICMP errors and routes to that network.
+    #[schemars(with = "Option<String>")]
+    pub(crate) address: Option<Spanned<String>>,
     /// How paths share the port; default "wf2q+".
     #[schemars(with = "Option<String>", extend("enum" = super::discipline_names()))]
     pub(crate) discipline: Option<Spanned<String>>,
@@ -168,6 +176,10 @@ pub(crate) struct RouteTable {
     #[schemars(with = "String")]
     pub(crate) port: Spanned<String>,
     /// The hardware address of the next hop.
-    #[schemars(with = "String")]
-    pub(crate) neighbour: Spanned<String>,
+    #[schemars(with = "Option<String>")]
+    pub(crate) neighbour: Option<Spanned<String>>,
+    /// The address of the next hop, a gateway on the port's network. Without this and `neighbour` the
+    /// destinations are on that network.
+    #[schemars(with = "Option<String>")]
+    pub(crate) via: Option<Spanned<String>>,
 }

@@ -4,6 +4,7 @@ use ipnet::Ipv4Net;
 use macaddr::MacAddr6;
 use millstream::catalogue::{DISCIPLINES, DisciplineRow, Options};
 use millstream::{Contract, Late};
+use std::net::SocketAddr;
 use std::path::Path;
 use toml::Spanned;
 
@@ -14,7 +15,7 @@ use crate::file::router::{
     MatchTable, PathTable, PortKind as KindName, PortTable, RouteTable, RouterFile,
 };
 use crate::router::{
-    Match, PortKind, Reservation, Route, RouterPath, RouterPort, RouterScenario, max_rate,
+    Match, NextHop, PortKind, Reservation, Route, RouterPath, RouterPort, RouterScenario, max_rate,
 };
 use crate::units::{Duration, ReservationText};
 
@@ -38,7 +39,10 @@ pub(crate) fn validate_router(
     for (missing, table) in [
         (file.port.is_empty(), "port"),
         (file.path.is_empty(), "path"),
-        (file.route.is_empty(), "route"),
+        (
+            file.route.is_empty() && file.port.iter().all(|port| port.get_ref().address.is_none()),
+            "route",
+        ),
     ] {
         if missing {
             let problem = Problem::whole_file(format!("there is no {table}"));
@@ -57,6 +61,7 @@ pub(crate) fn validate_router(
     if let Some(slice) = router.slice.as_ref().filter(|_| slice_ns == 0) {
         problems.push(Problem::new(slice.span(), "a slice of no time").help("at least 1 ns"));
     }
+    let status = router.status.as_ref().and_then(|text| loopback(text, &mut problems));
     let ports: Vec<Option<RouterPort>> =
         file.port.iter().map(|table| port(table, folder, &mut problems)).collect();
     let smallest = file.path.iter().filter_map(|path| path.get_ref().weight.as_ref());
@@ -70,8 +75,13 @@ pub(crate) fn validate_router(
         .iter()
         .map(|table| path(table.get_ref(), &known, smallest, needy, &mut problems))
         .collect();
-    let routes: Vec<Option<Route>> =
-        file.route.iter().map(|table| route(table.get_ref(), &known, &mut problems)).collect();
+    let nets: Vec<Option<Ipv4Net>> =
+        ports.iter().map(|port| port.as_ref().and_then(|port| port.address)).collect();
+    let routes: Vec<Option<Route>> = file
+        .route
+        .iter()
+        .map(|table| route(table.get_ref(), &known, &nets, &mut problems))
+        .collect();
     if !problems.is_empty() {
         return Err(problems);
     }
@@ -80,10 +90,21 @@ pub(crate) fn validate_router(
         batch,
         slice_ns,
         buffers,
+        status,
         ports: ports.into_iter().flatten().collect(),
         paths: paths.into_iter().flatten().collect(),
         routes: routes.into_iter().flatten().collect(),
     })
+}
+
+fn loopback(text: &Spanned<String>, problems: &mut Vec<Problem>) -> Option<SocketAddr> {
+    let address: SocketAddr = parsed(text, "an address and a port", "127.0.0.1:9817", problems)?;
+    if !address.ip().is_loopback() {
+        let message = format!("{address} can be reached from the network");
+        let help = "an address of this machine only, for example \"127.0.0.1:9817\"";
+        problems.push(Problem::new(text.span(), message).help(help));
+    }
+    Some(address)
 }
 
 fn unique<'a>(
@@ -233,6 +254,7 @@ fn port(
         }
     };
     let mac = table.mac.as_ref().and_then(|text| mac(text, problems));
+    let address = table.address.as_ref().and_then(|text| address(text, problems));
     let row = row?;
     Some(RouterPort {
         name,
@@ -240,6 +262,7 @@ fn port(
         rate_bps: table.rate.0,
         overhead_bytes: table.overhead,
         mac,
+        address,
         discipline: row,
         structure: row.auto_structure(&Options::default(), 16),
         input: reservation(table.input_reservation.as_ref(), table.cost, problems),
@@ -326,9 +349,55 @@ fn path(
     (problems.len() == before).then_some(path)
 }
 
-fn route(table: &RouteTable, known: &[&str], problems: &mut Vec<Problem>) -> Option<Route> {
+fn route(
+    table: &RouteTable,
+    known: &[&str],
+    nets: &[Option<Ipv4Net>],
+    problems: &mut Vec<Problem>,
+) -> Option<Route> {
     let prefix = prefix(&table.prefix, problems);
-    let port = named(&table.port, known, problems);
-    let neighbour = mac(&table.neighbour, problems);
-    Some(Route { prefix: prefix?, port: port?, neighbour: neighbour? })
+    let port = named(&table.port, known, problems)?;
+    let net = nets[port];
+    let next = match (&table.neighbour, &table.via) {
+        (Some(_), Some(via)) => {
+            let message = "a route with both `neighbour` and `via`";
+            problems.push(Problem::new(via.span(), message).help("one of them"));
+            None
+        }
+        (Some(text), None) => mac(text, problems).map(NextHop::Neighbour),
+        (None, Some(text)) => {
+            let via = parsed(text, "an IPv4 address", "10.2.0.9", problems)?;
+            if !net.is_some_and(|net| net.contains(&via) && net.addr() != via) {
+                let message = format!("{via} is not on the network of port `{}`", known[port]);
+                let help = net.map_or("give the port an `address`".to_owned(), |net| {
+                    format!("another address of {}", net.trunc())
+                });
+                problems.push(Problem::new(text.span(), message).help(help));
+            }
+            Some(NextHop::Gateway(via))
+        }
+        (None, None) => {
+            if net.is_none() {
+                let message = format!("nobody is known on port `{}`", known[port]);
+                let help = "give the route a `neighbour`, or the port an `address`";
+                problems.push(Problem::new(table.port.span(), message).help(help));
+            }
+            Some(NextHop::Connected)
+        }
+    };
+    Some(Route { prefix: prefix?, port, next: next? })
+}
+
+/// The router's own address and the length of the network there.
+fn address(text: &Spanned<String>, problems: &mut Vec<Problem>) -> Option<Ipv4Net> {
+    let net: Ipv4Net =
+        parsed(text, "an address with its network's length", "10.1.0.1/24", problems)?;
+    let ends =
+        net.prefix_len() < 31 && (net.addr() == net.network() || net.addr() == net.broadcast());
+    if ends || net.addr().is_multicast() || net.addr().is_loopback() || net.addr().is_unspecified()
+    {
+        let message = format!("no host can have {}", net.addr());
+        problems.push(Problem::new(text.span(), message).help("for example \"10.1.0.1/24\""));
+    }
+    Some(net)
 }

@@ -59,6 +59,10 @@ pub struct Selector<D: Discipline, S> {
     dropping: Vec<(StreamId, Option<u64>)>,
     /// A stream is known that has started, where heads wait for their virtual start.
     one_started: bool,
+    /// The first of the structure, which has started, unless something has changed since.
+    first: Option<StreamId>,
+    /// The clock had to leap of late: services outrun it, and most heads are yet to start.
+    outrun: bool,
 }
 
 impl<D: Discipline, S: Structure<D::Rank>> Select for Selector<D, S> {
@@ -243,6 +247,8 @@ impl<D: Discipline, S: Structure<D::Rank>> Selector<D, S> {
             due: Vec::new(),
             dropping: Vec::new(),
             one_started: false,
+            first: None,
+            outrun: false,
         }
     }
 
@@ -259,9 +265,15 @@ impl<D: Discipline, S: Structure<D::Rank>> Selector<D, S> {
     /// The first of the streams whose virtual start has come.
     #[inline]
     fn first_regulated(&mut self) -> Option<StreamId> {
-        let reached = self.discipline.reached().near();
-        while let Some((start, stream)) = self.pending.first()
-            && start <= reached
+        if self.placed == 0
+            && let Some((_, stream)) = self.pending.first()
+            && self.has_started(stream)
+            && self.pending.only_first(|stream| self.has_started(stream))
+        {
+            return Some(StreamId(stream));
+        }
+        while let Some((_, stream)) = self.pending.first()
+            && self.has_started(stream)
         {
             self.place(StreamId(stream));
         }
@@ -275,17 +287,34 @@ impl<D: Discipline, S: Structure<D::Rank>> Selector<D, S> {
     /// moved away.
     #[inline]
     fn first_started(&mut self) -> Option<StreamId> {
-        let reached = self.discipline.reached().near();
-        loop {
-            let stream = StreamId(self.structure.first()?);
-            let start = self.discipline.start(&self.slots[stream.index()].state).near();
-            if start <= reached {
-                return Some(stream);
-            }
+        if self.first.is_none() {
+            self.first = loop {
+                let stream = self.structure.first()?;
+                if self.has_started(stream) {
+                    break Some(StreamId(stream));
+                }
+                self.postpone(StreamId(stream));
+            };
+        }
+        self.first
+    }
+
+    /// Whether the virtual start of a stream with an active head has come.
+    #[inline]
+    fn has_started(&self, stream: u32) -> bool {
+        let start = self.discipline.start(&self.slots[stream as usize].state);
+        start.reached_by(self.discipline.reached())
+    }
+
+    /// Lets a stream with an active head wait for its start.
+    #[inline]
+    fn postpone(&mut self, stream: StreamId) {
+        let start = self.discipline.start(&self.slots[stream.index()].state).near();
+        if self.slots[stream.index()].place != Place::Pending {
             self.displace(stream);
             self.slots[stream.index()].place = Place::Pending;
-            self.pending.place(stream.0, start);
         }
+        self.pending.place(stream.0, start);
     }
 
     /// Nobody has started: of those that start first, rather than an idle link, the first.
@@ -309,16 +338,17 @@ impl<D: Discipline, S: Structure<D::Rank>> Selector<D, S> {
         if !D::REGULATED || self.one_started {
             return;
         }
-        let reached = self.discipline.reached().near();
         let next = self.pending.first();
         // Once one has started, that stays so until it is served or held back.
-        self.one_started =
-            next.is_some_and(|(start, _)| start <= reached) || self.first_started().is_some();
-        if !self.one_started
+        self.one_started = next.is_some_and(|(_, stream)| self.has_started(stream))
+            || self.first_started().is_some();
+        self.outrun = !self.one_started;
+        if self.outrun
             && let Some((_, stream)) = self.pending.first()
         {
             let start = self.discipline.start(&self.slots[stream as usize].state);
             self.discipline.leap(start);
+            self.one_started = true;
         }
     }
 
@@ -437,6 +467,9 @@ impl<D: Discipline, S: Structure<D::Rank>> Selector<D, S> {
         self.discipline.became_head(&mut slot.state, new.head);
         if new.open {
             self.discipline.activated(&mut slot.state, stream, new.head, new.stamp, how);
+            if D::REGULATED && self.outrun && !self.has_started(stream.0) {
+                return self.postpone(stream);
+            }
             self.place(stream);
         } else {
             if was_active {
@@ -456,6 +489,7 @@ impl<D: Discipline, S: Structure<D::Rank>> Selector<D, S> {
             self.slots[stream.index()].place = Place::Structure;
             self.placed += 1;
         }
+        self.first = None;
         self.structure.place(stream.0, rank);
     }
 
@@ -474,6 +508,7 @@ impl<D: Discipline, S: Structure<D::Rank>> Selector<D, S> {
     #[inline]
     fn displace(&mut self, stream: StreamId) {
         self.one_started = false;
+        self.first = None;
         let slot = &mut self.slots[stream.index()];
         match core::mem::replace(&mut slot.place, Place::Idle) {
             Place::Idle => {}

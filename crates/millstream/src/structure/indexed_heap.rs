@@ -57,6 +57,13 @@ impl<K: Ord + Copy> IndexedHeap<K> {
         self.position.get(stream as usize).is_some_and(|&at| at != ABSENT)
     }
 
+    /// Whether no stream but the first is `wanted`, which must hold for a prefix of the order.
+    #[inline]
+    #[must_use]
+    pub fn only_first(&self, wanted: impl Fn(u32) -> bool) -> bool {
+        self.entries.iter().skip(1).take(ARITY).all(|(_, stream)| !wanted(*stream))
+    }
+
     /// Places `stream` at `key`, or moves it there. O(log n).
     #[inline]
     pub fn place(&mut self, stream: u32, key: K) {

@@ -1,0 +1,132 @@
+//! `millstream top`: how a router on this machine stands, over and over.
+
+use console::Term;
+use miette::miette;
+use millstream_report::{human, text_table};
+use millstream_router::live::{PathReport, Report};
+use millstream_scenario::parse_duration_ns;
+use std::io::{self, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::thread;
+use std::time::Duration;
+
+use crate::arguments::TopArguments;
+use crate::failure::Failure;
+use crate::print;
+
+/// How long a connection, and its answer, may take.
+const PATIENCE: Duration = Duration::from_secs(3);
+/// The longest answer.
+const ANSWER_BYTES: u64 = 16 << 20;
+
+/// Shows what happened between looks, until the router ends.
+pub(crate) fn top(arguments: &TopArguments) -> Result<(), Failure> {
+    let every = parse_duration_ns(&arguments.every)
+        .map_err(|error| Failure::Input(miette!("--every: {error}")))?;
+    let terminal = Term::stdout();
+    let mut before = look(arguments.address)?;
+    let mut looks = 0;
+    while arguments.looks.is_none_or(|most| looks < most) {
+        thread::sleep(Duration::from_nanos(every));
+        let Ok(now) = look(arguments.address) else {
+            eprintln!("the router at {} does not answer any more", arguments.address);
+            break;
+        };
+        if terminal.is_term() {
+            let _ = terminal.clear_screen();
+        }
+        print(&difference(&before, &now))?;
+        before = now;
+        looks += 1;
+    }
+    Ok(())
+}
+
+fn look(address: SocketAddr) -> Result<Report, Failure> {
+    let failed = |error: String| {
+        let help = "give the router a `status` address, and this command the same";
+        Failure::Run(miette!(help = help, "no router answers at {address}: {error}"))
+    };
+    let body = get(address).map_err(|error| failed(error.to_string()))?;
+    serde_json::from_str(&body).map_err(|error| failed(error.to_string()))
+}
+
+/// The body of `/status`.
+fn get(address: SocketAddr) -> io::Result<String> {
+    let mut stream = TcpStream::connect_timeout(&address, PATIENCE)?;
+    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_write_timeout(Some(PATIENCE))?;
+    write!(stream, "GET /status HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n")?;
+    let mut text = String::new();
+    stream.take(ANSWER_BYTES).read_to_string(&mut text)?;
+    let (head, body) = text.split_once("\r\n\r\n").unwrap_or((&text, ""));
+    if !head.starts_with("HTTP/1.1 200 ") {
+        let line = head.lines().next().unwrap_or("nothing");
+        return Err(io::Error::other(line.to_owned()));
+    }
+    Ok(body.to_owned())
+}
+
+/// What happened between two looks.
+fn difference(before: &Report, now: &Report) -> String {
+    let elapsed_ns = now.elapsed_ns.saturating_sub(before.elapsed_ns).max(1);
+    let a_second = |count: u64| {
+        let rate = u128::from(count) * 1_000_000_000 / u128::from(elapsed_ns);
+        u64::try_from(rate).unwrap_or(u64::MAX)
+    };
+    let dropped = |of: &PathReport| {
+        of.dropped_full
+            + of.dropped_by_function
+            + of.dropped_elsewhere
+            + of.dropped_late
+            + of.dropped_by_reload
+    };
+    let mut text = format!("{}: {}\n", now.router, human::time(now.elapsed_ns));
+    let paths = now.paths.iter().map(|path| {
+        let old = before.paths.iter().find(|old| old.name == path.name);
+        let since =
+            |of: &dyn Fn(&PathReport) -> u64| a_second(of(path).saturating_sub(old.map_or(0, of)));
+        vec![
+            path.name.clone(),
+            since(&|path| path.received).to_string(),
+            since(&|path| path.sent).to_string(),
+            human::rate(since(&|path| path.sent_bytes).saturating_mul(8)),
+            since(&dropped).to_string(),
+            path.queued.to_string(),
+        ]
+    });
+    let header = ["path", "received/s", "sent/s", "sent at", "dropped/s", "queued"];
+    text += &text_table(&header, paths);
+    let ports = now.ports.iter().map(|port| {
+        let old = before.ports.iter().find(|old| old.name == port.name);
+        let since = |now: u64, old: Option<u64>| a_second(now.saturating_sub(old.unwrap_or(0)));
+        vec![
+            port.name.clone(),
+            since(port.received, old.map(|old| old.received)).to_string(),
+            since(port.transmitted, old.map(|old| old.transmitted)).to_string(),
+            port.lost_by_device.to_string(),
+        ]
+    });
+    text += &text_table(&["port", "received/s", "transmitted/s", "lost by device"], ports);
+    let total: u64 = now.processes.iter().map(|process| process.reserved_cycles).sum();
+    let processes = now.processes.iter().map(|process| {
+        let old = before.processes.iter().find(|old| old.name == process.name);
+        let since = |now: u64, old: Option<u64>| now.saturating_sub(old.unwrap_or(0));
+        let percent = |part: u64, whole: u64| {
+            let tenths = u128::from(part) * 1_000 / u128::from(whole.max(1));
+            format!("{}.{} %", tenths / 10, tenths % 10)
+        };
+        let runs = since(process.runs, old.map(|old| old.runs));
+        let tenths = since(process.packets, old.map(|old| old.packets)) * 10 / runs.max(1);
+        vec![
+            process.name.clone(),
+            percent(process.reserved_cycles, total),
+            percent(since(process.busy_ns, old.map(|old| old.busy_ns)), elapsed_ns),
+            a_second(runs).to_string(),
+            format!("{}.{}", tenths / 10, tenths % 10),
+        ]
+    });
+    let header = ["process", "asked", "got", "runs/s", "packets a run"];
+    text += &text_table(&header, processes);
+    text
+}

@@ -1,0 +1,86 @@
+//! What other threads ask of a router that runs.
+//!
+//! The router looks at one flag every few dozen runs; only if it is raised does it take a lock.
+
+use millstream_scenario::RouterScenario;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use crate::live::report::Report;
+
+#[derive(Debug, Default)]
+struct Requests {
+    /// How many reports were asked for, and which of them the last one answers.
+    asked: u64,
+    answered: u64,
+    report: Option<Report>,
+    reload: Option<Box<RouterScenario>>,
+}
+
+/// Orders for a router, and its answers.
+#[derive(Debug, Default)]
+pub struct Control {
+    stop: AtomicBool,
+    attention: AtomicBool,
+    requests: Mutex<Requests>,
+    answered: Condvar,
+}
+
+impl Control {
+    /// The router is to stop receiving, drain and end.
+    pub fn stop(&self) {
+        self.stop.store(true, Ordering::Relaxed);
+    }
+
+    /// The router is to run on as `scenario` says; of several orders the last counts.
+    pub fn reload(&self, scenario: RouterScenario) {
+        self.requests().reload = Some(Box::new(scenario));
+        self.attention.store(true, Ordering::Release);
+    }
+
+    /// How the router stands; `None` if it does not answer within `patience`, as when it has ended.
+    #[must_use]
+    pub fn report(&self, patience: Duration) -> Option<Report> {
+        let until = Instant::now() + patience;
+        let mut requests = self.requests();
+        requests.asked += 1;
+        let ours = requests.asked;
+        self.attention.store(true, Ordering::Release);
+        while requests.answered < ours {
+            let left = until.checked_duration_since(Instant::now())?;
+            let waited = self.answered.wait_timeout(requests, left);
+            requests = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+        requests.report.clone()
+    }
+
+    /// Whether the router was told to stop.
+    pub(super) fn stopped(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+
+    /// Whether anything was asked since this was called last.
+    pub(super) fn attention(&self) -> bool {
+        self.attention.load(Ordering::Relaxed) && self.attention.swap(false, Ordering::Acquire)
+    }
+
+    /// The order to reload, once.
+    pub(super) fn take_reload(&self) -> Option<Box<RouterScenario>> {
+        self.requests().reload.take()
+    }
+
+    /// Answers those who asked how the router stands.
+    pub(super) fn answer(&self, report: impl FnOnce() -> Report) {
+        let mut requests = self.requests();
+        if requests.answered < requests.asked {
+            requests.report = Some(report());
+            requests.answered = requests.asked;
+            self.answered.notify_all();
+        }
+    }
+
+    fn requests(&self) -> MutexGuard<'_, Requests> {
+        self.requests.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

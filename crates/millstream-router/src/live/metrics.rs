@@ -1,0 +1,108 @@
+//! A report as Prometheus reads it.
+
+use prometheus_client::encoding::text::encode;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::registry::Registry;
+
+use crate::live::report::Report;
+
+type Labels = Vec<(&'static str, String)>;
+
+/// Counters of one name, by labels.
+fn counters(
+    registry: &mut Registry,
+    name: &str,
+    help: &str,
+    values: impl Iterator<Item = (Labels, u64)>,
+) {
+    let family = Family::<Labels, Counter>::default();
+    for (labels, value) in values {
+        family.get_or_create(&labels).inc_by(value);
+    }
+    registry.register(name, help, family);
+}
+
+fn gauges(
+    registry: &mut Registry,
+    name: &str,
+    help: &str,
+    values: impl Iterator<Item = (Labels, u64)>,
+) {
+    let family = Family::<Labels, Gauge>::default();
+    for (labels, value) in values {
+        family.get_or_create(&labels).set(i64::try_from(value).unwrap_or(i64::MAX));
+    }
+    registry.register(name, help, family);
+}
+
+/// `report` in the OpenMetrics text format.
+#[must_use]
+pub fn metrics(report: &Report) -> String {
+    let mut registry = Registry::with_prefix("millstream");
+    let paths = || report.paths.iter();
+    let path = |name: &str| ("path", name.to_owned());
+    let received = paths().map(|of| (vec![path(&of.name)], of.received));
+    counters(&mut registry, "path_received_packets", "Packets classified to a path", received);
+    let outcomes = paths().flat_map(|of| {
+        let outcomes = [
+            ("sent", of.sent),
+            ("full", of.dropped_full),
+            ("function", of.dropped_by_function),
+            ("elsewhere", of.dropped_elsewhere),
+            ("late", of.dropped_late),
+            ("reload", of.dropped_by_reload),
+        ];
+        outcomes.map(|(outcome, count)| (vec![path(&of.name), ("outcome", outcome.into())], count))
+    });
+    let help = "Packets that left a path: sent, or why they were dropped";
+    counters(&mut registry, "path_packets", help, outcomes);
+    let bytes = paths().map(|of| (vec![path(&of.name)], of.sent_bytes));
+    counters(&mut registry, "path_sent_bytes", "Bytes of packets sent", bytes);
+    let queued = paths().map(|of| (vec![path(&of.name)], of.queued));
+    gauges(&mut registry, "path_queued_packets", "Packets in a path's queues", queued);
+
+    let ports = report.ports.iter().flat_map(|of| {
+        let events = [
+            ("received", of.received),
+            ("unclassified", of.unclassified),
+            ("unfit", of.unfit),
+            ("lost", of.lost_by_device),
+            ("for-router", of.for_router),
+            ("transmitted", of.transmitted),
+            ("originated", of.originated),
+        ];
+        events.map(|(event, count)| {
+            (vec![("port", of.name.clone()), ("event", event.to_owned())], count)
+        })
+    });
+    let help = "Packets at a port: received, of them unclassified, unfit, for the router; lost before; transmitted";
+    counters(&mut registry, "port_packets", help, ports);
+
+    let away = report.ports.iter().map(|of| (vec![("port", of.name.clone())], of.went_away));
+    counters(&mut registry, "port_went_away", "Times that a device went down or away", away);
+
+    let processes = || report.processes.iter();
+    let process = |name: &str| vec![("process", name.to_owned())];
+    let reserved = processes().map(|of| (process(&of.name), of.reserved_cycles));
+    gauges(&mut registry, "process_reserved_cycles", "Cycles a second reserved", reserved);
+    let used = processes().map(|of| (process(&of.name), of.used_cycles));
+    gauges(&mut registry, "process_used_cycles", "Cycles a second used on average", used);
+    let busy = processes().map(|of| (process(&of.name), of.busy_ns));
+    counters(&mut registry, "process_busy_nanoseconds", "Time that a process ran", busy);
+    let runs = processes().map(|of| (process(&of.name), of.runs));
+    counters(&mut registry, "process_runs", "Times that a process ran", runs);
+    let packets = processes().map(|of| (process(&of.name), of.packets));
+    counters(&mut registry, "process_packets", "Packets that a process moved", packets);
+
+    let none = |value| [(Labels::new(), value)].into_iter();
+    counters(&mut registry, "reloads", "Times the file was read again", none(report.reloads));
+    counters(&mut registry, "elapsed_nanoseconds", "How long it has run", none(report.elapsed_ns));
+    let unaccounted = report.unaccounted.unsigned_abs();
+    gauges(&mut registry, "unaccounted_packets", "Always 0", none(unaccounted));
+    let mut text = String::new();
+    // Writing to a string does not fail.
+    let _ = encode(&mut text, &registry);
+    text
+}

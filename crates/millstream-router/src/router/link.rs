@@ -1,0 +1,101 @@
+//! The scheduler of a link: the usual disciplines compiled in, any other of the catalogue behind a
+//! virtual call an operation.
+
+use millstream::catalogue::{DisciplineRow, DynScheduler, Options, StructureName};
+use millstream::selector::Selector;
+use millstream::{
+    Contract, ContractError, Departure, Discipline, Fifo, Heap, Observer, Packet, Scan, Scheduler,
+    StreamId, Wf2qPlus,
+};
+
+type On<D, S> = Scheduler<Selector<D, S>>;
+type Rank<D> = <D as Discipline>::Rank;
+
+/// A link's scheduler.
+pub(super) enum Link {
+    FairScan(Box<On<Wf2qPlus, Scan<Rank<Wf2qPlus>>>>),
+    FairHeap(Box<On<Wf2qPlus, Heap<Rank<Wf2qPlus>>>>),
+    FifoHeap(Box<On<Fifo, Heap<Rank<Fifo>>>>),
+    Any(Box<dyn DynScheduler + Send>),
+}
+
+macro_rules! each {
+    ($self:expr, $link:ident => $what:expr) => {
+        match $self {
+            Link::FairScan($link) => $what,
+            Link::FairHeap($link) => $what,
+            Link::FifoHeap($link) => $what,
+            Link::Any($link) => $what,
+        }
+    };
+}
+
+impl Link {
+    /// `discipline` on `structure`, as the catalogue would build it.
+    pub(super) fn new(
+        discipline: &DisciplineRow,
+        options: &Options,
+        structure: StructureName,
+    ) -> Self {
+        let fair = || Wf2qPlus::new(options.link, options.virtual_origin);
+        match (discipline.name, structure) {
+            ("wf2q+", StructureName::Scan) => Self::FairScan(Box::new(
+                Scheduler::new(fair(), Scan::default()).on_link(options.link),
+            )),
+            ("wf2q+", StructureName::Heap) => Self::FairHeap(Box::new(
+                Scheduler::new(fair(), Heap::default()).on_link(options.link),
+            )),
+            ("fifo", StructureName::Heap) => Self::FifoHeap(Box::new(
+                Scheduler::new(Fifo, Heap::default()).on_link(options.link),
+            )),
+            _ => Self::Any(discipline.build(options, structure)),
+        }
+    }
+
+    pub(super) fn add_stream(&mut self, contract: Contract) -> Result<StreamId, ContractError> {
+        each!(self, link => link.add_stream(contract))
+    }
+
+    /// Puts packets into the queue of `stream`, which has room for them.
+    #[inline]
+    pub(super) fn enqueue_all(
+        &mut self,
+        now_ns: u64,
+        stream: StreamId,
+        packets: impl Iterator<Item = Packet>,
+    ) {
+        each!(self, link => for packet in packets {
+            let queued = link.enqueue(now_ns, stream, packet);
+            debug_assert!(queued.is_ok(), "the router's limit is the only one");
+        });
+    }
+
+    /// Up to `most` decisions at `now_ns`.
+    #[inline]
+    pub(super) fn decide_all(
+        &mut self,
+        now_ns: u64,
+        most: usize,
+        observer: &mut impl Observer,
+        mut sent: impl FnMut(Departure),
+    ) {
+        each!(self, link => for _ in 0..most {
+            let Some(departure) = link.decide(now_ns, observer) else { break };
+            sent(departure);
+        });
+    }
+
+    pub(super) fn next_eligible_ns(&self) -> Option<u64> {
+        each!(self, link => link.next_eligible_ns())
+    }
+
+    #[inline]
+    pub(super) fn waiting(&self, stream: StreamId) -> u32 {
+        each!(self, link => link.waiting(stream))
+    }
+
+    #[inline]
+    pub(super) fn total_waiting(&self) -> u64 {
+        each!(self, link => link.total_waiting())
+    }
+}

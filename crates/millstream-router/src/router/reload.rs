@@ -1,0 +1,115 @@
+//! A new plan for a router that runs.
+
+use millstream::{ContractError, Packet};
+use std::mem;
+
+use super::{Late, NEVER, Parts, Router};
+use crate::counters::PathCounters;
+use crate::machine::Machine;
+use crate::plan::Plan;
+
+impl<M: Machine> Router<M> {
+    /// Runs on by another plan with the same inputs and outputs. Path `n` of the new plan is the old
+    /// plan's path `kept[n]`, if that is given: it keeps its packets and its counters. A kept queue
+    /// that holds more packets than it should keeps room for them. Packets in an output queue come
+    /// to the new discipline in the order in which the old one would have sent them.
+    ///
+    /// Packets of paths that are not kept, and those at an output that their path has left, are
+    /// dropped. Returns the counters of the paths that are gone, added up.
+    ///
+    /// # Errors
+    /// If a path's contract lacks what an output's discipline needs. Nothing has changed then.
+    ///
+    /// # Panics
+    /// If the number of inputs or outputs differs, or `kept` does not fit the plans.
+    pub fn reload(
+        &mut self,
+        plan: &Plan,
+        kept: &[Option<usize>],
+    ) -> Result<PathCounters, ContractError> {
+        assert_eq!(plan.inputs.len(), self.inputs.len(), "inputs stay");
+        assert_eq!(plan.outputs.len(), self.outputs.len(), "outputs stay");
+        assert_eq!(plan.paths.len(), kept.len(), "one entry a path");
+        let parts = Parts::new(plan)?;
+        self.cpu = parts.cpu;
+        self.stages = plan.stages;
+        self.batch = plan.batch;
+        let mut old_paths = mem::replace(&mut self.paths, parts.paths);
+        let old_outputs = mem::replace(&mut self.outputs, parts.outputs);
+        for (input, old) in self.inputs.iter_mut().zip(parts.inputs) {
+            *input = super::Input { counters: input.counters, ..old };
+        }
+        let mut now_at = vec![None; old_paths.len()];
+        for (new, old) in kept.iter().enumerate() {
+            if let Some(old) = old {
+                assert!(now_at[*old].replace(new).is_none(), "a path is kept once");
+            }
+        }
+        for (output, mut old) in old_outputs.into_iter().enumerate() {
+            self.outputs[output].staged = mem::take(&mut old.staged);
+            let mut waiting = Vec::new();
+            let mut late = Late::default();
+            let mut at_ns = self.now_ns;
+            while old.link.total_waiting() > 0 {
+                old.link.decide_all(at_ns, usize::MAX, &mut late, |departure| {
+                    waiting.push((old.paths[departure.stream.index()], departure));
+                });
+                // The rest is held back by rate caps; this link's time is its own from now on.
+                match old.link.next_eligible_ns() {
+                    Some(next_ns) => at_ns = at_ns.max(next_ns),
+                    None => break,
+                }
+            }
+            for (stream, packet) in late.0 {
+                old_paths[old.paths[stream.index()]].counters.dropped_late += 1;
+                self.machine.discard(packet);
+            }
+            for (path, departure) in waiting {
+                let stream = now_at[path].and_then(|new: usize| self.paths[new].streams[output]);
+                if let Some(stream) = stream {
+                    let packet = Packet { bytes: departure.bytes, tag: departure.tag };
+                    let packets = std::iter::once(packet);
+                    self.outputs[output].link.enqueue_all(self.now_ns, stream, packets);
+                } else {
+                    old_paths[path].counters.dropped_by_reload += 1;
+                    self.machine.discard(departure.tag);
+                }
+            }
+        }
+        let mut gone = PathCounters::default();
+        for (mut old, new) in old_paths.into_iter().zip(now_at) {
+            if let Some(new) = new {
+                let path = &mut self.paths[new];
+                path.limit = path.limit.max(old.queue.len());
+                path.queue = old.queue;
+                path.packet_ns = old.packet_ns;
+                path.counters = old.counters;
+            } else {
+                for packet in old.queue.drain(..) {
+                    old.counters.dropped_by_reload += 1;
+                    self.machine.discard(packet);
+                }
+                gone.add(&old.counters);
+            }
+        }
+        self.renumber_processes(kept);
+        self.full = self.paths.iter().filter(|path| path.queue.len() == path.limit).count();
+        self.asleep_until_ns = vec![0; self.processes.len()];
+        self.next_wake_ns = NEVER;
+        for number in 0..self.processes.len() {
+            self.refresh(number);
+        }
+        Ok(gone)
+    }
+
+    /// What processes used, by their new numbers.
+    fn renumber_processes(&mut self, kept: &[Option<usize>]) {
+        let inputs = self.inputs.len();
+        let outputs = self.processes.len() - self.outputs.len();
+        let mut processes = self.processes[..inputs].to_vec();
+        let used = |old: &Option<usize>| old.map(|old| self.processes[inputs + old]);
+        processes.extend(kept.iter().map(|old| used(old).unwrap_or_default()));
+        processes.extend_from_slice(&self.processes[outputs..]);
+        self.processes = processes;
+    }
+}

@@ -1,0 +1,123 @@
+//! A router that is given another plan while it holds packets: none is lost uncounted.
+
+#![allow(clippy::unwrap_used)]
+
+mod support;
+
+use millstream::Contract;
+use millstream_router::live::{
+    Classifier, Clock, Forwarder, Hop, LiveMachine, MemoryPort, Pool, Routes,
+};
+use millstream_router::{Batch, PathPlan, Plan, Router, Stages};
+use millstream_scenario::Match;
+use proptest::collection::vec;
+use proptest::prelude::*;
+use support::{input, output};
+
+const ROUTER: [u8; 6] = [2, 0, 0, 0, 0, 1];
+const BUFFERS: u32 = 500;
+const DISCIPLINES: [&str; 5] = ["fifo", "wf2q+", "drr", "static-priority", "scfq"];
+
+/// For UDP port `port`; the source address counts packets.
+fn frame(port: u16, number: u32) -> Vec<u8> {
+    let builder = etherparse::PacketBuilder::ethernet2([4; 6], ROUTER);
+    let builder = builder.ipv4(number.to_be_bytes(), [10, 2, 0, 1], 9).udp(1, port);
+    let mut bytes = Vec::new();
+    builder.write(&mut bytes, &[0; 18]).unwrap();
+    bytes
+}
+
+/// Names of paths stand for the UDP ports that they match.
+fn plan(paths: &[u16], queue: u32, discipline: &str) -> (Plan, Classifier, Forwarder) {
+    let contract = || Contract::new().quantum_bytes(1_514).unwrap();
+    let plan = Plan {
+        stages: Stages::Three,
+        batch: Batch { packets: 8, time_ns: u64::MAX },
+        inputs: vec![input(10), input(1)],
+        paths: paths
+            .iter()
+            .map(|_| PathPlan {
+                reservation: 5,
+                input_queue: queue,
+                output_queue: queue,
+                outputs: vec![(1, contract())],
+            })
+            .collect(),
+        outputs: vec![output(1, discipline, 1_000_000), output(10, discipline, 1_000_000)],
+    };
+    let rule = |port: &u16| Match { destination_port: Some(*port), ..Match::default() };
+    let mut routes = Routes::default();
+    routes.add("0.0.0.0/0".parse().unwrap(), Hop { output: 1, from: ROUTER, to: [9; 6] });
+    (plan, Classifier::new(paths.iter().map(rule).collect()), Forwarder::new(routes))
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(100))]
+
+    #[test]
+    fn packets_of_kept_paths_stay_in_order_and_all_others_are_counted(
+        plans in vec((Just((0..6u16).collect::<Vec<_>>()).prop_shuffle(), 1..6usize, 1..40u32,
+                      0..DISCIPLINES.len(), 0..200usize), 2..6),
+    ) {
+        let frames: Vec<_> = (0..3_000u32).map(|k| frame((k % 6) as u16, k)).collect();
+        let mut names: Vec<u16> = plans[0].0[..plans[0].1].to_vec();
+        let (first, classifier, function) = plan(&names, plans[0].2, DISCIPLINES[plans[0].3]);
+        let clock = Clock::default();
+        let mut machine = LiveMachine::new(clock, Pool::new(BUFFERS), classifier, function);
+        machine.add(MemoryPort::new(frames, 3_000), ROUTER, 1_000_000_000, 0);
+        machine.add(MemoryPort::default().keeping(), ROUTER, 100_000_000_000, 0);
+        let mut router = Router::new(&first, machine).unwrap();
+        let mut gone = millstream_router::PathCounters::default();
+        for (order, many, queue, discipline, steps) in &plans {
+            for _ in 0..*steps {
+                router.step();
+                router.resume();
+            }
+            let next = order[..*many].to_vec();
+            let kept: Vec<_> =
+                next.iter().map(|name| names.iter().position(|old| old == name)).collect();
+            let held = |router: &Router<_>, path| -> usize {
+                let (before, after) = router.waiting(path);
+                before + after
+            };
+            let before: Vec<_> = kept.iter().map(|old| old.map(|old| {
+                (held(&router, old), router.path(old))
+            })).collect();
+            let (plan, classifier, function) = plan(&next, *queue, DISCIPLINES[*discipline]);
+            gone.add(&router.reload(&plan, &kept).unwrap());
+            router.machine_mut().reconfigure(classifier, function);
+            for (path, before) in before.into_iter().enumerate() {
+                let (waiting, counters) = before.unwrap_or_default();
+                prop_assert_eq!(held(&router, path), waiting);
+                prop_assert_eq!(router.path(path), counters);
+            }
+            names = next;
+        }
+        let mut steps = 0u64;
+        while (0..names.len()).any(|path| router.waiting(path) != (0, 0))
+            || router.machine().counters(0).received < 3_000
+            || router.staged(1) > 0
+        {
+            router.step();
+            router.resume();
+            steps += 1;
+            prop_assert!(steps < 100_000_000, "it does not drain");
+        }
+        for path in 0..names.len() {
+            gone.add(&router.path(path));
+        }
+        prop_assert_eq!(gone.received, gone.gone());
+        let unclassified = router.input(0).unclassified;
+        prop_assert_eq!(gone.received + unclassified, 3_000);
+        prop_assert_eq!(router.machine().counters(1).transmitted, gone.sent);
+        prop_assert_eq!(router.machine().free_buffers(), BUFFERS as usize);
+        // In every flow packets leave in the order in which they came.
+        let mut last = [0; 6];
+        for frame in router.machine_mut().port_mut(1).kept() {
+            let number = u32::from_be_bytes([frame[26], frame[27], frame[28], frame[29]]) + 1;
+            let flow = usize::from(frame[37]);
+            prop_assert!(number > last[flow], "flow {flow}: {number} after {}", last[flow]);
+            last[flow] = number;
+        }
+    }
+}

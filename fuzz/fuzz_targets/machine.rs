@@ -1,0 +1,36 @@
+//! No frames make a router with addresses of its own panic or lose a buffer: ARP, echo, ICMP errors,
+//! classification and forwarding together.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use millstream_router::live::{Classifier, Clock, Forwarder, LiveMachine, MemoryPort, Pool, Routes};
+use millstream_router::{Machine, Verdict};
+use millstream_scenario::Match;
+
+const MAC: [u8; 6] = [2, 0, 0, 0, 0, 1];
+const BUFFERS: u32 = 16;
+
+fuzz_target!(|frames: Vec<&[u8]>| {
+    let frames: Vec<Vec<u8>> = frames.into_iter().take(64).map(<[u8]>::to_vec).collect();
+    let many = frames.len();
+    let mut routes = Routes::default();
+    let net = "10.0.0.1/24".parse().expect("a network");
+    routes.add_resolved(net, 0, MAC, None);
+    routes.add_resolved("10.9.0.0/16".parse().expect("a prefix"), 0, MAC, "10.0.0.9".parse().ok());
+    let classifier = Classifier::new(vec![Match { dscp: Some(46), ..Match::default() }]);
+    let function = Forwarder::new(routes);
+    let mut machine = LiveMachine::new(Clock::default(), Pool::new(BUFFERS), classifier, function);
+    machine.add(MemoryPort::new(frames, many as u64), MAC, 1_000_000_000, 0);
+    machine.set_address(0, Some(net));
+    let mut read = Vec::new();
+    while machine.receive(0, 8, &mut read) > 0 {
+        for (path, mut packet) in read.drain(..) {
+            if machine.forward(path, &mut packet) == Verdict::Drop
+                || machine.transmit(0, &[packet]) == 0
+            {
+                machine.discard(packet);
+            }
+        }
+    }
+    assert_eq!(machine.free_buffers(), BUFFERS as usize);
+});
