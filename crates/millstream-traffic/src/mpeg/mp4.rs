@@ -41,7 +41,7 @@ pub(super) fn read(
     });
     let mut frames = Vec::with_capacity(samples.len());
     let mut sample = Vec::new();
-    let mut stream = kept.is_some().then(|| parameter_sets(track)).unwrap_or_default();
+    let mut stream = if kept.is_some() { parameter_sets(track) } else { Vec::new() };
     for (number, (offset, bytes)) in (1u32..).zip(samples) {
         // Without a table of sync samples all are.
         let is_sync = sync.as_ref().is_none_or(|sync| sync.binary_search(&number).is_ok());
