@@ -17,6 +17,7 @@ mod progress;
 mod route;
 mod run;
 mod selection;
+mod serve;
 mod sweep;
 mod trace;
 
@@ -33,6 +34,8 @@ fn main() -> ExitCode {
         Command::Check(arguments) => check::check(&arguments),
         Command::Bench(arguments) => bench::bench(&arguments),
         Command::Route(arguments) => route::route(&arguments),
+        Command::Serve(arguments) => serve::serve(&arguments),
+        Command::Ni => serve::processor(),
         Command::Schema(arguments) if arguments.router => {
             print(&millstream_scenario::router_schema())
         }
