@@ -49,9 +49,14 @@ impl Connection {
         Ok(true)
     }
 
-    /// Whether `bytes` more may be left unread.
-    pub(crate) fn has_room(&self, bytes: usize) -> bool {
-        self.output.len() - self.gone + bytes <= UNREAD
+    /// Bytes that may yet be left unread.
+    pub(crate) fn room(&self) -> usize {
+        UNREAD.saturating_sub(self.output.len() - self.gone)
+    }
+
+    /// What has come, and where what is to be sent is appended.
+    pub(crate) fn buffers(&mut self) -> (&mut Vec<u8>, &mut Vec<u8>) {
+        (&mut self.input, &mut self.output)
     }
 
     /// Where what is to be sent is appended.

@@ -18,6 +18,8 @@ mod clock;
 mod connection;
 mod dispatch;
 mod error;
+#[doc(hidden)]
+pub mod fuzzing;
 mod lane;
 mod library;
 mod optional;

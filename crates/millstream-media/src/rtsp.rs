@@ -10,7 +10,9 @@ use rtsp_types::headers::{
 use rtsp_types::headers::{
     RtpLowerTransport, RtpProfile, RtpTransport, Transport as Offered, Transports,
 };
-use rtsp_types::{Method, Request, Response, ResponseBuilder, StatusCode, Version};
+use rtsp_types::{
+    Message, Method, ParseError, Request, Response, ResponseBuilder, StatusCode, Version,
+};
 use std::net::{IpAddr, SocketAddr};
 
 use crate::client::{Client, Descriptor, low_bits};
@@ -35,6 +37,8 @@ pub(crate) struct Desk<'a, B> {
     pub(crate) server_ports: (u16, u16),
     pub(crate) local: SocketAddr,
     pub(crate) idle_timeout_ns: u64,
+    /// The longest request, bytes.
+    pub(crate) request_bytes: usize,
     pub(crate) now_ns: u64,
 }
 
@@ -57,6 +61,48 @@ fn ok() -> ResponseBuilder {
 }
 
 impl<B: AsBell> Desk<'_, B> {
+    /// Takes whole messages from `input` and appends answers to `output`, in which there is `room`.
+    /// Returns whether the connection goes on; what was not understood ends it.
+    pub(crate) fn converse(
+        &mut self,
+        input: &mut Vec<u8>,
+        output: &mut Vec<u8>,
+        room: usize,
+        asker: Asker,
+    ) -> bool {
+        let (before, mut used, mut open) = (output.len(), 0, true);
+        while used < input.len() && open {
+            let rest = &input[used..];
+            // Empty lines between requests are allowed.
+            if rest[0] == b'\r' || rest[0] == b'\n' {
+                used += 1;
+                continue;
+            }
+            let refused = match Message::<Vec<u8>>::parse(rest) {
+                Ok((Message::Request(request), length)) => {
+                    used += length;
+                    let answer = self.answer(&request, asker);
+                    let length = usize::try_from(answer.write_len()).unwrap_or(usize::MAX);
+                    open = output.len() - before + length <= room && answer.write(output).is_ok();
+                    continue;
+                }
+                // Answers, and the client's RTCP.
+                Ok((_, length)) => {
+                    used += length;
+                    continue;
+                }
+                Err(ParseError::Incomplete(_)) if rest.len() <= self.request_bytes => break,
+                Err(ParseError::Incomplete(_)) => StatusCode::RequestMessageBodyTooLarge,
+                Err(ParseError::Error) => StatusCode::BadRequest,
+            };
+            let answer = Response::builder(Version::V1_0, refused).build(Vec::<u8>::new());
+            let _ = answer.write(output);
+            open = false;
+        }
+        input.drain(..used.min(input.len()));
+        open
+    }
+
     /// Does what `request` asks for, and answers.
     pub(crate) fn answer(&mut self, request: &Request<Vec<u8>>, asker: Asker) -> Answer {
         let sequence = request.header(&CSEQ).map(|header| header.as_str().to_owned());
@@ -255,5 +301,73 @@ fn acceptable(offer: &Offered, peer: IpAddr) -> Option<Transport> {
             (rtp >= LOWEST_PORT && rtcp >= LOWEST_PORT).then_some(Transport::Udp(rtp, rtcp))
         }
         Some(RtpLowerTransport::Other(_)) => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+
+    use crate::fuzzing::requests;
+
+    fn status(input: &str) -> String {
+        let answers = String::from_utf8(requests(input.as_bytes())).unwrap();
+        answers.lines().filter(|line| line.starts_with("RTSP/1.0")).collect::<Vec<_>>().join("|")
+    }
+
+    #[test]
+    fn requests_are_answered_as_they_deserve() {
+        let udp = "Transport: RTP/AVP;unicast;client_port=5000-5001\r\n";
+        for (request, expected) in [
+            ("OPTIONS * RTSP/1.0\r\nCSeq: 1\r\n\r\n".to_owned(), "200"),
+            ("\r\n\r\nOPTIONS * RTSP/1.0\r\nCSeq: 1\r\n\r\n".to_owned(), "200"),
+            ("OPTIONS * RTSP/1.0\r\n\r\n".to_owned(), "400"),
+            ("OPTIONS * RTSP/2.0\r\nCSeq: 1\r\n\r\n".to_owned(), "505"),
+            ("DESCRIBE rtsp://h/film RTSP/1.0\r\nCSeq: 1\r\n\r\n".to_owned(), "200"),
+            ("DESCRIBE rtsp://h/flm RTSP/1.0\r\nCSeq: 1\r\n\r\n".to_owned(), "404"),
+            (format!("SETUP rtsp://h/film/video RTSP/1.0\r\nCSeq: 1\r\n{udp}\r\n"), "200"),
+            ("SETUP rtsp://h/film RTSP/1.0\r\nCSeq: 1\r\n\r\n".to_owned(), "400"),
+            ("PLAY rtsp://h/film RTSP/1.0\r\nCSeq: 1\r\nSession: 7\r\n\r\n".to_owned(), "454"),
+            ("PLAY rtsp://h/film RTSP/1.0\r\nCSeq: 1\r\n\r\n".to_owned(), "454"),
+            ("RECORD rtsp://h/film RTSP/1.0\r\nCSeq: 1\r\n\r\n".to_owned(), "501"),
+            ("OPTIONS * RTSP/1.0\r\nCSeq: 1\r\nRequire: x\r\n\r\n".to_owned(), "551"),
+            ("GET / HTTP/1.1\r\n\r\n".to_owned(), "400"),
+            (format!("OPTIONS * RTSP/1.0\r\nX: {}", "x".repeat(9000)), "413"),
+            ("OPTIONS * RTSP/1.0\r\nContent-Length: 99999999999999999999\r\n\r\n".into(), "400"),
+            ("OPTIONS * RTSP/1.0\r\nCSeq: 1".to_owned(), ""),
+        ] {
+            let status = status(&request);
+            let expected =
+                if expected.is_empty() { String::new() } else { format!("RTSP/1.0 {expected}") };
+            assert!(status.starts_with(&expected), "{request:?}: {status:?}");
+        }
+    }
+
+    #[test]
+    fn packets_go_to_nobody_but_the_client() {
+        for transport in [
+            "RTP/AVP;multicast;client_port=5000-5001",
+            "RTP/AVP;unicast;destination=10.9.9.9;client_port=5000-5001",
+            "RTP/AVP;unicast;client_port=53-54",
+            "RTP/AVP;unicast;client_port=65535",
+            "RTP/SAVP;unicast;client_port=5000-5001",
+            "RTP/AVP;unicast",
+        ] {
+            let head = "SETUP rtsp://h/film RTSP/1.0\r\nCSeq: 1\r\nTransport: ";
+            let status = status(&format!("{head}{transport}\r\n\r\n"));
+            assert!(status.starts_with("RTSP/1.0 461"), "{transport}: {status}");
+        }
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn no_bytes_make_the_reader_panic(
+            words in proptest::collection::vec(proptest::sample::select(vec![
+                "SETUP ", "PLAY ", "OPTIONS ", "rtsp://h/film", " RTSP/1.0\r\n", "CSeq: 1\r\n", "\r\n",
+                "Transport: ", "RTP/AVP", ";client_port=", "99999", "-", "5000", "$", "\0\u{1}",
+                "Content-Length: 9\r\n", "Session: ", ";interleaved=", "255",
+            ]), 0..30),
+        ) {
+            let _ = requests(words.concat().as_bytes());
+        }
     }
 }

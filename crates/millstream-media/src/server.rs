@@ -3,7 +3,6 @@
 use millstream_scenario::{Media, Placement, Scenario};
 use mio::net::{TcpListener, UnixStream};
 use mio::{Events, Interest, Poll, Token};
-use rtsp_types::{Message, ParseError, StatusCode, Version};
 use std::io;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::time::{Duration, Instant};
@@ -234,7 +233,7 @@ impl MediaServer {
                     connection.closing = true;
                 }
             } else {
-                self.understand(&mut connection, place, limit);
+                self.understand(&mut connection, place);
             }
             if !open || !more || connection.closing {
                 break open;
@@ -252,52 +251,22 @@ impl MediaServer {
         }
     }
 
-    /// Takes whole messages from a connection's input and answers requests.
-    fn understand(&mut self, connection: &mut Connection, place: usize, limit: usize) {
-        let mut used = 0;
-        while used < connection.input.len() && !connection.closing {
-            let rest = &connection.input[used..];
-            // Empty lines between requests are allowed.
-            if rest[0] == b'\r' || rest[0] == b'\n' {
-                used += 1;
-                continue;
-            }
-            match Message::<Vec<u8>>::parse(rest) {
-                Ok((Message::Request(request), length)) => {
-                    used += length;
-                    let mut desk = Desk {
-                        library: &self.library,
-                        sessions: &mut self.sessions,
-                        bell: &self.bell,
-                        server_ports: self.server_ports,
-                        local: self.rtsp_address,
-                        idle_timeout_ns: self.media.idle_timeout_ns,
-                        now_ns: now_ns(),
-                    };
-                    let asker = Asker { peer: connection.peer, connection: place };
-                    let answer = desk.answer(&request, asker);
-                    if !connection.has_room(answer.body().len() + 1024) {
-                        connection.closing = true;
-                    } else if answer.write(connection.output()).is_err() {
-                        connection.closing = true;
-                    }
-                }
-                // Answers and the client's RTCP: it is there, which was noted.
-                Ok((_, length)) => used += length,
-                Err(ParseError::Incomplete(_)) if rest.len() <= limit => break,
-                Err(error) => {
-                    let status = match error {
-                        ParseError::Incomplete(_) => StatusCode::RequestMessageBodyTooLarge,
-                        ParseError::Error => StatusCode::BadRequest,
-                    };
-                    let answer = rtsp_types::Response::builder(Version::V1_0, status)
-                        .build(Vec::<u8>::new());
-                    let _ = answer.write(connection.output());
-                    connection.closing = true;
-                }
-            }
-        }
-        connection.input.drain(..used.min(connection.input.len()));
+    /// Answers the requests that have come whole.
+    fn understand(&mut self, connection: &mut Connection, place: usize) {
+        let asker = Asker { peer: connection.peer, connection: place };
+        let room = connection.room();
+        let mut desk = Desk {
+            library: &self.library,
+            sessions: &mut self.sessions,
+            bell: &self.bell,
+            server_ports: self.server_ports,
+            local: self.rtsp_address,
+            idle_timeout_ns: self.media.idle_timeout_ns,
+            request_bytes: self.media.request_bytes,
+            now_ns: now_ns(),
+        };
+        let (input, output) = connection.buffers();
+        connection.closing |= !desk.converse(input, output, room, asker);
     }
 
     fn close(&mut self, mut connection: Connection, place: usize) {
@@ -350,7 +319,7 @@ impl MediaServer {
                 let mut packet = [0; 256];
                 let time = crate::client::low_bits(sequence);
                 if let Some(length) = write_report(&mut packet, &client, time, sequence >> 32 != 0)
-                    && connection.has_room(length + 4)
+                    && connection.room() >= length + 4
                 {
                     interleave(connection.output(), rtcp, &packet[..length]);
                 }
@@ -358,7 +327,7 @@ impl MediaServer {
                 let frame = Descriptor::numbered(frame);
                 let record = client.frame(&frame, store);
                 let packets = store.packets(&record);
-                if !connection.has_room(record.bytes as usize + 4 * packets.len()) {
+                if connection.room() < record.bytes as usize + 4 * packets.len() {
                     row.add(Word::Slow, 1);
                     continue;
                 }

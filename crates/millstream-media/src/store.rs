@@ -261,11 +261,6 @@ impl Store {
         let header = &packet.header[..packet.header_bytes as usize];
         (header, &self.map[start..start + packet.bytes as usize])
     }
-
-    /// Bytes of the store.
-    pub(crate) fn len(&self) -> usize {
-        self.map.len()
-    }
 }
 
 /// A number that was checked when the store was opened.
