@@ -18,6 +18,12 @@ millstream_setup() {
         apt-get update -qq >&2
         DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends iproute2 >/dev/null
     fi
+    # A player for the media server's tests; about 150 packages, so only where there is root.
+    if [ "$(id -u)" = 0 ] && ! command -v ffmpeg >/dev/null; then
+        echo "installing ffmpeg with apt" >&2
+        apt-get update -qq >&2
+        DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends ffmpeg >/dev/null
+    fi
     if command -v cc >/dev/null && millstream_links_pcap; then
         return 0
     fi

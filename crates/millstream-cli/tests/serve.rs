@@ -321,7 +321,7 @@ fn ffmpeg_gets_every_frame_as_it_stands_in_the_file() {
         .collect();
     for (at, (transport, file, child)) in playing.into_iter().enumerate() {
         let seen = sums(child);
-        assert_eq!(seen.len(), 50, "{file} by {transport}");
+        assert!(seen.len() >= 50, "{file} by {transport}: {} pictures", seen.len());
         assert_eq!(seen, expected[at % files.len()], "{file} by {transport}");
     }
     server.end();

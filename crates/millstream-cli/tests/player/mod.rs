@@ -45,11 +45,17 @@ pub(crate) struct Server {
 
 impl Server {
     /// Serves a film of so many frames as `/film`; `media` and `stream` are added to the file.
-    pub(crate) fn start(frames: usize, rate: &str, media: &str, stream: &str, source: &str) -> Self {
+    pub(crate) fn start(
+        frames: usize,
+        rate: &str,
+        media: &str,
+        stream: &str,
+        source: &str,
+    ) -> Self {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("film.m1v"), film(frames)).unwrap();
         let text = format!(
-            "[media]\nlisten = \"127.0.0.1:0\"\n{media}\n[link]\nrate = \"{rate}\"\n\
+            "[scenario]\nduration = \"1 min\"\n[media]\nlisten = \"127.0.0.1:0\"\n{media}\n[link]\nrate = \"{rate}\"\n\
              overhead = 28\n[scheduler]\ndiscipline = \"dwcs\"\n[[stream]]\nname = \"film\"\n\
              late = \"drop\"\n{stream}\n\
              source = {{ kind = \"mpeg\", file = \"film.m1v\"{source} }}\n"
@@ -337,9 +343,6 @@ impl Player {
             frame.packets += 1;
             frame.at = at;
             frame.whole &= follows;
-            if packet.marker_bit() {
-                continue;
-            }
         }
         frames
     }
