@@ -10,7 +10,7 @@
 use millstream_media::{MediaServer, Report, network_interface_processor};
 use millstream_scenario::Scenario;
 use rtp_types::RtpPacket;
-use rtsp_types::headers::{CSEQ, SESSION, TRANSPORT};
+use rtsp_types::headers::{CSEQ, SESSION};
 use rtsp_types::{Message, Method, ParseError, Request, Response, Url, Version};
 use std::collections::HashMap;
 use std::io::{Read, Write};
@@ -71,11 +71,10 @@ fn client(address: SocketAddr, ports: &str) -> TcpStream {
     let mut control = TcpStream::connect(address).unwrap();
     let url = format!("rtsp://{address}/clip");
     let transport = format!("RTP/AVP;unicast;client_port={ports}");
-    let name = TRANSPORT.as_str();
-    let set_up = ask(&mut control, Method::Setup, &url, &[(name, &transport)]);
+    let set_up = ask(&mut control, Method::Setup, &url, &[("Transport", &transport)]);
     assert!(set_up.status().is_success(), "{set_up:?}");
     let session = set_up.header(&SESSION).unwrap().as_str().split(';').next().unwrap().to_owned();
-    let played = ask(&mut control, Method::Play, &url, &[(SESSION.as_str(), &session)]);
+    let played = ask(&mut control, Method::Play, &url, &[("Session", &session)]);
     assert!(played.status().is_success(), "{played:?}");
     control
 }

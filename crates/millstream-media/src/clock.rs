@@ -13,7 +13,7 @@ pub(crate) fn ntp_now() -> u64 {
     const SECONDS_1900_TO_1970: u64 = 2_208_988_800;
     let ns = nanoseconds(clock_gettime(ClockId::Realtime));
     let (seconds, rest) = (ns / 1_000_000_000, ns % 1_000_000_000);
-    (seconds + SECONDS_1900_TO_1970) << 32 | (rest << 32) / 1_000_000_000
+    ((seconds + SECONDS_1900_TO_1970) << 32) | ((rest << 32) / 1_000_000_000)
 }
 
 /// A time to wait, ns.

@@ -49,8 +49,8 @@ pub(crate) struct Parts {
 /// If a socket cannot be set up or waited for.
 pub(crate) fn run(parts: Parts) -> io::Result<()> {
     match parts.region.get(Setting::Schedule) {
-        1 => run_by(parts, || Selector::new(Edf::default(), Heap::default())),
-        2 => run_by(parts, || Selector::new(Fifo::default(), Heap::default())),
+        1 => run_by(parts, || Selector::new(Edf, Heap::default())),
+        2 => run_by(parts, || Selector::new(Fifo, Heap::default())),
         _ => run_by(parts, || Selector::new(Dwcs::<EdfFirst>::default(), Heap::default())),
     }
 }
