@@ -92,18 +92,25 @@ impl Client {
         self.row.set(Word::State, State::Playing as u64);
     }
 
-    /// Goes on with a client of a dispatcher that died: frames of the time between are lost.
-    pub(crate) fn adopt(&mut self, now_ns: u64, store: &Store) {
-        let row = self.row;
-        let since_ns = now_ns.wrapping_sub(row.get(Word::PhaseNs));
-        let mut next = (since_ns / self.period_ns() + 1).max(row.get(Word::Next));
+    /// Begins where the row says: what waited in a dispatcher that died is lost.
+    pub(crate) fn take_over(&mut self, store: &Store) {
+        let (row, next) = (self.row, self.row.get(Word::Next));
+        row.add(Word::Lost, next.saturating_sub(row.resolved()));
+        self.in_order_from = next;
+        let frames = store.frames(&self.media);
+        self.choice.resume(next, |number| importance(frames, number));
+    }
+
+    /// Goes on with a client that played in a dispatcher that died: frames of the time between are
+    /// lost.
+    pub(crate) fn catch_up(&mut self, now_ns: u64, store: &Store) {
+        let since_ns = now_ns.wrapping_sub(self.row.get(Word::PhaseNs));
+        let mut next = (since_ns / self.period_ns() + 1).max(self.row.get(Word::Next));
         if self.media.repeat == 0 {
             next = next.min(self.media.frames);
         }
-        row.set(Word::Next, next);
-        row.add(Word::Lost, next.saturating_sub(row.resolved()));
-        let frames = store.frames(&self.media);
-        self.choice.resume(next, |number| importance(frames, number));
+        self.row.set(Word::Next, next);
+        self.take_over(store);
     }
 
     pub(crate) fn pause(&mut self) {

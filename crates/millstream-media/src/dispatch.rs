@@ -162,7 +162,7 @@ impl<S: Select<Stamp = ()>> Dispatch<S> {
             // Played by an NI that is no more.
             (Want::Play, State::Playing) if self.sessions[session].is_none() => {
                 let Some(client) = self.client_of(session) else { return };
-                self.clients[client].adopt(now_ns, &self.store);
+                self.clients[client].catch_up(now_ns, &self.store);
                 self.schedule_release(session, client);
             }
             (Want::Pause, State::Playing) => {
@@ -177,6 +177,9 @@ impl<S: Select<Stamp = ()>> Dispatch<S> {
                         self.goodbye(client, outlet);
                     }
                     self.clients[client].leave();
+                } else {
+                    // Played by an NI that is no more: so are the frames that waited in it.
+                    row.add(Word::Lost, row.get(Word::Next).wrapping_sub(row.resolved()));
                 }
                 row.set(Word::State, State::Stopped as u64);
             }
@@ -200,7 +203,8 @@ impl<S: Select<Stamp = ()>> Dispatch<S> {
                 && self.optional.is_empty(*slot)
                 && self.in_service.is_none_or(|frame| frame.client != *slot)
         });
-        let client = Client::new(session, number, media, row);
+        let mut client = Client::new(session, number, media, row);
+        client.take_over(&self.store);
         let slot = match free {
             Some(slot) => {
                 self.clients[slot] = client;

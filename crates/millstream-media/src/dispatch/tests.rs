@@ -239,6 +239,23 @@ fn a_new_processor_goes_on_with_the_clients_of_a_dead_one() {
 }
 
 #[test]
+fn what_waited_in_a_dead_processor_is_accounted_for_whatever_is_wanted_next() {
+    for want in [Want::Pause, Want::Stop] {
+        let mut bench = Bench::new(media(T, 1, 6), FILM_BPS / 2, 1);
+        bench.want(0, Want::Play);
+        bench.until(9 * T + T / 2);
+        assert!(bench.dispatch.unresolved() > 0);
+        let (region, now_ns) = (bench.region, bench.now_ns);
+        bench.want(0, want);
+        bench.dispatch = Dispatch::new(store(media(T, 1, 6), &FILM), region, selectors(), now_ns);
+        bench.until(10 * T);
+        let row = bench.row(0);
+        assert_eq!(row.resolved(), row.get(Word::Next), "{want:?}");
+        assert!(row.get(Word::Lost) > 0);
+    }
+}
+
+#[test]
 fn a_dispatcher_that_was_stopped_drops_what_is_late() {
     let mut bench = Bench::new(media(T, 1, 6), 10 * FILM_BPS, 1);
     bench.want(0, Want::Play);
