@@ -32,6 +32,10 @@ const TICK: Duration = Duration::from_millis(100);
 /// The shortest time between two starts of a processor that crashes: what is wrong may stay wrong.
 const RESTART: Duration = Duration::from_millis(50);
 
+/// A processor that lives shorter was never well; after so many in a row the server gives up.
+const SHORT_LIFE: Duration = Duration::from_secs(1);
+const SHORT_LIVES: u32 = 10;
+
 /// How long a processor is given to end.
 const LAST_RINGS: u32 = 100;
 
@@ -50,6 +54,7 @@ pub struct MediaServer {
     estate: Estate,
     processor: Processor,
     started: Instant,
+    short_lives: u32,
     bell: UnixStream,
     connections: Vec<Option<Connection>>,
 }
@@ -140,6 +145,7 @@ impl MediaServer {
             estate,
             processor,
             started: Instant::now(),
+            short_lives: 0,
             bell,
             connections,
         })
@@ -286,6 +292,12 @@ impl MediaServer {
         let why = self.processor.wait().unwrap_or_else(|| "it ended by itself".to_owned());
         if self.media.placement == Placement::Host {
             return Err(MediaError::new(format!("scheduler and dispatch failed: {why}")));
+        }
+        self.short_lives =
+            if self.started.elapsed() < SHORT_LIFE { self.short_lives + 1 } else { 0 };
+        if self.short_lives == SHORT_LIVES {
+            let message = format!("{SHORT_LIVES} network interface processors died at once: {why}");
+            return Err(MediaError::new(message).help("placement = \"host\" does without one"));
         }
         eprintln!("the network interface processor is gone ({why}); starting another");
         std::thread::sleep(RESTART.saturating_sub(self.started.elapsed()));
