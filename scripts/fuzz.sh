@@ -26,7 +26,11 @@ seed csv conformance/traces/*/arrivals.csv
 seed capture examples/data/uplink.pcap
 seed mpeg examples/data/clip.mpg
 
-for target in hilq_exact scenario router packet machine csv capture mpeg; do
+mkdir -p fuzz/corpus/requests
+printf '%s\r\n' 'SETUP rtsp://h/film/video RTSP/1.0' 'CSeq: 1' \
+    'Transport: RTP/AVP;unicast;client_port=5000-5001' '' >fuzz/corpus/requests/setup
+
+for target in hilq_exact scenario router requests packet machine csv capture mpeg; do
     echo "== $target, $seconds s"
     cargo +nightly fuzz run --release "$target" -- -max_total_time="$seconds" -rss_limit_mb=4096 \
         -max_len=40000 -print_final_stats=1

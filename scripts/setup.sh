@@ -12,13 +12,6 @@ millstream_setup() {
         echo "error: cargo is not installed; install Rust from https://rustup.rs" >&2
         return 1
     fi
-    # The router's tests make network namespaces, which takes root anyway.
-    if [ "$(id -u)" = 0 ] && ! { command -v ip && command -v ping && command -v ethtool; } >/dev/null; then
-        echo "installing iproute2, iputils-ping and ethtool with apt" >&2
-        apt-get update -qq >&2
-        DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
-            iproute2 iputils-ping ethtool >/dev/null
-    fi
     if command -v cc >/dev/null && millstream_links_pcap; then
         return 0
     fi

@@ -17,6 +17,7 @@ step "licences and advisories"
 scripts/deny.sh
 
 step "tests"
+scripts/test-tools.sh
 cargo test --workspace --quiet
 
 step "what threads share, through its interleavings"

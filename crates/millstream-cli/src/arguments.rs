@@ -27,6 +27,11 @@ pub(crate) enum Command {
     Route(RouteArguments),
     /// Show how a router on this machine stands, over and over
     Top(TopArguments),
+    /// Serve a scenario's video files to players by RTSP
+    Serve(ServeArguments),
+    /// The network interface processor that `serve` starts
+    #[command(hide = true)]
+    Ni,
     /// Measure what a scheduling decision costs on this machine
     Bench(BenchArguments),
     /// Say which structures and which hardware keep up with a number of streams and a line
@@ -66,6 +71,19 @@ pub(crate) struct TopArguments {
     /// Look so often, then end; default: until Ctrl-C, or the router ends
     #[arg(long, value_name = "N")]
     pub(crate) looks: Option<u32>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ServeArguments {
+    /// The scenario file (TOML); its streams' sources are video files
+    #[arg(value_hint = ValueHint::FilePath)]
+    pub(crate) file: PathBuf,
+    /// Stop after this time, for example "10 s"; default: at Ctrl-C
+    #[arg(long = "for", value_name = "DURATION")]
+    pub(crate) time: Option<String>,
+    /// Print the account as JSON instead of tables
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 #[derive(Debug, Args)]

@@ -18,6 +18,7 @@ mod progress;
 mod route;
 mod run;
 mod selection;
+mod serve;
 mod sweep;
 mod top;
 mod trace;
@@ -36,6 +37,8 @@ fn main() -> ExitCode {
         Command::Bench(arguments) => bench::bench(&arguments),
         Command::Route(arguments) => route::route(&arguments),
         Command::Top(arguments) => top::top(&arguments),
+        Command::Serve(arguments) => serve::serve(&arguments),
+        Command::Ni => serve::processor(),
         Command::Schema(arguments) if arguments.router => {
             print(&millstream_scenario::router_schema())
         }

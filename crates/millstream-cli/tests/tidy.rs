@@ -43,6 +43,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("millstream-pipeline", &["millstream"]),
     ("millstream-sim", &["millstream", "millstream-traffic", "millstream-scenario"]),
     ("millstream-router", &["millstream", "millstream-traffic", "millstream-scenario"]),
+    ("millstream-media", &["millstream", "millstream-traffic", "millstream-scenario"]),
     ("millstream-bench", &["millstream"]),
     ("millstream-hw", &["millstream"]),
     (
@@ -61,6 +62,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "millstream",
             "millstream-bench",
             "millstream-hw",
+            "millstream-media",
             "millstream-traffic",
             "millstream-scenario",
             "millstream-report",

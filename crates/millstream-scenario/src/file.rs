@@ -5,6 +5,7 @@
 //! the descriptions that an editor shows.
 
 pub(crate) mod fabric;
+pub(crate) mod media;
 pub(crate) mod router;
 
 use schemars::JsonSchema;
@@ -12,6 +13,7 @@ use serde::Deserialize;
 use toml::Spanned;
 
 use crate::file::fabric::FabricTable;
+use crate::file::media::MediaTable;
 use crate::source::SourceKind;
 use crate::units::{Duration, Rate, Size, WindowText};
 
@@ -27,6 +29,9 @@ pub(crate) struct File {
     /// A fabric of switches in place of one link; each of its links is as `link` says.
     #[schemars(with = "Option<FabricTable>")]
     pub(crate) fabric: Option<Spanned<FabricTable>>,
+    /// How `millstream serve` serves the streams to players.
+    #[schemars(with = "Option<MediaTable>")]
+    pub(crate) media: Option<Spanned<MediaTable>>,
     /// Classes: a tree above the streams; the scheduler is its root.
     #[serde(default)]
     #[schemars(with = "Vec<ClassTable>")]

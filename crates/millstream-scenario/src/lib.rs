@@ -15,6 +15,7 @@ mod explain;
 mod fabric;
 mod feeds;
 mod file;
+mod media;
 mod router;
 mod scenario;
 mod source;
@@ -26,6 +27,7 @@ pub use explain::{Explanation, Promise, StreamExplanation, explain};
 pub use fabric::{CableEnd, Fabric, FabricCrossbar, FabricTopology};
 pub use feeds::{CaptureInput, Input, open};
 pub use file::schema;
+pub use media::{Media, Placement};
 pub use router::{
     Match, NextHop, PortKind, Reservation, Route, RouterPath, RouterPort, RouterScenario,
     router_schema,

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use crate::error::{Problem, ScenarioError};
 use crate::fabric::Fabric;
+use crate::media::Media;
 use crate::source::Source;
 use crate::validate::validate;
 
@@ -111,6 +112,8 @@ pub struct Scenario {
     pub link: Link,
     /// The fabric, if it is more than one link.
     pub fabric: Option<Fabric>,
+    /// How the streams are served to players.
+    pub media: Media,
     /// How the link is shared: among the streams, or the children of the root.
     pub scheduler: Sharing,
     /// The winner is found by the hardware, structure `rtl`; `scheduler` is its equal in software.

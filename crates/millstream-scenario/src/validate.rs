@@ -18,6 +18,7 @@ mod classes;
 mod contract;
 mod fabric;
 mod hilq;
+mod media;
 mod router;
 mod rtl;
 mod sharing;
@@ -34,6 +35,7 @@ pub(crate) fn validate(name: &str, text: &str, folder: &Path) -> Result<Scenario
         );
     }
     let fabric = fabric::fabric(&file, &mut problems);
+    let media = media::media(file.media.as_ref(), &mut problems);
     let defaults = Defaults::of(&file);
     let in_fabric = file.fabric.is_some();
     let mut unused = Unused::new(in_fabric);
@@ -105,6 +107,7 @@ pub(crate) fn validate(name: &str, text: &str, folder: &Path) -> Result<Scenario
             duration_ns,
             link: link(&file),
             fabric,
+            media,
             scheduler,
             hardware,
             classes,

@@ -11,14 +11,18 @@
 
 mod codec;
 mod container;
+mod display;
 mod feed;
 mod file;
 mod model;
 mod mp4;
+mod payload;
 
+pub use codec::Codec;
 pub use feed::{FrameKinds, MpegFeed, Packets};
 pub use file::VideoFile;
 pub use model::Mpeg4Model;
+pub use payload::{CodedFrame, VideoPayload, units};
 
 /// How a frame is coded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -174,6 +174,12 @@ impl Contract {
         self
     }
 
+    /// How many packets may wait; `None`: any number.
+    #[must_use]
+    pub fn queue_limit(&self) -> Option<u32> {
+        self.queue
+    }
+
     /// The share under fair queueing, φ, and the packets of a turn under WRR.
     ///
     /// # Errors

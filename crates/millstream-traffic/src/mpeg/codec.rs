@@ -71,8 +71,10 @@ impl Units {
 
 /// The codecs whose frames are understood.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Codec {
+pub enum Codec {
+    /// MPEG-1 or MPEG-2 video.
     Mpeg,
+    /// H.264.
     H264,
 }
 

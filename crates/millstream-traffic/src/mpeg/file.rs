@@ -1,6 +1,7 @@
 //! A video file: which container and codec it is, told by its contents, and its frames.
 //!
-//! Files are read in chunks; what stays is eight bytes a frame. A frame above 16 MiB is an error.
+//! Files are read in chunks; what stays is eight bytes a frame, and the elementary stream for whoever
+//! wants it. A frame above 16 MiB is an error.
 //! A file cut inside a frame or a packet ends there, as recordings do.
 
 use std::fs::File;
@@ -50,23 +51,67 @@ impl VideoFile {
     /// # Errors
     /// As [`VideoFile::open`].
     pub fn read(input: impl Read + Seek) -> Result<Self, TrafficError> {
-        let mut input = BufReader::with_capacity(1 << 16, input);
-        let start = input.fill_buf().map_err(unreadable)?;
-        let container = recognise(start).ok_or_else(|| {
-            let message = if start.is_empty() { "the file is empty" } else { "not a video file" };
-            TrafficError::new(message).help(EXPECTED)
-        })?;
-        let video = match container {
-            Container::Mp4 => mp4::read(input)?,
-            Container::Elementary(codec) => read_elementary(input, codec)?,
-            Container::Program => read_program(input)?,
-            Container::Transport => read_transport(input)?,
-        };
-        if video.frames.is_empty() {
-            return Err(TrafficError::new("no video frames found").help(EXPECTED));
-        }
-        Ok(video)
+        read_into(input, &mut None).map(|(_, video)| video)
     }
+}
+
+/// The elementary stream, as far as it is wanted.
+pub(super) struct Kept {
+    bytes: Vec<u8>,
+    limit: usize,
+}
+
+impl Kept {
+    /// Appends `bytes` while there is room; what is beyond is only noticed.
+    pub(super) fn push(&mut self, bytes: &[u8]) {
+        let room = (self.limit + 1).saturating_sub(self.bytes.len());
+        self.bytes.extend_from_slice(&bytes[..bytes.len().min(room)]);
+    }
+
+    pub(super) fn is_full(&self) -> bool {
+        self.bytes.len() > self.limit
+    }
+}
+
+/// The codec, the frames and the elementary stream of `input`, from the first start code on; at most
+/// `limit` bytes of it.
+pub(super) fn read_kept(
+    input: impl Read + Seek,
+    limit: usize,
+) -> Result<(Codec, VideoFile, Vec<u8>), TrafficError> {
+    let mut kept = Some(Kept { bytes: Vec::new(), limit });
+    let (codec, video) = read_into(input, &mut kept)?;
+    let kept = kept.filter(|kept| !kept.is_full()).ok_or_else(|| {
+        TrafficError::new(format!("more than {limit} bytes of video"))
+            .help("raise the limit, or serve a shorter file")
+    })?;
+    let mut bytes = kept.bytes;
+    let code = bytes.windows(3).position(|window| window == [0, 0, 1]).unwrap_or(0);
+    let long = codec == Codec::H264 && code > 0 && bytes[code - 1] == 0;
+    bytes.drain(..code - usize::from(long));
+    Ok((codec, video, bytes))
+}
+
+fn read_into(
+    input: impl Read + Seek,
+    kept: &mut Option<Kept>,
+) -> Result<(Codec, VideoFile), TrafficError> {
+    let mut input = BufReader::with_capacity(1 << 16, input);
+    let start = input.fill_buf().map_err(unreadable)?;
+    let container = recognise(start).ok_or_else(|| {
+        let message = if start.is_empty() { "the file is empty" } else { "not a video file" };
+        TrafficError::new(message).help(EXPECTED)
+    })?;
+    let (codec, video) = match container {
+        Container::Mp4 => (Codec::H264, mp4::read(input, kept)?),
+        Container::Elementary(codec) => (codec, read_elementary(input, codec, kept)?),
+        Container::Program => (Codec::Mpeg, read_program(input, kept)?),
+        Container::Transport => read_transport(input, kept)?,
+    };
+    if video.frames.is_empty() {
+        return Err(TrafficError::new("no video frames found").help(EXPECTED));
+    }
+    Ok((codec, video))
 }
 
 pub(super) fn unreadable(error: std::io::Error) -> TrafficError {
@@ -99,17 +144,21 @@ fn recognise(start: &[u8]) -> Option<Container> {
 }
 
 /// Units and the frames they make.
-struct Parser {
+struct Parser<'a> {
     units: Units,
     assembler: Assembler,
+    kept: &'a mut Option<Kept>,
 }
 
-impl Parser {
-    fn new(codec: Codec) -> Self {
-        Self { units: Units::new(codec), assembler: Assembler::new(codec) }
+impl<'a> Parser<'a> {
+    fn new(codec: Codec, kept: &'a mut Option<Kept>) -> Self {
+        Self { units: Units::new(codec), assembler: Assembler::new(codec), kept }
     }
 
     fn push(&mut self, bytes: &[u8]) {
+        if let Some(kept) = self.kept {
+            kept.push(bytes);
+        }
         let assembler = &mut self.assembler;
         self.units.push(bytes, &mut |kept, length| assembler.unit(kept, length));
     }
@@ -126,8 +175,12 @@ impl Parser {
     }
 }
 
-fn read_elementary(mut input: impl BufRead, codec: Codec) -> Result<VideoFile, TrafficError> {
-    let mut parser = Parser::new(codec);
+fn read_elementary(
+    mut input: impl BufRead,
+    codec: Codec,
+    kept: &mut Option<Kept>,
+) -> Result<VideoFile, TrafficError> {
+    let mut parser = Parser::new(codec, kept);
     loop {
         let bytes = input.fill_buf().map_err(unreadable)?;
         if bytes.is_empty() {
@@ -139,22 +192,32 @@ fn read_elementary(mut input: impl BufRead, codec: Codec) -> Result<VideoFile, T
     }
 }
 
-fn read_program(input: impl BufRead) -> Result<VideoFile, TrafficError> {
+fn read_program(input: impl BufRead, kept: &mut Option<Kept>) -> Result<VideoFile, TrafficError> {
     // Program streams carry MPEG video; H.264 in them is rare enough to be left out.
-    let mut parser = Parser::new(Codec::Mpeg);
+    let mut parser = Parser::new(Codec::Mpeg, kept);
     container::program_stream(input, &mut |bytes| parser.push(bytes)).map_err(unreadable)?;
     parser.finish()
 }
 
-fn read_transport(input: impl BufRead) -> Result<VideoFile, TrafficError> {
-    let mut parser: Option<Parser> = None;
+fn read_transport(
+    input: impl BufRead,
+    kept: &mut Option<Kept>,
+) -> Result<(Codec, VideoFile), TrafficError> {
+    let mut wanted = Some(kept);
+    let mut parser: Option<(Codec, Parser)> = None;
     container::transport_stream(input, &mut |codec, bytes| {
-        parser.get_or_insert_with(|| Parser::new(codec)).push(bytes);
+        if let Some(kept) = wanted.take() {
+            parser = Some((codec, Parser::new(codec, kept)));
+        }
+        if let Some((_, parser)) = &mut parser {
+            parser.push(bytes);
+        }
     })?;
-    parser.map(Parser::finish).unwrap_or_else(|| {
+    let (codec, parser) = parser.ok_or_else(|| {
         let message = "the transport stream has no video that is understood";
-        Err(TrafficError::new(message).help(EXPECTED))
-    })
+        TrafficError::new(message).help(EXPECTED)
+    })?;
+    Ok((codec, parser.finish()?))
 }
 
 #[cfg(test)]

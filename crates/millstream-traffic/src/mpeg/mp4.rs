@@ -5,16 +5,20 @@
 //! bounds the memory that is used. A sync sample is an I frame; the others' slice headers are
 //! looked into. Files in fragments have no sample tables and are an error.
 
+use h264_reader::avcc::AvcDecoderConfigurationRecord;
 use mp4parse::{SampleEntry, Track, VideoCodecSpecific};
 use std::io::{BufRead, Read, Seek, SeekFrom};
 
 use super::codec::{LARGEST_FRAME, h264_slice};
-use super::file::{DEFAULT_RATE, EXPECTED, oversized, unreadable};
+use super::file::{DEFAULT_RATE, EXPECTED, Kept, oversized, unreadable};
 use super::{Frame, FrameKind, FrameRate, VideoFile};
 use crate::arrival::TrafficError;
 
 /// The frames of the first H.264 track of `input`.
-pub(super) fn read(mut input: impl BufRead + Seek) -> Result<VideoFile, TrafficError> {
+pub(super) fn read(
+    mut input: impl BufRead + Seek,
+    kept: &mut Option<Kept>,
+) -> Result<VideoFile, TrafficError> {
     let damaged = |error: mp4parse::Error| {
         TrafficError::new(format!("damaged MP4: {error:?}")).help(EXPECTED)
     };
@@ -36,34 +40,74 @@ pub(super) fn read(mut input: impl BufRead + Seek) -> Result<VideoFile, TrafficE
         numbers
     });
     let mut frames = Vec::with_capacity(samples.len());
-    let mut start = Vec::new();
+    let mut sample = Vec::new();
+    let mut stream = if kept.is_some() { parameter_sets(track) } else { Vec::new() };
     for (number, (offset, bytes)) in (1u32..).zip(samples) {
         // Without a table of sync samples all are.
         let is_sync = sync.as_ref().is_none_or(|sync| sync.binary_search(&number).is_ok());
-        let kind = if is_sync {
-            FrameKind::I
-        } else {
+        if kept.is_some() || !is_sync {
             input.seek(SeekFrom::Start(offset)).map_err(unreadable)?;
-            start.clear();
-            (&mut input).take(bytes.into()).read_to_end(&mut start).map_err(unreadable)?;
-            sample_kind(&start, length_bytes)
+            sample.clear();
+            (&mut input).take(bytes.into()).read_to_end(&mut sample).map_err(unreadable)?;
+        }
+        let kind = if is_sync { FrameKind::I } else { sample_kind(&sample, length_bytes) };
+        let Some(kept) = kept else {
+            frames.push(Frame { kind, bytes });
+            continue;
         };
+        for nal in nal_units(&sample, length_bytes).filter(|nal| !nal.is_empty()) {
+            stream.extend_from_slice(START_CODE);
+            stream.extend_from_slice(nal);
+        }
+        if kept.is_full() {
+            break;
+        }
+        kept.push(&stream);
+        // A sample of at most `LARGEST_FRAME` bytes, a start code for each length.
+        let bytes = u32::try_from(stream.len()).unwrap_or(u32::MAX);
         frames.push(Frame { kind, bytes });
+        stream.clear();
     }
     Ok(VideoFile { frames, rate: rate(track).unwrap_or(DEFAULT_RATE) })
 }
 
-/// In an H.264 track, the bytes of the length before each NAL unit.
-fn nal_length_bytes(track: &Track) -> Option<usize> {
+/// What stands before each NAL unit of a byte stream (14496-10, annex B).
+const START_CODE: &[u8] = &[0, 0, 0, 1];
+
+/// The decoder configuration record of an H.264 track.
+fn configuration(track: &Track) -> Option<&[u8]> {
     track.stsd.as_ref()?.descriptions.iter().find_map(|entry| match entry {
         SampleEntry::Video(video) => match &video.codec_specific {
-            // The decoder configuration record: its fifth byte ends in the length less one.
-            VideoCodecSpecific::AVCConfig(record) => {
-                record.as_slice().get(4).map(|byte| usize::from(byte & 3) + 1)
-            }
+            VideoCodecSpecific::AVCConfig(record) => Some(record.as_slice()),
             _ => None,
         },
         _ => None,
+    })
+}
+
+/// In an H.264 track, the bytes of the length before each NAL unit.
+fn nal_length_bytes(track: &Track) -> Option<usize> {
+    // The record's fifth byte ends in the length less one.
+    configuration(track)?.get(4).map(|byte| usize::from(byte & 3) + 1)
+}
+
+/// The parameter sets of an H.264 track as a byte stream; those that are damaged are left out, as a
+/// stream may carry its own.
+fn parameter_sets(track: &Track) -> Vec<u8> {
+    let record = configuration(track).unwrap_or_default();
+    let Ok(record) = AvcDecoderConfigurationRecord::try_from(record) else { return Vec::new() };
+    let sets = record.sequence_parameter_sets().chain(record.picture_parameter_sets());
+    sets.flatten().flat_map(|set| [START_CODE, set].concat()).collect()
+}
+
+/// The NAL units of a sample, each after its length in `length_bytes` bytes.
+fn nal_units(mut sample: &[u8], length_bytes: usize) -> impl Iterator<Item = &[u8]> {
+    std::iter::from_fn(move || {
+        let (length, rest) = sample.split_at_checked(length_bytes)?;
+        let length = length.iter().fold(0usize, |length, byte| length << 8 | usize::from(*byte));
+        let (nal, rest) = rest.split_at(length.min(rest.len()));
+        sample = rest;
+        Some(nal)
     })
 }
 
@@ -108,19 +152,12 @@ fn samples(track: &Track, file_bytes: u64) -> Result<Vec<(u64, u32)>, TrafficErr
     Ok(samples)
 }
 
-/// The kind of a sample: NAL units, each after its length in `length_bytes` bytes.
-fn sample_kind(mut sample: &[u8], length_bytes: usize) -> FrameKind {
-    while let Some((length, rest)) = sample.split_at_checked(length_bytes) {
-        let length = length.iter().fold(0usize, |length, byte| length << 8 | usize::from(*byte));
-        let nal = &rest[..length.min(rest.len())];
-        if nal.first().is_some_and(|header| matches!(header & 31, 1 | 5))
-            && let Some((_, kind)) = h264_slice(nal)
-        {
-            return kind;
-        }
-        sample = &rest[nal.len()..];
-    }
-    FrameKind::P
+/// The kind of a sample: that of its first slice.
+fn sample_kind(sample: &[u8], length_bytes: usize) -> FrameKind {
+    nal_units(sample, length_bytes)
+        .filter(|nal| nal.first().is_some_and(|header| matches!(header & 31, 1 | 5)))
+        .find_map(|nal| h264_slice(nal).map(|(_, kind)| kind))
+        .unwrap_or(FrameKind::P)
 }
 
 /// Samples a second, on average.
@@ -201,15 +238,25 @@ mod tests {
     #[test]
     fn samples_are_frames_with_the_kinds_of_their_slices() {
         let file = mp4(&SIZES, &DATA, 3, OFFSET);
-        let video = read(Cursor::new(file)).unwrap();
+        let video = read(Cursor::new(file), &mut None).unwrap();
         let expected = [(FrameKind::I, 6), (FrameKind::B, 11), (FrameKind::P, 4)];
         assert_eq!(video.frames, expected.map(|(kind, bytes)| Frame { kind, bytes }));
         assert_eq!(video.rate, FrameRate { frames: 30_000, seconds: 1001 });
     }
 
     #[test]
+    fn kept_samples_are_a_byte_stream() {
+        let file = mp4(&SIZES, &DATA, 3, OFFSET);
+        let (_, video, bytes) = super::super::file::read_kept(Cursor::new(file), 100).unwrap();
+        assert_eq!(bytes[..6], [0, 0, 0, 1, 0x65, 0x88]);
+        assert_eq!(bytes[6..], [0, 0, 0, 1, 9, 0, 0, 0, 1, 1, 0x9c]);
+        let sizes: Vec<_> = video.frames.iter().map(|frame| frame.bytes).collect();
+        assert_eq!(sizes, [6, 11, 0], "the third sample is cut");
+    }
+
+    #[test]
     fn tables_that_lie_are_errors() {
-        let error = |file| read(Cursor::new(file)).unwrap_err().to_string();
+        let error = |file| read(Cursor::new(file), &mut None).unwrap_err().to_string();
         assert!(error(mp4(&SIZES, &DATA, 3, 1 << 20)).contains("frame 0: it lies beyond"));
         assert!(error(mp4(&[0, 1, 17 << 20], &DATA, 1, 0)).contains("17825792 bytes"));
         // Four thousand million samples of one byte.
@@ -218,7 +265,7 @@ mod tests {
         let whole = mp4(&SIZES, &DATA, 3, OFFSET);
         for length in 16..whole.len() {
             // Never a panic; all is well only where the last box is complete.
-            assert!(read(Cursor::new(&whole[..length])).is_err(), "cut at {length}");
+            assert!(read(Cursor::new(&whole[..length]), &mut None).is_err(), "cut at {length}");
         }
     }
 
@@ -243,7 +290,7 @@ mod tests {
                     *changed = byte;
                 }
             }
-            let _ = read(Cursor::new(file));
+            let _ = read(Cursor::new(file), &mut None);
         }
     }
 }

@@ -1,0 +1,358 @@
+//! A player for tests: RTSP by `rtsp-types`, RTP by `rtp-types`, and a film of known frames.
+
+#![allow(dead_code)]
+
+use rtp_types::RtpPacket;
+use rtsp_types::headers::{CSEQ, SESSION, TRANSPORT};
+use rtsp_types::{Message, Method, ParseError, Request, Response, StatusCode, Url, Version};
+use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpStream, UdpSocket};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::{Duration, Instant};
+
+/// Frames of the test film in coding order, again and again, 60 a second.
+pub(crate) const PATTERN: [(u8, usize); 6] =
+    [(1, 6000), (3, 1200), (3, 1200), (2, 3000), (3, 1200), (3, 1200)];
+
+/// MPEG-1 video of so many frames: headers and slices as they stand in a file, nothing to be decoded.
+pub(crate) fn film(frames: usize) -> Vec<u8> {
+    let mut film = Vec::new();
+    for (number, (kind, bytes)) in (0..frames).map(|number| (number, PATTERN[number % 6])) {
+        if kind == 1 {
+            film.extend([0, 0, 1, 0xb3, 0x16, 0x01, 0x20, 0x18, 9, 9, 0, 0, 1, 0xb8, 1, 2, 3, 4]);
+        }
+        // The picture's place in its group: I B B P B B are shown as 0 2 3 1 … never twice the same.
+        let place = u8::try_from([0, 1, 2, 5, 3, 4][number % 6]).unwrap();
+        film.extend([0, 0, 1, 0, place >> 2, place << 6 | kind << 3, 0xff, 0xf8, 0]);
+        film.extend([0, 0, 1, 1]);
+        film.extend(vec![u8::try_from(number % 100).unwrap() + 2; bytes]);
+    }
+    film
+}
+
+/// A server, started by the command.
+pub(crate) struct Server {
+    pub(crate) child: Child,
+    pub(crate) rtsp: SocketAddr,
+    pub(crate) http: Option<SocketAddr>,
+    pub(crate) processor: Option<u32>,
+    pub(crate) stderr: Receiver<String>,
+    folder: tempfile::TempDir,
+}
+
+impl Server {
+    /// Serves a film of so many frames as `/film`; `media` and `stream` are added to the file.
+    pub(crate) fn start(
+        frames: usize,
+        rate: &str,
+        media: &str,
+        stream: &str,
+        source: &str,
+    ) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("film.m1v"), film(frames)).unwrap();
+        let text = format!(
+            "[scenario]\nduration = \"1 min\"\n[media]\nlisten = \"127.0.0.1:0\"\n{media}\n[link]\nrate = \"{rate}\"\n\
+             overhead = 28\n[scheduler]\ndiscipline = \"dwcs\"\n[[stream]]\nname = \"film\"\n\
+             late = \"drop\"\n{stream}\n\
+             source = {{ kind = \"mpeg\", file = \"film.m1v\"{source} }}\n"
+        );
+        std::fs::write(folder.path().join("media.toml"), text).unwrap();
+        Self::serve(&folder.path().join("media.toml").clone(), folder)
+    }
+
+    pub(crate) fn serve(file: &Path, folder: tempfile::TempDir) -> Self {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_millstream"))
+            .args(["serve", "--json"])
+            .arg(file)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let (to, stderr) = channel();
+        let lines = BufReader::new(child.stderr.take().unwrap()).lines();
+        std::thread::spawn(move || {
+            for line in lines.map_while(Result::ok) {
+                let _ = to.send(line);
+            }
+        });
+        let mut server = Self {
+            child,
+            rtsp: SocketAddr::from(([0; 4], 0)),
+            http: None,
+            processor: None,
+            stderr,
+            folder,
+        };
+        let text = std::fs::read_to_string(file).unwrap();
+        let needed = 1 + usize::from(text.contains("http")) + usize::from(text.contains("\"ni\""));
+        let mut found = 0;
+        while found < needed {
+            let line = server.line();
+            let address = |line: &str| line.split('/').next().unwrap().parse().unwrap();
+            if let Some(rest) = line.strip_prefix("rtsp://") {
+                server.rtsp = address(rest);
+            } else if let Some(rest) = line.strip_prefix("http://") {
+                server.http = Some(address(rest));
+            } else if let Some((_, id)) = line.split_once("process ") {
+                server.processor = Some(id.parse().unwrap());
+            } else {
+                continue;
+            }
+            found += 1;
+        }
+        server
+    }
+
+    /// The next line of standard error.
+    pub(crate) fn line(&self) -> String {
+        self.stderr.recv_timeout(Duration::from_secs(20)).expect("the server says something")
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// A page by HTTP.
+    pub(crate) fn page(&self, path: &str) -> String {
+        let mut stream = TcpStream::connect(self.http.unwrap()).unwrap();
+        write!(stream, "GET {path} HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
+        let mut page = String::new();
+        stream.read_to_string(&mut page).unwrap();
+        page
+    }
+
+    /// Ends it as Ctrl-C does; its account.
+    pub(crate) fn end(mut self) -> serde_json::Value {
+        let id = nix::unistd::Pid::from_raw(self.child.id().try_into().unwrap());
+        nix::sys::signal::kill(id, nix::sys::signal::Signal::SIGINT).unwrap();
+        let mut text = String::new();
+        self.child.stdout.take().unwrap().read_to_string(&mut text).unwrap();
+        assert!(self.child.wait().unwrap().success());
+        let account: serde_json::Value = serde_json::from_str(&text).unwrap();
+        assert_eq!(account["frames"]["unaccounted"], 0, "{account}");
+        account
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// A frame as it arrived.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Seen {
+    /// RTP time.
+    pub(crate) time: u32,
+    /// 1, 2, 3: I, P, B.
+    pub(crate) kind: u8,
+    pub(crate) packets: usize,
+    /// The last packet came, and none was missing before it.
+    pub(crate) whole: bool,
+    pub(crate) at: Instant,
+}
+
+/// A player.
+pub(crate) struct Player {
+    control: TcpStream,
+    input: Vec<u8>,
+    sequence: u32,
+    url: String,
+    session: Option<String>,
+    sockets: Option<[UdpSocket; 2]>,
+    server_rtcp: Option<SocketAddr>,
+    /// Packets in order of arrival, RTP and goodbye.
+    packets: Vec<(Instant, Vec<u8>)>,
+    pub(crate) bye: bool,
+}
+
+impl Player {
+    pub(crate) fn connect(server: &Server) -> Self {
+        let control = TcpStream::connect(server.rtsp).unwrap();
+        Self {
+            control,
+            input: Vec::new(),
+            sequence: 0,
+            url: format!("rtsp://{}/film", server.rtsp),
+            session: None,
+            sockets: None,
+            server_rtcp: None,
+            packets: Vec::new(),
+            bye: false,
+        }
+    }
+
+    pub(crate) fn ask(&mut self, method: Method, headers: &[(&str, String)]) -> Response<Vec<u8>> {
+        self.sequence += 1;
+        let mut request = Request::builder(method, Version::V1_0)
+            .request_uri(Url::parse(&self.url).unwrap())
+            .header(CSEQ, self.sequence.to_string());
+        if let Some(session) = &self.session {
+            request = request.header(SESSION, session.as_str());
+        }
+        for (name, value) in headers {
+            let name = rtsp_types::HeaderName::try_from(*name).unwrap();
+            request = request.header(name, value.as_str());
+        }
+        let mut bytes = Vec::new();
+        request.empty().write(&mut bytes).unwrap();
+        self.control.write_all(&bytes).unwrap();
+        self.control.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        loop {
+            if let Some(response) = self.understand() {
+                assert_eq!(response.header(&CSEQ).unwrap().as_str(), self.sequence.to_string());
+                return response;
+            }
+            assert!(self.read(), "the server closed the connection");
+        }
+    }
+
+    fn read(&mut self) -> bool {
+        let mut chunk = [0; 65536];
+        match self.control.read(&mut chunk) {
+            Ok(0) => false,
+            Ok(count) => {
+                self.input.extend_from_slice(&chunk[..count]);
+                true
+            }
+            Err(error) => {
+                let kind = error.kind();
+                assert!(
+                    matches!(kind, std::io::ErrorKind::WouldBlock | std::io::ErrorKind::TimedOut),
+                    "{error}"
+                );
+                true
+            }
+        }
+    }
+
+    /// Takes whole messages; the first answer among them.
+    fn understand(&mut self) -> Option<Response<Vec<u8>>> {
+        loop {
+            match Message::<Vec<u8>>::parse(&self.input) {
+                Ok((message, length)) => {
+                    self.input.drain(..length);
+                    match message {
+                        Message::Response(response) => return Some(response),
+                        Message::Data(data) if data.channel_id() == 0 => {
+                            self.packets.push((Instant::now(), data.into_body()));
+                        }
+                        Message::Data(data) => self.control_packet(&data.into_body()),
+                        Message::Request(request) => panic!("{request:?}"),
+                    }
+                }
+                Err(ParseError::Incomplete(_)) => return None,
+                Err(error) => panic!("{error}"),
+            }
+        }
+    }
+
+    fn control_packet(&mut self, packet: &[u8]) {
+        let compound = rtcp_types::Compound::parse(packet).expect("RTCP");
+        for packet in compound {
+            self.bye |= matches!(packet, Ok(rtcp_types::Packet::Bye(_)));
+        }
+    }
+
+    /// Sets a session up; its answer.
+    pub(crate) fn set_up(&mut self, interleaved: bool) -> Response<Vec<u8>> {
+        let transport = if interleaved {
+            "RTP/AVP/TCP;unicast;interleaved=0-1".to_owned()
+        } else {
+            let sockets = [(); 2].map(|()| UdpSocket::bind("127.0.0.1:0").unwrap());
+            let [rtp, rtcp] = [0, 1].map(|at: usize| sockets[at].local_addr().unwrap().port());
+            self.sockets = Some(sockets);
+            format!("RTP/AVP;unicast;client_port={rtp}-{rtcp}")
+        };
+        let response = self.ask(Method::Setup, &[("Transport", transport)]);
+        if response.status() == StatusCode::Ok {
+            let session = response.header(&SESSION).unwrap().as_str();
+            self.session = Some(session.split(';').next().unwrap().to_owned());
+            let transport = response.header(&TRANSPORT).unwrap().as_str();
+            if let Some((_, ports)) = transport.split_once("server_port=") {
+                let rtcp = ports.split(['-', ';']).nth(1).unwrap().parse().unwrap();
+                let server = self.control.peer_addr().unwrap();
+                self.server_rtcp = Some(SocketAddr::new(server.ip(), rtcp));
+            }
+        }
+        response
+    }
+
+    pub(crate) fn play(&mut self) {
+        assert_eq!(self.ask(Method::Play, &[]).status(), StatusCode::Ok);
+    }
+
+    /// Says that it is there, as RTCP receivers do.
+    pub(crate) fn report(&self) {
+        let [_, rtcp] = self.sockets.as_ref().unwrap();
+        let empty_receiver_report = [0x80, 201, 0, 1, 0, 0, 0, 7];
+        rtcp.send_to(&empty_receiver_report, self.server_rtcp.unwrap()).unwrap();
+    }
+
+    /// Takes packets until the goodbye, or for so long.
+    pub(crate) fn watch(&mut self, time: Duration) {
+        let end = Instant::now() + time;
+        while !self.bye && Instant::now() < end {
+            let Some([rtp, rtcp]) = self.sockets.take() else {
+                self.control.set_read_timeout(Some(Duration::from_millis(20))).unwrap();
+                self.read();
+                assert!(self.understand().is_none());
+                continue;
+            };
+            let mut packet = [0; 65536];
+            rtp.set_read_timeout(Some(Duration::from_millis(20))).unwrap();
+            if let Ok(length) = rtp.recv(&mut packet) {
+                self.packets.push((Instant::now(), packet[..length].to_vec()));
+            }
+            rtcp.set_nonblocking(true).unwrap();
+            if let Ok(length) = rtcp.recv(&mut packet) {
+                self.control_packet(&packet[..length]);
+            }
+            // What was sent before the goodbye.
+            if self.bye {
+                rtp.set_nonblocking(true).unwrap();
+                while let Ok(length) = rtp.recv(&mut packet) {
+                    self.packets.push((Instant::now(), packet[..length].to_vec()));
+                }
+            }
+            self.sockets = Some([rtp, rtcp]);
+        }
+    }
+
+    /// The frames that came since it was asked last.
+    pub(crate) fn frames(&mut self) -> Vec<Seen> {
+        let mut frames: Vec<Seen> = Vec::new();
+        let mut last_number: Option<u16> = None;
+        for (at, packet) in self.packets.drain(..) {
+            let packet = RtpPacket::parse(&packet).expect("RTP");
+            let number = packet.sequence_number();
+            let follows = last_number.is_none_or(|last| last.wrapping_add(1) == number);
+            last_number = Some(number);
+            let time = packet.timestamp();
+            if frames.last().is_none_or(|frame| frame.time != time) {
+                let kind = packet.payload()[2] & 7;
+                frames.push(Seen { time, kind, packets: 0, whole: true, at });
+            }
+            let frame = frames.last_mut().unwrap();
+            frame.packets += 1;
+            frame.at = at;
+            frame.whole &= follows;
+        }
+        frames
+    }
+
+    /// How many I, P and B frames there are among `frames`.
+    pub(crate) fn kinds(frames: &[Seen]) -> [u64; 3] {
+        let mut counts = BTreeMap::new();
+        for frame in frames {
+            *counts.entry(frame.kind).or_insert(0) += 1;
+        }
+        [1, 2, 3].map(|kind| counts.get(&kind).copied().unwrap_or(0))
+    }
+}

@@ -1,0 +1,328 @@
+//! `millstream serve` from a player's side: what arrives, what is refused, what survives which crash.
+
+#![allow(clippy::unwrap_used)]
+
+mod player;
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use player::{Player, Server};
+use rtsp_types::{Method, StatusCode};
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+const LONG: Duration = Duration::from_secs(30);
+const DEADLINE: &str = "period = \"16.666666 ms\"\nfirst-deadline = \"2 s\"";
+
+fn numbers(value: &serde_json::Value) -> [u64; 3] {
+    [0, 1, 2].map(|kind| value[kind].as_u64().unwrap())
+}
+
+fn kill_9(id: u32) {
+    kill(Pid::from_raw(id.try_into().unwrap()), Signal::SIGKILL).unwrap();
+}
+
+/// Waits until the process is gone; a zombie is.
+fn wait_gone(id: u32) {
+    let end = Instant::now() + LONG;
+    loop {
+        let stat = std::fs::read_to_string(format!("/proc/{id}/stat")).unwrap_or_default();
+        if stat.is_empty() || stat.contains(") Z ") {
+            return;
+        }
+        assert!(Instant::now() < end, "process {id} is still there");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn every_frame_arrives_whole_by_either_transport_and_placement() {
+    for placement in ["host", "ni"] {
+        let media = format!("placement = \"{placement}\"");
+        let server = Server::start(60, "50 Mbps", &media, DEADLINE, "");
+        let mut players = [false, true].map(|interleaved| {
+            let mut player = Player::connect(&server);
+            assert_eq!(player.set_up(interleaved).status(), StatusCode::Ok);
+            player.play();
+            player
+        });
+        for player in &mut players {
+            player.watch(LONG);
+            assert!(player.bye, "the film's end is told");
+            let frames = player.frames();
+            assert!(frames.iter().all(|frame| frame.whole), "{frames:?}");
+            assert_eq!(Player::kinds(&frames), [10, 10, 40], "{placement}");
+        }
+        let account = server.end();
+        assert_eq!(numbers(&account["frames"]["sent"]), [20, 20, 80], "{account}");
+    }
+}
+
+#[test]
+fn what_does_not_fit_is_b_frames_and_what_arrives_is_what_was_counted() {
+    // A round of the film is 13,800 bytes in 0.1 s, 1.15 Mb/s with headers; two of six frames, B, may
+    // go: 0.95 Mb/s must come.
+    let stream = format!("{DEADLINE}\nwindow = \"2/6\"");
+    let server = Server::start(180, "3.1 Mbps", "", &stream, "");
+    let mut players: Vec<Player> = (0..3).map(|_| Player::connect(&server)).collect();
+    for player in &mut players {
+        assert_eq!(player.set_up(false).status(), StatusCode::Ok);
+        player.play();
+    }
+    let watching = players.into_iter().map(|mut player| {
+        std::thread::spawn(move || {
+            player.watch(LONG);
+            assert!(player.bye);
+            player.frames()
+        })
+    });
+    let mut seen = [0; 3];
+    for watching in watching.collect::<Vec<_>>() {
+        let frames = watching.join().unwrap();
+        assert!(frames.iter().all(|frame| frame.whole));
+        for (sum, count) in seen.iter_mut().zip(Player::kinds(&frames)) {
+            *sum += count;
+        }
+    }
+    let account = server.end();
+    let frames = &account["frames"];
+    assert_eq!(numbers(&frames["sent"]), seen, "{account}");
+    let late = numbers(&frames["dropped_late"]);
+    assert!(late[2] > 0, "{account}");
+    if frames["violations"] == 0 {
+        assert_eq!(late[..2], [0, 0], "{account}");
+    }
+}
+
+#[test]
+fn who_does_not_fit_is_refused_with_a_reason() {
+    let stream = format!("{DEADLINE}\nwindow = \"2/6\"");
+    let server = Server::start(60, "2.2 Mbps", "http = \"127.0.0.1:0\"", &stream, "");
+    let mut admitted: Vec<Player> = (0..2).map(|_| Player::connect(&server)).collect();
+    for player in &mut admitted {
+        assert_eq!(player.set_up(false).status(), StatusCode::Ok);
+    }
+    let mut third = Player::connect(&server);
+    let refused = third.set_up(false);
+    assert_eq!(refused.status(), StatusCode::NotEnoughBandwidth);
+    let why = String::from_utf8(refused.body().clone()).unwrap();
+    assert!(why.contains("of the link's 2200000 bits/s"), "{why}");
+    let page = server.page("/admission");
+    assert!(page.contains("1 refused") && page.contains("refused; this stream must get"), "{page}");
+    assert!(server.page("/metrics").contains("millstream_media_refused_total 1"));
+    assert!(server.page("/").starts_with("HTTP/1.1 404"));
+    // Whoever goes makes room.
+    assert_eq!(admitted[0].ask(Method::Teardown, &[]).status(), StatusCode::Ok);
+    assert_eq!(third.set_up(false).status(), StatusCode::Ok);
+    let account = server.end();
+    assert_eq!((&account["admitted"], &account["refused"]), (&3.into(), &1.into()));
+}
+
+#[test]
+fn a_player_may_pause_and_go_on() {
+    let server = Server::start(60, "50 Mbps", "", DEADLINE, "");
+    let mut player = Player::connect(&server);
+    let described = player.ask(Method::Describe, &[]);
+    let description = String::from_utf8(described.body().clone()).unwrap();
+    assert!(description.contains("a=rtpmap:32 MPV/90000"), "{description}");
+    player.set_up(false);
+    player.play();
+    player.watch(Duration::from_millis(300));
+    assert_eq!(player.ask(Method::Pause, &[]).status(), StatusCode::Ok);
+    player.watch(Duration::from_millis(300));
+    let before = player.frames().len();
+    assert!(before > 0 && before < 60);
+    assert_eq!(player.ask(Method::GetParameter, &[]).status(), StatusCode::Ok);
+    player.play();
+    player.watch(LONG);
+    assert_eq!(before + player.frames().len(), 60);
+    server.end();
+}
+
+#[test]
+fn a_processor_that_dies_is_replaced_and_clients_play_on() {
+    let media = "placement = \"ni\"";
+    let server = Server::start(60, "50 Mbps", media, DEADLINE, ", repeat = true");
+    let mut player = Player::connect(&server);
+    player.set_up(false);
+    player.play();
+    player.watch(Duration::from_millis(500));
+    assert!(!player.frames().is_empty());
+    kill_9(server.processor.unwrap());
+    assert!(server.line().contains("starting another"));
+    player.watch(Duration::from_secs(1));
+    let frames = player.frames();
+    assert!(frames.len() > 20, "{} frames", frames.len());
+    let account = server.end();
+    assert_eq!(account["processors"], 2, "{account}");
+    assert!(account["frames"]["lost"].as_u64().unwrap() > 0, "{account}");
+}
+
+#[test]
+fn clients_play_on_when_the_host_dies_as_long_as_they_are_there() {
+    let media = "placement = \"ni\"\nidle-timeout = \"1 s\"";
+    let mut server = Server::start(60, "50 Mbps", media, DEADLINE, ", repeat = true");
+    let mut player = Player::connect(&server);
+    player.set_up(false);
+    player.play();
+    player.watch(Duration::from_millis(200));
+    server.child.kill().unwrap();
+    server.child.wait().unwrap();
+    for _ in 0..5 {
+        player.frames();
+        player.report();
+        player.watch(Duration::from_millis(500));
+        assert!(player.frames().len() > 10);
+    }
+    // It says no more that it is there.
+    wait_gone(server.processor.unwrap());
+}
+
+#[test]
+fn what_is_no_request_is_answered_or_closed_and_others_are_served() {
+    let media = "connections = 20\nidle-timeout = \"1 s\"";
+    let server = Server::start(60, "50 Mbps", media, DEADLINE, "");
+    let long = [b"OPTIONS * RTSP/1.0\r\nX: ".as_slice(), &[b'x'; 100_000]].concat();
+    for bytes in [
+        b"GET / HTTP/1.1\r\n\r\n".as_slice(),
+        b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
+        b"SETUP rtsp://h/film RTSP/1.0\r\nCSeq: 1\r\nContent-Length: 999999\r\n\r\n",
+        b"$\x00\xff\xff",
+        &long,
+        &[0; 5000],
+    ] {
+        let mut stream = TcpStream::connect(server.rtsp).unwrap();
+        // The server may close before all is written.
+        let _ = stream.write_all(bytes);
+        let mut answer = Vec::new();
+        let _ = stream.read_to_end(&mut answer);
+        assert!(answer.is_empty() || answer.starts_with(b"RTSP/1.0 4"), "{bytes:?}: {answer:?}");
+    }
+    // More connections than there may be: those beyond are closed, idle ones after a while.
+    let idle: Vec<TcpStream> = (0..40).map(|_| TcpStream::connect(server.rtsp).unwrap()).collect();
+    for mut stream in idle {
+        assert_eq!(stream.read(&mut [0; 10]).unwrap(), 0);
+    }
+    let mut player = Player::connect(&server);
+    assert_eq!(player.set_up(false).status(), StatusCode::Ok);
+    server.end();
+}
+
+#[test]
+fn a_client_that_goes_away_without_a_word_is_forgotten() {
+    let server = Server::start(60, "1.3 Mbps", "", DEADLINE, ", repeat = true");
+    let mut player = Player::connect(&server);
+    player.set_up(false);
+    player.play();
+    player.watch(Duration::from_millis(200));
+    drop(player);
+    let end = Instant::now() + LONG;
+    let mut next = Player::connect(&server);
+    while next.set_up(false).status() != StatusCode::Ok {
+        assert!(Instant::now() < end);
+    }
+    server.end();
+}
+
+#[test]
+fn a_file_that_cannot_be_served_is_an_error_that_says_what_would_be_right() {
+    let folder = tempfile::tempdir().unwrap();
+    let film = folder.path().join("film.m1v");
+    std::fs::write(&film, player::film(12)).unwrap();
+    for (change, parts) in [
+        ("", vec!["period of 40000000 ns", "16666666"]),
+        ("late = \"send\"", vec!["dropped whole", "late = \"drop\""]),
+        ("name", vec!["to stand in a URL"]),
+    ] {
+        let name = if change == "name" { "a film" } else { "film" };
+        let late = if change.starts_with("late") { change } else { "late = \"drop\"" };
+        let file = folder.path().join("media.toml");
+        let text = format!(
+            "[media]\nlisten = \"127.0.0.1:0\"\n[link]\nrate = \"1 Mbps\"\n[scheduler]\n\
+             discipline = \"dwcs\"\n[[stream]]\nname = \"{name}\"\nperiod = \"40 ms\"\n{late}\n\
+             source = {{ kind = \"mpeg\", file = \"film.m1v\" }}\n"
+        );
+        std::fs::write(&file, text).unwrap();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_millstream"));
+        let output = command.args(["serve", "--for", "1 s"]).arg(&file).output().unwrap();
+        let error = String::from_utf8(output.stderr).unwrap().replace("\n  │ ", " ");
+        assert_eq!(output.status.code(), Some(2), "{error}");
+        for part in parts {
+            assert!(error.contains(part), "{error:?} lacks {part:?}");
+        }
+    }
+}
+
+/// With a player that people use. `scripts/setup.sh` installs it where it may.
+#[test]
+fn ffmpeg_gets_every_frame_as_it_stands_in_the_file() {
+    let root = nix::unistd::geteuid().is_root();
+    let there = Command::new("ffmpeg").arg("-version").output().is_ok();
+    if !there && !root {
+        eprintln!(
+            "ffmpeg is not installed and only root can install it: nothing was tried with it"
+        );
+        return;
+    }
+    assert!(there, "ffmpeg is missing; scripts/setup.sh installs it");
+    let examples = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/data");
+    let folder = tempfile::tempdir().unwrap();
+    let make = |arguments: &[&str]| {
+        let mut ffmpeg = Command::new("ffmpeg");
+        let status = ffmpeg.args(["-v", "error", "-y"]).args(arguments).current_dir(&folder);
+        assert!(status.status().unwrap().success());
+    };
+    let clip = examples.join("clip.mpg");
+    make(&["-i", clip.to_str().unwrap(), "-c", "copy", "-frames:v", "50", "clip.mpg"]);
+    // H.264 with B-frames, in three containers.
+    let h264 = ["-c:v", "libx264", "-threads", "1", "-bf", "2", "-g", "24", "-b:v", "600k"];
+    let scale = ["-i", "clip.mpg", "-vf", "scale=176:144"];
+    make(&[&scale[..], &h264, &["clip.mp4"]].concat());
+    make(&["-i", "clip.mp4", "-c", "copy", "clip.ts"]);
+    make(&["-i", "clip.mp4", "-c", "copy", "clip.h264"]);
+    let files = ["clip.mpg", "clip.mp4", "clip.ts", "clip.h264"];
+    let mut text = "[media]\nlisten = \"127.0.0.1:0\"\n[link]\nrate = \"50 Mbps\"\noverhead = 28\n\
+                    [scheduler]\ndiscipline = \"dwcs\"\n"
+        .to_owned();
+    for file in files {
+        text += &format!(
+            "[[stream]]\nname = \"{file}\"\nperiod = \"40 ms\"\nfirst-deadline = \"2 s\"\n\
+             late = \"drop\"\nsource = {{ kind = \"mpeg\", file = \"{file}\" }}\n"
+        );
+    }
+    let scenario = folder.path().join("media.toml");
+    std::fs::write(&scenario, text).unwrap();
+    // Checksums of the decoded pictures.
+    let pictures = |input: &str, transport: &[&str]| {
+        let mut ffmpeg = Command::new("ffmpeg");
+        ffmpeg.args(["-v", "error"]).args(transport).args(["-i", input]);
+        ffmpeg.args(["-an", "-fps_mode", "passthrough", "-f", "framemd5", "-"]);
+        ffmpeg.current_dir(scenario.parent().unwrap());
+        ffmpeg.stdout(std::process::Stdio::piped()).spawn().unwrap()
+    };
+    let sums = |child: std::process::Child| {
+        let output = child.wait_with_output().unwrap();
+        assert!(output.status.success());
+        let text = String::from_utf8(output.stdout).unwrap();
+        let sums = text.lines().filter(|line| !line.starts_with('#'));
+        sums.map(|line| line.rsplit(',').next().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    let expected = files.map(|file| sums(pictures(file, &[])));
+    let server = Server::serve(&scenario.clone(), folder);
+    let playing: Vec<_> = ["udp", "tcp"]
+        .iter()
+        .flat_map(|transport| files.iter().map(move |file| (transport, file)))
+        .map(|(transport, file)| {
+            let url = format!("rtsp://{}/{file}", server.rtsp);
+            (transport, file, pictures(&url, &["-rtsp_transport", transport]))
+        })
+        .collect();
+    for (at, (transport, file, child)) in playing.into_iter().enumerate() {
+        let seen = sums(child);
+        assert!(seen.len() >= 50, "{file} by {transport}: {} pictures", seen.len());
+        assert_eq!(seen, expected[at % files.len()], "{file} by {transport}");
+    }
+    server.end();
+}

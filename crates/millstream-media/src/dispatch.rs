@@ -1,0 +1,356 @@
+//! Scheduler and dispatch: whose frame goes next, and its packets at the link's pace.
+//!
+//! ```text
+//! release (a frame each period) ─┬─> mandatory lane ─┐ first
+//!          a client's frames     └─> optional lane ──┴───────> link: packets, paced
+//! ```
+//! In each lane the engine's discipline chooses among the clients' heads; one whose deadline has passed
+//! is dropped whole. Optional frames (see [`optional`](crate::optional)) go where no mandatory one
+//! waits. A client's frames leave in order: an optional one that a later frame overtook is dropped. A
+//! frame that was chosen is sent whole: the next decision is made when the link would be free of it.
+//!
+//! Nothing here has a clock or a socket. [`Dispatch::step`] is told the time and sends by an
+//! [`Outlet`]; events are worked on at the times that they were due, so that the schedule does not
+//! depend on how late the thread was woken, up to [`SLACK_NS`].
+
+use millstream::selector::Select;
+use millstream::{Contract, Late, Window};
+use millstream_scenario::Link;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use crate::client::{Client, Descriptor};
+use crate::lane::Lane;
+use crate::region::{Region, Setting, State, Want, Word};
+use crate::store::Store;
+
+/// How far packets are sent ahead of their time, ns, so that several go to the kernel at once.
+const AHEAD_NS: u64 = 250_000;
+
+/// How late an event may be worked on as if it were in time, ns. A dispatcher that was stopped for
+/// longer must not believe that the link was busy meanwhile.
+const SLACK_NS: u64 = 1_000_000;
+
+/// What becomes of packets.
+pub(crate) trait Outlet {
+    /// Sends `packets` packets of a client's frame, from number `first` on.
+    fn packets(&mut self, of: &Sending<'_>, first: usize, packets: usize);
+
+    /// A sender report, or a goodbye if `bye`.
+    fn report(&mut self, client: &Client, rtp_time: u32, bye: bool);
+}
+
+/// A frame that is being sent.
+#[derive(Debug)]
+pub(crate) struct Sending<'a> {
+    pub(crate) store: &'a Store,
+    pub(crate) client: &'a Client,
+    pub(crate) frame: Descriptor,
+    /// The RTP number of its first packet, sequence base not counted.
+    pub(crate) sequence: u64,
+}
+
+/// A frame part of which is sent.
+#[derive(Clone, Copy, Debug)]
+struct InService {
+    client: usize,
+    frame: Descriptor,
+    sequence: u64,
+    /// The packet that goes next.
+    packet: usize,
+    /// When it goes, ns.
+    next_ns: u64,
+}
+
+/// The scheduler of all clients and what it sends by.
+#[derive(Debug)]
+pub(crate) struct Dispatch<S> {
+    store: Store,
+    region: Region,
+    link: Link,
+    mandatory: Lane<S>,
+    optional: Lane<S>,
+    /// Clients by slot; a slot has a stream in each lane, and is another client's once it is empty.
+    clients: Vec<Client>,
+    /// Slots by session.
+    sessions: Vec<Option<usize>>,
+    /// When each playing client's next frame is released, with its session.
+    releases: BinaryHeap<Reverse<(u64, usize)>>,
+    in_service: Option<InService>,
+    /// When the link is free, ns.
+    link_free_ns: u64,
+    /// The time of the last event, which never goes back.
+    time_ns: u64,
+}
+
+impl<S: Select<Stamp = ()>> Dispatch<S> {
+    /// A dispatcher of `store`'s files to the clients of `region`, those that play already included;
+    /// the lanes are scheduled by `selectors`.
+    pub(crate) fn new(store: Store, region: Region, selectors: [S; 2], now_ns: u64) -> Self {
+        let overhead = u32::try_from(region.get(Setting::LinkOverhead)).unwrap_or(0);
+        let rate_bps = region.get(Setting::LinkRate).max(1);
+        let sessions = region.sessions();
+        let [mandatory, optional] = selectors.map(Lane::new);
+        region.notices().clear();
+        region.set(Setting::LookAtAll, 1);
+        Self {
+            store,
+            region,
+            link: Link { rate_bps, overhead, credits: None },
+            mandatory,
+            optional,
+            clients: Vec::new(),
+            sessions: vec![None; sessions],
+            releases: BinaryHeap::with_capacity(sessions * 2),
+            in_service: None,
+            link_free_ns: now_ns,
+            time_ns: now_ns,
+        }
+    }
+
+    /// Does what is due by `now_ns`. Returns when there is more to do, ns; `u64::MAX` if that depends
+    /// on others.
+    pub(crate) fn step(&mut self, now_ns: u64, outlet: &mut impl Outlet) -> u64 {
+        self.take_notices(now_ns, outlet);
+        loop {
+            let release_ns = self.releases.peek().map_or(u64::MAX, |Reverse((at, _))| *at);
+            let service_ns = match &self.in_service {
+                Some(frame) => frame.next_ns,
+                None if self.waiting() > 0 => self.link_free_ns,
+                None => u64::MAX,
+            };
+            let due_ns = release_ns.min(service_ns);
+            if due_ns > now_ns {
+                return due_ns;
+            }
+            self.time_ns = self.time_ns.max(due_ns).max(now_ns.saturating_sub(SLACK_NS));
+            if release_ns <= service_ns {
+                self.release(outlet);
+            } else if self.in_service.is_some() {
+                self.send(now_ns, outlet);
+            } else {
+                self.decide();
+            }
+        }
+    }
+
+    /// Looks at the sessions that the host wants something of.
+    fn take_notices(&mut self, now_ns: u64, outlet: &mut impl Outlet) {
+        if self.region.take(Setting::LookAtAll) != 0 {
+            for session in 0..self.sessions.len() {
+                self.reconcile(session, now_ns, outlet);
+            }
+        }
+        while let Some([session, ..]) = self.region.notices().pop() {
+            if let Ok(session) = usize::try_from(session)
+                && session < self.sessions.len()
+            {
+                self.reconcile(session, now_ns, outlet);
+            }
+        }
+    }
+
+    /// Makes of a session what the host wants.
+    fn reconcile(&mut self, session: usize, now_ns: u64, outlet: &mut impl Outlet) {
+        let row = self.region.session(session);
+        match (row.want(), row.state()) {
+            (Want::Play, State::Ready | State::Paused) => {
+                let Some(client) = self.client_of(session) else { return };
+                self.clients[client].play(now_ns);
+                self.schedule_release(session, client);
+            }
+            // Played by an NI that is no more.
+            (Want::Play, State::Playing) if self.sessions[session].is_none() => {
+                let Some(client) = self.client_of(session) else { return };
+                self.clients[client].catch_up(now_ns, &self.store);
+                self.schedule_release(session, client);
+            }
+            (Want::Pause, State::Playing) => {
+                if let Some(client) = self.client_of(session) {
+                    self.clients[client].pause();
+                }
+            }
+            (Want::Stop, State::Stopped) => {}
+            (Want::Stop, state) => {
+                if let Some(client) = self.sessions[session].take() {
+                    if state != State::Ended {
+                        self.goodbye(client, outlet);
+                    }
+                    self.clients[client].leave();
+                } else {
+                    // Played by an NI that is no more: so are the frames that waited in it.
+                    row.add(Word::Lost, row.get(Word::Next).wrapping_sub(row.resolved()));
+                }
+                row.set(Word::State, State::Stopped as u64);
+            }
+            _ => {}
+        }
+    }
+
+    /// The client slot of a session, one that nothing waits in being taken if it has none.
+    fn client_of(&mut self, session: usize) -> Option<usize> {
+        if let Some(client) = self.sessions[session] {
+            return Some(client);
+        }
+        let row = self.region.session(session);
+        let number = usize::try_from(row.get(Word::Media)).ok()?;
+        let media = *self.store.media().get(number)?;
+        let free = (0..self.clients.len()).find(|slot| {
+            let client = &self.clients[*slot];
+            client.media_number == number
+                && !client.is_taken()
+                && self.mandatory.is_empty(*slot)
+                && self.optional.is_empty(*slot)
+                && self.in_service.is_none_or(|frame| frame.client != *slot)
+        });
+        let mut client = Client::new(session, number, media, row);
+        client.take_over(&self.store);
+        let slot = match free {
+            Some(slot) => {
+                self.clients[slot] = client;
+                slot
+            }
+            None => self.add_slot(client)?,
+        };
+        self.sessions[session] = Some(slot);
+        Some(slot)
+    }
+
+    fn add_slot(&mut self, client: Client) -> Option<usize> {
+        let contract = Contract::new().period_ns(client.period_ns()).ok()?.late(Late::Drop);
+        let mandatory = contract.clone().window(Window::new(0, 1).ok()?);
+        let optional = contract.window(Window::new(1, 2).ok()?);
+        self.mandatory.add(&mandatory, client.media.queue).ok()?;
+        self.optional.add(&optional, client.media.queue).ok()?;
+        self.clients.push(client);
+        Some(self.clients.len() - 1)
+    }
+
+    fn waiting(&self) -> usize {
+        self.mandatory.waiting() + self.optional.waiting()
+    }
+
+    fn schedule_release(&mut self, session: usize, client: usize) {
+        let at_ns = self.clients[client].next_release_ns();
+        self.releases.push(Reverse((at_ns, session)));
+    }
+
+    /// The next frame of the client whose turn it is becomes one that may be sent.
+    fn release(&mut self, outlet: &mut impl Outlet) {
+        let Some(Reverse((at_ns, session))) = self.releases.pop() else { return };
+        let Some(slot) = self.sessions[session] else { return };
+        let client = &mut self.clients[slot];
+        // A release from before a pause.
+        if !client.is_playing() || client.next_release_ns() != at_ns {
+            return;
+        }
+        let Some((frame, optional)) = client.release(at_ns, &self.store) else {
+            if client.is_drained() {
+                client.end();
+                self.goodbye(slot, outlet);
+            } else {
+                // Looked at again until the last frame is gone.
+                let again_ns = at_ns + client.period_ns();
+                client.wait_until(again_ns);
+                self.releases.push(Reverse((again_ns, session)));
+            }
+            return;
+        };
+        self.schedule_release(session, slot);
+        let lane = if optional { &mut self.optional } else { &mut self.mandatory };
+        lane.push(self.time_ns, slot, frame, &mut self.clients);
+    }
+
+    /// One decision: the frame that goes next, if any.
+    fn decide(&mut self) {
+        self.region.add(Setting::Decisions, 1);
+        let mandatory = self.mandatory.decide(self.time_ns, &mut self.clients);
+        let next = mandatory.or_else(|| self.optional.decide(self.time_ns, &mut self.clients));
+        let Some((slot, frame)) = next else { return };
+        let client = &mut self.clients[slot];
+        if !client.is_taken() {
+            return;
+        }
+        if client.is_overtaken(&frame) {
+            return client.dropped(&frame, Word::Late);
+        }
+        let sequence = client.reserve(&frame, &self.store);
+        let next_ns = self.time_ns;
+        self.in_service = Some(InService { client: slot, frame, sequence, packet: 0, next_ns });
+    }
+
+    /// Sends the packets of the frame in service that are due.
+    fn send(&mut self, now_ns: u64, outlet: &mut impl Outlet) {
+        let Some(mut service) = self.in_service else { return };
+        let client = &self.clients[service.client];
+        let record = client.frame(&service.frame, &self.store);
+        let packets = self.store.packets(&record);
+        let mut next_ns = service.next_ns;
+        let mut count = 0;
+        for packet in &packets[service.packet..] {
+            if next_ns > now_ns + AHEAD_NS {
+                break;
+            }
+            next_ns += self.link.transmission_ns(packet.length());
+            count += 1;
+        }
+        let sending = Sending {
+            store: &self.store,
+            client,
+            frame: service.frame,
+            sequence: service.sequence,
+        };
+        outlet.packets(&sending, service.packet, count);
+        service.packet += count;
+        service.next_ns = next_ns;
+        if service.packet < packets.len() {
+            self.in_service = Some(service);
+            return;
+        }
+        self.in_service = None;
+        self.link_free_ns = next_ns;
+        let client = &mut self.clients[service.client];
+        client.last_rtp_time = client.rtp_time(&service.frame, &self.store);
+        let first = client.sent(&service.frame, &record, now_ns);
+        if first || client.is_report_due(now_ns) {
+            let rtp_time = client.last_rtp_time;
+            client.reported(now_ns);
+            outlet.report(&self.clients[service.client], rtp_time, false);
+        }
+    }
+
+    fn goodbye(&mut self, client: usize, outlet: &mut impl Outlet) {
+        let client = &self.clients[client];
+        outlet.report(client, client.last_rtp_time, true);
+    }
+
+    /// Frames that wait or are being sent.
+    pub(crate) fn unresolved(&self) -> usize {
+        self.waiting() + usize::from(self.in_service.is_some())
+    }
+
+    /// The clients, for whoever hears from one.
+    pub(crate) fn clients(&self) -> impl Iterator<Item = &Client> {
+        self.clients.iter().filter(|client| client.is_taken())
+    }
+
+    /// Stops every client that was heard of by nobody for `timeout_ns`. For an NI whose host is gone.
+    pub(crate) fn end_unheard(&mut self, now_ns: u64, timeout_ns: u64) {
+        for session in 0..self.sessions.len() {
+            let row = self.region.session(session);
+            let heard_ns = row.get(Word::HeardNs).max(row.get(Word::HostHeardNs));
+            if self.sessions[session].is_some() && now_ns.saturating_sub(heard_ns) > timeout_ns {
+                row.set(Word::Want, Want::Stop as u64);
+                self.region.set(Setting::LookAtAll, 1);
+            }
+        }
+    }
+
+    /// Whether any client plays.
+    pub(crate) fn is_playing(&self) -> bool {
+        self.clients.iter().any(Client::is_playing)
+    }
+}
+
+#[cfg(test)]
+mod tests;

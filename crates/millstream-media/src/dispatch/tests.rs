@@ -1,0 +1,270 @@
+//! The dispatcher on a made-up clock: which frames go, which are lost, and that all are accounted
+//! for.
+
+use millstream::selector::Selector;
+use millstream::{Discipline, Dwcs, EdfFirst, Heap};
+
+use super::*;
+use crate::optional::Importance::{self, B, I, P};
+use crate::region::{Row, State};
+use crate::store::MediaRecord;
+use crate::store::tests::{media, store};
+
+/// What was sent: time, session, frame, packets.
+#[derive(Default)]
+struct Record {
+    now_ns: u64,
+    frames: Vec<(u64, usize, u64)>,
+    packets: Vec<(u64, usize, u64, usize)>,
+    byes: usize,
+}
+
+impl Outlet for Record {
+    fn packets(&mut self, of: &Sending<'_>, first: usize, packets: usize) {
+        if first == 0 {
+            self.frames.push((self.now_ns, of.client.session, of.frame.number));
+        }
+        for packet in first..first + packets {
+            self.packets.push((self.now_ns, of.client.session, of.frame.number, packet));
+        }
+    }
+
+    fn report(&mut self, _: &Client, _: u32, bye: bool) {
+        self.byes += usize::from(bye);
+    }
+}
+
+type DwcsOnHeap = Selector<Dwcs<EdfFirst>, Heap<<Dwcs<EdfFirst> as Discipline>::Rank>>;
+
+fn selectors() -> [DwcsOnHeap; 2] {
+    [(); 2].map(|()| Selector::new(Dwcs::default(), Heap::default()))
+}
+
+struct Bench {
+    dispatch: Dispatch<DwcsOnHeap>,
+    region: Region,
+    record: Record,
+    now_ns: u64,
+}
+
+const T: u64 = 40_000_000;
+const FILM: [(Importance, u32); 6] = [(I, 4), (B, 1), (B, 1), (P, 2), (B, 1), (B, 1)];
+
+impl Bench {
+    /// A film of 10 packets of 112 bytes in 6 frames, at `rate_bps`, for so many clients.
+    fn new(media: MediaRecord, rate_bps: u64, clients: u32) -> Self {
+        let (region, _) = Region::create(clients).unwrap();
+        region.set(Setting::LinkRate, rate_bps);
+        let dispatch = Dispatch::new(store(media, &FILM), region, selectors(), 0);
+        Self { dispatch, region, record: Record::default(), now_ns: 0 }
+    }
+
+    fn want(&self, session: usize, want: Want) {
+        let row = self.region.session(session);
+        row.set_address("127.0.0.1".parse().unwrap(), 5000, 5001);
+        row.set(Word::Want, want as u64);
+        assert!(self.region.notices().push([session as u64, 0, 0, 0]));
+    }
+
+    fn until(&mut self, end_ns: u64) {
+        while self.now_ns < end_ns {
+            self.record.now_ns = self.now_ns;
+            let next_ns = self.dispatch.step(self.now_ns, &mut self.record);
+            assert!(next_ns > self.now_ns);
+            self.now_ns = next_ns.min(end_ns);
+        }
+    }
+
+    fn row(&self, session: usize) -> Row {
+        self.region.session(session)
+    }
+
+    fn counts(&self, session: usize, word: Word) -> [u64; 3] {
+        [0, 1, 2].map(|kind| self.row(session).get_at(word, kind))
+    }
+
+    fn check_conservation(&self, sessions: usize) {
+        let rows = || (0..sessions).map(|session| self.row(session));
+        let released: u64 = rows().map(|row| row.get(Word::Next)).sum();
+        let resolved: u64 = rows().map(|row| row.resolved()).sum();
+        assert_eq!(released - resolved, self.dispatch.unresolved() as u64);
+    }
+}
+
+/// A round of the film takes 6 T; its 10 packets of 112 bytes in 240 ms are 37,333 bits/s.
+const FILM_BPS: u64 = 10 * 112 * 8 * 1_000_000_000 / (6 * T) + 1;
+
+#[test]
+fn with_room_every_frame_goes_in_its_period_and_paced() {
+    let mut bench = Bench::new(media(T, 1, 6), 10 * FILM_BPS, 1);
+    bench.want(0, Want::Play);
+    bench.until(60 * T);
+    assert_eq!(bench.counts(0, Word::Sent), [10, 10, 40]);
+    for (number, (time_ns, _, frame)) in (0..).zip(&bench.record.frames) {
+        assert_eq!((*frame, *time_ns), (number, number * T));
+    }
+    let packet_ns = 112 * 8 * 1_000_000_000 / (10 * FILM_BPS);
+    let first: Vec<u64> = bench.record.packets[..4].iter().map(|packet| packet.0).collect();
+    for (number, time_ns) in (0..).zip(first) {
+        assert!(time_ns.abs_diff(number * packet_ns) <= AHEAD_NS, "packet {number} at {time_ns}");
+    }
+    bench.check_conservation(1);
+}
+
+#[test]
+fn under_overload_only_b_frames_are_lost_and_never_more_than_the_contract_allows() {
+    // Two of six frames may go: B-frames. The mandatory 8 packets of 3 clients fit, the rest do not.
+    for (rate, lost) in [(27, true), (31, false)] {
+        let mut bench = Bench::new(media(T, 2, 6), rate * FILM_BPS / 10, 3);
+        for session in 0..3 {
+            bench.want(session, Want::Play);
+            bench.until((session as u64 + 1) * 7_000_000);
+        }
+        bench.until(600 * T);
+        for session in 0..3 {
+            let (late, row) = (bench.counts(session, Word::Late), bench.row(session));
+            assert_eq!(late[..2], [0, 0], "session {session}");
+            assert_eq!(row.get(Word::Violations), 0);
+            assert_eq!(late[2] > 0, lost, "session {session}: {late:?}");
+            assert!(late[2] <= 200);
+        }
+        bench.check_conservation(3);
+        // Of a frame all packets go, in order.
+        let mut packets = bench.record.packets.iter();
+        for (_, session, frame) in &bench.record.frames {
+            let of_frame = FILM[usize::try_from(frame % 6).unwrap()].1 as usize;
+            for packet in 0..of_frame.min(packets.len()) {
+                let (_, of, number, at) = packets.next().unwrap();
+                assert_eq!((of, number, *at), (session, frame, packet));
+            }
+        }
+        // And of a client frames go in order.
+        for session in 0..3 {
+            let of = bench.record.frames.iter().filter(|frame| frame.1 == session);
+            let numbers: Vec<u64> = of.map(|frame| frame.2).collect();
+            assert!(numbers.is_sorted_by(|a, b| a < b));
+        }
+    }
+}
+
+#[test]
+fn clients_share_what_is_left_for_optional_frames() {
+    let mut bench = Bench::new(media(T, 2, 6), 36 * FILM_BPS / 10, 4);
+    for session in 0..4 {
+        bench.want(session, Want::Play);
+    }
+    bench.until(3_000 * T);
+    let late: Vec<u64> = (0..4).map(|session| bench.counts(session, Word::Late)[2]).collect();
+    let (least, most) = (late.iter().min().unwrap(), late.iter().max().unwrap());
+    assert!(*least > 0 && most - least <= most / 4, "{late:?}");
+}
+
+#[test]
+fn more_than_fits_is_counted_as_violations() {
+    let mut bench = Bench::new(media(T, 1, 6), FILM_BPS, 3);
+    for session in 0..3 {
+        bench.want(session, Want::Play);
+    }
+    bench.until(300 * T);
+    let violations: u64 = (0..3).map(|s| bench.row(s).get(Word::Violations)).sum();
+    assert!(violations > 0);
+    bench.check_conservation(3);
+}
+
+#[test]
+fn a_file_that_is_not_repeated_ends_with_a_goodbye_once_all_is_sent() {
+    let once = MediaRecord { repeat: 0, ..media(T, 1, 6) };
+    let mut bench = Bench::new(once, 10 * FILM_BPS, 1);
+    bench.want(0, Want::Play);
+    bench.until(20 * T);
+    assert_eq!(bench.row(0).state(), State::Ended);
+    assert_eq!((bench.record.frames.len(), bench.record.byes), (6, 1));
+    bench.want(0, Want::Stop);
+    bench.until(21 * T);
+    assert_eq!((bench.row(0).state(), bench.record.byes), (State::Stopped, 1));
+}
+
+#[test]
+fn a_paused_client_goes_on_where_it_was() {
+    let mut bench = Bench::new(media(T, 1, 6), 10 * FILM_BPS, 1);
+    bench.want(0, Want::Play);
+    bench.until(3 * T + T / 2);
+    bench.want(0, Want::Pause);
+    bench.until(10 * T);
+    assert_eq!(bench.record.frames.len(), 4);
+    bench.want(0, Want::Play);
+    bench.until(11 * T + T / 2);
+    let frames: Vec<u64> = bench.record.frames.iter().map(|frame| frame.2).collect();
+    assert_eq!(frames, [0, 1, 2, 3, 4, 5]);
+    bench.check_conservation(1);
+}
+
+#[test]
+fn a_row_can_be_used_again_and_what_waited_is_accounted_for() {
+    let mut bench = Bench::new(media(T, 1, 6), FILM_BPS / 2, 1);
+    bench.want(0, Want::Play);
+    bench.until(9 * T + T / 2);
+    assert!(bench.dispatch.unresolved() > 0);
+    bench.want(0, Want::Stop);
+    bench.until(10 * T);
+    let row = bench.row(0);
+    assert_eq!((row.state(), row.resolved()), (State::Stopped, row.get(Word::Next)));
+    assert!(row.get(Word::Discarded) > 0);
+    row.clear();
+    bench.want(0, Want::Play);
+    bench.until(40 * T);
+    assert!(bench.row(0).get_at(Word::Sent, 0) > 0);
+    bench.check_conservation(1);
+}
+
+#[test]
+fn a_new_processor_goes_on_with_the_clients_of_a_dead_one() {
+    let mut bench = Bench::new(media(T, 1, 6), FILM_BPS * 3 / 2, 2);
+    bench.want(0, Want::Play);
+    bench.want(1, Want::Play);
+    bench.until(20 * T + T / 2);
+    let numbers = bench.row(0).get(Word::Sequence);
+    let later_ns = 25 * T + T / 2;
+    bench.dispatch =
+        Dispatch::new(store(media(T, 1, 6), &FILM), bench.region, selectors(), later_ns);
+    bench.now_ns = later_ns;
+    bench.record = Record::default();
+    bench.until(30 * T + T / 2);
+    for session in 0..2 {
+        assert!(bench.row(session).get(Word::Lost) >= 5, "frames 21 to 25 at least");
+    }
+    assert!(bench.record.frames.iter().all(|frame| frame.2 >= 26), "{:?}", bench.record.frames);
+    assert!(bench.row(0).get(Word::Sequence) > numbers);
+    bench.check_conservation(2);
+}
+
+#[test]
+fn what_waited_in_a_dead_processor_is_accounted_for_whatever_is_wanted_next() {
+    for want in [Want::Pause, Want::Stop] {
+        let mut bench = Bench::new(media(T, 1, 6), FILM_BPS / 2, 1);
+        bench.want(0, Want::Play);
+        bench.until(9 * T + T / 2);
+        assert!(bench.dispatch.unresolved() > 0);
+        let (region, now_ns) = (bench.region, bench.now_ns);
+        bench.want(0, want);
+        bench.dispatch = Dispatch::new(store(media(T, 1, 6), &FILM), region, selectors(), now_ns);
+        bench.until(10 * T);
+        let row = bench.row(0);
+        assert_eq!(row.resolved(), row.get(Word::Next), "{want:?}");
+        assert!(row.get(Word::Lost) > 0);
+    }
+}
+
+#[test]
+fn a_dispatcher_that_was_stopped_drops_what_is_late() {
+    let mut bench = Bench::new(media(T, 1, 6), 10 * FILM_BPS, 1);
+    bench.want(0, Want::Play);
+    bench.until(T / 2);
+    bench.now_ns = 10 * T + T / 2;
+    bench.until(20 * T + T / 2);
+    let late: u64 = bench.counts(0, Word::Late).iter().sum();
+    let full: u64 = bench.counts(0, Word::Full).iter().sum();
+    assert!(late + full >= 4, "{late} late, {full} full");
+    assert!(bench.row(0).get(Word::Violations) > 0);
+    bench.check_conservation(1);
+}

@@ -1,0 +1,60 @@
+//! What fuzz targets and tests call: the reader of requests with a server behind it that plays nothing.
+
+use millstream_scenario::Scenario;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::Path;
+use std::sync::OnceLock;
+
+use crate::library::Library;
+use crate::region::Region;
+use crate::rtsp::{Asker, Desk};
+use crate::session::{AsBell, Sessions};
+
+struct NoBell;
+
+impl AsBell for NoBell {
+    fn ring(&self) {}
+}
+
+const SCENARIO: &str = "
+[link]
+rate = \"20 Mbps\"
+[scheduler]
+discipline = \"dwcs\"
+[[stream]]
+name = \"film\"
+period = \"40 ms\"
+late = \"drop\"
+source = { kind = \"mpeg\", file = \"clip.mpg\" }
+";
+
+/// The answers to what a client of a server with one stream, `film`, may have sent.
+///
+/// # Panics
+/// If the repository's example clip is not there.
+#[must_use]
+pub fn requests(bytes: &[u8]) -> Vec<u8> {
+    static SHARED: OnceLock<(Library, Region)> = OnceLock::new();
+    let (library, region) = SHARED.get_or_init(|| {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/data");
+        let scenario = Scenario::parse("fuzz.toml", SCENARIO, &folder).expect("a valid scenario");
+        let library = Library::open(&scenario).expect("the example clip");
+        (library, Region::create(4).expect("shared memory").0)
+    });
+    let localhost = IpAddr::V4(Ipv4Addr::LOCALHOST);
+    let mut sessions = Sessions::new(*region, 20_000_000);
+    let mut output = Vec::new();
+    let mut desk = Desk {
+        library,
+        sessions: &mut sessions,
+        bell: &NoBell,
+        server_ports: (6_000, 6_001),
+        local: SocketAddr::new(localhost, 554),
+        idle_timeout_ns: 60_000_000_000,
+        request_bytes: 8 << 10,
+        now_ns: 0,
+    };
+    let asker = Asker { peer: localhost, connection: 0 };
+    desk.converse(&mut bytes.to_vec(), &mut output, 1 << 20, asker);
+    output
+}

@@ -1,0 +1,41 @@
+//! The media server: RTSP clients whose frames the engine schedules.
+//!
+//! ```text
+//!  players ── RTSP ──> session control          (server, connection, rtsp, session, admission, pages)
+//!                        │ region: rows of words │ store: frames, sealed
+//!                      processor                (processor: client, lane, dispatch, outlet)
+//!  players <── RTP ──────┘
+//! ```
+//! Session control and the processor share nothing but memory that either may lose the other from:
+//! the processor is a thread of the server or a process of its own, and does not know which. Files are
+//! read and cut into packets once (`library`, `packets`).
+//!
+//! [`MediaServer`] is the way in; [`network_interface_processor`] is what the other process runs.
+
+mod admission;
+mod client;
+mod clock;
+mod connection;
+mod dispatch;
+mod error;
+#[doc(hidden)]
+pub mod fuzzing;
+mod lane;
+mod library;
+mod optional;
+mod outlet;
+mod packets;
+mod pages;
+mod placement;
+mod processor;
+mod region;
+mod ring;
+mod rtsp;
+mod server;
+mod session;
+mod store;
+
+pub use error::MediaError;
+pub use placement::network_interface_processor;
+pub use server::{MediaServer, Report};
+pub use session::Account;

@@ -1,0 +1,267 @@
+//! The files that are served: read, cut into packets, put into the store; and their descriptions.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use millstream::Late;
+use millstream_scenario::{Link, Scenario, Source, Stream, VideoInput};
+use millstream_traffic::mpeg::{Codec, FrameKind, VideoPayload, units};
+use std::fs::File;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use crate::MediaError;
+use crate::optional::{Choice, Importance};
+use crate::packets::{CLOCK_RATE, cut, payload_type};
+use crate::processor::Schedule;
+use crate::store::{MediaRecord, NewFrame, Store, StoreBuilder};
+
+/// The longest window that is kept account of, frames.
+const LONGEST_WINDOW: u32 = 4_096;
+
+/// Frames that may wait where the file does not say.
+const QUEUE: u32 = 64;
+
+/// A file that clients may ask for.
+#[derive(Debug)]
+pub(crate) struct Title {
+    pub(crate) name: String,
+    codec: Codec,
+    /// H.264: profile and level, and the parameter sets.
+    parameters: Option<(String, String)>,
+    /// The mean rate of its mandatory frames on the link, bits/s.
+    pub(crate) reserved_bps: u64,
+    /// The mean rate of all its frames on the link, bits/s.
+    pub(crate) mean_bps: u64,
+    /// Seconds of one round, rounded.
+    seconds: u64,
+    repeat: bool,
+}
+
+/// Everything that is served.
+#[derive(Debug)]
+pub(crate) struct Library {
+    pub(crate) titles: Vec<Title>,
+    pub(crate) schedule: Schedule,
+    pub(crate) file: File,
+    pub(crate) store: Store,
+}
+
+impl Library {
+    /// Reads every file of the scenario.
+    pub(crate) fn open(scenario: &Scenario) -> Result<Self, MediaError> {
+        let schedule = schedule(scenario)?;
+        let mut room = scenario.media.store_bytes;
+        let mut builder = StoreBuilder::default();
+        let mut titles = Vec::with_capacity(scenario.streams.len());
+        for stream in &scenario.streams {
+            let (title, bytes) = title(scenario, stream, room, &mut builder)?;
+            room = room.saturating_sub(bytes);
+            titles.push(title);
+        }
+        let failed = |error| MediaError::new(format!("no memory for the files: {error}"));
+        let file = builder.seal().map_err(failed)?;
+        let store = Store::open(&file).map_err(failed)?;
+        Ok(Self { titles, schedule, file, store })
+    }
+}
+
+/// How frames are scheduled, if the scenario's way is one that media are served by.
+fn schedule(scenario: &Scenario) -> Result<Schedule, MediaError> {
+    if scenario.fabric.is_some() || !scenario.classes.is_empty() || scenario.hardware {
+        return Err(MediaError::new("media are served over one link, without fabric or classes")
+            .help("take out [fabric], [[class]] and structure = \"rtl\""));
+    }
+    let name = scenario.scheduler.discipline.name;
+    let order = scenario.scheduler.options.order;
+    match name {
+        "dwcs" if order == millstream::catalogue::DwcsOrder::EdfFirst => Ok(Schedule::Dwcs),
+        "edf" => Ok(Schedule::Edf),
+        "fifo" => Ok(Schedule::Fifo),
+        _ => Err(MediaError::new(format!("media cannot be served by `{name}` as it is given"))
+            .help("discipline = \"dwcs\" with order = \"edf-first\", \"edf\" or \"fifo\"")),
+    }
+}
+
+fn title(
+    scenario: &Scenario,
+    stream: &Stream,
+    room: usize,
+    builder: &mut StoreBuilder,
+) -> Result<(Title, usize), MediaError> {
+    let name = &stream.name;
+    let wrong = |message: &str| MediaError::new(format!("stream `{name}`: {message}"));
+    let fit = |letter: char| letter.is_ascii_alphanumeric() || "-_.".contains(letter);
+    if !name.chars().all(fit) || name.starts_with('.') {
+        return Err(wrong("its name is to stand in a URL").help("letters, digits, - _ and ."));
+    }
+    let Source::Mpeg { input: VideoInput::File { file, repeat }, frames, .. } = &stream.source
+    else {
+        return Err(wrong("only video files are served")
+            .help("source = { kind = \"mpeg\", file = \"clip.mpg\", repeat = true }"));
+    };
+    if !['I', 'P', 'B'].iter().all(|kind| frames.contains(*kind)) {
+        return Err(wrong("some frames are left out").help("take out `frames`"));
+    }
+    let terms = stream.contract.terms();
+    if terms.late != Late::Drop {
+        return Err(wrong("late frames are dropped whole here").help("late = \"drop\""));
+    }
+    let (lost, of) = stream.window;
+    if of > LONGEST_WINDOW {
+        return Err(
+            wrong(&format!("a window of {of} frames")).help(format!("at most {LONGEST_WINDOW}"))
+        );
+    }
+    let video = VideoPayload::open(&scenario.folder.join(file), room)
+        .map_err(|error| wrong(&error.to_string()))?;
+    let frame_ns = u64::try_from(video.rate.time_ns(1)).unwrap_or(u64::MAX).max(1);
+    let period_ns = stream.period_ns.unwrap_or(frame_ns);
+    if period_ns.abs_diff(frame_ns) > frame_ns / 100 {
+        return Err(wrong(&format!("a period of {period_ns} ns"))
+            .help(format!("the file has a frame every {frame_ns} ns")));
+    }
+    let packet_bytes = scenario.media.packet_bytes;
+    let mut new = Vec::with_capacity(video.frames.len());
+    for frame in &video.frames {
+        let pieces = cut(video.codec, video.frame(frame), packet_bytes);
+        if pieces.is_empty() {
+            return Err(wrong(&format!("frame {} is empty", new.len())).help("the file is damaged"));
+        }
+        let importance = match (frame.kind, frame.reference) {
+            (FrameKind::I, _) => Importance::I,
+            (FrameKind::P, _) => Importance::P,
+            (FrameKind::B, true) => Importance::ReferencedB,
+            (FrameKind::B, false) => Importance::B,
+        };
+        let range = frame.start..frame.start + frame.bytes as usize;
+        new.push(NewFrame { importance, display: frame.display, range, pieces });
+    }
+    let record = MediaRecord {
+        period_ns: frame_ns,
+        deadline_ns: terms.first_deadline_ns.unwrap_or(frame_ns),
+        first_frame: 0,
+        frames: 0,
+        first_byte: 0,
+        lost,
+        of,
+        queue: stream.contract.queue_limit().unwrap_or(QUEUE).min(1 << 16),
+        payload_type: payload_type(video.codec).into(),
+        rate_frames: video.rate.frames,
+        rate_seconds: video.rate.seconds,
+        repeat: u32::from(*repeat),
+        reserved: 0,
+    };
+    builder.add(record, &new, &video.bytes);
+    let duration_ns = u128::from(frame_ns) * new.len() as u128;
+    let [reserved_bps, mean_bps] = rates(&new, (lost, of), scenario.link, duration_ns);
+    let title = Title {
+        name: name.clone(),
+        codec: video.codec,
+        parameters: parameters(&video),
+        reserved_bps,
+        mean_bps,
+        seconds: u64::try_from(duration_ns / 1_000_000_000).unwrap_or(0),
+        repeat: *repeat,
+    };
+    Ok((title, video.bytes.len()))
+}
+
+/// Mean rates on the link of the mandatory frames, and of all, bits/s.
+fn rates(frames: &[NewFrame], window: (u32, u32), link: Link, duration_ns: u128) -> [u64; 2] {
+    let mut choice = Choice::new(window.0, window.1);
+    let importance = |number: u64| {
+        usize::try_from(number % frames.len() as u64)
+            .map_or(Importance::I, |n| frames[n].importance)
+    };
+    let (mut mandatory, mut all) = (0u128, 0u128);
+    for (number, frame) in (0..).zip(frames) {
+        let header = crate::packets::RTP_HEADER as u64 + u64::from(link.overhead);
+        let bytes = frame
+            .pieces
+            .iter()
+            .map(|piece| header + u64::from(piece.header_bytes) + piece.range.len() as u64);
+        let bits = u128::from(bytes.sum::<u64>()) * 8;
+        all += bits;
+        if !choice.is_optional(number, importance) {
+            mandatory += bits;
+        }
+    }
+    [mandatory, all].map(|bits| {
+        u64::try_from((bits * 1_000_000_000).div_ceil(duration_ns.max(1))).unwrap_or(u64::MAX)
+    })
+}
+
+/// What SDP says of H.264's parameter sets (RFC 6184, section 8.1): `profile-level-id` and
+/// `sprop-parameter-sets`.
+fn parameters(video: &VideoPayload) -> Option<(String, String)> {
+    let start = video.frames.first().filter(|_| video.codec == Codec::H264)?;
+    let frame = video.frame(start);
+    let set = |kind: u8| units(frame).find(|unit| frame[unit.start] & 31 == kind);
+    let (sequence, picture) = (&frame[set(7)?], &frame[set(8)?]);
+    let [_, profile, constraints, level, ..] = sequence else { return None };
+    let id = format!("{profile:02x}{constraints:02x}{level:02x}");
+    Some((id, format!("{},{}", STANDARD.encode(sequence), STANDARD.encode(picture))))
+}
+
+impl Title {
+    /// Its description (RFC 8866) for a client of the server at `address`.
+    pub(crate) fn sdp(&self, address: IpAddr) -> Vec<u8> {
+        let attribute = |name: &str, value: String| sdp_types::Attribute {
+            attribute: name.to_owned(),
+            value: Some(value),
+        };
+        let payload = payload_type(self.codec);
+        let encoding = match self.codec {
+            Codec::Mpeg => "MPV",
+            Codec::H264 => "H264",
+        };
+        let mut attributes =
+            vec![attribute("rtpmap", format!("{payload} {encoding}/{CLOCK_RATE}"))];
+        if self.codec == Codec::H264 {
+            let mut format = format!("{payload} packetization-mode=1");
+            if let Some((level, sets)) = &self.parameters {
+                format += &format!(";profile-level-id={level};sprop-parameter-sets={sets}");
+            }
+            attributes.push(attribute("fmtp", format));
+        }
+        attributes.push(attribute("control", "video".to_owned()));
+        let any = match address {
+            IpAddr::V4(_) => IpAddr::from(Ipv4Addr::UNSPECIFIED),
+            IpAddr::V6(_) => IpAddr::from(Ipv6Addr::UNSPECIFIED),
+        };
+        let range =
+            if self.repeat { "npt=0-".to_owned() } else { format!("npt=0-{}", self.seconds) };
+        let session = sdp_types::Session {
+            origin: sdp_types::Origin::with_ip_addr("0", 0, address),
+            session_name: self.name.clone(),
+            session_description: None,
+            uri: None,
+            emails: Vec::new(),
+            phones: Vec::new(),
+            connection: Some(sdp_types::Connection::from_ip_addr(any)),
+            bandwidths: Vec::new(),
+            times: vec![sdp_types::Time { start_time: 0, stop_time: 0, repeats: Vec::new() }],
+            time_zones: Vec::new(),
+            key: None,
+            attributes: vec![attribute("control", "*".to_owned()), attribute("range", range)],
+            medias: vec![sdp_types::Media {
+                media: "video".to_owned(),
+                port: 0,
+                num_ports: None,
+                proto: "RTP/AVP".to_owned(),
+                fmt: payload.to_string(),
+                media_title: None,
+                connections: Vec::new(),
+                bandwidths: vec![sdp_types::Bandwidth {
+                    bwtype: "AS".to_owned(),
+                    bandwidth: self.mean_bps.div_ceil(1_000),
+                }],
+                key: None,
+                attributes,
+            }],
+        };
+        let mut text = Vec::new();
+        // Writing to memory does not fail.
+        let _ = session.write(&mut text);
+        text
+    }
+}

@@ -1,0 +1,139 @@
+//! The network interface processor's loop: scheduler and dispatch, wherever they are placed.
+//!
+//! It sleeps until the next thing is due, the host rings, or a client's RTCP comes. If the host is
+//! gone, clients that are heard of by RTCP play on; when the last is gone, so is the processor.
+
+use millstream::selector::{Select, Selector};
+use millstream::{Dwcs, Edf, EdfFirst, Fifo, Heap};
+use rtcp_types::Compound;
+use rustix::event::{PollFd, PollFlags, poll};
+use std::io::{self, Read, Write};
+use std::net::UdpSocket;
+use std::os::unix::net::UnixStream;
+
+use crate::clock::{now_ns, timespec};
+use crate::dispatch::Dispatch;
+use crate::outlet::Network;
+use crate::region::{Region, Setting, Word};
+use crate::store::Store;
+
+/// The longest sleep, ns.
+const LONGEST_SLEEP_NS: u64 = 100_000_000;
+
+/// Datagrams of clients that are looked at in a row.
+const HEARD_AT_ONCE: usize = 16;
+
+/// The disciplines that frames are scheduled by, as the host tells the NI.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u64)]
+pub(crate) enum Schedule {
+    Dwcs,
+    Edf,
+    Fifo,
+}
+
+/// What a processor works with.
+#[derive(Debug)]
+pub(crate) struct Parts {
+    pub(crate) store: Store,
+    pub(crate) region: Region,
+    pub(crate) rtp: UdpSocket,
+    pub(crate) rtcp: UdpSocket,
+    /// Rings at both ends; closed when the other end is gone.
+    pub(crate) bell: UnixStream,
+}
+
+/// Serves until it is told to end, or the host and all clients are gone.
+///
+/// # Errors
+/// If a socket cannot be set up or waited for.
+pub(crate) fn run(parts: Parts) -> io::Result<()> {
+    match parts.region.get(Setting::Schedule) {
+        1 => run_by(parts, || Selector::new(Edf, Heap::default())),
+        2 => run_by(parts, || Selector::new(Fifo, Heap::default())),
+        _ => run_by(parts, || Selector::new(Dwcs::<EdfFirst>::default(), Heap::default())),
+    }
+}
+
+fn run_by<S: Select<Stamp = ()>>(parts: Parts, selector: fn() -> S) -> io::Result<()> {
+    let Parts { store, region, rtp, rtcp, mut bell } = parts;
+    bell.set_nonblocking(true)?;
+    let mut network = Network::new(rtp, rtcp, region)?;
+    let mut dispatch = Dispatch::new(store, region, [selector(), selector()], now_ns());
+    let mut host_is_there = true;
+    while region.get(Setting::End) == 0 {
+        let before_ns = now_ns();
+        let (sending, next_ns) =
+            (region.get(Setting::SendingNs), dispatch.step(before_ns, &mut network));
+        let after_ns = now_ns();
+        let sent_ns = region.get(Setting::SendingNs) - sending;
+        region.add(Setting::SchedulingNs, (after_ns - before_ns).saturating_sub(sent_ns));
+        if std::mem::take(&mut network.ordered) {
+            ring(&mut bell);
+        }
+        let sleep_ns = next_ns.saturating_sub(after_ns).min(LONGEST_SLEEP_NS);
+        if sleep_ns == 0 {
+            continue;
+        }
+        let wait = timespec(sleep_ns);
+        let (rung, heard) = {
+            let events = PollFlags::IN;
+            let mut waited = [PollFd::new(network.rtcp(), events), PollFd::new(&bell, events)];
+            let waited = if host_is_there { &mut waited[..] } else { &mut waited[..1] };
+            match poll(waited, Some(&wait)) {
+                Ok(_) | Err(rustix::io::Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+            let has = |at: usize| waited.get(at).is_some_and(|fd| !fd.revents().is_empty());
+            (has(1), has(0))
+        };
+        if rung {
+            host_is_there = drain(&mut bell);
+        }
+        if heard {
+            hear(&network, &dispatch);
+        }
+        if !host_is_there {
+            dispatch.end_unheard(after_ns, region.get(Setting::IdleTimeoutNs));
+            if !dispatch.is_playing() && dispatch.unresolved() == 0 {
+                return Ok(());
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Rings the other end's bell; one that is full of rings need not be rung.
+pub(crate) fn ring(mut bell: impl Write) {
+    let _ = bell.write(&[1]);
+}
+
+/// Takes all rings. Returns whether the other end is still there.
+pub(crate) fn drain(mut bell: impl Read) -> bool {
+    let mut rings = [0; 256];
+    loop {
+        match bell.read(&mut rings) {
+            Ok(0) => return false,
+            Ok(_) => {}
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return true,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(_) => return false,
+        }
+    }
+}
+
+/// Notes which clients sent RTCP: they are alive.
+fn hear(network: &Network, dispatch: &Dispatch<impl Select<Stamp = ()>>) {
+    let mut datagram = [0; 1500];
+    for _ in 0..HEARD_AT_ONCE {
+        let Ok((length, from)) = network.rtcp().recv_from(&mut datagram) else { return };
+        if Compound::parse(&datagram[..length]).is_err() {
+            continue;
+        }
+        let sender =
+            dispatch.clients().find(|c| c.row.destinations().is_some_and(|(_, rtcp)| rtcp == from));
+        if let Some(client) = sender {
+            client.row.set(Word::HeardNs, now_ns());
+        }
+    }
+}

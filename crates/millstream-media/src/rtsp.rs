@@ -1,0 +1,373 @@
+//! RTSP 1.0 (RFC 2326): from a request to its answer and what is done about it.
+//!
+//! One stream a presentation: `rtsp://HOST/NAME` with one track, `video`. A session belongs to the
+//! client address that made it, and its packets go to that address alone.
+
+use rtsp_types::headers::{
+    ACCEPT, CONTENT_BASE, CONTENT_TYPE, CSEQ, PUBLIC, RANGE, REQUIRE, RTP_INFO, SERVER, SESSION,
+    TRANSPORT, UNSUPPORTED,
+};
+use rtsp_types::headers::{
+    RtpLowerTransport, RtpProfile, RtpTransport, Transport as Offered, Transports,
+};
+use rtsp_types::{
+    Message, Method, ParseError, Request, Response, ResponseBuilder, StatusCode, Version,
+};
+use std::net::{IpAddr, SocketAddr};
+
+use crate::client::{Client, Descriptor, low_bits};
+use crate::library::Library;
+use crate::region::{State, Want, Word};
+use crate::session::{AsBell, Refused, Sessions, Transport};
+
+const METHODS: &str = "OPTIONS, DESCRIBE, SETUP, PLAY, PAUSE, GET_PARAMETER, TEARDOWN";
+
+/// The lowest port of a client that packets are sent to: services stand below.
+const LOWEST_PORT: u16 = 1024;
+
+/// An answer.
+pub(crate) type Answer = Response<Vec<u8>>;
+
+/// What answers are made from.
+pub(crate) struct Desk<'a, B> {
+    pub(crate) library: &'a Library,
+    pub(crate) sessions: &'a mut Sessions,
+    pub(crate) bell: &'a B,
+    /// The ports that RTP and RTCP come from.
+    pub(crate) server_ports: (u16, u16),
+    pub(crate) local: SocketAddr,
+    pub(crate) idle_timeout_ns: u64,
+    /// The longest request, bytes.
+    pub(crate) request_bytes: usize,
+    pub(crate) now_ns: u64,
+}
+
+/// Whose request it is.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Asker {
+    pub(crate) peer: IpAddr,
+    pub(crate) connection: usize,
+}
+
+/// Why a request is not done, in words.
+struct Refusal(StatusCode, String);
+
+fn refuse<T>(status: StatusCode, why: impl Into<String>) -> Result<T, Refusal> {
+    Err(Refusal(status, why.into()))
+}
+
+fn ok() -> ResponseBuilder {
+    Response::builder(Version::V1_0, StatusCode::Ok)
+}
+
+impl<B: AsBell> Desk<'_, B> {
+    /// Takes whole messages from `input` and appends answers to `output`, in which there is `room`.
+    /// Returns whether the connection goes on; what was not understood ends it.
+    pub(crate) fn converse(
+        &mut self,
+        input: &mut Vec<u8>,
+        output: &mut Vec<u8>,
+        room: usize,
+        asker: Asker,
+    ) -> bool {
+        let (before, mut used, mut open) = (output.len(), 0, true);
+        while used < input.len() && open {
+            let rest = &input[used..];
+            // Empty lines between requests are allowed.
+            if rest[0] == b'\r' || rest[0] == b'\n' {
+                used += 1;
+                continue;
+            }
+            let refused = match Message::<Vec<u8>>::parse(rest) {
+                Ok((Message::Request(request), length)) => {
+                    used += length;
+                    let answer = self.answer(&request, asker);
+                    let length = usize::try_from(answer.write_len()).unwrap_or(usize::MAX);
+                    open = output.len() - before + length <= room && answer.write(output).is_ok();
+                    continue;
+                }
+                // Answers, and the client's RTCP.
+                Ok((_, length)) => {
+                    used += length;
+                    continue;
+                }
+                Err(ParseError::Incomplete(_)) if rest.len() <= self.request_bytes => break,
+                Err(ParseError::Incomplete(_)) => StatusCode::RequestMessageBodyTooLarge,
+                Err(ParseError::Error) => StatusCode::BadRequest,
+            };
+            let answer = Response::builder(Version::V1_0, refused).build(Vec::<u8>::new());
+            let _ = answer.write(output);
+            open = false;
+        }
+        input.drain(..used.min(input.len()));
+        open
+    }
+
+    /// Does what `request` asks for, and answers.
+    pub(crate) fn answer(&mut self, request: &Request<Vec<u8>>, asker: Asker) -> Answer {
+        let sequence = request.header(&CSEQ).map(|header| header.as_str().to_owned());
+        let result = if request.version() != Version::V1_0 {
+            refuse(StatusCode::RTSPVersionNotSupported, "RTSP/1.0 is spoken here")
+        } else if sequence.is_none() {
+            refuse(StatusCode::BadRequest, "a request without CSeq")
+        } else if let Some(required) = request.header(&REQUIRE) {
+            Ok(Response::builder(Version::V1_0, StatusCode::OptionNotSupported)
+                .header(UNSUPPORTED, required.as_str())
+                .build(Vec::new()))
+        } else {
+            self.done(request, asker)
+        };
+        let mut answer = result.unwrap_or_else(|Refusal(status, why)| {
+            Response::builder(Version::V1_0, status)
+                .header(CONTENT_TYPE, "text/plain")
+                .build((why + "\n").into_bytes())
+        });
+        if let Some(sequence) = sequence {
+            answer.insert_header(CSEQ, sequence);
+        }
+        answer.insert_header(SERVER, concat!("millstream/", env!("CARGO_PKG_VERSION")));
+        answer
+    }
+
+    fn done(&mut self, request: &Request<Vec<u8>>, asker: Asker) -> Result<Answer, Refusal> {
+        match request.method() {
+            Method::Options => Ok(ok().header(PUBLIC, METHODS).build(Vec::new())),
+            Method::Describe => self.describe(request),
+            Method::Setup => self.set_up(request, asker),
+            Method::Play => self.play(request, asker),
+            Method::Pause => {
+                let (number, id) = self.session(request, asker)?;
+                self.sessions.want(number, Want::Pause, self.bell);
+                Ok(ok().header(SESSION, id).build(Vec::new()))
+            }
+            // Sent by clients to say that they are still there.
+            Method::GetParameter if request.header(&SESSION).is_some() => {
+                let (_, id) = self.session(request, asker)?;
+                Ok(ok().header(SESSION, id).build(Vec::new()))
+            }
+            Method::GetParameter => Ok(ok().build(Vec::new())),
+            Method::Teardown => {
+                let (number, id) = self.session(request, asker)?;
+                self.sessions.want(number, Want::Stop, self.bell);
+                Ok(ok().header(SESSION, id).build(Vec::new()))
+            }
+            method => {
+                let method: &str = method.into();
+                refuse(StatusCode::NotImplemented, format!("{method} is not one of {METHODS}"))
+            }
+        }
+    }
+
+    /// The file that a request is about.
+    fn title(&self, request: &Request<Vec<u8>>) -> Result<usize, Refusal> {
+        let path = request.request_uri().map(|uri| uri.path()).unwrap_or_default();
+        let name = path.trim_matches('/');
+        let name = name.strip_suffix("/video").unwrap_or(name);
+        match self.library.titles.iter().position(|title| title.name == name) {
+            Some(title) => Ok(title),
+            None => refuse(StatusCode::NotFound, format!("there is no stream `{name}`")),
+        }
+    }
+
+    /// The session that a request is about, and what it is called.
+    fn session(
+        &self,
+        request: &Request<Vec<u8>>,
+        asker: Asker,
+    ) -> Result<(usize, String), Refusal> {
+        let Some(header) = request.header(&SESSION) else {
+            return refuse(StatusCode::SessionNotFound, "the request names no session");
+        };
+        let id = header.as_str().split(';').next().unwrap_or_default().trim().to_owned();
+        match self.sessions.find(&id, asker.peer) {
+            Some(number) => Ok((number, id)),
+            None => refuse(StatusCode::SessionNotFound, format!("there is no session `{id}`")),
+        }
+    }
+
+    fn describe(&self, request: &Request<Vec<u8>>) -> Result<Answer, Refusal> {
+        let title = &self.library.titles[self.title(request)?];
+        let accepted = request.header(&ACCEPT).map_or("*/*", |accept| accept.as_str());
+        if !["application/sdp", "application/*", "*/*"].iter().any(|kind| accepted.contains(kind)) {
+            return refuse(StatusCode::NotAcceptable, "descriptions are application/sdp");
+        }
+        let mut base = request.request_uri().map(ToString::to_string).unwrap_or_default();
+        if !base.ends_with('/') {
+            base.push('/');
+        }
+        Ok(ok()
+            .header(CONTENT_BASE, base)
+            .header(CONTENT_TYPE, "application/sdp")
+            .build(title.sdp(self.local.ip())))
+    }
+
+    fn set_up(&mut self, request: &Request<Vec<u8>>, asker: Asker) -> Result<Answer, Refusal> {
+        let title = self.title(request)?;
+        if request.header(&SESSION).is_some() {
+            let why = "a presentation has one track, and a session one presentation";
+            return refuse(StatusCode::AggregateOperationNotAllowed, why);
+        }
+        let offered = match request.typed_header::<Transports>() {
+            Ok(Some(offered)) => offered,
+            Ok(None) => return refuse(StatusCode::BadRequest, "SETUP without Transport"),
+            Err(_) => return refuse(StatusCode::BadRequest, "Transport cannot be understood"),
+        };
+        let transport = offered.iter().find_map(|offer| acceptable(offer, asker.peer));
+        let Some(transport) = transport else {
+            let why = "RTP/AVP;unicast;client_port=N-N from 1024 on, to your own address, or \
+                       RTP/AVP/TCP;interleaved=N-N";
+            return refuse(StatusCode::UnsupportedTransport, why);
+        };
+        let Asker { peer, connection } = asker;
+        let admitted =
+            self.sessions.admit(self.library, title, transport, peer, connection, self.now_ns);
+        let number = match admitted {
+            Ok(number) => number,
+            Err(Refused::Bandwidth(why)) => return refuse(StatusCode::NotEnoughBandwidth, why),
+            Err(Refused::Full) => {
+                return refuse(
+                    StatusCode::ServiceUnavailable,
+                    "there are as many clients as may be",
+                );
+            }
+            Err(Refused::NoRandom) => {
+                return refuse(StatusCode::InternalServerError, "no random numbers");
+            }
+        };
+        let ssrc = self.sessions.region.session(number).get(Word::Ssrc);
+        let chosen = match transport {
+            Transport::Udp(rtp, rtcp) => {
+                let (from_rtp, from_rtcp) = self.server_ports;
+                format!(
+                    "RTP/AVP;unicast;client_port={rtp}-{rtcp};server_port={from_rtp}-{from_rtcp};\
+                     ssrc={ssrc:08X}"
+                )
+            }
+            Transport::Interleaved(rtp, rtcp) => {
+                format!("RTP/AVP/TCP;unicast;interleaved={rtp}-{rtcp};ssrc={ssrc:08X}")
+            }
+        };
+        let id = self.sessions.get(number).map(|session| session.id.clone()).unwrap_or_default();
+        let timeout = self.idle_timeout_ns / 1_000_000_000;
+        Ok(ok()
+            .header(SESSION, format!("{id};timeout={timeout}"))
+            .header(TRANSPORT, chosen)
+            .build(Vec::new()))
+    }
+
+    fn play(&mut self, request: &Request<Vec<u8>>, asker: Asker) -> Result<Answer, Refusal> {
+        let (number, id) = self.session(request, asker)?;
+        let row = self.sessions.region.session(number);
+        if row.state() == State::Ended {
+            let why = "the stream is at its end; set up a new session";
+            return refuse(StatusCode::MethodNotValidInThisState, why);
+        }
+        let title = self.sessions.get(number).map_or(0, |session| session.title);
+        let media = self.library.store.media()[title];
+        let next = row.get(Word::Next);
+        let client = Client::new(number, title, media, row);
+        let time = client.rtp_time(&Descriptor::numbered(next), &self.library.store);
+        let sequence = low_bits(row.get(Word::SequenceBase) + row.get(Word::Sequence)) & 0xffff;
+        let uri = request.request_uri().map(ToString::to_string).unwrap_or_default();
+        let uri = uri.trim_end_matches('/').trim_end_matches("/video");
+        let start_ms = u128::from(next) * u128::from(media.period_ns) / 1_000_000;
+        self.sessions.want(number, Want::Play, self.bell);
+        Ok(ok()
+            .header(SESSION, id)
+            .header(RANGE, format!("npt={}.{:03}-", start_ms / 1_000, start_ms % 1_000))
+            .header(RTP_INFO, format!("url={uri}/video;seq={sequence};rtptime={time}"))
+            .build(Vec::new()))
+    }
+}
+
+/// An offered transport, if it is one that is served: to nobody but the client itself.
+fn acceptable(offer: &Offered, peer: IpAddr) -> Option<Transport> {
+    let Offered::Rtp(RtpTransport { profile: RtpProfile::Avp, lower_transport, params }) = offer
+    else {
+        return None;
+    };
+    let elsewhere = params.destination.as_ref().is_some_and(|to| to.parse() != Ok(peer));
+    if params.multicast || elsewhere || !params.dest_addr.is_empty() {
+        return None;
+    }
+    match lower_transport {
+        Some(RtpLowerTransport::Tcp) => {
+            let (rtp, rtcp) = params.interleaved.unwrap_or((0, Some(1)));
+            Some(Transport::Interleaved(rtp, rtcp.unwrap_or(rtp.checked_add(1)?)))
+        }
+        None | Some(RtpLowerTransport::Udp) => {
+            let (rtp, rtcp) = params.client_port?;
+            let rtcp = rtcp.unwrap_or(rtp.checked_add(1)?);
+            (rtp >= LOWEST_PORT && rtcp >= LOWEST_PORT).then_some(Transport::Udp(rtp, rtcp))
+        }
+        Some(RtpLowerTransport::Other(_)) => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+
+    use crate::fuzzing::requests;
+
+    fn status(input: &str) -> String {
+        let answers = String::from_utf8(requests(input.as_bytes())).unwrap();
+        answers.lines().filter(|line| line.starts_with("RTSP/1.0")).collect::<Vec<_>>().join("|")
+    }
+
+    #[test]
+    fn requests_are_answered_as_they_deserve() {
+        let udp = "Transport: RTP/AVP;unicast;client_port=5000-5001\r\n";
+        for (request, expected) in [
+            ("OPTIONS * RTSP/1.0\r\nCSeq: 1\r\n\r\n".to_owned(), "200"),
+            ("\r\n\r\nOPTIONS * RTSP/1.0\r\nCSeq: 1\r\n\r\n".to_owned(), "200"),
+            ("OPTIONS * RTSP/1.0\r\n\r\n".to_owned(), "400"),
+            ("OPTIONS * RTSP/2.0\r\nCSeq: 1\r\n\r\n".to_owned(), "505"),
+            ("DESCRIBE rtsp://h/film RTSP/1.0\r\nCSeq: 1\r\n\r\n".to_owned(), "200"),
+            ("DESCRIBE rtsp://h/flm RTSP/1.0\r\nCSeq: 1\r\n\r\n".to_owned(), "404"),
+            (format!("SETUP rtsp://h/film/video RTSP/1.0\r\nCSeq: 1\r\n{udp}\r\n"), "200"),
+            ("SETUP rtsp://h/film RTSP/1.0\r\nCSeq: 1\r\n\r\n".to_owned(), "400"),
+            ("PLAY rtsp://h/film RTSP/1.0\r\nCSeq: 1\r\nSession: 7\r\n\r\n".to_owned(), "454"),
+            ("PLAY rtsp://h/film RTSP/1.0\r\nCSeq: 1\r\n\r\n".to_owned(), "454"),
+            ("RECORD rtsp://h/film RTSP/1.0\r\nCSeq: 1\r\n\r\n".to_owned(), "501"),
+            ("OPTIONS * RTSP/1.0\r\nCSeq: 1\r\nRequire: x\r\n\r\n".to_owned(), "551"),
+            ("GET / HTTP/1.1\r\n\r\n".to_owned(), "400"),
+            (format!("OPTIONS * RTSP/1.0\r\nX: {}", "x".repeat(9000)), "413"),
+            ("OPTIONS * RTSP/1.0\r\nContent-Length: 99999999999999999999\r\n\r\n".into(), "400"),
+            ("OPTIONS * RTSP/1.0\r\nCSeq: 1".to_owned(), ""),
+        ] {
+            let status = status(&request);
+            let expected =
+                if expected.is_empty() { String::new() } else { format!("RTSP/1.0 {expected}") };
+            assert!(status.starts_with(&expected), "{request:?}: {status:?}");
+        }
+    }
+
+    #[test]
+    fn packets_go_to_nobody_but_the_client() {
+        for transport in [
+            "RTP/AVP;multicast;client_port=5000-5001",
+            "RTP/AVP;unicast;destination=10.9.9.9;client_port=5000-5001",
+            "RTP/AVP;unicast;client_port=53-54",
+            "RTP/AVP;unicast;client_port=65535",
+            "RTP/SAVP;unicast;client_port=5000-5001",
+            "RTP/AVP;unicast",
+        ] {
+            let head = "SETUP rtsp://h/film RTSP/1.0\r\nCSeq: 1\r\nTransport: ";
+            let status = status(&format!("{head}{transport}\r\n\r\n"));
+            assert!(status.starts_with("RTSP/1.0 461"), "{transport}: {status}");
+        }
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn no_bytes_make_the_reader_panic(
+            words in proptest::collection::vec(proptest::sample::select(vec![
+                "SETUP ", "PLAY ", "OPTIONS ", "rtsp://h/film", " RTSP/1.0\r\n", "CSeq: 1\r\n", "\r\n",
+                "Transport: ", "RTP/AVP", ";client_port=", "99999", "-", "5000", "$", "\0\u{1}",
+                "Content-Length: 9\r\n", "Session: ", ";interleaved=", "255",
+            ]), 0..30),
+        ) {
+            let _ = requests(words.concat().as_bytes());
+        }
+    }
+}

@@ -1,0 +1,454 @@
+//! Session control: one thread that listens, answers, and looks after the processor.
+
+use millstream_scenario::{Media, Placement, Scenario};
+use mio::net::{TcpListener, UnixStream};
+use mio::{Events, Interest, Poll, Token};
+use std::io;
+use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::time::{Duration, Instant};
+
+use crate::MediaError;
+use crate::client::{Client, Descriptor};
+use crate::clock::now_ns;
+use crate::connection::Connection;
+use crate::dispatch::Sending;
+use crate::library::Library;
+use crate::outlet::{write_packet, write_report};
+use crate::pages;
+use crate::placement::{Estate, Processor};
+use crate::processor::{drain, ring};
+use crate::region::{Region, Setting, Want, Word};
+use crate::rtsp::{Asker, Desk};
+use crate::session::{Account, Sessions, Transport};
+
+const RTSP: Token = Token(0);
+const HTTP: Token = Token(1);
+const BELL: Token = Token(2);
+const FIRST_CONNECTION: usize = 3;
+
+/// How often what has timed out is looked for.
+const TICK: Duration = Duration::from_millis(100);
+
+/// The shortest time between two starts of a processor that crashes: what is wrong may stay wrong.
+const RESTART: Duration = Duration::from_millis(50);
+
+/// A processor that lives shorter was never well; after so many in a row the server gives up.
+const SHORT_LIFE: Duration = Duration::from_secs(1);
+const SHORT_LIVES: u32 = 10;
+
+/// How long a processor is given to end.
+const LAST_RINGS: u32 = 100;
+
+/// A media server, its ports open and its files loaded.
+#[derive(Debug)]
+pub struct MediaServer {
+    media: Media,
+    poll: Poll,
+    rtsp: TcpListener,
+    http: Option<TcpListener>,
+    rtsp_address: SocketAddr,
+    http_address: Option<SocketAddr>,
+    server_ports: (u16, u16),
+    library: Library,
+    sessions: Sessions,
+    estate: Estate,
+    processor: Processor,
+    started: Instant,
+    short_lives: u32,
+    bell: UnixStream,
+    connections: Vec<Option<Connection>>,
+}
+
+/// What a server has done.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Report {
+    /// Clients that were admitted.
+    pub admitted: u64,
+    /// Clients that were refused for lack of bandwidth.
+    pub refused: u64,
+    /// What became of all frames.
+    pub account: Account,
+    /// Processors that were started: 1 if none crashed.
+    pub processors: u64,
+    /// Scheduling decisions.
+    pub decisions: u64,
+    /// Time of scheduler and dispatch, ns, without the kernel's sending.
+    pub scheduling_ns: u64,
+    /// Time that the kernel took to send, ns.
+    pub sending_ns: u64,
+}
+
+impl MediaServer {
+    /// Loads the scenario's files, opens the ports and starts the processor.
+    ///
+    /// # Errors
+    /// If a file cannot be served or a port not be opened.
+    pub fn open(scenario: &Scenario) -> Result<Self, MediaError> {
+        let library = Library::open(scenario)?;
+        let media = scenario.media.clone();
+        let setup = || -> io::Result<_> {
+            let (region, region_file) = Region::create(media.sessions)?;
+            region.set(Setting::LinkRate, scenario.link.rate_bps);
+            region.set(Setting::LinkOverhead, scenario.link.overhead.into());
+            region.set(Setting::Schedule, library.schedule as u64);
+            region.set(Setting::IdleTimeoutNs, media.idle_timeout_ns);
+            Ok((region, region_file, Poll::new()?))
+        };
+        let (region, region_file, poll) =
+            setup().map_err(|error| failed("shared memory", &error))?;
+        let listen = |address: SocketAddr| {
+            TcpListener::bind(address).map_err(|error| {
+                failed(&format!("port {address}"), &error)
+                    .help("another server may have it; give another in [media], or port 0")
+            })
+        };
+        let mut rtsp = listen(media.listen)?;
+        let mut http = media.http.map(listen).transpose()?;
+        let [rtp, rtcp] =
+            port_pair(media.listen.ip()).map_err(|error| failed("ports for RTP", &error))?;
+        let port = |socket: &UdpSocket| socket.local_addr().map(|address| address.port());
+        let addresses = || -> io::Result<_> {
+            let http = http.as_ref().map(TcpListener::local_addr).transpose()?;
+            Ok((rtsp.local_addr()?, http, (port(&rtp)?, port(&rtcp)?)))
+        };
+        let (rtsp_address, http_address, server_ports) =
+            addresses().map_err(|error| failed("a port", &error))?;
+        let estate = Estate {
+            store: library.file.try_clone().map_err(|error| failed("the store", &error))?,
+            region_file,
+            region,
+            rtp,
+            rtcp,
+        };
+        let (processor, bell) = Processor::start(media.placement, &estate)
+            .map_err(|error| failed("the network interface processor", &error))?;
+        let mut bell = UnixStream::from_std(bell);
+        let mut register = |poll: &Poll| -> io::Result<()> {
+            poll.registry().register(&mut rtsp, RTSP, Interest::READABLE)?;
+            if let Some(http) = &mut http {
+                poll.registry().register(http, HTTP, Interest::READABLE)?;
+            }
+            poll.registry().register(&mut bell, BELL, Interest::READABLE)
+        };
+        register(&poll).map_err(|error| failed("a port", &error))?;
+        let connections = (0..media.connections).map(|_| None).collect();
+        Ok(Self {
+            sessions: Sessions::new(region, scenario.link.rate_bps),
+            media,
+            poll,
+            rtsp,
+            http,
+            rtsp_address,
+            http_address,
+            server_ports,
+            library,
+            estate,
+            processor,
+            started: Instant::now(),
+            short_lives: 0,
+            bell,
+            connections,
+        })
+    }
+
+    /// Where RTSP is spoken.
+    #[must_use]
+    pub fn rtsp_address(&self) -> SocketAddr {
+        self.rtsp_address
+    }
+
+    /// Where the HTTP pages are, if anywhere.
+    #[must_use]
+    pub fn http_address(&self) -> Option<SocketAddr> {
+        self.http_address
+    }
+
+    /// The process of the network interface processor, if it has one of its own.
+    #[must_use]
+    pub fn processor_id(&self) -> Option<u32> {
+        self.processor.id()
+    }
+
+    /// The streams' names.
+    pub fn streams(&self) -> impl Iterator<Item = &str> {
+        self.library.titles.iter().map(|title| title.name.as_str())
+    }
+
+    /// Serves until `stop` says so, which is asked every tenth of a second; then ends every session.
+    ///
+    /// # Errors
+    /// If waiting for clients fails, or the processor cannot be started again.
+    pub fn run(mut self, stop: &mut dyn FnMut() -> bool) -> Result<Report, MediaError> {
+        let mut events = Events::with_capacity(256);
+        let mut ticked = Instant::now();
+        while !stop() {
+            match self.poll.poll(&mut events, Some(TICK)) {
+                Ok(()) => {}
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(failed("waiting for clients", &error)),
+            }
+            for event in &events {
+                match event.token() {
+                    RTSP => self.accept(false),
+                    HTTP => self.accept(true),
+                    BELL => self.rung()?,
+                    Token(token) => self.serve(token - FIRST_CONNECTION),
+                }
+            }
+            if ticked.elapsed() >= TICK {
+                ticked = Instant::now();
+                self.tick();
+            }
+        }
+        Ok(self.end())
+    }
+
+    fn accept(&mut self, http: bool) {
+        loop {
+            let listener = if http { self.http.as_ref() } else { Some(&self.rtsp) };
+            let Some(Ok((mut stream, peer))) = listener.map(TcpListener::accept) else { return };
+            // With no place left the connection is closed at once.
+            let Some(place) = self.connections.iter().position(Option::is_none) else { continue };
+            let token = Token(place + FIRST_CONNECTION);
+            let interest = Interest::READABLE | Interest::WRITABLE;
+            if self.poll.registry().register(&mut stream, token, interest).is_ok() {
+                let _ = stream.set_nodelay(true);
+                let connection = Connection::new(stream, peer.ip().to_canonical(), http, now_ns());
+                self.connections[place] = Some(connection);
+            }
+        }
+    }
+
+    /// Reads, answers and writes what can be on a connection.
+    fn serve(&mut self, place: usize) {
+        let Some(Some(mut connection)) = self.connections.get_mut(place).map(Option::take) else {
+            return;
+        };
+        let limit = if connection.http { pages::LONGEST_REQUEST } else { self.media.request_bytes };
+        // Edge-triggered: read until there is no more, taking what can be understood out of the way.
+        let open = loop {
+            let Ok(open) = connection.read(limit) else { break false };
+            let more = connection.input.len() > limit;
+            if !connection.input.is_empty() {
+                connection.heard_ns = now_ns();
+            }
+            if connection.http {
+                if let Some(page) = pages::answer(&connection.input, &self.library, &self.sessions)
+                {
+                    connection.output().extend_from_slice(&page);
+                    connection.closing = true;
+                }
+            } else {
+                self.understand(&mut connection, place);
+            }
+            if !open || !more || connection.closing {
+                break open;
+            }
+        };
+        let written = connection.write();
+        let done = match written {
+            Ok(everything) => everything && (connection.closing || !open),
+            Err(_) => true,
+        };
+        if done || (!open && !connection.closing) {
+            self.close(connection, place);
+        } else {
+            self.connections[place] = Some(connection);
+        }
+    }
+
+    /// Answers the requests that have come whole.
+    fn understand(&mut self, connection: &mut Connection, place: usize) {
+        let asker = Asker { peer: connection.peer, connection: place };
+        let room = connection.room();
+        let mut desk = Desk {
+            library: &self.library,
+            sessions: &mut self.sessions,
+            bell: &self.bell,
+            server_ports: self.server_ports,
+            local: self.rtsp_address,
+            idle_timeout_ns: self.media.idle_timeout_ns,
+            request_bytes: self.media.request_bytes,
+            now_ns: now_ns(),
+        };
+        let (input, output) = connection.buffers();
+        connection.closing |= !desk.converse(input, output, room, asker);
+    }
+
+    fn close(&mut self, mut connection: Connection, place: usize) {
+        let _ = self.poll.registry().deregister(&mut connection.stream);
+        for number in self.sessions.of_connection(place) {
+            self.sessions.want(number, Want::Stop, &self.bell);
+        }
+    }
+
+    /// The processor has something for us, or is gone.
+    fn rung(&mut self) -> Result<(), MediaError> {
+        let there = drain(&mut self.bell);
+        self.pass_on();
+        if there {
+            return Ok(());
+        }
+        let why = self.processor.wait().unwrap_or_else(|| "it ended by itself".to_owned());
+        if self.media.placement == Placement::Host {
+            return Err(MediaError::new(format!("scheduler and dispatch failed: {why}")));
+        }
+        self.short_lives =
+            if self.started.elapsed() < SHORT_LIFE { self.short_lives + 1 } else { 0 };
+        if self.short_lives == SHORT_LIVES {
+            let message = format!("{SHORT_LIVES} network interface processors died at once: {why}");
+            return Err(MediaError::new(message).help("placement = \"host\" does without one"));
+        }
+        eprintln!("the network interface processor is gone ({why}); starting another");
+        std::thread::sleep(RESTART.saturating_sub(self.started.elapsed()));
+        let (processor, bell) = Processor::start(self.media.placement, &self.estate)
+            .map_err(|error| failed("the network interface processor", &error))?;
+        let _ = self.poll.registry().deregister(&mut self.bell);
+        self.bell = UnixStream::from_std(bell);
+        self.processor = processor;
+        self.started = Instant::now();
+        let registry = self.poll.registry();
+        registry
+            .register(&mut self.bell, BELL, Interest::READABLE)
+            .map_err(|error| failed("the processor's bell", &error))
+    }
+
+    /// Sends the frames of interleaved clients that the processor has chosen.
+    fn pass_on(&mut self) {
+        while let Some([number, frame, sequence, ssrc]) = self.sessions.region.orders().pop() {
+            let Ok(number) = usize::try_from(number) else { continue };
+            let Some(session) = self.sessions.get(number) else { continue };
+            let Transport::Interleaved(rtp, rtcp) = session.transport else { continue };
+            let (place, title) = (session.connection, session.title);
+            let row = self.sessions.region.session(number);
+            let Some(Some(connection)) = self.connections.get_mut(place) else { continue };
+            if row.get(Word::Ssrc) != ssrc {
+                continue;
+            }
+            let store = &self.library.store;
+            let client = Client::new(number, title, store.media()[title], row);
+            if frame == crate::outlet::REPORT {
+                let mut packet = [0; 256];
+                let time = crate::client::low_bits(sequence);
+                if let Some(length) = write_report(&mut packet, &client, time, sequence >> 32 != 0)
+                    && connection.room() >= length + 4
+                {
+                    interleave(connection.output(), rtcp, &packet[..length]);
+                }
+            } else {
+                let frame = Descriptor::numbered(frame);
+                let record = client.frame(&frame, store);
+                let packets = store.packets(&record);
+                if connection.room() < record.bytes as usize + 4 * packets.len() {
+                    row.add(Word::Slow, 1);
+                    continue;
+                }
+                let time = client.rtp_time(&frame, store);
+                let sending = Sending { store, client: &client, frame, sequence };
+                let mut packet = Vec::new();
+                for (at, record) in packets.iter().enumerate() {
+                    packet.clear();
+                    write_packet(&mut packet, &sending, time, at, record, at + 1 == packets.len());
+                    interleave(connection.output(), rtp, &packet);
+                }
+            }
+            // What does not go now goes when the connection has room again.
+            if connection.write().is_err() {
+                connection.closing = true;
+            }
+        }
+    }
+
+    /// Ends what has timed out.
+    fn tick(&mut self) {
+        let now_ns = now_ns();
+        self.pass_on();
+        let timeout_ns = self.media.idle_timeout_ns;
+        let mut stop = Vec::new();
+        for (number, session) in self.sessions.iter() {
+            let row = self.sessions.region.session(number);
+            if let Some(Some(connection)) = self.connections.get(session.connection) {
+                row.set(Word::HostHeardNs, connection.heard_ns);
+            }
+            let heard_ns = row.get(Word::HostHeardNs).max(row.get(Word::HeardNs));
+            if now_ns.saturating_sub(heard_ns) > timeout_ns && row.want() != Want::Stop {
+                stop.push(number);
+            }
+        }
+        for number in stop {
+            self.sessions.want(number, Want::Stop, &self.bell);
+        }
+        for place in 0..self.connections.len() {
+            let Some(connection) = &self.connections[place] else { continue };
+            let idle = now_ns.saturating_sub(connection.heard_ns) > timeout_ns
+                && self.sessions.of_connection(place).is_empty();
+            if (idle || connection.closing)
+                && let Some(connection) = self.connections[place].take()
+            {
+                self.close(connection, place);
+            }
+        }
+        self.sessions.sweep();
+    }
+
+    /// Ends every session, then the processor.
+    fn end(mut self) -> Report {
+        let numbers: Vec<usize> = self.sessions.iter().map(|(number, _)| number).collect();
+        for number in numbers {
+            self.sessions.want(number, Want::Stop, &self.bell);
+        }
+        for _ in 0..LAST_RINGS {
+            self.sessions.sweep();
+            if self.sessions.is_empty() {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        let region = self.sessions.region;
+        region.set(Setting::End, 1);
+        ring(&self.bell);
+        let _ = self.processor.wait();
+        Report {
+            admitted: self.sessions.admitted,
+            refused: self.sessions.refused,
+            account: self.sessions.total(),
+            processors: region.get(Setting::Generation),
+            decisions: region.get(Setting::Decisions),
+            scheduling_ns: region.get(Setting::SchedulingNs),
+            sending_ns: region.get(Setting::SendingNs),
+        }
+    }
+}
+
+fn failed(what: &str, error: &io::Error) -> MediaError {
+    MediaError::new(format!("{what}: {error}"))
+}
+
+/// `$`, channel, length, packet (RFC 2326, section 10.12). Packets are shorter than 64 KiB.
+fn interleave(output: &mut Vec<u8>, channel: u8, packet: &[u8]) {
+    let length = u16::try_from(packet.len()).unwrap_or(u16::MAX);
+    output.extend_from_slice(&[b'$', channel]);
+    output.extend_from_slice(&length.to_be_bytes());
+    output.extend_from_slice(packet);
+}
+
+/// An even port and the next one (RFC 3550, section 11).
+fn port_pair(address: IpAddr) -> io::Result<[UdpSocket; 2]> {
+    let mut last = io::Error::from(io::ErrorKind::AddrInUse);
+    for _ in 0..100 {
+        let first = UdpSocket::bind((address, 0))?;
+        let port = first.local_addr()?.port();
+        let (even, second) = if port.is_multiple_of(2) {
+            (true, port.checked_add(1))
+        } else {
+            (false, Some(port - 1))
+        };
+        let Some(second) = second else { continue };
+        match UdpSocket::bind((address, second)) {
+            Ok(second) if even => return Ok([first, second]),
+            Ok(second) => return Ok([second, first]),
+            Err(error) => last = error,
+        }
+    }
+    Err(last)
+}

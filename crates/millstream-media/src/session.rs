@@ -1,0 +1,257 @@
+//! The host's side of sessions: who has which row, and what is reserved for them.
+
+use std::net::IpAddr;
+
+use crate::admission::Admission;
+use crate::library::Library;
+use crate::processor::ring;
+use crate::region::{Region, Row, Setting, State, Want, Word};
+
+/// How a client gets its packets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Transport {
+    /// Datagrams to these ports of it: RTP, RTCP.
+    Udp(u16, u16),
+    /// On its RTSP connection, on these channels: RTP, RTCP (RFC 2326, section 10.12).
+    Interleaved(u8, u8),
+}
+
+/// A client's session.
+#[derive(Debug)]
+pub(crate) struct Session {
+    /// What it is called in RTSP: hard to guess.
+    pub(crate) id: String,
+    pub(crate) title: usize,
+    pub(crate) transport: Transport,
+    pub(crate) peer: IpAddr,
+    /// The connection that it came by; it ends with it.
+    pub(crate) connection: usize,
+    reserved_bps: u64,
+    stopping: bool,
+}
+
+/// All sessions; a session's number is its row's.
+#[derive(Debug)]
+pub(crate) struct Sessions {
+    pub(crate) region: Region,
+    all: Vec<Option<Session>>,
+    pub(crate) admission: Admission,
+    /// Clients that were refused for lack of bandwidth.
+    pub(crate) refused: u64,
+    /// Clients that were admitted.
+    pub(crate) admitted: u64,
+    /// What sessions that have ended counted.
+    pub(crate) past: Account,
+}
+
+/// The account of some sessions' frames.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Account {
+    /// Frames that became due.
+    pub released: u64,
+    /// Frames sent: I, P, B.
+    pub sent: [u64; 3],
+    /// Frames dropped because their deadline passed: I, P, B.
+    pub late: [u64; 3],
+    /// Frames dropped at a full queue: I, P, B.
+    pub full: [u64; 3],
+    /// Frames that waited for a client that went away.
+    pub discarded: u64,
+    /// Frames lost with a processor that crashed, or due before the next one ran.
+    pub lost: u64,
+    /// Frames lost beyond what the contract allows.
+    pub violations: u64,
+    /// Sent frames that an interleaved client was too slow for.
+    pub slow: u64,
+    /// RTP packets sent.
+    pub packets: u64,
+}
+
+impl Account {
+    fn of(row: Row) -> Self {
+        let kinds = |word| [0, 1, 2].map(|kind| row.get_at(word, kind));
+        Self {
+            released: row.get(Word::Next),
+            sent: kinds(Word::Sent),
+            late: kinds(Word::Late),
+            full: kinds(Word::Full),
+            discarded: row.get(Word::Discarded),
+            lost: row.get(Word::Lost),
+            violations: row.get(Word::Violations),
+            slow: row.get(Word::Slow),
+            packets: row.get(Word::Packets),
+        }
+    }
+
+    /// The two together.
+    #[must_use]
+    pub fn plus(self, other: Self) -> Self {
+        let each = |a: [u64; 3], b: [u64; 3]| [a[0] + b[0], a[1] + b[1], a[2] + b[2]];
+        Self {
+            released: self.released + other.released,
+            sent: each(self.sent, other.sent),
+            late: each(self.late, other.late),
+            full: each(self.full, other.full),
+            discarded: self.discarded + other.discarded,
+            lost: self.lost + other.lost,
+            violations: self.violations + other.violations,
+            slow: self.slow + other.slow,
+            packets: self.packets + other.packets,
+        }
+    }
+
+    /// Frames that were released and are neither sent nor counted as anything else: those that wait.
+    #[must_use]
+    pub fn waiting(&self) -> u64 {
+        let kinds = [self.sent, self.late, self.full];
+        let resolved: u64 = kinds.iter().flatten().sum::<u64>() + self.discarded + self.lost;
+        self.released.saturating_sub(resolved)
+    }
+}
+
+/// Why a session cannot be had.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Refused {
+    /// The link has no room: why, in words.
+    Bandwidth(String),
+    /// There are as many sessions as there may be.
+    Full,
+    /// The system has no random numbers.
+    NoRandom,
+}
+
+impl Sessions {
+    pub(crate) fn new(region: Region, link_bps: u64) -> Self {
+        Self {
+            region,
+            all: (0..region.sessions()).map(|_| None).collect(),
+            admission: Admission { link_bps, reserved_bps: 0 },
+            refused: 0,
+            admitted: 0,
+            past: Account::default(),
+        }
+    }
+
+    /// A session for a client, or why it cannot be.
+    pub(crate) fn admit(
+        &mut self,
+        library: &Library,
+        title: usize,
+        transport: Transport,
+        peer: IpAddr,
+        connection: usize,
+        now_ns: u64,
+    ) -> Result<usize, Refused> {
+        let bps = library.titles[title].reserved_bps;
+        if let Err(reason) = self.admission.admits(bps) {
+            self.refused += 1;
+            return Err(Refused::Bandwidth(reason));
+        }
+        let number = self.all.iter().position(Option::is_none).ok_or(Refused::Full)?;
+        let mut random = [0u64; 4];
+        for word in &mut random {
+            *word = random_word().ok_or(Refused::NoRandom)?;
+        }
+        let row = self.region.session(number);
+        row.clear();
+        row.set(Word::Media, title as u64);
+        row.set(Word::Ssrc, random[0] & 0xffff_ffff);
+        row.set(Word::TimestampBase, random[1] & 0xffff_ffff);
+        row.set(Word::SequenceBase, random[2] & 0x7fff);
+        row.set(Word::HostHeardNs, now_ns);
+        if let Transport::Udp(rtp, rtcp) = transport {
+            row.set_address(peer, rtp, rtcp);
+        }
+        self.admission.reserved_bps += bps;
+        self.admitted += 1;
+        self.all[number] = Some(Session {
+            id: format!("{:016x}", random[3]),
+            title,
+            transport,
+            peer,
+            connection,
+            reserved_bps: bps,
+            stopping: false,
+        });
+        Ok(number)
+    }
+
+    pub(crate) fn get(&self, number: usize) -> Option<&Session> {
+        self.all.get(number)?.as_ref()
+    }
+
+    /// The session called `id`, if the client at `peer` may use it.
+    pub(crate) fn find(&self, id: &str, peer: IpAddr) -> Option<usize> {
+        self.iter().find(|(_, s)| s.id == id && s.peer == peer && !s.stopping).map(|(n, _)| n)
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (usize, &Session)> {
+        self.all.iter().enumerate().filter_map(|(n, session)| Some((n, session.as_ref()?)))
+    }
+
+    /// Sessions that came by a connection.
+    pub(crate) fn of_connection(&self, connection: usize) -> Vec<usize> {
+        let of = self.iter().filter(|(_, s)| s.connection == connection && !s.stopping);
+        of.map(|(number, _)| number).collect()
+    }
+
+    /// Tells the processor what is wanted of a session.
+    pub(crate) fn want(&mut self, number: usize, want: Want, bell: &impl AsBell) {
+        self.region.session(number).set(Word::Want, want as u64);
+        if want == Want::Stop
+            && let Some(session) = &mut self.all[number]
+            && !std::mem::replace(&mut session.stopping, true)
+        {
+            self.admission.reserved_bps -= session.reserved_bps;
+        }
+        if !self.region.notices().push([number as u64, 0, 0, 0]) {
+            self.region.set(Setting::LookAtAll, 1);
+        }
+        bell.ring();
+    }
+
+    /// Takes back the rows of sessions that have stopped.
+    pub(crate) fn sweep(&mut self) {
+        for number in 0..self.all.len() {
+            let row = self.region.session(number);
+            if self.all[number].as_ref().is_some_and(|session| session.stopping)
+                && row.state() == State::Stopped
+            {
+                self.past = self.past.plus(Account::of(row));
+                self.all[number] = None;
+            }
+        }
+    }
+
+    /// The account of one session.
+    pub(crate) fn account(&self, number: usize) -> Account {
+        Account::of(self.region.session(number))
+    }
+
+    /// The account of all sessions there were.
+    pub(crate) fn total(&self) -> Account {
+        self.iter().fold(self.past, |sum, (number, _)| sum.plus(self.account(number)))
+    }
+
+    /// Whether every row is free.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.all.iter().all(Option::is_none)
+    }
+}
+
+/// What the processor's attention is drawn by.
+pub(crate) trait AsBell {
+    fn ring(&self);
+}
+
+impl AsBell for mio::net::UnixStream {
+    fn ring(&self) {
+        ring(self);
+    }
+}
+
+fn random_word() -> Option<u64> {
+    let mut bytes = [0u8; 8];
+    let count = rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty()).ok()?;
+    (count == bytes.len()).then(|| u64::from_le_bytes(bytes))
+}

@@ -1,0 +1,151 @@
+//! The media section: every rule that types cannot say.
+
+use std::net::SocketAddr;
+use std::ops::RangeInclusive;
+use toml::Spanned;
+
+use crate::error::Problem;
+use crate::file::media::{MediaTable, PlacementName};
+use crate::media::{Media, Placement};
+
+/// Validates the section; without one there are the defaults.
+pub(super) fn media(table: Option<&Spanned<MediaTable>>, problems: &mut Vec<Problem>) -> Media {
+    let default = Media::default();
+    let Some(table) = table.map(Spanned::get_ref) else { return default };
+    let core = table.core.as_ref().map(|core| *core.get_ref());
+    let placement = match table.placement {
+        Some(PlacementName::Ni) => Placement::Ni { core },
+        Some(PlacementName::Host) | None => Placement::Host,
+    };
+    if let (Some(core), Placement::Host) = (&table.core, placement) {
+        let message = "a `core` without `placement = \"ni\"`";
+        let help = "only the network interface processor is pinned; take it out";
+        problems.push(Problem::new(core.span(), message).help(help));
+    }
+    let count = |value: &Option<Spanned<u32>>| spanned(value, |count| u64::from(*count));
+    let size = |value: &Option<Spanned<crate::units::Size>>| spanned(value, |size| size.0);
+    let sessions = ranged(count(&table.sessions), "`sessions`", 1..=65_536, "", problems);
+    let connections = ranged(count(&table.connections), "`connections`", 1..=65_536, "", problems);
+    let request =
+        ranged(size(&table.request_bytes), "`request-bytes`", 256..=1 << 20, " B", problems);
+    let packet = ranged(size(&table.packet_bytes), "`packet-bytes`", 128..=65_507, " B", problems);
+    let idle = spanned(&table.idle_timeout, |time| time.0);
+    let idle = ranged(idle, "`idle-timeout`", 1_000_000_000..=86_400_000_000_000, " ns", problems);
+    let store = ranged(size(&table.store), "`store`", 1..=1 << 40, " B", problems);
+    let bytes = |value: Option<u64>, default| {
+        value.and_then(|value| usize::try_from(value).ok()).unwrap_or(default)
+    };
+    let whole = |value: Option<u64>, default| {
+        value.and_then(|value| u32::try_from(value).ok()).unwrap_or(default)
+    };
+    Media {
+        listen: address(table.listen.as_ref(), problems).unwrap_or(default.listen),
+        http: address(table.http.as_ref(), problems),
+        placement,
+        sessions: whole(sessions, default.sessions),
+        connections: whole(connections, default.connections),
+        request_bytes: bytes(request, default.request_bytes),
+        idle_timeout_ns: idle.unwrap_or(default.idle_timeout_ns),
+        packet_bytes: bytes(packet, default.packet_bytes),
+        store_bytes: bytes(store, default.store_bytes),
+    }
+}
+
+fn spanned<T>(
+    value: &Option<Spanned<T>>,
+    of: impl Fn(&T) -> u64,
+) -> Option<(u64, std::ops::Range<usize>)> {
+    value.as_ref().map(|value| (of(value.get_ref()), value.span()))
+}
+
+fn ranged(
+    given: Option<(u64, std::ops::Range<usize>)>,
+    what: &str,
+    range: RangeInclusive<u64>,
+    unit: &str,
+    problems: &mut Vec<Problem>,
+) -> Option<u64> {
+    let (value, span) = given?;
+    if range.contains(&value) {
+        return Some(value);
+    }
+    let help = format!("from {} to {}{unit}", range.start(), range.end());
+    problems.push(Problem::new(span, format!("{what} of {value}{unit}")).help(help));
+    None
+}
+
+fn address(text: Option<&Spanned<String>>, problems: &mut Vec<Problem>) -> Option<SocketAddr> {
+    let text = text?;
+    let address = text.get_ref().parse().ok();
+    if address.is_none() {
+        let message = format!("`{}` is not an address and a port", text.get_ref());
+        let help = "for example \"127.0.0.1:8554\", or \"127.0.0.1:0\" for any free port";
+        problems.push(Problem::new(text.span(), message).help(help));
+    }
+    address
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{Media, Placement, Scenario};
+    use std::path::Path;
+
+    fn parse(section: &str) -> Result<Media, String> {
+        let text = format!(
+            "{section}\n[link]\nrate = \"1 Mbps\"\n[scheduler]\ndiscipline = \"fifo\"\n\
+             [[stream]]\nname = \"a\"\nsource = {{ kind = \"mpeg\", file = \"a.mpg\" }}\n"
+        );
+        Scenario::parse("a.toml", &text, Path::new("")).map(|scenario| scenario.media).map_err(
+            |error| {
+                let problems = error.problems.iter();
+                problems.map(|p| format!("{p}; {}", p.help.clone().unwrap_or_default())).collect()
+            },
+        )
+    }
+
+    #[test]
+    fn without_a_section_there_are_defaults_on_loopback() {
+        let media = parse("").unwrap();
+        assert_eq!(media, Media::default());
+        assert!(media.listen.ip().is_loopback() && media.http.is_none());
+    }
+
+    #[test]
+    fn every_key_is_read() {
+        let media = parse(
+            "[media]\nlisten = \"[::1]:5\"\nhttp = \"127.0.0.1:6\"\nplacement = \"ni\"\ncore = 3\n\
+             sessions = 7\nconnections = 8\nrequest-bytes = \"1 KiB\"\nidle-timeout = \"2 s\"\n\
+             packet-bytes = \"500 B\"\nstore = \"1 MB\"",
+        );
+        let expected = Media {
+            listen: "[::1]:5".parse().unwrap(),
+            http: Some("127.0.0.1:6".parse().unwrap()),
+            placement: Placement::Ni { core: Some(3) },
+            sessions: 7,
+            connections: 8,
+            request_bytes: 1024,
+            idle_timeout_ns: 2_000_000_000,
+            packet_bytes: 500,
+            store_bytes: 1_000_000,
+        };
+        assert_eq!(media, Ok(expected));
+    }
+
+    #[test]
+    fn what_is_wrong_is_said_with_what_would_be_right() {
+        for (section, parts) in [
+            ("[media]\nlisten = \"here\"", ["`here`", "127.0.0.1:8554"]),
+            ("[media]\nplacement = \"dvcm\"", ["dvcm", "host"]),
+            ("[media]\ncore = 1", ["`core`", "placement"]),
+            ("[media]\nsessions = 0", ["`sessions` of 0", "from 1"]),
+            ("[media]\npacket-bytes = \"99 KB\"", ["99000", "to 65507"]),
+            ("[media]\nidle-timeout = \"1 ms\"", ["1000000 ns", "from 1000000000"]),
+            ("[media]\nport = 5", ["port", "listen"]),
+        ] {
+            let error = parse(section).unwrap_err();
+            for part in parts {
+                assert!(error.contains(part), "{error:?} lacks {part:?}");
+            }
+        }
+    }
+}

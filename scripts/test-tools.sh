@@ -1,0 +1,15 @@
+#!/usr/bin/env bash
+# What tests drive besides our own programs: network namespaces, ping, and a player. As root they are
+# installed by apt; without root the tests that need them say so.
+set -euo pipefail
+packages=()
+command -v ip >/dev/null || packages+=(iproute2)
+command -v ping >/dev/null || packages+=(iputils-ping)
+command -v ethtool >/dev/null || packages+=(ethtool)
+command -v ffmpeg >/dev/null || packages+=(ffmpeg)
+if [[ ${#packages[@]} -gt 0 && $(id -u) == 0 ]]; then
+    echo "installing ${packages[*]} with apt"
+    apt-get update -qq
+    DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
+        "${packages[@]}" >/dev/null
+fi
