@@ -5,9 +5,13 @@ A page's commands run in order in a folder that holds the repository's examples.
 
 import re
 import shlex
+import socket
 import subprocess
+import time
 from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -41,6 +45,22 @@ def ours(command: str) -> list[str] | None:
     return None
 
 
+def describe(url: str) -> str:
+    """The status line of a server's answer to a player's first question, once it listens."""
+    place = urlsplit(url)
+    for _ in range(200):
+        try:
+            connection = socket.create_connection((place.hostname, place.port), timeout=10)
+        except ConnectionRefusedError:
+            time.sleep(0.05)
+            continue
+        with connection:
+            request = f"DESCRIBE {url} RTSP/1.0\r\nCSeq: 1\r\nAccept: application/sdp\r\n\r\n"
+            connection.sendall(request.encode())
+            return connection.makefile("r").readline()
+    return "nobody listens"
+
+
 @pytest.fixture
 def folder(tmp_path: Path, root: Path) -> Path:
     """A folder with the repository's examples, and ``out``."""
@@ -57,14 +77,26 @@ def test_commands_run_as_printed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.chdir(folder)
+    others = ThreadPoolExecutor()
+    ends: list[Future[subprocess.CompletedProcess[str]]] = []
     for block in BLOCK.findall(page.read_text()):
         for line in commands(block):
             if any(line.startswith(known) for known in ELSEWHERE):
                 continue
+            if line.startswith("ffplay "):
+                # Players play in the server's own tests; here the address must be right.
+                assert describe(line.split()[1]).split()[1:2] == ["200"], line
+                continue
             arguments = ours(line)
             assert arguments is not None, f"{page.name}: how is this tested? {line}"
+            if arguments[0] == "serve":
+                # It serves until it is told to end, while the next lines are tried.
+                ends.append(others.submit(command, *arguments, "--for", "5 s"))
+                continue
             ended = command(*arguments)
             assert ended.returncode == 0, f"{page.name}: {line}\n{ended.stderr}"
+    for end in ends:
+        assert end.result().returncode == 0, end.result().stderr
 
 
 def test_every_block_says_what_it_is() -> None:
