@@ -7,6 +7,7 @@ import re
 import shlex
 import socket
 import subprocess
+import sys
 import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -105,3 +106,9 @@ def test_every_block_says_what_it_is() -> None:
         for number, line in enumerate(page.read_text().splitlines(), 1):
             if line.startswith("```") and line != "```":
                 assert line[3:] in languages, f"{page.name}:{number}: {line}"
+
+
+def test_the_page_of_commands_is_what_they_say(root: Path) -> None:
+    script = [sys.executable, str(root / "scripts/commands.py"), "--check"]
+    ran = subprocess.run(script, capture_output=True, text=True)
+    assert ran.returncode == 0, ran.stderr
