@@ -1,4 +1,4 @@
-//! The conformance traces of fair queueing, round robins, MinBW and VDS.
+//! The conformance traces of fair queueing, round robins, MinBW, VDS and PD².
 //!
 //! Weights that divide nothing, mixed lengths, a rate and an overhead that leave no transmission
 //! whole, a queue limit, a rate cap: all disciplines get the same streams, so that a trace tells its
@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 
 use crate::fair::{self, Discipline};
 use crate::traces::{Load, MIXED, SLOT_NS, Trace, arrivals, csv, rows_csv, windows};
-use crate::{Arrival, Row, StreamSpec, vds};
+use crate::{Arrival, Outcome, Row, StreamSpec, vds};
 
 const RATE_BPS: u64 = 999_999_937;
 const OVERHEAD: u32 = 24;
@@ -17,8 +17,14 @@ const OVERHEAD: u32 = 24;
 #[derive(Clone, Debug)]
 enum Rules {
     Fair(fair::Spec),
-    Vds(Vec<StreamSpec>),
+    /// By this discipline, a name in [`WINDOWED`].
+    Windowed(&'static str, Vec<StreamSpec>),
 }
+
+type Run = fn(u64, u32, &[StreamSpec], &[Arrival]) -> Outcome;
+
+/// Disciplines of windows that serve once in each period, by their names in scenario files.
+const WINDOWED: [(&str, Run); 2] = [("vds", vds::run), ("pd2", vds::run_pd2)];
 
 /// One trace.
 #[derive(Clone, Debug)]
@@ -84,15 +90,17 @@ pub fn all() -> Vec<Shares> {
             all.push(Shares { name, rules: Rules::Fair(spec), arrivals });
         }
     }
-    for drop in [false, true] {
-        const WINDOWS: &[(u32, u32)] = &[(1, 2), (2, 5), (0, 3), (2, 2), (0, 0), (3, 4)];
-        let mut streams = windows(&[9, 14, 20, 11], WINDOWS);
+    for (discipline, drop) in [("vds", false), ("vds", true), ("pd2", false), ("pd2", true)] {
+        // Several services of long windows: where virtual deadlines and due times differ.
+        const WINDOWS: &[(u32, u32)] =
+            &[(5, 6), (5, 15), (3, 8), (5, 6), (0, 0), (7, 24), (0, 3), (2, 2)];
+        let mut streams = windows(&[9, 9, 14], WINDOWS);
         streams.iter_mut().for_each(|stream| stream.drop_late = drop);
         streams[1].queue = Some(6);
-        let name = format!("vds-{}", if drop { "drop" } else { "send" });
+        let name = format!("{discipline}-{}", if drop { "drop" } else { "send" });
         let load = Load { packets: 200, per_hundred_slots: 36, ..load(300 + u64::from(drop)) };
         let arrivals = arrivals(streams.len(), load);
-        all.push(Shares { name, rules: Rules::Vds(streams), arrivals });
+        all.push(Shares { name, rules: Rules::Windowed(discipline, streams), arrivals });
     }
     all
 }
@@ -111,11 +119,12 @@ impl Shares {
     pub fn rows(&self) -> Vec<Row> {
         match &self.rules {
             Rules::Fair(spec) => fair::run(spec, &self.arrivals).rows,
-            Rules::Vds(streams) => vds::run(RATE_BPS, OVERHEAD, streams, &self.arrivals).rows,
+            Rules::Windowed(discipline, streams) => windowed(discipline, streams, &self.arrivals),
         }
     }
 
-    /// What would happen under each other discipline; for VDS, if nothing were lost by right.
+    /// What would happen under each other discipline; for those of windows, also if nothing were lost
+    /// by right.
     #[must_use]
     pub fn rows_otherwise(&self) -> Vec<(&'static str, Vec<Row>)> {
         match &self.rules {
@@ -127,11 +136,15 @@ impl Shares {
                     (name, fair::run(&other, &self.arrivals).rows)
                 })
                 .collect(),
-            Rules::Vds(streams) => {
+            Rules::Windowed(discipline, streams) => {
                 let mut strict = streams.clone();
                 strict.iter_mut().for_each(|stream| stream.window.0 = 0);
-                let rows = vds::run(RATE_BPS, OVERHEAD, &strict, &self.arrivals).rows;
-                vec![("no losses allowed", rows)]
+                let rows = windowed(discipline, &strict, &self.arrivals);
+                let others = WINDOWED.iter().filter(|(name, _)| name != discipline);
+                others
+                    .map(|(name, _)| (*name, windowed(name, streams, &self.arrivals)))
+                    .chain([("no losses allowed", rows)])
+                    .collect()
             }
         }
     }
@@ -158,8 +171,8 @@ impl Shares {
         );
         match &self.rules {
             Rules::Fair(spec) => write_fair(&mut text, spec),
-            Rules::Vds(streams) => {
-                text.push_str("discipline = \"vds\"\n");
+            Rules::Windowed(discipline, streams) => {
+                let _ = writeln!(text, "discipline = \"{discipline}\"");
                 for (at, stream) in (0..).zip(streams) {
                     let (lost, of) = stream.window;
                     let late = if stream.drop_late { "drop" } else { "send" };
@@ -176,6 +189,12 @@ impl Shares {
         }
         text
     }
+}
+
+/// What happens under a discipline of [`WINDOWED`].
+fn windowed(discipline: &str, streams: &[StreamSpec], arrivals: &[Arrival]) -> Vec<Row> {
+    let run = WINDOWED.iter().find(|(name, _)| *name == discipline);
+    run.map(|(_, run)| run(RATE_BPS, OVERHEAD, streams, arrivals).rows).unwrap_or_default()
 }
 
 fn write_fair(text: &mut String, spec: &fair::Spec) {
