@@ -75,7 +75,7 @@ done
 
 step "compared with the engine: $decisions decisions"
 export VERILATOR=verilator RTL_CONFIGURATIONS=$configurations
-export CARGO_TARGET_DIR=$target/rtl-bulk
+export CARGO_TARGET_DIR=$target
 cargo test --release --quiet --manifest-path rtl/bulk/Cargo.toml
 cargo run --release --quiet --manifest-path rtl/bulk/Cargo.toml -- "$decisions"
 
