@@ -179,9 +179,7 @@ fn verdict(scenario: &Scenario, bounds: &Bounds, load: f64) -> Verdict {
             }
             None => Verdict { feasible: None, ppm: None, text: "nothing is guaranteed".into() },
         },
-        "dwcs" => window(dwcs(scenario, bounds)),
-        "vds" => window(bounds.vds().map_err(|premise| premise_of(scenario, premise))),
-        "pd2" => window(bounds.pd2().map_err(|premise| premise_of(scenario, premise))),
+        "dwcs" | "vds" | "pd2" => window(windows(scenario, bounds)),
         "static-priority" | "fifo" if load > 1.0 => Verdict {
             feasible: None,
             ppm: None,
@@ -208,6 +206,16 @@ fn unproven(name: &str, window: Window, percent: f64) -> String {
         of - lost,
         block - 1,
     )
+}
+
+/// The verdict of a discipline of windows, or the premise that fails.
+fn windows(scenario: &Scenario, bounds: &Bounds) -> Result<WindowVerdict, String> {
+    let verdict = match scenario.scheduler.discipline.name {
+        "vds" => bounds.vds(),
+        "pd2" => bounds.pd2(),
+        _ => return dwcs(scenario, bounds),
+    };
+    verdict.map_err(|premise| premise_of(scenario, premise))
 }
 
 /// DWCS's verdict, or the premise that fails.

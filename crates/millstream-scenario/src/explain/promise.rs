@@ -249,9 +249,7 @@ fn deadlines(scenario: &Scenario, bounds: &Bounds, stream: usize) -> Promise {
     let limits = &bounds.streams[stream];
     let kept = match scenario.scheduler.discipline.name {
         "edf" => matches!(bounds.edf(), Some(EdfVerdict::Feasible { .. })),
-        "vds" => bounds.vds().is_ok_and(|verdict| verdict.windows == Windows::Kept),
-        "pd2" => bounds.pd2().is_ok_and(|verdict| verdict.windows == Windows::Kept),
-        _ => super::dwcs(scenario, bounds).is_ok_and(|verdict| verdict.windows == Windows::Kept),
+        _ => super::windows(scenario, bounds).is_ok_and(|verdict| verdict.windows == Windows::Kept),
     };
     if !kept {
         return silent("its contract may be broken");

@@ -219,11 +219,8 @@ impl Bounds<'_> {
     /// # Errors
     /// The premise that fails.
     pub fn dwcs(&self) -> Result<WindowVerdict, Premise> {
-        if let Some(first) = self.streams.first() {
-            let equal = |stream: &StreamLimits| stream.period_ns == first.period_ns;
-            if let Some(stream) = self.streams.iter().position(|stream| !equal(stream)) {
-                return Err(Premise::UnequalPeriods { stream });
-            }
+        if let Some(stream) = self.odd_period() {
+            return Err(Premise::UnequalPeriods { stream });
         }
         let mut verdict = self.windows(true)?;
         if let Windows::Unproven { .. } = verdict.windows {
@@ -245,11 +242,16 @@ impl Bounds<'_> {
     /// The premise that fails.
     pub fn pd2(&self) -> Result<WindowVerdict, Premise> {
         let mut verdict = self.windows(false)?;
-        let equal = self.streams.windows(2).all(|pair| pair[0].period_ns == pair[1].period_ns);
-        if equal && matches!(verdict.windows, Windows::Unproven { .. }) {
+        if self.odd_period().is_none() && matches!(verdict.windows, Windows::Unproven { .. }) {
             verdict.windows = Windows::Kept;
         }
         Ok(verdict)
+    }
+
+    /// The first stream whose period is not the first stream's.
+    fn odd_period(&self) -> Option<usize> {
+        let first = self.streams.first()?;
+        self.streams.iter().position(|stream| stream.period_ns != first.period_ns)
     }
 
     fn windows(&self, none_asks_for_all: bool) -> Result<WindowVerdict, Premise> {
