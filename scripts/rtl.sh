@@ -28,7 +28,7 @@ import tomllib
 for row in tomllib.load(open("rtl/configurations.toml", "rb"))["configuration"]:
     print(row["name"], f"-GN={row['streams']} -GWinnerOnly={int(row['winner_only'])}",
           f"-GComputeAhead={int(row['compute_ahead'])} -GSorted={int(row['sorted'])}",
-          f"-GTree={int(row.get('tree', False))}")
+          f"-GTree={int(row.get('tree', False))} -GKeyed={int(row.get('keyed', False))}")
 PYTHON
     # shellcheck disable=SC2086 # Lists of words.
     verilator --lint-only -Wall --quiet --top-module msr_core $parameters $sources
@@ -40,7 +40,7 @@ cargo build --release --quiet -p millstream-hw
 export MILLSTREAM_HW=$target/release/libmillstream_hw.so
 mkdir -p target/rtl-cocotb
 log=target/rtl-cocotb/log
-for run in icarus "verilator ca4 ba8"; do
+for run in icarus "verilator ca4 ba8 keyed8 order_key"; do
     # shellcheck disable=SC2086 # A list of words.
     python rtl/tests/run.py $run >"$log" 2>&1 || { cat "$log"; exit 1; }
     grep "tests passed" "$log"

@@ -57,7 +57,8 @@ fn main() {
         let streams = row["streams"].as_integer().unwrap();
         let [winner_only, compute_ahead, sorted] =
             ["winner_only", "compute_ahead", "sorted"].map(|key| row[key].as_bool().unwrap());
-        let tree = row.get("tree").is_some_and(|tree| tree.as_bool().unwrap());
+        let [tree, keyed] = ["tree", "keyed"]
+            .map(|key| row.get(key).is_some_and(|value| value.as_bool().unwrap()));
         let folder = out.join(name);
         let status = Command::new(&verilator)
             .args(["--cc", "-O3", "--x-assign", "fast", "--noassert", "--top-module", "msr_core"])
@@ -68,6 +69,7 @@ fn main() {
             .arg(format!("-GComputeAhead={}", u8::from(compute_ahead)))
             .arg(format!("-GSorted={}", u8::from(sorted)))
             .arg(format!("-GTree={}", u8::from(tree)))
+            .arg(format!("-GKeyed={}", u8::from(keyed)))
             .args(&sources)
             .status()
             .unwrap();
@@ -91,7 +93,7 @@ fn main() {
         }
         writeln!(
             rows,
-            "configuration!({name}, {streams}, {winner_only}, {compute_ahead}, {sorted}, {tree}),"
+            "configuration!({name}, {streams}, {winner_only}, {compute_ahead}, {sorted}, {tree}, {keyed}),"
         )
         .unwrap();
     }

@@ -1,7 +1,8 @@
 /// The control unit: cycle counts, no dead state, whatever the inputs do.
 module msr_control_proof #(
   parameter int Passes = 2,
-  parameter bit Ahead = 1'b0
+  parameter bit Ahead = 1'b0,
+  parameter bit Keyed = 1'b0
 ) (
   input logic        clk_i,
   input logic        load_valid_i,
@@ -19,7 +20,7 @@ module msr_control_proof #(
   always_ff @(posedge clk_i) rst_n <= 1'b1;
 
   msr_control #(
-    .Passes(Passes), .Ahead(Ahead)
+    .Passes(Passes), .Ahead(Ahead), .Keyed(Keyed)
   ) u_control (
     .clk_i, .rst_ni(rst_n), .load_valid_i, .load_ready_o(load_ready), .decide_i, .step_i,
     .overdue_i, .ready_o(ready), .settle_o(settle), .first_o(first), .pass_o(pass),
@@ -41,6 +42,20 @@ module msr_control_proof #(
 
   localparam logic [5:0] Cycles = 6'(Passes) + 6'(!Ahead);
 
+  // Order keys: three cycles after a load nothing starts, three after a change nothing settles.
+  logic [1:0] since_load, since_change;
+  logic loading, fresh;
+  initial {since_load, since_change} = '0;
+  assign loading = Keyed && since_load != 0;
+  assign fresh = Keyed && since_change != 0;
+  always_ff @(posedge clk_i) begin
+    if (!rst_n) {since_load, since_change} <= '0;
+    else begin
+      since_load <= load_valid_i && load_ready ? 2'd3 : since_load - 2'(since_load != 0);
+      since_change <= update || settle ? 2'd3 : since_change - 2'(since_change != 0);
+    end
+  end
+
   logic was_update;
   logic [15:0] was_now, was_next, was_step;
   initial {was_update, was_now, was_next, was_step} = '0;
@@ -61,8 +76,8 @@ module msr_control_proof #(
       assert (update == (cycles + 1'b1 == Cycles && (pass || cycles != 0)));
       if (update) assert (passes + 6'(pass) == 6'(Passes));
       // A decision starts when it is asked for and nothing is in the way, and only then.
-      if (load_ready) assert (pass == (decide_i && !load_valid_i && !overdue_i));
-      if (load_ready) assert (settle == (!load_valid_i && !pass));
+      if (load_ready) assert (pass == (decide_i && !load_valid_i && !overdue_i && !loading));
+      if (load_ready) assert (settle == (!load_valid_i && !pass && !loading && !fresh));
       if (pass) assert (first == (cycles == 0));
       if (pass) assert (6'(count) == cycles);
       assert (decided == was_update);

@@ -27,21 +27,25 @@ module msr_attribute_update (
   output logic [msr_pkg::WindowW-1:0] y_o,
   output logic                        tag_o,
   /// A miss that the current window did not allow.
-  output logic                        violation_o
+  output logic                        violation_o,
+  output msr_pkg::move_t              move_o
 );
 
   logic allowed, y_down, x_down, restore;
-  logic [msr_pkg::WindowW-1:0] x_less, y_less;
-  logic [msr_pkg::WindowW:0] y_more;
-
   assign allowed = x_i != '0;
   assign violation_o = miss_i && !allowed && first_y_i != '0;
-
   assign x_down = allowed && (miss_i || (y_i == x_i && !rtas99_i));
   assign y_down = x_down || (!miss_i && y_i > x_i);
-  assign x_less = x_i - msr_pkg::WindowW'(x_down);
-  assign y_less = y_i - msr_pkg::WindowW'(y_down);
-  assign restore = miss_i ? allowed && y_less == '0 : tag_i || (x_less == '0 && y_less == '0);
+
+  // What falls by 1 is chosen, and found to be 0, without waiting for whether it falls.
+  logic [msr_pkg::WindowW-1:0] x_less, y_less;
+  logic [msr_pkg::WindowW:0] y_more;
+  logic no_x, no_y;
+  assign x_less = x_down ? x_i - 1'b1 : x_i;
+  assign y_less = y_down ? y_i - 1'b1 : y_i;
+  assign no_x = x_down ? x_i == msr_pkg::WindowW'(1) : !allowed;
+  assign no_y = y_down ? y_i == msr_pkg::WindowW'(1) : y_i == '0;
+  assign restore = miss_i ? allowed && no_y : tag_i || (no_x && no_y);
   assign y_more = {1'b0, y_i} + {1'b0, growth_i};
 
   always_comb begin
@@ -54,6 +58,10 @@ module msr_attribute_update (
       y_o = first_y_i;
     end
   end
+
+  assign move_o.restored = restore && !violation_o;
+  assign move_o.y_down = y_down;
+  assign move_o.x_down = x_down;
 
   assign tag_o = miss_i && (tag_i || (violation_o && !rtas99_i));
 

@@ -14,6 +14,9 @@
 /// `step_i` is read in PRIORITY_UPDATE; with `Ahead` in the cycle before, with the last pass but
 /// one. For N = 2 there is none and it is read in PRIORITY_UPDATE again.
 ///
+/// With `Keyed` the order keys take their time: nothing starts in the three cycles after a LOAD, and
+/// SETTLE is every fourth cycle at the most; `step_i` is read with the last pass.
+///
 /// A sorting network needs more passes: then read `Passes` for log2 N.
 ///
 /// Latency: as drawn; `decided_o` comes in the cycle after PRIORITY_UPDATE.
@@ -23,6 +26,8 @@ module msr_control #(
   parameter int Passes = 2,
   /// PRIORITY_UPDATE shares the cycle of the last pass.
   parameter bit Ahead = 1'b0,
+  /// Wait for order keys.
+  parameter bit Keyed = 1'b0,
   localparam int CountW = Passes > 1 ? $clog2(Passes) : 1
 ) (
   input  logic                      clk_i,
@@ -56,10 +61,12 @@ module msr_control #(
   logic [msr_pkg::TimeW-1:0] now_q, next_now;
   logic decided_q, start, last;
 
+  logic idle, loading, fresh;
   assign load_ready_o = phase_q == Ready;
-  assign ready_o = phase_q == Ready && !load_valid_i && !overdue_i;
+  assign idle = phase_q == Ready && !load_valid_i && !loading;
+  assign ready_o = idle && !overdue_i;
   assign start = ready_o && decide_i;
-  assign settle_o = phase_q == Ready && !load_valid_i && !start;
+  assign settle_o = idle && !start && !fresh;
   assign first_o = phase_q == Ready;
   assign pass_o = start || phase_q == Pass;
   assign last = pass_o && count_q == Last;
@@ -82,8 +89,26 @@ module msr_control #(
   assign next_now = now_q + step_i;
   assign next_now_o = next_now;
 
+  if (Keyed) begin : gen_wait
+    logic [2:0] loading_q, fresh_q;
+    always_ff @(posedge clk_i or negedge rst_ni) begin
+      if (!rst_ni) begin
+        loading_q <= '0;
+        fresh_q <= '0;
+      end else begin
+        loading_q <= {loading_q[1:0], load_valid_i && load_ready_o};
+        fresh_q <= {fresh_q[1:0], update_o || settle_o};
+      end
+    end
+    assign loading = loading_q != '0;
+    assign fresh = fresh_q != '0;
+  end else begin : gen_no_wait
+    assign loading = 1'b0;
+    assign fresh = 1'b0;
+  end
+
   logic [msr_pkg::TimeW-1:0] commit_now;
-  if (Ahead && Passes > 1) begin : gen_step_before
+  if ((Ahead || Keyed) && Passes > 1) begin : gen_step_before
     logic [msr_pkg::TimeW-1:0] next_now_q;
     always_ff @(posedge clk_i) next_now_q <= next_now;
     assign commit_now = next_now_q;

@@ -14,6 +14,9 @@
 ///
 /// `Sorted` (not with WinnerOnly) makes the list exact: k^2 - k + 1 cycles for k = log2 N.
 ///
+/// `Keyed` (decisions of four cycles or more) compares order keys, which the register blocks compute while the
+/// network works on the decision before: no multiplication in a pass, the same cycles.
+///
 /// A decision equals one `enqueue ... decide(now)` of the engine on structure `scan`, within the
 /// widths and the window of `msr_pkg`: what was offered in the cycle of the last PRIORITY_UPDATE
 /// (ComputeAhead, N > 2: the cycle before) or in a SETTLE since then takes part. A decision finds
@@ -34,7 +37,9 @@ module msr_core #(
   /// An exact list.
   parameter bit Sorted = 1'b0,
   /// A tree of decision blocks: needs WinnerOnly and ComputeAhead.
-  parameter bit Tree = 1'b0
+  parameter bit Tree = 1'b0,
+  /// Order keys.
+  parameter bit Keyed = 1'b0
 ) (
   input  logic                            clk_i,
   input  logic                            rst_ni,
@@ -67,7 +72,8 @@ module msr_core #(
   output logic [N-1:0]                    range_o
 );
 
-  localparam int W = msr_pkg::HeadW;
+  // What the network carries; `valid` and `id` are its top.
+  localparam int W = Keyed ? msr_pkg::KeyW : msr_pkg::HeadW;
   localparam int Log = $clog2(N);
   localparam int Passes = Tree ? 1 : Sorted ? Log * Log - Log + 1 : Log;
   localparam int PassW = Passes > 1 ? $clog2(Passes) : 1;
@@ -83,16 +89,17 @@ module msr_core #(
   logic [PassW-1:0] count;
   logic [N-1:0] overdue;
   logic [msr_pkg::TimeW-1:0] now, next_now;
-  logic [N*W-1:0] heads;
+  logic [N*msr_pkg::HeadW-1:0] heads;
+  logic [N*W-1:0] entries;
   logic [Lanes*W-1:0] lanes;
-  msr_pkg::head_t block_winner, winner;
+  logic [W-1:0] block_winner, winner;
   logic [N-1:0] block_wins, wins;
   // Of the winner only its number leaves the core; without a list, neither do the lanes.
   logic unused;
   assign unused = ^{winner, block_winner, block_wins, lanes};
 
   msr_control #(
-    .Passes(Passes), .Ahead(ComputeAhead)
+    .Passes(Passes), .Ahead(ComputeAhead), .Keyed(Keyed)
   ) u_control (
     .clk_i, .rst_ni, .load_valid_i, .load_ready_o, .decide_i, .step_i,
     .overdue_i(|overdue), .ready_o, .settle_o(settle), .first_o(first), .pass_o(pass),
@@ -103,7 +110,7 @@ module msr_core #(
     msr_tree_network #(
       .N(N)
     ) u_network (
-      .mode_i(cfg_i.mode), .lowest_denominator_i(cfg_i.lowest_denominator), .heads_i(heads),
+      .mode_i(cfg_i.mode), .lowest_denominator_i(cfg_i.lowest_denominator), .heads_i(entries),
       .winner_o(block_winner), .wins_o(block_wins)
     );
     assign lanes = '0;
@@ -111,10 +118,10 @@ module msr_core #(
     assign unused_pass = ^{pass, count};
   end else begin : gen_row
     msr_shuffle_network #(
-      .N(N), .WinnerOnly(WinnerOnly), .Sorted(Sorted)
+      .N(N), .WinnerOnly(WinnerOnly), .Sorted(Sorted), .Keyed(Keyed)
     ) u_network (
       .clk_i, .mode_i(cfg_i.mode), .lowest_denominator_i(cfg_i.lowest_denominator),
-      .first_i(first), .enable_i(pass), .pass_i(count), .heads_i(heads),
+      .first_i(first), .enable_i(pass), .pass_i(count), .heads_i(entries),
       .winner_o(block_winner), .wins_o(block_wins), .lanes_o(lanes)
     );
   end
@@ -125,17 +132,19 @@ module msr_core #(
   end else begin : gen_winner_kept
     assign winner = lanes[0 +: W];
     for (genvar i = 0; i < N; i++) begin : gen_wins
-      assign wins[i] = winner.valid && winner.id == msr_pkg::IdW'(i);
+      assign wins[i] = winner[W-1 -: EntryW] == {1'b1, msr_pkg::IdW'(i)};
     end
   end
 
   for (genvar i = 0; i < N; i++) begin : gen_stream
     msr_pkg::head_t head;
+    msr_pkg::key_t key;
     msr_pkg::count_t counts;
     msr_register_block #(
-      .Id(i), .ComputeAhead(BlocksAhead || Tree), .Registered(BlocksAhead)
+      .Id(i), .ComputeAhead(BlocksAhead || Tree), .Registered(BlocksAhead), .Keyed(Keyed)
     ) u_register_block (
-      .clk_i, .rst_ni, .mode_i(cfg_i.mode), .rtas99_i(cfg_i.rtas99),
+      .clk_i, .rst_ni, .mode_i(cfg_i.mode),
+      .lowest_denominator_i(cfg_i.lowest_denominator), .rtas99_i(cfg_i.rtas99),
       .load_i(load_valid_i && load_ready_o && load_id_i == msr_pkg::IdW'(i)),
       .settle_i(settle), .update_i(update), .at_now_i(KnownEarly ? first : settle),
       .load_data_i(load_i),
@@ -143,11 +152,18 @@ module msr_core #(
       .now_i(now), .next_now_i(next_now),
       .packet_valid_i(packet_valid_i[i]),
       .packet_stamp_i(packet_stamp_i[i*msr_pkg::TimeW +: msr_pkg::TimeW]),
-      .packet_take_o(packet_take_o[i]), .dropped_o(dropped_o[i]), .head_o(head),
+      .packet_take_o(packet_take_o[i]), .dropped_o(dropped_o[i]), .head_o(head), .key_o(key),
       .overdue_o(overdue[i]), .violation_o(violation_o[i]), .range_o(range_o[i]),
       .count_o(counts)
     );
-    assign heads[i*W +: W] = head;
+    assign heads[i*msr_pkg::HeadW +: msr_pkg::HeadW] = head;
+    if (Keyed) begin : gen_keyed
+      assign entries[i*W +: W] = key;
+    end else begin : gen_plain
+      assign entries[i*W +: W] = head;
+      logic unused_key;
+      assign unused_key = ^key;
+    end
     assign counts_o[i*msr_pkg::CountsW +: msr_pkg::CountsW] = counts;
   end
 
@@ -158,8 +174,7 @@ module msr_core #(
       winner_valid_q <= 1'b0;
       winner_q <= '0;
     end else if (update) begin
-      winner_valid_q <= winner.valid;
-      winner_q <= winner.id;
+      {winner_valid_q, winner_q} <= winner[W-1 -: EntryW];
     end
   end
 
@@ -174,7 +189,6 @@ module msr_core #(
           if (((place >> bit_at) & 1) == 1) reversed = reversed | (1 << (Log - 1 - bit_at));
         end
       endfunction
-      // `valid` and `id` are the top of a head.
       assign list_o[i*EntryW +: EntryW] = lanes[(reversed(i)+1)*W-1 -: EntryW];
     end
   end
@@ -189,7 +203,9 @@ module msr_core #(
     if (N < 2 || N > 64 || N != 1 << Log) $fatal(1, "N is no power of two from 2 to 64");
     if (Tree && (!WinnerOnly || !ComputeAhead)) $fatal(1, "a tree is winner only and ahead");
     if (WinnerOnly && Sorted) $fatal(1, "without losers there is no list to sort");
-    if ($bits(winner) != msr_pkg::HeadW) $fatal(1, "HeadW is not the width of head_t");
+    if (Keyed && Passes + 32'(!ComputeAhead) < 4) $fatal(1, "order keys take four cycles");
+    if ($bits(msr_pkg::key_t) != msr_pkg::KeyW) $fatal(1, "KeyW is not the width of key_t");
+    if ($bits(msr_pkg::head_t) != msr_pkg::HeadW) $fatal(1, "HeadW is not the width of head_t");
   end
 `endif
 

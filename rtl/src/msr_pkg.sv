@@ -23,6 +23,8 @@ package msr_pkg;
   parameter int WindowW = 8;
   parameter int IdW = 6;
   parameter int CountW = 16;
+  /// Bits of x'/y' as a number (msr_order_key).
+  parameter int RatioW = 17;
 
   /// What orders the streams.
   typedef enum logic [1:0] {
@@ -50,6 +52,28 @@ package msr_pkg;
     logic [7:0] y;
     logic [15:0]   arrival;
   } head_t;
+
+  /// The same as an order key, for a plain comparison: a field that the mode leaves out is 0.
+  typedef struct packed {
+    logic               valid;
+    logic [5:0]     id;
+    logic [15:0]   deadline;
+    /// x'/y' as `msr_order_key` counts it.
+    logic [16:0]  ratio;
+    /// Lowest first among equal ratios.
+    logic [7:0] tie;
+    logic [15:0]   arrival;
+  } key_t;
+
+  /// What an update does to x'/y'.
+  typedef struct packed {
+    /// x'/y' = x/y: goes before the others.
+    logic restored;
+    /// y' falls by 1.
+    logic y_down;
+    /// x' falls by 1, as does y'.
+    logic x_down;
+  } move_t;
 
   /// What a stream is promised: constant between loads.
   typedef struct packed {
@@ -86,6 +110,18 @@ package msr_pkg;
     logic               stale;
   } state_t;
 
+  /// What of an update does not depend on the decision.
+  typedef struct packed {
+    /// The deadline is past at the time of the decision to come,
+    logic past;
+    /// by 2^14 ticks or more.
+    logic long_past;
+    /// It was past when the decision was made.
+    logic late;
+    /// The packet behind has its deadline from its arrival, rather than from the last deadline.
+    logic from_arrival;
+  } forecast_t;
+
   /// What an update did, for the counters.
   typedef struct packed {
     logic take;
@@ -93,6 +129,7 @@ package msr_pkg;
     logic missed;
     logic violated;
     logic served;
+    move_t move;
   } event_t;
 
   /// Per-stream counters; they wrap.
@@ -104,6 +141,7 @@ package msr_pkg;
 
   // Widths of the bundles, for flat ports: yosys takes no $bits of a type. Checked in msr_core.
   parameter int HeadW = 1 + IdW + 2 * TimeW + 2 * WindowW;
+  parameter int KeyW = 1 + IdW + 2 * TimeW + RatioW + WindowW;
   parameter int CountsW = 3 * CountW;
 
 endpackage

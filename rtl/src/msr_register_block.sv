@@ -16,6 +16,10 @@
 /// last SCHEDULE pass. `step` and the offered packet are the ones of the cycle before. Without
 /// `Registered` they are those of the same cycle, as is all that PRIORITY_UPDATE selects from.
 ///
+/// With `Keyed` the stream is also shown as an order key (`msr_order_key`), and what of an update does
+/// not depend on the decision is registered in the cycle before; `step` and the offered packet are
+/// those of that cycle, so none may change the attributes in two cycles running.
+///
 /// Latency: a command's effect is visible in the next cycle.
 /// Invariants: x' <= y'; after an update with no deadline past, `overdue_o` is low.
 module msr_register_block #(
@@ -24,11 +28,14 @@ module msr_register_block #(
   /// Compute-Ahead: select precomputed outcomes.
   parameter bit ComputeAhead = 1'b0,
   /// ... from the cycle before.
-  parameter bit Registered = 1'b1
+  parameter bit Registered = 1'b1,
+  /// Keep the order key.
+  parameter bit Keyed = 1'b0
 ) (
   input  logic                       clk_i,
   input  logic                       rst_ni,
   input  msr_pkg::mode_e             mode_i,
+  input  logic                       lowest_denominator_i,
   input  logic                       rtas99_i,
   input  logic                       load_i,
   input  logic                       settle_i,
@@ -47,6 +54,8 @@ module msr_register_block #(
   /// The head is dropped in this cycle.
   output logic                       dropped_o,
   output msr_pkg::head_t             head_o,
+  /// With `Keyed`: the same as an order key.
+  output msr_pkg::key_t              key_o,
   /// A deadline is past and not charged: a decision must wait.
   output logic                       overdue_o,
   /// The last PRIORITY_UPDATE, or a SETTLE since, charged a violation.
@@ -62,7 +71,12 @@ module msr_register_block #(
   msr_pkg::state_t state_q, state_d;
   msr_pkg::count_t count_q;
   msr_pkg::event_t happened;
+  msr_pkg::move_t wins_move, loses_move;
   logic loaded_q, violation_q, range_q;
+
+  logic is_dwcs, is_edf;
+  assign is_dwcs = mode_i == msr_pkg::Dwcs;
+  assign is_edf = mode_i == msr_pkg::Edf;
 
   // A stream that was never loaded takes no packets.
   logic offered;
@@ -97,6 +111,26 @@ module msr_register_block #(
 
     assign state_d = settle_i ? loses : wins_i ? wins_q : loses_q;
     assign happened = settle_i ? loses_event : wins_i ? wins_event_q : loses_event_q;
+    assign wins_move = wins_event_q.move;
+    assign loses_move = settle_i ? loses_event.move : loses_event_q.move;
+  end else if (Keyed) begin : gen_forecast
+    msr_pkg::forecast_t forecast, forecast_q;
+    logic offered_q;
+    msr_stream_forecast u_forecast (
+      .state_i(state_q), .now_i, .time_i(at_now_i ? now_i : next_now_i), .packet_stamp_i,
+      .forecast_o(forecast)
+    );
+    always_ff @(posedge clk_i) begin
+      forecast_q <= forecast;
+      offered_q <= offered;
+    end
+    msr_stream_outcome u_outcome (
+      .mode_i, .rtas99_i, .contract_i(contract_q), .state_i(state_q), .forecast_i(forecast_q),
+      .serve_i(update_i && wins_i), .packet_valid_i(offered_q), .packet_stamp_i,
+      .state_o(state_d), .event_o(happened)
+    );
+    assign wins_move = happened.move;
+    assign loses_move = happened.move;
   end else begin : gen_base
     msr_stream_update u_update (
       .mode_i, .rtas99_i, .contract_i(contract_q), .state_i(state_q), .now_i,
@@ -104,17 +138,18 @@ module msr_register_block #(
       .serve_i(update_i && wins_i), .packet_valid_i(offered), .packet_stamp_i,
       .state_o(state_d), .event_o(happened)
     );
+    assign wins_move = happened.move;
+    assign loses_move = happened.move;
   end
+
+  logic unused_move;
+  assign unused_move = ^{happened.move, wins_move, loses_move};
 
   logic changes;
   assign changes = settle_i || update_i;
 
   logic [msr_pkg::TimeW-1:0] late;
   assign late = now_i - state_q.deadline;
-
-  logic is_dwcs, is_edf;
-  assign is_dwcs = mode_i == msr_pkg::Dwcs;
-  assign is_edf = mode_i == msr_pkg::Edf;
 
   always_ff @(posedge clk_i or negedge rst_ni) begin
     if (!rst_ni) begin
@@ -127,9 +162,10 @@ module msr_register_block #(
     end else if (load_i) begin
       contract_q <= load_data_i.contract;
       state_q <= '0;
-      state_q.deadline <= load_data_i.deadline;
-      state_q.x <= load_data_i.contract.x;
-      state_q.y <= load_data_i.contract.y;
+      // What the mode does not compare is 0, and stays so.
+      if (mode_i != msr_pkg::Tag) state_q.deadline <= load_data_i.deadline;
+      if (is_dwcs) state_q.x <= load_data_i.contract.x;
+      if (is_dwcs) state_q.y <= load_data_i.contract.y;
       state_q.first <= load_data_i.first;
       count_q <= '0;
       loaded_q <= 1'b1;
@@ -145,6 +181,27 @@ module msr_register_block #(
       end
       range_q <= range_q || (state_q.valid && (is_dwcs || is_edf) && late[Top] != late[Top-1]);
     end
+  end
+
+  if (Keyed) begin : gen_key
+    logic [msr_pkg::RatioW-1:0] ratio;
+    logic zero;
+    msr_order_key u_order_key (
+      .clk_i, .rst_ni, .enable_i(is_dwcs), .load_i, .x_i(state_q.x), .y_i(state_q.y), .commit_i(changes),
+      .wins_i(wins_i && !settle_i), .wins_move_i(wins_move), .loses_move_i(loses_move),
+      .ratio_o(ratio), .zero_o(zero)
+    );
+    assign key_o.valid = state_q.valid;
+    assign key_o.id = msr_pkg::IdW'(Id);
+    assign key_o.deadline = state_q.deadline;
+    assign key_o.ratio = ratio;
+    // Lowest x' means lowest y' where fractions are equal; above a zero it is the rule itself.
+    assign key_o.tie = state_q.y ^ {8{zero && !lowest_denominator_i}};
+    assign key_o.arrival = state_q.arrival;
+  end else begin : gen_no_key
+    assign key_o = '0;
+    logic unused_key;
+    assign unused_key = lowest_denominator_i;
   end
 
   assign packet_take_o = changes && happened.take;

@@ -30,6 +30,9 @@ module msr_shuffle_network #(
   parameter bit WinnerOnly = 1'b0,
   /// Enough passes, and directions, to sort.
   parameter bit Sorted = 1'b0,
+  /// Heads are order keys (`key_t`) rather than `head_t`.
+  parameter bit Keyed = 1'b0,
+  localparam int W = Keyed ? msr_pkg::KeyW : msr_pkg::HeadW,
   localparam int Lanes = WinnerOnly ? N / 2 : N,
   localparam int Log = $clog2(N),
   localparam int Passes = Sorted ? Log * Log - Log + 1 : Log,
@@ -43,21 +46,20 @@ module msr_shuffle_network #(
   input  logic                             enable_i,
   /// Which pass, from 0.
   input  logic [PassW-1:0]                 pass_i,
-  input  logic [N*msr_pkg::HeadW-1:0]      heads_i,
+  input  logic [N*W-1:0]                   heads_i,
   /// The winner of block 0 in this pass.
-  output msr_pkg::head_t                   winner_o,
+  output logic [W-1:0]                     winner_o,
   /// By stream, whether it is that winner and has a packet: told without waiting for its id.
   output logic [N-1:0]                     wins_o,
-  output logic [Lanes*msr_pkg::HeadW-1:0]  lanes_o
+  output logic [Lanes*W-1:0]               lanes_o
 );
 
-  localparam int W = msr_pkg::HeadW;
   localparam int Blocks = N / 2;
 
   logic [Lanes*W-1:0] lanes_q, lanes_d;
 
   for (genvar j = 0; j < Blocks; j++) begin : gen_block
-    msr_pkg::head_t a, b, winner, loser;
+    logic [W-1:0] a, b, winner, loser;
     logic a_first;
     if (2 * j + 1 < Lanes) begin : gen_recirculates
       assign a = first_i ? heads_i[2*j*W +: W] : lanes_q[2*j*W +: W];
@@ -66,15 +68,22 @@ module msr_shuffle_network #(
       assign a = heads_i[2*j*W +: W];
       assign b = heads_i[(2*j+1)*W +: W];
     end
-    msr_decision_block u_decision_block (
-      .mode_i, .lowest_denominator_i, .a_i(a), .b_i(b),
-      .a_first_o(a_first), .winner_o(winner), .loser_o(loser)
-    );
+    if (Keyed) begin : gen_key
+      msr_key_block u_key_block (
+        .a_i(a), .b_i(b), .a_first_o(a_first), .winner_o(winner), .loser_o(loser)
+      );
+    end else begin : gen_head
+      msr_decision_block u_decision_block (
+        .mode_i, .lowest_denominator_i, .a_i(a), .b_i(b),
+        .a_first_o(a_first), .winner_o(winner), .loser_o(loser)
+      );
+    end
     if (j == 0) begin : gen_wins
       for (genvar i = 0; i < N; i++) begin : gen_stream
         logic a_is, b_is;
-        assign a_is = a.valid && a.id == msr_pkg::IdW'(i);
-        assign b_is = b.valid && b.id == msr_pkg::IdW'(i);
+        // `valid` and `id` are the top of both.
+        assign a_is = a[W-1 -: msr_pkg::IdW+1] == {1'b1, msr_pkg::IdW'(i)};
+        assign b_is = b[W-1 -: msr_pkg::IdW+1] == {1'b1, msr_pkg::IdW'(i)};
         assign wins_o[i] = a_first ? a_is : b_is;
       end
     end else begin : gen_no_wins
@@ -111,13 +120,18 @@ module msr_shuffle_network #(
     assign unused_pass = ^pass_i;
   end
 
+  if (Keyed) begin : gen_no_mode
+    logic unused_mode;
+    assign unused_mode = ^{mode_i, lowest_denominator_i};
+  end
+
   assign winner_o = lanes_d[0 +: W];
   assign lanes_o = lanes_q;
 
 `ifdef FORMAL
   for (genvar i = 0; i < N; i++) begin : gen_wins_is_winner
     always_comb begin
-      if (!Sorted) assert (wins_o[i] == (winner_o.valid && winner_o.id == msr_pkg::IdW'(i)));
+      if (!Sorted) assert (wins_o[i] == (winner_o[W-1 -: msr_pkg::IdW+1] == {1'b1, msr_pkg::IdW'(i)}));
     end
   end
 `endif

@@ -1,18 +1,4 @@
-/// One stream's next state: its head is served, misses its deadline, or neither; what follows it.
-///
-/// Source: ShareStreams, section 4 (PRIORITY_UPDATE) and Figure 7. The events of one call:
-///
-///   served    `serve_i`: rule A; the head leaves
-///   missed    not served and `time_i` has reached the deadline: rule B; a stream that drops loses
-///             its head, else the deadline moves on by a period
-///   next head the stream has none now and one is offered: its deadline is
-///             max(last deadline, arrival) + period, or the one given for the first packet
-///
-/// A miss is charged once a call. The control unit calls again while a deadline is still past, so
-/// that every elapsed period is charged once, as the engine does.
-///
-/// In EDF mode rules A and B do not apply and the deadline of a late packet that is to be sent
-/// stays; its miss is counted when it is served. Static and tag mode know no deadlines.
+/// One stream's next state: the forecast and the outcome at once.
 ///
 /// Latency: combinational.
 module msr_stream_update (
@@ -33,73 +19,15 @@ module msr_stream_update (
   output msr_pkg::event_t           event_o
 );
 
-  localparam int Top = msr_pkg::TimeW - 1;
+  msr_pkg::forecast_t forecast;
 
-  logic is_dwcs, is_edf;
-  assign is_dwcs = mode_i == msr_pkg::Dwcs;
-  assign is_edf = mode_i == msr_pkg::Edf;
-
-  logic [msr_pkg::TimeW-1:0] ahead, late;
-  logic past, serve, miss, leave, late_now;
-  assign ahead = time_i - state_i.deadline;
-  assign late = now_i - state_i.deadline;
-  assign past = !ahead[Top];
-  assign late_now = !late[Top];
-  assign serve = serve_i && state_i.valid;
-  assign miss = state_i.valid && !serve_i && past && (is_dwcs || (is_edf && contract_i.drop));
-  assign leave = serve || (miss && contract_i.drop);
-
-  logic [msr_pkg::WindowW-1:0] x, y;
-  logic tag, violation;
-  msr_attribute_update u_attribute_update (
-    .rtas99_i,
-    .miss_i     (miss),
-    .first_x_i  (contract_i.x),
-    .first_y_i  (contract_i.y),
-    .growth_i   (contract_i.growth),
-    .x_i        (state_i.x),
-    .y_i        (state_i.y),
-    .tag_i      (state_i.tag),
-    .x_o        (x),
-    .y_o        (y),
-    .tag_o      (tag),
-    .violation_o(violation)
+  msr_stream_forecast u_forecast (
+    .state_i, .now_i, .time_i, .packet_stamp_i, .forecast_o(forecast)
   );
 
-  // Ages rather than times are compared: an old packet's stamp may have wrapped against a deadline
-  // that is ahead of time, never against one that is past.
-  logic [msr_pkg::TimeW-1:0] age, base, bumped;
-  logic vacant, take, from_arrival;
-  assign vacant = !state_i.valid || leave;
-  assign take = vacant && packet_valid_i;
-  assign age = time_i - packet_stamp_i;
-  assign from_arrival = take && (state_i.stale || (past && age < ahead));
-  assign base = from_arrival ? packet_stamp_i : state_i.deadline;
-  assign bumped = base + contract_i.period;
-
-  always_comb begin
-    state_o = state_i;
-    state_o.valid = !vacant || packet_valid_i;
-    if (is_dwcs && (serve || miss)) begin
-      state_o.x = x;
-      state_o.y = y;
-      state_o.tag = tag;
-    end
-    if (take) begin
-      state_o.arrival = packet_stamp_i;
-      state_o.first = 1'b0;
-    end
-    if ((is_dwcs || is_edf) && ((take && !state_i.first) || (miss && !leave))) begin
-      state_o.deadline = bumped;
-    end
-    // Long past, before bit 15 of the difference would make it look like the future.
-    state_o.stale = vacant && !take && (state_i.stale || (past && ahead[Top-1]));
-  end
-
-  assign event_o.take = take;
-  assign event_o.dropped = miss && contract_i.drop;
-  assign event_o.missed = miss || (serve && is_edf && late_now);
-  assign event_o.violated = is_dwcs && violation;
-  assign event_o.served = serve;
+  msr_stream_outcome u_outcome (
+    .mode_i, .rtas99_i, .contract_i, .state_i, .forecast_i(forecast), .serve_i, .packet_valid_i,
+    .packet_stamp_i, .state_o, .event_o
+  );
 
 endmodule

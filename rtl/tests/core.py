@@ -1,5 +1,6 @@
 """A core under test: its clock, its queues, its registers by name."""
 
+import os
 from collections import deque
 
 import cocotb
@@ -32,6 +33,9 @@ def contract(x=0, y=0, period=1, drop=0, deadline=None, priority=0):
     """A contract; `deadline` is the first packet's."""
     first = deadline is not None
     return Load(deadline or 0, period, priority, 1, x, y, drop, int(first))
+
+
+SETTLING = int(os.environ.get("SETTLING", "1"))
 
 
 class Core:
@@ -95,6 +99,11 @@ class Core:
                 queue.popleft()
         self._show()
         return seen
+
+    async def settle(self):
+        """Lets idle streams take what was offered."""
+        for _ in range(SETTLING):
+            await self.cycle()
 
     async def load(self, stream, load):
         fields = [

@@ -58,11 +58,11 @@ async def a_stream_that_was_not_loaded_takes_nothing(dut):
     core = Core(dut)
     await core.start()
     core.offer(1, 0)
-    await core.cycle()
+    await core.settle()
     assert (await core.decide())[0] is None
     assert len(core.queues[1]) == 1
     await core.load(1, contract())
-    await core.cycle()
+    await core.settle()
     assert (await core.decide())[0] == 1
     assert not core.queues[1]
 
@@ -74,7 +74,7 @@ async def a_packet_offered_while_a_decision_starts_is_in_the_next(dut):
     await core.load(0, contract(0, 0, 5))
     await core.load(1, contract(0, 0, 1))
     core.offer(0, 0)
-    await core.cycle()
+    await core.settle()
     # Stream 1 would win, but comes too late for this decision.
     core.offer(1, 1)
     assert (await core.decide())[0] == 0
@@ -90,7 +90,7 @@ async def drop_flag_violation_flag_and_counters_tell_what_happened(dut):
     for stream in (0, 1):
         for _ in range(4):
             core.offer(stream, 0)
-    await core.cycle()
+    await core.settle()
     winner, _ = await core.decide()
     assert winner == 1, "the higher y' of two zero windows"
     assert int(dut.violation_o.value) == 0b01
@@ -110,8 +110,8 @@ async def a_deadline_far_from_now_raises_the_range_flag(dut):
     await core.load(1, contract(0, 0, 1, deadline=(1 << 14) + 1))
     core.offer(0, 0)
     core.offer(1, 0)
-    await core.cycle()
-    await core.cycle()
+    await core.settle()
+    await core.settle()
     await core.settled()
     assert int(dut.range_o.value) == 0b10
 
@@ -124,14 +124,14 @@ async def a_window_that_is_violated_too_often_stays_at_255_and_still_goes_first(
     await core.load(1, contract(0, 254, 1, deadline=1))
     for stream in (0, 1, 1):
         core.offer(stream, 0)
-    await core.cycle()
+    await core.settle()
     dut.step_i.value = 300
     # The higher y' goes first; then 300 periods elapse before the next decision. The winner's next
     # head has a deadline of 2.
     assert (await core.decide())[0] == 1
     dut.step_i.value = 1
     for _ in range(310):
-        await core.cycle()
+        await core.settle()
     await core.settled()
     assert core.count(0) == {"missed": 300, "violations": 300, "serviced": 0}
     assert core.count(1) == {"missed": 299, "violations": 299, "serviced": 1}
@@ -139,7 +139,7 @@ async def a_window_that_is_violated_too_often_stays_at_255_and_still_goes_first(
         head = core.head(stream)
         assert (head["x"], head["y"], head["deadline"]) == (0, 255, 301)
     # Equal now, where unbounded windows would be 303 against 553: the earlier arrival, the lower id.
-    await core.cycle()
+    await core.settle()
     assert (await core.decide())[0] == 0
 
 
@@ -151,7 +151,7 @@ async def static_mode_serves_the_lowest_priority_number(dut):
     await core.load(1, contract(priority=2))
     for stream in (0, 1, 1):
         core.offer(stream, 0)
-    await core.cycle()
+    await core.settle()
     assert [(await core.decide())[0] for _ in range(4)] == [1, 1, 0, None]
 
 
@@ -177,7 +177,7 @@ async def _against_the_engine(dut, seed, mode, decisions):
             if dice.random() < chance and reference.attributes(stream).waiting < 4:
                 core.offer(stream, now)
                 reference.enqueue(now, stream)
-        await core.cycle()
+        await core.settle()
         reference.charge(now)
         if any(reference.attributes(stream).y > 255 for stream in range(core.streams)):
             return

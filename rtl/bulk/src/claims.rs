@@ -75,15 +75,17 @@ fn the_published_network_sorts_some_lists_and_the_sorting_one_all() {
     assert_eq!(sorted_lists("sorted8"), 40_320);
 }
 
+/// The number that `msr_order_key` computes; above 0 it is at least 2^8, as that takes for granted.
 #[test]
 fn fractions_are_ordered_by_a_key() {
-    let fractions: Vec<(u32, u32)> = (1..256).flat_map(|y| (1..=y).map(move |x| (x, y))).collect();
+    let fractions: Vec<(u64, u64)> = (1..256).flat_map(|y| (1..=y).map(move |x| (x, y))).collect();
     assert_eq!(fractions.len(), 32_640);
-    let keyed: Vec<_> = fractions.iter().map(|&(x, y)| (x, y, (x << 16) / y)).collect();
+    let keyed: Vec<_> = fractions.iter().map(|&(x, y)| (x, y, (x * (1_u64 << 31).div_ceil(y)) >> 15)).collect();
     for &(x, y, key) in &keyed {
         let differs =
             keyed.iter().filter(|other| (x * other.1).cmp(&(other.0 * y)) != key.cmp(&other.2));
         assert_eq!(differs.count(), 0, "{x}/{y}");
+        assert!((1 << 8..1 << 17).contains(&key), "{x}/{y}");
     }
 }
 

@@ -143,10 +143,11 @@ impl Run<'_> {
         expected: Option<Option<usize>>,
         after: bool,
     ) -> Result<Outputs, String> {
-        let gap = if self.dice.one_in(4) || !after { 1 + self.dice.below(3) } else { 0 };
+        let mut gap = if self.dice.one_in(4) || !after { 1 + self.dice.below(3) } else { 0 };
         if gap > 0 {
             self.arrive(0);
             self.reference.charge(self.now);
+            gap += self.core.configuration.settling(!after);
         }
         for cycle in 0_u32.. {
             self.core.inputs.decide = u8::from(cycle >= gap);

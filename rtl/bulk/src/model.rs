@@ -91,6 +91,8 @@ pub struct Configuration {
     pub sorted: bool,
     /// All passes in one cycle.
     pub tree: bool,
+    /// Order keys.
+    pub keyed: bool,
     new: unsafe extern "C" fn() -> *mut c_void,
     free: unsafe extern "C" fn(*mut c_void),
     settle: unsafe extern "C" fn(*mut c_void, *const Inputs, *mut Outputs),
@@ -100,7 +102,7 @@ pub struct Configuration {
 }
 
 macro_rules! configuration {
-    ($name:ident, $streams:literal, $winner_only:literal, $compute_ahead:literal, $sorted:literal, $tree:literal) => {{
+    ($name:ident, $streams:literal, $winner_only:literal, $compute_ahead:literal, $sorted:literal, $tree:literal, $keyed:literal) => {{
         unsafe extern "C" {
             #[link_name = concat!(stringify!($name), "_new")]
             fn new() -> *mut c_void;
@@ -122,6 +124,7 @@ macro_rules! configuration {
             compute_ahead: $compute_ahead,
             sorted: $sorted,
             tree: $tree,
+            keyed: $keyed,
             new,
             free,
             settle,
@@ -145,6 +148,16 @@ impl Configuration {
         let log = u64::from(self.streams.ilog2());
         let passes = if self.sorted { log * log - log + 1 } else { log };
         passes + u64::from(!self.compute_ahead)
+    }
+
+    /// Cycles without a decision in which every stream takes what it is offered and past periods of
+    /// the last step are charged, if it is one; after a load, more.
+    pub fn settling(&self, loaded: bool) -> u32 {
+        match (self.keyed, loaded) {
+            (false, _) => 0,
+            (true, false) => 3,
+            (true, true) => 6,
+        }
     }
 }
 

@@ -24,9 +24,13 @@ const SOURCES: &[(&str, &str)] = &[
     ("msr_control.sv", include_str!("../../../../rtl/src/msr_control.sv")),
     ("msr_core.sv", include_str!("../../../../rtl/src/msr_core.sv")),
     ("msr_decision_block.sv", include_str!("../../../../rtl/src/msr_decision_block.sv")),
+    ("msr_key_block.sv", include_str!("../../../../rtl/src/msr_key_block.sv")),
     ("msr_late_rule.sv", include_str!("../../../../rtl/src/msr_late_rule.sv")),
+    ("msr_order_key.sv", include_str!("../../../../rtl/src/msr_order_key.sv")),
     ("msr_register_block.sv", include_str!("../../../../rtl/src/msr_register_block.sv")),
     ("msr_shuffle_network.sv", include_str!("../../../../rtl/src/msr_shuffle_network.sv")),
+    ("msr_stream_forecast.sv", include_str!("../../../../rtl/src/msr_stream_forecast.sv")),
+    ("msr_stream_outcome.sv", include_str!("../../../../rtl/src/msr_stream_outcome.sv")),
     ("msr_stream_update.sv", include_str!("../../../../rtl/src/msr_stream_update.sv")),
     ("msr_tree_network.sv", include_str!("../../../../rtl/src/msr_tree_network.sv")),
 ];

@@ -1,0 +1,45 @@
+/// Decision block for order keys: which of two streams goes first, by comparing numbers.
+///
+/// The order is that of `msr_decision_block`, rule by rule; the rules are in the key, which the
+/// register block has computed while the network was busy (`msr_order_key`). So nothing is
+/// multiplied here. Deadline and arrival wrap; each leads a difference, whose top bit then says
+/// which comes first, whatever follows in the lower bits.
+///
+/// Latency: combinational; a subtraction of 41 bits and a multiplexer.
+/// Invariant: inside the wrap-around window of `msr_pkg` this is a total order (proved in formal/).
+module msr_key_block (
+  input  msr_pkg::key_t a_i,
+  input  msr_pkg::key_t b_i,
+  /// The winner is a.
+  output logic          a_first_o,
+  output msr_pkg::key_t winner_o,
+  output msr_pkg::key_t loser_o
+);
+
+  localparam int MainW = msr_pkg::TimeW + msr_pkg::RatioW + msr_pkg::WindowW;
+  localparam int LastW = msr_pkg::TimeW + msr_pkg::IdW;
+
+  logic [MainW-1:0] main_a, main_b, main_gap;
+  logic [LastW-1:0] last_a, last_b, last_gap;
+  assign main_a = {a_i.deadline, a_i.ratio, a_i.tie};
+  assign main_b = {b_i.deadline, b_i.ratio, b_i.tie};
+  assign last_a = {a_i.arrival, a_i.id};
+  assign last_b = {b_i.arrival, b_i.id};
+  assign main_gap = main_a - main_b;
+  assign last_gap = last_a - last_b;
+
+  always_comb begin
+    case ({a_i.valid, b_i.valid})
+      2'b11: a_first_o = main_gap[MainW-1] || (main_a == main_b && last_gap[LastW-1]);
+      2'b00: a_first_o = a_i.id < b_i.id;
+      default: a_first_o = a_i.valid;
+    endcase
+  end
+  assign winner_o = a_first_o ? a_i : b_i;
+  assign loser_o = a_first_o ? b_i : a_i;
+
+  // Of the differences only the signs count.
+  logic unused;
+  assign unused = ^{main_gap[MainW-2:0], last_gap[LastW-2:0]};
+
+endmodule

@@ -1,0 +1,109 @@
+/// A stream's window-constraint as a number: the part of its order key that changes with x' and y'.
+///
+/// x'/y' is x' * R(y') / 2^15 without the remainder, R(y) = 2^31 / y rounded up: equal for equal
+/// fractions, in their order for all others (checked for all 32,895 in bulk/). The reciprocals are
+/// in a ROM. An update lowers y' by 1, restores x/y, or leaves x'/y' (a violation has x' = 0, and
+/// so has what follows it), so both outcomes are known ahead, from one multiplication:
+///
+///   two cycles after an update   R(y' - 1) comes from the ROM and is registered
+///   the third                    x' * R(y' - 1) is registered
+///   from the fourth on           both outcomes stand: x'/(y' - 1) and (x' - 1)/(y' - 1)
+///   `commit_i`                   one of them, x/y, or the old number is taken
+///
+/// After a load the same parts compute x/y in four cycles; no packet is to be taken before the fourth.
+///
+/// Latency: as above. Invariant: from the fifth cycle after a load, `ratio_o` and `zero_o` are those
+/// of `x_i` and `y_i` (checked at every step by the bulk comparison).
+module msr_order_key (
+  input  logic                        clk_i,
+  input  logic                        rst_ni,
+  /// The mode has windows; without, the number is 0.
+  input  logic                        enable_i,
+  /// x' = x and y' = y are being written.
+  input  logic                        load_i,
+  input  logic [msr_pkg::WindowW-1:0] x_i,
+  input  logic [msr_pkg::WindowW-1:0] y_i,
+  /// x' and y' move in this cycle, by `wins_move_i` or `loses_move_i`.
+  input  logic                        commit_i,
+  input  logic                        wins_i,
+  input  msr_pkg::move_t              wins_move_i,
+  input  msr_pkg::move_t              loses_move_i,
+  output logic [msr_pkg::RatioW-1:0]  ratio_o,
+  /// x' is 0.
+  output logic                        zero_o
+);
+
+  localparam int Shift = 15;
+  localparam int ReciprocalW = 32;
+  localparam int ProductW = ReciprocalW + 1;
+  localparam int Depth = 512;
+
+  // Entry a is R(a - 1).
+  logic [ReciprocalW-1:0] reciprocals[Depth];
+  initial begin
+    for (int unsigned a = 0; a < Depth; a++) begin
+      reciprocals[a] = a < 2 ? '0 : ReciprocalW'(1 + 32'h7fff_ffff / (a - 1));
+    end
+  end
+
+  // The cycles after a load.
+  logic [4:1] loading_q;
+  logic [8:0] address;
+  assign address = {1'b0, y_i} + 9'(loading_q[1]);
+
+  logic [ReciprocalW-1:0] read_q, reciprocal_q;
+  always_ff @(posedge clk_i) read_q <= reciprocals[address];
+  always_ff @(posedge clk_i) reciprocal_q <= read_q;
+
+  logic [ProductW-1:0] product_q, less;
+  logic [msr_pkg::RatioW-1:0] ratio_q, first_ratio_q;
+  logic zero_q, first_zero_q;
+  assign less = product_q - ProductW'(reciprocal_q);
+
+  logic [msr_pkg::RatioW-1:0] same_x, less_x, lower_wins, lower_loses, ratio_wins, ratio_loses;
+  logic zero_wins, zero_loses;
+  assign same_x = product_q[Shift +: msr_pkg::RatioW];
+  assign less_x = less[Shift +: msr_pkg::RatioW];
+  logic unused;
+  assign unused = ^{less[ProductW-1:Shift+msr_pkg::RatioW], less[Shift-1:0]};
+  assign lower_wins = wins_move_i.x_down ? less_x : same_x;
+  assign lower_loses = loses_move_i.x_down ? less_x : same_x;
+
+  // Anything above 0 is 1/255 at the least, more than 2^8 of 2^16.
+  always_comb begin
+    {ratio_wins, zero_wins} = {ratio_q, zero_q};
+    if (wins_move_i.restored) begin
+      {ratio_wins, zero_wins} = {first_ratio_q, first_zero_q};
+    end else if (wins_move_i.y_down) begin
+      {ratio_wins, zero_wins} = {lower_wins, lower_wins[msr_pkg::RatioW-1:8] == '0};
+    end
+    {ratio_loses, zero_loses} = {ratio_q, zero_q};
+    if (loses_move_i.restored) begin
+      {ratio_loses, zero_loses} = {first_ratio_q, first_zero_q};
+    end else if (loses_move_i.y_down) begin
+      {ratio_loses, zero_loses} = {lower_loses, lower_loses[msr_pkg::RatioW-1:8] == '0};
+    end
+  end
+
+  always_ff @(posedge clk_i or negedge rst_ni) begin
+    if (!rst_ni) loading_q <= '0;
+    else loading_q <= {loading_q[3:1], load_i};
+  end
+
+  always_ff @(posedge clk_i) begin
+    product_q <= ProductW'(x_i) * ProductW'(reciprocal_q);
+    if (loading_q[4]) begin
+      ratio_q <= enable_i ? same_x : '0;
+      zero_q <= !enable_i || same_x[msr_pkg::RatioW-1:8] == '0;
+      first_ratio_q <= same_x;
+      first_zero_q <= same_x[msr_pkg::RatioW-1:8] == '0;
+    end else if (commit_i) begin
+      ratio_q <= wins_i ? ratio_wins : ratio_loses;
+      zero_q <= wins_i ? zero_wins : zero_loses;
+    end
+  end
+
+  assign ratio_o = ratio_q;
+  assign zero_o = zero_q;
+
+endmodule
