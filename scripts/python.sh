@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# The Python package as its users get it: a wheel in a fresh environment, its tests, its types.
+# The Python package as its users get it: a wheel in a fresh environment, its tests, its types; the
+# same wheel under the other Pythons that are here; the book, built.
 # PYTHON chooses the interpreter; --bench also measures the batch path.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -17,12 +18,15 @@ if ! "$python" -c 'import ensurepip' 2>/dev/null; then
 fi
 
 # One environment for each interpreter and each set of requirements.
-stamp=$({ "$python" -VV; cat python/requirements.txt; } | sha256sum)
+requirements=(python/requirements.txt docs/requirements.txt)
+stamp=$({ "$python" -VV; cat "${requirements[@]}"; } | sha256sum)
 if [[ ! -e $venv/stamp || $(<"$venv/stamp") != "$stamp" ]]; then
     echo "making a Python environment (once)"
     rm -rf "$venv"
     "$python" -m venv "$venv"
-    "$venv/bin/pip" install --quiet --disable-pip-version-check -r python/requirements.txt
+    for file in "${requirements[@]}"; do
+        "$venv/bin/pip" install --quiet --disable-pip-version-check -r "$file"
+    done
     echo "$stamp" >"$venv/stamp"
 fi
 export PATH="$venv/bin:$PATH"
@@ -36,15 +40,18 @@ profile=release
 pip install --quiet --disable-pip-version-check --no-deps --force-reinstall \
     "$target"/wheels/python/*.whl
 
+export MILLSTREAM=$target/release/millstream
 cd python
-ruff format --quiet --check .
-ruff check --quiet .
-mypy --no-error-summary millstream examples tests benches
+pages=(../scripts/{api,commands,concepts,keys,pages}.py ../docs/links.py)
+ruff format --quiet --check . "${pages[@]}"
+ruff check --quiet . "${pages[@]}"
+mypy --no-error-summary millstream examples tests benches "${pages[@]}"
 pyright --pythonpath "$venv/bin/python" millstream examples benches >"$target/pyright.log" ||
     { cat "$target/pyright.log"; exit 1; }
-export MILLSTREAM=$target/release/millstream
 pytest
 pytest --doctest-modules --pyargs millstream
 if [[ ${1:-} == --bench ]]; then
     python benches/batch.py
+else
+    ../scripts/python-versions.sh "$target"/wheels/python/*.whl
 fi

@@ -7,13 +7,21 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
+from tests_support import ROOT
 
 
 @pytest.fixture
 def root() -> Path:
     """The repository."""
     return ROOT
+
+
+@pytest.fixture
+def folder(tmp_path: Path, root: Path) -> Path:
+    """A folder with the repository's examples, and ``out``."""
+    (tmp_path / "examples").symlink_to(root / "examples")
+    (tmp_path / "out").mkdir()
+    return tmp_path
 
 
 @pytest.fixture

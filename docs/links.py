@@ -1,0 +1,26 @@
+#!/usr/bin/env python3
+"""mdBook's preprocessor: links to papers/ work in the sources and in the book.
+
+Pages link to where it is in the repository; in the book it is beside them.
+"""
+
+import json
+import re
+import sys
+from typing import Any
+
+
+def mend(items: list[Any]) -> None:
+    """Mends the links of chapters and of those below them."""
+    for item in items:
+        chapter = item.get("Chapter") if isinstance(item, dict) else None
+        if chapter is not None:
+            text = re.sub(r"\]\(\.\./\.\./papers/", "](papers/", chapter["content"])
+            chapter["content"] = re.sub(r"\]\((papers/\w+/)README\.md", r"](\1index.md", text)
+            mend(chapter["sub_items"])
+
+
+if sys.argv[1:2] != ["supports"]:
+    _context, book = json.load(sys.stdin)
+    mend(book["items"] if "items" in book else book["sections"])
+    json.dump(book, sys.stdout)
