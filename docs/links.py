@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""mdBook's preprocessor: links to papers/ work in the sources and in the book.
+"""mdBook's preprocessor: links to other folders work in the sources and in the book.
 
-Pages link to where it is in the repository; in the book it is beside them.
+papers/ is beside the pages in the book. A README elsewhere is no page of it: its folder is shown.
 """
 
 import json
@@ -16,7 +16,9 @@ def mend(items: list[Any]) -> None:
         chapter = item.get("Chapter") if isinstance(item, dict) else None
         if chapter is not None:
             text = re.sub(r"\]\(\.\./\.\./papers/", "](papers/", chapter["content"])
-            chapter["content"] = re.sub(r"\]\((papers/\w+/)README\.md", r"](\1index.md", text)
+            text = re.sub(r"\]\((papers/\w+/)README\.md", r"](\1index.md", text)
+            text = re.sub(r"\]\((\.\./\.\./\w+/)README\.md[^)]*\)", r"](\1)", text)
+            chapter["content"] = text
             mend(chapter["sub_items"])
 
 

@@ -18,8 +18,9 @@ def root() -> Path:
 
 @pytest.fixture
 def folder(tmp_path: Path, root: Path) -> Path:
-    """A folder with the repository's examples, and ``out``."""
-    (tmp_path / "examples").symlink_to(root / "examples")
+    """A folder with what pages name of the repository, and ``out``."""
+    for name in ("conformance", "examples", "python"):
+        (tmp_path / name).symlink_to(root / name)
     (tmp_path / "out").mkdir()
     return tmp_path
 

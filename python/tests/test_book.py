@@ -19,6 +19,8 @@ from tests_support import PAGES, blocks
 
 #: Ways to say ``millstream``.
 OURS = (["millstream"], ["cargo", "run", "--release", "-p", "millstream-cli", "--"])
+#: Others that the tests' environment has; with ``&`` they serve until the page's end.
+PROGRAMS = ("dask", "python")
 #: Beginnings of commands that are checked otherwise, or need what a test must not have.
 ELSEWHERE = {
     "make run": "the test of the whole repository",
@@ -68,6 +70,7 @@ def test_commands_run_as_printed(
 ) -> None:
     monkeypatch.chdir(folder)
     others = ThreadPoolExecutor()
+    servers: list[subprocess.Popen[bytes]] = []
     ends: list[Future[subprocess.CompletedProcess[str]]] = []
     for block in blocks(page, "sh"):
         for line in commands(block):
@@ -77,6 +80,15 @@ def test_commands_run_as_printed(
                 # Players play in the server's own tests; here the address must be right.
                 assert describe(line.split()[1]).split()[1:2] == ["200"], line
                 continue
+            if line.split()[0] in PROGRAMS:
+                name, *words = shlex.split(line)
+                program = [str(Path(sys.executable).with_name(name)), *words]
+                if program[-1] == "&":
+                    servers.append(subprocess.Popen(program[:-1], stderr=subprocess.DEVNULL))
+                    continue
+                ran = subprocess.run(program, capture_output=True, text=True)
+                assert ran.returncode == 0, f"{page.name}: {line}\n{ran.stderr}"
+                continue
             arguments = ours(line)
             assert arguments is not None, f"{page.name}: how is this tested? {line}"
             if arguments[0] == "serve":
@@ -85,6 +97,10 @@ def test_commands_run_as_printed(
                 continue
             ended = command(*arguments)
             assert ended.returncode == 0, f"{page.name}: {line}\n{ended.stderr}"
+    for server in servers:
+        assert server.poll() is None, server.args
+        server.terminate()
+        server.wait()
     for end in ends:
         assert end.result().returncode == 0, end.result().stderr
 
