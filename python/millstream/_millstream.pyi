@@ -24,6 +24,9 @@ class ContractError(MillstreamError):
 def disciplines() -> list[tuple[str, str]]:
     """Every discipline of the engine: its name and what it does."""
 
+def interval(values: list[float]) -> tuple[float, float | None] | None: ...
+def metrics(fabric: bool) -> list[str]: ...
+
 @final
 class Departures:
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object: ...

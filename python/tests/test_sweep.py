@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from millstream import Scenario, sweep
+from millstream._plan import Ended, Plan
 from tests_support import Killer, done, small_points, small_scenario
 
 SEEDS = range(3)
@@ -166,8 +167,10 @@ def test_a_run_that_always_kills_its_worker_fails_alone(tmp_path: Path) -> None:
     ]
     (folder / "done").mkdir(parents=True)
     found: dict[int, Any] = {}
-    for one, outcome in sweep._outcomes([task, *others], None, 2):
+    plan = Plan([[one] for one in (task, *others)])
+    for one, outcome in sweep._outcomes(plan, None, 2):
         found[one.place] = outcome
+        plan.end(one.key, Ended())
         if not isinstance(outcome, str):
             (folder / "done" / one.file).touch()
     killer.end()
