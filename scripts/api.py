@@ -176,6 +176,7 @@ def class_(node: ast.ClassDef, module: Module, stubs: Module) -> str:
         if isinstance(statement, ast.FunctionDef):
             if statement.name in ("__init__", "__new__") and not made and where is module:
                 made = True
+                statement.returns = None
                 parts.append(f"```text\n{signature(statement, node.name)}\n```\n")
                 parts.append(described(statement) + "\n")
             elif statement.name.startswith("_"):

@@ -1,16 +1,21 @@
 #!/usr/bin/env bash
 # One wheel under every Python that it is for: a fresh environment each, the README's program, and
 # the tests that need nothing but the wheel. Pythons are looked for on the path and where pyenv and
-# uv keep them; what is not here is said. --all makes a missing one an error.
-# Usage: python-versions.sh [--all] WHEEL
+# uv keep them; what is not here is said. --all makes a missing one an error, --but leaves one out.
+# Usage: python-versions.sh [--all] [--but VERSION] WHEEL
 set -euo pipefail
 cd "$(dirname "$0")/.."
-all=
-if [[ $1 == --all ]]; then
-    all=1
+all='' but=''
+while [[ ${1:-} == --* ]]; do
+    case $1 in
+    --all) all=1 ;;
+    --but) but=${2:?a version}; shift ;;
+    *) echo "usage: python-versions.sh [--all] [--but VERSION] WHEEL" >&2; exit 2 ;;
+    esac
     shift
-fi
-wheel=$(realpath "$1")
+done
+wheel=$(realpath "${1:?a wheel}")
+pytest=$(grep '^pytest==' python/requirements.txt)
 target=$(realpath -m "${CARGO_TARGET_DIR:-target}")
 
 # The interpreter of this version, or nothing.
@@ -28,6 +33,7 @@ sys.exit(sys.version_info[:2] != tuple(map(int, '$1'.split('.'))))" 2>/dev/null;
 
 missing=()
 for version in 3.10 3.11 3.12 3.13; do
+    [[ $version == "$but" ]] && continue
     python=$(interpreter $version)
     if [[ -z $python ]]; then
         missing+=("$version")
@@ -36,7 +42,7 @@ for version in 3.10 3.11 3.12 3.13; do
     venv=$target/python-$version
     rm -rf "$venv"
     "$python" -m venv "$venv"
-    "$venv/bin/pip" install --quiet --disable-pip-version-check "$wheel" pytest
+    "$venv/bin/pip" install --quiet --disable-pip-version-check "$wheel" "$pytest"
     printf '%s: ' "$("$venv/bin/python" -V)"
     (cd python && "$venv/bin/pytest" tests/test_schedule.py tests/test_scheduler.py \
         tests/test_sweep.py "tests/test_book.py::test_python_runs_word_by_word[README.md]")

@@ -26,5 +26,6 @@ pytest --doctest-modules --pyargs millstream
 if [[ ${1:-} == --bench ]]; then
     python benches/batch.py
 else
-    ../scripts/python-versions.sh "$target"/wheels/python/*.whl
+    own=$(python -c 'import sys; print(*sys.version_info[:2], sep=".")')
+    ../scripts/python-versions.sh --but "$own" "$target"/wheels/python/*.whl
 fi
