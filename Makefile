@@ -2,13 +2,14 @@
 # make test     every check: format, lints, licences, documentation, tests, conformance
 # make bench    what a decision costs, and a ten-million-packet run
 # make figures  regenerate the tables and figures of papers/
+# make book     the book as web pages, target/book
 # make fuzz     five minutes of each fuzz target
 # make soak     the same, after threads under ThreadSanitizer
 # make rtl-report area and clock of the hardware by synthesis, place and route; an hour or more
 # make rtl-full all hardware configurations and proofs, ten million decisions compared
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
-.PHONY: run test bench figures fuzz soak rtl-full rtl-report traces clean
+.PHONY: run test bench figures book fuzz soak rtl-full rtl-report traces clean
 
 # Sets up what the machine lacks, and tells the linker where it is.
 SETUP := source scripts/setup.sh
@@ -24,6 +25,9 @@ bench:
 
 figures:
 	@$(SETUP); cargo run --release --quiet -p millstream-papers
+
+book:
+	@$(SETUP); source scripts/python-env.sh; mdbook build docs
 
 fuzz:
 	@$(SETUP); scripts/fuzz.sh

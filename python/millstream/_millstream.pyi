@@ -9,12 +9,23 @@ from numpy.typing import NDArray
 
 __version__: str
 
-class MillstreamError(Exception): ...
-class ScenarioError(MillstreamError): ...
-class TrafficError(MillstreamError): ...
-class ContractError(MillstreamError): ...
+class MillstreamError(Exception):
+    """What Millstream raises."""
 
-def disciplines() -> list[tuple[str, str]]: ...
+class ScenarioError(MillstreamError):
+    """A scenario cannot be run; every problem with its line and what would be right."""
+
+class TrafficError(MillstreamError):
+    """An input file is unreadable or malformed; where, and what would be right."""
+
+class ContractError(MillstreamError):
+    """A stream's contract cannot be scheduled."""
+
+def disciplines() -> list[tuple[str, str]]:
+    """Every discipline of the engine: its name and what it does."""
+
+def interval(values: list[float]) -> tuple[float, float | None] | None: ...
+def metrics(fabric: bool) -> list[str]: ...
 
 @final
 class Departures:

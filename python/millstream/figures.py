@@ -16,7 +16,7 @@ matplotlib ``Figure``, which notebooks show and :func:`save` writes. They need
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from io import BytesIO
 from itertools import cycle
@@ -79,7 +79,7 @@ class View(Figure):
 
 
 @contextmanager
-def _figure(title: str | None, x: str, y: str) -> Iterator[tuple[View, Axes]]:
+def _figure(title: str | None, x: str, y: str) -> Generator[tuple[View, Axes]]:
     with style.context(STYLE):
         figure = View()
         axes = figure.add_subplot(title=title or "", xlabel=x, ylabel=y)

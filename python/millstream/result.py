@@ -200,12 +200,8 @@ class Result:
         """Writes the page with charts that ``millstream run --report`` writes.
 
         Raises:
-            ValueError: The run was not asked to keep time series, or it was a fabric's.
+            ValueError: The run was not asked to keep time series.
         """
-        if self.is_fabric:
-            raise ValueError(
-                "a fabric's page is written by `millstream run FILE --report PAGE.html`"
-            )
         if not self._native.has_series:
             raise ValueError("time series were not kept; run(series=True) keeps them")
         self._native.write_report(Path(path))
@@ -221,10 +217,11 @@ class Result:
     def _repr_html_(self) -> str:
         """The streams as a table, for notebooks."""
         shown = self.streams.slice(0, _SHOWN)
-        head = "".join(f"<th>{escape(name)}</th>" for name in shown.column_names)
+        # Long names may break at their underscores.
+        names = [escape(name).replace("_", "_<wbr>") for name in shown.column_names]
+        head = "".join(f"<th>{name}</th>" for name in names)
         rows = "".join(
-            "<tr>" + "".join(f"<td>{_cell(value)}</td>" for value in row.values()) + "</tr>"
-            for row in shown.to_pylist()
+            "<tr>" + "".join(map(_cell, row.values())) + "</tr>" for row in shown.to_pylist()
         )
         whole = self.summary["fabric" if self.is_fabric else "link"]
         busy = (
@@ -239,13 +236,15 @@ class Result:
         more = self.streams.num_rows - shown.num_rows
         below = f"<p>and {more} more streams</p>" if more else ""
         return (
-            f"<table><caption>{caption}</caption><thead><tr>{head}</tr></thead>"
-            f"<tbody>{rows}</tbody></table>{below}"
+            f'<div style="overflow-x: auto"><table><caption>{caption}</caption>'
+            f"<thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>{below}</div>"
         )
 
 
 def _cell(value: object) -> str:
     """A number with thousands apart, a name made harmless, a dash for nothing."""
+    if isinstance(value, int | float):
+        return f'<td style="text-align: right">{value:,}</td>'
     if value is None:
-        return "–"
-    return f"{value:,}" if isinstance(value, int | float) else escape(str(value))
+        return '<td style="text-align: right">–</td>'
+    return f'<td style="text-align: left; white-space: nowrap">{escape(str(value))}</td>'

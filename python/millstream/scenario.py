@@ -228,12 +228,20 @@ class Scenario:
         return self._label
 
     @property
+    def stream_names(self) -> list[str]:
+        """The streams' names, in the order of the file."""
+        return self._valid().stream_names
+
+    @property
     def input_files(self) -> list[Path]:
         """Every file that the sources read."""
         return self._valid().input_files
 
     def check(self) -> dict[str, Any]:
-        """What ``millstream check --json`` prints: load, feasibility, what each stream is promised.
+        """What ``millstream check --json`` prints.
+
+        Of a link: load, feasibility, what each stream is promised. Of a fabric: its size, the
+        connections admitted, whether its routes can deadlock.
 
         Raises:
             ScenarioError: It cannot be run.
@@ -256,7 +264,7 @@ class Scenario:
             seed: In place of the scenario's.
             departures: Keep every departure, some 45 bytes each, for ``Result.departures``; a
                 single link's.
-            series: Keep time series, for ``Result.write_report``; a single link's.
+            series: Keep time series, for ``Result.write_report``.
             progress: True shows a bar; a function is called with the simulated time, ns, every
                 50 ms. What it raises ends the run.
 

@@ -22,7 +22,6 @@ import json
 import multiprocessing
 import os
 import warnings
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field
@@ -34,6 +33,7 @@ import pyarrow.parquet as pq
 from tqdm.auto import tqdm
 
 import millstream
+from millstream._plan import Ended, Plan, Until, columns_of
 from millstream.result import streams_table
 from millstream.scenario import Scenario
 
@@ -105,6 +105,7 @@ class _Client(Protocol):
     """What is needed of a ``distributed.Client``."""
 
     def get_executor(self, **options: Any) -> futures.Executor: ...
+    def ncores(self, workers: Any = None) -> Any: ...
 
 
 def grid(base: Scenario, axes: Mapping[str, Iterable[Any]]) -> Iterator[Point | Failure]:
@@ -132,6 +133,7 @@ def run(
     seeds: Iterable[int] | None = None,
     executor: futures.Executor | _Client | None = None,
     workers: int | None = None,
+    until: Mapping[str, float] | None = None,
     progress: bool | None = None,
 ) -> Sweep:
     """Runs every point with every seed and gathers one table.
@@ -146,6 +148,10 @@ def run(
         executor: Where tasks run: None for local processes, a ``distributed.Client``, or any
             ``Executor``. Input files must have the same paths there.
         workers: Local processes; default: one a core.
+        until: Ends a point at the first number of seeds, three or more, at which half of the 90 %
+            interval of a metric is at most this share of its mean: ``{"delay_mean": 0.02}`` for
+            every stream, ``{"call.delay_p99": 0.05}`` for one; all must hold. Which seeds count is
+            what ``millstream sweep --until`` counts, wherever runs are made.
         progress: Show a bar; default: on a terminal.
     """
     folder = Path(results)
@@ -156,48 +162,47 @@ def run(
     names = _parameter_names(numbered)
     digest = _Digests()
     failures: dict[tuple[int, int], Failure] = {}
-    tasks: list[_Task] = []
+    tasks: list[list[_Task]] = []
     for place, point in enumerate(numbered):
         if isinstance(point, Failure):
             failures[place, 0] = point
-            continue
-        for row, seed in enumerate(wanted):
-            task = _Task(place, row, point, seed)
-            try:
-                task.key = digest.key(point.scenario, seed)
-            except millstream.MillstreamError as error:
-                failures[place, row] = task.failed(_said(error))
-            else:
-                tasks.append(task)
-    if len({task.point.scenario.is_fabric for task in tasks}) > 1:
-        raise ValueError("a sweep's scenarios are all single links or all fabrics")
-    missing = [task for task in _one_a_key(tasks) if not (done / task.file).exists()]
-    failed: dict[str, str] = {}
+        else:
+            tasks.append([_Task(place, row, point, seed) for row, seed in enumerate(wanted)])
+            for task in tasks[-1]:
+                task.look(digest)
+    plan = Plan(tasks, _untils(until or {}, tasks))
+    every = {task.key: task for some in tasks for task in some if not task.error}
+    found = [task for task in every.values() if (done / task.file).exists()]
+    for task in found:
+        plan.end(task.key, _judged(done / task.file, plan.until))
     made = 0
     with tqdm(
-        total=len(tasks),
-        initial=len(tasks) - len(missing),
+        total=plan.runs,
+        initial=min(len(found), plan.runs),
         unit="run",
         disable=None if progress is None else not progress,
     ) as bar:
-        for task, outcome in _outcomes(missing, executor, workers):
+        for task, outcome in _outcomes(plan, executor, workers):
             if isinstance(outcome, str):
-                failed[task.key] = outcome
+                plan.end(task.key, Ended(error=outcome))
             else:
                 _write(outcome, done / task.file)
+                plan.end(task.key, columns_of(outcome, plan.until))
                 made += 1
+            bar.total = plan.runs
             bar.update()
-    runs = len(tasks) + len(failures)
-    for task in tasks:
-        if task.key in failed:
-            failures[task.place, task.row] = task.failed(failed[task.key])
-    complete = [task for task in tasks if task.key not in failed]
+    counted = list(plan.counted())
+    runs = len(counted) + len(failures)
+    for task, error in counted:
+        if error:
+            failures[task.place, task.row] = task.failed(error)
+    complete = [task for task, error in counted if not error]
     _write(_gathered(complete, names, done), folder / "sweep.parquet")
     ordered = [failures[at] for at in sorted(failures)]
     if ordered:
         message = f"{len(ordered)} of {runs} runs failed, the first: {ordered[0]}"
         warnings.warn(message, stacklevel=2)
-    return Sweep(folder / "sweep.parquet", ordered, len(_one_a_key(tasks)) - len(missing), made)
+    return Sweep(folder / "sweep.parquet", ordered, len(found), made)
 
 
 @dataclass
@@ -209,6 +214,14 @@ class _Task:
     point: Point
     seed: int | None
     key: str = ""
+    error: str = ""
+
+    def look(self, digest: _Digests) -> None:
+        """Finds its key, or why it cannot be made."""
+        try:
+            self.key = digest.key(self.point.scenario, self.seed)
+        except millstream.MillstreamError as error:
+            self.key, self.error = f"none {self.place} {self.row}", _said(error)
 
     @property
     def file(self) -> str:
@@ -279,32 +292,40 @@ _Outcome = tuple[_Task, "pa.Table | str"]
 
 
 def _outcomes(
-    tasks: Sequence[_Task], executor: futures.Executor | _Client | None, workers: int | None
+    plan: Plan[_Task], executor: futures.Executor | _Client | None, workers: int | None
 ) -> Iterator[_Outcome]:
-    """Each task with its table, or with why it has none, as they end."""
-    if not tasks:
-        return
-    if isinstance(executor, futures.Executor):
-        yield from _drive(executor, deque(tasks), _WINDOW)
-    elif executor is not None:
-        yield from _drive(executor.get_executor(pure=False), deque(tasks), _WINDOW)
+    """Each task with its table, or with why it has none, as they end; the plan is to hear of it."""
+    cores = workers or os.cpu_count() or 1
+    if executor is None:
+        yield from _local(plan, cores)
+    elif isinstance(executor, futures.Executor):
+        yield from _drive(executor, plan, _WINDOW, cores)
     else:
-        yield from _local(deque(tasks), workers or os.cpu_count() or 1)
+        cores = sum(executor.ncores().values())
+        yield from _drive(executor.get_executor(pure=False), plan, _WINDOW, cores)
 
 
 def _drive(
     executor: futures.Executor,
-    pending: deque[_Task],
+    plan: Plan[_Task],
     window: int,
+    cores: int,
     broken: Callable[[list[_Task]], None] | None = None,
 ) -> Iterator[_Outcome]:
-    """Keeps ``window`` tasks under way. If the executor breaks, ``broken`` gets those that were."""
+    """Keeps ``window`` tasks under way, of those that may be in vain no more than cores are idle.
+
+    If the executor breaks, ``broken`` gets those that were under way.
+    """
     under_way: dict[futures.Future[pa.Table], _Task] = {}
     try:
-        while pending or under_way:
-            while pending and len(under_way) < window:
-                future = executor.submit(_task, *pending[0].arguments())
-                under_way[future] = pending.popleft()
+        while True:
+            while len(under_way) < window:
+                task = plan.take(perhaps=len(under_way) < cores)
+                if task is None:
+                    break
+                under_way[executor.submit(_task, *task.arguments())] = task
+            if not under_way:
+                return
             ended, _ = futures.wait(under_way, return_when=futures.FIRST_COMPLETED)
             for future in ended:
                 error = future.exception()
@@ -321,15 +342,15 @@ def _drive(
             future.cancel()
 
 
-def _local(pending: deque[_Task], workers: int) -> Iterator[_Outcome]:
+def _local(plan: Plan[_Task], workers: int) -> Iterator[_Outcome]:
     """Local processes. If one dies, so does their pool: what was under way is run again.
 
     Whoever killed it is among those; each is run alone, so that it can kill only itself.
     """
-    while pending:
+    while plan.peek(perhaps=True) is not None:
         suspects: list[_Task] = []
-        with _pool(min(workers, len(pending))) as pool:
-            yield from _drive(pool, pending, workers * _AHEAD, suspects.extend)
+        with _pool(min(workers, plan.runs)) as pool:
+            yield from _drive(pool, plan, workers * _AHEAD, workers, suspects.extend)
         for task in suspects:
             yield task, _alone(task)
 
@@ -355,9 +376,27 @@ def _said(error: BaseException) -> str:
     return f"{type(error).__name__}: {error}"
 
 
-def _one_a_key(tasks: Iterable[_Task]) -> list[_Task]:
-    """Points that are the same scenario under two names are run once."""
-    return list({task.key: task for task in tasks}.values())
+def _untils(until: Mapping[str, float], tasks: Sequence[Sequence[_Task]]) -> list[Until]:
+    """Checked against the scenarios."""
+    scenarios = [some[0].point.scenario for some in tasks if some and not some[0].error]
+    fabrics = {scenario.is_fabric for scenario in scenarios}
+    if len(fabrics) > 1:
+        raise ValueError("a sweep's scenarios are all single links or all fabrics")
+    if not scenarios:
+        return []
+    shared = set.intersection(*(set(scenario.stream_names) for scenario in scenarios))
+    return [
+        Until.parse(metric, relative, fabrics == {True}, sorted(shared))
+        for metric, relative in until.items()
+    ]
+
+
+def _judged(file: Path, until: Sequence[Until]) -> Ended:
+    """Of a run that was found done, what is judged."""
+    if not until:
+        return Ended()
+    wanted = list(dict.fromkeys(["name", *(one.column for one in until)]))
+    return columns_of(pq.read_table(file, columns=wanted), until)
 
 
 def _parameter_names(points: Sequence[Point | Failure]) -> list[str]:

@@ -7,13 +7,22 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
+from tests_support import ROOT
 
 
 @pytest.fixture
 def root() -> Path:
     """The repository."""
     return ROOT
+
+
+@pytest.fixture
+def folder(tmp_path: Path, root: Path) -> Path:
+    """A folder with what pages name of the repository, and ``out``."""
+    for name in ("conformance", "examples", "python"):
+        (tmp_path / name).symlink_to(root / name)
+    (tmp_path / "out").mkdir()
+    return tmp_path
 
 
 @pytest.fixture

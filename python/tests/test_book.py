@@ -1,9 +1,8 @@
-"""Every command of the README and the book runs as it is printed.
+"""The README and the book: every command and program runs as printed, generated pages are fresh.
 
-A page's commands run in order in a folder that holds the repository's examples.
+A page's blocks run in order in a folder that holds the repository's examples.
 """
 
-import re
 import shlex
 import socket
 import subprocess
@@ -16,17 +15,17 @@ from urllib.parse import urlsplit
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs/src").glob("*.md"))]
-BLOCK = re.compile(r"^```sh\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+from tests_support import PAGES, blocks
 
 #: Ways to say ``millstream``.
 OURS = (["millstream"], ["cargo", "run", "--release", "-p", "millstream-cli", "--"])
+#: Others that the tests' environment has; with ``&`` they serve until the page's end.
+PROGRAMS = ("dask", "python")
 #: Beginnings of commands that are checked otherwise, or need what a test must not have.
 ELSEWHERE = {
     "make run": "the test of the whole repository",
     "python3 -m venv": "scripts/python.sh, which installs the wheel these tests run with",
-    "target/venv/bin/python": "test_examples.py, which runs Python blocks",
+    "target/venv/bin/python": "the test of Python blocks below",
     "tcpdump": "a network interface",
 }
 
@@ -62,14 +61,6 @@ def describe(url: str) -> str:
     return "nobody listens"
 
 
-@pytest.fixture
-def folder(tmp_path: Path, root: Path) -> Path:
-    """A folder with the repository's examples, and ``out``."""
-    (tmp_path / "examples").symlink_to(root / "examples")
-    (tmp_path / "out").mkdir()
-    return tmp_path
-
-
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_commands_run_as_printed(
     page: Path,
@@ -79,14 +70,24 @@ def test_commands_run_as_printed(
 ) -> None:
     monkeypatch.chdir(folder)
     others = ThreadPoolExecutor()
+    servers: list[subprocess.Popen[bytes]] = []
     ends: list[Future[subprocess.CompletedProcess[str]]] = []
-    for block in BLOCK.findall(page.read_text()):
+    for block in blocks(page, "sh"):
         for line in commands(block):
             if any(line.startswith(known) for known in ELSEWHERE):
                 continue
             if line.startswith("ffplay "):
                 # Players play in the server's own tests; here the address must be right.
                 assert describe(line.split()[1]).split()[1:2] == ["200"], line
+                continue
+            if line.split()[0] in PROGRAMS:
+                name, *words = shlex.split(line)
+                program = [str(Path(sys.executable).with_name(name)), *words]
+                if program[-1] == "&":
+                    servers.append(subprocess.Popen(program[:-1], stderr=subprocess.DEVNULL))
+                    continue
+                ran = subprocess.run(program, capture_output=True, text=True)
+                assert ran.returncode == 0, f"{page.name}: {line}\n{ran.stderr}"
                 continue
             arguments = ours(line)
             assert arguments is not None, f"{page.name}: how is this tested? {line}"
@@ -96,8 +97,25 @@ def test_commands_run_as_printed(
                 continue
             ended = command(*arguments)
             assert ended.returncode == 0, f"{page.name}: {line}\n{ended.stderr}"
+    for server in servers:
+        assert server.poll() is None, server.args
+        server.terminate()
+        server.wait()
     for end in ends:
         assert end.result().returncode == 0, end.result().stderr
+
+
+@pytest.mark.parametrize(
+    "page", [page for page in PAGES if blocks(page, "python")], ids=lambda page: page.name
+)
+def test_python_runs_word_by_word(page: Path, folder: Path) -> None:
+    # One after the other, as a reader would.
+    lines = "\n".join(blocks(page, "python")).splitlines()
+    script = folder / "page.py"
+    guard = 'if __name__ == "__main__":\n'
+    script.write_text(guard + "".join(f"    {line}\n" for line in lines))
+    ran = subprocess.run([sys.executable, script], cwd=folder, capture_output=True, text=True)
+    assert ran.returncode == 0, ran.stderr
 
 
 def test_every_block_says_what_it_is() -> None:
@@ -108,7 +126,8 @@ def test_every_block_says_what_it_is() -> None:
                 assert line[3:] in languages, f"{page.name}:{number}: {line}"
 
 
-def test_the_page_of_commands_is_what_they_say(root: Path) -> None:
-    script = [sys.executable, str(root / "scripts/commands.py"), "--check"]
-    ran = subprocess.run(script, capture_output=True, text=True)
+@pytest.mark.parametrize("script", ["api", "commands", "concepts", "keys"])
+def test_what_a_script_writes_is_fresh(script: str, root: Path) -> None:
+    check = [sys.executable, str(root / f"scripts/{script}.py"), "--check"]
+    ran = subprocess.run(check, capture_output=True, text=True)
     assert ran.returncode == 0, ran.stderr

@@ -1,8 +1,7 @@
-"""What users are told to type works."""
+"""The example programs and notebooks run."""
 
 from __future__ import annotations
 
-import re
 import subprocess
 import sys
 from pathlib import Path
@@ -11,25 +10,7 @@ import nbformat
 import pytest
 from nbclient import NotebookClient
 
-ROOT = Path(__file__).resolve().parents[2]
-BLOCK = re.compile(r"```python\n(.*?)```", re.DOTALL)
-PAGES = [
-    page
-    for page in [ROOT / "README.md", *sorted((ROOT / "docs/src").glob("*.md"))]
-    if BLOCK.search(page.read_text())
-]
-
-
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_a_pages_python_runs_word_by_word(page: Path, root: Path, tmp_path: Path) -> None:
-    blocks = BLOCK.findall(page.read_text())
-    # One after the other, as a reader would; what they write goes beside a copy of the examples.
-    (tmp_path / "examples").symlink_to(root / "examples")
-    guard = 'if __name__ == "__main__":\n'
-    script = tmp_path / "page.py"
-    script.write_text(guard + "".join(f"    {line}\n" for line in "\n".join(blocks).splitlines()))
-    ran = subprocess.run([sys.executable, script], cwd=tmp_path, capture_output=True, text=True)
-    assert ran.returncode == 0, ran.stderr
+from tests_support import ROOT
 
 
 @pytest.mark.parametrize("example", ["first", "prototype", "sweep"])

@@ -89,16 +89,13 @@ def test_links_and_where_it_is_hot() -> None:
 
 def test_what_a_fabric_has_not_and_a_link_has_not(tmp_path: Path) -> None:
     scenario = small()
-    for option in ("departures", "series"):
-        with pytest.raises(ValueError, match=f"{option}=True is for a single link"):
-            scenario.run(**{option: True})
+    with pytest.raises(ValueError, match="departures=True is for a single link"):
+        scenario.run(departures=True)
     result = scenario.run()
     with pytest.raises(ValueError, match="departures were not kept"):
         _ = result.departures
-    with pytest.raises(ValueError, match="millstream run FILE --report"):
+    with pytest.raises(ValueError, match="series=True"):
         result.write_report(tmp_path / "page.html")
-    with pytest.raises(millstream.ScenarioError, match="only single links are explained"):
-        scenario.check()
     link = Scenario.from_dict(LINK).run()
     assert not link.is_fabric
     with pytest.raises(ValueError, match="it was a single link"):
@@ -106,6 +103,24 @@ def test_what_a_fabric_has_not_and_a_link_has_not(tmp_path: Path) -> None:
     impossible = scenario.replace({"fabric.topology.arity": 300})
     with pytest.raises(millstream.ScenarioError, match="topology"):
         impossible.run()
+    with pytest.raises(millstream.ScenarioError, match="topology"):
+        impossible.check()
+
+
+def test_the_page_and_the_check_are_the_commands(tmp_path: Path, command: Command) -> None:
+    scenario = small()
+    file = tmp_path / "small.toml"
+    file.write_text(scenario.text)
+    theirs, ours = tmp_path / "theirs.html", tmp_path / "ours.html"
+    assert command("run", file, "--report", theirs).returncode == 0
+    scenario.run(series=True).write_report(ours)
+    assert ours.read_bytes() == theirs.read_bytes()
+    explained = scenario.check()
+    assert explained == json.loads(command("check", file, "--json").stdout)
+    found = [explained[key] for key in ("end_points", "switches", "deadlock_links")]
+    assert found == [4, 4, 0]
+    calls = explained["streams"][0]
+    assert 0 < calls["connections_admitted"] <= calls["connections_asked"]
 
 
 def test_progress_is_told_and_what_it_raises_ends_the_run() -> None:

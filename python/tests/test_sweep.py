@@ -1,64 +1,28 @@
-"""Sweeps: the same bytes wherever tasks ran, nothing lost, failures alone."""
+"""Sweeps on this machine: the same bytes however they ran, nothing lost, failures alone."""
 
 from __future__ import annotations
 
 import concurrent.futures as futures
 import multiprocessing
 import os
-import signal
-import threading
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from distributed import Client, LocalCluster
 
 from millstream import Scenario, sweep
+from millstream._plan import Ended, Plan
+from tests_support import Killer, done, small_points, small_scenario
 
 SEEDS = range(3)
 
 
-def base(duration: str = "200 ms") -> Scenario:
-    scenario = Scenario("10 Mbps", "fifo", duration=duration)
-    for name in ("a", "b"):
-        source = {"kind": "pareto", "bytes": 700, "rate": "6 Mbps"}
-        scenario.stream(name, period="5 ms", queue=50, source=source)
-    return scenario
-
-
-def points(duration: str = "200 ms") -> list[Any]:
-    axes: dict[str, list[Any]] = {
-        "scheduler.discipline": ["fifo", "dwcs"],
-        "stream.a.weight": [1, 4],
-    }
-    return list(sweep.grid(base(duration), axes))
-
-
-def done(folder: Path) -> list[Path]:
-    return sorted((folder / "done").glob("*.parquet"))
-
-
-@pytest.fixture
-def client() -> Iterator[Client]:
-    # Two processes, which distributed starts again when one dies.
-    made: Any = LocalCluster
-    connected: Any = Client
-    with (
-        made(n_workers=2, threads_per_worker=1, dashboard_address=":0") as cluster,
-        connected(cluster) as client,
-    ):
-        yield client
-
-
-def test_local_processes_threads_and_a_cluster_give_the_same_bytes(
-    tmp_path: Path, client: Client
-) -> None:
+def test_local_processes_and_threads_give_the_same_bytes(tmp_path: Path) -> None:
     with futures.ThreadPoolExecutor(2) as threads:
-        executors: dict[str, Any] = {"local": None, "threads": threads, "cluster": client}
+        executors: dict[str, Any] = {"local": None, "threads": threads}
         for name, executor in executors.items():
             made = sweep.run(
-                points(), seeds=SEEDS, results=tmp_path / name, executor=executor, workers=2
+                small_points(), seeds=SEEDS, results=tmp_path / name, executor=executor, workers=2
             )
             assert (made.made, made.found, made.failures) == (12, 0, [])
     tables = {(tmp_path / name / "sweep.parquet").read_bytes() for name in executors}
@@ -71,7 +35,7 @@ def test_local_processes_threads_and_a_cluster_give_the_same_bytes(
     first = table.slice(0, 1).to_pylist()[0]
     assert (first["point"], first["seed"], first["name"]) == (0, 0, "a")
     assert (first["scheduler.discipline"], first["stream.a.weight"]) == ("fifo", 1)
-    alone = points()[3].scenario.run(seed=2).summary
+    alone = small_points()[3].scenario.run(seed=2).summary
     last = table.slice(23, 1).to_pylist()[0]
     assert last["sent"] == alone["streams"][1]["sent"]
     assert last["delay_p99_ns"] == alone["streams"][1]["delay_ns"]["p99"]
@@ -84,15 +48,15 @@ def test_what_is_done_is_not_done_again(tmp_path: Path) -> None:
         def run(some: list[Any], **more: Any) -> sweep.Sweep:
             return sweep.run(some, results=tmp_path, executor=threads, **more)
 
-        assert run(points()[:2], seeds=SEEDS).made == 6
-        whole = run(points(), seeds=SEEDS)
+        assert run(small_points()[:2], seeds=SEEDS).made == 6
+        whole = run(small_points(), seeds=SEEDS)
         assert (whole.found, whole.made) == (6, 6)
         bytes_before = whole.path.read_bytes()
         done(tmp_path)[4].unlink()
-        again = run(points(), seeds=SEEDS)
+        again = run(small_points(), seeds=SEEDS)
         assert (again.found, again.made, again.path.read_bytes()) == (11, 1, bytes_before)
         # Fewer points make a smaller table, from what is there.
-        assert run(points()[1:2], seeds=[2]).table["seed"].to_pylist() == [2, 2]
+        assert run(small_points()[1:2], seeds=[2]).table["seed"].to_pylist() == [2, 2]
 
 
 def test_a_key_is_the_content(tmp_path: Path) -> None:
@@ -127,10 +91,10 @@ def test_an_interrupted_sweep_goes_on_where_it_was(tmp_path: Path) -> None:
             return future
 
     with Interrupted(1) as executor, pytest.raises(KeyboardInterrupt):
-        sweep.run(points(), seeds=SEEDS, results=tmp_path / "a", executor=executor)
+        sweep.run(small_points(), seeds=SEEDS, results=tmp_path / "a", executor=executor)
     with futures.ThreadPoolExecutor(1) as threads:
-        resumed = sweep.run(points(), seeds=SEEDS, results=tmp_path / "a", executor=threads)
-        whole = sweep.run(points(), seeds=SEEDS, results=tmp_path / "b", executor=threads)
+        resumed = sweep.run(small_points(), seeds=SEEDS, results=tmp_path / "a", executor=threads)
+        whole = sweep.run(small_points(), seeds=SEEDS, results=tmp_path / "b", executor=threads)
     assert resumed.found + resumed.made == 12
     assert resumed.path.read_bytes() == whole.path.read_bytes()
 
@@ -138,7 +102,7 @@ def test_an_interrupted_sweep_goes_on_where_it_was(tmp_path: Path) -> None:
 def test_failures_stand_alone_with_their_scenario(tmp_path: Path) -> None:
     lost = {"kind": "trace", "file": "none.csv"}
     some = [
-        *sweep.grid(base(), {"scheduler.discipline": ["fifo", "dwsc", "edf"]}),
+        *sweep.grid(small_scenario(), {"scheduler.discipline": ["fifo", "dwsc", "edf"]}),
         Scenario("1 Mbps").stream("a", source=lost),
     ]
     with pytest.warns(UserWarning, match="2 of 4 runs failed, the first: point 1"):
@@ -151,29 +115,6 @@ def test_failures_stand_alone_with_their_scenario(tmp_path: Path) -> None:
     assert sorted(set(made.table["point"].to_pylist())) == [0, 2]
 
 
-class Killer(threading.Thread):
-    """Kills a process whenever ``when`` says so, until ``times`` are dead."""
-
-    def __init__(
-        self, when: Callable[[], bool], processes: Callable[[], list[int]], times: int
-    ) -> None:
-        super().__init__(daemon=True)
-        self.when, self.processes, self.times = when, processes, times
-        self.killed: list[int] = []
-        self.over = threading.Event()
-
-    def run(self) -> None:
-        while len(self.killed) < self.times and not self.over.wait(0.05):
-            alive = [pid for pid in self.processes() if pid not in self.killed]
-            if alive and self.when():
-                os.kill(alive[0], signal.SIGKILL)
-                self.killed.append(alive[0])
-
-    def end(self) -> None:
-        self.over.set()
-        self.join()
-
-
 def workers() -> list[int]:
     """The local pool's: no cluster may be alive, whose workers are children of this process too."""
     return [child.pid for child in multiprocessing.active_children() if child.pid is not None]
@@ -182,7 +123,7 @@ def workers() -> list[int]:
 def whole_table(tmp_path: Path, duration: str) -> bytes:
     with futures.ThreadPoolExecutor(2) as threads:
         made = sweep.run(
-            points(duration), seeds=SEEDS, results=tmp_path / "whole", executor=threads
+            small_points(duration), seeds=SEEDS, results=tmp_path / "whole", executor=threads
         )
     return made.path.read_bytes()
 
@@ -203,23 +144,10 @@ def test_a_killed_local_worker_loses_nothing(
     monkeypatch.setattr(sweep, "_alone", counted)
     killer = Killer(lambda: len(done(folder)) > 0, workers, 1)
     killer.start()
-    made = sweep.run(points(duration), seeds=SEEDS, results=folder, workers=2)
+    made = sweep.run(small_points(duration), seeds=SEEDS, results=folder, workers=2)
     killer.end()
     assert len(killer.killed) == 1, "it was midway"
     assert rerun, "what was under way was lost with the pool and run again"
-    assert (made.made, made.failures) == (12, [])
-    assert made.path.read_bytes() == whole_table(tmp_path, duration)
-
-
-def test_a_killed_worker_of_a_cluster_loses_nothing(tmp_path: Path, client: Client) -> None:
-    duration = "100 s"
-    folder = tmp_path / "killed"
-    pids = list(client.run(os.getpid).values())
-    killer = Killer(lambda: len(done(folder)) > 0, lambda: pids, 1)
-    killer.start()
-    made = sweep.run(points(duration), seeds=SEEDS, results=folder, executor=client)
-    killer.end()
-    assert len(killer.killed) == 1, "it was midway"
     assert (made.made, made.failures) == (12, [])
     assert made.path.read_bytes() == whole_table(tmp_path, duration)
 
@@ -234,11 +162,15 @@ def test_a_run_that_always_kills_its_worker_fails_alone(tmp_path: Path) -> None:
     killer = Killer(lambda: len(done(folder)) == 4, workers, 100)
     killer.start()
     task = sweep._Task(0, 0, sweep.Point(stuck), None, "stuck")
-    others = [sweep._Task(at, 0, point, None, f"{at}") for at, point in enumerate(points(), 1)]
+    others = [
+        sweep._Task(at, 0, point, None, f"{at}") for at, point in enumerate(small_points(), 1)
+    ]
     (folder / "done").mkdir(parents=True)
     found: dict[int, Any] = {}
-    for one, outcome in sweep._outcomes([task, *others], None, 2):
+    plan = Plan([[one] for one in (task, *others)])
+    for one, outcome in sweep._outcomes(plan, None, 2):
         found[one.place] = outcome
+        plan.end(one.key, Ended())
         if not isinstance(outcome, str):
             (folder / "done" / one.file).touch()
     killer.end()
@@ -250,7 +182,7 @@ def test_a_run_that_always_kills_its_worker_fails_alone(tmp_path: Path) -> None:
 def test_an_empty_sweep_and_a_clash_of_names(tmp_path: Path) -> None:
     assert sweep.run([], results=tmp_path).table.num_rows == 0
     with pytest.raises(ValueError, match="may not be called seed"):
-        sweep.run([sweep.Point(base(), {"seed": 1})], results=tmp_path)
+        sweep.run([sweep.Point(small_scenario(), {"seed": 1})], results=tmp_path)
     with pytest.warns(UserWarning, match="1 of 1 runs failed"):
         made = sweep.run([Scenario("fast")], results=tmp_path)
     assert "ScenarioError" in made.failures[0].error

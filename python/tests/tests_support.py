@@ -1,11 +1,30 @@
-"""Scenario files as the scheduler's own arguments, for the tests."""
+"""What the tests know of the repository; scenario files as the scheduler's own arguments."""
 
 from __future__ import annotations
 
+import os
+import re
+import signal
+import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-TRACES = sorted((Path(__file__).resolve().parents[2] / "conformance/traces").iterdir())
+from millstream import Scenario, sweep
+
+#: The repository.
+ROOT = Path(__file__).resolve().parents[2]
+#: What every realisation replays.
+TRACES = sorted((ROOT / "conformance/traces").iterdir())
+#: What users read: the README and the book.
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs/src").glob("*.md"))]
+
+
+def blocks(page: Path, language: str) -> list[str]:
+    """The code blocks of a page in this language, in order."""
+    form = rf"^```{language}\n(.*?)^```$"
+    return re.findall(form, page.read_text(), re.MULTILINE | re.DOTALL)
+
 
 _NS = {"ns": 1, "us": 10**3, "ms": 10**6, "s": 10**9}
 
@@ -60,3 +79,49 @@ def contract(stream: dict[str, Any]) -> dict[str, Any]:
             case _:
                 made[key] = value
     return made
+
+
+def small_scenario(duration: str = "200 ms") -> Scenario:
+    """Two streams that ask for more than their link has."""
+    scenario = Scenario("10 Mbps", "fifo", duration=duration)
+    for name in ("a", "b"):
+        source = {"kind": "pareto", "bytes": 700, "rate": "6 Mbps"}
+        scenario.stream(name, period="5 ms", queue=50, source=source)
+    return scenario
+
+
+def small_points(duration: str = "200 ms") -> list[Any]:
+    """Four points of a sweep."""
+    axes: dict[str, list[Any]] = {
+        "scheduler.discipline": ["fifo", "dwcs"],
+        "stream.a.weight": [1, 4],
+    }
+    return list(sweep.grid(small_scenario(duration), axes))
+
+
+def done(folder: Path) -> list[Path]:
+    """The files of a sweep's runs that have ended."""
+    return sorted((folder / "done").glob("*.parquet"))
+
+
+class Killer(threading.Thread):
+    """Kills a process whenever ``when`` says so, until ``times`` are dead."""
+
+    def __init__(
+        self, when: Callable[[], bool], processes: Callable[[], list[int]], times: int
+    ) -> None:
+        super().__init__(daemon=True)
+        self.when, self.processes, self.times = when, processes, times
+        self.killed: list[int] = []
+        self.over = threading.Event()
+
+    def run(self) -> None:
+        while len(self.killed) < self.times and not self.over.wait(0.05):
+            alive = [pid for pid in self.processes() if pid not in self.killed]
+            if alive and self.when():
+                os.kill(alive[0], signal.SIGKILL)
+                self.killed.append(alive[0])
+
+    def end(self) -> None:
+        self.over.set()
+        self.join()

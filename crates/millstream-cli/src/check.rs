@@ -20,7 +20,7 @@ pub(crate) fn check(arguments: &CheckArguments) -> Result<(), Failure> {
     }
     let scenario = Scenario::load(&arguments.file)?;
     if scenario.fabric.is_some() {
-        return fabric::check(&scenario);
+        return fabric::check(&scenario, arguments.json);
     }
     let explanation = explain(&scenario, READ_AT_MOST)?;
     if arguments.json {

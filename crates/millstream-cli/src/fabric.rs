@@ -1,12 +1,10 @@
 //! `millstream run` and `check` of a scenario with a fabric.
 
 use miette::miette;
-use millstream_report::{FabricReportInput, fabric_table, human, write_fabric_report};
+use millstream_report::{fabric_table, human};
 use millstream_scenario::Scenario;
-use millstream_sim::fabric::{
-    FabricError, FabricListener, Journeys, PrepareError, Prepared, prepare,
-};
-use millstream_sweep::fabric::FabricRun;
+use millstream_sim::fabric::{FabricError, FabricListener, Journeys, PrepareError};
+use millstream_sweep::fabric::{FabricExplanation, FabricRun, Looks};
 use millstream_traffic::Reading;
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -15,7 +13,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::arguments::RunArguments;
 use crate::failure::Failure;
-use crate::looks::{Looks, distribution, drawing};
 use crate::outputs::{create, inputs};
 use crate::print;
 use crate::progress::Progress;
@@ -55,13 +52,12 @@ pub(crate) fn run(
     let open = |path: &Option<PathBuf>| path.as_ref().map(|path| create(path, &inputs)).transpose();
     let mut summary_file = open(&arguments.summary)?;
     let mut report_file = open(&arguments.report)?;
-    let end_ns = scenario.duration_ns.unwrap_or(u64::MAX);
     let mut run = FabricRun::new(scenario)?;
     let streams = u8::try_from(scenario.streams.len()).unwrap_or(u8::MAX);
     let end_points = run.simulation.topology().end_points();
     let selection = selection(&arguments.trace_packets, scenario, end_points)?;
     let trace_file = open(&arguments.trace)?;
-    let mut looks = report_file.is_some().then(|| Looks::new(&run.simulation, streams, end_ns));
+    let mut looks = report_file.is_some().then(|| Looks::new(&run));
     let mut journeys =
         trace_file.is_some().then(|| Journeys::new(&run.simulation, streams, selection));
     let ended = if looks.is_some() || journeys.is_some() {
@@ -77,26 +73,11 @@ pub(crate) fn run(
         eprintln!("trace: {}", traced(journeys));
     }
     ended?;
-    let rate_bps = scenario.link.rate_bps;
-    let summary = run.summary(scenario);
     if let (Some(file), Some(looks)) = (&mut report_file, &looks) {
-        let topology = run.simulation.topology();
-        let (nodes, drawn) = drawing(topology, &run.utilisation(), looks, run.reached_ns);
-        let input = FabricReportInput {
-            summary: &summary,
-            delays: &run.statistics.classes().iter().map(distribution).collect::<Vec<_>>(),
-            nodes: &nodes,
-            links: &drawn,
-            over_time: &looks.over_time(rate_bps, topology.end_points()),
-            buffers: &looks.fullest(&run.simulation, scenario, run.reached_ns),
-            discipline: scenario.scheduler.discipline.name,
-            link_rate_bps: rate_bps,
-            scenario_text: &scenario.text,
-            notes: &scenario.notes,
-        };
-        let written = write_fabric_report(file, &input).and_then(|()| file.flush());
+        let written = looks.write_page(file, &run, scenario).and_then(|()| file.flush());
         written.map_err(|error| Failure::output("--report", &error))?;
     }
+    let summary = run.summary(scenario);
     scenario.notes.iter().for_each(|note| eprintln!("note: {note}"));
     let json = serde_json::to_string_pretty(&summary).unwrap_or_default() + "\n";
     if let Some(file) = &mut summary_file {
@@ -145,34 +126,41 @@ fn traced(journeys: &Journeys) -> String {
 }
 
 /// What a fabric is, whether its routes are free of deadlock, and what admission says.
-pub(crate) fn check(scenario: &Scenario) -> Result<(), Failure> {
-    let Prepared { simulation, connections } = prepare(scenario)?;
-    let topology = simulation.topology();
+pub(crate) fn check(scenario: &Scenario, json: bool) -> Result<(), Failure> {
+    let explanation = FabricExplanation::of(scenario)?;
+    if json {
+        return print(&(serde_json::to_string_pretty(&explanation).unwrap_or_default() + "\n"));
+    }
     let mut text = format!(
         "{}: {} end-points, {} switches, {} one-way links of {}, discipline {}\n",
-        scenario.name,
-        topology.end_points(),
-        topology.switches(),
-        topology.links().len(),
-        human::rate(scenario.link.rate_bps),
-        scenario.scheduler.discipline.name,
+        explanation.scenario,
+        explanation.end_points,
+        explanation.switches,
+        explanation.links,
+        human::rate(explanation.rate_bps),
+        explanation.discipline,
     );
-    let rows = scenario.streams.iter().zip(&connections).map(|(stream, connections)| {
-        let shown =
-            |count: u64| if connections.asked > 0 { count.to_string() } else { "–".into() };
-        vec![stream.name.clone(), shown(connections.asked), shown(connections.admitted)]
+    let rows = explanation.streams.iter().map(|stream| {
+        let shown = |count: u64| {
+            if stream.connections_asked > 0 { count.to_string() } else { "–".into() }
+        };
+        vec![
+            stream.name.clone(),
+            shown(stream.connections_asked),
+            shown(stream.connections_admitted),
+        ]
     });
     text += &millstream_report::text_table(&["stream", "connections", "admitted"], rows);
-    let verdict = match topology.dependency_cycle() {
-        None => "free of deadlock".to_owned(),
-        Some(cycle) => format!("may deadlock: {} links wait for one another", cycle.len()),
+    let verdict = match explanation.deadlock_links {
+        0 => "free of deadlock".to_owned(),
+        links => format!("may deadlock: {links} links wait for one another"),
     };
-    let layers = match topology.layers() {
+    let layers = match explanation.layers {
         1 => "on one layer".to_owned(),
         layers => format!("on {layers} layers"),
     };
     let _ = writeln!(text, "routes: {verdict}, {layers}");
-    for note in &scenario.notes {
+    for note in &explanation.notes {
         let _ = writeln!(text, "note: {note}");
     }
     print(&text)

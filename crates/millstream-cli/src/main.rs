@@ -10,7 +10,6 @@ mod fabric;
 mod failure;
 mod hardware;
 mod interrupt;
-mod looks;
 mod outputs;
 mod plan;
 mod privileges;

@@ -18,6 +18,7 @@ mod scenario;
 mod scheduler;
 
 use millstream::catalogue::DISCIPLINES;
+use millstream_sweep::{Interval, Kind, columns};
 use pyo3::prelude::*;
 
 /// The native half of the package `millstream`; private.
@@ -25,8 +26,6 @@ use pyo3::prelude::*;
 mod _millstream {
     #[pymodule_export]
     use super::departures::{DepartureColumns, Departures};
-    #[pymodule_export]
-    use super::disciplines;
     #[pymodule_export]
     use super::errors::{ContractError, MillstreamError, ScenarioError, TrafficError};
     #[pymodule_export]
@@ -37,10 +36,26 @@ mod _millstream {
     use super::scenario::Scenario;
     #[pymodule_export]
     use super::scheduler::{Departure, Scheduler};
+    #[pymodule_export]
+    use super::{disciplines, interval, metrics};
 
     #[pymodule_export]
     #[allow(non_upper_case_globals)]
     const __version__: &str = env!("CARGO_PKG_VERSION");
+}
+
+/// The mean of values over runs and half of its interval, as `millstream sweep` computes them; None of
+/// none, and no half of one.
+#[pyfunction]
+#[allow(clippy::needless_pass_by_value)]
+fn interval(values: Vec<f64>) -> Option<(f64, Option<f64>)> {
+    Interval::of(&values).map(|interval| (interval.mean, interval.half_width))
+}
+
+/// The numeric columns of a sweep's dataset, of links or of fabrics.
+#[pyfunction]
+fn metrics(fabric: bool) -> Vec<&'static str> {
+    columns(fabric).iter().filter(|column| column.kind != Kind::Text).map(|c| c.name).collect()
 }
 
 /// Every discipline of the engine: its name and what it does.

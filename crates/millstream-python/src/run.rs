@@ -8,7 +8,7 @@ use millstream_report::{
 use millstream_scenario::Scenario;
 use millstream_sim::{Listener, RunError, link};
 use millstream_sweep::RunFailure;
-use millstream_sweep::fabric::FabricRun;
+use millstream_sweep::fabric::{FabricRun, Looks};
 use millstream_traffic::FrameBytes;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -80,7 +80,7 @@ pub(crate) struct RunResult {
 /// What was counted.
 enum Numbers {
     Link(Results),
-    Fabric { summary: Box<FabricSummary>, links: Links },
+    Fabric { summary: Box<FabricSummary>, links: Links, page: Option<Vec<u8>> },
 }
 
 /// The links of a fabric: from, to, time transmitting in ns, its share of the run.
@@ -116,14 +116,12 @@ pub(crate) fn run(
     progress: Option<Py<PyAny>>,
 ) -> PyResult<RunResult> {
     if scenario.fabric.is_some() {
-        for (given, name) in [(wanted.departures, "departures"), (wanted.series, "series")] {
-            if given {
-                let message =
-                    format!("{name}=True is for a single link; {} has a fabric", scenario.name);
-                return Err(PyValueError::new_err(message));
-            }
+        if wanted.departures {
+            let message =
+                format!("departures=True is for a single link; {} has a fabric", scenario.name);
+            return Err(PyValueError::new_err(message));
         }
-        let numbers = py.detach(|| fabric(&scenario, progress))?;
+        let numbers = py.detach(|| fabric(&scenario, wanted.series, progress))?;
         let notes = scenario.notes.clone();
         return Ok(RunResult { scenario, numbers, notes, departures: None });
     }
@@ -132,17 +130,33 @@ pub(crate) fn run(
     Ok(RunResult { scenario, numbers: Numbers::Link(results), notes, departures })
 }
 
-fn fabric(scenario: &Scenario, progress: Option<Py<PyAny>>) -> Result<Numbers, Failed> {
+fn fabric(
+    scenario: &Scenario,
+    series: bool,
+    progress: Option<Py<PyAny>>,
+) -> Result<Numbers, Failed> {
     let mut pulse = Pulse::new(progress);
     let mut run = FabricRun::new(scenario).map_err(|error| Failed::Fabric(error.into()))?;
-    while run.step().map_err(|error| Failed::Fabric(error.into()))? {
-        if pulse.look_up(run.reached_ns) {
+    let mut looks = series.then(|| Looks::new(&run));
+    loop {
+        let stepped = match &mut looks {
+            Some(looks) => run.step_for(looks),
+            None => run.step(),
+        };
+        let more = stepped.map_err(|error| Failed::Fabric(error.into()))?;
+        if !more || pulse.look_up(run.reached_ns) {
             break;
         }
     }
     if let Some(raised) = pulse.raised {
         return Err(Failed::Raised(raised));
     }
+    let page = looks.map(|looks| {
+        let mut page = Vec::new();
+        let written = looks.write_page(&mut page, &run, scenario);
+        written.map(|()| page).map_err(|error| Failed::Run(RunError::Output(error)))
+    });
+    let page = page.transpose()?;
     let topology = run.simulation.topology();
     let links = (
         topology.links().iter().map(|link| link.from.to_string()).collect(),
@@ -150,7 +164,7 @@ fn fabric(scenario: &Scenario, progress: Option<Py<PyAny>>) -> Result<Numbers, F
         run.simulation.busy_ns().collect(),
         run.utilisation(),
     );
-    Ok(Numbers::Fabric { summary: Box::new(run.summary(scenario)), links })
+    Ok(Numbers::Fabric { summary: Box::new(run.summary(scenario)), links, page })
 }
 
 fn detached(
@@ -253,12 +267,13 @@ impl RunResult {
 
     /// Writes the report page, which needs the time series.
     fn write_report(&self, py: Python<'_>, path: PathBuf) -> PyResult<()> {
-        let Numbers::Link(results) = &self.numbers else {
-            return Err(PyValueError::new_err(
-                "a fabric's page is written by `millstream run FILE --report PAGE.html`",
-            ));
-        };
         py.detach(|| {
+            let results = match &self.numbers {
+                Numbers::Link(results) => results,
+                Numbers::Fabric { page, .. } => {
+                    return std::fs::write(path, page.as_deref().unwrap_or_default());
+                }
+            };
             let mut file = BufWriter::new(File::create(path)?);
             let input = ReportInput {
                 results,
@@ -278,6 +293,9 @@ impl RunResult {
     /// Whether time series were recorded.
     #[getter]
     fn has_series(&self) -> bool {
-        matches!(&self.numbers, Numbers::Link(results) if results.series.is_some())
+        match &self.numbers {
+            Numbers::Link(results) => results.series.is_some(),
+            Numbers::Fabric { page, .. } => page.is_some(),
+        }
     }
 }

@@ -1,6 +1,7 @@
 //! A valid scenario.
 
 use millstream_scenario::explain;
+use millstream_sweep::fabric::FabricExplanation;
 use pyo3::prelude::*;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -84,9 +85,15 @@ impl Scenario {
 
     /// What `millstream check --json` prints.
     fn explain_json(&self, py: Python<'_>) -> PyResult<String> {
-        self.require_link()?;
-        let explained = py.detach(|| explain(&self.0, READ_AT_MOST)).map_err(errors::traffic)?;
-        Ok(serde_json::to_string_pretty(&explained).unwrap_or_default() + "\n")
+        let text = if self.0.fabric.is_some() {
+            let explained = py.detach(|| FabricExplanation::of(&self.0));
+            serde_json::to_string_pretty(&explained.map_err(|e| errors::fabric(e.into()))?)
+        } else {
+            let explained =
+                py.detach(|| explain(&self.0, READ_AT_MOST)).map_err(errors::traffic)?;
+            serde_json::to_string_pretty(&explained)
+        };
+        Ok(text.unwrap_or_default() + "\n")
     }
 
     /// Runs it to its end on a simulated link or fabric.
@@ -106,19 +113,5 @@ impl Scenario {
             _ => Arc::clone(&self.0),
         };
         run(py, scenario, Wanted { departures, series }, progress)
-    }
-}
-
-impl Scenario {
-    fn require_link(&self) -> PyResult<()> {
-        if self.0.fabric.is_none() {
-            return Ok(());
-        }
-        let message = format!(
-            "{} has a fabric, and from Python only single links are explained; use millstream \
-             check FILE",
-            self.0.name
-        );
-        Err(errors::ScenarioError::new_err(message))
     }
 }

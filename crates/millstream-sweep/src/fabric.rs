@@ -1,4 +1,10 @@
-//! A fabric's run in numbers: its summary, and how busy each link was.
+//! A fabric's run in numbers: its summary, and how busy each link was; its page; what it is beforehand.
+
+mod explanation;
+mod page;
+
+pub use explanation::{FabricExplanation, FabricStreamExplanation};
+pub use page::Looks;
 
 use millstream_report::{DelaySummary, FabricNumbers, FabricStream, FabricSummary};
 use millstream_scenario::{Scenario, Source, Stream};

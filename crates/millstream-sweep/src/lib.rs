@@ -33,7 +33,7 @@ pub use dataset::Output;
 pub use error::SweepError;
 pub use grid::Grid;
 pub use interval::{CONFIDENCE, Interval};
-pub use outcome::{Cell, Column, Kind, Outcome};
+pub use outcome::{Cell, Column, Kind, Outcome, columns};
 pub use run::{Failure, Plan, Swept, run};
 pub use seeds::parse_seeds;
 pub use setting::Setting;

@@ -123,7 +123,8 @@ const FABRIC: [Column; 24] = [
 const FABRIC_JITTER: Column = count("jitter_max_ns");
 
 /// The columns of a link's dataset, or a fabric's, behind point, settings and seed.
-pub(crate) fn columns(fabric: bool) -> Vec<Column> {
+#[must_use]
+pub fn columns(fabric: bool) -> Vec<Column> {
     if fabric { FABRIC.into_iter().chain([FABRIC_JITTER]).collect() } else { LINK.to_vec() }
 }
 

@@ -1,17 +1,22 @@
-//! What only a fabric's report shows: curves over time, how full buffers were, the fabric drawn.
+//! A fabric's page, and what only it shows: curves over time, how full buffers were, the fabric drawn.
 
-use millstream_report::{DrawnLink, DrawnNode, FabricCurve, FullBuffer};
+use millstream_report::{
+    DrawnLink, DrawnNode, FabricCurve, FabricReportInput, FullBuffer, write_fabric_report,
+};
 use millstream_scenario::Scenario;
 use millstream_sim::fabric::topology::{Node, Topology};
 use millstream_sim::fabric::{
     Buffers, ClassStatistics, Curves, Delivery, FabricListener, Passage, Simulation,
 };
+use std::io::{self, Write};
+
+use super::FabricRun;
 
 /// How many of the fullest buffers are listed.
 const LISTED: usize = 10;
 
-/// Listens for the report.
-pub(crate) struct Looks {
+/// Listens for the page.
+pub struct Looks {
     curves: Curves,
     buffers: Buffers,
     /// The end of the run, ns.
@@ -33,18 +38,47 @@ impl FabricListener for Looks {
 }
 
 impl Looks {
-    /// For `simulation` of so many classes, which ends at `end_ns`.
-    pub(crate) fn new(simulation: &Simulation, classes: u8, end_ns: u64) -> Self {
+    /// For a run that begins.
+    #[must_use]
+    pub fn new(run: &FabricRun) -> Self {
+        let classes = u8::try_from(run.statistics.classes().len()).unwrap_or(u8::MAX);
         Self {
-            curves: Curves::new(classes, end_ns),
-            buffers: Buffers::of(simulation, true),
-            end_ns,
+            curves: Curves::new(classes, run.end_ns),
+            buffers: Buffers::of(&run.simulation, true),
+            end_ns: run.end_ns,
         }
+    }
+
+    /// Writes the page of `run` of `scenario`, of which this was told all steps.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub fn write_page(
+        &self,
+        out: &mut impl Write,
+        run: &FabricRun,
+        scenario: &Scenario,
+    ) -> io::Result<()> {
+        let (topology, rate_bps) = (run.simulation.topology(), scenario.link.rate_bps);
+        let (nodes, links) = drawing(topology, &run.utilisation(), self, run.reached_ns);
+        let input = FabricReportInput {
+            summary: &run.summary(scenario),
+            delays: &run.statistics.classes().iter().map(distribution).collect::<Vec<_>>(),
+            nodes: &nodes,
+            links: &links,
+            over_time: &self.over_time(rate_bps, topology.end_points()),
+            buffers: &self.fullest(&run.simulation, scenario, run.reached_ns),
+            discipline: scenario.scheduler.discipline.name,
+            link_rate_bps: rate_bps,
+            scenario_text: &scenario.text,
+            notes: &scenario.notes,
+        };
+        write_fabric_report(out, &input)
     }
 
     /// Throughput and mean delay of each stream over time.
     #[allow(clippy::cast_precision_loss)]
-    pub(crate) fn over_time(&self, rate_bps: u64, end_points: u32) -> Vec<FabricCurve> {
+    fn over_time(&self, rate_bps: u64, end_points: u32) -> Vec<FabricCurve> {
         let width_ns = self.curves.width_ns();
         let spans = (0..).map(|bin| (bin * width_ns, ((bin + 1) * width_ns).min(self.end_ns)));
         let spans: Vec<(u64, u64)> =
@@ -69,7 +103,7 @@ impl Looks {
 
     /// The fullest of the buffers behind links, on average over the run.
     #[allow(clippy::cast_precision_loss)]
-    pub(crate) fn fullest(
+    fn fullest(
         &self,
         simulation: &Simulation,
         scenario: &Scenario,
@@ -109,7 +143,7 @@ impl Looks {
 }
 
 /// Nodes and links as the report draws them.
-pub(crate) fn drawing(
+fn drawing(
     topology: &Topology,
     utilisation: &[f64],
     looks: &Looks,
@@ -143,7 +177,7 @@ pub(crate) fn drawing(
 
 /// Points of the distribution of delays: µs, and per cent of packets that took no longer.
 #[allow(clippy::cast_precision_loss)]
-pub(crate) fn distribution(class: &ClassStatistics) -> Vec<(f64, f64)> {
+fn distribution(class: &ClassStatistics) -> Vec<(f64, f64)> {
     if class.delivered == 0 {
         return Vec::new();
     }

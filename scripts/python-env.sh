@@ -1,0 +1,29 @@
+# shellcheck shell=bash
+# Sourced, in the repository: the Python environment of the tests and the book, target/python, made
+# once for each interpreter (PYTHON chooses it) and each set of requirements; then first on the path.
+python=${PYTHON:-python3}
+target=$(realpath -m "${CARGO_TARGET_DIR:-target}")
+venv=$target/python
+
+if ! "$python" -c 'import ensurepip' 2>/dev/null; then
+    if [[ $(id -u) != 0 ]]; then
+        echo "error: $python has no venv; ask an administrator for the package python3-venv" >&2
+        exit 1
+    fi
+    apt-get update -qq
+    DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends python3-venv >/dev/null
+fi
+
+# One environment for each interpreter and each set of requirements.
+requirements=(python/requirements.txt docs/requirements.txt)
+stamp=$({ "$python" -VV; cat "${requirements[@]}"; } | sha256sum)
+if [[ ! -e $venv/stamp || $(<"$venv/stamp") != "$stamp" ]]; then
+    echo "making a Python environment (once)"
+    rm -rf "$venv"
+    "$python" -m venv "$venv"
+    for file in "${requirements[@]}"; do
+        "$venv/bin/pip" install --quiet --disable-pip-version-check -r "$file"
+    done
+    echo "$stamp" >"$venv/stamp"
+fi
+export PATH="$venv/bin:$PATH"

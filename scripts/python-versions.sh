@@ -1,0 +1,54 @@
+#!/usr/bin/env bash
+# One wheel under every Python that it is for: a fresh environment each, the README's program, and
+# the tests that need nothing but the wheel. Pythons are looked for on the path and where pyenv and
+# uv keep them; what is not here is said. --all makes a missing one an error, --but leaves one out.
+# Usage: python-versions.sh [--all] [--but VERSION] WHEEL
+set -euo pipefail
+cd "$(dirname "$0")/.."
+all='' but=''
+while [[ ${1:-} == --* ]]; do
+    case $1 in
+    --all) all=1 ;;
+    --but) but=${2:?a version}; shift ;;
+    *) echo "usage: python-versions.sh [--all] [--but VERSION] WHEEL" >&2; exit 2 ;;
+    esac
+    shift
+done
+wheel=$(realpath "${1:?a wheel}")
+pytest=$(grep '^pytest==' python/requirements.txt)
+target=$(realpath -m "${CARGO_TARGET_DIR:-target}")
+
+# The interpreter of this version, or nothing.
+interpreter() {
+    local candidate
+    for candidate in "$(command -v "python$1")" "${PYENV_ROOT:-$HOME/.pyenv}"/versions/"$1".*/bin/python \
+        "${XDG_DATA_HOME:-$HOME/.local/share}"/uv/python/cpython-"$1".*/bin/python; do
+        if [[ -x $candidate ]] && "$candidate" -c "import ensurepip, sys
+sys.exit(sys.version_info[:2] != tuple(map(int, '$1'.split('.'))))" 2>/dev/null; then
+            echo "$candidate"
+            return
+        fi
+    done
+}
+
+missing=()
+for version in 3.10 3.11 3.12 3.13; do
+    [[ $version == "$but" ]] && continue
+    python=$(interpreter $version)
+    if [[ -z $python ]]; then
+        missing+=("$version")
+        continue
+    fi
+    venv=$target/python-$version
+    rm -rf "$venv"
+    "$python" -m venv "$venv"
+    "$venv/bin/pip" install --quiet --disable-pip-version-check "$wheel" "$pytest"
+    printf '%s: ' "$("$venv/bin/python" -V)"
+    (cd python && "$venv/bin/pytest" tests/test_schedule.py tests/test_scheduler.py \
+        tests/test_sweep.py "tests/test_book.py::test_python_runs_word_by_word[README.md]")
+    rm -rf "$venv"
+done
+if [[ ${#missing[@]} -gt 0 ]]; then
+    echo "not here, so not tried: Python ${missing[*]}"
+    [[ -z $all ]]
+fi
