@@ -110,7 +110,10 @@ fn who_does_not_fit_is_refused_with_a_reason() {
     let why = String::from_utf8(refused.body().clone()).unwrap();
     assert!(why.contains("of the link's 2200000 bits/s"), "{why}");
     let page = server.page("/admission");
-    assert!(page.contains("1 refused") && page.contains("refused; this stream must get"), "{page}");
+    assert!(
+        page.contains("1 refused") && page.contains("refused; the frames that must go"),
+        "{page}"
+    );
     assert!(server.page("/metrics").contains("millstream_media_refused_total 1"));
     assert!(server.page("/").starts_with("HTTP/1.1 404"));
     // Whoever goes makes room.

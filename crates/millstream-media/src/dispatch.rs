@@ -29,7 +29,7 @@ const AHEAD_NS: u64 = 250_000;
 
 /// How late an event may be worked on as if it were in time, ns. A dispatcher that was stopped for
 /// longer must not believe that the link was busy meanwhile.
-const SLACK_NS: u64 = 1_000_000;
+pub(crate) const SLACK_NS: u64 = 1_000_000;
 
 /// What becomes of packets.
 pub(crate) trait Outlet {

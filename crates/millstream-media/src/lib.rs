@@ -16,6 +16,7 @@ mod admission;
 mod client;
 mod clock;
 mod connection;
+mod demand;
 mod dispatch;
 mod error;
 #[doc(hidden)]

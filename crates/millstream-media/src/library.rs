@@ -9,6 +9,7 @@ use std::fs::File;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use crate::MediaError;
+use crate::demand::{Demand, FrameWork};
 use crate::optional::{Choice, Importance};
 use crate::packets::{CLOCK_RATE, cut, payload_type};
 use crate::processor::Schedule;
@@ -31,6 +32,8 @@ pub(crate) struct Title {
     pub(crate) reserved_bps: u64,
     /// The mean rate of all its frames on the link, bits/s.
     pub(crate) mean_bps: u64,
+    /// What a client of it can ask of the link in any stretch of time.
+    pub(crate) demand: Demand,
     /// Seconds of one round, rounded.
     seconds: u64,
     repeat: bool,
@@ -153,16 +156,32 @@ fn title(
     builder.add(record, &new, &video.bytes);
     let duration_ns = u128::from(frame_ns) * new.len() as u128;
     let [reserved_bps, mean_bps] = rates(&new, (lost, of), scenario.link, duration_ns);
+    let work = |frame: &NewFrame| FrameWork {
+        work_ns: packets(frame).map(|bytes| scenario.link.transmission_ns(bytes)).sum(),
+        importance: frame.importance,
+    };
+    let film: Vec<FrameWork> = new.iter().map(work).collect();
+    let demand = Demand::new(&film, (lost, of), *repeat, frame_ns, record.deadline_ns);
     let title = Title {
         name: name.clone(),
         codec: video.codec,
         parameters: parameters(&video),
         reserved_bps,
         mean_bps,
+        demand,
         seconds: u64::try_from(duration_ns / 1_000_000_000).unwrap_or(0),
         repeat: *repeat,
     };
     Ok((title, video.bytes.len()))
+}
+
+/// The lengths of a frame's RTP packets, bytes.
+fn packets(frame: &NewFrame) -> impl Iterator<Item = u32> {
+    frame.pieces.iter().map(|piece| {
+        let bytes =
+            crate::packets::RTP_HEADER + usize::from(piece.header_bytes) + piece.range.len();
+        u32::try_from(bytes).unwrap_or(u32::MAX)
+    })
 }
 
 /// Mean rates on the link of the mandatory frames, and of all, bits/s.
@@ -174,11 +193,7 @@ fn rates(frames: &[NewFrame], window: (u32, u32), link: Link, duration_ns: u128)
     };
     let (mut mandatory, mut all) = (0u128, 0u128);
     for (number, frame) in (0..).zip(frames) {
-        let header = crate::packets::RTP_HEADER as u64 + u64::from(link.overhead);
-        let bytes = frame
-            .pieces
-            .iter()
-            .map(|piece| header + u64::from(piece.header_bytes) + piece.range.len() as u64);
+        let bytes = packets(frame).map(|bytes| u64::from(bytes) + u64::from(link.overhead));
         let bits = u128::from(bytes.sum::<u64>()) * 8;
         all += bits;
         if !choice.is_optional(number, importance) {
@@ -200,6 +215,13 @@ fn parameters(video: &VideoPayload) -> Option<(String, String)> {
     let [_, profile, constraints, level, ..] = sequence else { return None };
     let id = format!("{profile:02x}{constraints:02x}{level:02x}");
     Some((id, format!("{},{}", STANDARD.encode(sequence), STANDARD.encode(picture))))
+}
+
+impl Library {
+    /// Every title's demand.
+    pub(crate) fn demands(&self) -> Vec<&Demand> {
+        self.titles.iter().map(|title| &title.demand).collect()
+    }
 }
 
 impl Title {

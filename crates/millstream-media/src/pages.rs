@@ -52,26 +52,27 @@ pub(crate) fn answer(input: &[u8], library: &Library, sessions: &Sessions) -> Op
 
 /// Who may play, in words.
 fn admission(library: &Library, sessions: &Sessions) -> String {
-    let admission = sessions.admission;
+    let admission = &sessions.admission;
     let mut text = format!(
         "link: {} bits/s; reserved: {} bits/s; {} sessions, {} refused\n\n\
-         A client is admitted if its mandatory frames fit beside those of all others, each at its mean \
-         rate.\n\n",
+         A client is admitted if in no stretch of time more frames that must go can be due than the link \
+         carries in it.\n\n",
         admission.link_bps,
         admission.reserved_bps,
         sessions.iter().count(),
         sessions.refused
     );
-    for title in &library.titles {
+    let demands = library.demands();
+    for (number, title) in library.titles.iter().enumerate() {
         let _ = write!(
             text,
             "{}: {} bits/s in all, {} of them mandatory: ",
             title.name, title.mean_bps, title.reserved_bps
         );
-        let _ = match admission.admits(title.reserved_bps) {
+        let _ = match admission.admits(&demands, number, 1) {
             Ok(()) => {
-                let free = admission.link_bps.saturating_sub(admission.reserved_bps);
-                writeln!(text, "{} more would be admitted", free / title.reserved_bps.max(1))
+                let most = sessions.region.sessions() as u64;
+                writeln!(text, "{} more would be admitted", admission.room(&demands, number, most))
             }
             Err(reason) => writeln!(text, "refused; {reason}"),
         };

@@ -125,7 +125,7 @@ impl Sessions {
         Self {
             region,
             all: (0..region.sessions()).map(|_| None).collect(),
-            admission: Admission { link_bps, reserved_bps: 0 },
+            admission: Admission::new(link_bps),
             refused: 0,
             admitted: 0,
             past: Account::default(),
@@ -143,7 +143,7 @@ impl Sessions {
         now_ns: u64,
     ) -> Result<usize, Refused> {
         let bps = library.titles[title].reserved_bps;
-        if let Err(reason) = self.admission.admits(bps) {
+        if let Err(reason) = self.admission.admits(&library.demands(), title, 1) {
             self.refused += 1;
             return Err(Refused::Bandwidth(reason));
         }
@@ -162,7 +162,7 @@ impl Sessions {
         if let Transport::Udp(rtp, rtcp) = transport {
             row.set_address(peer, rtp, rtcp);
         }
-        self.admission.reserved_bps += bps;
+        self.admission.add(title, bps);
         self.admitted += 1;
         self.all[number] = Some(Session {
             id: format!("{:016x}", random[3]),
@@ -202,7 +202,7 @@ impl Sessions {
             && let Some(session) = &mut self.all[number]
             && !std::mem::replace(&mut session.stopping, true)
         {
-            self.admission.reserved_bps -= session.reserved_bps;
+            self.admission.remove(session.title, session.reserved_bps);
         }
         if !self.region.notices().push([number as u64, 0, 0, 0]) {
             self.region.set(Setting::LookAtAll, 1);

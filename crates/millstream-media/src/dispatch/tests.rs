@@ -5,6 +5,8 @@ use millstream::selector::Selector;
 use millstream::{Discipline, Dwcs, EdfFirst, Heap};
 
 use super::*;
+use crate::admission::Admission;
+use crate::demand::{Demand, FrameWork};
 use crate::optional::Importance::{self, B, I, P};
 use crate::region::{Row, State};
 use crate::store::MediaRecord;
@@ -267,4 +269,38 @@ fn a_dispatcher_that_was_stopped_drops_what_is_late() {
     assert!(late + full >= 4, "{late} late, {full} full");
     assert!(bench.row(0).get(Word::Violations) > 0);
     bench.check_conservation(1);
+}
+
+proptest::proptest! {
+    #![proptest_config(proptest::prelude::ProptestConfig::with_cases(60))]
+
+    #[test]
+    fn whoever_is_admitted_loses_nothing_that_must_go(
+        tenths in 12u64..90, deadline in 1u64..5, window in 0u32..4,
+        starts in proptest::collection::vec(0u64..3 * T, 12),
+    ) {
+        let rate_bps = tenths * FILM_BPS / 10;
+        let record = MediaRecord { deadline_ns: deadline * T, ..media(T, window, 6) };
+        let link = Link { rate_bps, overhead: 0, credits: None };
+        let film = FILM.map(|(importance, packets)| FrameWork {
+            work_ns: u64::from(packets) * link.transmission_ns(112),
+            importance,
+        });
+        let demand = Demand::new(&film, (window, 6), true, T, record.deadline_ns);
+        let admitted = Admission::new(rate_bps).room(&[&demand], 0, starts.len() as u64);
+        let admitted = usize::try_from(admitted).unwrap();
+        let mut bench = Bench::new(record, rate_bps, u32::try_from(starts.len()).unwrap());
+        let mut order: Vec<usize> = (0..admitted).collect();
+        order.sort_by_key(|session| starts[*session]);
+        for session in order {
+            bench.until(starts[session]);
+            bench.want(session, Want::Play);
+        }
+        bench.until(100 * T);
+        for session in 0..admitted {
+            let (sent, row) = (bench.counts(session, Word::Sent), bench.row(session));
+            proptest::prop_assert!(sent[0] > 0);
+            proptest::prop_assert_eq!(row.get(Word::Violations), 0, "{} of {} clients", session, admitted);
+        }
+    }
 }
