@@ -33,7 +33,7 @@ pub struct EndSystemSummary {
     pub packets: u64,
     /// Decisions, those without a winner included.
     pub decisions: u64,
-    /// The fewest cycles from one decision to the next.
+    /// Cycles from one decision to the next, where nothing is waited for.
     pub decision_cycles: u64,
     /// From the first arrival until the last winner was read, ns.
     pub span_ns: u64,

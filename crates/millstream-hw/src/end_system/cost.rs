@@ -24,7 +24,8 @@ pub struct Cost {
     pub packets: u64,
     /// Decisions, those without a winner included.
     pub decisions: u64,
-    /// The fewest cycles from one to the next; 0 if there were not two.
+    /// How many cycles it usually is from one to the next, where nothing was waited for; 0 if there
+    /// were not two.
     pub decision_cycles: u64,
     /// From the first arrival until the last winner was read, ns.
     pub span_ns: u64,

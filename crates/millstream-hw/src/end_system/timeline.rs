@@ -122,7 +122,9 @@ pub struct Timeline {
     /// Cycles without anything to do.
     quiet: u64,
     /// Cycles since a decision started, if one has.
-    since: Option<u64>,
+    since: Option<usize>,
+    /// How often it was so many cycles from one to the next; longer ones waited for something.
+    between: [u64; 16],
     first_ns: Option<u64>,
     cost: Cost,
 }
@@ -166,6 +168,7 @@ impl Timeline {
             wanted_ns: 0,
             quiet: 0,
             since: None,
+            between: [0; 16],
             first_ns: None,
             cost: Cost::new(options.bus, options.clock_hz),
         })
@@ -174,7 +177,9 @@ impl Timeline {
     /// What it cost so far.
     #[must_use]
     pub fn cost(&self) -> Cost {
-        self.cost.clone()
+        let usual = (1..self.between.len()).rev().max_by_key(|cycles| self.between[*cycles]);
+        let usual = usual.filter(|cycles| self.between[*cycles] > 0).unwrap_or(0);
+        Cost { decision_cycles: usual as u64, ..self.cost.clone() }
     }
 
     /// Runs until all packets of `arrivals` have left, or nobody listens.
@@ -404,9 +409,9 @@ impl Timeline {
         }
         if out.started == 1 {
             self.cost.decisions += 1;
-            if let Some(cycles) = self.since.replace(0) {
-                let fewest = &mut self.cost.decision_cycles;
-                *fewest = if *fewest == 0 { cycles } else { cycles.min(*fewest) };
+            let between = self.since.replace(0).unwrap_or(0);
+            if let Some(count) = self.between.get_mut(between) {
+                *count += 1;
             }
             watch.started(out.now);
         }
