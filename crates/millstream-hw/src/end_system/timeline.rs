@@ -5,7 +5,7 @@
 //! is there; while neither card nor host has anything to do time jumps.
 //!
 //! The queue manager writes one arrival to PUSH where there is just one and SRAM has room; else it
-//! offers all to be pulled. Every 2¹² packets the counters are read, before 16 bits can wrap.
+//! offers all to be pulled. Every 2¹⁰ packets the counters are read, before 16 bits can wrap.
 
 use std::collections::VecDeque;
 
@@ -26,7 +26,7 @@ use crate::rtl::card::{Card, Outputs, byte};
 type Kind = fn(&mut Cost) -> &mut Transfers;
 
 /// Packets that leave between two readings of the counters.
-const AUDITED: u64 = 1 << 12;
+const AUDITED: u64 = 1 << 10;
 
 /// A packet that waits longer cannot be told from one that is still to come.
 const OLDEST: u64 = 1 << 15;
