@@ -1,7 +1,7 @@
 //! The end-system card and its host against the engine, and against themselves.
 //!
 //! For scripts/rtl-cards.sh, which brings Verilator: `--ignored` runs them.
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, clippy::cast_possible_truncation)]
 
 use std::io;
 
