@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # The cards' checks, called by rtl.sh, whose tools it uses: generated registers are fresh, lint,
-# conformance traces replayed by the hardware, cocotb tests by Verilator and Icarus.
+# conformance traces replayed by the hardware, the cards driven from Rust against the engine, the papers'
+# figures by them, cocotb tests by Verilator and Icarus.
 #
 # Usage: rtl-cards.sh [quick|long]. Long: all configurations.
 set -euo pipefail
@@ -46,6 +47,12 @@ done
 step "the hardware as a structure: conformance traces"
 export VERILATOR=$VERILATOR_ROOT/bin/verilator MILLSTREAM_CACHE=$root/target/rtl-cache
 cargo test --quiet -p millstream-cli --test rtl -- --include-ignored
+
+step "cards: driven from Rust, against the engine; the user's command"
+cargo test --release --quiet -p millstream-hw --test end_system --test line_card -- --include-ignored
+
+step "cards: the paper's Figures 12 to 14"
+cargo run --release --quiet -p millstream-papers -- --cards --check
 
 step "cards: cocotb tests"
 cargo build --release --quiet -p millstream-hw

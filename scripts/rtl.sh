@@ -77,6 +77,11 @@ step "compared with the engine: $decisions decisions"
 export VERILATOR=verilator RTL_CONFIGURATIONS=$configurations
 export CARGO_TARGET_DIR=$target
 cargo test --release --quiet --manifest-path rtl/bulk/Cargo.toml
-cargo run --release --quiet --manifest-path rtl/bulk/Cargo.toml -- "$decisions"
+coverage=$root/target/rtl-coverage.md
+cargo run --release --quiet --manifest-path rtl/bulk/Cargo.toml -- "$decisions" 1 "$coverage"
+if [ "$mode" = quick ] && ! cmp "$coverage" rtl/coverage.md; then
+    echo "error: run: cp $coverage rtl/coverage.md" >&2
+    exit 1
+fi
 
 CARGO_TARGET_DIR=$target scripts/rtl-cards.sh "$mode"

@@ -5,7 +5,10 @@
 //! `README.md` and figures; with `--check` it compares instead, and fails if a claim does not hold or
 //! a committed file is not what the code makes. Experiments that take minutes keep their runs in a
 //! file: `--check` repeats a few of them, and `--redraw` writes pages from the file. After either,
-//! `hardware` means that page alone.
+//! `hardware` or `cards` means that page alone.
+//!
+//! `--cards` measures ShareStreams' cards, which needs Verilator, into `sharestreams/hardware`; with
+//! `--check` it compares with what is there.
 //!
 //! `--minbw-cycles SCHEDULER COUNT` runs so many decisions of one of MinBW's schedulers and prints
 //! what each took; `scripts/minbw-cost.py` makes a table of it.
@@ -20,6 +23,7 @@ mod hilq_violations;
 mod minbw;
 mod router;
 mod sharestreams;
+mod sharestreams_cards;
 mod sharestreams_hardware;
 
 use miette::{IntoDiagnostic, miette};
@@ -45,12 +49,18 @@ fn main() -> miette::Result<ExitCode> {
             println!("{ns:.2}");
             return Ok(ExitCode::SUCCESS);
         }
+        Some("--cards") => {
+            let check = env::args().nth(2).as_deref() == Some("--check");
+            let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("sharestreams");
+            let same = sharestreams_cards::measure(&folder, check)?;
+            return Ok(if same { ExitCode::SUCCESS } else { ExitCode::FAILURE });
+        }
         None => Job::Measure,
         Some("--redraw") => Job::Redraw,
         Some("--check") => Job::Check,
         Some(other) => {
             return Err(miette!(
-                "unknown argument `{other}`; --check, --redraw and --minbw-cycles are known"
+                "unknown argument `{other}`; --check, --redraw, --cards and --minbw-cycles are known"
             ));
         }
     };
@@ -64,9 +74,13 @@ fn main() -> miette::Result<ExitCode> {
         || Ok::<_, miette::Report>((sharestreams_hardware::page(&sharestreams)?, &sharestreams));
     let pages = match env::args().nth(2).as_deref() {
         Some("hardware") => vec![hardware()?],
-        Some(other) => return Err(miette!("unknown page `{other}`; `hardware` is known")),
+        Some("cards") => vec![(sharestreams_cards::page(&sharestreams)?, &sharestreams)],
+        Some(other) => {
+            return Err(miette!("unknown page `{other}`; `hardware` and `cards` are known"));
+        }
         None => vec![
             (sharestreams::page(&sharestreams)?, &sharestreams),
+            (sharestreams_cards::page(&sharestreams)?, &sharestreams),
             hardware()?,
             (hilq::page()?, &hilq),
             (hilq_accesses::page(), &hilq),

@@ -1,6 +1,7 @@
 //! `millstream run FILE`: to the end on a simulated link, or a fabric.
 
 use miette::miette;
+use millstream_hw::end_system::Cost;
 use millstream_report::{DeparturesWriter, Recorder, RecorderOptions, ReportInput, Results};
 use millstream_scenario::{Input, Scenario};
 use millstream_sim::{End, RunError, link};
@@ -11,7 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use crate::arguments::RunArguments;
 use crate::fabric;
 use crate::failure::Failure;
-use crate::hardware;
+use crate::hardware::{self, Broken};
 use crate::interrupt::watch_interrupts;
 use crate::outputs::{Outputs, create, inputs, refuse_input};
 use crate::print;
@@ -34,7 +35,10 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<(), Failure> {
             arguments.file.display()
         )));
     }
-    let mut scheduler = hardware::scheduler(&scenario)?;
+    let mut scheduler = match scenario.end_system {
+        Some(_) => None,
+        None => Some(hardware::scheduler(&scenario)?),
+    };
     let inputs = inputs(&arguments.file, &scenario);
     let open = |path: &Option<_>| {
         path.as_ref().map(|path: &std::path::PathBuf| create(path, &inputs)).transpose()
@@ -64,27 +68,39 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<(), Failure> {
         interrupted: &interrupted,
         failed: None,
     };
-    let ended = link::run_on(&scenario, scheduler.as_mut(), input.feed.as_mut(), &mut outputs);
+    let feed = input.feed.as_mut();
+    let ended = match (&scenario.end_system, &mut scheduler) {
+        (Some(card), _) => {
+            hardware::run(&scenario, card, feed, &mut outputs).map(|(end, cost)| (end, Some(cost)))
+        }
+        (None, scheduler) => {
+            let scheduler = scheduler.as_mut().expect("made above").as_mut();
+            let ended = link::run_on(&scenario, scheduler, feed, &mut outputs);
+            ended.map(|end| (end, None)).map_err(Broken::Run)
+        }
+    };
     outputs.progress.finish();
-    let end = match ended {
-        Ok(end) => end,
-        Err(error) => {
+    let (end, cost) = match ended {
+        Ok(ended) => ended,
+        Err(broken) => {
             // What happened before the failure is still worth having.
             let _ = outputs.flush();
-            return Err(match (error, outputs.failed) {
-                (RunError::Output(error), Some(name)) => Failure::output(name, &error),
-                (error, _) => error.into(),
+            return Err(match (broken, outputs.failed) {
+                (Broken::Run(RunError::Output(error)), Some(name)) => Failure::output(name, &error),
+                (Broken::Run(error), _) => error.into(),
+                (Broken::Card(what), _) => Failure::Run(miette!("{what}")),
             });
         }
     };
     outputs.flush()?;
-    scheduler.check()?;
+    scheduler.as_ref().map_or(Ok(()), hardware::Chosen::check)?;
     let results = outputs.recorder.finish(end.end_ns);
-    let notes = notes(&scenario, &input, end, &interrupted);
+    let mut notes = notes(&scenario, &input, end, &interrupted);
+    notes.extend(cost.as_ref().map(hardware::note));
+    let summary = || summary_json(&scenario, &results, cost.as_ref());
     notes.iter().for_each(|note| eprintln!("note: {note}"));
     if let Some(file) = &mut summary_file {
-        let json = summary_json(&scenario, &results);
-        let written = file.write_all(json.as_bytes()).and_then(|()| file.flush());
+        let written = file.write_all(summary().as_bytes()).and_then(|()| file.flush());
         written.map_err(|error| Failure::output("--summary", &error))?;
     }
     if let Some(file) = &mut report_file {
@@ -95,7 +111,10 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<(), Failure> {
                 scenario_name: &scenario.name,
                 scenario_text: &scenario.text,
                 discipline: scenario.scheduler.discipline.name,
-                structure: scenario.structure_name(),
+                structure: match scenario.end_system {
+                    Some(_) => "rtl, end-system",
+                    None => scenario.structure_name(),
+                },
                 link_rate_bps: scenario.link.rate_bps,
                 notes: &notes,
             },
@@ -104,7 +123,7 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<(), Failure> {
         written.map_err(|error| Failure::output("--report", &error))?;
     }
     if arguments.json {
-        print(&summary_json(&scenario, &results))?;
+        print(&summary())?;
     } else if arguments.departures.as_deref() != Some(Path::new("-")) {
         print(&millstream_report::table(&results))?;
     }
@@ -114,8 +133,9 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<(), Failure> {
     interruption(end, interrupted.load(Ordering::Relaxed))
 }
 
-fn summary_json(scenario: &Scenario, results: &Results) -> String {
-    let summary = results.summary(&scenario.name);
+fn summary_json(scenario: &Scenario, results: &Results, cost: Option<&Cost>) -> String {
+    let mut summary = results.summary(&scenario.name);
+    summary.end_system = cost.map(hardware::summary);
     serde_json::to_string_pretty(&summary).unwrap_or_default() + "\n"
 }
 

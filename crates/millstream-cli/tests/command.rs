@@ -266,6 +266,7 @@ fn the_schema_accepts_every_scenario_of_the_repository_and_refuses_mistakes() {
         "examples/classes",
         "examples/minbw",
         "examples/compare",
+        "examples/end-system",
         "papers/sharestreams",
         "conformance/traces/dwcs-drop",
         "conformance/traces/share-table",

@@ -65,6 +65,45 @@ fn the_hardware_departs_as_the_engine_in_the_paper_s_experiments() {
 }
 
 #[test]
+#[ignore = "needs Verilator: scripts/rtl-cards.sh runs it"]
+fn the_end_system_gives_the_same_bytes_every_time_and_says_what_its_bus_cost() {
+    let example =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/end-system/scenario.toml");
+    let folder = tempfile::tempdir().unwrap();
+    let runs = [1, 2].map(|run| {
+        let [departures, summary, report] = ["departures.csv", "summary.json", "report.html"]
+            .map(|name| folder.path().join(format!("{run}-{name}")));
+        let run = millstream()
+            .arg("run")
+            .arg(&example)
+            .arg("--departures")
+            .arg(&departures)
+            .arg("--summary")
+            .arg(&summary)
+            .arg("--report")
+            .arg(&report)
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&run.stderr).into_owned();
+        assert!(run.status.success(), "{said}");
+        assert!(said.contains("end-system card at 23 MHz on PCI, 33 MHz x 32 bits: bus"), "{said}");
+        [departures, summary, report].map(|path| fs::read_to_string(path).unwrap())
+    });
+    assert!(runs[0] == runs[1]);
+    let [departures, summary, report] = &runs[0];
+    let summary: serde_json::Value = serde_json::from_str(summary).unwrap();
+    let card = &summary["end_system"];
+    let rows = departures.lines().skip(1);
+    let left = rows.filter(|row| !row.ends_with("dropped-full")).count() as u64;
+    assert_eq!(card["packets"], left);
+    assert_eq!(card["bus"], "pci-33");
+    let kinds = ["arrivals_pulled", "arrivals_written", "winners_read", "counters_read"];
+    let sum: u64 = kinds.iter().map(|kind| card[kind]["busy_ns"].as_u64().unwrap()).sum();
+    assert_eq!(card["bus_busy_ns"], sum);
+    assert!(report.contains("rtl, end-system") && report.contains("the bus could carry"));
+}
+
+#[test]
 fn without_verilator_the_run_says_what_is_missing() {
     let folder = tempfile::tempdir().unwrap();
     let example =

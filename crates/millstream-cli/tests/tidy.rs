@@ -45,7 +45,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("millstream-router", &["millstream", "millstream-traffic", "millstream-scenario"]),
     ("millstream-media", &["millstream", "millstream-traffic", "millstream-scenario"]),
     ("millstream-bench", &["millstream"]),
-    ("millstream-hw", &["millstream"]),
+    ("millstream-hw", &["millstream", "millstream-traffic", "millstream-scenario"]),
     (
         "millstream-sweep",
         &[

@@ -13,8 +13,12 @@
 //! | [`model`] | the reference |
 //! | [`ffi`] | the same for C, and so for Python's ctypes |
 //! | [`rtl`] | the hardware itself, verilated, as the structure `rtl` |
+//! | [`line_card`] | the line card, verilated, before a link |
+//! | [`end_system`] | the end-system card, verilated, with its host and a bus |
 
+pub mod end_system;
 pub mod ffi;
+pub mod line_card;
 pub mod model;
 pub mod rtl;
 

@@ -187,9 +187,11 @@ struct Watched<D: Discipline> {
 }
 
 impl<D: Discipline<Stamp = ()>> Watched<D> {
-    fn boxed(discipline: D, window: fn(&D::State) -> (u32, u64)) -> Box<dyn Model>
+    fn boxed(discipline: D, window: fn(&D::State) -> (u32, u64)) -> Box<dyn Model + Send>
     where
-        D: 'static,
+        D: Send + 'static,
+        D::State: Send,
+        D::Rank: Send,
     {
         let selector = Selector::new(discipline, Scan::default());
         Box::new(Self { selector, room: Room::default(), counts: Counts::default(), window })
@@ -259,7 +261,7 @@ impl<D: Discipline<Stamp = ()>> Model for Watched<D> {
 
 /// The engine as the hardware's reference.
 pub struct Reference {
-    model: Box<dyn Model>,
+    model: Box<dyn Model + Send>,
     streams: usize,
 }
 

@@ -14,9 +14,11 @@
 //! |---|---|
 //! | [`build`] | from SystemVerilog to a shared library |
 //! | [`model`] | one core: its inputs, outputs, clock |
+//! | [`card`] | one card around a core, likewise |
 //! | [`selector`] | the engine's view of it |
 
 pub mod build;
+pub mod card;
 pub mod model;
 pub mod selector;
 

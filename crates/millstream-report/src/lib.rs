@@ -30,6 +30,9 @@ pub use fabric_page::{
 pub use html::{ReportInput, write_report};
 pub use recorder::{Recorder, RecorderOptions, Results, StreamResults};
 pub use series::{Bin, Series};
-pub use summary::{DelaySummary, JitterSummary, LinkSummary, StreamSummary, Summary};
+pub use summary::{
+    DelaySummary, EndSystemSummary, JitterSummary, LinkSummary, StreamSummary, Summary,
+    TransferSummary,
+};
 pub use table::{table, text_table, whole_table};
 pub use trace_events::{ArrowPart, TraceEventsWriter, TraceRow};

@@ -17,6 +17,53 @@ pub struct Summary {
     pub link: LinkSummary,
     /// The streams in file order.
     pub streams: Vec<StreamSummary>,
+    /// The end-system card, if the run had one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub end_system: Option<EndSystemSummary>,
+}
+
+/// An end-system card and its bus in numbers.
+#[derive(Clone, Debug, Serialize)]
+pub struct EndSystemSummary {
+    /// The bus.
+    pub bus: &'static str,
+    /// The card's clock.
+    pub clock_hz: u64,
+    /// Packets that left the card, sent or dropped late.
+    pub packets: u64,
+    /// Decisions, those without a winner included.
+    pub decisions: u64,
+    /// Cycles from one decision to the next, where nothing is waited for.
+    pub decision_cycles: u64,
+    /// From the first arrival until the last winner was read, ns.
+    pub span_ns: u64,
+    /// Packets by that time; null if there is none.
+    pub packets_per_second: Option<u64>,
+    /// What the bus could carry; null if transfers cost nothing.
+    pub bus_packets_per_second: Option<u64>,
+    /// What the card could decide.
+    pub card_packets_per_second: Option<u64>,
+    /// Time on the bus, ns; that of the four below.
+    pub bus_busy_ns: u64,
+    /// Bursts of arrivals that the card pulled.
+    pub arrivals_pulled: TransferSummary,
+    /// Arrivals pushed, and offers of those to be pulled.
+    pub arrivals_written: TransferSummary,
+    /// Bursts of winners.
+    pub winners_read: TransferSummary,
+    /// Counters of missed deadlines.
+    pub counters_read: TransferSummary,
+}
+
+/// Transfers of a kind.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct TransferSummary {
+    /// How many.
+    pub transfers: u64,
+    /// Bytes.
+    pub bytes: u64,
+    /// Time on the bus, ns.
+    pub busy_ns: u64,
 }
 
 /// The link in numbers.
@@ -92,6 +139,7 @@ impl Results {
                 utilisation: (self.utilisation() * 1e6).round() / 1e6,
             },
             streams: streams.map(|(name, stream)| stream.summary(name, self.end_ns)).collect(),
+            end_system: None,
         }
     }
 

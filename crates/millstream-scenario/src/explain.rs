@@ -93,6 +93,15 @@ pub fn explain(scenario: &Scenario, most: u64) -> Result<Explanation, TrafficErr
     let verdict = verdict(scenario, &Bounds::new(promise::link(scenario), &limits), load);
     let mut notes = scenario.notes.clone();
     notes.extend(read.notes);
+    if let Some(card) = &scenario.end_system {
+        notes.push(format!(
+            "what is said is of the link; the end-system card adds its decisions at {} MHz and bus \
+             {}, and counts deadlines in decisions, {} ns each",
+            card.clock_hz as f64 / 1e6,
+            card.bus,
+            card.packet_time_ns
+        ));
+    }
     if !read.complete {
         notes.push(format!("what is said is of the first {most} arrivals"));
     }

@@ -5,8 +5,8 @@
 
 use millstream_traffic::mpeg::{FrameKinds, FrameRate, Mpeg4Model, MpegFeed, Packets, VideoFile};
 use millstream_traffic::{
-    Backlog, CaptureCounts, CaptureFeed, CaptureWriter, Cbr, CsvTrace, Feed, FollowedFile, Merge,
-    PacketBytes, ParetoOnOff, Poisson, Reading, Threaded, TrafficError,
+    Backlog, CaptureCounts, CaptureFeed, CaptureWriter, Cbr, CsvTrace, Feed, FollowedFile,
+    Generator, Merge, PacketBytes, ParetoOnOff, Poisson, Random, Reading, Threaded, TrafficError,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -225,6 +225,25 @@ fn generator(
         Source::Backlog { packets, bytes, start_ns } => {
             Box::new(Backlog::new(stream, *packets, *bytes, *start_ns))
         }
+        Source::Generator {
+            packets,
+            bytes,
+            largest,
+            interval_ns,
+            pause_after,
+            pause_ns,
+            start_ns,
+        } => Box::new(Generator {
+            stream,
+            packets: *packets,
+            bytes: *bytes,
+            largest: *largest,
+            time_ns: *start_ns,
+            interval_ns: *interval_ns,
+            pause_after: *pause_after,
+            pause_ns: *pause_ns,
+            random: Random::new(seed, u64::from(stream)),
+        }),
         Source::Trace { .. } | Source::Pcap { .. } => {
             unreachable!("files are opened by their first stream")
         }

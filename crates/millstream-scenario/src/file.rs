@@ -15,7 +15,7 @@ use toml::Spanned;
 use crate::file::fabric::FabricTable;
 use crate::file::media::MediaTable;
 use crate::source::SourceKind;
-use crate::units::{Duration, Rate, Size, WindowText};
+use crate::units::{Duration, Frequency, Rate, Size, WindowText};
 
 /// A Millstream scenario: streams, the scheduler, and the link or fabric that they share.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -98,6 +98,43 @@ pub(crate) struct SchedulerTable {
     pub(crate) table: Option<Vec<Spanned<String>>>,
     /// MinBW: the discipline that shares what the management channel leaves; default "scfq".
     pub(crate) algorithm: Option<AlgorithmName>,
+    /// Structure rtl: what is around the core; default "core".
+    #[schemars(with = "Option<RealisationName>")]
+    pub(crate) realisation: Option<Spanned<RealisationName>>,
+    /// End-system: the bus between host and card; default "pci-33".
+    #[schemars(with = "Option<BusName>")]
+    pub(crate) bus: Option<Spanned<BusName>>,
+    /// End-system: the card's clock; default "23 MHz".
+    #[schemars(with = "Option<Frequency>")]
+    pub(crate) clock: Option<Spanned<Frequency>>,
+    /// End-system: a tick of the card's time, which counts decisions; default: what 1,500 bytes take
+    /// on the link.
+    #[schemars(with = "Option<Duration>")]
+    pub(crate) packet_time: Option<Spanned<Duration>>,
+}
+
+/// What is around the hardware's core.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum RealisationName {
+    /// Nothing: the core is a structure of the simulated link's scheduler.
+    Core,
+    /// The end-system card, its host, and a bus between them.
+    EndSystem,
+}
+
+/// The bus between host and card.
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
+pub(crate) enum BusName {
+    /// PCI, 33 MHz and 32 bits, as the paper's.
+    #[serde(rename = "pci-33")]
+    Pci33,
+    /// PCI Express 3.0, 4 lanes.
+    #[serde(rename = "pcie-gen3-x4")]
+    PcieGen3X4,
+    /// Transfers cost nothing.
+    #[serde(rename = "none")]
+    None,
 }
 
 /// A class: it shares what it gets among the streams and classes that name it.
@@ -300,13 +337,20 @@ pub(crate) struct SourceTable {
     /// How many on/off sources are superposed; default 16.
     #[schemars(with = "Option<u32>", range(min = 1))]
     pub(crate) sources: Option<Spanned<u32>>,
-    /// Sizes from `bytes` to this by a Pareto law of shape 1.4; default: all are of `bytes`.
+    /// Sizes from `bytes` to this, by a Pareto law of shape 1.4 or, of a generator, all alike;
+    /// default: all are of `bytes`.
     #[schemars(with = "Option<u32>", range(min = 1))]
     pub(crate) largest: Option<Spanned<u32>>,
     /// In a fabric: each end-point has as many of these as make up this share of its link, from 0 to
     /// 1; default: one.
     #[schemars(with = "Option<f64>", range(min = 0, max = 1))]
     pub(crate) load: Option<Spanned<f64>>,
+    /// Packets before the pause; default: there is none.
+    #[schemars(with = "Option<u32>", range(min = 1))]
+    pub(crate) pause_after: Option<Spanned<u32>>,
+    /// How long the pause is.
+    #[schemars(with = "Option<Duration>")]
+    pub(crate) pause: Option<Spanned<Duration>>,
 }
 
 fn discipline_names() -> Vec<&'static str> {

@@ -32,7 +32,9 @@ pub use router::{
     Match, NextHop, PortKind, Reservation, Route, RouterPath, RouterPort, RouterScenario,
     router_schema,
 };
-pub use scenario::{Class, Link, LinkCredits, Scenario, Sharing, Stream, largest_file_bytes};
+pub use scenario::{
+    Class, EndSystem, Link, LinkCredits, Scenario, Sharing, Stream, largest_file_bytes,
+};
 pub use source::{Pace, Source, SourceKind, VideoInput};
 pub use units::{
     ReservationText, parse_duration_ns, parse_rate_bps, parse_reservation, parse_size_bytes,

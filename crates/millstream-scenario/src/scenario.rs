@@ -54,6 +54,17 @@ impl Link {
     }
 }
 
+/// The end-system card, and what it is plugged into.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EndSystem {
+    /// The bus's name in the file.
+    pub bus: &'static str,
+    /// The card's clock, Hz; never 0.
+    pub clock_hz: u64,
+    /// A tick of the card's time, ns; never 0. Periods are multiples of it.
+    pub packet_time_ns: u64,
+}
+
 /// A stream: its name, its contract, its source.
 #[derive(Clone, Debug)]
 pub struct Stream {
@@ -118,6 +129,8 @@ pub struct Scenario {
     pub scheduler: Sharing,
     /// The winner is found by the hardware, structure `rtl`; `scheduler` is its equal in software.
     pub hardware: bool,
+    /// The hardware is the end-system card, in a host.
+    pub end_system: Option<EndSystem>,
     /// The classes, parents before their children; none if all streams stand in the root.
     pub classes: Vec<Class>,
     /// The streams in file order.

@@ -87,6 +87,13 @@ impl SourceKind {
             one_of: &[],
             optional: &["start"],
         },
+        Self {
+            name: "generator",
+            summary: "packets of random sizes at equal intervals, with a pause",
+            required: &["packets", "bytes", "interval"],
+            one_of: &[],
+            optional: &["largest", "pause-after", "pause", "start"],
+        },
     ];
 
     fn keys(&self) -> impl Iterator<Item = &'static str> {
@@ -188,7 +195,7 @@ impl SourceTable {
             packets "packets", file "file", r#match "match", model "model", frames "frames",
             frame_rate "frame-rate", packet_bytes "packet-bytes", spread "spread",
             repeat "repeat", peak_rate "peak-rate", sources "sources", largest "largest",
-            load "load"
+            load "load", pause_after "pause-after", pause "pause"
         )
         .into_iter()
         .flatten()
@@ -259,6 +266,18 @@ pub enum Source {
     Pcap { file: String, filter: Option<String> },
     /// Packets that wait from the start.
     Backlog { packets: u64, bytes: u32, start_ns: u64 },
+    /// Packets of random sizes at equal intervals.
+    Generator {
+        packets: u64,
+        bytes: u32,
+        /// At least `bytes`.
+        largest: u32,
+        interval_ns: u64,
+        /// Packets before the pause; `u64::MAX` if there is none.
+        pause_after: u64,
+        pause_ns: u64,
+        start_ns: u64,
+    },
 }
 
 impl Source {
@@ -272,7 +291,10 @@ impl Source {
             Self::Mpeg { input, stop_ns, .. } => {
                 *stop_ns != u64::MAX || matches!(input, VideoInput::File { repeat: false, .. })
             }
-            Self::Trace { .. } | Self::Pcap { .. } | Self::Backlog { .. } => true,
+            Self::Trace { .. }
+            | Self::Pcap { .. }
+            | Self::Backlog { .. }
+            | Self::Generator { .. } => true,
         }
     }
 }

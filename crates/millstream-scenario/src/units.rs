@@ -24,6 +24,8 @@ const TIME_UNITS: &[Unit] = &[
 ];
 const RATE_UNITS: &[Unit] =
     &[("bps", 1), ("Kbps", 1_000), ("Mbps", 1_000_000), ("Gbps", 1_000_000_000)];
+const FREQUENCY_UNITS: &[Unit] =
+    &[("Hz", 1), ("KHz", 1_000), ("MHz", 1_000_000), ("GHz", 1_000_000_000)];
 const SIZE_UNITS: &[Unit] = &[
     ("B", 1),
     ("KB", 1_000),
@@ -59,6 +61,17 @@ pub fn parse_rate_bps(text: &str) -> Result<u64, String> {
     match parse_quantity(text, RATE_UNITS, "a rate", "100 Mbps")? {
         0 => Err(format!("`{text}` is a rate of 0; a rate must be at least 1 bps")),
         rate => Ok(rate),
+    }
+}
+
+/// Reads a frequency such as `"23 MHz"` as Hz; 0 is an error.
+///
+/// # Errors
+/// What is wrong and what would be right.
+pub(crate) fn parse_frequency_hz(text: &str) -> Result<u64, String> {
+    match parse_quantity(text, FREQUENCY_UNITS, "a frequency", "23 MHz")? {
+        0 => Err(format!("`{text}` is a frequency of 0; it must be at least 1 Hz")),
+        frequency => Ok(frequency),
     }
 }
 
@@ -191,6 +204,12 @@ quantity!(
     "a rate such as \"100 Mbps\" (units: bps, Kbps, Mbps, Gbps)"
 );
 quantity!(
+    /// A frequency in Hz.
+    Frequency, u64, parse_frequency_hz, "frequency",
+    r"^\s*[0-9_.]+\s*(Hz|KHz|MHz|GHz)\s*$",
+    "a frequency such as \"23 MHz\" (units: Hz, KHz, MHz, GHz)"
+);
+quantity!(
     /// A size in bytes.
     Size, u64, parse_size_bytes, "size",
     r"^\s*[0-9_.]+\s*(B|KB|MB|GB|KiB|MiB)\s*$",
@@ -223,6 +242,7 @@ mod tests {
         assert_eq!(parse_duration_ns("2 µs"), Ok(2_000));
         assert_eq!(parse_rate_bps("1.5 Mbps"), Ok(1_500_000));
         assert_eq!(parse_rate_bps("10_000 Gbps"), Ok(10_000_000_000_000));
+        assert_eq!(parse_frequency_hz("33.3 MHz"), Ok(33_300_000));
         assert_eq!(parse_size_bytes("1.5 KB"), Ok(1_500));
         assert_eq!(parse_size_bytes("2 KiB"), Ok(2_048));
         assert_eq!(parse_reservation("1.5 Mcps"), Ok(ReservationText::Cycles(1_500_000)));
@@ -242,6 +262,8 @@ mod tests {
             (parse_rate_bps("10 Tbps").unwrap_err(), vec!["`10 Tbps`", "unknown unit", "Gbps"]),
             (parse_rate_bps("10 mbps").unwrap_err(), vec!["did you mean \"Mbps\""]),
             (parse_rate_bps("0 bps").unwrap_err(), vec!["rate of 0", "at least 1 bps"]),
+            (parse_frequency_hz("0 Hz").unwrap_err(), vec!["frequency of 0", "at least 1 Hz"]),
+            (parse_frequency_hz("23 mhz").unwrap_err(), vec!["did you mean \"MHz\""]),
             (parse_size_bytes("16 kb").unwrap_err(), vec!["did you mean \"KB\""]),
             (parse_size_bytes("0 B").unwrap_err(), vec!["at least 1 B"]),
             (parse_window("5/4").unwrap_err(), vec!["5/4", "x must be at most y"]),

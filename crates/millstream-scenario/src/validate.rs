@@ -16,6 +16,7 @@ use crate::scenario::{Link, LinkCredits, Scenario, Sharing, Stream};
 
 mod classes;
 mod contract;
+mod end_system;
 mod fabric;
 mod hilq;
 mod media;
@@ -49,6 +50,7 @@ pub(crate) fn validate(name: &str, text: &str, folder: &Path) -> Result<Scenario
     let on_hilq = |sharing: &Sharing| sharing.structure == StructureName::Hilq;
     let on_hilq = scheduler.as_ref().is_some_and(on_hilq);
     let hardware = rtl::asked_for(&file);
+    let end_system = end_system::end_system(&file, &link(&file), &mut problems);
     let mut unfit = hilq::Unfit::default();
     let mut names: HashMap<&str, Range<usize>> = HashMap::with_capacity(file.stream.len());
     let mut streams = Vec::with_capacity(file.stream.len());
@@ -75,6 +77,9 @@ pub(crate) fn validate(name: &str, text: &str, folder: &Path) -> Result<Scenario
         }
         if let Some(contract) = contract.as_ref().filter(|_| hardware) {
             rtl::check(table, contract, &mut problems);
+        }
+        if let (Some(contract), Some(card)) = (&contract, &end_system) {
+            end_system::check(table, contract, card, &mut problems);
         }
         if let (Some(source), Some(contract)) = (source, contract) {
             let period_ns = table.period.as_ref().map(|period| period.get_ref().0);
@@ -110,6 +115,7 @@ pub(crate) fn validate(name: &str, text: &str, folder: &Path) -> Result<Scenario
             media,
             scheduler,
             hardware,
+            end_system,
             classes,
             streams,
             notes: unused.into_notes(),

@@ -10,6 +10,7 @@
 //! | [`ParetoOnOff`] | self-similar traffic |
 //! | [`Poisson`] | equal packets at random times |
 //! | [`Backlog`] | packets that all wait from the start |
+//! | [`Generator`] | packets of random sizes at equal intervals, with a pause |
 //! | [`CsvTrace`] | rows of an arrivals CSV |
 //! | [`CaptureFeed`] | packets of a pcap or pcapng file, matched by pcap-filter expressions |
 //! | [`mpeg`] | video frames of a file or a model |
@@ -22,6 +23,7 @@ mod backlog;
 mod capture;
 mod cbr;
 mod csv_trace;
+mod generator;
 mod merge;
 pub mod mpeg;
 mod on_off;
@@ -36,6 +38,7 @@ pub use backlog::Backlog;
 pub use capture::{CaptureCounts, CaptureFeed, CaptureWriter, validate_filter};
 pub use cbr::Cbr;
 pub use csv_trace::CsvTrace;
+pub use generator::Generator;
 pub use merge::Merge;
 pub use on_off::{OnOff, OnOffPacket, PacketBytes};
 pub use pareto::ParetoOnOff;

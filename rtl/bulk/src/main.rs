@@ -4,12 +4,14 @@
 //! y', deadline and counters, and that a decision took exactly the cycles it should. An epoch (one
 //! set of contracts) ends when a value leaves the hardware's widths or its wrap-around window.
 //!
-//! Usage: millstream-rtl-bulk DECISIONS [SEED]: so many decisions in all, in equal parts for each
+//! Usage: millstream-rtl-bulk DECISIONS [SEED [PAGE]]: so many decisions in all, in equal parts for each
 //! configuration and mode. A difference ends the run with the seed and what differs. Before, a
-//! canary: hardware set to another zero-window order than the engine must be found out.
+//! canary: hardware set to another zero-window order than the engine must be found out. What was
+//! covered is written to PAGE, or printed; from a million decisions on an empty bin is a failure.
 
 #[cfg(test)]
 mod claims;
+mod coverage;
 mod model;
 mod traffic;
 
@@ -20,6 +22,7 @@ use std::time::Instant;
 use millstream::StreamId;
 use millstream_hw::{Attributes, Mode, Reference};
 
+use coverage::{Before, Coverage};
 use model::{CONFIGURATIONS, Configuration, Core, Outputs, config_bits, load_bits};
 use traffic::{Arrivals, Dice, Epoch};
 
@@ -28,6 +31,9 @@ const WINDOW: u64 = 1 << 14;
 
 /// Service tags are in units of 1/TAG_UNIT byte, which all weights divide.
 const TAG_UNIT: u64 = 8;
+
+/// From so many decisions on everything that can happen must have.
+const COVERED: u64 = 1_000_000;
 
 /// Most epochs end soon, so that many contracts are seen ...
 const EPOCH_DECISIONS: u32 = 600;
@@ -68,6 +74,9 @@ struct Run<'a> {
     now: u64,
     /// Virtual time of self-clocked fair queueing: the tag of the packet in service.
     virtual_time: u64,
+    coverage: Coverage,
+    /// The streams at the decision before.
+    before: Vec<Before>,
 }
 
 impl Run<'_> {
@@ -81,7 +90,7 @@ impl Run<'_> {
             if !self.compare(start)? || last {
                 return Ok(made);
             }
-            expected = Some(self.decision()?);
+            expected = Some(self.decision(start.now)?);
         }
         Ok(most)
     }
@@ -193,9 +202,11 @@ impl Run<'_> {
     }
 
     /// Makes the decision that is about to start; returns the engine's winner.
-    fn decision(&mut self) -> Result<Option<usize>, String> {
+    fn decision(&mut self, now: u16) -> Result<Option<usize>, String> {
         let step = self.step();
         let expected = self.reference.decide(self.now).map(StreamId::index);
+        self.coverage.decided(self.epoch.settings, now, &self.before, expected);
+        self.coverage.moved(now, now.wrapping_add(step));
         self.virtual_time = match expected {
             Some(winner) => self.queues[winner].waiting.pop_front().map_or(0, |(tag, _)| tag),
             None => 0,
@@ -283,6 +294,7 @@ impl Run<'_> {
         if timed && out.range != 0 {
             return Err(format!("out of range {:#x}, though nothing is", out.range));
         }
+        let mut streams = Vec::with_capacity(all.len());
         for (i, expected) in all.iter().enumerate() {
             let queue = &mut self.queues[i];
             while queue.waiting.len() > expected.waiting as usize {
@@ -302,7 +314,12 @@ impl Run<'_> {
                 let load = self.epoch.loads[i];
                 return Err(format!("stream {i} {load:?}: {got:?}, the engine's {expected:?}"));
             }
+            streams.push(Before { stream: got, dropped: expected.dropped });
         }
+        for ((load, from), to) in self.epoch.loads.iter().zip(&self.before).zip(&streams) {
+            self.coverage.changed(settings, load, from, to);
+        }
+        self.before = streams;
         Ok(true)
     }
 }
@@ -315,16 +332,19 @@ fn compare(
     decisions: u64,
     seed: u64,
     canary: bool,
-) -> Result<Tally, String> {
+) -> Result<(Tally, Coverage), String> {
     let mut dice = Dice::new(seed);
     let mut core = Core::new(configuration);
     let mut tally = Tally::default();
+    let mut coverage = Coverage::new();
     while tally.decisions < decisions {
         let mut epoch = Epoch::random(&mut dice, configuration.streams, mode);
         let settings = epoch.settings;
         epoch.settings.lowest_denominator ^= canary;
         let long = dice.one_in(20);
-        let length = if long { LONG_EPOCH_DECISIONS } else { dice.below(EPOCH_DECISIONS).into() };
+        // Few enough that a short run sees many contracts, too.
+        let longest = LONG_EPOCH_DECISIONS.min(decisions / 5);
+        let length = if long { longest } else { dice.below(EPOCH_DECISIONS).into() };
         let most = length.min(decisions - tally.decisions);
         let mut run = Run {
             core: &mut core,
@@ -334,12 +354,15 @@ fn compare(
             queues: vec![Queue::default(); configuration.streams],
             now: 0,
             virtual_time: 0,
+            coverage: Coverage::new(),
+            before: Vec::new(),
         };
         let outcome = run.epoch(most).map_err(|what| {
             format!("seed {seed}, epoch {}, {settings:?}, time {}: {what}", tally.epochs, run.now)
         });
         tally.decisions += outcome?;
         tally.epochs += 1;
+        coverage.add(&run.coverage);
         for stream in 0..configuration.streams {
             let attributes = run.reference.attributes(StreamId(stream as u32));
             tally.missed += attributes.missed;
@@ -348,28 +371,34 @@ fn compare(
             tally.serviced += attributes.serviced;
         }
     }
-    Ok(tally)
+    Ok((tally, coverage))
 }
 
 fn main() -> ExitCode {
-    let mut arguments = std::env::args().skip(1).map(|argument| argument.parse::<u64>());
-    let (Some(Ok(decisions)), seed) = (arguments.next(), arguments.next()) else {
-        eprintln!("usage: millstream-rtl-bulk DECISIONS [SEED]");
+    let mut arguments = std::env::args().skip(1);
+    let number = |argument: Option<String>| argument.map(|argument| argument.parse::<u64>());
+    let (Some(Ok(decisions)), Ok(seed)) =
+        (number(arguments.next()), number(arguments.next()).unwrap_or(Ok(1)))
+    else {
+        eprintln!("usage: millstream-rtl-bulk DECISIONS [SEED [PAGE]]");
         return ExitCode::from(2);
     };
-    let seed = seed.and_then(Result::ok).unwrap_or(1);
+    let page_file = arguments.next();
     let part = decisions.div_ceil((CONFIGURATIONS.len() * Mode::ALL.len()) as u64);
     if compare(CONFIGURATIONS[0], Mode::Dwcs, 100_000, seed, true).is_ok() {
         println!("the canary lives: a wrong zero-window order was not noticed");
         return ExitCode::FAILURE;
     }
     let (mut total, mut failed) = (0, false);
+    let mut columns = Vec::new();
     for (configuration, seed) in CONFIGURATIONS.iter().zip(seed..) {
+        let mut covered = Coverage::new();
         for mode in Mode::ALL {
             let start = Instant::now();
             let name = configuration.name;
             match compare(*configuration, mode, part, seed, false) {
-                Ok(tally) => {
+                Ok((tally, seen)) => {
+                    covered.add(&seen);
                     total += tally.decisions;
                     let rate = tally.decisions as f64 / start.elapsed().as_secs_f64();
                     println!("{name:8} {mode:?}, {rate:.0} decisions/s: {tally:?}");
@@ -380,7 +409,22 @@ fn main() -> ExitCode {
                 }
             }
         }
+        columns.push((configuration.name, covered));
     }
     println!("{total} decisions equal");
+    let empty = coverage::empty(&columns);
+    empty.iter().for_each(|what| println!("EMPTY {what}"));
+    let page = coverage::page(&columns);
+    match page_file {
+        Some(path) => {
+            if let Err(error) = std::fs::write(&path, page) {
+                println!("{path}: {error}");
+                failed = true;
+            }
+        }
+        None => println!("{page}"),
+    }
+    // A short run need not meet everything.
+    failed |= decisions >= COVERED && !empty.is_empty();
     if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS }
 }

@@ -9,7 +9,7 @@
 /// Time is in packet-times: a tick a decision. The card decides ahead of the link, as long as
 /// arrivals wait and winners have room; an arrival whose time has not come yet is not seen. Every
 /// decision sees all arrivals that were in SRAM when it started. If all that waits is still to come,
-/// empty decisions move the time.
+/// empty decisions move the time, by `Stride` where all of it is that far.
 ///
 /// Latency: log2 N + 1 cycles a decision, and at least 4 between them, for SRAM to fill the fronts
 /// again. Invariant: what leaves is in WINNER once, sent or dropped; each stream's in its order.
@@ -60,6 +60,15 @@ module msr_end_system #(
   input  logic                       s_axis_tvalid,
   output logic                       s_axis_tready,
 
+  /// A winner waits to be read: an interrupt.
+  output logic                       winner_waits_o,
+  /// Nothing changes without the host, but whose level in SRAM is looked at.
+  output logic                       idle_o,
+  /// Streams whose head's deadline left the wrap-around window: an interrupt.
+  output logic [N-1:0]               range_o,
+  /// Streams whose y' a violation took to what 8 bits hold: an interrupt.
+  output logic [N-1:0]               window_full_o,
+
   /// A decision starts, at this time, over what is in SRAM.
   output logic                       started_o,
   output logic [msr_pkg::TimeW-1:0]  now_o,
@@ -72,6 +81,7 @@ module msr_end_system #(
   localparam int StreamW = $clog2(N);
   localparam int CountW = $clog2(Depth) + 1;
   localparam int WinnersW = $clog2(Winners) + 1;
+  localparam int Stride = 64;
   localparam int Each = N / Banks;
   localparam int EachW = Each > 1 ? $clog2(Each) : 1;
 
@@ -193,7 +203,8 @@ module msr_end_system #(
   assign written_time_o = bank_time;
 
   // Decisions.
-  logic [N-1:0] offered, head_valid;
+  logic [N-1:0] offered, head_valid, far;
+  logic [msr_pkg::TimeW-1:0] step;
   logic [N*msr_pkg::HeadW-1:0] heads;
   logic [N*(msr_pkg::IdW+1)-1:0] list;
   logic decide, core_ready, decided, winner_valid, in_flight_q, drops_pending;
@@ -212,8 +223,15 @@ module msr_end_system #(
     logic [msr_pkg::TimeW-1:0] ahead;
     assign ahead = now - fronts[i*msr_pkg::TimeW +: msr_pkg::TimeW];
     assign offered[i] = front_valid[i] && !ahead[msr_pkg::TimeW-1];
+    assign far[i] = !front_valid[i] ||
+                    (ahead[msr_pkg::TimeW-1] && ahead <= -msr_pkg::TimeW'(Stride));
     assign head_valid[i] = heads[(i+1)*msr_pkg::HeadW-1];
+    // y' stands above the arrival.
+    assign window_full_o[i] =
+        violation[i] && heads[i*msr_pkg::HeadW+msr_pkg::TimeW +: msr_pkg::WindowW] == '1;
   end
+  assign step = head_valid == '0 && front_valid != '0 && far == '1 ? msr_pkg::TimeW'(Stride)
+                                                                   : msr_pkg::TimeW'(1);
 
   // All that is in SRAM is seen: fronts are filled, and idle streams have taken theirs.
   assign decide = enable && !in_flight_q && !decided && bank_settled == '1 &&
@@ -221,6 +239,11 @@ module msr_end_system #(
                   !drops_pending && !winners_full;
   assign started_o = decide && core_ready;
   assign now_o = now;
+  assign winner_waits_o = winner_waits;
+  assign range_o = range;
+  assign idle_o = core_ready && !decide && !in_flight_q && !decided && bank_settled == '1 &&
+                  (offered & ~head_valid) == '0 && (!drops_pending || winners_full) &&
+                  !load_busy_q && !push_busy_q && !pull_valid_o;
 
   always_ff @(posedge clk_i or negedge rst_ni) begin
     if (!rst_ni) begin
@@ -238,7 +261,7 @@ module msr_end_system #(
     .clk_i, .rst_ni, .cfg_i(cfg),
     .load_valid_i(load_busy_q), .load_ready_o(load_ready), .load_id_i(load_stream), .load_i(load),
     .packet_valid_i(offered), .packet_stamp_i(fronts), .packet_take_o(take), .dropped_o(late),
-    .decide_i(decide), .step_i(msr_pkg::TimeW'(1)), .ready_o(core_ready), .decided_o(decided),
+    .decide_i(decide), .step_i(step), .ready_o(core_ready), .decided_o(decided),
     .winner_valid_o(winner_valid), .winner_o(winner), .list_o(list), .now_o(now),
     .heads_o(heads), .counts_o(counts), .violation_o(violation), .range_o(range)
   );

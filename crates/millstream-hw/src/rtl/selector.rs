@@ -12,7 +12,7 @@ use millstream::{
     Activation, Contract, ContractError, Departure, Head, Late, Observer, Scheduler, StreamId,
 };
 
-use super::build::{self, BuildError, TIME_BITS};
+use super::build::{self, BuildError, Design, TIME_BITS};
 use super::model::Core;
 use crate::{Load, Mode, Settings};
 
@@ -99,7 +99,7 @@ impl Selector {
             return Err(RtlError::TooMany(streams));
         }
         let places = streams.next_power_of_two().max(2);
-        let library = build::library(places)?;
+        let library = build::library(&Design::core(places))?;
         let mut core = Core::load(&library, places).map_err(BuildError::from)?;
         core.inputs.config = (settings.mode as u8) << 2
             | u8::from(settings.lowest_denominator) << 1

@@ -217,7 +217,8 @@ pub(super) fn stream(
             Source::Mpeg { .. }
             | Source::Trace { .. }
             | Source::Pcap { .. }
-            | Source::Backlog { .. },
+            | Source::Backlog { .. }
+            | Source::Generator { .. },
         ) => {
             refuse(
                 format!("a {kind} source of this kind says nothing of end-points"),

@@ -57,11 +57,7 @@ pub(super) fn source(
         }
         "pareto" => {
             some_bytes(keys, problems);
-            let largest = keys.largest.as_ref().map(|largest| *largest.get_ref());
-            if let Some(largest) = keys.largest.as_ref().filter(|most| *most.get_ref() < bytes) {
-                let message = format!("sizes go from {bytes} bytes up to less");
-                problems.push(Problem::new(largest.span(), message));
-            }
+            let largest = largest(keys, bytes, problems);
             let rate_bps = rate(&keys.rate)?;
             let sources = keys.sources.as_ref().map_or(16, |sources| *sources.get_ref());
             let mean_bps = rate_bps.div_ceil(u64::from(sources.max(1)));
@@ -99,6 +95,7 @@ pub(super) fn source(
         "backlog" => {
             Source::Backlog { packets: *keys.packets.as_ref()?.get_ref(), bytes, start_ns }
         }
+        "generator" => generator(keys, start_ns, problems)?,
         _ => return None,
     };
     if problems.len() == before && duration_ns.is_none() && !source.ends() {
@@ -107,6 +104,42 @@ pub(super) fn source(
         ));
     }
     (problems.len() == before).then_some(source)
+}
+
+/// The `largest` size, at least `bytes`.
+fn largest(keys: &SourceTable, bytes: u32, problems: &mut Vec<Problem>) -> Option<u32> {
+    let largest = keys.largest.as_ref()?;
+    if *largest.get_ref() < bytes {
+        let message = format!("sizes go from {bytes} bytes up to less");
+        problems.push(Problem::new(largest.span(), message));
+    }
+    Some(*largest.get_ref())
+}
+
+fn generator(keys: &SourceTable, start_ns: u64, problems: &mut Vec<Problem>) -> Option<Source> {
+    let bytes = *keys.bytes.as_ref()?.get_ref();
+    let largest = largest(keys, bytes, problems).unwrap_or(bytes);
+    positive(&keys.pause_after, "pause-after", problems);
+    match (&keys.pause_after, &keys.pause) {
+        (Some(after), None) => problems.push(
+            Problem::new(after.span(), "`pause-after` without `pause`")
+                .help("say how long, for example pause = \"1 ms\""),
+        ),
+        (None, Some(pause)) => problems.push(
+            Problem::new(pause.span(), "`pause` without `pause-after`")
+                .help("say after how many packets, for example pause-after = 4000"),
+        ),
+        _ => {}
+    }
+    Some(Source::Generator {
+        packets: *keys.packets.as_ref()?.get_ref(),
+        bytes,
+        largest,
+        interval_ns: keys.interval.as_ref()?.get_ref().0,
+        pause_after: keys.pause_after.as_ref().map_or(u64::MAX, |after| (*after.get_ref()).into()),
+        pause_ns: keys.pause.as_ref().map_or(0, |pause| pause.get_ref().0),
+        start_ns,
+    })
 }
 
 fn video_input(

@@ -1,0 +1,566 @@
+//! The card, cycle by cycle, and what crosses the bus to it.
+//!
+//! The bus goes in turns to the card's pulls of arrivals, the transmission engine's reads of winners
+//! and the queue manager's writes. One of each may be under way. The card is clocked with what of it
+//! is there; while neither card nor host has anything to do time jumps.
+//!
+//! The queue manager writes one arrival to PUSH where there is just one and SRAM has room; else it
+//! offers all to be pulled. Every 2¹⁰ packets the counters are read, before 16 bits can wrap.
+
+use std::collections::VecDeque;
+
+use millstream::{Contract, ContractError};
+
+use super::clock::{self, Clock, Cycles};
+use super::cost::{Cost, Transfers};
+use super::engine::{BURST, Told};
+use super::registers::{
+    MISSED, PULL, PULL_COUNT, PULL_STREAM, PUSH, PUSH_ARRIVAL, PUSH_STREAM, SELECT, SELECT_STREAM,
+    WINNER, WINNER_DROPPED, WINNER_STREAM, WINNER_TIME, WINNER_VALID,
+};
+use super::ring::{Gone, Receiver, Sender};
+use super::{Arrival, Bus, Options, contracts};
+use crate::rtl::card::{Card, Outputs, byte};
+
+/// Which transfers a transfer is one of.
+type Kind = fn(&mut Cost) -> &mut Transfers;
+
+/// Packets that leave between two readings of the counters.
+const AUDITED: u64 = 1 << 10;
+
+/// A packet that waits longer cannot be told from one that is still to come.
+const OLDEST: u64 = 1 << 15;
+
+/// Sees what the card does inside, for whoever compares schedules.
+pub trait Watch {
+    /// An arrival of `stream` with this stamp was written to SRAM.
+    fn written(&mut self, stream: usize, stamp: u16) {
+        let _ = (stream, stamp);
+    }
+
+    /// A decision starts at this time, over what was written in earlier cycles.
+    fn started(&mut self, now: u16) {
+        let _ = now;
+    }
+}
+
+/// Nobody watches.
+impl Watch for () {}
+
+/// A write on its way to the card.
+struct Write {
+    at_ns: u64,
+    address: u32,
+    data: u32,
+}
+
+/// A burst of reads of one register, or of one after the other.
+struct Read {
+    granted_ns: u64,
+    begins_ns: u64,
+    /// The counters of this stream, or the winners.
+    counters: Option<usize>,
+    asked: bool,
+    words: Vec<u32>,
+}
+
+/// Words on their way to the card, and when each is there.
+struct Pull {
+    words: VecDeque<(u64, u32)>,
+    begun: bool,
+}
+
+/// How far the reading of counters is.
+enum Audit {
+    Select(usize),
+    Read(usize),
+}
+
+/// A stream at the host.
+#[derive(Default)]
+struct Stream {
+    limit: Option<u32>,
+    /// Packets that came and have not left.
+    waiting: u64,
+    /// Stamps of those that were not offered to the card.
+    outside: VecDeque<u64>,
+    /// Of those that were, what the card has not pulled.
+    to_pull: VecDeque<u16>,
+    /// Of all that were offered and have not left.
+    offered: VecDeque<u64>,
+    /// The last that was given.
+    last: u64,
+    missed: u16,
+    violations: u16,
+}
+
+/// Card, bus and transfers.
+pub struct Timeline {
+    card: Card,
+    out: Outputs,
+    places: u64,
+    depth: usize,
+    bus: Bus,
+    bus_free_ns: u64,
+    time: Cycles,
+    clock: Clock,
+    streams: Vec<Stream>,
+    waiting: u64,
+    /// Packets that were offered to the card and have not left.
+    on_card: u64,
+    /// Whose packets are offered next.
+    turn: usize,
+    /// Who had the bus last: pulls, reads, writes.
+    master: usize,
+    write: Option<Write>,
+    read: Option<Read>,
+    pull: Option<Pull>,
+    audit: Option<Audit>,
+    audited: u64,
+    /// From when on the transmission engine wants winners, ns.
+    wanted_ns: u64,
+    /// Cycles without anything to do.
+    quiet: u64,
+    /// Cycles since a decision started, if one has.
+    since: Option<usize>,
+    /// How often it was so many cycles from one to the next; longer ones waited for something.
+    between: [u64; 16],
+    first_ns: Option<u64>,
+    cost: Cost,
+}
+
+/// Whether whoever was to be told is still there.
+type Heard = Result<(), Gone>;
+
+impl Timeline {
+    /// The card with these contracts loaded, at time 0.
+    ///
+    /// # Errors
+    /// If a contract does not fit the card's registers.
+    pub fn new(
+        options: &Options,
+        contracts: &[Contract],
+        mut card: Card,
+    ) -> Result<Self, ContractError> {
+        let longest = contracts::load(&mut card, options, contracts)?;
+        let places = contracts.len().next_power_of_two().max(2);
+        let stream =
+            |contract: &Contract| Stream { limit: contract.queue_limit(), ..Stream::default() };
+        Ok(Self {
+            out: card.cycle(),
+            card,
+            places: places as u64,
+            depth: super::depth(places),
+            bus: options.bus,
+            bus_free_ns: 0,
+            time: Cycles::new(options.clock_hz),
+            clock: Clock::new(options.packet_time_ns, longest),
+            streams: contracts.iter().map(stream).collect(),
+            waiting: 0,
+            on_card: 0,
+            turn: 0,
+            master: 0,
+            write: None,
+            read: None,
+            pull: None,
+            audit: None,
+            audited: 0,
+            wanted_ns: 0,
+            quiet: 0,
+            since: None,
+            between: [0; 16],
+            first_ns: None,
+            cost: Cost::new(options.bus, options.clock_hz),
+        })
+    }
+
+    /// What it cost so far.
+    #[must_use]
+    pub fn cost(&self) -> Cost {
+        let usual = (1..self.between.len()).rev().max_by_key(|cycles| self.between[*cycles]);
+        let usual = usual.filter(|cycles| self.between[*cycles] > 0).unwrap_or(0);
+        Cost { decision_cycles: usual as u64, ..self.cost.clone() }
+    }
+
+    /// Runs until all packets of `arrivals` have left, or nobody listens.
+    ///
+    /// # Errors
+    /// What the card cannot count, in words.
+    pub fn run<T>(
+        &mut self,
+        mut arrivals: Receiver<Arrival<T>>,
+        mut told: Sender<Told<T>>,
+        mut wants: Receiver<u64>,
+        watch: &mut impl Watch,
+    ) -> Result<(), String> {
+        let mut next_ns = Some(0);
+        loop {
+            while next_ns.is_some_and(|next_ns| next_ns <= self.time.ns()) {
+                match arrivals.peek() {
+                    Err(Gone) => next_ns = None,
+                    Ok(next) if next.time_ns > self.time.ns() => next_ns = Some(next.time_ns),
+                    Ok(_) => {
+                        let Ok(arrival) = arrivals.receive() else { break };
+                        if told.send(self.arrive(arrival)).is_err() {
+                            return Ok(());
+                        }
+                    }
+                }
+            }
+            let over = next_ns.is_none() && self.waiting == 0;
+            if over && self.audit.is_none() && self.read.is_none() && self.write.is_none() {
+                if self.audited == self.cost.packets {
+                    return Ok(());
+                }
+                self.audit = Some(Audit::Select(0));
+            }
+            self.grant();
+            if self.cycle(&mut told, &mut wants, watch)?.is_err() {
+                return Ok(());
+            }
+            if self.quiet > 2 * self.places {
+                self.skip(next_ns)?;
+            }
+        }
+    }
+
+    /// A packet comes to its queue.
+    fn arrive<T>(&mut self, arrival: Arrival<T>) -> Told<T> {
+        let stream = &mut self.streams[arrival.stream as usize];
+        if stream.limit.is_some_and(|limit| stream.waiting >= u64::from(limit)) {
+            return Told::Full(arrival);
+        }
+        self.first_ns.get_or_insert(arrival.time_ns);
+        stream.waiting += 1;
+        let decided = self.on_card.min(super::WINNERS as u64);
+        // No packet is stamped before the one ahead of it.
+        let stamp = self.clock.stamp(arrival.time_ns, decided).max(stream.last);
+        stream.last = stamp;
+        stream.outside.push_back(stamp);
+        self.waiting += 1;
+        Told::Arrived(arrival)
+    }
+
+    /// Gives the bus, if it is free, to whoever wants it: in turns.
+    fn grant(&mut self) {
+        if self.time.ns() < self.bus_free_ns {
+            return;
+        }
+        for _ in 0..3 {
+            self.master = (self.master + 1) % 3;
+            let granted = match self.master {
+                0 => self.grant_pull(),
+                1 => self.grant_read(),
+                _ => self.write.is_none() && self.offer(),
+            };
+            if granted {
+                return;
+            }
+        }
+    }
+
+    /// Reads winners, or now and then the counters, whose stream is to be selected first.
+    fn grant_read(&mut self) -> bool {
+        match self.audit {
+            _ if self.read.is_some() => false,
+            Some(Audit::Select(stream)) if self.write.is_none() => {
+                let data = SELECT_STREAM.put(number(stream));
+                self.grant_write(SELECT, data, |cost| &mut cost.counters);
+                self.audit = Some(Audit::Read(stream));
+                true
+            }
+            Some(Audit::Read(stream)) if self.write.is_none() => self.begin_read(Some(stream)),
+            Some(_) => false,
+            None => {
+                self.out.winner_waits == 1
+                    && self.time.ns() >= self.wanted_ns
+                    && self.begin_read(None)
+            }
+        }
+    }
+
+    fn grant_pull(&mut self) -> bool {
+        if self.out.pull_valid == 0 || self.pull.is_some() {
+            return false;
+        }
+        let stream = &mut self.streams[usize::from(self.out.pull_stream)];
+        let count = usize::from(self.out.pull_count);
+        let stamps: Vec<u16> = stream.to_pull.drain(..count).collect();
+        let bytes = 2 * count as u64;
+        let first_ns = self.time.ns() + self.bus.read_ns;
+        let word = |(at, pair): (u64, &[u16])| {
+            let data = u32::from(pair[0]) | u32::from(*pair.get(1).unwrap_or(&0)) << 16;
+            (first_ns + self.bus.bytes_ns(4 * (at + 1)), data)
+        };
+        let words = (0..).zip(stamps.chunks(2)).map(word).collect();
+        self.pull = Some(Pull { words, begun: false });
+        let held_ns = if self.bus.split { 0 } else { self.bus.read_ns };
+        let busy_ns = held_ns + self.bus.bytes_ns(bytes);
+        self.charge(busy_ns, bytes, |cost| &mut cost.pulls);
+        true
+    }
+
+    fn grant_write(&mut self, address: u32, data: u32, kind: Kind) {
+        let bytes_ns = self.bus.bytes_ns(4);
+        let at_ns = self.time.ns() + self.bus.write_ns + bytes_ns;
+        self.write = Some(Write { at_ns, address, data });
+        let busy_ns = if self.bus.split { bytes_ns } else { self.bus.write_ns + bytes_ns };
+        self.charge(busy_ns, 4, kind);
+    }
+
+    fn begin_read(&mut self, counters: Option<usize>) -> bool {
+        let granted_ns = self.time.ns();
+        let begins_ns = granted_ns + self.bus.write_ns;
+        let words = Vec::with_capacity(BURST);
+        self.read = Some(Read { granted_ns, begins_ns, counters, asked: false, words });
+        if !self.bus.split {
+            self.bus_free_ns = u64::MAX;
+        }
+        true
+    }
+
+    fn charge(&mut self, busy_ns: u64, bytes: u64, kind: Kind) {
+        self.bus_free_ns = self.time.ns() + busy_ns;
+        let transfers = kind(&mut self.cost);
+        transfers.count += 1;
+        transfers.bytes += bytes;
+        transfers.busy_ns += busy_ns;
+    }
+
+    /// The queue manager tells the card of packets, streams in turn.
+    fn offer(&mut self) -> bool {
+        for _ in 0..self.streams.len() {
+            let at = self.turn;
+            self.turn = (self.turn + 1) % self.streams.len();
+            let stream = &mut self.streams[at];
+            // As much as SRAM holds may be offered besides; it is filled up when half of that is gone.
+            if stream.outside.is_empty() || stream.offered.len() > self.depth * 3 / 2 {
+                continue;
+            }
+            let count = stream.outside.len().min(2 * self.depth - stream.offered.len());
+            let pushed =
+                count == 1 && stream.to_pull.is_empty() && stream.offered.len() < self.depth / 2;
+            let stamps = stream.outside.drain(..count).map(|stamp| self.clock.offered(stamp));
+            let before = stream.offered.len();
+            self.on_card += count as u64;
+            stream.offered.extend(stamps);
+            let mut stamps = stream.offered.range(before..).map(|stamp| clock::low(*stamp));
+            if pushed {
+                let stamp = stamps.next().expect("there is one");
+                let data = PUSH_STREAM.put(number(at)) | PUSH_ARRIVAL.put(stamp.into());
+                self.grant_write(PUSH, data, |cost| &mut cost.writes);
+            } else {
+                stream.to_pull.extend(stamps);
+                let data = PULL_STREAM.put(number(at)) | PULL_COUNT.put(number(count));
+                self.grant_write(PULL, data, |cost| &mut cost.writes);
+            }
+            return true;
+        }
+        false
+    }
+
+    /// A cycle of the card with what is there for it.
+    fn cycle<T>(
+        &mut self,
+        told: &mut Sender<Told<T>>,
+        wants: &mut Receiver<u64>,
+        watch: &mut impl Watch,
+    ) -> Result<Heard, String> {
+        let now_ns = self.time.ns();
+        let inputs = &mut self.card.inputs;
+        let write = self.write.as_ref().filter(|write| write.at_ns <= now_ns);
+        inputs.write = write.is_some().into();
+        if let Some(write) = write {
+            (inputs.write_address, inputs.write_data) = (byte(write.address), write.data);
+        }
+        let read = self.read.as_ref().filter(|read| read.begins_ns <= now_ns && !read.asked);
+        inputs.read = read.is_some().into();
+        if let Some(read) = read {
+            // The two counters stand side by side.
+            let place = 4 * u32::try_from(read.words.len()).expect("a burst is short");
+            inputs.read_address =
+                byte(if read.counters.is_some() { MISSED + place } else { WINNER });
+        }
+        inputs.pull_ready = self.pull.as_ref().is_some_and(|pull| !pull.begun).into();
+        let word = self.pull.as_ref().filter(|pull| pull.begun).and_then(|pull| pull.words.front());
+        let word = word.filter(|word| word.0 <= now_ns);
+        inputs.data_valid = word.is_some().into();
+        inputs.data = word.map_or(0, |word| word.1.into());
+        let busy = inputs.write | inputs.read | inputs.pull_ready | inputs.data_valid == 1;
+        let out = self.card.cycle();
+        self.out = out;
+        self.time.tick();
+        self.since = self.since.map(|cycles| cycles + 1);
+        self.quiet = if busy || out.idle == 0 { 0 } else { self.quiet + 1 };
+        if out.range != 0 {
+            let stream = out.range.trailing_zeros();
+            return Err(format!(
+                "the deadline of stream {stream} (from 0) is more than 2^14 packet-times from now, \
+                 where the card's 16-bit times wrap; its period is too long for what it is served, or \
+                 it is late for too long"
+            ));
+        }
+        if out.window_full != 0 {
+            let stream = out.window_full.trailing_zeros();
+            return Err(format!(
+                "y' of stream {stream} (from 0) reached 255 by violations, where the card's 8 bits end \
+                 and the schedule may be another"
+            ));
+        }
+        if out.started == 1 {
+            self.cost.decisions += 1;
+            let between = self.since.replace(0).unwrap_or(0);
+            if let Some(count) = self.between.get_mut(between) {
+                *count += 1;
+            }
+            watch.started(out.now);
+        }
+        for bank in 0..2 {
+            if out.written >> bank & 1 == 1 {
+                let stream = usize::from(out.written_stream >> (6 * bank) & 63);
+                watch.written(stream, clock::low(u64::from(out.written_time >> (16 * bank))));
+            }
+        }
+        if self.card.inputs.write & out.write_ready == 1 {
+            self.write = None;
+        }
+        if let Some(pull) = &mut self.pull {
+            pull.begun |= out.pull_valid == 1;
+            if self.card.inputs.data_valid & out.data_ready == 1 {
+                pull.words.pop_front();
+            }
+        }
+        self.pull.take_if(|pull| pull.begun && pull.words.is_empty());
+        if let Some(read) = &mut self.read {
+            read.asked |= self.card.inputs.read & out.read_ready == 1;
+            if out.read_valid == 1 {
+                read.asked = false;
+                read.words.push(out.read_data);
+                let more = match read.counters {
+                    Some(_) => read.words.len() < 2,
+                    None => WINNER_VALID.get(out.read_data) == 1 && read.words.len() < BURST,
+                };
+                if let Some(read) = self.read.take_if(|_| !more) {
+                    return self.answered(read, told, wants);
+                }
+            }
+        }
+        Ok(Ok(()))
+    }
+
+    /// A burst of reads is over.
+    fn answered<T>(
+        &mut self,
+        read: Read,
+        told: &mut Sender<Told<T>>,
+        wants: &mut Receiver<u64>,
+    ) -> Result<Heard, String> {
+        let bytes = 4 * read.words.len() as u64;
+        let bytes_ns = self.bus.bytes_ns(bytes);
+        let kind: Kind = match read.counters {
+            Some(_) => |cost| &mut cost.counters,
+            None => |cost| &mut cost.winners,
+        };
+        let known_ns;
+        if self.bus.split {
+            let begins_ns = self.bus_free_ns.max(self.time.ns());
+            self.charge(bytes_ns, bytes, kind);
+            self.bus_free_ns = begins_ns + bytes_ns;
+            known_ns = self.bus_free_ns + (self.bus.read_ns - self.bus.write_ns);
+        } else {
+            known_ns = self.time.ns().max(read.granted_ns + self.bus.read_ns + bytes_ns);
+            self.charge(known_ns - read.granted_ns, bytes, kind);
+            self.bus_free_ns = known_ns;
+        }
+        if let Some(stream) = read.counters {
+            return Ok(self.audited(stream, &read.words, known_ns, told));
+        }
+        for word in read.words.into_iter().filter(|word| WINNER_VALID.get(*word) == 1) {
+            let at = WINNER_STREAM.get(word) as usize;
+            let now = self.clock.seen(clock::low(u64::from(WINNER_TIME.get(word))));
+            let Some(stream) = self.streams.get_mut(at).filter(|stream| stream.waiting > 0) else {
+                return Err(format!("a packet of stream {at} (from 0) left, and none waits"));
+            };
+            stream.offered.pop_front();
+            stream.waiting -= 1;
+            self.on_card -= 1;
+            self.waiting -= 1;
+            self.cost.packets += 1;
+            if stream.offered.front().is_some_and(|stamp| now + 1 - stamp.min(&now) >= OLDEST) {
+                return Err(format!(
+                    "a packet of stream {at} (from 0) waited for 2^15 packet-times on the card, where \
+                     its 16-bit times wrap"
+                ));
+            }
+            let dropped = WINNER_DROPPED.get(word) == 1;
+            if told.send(Told::Left { stream: at, dropped, read_ns: known_ns }).is_err() {
+                return Ok(Err(Gone));
+            }
+        }
+        self.cost.span_ns = known_ns - self.first_ns.unwrap_or(0).min(known_ns);
+        if self.cost.packets - self.audited >= AUDITED && self.audit.is_none() {
+            self.audit = Some(Audit::Select(0));
+        }
+        // Nothing later is simulated before the engine has said when it reads again.
+        let wanted = told.send(Told::Burst { read_ns: known_ns }).and_then(|()| wants.receive());
+        Ok(wanted.map(|wanted_ns| self.wanted_ns = wanted_ns.max(known_ns)))
+    }
+
+    /// The counters of a stream were read.
+    fn audited<T>(
+        &mut self,
+        at: usize,
+        words: &[u32],
+        time_ns: u64,
+        told: &mut Sender<Told<T>>,
+    ) -> Heard {
+        let last = at + 1 == self.streams.len();
+        self.audit = (!last).then_some(Audit::Select(at + 1));
+        if last {
+            self.audited = self.cost.packets;
+        }
+        let [missed, violations] = [words[0], words[1]].map(|word| clock::low(word.into()));
+        let stream = &mut self.streams[at];
+        let more = |now: u16, before: &mut u16| {
+            let more = now.wrapping_sub(*before);
+            *before = now;
+            u64::from(more)
+        };
+        let missed = more(missed, &mut stream.missed);
+        let violations = more(violations, &mut stream.violations);
+        if missed == 0 && violations == 0 {
+            return Ok(());
+        }
+        told.send(Told::Missed { stream: at, time_ns, missed, violations })
+    }
+
+    /// Nothing happens until the host does something: jumps there.
+    fn skip(&mut self, next_ns: Option<u64>) -> Result<(), String> {
+        let bus_ns = (self.bus_free_ns > self.time.ns()).then_some(self.bus_free_ns);
+        let wanted_ns =
+            (self.out.winner_waits == 1 && self.read.is_none()).then_some(self.wanted_ns);
+        let word_ns = self.pull.as_ref().and_then(|pull| pull.words.front()).map(|word| word.0);
+        let events = [
+            next_ns,
+            bus_ns.filter(|bus_ns| *bus_ns < u64::MAX),
+            wanted_ns,
+            word_ns,
+            self.write.as_ref().map(|write| write.at_ns),
+            self.read.as_ref().map(|read| read.begins_ns),
+        ];
+        match events.into_iter().flatten().min() {
+            // The one thing that moves in an idle card comes around every so many cycles.
+            Some(event_ns) => self.time.jump(event_ns, self.places),
+            None if self.waiting > 0 && self.quiet > 1 << 20 => {
+                return Err(format!("it stands still with {} packets waiting", self.waiting));
+            }
+            None => {}
+        }
+        Ok(())
+    }
+}
+
+/// A number for a register.
+fn number(value: usize) -> u32 {
+    u32::try_from(value).expect("numbers of streams and of arrivals in SRAM")
+}
