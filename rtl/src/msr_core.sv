@@ -34,7 +34,10 @@ module msr_core #(
   /// An exact list.
   parameter bit Sorted = 1'b0,
   /// A tree of decision blocks: needs WinnerOnly and ComputeAhead.
-  parameter bit Tree = 1'b0
+  parameter bit Tree = 1'b0,
+  /// Winners of a decision: the first of the list, served as of one time (needs the list, and
+  /// neither ComputeAhead nor WinnerOnly). `step_i` is then the packet-times that they take.
+  parameter int Block = 1
 ) (
   input  logic                            clk_i,
   input  logic                            rst_ni,
@@ -122,6 +125,15 @@ module msr_core #(
   if (ComputeAhead) begin : gen_winner_now
     assign winner = block_winner;
     assign wins = block_wins;
+  end else if (Block > 1) begin : gen_winners_kept
+    assign winner = lanes[0 +: W];
+    for (genvar i = 0; i < N; i++) begin : gen_wins
+      logic [Block-1:0] places;
+      for (genvar k = 0; k < Block; k++) begin : gen_place
+        assign places[k] = list_o[k*EntryW +: EntryW] == {1'b1, msr_pkg::IdW'(i)};
+      end
+      assign wins[i] = |places;
+    end
   end else begin : gen_winner_kept
     assign winner = lanes[0 +: W];
     for (genvar i = 0; i < N; i++) begin : gen_wins
@@ -189,6 +201,8 @@ module msr_core #(
     if (N < 2 || N > 64 || N != 1 << Log) $fatal(1, "N is no power of two from 2 to 64");
     if (Tree && (!WinnerOnly || !ComputeAhead)) $fatal(1, "a tree is winner only and ahead");
     if (WinnerOnly && Sorted) $fatal(1, "without losers there is no list to sort");
+    if (Block < 1 || Block > N) $fatal(1, "Block is not from 1 to N");
+    if (Block > 1 && (WinnerOnly || ComputeAhead)) $fatal(1, "several winners need the list in time");
     if ($bits(winner) != msr_pkg::HeadW) $fatal(1, "HeadW is not the width of head_t");
   end
 `endif

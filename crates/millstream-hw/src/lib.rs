@@ -11,11 +11,14 @@
 //! | module | what |
 //! |---|---|
 //! | [`model`] | the reference |
+//! | [`block`] | the same, several winners a decision |
 //! | [`ffi`] | the same for C, and so for Python's ctypes |
 //! | [`rtl`] | the hardware itself, verilated, as the structure `rtl` |
 
+pub mod block;
 pub mod ffi;
 pub mod model;
 pub mod rtl;
 
+pub use block::Network;
 pub use model::{Attributes, Load, Mode, Reference, Settings};
