@@ -2,7 +2,7 @@
 
 use std::ffi::{c_int, c_void};
 
-use millstream_hw::{Load, Settings};
+use millstream_hw::{Load, Network, Reference, Settings};
 
 /// What goes into the core in a cycle.
 #[derive(Clone, Debug)]
@@ -91,6 +91,8 @@ pub struct Configuration {
     pub sorted: bool,
     /// All passes in one cycle.
     pub tree: bool,
+    /// Winners of a decision.
+    pub block: usize,
     new: unsafe extern "C" fn() -> *mut c_void,
     free: unsafe extern "C" fn(*mut c_void),
     settle: unsafe extern "C" fn(*mut c_void, *const Inputs, *mut Outputs),
@@ -100,7 +102,7 @@ pub struct Configuration {
 }
 
 macro_rules! configuration {
-    ($name:ident, $streams:literal, $winner_only:literal, $compute_ahead:literal, $sorted:literal, $tree:literal) => {{
+    ($name:ident, $streams:literal, $winner_only:literal, $compute_ahead:literal, $sorted:literal, $tree:literal, $block:literal) => {{
         unsafe extern "C" {
             #[link_name = concat!(stringify!($name), "_new")]
             fn new() -> *mut c_void;
@@ -122,6 +124,7 @@ macro_rules! configuration {
             compute_ahead: $compute_ahead,
             sorted: $sorted,
             tree: $tree,
+            block: $block,
             new,
             free,
             settle,
@@ -137,6 +140,15 @@ pub const CONFIGURATIONS: &[Configuration] =
     include!(concat!(env!("OUT_DIR"), "/configurations.rs"));
 
 impl Configuration {
+    /// What it is held against: the engine, or the model of blocks.
+    pub fn reference(&self, settings: Settings) -> Reference {
+        let network = if self.sorted { Network::Sorting } else { Network::Published };
+        match self.block {
+            1 => Reference::new(settings),
+            block => Reference::in_blocks(settings, network, block),
+        }
+    }
+
     /// Cycles of a decision.
     pub fn cycles(&self) -> u64 {
         if self.tree {

@@ -8,13 +8,14 @@
 /// waits until the next one may start. If it leaves a deadline past it is spoilt: it starts again,
 /// and its winner is not kept. After reset, CLEAR writes every tile once.
 ///
-/// Latency: as drawn; the winner comes `ending_i` + 1, two cycles after a scan, and until then
-/// neither LOAD nor inspection is granted.
-/// Invariants (formal/): from CLEAR READY is reached in `Tiles` cycles; every decision that starts
-/// and is not spoilt ends, once, before the next ends; between kept scans time moves once.
+/// Latency: as drawn; the winner comes in the cycle after `ending_i`, which is the first after a scan's
+/// cycles or a later one. Until then neither LOAD nor inspection is granted.
+/// Invariants (formal/): CLEAR takes `Tiles` cycles; every scan reads each tile once, in order, in
+/// `Cycles` cycles; every decision's winner is kept once, from the scan that is not spoilt; time moves
+/// once for each.
 module msr_tile_control #(
   parameter int Tiles = 16,
-  /// Cycles of a scan: at least Tiles + 3.
+  /// Cycles of a scan: at least Tiles + 4, for what the last tile leaves past.
   parameter int Cycles = 21,
   localparam int TileW = Tiles > 1 ? $clog2(Tiles) : 1
 ) (
@@ -85,8 +86,9 @@ module msr_tile_control #(
     end else begin
       decided_q <= keep_o;
       overdue_q <= (overdue_q && !first_o) || overdue_i;
+      // The winner that comes while a scan runs is that of the one before.
       if (start) owed_q <= 1'b1;
-      else if (keep_o) owed_q <= 1'b0;
+      else if (keep_o && phase_q == Ready) owed_q <= 1'b0;
       case (phase_q)
         Clear: begin
           phase_q <= last_o ? Ready : Clear;
@@ -126,6 +128,7 @@ module msr_tile_control #(
       assert (count_q <= LastCycle);
       assert (phase_q != Clear || count_q <= LastTile);
       assert (phase_q != Ready || count_q == '0);
+      assert (phase_q != Scan || owed_q);
     end
   end
 `endif

@@ -36,9 +36,9 @@ module msr_tile_network #(
   /// The last block has a tile, or the last tile.
   output logic                            passing_o,
   output logic                            ending_o,
-  /// The first of the tiles up to that one, and whether it has a packet.
-  output logic                            winner_valid_o,
-  output logic [TileW+LaneW-1:0]          winner_o
+  /// The first of the tiles up to that one, and its number: {tile, lane}.
+  output msr_pkg::head_t                  winner_o,
+  output logic [TileW+LaneW-1:0]          number_o
 );
 
   localparam int W = msr_pkg::HeadW;
@@ -106,19 +106,19 @@ module msr_tile_network #(
   assign stays = best_first && !first_q[LaneW-1];
   assign number = {tile_q[LaneW*TileW-1 -: TileW], root.id[LaneW-1:0]};
   always_ff @(posedge clk_i) begin
-    if (valid_q[LaneW-1] && !stays) begin
-      best_q <= root;
-      number_q <= number;
+    if (valid_q[LaneW-1]) begin
+      best_q <= winner_o;
+      number_q <= number_o;
     end
   end
 
   assign passing_o = valid_q[LaneW-1];
   assign ending_o = valid_q[LaneW-1] && last_q[LaneW-1];
-  assign winner_valid_o = stays ? best_q.valid : root.valid;
-  assign winner_o = stays ? number_q : number;
+  assign winner_o = stays ? best_q : root;
+  assign number_o = stays ? number_q : number;
 
   logic unused;
-  assign unused = ^{first, second, best_q.id, node[W-1:0], root.id};
+  assign unused = ^{first, second, node[W-1:0], root.id};
 
 `ifndef SYNTHESIS
   initial begin

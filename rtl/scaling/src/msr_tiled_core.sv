@@ -12,8 +12,8 @@
 ///
 /// A tile follows the other in every cycle, so reading, updating and writing of tiles overlap the
 /// passes of others. The next scan starts as soon as its first tile will find the winner known in
-/// stage 2: a decision takes Streams / Width + log2 Width + 1 cycles; its winner comes with
-/// `decided_o`, two cycles after the next may have started.
+/// stage 1: a decision takes Streams / Width + log2 Width + 2 cycles; its winner comes with
+/// `decided_o`, in the cycle after the first in which the next may start.
 ///
 /// Where a step was longer than a period (or several packets of one stream are late at once), one
 /// charge for each stream is not enough: the scan is made again, without a service, until no deadline
@@ -31,7 +31,7 @@
 module msr_tiled_core #(
   /// Streams: a multiple of Width.
   parameter int Streams = 256,
-  /// Lanes of the network: a power of two, 2 ... 64.
+  /// Lanes of the network: a power of two, 4 ... 64.
   parameter int Width = 16,
   localparam int Tiles = Streams / Width,
   localparam int LaneW = $clog2(Width),
@@ -89,7 +89,7 @@ module msr_tiled_core #(
   logic [msr_pkg::TimeW-1:0] last_now, now;
 
   msr_tile_control #(
-    .Tiles(Tiles), .Cycles(Tiles + LaneW + 1)
+    .Tiles(Tiles), .Cycles(Tiles + LaneW + 2)
   ) u_control (
     .clk_i, .rst_ni, .load_valid_i, .decide_i, .step_i, .overdue_i(overdue), .ending_i(ending),
     .clear_o(clear), .ready_o, .idle_o(idle), .read_o(scan), .first_o(first), .last_o(last),
@@ -132,18 +132,18 @@ module msr_tiled_core #(
   assign inspected_o = inspected_q[1];
 
   // The winner that is not served yet. It is known in the cycle in which the next scan's first tile
-  // is in stage 2. A stream that is loaded anew forgets it.
+  // is in stage 1. A stream that is loaded anew forgets it.
   logic served_valid_q;
   logic [StreamW-1:0] served_q;
-  logic winner_valid;
-  logic [StreamW-1:0] winner;
+  msr_pkg::head_t winner;
+  logic [StreamW-1:0] number;
   always_ff @(posedge clk_i or negedge rst_ni) begin
     if (!rst_ni) begin
       served_valid_q <= 1'b0;
       served_q <= '0;
     end else if (keep) begin
-      served_valid_q <= winner_valid;
-      served_q <= winner;
+      served_valid_q <= winner.valid;
+      served_q <= number;
     end else if (load && load_id_i == served_q) begin
       served_valid_q <= 1'b0;
     end
@@ -199,7 +199,7 @@ module msr_tiled_core #(
     );
 
     // Stage 2: update.
-    logic loaded_q, violation_q, range_q, offered_q, serve;
+    logic loaded_q, violation_q, range_q, offered_q, serve_q;
     logic [msr_pkg::TimeW-1:0] stamp_q;
     msr_pkg::contract_t contract_q;
     msr_pkg::state_t state_q, state;
@@ -208,13 +208,13 @@ module msr_tiled_core #(
     always_ff @(posedge clk_i) begin
       {loaded_q, contract_q} <= promise_read;
       {violation_q, range_q, state_q, count_q} <= context_read;
+      serve_q <= serving && served_valid_q && served_q == {tile_1_q, LaneW'(i)};
       offered_q <= packet_valid_i[i];
       stamp_q <= packet_stamp_i[i*msr_pkg::TimeW +: msr_pkg::TimeW];
     end
-    assign serve = serving && served_valid_q && served_q == {tile_2_q, LaneW'(i)};
     msr_stream_update u_update (
       .mode_i(cfg_i.mode), .rtas99_i(cfg_i.rtas99), .contract_i(contract_q), .state_i(state_q),
-      .now_i(last_now), .time_i(now), .serve_i(serve),
+      .now_i(last_now), .time_i(now), .serve_i(serve_q),
       // A stream that was never loaded takes no packets.
       .packet_valid_i(offered_q && loaded_q), .packet_stamp_i(stamp_q),
       .state_o(state), .event_o(happened)
@@ -275,14 +275,14 @@ module msr_tiled_core #(
   end
 
   logic passing, unused;
-  assign unused = passing;
+  assign unused = ^{passing, winner};
   msr_tile_network #(
     .Width(Width), .TileW(TileW)
   ) u_network (
     .clk_i, .rst_ni, .mode_i(cfg_i.mode), .lowest_denominator_i(cfg_i.lowest_denominator),
     .valid_i(write_back), .first_i(first_q[2]), .last_i(last_q[2]), .tile_i(tile_3_q),
-    .heads_i(heads), .passing_o(passing), .ending_o(ending), .winner_valid_o(winner_valid),
-    .winner_o(winner)
+    .heads_i(heads), .passing_o(passing), .ending_o(ending), .winner_o(winner),
+    .number_o(number)
   );
 
   assign winner_valid_o = served_valid_q;
@@ -292,6 +292,7 @@ module msr_tiled_core #(
 
 `ifndef SYNTHESIS
   initial begin
+    if (Width < 4) $fatal(1, "Width is less than 4");
     if (Streams != Tiles * Width) $fatal(1, "Streams is no multiple of Width");
     if ($bits(load_i.contract) != ContractW) $fatal(1, "ContractW is not the width of contract_t");
     if ($bits(fresh) != StateW) $fatal(1, "StateW is not the width of state_t");
