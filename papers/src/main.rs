@@ -5,7 +5,7 @@
 //! `README.md` and figures; with `--check` it compares instead, and fails if a claim does not hold or
 //! a committed file is not what the code makes. Experiments that take minutes keep their runs in a
 //! file: `--check` repeats a few of them, and `--redraw` writes pages from the file. After either,
-//! `hardware` means that page alone.
+//! `hardware` and `block` mean that page alone.
 //!
 //! `--minbw-cycles SCHEDULER COUNT` runs so many decisions of one of MinBW's schedulers and prints
 //! what each took; `scripts/minbw-cost.py` makes a table of it.
@@ -20,6 +20,7 @@ mod hilq_violations;
 mod minbw;
 mod router;
 mod sharestreams;
+mod sharestreams_block;
 mod sharestreams_hardware;
 
 use miette::{IntoDiagnostic, miette};
@@ -64,10 +65,12 @@ fn main() -> miette::Result<ExitCode> {
         || Ok::<_, miette::Report>((sharestreams_hardware::page(&sharestreams)?, &sharestreams));
     let pages = match env::args().nth(2).as_deref() {
         Some("hardware") => vec![hardware()?],
-        Some(other) => return Err(miette!("unknown page `{other}`; `hardware` is known")),
+        Some("block") => vec![(sharestreams_block::page()?, &sharestreams)],
+        Some(other) => return Err(miette!("unknown page `{other}`; hardware and block are known")),
         None => vec![
             (sharestreams::page(&sharestreams)?, &sharestreams),
             hardware()?,
+            (sharestreams_block::page()?, &sharestreams),
             (hilq::page()?, &hilq),
             (hilq_accesses::page(), &hilq),
             (hilq_violations::page()?, &hilq),

@@ -40,7 +40,8 @@ CLOCK = ["design", "streams", "device", "seed", "cycles", "clock_khz"]
 
 
 def sources():
-    files = sorted((ROOT / "rtl/src").glob("*.sv"), key=lambda file: file.name != "msr_pkg.sv")
+    files = [*(ROOT / "rtl/src").glob("*.sv"), *(ROOT / "rtl/scaling/src").glob("*.sv")]
+    files.sort(key=lambda file: (file.name != "msr_pkg.sv", file.name))
     return " ".join(str(file.relative_to(ROOT)) for file in files)
 
 

@@ -24,7 +24,11 @@ module msr_context_memory #(
   end
 
   always_ff @(posedge clk_i) begin
-    if (read_i) read_data_o <= words[read_address_i];
+    if (read_i) begin
+      read_data_o <= words[read_address_i];
+      // Or tools add logic for one answer or the other.
+      if (write_i && write_address_i == read_address_i) read_data_o <= 'x;
+    end
   end
 
 `ifdef VERILATOR
