@@ -257,19 +257,22 @@ impl Run<'_> {
     }
 }
 
-/// So many decisions of one configuration in one mode.
+/// So many decisions of one configuration in one mode. With `canary` the hardware is told another
+/// zero-window order than the engine.
 pub fn compare(
     configuration: Configuration,
     mode: Mode,
     decisions: u64,
     seed: u64,
+    canary: bool,
 ) -> Result<Tally, String> {
     let mut dice = Dice::new(seed);
     let mut core = Core::new(configuration);
     let mut tally = Tally::default();
     while tally.decisions < decisions {
-        let epoch = Epoch::random(&mut dice, configuration.streams, mode);
+        let mut epoch = Epoch::random(&mut dice, configuration.streams, mode);
         let settings = epoch.settings;
+        epoch.settings.lowest_denominator ^= canary;
         let most = length(&mut dice, decisions - tally.decisions);
         let source = Source::new(&mut dice, epoch, Reference::new(settings), 1);
         let mut run = Run { core: &mut core, source, owed: None };
