@@ -8,15 +8,15 @@
 /// waits until the next one may start. If it leaves a deadline past it is spoilt: it starts again,
 /// and its winner is not kept. After reset, CLEAR writes every tile once.
 ///
-/// Latency: as drawn; the winner comes in the cycle after `ending_i`, which is the first after a scan's
-/// cycles or a later one. Until then neither LOAD nor inspection is granted.
+/// Latency: as drawn; `ending_i` is the cycle after a scan's last, the winner comes with the next. Until
+/// then neither LOAD nor inspection is granted.
 /// Invariants (formal/): CLEAR takes `Tiles` cycles; every scan reads each tile once, in order, in
 /// `Cycles` cycles; every decision's winner is kept once, from the scan that is not spoilt; time moves
 /// once for each.
 module msr_tile_control #(
   parameter int Tiles = 16,
   /// Cycles of a scan: at least Tiles + 4, for what the last tile leaves past.
-  parameter int Cycles = 21,
+  parameter int Cycles = 22,
   localparam int TileW = Tiles > 1 ? $clog2(Tiles) : 1
 ) (
   input  logic                      clk_i,
