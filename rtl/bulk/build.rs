@@ -17,9 +17,14 @@ fn main() {
     for watched in ["VERILATOR", "RTL_CONFIGURATIONS"] {
         println!("cargo::rerun-if-env-changed={watched}");
     }
-    for watched in
-        ["src", "configurations.toml", "scaling", "bulk/src/model.cpp", "bulk/src/tiled.cpp"]
-    {
+    for watched in [
+        "src",
+        "configurations.toml",
+        "scaling",
+        "bulk/src/model.cpp",
+        "bulk/src/tiled.cpp",
+        "bulk/src/bits.h",
+    ] {
         println!("cargo::rerun-if-changed={}", rtl.join(watched).display());
     }
 
