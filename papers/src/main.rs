@@ -5,7 +5,7 @@
 //! `README.md` and figures; with `--check` it compares instead, and fails if a claim does not hold or
 //! a committed file is not what the code makes. Experiments that take minutes keep their runs in a
 //! file: `--check` repeats a few of them, and `--redraw` writes pages from the file. After either,
-//! `hardware` or `cards` means that page alone.
+//! `hardware`, `cards` or `block` means that page alone.
 //!
 //! `--cards` measures ShareStreams' cards, which needs Verilator, into `sharestreams/hardware`; with
 //! `--check` it compares with what is there.
@@ -23,6 +23,7 @@ mod hilq_violations;
 mod minbw;
 mod router;
 mod sharestreams;
+mod sharestreams_block;
 mod sharestreams_cards;
 mod sharestreams_hardware;
 
@@ -75,13 +76,17 @@ fn main() -> miette::Result<ExitCode> {
     let pages = match env::args().nth(2).as_deref() {
         Some("hardware") => vec![hardware()?],
         Some("cards") => vec![(sharestreams_cards::page(&sharestreams)?, &sharestreams)],
+        Some("block") => vec![(sharestreams_block::page()?, &sharestreams)],
         Some(other) => {
-            return Err(miette!("unknown page `{other}`; `hardware` and `cards` are known"));
+            return Err(miette!(
+                "unknown page `{other}`; `hardware`, `cards` and `block` are known"
+            ));
         }
         None => vec![
             (sharestreams::page(&sharestreams)?, &sharestreams),
             (sharestreams_cards::page(&sharestreams)?, &sharestreams),
             hardware()?,
+            (sharestreams_block::page()?, &sharestreams),
             (hilq::page()?, &hilq),
             (hilq_accesses::page(), &hilq),
             (hilq_violations::page()?, &hilq),

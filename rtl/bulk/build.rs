@@ -1,4 +1,4 @@
-//! Verilates msr_core in every configuration and compiles it with its C++ side.
+//! Verilates msr_core and msr_tiled_core in every configuration and compiles them with their C++ side.
 //!
 //! VERILATOR names the program (default `verilator`). RTL_CONFIGURATIONS=quick leaves out those
 //! that are not marked `quick`; names, joined by commas, leave out all others.
@@ -17,15 +17,25 @@ fn main() {
     for watched in ["VERILATOR", "RTL_CONFIGURATIONS"] {
         println!("cargo::rerun-if-env-changed={watched}");
     }
-    for watched in ["src", "configurations.toml", "bulk/src/model.cpp"] {
+    for watched in [
+        "src",
+        "configurations.toml",
+        "scaling",
+        "bulk/src/model.cpp",
+        "bulk/src/tiled.cpp",
+        "bulk/src/bits.h",
+    ] {
         println!("cargo::rerun-if-changed={}", rtl.join(watched).display());
     }
 
-    let table: toml::Table =
-        fs::read_to_string(rtl.join("configurations.toml")).unwrap().parse().unwrap();
+    let table = |name: &str| -> toml::Table {
+        fs::read_to_string(rtl.join(name)).unwrap().parse().unwrap()
+    };
+    let (cores, scaling) = (table("configurations.toml"), table("scaling/configurations.toml"));
     let mut sources = vec![rtl.join("src/msr_pkg.sv")];
-    let mut modules: Vec<_> = fs::read_dir(rtl.join("src"))
-        .unwrap()
+    let mut modules: Vec<_> = ["src", "scaling/src"]
+        .iter()
+        .flat_map(|folder| fs::read_dir(rtl.join(folder)).unwrap())
         .map(|entry| entry.unwrap().path())
         .filter(|path| !path.ends_with("msr_pkg.sv"))
         .collect();
@@ -43,61 +53,99 @@ fn main() {
         build.file(format!("{root}/include/{file}"));
     }
 
-    let mut rows = String::new();
-    for row in table["configuration"].as_array().unwrap() {
-        let name = row["name"].as_str().unwrap();
-        let chosen = match only.as_str() {
-            "all" => true,
-            "quick" => row["quick"].as_bool().unwrap(),
-            names => names.split(',').any(|chosen| chosen == name),
-        };
-        if !chosen {
-            continue;
-        }
-        let streams = row["streams"].as_integer().unwrap();
-        let [winner_only, compute_ahead, sorted] =
-            ["winner_only", "compute_ahead", "sorted"].map(|key| row[key].as_bool().unwrap());
-        let [tree, keyed] = ["tree", "keyed"]
-            .map(|key| row.get(key).is_some_and(|value| value.as_bool().unwrap()));
-        let folder = out.join(name);
-        let status = Command::new(&verilator)
-            .args(["--cc", "-O3", "--x-assign", "fast", "--noassert", "--top-module", "msr_core"])
-            .args(["--prefix", &format!("V{name}"), "--Mdir"])
-            .arg(&folder)
-            .arg(format!("-GN={streams}"))
-            .arg(format!("-GWinnerOnly={}", u8::from(winner_only)))
-            .arg(format!("-GComputeAhead={}", u8::from(compute_ahead)))
-            .arg(format!("-GSorted={}", u8::from(sorted)))
-            .arg(format!("-GTree={}", u8::from(tree)))
-            .arg(format!("-GKeyed={}", u8::from(keyed)))
-            .args(&sources)
-            .status()
-            .unwrap();
-        assert!(status.success(), "verilator refused {name}");
-        let shim = folder.join("shim.cpp");
-        fs::write(
-            &shim,
-            format!(
-                "#include \"V{name}.h\"\n#define MODEL V{name}\n#define NAME(f) {name}_##f\n\
-                 constexpr int kStreams = {streams};\n#include \"{}\"\n",
-                rtl.join("bulk/src/model.cpp").canonicalize().unwrap().display()
-            ),
-        )
-        .unwrap();
-        build.include(&folder);
-        for entry in fs::read_dir(&folder).unwrap() {
-            let path = entry.unwrap().path();
-            if path.extension().is_some_and(|extension| extension == "cpp") {
-                build.file(path);
+    let rows = |table: &toml::Table, key: &str| -> Vec<toml::Table> {
+        let rows = table[key].as_array().unwrap().iter().map(|row| row.as_table().unwrap().clone());
+        rows.filter(|row| {
+            let name = row["name"].as_str().unwrap();
+            match only.as_str() {
+                "all" => true,
+                "quick" => row["quick"].as_bool().unwrap(),
+                names => names.split(',').any(|chosen| chosen == name),
             }
-        }
+        })
+        .collect()
+    };
+    let number = |row: &toml::Table, key: &str| row[key].as_integer().unwrap();
+    let flag = |row: &toml::Table, key: &str| row.get(key).is_some_and(|f| f.as_bool().unwrap());
+
+    let (mut core_rows, mut tiled_rows) = (String::new(), String::new());
+    for row in rows(&cores, "configuration").iter().chain(&rows(&scaling, "block")) {
+        let (name, streams) = (row["name"].as_str().unwrap(), number(row, "streams"));
+        let [winner_only, compute_ahead, sorted, tree, keyed] =
+            ["winner_only", "compute_ahead", "sorted", "tree", "keyed"].map(|key| flag(row, key));
+        let block = row.get("block").map_or(1, |block| block.as_integer().unwrap());
+        let parameters = [
+            ("N", streams),
+            ("WinnerOnly", winner_only.into()),
+            ("ComputeAhead", compute_ahead.into()),
+            ("Sorted", sorted.into()),
+            ("Tree", tree.into()),
+            ("Keyed", keyed.into()),
+            ("Block", block),
+        ];
+        let folder = verilate(&verilator, &out, name, "msr_core", &parameters, &sources);
+        let constants = format!("constexpr int kStreams = {streams};");
+        add(&mut build, &folder, name, &constants, &rtl.join("bulk/src/model.cpp"));
         writeln!(
-            rows,
-            "configuration!({name}, {streams}, {winner_only}, {compute_ahead}, {sorted}, {tree}, {keyed}),"
+            core_rows,
+            "configuration!({name}, {streams}, {winner_only}, {compute_ahead}, {sorted}, {tree}, {keyed}, \
+             {block}),"
         )
         .unwrap();
     }
+    for row in rows(&scaling, "tiled") {
+        let (name, streams) = (row["name"].as_str().unwrap(), number(&row, "streams"));
+        let width = number(&row, "width");
+        let parameters = [("Streams", streams), ("Width", width)];
+        let folder = verilate(&verilator, &out, name, "msr_tiled_core", &parameters, &sources);
+        let constants = format!("constexpr int kStreams = {streams}, kWidth = {width};");
+        add(&mut build, &folder, name, &constants, &rtl.join("bulk/src/tiled.cpp"));
+        writeln!(tiled_rows, "configuration!({name}, {streams}, {width}),").unwrap();
+    }
     build.compile("models");
     println!("cargo::rustc-link-lib=pthread");
-    fs::write(out.join("configurations.rs"), format!("&[{rows}]")).unwrap();
+    fs::write(out.join("configurations.rs"), format!("&[{core_rows}]")).unwrap();
+    fs::write(out.join("tiled.rs"), format!("&[{tiled_rows}]")).unwrap();
+}
+
+/// Verilates `top`; returns the folder of the C++ that was made.
+fn verilate(
+    verilator: &str,
+    out: &Path,
+    name: &str,
+    top: &str,
+    parameters: &[(&str, i64)],
+    sources: &[PathBuf],
+) -> PathBuf {
+    let folder = out.join(name);
+    let status = Command::new(verilator)
+        .args(["--cc", "-O3", "--x-assign", "fast", "--noassert", "--top-module", top])
+        .args(["--prefix", &format!("V{name}"), "--Mdir"])
+        .arg(&folder)
+        .args(parameters.iter().map(|(key, value)| format!("-G{key}={value}")))
+        .args(sources)
+        .status()
+        .unwrap();
+    assert!(status.success(), "verilator refused {name}");
+    folder
+}
+
+/// Compiles it with `shim`, which includes what is told by MODEL, NAME and the constants.
+fn add(build: &mut cc::Build, folder: &Path, name: &str, constants: &str, shim: &Path) {
+    fs::write(
+        folder.join("shim.cpp"),
+        format!(
+            "#include \"V{name}.h\"\n#define MODEL V{name}\n#define NAME(f) {name}_##f\n\
+             {constants}\n#include \"{}\"\n",
+            shim.canonicalize().unwrap().display()
+        ),
+    )
+    .unwrap();
+    build.include(folder);
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.extension().is_some_and(|extension| extension == "cpp") {
+            build.file(path);
+        }
+    }
 }

@@ -42,17 +42,19 @@ module msr_control_proof #(
 
   localparam logic [5:0] Cycles = 6'(Passes) + 6'(!Ahead);
 
-  // Order keys: three cycles after a load nothing starts, three after a change nothing settles.
+  // Order keys: three cycles after a load nothing starts, three after a change nothing settles, and
+  // what settles is known a cycle ahead.
   logic [1:0] since_load, since_change;
-  logic loading, fresh;
-  initial {since_load, since_change} = '0;
+  logic loading, settling;
+  initial {since_load, since_change, settling} = '0;
   assign loading = Keyed && since_load != 0;
-  assign fresh = Keyed && since_change != 0;
   always_ff @(posedge clk_i) begin
-    if (!rst_n) {since_load, since_change} <= '0;
+    if (!rst_n) {since_load, since_change, settling} <= '0;
     else begin
       since_load <= load_valid_i && load_ready ? 2'd3 : since_load - 2'(since_load != 0);
       since_change <= update || settle ? 2'd3 : since_change - 2'(since_change != 0);
+      settling <= load_ready && !pass && !load_valid_i && !settling && since_load <= 1 &&
+                  since_change <= 1;
     end
   end
 
@@ -76,8 +78,9 @@ module msr_control_proof #(
       assert (update == (cycles + 1'b1 == Cycles && (pass || cycles != 0)));
       if (update) assert (passes + 6'(pass) == 6'(Passes));
       // A decision starts when it is asked for and nothing is in the way, and only then.
-      if (load_ready) assert (pass == (decide_i && !load_valid_i && !overdue_i && !loading));
-      if (load_ready) assert (settle == (!load_valid_i && !pass && !loading && !fresh));
+      if (load_ready) assert (pass == (decide_i && !load_valid_i && !overdue_i && !loading &&
+                                      !(Keyed && settling)));
+      if (load_ready) assert (settle == (!load_valid_i && !pass && (!Keyed || settling)));
       if (pass) assert (first == (cycles == 0));
       if (pass) assert (6'(count) == cycles);
       assert (decided == was_update);

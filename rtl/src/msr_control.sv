@@ -15,7 +15,7 @@
 /// one. For N = 2 there is none and it is read in PRIORITY_UPDATE again.
 ///
 /// With `Keyed` the order keys take their time: nothing starts in the three cycles after a LOAD, and
-/// SETTLE is every fourth cycle at the most; `step_i` is read with the last pass.
+/// SETTLE, decided a cycle ahead, is every fourth cycle at the most; `step_i` is read with the last pass.
 ///
 /// A sorting network needs more passes: then read `Passes` for log2 N.
 ///
@@ -61,15 +61,16 @@ module msr_control #(
   logic [msr_pkg::TimeW-1:0] now_q, next_now;
   logic decided_q, start, last;
 
-  logic idle, loading, fresh;
+  logic idle, loading, settling;
   assign load_ready_o = phase_q == Ready;
   assign idle = phase_q == Ready && !load_valid_i && !loading;
-  assign ready_o = idle && !overdue_i;
+  assign ready_o = idle && !overdue_i && !settling;
   assign start = ready_o && decide_i;
-  assign settle_o = idle && !start && !fresh;
+  assign settle_o = Keyed ? settling && !load_valid_i : idle && !start;
   assign first_o = phase_q == Ready;
   assign pass_o = start || phase_q == Pass;
-  assign last = pass_o && count_q == Last;
+  // Of several passes the first is not the last, and whether one starts is known late.
+  assign last = (Passes > 1 ? phase_q == Pass : start) && count_q == Last;
   assign update_o = Ahead ? last : phase_q == Update;
 
   always_comb begin
@@ -90,21 +91,28 @@ module msr_control #(
   assign next_now_o = next_now;
 
   if (Keyed) begin : gen_wait
-    logic [2:0] loading_q, fresh_q;
+    // In the last three cycles, and the last two.
+    logic [2:0] loaded_q;
+    logic [1:0] changed_q;
+    logic settling_q;
     always_ff @(posedge clk_i or negedge rst_ni) begin
       if (!rst_ni) begin
-        loading_q <= '0;
-        fresh_q <= '0;
+        loaded_q <= '0;
+        changed_q <= '0;
+        settling_q <= 1'b0;
       end else begin
-        loading_q <= {loading_q[1:0], load_valid_i && load_ready_o};
-        fresh_q <= {fresh_q[1:0], update_o || settle_o};
+        loaded_q <= {loaded_q[1:0], load_valid_i && load_ready_o};
+        changed_q <= {changed_q[0], update_o || settle_o};
+        // Decided a cycle ahead, as all streams wait for it.
+        settling_q <= phase_q == Ready && !start && !load_valid_i && loaded_q[1:0] == '0 &&
+                      changed_q == '0 && !settling_q;
       end
     end
-    assign loading = loading_q != '0;
-    assign fresh = fresh_q != '0;
+    assign loading = loaded_q != '0;
+    assign settling = settling_q;
   end else begin : gen_no_wait
     assign loading = 1'b0;
-    assign fresh = 1'b0;
+    assign settling = 1'b0;
   end
 
   logic [msr_pkg::TimeW-1:0] commit_now;

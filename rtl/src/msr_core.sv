@@ -39,7 +39,10 @@ module msr_core #(
   /// A tree of decision blocks: needs WinnerOnly and ComputeAhead.
   parameter bit Tree = 1'b0,
   /// Order keys.
-  parameter bit Keyed = 1'b0
+  parameter bit Keyed = 1'b0,
+  /// Winners of a decision: the first of the list, served as of one time (needs the list, and
+  /// neither ComputeAhead nor WinnerOnly). `step_i` is then the packet-times that they take.
+  parameter int Block = 1
 ) (
   input  logic                            clk_i,
   input  logic                            rst_ni,
@@ -121,7 +124,7 @@ module msr_core #(
       .N(N), .WinnerOnly(WinnerOnly), .Sorted(Sorted), .Keyed(Keyed)
     ) u_network (
       .clk_i, .mode_i(cfg_i.mode), .lowest_denominator_i(cfg_i.lowest_denominator),
-      .first_i(first), .enable_i(pass), .pass_i(count), .heads_i(entries),
+      .first_i(first), .enable_i(pass || first), .pass_i(count), .heads_i(entries),
       .winner_o(block_winner), .wins_o(block_wins), .lanes_o(lanes)
     );
   end
@@ -129,6 +132,15 @@ module msr_core #(
   if (ComputeAhead) begin : gen_winner_now
     assign winner = block_winner;
     assign wins = block_wins;
+  end else if (Block > 1) begin : gen_winners_kept
+    assign winner = lanes[0 +: W];
+    for (genvar i = 0; i < N; i++) begin : gen_wins
+      logic [Block-1:0] places;
+      for (genvar k = 0; k < Block; k++) begin : gen_place
+        assign places[k] = list_o[k*EntryW +: EntryW] == {1'b1, msr_pkg::IdW'(i)};
+      end
+      assign wins[i] = |places;
+    end
   end else begin : gen_winner_kept
     assign winner = lanes[0 +: W];
     for (genvar i = 0; i < N; i++) begin : gen_wins
@@ -206,6 +218,8 @@ module msr_core #(
     if (Keyed && Passes + 32'(!ComputeAhead) < 4) $fatal(1, "order keys take four cycles");
     if ($bits(msr_pkg::key_t) != msr_pkg::KeyW) $fatal(1, "KeyW is not the width of key_t");
     if ($bits(msr_pkg::head_t) != msr_pkg::HeadW) $fatal(1, "HeadW is not the width of head_t");
+    if (Block < 1 || Block > N) $fatal(1, "Block is not from 1 to N");
+    if (Block > 1 && (WinnerOnly || ComputeAhead)) $fatal(1, "several winners need the list in time");
   end
 `endif
 

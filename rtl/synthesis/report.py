@@ -40,7 +40,8 @@ CLOCK = ["design", "streams", "device", "seed", "cycles", "clock_khz"]
 
 
 def sources():
-    files = sorted((ROOT / "rtl/src").glob("*.sv"), key=lambda file: file.name != "msr_pkg.sv")
+    files = [*(ROOT / "rtl/src").glob("*.sv"), *(ROOT / "rtl/scaling/src").glob("*.sv")]
+    files.sort(key=lambda file: (file.name != "msr_pkg.sv", file.name))
     return " ".join(str(file.relative_to(ROOT)) for file in files)
 
 
@@ -109,6 +110,7 @@ def designs():
                 "row": row["name"], "name": f"{row['name']}-{streams}", "streams": streams,
                 "cycles": cycles, "parameters": row["parameters"] | {row["size"]: streams},
                 "families": row.get("families", list(FAMILIES)),
+                "device": row.get("devices", {}).get(str(streams), "45k"),
             }
 
 

@@ -20,9 +20,10 @@ BUILD = ROOT / "target" / "rtl-cocotb"
 ARGUMENTS = {"icarus": ["-g2012"], "verilator": ["-Wall", "--output-split", "0"]}
 
 
-def sources(simulator):
-    """The package first, then the modules."""
-    files = sorted((ROOT / "rtl/src").glob("*.sv"), key=lambda file: file.name != "msr_pkg.sv")
+def sources(simulator, *more):
+    """The package first, then the modules, those of the folders `more`, too."""
+    files = [file for folder in ("rtl/src", *more) for file in (ROOT / folder).glob("*.sv")]
+    files.sort(key=lambda file: file.name != "msr_pkg.sv")
     if simulator != "icarus":
         return files
     folder = BUILD / "icarus-sources"

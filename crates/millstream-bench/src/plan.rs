@@ -188,6 +188,8 @@ mod tests {
                 "ba" | "wr" | "ba-key" | "wr-key" => assert_eq!(core.cycles, passes + 1),
                 "ca" | "ca-key" => assert_eq!(core.cycles, passes),
                 "tree" => assert_eq!(core.cycles, 1),
+                // On 16 lanes.
+                "tiled" => assert_eq!(core.cycles, core.streams / 16 + 6),
                 other => panic!("what are the cycles of {other}?"),
             }
             assert!(core.lut > 0 && core.clock_khz > 0);

@@ -11,15 +11,18 @@
 //! | module | what |
 //! |---|---|
 //! | [`model`] | the reference |
+//! | [`block`] | the same, several winners a decision |
 //! | [`ffi`] | the same for C, and so for Python's ctypes |
 //! | [`rtl`] | the hardware itself, verilated, as the structure `rtl` |
 //! | [`line_card`] | the line card, verilated, before a link |
 //! | [`end_system`] | the end-system card, verilated, with its host and a bus |
 
+pub mod block;
 pub mod end_system;
 pub mod ffi;
 pub mod line_card;
 pub mod model;
 pub mod rtl;
 
+pub use block::Network;
 pub use model::{Attributes, Load, Mode, Reference, Settings};

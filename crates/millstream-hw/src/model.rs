@@ -8,6 +8,8 @@ use millstream::{
     Late, Link, Observer, Rules, Scan, Scfq, StaticPriority, StreamId, Window, ZeroWindow,
 };
 
+use crate::block::{Blocks, Network};
+
 /// What orders the streams, numbered as in the hardware.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
@@ -155,7 +157,44 @@ struct Count {
 }
 
 #[derive(Debug, Default)]
-struct Counts(Vec<Count>);
+pub(crate) struct Counts(Vec<Count>);
+
+impl Counts {
+    /// One stream more.
+    pub(crate) fn add(&mut self) {
+        self.0.push(Count::default());
+    }
+
+    pub(crate) fn drop_one(&mut self, stream: StreamId) {
+        self.0[stream.index()].dropped += 1;
+    }
+
+    pub(crate) fn serve_one(&mut self, stream: StreamId) {
+        self.0[stream.index()].serviced += 1;
+    }
+
+    /// What can be seen of a stream.
+    pub(crate) fn attributes(
+        &self,
+        stream: StreamId,
+        queue: &VecDeque<Head>,
+        deadline: u64,
+        (x, y): (u32, u64),
+    ) -> Attributes {
+        let count = self.0[stream.index()];
+        Attributes {
+            deadline,
+            arrival: queue.front().map_or(0, |head| head.arrival_ns),
+            y,
+            missed: count.missed,
+            violations: count.violations,
+            serviced: count.serviced,
+            dropped: count.dropped,
+            x,
+            waiting: u32::try_from(queue.len()).expect("fewer than 2^32 packets"),
+        }
+    }
+}
 
 impl Observer for Counts {
     fn missed(&mut self, stream: StreamId, _: u64, missed: u64, violations: u64) {
@@ -165,16 +204,20 @@ impl Observer for Counts {
     }
 
     fn dropped(&mut self, departure: &Departure) {
-        self.0[departure.stream.index()].dropped += 1;
+        self.drop_one(departure.stream);
     }
 }
 
 /// What a reference does, whatever its discipline.
-trait Model {
+pub(crate) trait Model {
     fn load(&mut self, contract: &Contract) -> Result<StreamId, ContractError>;
     fn enqueue(&mut self, now: u64, stream: StreamId, bytes: u32);
     fn charge(&mut self, now: u64);
-    fn decide(&mut self, now: u64) -> Option<StreamId>;
+    fn decide(&mut self, now: u64, winners: &mut Vec<StreamId>);
+    /// The list of the last decision, for a model that has one: who has a packet, and its number.
+    fn list(&self) -> &[(bool, StreamId)] {
+        &[]
+    }
     fn attributes(&self, stream: StreamId) -> Attributes;
 }
 
@@ -186,23 +229,11 @@ struct Watched<D: Discipline> {
     window: fn(&D::State) -> (u32, u64),
 }
 
-impl<D: Discipline<Stamp = ()>> Watched<D> {
-    fn boxed(discipline: D, window: fn(&D::State) -> (u32, u64)) -> Box<dyn Model + Send>
-    where
-        D: Send + 'static,
-        D::State: Send,
-        D::Rank: Send,
-    {
-        let selector = Selector::new(discipline, Scan::default());
-        Box::new(Self { selector, room: Room::default(), counts: Counts::default(), window })
-    }
-}
-
 impl<D: Discipline<Stamp = ()>> Model for Watched<D> {
     fn load(&mut self, contract: &Contract) -> Result<StreamId, ContractError> {
         let stream = self.selector.add_stream(contract)?;
         self.room.queues.push(VecDeque::new());
-        self.counts.0.push(Count::default());
+        self.counts.add();
         Ok(stream)
     }
 
@@ -225,36 +256,92 @@ impl<D: Discipline<Stamp = ()>> Model for Watched<D> {
         }
     }
 
-    fn decide(&mut self, now: u64) -> Option<StreamId> {
+    fn decide(&mut self, now: u64, winners: &mut Vec<StreamId>) {
         self.selector.advance(now);
         if self.room.queues.iter().all(VecDeque::is_empty) {
-            self.selector.idle();
-            return None;
+            return self.selector.idle();
         }
-        let stream = self.selector.select(now, &mut self.room, &mut self.counts)?;
+        let selected = self.selector.select(now, &mut self.room, &mut self.counts);
+        let Some(stream) = selected else { return };
         self.room.queues[stream.index()].pop_front();
         if self.selector.served(stream, now) {
             self.counts.missed(stream, now, 1, 0);
         }
         self.selector.follow(stream, self.room.head(stream));
-        self.counts.0[stream.index()].serviced += 1;
-        Some(stream)
+        self.counts.serve_one(stream);
+        winners.push(stream);
     }
 
     fn attributes(&self, stream: StreamId) -> Attributes {
-        let queue = &self.room.queues[stream.index()];
-        let count = self.counts.0[stream.index()];
-        let (x, y) = (self.window)(self.selector.state(stream));
-        Attributes {
-            deadline: self.selector.deadline_ns(stream).unwrap_or(0),
-            arrival: queue.front().map_or(0, |head| head.arrival_ns),
-            y,
-            missed: count.missed,
-            violations: count.violations,
-            serviced: count.serviced,
-            dropped: count.dropped,
-            x,
-            waiting: u32::try_from(queue.len()).expect("fewer than 2^32 packets"),
+        let deadline = self.selector.deadline_ns(stream).unwrap_or(0);
+        let window = (self.window)(self.selector.state(stream));
+        self.counts.attributes(stream, &self.room.queues[stream.index()], deadline, window)
+    }
+}
+
+/// What is done with a discipline, whichever it is.
+trait Visitor {
+    fn visit<D: Discipline<Stamp = ()> + Send + 'static>(
+        self,
+        discipline: D,
+        window: fn(&D::State) -> (u32, u64),
+    ) -> Box<dyn Model + Send>
+    where
+        D::State: Send,
+        D::Rank: Send;
+}
+
+/// On the engine's selector, over structure `scan`.
+struct OnScan;
+
+impl Visitor for OnScan {
+    fn visit<D: Discipline<Stamp = ()> + Send + 'static>(
+        self,
+        discipline: D,
+        window: fn(&D::State) -> (u32, u64),
+    ) -> Box<dyn Model + Send>
+    where
+        D::State: Send,
+        D::Rank: Send,
+    {
+        let selector = Selector::new(discipline, Scan::default());
+        Box::new(Watched { selector, room: Room::default(), counts: Counts::default(), window })
+    }
+}
+
+/// In blocks.
+struct InBlocks(Network, usize);
+
+impl Visitor for InBlocks {
+    fn visit<D: Discipline<Stamp = ()> + Send + 'static>(
+        self,
+        discipline: D,
+        window: fn(&D::State) -> (u32, u64),
+    ) -> Box<dyn Model + Send>
+    where
+        D::State: Send,
+        D::Rank: Send,
+    {
+        Box::new(Blocks::new(discipline, window, self.0, self.1))
+    }
+}
+
+impl Settings {
+    fn model(self, visitor: impl Visitor) -> Box<dyn Model + Send> {
+        match self.mode {
+            Mode::Dwcs => {
+                let rules = if self.rtas99 { Rules::Rtas99 } else { Rules::Standard };
+                let zero_window = if self.lowest_denominator {
+                    ZeroWindow::LowestDenominator
+                } else {
+                    ZeroWindow::HighestDenominator
+                };
+                let dwcs = Dwcs::<EdfFirst>::new(DwcsOptions { rules, zero_window });
+                visitor.visit(dwcs, |state| state.window())
+            }
+            Mode::Edf => visitor.visit(Edf, |_| (0, 0)),
+            Mode::Static => visitor.visit(StaticPriority, |_| (0, 0)),
+            Mode::Tag => visitor.visit(Scfq::new(Link::default(), 0), |_| (0, 0)),
         }
     }
 }
@@ -263,28 +350,24 @@ impl<D: Discipline<Stamp = ()>> Model for Watched<D> {
 pub struct Reference {
     model: Box<dyn Model + Send>,
     streams: usize,
+    winners: Vec<StreamId>,
 }
 
 impl Reference {
     /// A reference without streams.
     #[must_use]
     pub fn new(settings: Settings) -> Self {
-        let model = match settings.mode {
-            Mode::Dwcs => {
-                let rules = if settings.rtas99 { Rules::Rtas99 } else { Rules::Standard };
-                let zero_window = if settings.lowest_denominator {
-                    ZeroWindow::LowestDenominator
-                } else {
-                    ZeroWindow::HighestDenominator
-                };
-                let dwcs = Dwcs::<EdfFirst>::new(DwcsOptions { rules, zero_window });
-                Watched::boxed(dwcs, |state| state.window())
-            }
-            Mode::Edf => Watched::boxed(Edf, |_| (0, 0)),
-            Mode::Static => Watched::boxed(StaticPriority, |_| (0, 0)),
-            Mode::Tag => Watched::boxed(Scfq::new(Link::default(), 0), |_| (0, 0)),
-        };
-        Self { model, streams: 0 }
+        Self::of(settings.model(OnScan))
+    }
+
+    /// One that serves the first `block` streams of the list that `network` makes, a decision.
+    #[must_use]
+    pub fn in_blocks(settings: Settings, network: Network, block: usize) -> Self {
+        Self::of(settings.model(InBlocks(network, block)))
+    }
+
+    fn of(model: Box<dyn Model + Send>) -> Self {
+        Self { model, streams: 0, winners: Vec::new() }
     }
 
     /// How many streams were loaded.
@@ -316,9 +399,23 @@ impl Reference {
         self.model.charge(now);
     }
 
-    /// A decision at `now`: whose head is sent.
+    /// A decision at `now`: whose head is sent, of a block the first.
     pub fn decide(&mut self, now: u64) -> Option<StreamId> {
-        self.model.decide(now)
+        self.winners.clear();
+        self.model.decide(now, &mut self.winners);
+        self.winners.first().copied()
+    }
+
+    /// All whose heads the last decision sent, in order: at most one, but in blocks.
+    #[must_use]
+    pub fn winners(&self) -> &[StreamId] {
+        &self.winners
+    }
+
+    /// The list of the last decision, if in blocks: who has a packet, and its number.
+    #[must_use]
+    pub fn list(&self) -> &[(bool, StreamId)] {
+        self.model.list()
     }
 
     /// What can be seen of `stream`.

@@ -80,7 +80,8 @@ fn the_published_network_sorts_some_lists_and_the_sorting_one_all() {
 fn fractions_are_ordered_by_a_key() {
     let fractions: Vec<(u64, u64)> = (1..256).flat_map(|y| (1..=y).map(move |x| (x, y))).collect();
     assert_eq!(fractions.len(), 32_640);
-    let keyed: Vec<_> = fractions.iter().map(|&(x, y)| (x, y, (x * (1_u64 << 31).div_ceil(y)) >> 15)).collect();
+    let keyed: Vec<_> =
+        fractions.iter().map(|&(x, y)| (x, y, (x * (1_u64 << 31).div_ceil(y)) >> 15)).collect();
     for &(x, y, key) in &keyed {
         let differs =
             keyed.iter().filter(|other| (x * other.1).cmp(&(other.0 * y)) != key.cmp(&other.2));

@@ -1,39 +1,34 @@
 //! Holds every configuration of the hardware against the engine, decision for decision.
 //!
 //! After each decision the winner is compared, and before the next one every stream's head, x',
-//! y', deadline and counters, and that a decision took exactly the cycles it should. An epoch (one
+//! y', deadline and counters, and that a decision took exactly the cycles it should; of blocks the whole
+//! list, against the model of `millstream_hw::block`. An epoch (one
 //! set of contracts) ends when a value leaves the hardware's widths or its wrap-around window.
 //!
 //! Usage: millstream-rtl-bulk DECISIONS [SEED [PAGE]]: so many decisions in all, in equal parts for each
-//! configuration and mode. A difference ends the run with the seed and what differs. Before, a
-//! canary: hardware set to another zero-window order than the engine must be found out. What was
-//! covered is written to PAGE, or printed; from a million decisions on an empty bin is a failure.
+//! configuration of `msr_core` and mode, and as much work besides for each of the tiled core. A
+//! difference ends the run with the seed and what differs. Before, canaries: hardware set to another
+//! zero-window order than the engine must be found out. What was covered of the configurations with
+//! one winner is written to PAGE, or printed; from a million decisions on an empty bin is a failure.
 
 #[cfg(test)]
 mod claims;
 mod coverage;
 mod model;
+mod source;
+mod tiled;
 mod traffic;
 
 use std::collections::VecDeque;
 use std::process::ExitCode;
 use std::time::Instant;
 
-use millstream::StreamId;
-use millstream_hw::{Attributes, Mode, Reference};
+use millstream_hw::Mode;
 
 use coverage::{Before, Coverage};
 use model::{CONFIGURATIONS, Configuration, Core, Outputs, config_bits, load_bits};
-use traffic::{Arrivals, Dice, Epoch};
-
-/// From here on a deadline's distance to now counts as out of the window.
-const WINDOW: u64 = 1 << 14;
-
-/// Service tags are in units of 1/TAG_UNIT byte, which all weights divide.
-const TAG_UNIT: u64 = 8;
-
-/// From so many decisions on everything that can happen must have.
-const COVERED: u64 = 1_000_000;
+use source::{Source, Tally};
+use traffic::{Dice, Epoch};
 
 /// Most epochs end soon, so that many contracts are seen ...
 const EPOCH_DECISIONS: u32 = 600;
@@ -41,39 +36,22 @@ const EPOCH_DECISIONS: u32 = 600;
 /// ... one in twenty so late that deadlines drift and times wrap.
 const LONG_EPOCH_DECISIONS: u64 = 30_000;
 
-/// A stream's packets as the program outside the hardware knows them.
-#[derive(Clone, Debug, Default)]
-struct Queue {
-    /// Stamps of packets not taken yet.
-    outside: VecDeque<u16>,
-    /// Tags and stamps of all that wait, the head included.
-    waiting: VecDeque<(u64, u16)>,
-    /// The tag of the last packet.
-    tag: u64,
-    /// A packet has come since the stream was loaded.
-    seen: bool,
-}
+/// From so many decisions on everything must have been covered.
+const COVERED: u64 = 1_000_000;
 
-/// What happened in decisions that were equal, to show that the traffic was worth it.
-#[derive(Clone, Copy, Debug, Default)]
-struct Tally {
-    decisions: u64,
-    epochs: u64,
-    missed: u64,
-    violations: u64,
-    dropped: u64,
-    serviced: u64,
+/// How many decisions an epoch makes, of `left` of `all` at most.
+fn length(dice: &mut Dice, left: u64, all: u64) -> u64 {
+    let long = dice.one_in(20);
+    // Few enough that a short run sees many contracts, too.
+    let longest = LONG_EPOCH_DECISIONS.min(all / 5);
+    left.min(if long { longest } else { dice.below(EPOCH_DECISIONS).into() })
 }
 
 struct Run<'a> {
     core: &'a mut Core,
-    dice: &'a mut Dice,
-    epoch: Epoch,
-    reference: Reference,
-    queues: Vec<Queue>,
-    now: u64,
-    /// Virtual time of self-clocked fair queueing: the tag of the packet in service.
-    virtual_time: u64,
+    source: Source<'a>,
+    /// Stamps of packets not taken yet, by stream.
+    outside: Vec<VecDeque<u16>>,
     coverage: Coverage,
     /// The streams at the decision before.
     before: Vec<Before>,
@@ -96,39 +74,36 @@ impl Run<'_> {
     }
 
     fn load(&mut self) -> Result<(), String> {
-        let rtas99 = self.epoch.settings.rtas99;
-        let core = &mut self.core;
+        let Self { core, source, .. } = self;
+        let settings = source.epoch.settings;
         core.inputs.decide = 0;
         core.inputs.packet_valid = 0;
-        core.inputs.config = config_bits(self.epoch.settings);
+        core.inputs.config = config_bits(settings);
         // A cycle in which the control unit is ready, whatever the epoch before left behind.
         let out = core.settle();
         core.clock();
-        self.now = 65_536 * (1 + u64::from(self.dice.below(3))) + u64::from(out.now);
-        for (i, load) in self.epoch.loads.iter_mut().enumerate() {
-            load.deadline += self.now;
-            let deadline = match (self.epoch.settings.mode, load.first) {
-                (Mode::Static, _) => load.priority,
-                (_, 0) => out.now,
-                _ => load.deadline as u16,
-            };
-            core.inputs.load = load_bits(load, rtas99, deadline, load.first != 0);
+        source.load(out.now, |i, load, deadline| {
+            core.inputs.load = load_bits(load, settings.rtas99, deadline, load.first != 0);
             core.inputs.load_valid = 1;
             core.inputs.load_id = i as u8;
             core.settle();
             core.clock();
-            self.reference.load(load).map_err(|error| error.to_string())?;
-        }
+        })?;
         core.inputs.load_valid = 0;
         Ok(())
+    }
+
+    /// Packets that arrive in the next `step` ticks.
+    fn arrive(&mut self, step: u32) {
+        self.source.arrive(step, |i, stamp| self.outside[i].push_back(stamp));
     }
 
     /// Sets the queues' fronts and lets the outputs follow.
     fn settle(&mut self) -> Outputs {
         let inputs = &mut self.core.inputs;
         inputs.packet_valid = 0;
-        for (i, queue) in self.queues.iter().enumerate() {
-            if let Some(&stamp) = queue.outside.front() {
+        for (i, queue) in self.outside.iter().enumerate() {
+            if let Some(&stamp) = queue.front() {
                 inputs.packet_valid |= 1 << i;
                 inputs.stamp[i] = stamp;
             }
@@ -140,7 +115,7 @@ impl Run<'_> {
     fn clock(&mut self, out: Outputs) {
         let mut take = out.take;
         while take != 0 {
-            self.queues[take.trailing_zeros() as usize].outside.pop_front();
+            self.outside[take.trailing_zeros() as usize].pop_front();
             take &= take - 1;
         }
         self.core.clock();
@@ -152,10 +127,11 @@ impl Run<'_> {
         expected: Option<Option<usize>>,
         after: bool,
     ) -> Result<Outputs, String> {
-        let mut gap = if self.dice.one_in(4) || !after { 1 + self.dice.below(3) } else { 0 };
+        let dice = &mut self.source.dice;
+        let mut gap = if dice.one_in(4) || !after { 1 + dice.below(3) } else { 0 };
         if gap > 0 {
             self.arrive(0);
-            self.reference.charge(self.now);
+            self.source.reference.charge(self.source.now);
             gap += self.core.configuration.settling(!after);
         }
         for cycle in 0_u32.. {
@@ -186,38 +162,36 @@ impl Run<'_> {
         unreachable!("the loop returns")
     }
 
-    /// The list is a permutation that begins with the winner.
+    /// The list is a permutation that begins with the winner; of blocks, it is the model's.
     fn compare_list(&mut self, winner: Option<usize>) -> Result<(), String> {
         if self.core.configuration.winner_only {
             return Ok(());
         }
-        let list: Vec<_> = (0..self.queues.len()).map(|i| self.core.list(i)).collect();
+        let list: Vec<_> = (0..self.outside.len()).map(|i| self.core.list(i)).collect();
         let present = list.iter().fold(0_u64, |present, entry| present | 1 << entry.1);
         let first = list[0].0.then_some(list[0].1);
-        if present.count_ones() as usize == list.len() && first == winner {
-            Ok(())
-        } else {
-            Err(format!("the list is {list:?}, the winner {winner:?}"))
+        if present.count_ones() as usize != list.len() || first != winner {
+            return Err(format!("the list is {list:?}, the winner {winner:?}"));
         }
+        let expected = self.source.reference.list();
+        let expected = expected.iter().map(|(valid, stream)| (*valid, stream.index()));
+        if self.core.configuration.block > 1 && !expected.clone().eq(list.iter().copied()) {
+            let expected: Vec<_> = expected.collect();
+            return Err(format!("the list is {list:?}, the model's {expected:?}"));
+        }
+        Ok(())
     }
 
     /// Makes the decision that is about to start; returns the engine's winner.
     fn decision(&mut self, now: u16) -> Result<Option<usize>, String> {
-        let step = self.step();
-        let expected = self.reference.decide(self.now).map(StreamId::index);
-        self.coverage.decided(self.epoch.settings, now, &self.before, expected);
+        let step = self.source.step();
+        let expected = self.source.decide();
+        self.coverage.decided(self.source.epoch.settings, now, &self.before, expected);
         self.coverage.moved(now, now.wrapping_add(step));
-        self.virtual_time = match expected {
-            Some(winner) => self.queues[winner].waiting.pop_front().map_or(0, |(tag, _)| tag),
-            None => 0,
-        };
-        if expected.is_none() {
-            self.queues.iter_mut().for_each(|queue| queue.tag = 0);
-        }
         self.core.inputs.step = step;
         self.arrive(u32::from(step));
-        self.now += u64::from(step);
-        self.reference.charge(self.now);
+        self.source.now += u64::from(step);
+        self.source.reference.charge(self.source.now);
         for cycle in 0..self.core.configuration.cycles() {
             let out = self.settle();
             if cycle > 0 && out.decided == 1 {
@@ -228,95 +202,24 @@ impl Run<'_> {
         Ok(expected)
     }
 
-    fn step(&mut self) -> u16 {
-        if !self.epoch.uneven_steps || !self.dice.one_in(3) {
-            return 1;
-        }
-        match self.dice.below(400) {
-            0 => self.dice.below(10_000) as u16,
-            1..20 => self.dice.below(300) as u16,
-            _ => self.dice.below(4) as u16,
-        }
-    }
-
-    /// Packets that arrive in the next `step` ticks.
-    fn arrive(&mut self, step: u32) {
-        let mut time = self.now;
-        for i in 0..self.queues.len() {
-            let count = match self.epoch.arrivals {
-                Arrivals::Backlogged => u32::from(self.queues[i].waiting.len() < 3),
-                Arrivals::Chance(chance) => u32::from(self.dice.below(256) < chance),
-            };
-            // Time does not go back from stream to stream.
-            let late = u64::from(step) - (time - self.now);
-            if late > 0 && self.dice.one_in(2) {
-                time += u64::from(self.dice.below(late as u32 + 1));
-            }
-            for _ in 0..count {
-                self.enqueue(i, time);
-            }
-        }
-    }
-
-    fn enqueue(&mut self, i: usize, time: u64) {
-        let bytes = 1 + self.dice.below(16);
-        self.reference.enqueue(time, StreamId(i as u32), bytes);
-        let queue = &mut self.queues[i];
-        let length = u64::from(bytes) * TAG_UNIT / u64::from(self.epoch.loads[i].weight);
-        queue.tag = queue.tag.max(self.virtual_time) + length;
-        let tagged = self.epoch.settings.mode == Mode::Tag;
-        let stamp = if tagged { queue.tag as u16 } else { time as u16 };
-        queue.outside.push_back(stamp);
-        queue.waiting.push_back((queue.tag, stamp));
-        queue.seen = true;
-    }
-
     /// Compares every stream; false if a value left the hardware's widths or window.
     fn compare(&mut self, out: Outputs) -> Result<bool, String> {
-        let settings = self.epoch.settings;
-        let timed = matches!(settings.mode, Mode::Dwcs | Mode::Edf);
-        let all: Vec<Attributes> =
-            (0..self.queues.len()).map(|i| self.reference.attributes(StreamId(i as u32))).collect();
-        let far = |attributes: &Attributes| {
-            let ahead = attributes.deadline.saturating_sub(self.now);
-            let behind = self.now.saturating_sub(attributes.deadline);
-            ahead >= WINDOW || (attributes.waiting > 0 && behind >= WINDOW)
-        };
-        let aged = |attributes: &Attributes| {
-            attributes.waiting > 0 && self.now - attributes.arrival >= 1 << 15
-        };
-        if all.iter().any(|a| a.y > 255 || aged(a) || (timed && far(a))) {
-            return Ok(false);
+        let (core, source) = (&self.core, &mut self.source);
+        let Some(all) = source.attributes() else { return Ok(false) };
+        if out.now != source.now as u16 {
+            return Err(format!("now {}, the engine's {}", out.now, source.now as u16));
         }
-        if out.now != self.now as u16 {
-            return Err(format!("now {}, the engine's {}", out.now, self.now as u16));
-        }
-        if timed && out.range != 0 {
+        if source.timed() && out.range != 0 {
             return Err(format!("out of range {:#x}, though nothing is", out.range));
         }
         let mut streams = Vec::with_capacity(all.len());
         for (i, expected) in all.iter().enumerate() {
-            let queue = &mut self.queues[i];
-            while queue.waiting.len() > expected.waiting as usize {
-                queue.waiting.pop_front();
-            }
-            let got = self.core.stream(i);
-            let dwcs = settings.mode == Mode::Dwcs;
-            let same = (got.valid == 1) == (expected.waiting > 0)
-                && usize::from(got.id) == i
-                && (!timed || !queue.seen || got.deadline == expected.deadline as u16)
-                && (!dwcs || (u32::from(got.x), u64::from(got.y)) == (expected.x, expected.y))
-                && queue.waiting.front().is_none_or(|(_, stamp)| got.arrival == *stamp)
-                && got.missed == expected.missed as u16
-                && got.violations == expected.violations as u16
-                && got.serviced == expected.serviced as u16;
-            if !same {
-                let load = self.epoch.loads[i];
-                return Err(format!("stream {i} {load:?}: {got:?}, the engine's {expected:?}"));
-            }
-            streams.push(Before { stream: got, dropped: expected.dropped });
+            let stream = core.stream(i);
+            source.compare(i, i, stream, expected)?;
+            streams.push(Before { stream, dropped: expected.dropped });
         }
-        for ((load, from), to) in self.epoch.loads.iter().zip(&self.before).zip(&streams) {
+        let settings = source.epoch.settings;
+        for ((load, from), to) in source.epoch.loads.iter().zip(&self.before).zip(&streams) {
             self.coverage.changed(settings, load, from, to);
         }
         self.before = streams;
@@ -341,37 +244,28 @@ fn compare(
         let mut epoch = Epoch::random(&mut dice, configuration.streams, mode);
         let settings = epoch.settings;
         epoch.settings.lowest_denominator ^= canary;
-        let long = dice.one_in(20);
-        // Few enough that a short run sees many contracts, too.
-        let longest = LONG_EPOCH_DECISIONS.min(decisions / 5);
-        let length = if long { longest } else { dice.below(EPOCH_DECISIONS).into() };
-        let most = length.min(decisions - tally.decisions);
-        let mut run = Run {
-            core: &mut core,
-            dice: &mut dice,
-            epoch,
-            reference: Reference::new(settings),
-            queues: vec![Queue::default(); configuration.streams],
-            now: 0,
-            virtual_time: 0,
-            coverage: Coverage::new(),
-            before: Vec::new(),
-        };
+        let most = length(&mut dice, decisions - tally.decisions, decisions);
+        let reference = configuration.reference(settings);
+        let block = configuration.block as u16;
+        let source = Source::new(&mut dice, epoch, reference, block);
+        let outside = vec![VecDeque::new(); configuration.streams];
+        let (core, before) = (&mut core, Vec::new());
+        let mut run = Run { core, source, outside, coverage: Coverage::new(), before };
         let outcome = run.epoch(most).map_err(|what| {
-            format!("seed {seed}, epoch {}, {settings:?}, time {}: {what}", tally.epochs, run.now)
+            let (epoch, now) = (tally.epochs, run.source.now);
+            format!("seed {seed}, epoch {epoch}, {settings:?}, time {now}: {what}")
         });
-        tally.decisions += outcome?;
-        tally.epochs += 1;
+        tally.add(outcome?, &run.source);
         coverage.add(&run.coverage);
-        for stream in 0..configuration.streams {
-            let attributes = run.reference.attributes(StreamId(stream as u32));
-            tally.missed += attributes.missed;
-            tally.violations += attributes.violations;
-            tally.dropped += attributes.dropped;
-            tally.serviced += attributes.serviced;
-        }
     }
     Ok((tally, coverage))
+}
+
+/// The modes that a configuration is compared in. The engine's tags follow a virtual time that moves
+/// with each service, those that the hardware is given with each block: in blocks they are others.
+fn modes(configuration: &Configuration) -> impl Iterator<Item = Mode> {
+    let blocks = configuration.block > 1;
+    Mode::ALL.into_iter().filter(move |mode| *mode != Mode::Tag || !blocks)
 }
 
 fn main() -> ExitCode {
@@ -384,32 +278,57 @@ fn main() -> ExitCode {
         return ExitCode::from(2);
     };
     let page_file = arguments.next();
-    let part = decisions.div_ceil((CONFIGURATIONS.len() * Mode::ALL.len()) as u64);
-    if compare(CONFIGURATIONS[0], Mode::Dwcs, 100_000, seed, true).is_ok() {
-        println!("the canary lives: a wrong zero-window order was not noticed");
+    let parts = CONFIGURATIONS.iter().map(|configuration| modes(configuration).count());
+    let part = decisions.div_ceil(parts.sum::<usize>() as u64);
+    let mut noticed = compare(CONFIGURATIONS[0], Mode::Dwcs, 100_000, seed, true).is_err();
+    if let Some(tiled) = tiled::CONFIGURATIONS.first() {
+        noticed &= tiled::compare(*tiled, Mode::Dwcs, 100_000, seed, true).is_err();
+    }
+    if !noticed {
+        println!("a canary lives: a wrong zero-window order was not noticed");
         return ExitCode::FAILURE;
     }
     let (mut total, mut failed) = (0, false);
+    let mut report =
+        |name: &str, mode: Mode, start: Instant, outcome: Result<Tally, String>| match outcome {
+            Ok(tally) => {
+                total += tally.decisions;
+                let rate = tally.decisions as f64 / start.elapsed().as_secs_f64();
+                println!("{name:12} {mode:?}, {rate:.0} decisions/s: {tally:?}");
+            }
+            Err(what) => {
+                failed = true;
+                println!("{name:12} {mode:?}: DIFFERS. {what}");
+            }
+        };
     let mut columns = Vec::new();
     for (configuration, seed) in CONFIGURATIONS.iter().zip(seed..) {
         let mut covered = Coverage::new();
-        for mode in Mode::ALL {
+        for mode in modes(configuration) {
             let start = Instant::now();
-            let name = configuration.name;
-            match compare(*configuration, mode, part, seed, false) {
-                Ok((tally, seen)) => {
-                    covered.add(&seen);
-                    total += tally.decisions;
-                    let rate = tally.decisions as f64 / start.elapsed().as_secs_f64();
-                    println!("{name:8} {mode:?}, {rate:.0} decisions/s: {tally:?}");
-                }
-                Err(what) => {
-                    failed = true;
-                    println!("{name:8} {mode:?}: DIFFERS. {what}");
-                }
-            }
+            let outcome = compare(*configuration, mode, part, seed, false);
+            let outcome = outcome.map(|(tally, seen)| {
+                covered.add(&seen);
+                tally
+            });
+            report(configuration.name, mode, start, outcome);
         }
-        columns.push((configuration.name, covered));
+        if configuration.block == 1 {
+            columns.push((configuration.name, covered));
+        }
+    }
+    for (configuration, seed) in tiled::CONFIGURATIONS.iter().zip(seed..) {
+        for mode in Mode::ALL {
+            // A scan passes over all streams: as many of them as of a core's.
+            let part = (part * 64 / configuration.streams.max(64) as u64).max(1_000);
+            let start = Instant::now();
+            report(
+                configuration.name,
+                mode,
+                start,
+                tiled::compare(*configuration, mode, part, seed, false),
+            );
+        }
     }
     println!("{total} decisions equal");
     let empty = coverage::empty(&columns);

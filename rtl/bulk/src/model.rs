@@ -2,7 +2,7 @@
 
 use std::ffi::{c_int, c_void};
 
-use millstream_hw::{Load, Settings};
+use millstream_hw::{Load, Network, Reference, Settings};
 
 /// What goes into the core in a cycle.
 #[derive(Clone, Debug)]
@@ -93,6 +93,8 @@ pub struct Configuration {
     pub tree: bool,
     /// Order keys.
     pub keyed: bool,
+    /// Winners of a decision.
+    pub block: usize,
     new: unsafe extern "C" fn() -> *mut c_void,
     free: unsafe extern "C" fn(*mut c_void),
     settle: unsafe extern "C" fn(*mut c_void, *const Inputs, *mut Outputs),
@@ -102,7 +104,7 @@ pub struct Configuration {
 }
 
 macro_rules! configuration {
-    ($name:ident, $streams:literal, $winner_only:literal, $compute_ahead:literal, $sorted:literal, $tree:literal, $keyed:literal) => {{
+    ($name:ident, $streams:literal, $winner_only:literal, $compute_ahead:literal, $sorted:literal, $tree:literal, $keyed:literal, $block:literal) => {{
         unsafe extern "C" {
             #[link_name = concat!(stringify!($name), "_new")]
             fn new() -> *mut c_void;
@@ -125,6 +127,7 @@ macro_rules! configuration {
             sorted: $sorted,
             tree: $tree,
             keyed: $keyed,
+            block: $block,
             new,
             free,
             settle,
@@ -140,6 +143,15 @@ pub const CONFIGURATIONS: &[Configuration] =
     include!(concat!(env!("OUT_DIR"), "/configurations.rs"));
 
 impl Configuration {
+    /// What it is held against: the engine, or the model of blocks.
+    pub fn reference(&self, settings: Settings) -> Reference {
+        let network = if self.sorted { Network::Sorting } else { Network::Published };
+        match self.block {
+            1 => Reference::new(settings),
+            block => Reference::in_blocks(settings, network, block),
+        }
+    }
+
     /// Cycles of a decision.
     pub fn cycles(&self) -> u64 {
         if self.tree {

@@ -1,0 +1,266 @@
+//! Block scheduling: the first k streams of the list are served by one decision.
+//!
+//! Source: ShareStreams, section 7: the list that a decision sorts serves further packet-times. The
+//! decision at `now` is for the packet-times `now` to `now + k − 1`:
+//!
+//! 1. misses are charged up to `now`; the streams are ordered as the network orders them;
+//! 2. the first k of the list that have a packet are served in that order. Attributes change once a
+//!    block: each gets rule A as of `now`, and its next packet;
+//! 3. time moves on by k (`step_i`), and every request period that ended meanwhile is charged to its
+//!    stream by rule B, also to those that were served.
+//!
+//! Fewer than k packets leave packet-times of the block empty. With k = 1 this is the engine's
+//! decision.
+
+use std::cmp::Ordering;
+use std::collections::VecDeque;
+
+use millstream::{
+    Activation, Contract, ContractError, Discipline, Expiry, Head, Missed, Observer, Rank, StreamId,
+};
+
+use crate::model::{Attributes, Counts, Model};
+
+/// How much of an order the network makes of a list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Network {
+    /// log2 N passes, as published: the first and the last are right, the others roughly.
+    Published,
+    /// All the passes of a bitonic sort.
+    Sorting,
+}
+
+impl Network {
+    /// Passes for so many streams, a power of two.
+    #[must_use]
+    pub fn passes(self, streams: u32) -> u32 {
+        let log = streams.ilog2();
+        match self {
+            Self::Published => log,
+            Self::Sorting => log * log - log + 1,
+        }
+    }
+
+    /// The list that the network makes of streams 0, 1, …, for [`Published`](Self::Published) a
+    /// power of two of them.
+    fn list(self, streams: usize, order: impl Fn(usize, usize) -> Ordering) -> Vec<usize> {
+        let mut lanes: Vec<usize> = (0..streams).collect();
+        if self == Self::Sorting {
+            lanes.sort_by(|a, b| order(*a, *b));
+            return lanes;
+        }
+        let passes = streams.ilog2();
+        for _ in 0..passes {
+            let (mut winners, mut losers) = (Vec::new(), Vec::new());
+            for pair in lanes.chunks_exact(2) {
+                let left = order(pair[0], pair[1]) == Ordering::Less;
+                winners.push(pair[usize::from(!left)]);
+                losers.push(pair[usize::from(left)]);
+            }
+            winners.append(&mut losers);
+            lanes = winners;
+        }
+        // The first pass weighs most: a lane's bits are reversed.
+        let shift = usize::BITS - passes;
+        (0..streams).map(|i| lanes[i.reverse_bits() >> shift]).collect()
+    }
+}
+
+/// One stream's head-of-line packet and those behind it, and its attributes.
+struct Slot<S> {
+    state: S,
+    queue: VecDeque<Head>,
+}
+
+/// The discipline `D`, decided in blocks.
+pub(crate) struct Blocks<D: Discipline> {
+    discipline: D,
+    slots: Vec<Slot<D::State>>,
+    counts: Counts,
+    window: fn(&D::State) -> (u32, u64),
+    network: Network,
+    block: usize,
+    list: Vec<(bool, StreamId)>,
+}
+
+impl<D: Discipline<Stamp = ()>> Blocks<D> {
+    pub(crate) fn new(
+        discipline: D,
+        window: fn(&D::State) -> (u32, u64),
+        network: Network,
+        block: usize,
+    ) -> Self {
+        let (slots, list) = (Vec::new(), Vec::new());
+        Self { discipline, slots, counts: Counts::default(), window, network, block, list }
+    }
+
+    /// The head of `stream` leaves.
+    fn leave(&mut self, stream: StreamId) {
+        let slot = &mut self.slots[stream.index()];
+        slot.queue.pop_front();
+        match slot.queue.front() {
+            Some(head) => {
+                self.discipline.became_head(&mut slot.state, *head);
+                let how = Activation::Next;
+                self.discipline.activated(&mut slot.state, stream, *head, (), how);
+            }
+            None => self.discipline.deactivated(&mut slot.state, stream, false),
+        }
+    }
+
+    /// A stream without a packet comes last; of several the lowest number first, as in hardware.
+    fn rank(&self, stream: usize) -> (bool, Option<D::Rank>, usize) {
+        let slot = &self.slots[stream];
+        let rank = slot.queue.front().map(|head| self.discipline.rank(&slot.state, *head));
+        (rank.is_none(), rank, stream)
+    }
+}
+
+impl<D: Discipline<Stamp = ()>> Model for Blocks<D> {
+    fn load(&mut self, contract: &Contract) -> Result<StreamId, ContractError> {
+        let state = self.discipline.admit(contract)?;
+        let stream = StreamId(u32::try_from(self.slots.len()).expect("fewer than 2^32 streams"));
+        self.slots.push(Slot { state, queue: VecDeque::new() });
+        self.counts.add();
+        Ok(stream)
+    }
+
+    fn enqueue(&mut self, now: u64, stream: StreamId, bytes: u32) {
+        self.discipline.advance(now);
+        let slot = &mut self.slots[stream.index()];
+        let head = Head { arrival_ns: now, bytes };
+        slot.queue.push_back(head);
+        self.discipline.arrived(&mut slot.state, stream, bytes, true);
+        if slot.queue.len() == 1 {
+            self.discipline.became_head(&mut slot.state, head);
+            self.discipline.activated(&mut slot.state, stream, head, (), Activation::Arrived);
+        }
+    }
+
+    fn charge(&mut self, now: u64) {
+        self.discipline.advance(now);
+        if D::Rank::EXPIRY == Expiry::Never {
+            return;
+        }
+        for stream in (0..).map(StreamId).take(self.slots.len()) {
+            let slot = |blocks: &mut Self| {
+                let slot = &mut blocks.slots[stream.index()];
+                let head = *slot.queue.front()?;
+                let expired = blocks.discipline.rank(&slot.state, head).expiry_ns() <= now;
+                expired.then(|| blocks.discipline.expired(&mut slot.state, now))
+            };
+            while let Some(Missed { missed, violations, drop_head }) = slot(self) {
+                self.counts.missed(stream, now, missed, violations);
+                if !drop_head {
+                    break;
+                }
+                self.counts.drop_one(stream);
+                self.leave(stream);
+            }
+        }
+    }
+
+    fn decide(&mut self, now: u64, winners: &mut Vec<StreamId>) {
+        self.charge(now);
+        let ranks: Vec<_> = (0..self.slots.len()).map(|stream| self.rank(stream)).collect();
+        let list = self.network.list(ranks.len(), |a, b| ranks[a].cmp(&ranks[b]));
+        let numbered = |stream: &usize| StreamId(u32::try_from(*stream).expect("a stream"));
+        self.list = list.iter().map(|stream| (!ranks[*stream].0, numbered(stream))).collect();
+        if self.slots.iter().all(|slot| slot.queue.is_empty()) {
+            self.discipline.idle();
+        }
+        for at in 0..self.block.min(self.list.len()) {
+            let (true, stream) = self.list[at] else { continue };
+            let slot = &mut self.slots[stream.index()];
+            let head = *slot.queue.front().expect("a head");
+            if self.discipline.served(&mut slot.state, stream, head, now) {
+                self.counts.missed(stream, now, 1, 0);
+            }
+            self.leave(stream);
+            self.counts.serve_one(stream);
+            winners.push(stream);
+        }
+    }
+
+    fn list(&self) -> &[(bool, StreamId)] {
+        &self.list
+    }
+
+    fn attributes(&self, stream: StreamId) -> Attributes {
+        let slot = &self.slots[stream.index()];
+        let deadline = self.discipline.deadline_ns(&slot.state).unwrap_or(0);
+        let window = (self.window)(&slot.state);
+        self.counts.attributes(stream, &slot.queue, deadline, window)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{Load, Mode, Reference, Settings};
+
+    fn settings(mode: Mode) -> Settings {
+        Settings { mode, lowest_denominator: false, rtas99: false }
+    }
+
+    /// Eight streams of one packet each, by priorities.
+    fn list(network: Network, priorities: [u16; 8]) -> Vec<u32> {
+        let mut reference = Reference::in_blocks(settings(Mode::Static), network, 1);
+        for priority in priorities {
+            let load =
+                Load { deadline: 0, period: 1, priority, weight: 1, x: 0, y: 0, drop: 0, first: 0 };
+            let stream = reference.load(&load).expect("a contract");
+            reference.enqueue(0, stream, 1);
+        }
+        reference.decide(0);
+        reference.list().iter().map(|(_, stream)| u32::from(priorities[stream.index()])).collect()
+    }
+
+    #[test]
+    fn the_published_network_knows_the_first_and_the_last() {
+        let priorities = [5, 2, 7, 1, 4, 0, 6, 3];
+        assert_eq!(list(Network::Sorting, priorities), [0, 1, 2, 3, 4, 5, 6, 7]);
+        // Pairs (5 2) (7 1) (4 0) (6 3); then winners 2 1 0 3, losers 5 7 4 6; and so on.
+        assert_eq!(list(Network::Published, priorities), [0, 1, 2, 3, 4, 5, 6, 7]);
+        let priorities = [0, 1, 2, 3, 4, 5, 6, 7];
+        assert_eq!(list(Network::Published, priorities), [0, 4, 2, 6, 1, 5, 3, 7]);
+    }
+
+    #[test]
+    fn blocks_of_one_are_the_engines_decisions() {
+        for mode in Mode::ALL {
+            for network in [Network::Published, Network::Sorting] {
+                let mut engine = Reference::new(settings(mode));
+                let mut blocks = Reference::in_blocks(settings(mode), network, 1);
+                for i in 0..8_u16 {
+                    let (x, y) = [(1, 3), (0, 2), (2, 5), (1, 1)][usize::from(i % 4)];
+                    let load = Load {
+                        deadline: 0,
+                        period: 1 + i,
+                        priority: i % 3,
+                        weight: 1 + i % 2,
+                        x,
+                        y,
+                        drop: u8::from(i % 3 == 0),
+                        first: 0,
+                    };
+                    engine.load(&load).expect("a contract");
+                    blocks.load(&load).expect("a contract");
+                }
+                for now in 0..2_000_u64 {
+                    for reference in [&mut engine, &mut blocks] {
+                        let stream = StreamId(u32::try_from(now * 5 % 8).expect("small"));
+                        reference.enqueue(now, stream, 64);
+                        if now % 3 > 0 {
+                            reference.enqueue(now, StreamId(3), 1500);
+                        }
+                    }
+                    assert_eq!(engine.decide(now), blocks.decide(now), "{mode:?} at {now}");
+                    for stream in (0..8).map(StreamId) {
+                        assert_eq!(engine.attributes(stream), blocks.attributes(stream));
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,427 @@
+//! ShareStreams, section 7: several packets of one sorted list, and what that does to the promises.
+//!
+//! Runs the model of `millstream_hw::block`, which the verilated core is held against, for blocks of
+//! 1 (exact) up to all streams, with the list of the published network and with a sorted one. What is
+//! kept and what is not is judged from when packets are sent, not from what the scheduler counts.
+
+use std::collections::VecDeque;
+use std::fmt::Write as _;
+
+use millstream::StreamId;
+use millstream_hw::{Load, Mode, Network, Reference, Settings};
+use millstream_report::chart::Line;
+
+use crate::experiment::{Claim, Page, figure};
+use crate::hilq_violations::{random, windows};
+
+const NETWORKS: [(Network, &str); 2] =
+    [(Network::Published, "published"), (Network::Sorting, "sorted")];
+
+/// Streams of the random scenarios, and packets in a block of them.
+const STREAMS: u32 = 16;
+const BLOCKS: [usize; 5] = [1, 2, 4, 8, 16];
+
+/// Utilisations, percent.
+const UTILISATIONS: [u32; 6] = [50, 60, 70, 80, 90, 100];
+
+/// Sets of random contracts for each utilisation.
+const SETS: u64 = 10;
+
+/// Packet-times of a run.
+const SLOTS: u64 = 16_000;
+
+/// What is offered, and how it is scheduled.
+struct Scenario {
+    mode: Mode,
+    loads: Vec<Load>,
+    /// All packets are there from the start; else one comes each period.
+    backlogged: bool,
+}
+
+/// What became of it.
+struct Outcome {
+    /// When each stream's packets were sent, in packet-times; late ones that were dropped, never.
+    sent: Vec<Vec<Option<u64>>>,
+    packets: u64,
+    /// The network's passes, PRIORITY_UPDATE, and SETTLE where a block outlasts periods.
+    cycles: u64,
+}
+
+fn load(period: u64, (x, y): (u32, u32), drop: bool) -> Load {
+    let byte = |value: u32| u8::try_from(value).expect("8 bits");
+    Load {
+        deadline: 0,
+        period: u16::try_from(period).expect("16 bits"),
+        priority: 0,
+        weight: 1,
+        x: byte(x),
+        y: byte(y),
+        drop: u8::from(drop),
+        first: 0,
+    }
+}
+
+/// Runs `scenario` in blocks of `block` packet-times.
+fn run(scenario: &Scenario, network: Network, block: usize) -> Outcome {
+    let settings = Settings { mode: scenario.mode, lowest_denominator: false, rtas99: false };
+    let mut reference = Reference::in_blocks(settings, network, block);
+    let streams = scenario.loads.len();
+    for load in &scenario.loads {
+        reference.load(load).expect("a complete contract");
+    }
+    let numbers = || (0..).map(StreamId).take(streams);
+    let mut waiting: Vec<VecDeque<usize>> = vec![VecDeque::new(); streams];
+    let mut sent: Vec<Vec<Option<u64>>> = vec![Vec::new(); streams];
+    let mut dropped = vec![0; streams];
+    let arrive = |now: u64,
+                  reference: &mut Reference,
+                  waiting: &mut [VecDeque<usize>],
+                  sent: &mut [Vec<Option<u64>>]| {
+        for (stream, load) in numbers().zip(&scenario.loads) {
+            let count = if scenario.backlogged {
+                if now == 0 { SLOTS } else { 0 }
+            } else {
+                u64::from(now.is_multiple_of(load.period.into()))
+            };
+            for _ in 0..count {
+                reference.enqueue(now, stream, 64);
+                waiting[stream.index()].push_back(sent[stream.index()].len());
+                sent[stream.index()].push(None);
+            }
+        }
+    };
+    let passes = u64::from(network.passes(u32::try_from(streams).expect("few streams")));
+    let step = block as u64;
+    let (mut packets, mut cycles) = (0, 0);
+    arrive(0, &mut reference, &mut waiting, &mut sent);
+    for now in (0..SLOTS).step_by(block) {
+        reference.decide(now);
+        let winners = reference.winners().to_vec();
+        for (time, stream) in (now..).zip(&winners) {
+            let packet = waiting[stream.index()].pop_front().expect("it has a head");
+            sent[stream.index()][packet] = Some(time);
+            packets += 1;
+        }
+        let before: Vec<_> = numbers().map(|stream| reference.attributes(stream)).collect();
+        for time in now + 1..=now + step {
+            arrive(time, &mut reference, &mut waiting, &mut sent);
+        }
+        reference.charge(now + step);
+        let mut charges = 1;
+        for stream in numbers() {
+            let (i, after) = (stream.index(), reference.attributes(stream));
+            while dropped[i] < after.dropped {
+                waiting[i].pop_front();
+                dropped[i] += 1;
+            }
+            // A stream with no head to charge gets one first.
+            let misses = after.missed - before[i].missed;
+            let vacant = winners.contains(&stream) || before[i].waiting == 0;
+            charges = charges.max(misses + u64::from(misses > 0 && vacant));
+        }
+        // PRIORITY_UPDATE makes the first charge, SETTLE the others.
+        cycles += passes + charges;
+    }
+    Outcome { sent, packets, cycles }
+}
+
+#[allow(clippy::cast_precision_loss)]
+fn percent(part: u64, whole: u64) -> f64 {
+    100.0 * part as f64 / whole.max(1) as f64
+}
+
+impl Outcome {
+    #[allow(clippy::cast_precision_loss)]
+    fn cycles_a_packet(&self) -> f64 {
+        self.cycles as f64 / self.packets as f64
+    }
+
+    fn counts(&self) -> Vec<u64> {
+        self.sent.iter().map(|sent| sent.iter().flatten().count() as u64).collect()
+    }
+
+    /// Of the packets whose deadlines passed: which of each stream were not sent before them.
+    fn lost(&self, scenario: &Scenario) -> Vec<Vec<bool>> {
+        let each = |(sent, load): (&Vec<Option<u64>>, &Load)| {
+            let deadlines = (1..).map(|packet| packet * u64::from(load.period));
+            let due = sent.iter().zip(deadlines).take_while(|(_, deadline)| *deadline <= SLOTS);
+            due.map(|(sent, deadline)| sent.is_none_or(|at| at >= deadline)).collect()
+        };
+        self.sent.iter().zip(&scenario.loads).map(each).collect()
+    }
+
+    /// For backlogged streams of period 1: the packet-times in which each did not send.
+    fn unserved(&self) -> Vec<Vec<bool>> {
+        let each = |sent: &Vec<Option<u64>>| {
+            let mut unserved = vec![true; usize::try_from(SLOTS).expect("few")];
+            for at in sent.iter().flatten().filter(|at| **at < SLOTS) {
+                unserved[usize::try_from(*at).expect("few")] = false;
+            }
+            unserved
+        };
+        self.sent.iter().map(each).collect()
+    }
+}
+
+/// Windows of y in a row with more than x lost, and all windows.
+fn violated(lost: &[Vec<bool>], loads: &[Load]) -> (u64, u64) {
+    let (mut violated, mut all) = (0, 0);
+    for (lost, load) in lost.iter().zip(loads) {
+        for window in lost.chunks_exact(usize::from(load.y)) {
+            all += 1;
+            let lost = window.iter().filter(|lost| **lost).count();
+            violated += u64::from(lost > usize::from(load.x));
+        }
+    }
+    (violated, all)
+}
+
+/// The paper's shares, for its four streams or twice for eight.
+fn fair(copies: u32) -> Scenario {
+    let windows = [1, 1, 2, 4].repeat(copies as usize).into_iter();
+    // A share of 1/8 of a copy's part of the link.
+    let loads = windows.map(|share| load(1, (8 * copies - share, 8 * copies), false)).collect();
+    Scenario { mode: Mode::Dwcs, loads, backlogged: true }
+}
+
+/// Random windows with one period for all, at no more than this utilisation.
+fn constrained(percent: u32, seed: u64) -> Scenario {
+    let mut below = random(seed);
+    let windows = windows(STREAMS as usize, &mut below);
+    // In units that all windows divide well enough: Σ (1 − x/y) is rounded up.
+    let share = |(x, y): &(u32, u32)| (1_000_000 * u64::from(y - x)).div_ceil(u64::from(*y));
+    let needed: u64 = windows.iter().map(share).sum();
+    let period = needed.div_ceil(10_000 * u64::from(percent));
+    let loads = windows.iter().map(|window| load(period, *window, true)).collect();
+    Scenario { mode: Mode::Dwcs, loads, backlogged: false }
+}
+
+/// EDF streams of random rates, at no more than this utilisation.
+fn earliest(percent: u32, seed: u64) -> Scenario {
+    let mut below = random(seed);
+    let rates: Vec<u64> = (0..STREAMS).map(|_| u64::from(1 + below(4))).collect();
+    let all: u64 = rates.iter().sum();
+    let period = |rate: &u64| (100 * all).div_ceil(rate * u64::from(percent));
+    let loads = rates.iter().map(|rate| load(period(rate), (0, 0), false)).collect();
+    Scenario { mode: Mode::Edf, loads, backlogged: false }
+}
+
+/// What random scenarios lose at one utilisation, %, and what a packet costs.
+struct Loss {
+    windows: f64,
+    late: f64,
+    cycles: f64,
+}
+
+fn loss(scenario: impl Fn(u64) -> Scenario, network: Network, block: usize) -> Loss {
+    let (mut broken, mut windows, mut late, mut due) = (0, 0, 0, 0);
+    let (mut cycles, mut packets) = (0, 0);
+    for seed in 1..=SETS {
+        let scenario = scenario(seed);
+        let outcome = run(&scenario, network, block);
+        let lost = outcome.lost(&scenario);
+        if scenario.mode == Mode::Dwcs {
+            let (more_broken, more) = violated(&lost, &scenario.loads);
+            (broken, windows) = (broken + more_broken, windows + more);
+        }
+        late += lost.iter().flatten().filter(|lost| **lost).count() as u64;
+        due += lost.iter().map(Vec::len).sum::<usize>() as u64;
+        (cycles, packets) = (cycles + outcome.cycles, packets + outcome.packets);
+    }
+    let cycles = percent(cycles, packets) / 100.0;
+    Loss { windows: percent(broken, windows), late: percent(late, due), cycles }
+}
+
+/// Losses of every network, block and utilisation, in this order.
+type Losses = Vec<Vec<Vec<Loss>>>;
+
+fn losses(scenario: impl Fn(u32, u64) -> Scenario) -> Losses {
+    let point = |network, block, percent| loss(|seed| scenario(percent, seed), network, block);
+    let line = |network, block| UTILISATIONS.iter().map(|u| point(network, block, *u)).collect();
+    let network = |(network, _): &(Network, _)| BLOCKS.iter().map(|b| line(*network, *b)).collect();
+    NETWORKS.iter().map(network).collect()
+}
+
+fn lines(losses: &Losses, value: impl Fn(&Loss) -> f64) -> Vec<Line> {
+    let mut lines = Vec::new();
+    for ((_, name), blocks) in NETWORKS.iter().zip(losses) {
+        for (block, points) in BLOCKS.iter().zip(blocks) {
+            // Blocks of one are the same by both.
+            if *block == 1 && !lines.is_empty() {
+                continue;
+            }
+            let name = if *block == 1 { "exact".into() } else { format!("{block}, {name}") };
+            let x = UTILISATIONS.iter().map(|percent| f64::from(*percent) / 100.0);
+            lines.push(Line { name, points: x.zip(points.iter().map(&value)).collect() });
+        }
+    }
+    lines
+}
+
+/// The table of the fair shares, and whether blocks of one and of all streams come out as they must.
+fn fair_table(text: &mut String, copies: u32) -> Vec<Claim> {
+    let scenario = fair(copies);
+    let streams = scenario.loads.len();
+    let mut claims = Vec::new();
+    let _ = write!(
+        text,
+        "\n### {streams} streams\n\n\
+         | packets a block | list | packets sent | largest share error | windows violated | cycles a \
+         packet |\n|---:|---|---|---:|---:|---:|\n"
+    );
+    for block in BLOCKS.into_iter().filter(|block| *block <= streams) {
+        for (network, name) in NETWORKS {
+            let outcome = run(&scenario, network, block);
+            let counts = outcome.counts();
+            let shares: Vec<u64> = scenario.loads.iter().map(|l| u64::from(l.y - l.x)).collect();
+            let all: u64 = shares.iter().sum();
+            let error = |(count, share): (&u64, &u64)| {
+                percent((count * all).abs_diff(SLOTS * share), SLOTS * share)
+            };
+            let error = counts.iter().zip(&shares).map(error).fold(0.0, f64::max);
+            let (broken, windows) = violated(&outcome.unserved(), &scenario.loads);
+            let sent: Vec<String> = counts.iter().map(ToString::to_string).collect();
+            let sent = sent.join(" : ");
+            let _ = writeln!(
+                text,
+                "| {block} | {name} | {sent} | {error:.1} % | {:.1} % | {:.2} |",
+                percent(broken, windows),
+                outcome.cycles_a_packet()
+            );
+            let exact = |count: u64| vec![count.to_string(); streams].join(" : ");
+            if block == streams {
+                claims.push(Claim {
+                    what: format!("{streams} streams in blocks of all, {name} list"),
+                    paper: "each once a block".into(),
+                    holds: sent == exact(SLOTS / streams as u64),
+                    ours: sent,
+                });
+            } else if block == 1 {
+                claims.push(Claim {
+                    what: format!("{streams} streams in blocks of one, {name} list: shares"),
+                    paper: "exact".into(),
+                    holds: error == 0.0,
+                    ours: sent,
+                });
+            }
+        }
+    }
+    claims
+}
+
+fn table(text: &mut String, losses: &Losses, value: impl Fn(&Loss) -> f64) {
+    let heads: String =
+        UTILISATIONS.iter().map(|u| format!(" U {:.1} |", f64::from(*u) / 100.0)).collect();
+    let _ = write!(
+        text,
+        "\n| packets a block | list |{heads}\n|---:|---|{}\n",
+        "---:|".repeat(UTILISATIONS.len())
+    );
+    for (at, block) in BLOCKS.iter().enumerate() {
+        for ((_, name), blocks) in NETWORKS.iter().zip(losses) {
+            let values: String =
+                blocks[at].iter().map(|loss| format!(" {:.2} |", value(loss))).collect();
+            let _ = writeln!(text, "| {block} | {name} |{values}");
+        }
+    }
+}
+
+/// Cycles a packet, by block and network, from the random windows at full utilisation.
+fn gain(text: &mut String, losses: &Losses) {
+    let exact = losses[0][0].last().map_or(1.0, |loss| loss.cycles);
+    text.push_str(
+        "\n| packets a block | list | cycles a block | cycles a packet | packets/s, times the exact core's \
+         |\n|---:|---|---:|---:|---:|\n",
+    );
+    for (at, block) in BLOCKS.iter().enumerate() {
+        for ((network, name), blocks) in NETWORKS.iter().zip(losses) {
+            let cycles = network.passes(STREAMS) + 1;
+            let a_packet = blocks[at].last().map_or(0.0, |loss| loss.cycles);
+            let _ = writeln!(
+                text,
+                "| {block} | {name} | {cycles} | {a_packet:.2} | {:.2} |",
+                exact / a_packet
+            );
+        }
+    }
+}
+
+/// The page.
+pub(crate) fn page() -> miette::Result<Page> {
+    let mut text = String::from(
+        "# ShareStreams: blocks of packets from one list\n\n\
+         Section 7: \"using the sorted list of streams to schedule packets in future packet-times and \
+         the impact of this on QoS\". The paper gives no numbers; these are from the model of \
+         `millstream_hw::block`, list for list and register for register that of the core \
+         (`Block` of `rtl/src/msr_core.sv`, compared by `scripts/rtl.sh`). This page is written by \
+         `make figures`.\n\n\
+         A decision serves the first k streams of its list, in k packet-times. Attributes change once \
+         a block: rule A for each of the k as of the decision's time; then time moves on by k, and all \
+         streams are charged for the periods that ended, by PRIORITY_UPDATE and, where more than one \
+         ended, by SETTLE. *Published* is the list of the log2 N passes, of which only the first and \
+         the last are right; *sorted* that of a bitonic sort's log2²N − log2 N + 1 passes. What is \
+         lost is judged from when packets are sent.\n\n\
+         ## Fair shares 1:1:2:4\n\n\
+         All streams are backlogged, T = 1, late packets are sent; 16,000 packet-times. A window is y \
+         packet-times in a row, violated if the stream sent fewer than y − x packets in it. A stream \
+         sends at most one packet a block, so no share above 1/k can be kept; up to there the sorted list \
+         keeps all shares and windows, the published one not always.\n",
+    );
+    let mut claims = Vec::new();
+    for copies in [1, 2] {
+        claims.append(&mut fair_table(&mut text, copies));
+    }
+
+    let constrained = losses(constrained);
+    text += "\n## Random windows\n\n\
+             16 streams, x/y random in 0.2 to 0.8, one period for all, as short as Σ (1 − x/y)/T ≤ U \
+             allows; a packet a period, late ones are dropped; ten sets of windows, 16,000 packet-times \
+             each. Windows violated, %: more than x of y packets in a row not sent before their \
+             deadlines.\n";
+    table(&mut text, &constrained, |loss| loss.windows);
+    text += "\nDeadlines missed, % of packets:\n";
+    table(&mut text, &constrained, |loss| loss.late);
+    text += "\nAs many packets are in time by either list, as all deadlines of a period are equal; the sorted \
+             one gives them to other streams. What counts is k against the packet-times of a period (about 8 \
+             / U): a packet that comes while a block runs waits for the next one, and a block that outlasts a \
+             period's end serves packets whose time is over.\n\n\
+             ![windows violated by utilisation](block.svg)\n";
+
+    let earliest = losses(earliest);
+    text += "\n## Earliest deadline first\n\n\
+             16 streams of random rates 1 to 4, a packet a period, due at its end; Σ 1/T ≤ U; late \
+             packets are sent. Sent late, % of packets:\n";
+    table(&mut text, &earliest, |loss| loss.late);
+    text += "\nHere the order inside the block decides: a sorted list makes blocks of eight as good as the \
+             exact schedule up to U = 0.9, the published one loses packets with blocks of four at 0.8.\n\n\
+             ![late packets by utilisation](block-edf.svg)\n";
+    let late = earliest.iter().flat_map(|blocks| &blocks[0]).map(|l| l.late).fold(0.0, f64::max);
+    claims.push(Claim {
+        what: "EDF in blocks of one: late packets up to U = 1".into(),
+        paper: "none".into(),
+        ours: format!("{late:.2} %"),
+        holds: late == 0.0,
+    });
+
+    text += "\n## What it gains\n\n\
+             Cycles of a decision for 16 streams (passes and PRIORITY_UPDATE), and those of a packet at U \
+             = 1, SETTLE and packet-times that stay empty included:\n";
+    gain(&mut text, &constrained);
+    text += "\nSorting costs 14 cycles rather than 5, so it pays from blocks of four on. Blocks of four by the \
+             sorted list make 1.4 times the exact core's packets with EDF kept; four times by the \
+             published list, where up to U = 0.7 late packets are none and up to 0.6 a window in 800 breaks. \
+             An exact decision in fewer cycles (Compute-Ahead, the tree) loses nothing.\n";
+
+    let axes = (("utilisation U", false), ("windows violated (%)", false));
+    let title = "Random windows in blocks: 16 streams";
+    let violated = figure(title, axes.0, axes.1, &lines(&constrained, |loss| loss.windows))?;
+    let title = "EDF in blocks: 16 streams";
+    let late =
+        figure(title, axes.0, ("sent late (%)", false), &lines(&earliest, |loss| loss.late))?;
+    let files = vec![
+        ("block.md".to_owned(), text),
+        ("block.svg".to_owned(), violated),
+        ("block-edf.svg".to_owned(), late),
+    ];
+    Ok(Page { files, claims })
+}

@@ -1,0 +1,207 @@
+//! The program outside the hardware: what is offered when, the engine beside it, and whether both
+//! still agree.
+
+use std::collections::VecDeque;
+
+use millstream::StreamId;
+use millstream_hw::{Attributes, Mode, Reference};
+
+use crate::model::Stream;
+use crate::traffic::{Arrivals, Dice, Epoch};
+
+/// From here on a deadline's distance to now counts as out of the window.
+const WINDOW: u64 = 1 << 14;
+
+/// Service tags are in units of 1/TAG_UNIT byte, which all weights divide.
+const TAG_UNIT: u64 = 8;
+
+/// A stream's packets.
+#[derive(Clone, Debug, Default)]
+struct Queue {
+    /// Tags and stamps of all that wait, the head included.
+    waiting: VecDeque<(u64, u16)>,
+    /// The tag of the last packet.
+    tag: u64,
+    /// A packet has come since the stream was loaded.
+    seen: bool,
+}
+
+/// The traffic of an epoch, and the engine that schedules it.
+pub struct Source<'a> {
+    pub dice: &'a mut Dice,
+    pub epoch: Epoch,
+    pub reference: Reference,
+    queues: Vec<Queue>,
+    /// The time of the next decision.
+    pub now: u64,
+    /// Packets that a decision serves, hence the usual step.
+    block: u16,
+    /// Virtual time of self-clocked fair queueing: the tag of the packet in service.
+    virtual_time: u64,
+}
+
+impl<'a> Source<'a> {
+    /// Streams yet to be loaded, blocks of `block` packets.
+    pub fn new(dice: &'a mut Dice, epoch: Epoch, reference: Reference, block: u16) -> Self {
+        let queues = vec![Queue::default(); epoch.loads.len()];
+        Self { dice, epoch, reference, queues, now: 0, block, virtual_time: 0 }
+    }
+
+    /// Begins at a random time that the hardware takes for `now`, and loads the engine. `each` is
+    /// told each stream's contract and deadline.
+    pub fn load(
+        &mut self,
+        now: u16,
+        mut each: impl FnMut(usize, &millstream_hw::Load, u16),
+    ) -> Result<(), String> {
+        self.now = 65_536 * (1 + u64::from(self.dice.below(3))) + u64::from(now);
+        for (i, load) in self.epoch.loads.iter_mut().enumerate() {
+            load.deadline += self.now;
+            let deadline = match (self.epoch.settings.mode, load.first) {
+                (Mode::Static, _) => load.priority,
+                (_, 0) => now,
+                _ => load.deadline as u16,
+            };
+            each(i, load, deadline);
+            self.reference.load(load).map_err(|error| error.to_string())?;
+        }
+        Ok(())
+    }
+
+    /// By how much time moves on.
+    pub fn step(&mut self) -> u16 {
+        if !self.epoch.uneven_steps || !self.dice.one_in(3) {
+            return self.block;
+        }
+        match self.dice.below(400) {
+            0 => self.dice.below(10_000) as u16,
+            1..20 => self.dice.below(300) as u16,
+            _ => self.dice.below(4) as u16,
+        }
+    }
+
+    /// Packets that arrive in the next `step` ticks: stream and stamp of each.
+    pub fn arrive(&mut self, step: u32, mut offer: impl FnMut(usize, u16)) {
+        let mut time = self.now;
+        for i in 0..self.queues.len() {
+            let count = match self.epoch.arrivals {
+                Arrivals::Backlogged => u32::from(self.queues[i].waiting.len() < 3),
+                Arrivals::Chance(chance) => u32::from(self.dice.below(256) < chance),
+            };
+            // Time does not go back from stream to stream.
+            let late = u64::from(step) - (time - self.now);
+            if late > 0 && self.dice.one_in(2) {
+                time += u64::from(self.dice.below(late as u32 + 1));
+            }
+            for _ in 0..count {
+                offer(i, self.enqueue(i, time));
+            }
+        }
+    }
+
+    fn enqueue(&mut self, i: usize, time: u64) -> u16 {
+        let bytes = 1 + self.dice.below(16);
+        self.reference.enqueue(time, StreamId(i as u32), bytes);
+        let queue = &mut self.queues[i];
+        let length = u64::from(bytes) * TAG_UNIT / u64::from(self.epoch.loads[i].weight);
+        queue.tag = queue.tag.max(self.virtual_time) + length;
+        let tagged = self.epoch.settings.mode == Mode::Tag;
+        let stamp = if tagged { queue.tag as u16 } else { time as u16 };
+        queue.waiting.push_back((queue.tag, stamp));
+        queue.seen = true;
+        stamp
+    }
+
+    /// The engine's decision, and so the virtual time.
+    pub fn decide(&mut self) -> Option<usize> {
+        let winner = self.reference.decide(self.now).map(StreamId::index);
+        self.virtual_time = 0;
+        for stream in self.reference.winners() {
+            let served = self.queues[stream.index()].waiting.pop_front();
+            self.virtual_time = served.map_or(0, |(tag, _)| tag);
+        }
+        if winner.is_none() {
+            self.queues.iter_mut().for_each(|queue| queue.tag = 0);
+        }
+        winner
+    }
+
+    /// What the engine says of each stream.
+    pub fn all(&self) -> Vec<Attributes> {
+        (0..self.queues.len()).map(|i| self.reference.attributes(StreamId(i as u32))).collect()
+    }
+
+    /// The same, unless a value left the hardware's widths or window.
+    pub fn attributes(&self) -> Option<Vec<Attributes>> {
+        let all = self.all();
+        let far = |attributes: &Attributes| {
+            let ahead = attributes.deadline.saturating_sub(self.now);
+            let behind = self.now.saturating_sub(attributes.deadline);
+            ahead >= WINDOW || (attributes.waiting > 0 && behind >= WINDOW)
+        };
+        let aged = |attributes: &Attributes| {
+            attributes.waiting > 0 && self.now - attributes.arrival >= 1 << 15
+        };
+        let leaves = |a: &Attributes| a.y > 255 || aged(a) || (self.timed() && far(a));
+        (!all.iter().any(leaves)).then_some(all)
+    }
+
+    /// Deadlines count.
+    pub fn timed(&self) -> bool {
+        matches!(self.epoch.settings.mode, Mode::Dwcs | Mode::Edf)
+    }
+
+    /// Holds stream `i` of the hardware, which calls it `id`, against the engine's.
+    pub fn compare(
+        &mut self,
+        i: usize,
+        id: usize,
+        got: Stream,
+        expected: &Attributes,
+    ) -> Result<(), String> {
+        let queue = &mut self.queues[i];
+        while queue.waiting.len() > expected.waiting as usize {
+            queue.waiting.pop_front();
+        }
+        let queue = &self.queues[i];
+        let dwcs = self.epoch.settings.mode == Mode::Dwcs;
+        let same = (got.valid == 1) == (expected.waiting > 0)
+            && usize::from(got.id) == id
+            && (!self.timed() || !queue.seen || got.deadline == expected.deadline as u16)
+            && (!dwcs || (u32::from(got.x), u64::from(got.y)) == (expected.x, expected.y))
+            && queue.waiting.front().is_none_or(|(_, stamp)| got.arrival == *stamp)
+            && got.missed == expected.missed as u16
+            && got.violations == expected.violations as u16
+            && got.serviced == expected.serviced as u16;
+        if same {
+            return Ok(());
+        }
+        let load = self.epoch.loads[i];
+        Err(format!("stream {i} {load:?}: {got:?}, the engine's {expected:?}"))
+    }
+}
+
+/// What happened in decisions that were equal, to show that the traffic was worth it.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Tally {
+    pub decisions: u64,
+    pub epochs: u64,
+    pub missed: u64,
+    pub violations: u64,
+    pub dropped: u64,
+    pub serviced: u64,
+}
+
+impl Tally {
+    /// An epoch of so many decisions ended.
+    pub fn add(&mut self, decisions: u64, source: &Source<'_>) {
+        self.decisions += decisions;
+        self.epochs += 1;
+        for attributes in source.all() {
+            self.missed += attributes.missed;
+            self.violations += attributes.violations;
+            self.dropped += attributes.dropped;
+            self.serviced += attributes.serviced;
+        }
+    }
+}

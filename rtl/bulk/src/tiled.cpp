@@ -1,0 +1,145 @@
+// One verilated msr_tiled_core behind a C interface, with the queues in front of it. Included once
+// for each configuration, which defines MODEL, NAME, kStreams and kWidth; the structs are repeated in
+// tiled.rs.
+
+#include <deque>
+#include <memory>
+
+#include "bits.h"
+
+namespace {
+
+struct Decided {
+  uint64_t cycles, decided_after, decisions;
+  uint16_t now;
+  uint16_t winner;
+  uint8_t winner_valid;
+};
+
+struct Model {
+  VerilatedContext context;
+  MODEL top{&context};
+  std::deque<uint16_t> queues[kStreams];
+  // The fronts that were asked for in the cycle before.
+  bool read = false;
+  int tile = 0;
+
+  // A cycle, its rising edge last: outputs before it are passed to `seen`.
+  template <typename F>
+  void cycle(F seen) {
+    uint16_t stamp[kWidth] = {};
+    uint64_t valid = 0;
+    for (int i = 0; i < kWidth && read; i++) {
+      const std::deque<uint16_t>& queue = queues[tile * kWidth + i];
+      if (queue.empty()) continue;
+      valid |= 1ull << i;
+      stamp[i] = queue.front();
+    }
+    top.clk_i = 0;
+    top.packet_valid_i = valid;
+    stamps(top.packet_stamp_i, stamp, kWidth);
+    top.eval();
+    for (int i = 0; i < kWidth; i++) {
+      if (top.packet_take_o >> i & 1) queues[top.take_tile_o * kWidth + i].pop_front();
+    }
+    read = top.front_read_o;
+    tile = top.front_tile_o;
+    seen();
+    top.clk_i = 1;
+    top.eval();
+  }
+};
+
+}  // namespace
+
+extern "C" {
+
+void* NAME(new)() {
+  Model* model = new Model;
+  model->top.rst_ni = 0;
+  model->cycle([] {});
+  model->top.rst_ni = 1;
+  return model;
+}
+
+void NAME(free)(void* model) { delete static_cast<Model*>(model); }
+
+void NAME(load)(void* handle, uint8_t config, int id, uint64_t load) {
+  Model& model = *static_cast<Model*>(handle);
+  model.queues[id].clear();
+  model.top.cfg_i = config;
+  model.top.load_id_i = id;
+  model.top.load_i = load;
+  model.top.load_valid_i = 1;
+  for (bool done = false; !done;) model.cycle([&] { done = model.top.load_ready_o; });
+  model.top.load_valid_i = 0;
+}
+
+void NAME(offer)(void* handle, int id, uint16_t stamp) {
+  static_cast<Model*>(handle)->queues[id].push_back(stamp);
+}
+
+// Starts a decision and goes on until the next could start. The decision that ends meanwhile, often
+// the one before, is told.
+void NAME(decide)(void* handle, uint16_t step, Decided* out) {
+  Model& model = *static_cast<Model*>(handle);
+  MODEL& top = model.top;
+  *out = Decided{};
+  top.step_i = step;
+  top.decide_i = 1;
+  auto seen = [&] {
+    if (!top.decided_o) return;
+    out->decided_after = out->cycles;
+    out->decisions++;
+    out->winner = top.winner_o;
+    out->winner_valid = top.winner_valid_o;
+  };
+  bool ready = false;
+  while (!ready) model.cycle([&] { ready = top.ready_o; if (ready) seen(); });
+  top.decide_i = 0;
+  for (ready = false; !ready;) {
+    out->cycles++;
+    top.clk_i = 0;
+    top.eval();
+    ready = top.ready_o;
+    if (!ready) model.cycle(seen);
+  }
+  out->now = top.now_o;
+}
+
+// The decision that is still owed its winner, if there is one.
+void NAME(finish)(void* handle, Decided* out) {
+  Model& model = *static_cast<Model*>(handle);
+  *out = Decided{};
+  for (bool idle = false; !idle; out->cycles++) {
+    model.cycle([&] {
+      idle = model.top.load_ready_o;
+      if (!model.top.decided_o) return;
+      out->decided_after = out->cycles;
+      out->decisions++;
+      out->winner = model.top.winner_o;
+      out->winner_valid = model.top.winner_valid_o;
+    });
+  }
+  out->now = model.top.now_o;
+}
+
+// The contexts of a tile, its number first in `out`; returns what went out of range.
+uint64_t NAME(inspect)(void* handle, int tile, Stream* out) {
+  Model& model = *static_cast<Model*>(handle);
+  uint64_t range = 0;
+  model.top.inspect_tile_i = tile;
+  model.top.inspect_i = 1;
+  for (bool granted = false; !granted;) model.cycle([&] { granted = model.top.inspect_ready_o; });
+  model.top.inspect_i = 0;
+  for (bool done = false; !done;) {
+    model.cycle([&] {
+      done = model.top.inspected_o;
+      if (!done) return;
+      range = model.top.range_o;
+      for (int i = 0; i < kWidth; i++) stream(model.top.heads_o, model.top.counts_o, i, out + i);
+    });
+  }
+  return range;
+}
+}

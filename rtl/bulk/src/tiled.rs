@@ -1,0 +1,286 @@
+//! The tiled core against the engine: many streams, a scan for each decision.
+//!
+//! A scan applies the decision before and finds the next one, so its winner is known when the next
+//! may have started. What is compared is said in `main.rs`; cycles are those of the formula,
+//! Streams / Width + log2 Width + 2 for each scan that was needed.
+
+use std::ffi::{c_int, c_void};
+
+use millstream_hw::{Attributes, Mode, Reference};
+
+use crate::length;
+use crate::model::{Stream, config_bits, load_bits};
+use crate::source::{Source, Tally};
+use crate::traffic::{Dice, Epoch};
+
+/// What a decision was seen to do.
+#[derive(Clone, Copy, Debug, Default)]
+#[repr(C)]
+pub struct Decided {
+    /// Cycles until the next may start.
+    cycles: u64,
+    /// In which of them a decision ended, and how many did.
+    decided_after: u64,
+    decisions: u64,
+    /// The time of the decision.
+    now: u16,
+    /// Who won the decision that ended.
+    winner: u16,
+    winner_valid: u8,
+}
+
+/// The functions of one configuration.
+#[derive(Clone, Copy, Debug)]
+pub struct Configuration {
+    /// Its name.
+    pub name: &'static str,
+    /// Streams.
+    pub streams: usize,
+    /// Lanes of the network.
+    pub width: usize,
+    new: unsafe extern "C" fn() -> *mut c_void,
+    free: unsafe extern "C" fn(*mut c_void),
+    load: unsafe extern "C" fn(*mut c_void, u8, c_int, u64),
+    offer: unsafe extern "C" fn(*mut c_void, c_int, u16),
+    decide: unsafe extern "C" fn(*mut c_void, u16, *mut Decided),
+    finish: unsafe extern "C" fn(*mut c_void, *mut Decided),
+    inspect: unsafe extern "C" fn(*mut c_void, c_int, *mut Stream) -> u64,
+}
+
+macro_rules! configuration {
+    ($name:ident, $streams:literal, $width:literal) => {{
+        unsafe extern "C" {
+            #[link_name = concat!(stringify!($name), "_new")]
+            fn new() -> *mut c_void;
+            #[link_name = concat!(stringify!($name), "_free")]
+            fn free(model: *mut c_void);
+            #[link_name = concat!(stringify!($name), "_load")]
+            fn load(model: *mut c_void, config: u8, id: c_int, load: u64);
+            #[link_name = concat!(stringify!($name), "_offer")]
+            fn offer(model: *mut c_void, id: c_int, stamp: u16);
+            #[link_name = concat!(stringify!($name), "_decide")]
+            fn decide(model: *mut c_void, step: u16, decided: *mut Decided);
+            #[link_name = concat!(stringify!($name), "_finish")]
+            fn finish(model: *mut c_void, decided: *mut Decided);
+            #[link_name = concat!(stringify!($name), "_inspect")]
+            fn inspect(model: *mut c_void, tile: c_int, streams: *mut Stream) -> u64;
+        }
+        Configuration {
+            name: stringify!($name),
+            streams: $streams,
+            width: $width,
+            new,
+            free,
+            load,
+            offer,
+            decide,
+            finish,
+            inspect,
+        }
+    }};
+}
+
+/// All that were built.
+pub const CONFIGURATIONS: &[Configuration] = include!(concat!(env!("OUT_DIR"), "/tiled.rs"));
+
+impl Configuration {
+    fn tiles(&self) -> usize {
+        self.streams / self.width
+    }
+
+    /// Cycles of a scan.
+    fn cycles(&self) -> u64 {
+        (self.tiles() + 2) as u64 + u64::from(self.width.ilog2())
+    }
+}
+
+/// Cycles from when the next decision may start to when the winner is there.
+const WINNER_AFTER: u64 = 1;
+
+/// One instance.
+struct Core {
+    configuration: Configuration,
+    handle: *mut c_void,
+}
+
+// Safety of all calls: the handle is live until dropped and ours alone, numbers are of the
+// configuration's streams and tiles, structs are as in tiled.cpp.
+impl Core {
+    fn new(configuration: Configuration) -> Self {
+        // SAFETY: it makes a model and takes nothing.
+        Self { configuration, handle: unsafe { (configuration.new)() } }
+    }
+
+    fn load(&mut self, config: u8, stream: usize, load: u64) {
+        // SAFETY: as above.
+        unsafe { (self.configuration.load)(self.handle, config, stream as c_int, load) }
+    }
+
+    fn offer(&mut self, stream: usize, stamp: u16) {
+        // SAFETY: as above.
+        unsafe { (self.configuration.offer)(self.handle, stream as c_int, stamp) }
+    }
+
+    fn decide(&mut self, step: u16) -> Decided {
+        let mut decided = Decided::default();
+        // SAFETY: as above.
+        unsafe { (self.configuration.decide)(self.handle, step, &raw mut decided) };
+        decided
+    }
+
+    fn finish(&mut self) -> Decided {
+        let mut decided = Decided::default();
+        // SAFETY: as above.
+        unsafe { (self.configuration.finish)(self.handle, &raw mut decided) };
+        decided
+    }
+
+    /// The streams of a tile, and which are out of range.
+    fn inspect(&mut self, tile: usize) -> (Vec<Stream>, u64) {
+        let mut streams = vec![Stream::default(); self.configuration.width];
+        // SAFETY: as above; a tile has as many streams as lanes.
+        let range = unsafe {
+            (self.configuration.inspect)(self.handle, tile as c_int, streams.as_mut_ptr())
+        };
+        (streams, range)
+    }
+}
+
+impl Drop for Core {
+    fn drop(&mut self) {
+        // SAFETY: made by `new`, freed once.
+        unsafe { (self.configuration.free)(self.handle) };
+    }
+}
+
+struct Run<'a> {
+    core: &'a mut Core,
+    source: Source<'a>,
+    /// The engine's winner of a decision whose end the hardware has not told yet.
+    owed: Option<Option<usize>>,
+}
+
+impl Run<'_> {
+    /// One epoch of at most `most` decisions; returns how many were made.
+    fn epoch(&mut self, most: u64) -> Result<u64, String> {
+        let settings = self.source.epoch.settings;
+        let (config, rtas99) = (config_bits(settings), settings.rtas99);
+        let core = &mut *self.core;
+        let now = core.finish().now;
+        self.source.load(now, |i, load, deadline| {
+            core.load(config, i, load_bits(load, rtas99, deadline, load.first != 0));
+        })?;
+        let mut made = 0;
+        while made < most && self.decision()? {
+            made += 1;
+        }
+        let ended = self.core.finish();
+        self.ended(ended)?;
+        Ok(made)
+    }
+
+    /// Whether the decision that was owed its winner ended as it should.
+    fn ended(&mut self, ended: Decided) -> Result<(), String> {
+        let Some(expected) = self.owed.take() else {
+            return if ended.decisions == 0 {
+                Ok(())
+            } else {
+                Err(format!("nobody asked: {ended:?}"))
+            };
+        };
+        if (ended.decisions, ended.decided_after) != (1, WINNER_AFTER) {
+            return Err(format!("no decision after {WINNER_AFTER} cycles: {ended:?}"));
+        }
+        let winner = (ended.winner_valid == 1).then_some(usize::from(ended.winner));
+        if winner == expected {
+            Ok(())
+        } else {
+            Err(format!("winner {winner:?}, the engine's {expected:?}"))
+        }
+    }
+
+    /// One decision; false, and none, if a value left the hardware's widths or window.
+    fn decision(&mut self) -> Result<bool, String> {
+        if self.source.dice.one_in(8) {
+            let ended = self.core.finish();
+            self.ended(ended)?;
+        }
+        let Self { core, source, .. } = self;
+        let step = source.step();
+        let before = source.all();
+        let served: Vec<_> = source.reference.winners().iter().map(|s| s.index()).collect();
+        source.arrive(u32::from(step), |i, stamp| core.offer(i, stamp));
+        source.now += u64::from(step);
+        source.reference.charge(source.now);
+        let Some(all) = source.attributes() else { return Ok(false) };
+        // A scan charges each stream once, a stream with no head to charge from the second on.
+        let scans = (0..all.len()).map(|i| {
+            let misses = all[i].missed - before[i].missed;
+            misses + u64::from(misses > 0 && (served.contains(&i) || before[i].waiting == 0))
+        });
+        let cycles = scans.max().unwrap_or(0).max(1) * core.configuration.cycles();
+
+        let decided = core.decide(step);
+        self.ended(decided)?;
+        if decided.cycles != cycles {
+            return Err(format!("{} cycles rather than {cycles}", decided.cycles));
+        }
+        if decided.now != self.source.now as u16 {
+            return Err(format!("now {}, the engine's {}", decided.now, self.source.now as u16));
+        }
+        let few = self.core.configuration.tiles() <= 4;
+        let inspects = self.source.dice.one_in(if few { 2 } else { 16 });
+        // Contexts can be seen when the winner is known, and are those before it is served.
+        let ended = inspects.then(|| self.core.finish());
+        if inspects {
+            self.compare(&all)?;
+        }
+        self.owed = Some(self.source.decide());
+        ended.map_or(Ok(()), |ended| self.ended(ended))?;
+        Ok(true)
+    }
+
+    fn compare(&mut self, all: &[Attributes]) -> Result<(), String> {
+        let Self { core, source, .. } = self;
+        let width = core.configuration.width;
+        for tile in 0..core.configuration.tiles() {
+            let (streams, range) = core.inspect(tile);
+            if source.timed() && range != 0 {
+                return Err(format!("out of range {range:#x} in tile {tile}, though nothing is"));
+            }
+            for (lane, got) in streams.into_iter().enumerate() {
+                let i = tile * width + lane;
+                source.compare(i, lane, got, &all[i])?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// So many decisions of one configuration in one mode. With `canary` the hardware is told another
+/// zero-window order than the engine.
+pub fn compare(
+    configuration: Configuration,
+    mode: Mode,
+    decisions: u64,
+    seed: u64,
+    canary: bool,
+) -> Result<Tally, String> {
+    let mut dice = Dice::new(seed);
+    let mut core = Core::new(configuration);
+    let mut tally = Tally::default();
+    while tally.decisions < decisions {
+        let mut epoch = Epoch::random(&mut dice, configuration.streams, mode);
+        let settings = epoch.settings;
+        epoch.settings.lowest_denominator ^= canary;
+        let most = length(&mut dice, decisions - tally.decisions, decisions);
+        let source = Source::new(&mut dice, epoch, Reference::new(settings), 1);
+        let mut run = Run { core: &mut core, source, owed: None };
+        let outcome = run.epoch(most).map_err(|what| {
+            let (epoch, now) = (tally.epochs, run.source.now);
+            format!("seed {seed}, epoch {epoch}, {settings:?}, time {now}: {what}")
+        });
+        tally.add(outcome?, &run.source);
+    }
+    Ok(tally)
+}
