@@ -277,7 +277,9 @@ mod tests {
         ] {
             let mut coverage = Coverage::new();
             let winner = usize::from(first.stream.id);
-            coverage.decided(dwcs, 5, &[first, other], Some(winner));
+            let mut streams = [first, other];
+            streams.sort_by_key(|before| before.stream.id);
+            coverage.decided(dwcs, 0xFFF0, &streams, Some(winner));
             let counted: Vec<Bin> =
                 BINS.iter().map(|row| row.0).filter(|bin| coverage.0[*bin as usize] > 0).collect();
             assert_eq!(counted, [vec![Bin::DecidedDwcs], bins].concat());
