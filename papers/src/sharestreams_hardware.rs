@@ -202,7 +202,7 @@ fn feasible(measured: &Measured) -> Vec<Line> {
             points: ends.map(|streams| (f64::from(streams), packets)).into(),
         }
     });
-    cores.filter(|line| !line.points.is_empty()).chain(lines).collect()
+    cores.filter(|line| line.points.len() > 1).chain(lines).collect()
 }
 
 /// What of the paper's prose can be told from what was measured.
