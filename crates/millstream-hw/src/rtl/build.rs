@@ -293,7 +293,7 @@ mod tests {
     fn times_and_nothing_else_become_wide() {
         let text = wide(SOURCES[0].1);
         assert!(text.contains("parameter int TimeW = 48;"));
-        assert_eq!(text.matches("[47:0]").count(), 6);
+        assert_eq!(text.matches("[47:0]").count(), 8);
         for kept in ["[15:0] missed;", "CountW = 16;", "[7:0] x;"] {
             assert!(text.contains(kept), "{kept}");
         }
