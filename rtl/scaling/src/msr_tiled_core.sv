@@ -225,6 +225,9 @@ module msr_tiled_core #(
     msr_pkg::state_t state_3_q;
     msr_pkg::count_t count_3_q, count;
     msr_pkg::event_t happened_3_q;
+    // Of use to order keys only.
+    logic unused_move;
+    assign unused_move = ^happened_3_q.move;
     logic [msr_pkg::TimeW-1:0] late;
     always_ff @(posedge clk_i) begin
       state_3_q <= state;
@@ -294,6 +297,7 @@ module msr_tiled_core #(
   initial begin
     if (Width < 4) $fatal(1, "Width is less than 4");
     if (Streams != Tiles * Width) $fatal(1, "Streams is no multiple of Width");
+    if ($bits(msr_pkg::key_t) != msr_pkg::KeyW) $fatal(1, "KeyW is not the width of key_t");
     if ($bits(load_i.contract) != ContractW) $fatal(1, "ContractW is not the width of contract_t");
     if ($bits(fresh) != StateW) $fatal(1, "StateW is not the width of state_t");
   end
