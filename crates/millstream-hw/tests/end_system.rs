@@ -32,6 +32,7 @@ struct Beside {
     reference: Reference,
     now: u64,
     coming: Vec<(usize, u64)>,
+    last: Vec<u64>,
     dropped: Vec<u64>,
     expected: Vec<(usize, Event)>,
     decisions: u64,
@@ -47,6 +48,7 @@ impl Beside {
             reference,
             now: 0,
             coming: Vec::new(),
+            last: vec![0; loads.len()],
             dropped: vec![0; loads.len()],
             expected: Vec::new(),
             decisions: 0,
@@ -62,7 +64,10 @@ impl Beside {
 impl Watch for Beside {
     fn written(&mut self, stream: usize, stamp: u16) {
         let ahead = i64::from(stamp.wrapping_sub(self.now as u16) as i16);
-        self.coming.push((stream, self.now.checked_add_signed(ahead).unwrap()));
+        let stamp = self.now.checked_add_signed(ahead).unwrap();
+        assert!(stamp >= self.last[stream], "stream {stream}: {stamp} after {}", self.last[stream]);
+        self.last[stream] = stamp;
+        self.coming.push((stream, stamp));
     }
 
     fn started(&mut self, now: u16) {

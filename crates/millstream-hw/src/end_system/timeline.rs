@@ -66,6 +66,7 @@ struct Read {
 
 /// Words on their way to the card, and when each is there.
 struct Pull {
+    stream: usize,
     words: VecDeque<(u64, u32)>,
     begun: bool,
 }
@@ -283,7 +284,8 @@ impl Timeline {
         if self.out.pull_valid == 0 || self.pull.is_some() {
             return false;
         }
-        let stream = &mut self.streams[usize::from(self.out.pull_stream)];
+        let at = usize::from(self.out.pull_stream);
+        let stream = &mut self.streams[at];
         let count = usize::from(self.out.pull_count);
         let stamps: Vec<u16> = stream.to_pull.drain(..count).collect();
         let bytes = 2 * count as u64;
@@ -293,7 +295,7 @@ impl Timeline {
             (first_ns + self.bus.bytes_ns(4 * (at + 1)), data)
         };
         let words = (0..).zip(stamps.chunks(2)).map(word).collect();
-        self.pull = Some(Pull { words, begun: false });
+        self.pull = Some(Pull { stream: at, words, begun: false });
         let held_ns = if self.bus.split { 0 } else { self.bus.read_ns };
         let busy_ns = held_ns + self.bus.bytes_ns(bytes);
         self.charge(busy_ns, bytes, |cost| &mut cost.pulls);
@@ -338,8 +340,10 @@ impl Timeline {
                 continue;
             }
             let count = stream.outside.len().min(2 * self.depth - stream.offered.len());
-            let pushed =
-                count == 1 && stream.to_pull.is_empty() && stream.offered.len() < self.depth / 2;
+            // A push would overtake what is being pulled.
+            let pulls = !stream.to_pull.is_empty()
+                || self.pull.as_ref().is_some_and(|pull| pull.stream == at);
+            let pushed = count == 1 && !pulls && stream.offered.len() < self.depth / 2;
             let stamps = stream.outside.drain(..count).map(|stamp| self.clock.offered(stamp));
             let before = stream.offered.len();
             self.on_card += count as u64;
