@@ -5,7 +5,7 @@
 use rtp_types::RtpPacket;
 use rtsp_types::headers::{CSEQ, SESSION, TRANSPORT};
 use rtsp_types::{Message, Method, ParseError, Request, Response, StatusCode, Url, Version};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::path::{Path, PathBuf};
@@ -322,6 +322,23 @@ impl Player {
                 }
             }
             self.sockets = Some([rtp, rtcp]);
+        }
+    }
+
+    /// Takes packets until those of so many frames came.
+    ///
+    /// # Panics
+    /// If they do not, for half a minute.
+    pub(crate) fn watch_frames(&mut self, frames: usize) {
+        let end = Instant::now() + Duration::from_secs(30);
+        let times = |packets: &[(Instant, Vec<u8>)]| {
+            let time =
+                |packet: &(Instant, Vec<u8>)| RtpPacket::parse(&packet.1).unwrap().timestamp();
+            packets.iter().map(time).collect::<HashSet<_>>().len()
+        };
+        while times(&self.packets) < frames {
+            assert!(Instant::now() < end, "{} of {frames} frames", times(&self.packets));
+            self.watch(Duration::from_millis(50));
         }
     }
 
