@@ -42,7 +42,7 @@ module msr_control_proof #(
 
   localparam logic [5:0] Cycles = 6'(Passes) + 6'(!Ahead);
 
-  // Order keys: three cycles after a load nothing starts, three after a change nothing settles, and
+  // Order keys: three cycles after a load nothing starts, four nothing settles, nor three after a change, and
   // what settles is known a cycle ahead.
   logic [1:0] since_load, since_change;
   logic loading, settling;
@@ -53,7 +53,7 @@ module msr_control_proof #(
     else begin
       since_load <= load_valid_i && load_ready ? 2'd3 : since_load - 2'(since_load != 0);
       since_change <= update || settle ? 2'd3 : since_change - 2'(since_change != 0);
-      settling <= load_ready && !pass && !load_valid_i && !settling && since_load <= 1 &&
+      settling <= load_ready && !pass && !load_valid_i && !settling && since_load == 0 &&
                   since_change <= 1;
     end
   end

@@ -14,8 +14,9 @@
 /// `step_i` is read in PRIORITY_UPDATE; with `Ahead` in the cycle before, with the last pass but
 /// one. For N = 2 there is none and it is read in PRIORITY_UPDATE again.
 ///
-/// With `Keyed` the order keys take their time: nothing starts in the three cycles after a LOAD, and
-/// SETTLE, decided a cycle ahead, is every fourth cycle at the most; `step_i` is read with the last pass.
+/// With `Keyed` the order keys take their time: nothing starts in the three cycles after a LOAD or
+/// settles in the four; SETTLE, decided a cycle ahead, is every fourth cycle at the most; `step_i` is
+/// read with the last pass.
 ///
 /// A sorting network needs more passes: then read `Passes` for log2 N.
 ///
@@ -104,7 +105,7 @@ module msr_control #(
         loaded_q <= {loaded_q[1:0], load_valid_i && load_ready_o};
         changed_q <= {changed_q[0], update_o || settle_o};
         // Decided a cycle ahead, as all streams wait for it.
-        settling_q <= phase_q == Ready && !start && !load_valid_i && loaded_q[1:0] == '0 &&
+        settling_q <= phase_q == Ready && !start && !load_valid_i && loaded_q == '0 &&
                       changed_q == '0 && !settling_q;
       end
     end

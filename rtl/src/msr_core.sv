@@ -15,7 +15,9 @@
 /// `Sorted` (not with WinnerOnly) makes the list exact: k^2 - k + 1 cycles for k = log2 N.
 ///
 /// `Keyed` (decisions of four cycles or more) compares order keys, which the register blocks compute while the
-/// network works on the decision before: no multiplication in a pass, the same cycles.
+/// network works on the decision before: no multiplication in a pass, the same cycles. With ComputeAhead,
+/// too, PRIORITY_UPDATE and SETTLE take effect at the head of the next cycle, and `packet_take_o` and
+/// `dropped_o` come with `decided_o`.
 ///
 /// A decision equals one `enqueue ... decide(now)` of the engine on structure `scan`, within the
 /// widths and the window of `msr_pkg`: what was offered in the cycle of the last PRIORITY_UPDATE

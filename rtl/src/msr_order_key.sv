@@ -10,11 +10,17 @@
 ///   from the fourth on           both outcomes stand: x'/(y' - 1) and (x' - 1)/(y' - 1)
 ///   `commit_i`                   one of them, x/y, or the old number is taken
 ///
+/// With `Deferred` the outcomes are registered in the fourth cycle, and `commit_i` comes after it, with
+/// `y_i` as it is to be from then on: read a cycle earlier than the register that it comes from.
+///
 /// After a load the same parts compute x/y in four cycles; no packet is to be taken before the fourth.
 ///
 /// Latency: as above. Invariant: from the fifth cycle after a load, `ratio_o` and `zero_o` are those
 /// of `x_i` and `y_i` (checked at every step by the bulk comparison).
-module msr_order_key (
+module msr_order_key #(
+  /// Commit from registers.
+  parameter bit Deferred = 1'b0
+) (
   input  logic                        clk_i,
   input  logic                        rst_ni,
   /// The mode has windows; without, the number is 0.
@@ -69,6 +75,9 @@ module msr_order_key (
   assign lower_wins = wins_move_i.x_down ? less_x : same_x;
   assign lower_loses = loses_move_i.x_down ? less_x : same_x;
 
+  logic [msr_pkg::RatioW-1:0] ratio;
+  logic zero;
+
   // Anything above 0 is 1/255 at the least, more than 2^8 of 2^16.
   always_comb begin
     {ratio_wins, zero_wins} = {ratio_q, zero_q};
@@ -98,12 +107,23 @@ module msr_order_key (
       first_ratio_q <= same_x;
       first_zero_q <= same_x[msr_pkg::RatioW-1:8] == '0;
     end else if (commit_i) begin
-      ratio_q <= wins_i ? ratio_wins : ratio_loses;
-      zero_q <= wins_i ? zero_wins : zero_loses;
+      ratio_q <= ratio;
+      zero_q <= zero;
     end
   end
 
-  assign ratio_o = ratio_q;
-  assign zero_o = zero_q;
+  if (Deferred) begin : gen_deferred
+    logic [msr_pkg::RatioW-1:0] ratio_wins_q, ratio_loses_q;
+    logic zero_wins_q, zero_loses_q;
+    always_ff @(posedge clk_i) begin
+      {ratio_wins_q, zero_wins_q} <= {ratio_wins, zero_wins};
+      {ratio_loses_q, zero_loses_q} <= {ratio_loses, zero_loses};
+    end
+    assign {ratio, zero} = wins_i ? {ratio_wins_q, zero_wins_q} : {ratio_loses_q, zero_loses_q};
+    assign {ratio_o, zero_o} = commit_i ? {ratio, zero} : {ratio_q, zero_q};
+  end else begin : gen_at_once
+    assign {ratio, zero} = wins_i ? {ratio_wins, zero_wins} : {ratio_loses, zero_loses};
+    assign {ratio_o, zero_o} = {ratio_q, zero_q};
+  end
 
 endmodule

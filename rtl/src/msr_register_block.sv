@@ -20,6 +20,10 @@
 /// not depend on the decision is registered in the cycle before; `step` and the offered packet are
 /// those of that cycle, so none may change the attributes in two cycles running.
 ///
+/// With both, the outcomes are registered in the cycle of the command; which of them holds is
+/// registered, too, and selected in the cycle after, at the head of the next decision's first pass.
+/// So no wire leads from the last pass to all attributes. Taking and dropping are told in that cycle.
+///
 /// Latency: a command's effect is visible in the next cycle.
 /// Invariants: x' <= y'; after an update with no deadline past, `overdue_o` is low.
 module msr_register_block #(
@@ -67,12 +71,15 @@ module msr_register_block #(
 
   localparam int Top = msr_pkg::TimeW - 1;
 
+  localparam bit Deferred = ComputeAhead && Keyed;
+
   msr_pkg::contract_t contract_q;
-  msr_pkg::state_t state_q, state_d;
-  msr_pkg::count_t count_q;
+  // `state` is the attributes as of this cycle.
+  msr_pkg::state_t state, state_q, state_d;
+  msr_pkg::count_t count_q, count_d;
   msr_pkg::event_t happened;
   msr_pkg::move_t wins_move, loses_move;
-  logic loaded_q, violation_q, range_q;
+  logic loaded_q, violation_q, violation_d, range_q;
 
   logic is_dwcs, is_edf;
   assign is_dwcs = mode_i == msr_pkg::Dwcs;
@@ -82,7 +89,60 @@ module msr_register_block #(
   logic offered;
   assign offered = packet_valid_i && loaded_q;
 
-  if (ComputeAhead) begin : gen_ahead
+  // The command that takes effect in this cycle, and whether the head leaves by it.
+  logic settles, changes, serves;
+  if (Deferred) begin : gen_registered_command
+    logic settles_q, changes_q, serves_q;
+    always_ff @(posedge clk_i or negedge rst_ni) begin
+      if (!rst_ni) {settles_q, changes_q, serves_q} <= '0;
+      else {settles_q, changes_q, serves_q} <= {settle_i, settle_i || update_i, update_i && wins_i};
+    end
+    assign {settles, changes, serves} = {settles_q, changes_q, serves_q};
+  end else begin : gen_command
+    assign {settles, changes, serves} = {settle_i, settle_i || update_i, update_i && wins_i};
+  end
+
+  msr_pkg::forecast_t forecast_q;
+  logic offered_q;
+  if (Keyed) begin : gen_forecast
+    msr_pkg::forecast_t forecast;
+    msr_stream_forecast u_forecast (
+      .state_i(state_q), .now_i, .time_i(at_now_i ? now_i : next_now_i), .packet_stamp_i,
+      .forecast_o(forecast)
+    );
+    always_ff @(posedge clk_i) begin
+      forecast_q <= forecast;
+      offered_q <= offered;
+    end
+  end else begin : gen_no_forecast
+    assign {forecast_q, offered_q} = '0;
+    logic unused_forecast;
+    assign unused_forecast = ^{forecast_q, offered_q};
+  end
+
+  if (Deferred) begin : gen_deferred
+    msr_pkg::state_t wins, loses, wins_q, loses_q;
+    msr_pkg::event_t wins_event, loses_event, wins_event_q, loses_event_q;
+    msr_stream_outcome u_wins (
+      .mode_i, .rtas99_i, .contract_i(contract_q), .state_i(state_q), .forecast_i(forecast_q),
+      .serve_i(1'b1), .packet_valid_i(offered_q), .packet_stamp_i, .state_o(wins), .event_o(wins_event)
+    );
+    msr_stream_outcome u_loses (
+      .mode_i, .rtas99_i, .contract_i(contract_q), .state_i(state_q), .forecast_i(forecast_q),
+      .serve_i(1'b0), .packet_valid_i(offered_q), .packet_stamp_i, .state_o(loses), .event_o(loses_event)
+    );
+    always_ff @(posedge clk_i) begin
+      wins_q <= wins;
+      loses_q <= loses;
+      wins_event_q <= wins_event;
+      loses_event_q <= loses_event;
+    end
+    assign state_d = serves ? wins_q : loses_q;
+    assign happened = serves ? wins_event_q : loses_event_q;
+    assign state = changes ? state_d : state_q;
+    assign wins_move = wins_event.move;
+    assign loses_move = loses_event.move;
+  end else if (ComputeAhead) begin : gen_ahead
     msr_pkg::state_t wins, loses, wins_q, loses_q;
     msr_pkg::event_t wins_event, loses_event, wins_event_q, loses_event_q;
 
@@ -111,45 +171,44 @@ module msr_register_block #(
 
     assign state_d = settle_i ? loses : wins_i ? wins_q : loses_q;
     assign happened = settle_i ? loses_event : wins_i ? wins_event_q : loses_event_q;
-    assign wins_move = wins_event_q.move;
-    assign loses_move = settle_i ? loses_event.move : loses_event_q.move;
-  end else if (Keyed) begin : gen_forecast
-    msr_pkg::forecast_t forecast, forecast_q;
-    logic offered_q;
-    msr_stream_forecast u_forecast (
-      .state_i(state_q), .now_i, .time_i(at_now_i ? now_i : next_now_i), .packet_stamp_i,
-      .forecast_o(forecast)
-    );
-    always_ff @(posedge clk_i) begin
-      forecast_q <= forecast;
-      offered_q <= offered;
-    end
+    assign state = state_q;
+    assign {wins_move, loses_move} = '0;
+  end else if (Keyed) begin : gen_keyed
     msr_stream_outcome u_outcome (
       .mode_i, .rtas99_i, .contract_i(contract_q), .state_i(state_q), .forecast_i(forecast_q),
-      .serve_i(update_i && wins_i), .packet_valid_i(offered_q), .packet_stamp_i,
+      .serve_i(serves), .packet_valid_i(offered_q), .packet_stamp_i,
       .state_o(state_d), .event_o(happened)
     );
+    assign state = state_q;
     assign wins_move = happened.move;
     assign loses_move = happened.move;
   end else begin : gen_base
     msr_stream_update u_update (
       .mode_i, .rtas99_i, .contract_i(contract_q), .state_i(state_q), .now_i,
       .time_i(at_now_i ? now_i : next_now_i),
-      .serve_i(update_i && wins_i), .packet_valid_i(offered), .packet_stamp_i,
+      .serve_i(serves), .packet_valid_i(offered), .packet_stamp_i,
       .state_o(state_d), .event_o(happened)
     );
-    assign wins_move = happened.move;
-    assign loses_move = happened.move;
+    assign state = state_q;
+    assign {wins_move, loses_move} = '0;
   end
 
-  logic unused_move;
-  assign unused_move = ^{happened.move, wins_move, loses_move};
+  logic unused;
+  assign unused = ^{state, serves, happened.move, wins_move, loses_move};
 
-  logic changes;
-  assign changes = settle_i || update_i;
+  always_comb begin
+    count_d = count_q;
+    violation_d = violation_q;
+    if (changes) begin
+      if (happened.missed) count_d.missed = count_q.missed + 1'b1;
+      if (happened.violated) count_d.violations = count_q.violations + 1'b1;
+      if (happened.served) count_d.serviced = count_q.serviced + 1'b1;
+      violation_d = happened.violated || (settles && violation_q);
+    end
+  end
 
   logic [msr_pkg::TimeW-1:0] late;
-  assign late = now_i - state_q.deadline;
+  assign late = now_i - state.deadline;
 
   always_ff @(posedge clk_i or negedge rst_ni) begin
     if (!rst_ni) begin
@@ -172,32 +231,30 @@ module msr_register_block #(
       violation_q <= 1'b0;
       range_q <= 1'b0;
     end else begin
-      if (changes) begin
-        state_q <= state_d;
-        if (happened.missed) count_q.missed <= count_q.missed + 1'b1;
-        if (happened.violated) count_q.violations <= count_q.violations + 1'b1;
-        if (happened.served) count_q.serviced <= count_q.serviced + 1'b1;
-        violation_q <= happened.violated || (settle_i && violation_q);
-      end
-      range_q <= range_q || (state_q.valid && (is_dwcs || is_edf) && late[Top] != late[Top-1]);
+      if (changes) state_q <= state_d;
+      count_q <= count_d;
+      violation_q <= violation_d;
+      range_q <= range_q || (state.valid && (is_dwcs || is_edf) && late[Top] != late[Top-1]);
     end
   end
 
   if (Keyed) begin : gen_key
     logic [msr_pkg::RatioW-1:0] ratio;
     logic zero;
-    msr_order_key u_order_key (
-      .clk_i, .rst_ni, .enable_i(is_dwcs), .load_i, .x_i(state_q.x), .y_i(state_q.y), .commit_i(changes),
-      .wins_i(wins_i && !settle_i), .wins_move_i(wins_move), .loses_move_i(loses_move),
+    msr_order_key #(
+      .Deferred(Deferred)
+    ) u_order_key (
+      .clk_i, .rst_ni, .enable_i(is_dwcs), .load_i, .x_i(state_q.x), .y_i(state.y), .commit_i(changes),
+      .wins_i(serves), .wins_move_i(wins_move), .loses_move_i(loses_move),
       .ratio_o(ratio), .zero_o(zero)
     );
-    assign key_o.valid = state_q.valid;
+    assign key_o.valid = state.valid;
     assign key_o.id = msr_pkg::IdW'(Id);
-    assign key_o.deadline = state_q.deadline;
+    assign key_o.deadline = state.deadline;
     assign key_o.ratio = ratio;
     // Lowest x' means lowest y' where fractions are equal; above a zero it is the rule itself.
-    assign key_o.tie = state_q.y ^ {8{zero && !lowest_denominator_i}};
-    assign key_o.arrival = state_q.arrival;
+    assign key_o.tie = state.y ^ {8{zero && !lowest_denominator_i}};
+    assign key_o.arrival = state.arrival;
   end else begin : gen_no_key
     assign key_o = '0;
     logic unused_key;
@@ -206,21 +263,21 @@ module msr_register_block #(
 
   assign packet_take_o = changes && happened.take;
   assign dropped_o = changes && happened.dropped;
-  assign head_o.valid = state_q.valid;
+  assign head_o.valid = state.valid;
   assign head_o.id = msr_pkg::IdW'(Id);
-  assign head_o.deadline = state_q.deadline;
-  assign head_o.x = state_q.x;
-  assign head_o.y = state_q.y;
-  assign head_o.arrival = state_q.arrival;
-  assign overdue_o = state_q.valid && !late[Top] && (is_dwcs || (is_edf && contract_q.drop));
-  assign violation_o = violation_q;
+  assign head_o.deadline = state.deadline;
+  assign head_o.x = state.x;
+  assign head_o.y = state.y;
+  assign head_o.arrival = state.arrival;
+  assign overdue_o = state.valid && !late[Top] && (is_dwcs || (is_edf && contract_q.drop));
+  assign violation_o = Deferred ? violation_d : violation_q;
   assign range_o = range_q;
-  assign count_o = count_q;
+  assign count_o = Deferred ? count_d : count_q;
 
 `ifdef VERILATOR
-  assert property (@(posedge clk_i) !is_dwcs || state_q.x <= state_q.y);
+  assert property (@(posedge clk_i) !is_dwcs || state.x <= state.y);
   assert property (@(posedge clk_i) !(settle_i && update_i));
-  assert property (@(posedge clk_i) !(load_i && changes));
+  assert property (@(posedge clk_i) Deferred || !(load_i && changes));
 `endif
 
 endmodule

@@ -49,7 +49,8 @@ module msr_shuffle_network #(
   input  logic [N*W-1:0]                   heads_i,
   /// The winner of block 0 in this pass.
   output logic [W-1:0]                     winner_o,
-  /// By stream, whether it is that winner and has a packet: told without waiting for its id.
+  /// By stream, whether it is that winner and has a packet: told without waiting for its id. With
+  /// `Keyed` not in the first pass.
   output logic [N-1:0]                     wins_o,
   output logic [Lanes*W-1:0]               lanes_o
 );
@@ -79,13 +80,31 @@ module msr_shuffle_network #(
       );
     end
     if (j == 0) begin : gen_wins
-      for (genvar i = 0; i < N; i++) begin : gen_stream
-        logic a_is, b_is;
-        // `valid` and `id` are the top of both.
-        assign a_is = a[W-1 -: msr_pkg::IdW+1] == {1'b1, msr_pkg::IdW'(i)};
-        assign b_is = b[W-1 -: msr_pkg::IdW+1] == {1'b1, msr_pkg::IdW'(i)};
-        assign wins_o[i] = a_first ? a_is : b_is;
+      // With keys there is a pass before the last, so the winner is one of the lanes: a comparison of
+      // its own does not wait for whether this is the first.
+      logic [W-1:0] first, second;
+      logic first_wins;
+      if (Keyed) begin : gen_lanes
+        assign first = lanes_q[0 +: W];
+        assign second = lanes_q[W +: W];
+        msr_pkg::key_t unused_winner, unused_loser;
+        msr_key_block u_last (
+          .a_i(first), .b_i(second), .a_first_o(first_wins), .winner_o(unused_winner), .loser_o(unused_loser)
+        );
+        logic unused;
+        assign unused = ^{a_first, unused_winner, unused_loser};
+      end else begin : gen_any
+        assign {first, second, first_wins} = {a, b, a_first};
       end
+      for (genvar i = 0; i < N; i++) begin : gen_stream
+        logic first_is, second_is;
+        // `valid` and `id` are the top of both.
+        assign first_is = first[W-1 -: msr_pkg::IdW+1] == {1'b1, msr_pkg::IdW'(i)};
+        assign second_is = second[W-1 -: msr_pkg::IdW+1] == {1'b1, msr_pkg::IdW'(i)};
+        assign wins_o[i] = first_wins ? first_is : second_is;
+      end
+      logic unused_rest;
+      assign unused_rest = ^{first[W-msr_pkg::IdW-2:0], second[W-msr_pkg::IdW-2:0]};
     end else begin : gen_no_wins
       logic unused_a_first;
       assign unused_a_first = a_first;
@@ -131,7 +150,7 @@ module msr_shuffle_network #(
 `ifdef FORMAL
   for (genvar i = 0; i < N; i++) begin : gen_wins_is_winner
     always_comb begin
-      if (!Sorted) assert (wins_o[i] == (winner_o[W-1 -: msr_pkg::IdW+1] == {1'b1, msr_pkg::IdW'(i)}));
+      if (!Sorted && !Keyed) assert (wins_o[i] == (winner_o[W-1 -: msr_pkg::IdW+1] == {1'b1, msr_pkg::IdW'(i)}));
     end
   end
 `endif
