@@ -5,7 +5,7 @@
 /// multiplied here. Deadline and arrival wrap; each leads a difference, whose top bit then says
 /// which comes first, whatever follows in the lower bits.
 ///
-/// Latency: combinational; a subtraction of 41 bits and a multiplexer.
+/// Latency: combinational; a subtraction of 41 bits, a gate and a multiplexer.
 /// Invariant: inside the wrap-around window of `msr_pkg` this is a total order (proved in formal/).
 module msr_key_block (
   input  msr_pkg::key_t a_i,
@@ -19,7 +19,7 @@ module msr_key_block (
   localparam int MainW = msr_pkg::TimeW + msr_pkg::RatioW + msr_pkg::WindowW;
   localparam int LastW = msr_pkg::TimeW + msr_pkg::IdW;
 
-  logic [MainW-1:0] main_a, main_b, main_gap;
+  logic [MainW-1:0] main_a, main_b, main_gap, main_back;
   logic [LastW-1:0] last_a, last_b, last_gap;
   assign main_a = {a_i.deadline, a_i.ratio, a_i.tie};
   assign main_b = {b_i.deadline, b_i.ratio, b_i.tie};
@@ -27,19 +27,25 @@ module msr_key_block (
   assign last_b = {b_i.arrival, b_i.id};
   assign main_gap = main_a - main_b;
   assign last_gap = last_a - last_b;
+  // The other way round: neither is negative if they are equal, known as soon as the first is.
+  assign main_back = main_b - main_a;
 
+  // Who is first if the first parts do not decide, or have no say.
+  logic both, rest;
   always_comb begin
+    both = a_i.valid && b_i.valid;
     case ({a_i.valid, b_i.valid})
-      2'b11: a_first_o = main_gap[MainW-1] || (main_a == main_b && last_gap[LastW-1]);
-      2'b00: a_first_o = a_i.id < b_i.id;
-      default: a_first_o = a_i.valid;
+      2'b11: rest = last_gap[LastW-1];
+      2'b00: rest = a_i.id < b_i.id;
+      default: rest = a_i.valid;
     endcase
   end
+  assign a_first_o = both ? main_gap[MainW-1] || (rest && !main_back[MainW-1]) : rest;
   assign winner_o = a_first_o ? a_i : b_i;
   assign loser_o = a_first_o ? b_i : a_i;
 
   // Of the differences only the signs count.
   logic unused;
-  assign unused = ^{main_gap[MainW-2:0], last_gap[LastW-2:0]};
+  assign unused = ^{main_gap[MainW-2:0], main_back[MainW-2:0], last_gap[LastW-2:0]};
 
 endmodule

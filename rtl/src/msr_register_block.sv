@@ -95,7 +95,9 @@ module msr_register_block #(
     logic settles_q, changes_q, serves_q;
     always_ff @(posedge clk_i or negedge rst_ni) begin
       if (!rst_ni) {settles_q, changes_q, serves_q} <= '0;
-      else {settles_q, changes_q, serves_q} <= {settle_i, settle_i || update_i, update_i && wins_i};
+      // Nothing changes in a cycle of LOAD, but a stream's own bit stays by its registers.
+      else {settles_q, changes_q, serves_q} <=
+          {settle_i, (settle_i || update_i) && !load_i, update_i && wins_i};
     end
     assign {settles, changes, serves} = {settles_q, changes_q, serves_q};
   end else begin : gen_command
