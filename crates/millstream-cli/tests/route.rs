@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod network;
+mod programs;
 
 use assert_cmd::Command;
 use etherparse::{Ipv4Header, PacketBuilder};
