@@ -13,6 +13,7 @@
 //! One thread does everything. Buffers are taken from one pool; a queue holds numbers of buffers,
 //! so a packet is copied where it comes in and where it leaves, and nowhere between.
 
+mod admission;
 mod assemble;
 mod capture;
 mod classifier;
@@ -33,6 +34,7 @@ mod routes;
 mod status;
 mod tap;
 
+pub use admission::admitted;
 pub use assemble::LiveRouter;
 pub use capture::CapturePort;
 pub use classifier::Classifier;

@@ -1,13 +1,12 @@
 //! From a router's file to a router that runs.
 
-use millstream::Link;
-use millstream::catalogue::Options;
-use millstream_scenario::{NextHop, PortKind, Reservation, RouterPath, RouterScenario};
+use millstream_scenario::{NextHop, PortKind, RouterPath, RouterScenario};
 use std::fs;
 use std::thread;
 use std::time::Duration;
 
 use crate::counters::PathCounters;
+use crate::live::admission::{admit, plan};
 use crate::live::capture::CapturePort;
 use crate::live::classifier::Classifier;
 use crate::live::clock::Clock;
@@ -21,14 +20,8 @@ use crate::live::report::{Ended, PathReport, PortReport, ProcessReport, Report};
 use crate::live::routes::{Hop, Routes};
 use crate::live::tap::TapPort;
 use crate::machine::Machine;
-use crate::plan::{Batch, InputPlan, OutputPlan, PathPlan, Plan, Stages, WhenFull};
 use crate::router::{Process, Router, Step};
-use crate::throttle::ThrottlePlan;
 
-/// Cycles a second that one unit of a reservation stands for in the CPU scheduler.
-const CYCLES_A_UNIT: u64 = 1_000;
-/// A process without a reservation has at least this part of the processor.
-const LEAST_PART: u64 = 100;
 /// How long queues may drain at the end, ns.
 const DRAIN_NS: u64 = 1_000_000_000;
 /// Shorter idle times are waited for with the processor.
@@ -289,90 +282,6 @@ fn processes(scenario: &RouterScenario) -> Vec<(String, Process)> {
     let paths = paths.map(|(at, path)| (format!("path {}", path.name), Process::Forward(at)));
     let outputs = ports().map(|(at, port)| (format!("output {}", port.name), Process::Output(at)));
     inputs.chain(paths).chain(outputs).collect()
-}
-
-/// What each process reserves, cycles a second, in the router's order; those without a reservation
-/// have equal parts of what is left.
-fn admit(scenario: &RouterScenario, frequency: u64) -> Result<Vec<u64>, PortError> {
-    let cycles = |reservation: Option<Reservation>| {
-        reservation.map(|reservation| match reservation {
-            Reservation::Cycles(cycles) => cycles,
-            Reservation::Packets { pps, cost_ns } => {
-                let cycles = u128::from(pps) * u128::from(cost_ns) * u128::from(frequency);
-                u64::try_from(cycles / 1_000_000_000).unwrap_or(u64::MAX)
-            }
-        })
-    };
-    let inputs = scenario.ports.iter().map(|port| cycles(port.input));
-    let paths = scenario.paths.iter().map(|path| cycles(path.reservation));
-    let outputs = scenario.ports.iter().map(|port| cycles(port.output));
-    let asked: Vec<Option<u64>> = inputs.chain(paths).chain(outputs).collect();
-    let least = frequency / LEAST_PART;
-    let without = asked.iter().filter(|asked| asked.is_none()).count() as u64;
-    let total = asked.iter().flatten().fold(0u64, |sum, asked| sum.saturating_add(*asked));
-    let have = frequency.saturating_sub(without * least);
-    if total > have {
-        let message = format!(
-            "{} Mcps are reserved, {} Mcps more than there are",
-            total / 1_000_000,
-            (total - have).div_ceil(1_000_000)
-        );
-        let help = format!(
-            "the processor has {} Mcps; each of {without} processes without a reservation keeps 1 %",
-            frequency / 1_000_000
-        );
-        return Err(PortError::new(&scenario.ports[0].name, message).help(help));
-    }
-    let rest = (frequency - total) / without.max(1);
-    Ok(asked.into_iter().map(|asked| asked.unwrap_or(rest)).collect())
-}
-
-fn plan(scenario: &RouterScenario, reserved: &[u64]) -> Plan {
-    let unit = |cycles: &u64| u32::try_from(cycles / CYCLES_A_UNIT).unwrap_or(u32::MAX).max(1);
-    let reservations: Vec<u32> = reserved.iter().map(unit).collect();
-    let (ports, paths) = (scenario.ports.len(), scenario.paths.len());
-    let batch = scenario.batch;
-    let inputs = scenario.ports.iter().zip(&reservations).map(|(port, reservation)| InputPlan {
-        reservation: *reservation,
-        throttle: Some(ThrottlePlan {
-            least: batch / 4,
-            most: batch / 2,
-            cap_ns: port.longest_sleep_ns,
-        }),
-        // A capture waits, a device does not.
-        when_full: match port.kind {
-            PortKind::Pcap(..) => WhenFull::Wait,
-            PortKind::Interface(_) | PortKind::Tap(_) => WhenFull::Drop,
-        },
-    });
-    let path_plans =
-        scenario.paths.iter().zip(&reservations[ports..]).map(|(path, reservation)| {
-            let outputs = (0..ports).filter(|port| path.to.is_none_or(|to| to == *port));
-            PathPlan {
-                reservation: *reservation,
-                input_queue: path.queue,
-                output_queue: path.queue,
-                outputs: outputs.map(|port| (port, path.contract.clone())).collect(),
-            }
-        });
-    let outputs = scenario.ports.iter().zip(&reservations[ports + paths..]);
-    let outputs = outputs.map(|(port, reservation)| OutputPlan {
-        reservation: *reservation,
-        throttle: None,
-        discipline: port.discipline,
-        options: Options {
-            link: Link { rate_bps: port.rate_bps, overhead_bytes: port.overhead_bytes },
-            ..Options::default()
-        },
-        structure: port.structure,
-    });
-    Plan {
-        stages: Stages::Three,
-        batch: Batch { packets: batch, time_ns: scenario.slice_ns },
-        inputs: inputs.collect(),
-        paths: path_plans.collect(),
-        outputs: outputs.collect(),
-    }
 }
 
 fn is_empty(router: &Router<LiveMachine<Box<dyn Port>>>) -> bool {

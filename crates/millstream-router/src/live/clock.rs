@@ -1,5 +1,7 @@
 //! The processor's time stamp counter as nanoseconds.
 
+use std::sync::Arc;
+
 /// A clock that starts at 0; copies tell the same time.
 #[derive(Clone, Debug)]
 pub struct Clock {
@@ -16,6 +18,15 @@ impl Default for Clock {
 }
 
 impl Clock {
+    /// A clock that stands still until the other half moves it, by nanoseconds: for tests in which time
+    /// is what things are said to cost.
+    #[must_use]
+    pub fn by_hand() -> (Self, Arc<quanta::Mock>) {
+        let (counter, hand) = quanta::Clock::mock();
+        let start = counter.raw();
+        (Self { counter, start }, hand)
+    }
+
     /// Nanoseconds since it started; never goes back.
     #[inline]
     #[must_use]

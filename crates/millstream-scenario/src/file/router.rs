@@ -90,7 +90,7 @@ pub(crate) struct PortTable {
     /// How paths share the port; default "wf2q+".
     #[schemars(with = "Option<String>", extend("enum" = super::discipline_names()))]
     pub(crate) discipline: Option<Spanned<String>>,
-    /// Cycles or packets a second of the input process; default: a part of what is left.
+    /// Cycles or packets a second of the input process; default: what other processes leave.
     #[schemars(with = "Option<ReservationText>")]
     pub(crate) input_reservation: Option<Spanned<ReservationText>>,
     /// Cycles or packets a second of the output process; default: a part of what is left.
