@@ -23,6 +23,7 @@ mod function;
 mod header;
 mod host;
 mod interface;
+mod kernel;
 mod machine;
 mod memory;
 mod metrics;

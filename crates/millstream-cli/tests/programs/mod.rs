@@ -14,7 +14,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-use crate::network::{Network, Program};
+use crate::network::Network;
 use crate::{number, packet};
 
 const STATUS: &str = "127.0.0.1:9818";

@@ -1,9 +1,10 @@
 //! From a router's file to a router that runs.
 
 use millstream_scenario::{NextHop, PortKind, RouterPath, RouterScenario};
-use std::fs;
+use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
+use std::{fs, io};
 
 use crate::counters::PathCounters;
 use crate::live::admission::{admit, plan};
@@ -13,6 +14,7 @@ use crate::live::clock::Clock;
 use crate::live::control::Control;
 use crate::live::function::Forwarder;
 use crate::live::interface::InterfacePort;
+use crate::live::kernel;
 use crate::live::machine::LiveMachine;
 use crate::live::pool::Pool;
 use crate::live::port::{Port, PortError};
@@ -26,6 +28,8 @@ use crate::router::{Process, Router, Step};
 const DRAIN_NS: u64 = 1_000_000_000;
 /// Shorter idle times are waited for with the processor.
 const SPIN_NS: u64 = 20_000;
+/// Changes of the kernel's tables that are taken at once.
+const CHANGES: usize = 1_024;
 /// After so many steps it is asked whether to stop.
 const STEPS: u32 = 64;
 
@@ -102,8 +106,10 @@ impl LiveRouter {
             of.ports.iter().map(|port| (port.name.clone(), port.kind.clone(), port.mac)).collect()
         };
         let first = scenario.ports.first().map_or("", |port| &port.name);
-        if fixed(old) != fixed(scenario) || old.buffers != scenario.buffers {
-            let message = "ports and `buffers` cannot change while the router runs";
+        let settings = |of: &RouterScenario| (of.buffers, of.kernel_routes);
+        if fixed(old) != fixed(scenario) || settings(old) != settings(scenario) {
+            let message =
+                "ports, `buffers` and `kernel-routes` cannot change while the router runs";
             return Err(PortError::new(first, message).help("restart it"));
         }
         let reserved = admit(scenario, self.frequency)?;
@@ -129,9 +135,26 @@ impl LiveRouter {
         Ok(())
     }
 
+    /// From now on the kernel's routes and neighbours count, too, as they change while the router runs
+    /// under `control`.
+    ///
+    /// # Errors
+    /// If the kernel does not tell them.
+    pub fn follow_kernel(&self, control: &Arc<Control>) -> io::Result<()> {
+        let ports = self.scenario.ports.iter().enumerate();
+        let interfaces = ports.filter_map(|(at, port)| match &port.kind {
+            PortKind::Interface(name) => Some((name.clone(), at)),
+            // The kernel stands on the other side of a TAP device.
+            PortKind::Tap(_) | PortKind::Pcap(..) => None,
+        });
+        kernel::follow(interfaces.collect(), control)
+    }
+
     /// Does what was asked for.
     #[cold]
     fn attend(&mut self, control: &Control) {
+        let most = if self.began_ns == 0 { usize::MAX } else { CHANGES };
+        self.router.machine_mut().kernel_changed(&control.take_changes(most));
         if let Some(scenario) = control.take_reload() {
             match self.reload(&scenario) {
                 Ok(()) => log::info!(paths = scenario.paths.len(); "the file was read again"),
@@ -147,6 +170,8 @@ impl LiveRouter {
     /// # Errors
     /// If a port fails.
     pub fn run(&mut self, for_ns: Option<u64>, control: &Control) -> Result<Report, PortError> {
+        // What the kernel knows already is there before the first packet.
+        self.attend(control);
         self.router.resume();
         self.began_ns = self.router.machine_mut().now_ns();
         let end_ns = for_ns.map_or(u64::MAX, |for_ns| self.began_ns.saturating_add(for_ns));

@@ -94,7 +94,7 @@ impl Forwarder {
                     }
                 }
             },
-            None => Err(Undelivered::Because(Error::NetUnreachable)),
+            Some(Next::Nowhere) | None => Err(Undelivered::Because(Error::NetUnreachable)),
         }
     }
 
@@ -111,9 +111,26 @@ impl Forwarder {
         self.neighbours.heard(port, net, address, mac, asked_us, now_ns);
     }
 
-    /// By the routes of `new`; neighbours stay known.
+    /// By the routes of `new`; neighbours stay known, and the kernel's routes.
     pub(super) fn reroute(&mut self, new: Self) {
-        self.routes = new.routes;
+        self.routes.reload(new.routes);
+        self.recent = None;
+    }
+
+    /// The kernel has this route now, or none of this prefix.
+    pub(super) fn set_kernel_route(&mut self, prefix: Ipv4Net, next: Option<Next>) {
+        self.routes.set_kernel(prefix, next);
+        self.recent = None;
+    }
+
+    /// The kernel knows this of the neighbour `address` at `port` now.
+    pub(super) fn set_kernel_neighbour(
+        &mut self,
+        port: usize,
+        address: Ipv4Addr,
+        mac: Option<[u8; 6]>,
+    ) {
+        self.neighbours.set_kernel(port, address, mac);
         self.recent = None;
     }
 }

@@ -2,14 +2,17 @@
 
 use etherparse::ArpOperation;
 use ipnet::Ipv4Net;
+use std::net::Ipv4Addr;
 
 use crate::live::classifier::Classifier;
 use crate::live::clock::Clock;
 use crate::live::function::{Ask, Forwarder, Undelivered};
 use crate::live::header::Header;
 use crate::live::host::{self, Error, Party};
+use crate::live::kernel::{Change, Way};
 use crate::live::pool::Pool;
 use crate::live::port::{Port, PortError};
+use crate::live::routes::Next;
 use crate::machine::{Machine, Verdict};
 
 /// How far ahead of time a paced port is given packets, ns.
@@ -41,11 +44,20 @@ struct Side<P> {
     mac: [u8; 6],
     /// The router's own address on this network, if it has one.
     address: Option<Ipv4Net>,
+    /// The kernel's, in whose name the router speaks where it has none; the kernel answers for it.
+    kernel: Option<Ipv4Net>,
     rate_bps: u64,
     overhead_bytes: u32,
     /// When the line is done with all that it was given, ns.
     free_ns: u64,
     counters: PortCounters,
+}
+
+impl<P> Side<P> {
+    /// Where requests and errors of the router come from.
+    fn speaker(&self) -> Option<Ipv4Net> {
+        self.address.or(self.kernel)
+    }
 }
 
 /// A machine with ports of one kind; `Box<dyn Port>` is any kind.
@@ -93,6 +105,7 @@ impl<P: Port> LiveMachine<P> {
             port,
             mac,
             address: None,
+            kernel: None,
             rate_bps,
             overhead_bytes,
             free_ns: 0,
@@ -113,6 +126,25 @@ impl<P: Port> LiveMachine<P> {
     /// If there is no such port.
     pub fn set_address(&mut self, port: usize, address: Option<Ipv4Net>) {
         self.sides[port].address = address;
+    }
+
+    /// The kernel's routes, neighbours and addresses are different now.
+    pub(super) fn kernel_changed(&mut self, changes: &[Change]) {
+        for change in changes {
+            match *change {
+                Change::Route(prefix, way) => {
+                    let next = way.map(|way| match way {
+                        Way::Port(port, via) => Next::Resolve(port, self.sides[port].mac, via),
+                        Way::Nowhere => Next::Nowhere,
+                    });
+                    self.function.set_kernel_route(prefix, next);
+                }
+                Change::Neighbour(port, address, mac) => {
+                    self.function.set_kernel_neighbour(port, address, mac);
+                }
+                Change::Address(port, net) => self.sides[port].kernel = net,
+            }
+        }
     }
 
     /// Packets leave by `port` at another rate, and take another part of the wire beyond their length.
@@ -165,18 +197,35 @@ impl<P: Port> LiveMachine<P> {
     }
 }
 
+/// Whose address a packet goes to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Whose {
+    Router,
+    /// The kernel has the packet, too, and answers.
+    Kernel,
+}
+
 /// What the router says in its own name.
 impl<P: Port> LiveMachine<P> {
+    #[inline]
+    fn whose(&self, destination: Ipv4Addr) -> Option<Whose> {
+        let is = |net: Option<Ipv4Net>| net.is_some_and(|net| net.addr() == destination);
+        let owner = self.sides.iter().find(|side| is(side.address) || is(side.kernel))?;
+        Some(if is(owner.address) { Whose::Router } else { Whose::Kernel })
+    }
+
     /// A packet for the router itself, or none that can be forwarded.
     #[cold]
-    fn hear(&mut self, input: usize, packet: u64, ours: bool) {
+    fn hear(&mut self, input: usize, packet: u64, to: Option<Whose>) {
         let side = &mut self.sides[input];
         let frame = self.pool.frame(packet);
         let mut reply = None;
-        if ours {
+        if let Some(whose) = to {
             side.counters.for_router += 1;
-            reply = host::echo_reply(frame, side.mac);
-        } else if let (Some(arp), Some(net)) = (host::arp(frame), side.address) {
+            if whose == Whose::Router {
+                reply = host::echo_reply(frame, side.mac);
+            }
+        } else if let (Some(arp), Some(net)) = (host::arp(frame), side.speaker()) {
             side.counters.for_router += 1;
             let us = Party { mac: side.mac, address: net.addr() };
             let them = Party { mac: arp.sender_mac, address: arp.sender_ipv4.into() };
@@ -184,7 +233,8 @@ impl<P: Port> LiveMachine<P> {
             let heard = (them.address, them.mac);
             self.function.heard(input, net, heard, asked_us, self.now_ns);
             let unicast = them.mac[0] & 1 == 0;
-            if asked_us && unicast && arp.operation == ArpOperation::REQUEST {
+            let answers = asked_us && unicast && side.address.is_some();
+            if answers && arp.operation == ArpOperation::REQUEST {
                 reply = Some(host::answer(us, them));
             }
         }
@@ -198,7 +248,7 @@ impl<P: Port> LiveMachine<P> {
     #[cold]
     fn ask(&mut self, (output, address): Ask) {
         let side = &self.sides[output];
-        if let Some(net) = side.address {
+        if let Some(net) = side.speaker() {
             let us = Party { mac: side.mac, address: net.addr() };
             self.say(output, &host::request(us, address));
         }
@@ -213,7 +263,7 @@ impl<P: Port> LiveMachine<P> {
         let mut ask = None;
         let next = self.function.next(source, self.now_ns, &mut ask);
         if let Ok(next) = next
-            && let Some(net) = self.sides[next.output].address
+            && let Some(net) = self.sides[next.output].speaker()
         {
             let us = Party { mac: next.from, address: net.addr() };
             let them = Party { mac: next.to, address: source };
@@ -272,13 +322,9 @@ impl<P: Port> Machine for LiveMachine<P> {
         for packet in received.drain(..) {
             let header = Header::parse(self.pool.frame(packet));
             let header = header.filter(|header| header.to == self.sides[input].mac);
-            let ours = header.as_ref().is_some_and(|header| {
-                let is =
-                    |side: &Side<P>| side.address.is_some_and(|of| of.addr() == header.destination);
-                self.sides.iter().any(is)
-            });
-            if ours || header.is_none() && self.sides[input].address.is_some() {
-                self.hear(input, packet, ours);
+            let to = header.as_ref().and_then(|header| self.whose(header.destination));
+            if to.is_some() || header.is_none() && self.sides[input].speaker().is_some() {
+                self.hear(input, packet, to);
                 continue;
             }
             match header.and_then(|header| self.classifier.path(input, &header)) {

@@ -42,6 +42,10 @@ pub(crate) struct RouterTable {
     /// Packets that all queues hold together; default 16384.
     #[schemars(with = "Option<u32>", range(min = 64, max = 1048576))]
     pub(crate) buffers: Option<Spanned<u32>>,
+    /// Whether the routes of the kernel's main table and its neighbours count, too, as they change; a route
+    /// of the file counts before the kernel's of the same prefix. Default: false.
+    #[schemars(with = "Option<bool>")]
+    pub(crate) kernel_routes: Option<Spanned<bool>>,
     /// Where counters are shown by HTTP, for example "127.0.0.1:9817"; a loopback address. Default:
     /// nowhere.
     #[schemars(with = "Option<String>")]
