@@ -21,6 +21,7 @@ mod clock;
 mod control;
 mod function;
 mod header;
+mod held;
 mod host;
 mod interface;
 mod kernel;

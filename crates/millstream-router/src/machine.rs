@@ -7,13 +7,15 @@ pub enum Verdict {
     Send(usize),
     /// Nowhere.
     Drop,
+    /// Nowhere yet: the machine keeps the packet until it [gives it back](Machine::give_back).
+    Hold,
 }
 
 /// Ports, functions and time, as the router's processes use them.
 ///
 /// A packet is the machine's own number, its *handle*: what it stands for the machine knows. Every
-/// handle that [`receive`](Self::receive) gives out comes back once, by
-/// [`transmit`](Self::transmit) or [`discard`](Self::discard). Ports are numbered as in the plan,
+/// handle that [`receive`](Self::receive) or [`give_back`](Self::give_back) gives out comes back once, by
+/// [`transmit`](Self::transmit), [`discard`](Self::discard) or as held by the function. Ports are numbered as in the plan,
 /// inputs and outputs apart.
 pub trait Machine {
     /// Whether asking for the time costs nothing. If not, it is asked once a run, and a batch's
@@ -43,6 +45,11 @@ pub trait Machine {
     fn forward_all(&mut self, path: usize, packets: &mut [u64], verdicts: &mut Vec<Verdict>) {
         verdicts.extend(packets.iter_mut().map(|packet| self.forward(path, packet)));
     }
+
+    /// Packets that were held and are to be forwarded now, each with its path, the oldest first; with
+    /// `all` every one that is held. It is asked after each run of an input process.
+    #[inline]
+    fn give_back(&mut self, _all: bool, _into: &mut Vec<(usize, u64)>) {}
 
     /// The packet's length, bytes.
     fn bytes(&self, packet: u64) -> u32;

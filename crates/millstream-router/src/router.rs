@@ -61,6 +61,8 @@ struct Input {
 struct Path {
     queue: VecDeque<u64>,
     limit: usize,
+    /// Packets that the machine holds.
+    held: usize,
     /// Its stream at each output; `None` where it has no queue.
     streams: Vec<Option<StreamId>>,
     /// The outputs at which it has a queue.
@@ -135,6 +137,7 @@ impl Parts {
             paths.push(Path {
                 queue: VecDeque::with_capacity(path.input_queue as usize),
                 limit: path.input_queue as usize,
+                held: 0,
                 streams,
                 outputs: path.outputs.iter().map(|(output, _)| *output).collect(),
                 output_limit: path.output_queue as usize,
@@ -292,7 +295,8 @@ impl<M: Machine> Router<M> {
         self.paths[path].counters
     }
 
-    /// Packets that wait in a path's input queue, and in its output queues.
+    /// Packets that wait in a path's input queue or are held by its function, and those in its output
+    /// queues.
     ///
     /// # Panics
     /// If there is no such path.
@@ -300,7 +304,7 @@ impl<M: Machine> Router<M> {
     pub fn waiting(&self, path: usize) -> (usize, usize) {
         let of = &self.paths[path];
         let at_output = |output: &usize| self.output_waiting(path, *output);
-        (of.queue.len(), of.outputs.iter().map(at_output).sum())
+        (of.queue.len() + of.held, of.outputs.iter().map(at_output).sum())
     }
 
     /// Packets that an output has selected and its port has not taken. They count as sent.

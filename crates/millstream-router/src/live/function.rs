@@ -30,8 +30,10 @@ pub(super) enum Undelivered {
     Broken,
     /// Its sender may be told.
     Because(Error),
-    /// Its neighbour is not known yet.
-    Unresolved,
+    /// Its neighbour is not known yet, but asked for.
+    Unresolved(Ask),
+    /// Its neighbour cannot be asked for: too many are.
+    Crowded,
 }
 
 /// A neighbour to be asked for.
@@ -89,13 +91,19 @@ impl Forwarder {
                             self.recent = Some((destination, hop, now_ns + RECENT_NS));
                             Ok(hop)
                         }
-                        Found::Unknown => Err(Undelivered::Unresolved),
+                        Found::Unknown => Err(Undelivered::Unresolved((output, address))),
+                        Found::Crowded => Err(Undelivered::Crowded),
                         Found::Nobody => Err(Undelivered::Because(Error::HostUnreachable)),
                     }
                 }
             },
             Some(Next::Nowhere) | None => Err(Undelivered::Because(Error::NetUnreachable)),
         }
+    }
+
+    /// What is known of a neighbour, and whether it is to be asked for now.
+    pub(super) fn find(&mut self, (port, address): Ask, now_ns: u64) -> (Found, bool) {
+        self.neighbours.find(port, address, now_ns)
     }
 
     /// See [`Neighbours::heard`].

@@ -8,8 +8,10 @@ use crate::live::classifier::Classifier;
 use crate::live::clock::Clock;
 use crate::live::function::{Ask, Forwarder, Undelivered};
 use crate::live::header::Header;
+use crate::live::held::Held;
 use crate::live::host::{self, Error, Party};
 use crate::live::kernel::{Change, Way};
+use crate::live::neighbours::{ASK_NS, Found};
 use crate::live::pool::Pool;
 use crate::live::port::{Port, PortError};
 use crate::live::routes::Next;
@@ -68,6 +70,9 @@ pub struct LiveMachine<P> {
     classifier: Classifier,
     function: Forwarder,
     received: Vec<u64>,
+    held: Held,
+    /// When those that packets are held for are asked for again, ns.
+    ask_again_ns: u64,
     /// No packet is received any more.
     closed: bool,
     failed: Option<PortError>,
@@ -83,6 +88,7 @@ impl<P: Port> LiveMachine<P> {
     pub fn new(clock: Clock, pool: Pool, classifier: Classifier, function: Forwarder) -> Self {
         let (sides, received) = (Vec::new(), Vec::new());
         let (closed, failed, now_ns, error_ns) = (false, None, 0, 0);
+        let (held, ask_again_ns) = (Held::new(pool.free()), 0);
         Self {
             clock,
             pool,
@@ -90,6 +96,8 @@ impl<P: Port> LiveMachine<P> {
             classifier,
             function,
             received,
+            held,
+            ask_again_ns,
             closed,
             failed,
             now_ns,
@@ -130,6 +138,9 @@ impl<P: Port> LiveMachine<P> {
 
     /// The kernel's routes, neighbours and addresses are different now.
     pub(super) fn kernel_changed(&mut self, changes: &[Change]) {
+        if changes.is_empty() {
+            return;
+        }
         for change in changes {
             match *change {
                 Change::Route(prefix, way) => {
@@ -145,6 +156,8 @@ impl<P: Port> LiveMachine<P> {
                 Change::Address(port, net) => self.sides[port].kernel = net,
             }
         }
+        // They may go another way now, or their neighbour is known.
+        self.held.release(|_| true);
     }
 
     /// Packets leave by `port` at another rate, and take another part of the wire beyond their length.
@@ -232,6 +245,7 @@ impl<P: Port> LiveMachine<P> {
             let asked_us = arp.target_ipv4 == us.address.octets();
             let heard = (them.address, them.mac);
             self.function.heard(input, net, heard, asked_us, self.now_ns);
+            self.held.release(|neighbour| neighbour == (input, them.address));
             let unicast = them.mac[0] & 1 == 0;
             let answers = asked_us && unicast && side.address.is_some();
             if answers && arp.operation == ArpOperation::REQUEST {
@@ -252,6 +266,34 @@ impl<P: Port> LiveMachine<P> {
             let us = Party { mac: side.mac, address: net.addr() };
             self.say(output, &host::request(us, address));
         }
+    }
+
+    /// Asks again for those that packets are held for, and gives up those that do not answer.
+    #[cold]
+    fn ask_again(&mut self) {
+        self.ask_again_ns = self.now_ns + ASK_NS / 2;
+        for neighbour in self.held.neighbours() {
+            let (found, missing) = self.function.find(neighbour, self.now_ns);
+            if missing {
+                self.ask(neighbour);
+            }
+            if found != Found::Unknown {
+                self.held.release(|of| of == neighbour);
+            }
+        }
+    }
+
+    /// A packet that does not go on now.
+    #[cold]
+    fn undelivered(&mut self, path: usize, packet: u64, why: Undelivered) -> Verdict {
+        match why {
+            Undelivered::Unresolved(neighbour) if self.held.hold(neighbour, path, packet) => {
+                return Verdict::Hold;
+            }
+            Undelivered::Because(why) => self.complain(packet, why),
+            Undelivered::Unresolved(_) | Undelivered::Crowded | Undelivered::Broken => {}
+        }
+        Verdict::Drop
     }
 
     /// Tells the sender of a packet why it does not go on, if that may be said now.
@@ -337,7 +379,7 @@ impl<P: Port> Machine for LiveMachine<P> {
     }
 
     #[inline]
-    fn forward(&mut self, _: usize, packet: &mut u64) -> Verdict {
+    fn forward(&mut self, path: usize, packet: &mut u64) -> Verdict {
         let mut ask = None;
         let frame = self.pool.frame_mut(*packet);
         let sent = self.function.forward_at(frame, self.now_ns, &mut ask);
@@ -346,13 +388,18 @@ impl<P: Port> Machine for LiveMachine<P> {
         }
         match sent {
             Ok(output) => Verdict::Send(output),
-            Err(why) => {
-                if let Undelivered::Because(why) = why {
-                    self.complain(*packet, why);
-                }
-                Verdict::Drop
-            }
+            Err(why) => self.undelivered(path, *packet, why),
         }
+    }
+
+    #[inline]
+    fn give_back(&mut self, all: bool, into: &mut Vec<(usize, u64)>) {
+        if all {
+            self.held.release(|_| true);
+        } else if self.held.any() && self.ask_again_ns <= self.now_ns {
+            self.ask_again();
+        }
+        self.held.take(into);
     }
 
     #[inline]

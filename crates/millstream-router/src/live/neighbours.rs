@@ -15,7 +15,7 @@ const FRESH_NS: u64 = 60_000_000_000;
 /// An entry of this age is not used any more, ns.
 const KEPT_NS: u64 = 120_000_000_000;
 /// Between two requests for one address, ns.
-const ASK_NS: u64 = 1_000_000_000;
+pub(super) const ASK_NS: u64 = 1_000_000_000;
 /// After so many requests without an answer the address counts as unreachable.
 const ASKS: u32 = 3;
 
@@ -36,6 +36,8 @@ pub(super) enum Found {
     Unknown,
     /// Nobody answers.
     Nobody,
+    /// Too many addresses are asked for to ask for this one.
+    Crowded,
 }
 
 /// Every port's neighbours.
@@ -55,7 +57,7 @@ impl Neighbours {
         if !self.known.contains_key(&(port, address)) && self.known.len() >= MOST {
             self.known.retain(|_, of| now_ns.saturating_sub(of.heard_ns.max(of.asked_ns)) < ASK_NS);
             if self.known.len() >= MOST {
-                return (Found::Unknown, false);
+                return (Found::Crowded, false);
             }
         }
         let first = Neighbour { mac: None, heard_ns: 0, asked_ns: 0, asks: 0 };

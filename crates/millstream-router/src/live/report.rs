@@ -58,7 +58,7 @@ pub struct PathReport {
     pub sent: u64,
     /// Their bytes.
     pub sent_bytes: u64,
-    /// Still queued at the end.
+    /// Still queued at the end, or held until a neighbour answers.
     pub queued: u64,
 }
 

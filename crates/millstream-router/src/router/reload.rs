@@ -31,6 +31,9 @@ impl<M: Machine> Router<M> {
         assert_eq!(plan.outputs.len(), self.outputs.len(), "outputs stay");
         assert_eq!(plan.paths.len(), kept.len(), "one entry a path");
         let parts = Parts::new(plan)?;
+        let mut back = Vec::new();
+        self.machine.give_back(true, &mut back);
+        self.take_back(&mut back);
         self.cpu = parts.cpu;
         self.stages = plan.stages;
         self.batch = plan.batch;

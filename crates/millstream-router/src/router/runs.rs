@@ -48,8 +48,34 @@ impl<M: Machine> Router<M> {
                 self.refresh_path(path);
             }
         }
+        self.machine.give_back(false, &mut read);
+        if !read.is_empty() {
+            self.take_back(&mut read);
+        }
         self.read = read;
         u32::try_from(count).unwrap_or(u32::MAX)
+    }
+
+    /// Packets that the machine held go to the head of their path's queue, for they came first.
+    #[cold]
+    pub(super) fn take_back(&mut self, back: &mut Vec<(usize, u64)>) {
+        for (path, packet) in back.drain(..).rev() {
+            let of = &mut self.paths[path];
+            of.held -= 1;
+            if of.queue.len() >= of.limit {
+                of.counters.dropped_full += 1;
+                self.machine.discard(packet);
+                continue;
+            }
+            of.queue.push_front(packet);
+            if of.queue.len() == of.limit {
+                self.full += 1;
+                if self.full == 1 {
+                    self.refresh_inputs();
+                }
+            }
+            self.refresh_path(path);
+        }
     }
 
     /// Takes packets from the input queue, applies the function, puts them into an output queue.
@@ -229,6 +255,10 @@ impl<M: Machine> Router<M> {
                 of.counters.dropped_by_function += many;
                 None
             }
+            Verdict::Hold => {
+                of.held += packets.len();
+                return;
+            }
             Verdict::Send(output) => {
                 let stream = of.streams.get(output).copied().flatten();
                 if stream.is_none() {
@@ -258,6 +288,10 @@ impl<M: Machine> Router<M> {
         let counters = &mut self.paths[path].counters;
         match verdict {
             Verdict::Drop => counters.dropped_by_function += 1,
+            Verdict::Hold => {
+                self.paths[path].held += 1;
+                return;
+            }
             Verdict::Send(output) => {
                 let bytes = self.machine.bytes(packet);
                 if output < self.outputs.len() && self.machine.transmit(output, &[packet]) == 1 {
