@@ -25,6 +25,13 @@ pub trait Machine {
     /// Nanoseconds since the start; never goes back.
     fn now_ns(&mut self) -> u64;
 
+    /// Of a run that has just taken `took_ns`, the time in which the processor worked for others, ns; such a
+    /// run is not charged for it. Only long runs are asked about.
+    #[inline]
+    fn stolen_ns(&mut self, _took_ns: u64) -> u64 {
+        0
+    }
+
     /// A process is switched to.
     #[inline]
     fn dispatched(&mut self) {}
@@ -56,6 +63,12 @@ pub trait Machine {
 
     /// How many packets output `output` would take at `now_ns`.
     fn room(&mut self, output: usize, now_ns: u64) -> usize;
+
+    /// Since when the line of output `output` has had nothing to carry, ns; `now_ns` if it carries something.
+    #[inline]
+    fn idle_since_ns(&mut self, _output: usize, now_ns: u64) -> u64 {
+        now_ns
+    }
 
     /// When an output without room is worth asking again, ns.
     fn room_at_ns(&mut self, output: usize, now_ns: u64) -> u64;

@@ -172,6 +172,7 @@ impl LiveRouter {
     pub fn run(&mut self, for_ns: Option<u64>, control: &Control) -> Result<Report, PortError> {
         // What the kernel knows already is there before the first packet.
         self.attend(control);
+        self.router.machine_mut().rested();
         self.router.resume();
         self.began_ns = self.router.machine_mut().now_ns();
         let end_ns = for_ns.map_or(u64::MAX, |for_ns| self.began_ns.saturating_add(for_ns));
@@ -208,7 +209,9 @@ impl LiveRouter {
                 }
             }
             if idle {
-                wait(next_ns.min(end_ns).saturating_sub(now_ns));
+                if wait(next_ns.min(end_ns).saturating_sub(now_ns)) {
+                    router.machine_mut().rested();
+                }
                 router.resume();
             }
         };
@@ -237,23 +240,27 @@ impl LiveRouter {
                 lost_by_device: router.machine_mut().port_mut(at).lost(),
             });
         }
-        let path = |name: &str, counters: PathCounters, queued: usize| PathReport {
-            name: name.to_owned(),
-            received: counters.received,
-            dropped_full: counters.dropped_full,
-            dropped_by_function: counters.dropped_by_function,
-            dropped_elsewhere: counters.dropped_elsewhere,
-            dropped_late: counters.dropped_late,
-            dropped_by_reload: counters.dropped_by_reload,
-            sent: counters.sent,
-            sent_bytes: counters.sent_bytes,
-            queued: queued as u64,
-        };
-        let paths = self.scenario.paths.iter().enumerate().map(|(at, of)| {
-            let (before, after) = router.waiting(at);
-            path(&of.name, router.path(at), before + after)
-        });
-        let removed = self.removed.map(|counters| path("(removed)", counters, 0));
+        let path =
+            |name: &str, counters: PathCounters, (before, after): (usize, usize)| PathReport {
+                name: name.to_owned(),
+                received: counters.received,
+                dropped_full: counters.dropped_full,
+                dropped_by_function: counters.dropped_by_function,
+                dropped_elsewhere: counters.dropped_elsewhere,
+                dropped_late: counters.dropped_late,
+                dropped_by_reload: counters.dropped_by_reload,
+                sent: counters.sent,
+                sent_bytes: counters.sent_bytes,
+                queued: (before + after) as u64,
+                at_links: after as u64,
+            };
+        let paths = self
+            .scenario
+            .paths
+            .iter()
+            .enumerate()
+            .map(|(at, of)| path(&of.name, router.path(at), router.waiting(at)));
+        let removed = self.removed.map(|counters| path("(removed)", counters, (0, 0)));
         let paths: Vec<_> = paths.chain(removed).collect();
         let names = processes(&self.scenario);
         let frequency = u128::from(self.frequency);
@@ -315,13 +322,15 @@ fn is_empty(router: &Router<LiveMachine<Box<dyn Port>>>) -> bool {
         && (0..outputs).all(|output| router.staged(output) == 0)
 }
 
-/// Nothing to do for so long.
-fn wait(for_ns: u64) {
-    if for_ns > SPIN_NS {
+/// Nothing to do for so long; returns whether the thread slept.
+fn wait(for_ns: u64) -> bool {
+    let sleeps = for_ns > SPIN_NS;
+    if sleeps {
         thread::sleep(Duration::from_nanos(for_ns - SPIN_NS / 2));
     } else {
         std::hint::spin_loop();
     }
+    sleeps
 }
 
 /// The hardware address of an interface.

@@ -78,6 +78,8 @@ pub struct LiveMachine<P> {
     failed: Option<PortError>,
     /// The time when it was last asked for, ns.
     now_ns: u64,
+    /// Time, and of it what the processor worked for this thread, when that was last asked for, ns.
+    worked: (u64, u64),
     /// When the last ICMP error that may be sent has made room for another, ns.
     error_ns: u64,
 }
@@ -88,7 +90,7 @@ impl<P: Port> LiveMachine<P> {
     pub fn new(clock: Clock, pool: Pool, classifier: Classifier, function: Forwarder) -> Self {
         let (sides, received) = (Vec::new(), Vec::new());
         let (closed, failed, now_ns, error_ns) = (false, None, 0, 0);
-        let (held, ask_again_ns) = (Held::new(pool.free()), 0);
+        let (held, ask_again_ns, worked) = (Held::new(pool.free()), 0, (0, 0));
         Self {
             clock,
             pool,
@@ -101,6 +103,7 @@ impl<P: Port> LiveMachine<P> {
             closed,
             failed,
             now_ns,
+            worked,
             error_ns,
         }
     }
@@ -168,6 +171,11 @@ impl<P: Port> LiveMachine<P> {
         let side = &mut self.sides[port];
         side.rate_bps = rate_bps;
         side.overhead_bytes = overhead_bytes;
+    }
+
+    /// The thread has slept, by its own will: no work was taken from it.
+    pub(super) fn rested(&mut self) {
+        self.worked = (self.clock.now_ns(), self.clock.worked_ns().unwrap_or(0));
     }
 
     /// Receives nothing from now on.
@@ -344,6 +352,15 @@ impl<P: Port> Machine for LiveMachine<P> {
         self.now_ns
     }
 
+    #[cold]
+    fn stolen_ns(&mut self, took_ns: u64) -> u64 {
+        let (then_ns, worked_then_ns) = self.worked;
+        let Some(worked_ns) = self.clock.worked_ns() else { return 0 };
+        self.worked = (self.now_ns, worked_ns);
+        let passed_ns = self.now_ns.saturating_sub(then_ns);
+        passed_ns.saturating_sub(worked_ns.saturating_sub(worked_then_ns)).min(took_ns)
+    }
+
     #[inline]
     fn receive(&mut self, input: usize, most: usize, into: &mut Vec<(usize, u64)>) -> usize {
         if self.closed {
@@ -410,6 +427,11 @@ impl<P: Port> Machine for LiveMachine<P> {
     #[inline]
     fn room(&mut self, output: usize, now_ns: u64) -> usize {
         if self.sides[output].free_ns > now_ns + AHEAD_NS { 0 } else { usize::MAX }
+    }
+
+    #[inline]
+    fn idle_since_ns(&mut self, output: usize, now_ns: u64) -> u64 {
+        self.sides[output].free_ns.min(now_ns)
     }
 
     fn room_at_ns(&mut self, output: usize, now_ns: u64) -> u64 {

@@ -60,6 +60,8 @@ pub struct PathReport {
     pub sent_bytes: u64,
     /// Still queued at the end, or held until a neighbour answers.
     pub queued: u64,
+    /// Of them, those that only wait for a link.
+    pub at_links: u64,
 }
 
 /// A process.

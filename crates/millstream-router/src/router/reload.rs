@@ -52,7 +52,7 @@ impl<M: Machine> Router<M> {
             self.outputs[output].staged = mem::take(&mut old.staged);
             let mut waiting = Vec::new();
             let mut late = Late::default();
-            let mut at_ns = self.now_ns;
+            let mut at_ns = self.now_ns - old.time.lost_ns;
             while old.link.total_waiting() > 0 {
                 old.link.decide_all(at_ns, usize::MAX, &mut late, |departure| {
                     waiting.push((old.paths[departure.stream.index()], departure));

@@ -171,6 +171,7 @@ impl<M: Machine> Router<M> {
         }
         let most = room.min(self.batch.packets as usize);
         let now_ns = self.clock_ns();
+        let link_ns = self.link_time(output, now_ns);
         let mut chosen = std::mem::take(&mut self.chosen);
         let retried = self.outputs[output].staged.len().min(most);
         if retried > 0 {
@@ -178,7 +179,7 @@ impl<M: Machine> Router<M> {
         }
         let (of, paths, cpu) = (&mut self.outputs[output], &mut self.paths, &self.cpu);
         let (freed, forward) = (&mut self.freed, self.inputs.len());
-        of.link.decide_all(now_ns, most - retried, &mut self.late, |departure| {
+        of.link.decide_all(link_ns, most - retried, &mut self.late, |departure| {
             let number = of.paths[departure.stream.index()];
             let path = &mut paths[number];
             path.counters.sent += 1;
@@ -202,7 +203,7 @@ impl<M: Machine> Router<M> {
             // Every path that waits is held back by its rate cap, or the port took nothing.
             let of = &self.outputs[output];
             let until_ns = if of.staged.is_empty() {
-                of.link.next_eligible_ns().unwrap_or(0)
+                of.link.next_eligible_ns().map_or(0, |at_ns| at_ns + of.time.lost_ns)
             } else {
                 self.machine.room_at_ns(output, now_ns)
             };
@@ -270,12 +271,13 @@ impl<M: Machine> Router<M> {
         let Some((output, stream)) = stream else {
             return packets.iter().for_each(|packet| self.machine.discard(*packet));
         };
+        let link_ns = self.link_time(output, now_ns);
         let machine = &mut self.machine;
         let described = packets.iter().map(|packet| {
             machine.handed_over();
             Packet { bytes: machine.bytes(*packet), tag: *packet }
         });
-        self.outputs[output].link.enqueue_all(now_ns, stream, described);
+        self.outputs[output].link.enqueue_all(link_ns, stream, described);
         let number = self.number(Process::Output(output));
         if !self.cpu.eligible(number) {
             self.refresh(number);
