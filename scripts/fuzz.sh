@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Runs each fuzz target for SECONDS_EACH seconds (default 300). Needs a nightly toolchain.
+# Runs fuzz targets (default: each) for SECONDS_EACH seconds (default 300). Needs a nightly toolchain.
+# Usage: scripts/fuzz.sh [TARGET...]
 set -euo pipefail
 cd "$(dirname "$0")/.."
 seconds=${SECONDS_EACH:-300}
@@ -30,7 +31,9 @@ mkdir -p fuzz/corpus/requests
 printf '%s\r\n' 'SETUP rtsp://h/film/video RTSP/1.0' 'CSeq: 1' \
     'Transport: RTP/AVP;unicast;client_port=5000-5001' '' >fuzz/corpus/requests/setup
 
-for target in hilq_exact scenario router requests packet machine csv capture mpeg; do
+targets=("$@")
+[[ $# -gt 0 ]] || targets=(hilq_exact scenario router requests packet machine csv capture mpeg)
+for target in "${targets[@]}"; do
     echo "== $target, $seconds s"
     cargo +nightly fuzz run --release "$target" -- -max_total_time="$seconds" -rss_limit_mb=4096 \
         -max_len=40000 -print_final_stats=1

@@ -1,11 +1,13 @@
 #!/usr/bin/env bash
-# What tests drive besides our own programs: network namespaces, ping, and a player. As root they are
-# installed by apt; without root the tests that need them say so.
+# What tests drive besides our own programs: network namespaces, ping, senders of TCP, UDP and HTTP, and
+# a player. As root they are installed by apt; without root the tests that need them say so.
 set -euo pipefail
 packages=()
 command -v ip >/dev/null || packages+=(iproute2)
 command -v ping >/dev/null || packages+=(iputils-ping)
 command -v ethtool >/dev/null || packages+=(ethtool)
+command -v iperf3 >/dev/null || packages+=(iperf3)
+command -v curl >/dev/null || packages+=(curl)
 command -v ffmpeg >/dev/null || packages+=(ffmpeg)
 if [[ ${#packages[@]} -gt 0 && $(id -u) == 0 ]]; then
     echo "installing ${packages[*]} with apt"

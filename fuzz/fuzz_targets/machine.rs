@@ -8,7 +8,7 @@ use millstream_router::{Machine, Verdict};
 use millstream_scenario::Match;
 
 const MAC: [u8; 6] = [2, 0, 0, 0, 0, 1];
-const BUFFERS: u32 = 16;
+const BUFFERS: u32 = 64;
 
 fuzz_target!(|frames: Vec<&[u8]>| {
     let frames: Vec<Vec<u8>> = frames.into_iter().take(64).map(<[u8]>::to_vec).collect();
@@ -25,12 +25,17 @@ fuzz_target!(|frames: Vec<&[u8]>| {
     let mut read = Vec::new();
     while machine.receive(0, 8, &mut read) > 0 {
         for (path, mut packet) in read.drain(..) {
-            if machine.forward(path, &mut packet) == Verdict::Drop
-                || machine.transmit(0, &[packet]) == 0
-            {
-                machine.discard(packet);
+            match machine.forward(path, &mut packet) {
+                Verdict::Send(output) if machine.transmit(output, &[packet]) == 1 => {}
+                Verdict::Hold => {}
+                Verdict::Send(_) | Verdict::Drop => machine.discard(packet),
             }
         }
+        machine.give_back(false, &mut read);
+    }
+    machine.give_back(true, &mut read);
+    for (_, packet) in read.drain(..) {
+        machine.discard(packet);
     }
     assert_eq!(machine.free_buffers(), BUFFERS as usize);
 });

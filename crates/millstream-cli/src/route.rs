@@ -54,6 +54,11 @@ pub(crate) fn route(arguments: &RouteArguments) -> Result<(), Failure> {
         })?;
         log::info!(address:%; "counters are shown");
     }
+    if scenario.kernel_routes {
+        router.follow_kernel(&control).map_err(|error| {
+            Failure::Run(miette::miette!("cannot follow the kernel's routes: {error}"))
+        })?;
+    }
     log::info!(ports = scenario.ports.len(), paths = scenario.paths.len(); "ports are open");
     let report = router.run(for_ns, &control).map_err(failure)?;
     log::info!(unaccounted = report.unaccounted; "the router has ended");

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod network;
+mod programs;
 
 use assert_cmd::Command;
 use etherparse::{Ipv4Header, PacketBuilder};
@@ -159,6 +160,7 @@ fn mistakes_are_shown_where_they_stand() {
         ("slice = ", "slise = ", &["did you mean `slice`"]),
         ("batch = 32", "batch = 32\nstatus = \"0.0.0.0:99\"", &["from the network", "127.0.0.1"]),
         ("batch = 32", "batch = 0", &["a batch of 0", "from 1 to 1024"]),
+        ("batch = 32", "kernel-routes = true", &["no port is an interface", "\"interface\""]),
     ] {
         let text = example();
         assert!(text.contains(right), "{right}");
@@ -341,10 +343,9 @@ via = "10.2.0.2"
     let text = ping(&["-c", "3", "-i", "0.2", "10.1.0.1"]);
     assert!(text.contains("3 received"), "the router itself: {text}");
     for host in ["10.2.0.2", "10.3.0.1"] {
-        let text = ping(&["-c", "6", "-i", "0.2", "-W", "1", host]);
-        // What comes before the neighbour is known is dropped.
-        let received = text.split(" received").next().unwrap().rsplit(' ').next().unwrap();
-        assert!(received.parse::<u32>().unwrap() >= 5, "{host}: {text}");
+        let text = ping(&["-c", "3", "-i", "0.2", host]);
+        // The first waits until its neighbour is known.
+        assert!(text.contains("3 received"), "{host}: {text}");
         assert!(text.contains("ttl=63"), "{text}");
     }
     let text = ping(&["-c", "1", "-t", "1", "10.2.0.2"]);
@@ -358,6 +359,61 @@ via = "10.2.0.2"
     let report = router.stop();
     assert_eq!(report["unaccounted"], 0, "{report:#}");
     assert!(number(&report, "ports", "a1", "originated") > 5, "{report:#}");
+}
+
+/// The file has no route and no address: both are the kernel's, and change while packets flow.
+#[test]
+fn the_kernel_s_routes_and_neighbours_are_followed_as_they_change() {
+    let network = Network::new();
+    let folder = TempDir::new().unwrap();
+    let file = folder.path().join("router.toml");
+    let port =
+        |name| format!("[[port]]\nname = \"{name}\"\nkind = \"interface\"\nrate = \"1 Gbps\"\n");
+    let ports = port("a1") + &port("b1");
+    let text = format!("[router]\nkernel-routes = true\n{ports}[[path]]\nname = \"all\"\n");
+    fs::write(&file, text).unwrap();
+    network.address("source", "a0", "10.1.0.2/24", "10.1.0.1");
+    network.address("sink", "b0", "10.2.0.2/24", "10.2.0.1");
+    network.execute("sink", &["ip", "address", "add", "10.3.0.1/32", "dev", "b0"]);
+    let kernel = |command: &str| {
+        let command = [&["ip"][..], &command.split(' ').collect::<Vec<_>>()].concat();
+        network.execute("router", &command);
+    };
+    kernel("address add 10.1.0.1/24 dev a1");
+    let router = network.start(env!("CARGO_BIN_EXE_millstream"), &file);
+    kernel("address add 10.2.0.1/24 dev b1");
+    let ping =
+        |host: &str| network.try_execute("source", &["ping", "-n", "-c", "1", "-W", "1", host]);
+    let until = |host: &str, part: &str| {
+        let answers = (0..20).map(|_| ping(host));
+        let last = answers.inspect(|_| thread::sleep(Duration::from_millis(50)));
+        assert!(last.into_iter().any(|text| text.contains(part)), "{host}: not {part}");
+    };
+    let text = network.execute("source", &["ping", "-n", "-c", "2", "-i", "0.2", "10.1.0.1"]);
+    assert!(!text.contains("DUP!"), "the kernel answers, and nobody else: {text}");
+    until("10.2.0.2", "ttl=63");
+    until("10.3.0.1", "From 10.1.0.1 icmp_seq=1 Destination Net Unreachable");
+    kernel("route add 10.3.0.0/16 via 10.2.0.2");
+    until("10.3.0.1", "ttl=63");
+    kernel("route add blackhole 10.3.0.0/24");
+    until("10.3.0.1", "Net Unreachable");
+    kernel("route del blackhole 10.3.0.0/24");
+    until("10.3.0.1", "ttl=63");
+    // Routes that went with a link come back with it, by hand.
+    kernel("link set b1 down");
+    until("10.2.0.2", "Net Unreachable");
+    kernel("link set b1 up");
+    until("10.2.0.2", "ttl=63");
+    until("10.3.0.1", "Net Unreachable");
+    // A neighbour that only the kernel knows.
+    let sink = network.mac("sink", "b0").map(|byte| format!("{byte:02x}")).join(":");
+    let silent = network.watch("sink", "b0", "dst host 10.2.0.77");
+    kernel(&format!("neighbour replace 10.2.0.77 lladdr {sink} dev b1 nud permanent"));
+    thread::sleep(Duration::from_millis(200));
+    ping("10.2.0.77");
+    assert_eq!(silent.stop().len(), 1);
+    let report = router.stop();
+    assert_eq!(report["unaccounted"], 0, "{report:#}");
 }
 
 /// One is removed, with packets on their way to it, and made again.

@@ -13,6 +13,7 @@
 //! One thread does everything. Buffers are taken from one pool; a queue holds numbers of buffers,
 //! so a packet is copied where it comes in and where it leaves, and nowhere between.
 
+mod admission;
 mod assemble;
 mod capture;
 mod classifier;
@@ -20,8 +21,10 @@ mod clock;
 mod control;
 mod function;
 mod header;
+mod held;
 mod host;
 mod interface;
+mod kernel;
 mod machine;
 mod memory;
 mod metrics;
@@ -33,6 +36,7 @@ mod routes;
 mod status;
 mod tap;
 
+pub use admission::admitted;
 pub use assemble::LiveRouter;
 pub use capture::CapturePort;
 pub use classifier::Classifier;

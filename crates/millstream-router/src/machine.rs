@@ -7,13 +7,15 @@ pub enum Verdict {
     Send(usize),
     /// Nowhere.
     Drop,
+    /// Nowhere yet: the machine keeps the packet until it [gives it back](Machine::give_back).
+    Hold,
 }
 
 /// Ports, functions and time, as the router's processes use them.
 ///
 /// A packet is the machine's own number, its *handle*: what it stands for the machine knows. Every
-/// handle that [`receive`](Self::receive) gives out comes back once, by
-/// [`transmit`](Self::transmit) or [`discard`](Self::discard). Ports are numbered as in the plan,
+/// handle that [`receive`](Self::receive) or [`give_back`](Self::give_back) gives out comes back once, by
+/// [`transmit`](Self::transmit), [`discard`](Self::discard) or as held by the function. Ports are numbered as in the plan,
 /// inputs and outputs apart.
 pub trait Machine {
     /// Whether asking for the time costs nothing. If not, it is asked once a run, and a batch's
@@ -22,6 +24,13 @@ pub trait Machine {
 
     /// Nanoseconds since the start; never goes back.
     fn now_ns(&mut self) -> u64;
+
+    /// Of a run that has just taken `took_ns`, the time in which the processor worked for others, ns; such a
+    /// run is not charged for it. Only long runs are asked about.
+    #[inline]
+    fn stolen_ns(&mut self, _took_ns: u64) -> u64 {
+        0
+    }
 
     /// A process is switched to.
     #[inline]
@@ -44,11 +53,22 @@ pub trait Machine {
         verdicts.extend(packets.iter_mut().map(|packet| self.forward(path, packet)));
     }
 
+    /// Packets that were held and are to be forwarded now, each with its path, the oldest first; with
+    /// `all` every one that is held. It is asked after each run of an input process.
+    #[inline]
+    fn give_back(&mut self, _all: bool, _into: &mut Vec<(usize, u64)>) {}
+
     /// The packet's length, bytes.
     fn bytes(&self, packet: u64) -> u32;
 
     /// How many packets output `output` would take at `now_ns`.
     fn room(&mut self, output: usize, now_ns: u64) -> usize;
+
+    /// Since when the line of output `output` has had nothing to carry, ns; `now_ns` if it carries something.
+    #[inline]
+    fn idle_since_ns(&mut self, _output: usize, now_ns: u64) -> u64 {
+        now_ns
+    }
 
     /// When an output without room is worth asking again, ns.
     fn room_at_ns(&mut self, output: usize, now_ns: u64) -> u64;

@@ -20,12 +20,15 @@ use std::collections::VecDeque;
 use crate::counters::{InputCounters, PathCounters, ProcessCounters};
 use crate::cpu::Cpu;
 use crate::machine::{Machine, Verdict};
-use crate::plan::{Batch, Plan, Stages, WhenFull};
+use crate::plan::{Batch, OutputPlan, Plan, Stages, WhenFull};
 use crate::throttle::Throttle;
 use link::Link;
 
 /// Never.
 const NEVER: u64 = u64::MAX;
+/// A run that took longer may have been interrupted, ns: few do, and nobody is interrupted for less than
+/// this and some.
+const LONG_RUN_NS: u64 = 200_000;
 /// What a packet took is averaged over about 2^3 batches.
 const AVERAGE_SHIFT: u32 = 3;
 
@@ -61,6 +64,8 @@ struct Input {
 struct Path {
     queue: VecDeque<u64>,
     limit: usize,
+    /// Packets that the machine holds.
+    held: usize,
     /// Its stream at each output; `None` where it has no queue.
     streams: Vec<Option<StreamId>>,
     /// The outputs at which it has a queue.
@@ -85,10 +90,44 @@ impl Path {
 struct Output {
     throttle: Option<Throttle>,
     link: Link,
+    time: LinkTime,
     /// The path of each of the link's streams.
     paths: Vec<usize>,
     /// Packets selected that the port did not take yet.
     staged: VecDeque<u64>,
+}
+
+/// The time that a link's discipline is told.
+///
+/// The clocks of fair queueing take it that a link on which packets wait carries them. When the router is
+/// kept from its work the line lies idle meanwhile, and such a clock would run ahead of what was sent: who
+/// waited all the time would be owed it, and be served before whoever comes. So that time does not pass.
+/// Where deadlines count it does.
+#[derive(Clone, Copy, Debug)]
+struct LinkTime {
+    by_deadlines: bool,
+    /// Time in which the line lay idle though packets waited, ns.
+    lost_ns: u64,
+    /// Up to when that has been counted, ns.
+    counted_ns: u64,
+}
+
+impl LinkTime {
+    fn new(output: &OutputPlan) -> Self {
+        let by_deadlines = output.discipline.needs.contains(&"period");
+        Self { by_deadlines, lost_ns: 0, counted_ns: 0 }
+    }
+
+    /// The link's time at `now_ns`; packets wait, and the line has been idle since `idle_since_ns`.
+    #[inline]
+    fn at(&mut self, now_ns: u64, waiting: bool, idle_since_ns: u64) -> u64 {
+        if waiting && !self.by_deadlines {
+            let since_ns = idle_since_ns.max(self.counted_ns);
+            self.lost_ns += now_ns.saturating_sub(since_ns);
+        }
+        self.counted_ns = now_ns;
+        now_ns - self.lost_ns
+    }
 }
 
 /// Packets that the link's discipline dropped during a decision.
@@ -117,7 +156,8 @@ impl Parts {
         for output in &plan.outputs {
             let link = Link::new(output.discipline, &output.options, output.structure);
             let throttle = output.throttle.map(Throttle::new);
-            outputs.push(Output { throttle, link, paths: Vec::new(), staged: VecDeque::new() });
+            let (time, paths) = (LinkTime::new(output), Vec::new());
+            outputs.push(Output { throttle, link, time, paths, staged: VecDeque::new() });
         }
         for input in &plan.inputs {
             cpu.add(input.reservation)?;
@@ -135,6 +175,7 @@ impl Parts {
             paths.push(Path {
                 queue: VecDeque::with_capacity(path.input_queue as usize),
                 limit: path.input_queue as usize,
+                held: 0,
                 streams,
                 outputs: path.outputs.iter().map(|(output, _)| *output).collect(),
                 output_limit: path.output_queue as usize,
@@ -236,7 +277,10 @@ impl<M: Machine> Router<M> {
             Process::Output(output) => self.run_output(output),
         };
         self.now_ns = self.machine.now_ns();
-        let took_ns = self.now_ns - began_ns;
+        let mut took_ns = self.now_ns - began_ns;
+        if took_ns > LONG_RUN_NS {
+            took_ns -= self.machine.stolen_ns(took_ns).min(took_ns);
+        }
         if let Process::Forward(path) = process
             && !M::FREE_CLOCK
             && moved > 0
@@ -292,7 +336,8 @@ impl<M: Machine> Router<M> {
         self.paths[path].counters
     }
 
-    /// Packets that wait in a path's input queue, and in its output queues.
+    /// Packets that wait in a path's input queue or are held by its function, and those in its output
+    /// queues.
     ///
     /// # Panics
     /// If there is no such path.
@@ -300,7 +345,7 @@ impl<M: Machine> Router<M> {
     pub fn waiting(&self, path: usize) -> (usize, usize) {
         let of = &self.paths[path];
         let at_output = |output: &usize| self.output_waiting(path, *output);
-        (of.queue.len(), of.outputs.iter().map(at_output).sum())
+        (of.queue.len() + of.held, of.outputs.iter().map(at_output).sum())
     }
 
     /// Packets that an output has selected and its port has not taken. They count as sent.
@@ -341,6 +386,14 @@ impl<M: Machine> Router<M> {
             Process::Forward(path) => self.inputs.len() + path,
             Process::Output(output) => self.inputs.len() + self.paths.len() + output,
         }
+    }
+
+    /// The time that the link of `output` is told at `now_ns`.
+    #[inline]
+    fn link_time(&mut self, output: usize, now_ns: u64) -> u64 {
+        let of = &mut self.outputs[output];
+        let waiting = of.link.total_waiting() > 0;
+        of.time.at(now_ns, waiting, self.machine.idle_since_ns(output, now_ns))
     }
 
     #[inline]
@@ -422,5 +475,24 @@ impl<M: Machine> Router<M> {
             let until_ns = (self.now_ns + sleep_ns).max(self.asleep_until_ns[number]);
             self.sleep(number, until_ns);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_link_s_time_stands_still_while_its_line_is_idle_and_packets_wait() {
+        let fair = LinkTime { by_deadlines: false, lost_ns: 0, counted_ns: 0 };
+        let mut time = fair;
+        assert_eq!(time.at(100, false, 0), 100, "nothing waits");
+        assert_eq!(time.at(150, true, 150), 150, "the line is busy");
+        assert_eq!(time.at(300, true, 200), 200, "idle since 200");
+        assert_eq!(time.at(400, true, 200), 200, "counted once");
+        assert_eq!(time.at(450, true, 450), 250);
+        assert_eq!(time.at(500, false, 450), 300);
+        let mut time = LinkTime { by_deadlines: true, ..fair };
+        assert_eq!(time.at(300, true, 200), 300, "deadlines pass");
     }
 }

@@ -153,3 +153,95 @@ proptest! {
         prop_assert!(kept.kept().iter().all(|frame| frame[22] == 8));
     }
 }
+
+/// A path to hosts on the network of port 0, which knows none of them.
+fn to_strangers(frames: Vec<Vec<u8>>, buffers: u32) -> Router<LiveMachine<MemoryPort>> {
+    let net = "10.0.0.1/24".parse().unwrap();
+    let mut routes = Routes::default();
+    routes.add_resolved(net, 0, ROUTER, None);
+    let classifier = Classifier::new(vec![Match::default()]);
+    let function = Forwarder::new(routes);
+    let mut machine = LiveMachine::new(Clock::default(), Pool::new(buffers), classifier, function);
+    let packets = frames.len() as u64;
+    machine.add(MemoryPort::new(frames, packets).keeping(), ROUTER, 100_000_000_000, 0);
+    machine.set_address(0, Some(net));
+    Router::new(&strangers_plan(), machine).unwrap()
+}
+
+fn strangers_plan() -> Plan {
+    Plan {
+        stages: Stages::Three,
+        batch: Batch { packets: 8, time_ns: u64::MAX },
+        inputs: vec![input(1)],
+        paths: vec![PathPlan {
+            reservation: 1,
+            input_queue: 100,
+            output_queue: 100,
+            outputs: vec![(0, Contract::new())],
+        }],
+        outputs: vec![output(1, "wf2q+", 1_000_000)],
+    }
+}
+
+/// What the router sent meanwhile, ARP and others apart.
+fn runs(router: &mut Router<LiveMachine<MemoryPort>>) -> (usize, Vec<Vec<u8>>) {
+    for _ in 0..2_000 {
+        router.step();
+        router.resume();
+    }
+    let sent = router.machine_mut().port_mut(0).kept().to_vec();
+    let (arp, others): (Vec<_>, Vec<_>) =
+        sent.into_iter().partition(|frame| frame[12..14] == [8, 6]);
+    (arp.len(), others)
+}
+
+fn answer(host: [u8; 4]) -> MemoryPort {
+    let arp = etherparse::ArpEthIpv4Packet {
+        operation: etherparse::ArpOperation::REPLY,
+        sender_mac: NEIGHBOUR,
+        sender_ipv4: host,
+        target_mac: ROUTER,
+        target_ipv4: [10, 0, 0, 1],
+    };
+    let mut frame = Vec::new();
+    PacketBuilder::ethernet2(NEIGHBOUR, ROUTER).arp(arp.into()).write(&mut frame).unwrap();
+    MemoryPort::new(vec![frame], 1).keeping()
+}
+
+#[test]
+fn packets_wait_for_their_neighbour_and_leave_in_the_order_in_which_they_came() {
+    let (known, other) = ([10, 0, 0, 9], [10, 0, 0, 10]);
+    let to = |host, port| frame([1; 4], host, 9, port, &[0; 18]);
+    let mut frames: Vec<_> = (0..40).map(|port| to(known, port)).collect();
+    frames.push(to(other, 7));
+    let mut router = to_strangers(frames, 1_000);
+    let (asked, sent) = runs(&mut router);
+    assert_eq!((asked, sent.len()), (2, 0), "one request a neighbour");
+    let path = router.path(0);
+    // 32 for one neighbour, and the other's.
+    assert_eq!((path.received, path.dropped_by_function), (41, 8));
+    assert_eq!(router.waiting(0), (33, 0));
+    // A new plan keeps them.
+    router.reload(&strangers_plan(), &[Some(0)]).unwrap();
+    let (_, sent) = runs(&mut router);
+    assert_eq!((router.waiting(0), sent.len()), ((33, 0), 0));
+    *router.machine_mut().port_mut(0) = answer(known);
+    let (_, sent) = runs(&mut router);
+    let ports: Vec<u16> =
+        sent.iter().map(|frame| Header::parse(frame).unwrap().ports.unwrap().1).collect();
+    assert_eq!(ports, (0..32).collect::<Vec<_>>());
+    assert!(sent.iter().all(|frame| frame[..6] == NEIGHBOUR));
+    assert_eq!(router.waiting(0), (1, 0), "the other has not answered");
+    assert_eq!(router.path(0).sent, 32);
+    assert_eq!(router.machine().free_buffers(), 999);
+}
+
+#[test]
+fn packets_that_wait_leave_buffers_to_others() {
+    let frames = (0..64).map(|host| frame([1; 4], [10, 0, 0, 100 + host], 9, 1, &[0; 18]));
+    let mut router = to_strangers(frames.collect(), 64);
+    runs(&mut router);
+    assert_eq!(router.waiting(0), (8, 0));
+    assert_eq!(router.path(0).dropped_by_function, 56);
+    assert_eq!(router.machine().free_buffers(), 56);
+}

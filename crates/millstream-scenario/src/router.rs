@@ -137,6 +137,8 @@ pub struct RouterScenario {
     pub slice_ns: u64,
     /// Packets that all queues hold together.
     pub buffers: u32,
+    /// Whether the kernel's routes and neighbours count, too.
+    pub kernel_routes: bool,
     /// Where counters are shown by HTTP; a loopback address.
     pub status: Option<SocketAddr>,
     /// Ports, in the order of the file.

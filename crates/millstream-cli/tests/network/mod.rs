@@ -1,6 +1,6 @@
 //! Network namespaces joined by veth pairs, made for one test and removed when it ends.
 
-use nix::sched::{CloneFlags, setns};
+use nix::sched::{CloneFlags, CpuSet, sched_setaffinity, setns};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
@@ -66,6 +66,18 @@ impl Network {
         run(&["-n", &right, "link", "set", b, "up"]);
     }
 
+    /// Fails, saying what to install, unless these programs are there.
+    pub(crate) fn require(&self, programs: &[&str]) {
+        for program in programs {
+            let found = Command::new("which").arg(program).output();
+            let found = found.is_ok_and(|output| output.status.success());
+            assert!(
+                found,
+                "this test runs `{program}`: install it (scripts/test-tools.sh, as root)"
+            );
+        }
+    }
+
     fn name(&self, of: &str) -> String {
         format!("{}-{of}", self.prefix)
     }
@@ -119,10 +131,7 @@ impl Network {
     ) -> JoinHandle<u64> {
         let (ready, listening) = mpsc::channel();
         let counting = self.within(namespace, move || {
-            let capture = pcap::Capture::from_device(interface).unwrap();
-            let capture = capture.immediate_mode(true).buffer_size(64 << 20).snaplen(128);
-            let mut capture = capture.timeout(100).open().unwrap().setnonblock().unwrap();
-            capture.filter(filter, true).unwrap();
+            let mut capture = listen(interface, filter);
             ready.send(()).unwrap();
             let began = Instant::now();
             let mut count = 0;
@@ -199,6 +208,70 @@ impl Network {
             answer
         });
         asking.join().unwrap()
+    }
+
+    /// Packets that a namespace's device has received and sent, by the kernel's count.
+    pub(crate) fn statistics(&self, namespace: &str, device: &str) -> (u64, u64) {
+        let show = ["-n", &self.name(namespace), "-j", "-s", "link", "show", device];
+        let shown: Value = serde_json::from_slice(&run(&show)).unwrap();
+        let of = |way: &str| shown[0]["stats64"][way]["packets"].as_u64().unwrap();
+        (of("rx"), of("tx"))
+    }
+
+    /// Datagrams that came to a namespace and for which a program's socket had no room.
+    pub(crate) fn datagrams_lost_by_sockets(&self, namespace: &str) -> u64 {
+        let text = self.execute(namespace, &["cat", "/proc/net/snmp"]);
+        let mut rows = text.lines().filter(|line| line.starts_with("Udp: "));
+        let (names, values) = (rows.next().unwrap(), rows.next().unwrap());
+        let at = names.split(' ').position(|name| name == "RcvbufErrors").unwrap();
+        values.split(' ').nth(at).unwrap().parse().unwrap()
+    }
+
+    /// Keeps what comes in until it is told to stop; listens when this returns.
+    pub(crate) fn watch(
+        &self,
+        namespace: &str,
+        interface: &'static str,
+        filter: &'static str,
+    ) -> Watch {
+        let stopped = Arc::new(AtomicBool::new(false));
+        let stop = Arc::clone(&stopped);
+        let (ready, listening) = mpsc::channel();
+        let watching = self.within(namespace, move || {
+            let mut capture = listen(interface, filter);
+            ready.send(()).unwrap();
+            let mut frames = Vec::new();
+            loop {
+                let last = stop.load(Ordering::Acquire);
+                while let Ok(packet) = capture.next_packet() {
+                    frames.push(packet.data.to_vec());
+                }
+                if last {
+                    return frames;
+                }
+                thread::sleep(Duration::from_millis(1));
+            }
+        });
+        listening.recv().unwrap();
+        Watch { watching, stopped }
+    }
+
+    /// Starts a program in a namespace.
+    pub(crate) fn spawn(&self, namespace: &str, command: &[&str]) -> Program {
+        let mut program = Command::new("ip");
+        program.args(["netns", "exec", &self.name(namespace)]).args(command);
+        program.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        Program { child: Some(program.spawn().unwrap()) }
+    }
+
+    /// Returns when a program of a namespace listens at a TCP port.
+    pub(crate) fn await_listener(&self, namespace: &str, port: u16) {
+        let began = Instant::now();
+        let filter = format!("sport = :{port}");
+        while self.execute(namespace, &["ss", "-Hltn", &filter]).is_empty() {
+            assert!(began.elapsed() < PATIENCE, "nobody listens at port {port}");
+            thread::sleep(Duration::from_millis(20));
+        }
     }
 
     /// Runs a program in a namespace; returns what it prints.
@@ -304,6 +377,43 @@ impl Flood {
     }
 }
 
+/// A program that runs; ended when this is dropped.
+pub(crate) struct Program {
+    child: Option<Child>,
+}
+
+impl Program {
+    /// Waits until the program ends well; returns what it printed.
+    pub(crate) fn finish(mut self) -> String {
+        let output = self.child.take().unwrap().wait_with_output().unwrap();
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        assert!(output.status.success(), "{}{}", text(&output.stderr), text(&output.stdout));
+        text(&output.stdout)
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        if let Some(child) = &mut self.child {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+pub(crate) struct Watch {
+    watching: JoinHandle<Vec<Vec<u8>>>,
+    stopped: Arc<AtomicBool>,
+}
+
+impl Watch {
+    /// Ends it; returns the first bytes of each frame that came in.
+    pub(crate) fn stop(self) -> Vec<Vec<u8>> {
+        self.stopped.store(true, Ordering::Release);
+        self.watching.join().unwrap()
+    }
+}
+
 pub(crate) struct Running {
     child: Child,
     log: JoinHandle<String>,
@@ -313,6 +423,11 @@ impl Running {
     /// The router reads its file again.
     pub(crate) fn hang_up(&self) {
         self.signal(Signal::SIGHUP);
+    }
+
+    /// The router runs on these processors from now on.
+    pub(crate) fn pin(&self, processors: &CpuSet) {
+        sched_setaffinity(self.pid(), processors).unwrap();
     }
 
     /// What /proc says of its privileges.
@@ -331,8 +446,22 @@ impl Running {
     }
 
     fn signal(&self, signal: Signal) {
-        kill(Pid::from_raw(i32::try_from(self.child.id()).unwrap()), signal).unwrap();
+        kill(self.pid(), signal).unwrap();
     }
+
+    fn pid(&self) -> Pid {
+        Pid::from_raw(i32::try_from(self.child.id()).unwrap())
+    }
+}
+
+/// The first bytes of frames that come in by `interface` and pass `filter`.
+fn listen(interface: &str, filter: &str) -> pcap::Capture<pcap::Active> {
+    let capture = pcap::Capture::from_device(interface).unwrap();
+    let capture = capture.immediate_mode(true).buffer_size(64 << 20).snaplen(128);
+    let mut capture = capture.timeout(100).open().unwrap().setnonblock().unwrap();
+    capture.direction(pcap::Direction::In).unwrap();
+    capture.filter(filter, true).unwrap();
+    capture
 }
 
 fn run(arguments: &[&str]) -> Vec<u8> {

@@ -1,19 +1,20 @@
 //! From a router's file to a router that runs.
 
-use millstream::Link;
-use millstream::catalogue::Options;
-use millstream_scenario::{NextHop, PortKind, Reservation, RouterPath, RouterScenario};
-use std::fs;
+use millstream_scenario::{NextHop, PortKind, RouterPath, RouterScenario};
+use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
+use std::{fs, io};
 
 use crate::counters::PathCounters;
+use crate::live::admission::{admit, plan};
 use crate::live::capture::CapturePort;
 use crate::live::classifier::Classifier;
 use crate::live::clock::Clock;
 use crate::live::control::Control;
 use crate::live::function::Forwarder;
 use crate::live::interface::InterfacePort;
+use crate::live::kernel;
 use crate::live::machine::LiveMachine;
 use crate::live::pool::Pool;
 use crate::live::port::{Port, PortError};
@@ -21,18 +22,14 @@ use crate::live::report::{Ended, PathReport, PortReport, ProcessReport, Report};
 use crate::live::routes::{Hop, Routes};
 use crate::live::tap::TapPort;
 use crate::machine::Machine;
-use crate::plan::{Batch, InputPlan, OutputPlan, PathPlan, Plan, Stages, WhenFull};
 use crate::router::{Process, Router, Step};
-use crate::throttle::ThrottlePlan;
 
-/// Cycles a second that one unit of a reservation stands for in the CPU scheduler.
-const CYCLES_A_UNIT: u64 = 1_000;
-/// A process without a reservation has at least this part of the processor.
-const LEAST_PART: u64 = 100;
 /// How long queues may drain at the end, ns.
 const DRAIN_NS: u64 = 1_000_000_000;
 /// Shorter idle times are waited for with the processor.
 const SPIN_NS: u64 = 20_000;
+/// Changes of the kernel's tables that are taken at once.
+const CHANGES: usize = 1_024;
 /// After so many steps it is asked whether to stop.
 const STEPS: u32 = 64;
 
@@ -109,8 +106,10 @@ impl LiveRouter {
             of.ports.iter().map(|port| (port.name.clone(), port.kind.clone(), port.mac)).collect()
         };
         let first = scenario.ports.first().map_or("", |port| &port.name);
-        if fixed(old) != fixed(scenario) || old.buffers != scenario.buffers {
-            let message = "ports and `buffers` cannot change while the router runs";
+        let settings = |of: &RouterScenario| (of.buffers, of.kernel_routes);
+        if fixed(old) != fixed(scenario) || settings(old) != settings(scenario) {
+            let message =
+                "ports, `buffers` and `kernel-routes` cannot change while the router runs";
             return Err(PortError::new(first, message).help("restart it"));
         }
         let reserved = admit(scenario, self.frequency)?;
@@ -136,9 +135,26 @@ impl LiveRouter {
         Ok(())
     }
 
+    /// From now on the kernel's routes and neighbours count, too, as they change while the router runs
+    /// under `control`.
+    ///
+    /// # Errors
+    /// If the kernel does not tell them.
+    pub fn follow_kernel(&self, control: &Arc<Control>) -> io::Result<()> {
+        let ports = self.scenario.ports.iter().enumerate();
+        let interfaces = ports.filter_map(|(at, port)| match &port.kind {
+            PortKind::Interface(name) => Some((name.clone(), at)),
+            // The kernel stands on the other side of a TAP device.
+            PortKind::Tap(_) | PortKind::Pcap(..) => None,
+        });
+        kernel::follow(interfaces.collect(), control)
+    }
+
     /// Does what was asked for.
     #[cold]
     fn attend(&mut self, control: &Control) {
+        let most = if self.began_ns == 0 { usize::MAX } else { CHANGES };
+        self.router.machine_mut().kernel_changed(&control.take_changes(most));
         if let Some(scenario) = control.take_reload() {
             match self.reload(&scenario) {
                 Ok(()) => log::info!(paths = scenario.paths.len(); "the file was read again"),
@@ -154,6 +170,9 @@ impl LiveRouter {
     /// # Errors
     /// If a port fails.
     pub fn run(&mut self, for_ns: Option<u64>, control: &Control) -> Result<Report, PortError> {
+        // What the kernel knows already is there before the first packet.
+        self.attend(control);
+        self.router.machine_mut().rested();
         self.router.resume();
         self.began_ns = self.router.machine_mut().now_ns();
         let end_ns = for_ns.map_or(u64::MAX, |for_ns| self.began_ns.saturating_add(for_ns));
@@ -190,7 +209,9 @@ impl LiveRouter {
                 }
             }
             if idle {
-                wait(next_ns.min(end_ns).saturating_sub(now_ns));
+                if wait(next_ns.min(end_ns).saturating_sub(now_ns)) {
+                    router.machine_mut().rested();
+                }
                 router.resume();
             }
         };
@@ -219,23 +240,27 @@ impl LiveRouter {
                 lost_by_device: router.machine_mut().port_mut(at).lost(),
             });
         }
-        let path = |name: &str, counters: PathCounters, queued: usize| PathReport {
-            name: name.to_owned(),
-            received: counters.received,
-            dropped_full: counters.dropped_full,
-            dropped_by_function: counters.dropped_by_function,
-            dropped_elsewhere: counters.dropped_elsewhere,
-            dropped_late: counters.dropped_late,
-            dropped_by_reload: counters.dropped_by_reload,
-            sent: counters.sent,
-            sent_bytes: counters.sent_bytes,
-            queued: queued as u64,
-        };
-        let paths = self.scenario.paths.iter().enumerate().map(|(at, of)| {
-            let (before, after) = router.waiting(at);
-            path(&of.name, router.path(at), before + after)
-        });
-        let removed = self.removed.map(|counters| path("(removed)", counters, 0));
+        let path =
+            |name: &str, counters: PathCounters, (before, after): (usize, usize)| PathReport {
+                name: name.to_owned(),
+                received: counters.received,
+                dropped_full: counters.dropped_full,
+                dropped_by_function: counters.dropped_by_function,
+                dropped_elsewhere: counters.dropped_elsewhere,
+                dropped_late: counters.dropped_late,
+                dropped_by_reload: counters.dropped_by_reload,
+                sent: counters.sent,
+                sent_bytes: counters.sent_bytes,
+                queued: (before + after) as u64,
+                at_links: after as u64,
+            };
+        let paths = self
+            .scenario
+            .paths
+            .iter()
+            .enumerate()
+            .map(|(at, of)| path(&of.name, router.path(at), router.waiting(at)));
+        let removed = self.removed.map(|counters| path("(removed)", counters, (0, 0)));
         let paths: Vec<_> = paths.chain(removed).collect();
         let names = processes(&self.scenario);
         let frequency = u128::from(self.frequency);
@@ -291,103 +316,21 @@ fn processes(scenario: &RouterScenario) -> Vec<(String, Process)> {
     inputs.chain(paths).chain(outputs).collect()
 }
 
-/// What each process reserves, cycles a second, in the router's order; those without a reservation
-/// have equal parts of what is left.
-fn admit(scenario: &RouterScenario, frequency: u64) -> Result<Vec<u64>, PortError> {
-    let cycles = |reservation: Option<Reservation>| {
-        reservation.map(|reservation| match reservation {
-            Reservation::Cycles(cycles) => cycles,
-            Reservation::Packets { pps, cost_ns } => {
-                let cycles = u128::from(pps) * u128::from(cost_ns) * u128::from(frequency);
-                u64::try_from(cycles / 1_000_000_000).unwrap_or(u64::MAX)
-            }
-        })
-    };
-    let inputs = scenario.ports.iter().map(|port| cycles(port.input));
-    let paths = scenario.paths.iter().map(|path| cycles(path.reservation));
-    let outputs = scenario.ports.iter().map(|port| cycles(port.output));
-    let asked: Vec<Option<u64>> = inputs.chain(paths).chain(outputs).collect();
-    let least = frequency / LEAST_PART;
-    let without = asked.iter().filter(|asked| asked.is_none()).count() as u64;
-    let total = asked.iter().flatten().fold(0u64, |sum, asked| sum.saturating_add(*asked));
-    let have = frequency.saturating_sub(without * least);
-    if total > have {
-        let message = format!(
-            "{} Mcps are reserved, {} Mcps more than there are",
-            total / 1_000_000,
-            (total - have).div_ceil(1_000_000)
-        );
-        let help = format!(
-            "the processor has {} Mcps; each of {without} processes without a reservation keeps 1 %",
-            frequency / 1_000_000
-        );
-        return Err(PortError::new(&scenario.ports[0].name, message).help(help));
-    }
-    let rest = (frequency - total) / without.max(1);
-    Ok(asked.into_iter().map(|asked| asked.unwrap_or(rest)).collect())
-}
-
-fn plan(scenario: &RouterScenario, reserved: &[u64]) -> Plan {
-    let unit = |cycles: &u64| u32::try_from(cycles / CYCLES_A_UNIT).unwrap_or(u32::MAX).max(1);
-    let reservations: Vec<u32> = reserved.iter().map(unit).collect();
-    let (ports, paths) = (scenario.ports.len(), scenario.paths.len());
-    let batch = scenario.batch;
-    let inputs = scenario.ports.iter().zip(&reservations).map(|(port, reservation)| InputPlan {
-        reservation: *reservation,
-        throttle: Some(ThrottlePlan {
-            least: batch / 4,
-            most: batch / 2,
-            cap_ns: port.longest_sleep_ns,
-        }),
-        // A capture waits, a device does not.
-        when_full: match port.kind {
-            PortKind::Pcap(..) => WhenFull::Wait,
-            PortKind::Interface(_) | PortKind::Tap(_) => WhenFull::Drop,
-        },
-    });
-    let path_plans =
-        scenario.paths.iter().zip(&reservations[ports..]).map(|(path, reservation)| {
-            let outputs = (0..ports).filter(|port| path.to.is_none_or(|to| to == *port));
-            PathPlan {
-                reservation: *reservation,
-                input_queue: path.queue,
-                output_queue: path.queue,
-                outputs: outputs.map(|port| (port, path.contract.clone())).collect(),
-            }
-        });
-    let outputs = scenario.ports.iter().zip(&reservations[ports + paths..]);
-    let outputs = outputs.map(|(port, reservation)| OutputPlan {
-        reservation: *reservation,
-        throttle: None,
-        discipline: port.discipline,
-        options: Options {
-            link: Link { rate_bps: port.rate_bps, overhead_bytes: port.overhead_bytes },
-            ..Options::default()
-        },
-        structure: port.structure,
-    });
-    Plan {
-        stages: Stages::Three,
-        batch: Batch { packets: batch, time_ns: scenario.slice_ns },
-        inputs: inputs.collect(),
-        paths: path_plans.collect(),
-        outputs: outputs.collect(),
-    }
-}
-
 fn is_empty(router: &Router<LiveMachine<Box<dyn Port>>>) -> bool {
     let (_, paths, outputs) = router.sizes();
     (0..paths).all(|path| router.waiting(path) == (0, 0))
         && (0..outputs).all(|output| router.staged(output) == 0)
 }
 
-/// Nothing to do for so long.
-fn wait(for_ns: u64) {
-    if for_ns > SPIN_NS {
+/// Nothing to do for so long; returns whether the thread slept.
+fn wait(for_ns: u64) -> bool {
+    let sleeps = for_ns > SPIN_NS;
+    if sleeps {
         thread::sleep(Duration::from_nanos(for_ns - SPIN_NS / 2));
     } else {
         std::hint::spin_loop();
     }
+    sleeps
 }
 
 /// The hardware address of an interface.

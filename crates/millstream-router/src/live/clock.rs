@@ -1,26 +1,46 @@
 //! The processor's time stamp counter as nanoseconds.
 
+use std::sync::Arc;
+
 /// A clock that starts at 0; copies tell the same time.
 #[derive(Clone, Debug)]
 pub struct Clock {
     counter: quanta::Clock,
     start: u64,
+    by_hand: bool,
 }
 
 impl Default for Clock {
     fn default() -> Self {
         let counter = quanta::Clock::new();
         let start = counter.raw();
-        Self { counter, start }
+        Self { counter, start, by_hand: false }
     }
 }
 
 impl Clock {
+    /// A clock that stands still until the other half moves it, by nanoseconds: for tests in which time
+    /// is what things are said to cost.
+    #[must_use]
+    pub fn by_hand() -> (Self, Arc<quanta::Mock>) {
+        let (counter, hand) = quanta::Clock::mock();
+        let start = counter.raw();
+        (Self { counter, start, by_hand: true }, hand)
+    }
+
     /// Nanoseconds since it started; never goes back.
     #[inline]
     #[must_use]
     pub fn now_ns(&self) -> u64 {
         self.counter.delta_as_nanos(self.start, self.counter.raw())
+    }
+
+    /// Time that the processor has worked for this thread, ns; `None` by hand, when it is what passes.
+    #[must_use]
+    pub fn worked_ns(&self) -> Option<u64> {
+        let worked = || rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+        let worked = (!self.by_hand).then(worked)?;
+        Some(worked.tv_sec.cast_unsigned() * 1_000_000_000 + worked.tv_nsec.cast_unsigned())
     }
 
     /// Cycles of the counter a second.

@@ -3,10 +3,12 @@
 //! The router looks at one flag every few dozen runs; only if it is raised does it take a lock.
 
 use millstream_scenario::RouterScenario;
+use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use crate::live::kernel::Change;
 use crate::live::report::Report;
 
 #[derive(Debug, Default)]
@@ -16,6 +18,8 @@ struct Requests {
     answered: u64,
     report: Option<Report>,
     reload: Option<Box<RouterScenario>>,
+    /// Of the kernel's tables, the oldest first.
+    changes: VecDeque<Change>,
 }
 
 /// Orders for a router, and its answers.
@@ -53,6 +57,30 @@ impl Control {
             requests = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
         requests.report.clone()
+    }
+
+    /// The kernel's tables have changed so.
+    pub(super) fn kernel_changed(&self, changes: Vec<Change>) {
+        if !changes.is_empty() {
+            self.requests().changes.extend(changes);
+            self.attention.store(true, Ordering::Release);
+        }
+    }
+
+    /// Changes that have not been taken yet.
+    pub(super) fn changes_pending(&self) -> usize {
+        self.requests().changes.len()
+    }
+
+    /// The oldest changes, `most` of them; if there are more, attention is asked for again.
+    pub(super) fn take_changes(&self, most: usize) -> Vec<Change> {
+        let mut requests = self.requests();
+        let count = requests.changes.len().min(most);
+        let taken = requests.changes.drain(..count).collect();
+        if !requests.changes.is_empty() {
+            self.attention.store(true, Ordering::Release);
+        }
+        taken
     }
 
     /// Whether the router was told to stop.

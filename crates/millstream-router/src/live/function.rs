@@ -30,8 +30,10 @@ pub(super) enum Undelivered {
     Broken,
     /// Its sender may be told.
     Because(Error),
-    /// Its neighbour is not known yet.
-    Unresolved,
+    /// Its neighbour is not known yet, but asked for.
+    Unresolved(Ask),
+    /// Its neighbour cannot be asked for: too many are.
+    Crowded,
 }
 
 /// A neighbour to be asked for.
@@ -89,13 +91,19 @@ impl Forwarder {
                             self.recent = Some((destination, hop, now_ns + RECENT_NS));
                             Ok(hop)
                         }
-                        Found::Unknown => Err(Undelivered::Unresolved),
+                        Found::Unknown => Err(Undelivered::Unresolved((output, address))),
+                        Found::Crowded => Err(Undelivered::Crowded),
                         Found::Nobody => Err(Undelivered::Because(Error::HostUnreachable)),
                     }
                 }
             },
-            None => Err(Undelivered::Because(Error::NetUnreachable)),
+            Some(Next::Nowhere) | None => Err(Undelivered::Because(Error::NetUnreachable)),
         }
+    }
+
+    /// What is known of a neighbour, and whether it is to be asked for now.
+    pub(super) fn find(&mut self, (port, address): Ask, now_ns: u64) -> (Found, bool) {
+        self.neighbours.find(port, address, now_ns)
     }
 
     /// See [`Neighbours::heard`].
@@ -111,9 +119,26 @@ impl Forwarder {
         self.neighbours.heard(port, net, address, mac, asked_us, now_ns);
     }
 
-    /// By the routes of `new`; neighbours stay known.
+    /// By the routes of `new`; neighbours stay known, and the kernel's routes.
     pub(super) fn reroute(&mut self, new: Self) {
-        self.routes = new.routes;
+        self.routes.reload(new.routes);
+        self.recent = None;
+    }
+
+    /// The kernel has this route now, or none of this prefix.
+    pub(super) fn set_kernel_route(&mut self, prefix: Ipv4Net, next: Option<Next>) {
+        self.routes.set_kernel(prefix, next);
+        self.recent = None;
+    }
+
+    /// The kernel knows this of the neighbour `address` at `port` now.
+    pub(super) fn set_kernel_neighbour(
+        &mut self,
+        port: usize,
+        address: Ipv4Addr,
+        mac: Option<[u8; 6]>,
+    ) {
+        self.neighbours.set_kernel(port, address, mac);
         self.recent = None;
     }
 }

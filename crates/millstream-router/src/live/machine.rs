@@ -2,14 +2,19 @@
 
 use etherparse::ArpOperation;
 use ipnet::Ipv4Net;
+use std::net::Ipv4Addr;
 
 use crate::live::classifier::Classifier;
 use crate::live::clock::Clock;
 use crate::live::function::{Ask, Forwarder, Undelivered};
 use crate::live::header::Header;
+use crate::live::held::Held;
 use crate::live::host::{self, Error, Party};
+use crate::live::kernel::{Change, Way};
+use crate::live::neighbours::{ASK_NS, Found};
 use crate::live::pool::Pool;
 use crate::live::port::{Port, PortError};
+use crate::live::routes::Next;
 use crate::machine::{Machine, Verdict};
 
 /// How far ahead of time a paced port is given packets, ns.
@@ -41,11 +46,20 @@ struct Side<P> {
     mac: [u8; 6],
     /// The router's own address on this network, if it has one.
     address: Option<Ipv4Net>,
+    /// The kernel's, in whose name the router speaks where it has none; the kernel answers for it.
+    kernel: Option<Ipv4Net>,
     rate_bps: u64,
     overhead_bytes: u32,
     /// When the line is done with all that it was given, ns.
     free_ns: u64,
     counters: PortCounters,
+}
+
+impl<P> Side<P> {
+    /// Where requests and errors of the router come from.
+    fn speaker(&self) -> Option<Ipv4Net> {
+        self.address.or(self.kernel)
+    }
 }
 
 /// A machine with ports of one kind; `Box<dyn Port>` is any kind.
@@ -56,11 +70,16 @@ pub struct LiveMachine<P> {
     classifier: Classifier,
     function: Forwarder,
     received: Vec<u64>,
+    held: Held,
+    /// When those that packets are held for are asked for again, ns.
+    ask_again_ns: u64,
     /// No packet is received any more.
     closed: bool,
     failed: Option<PortError>,
     /// The time when it was last asked for, ns.
     now_ns: u64,
+    /// Time, and of it what the processor worked for this thread, when that was last asked for, ns.
+    worked: (u64, u64),
     /// When the last ICMP error that may be sent has made room for another, ns.
     error_ns: u64,
 }
@@ -71,6 +90,7 @@ impl<P: Port> LiveMachine<P> {
     pub fn new(clock: Clock, pool: Pool, classifier: Classifier, function: Forwarder) -> Self {
         let (sides, received) = (Vec::new(), Vec::new());
         let (closed, failed, now_ns, error_ns) = (false, None, 0, 0);
+        let (held, ask_again_ns, worked) = (Held::new(pool.free()), 0, (0, 0));
         Self {
             clock,
             pool,
@@ -78,9 +98,12 @@ impl<P: Port> LiveMachine<P> {
             classifier,
             function,
             received,
+            held,
+            ask_again_ns,
             closed,
             failed,
             now_ns,
+            worked,
             error_ns,
         }
     }
@@ -93,6 +116,7 @@ impl<P: Port> LiveMachine<P> {
             port,
             mac,
             address: None,
+            kernel: None,
             rate_bps,
             overhead_bytes,
             free_ns: 0,
@@ -115,6 +139,30 @@ impl<P: Port> LiveMachine<P> {
         self.sides[port].address = address;
     }
 
+    /// The kernel's routes, neighbours and addresses are different now.
+    pub(super) fn kernel_changed(&mut self, changes: &[Change]) {
+        if changes.is_empty() {
+            return;
+        }
+        for change in changes {
+            match *change {
+                Change::Route(prefix, way) => {
+                    let next = way.map(|way| match way {
+                        Way::Port(port, via) => Next::Resolve(port, self.sides[port].mac, via),
+                        Way::Nowhere => Next::Nowhere,
+                    });
+                    self.function.set_kernel_route(prefix, next);
+                }
+                Change::Neighbour(port, address, mac) => {
+                    self.function.set_kernel_neighbour(port, address, mac);
+                }
+                Change::Address(port, net) => self.sides[port].kernel = net,
+            }
+        }
+        // They may go another way now, or their neighbour is known.
+        self.held.release(|_| true);
+    }
+
     /// Packets leave by `port` at another rate, and take another part of the wire beyond their length.
     ///
     /// # Panics
@@ -123,6 +171,11 @@ impl<P: Port> LiveMachine<P> {
         let side = &mut self.sides[port];
         side.rate_bps = rate_bps;
         side.overhead_bytes = overhead_bytes;
+    }
+
+    /// The thread has slept, by its own will: no work was taken from it.
+    pub(super) fn rested(&mut self) {
+        self.worked = (self.clock.now_ns(), self.clock.worked_ns().unwrap_or(0));
     }
 
     /// Receives nothing from now on.
@@ -165,26 +218,45 @@ impl<P: Port> LiveMachine<P> {
     }
 }
 
+/// Whose address a packet goes to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Whose {
+    Router,
+    /// The kernel has the packet, too, and answers.
+    Kernel,
+}
+
 /// What the router says in its own name.
 impl<P: Port> LiveMachine<P> {
+    #[inline]
+    fn whose(&self, destination: Ipv4Addr) -> Option<Whose> {
+        let is = |net: Option<Ipv4Net>| net.is_some_and(|net| net.addr() == destination);
+        let owner = self.sides.iter().find(|side| is(side.address) || is(side.kernel))?;
+        Some(if is(owner.address) { Whose::Router } else { Whose::Kernel })
+    }
+
     /// A packet for the router itself, or none that can be forwarded.
     #[cold]
-    fn hear(&mut self, input: usize, packet: u64, ours: bool) {
+    fn hear(&mut self, input: usize, packet: u64, to: Option<Whose>) {
         let side = &mut self.sides[input];
         let frame = self.pool.frame(packet);
         let mut reply = None;
-        if ours {
+        if let Some(whose) = to {
             side.counters.for_router += 1;
-            reply = host::echo_reply(frame, side.mac);
-        } else if let (Some(arp), Some(net)) = (host::arp(frame), side.address) {
+            if whose == Whose::Router {
+                reply = host::echo_reply(frame, side.mac);
+            }
+        } else if let (Some(arp), Some(net)) = (host::arp(frame), side.speaker()) {
             side.counters.for_router += 1;
             let us = Party { mac: side.mac, address: net.addr() };
             let them = Party { mac: arp.sender_mac, address: arp.sender_ipv4.into() };
             let asked_us = arp.target_ipv4 == us.address.octets();
             let heard = (them.address, them.mac);
             self.function.heard(input, net, heard, asked_us, self.now_ns);
+            self.held.release(|neighbour| neighbour == (input, them.address));
             let unicast = them.mac[0] & 1 == 0;
-            if asked_us && unicast && arp.operation == ArpOperation::REQUEST {
+            let answers = asked_us && unicast && side.address.is_some();
+            if answers && arp.operation == ArpOperation::REQUEST {
                 reply = Some(host::answer(us, them));
             }
         }
@@ -198,10 +270,38 @@ impl<P: Port> LiveMachine<P> {
     #[cold]
     fn ask(&mut self, (output, address): Ask) {
         let side = &self.sides[output];
-        if let Some(net) = side.address {
+        if let Some(net) = side.speaker() {
             let us = Party { mac: side.mac, address: net.addr() };
             self.say(output, &host::request(us, address));
         }
+    }
+
+    /// Asks again for those that packets are held for, and gives up those that do not answer.
+    #[cold]
+    fn ask_again(&mut self) {
+        self.ask_again_ns = self.now_ns + ASK_NS / 2;
+        for neighbour in self.held.neighbours() {
+            let (found, missing) = self.function.find(neighbour, self.now_ns);
+            if missing {
+                self.ask(neighbour);
+            }
+            if found != Found::Unknown {
+                self.held.release(|of| of == neighbour);
+            }
+        }
+    }
+
+    /// A packet that does not go on now.
+    #[cold]
+    fn undelivered(&mut self, path: usize, packet: u64, why: Undelivered) -> Verdict {
+        match why {
+            Undelivered::Unresolved(neighbour) if self.held.hold(neighbour, path, packet) => {
+                return Verdict::Hold;
+            }
+            Undelivered::Because(why) => self.complain(packet, why),
+            Undelivered::Unresolved(_) | Undelivered::Crowded | Undelivered::Broken => {}
+        }
+        Verdict::Drop
     }
 
     /// Tells the sender of a packet why it does not go on, if that may be said now.
@@ -213,7 +313,7 @@ impl<P: Port> LiveMachine<P> {
         let mut ask = None;
         let next = self.function.next(source, self.now_ns, &mut ask);
         if let Ok(next) = next
-            && let Some(net) = self.sides[next.output].address
+            && let Some(net) = self.sides[next.output].speaker()
         {
             let us = Party { mac: next.from, address: net.addr() };
             let them = Party { mac: next.to, address: source };
@@ -252,6 +352,15 @@ impl<P: Port> Machine for LiveMachine<P> {
         self.now_ns
     }
 
+    #[cold]
+    fn stolen_ns(&mut self, took_ns: u64) -> u64 {
+        let (then_ns, worked_then_ns) = self.worked;
+        let Some(worked_ns) = self.clock.worked_ns() else { return 0 };
+        self.worked = (self.now_ns, worked_ns);
+        let passed_ns = self.now_ns.saturating_sub(then_ns);
+        passed_ns.saturating_sub(worked_ns.saturating_sub(worked_then_ns)).min(took_ns)
+    }
+
     #[inline]
     fn receive(&mut self, input: usize, most: usize, into: &mut Vec<(usize, u64)>) -> usize {
         if self.closed {
@@ -272,13 +381,9 @@ impl<P: Port> Machine for LiveMachine<P> {
         for packet in received.drain(..) {
             let header = Header::parse(self.pool.frame(packet));
             let header = header.filter(|header| header.to == self.sides[input].mac);
-            let ours = header.as_ref().is_some_and(|header| {
-                let is =
-                    |side: &Side<P>| side.address.is_some_and(|of| of.addr() == header.destination);
-                self.sides.iter().any(is)
-            });
-            if ours || header.is_none() && self.sides[input].address.is_some() {
-                self.hear(input, packet, ours);
+            let to = header.as_ref().and_then(|header| self.whose(header.destination));
+            if to.is_some() || header.is_none() && self.sides[input].speaker().is_some() {
+                self.hear(input, packet, to);
                 continue;
             }
             match header.and_then(|header| self.classifier.path(input, &header)) {
@@ -291,7 +396,7 @@ impl<P: Port> Machine for LiveMachine<P> {
     }
 
     #[inline]
-    fn forward(&mut self, _: usize, packet: &mut u64) -> Verdict {
+    fn forward(&mut self, path: usize, packet: &mut u64) -> Verdict {
         let mut ask = None;
         let frame = self.pool.frame_mut(*packet);
         let sent = self.function.forward_at(frame, self.now_ns, &mut ask);
@@ -300,13 +405,18 @@ impl<P: Port> Machine for LiveMachine<P> {
         }
         match sent {
             Ok(output) => Verdict::Send(output),
-            Err(why) => {
-                if let Undelivered::Because(why) = why {
-                    self.complain(*packet, why);
-                }
-                Verdict::Drop
-            }
+            Err(why) => self.undelivered(path, *packet, why),
         }
+    }
+
+    #[inline]
+    fn give_back(&mut self, all: bool, into: &mut Vec<(usize, u64)>) {
+        if all {
+            self.held.release(|_| true);
+        } else if self.held.any() && self.ask_again_ns <= self.now_ns {
+            self.ask_again();
+        }
+        self.held.take(into);
     }
 
     #[inline]
@@ -317,6 +427,11 @@ impl<P: Port> Machine for LiveMachine<P> {
     #[inline]
     fn room(&mut self, output: usize, now_ns: u64) -> usize {
         if self.sides[output].free_ns > now_ns + AHEAD_NS { 0 } else { usize::MAX }
+    }
+
+    #[inline]
+    fn idle_since_ns(&mut self, output: usize, now_ns: u64) -> u64 {
+        self.sides[output].free_ns.min(now_ns)
     }
 
     fn room_at_ns(&mut self, output: usize, now_ns: u64) -> u64 {

@@ -1,6 +1,6 @@
 //! Who has which IPv4 address on a port's network: what ARP found out.
 //!
-//! Bounded by [`MOST`]. Nobody is believed who was not asked for, asked us, or was known before, and
+//! What the kernel says of a neighbour counts before that. What ARP found is bounded by [`MOST`]. Nobody is believed who was not asked for, asked us, or was known before, and
 //! nobody beyond the port's own network. Source: RFC 826; RFC 1122 section 2.3.2.1 (entries time out,
 //! requests are limited).
 
@@ -15,7 +15,7 @@ const FRESH_NS: u64 = 60_000_000_000;
 /// An entry of this age is not used any more, ns.
 const KEPT_NS: u64 = 120_000_000_000;
 /// Between two requests for one address, ns.
-const ASK_NS: u64 = 1_000_000_000;
+pub(super) const ASK_NS: u64 = 1_000_000_000;
 /// After so many requests without an answer the address counts as unreachable.
 const ASKS: u32 = 3;
 
@@ -36,21 +36,28 @@ pub(super) enum Found {
     Unknown,
     /// Nobody answers.
     Nobody,
+    /// Too many addresses are asked for to ask for this one.
+    Crowded,
 }
 
 /// Every port's neighbours.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Neighbours {
     known: HashMap<(usize, Ipv4Addr), Neighbour>,
+    /// What the kernel knows; it watches over its own table.
+    kernel: HashMap<(usize, Ipv4Addr), [u8; 6]>,
 }
 
 impl Neighbours {
     /// Who has `address` on `port`'s network, and whether that is to be asked now.
     pub(super) fn find(&mut self, port: usize, address: Ipv4Addr, now_ns: u64) -> (Found, bool) {
+        if let Some(mac) = self.kernel.get(&(port, address)) {
+            return (Found::Known(*mac), false);
+        }
         if !self.known.contains_key(&(port, address)) && self.known.len() >= MOST {
             self.known.retain(|_, of| now_ns.saturating_sub(of.heard_ns.max(of.asked_ns)) < ASK_NS);
             if self.known.len() >= MOST {
-                return (Found::Unknown, false);
+                return (Found::Crowded, false);
             }
         }
         let first = Neighbour { mac: None, heard_ns: 0, asked_ns: 0, asks: 0 };
@@ -71,6 +78,14 @@ impl Neighbours {
             of.asks = of.asks.saturating_add(1);
         }
         (found, ask)
+    }
+
+    /// The kernel knows this of `address` now.
+    pub(super) fn set_kernel(&mut self, port: usize, address: Ipv4Addr, mac: Option<[u8; 6]>) {
+        match mac {
+            Some(mac) => self.kernel.insert((port, address), mac),
+            None => self.kernel.remove(&(port, address)),
+        };
     }
 
     /// `address` is at `mac`, it says. Believed if it lies in `net` and is known or `asked_us`.

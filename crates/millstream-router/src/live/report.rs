@@ -58,8 +58,10 @@ pub struct PathReport {
     pub sent: u64,
     /// Their bytes.
     pub sent_bytes: u64,
-    /// Still queued at the end.
+    /// Still queued at the end, or held until a neighbour answers.
     pub queued: u64,
+    /// Of them, those that only wait for a link.
+    pub at_links: u64,
 }
 
 /// A process.

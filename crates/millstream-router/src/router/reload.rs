@@ -31,6 +31,9 @@ impl<M: Machine> Router<M> {
         assert_eq!(plan.outputs.len(), self.outputs.len(), "outputs stay");
         assert_eq!(plan.paths.len(), kept.len(), "one entry a path");
         let parts = Parts::new(plan)?;
+        let mut back = Vec::new();
+        self.machine.give_back(true, &mut back);
+        self.take_back(&mut back);
         self.cpu = parts.cpu;
         self.stages = plan.stages;
         self.batch = plan.batch;
@@ -49,7 +52,7 @@ impl<M: Machine> Router<M> {
             self.outputs[output].staged = mem::take(&mut old.staged);
             let mut waiting = Vec::new();
             let mut late = Late::default();
-            let mut at_ns = self.now_ns;
+            let mut at_ns = self.now_ns - old.time.lost_ns;
             while old.link.total_waiting() > 0 {
                 old.link.decide_all(at_ns, usize::MAX, &mut late, |departure| {
                     waiting.push((old.paths[departure.stream.index()], departure));

@@ -48,8 +48,34 @@ impl<M: Machine> Router<M> {
                 self.refresh_path(path);
             }
         }
+        self.machine.give_back(false, &mut read);
+        if !read.is_empty() {
+            self.take_back(&mut read);
+        }
         self.read = read;
         u32::try_from(count).unwrap_or(u32::MAX)
+    }
+
+    /// Packets that the machine held go to the head of their path's queue, for they came first.
+    #[cold]
+    pub(super) fn take_back(&mut self, back: &mut Vec<(usize, u64)>) {
+        for (path, packet) in back.drain(..).rev() {
+            let of = &mut self.paths[path];
+            of.held -= 1;
+            if of.queue.len() >= of.limit {
+                of.counters.dropped_full += 1;
+                self.machine.discard(packet);
+                continue;
+            }
+            of.queue.push_front(packet);
+            if of.queue.len() == of.limit {
+                self.full += 1;
+                if self.full == 1 {
+                    self.refresh_inputs();
+                }
+            }
+            self.refresh_path(path);
+        }
     }
 
     /// Takes packets from the input queue, applies the function, puts them into an output queue.
@@ -145,6 +171,7 @@ impl<M: Machine> Router<M> {
         }
         let most = room.min(self.batch.packets as usize);
         let now_ns = self.clock_ns();
+        let link_ns = self.link_time(output, now_ns);
         let mut chosen = std::mem::take(&mut self.chosen);
         let retried = self.outputs[output].staged.len().min(most);
         if retried > 0 {
@@ -152,7 +179,7 @@ impl<M: Machine> Router<M> {
         }
         let (of, paths, cpu) = (&mut self.outputs[output], &mut self.paths, &self.cpu);
         let (freed, forward) = (&mut self.freed, self.inputs.len());
-        of.link.decide_all(now_ns, most - retried, &mut self.late, |departure| {
+        of.link.decide_all(link_ns, most - retried, &mut self.late, |departure| {
             let number = of.paths[departure.stream.index()];
             let path = &mut paths[number];
             path.counters.sent += 1;
@@ -176,7 +203,7 @@ impl<M: Machine> Router<M> {
             // Every path that waits is held back by its rate cap, or the port took nothing.
             let of = &self.outputs[output];
             let until_ns = if of.staged.is_empty() {
-                of.link.next_eligible_ns().unwrap_or(0)
+                of.link.next_eligible_ns().map_or(0, |at_ns| at_ns + of.time.lost_ns)
             } else {
                 self.machine.room_at_ns(output, now_ns)
             };
@@ -229,6 +256,10 @@ impl<M: Machine> Router<M> {
                 of.counters.dropped_by_function += many;
                 None
             }
+            Verdict::Hold => {
+                of.held += packets.len();
+                return;
+            }
             Verdict::Send(output) => {
                 let stream = of.streams.get(output).copied().flatten();
                 if stream.is_none() {
@@ -240,12 +271,13 @@ impl<M: Machine> Router<M> {
         let Some((output, stream)) = stream else {
             return packets.iter().for_each(|packet| self.machine.discard(*packet));
         };
+        let link_ns = self.link_time(output, now_ns);
         let machine = &mut self.machine;
         let described = packets.iter().map(|packet| {
             machine.handed_over();
             Packet { bytes: machine.bytes(*packet), tag: *packet }
         });
-        self.outputs[output].link.enqueue_all(now_ns, stream, described);
+        self.outputs[output].link.enqueue_all(link_ns, stream, described);
         let number = self.number(Process::Output(output));
         if !self.cpu.eligible(number) {
             self.refresh(number);
@@ -258,6 +290,10 @@ impl<M: Machine> Router<M> {
         let counters = &mut self.paths[path].counters;
         match verdict {
             Verdict::Drop => counters.dropped_by_function += 1,
+            Verdict::Hold => {
+                self.paths[path].held += 1;
+                return;
+            }
             Verdict::Send(output) => {
                 let bytes = self.machine.bytes(packet);
                 if output < self.outputs.len() && self.machine.transmit(output, &[packet]) == 1 {

@@ -42,6 +42,10 @@ pub(crate) struct RouterTable {
     /// Packets that all queues hold together; default 16384.
     #[schemars(with = "Option<u32>", range(min = 64, max = 1048576))]
     pub(crate) buffers: Option<Spanned<u32>>,
+    /// Whether the routes of the kernel's main table and its neighbours count, too, as they change; a route
+    /// of the file counts before the kernel's of the same prefix. Default: false.
+    #[schemars(with = "Option<bool>")]
+    pub(crate) kernel_routes: Option<Spanned<bool>>,
     /// Where counters are shown by HTTP, for example "127.0.0.1:9817"; a loopback address. Default:
     /// nowhere.
     #[schemars(with = "Option<String>")]
@@ -90,7 +94,7 @@ pub(crate) struct PortTable {
     /// How paths share the port; default "wf2q+".
     #[schemars(with = "Option<String>", extend("enum" = super::discipline_names()))]
     pub(crate) discipline: Option<Spanned<String>>,
-    /// Cycles or packets a second of the input process; default: a part of what is left.
+    /// Cycles or packets a second of the input process; default: what other processes leave.
     #[schemars(with = "Option<ReservationText>")]
     pub(crate) input_reservation: Option<Spanned<ReservationText>>,
     /// Cycles or packets a second of the output process; default: a part of what is left.

@@ -36,11 +36,21 @@ pub(crate) fn validate_router(
     let file: RouterFile =
         toml::from_str(text).map_err(|error| vec![syntax_problem(&error, text)])?;
     let mut problems = Vec::new();
+    let kernel_routes = file.router.kernel_routes.as_ref().filter(|given| *given.get_ref());
+    let has_device =
+        file.port.iter().any(|port| matches!(port.get_ref().kind, KindName::Interface));
+    if let Some(given) = kernel_routes.filter(|_| !has_device) {
+        let message = "no port is an interface, so the kernel has no routes by any";
+        let help = "leave `kernel-routes` out, or add a port of kind \"interface\"";
+        problems.push(Problem::new(given.span(), message).help(help));
+    }
     for (missing, table) in [
         (file.port.is_empty(), "port"),
         (file.path.is_empty(), "path"),
         (
-            file.route.is_empty() && file.port.iter().all(|port| port.get_ref().address.is_none()),
+            file.route.is_empty()
+                && kernel_routes.is_none()
+                && file.port.iter().all(|port| port.get_ref().address.is_none()),
             "route",
         ),
     ] {
@@ -90,6 +100,7 @@ pub(crate) fn validate_router(
         batch,
         slice_ns,
         buffers,
+        kernel_routes: kernel_routes.is_some(),
         status,
         ports: ports.into_iter().flatten().collect(),
         paths: paths.into_iter().flatten().collect(),

@@ -1,0 +1,302 @@
+//! The router's promise with real programs: iperf3, a web server with clients, and an RTP stream by
+//! ffmpeg keep what they reserved while small packets flood in by another port.
+//!
+//! Nothing here is a question of speed. Shares are those of the bytes that the link carried, over
+//! intervals at whose beginning more of bulk TCP and of the flood waited than the link then carried;
+//! losses and conservation are counts, the router's beside the kernel's. The router has a processor of its own where there are two.
+
+use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
+use nix::unistd::Pid;
+use serde_json::Value;
+use std::fs;
+use std::path::Path;
+use std::thread;
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+
+use crate::network::Network;
+use crate::{number, packet};
+
+const STATUS: &str = "127.0.0.1:9818";
+/// How long datagrams and the stream are sent, seconds.
+const SECONDS: &str = "4";
+/// Bytes of the link over which shares are taken, all sent while bulk TCP and the flood waited.
+const WINDOW: u64 = 4_000_000;
+/// A full segment and a packet of the flood, bytes.
+const SEGMENT: u64 = 1_514;
+const SMALL: u64 = 60;
+/// How long the window may take to come together.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// What TCP may have under way, bytes: less than a path's queues hold.
+const IN_FLIGHT: &str = "4096 65536 2097152";
+const PAGES: usize = 20;
+const PAGE_BYTES: usize = 20_000;
+/// Of the link by weight, in hundredths.
+const BULK: u64 = 50;
+const FLOOD: u64 = 20;
+/// Paths that were promised something.
+const RESERVED: [&str; 4] = ["datagrams", "stream", "web", "bulk"];
+
+const ROUTER_FILE: &str = r#"
+[router]
+name = "programs"
+status = "127.0.0.1:9818"
+buffers = 32768
+[[port]]
+name = "a1"
+kind = "interface"
+rate = "1 Gbps"
+address = "10.1.0.1/24"
+[[port]]
+name = "f1"
+kind = "interface"
+rate = "1 Gbps"
+[[port]]
+name = "b1"
+kind = "interface"
+rate = "20 Mbps"
+address = "10.2.0.1/24"
+discipline = "wf2q+"
+[[path]]
+name = "back"
+match = { port = "b1" }
+[[path]]
+name = "datagrams"
+match = { protocol = "udp", destination-port = 5202 }
+reservation = "100 Mcps"
+queue = 512
+weight = 15
+[[path]]
+name = "stream"
+match = { protocol = "udp", destination-port = 6000 }
+reservation = "100 Mcps"
+queue = 512
+weight = 10
+[[path]]
+name = "web"
+match = { port = "a1", protocol = "tcp", source-port = 8000 }
+reservation = "100 Mcps"
+queue = 512
+weight = 5
+[[path]]
+name = "bulk"
+match = { port = "a1", protocol = "tcp" }
+reservation = "200 Mcps"
+queue = 2048
+weight = 50
+[[path]]
+name = "flood"
+queue = 6000
+weight = 20
+[[route]]
+prefix = "10.9.0.0/16"
+port = "b1"
+via = "10.2.0.2"
+"#;
+
+/// This thread, and what it starts, leaves one processor alone if there are two; returns that one.
+fn leave_one_processor() -> Option<CpuSet> {
+    let all = sched_getaffinity(Pid::from_raw(0)).unwrap();
+    let there: Vec<usize> = (0..CpuSet::count()).filter(|at| all.is_set(*at).unwrap()).collect();
+    let (last, others) = there.split_last().filter(|(_, others)| !others.is_empty())?;
+    let set = |of: &[usize]| {
+        let mut set = CpuSet::new();
+        of.iter().for_each(|at| set.set(*at).unwrap());
+        set
+    };
+    sched_setaffinity(Pid::from_raw(0), &set(others)).unwrap();
+    Some(set(&[*last]))
+}
+
+fn status(network: &Network) -> Value {
+    let answer = network.get("router", STATUS, "/status");
+    serde_json::from_str(answer.split("\r\n\r\n").nth(1).unwrap()).unwrap()
+}
+
+/// Bytes that the link carried while bulk TCP and the flood had packets waiting.
+#[derive(Default)]
+struct Waited {
+    bulk: u64,
+    flood: u64,
+    link: u64,
+    /// How often they began to wait.
+    stretches: u64,
+}
+
+impl Waited {
+    fn watch(network: &Network) -> Self {
+        let began = Instant::now();
+        let mut all = Self::default();
+        let mut from = status(network);
+        let mut waited = false;
+        while all.link < WINDOW {
+            assert!(began.elapsed() < PATIENCE, "bulk TCP and the flood do not wait: {from:#}");
+            let until = status(network);
+            let sent = |path| {
+                let of = |report| number(report, "paths", path, "sent_bytes");
+                of(&until) - of(&from)
+            };
+            let link: u64 = RESERVED.into_iter().chain(["flood"]).map(sent).sum();
+            let waits = |path, bytes| number(&from, "paths", path, "at_links") * bytes > 2 * link;
+            let before = waited;
+            waited = waits("bulk", SEGMENT) && waits("flood", SMALL);
+            if waited {
+                all.stretches += u64::from(!before);
+                all.link += link;
+                all.bulk += sent("bulk");
+                all.flood += sent("flood");
+            }
+            from = until;
+        }
+        all
+    }
+}
+
+/// Packets that a link's far ends have sent and that the router has taken, or its devices lost.
+fn under_way(network: &Network, before: [u64; 3], report: &Value) -> [(u64, u64); 3] {
+    let far = [("source", "a0", "a1"), ("source", "f0", "f1"), ("sink", "b0", "b1")];
+    let mut at = 0;
+    far.map(|(namespace, device, port)| {
+        let of = |key| number(report, "ports", port, key);
+        let sent = network.statistics(namespace, device).1 - before[at];
+        at += 1;
+        (sent, of("received") + of("lost_by_device"))
+    })
+}
+
+/// Returns when what waited in rings and queues has left and nobody sends any more.
+fn settle(network: &Network, before: [u64; 3]) {
+    let began = Instant::now();
+    let mut last = None;
+    while began.elapsed() < PATIENCE {
+        let report = status(network);
+        let counts = under_way(network, before, &report);
+        let paths = report["paths"].as_array().unwrap();
+        let empty = paths.iter().all(|path| path["queued"] == 0);
+        if empty && counts.iter().all(|(sent, took)| sent == took) && last == Some(counts) {
+            return;
+        }
+        last = Some(counts);
+        thread::sleep(Duration::from_millis(300));
+    }
+}
+
+/// The sequence numbers of an RTP stream follow each other.
+fn is_whole(stream: &[Vec<u8>]) -> bool {
+    let number = |frame: &Vec<u8>| u16::from_be_bytes([frame[44], frame[45]]);
+    stream.windows(2).all(|pair| number(&pair[0]).wrapping_add(1) == number(&pair[1]))
+}
+
+#[test]
+fn programs_keep_their_reservations_beside_a_flood_and_every_packet_is_counted() {
+    let network = Network::new();
+    network.require(&["iperf3", "ffmpeg", "curl", "python3"]);
+    let processor = leave_one_processor();
+    let folder = TempDir::new().unwrap();
+    let file = folder.path().join("router.toml");
+    fs::write(&file, ROUTER_FILE).unwrap();
+    fs::write(folder.path().join("page"), vec![b'x'; PAGE_BYTES]).unwrap();
+    // The kernels say nothing of their own.
+    for namespace in ["source", "router", "sink"] {
+        let quiet = "echo 1 > /proc/sys/net/ipv6/conf/all/disable_ipv6";
+        network.execute(namespace, &["sh", "-c", quiet]);
+    }
+    network.execute("router", &["ip", "link", "set", "lo", "up"]);
+    network.address("source", "a0", "10.1.0.2/24", "10.1.0.1");
+    network.address("sink", "b0", "10.2.0.2/24", "10.2.0.1");
+    let limit = format!("echo {IN_FLIGHT} > /proc/sys/net/ipv4/tcp_wmem");
+    network.execute("source", &["sh", "-c", &limit]);
+
+    let router = network.start(env!("CARGO_BIN_EXE_millstream"), &file);
+    if let Some(processor) = processor {
+        router.pin(&processor);
+    }
+    let before = [("source", "a0"), ("source", "f0"), ("sink", "b0")];
+    let first = status(&network);
+    let taken = ["a1", "f1", "b1"].map(|port| number(&first, "ports", port, "received"));
+    let mut counters = before.map(|(namespace, device)| network.statistics(namespace, device));
+    for (counter, taken) in counters.iter_mut().zip(taken) {
+        counter.1 -= taken;
+    }
+    let before = counters.map(|counter| counter.1);
+    let arrived_before = counters[2].0 - sent_to_sink(&first);
+    // Both ends find their neighbours.
+    network.execute("source", &["sh", "-c", "ping -n -c 3 -i 0.2 10.2.0.2 || true"]);
+
+    let server = |port| network.spawn("sink", &["iperf3", "-s", "-1", "-p", port]);
+    let servers = [server("5201"), server("5202")];
+    let pages = folder.path().to_str().unwrap();
+    let serve = ["python3", "-m", "http.server", "8000", "--directory", pages];
+    let web_server = network.spawn("source", &serve);
+    network.await_listener("sink", 5201);
+    network.await_listener("sink", 5202);
+    network.await_listener("source", 8000);
+    let watched = network.watch("sink", "b0", "udp dst port 6000");
+
+    let flood = packet(network.mac("router", "f1"), [10, 9, 0, 1], 0, 60);
+    let flood = network.flood("source", "f0", flood);
+    let bulk = ["iperf3", "-c", "10.2.0.2", "-p", "5201", "-t", "300"];
+    let bulk = network.spawn("source", &bulk);
+    let datagrams = ["iperf3", "-J", "-c", "10.2.0.2", "-p", "5202", "-t", SECONDS];
+    let datagrams = [&datagrams[..], &["-u", "-b", "2M", "-l", "1000"]].concat();
+    let datagrams = network.spawn("source", &datagrams);
+    let clip = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/data/clip.mpg");
+    let play = ["ffmpeg", "-v", "error", "-nostdin", "-re", "-i", clip.to_str().unwrap(), "-t"];
+    let to = [SECONDS, "-an", "-c", "copy", "-f", "rtp", "rtp://10.2.0.2:6000?pkt_size=1200"];
+    let stream = network.spawn("source", &[&play[..], &to].concat());
+    let pages = format!("http://10.1.0.2:8000/page?[1-{PAGES}]");
+    let says = ["-w", "%{http_code} %{size_download}\\n", "-o", "/dev/null", &pages];
+    let web = network.spawn("sink", &[&["curl", "-s", "--max-time", "60"][..], &says].concat());
+
+    let waited = Waited::watch(&network);
+
+    drop(bulk);
+    let datagrams: Value = serde_json::from_str(&datagrams.finish()).unwrap();
+    stream.finish();
+    let web = web.finish();
+    let flooded = flood.stop();
+    drop(servers);
+    drop(web_server);
+    settle(&network, before);
+    let counted = network.statistics("sink", "b0").0 - arrived_before;
+    let report = router.stop();
+    let frames = watched.stop();
+
+    // Conservation: the router's counts beside the kernel's, packet by packet.
+    assert_eq!(report["unaccounted"], 0);
+    for (sent, took) in under_way(&network, before, &report) {
+        assert_eq!(sent, took, "sent to the router, and received or lost by it: {report:#}");
+    }
+    assert_eq!(counted, sent_to_sink(&report), "what left for the sink arrived there: {report:#}");
+
+    // No packet of a reserved flow is lost, in the router or on its way there.
+    assert_eq!(number(&report, "ports", "a1", "lost_by_device"), 0);
+    for path in RESERVED {
+        let of = |key| number(&report, "paths", path, key);
+        assert!(of("received") > 0, "{path} was not used: {report:#}");
+        assert_eq!(of("received"), of("sent"), "{path}: {report:#}");
+    }
+    assert_eq!(frames.len() as u64, number(&report, "paths", "stream", "sent"));
+    assert!(is_whole(&frames), "packets of the stream are missing or out of order");
+    assert_eq!(web.lines().count(), PAGES);
+    assert!(web.lines().all(|line| line == format!("200 {PAGE_BYTES}")), "{web}");
+    let lost = datagrams["end"]["sum"]["lost_packets"].as_u64().unwrap();
+    let by_socket = network.datagrams_lost_by_sockets("sink");
+    assert!(lost <= by_socket, "iperf3 misses {lost} datagrams, its socket lost {by_socket}");
+
+    // What was reserved of the link is kept within 1 %, and the flood is not starved; a packet may be under
+    // way at each end of a stretch.
+    let ends = 2 * SEGMENT * waited.stretches;
+    for (path, got, weight) in [("bulk", waited.bulk, BULK), ("flood", waited.flood, FLOOD)] {
+        let promised = waited.link * weight / 100;
+        let kept = (got + ends) * 100 >= promised * 99;
+        assert!(kept, "{path}: {got} bytes of {promised} promised, {} stretches", waited.stretches);
+    }
+    let delivered = number(&report, "paths", "flood", "sent");
+    assert!(flooded > 4 * delivered, "no overload: {delivered} of a flood of {flooded}");
+}
+
+fn sent_to_sink(report: &Value) -> u64 {
+    let of = |key| number(report, "ports", "b1", key);
+    of("transmitted") + of("originated")
+}

@@ -1,0 +1,117 @@
+//! What a router's file asks of the processor: whether it fits, and the plan that keeps it.
+
+use millstream::Link;
+use millstream::catalogue::Options;
+use millstream_scenario::{PortKind, Reservation, RouterScenario};
+
+use crate::live::port::PortError;
+use crate::plan::{Batch, InputPlan, OutputPlan, PathPlan, Plan, Stages, WhenFull};
+use crate::throttle::ThrottlePlan;
+
+/// Cycles a second that one unit of a reservation stands for in the CPU scheduler.
+const CYCLES_A_UNIT: u64 = 1_000;
+/// So much of the processor is left for each process without a reservation, or more is reserved than fits.
+const LEAST_PART: u64 = 100;
+/// All input processes without a reservation together have this part of what another process without one
+/// has: the rate that overload can cost.
+const INPUT_PART: u64 = 32;
+
+/// What each process reserves, cycles a second, in the router's order. Of those without a reservation,
+/// forwarding and output processes have equal parts of what is left, and input processes next to nothing:
+/// they run in what the others do not use, so no more is read than can be forwarded, and what is too much
+/// is lost on the device, where that costs nothing.
+pub(super) fn admit(scenario: &RouterScenario, frequency: u64) -> Result<Vec<u64>, PortError> {
+    let cycles = |reservation: Option<Reservation>| {
+        reservation.map(|reservation| match reservation {
+            Reservation::Cycles(cycles) => cycles,
+            Reservation::Packets { pps, cost_ns } => {
+                let cycles = u128::from(pps) * u128::from(cost_ns) * u128::from(frequency);
+                u64::try_from(cycles / 1_000_000_000).unwrap_or(u64::MAX)
+            }
+        })
+    };
+    let inputs = scenario.ports.iter().map(|port| cycles(port.input));
+    let paths = scenario.paths.iter().map(|path| cycles(path.reservation));
+    let outputs = scenario.ports.iter().map(|port| cycles(port.output));
+    let asked: Vec<Option<u64>> = inputs.chain(paths).chain(outputs).collect();
+    let least = frequency / LEAST_PART;
+    let without = asked.iter().filter(|asked| asked.is_none()).count() as u64;
+    let total = asked.iter().flatten().fold(0u64, |sum, asked| sum.saturating_add(*asked));
+    let have = frequency.saturating_sub(without * least);
+    if total > have {
+        let message = format!(
+            "{} Mcps are reserved, {} Mcps more than there are",
+            total / 1_000_000,
+            (total - have).div_ceil(1_000_000)
+        );
+        let help = format!(
+            "the processor has {} Mcps; each of {without} processes without a reservation keeps 1 %",
+            frequency / 1_000_000
+        );
+        return Err(PortError::new(&scenario.ports[0].name, message).help(help));
+    }
+    let ports = scenario.ports.len();
+    let inputs = asked[..ports].iter().filter(|asked| asked.is_none()).count() as u64;
+    let (left, others) = (frequency - total, (without - inputs).max(1));
+    let input = (left / others / INPUT_PART / inputs.max(1)).min(least);
+    let other = (left - inputs * input) / others;
+    let part = |at: usize| if at < ports { input } else { other };
+    Ok(asked.into_iter().enumerate().map(|(at, asked)| asked.unwrap_or(part(at))).collect())
+}
+
+/// The plan of `scenario` whose processes have these reservations, cycles a second.
+pub(super) fn plan(scenario: &RouterScenario, reserved: &[u64]) -> Plan {
+    let unit = |cycles: &u64| u32::try_from(cycles / CYCLES_A_UNIT).unwrap_or(u32::MAX).max(1);
+    let reservations: Vec<u32> = reserved.iter().map(unit).collect();
+    let (ports, paths) = (scenario.ports.len(), scenario.paths.len());
+    let batch = scenario.batch;
+    let inputs = scenario.ports.iter().zip(&reservations).map(|(port, reservation)| InputPlan {
+        reservation: *reservation,
+        throttle: Some(ThrottlePlan {
+            least: batch / 4,
+            most: batch / 2,
+            cap_ns: port.longest_sleep_ns,
+        }),
+        // A capture waits, a device does not.
+        when_full: match port.kind {
+            PortKind::Pcap(..) => WhenFull::Wait,
+            PortKind::Interface(_) | PortKind::Tap(_) => WhenFull::Drop,
+        },
+    });
+    let path_plans =
+        scenario.paths.iter().zip(&reservations[ports..]).map(|(path, reservation)| {
+            let outputs = (0..ports).filter(|port| path.to.is_none_or(|to| to == *port));
+            PathPlan {
+                reservation: *reservation,
+                input_queue: path.queue,
+                output_queue: path.queue,
+                outputs: outputs.map(|port| (port, path.contract.clone())).collect(),
+            }
+        });
+    let outputs = scenario.ports.iter().zip(&reservations[ports + paths..]);
+    let outputs = outputs.map(|(port, reservation)| OutputPlan {
+        reservation: *reservation,
+        throttle: None,
+        discipline: port.discipline,
+        options: Options {
+            link: Link { rate_bps: port.rate_bps, overhead_bytes: port.overhead_bytes },
+            ..Options::default()
+        },
+        structure: port.structure,
+    });
+    Plan {
+        stages: Stages::Three,
+        batch: Batch { packets: batch, time_ns: scenario.slice_ns },
+        inputs: inputs.collect(),
+        paths: path_plans.collect(),
+        outputs: outputs.collect(),
+    }
+}
+
+/// The plan of `scenario` on a processor of `frequency` cycles a second.
+///
+/// # Errors
+/// If more is reserved than the processor has.
+pub fn admitted(scenario: &RouterScenario, frequency: u64) -> Result<Plan, PortError> {
+    Ok(plan(scenario, &admit(scenario, frequency)?))
+}
