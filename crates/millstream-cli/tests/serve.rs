@@ -221,8 +221,8 @@ fn a_server_that_is_started_again_takes_its_clients_over() {
     assert_eq!(server.line(), "taken over from a server before: 1 clients");
     player.watch(Duration::from_millis(500));
     let frames = player.frames();
-    // More than a second's, and none missing in between.
-    assert!(frames.len() > 60, "{} frames", frames.len());
+    // More than came before the crash, and none missing in between.
+    assert!(frames.len() > 40, "{} frames", frames.len());
     let last = frames.len() - 1;
     assert!(frames[..last].iter().all(|frame| frame.whole), "{frames:?}");
 
