@@ -2,6 +2,7 @@
 # make test     every check: format, lints, licences, documentation, tests, conformance
 # make bench    what a decision costs, and a ten-million-packet run
 # make figures  regenerate the tables and figures of papers/
+# make paper-coprocessor  the media server beside a load, live; five minutes, as root
 # make book     the book as web pages, target/book
 # make fuzz     five minutes of each fuzz target
 # make soak     the same, after advisories and threads under ThreadSanitizer
@@ -9,7 +10,7 @@
 # make rtl-full all hardware configurations and proofs, ten million decisions compared
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
-.PHONY: run test bench figures book fuzz soak rtl-full rtl-report traces clean
+.PHONY: run test bench figures paper-coprocessor book fuzz soak rtl-full rtl-report traces clean
 
 # Sets up what the machine lacks, and tells the linker where it is.
 SETUP := source scripts/setup.sh
@@ -25,6 +26,9 @@ bench:
 
 figures:
 	@$(SETUP); cargo run --release --quiet -p millstream-papers
+
+paper-coprocessor:
+	@$(SETUP); scripts/paper-coprocessor.sh
 
 book:
 	@$(SETUP); source scripts/python-env.sh; mdbook build docs

@@ -5,14 +5,17 @@
 //! `README.md` and figures; with `--check` it compares instead, and fails if a claim does not hold or
 //! a committed file is not what the code makes. Experiments that take minutes keep their runs in a
 //! file: `--check` repeats a few of them, and `--redraw` writes pages from the file. After either,
-//! `hardware`, `cards` or `block` means that page alone.
+//! `hardware`, `cards`, `block` or `coprocessor` means that page alone.
 //!
 //! `--cards` measures ShareStreams' cards, which needs Verilator, into `sharestreams/hardware`; with
 //! `--check` it compares with what is there.
 //!
+//! `--coprocessor` measures the Co-processor paper's tables on this machine into `coprocessor/measured`.
+//!
 //! `--minbw-cycles SCHEDULER COUNT` runs so many decisions of one of MinBW's schedulers and prints
 //! what each took; `scripts/minbw-cost.py` makes a table of it.
 
+mod coprocessor;
 mod disciplines;
 mod experiment;
 mod hilq;
@@ -50,18 +53,26 @@ fn main() -> miette::Result<ExitCode> {
             println!("{ns:.2}");
             return Ok(ExitCode::SUCCESS);
         }
+        Some("--probe") => {
+            return Ok(ExitCode::SUCCESS);
+        }
         Some("--cards") => {
             let check = env::args().nth(2).as_deref() == Some("--check");
             let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("sharestreams");
             let same = sharestreams_cards::measure(&folder, check)?;
             return Ok(if same { ExitCode::SUCCESS } else { ExitCode::FAILURE });
         }
+        Some("--coprocessor") => {
+            let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("coprocessor");
+            coprocessor::measure(&folder)?;
+            return Ok(ExitCode::SUCCESS);
+        }
         None => Job::Measure,
         Some("--redraw") => Job::Redraw,
         Some("--check") => Job::Check,
         Some(other) => {
             return Err(miette!(
-                "unknown argument `{other}`; --check, --redraw, --cards and --minbw-cycles are known"
+                "unknown argument `{other}`; --check, --redraw, --cards, --coprocessor and --minbw-cycles are known"
             ));
         }
     };
@@ -70,6 +81,7 @@ fn main() -> miette::Result<ExitCode> {
     let hilq = root.join("hilq");
     let minbw = root.join("minbw");
     let router = root.join("router");
+    let coprocessor = root.join("coprocessor");
     let book = root.join("../docs/src");
     let hardware =
         || Ok::<_, miette::Report>((sharestreams_hardware::page(&sharestreams)?, &sharestreams));
@@ -77,9 +89,10 @@ fn main() -> miette::Result<ExitCode> {
         Some("hardware") => vec![hardware()?],
         Some("cards") => vec![(sharestreams_cards::page(&sharestreams)?, &sharestreams)],
         Some("block") => vec![(sharestreams_block::page()?, &sharestreams)],
+        Some("coprocessor") => vec![(coprocessor::page(&coprocessor)?, &coprocessor)],
         Some(other) => {
             return Err(miette!(
-                "unknown page `{other}`; `hardware`, `cards` and `block` are known"
+                "unknown page `{other}`; `hardware`, `cards`, `block` and `coprocessor` are known"
             ));
         }
         None => vec![
@@ -92,6 +105,7 @@ fn main() -> miette::Result<ExitCode> {
             (hilq_violations::page()?, &hilq),
             (minbw::page(&minbw, job)?, &minbw),
             (router::page()?, &router),
+            (coprocessor::page(&coprocessor)?, &coprocessor),
             (disciplines::page(&root.join("../examples/compare/scenario.toml"))?, &book),
         ],
     };

@@ -41,6 +41,9 @@ pub(crate) fn serve(arguments: &ServeArguments) -> Result<(), Failure> {
     if let Some(id) = server.processor_id() {
         eprintln!("network interface processor: process {id}");
     }
+    if let Some(clients) = server.adopted() {
+        eprintln!("taken over from a server before: {clients} clients");
+    }
     let started = Instant::now();
     let over = || time.is_some_and(|time| started.elapsed() >= Duration::from_nanos(time));
     let served = server

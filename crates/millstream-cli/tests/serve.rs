@@ -11,6 +11,7 @@ use rtsp_types::{Method, StatusCode};
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 const LONG: Duration = Duration::from_secs(30);
@@ -188,6 +189,71 @@ fn clients_play_on_when_the_host_dies_as_long_as_they_are_there() {
 }
 
 #[test]
+fn a_server_that_is_started_again_takes_its_clients_over() {
+    let media = "placement = \"ni\"\nsocket = \"processor\"\nidle-timeout = \"20 s\"";
+    let mut server = Server::start(60, "50 Mbps", media, DEADLINE, ", repeat = true");
+    let processor = server.processor.unwrap();
+    let mut players = [false, true].map(|interleaved| {
+        let mut player = Player::connect(&server);
+        assert_eq!(player.set_up(interleaved).status(), StatusCode::Ok);
+        player.play();
+        player
+    });
+    let player = &mut players[0];
+    player.watch(Duration::from_millis(200));
+    server.crash();
+    player.watch(Duration::from_millis(500));
+    let started = AtomicBool::new(false);
+    let server = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !started.load(Ordering::Relaxed) {
+                player.watch(Duration::from_millis(50));
+            }
+        });
+        let server = server.again();
+        started.store(true, Ordering::Relaxed);
+        server
+    });
+    assert_eq!(server.processor, Some(processor));
+    // The other had its packets by the connection that is gone.
+    assert_eq!(server.line(), "taken over from a server before: 1 clients");
+    player.watch(Duration::from_millis(500));
+    let frames = player.frames();
+    // More than came before the crash, and none missing in between.
+    assert!(frames.len() > 40, "{} frames", frames.len());
+    let last = frames.len() - 1;
+    assert!(frames[..last].iter().all(|frame| frame.whole), "{frames:?}");
+
+    // A second server must not take what has one.
+    let mut second = Command::new(env!("CARGO_BIN_EXE_millstream"));
+    let second = second.args(["serve", "--for", "1 s", "media.toml"]);
+    let output = second.current_dir(server.path("").as_path()).output().unwrap();
+    let error = String::from_utf8_lossy(&output.stderr).replace("\n  │ ", " ");
+    assert_eq!(output.status.code(), Some(2), "{error}");
+    assert!(error.contains("the server of the processor there runs"), "{error}");
+
+    // The session is asked for by a new connection, and ends with it.
+    player.reconnect(&server);
+    assert_eq!(player.ask(Method::Pause, &[]).status(), StatusCode::Ok);
+    player.watch(Duration::from_millis(300));
+    player.frames();
+    player.watch(Duration::from_millis(300));
+    assert_eq!(player.frames(), []);
+    player.play();
+    player.watch(Duration::from_millis(300));
+    assert!(!player.frames().is_empty());
+
+    // The server did not start this processor, and replaces it all the same.
+    kill_9(processor);
+    assert!(server.line().contains("starting another"));
+    player.watch(Duration::from_secs(1));
+    assert!(player.frames().len() > 20);
+    assert_eq!(player.ask(Method::Teardown, &[]).status(), StatusCode::Ok);
+    let account = server.end();
+    assert_eq!((&account["admitted"], &account["processors"]), (&1.into(), &2.into()));
+}
+
+#[test]
 fn what_is_no_request_is_answered_or_closed_and_others_are_served() {
     let media = "connections = 20\nidle-timeout = \"1 s\"";
     let server = Server::start(60, "50 Mbps", media, DEADLINE, "");
@@ -214,6 +280,106 @@ fn what_is_no_request_is_answered_or_closed_and_others_are_served() {
     }
     let mut player = Player::connect(&server);
     assert_eq!(player.set_up(false).status(), StatusCode::Ok);
+    server.end();
+}
+
+/// Kilobytes of memory that a process has.
+fn resident(id: u32) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{id}/status")).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+    line.trim().trim_end_matches(" kB").parse().unwrap()
+}
+
+#[test]
+fn a_thousand_idle_connections_cost_little_and_disturb_nobody() {
+    use nix::sys::resource::{Resource, getrlimit, setrlimit};
+    let (_, most) = getrlimit(Resource::RLIMIT_NOFILE).unwrap();
+    setrlimit(Resource::RLIMIT_NOFILE, most.min(4_096), most).unwrap();
+    let server = Server::start(120, "50 Mbps", "connections = 1001", DEADLINE, "");
+    let mut player = Player::connect(&server);
+    assert_eq!(player.set_up(false).status(), StatusCode::Ok);
+    let before = resident(server.child.id());
+    let mut idle: Vec<TcpStream> =
+        (0..1000).map(|_| TcpStream::connect(server.rtsp).unwrap()).collect();
+    // The last is there: it is answered. One more has no place.
+    idle[999].write_all(b"OPTIONS * RTSP/1.0\r\nCSeq: 1\r\n\r\n").unwrap();
+    let mut answer = [0; 12];
+    idle[999].read_exact(&mut answer).unwrap();
+    assert_eq!(&answer, b"RTSP/1.0 200");
+    let mut beyond = TcpStream::connect(server.rtsp).unwrap();
+    assert_eq!(beyond.read(&mut [0; 10]).unwrap(), 0);
+    let each = resident(server.child.id()).saturating_sub(before) * 1024 / 1000;
+    assert!(each < 16 << 10, "{each} bytes a connection");
+    player.play();
+    player.watch(LONG);
+    assert!(player.bye);
+    let frames = player.frames();
+    assert_eq!(frames.iter().filter(|frame| frame.whole).count(), 120);
+    // Those who go make room.
+    drop(idle);
+    let end = Instant::now() + LONG;
+    loop {
+        let mut next = TcpStream::connect(server.rtsp).unwrap();
+        let _ = next.write_all(b"OPTIONS * RTSP/1.0\r\nCSeq: 1\r\n\r\n");
+        if next.read(&mut answer).is_ok_and(|count| count > 0) {
+            break;
+        }
+        assert!(Instant::now() < end, "no place");
+    }
+    server.end();
+}
+
+#[test]
+fn a_scanners_worth_of_requests_is_answered_or_closed() {
+    let media = "connections = 20\nidle-timeout = \"2 s\"";
+    let server = Server::start(60, "50 Mbps", media, DEADLINE, "");
+    let seeds: [&[u8]; 8] = [
+        b"OPTIONS rtsp://h/film RTSP/1.0\r\nCSeq: 1\r\n\r\n",
+        b"DESCRIBE rtsp://h/film RTSP/1.0\r\nCSeq: 2\r\nAccept: application/sdp\r\n\r\n",
+        b"SETUP rtsp://h/film/video RTSP/1.0\r\nCSeq: 3\r\nTransport: RTP/AVP;unicast;client_port=5000-5001\r\n\r\n",
+        b"PLAY rtsp://h/film RTSP/1.0\r\nCSeq: 4\r\nSession: 0123456789abcdef\r\nRange: npt=0-\r\n\r\n",
+        b"GET /../../etc/passwd HTTP/1.1\r\nHost: h\r\n\r\n",
+        b"OPTIONS sip:nm SIP/2.0\r\nVia: SIP/2.0/TCP nm;branch=foo\r\nCall-ID: 50000\r\n\r\n",
+        b"SSH-2.0-OpenSSH_9.2\r\n\x00\x00\x01\x14\x0a\x14",
+        b"\x03\x00\x00\x2a\x25\xe0\x00\x00\x00\x00\x00Cookie: mstshash=nmap\r\n",
+    ];
+    // Each a thousand times over, some bytes changed, cut off somewhere; the same every time.
+    let mut random = 1u64;
+    let mut below = |limit: usize| {
+        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        usize::try_from(random >> 33).unwrap() % limit
+    };
+    let [mut closed, mut refused, mut done] = [0; 3];
+    for round in 0..1_000 {
+        let mut bytes = seeds[round % seeds.len()].to_vec();
+        for _ in 0..below(4) {
+            let at = below(bytes.len());
+            bytes[at] = u8::try_from(below(256)).unwrap();
+        }
+        if below(4) == 0 {
+            bytes.truncate(below(bytes.len() + 1));
+        }
+        let mut stream = TcpStream::connect(server.rtsp).unwrap();
+        let _ = stream.write_all(&bytes);
+        stream.shutdown(std::net::Shutdown::Write).unwrap();
+        let mut answer = Vec::new();
+        let _ = stream.read_to_end(&mut answer);
+        match answer.get(..10) {
+            None => closed += 1,
+            Some(b"RTSP/1.0 2") => done += 1,
+            Some(b"RTSP/1.0 4" | b"RTSP/1.0 5") => refused += 1,
+            Some(_) => panic!("{:?}", String::from_utf8_lossy(&answer)),
+        }
+        // Nothing is answered at a length that would be worth an attack.
+        assert!(answer.len() < 1_000, "{} bytes to {}", answer.len(), bytes.len());
+    }
+    assert_eq!(closed + refused + done, 1_000);
+    assert!(closed > 50 && refused > 200 && done > 50, "{closed} {refused} {done}");
+    let mut player = Player::connect(&server);
+    assert_eq!(player.set_up(false).status(), StatusCode::Ok);
+    player.play();
+    player.watch(LONG);
+    assert_eq!(Player::kinds(&player.frames()), [10, 10, 40]);
     server.end();
 }
 

@@ -23,12 +23,28 @@ pub(crate) struct Connection {
     pub(crate) heard_ns: u64,
     /// To be closed once everything has gone.
     pub(crate) closing: bool,
+    /// Since when a request has begun and is not whole, ns; 0 if none has.
+    begun_ns: u64,
 }
+
+/// How long a client may take for one request, or to read the last answer, ns. Whoever sends a byte now
+/// and then must not hold a connection.
+const PATIENCE_NS: u64 = 10_000_000_000;
 
 impl Connection {
     pub(crate) fn new(stream: TcpStream, peer: IpAddr, http: bool, now_ns: u64) -> Self {
         let (input, output) = (Vec::new(), Vec::new());
-        Self { stream, peer, http, input, output, gone: 0, heard_ns: now_ns, closing: false }
+        Self {
+            stream,
+            peer,
+            http,
+            input,
+            output,
+            gone: 0,
+            heard_ns: now_ns,
+            closing: false,
+            begun_ns: 0,
+        }
     }
 
     /// Reads while there is something and room for it (`limit` bytes). `false`: the client has closed.
@@ -47,6 +63,24 @@ impl Connection {
             }
         }
         Ok(true)
+    }
+
+    /// To be called when what could be understood of the input has been: notes whether a request began.
+    pub(crate) fn understood(&mut self, now_ns: u64) {
+        if self.input.is_empty() {
+            self.begun_ns = 0;
+        } else if self.begun_ns == 0 {
+            self.begun_ns = now_ns;
+        }
+    }
+
+    /// Whether its client has taken too long for a request, or for reading the last answer.
+    pub(crate) fn is_stuck(&self, now_ns: u64) -> bool {
+        let since_ns = if self.closing { self.heard_ns } else { self.begun_ns };
+        let written = self.gone == self.output.len();
+        let waits = if self.closing { !written } else { self.begun_ns != 0 };
+        let long = waits && now_ns.saturating_sub(since_ns) > PATIENCE_NS;
+        long || (self.closing && written)
     }
 
     /// Bytes that may yet be left unread.
@@ -85,5 +119,46 @@ impl Connection {
         self.output.clear();
         self.gone = 0;
         Ok(true)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LONG_NS: u64 = PATIENCE_NS + 2;
+
+    fn connection() -> Connection {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let stream = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        stream.set_nonblocking(true).unwrap();
+        Connection::new(TcpStream::from_std(stream), IpAddr::from([127, 0, 0, 1]), false, 1)
+    }
+
+    #[test]
+    fn a_request_byte_by_byte_does_not_hold_a_connection() {
+        let mut connection = connection();
+        connection.understood(1);
+        assert!(!connection.is_stuck(u64::MAX), "idle is not stuck");
+        connection.input.push(b'O');
+        connection.understood(1);
+        connection.input.push(b'P');
+        connection.heard_ns = LONG_NS;
+        connection.understood(LONG_NS);
+        assert!(!connection.is_stuck(PATIENCE_NS));
+        assert!(connection.is_stuck(LONG_NS));
+        connection.input.clear();
+        connection.understood(LONG_NS);
+        assert!(!connection.is_stuck(u64::MAX));
+    }
+
+    #[test]
+    fn a_last_answer_is_waited_for_but_not_for_ever() {
+        let mut connection = connection();
+        connection.closing = true;
+        assert!(connection.is_stuck(1), "nothing is left to do");
+        connection.output().extend_from_slice(b"answer");
+        assert!(!connection.is_stuck(PATIENCE_NS));
+        assert!(connection.is_stuck(LONG_NS));
     }
 }

@@ -28,12 +28,20 @@ late = \"drop\"
 source = { kind = \"mpeg\", file = \"clip.mpg\" }
 ";
 
+/// What a server with one stream, `film`, answers to what comes from an address.
+pub(crate) type Talk<'a> = dyn FnMut(IpAddr, &[u8]) -> Vec<u8> + 'a;
+
 /// The answers to what a client of a server with one stream, `film`, may have sent.
 ///
 /// # Panics
 /// If the repository's example clip is not there.
 #[must_use]
 pub fn requests(bytes: &[u8]) -> Vec<u8> {
+    with_server(|talk| talk(IpAddr::V4(Ipv4Addr::LOCALHOST), bytes))
+}
+
+/// Talks to a new server; each call is a connection of its own.
+pub(crate) fn with_server<T>(what: impl FnOnce(&mut Talk<'_>) -> T) -> T {
     static SHARED: OnceLock<(Library, Region)> = OnceLock::new();
     let (library, region) = SHARED.get_or_init(|| {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/data");
@@ -41,20 +49,24 @@ pub fn requests(bytes: &[u8]) -> Vec<u8> {
         let library = Library::open(&scenario).expect("the example clip");
         (library, Region::create(4).expect("shared memory").0)
     });
-    let localhost = IpAddr::V4(Ipv4Addr::LOCALHOST);
+    let local = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 554);
     let mut sessions = Sessions::new(*region, 20_000_000);
-    let mut output = Vec::new();
-    let mut desk = Desk {
-        library,
-        sessions: &mut sessions,
-        bell: &NoBell,
-        server_ports: (6_000, 6_001),
-        local: SocketAddr::new(localhost, 554),
-        idle_timeout_ns: 60_000_000_000,
-        request_bytes: 8 << 10,
-        now_ns: 0,
-    };
-    let asker = Asker { peer: localhost, connection: 0 };
-    desk.converse(&mut bytes.to_vec(), &mut output, 1 << 20, asker);
-    output
+    let mut connection = 0;
+    what(&mut |peer, bytes| {
+        let mut output = Vec::new();
+        let mut desk = Desk {
+            library,
+            sessions: &mut sessions,
+            bell: &NoBell,
+            server_ports: (6_000, 6_001),
+            local,
+            idle_timeout_ns: 60_000_000_000,
+            request_bytes: 8 << 10,
+            now_ns: 0,
+        };
+        let asker = Asker { peer, connection };
+        connection += 1;
+        desk.converse(&mut bytes.to_vec(), &mut output, 1 << 20, asker);
+        output
+    })
 }

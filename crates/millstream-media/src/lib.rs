@@ -23,6 +23,8 @@ mod error;
 pub mod fuzzing;
 mod lane;
 mod library;
+#[doc(hidden)]
+pub mod measuring;
 mod optional;
 mod outlet;
 mod packets;

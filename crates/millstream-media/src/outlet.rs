@@ -1,13 +1,15 @@
 //! Where frames go: datagrams to a client's ports, or an order to the host that has its connection.
 //!
 //! Packets of one length that are due together go to the kernel in one call (UDP segmentation
-//! offload), the last of them may be shorter.
+//! offload), the last of them may be shorter. The kernel gathers them from where they lie: headers from
+//! here, payload from the store, which is not copied before.
 
-use quinn_udp::{Transmit, UdpSockRef, UdpSocketState};
 use rtcp_types::{Bye, Compound, RtcpPacketWriterExt, Sdes, SdesChunk, SdesItem, SenderReport};
 use rtp_types::RtpPacketBuilder;
-use std::io;
+use socket2::{MsgHdr, SockAddr, SockRef};
+use std::io::{self, IoSlice};
 use std::net::{SocketAddr, UdpSocket};
+use std::ops::Range;
 
 use crate::client::{Client, low_bits};
 use crate::clock::{now_ns, ntp_now};
@@ -18,6 +20,16 @@ use crate::store::PacketRecord;
 /// The most that goes to the kernel in one call: a datagram's limit.
 const LARGEST_CALL: usize = 65_507;
 
+/// Packets of one call; every kernel that segments takes as many.
+const SEGMENTS: usize = 32;
+
+/// Bytes of a packet's headers: RTP's and the payload format's.
+const HEADER: usize = 16;
+
+/// Bytes of the control message that says how long segments are: its header, the number, padding.
+const CONTROL_HEADER: usize = size_of::<usize>() + 8;
+const CONTROL: usize = CONTROL_HEADER + size_of::<usize>();
+
 /// In an order, in a frame's place: a report; the next word is whether it is a goodbye << 32 | RTP time.
 pub(crate) const REPORT: u64 = u64::MAX;
 
@@ -25,10 +37,9 @@ pub(crate) const REPORT: u64 = u64::MAX;
 pub(crate) struct Network {
     rtp: UdpSocket,
     rtcp: UdpSocket,
-    state: UdpSocketState,
     region: Region,
-    /// Packets of one call, one behind the other.
-    buffer: Vec<u8>,
+    /// Several packets may go in one call.
+    segments: bool,
     /// Orders were given that the host is to be told of.
     pub(crate) ordered: bool,
 }
@@ -39,15 +50,13 @@ impl Network {
     /// # Errors
     /// If the sockets cannot be set up.
     pub(crate) fn new(rtp: UdpSocket, rtcp: UdpSocket, region: Region) -> io::Result<Self> {
-        let state = UdpSocketState::new(UdpSockRef::from(&rtp))?;
         // A kernel without room holds dispatch up, as a link does that is slower than was said: a
         // frame that was begun is sent whole.
         rtp.set_nonblocking(false)?;
         rtcp.set_nonblocking(true)?;
         // Room for a burst; what the kernel does not grant costs only more calls.
-        let _ = state.set_send_buffer_size(UdpSockRef::from(&rtp), 4 << 20);
-        let buffer = Vec::with_capacity(LARGEST_CALL);
-        Ok(Self { rtp, rtcp, state, region, buffer, ordered: false })
+        let _ = SockRef::from(&rtp).set_send_buffer_size(4 << 20);
+        Ok(Self { rtp, rtcp, region, segments: true, ordered: false })
     }
 
     /// The RTCP socket, to hear from clients.
@@ -55,30 +64,95 @@ impl Network {
         &self.rtcp
     }
 
-    /// Sends what is in the buffer; packets that the kernel refuses are counted and given up.
-    fn send(&mut self, destination: SocketAddr, segment: usize) {
-        if self.buffer.is_empty() {
-            return;
+    /// Sends these packets of a frame in one call; what the kernel refuses is counted and given up.
+    fn send(&mut self, to: SocketAddr, of: &Sending<'_>, time: u32, which: Range<usize>) {
+        let record = of.client.frame(&of.frame, of.store);
+        let all = of.store.packets(&record);
+        let mut headers = [[0; HEADER]; SEGMENTS];
+        let mut lengths = [0; SEGMENTS];
+        let packets = which.clone().zip(&all[which.clone()]);
+        for ((at, packet), (header, length)) in packets.zip(headers.iter_mut().zip(&mut lengths)) {
+            let (format, _) = of.store.payload(packet);
+            let last = at + 1 == all.len();
+            *length = builder(of, time, at, last).payload(format).write_into_unchecked(header);
         }
-        let segment_size = (segment < self.buffer.len()).then_some(segment);
-        let contents = &self.buffer[..];
-        let transmit = Transmit { destination, ecn: None, contents, segment_size, src_ip: None };
+        let mut parts = [IoSlice::new(&[]); 2 * SEGMENTS];
+        let written = headers.iter().zip(lengths).zip(&all[which.clone()]);
+        for (pair, ((header, length), packet)) in parts.chunks_exact_mut(2).zip(written) {
+            let (_, payload) = of.store.payload(packet);
+            pair.copy_from_slice(&[IoSlice::new(&header[..length]), IoSlice::new(payload)]);
+        }
+        let parts = &parts[..2 * which.len()];
         let before_ns = now_ns();
-        if self.state.try_send(UdpSockRef::from(&self.rtp), &transmit).is_err() {
-            self.region.add(Setting::SendErrors, 1);
+        let segment = (which.len() > 1).then(|| all[which.start].length());
+        if let Err(error) = gather(&self.rtp, to, parts, segment) {
+            // A device that cannot, where the kernel does not do it in its place.
+            let cannot = segment.is_some()
+                && matches!(
+                    error.raw_os_error(),
+                    Some(libc::EIO | libc::EINVAL | libc::EOPNOTSUPP)
+                );
+            self.segments &= !cannot;
+            let refused = |pair: &&[IoSlice<'_>]| gather(&self.rtp, to, pair, None).is_err();
+            let lost = if cannot { parts.chunks_exact(2).filter(refused).count() } else { 1 };
+            self.region.add(Setting::SendErrors, lost as u64);
         }
         self.region.add(Setting::SendingNs, now_ns() - before_ns);
-        self.buffer.clear();
     }
 
-    /// Whether one more packet of `length` fits behind what is in the buffer.
-    fn fits(&self, segment: usize, length: usize) -> bool {
-        let packets = self.buffer.len() / segment.max(1);
-        length <= segment
-            && self.buffer.len() == packets * segment
-            && packets < self.state.max_gso_segments()
-            && self.buffer.len() + length <= LARGEST_CALL
+    /// How many of `packets` go in one call: as long as each but the last is as long as the first.
+    fn together(&self, packets: &[PacketRecord]) -> usize {
+        let Some(first) = packets.first().filter(|_| self.segments) else { return 1 };
+        let segment = first.length();
+        let most = SEGMENTS.min(LARGEST_CALL / segment.max(1) as usize).max(1);
+        let full =
+            packets.iter().take(most).take_while(|packet| packet.length() == segment).count();
+        let shorter = packets.get(full).is_some_and(|packet| packet.length() < segment);
+        full + usize::from(shorter && full < most)
     }
+}
+
+/// One call: `parts` one behind the other, cut into datagrams of `segment` bytes.
+fn gather(
+    socket: &UdpSocket,
+    to: SocketAddr,
+    parts: &[IoSlice<'_>],
+    segment: Option<u32>,
+) -> io::Result<()> {
+    let to = SockAddr::from(to);
+    let mut control = [0; CONTROL];
+    let mut message = MsgHdr::new().with_addr(&to).with_buffers(parts);
+    if let Some(segment) = segment.and_then(|segment| u16::try_from(segment).ok()) {
+        let (length, rest) = control.split_at_mut(size_of::<usize>());
+        length.copy_from_slice(&(CONTROL_HEADER + size_of::<u16>()).to_ne_bytes());
+        rest[..4].copy_from_slice(&libc::SOL_UDP.to_ne_bytes());
+        rest[4..8].copy_from_slice(&libc::UDP_SEGMENT.to_ne_bytes());
+        rest[8..10].copy_from_slice(&segment.to_ne_bytes());
+        message = message.with_control(&control);
+    }
+    loop {
+        match SockRef::from(socket).sendmsg(&message, 0) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            result => return result.map(|_| ()),
+        }
+    }
+}
+
+/// The RTP header of packet `at` of a frame; `last` marks the end of the frame.
+fn builder<'a>(
+    of: &Sending<'_>,
+    rtp_time: u32,
+    at: usize,
+    last: bool,
+) -> RtpPacketBuilder<&'a [u8], &'a [u8]> {
+    let row = of.client.row;
+    let number = row.get(Word::SequenceBase).wrapping_add(of.sequence).wrapping_add(at as u64);
+    RtpPacketBuilder::new()
+        .payload_type(u8::try_from(of.client.media.payload_type & 127).unwrap_or(0))
+        .marker_bit(last)
+        .sequence_number(u16::try_from(number & 0xffff).unwrap_or(0))
+        .timestamp(rtp_time)
+        .ssrc(low_bits(row.get(Word::Ssrc)))
 }
 
 /// Writes packet `at` of a frame to the end of `buffer`; `last` marks the end of the frame.
@@ -90,17 +164,8 @@ pub(crate) fn write_packet(
     packet: &PacketRecord,
     last: bool,
 ) {
-    let row = of.client.row;
-    let number = row.get(Word::SequenceBase).wrapping_add(of.sequence).wrapping_add(at as u64);
     let (header, payload) = of.store.payload(packet);
-    let builder = RtpPacketBuilder::<&[u8], &[u8]>::new()
-        .payload_type(u8::try_from(of.client.media.payload_type & 127).unwrap_or(0))
-        .marker_bit(last)
-        .sequence_number(u16::try_from(number & 0xffff).unwrap_or(0))
-        .timestamp(rtp_time)
-        .ssrc(low_bits(row.get(Word::Ssrc)))
-        .payload(header)
-        .payload(payload);
+    let builder = builder(of, rtp_time, at, last).payload(header).payload(payload);
     builder.write_into_vec_unchecked(buffer);
 }
 
@@ -120,18 +185,13 @@ impl Outlet for Network {
         let record = of.client.frame(&of.frame, of.store);
         let all = of.store.packets(&record);
         let rtp_time = of.client.rtp_time(&of.frame, of.store);
-        let mut segment = 0;
-        for (at, packet) in all.iter().enumerate().skip(first).take(packets) {
-            let length = packet.length() as usize;
-            if !self.buffer.is_empty() && !self.fits(segment, length) {
-                self.send(destination, segment);
-            }
-            if self.buffer.is_empty() {
-                segment = length;
-            }
-            write_packet(&mut self.buffer, of, rtp_time, at, packet, at + 1 == all.len());
+        let end = all.len().min(first + packets);
+        let mut next = first;
+        while next < end {
+            let count = self.together(&all[next..end]);
+            self.send(destination, of, rtp_time, next..next + count);
+            next += count;
         }
-        self.send(destination, segment);
     }
 
     fn report(&mut self, client: &Client, rtp_time: u32, bye: bool) {

@@ -3,29 +3,47 @@
 //! The process is this program again. It is given the shared memory and the sockets over its standard
 //! input, a socket that stays the bell between the two. It outlives the server's crash, and the server
 //! starts another when it crashes; what a crash loses is only what waited in it.
+//!
+//! ```text
+//!  server ── standard input: memory, sockets ──> processor      the bell from then on
+//!  server is gone; another ── connects to the socket file ──> processor
+//!                          <── memory, sockets ──             the new bell
+//! ```
 
 use millstream_scenario::Placement;
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::net::sockopt::socket_peercred;
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
     SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
 };
+use rustix::process::{Pid, PidfdFlags, geteuid, pidfd_open};
 use rustix::thread::{CpuSet, sched_setaffinity};
-use std::fs::File;
+use std::fs::{File, Permissions};
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::net::UdpSocket;
 use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::net::UnixStream;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::{UnixListener, UnixStream};
 use std::os::unix::process::CommandExt;
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
+use crate::clock::timespec;
 use crate::processor::{self, Parts};
 use crate::region::{Region, Setting};
-use crate::store::Store;
 
 /// No core to be pinned to.
 const NO_CORE: u16 = u16::MAX;
+
+/// How long a processor that is found has to answer.
+const ANSWER: Duration = Duration::from_secs(2);
+
+/// How long a processor that was told to end has for it, ns.
+const ENDING_NS: u64 = 5_000_000_000;
 
 /// What a processor is given; kept to give it to the next.
 #[derive(Debug)]
@@ -35,6 +53,34 @@ pub(crate) struct Estate {
     pub(crate) region: Region,
     pub(crate) rtp: UdpSocket,
     pub(crate) rtcp: UdpSocket,
+    /// Where a server that is started again asks for all of this; the processor has it, too.
+    pub(crate) listener: Option<UnixListener>,
+}
+
+impl Estate {
+    fn try_clone(&self) -> io::Result<Self> {
+        Ok(Self {
+            store: self.store.try_clone()?,
+            region_file: self.region_file.try_clone()?,
+            region: self.region,
+            rtp: self.rtp.try_clone()?,
+            rtcp: self.rtcp.try_clone()?,
+            listener: self.listener.as_ref().map(UnixListener::try_clone).transpose()?,
+        })
+    }
+
+    /// What was given at the other end of `from`, and the core.
+    fn take(from: &UnixStream) -> io::Result<(Self, Option<u16>)> {
+        let wrong = || io::Error::new(io::ErrorKind::InvalidData, "not a processor's memory");
+        let (given, core) = take(from)?;
+        let mut given = given.into_iter();
+        let mut next = || given.next().ok_or_else(wrong);
+        let (store, region_file) = (File::from(next()?), File::from(next()?));
+        let (rtp, rtcp) = (next()?.into(), next()?.into());
+        let region = Region::open(&region_file)?;
+        let listener = given.next().map(UnixListener::from);
+        Ok((Self { store, region_file, region, rtp, rtcp, listener }, core))
+    }
 }
 
 /// A processor that runs.
@@ -42,6 +88,8 @@ pub(crate) struct Estate {
 pub(crate) enum Processor {
     Thread(Option<JoinHandle<io::Result<()>>>),
     Process(Child),
+    /// Started by a server that is no more.
+    Found(Pid),
 }
 
 impl Processor {
@@ -54,13 +102,7 @@ impl Processor {
         estate.region.add(Setting::Generation, 1);
         let processor = match placement {
             Placement::Host => {
-                let parts = Parts {
-                    store: Store::open(&estate.store)?,
-                    region: estate.region,
-                    rtp: estate.rtp.try_clone()?,
-                    rtcp: estate.rtcp.try_clone()?,
-                    bell: theirs,
-                };
+                let parts = Parts::new(estate.try_clone()?, theirs)?;
                 let thread = std::thread::Builder::new().name("dispatch".to_owned());
                 Self::Thread(Some(thread.spawn(move || processor::run(parts))?))
             }
@@ -85,6 +127,7 @@ impl Processor {
         match self {
             Self::Thread(_) => None,
             Self::Process(child) => Some(child.id()),
+            Self::Found(process) => u32::try_from(process.as_raw_nonzero().get()).ok(),
         }
     }
 
@@ -101,15 +144,89 @@ impl Processor {
                 Ok(status) => Some(status.to_string()),
                 Err(error) => Some(error.to_string()),
             },
+            Self::Found(process) => {
+                // One that is gone already cannot be opened, nor asked how it ended.
+                if let Ok(ending) = pidfd_open(*process, PidfdFlags::empty()) {
+                    let mut waited = [PollFd::new(&ending, PollFlags::IN)];
+                    let _ = poll(&mut waited, Some(&timespec(ENDING_NS)));
+                }
+                Some("it was another server's".to_owned())
+            }
         }
     }
+
+    /// The processor that a server before this one left at `path`, what it plays from, and our end of
+    /// the bell; `None` if there is none.
+    ///
+    /// # Errors
+    /// If it does not answer, as one whose server still runs, or is another user's.
+    pub(crate) fn find(path: &Path) -> io::Result<Option<(Self, Estate, UnixStream)>> {
+        let bell = match UnixStream::connect(path) {
+            Ok(bell) => bell,
+            Err(error)
+                if matches!(
+                    error.kind(),
+                    io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused
+                ) =>
+            {
+                return Ok(None);
+            }
+            Err(error) => return Err(error),
+        };
+        if socket_peercred(&bell)?.uid != geteuid() {
+            return Err(io::Error::other("the processor there is another user's"));
+        }
+        bell.set_read_timeout(Some(ANSWER))?;
+        let (estate, _) = Estate::take(&bell).map_err(|error| match error.kind() {
+            io::ErrorKind::WouldBlock => io::Error::other("the server of the processor there runs"),
+            _ => error,
+        })?;
+        bell.set_nonblocking(true)?;
+        // Not the socket's peer: that is whoever bound it.
+        let process = i32::try_from(estate.region.get(Setting::Process)).ok();
+        let process = process.and_then(Pid::from_raw);
+        let unknown = || io::Error::other("the processor there does not say who it is");
+        Ok(Some((Self::Found(process.ok_or_else(unknown)?), estate, bell)))
+    }
+}
+
+/// A socket file for a server that is started again, of this user alone.
+///
+/// # Errors
+/// If it cannot be made.
+pub(crate) fn listen(path: &Path) -> io::Result<UnixListener> {
+    match std::fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let listener = UnixListener::bind(path)?;
+    std::fs::set_permissions(path, Permissions::from_mode(0o600))?;
+    listener.set_nonblocking(true)?;
+    Ok(listener)
+}
+
+/// A server of the same user that asks for what the processor plays from is given it; our end of the
+/// bell between the two.
+pub(crate) fn welcome(estate: &Estate) -> Option<UnixStream> {
+    let (stream, _) = estate.listener.as_ref()?.accept().ok()?;
+    if socket_peercred(&stream).ok()?.uid != geteuid() {
+        return None;
+    }
+    give(&stream, estate, None).ok()?;
+    stream.set_nonblocking(true).ok()?;
+    Some(stream)
 }
 
 /// Sends the shared memory and the sockets.
 fn give(to: &UnixStream, estate: &Estate, core: Option<u16>) -> io::Result<()> {
-    let given =
-        [estate.store.as_fd(), estate.region_file.as_fd(), estate.rtp.as_fd(), estate.rtcp.as_fd()];
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(4))];
+    let mut given = vec![
+        estate.store.as_fd(),
+        estate.region_file.as_fd(),
+        estate.rtp.as_fd(),
+        estate.rtcp.as_fd(),
+    ];
+    given.extend(estate.listener.as_ref().map(AsFd::as_fd));
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(5))];
     let mut ancillary = SendAncillaryBuffer::new(&mut space);
     ancillary.push(SendAncillaryMessage::ScmRights(&given));
     let core = core.unwrap_or(NO_CORE).to_le_bytes();
@@ -118,7 +235,7 @@ fn give(to: &UnixStream, estate: &Estate, core: Option<u16>) -> io::Result<()> {
 }
 
 fn take(from: &UnixStream) -> io::Result<(Vec<OwnedFd>, Option<u16>)> {
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(4))];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(5))];
     let mut ancillary = RecvAncillaryBuffer::new(&mut space);
     let mut core = [0; 2];
     let flags = RecvFlags::CMSG_CLOEXEC;
@@ -138,12 +255,11 @@ fn take(from: &UnixStream) -> io::Result<(Vec<OwnedFd>, Option<u16>)> {
 pub fn network_interface_processor() -> io::Result<()> {
     let bell = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
     let wrong = || io::Error::other("this command is started by `millstream serve` alone");
-    let (given, core) = take(&bell).map_err(|_| wrong())?;
-    let [store, region, rtp, rtcp] = <[OwnedFd; 4]>::try_from(given).map_err(|_| wrong())?;
-    let region = Region::open(&File::from(region))?;
-    let store = Store::open(&File::from(store))?;
+    let (estate, core) = Estate::take(&bell).map_err(|_| wrong())?;
+    estate.region.set(Setting::Process, std::process::id().into());
+    let parts = Parts::new(estate, bell)?;
     settle(core);
-    processor::run(Parts { store, region, rtp: rtp.into(), rtcp: rtcp.into(), bell })
+    processor::run(parts)
 }
 
 /// Takes a core, real-time priority and locked memory, as far as the system permits; without, the

@@ -8,12 +8,12 @@ use millstream::{Dwcs, Edf, EdfFirst, Fifo, Heap};
 use rtcp_types::Compound;
 use rustix::event::{PollFd, PollFlags, poll};
 use std::io::{self, Read, Write};
-use std::net::UdpSocket;
 use std::os::unix::net::UnixStream;
 
 use crate::clock::{now_ns, timespec};
 use crate::dispatch::Dispatch;
 use crate::outlet::Network;
+use crate::placement::{Estate, welcome};
 use crate::region::{Region, Setting, Word};
 use crate::store::Store;
 
@@ -35,12 +35,22 @@ pub(crate) enum Schedule {
 /// What a processor works with.
 #[derive(Debug)]
 pub(crate) struct Parts {
-    pub(crate) store: Store,
-    pub(crate) region: Region,
-    pub(crate) rtp: UdpSocket,
-    pub(crate) rtcp: UdpSocket,
+    store: Store,
+    region: Region,
+    /// What all of it is made from, for a server that takes the place of a dead one.
+    estate: Estate,
     /// Rings at both ends; closed when the other end is gone.
-    pub(crate) bell: UnixStream,
+    bell: UnixStream,
+}
+
+impl Parts {
+    /// Everything of `estate`, with this end of the bell.
+    ///
+    /// # Errors
+    /// If the store is damaged.
+    pub(crate) fn new(estate: Estate, bell: UnixStream) -> io::Result<Self> {
+        Ok(Self { store: Store::open(&estate.store)?, region: estate.region, estate, bell })
+    }
 }
 
 /// Serves until it is told to end, or the host and all clients are gone.
@@ -56,9 +66,9 @@ pub(crate) fn run(parts: Parts) -> io::Result<()> {
 }
 
 fn run_by<S: Select<Stamp = ()>>(parts: Parts, selector: fn() -> S) -> io::Result<()> {
-    let Parts { store, region, rtp, rtcp, mut bell } = parts;
+    let Parts { store, region, estate, mut bell } = parts;
     bell.set_nonblocking(true)?;
-    let mut network = Network::new(rtp, rtcp, region)?;
+    let mut network = Network::new(estate.rtp.try_clone()?, estate.rtcp.try_clone()?, region)?;
     let mut dispatch = Dispatch::new(store, region, [selector(), selector()], now_ns());
     let mut host_is_there = true;
     while region.get(Setting::End) == 0 {
@@ -78,8 +88,16 @@ fn run_by<S: Select<Stamp = ()>>(parts: Parts, selector: fn() -> S) -> io::Resul
         let wait = timespec(sleep_ns);
         let (rung, heard) = {
             let events = PollFlags::IN;
+            // A host that is gone rings no more, but another may come.
             let mut waited = [PollFd::new(network.rtcp(), events), PollFd::new(&bell, events)];
-            let waited = if host_is_there { &mut waited[..] } else { &mut waited[..1] };
+            let waited = match (host_is_there, &estate.listener) {
+                (true, _) => &mut waited[..],
+                (false, Some(listener)) => {
+                    waited[1] = PollFd::new(listener, events);
+                    &mut waited[..]
+                }
+                (false, None) => &mut waited[..1],
+            };
             match poll(waited, Some(&wait)) {
                 Ok(_) | Err(rustix::io::Errno::INTR) => {}
                 Err(error) => return Err(error.into()),
@@ -87,8 +105,11 @@ fn run_by<S: Select<Stamp = ()>>(parts: Parts, selector: fn() -> S) -> io::Resul
             let has = |at: usize| waited.get(at).is_some_and(|fd| !fd.revents().is_empty());
             (has(1), has(0))
         };
-        if rung {
+        if rung && host_is_there {
             host_is_there = drain(&mut bell);
+        } else if rung && let Some(new) = welcome(&estate) {
+            bell = new;
+            host_is_there = true;
         }
         if heard {
             hear(&network, &dispatch);

@@ -19,7 +19,7 @@ use zerocopy::FromBytes;
 
 use crate::ring::{self, Ring};
 
-const MAGIC: u64 = 0x4d53_5452_4541_4e02;
+const MAGIC: u64 = 0x4d53_5452_4541_4e03;
 const NOTICES: usize = 1024;
 const ORDERS: usize = 1024;
 const ROW: usize = 96;
@@ -53,6 +53,8 @@ pub(crate) enum Setting {
     SendErrors,
     /// A client heard of nothing for so long ends, ns, if the host is gone.
     IdleTimeoutNs,
+    /// The NI's process.
+    Process,
 }
 
 const SETTINGS: usize = 32;
@@ -113,11 +115,14 @@ pub(crate) enum Word {
     WorstNs,
     /// Frames whose last packet went out less than 2^n µs after their release; see [`LATENESS`].
     Lateness,
+    /// The host's: what the session is called; 0: nobody's row.
+    Id = 55,
 }
 
 /// Buckets of [`Word::Lateness`]: the last holds all that is later.
 pub(crate) const LATENESS: usize = 24;
-const _: () = assert!(Word::Lateness as usize + LATENESS <= ROW);
+const _: () = assert!(Word::Lateness as usize + LATENESS <= Word::Id as usize);
+const _: () = assert!((Word::Id as usize) < ROW);
 
 /// What the host wants of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -171,7 +171,7 @@ impl<B: AsBell> Desk<'_, B> {
 
     /// The session that a request is about, and what it is called.
     fn session(
-        &self,
+        &mut self,
         request: &Request<Vec<u8>>,
         asker: Asker,
     ) -> Result<(usize, String), Refusal> {
@@ -180,7 +180,10 @@ impl<B: AsBell> Desk<'_, B> {
         };
         let id = header.as_str().split(';').next().unwrap_or_default().trim().to_owned();
         match self.sessions.find(&id, asker.peer) {
-            Some(number) => Ok((number, id)),
+            Some(number) => {
+                self.sessions.attach(number, asker.connection);
+                Ok((number, id))
+            }
             None => refuse(StatusCode::SessionNotFound, format!("there is no session `{id}`")),
         }
     }
@@ -307,7 +310,7 @@ fn acceptable(offer: &Offered, peer: IpAddr) -> Option<Transport> {
 #[cfg(test)]
 mod tests {
 
-    use crate::fuzzing::requests;
+    use crate::fuzzing::{requests, with_server};
 
     fn status(input: &str) -> String {
         let answers = String::from_utf8(requests(input.as_bytes())).unwrap();
@@ -347,6 +350,8 @@ mod tests {
         for transport in [
             "RTP/AVP;multicast;client_port=5000-5001",
             "RTP/AVP;unicast;destination=10.9.9.9;client_port=5000-5001",
+            "RTP/AVP;unicast;destination=victim.example;client_port=5000-5001",
+            "RTP/AVP;unicast;dest_addr=\"10.9.9.9:5000\"/\"10.9.9.9:5001\";client_port=5000-5001",
             "RTP/AVP;unicast;client_port=53-54",
             "RTP/AVP;unicast;client_port=65535",
             "RTP/SAVP;unicast;client_port=5000-5001",
@@ -356,6 +361,24 @@ mod tests {
             let status = status(&format!("{head}{transport}\r\n\r\n"));
             assert!(status.starts_with("RTSP/1.0 461"), "{transport}: {status}");
         }
+    }
+
+    #[test]
+    fn a_session_is_its_address_own_whatever_connection_asks() {
+        with_server(|talk| {
+            let [owner, other] = [[10, 0, 0, 1], [10, 0, 0, 2]].map(std::net::IpAddr::from);
+            let set_up = b"SETUP rtsp://h/film RTSP/1.0\r\nCSeq: 1\r\n\
+                           Transport: RTP/AVP;unicast;client_port=5000-5001\r\n\r\n";
+            let answer = String::from_utf8(talk(owner, set_up)).unwrap();
+            let id = answer.split("Session: ").nth(1).unwrap().split(';').next().unwrap();
+            for method in ["PLAY", "PAUSE", "GET_PARAMETER", "TEARDOWN"] {
+                let request =
+                    format!("{method} rtsp://h/film RTSP/1.0\r\nCSeq: 2\r\nSession: {id}\r\n\r\n");
+                let mut status = |peer| talk(peer, request.as_bytes())[..12].to_vec();
+                assert_eq!(status(other), b"RTSP/1.0 454", "{method}");
+                assert_eq!(status(owner), b"RTSP/1.0 200", "{method}");
+            }
+        });
     }
 
     proptest::proptest! {

@@ -15,11 +15,12 @@ use crate::dispatch::Sending;
 use crate::library::Library;
 use crate::outlet::{write_packet, write_report};
 use crate::pages;
-use crate::placement::{Estate, Processor};
+use crate::placement::{self, Estate, Processor};
 use crate::processor::{drain, ring};
 use crate::region::{Region, Setting, Want, Word};
 use crate::rtsp::{Asker, Desk};
 use crate::session::{Account, Sessions, Transport};
+use crate::store::Store;
 
 const RTSP: Token = Token(0);
 const HTTP: Token = Token(1);
@@ -35,6 +36,9 @@ const RESTART: Duration = Duration::from_millis(50);
 /// A processor that lives shorter was never well; after so many in a row the server gives up.
 const SHORT_LIFE: Duration = Duration::from_secs(1);
 const SHORT_LIVES: u32 = 10;
+
+/// Files that are open besides connections, with room to spare.
+const OTHER_FILES: u64 = 128;
 
 /// How long a processor is given to end.
 const LAST_RINGS: u32 = 100;
@@ -53,6 +57,7 @@ pub struct MediaServer {
     sessions: Sessions,
     estate: Estate,
     processor: Processor,
+    adopted: Option<usize>,
     started: Instant,
     short_lives: u32,
     bell: UnixStream,
@@ -86,16 +91,8 @@ impl MediaServer {
     pub fn open(scenario: &Scenario) -> Result<Self, MediaError> {
         let library = Library::open(scenario)?;
         let media = scenario.media.clone();
-        let setup = || -> io::Result<_> {
-            let (region, region_file) = Region::create(media.sessions)?;
-            region.set(Setting::LinkRate, scenario.link.rate_bps);
-            region.set(Setting::LinkOverhead, scenario.link.overhead.into());
-            region.set(Setting::Schedule, library.schedule as u64);
-            region.set(Setting::IdleTimeoutNs, media.idle_timeout_ns);
-            Ok((region, region_file, Poll::new()?))
-        };
-        let (region, region_file, poll) =
-            setup().map_err(|error| failed("shared memory", &error))?;
+        allow_files(u64::from(media.connections));
+        let poll = Poll::new().map_err(|error| failed("waiting for clients", &error))?;
         let listen = |address: SocketAddr| {
             TcpListener::bind(address).map_err(|error| {
                 failed(&format!("port {address}"), &error)
@@ -104,24 +101,24 @@ impl MediaServer {
         };
         let mut rtsp = listen(media.listen)?;
         let mut http = media.http.map(listen).transpose()?;
-        let [rtp, rtcp] =
-            port_pair(media.listen.ip()).map_err(|error| failed("ports for RTP", &error))?;
+        let (processor, estate, bell, found) = match find(&library, scenario)? {
+            Some((processor, estate, bell)) => (processor, estate, bell, true),
+            None => {
+                let estate = new_estate(&library, scenario)?;
+                let (processor, bell) = Processor::start(media.placement, &estate)
+                    .map_err(|error| failed("the network interface processor", &error))?;
+                (processor, estate, bell, false)
+            }
+        };
+        let region = estate.region;
+        region.set(Setting::IdleTimeoutNs, media.idle_timeout_ns);
         let port = |socket: &UdpSocket| socket.local_addr().map(|address| address.port());
         let addresses = || -> io::Result<_> {
             let http = http.as_ref().map(TcpListener::local_addr).transpose()?;
-            Ok((rtsp.local_addr()?, http, (port(&rtp)?, port(&rtcp)?)))
+            Ok((rtsp.local_addr()?, http, (port(&estate.rtp)?, port(&estate.rtcp)?)))
         };
         let (rtsp_address, http_address, server_ports) =
             addresses().map_err(|error| failed("a port", &error))?;
-        let estate = Estate {
-            store: library.file.try_clone().map_err(|error| failed("the store", &error))?,
-            region_file,
-            region,
-            rtp,
-            rtcp,
-        };
-        let (processor, bell) = Processor::start(media.placement, &estate)
-            .map_err(|error| failed("the network interface processor", &error))?;
         let mut bell = UnixStream::from_std(bell);
         let mut register = |poll: &Poll| -> io::Result<()> {
             poll.registry().register(&mut rtsp, RTSP, Interest::READABLE)?;
@@ -132,8 +129,11 @@ impl MediaServer {
         };
         register(&poll).map_err(|error| failed("a port", &error))?;
         let connections = (0..media.connections).map(|_| None).collect();
+        let mut sessions = Sessions::new(region, scenario.link.rate_bps);
+        let adopted = found.then(|| sessions.adopt(&library, &bell));
         Ok(Self {
-            sessions: Sessions::new(region, scenario.link.rate_bps),
+            sessions,
+            adopted,
             media,
             poll,
             rtsp,
@@ -167,6 +167,13 @@ impl MediaServer {
     #[must_use]
     pub fn processor_id(&self) -> Option<u32> {
         self.processor.id()
+    }
+
+    /// How many clients were taken over with a processor whose server is no more; `None` if there was
+    /// none.
+    #[must_use]
+    pub fn adopted(&self) -> Option<usize> {
+        self.adopted
     }
 
     /// The streams' names.
@@ -241,6 +248,7 @@ impl MediaServer {
             } else {
                 self.understand(&mut connection, place);
             }
+            connection.understood(now_ns());
             if !open || !more || connection.closing {
                 break open;
             }
@@ -382,7 +390,7 @@ impl MediaServer {
             let Some(connection) = &self.connections[place] else { continue };
             let idle = now_ns.saturating_sub(connection.heard_ns) > timeout_ns
                 && self.sessions.of_connection(place).is_empty();
-            if (idle || connection.closing)
+            if (idle || connection.is_stuck(now_ns))
                 && let Some(connection) = self.connections[place].take()
             {
                 self.close(connection, place);
@@ -408,6 +416,9 @@ impl MediaServer {
         region.set(Setting::End, 1);
         ring(&self.bell);
         let _ = self.processor.wait();
+        if let Some(path) = &self.media.socket {
+            let _ = std::fs::remove_file(path);
+        }
         Report {
             admitted: self.sessions.admitted,
             refused: self.sessions.refused,
@@ -418,6 +429,66 @@ impl MediaServer {
             sending_ns: region.get(Setting::SendingNs),
         }
     }
+}
+
+/// Lets this process have a file each connection, as far as the system permits; without, those beyond
+/// wait to be accepted.
+fn allow_files(connections: u64) {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
+    let wanted = (connections + OTHER_FILES).min(maximum.unwrap_or(u64::MAX));
+    if current.is_some_and(|current| current < wanted) {
+        let _ = setrlimit(Resource::Nofile, Rlimit { current: Some(wanted), maximum });
+    }
+}
+
+/// The processor that a server before this one left playing, if it plays the same.
+fn find(
+    library: &Library,
+    scenario: &Scenario,
+) -> Result<Option<(Processor, Estate, std::os::unix::net::UnixStream)>, MediaError> {
+    let Some(path) = &scenario.media.socket else { return Ok(None) };
+    let found = Processor::find(path).map_err(|error| failed(&path.display().to_string(), &error));
+    let Some((processor, estate, bell)) = found? else { return Ok(None) };
+    let same = Store::open(&estate.store).is_ok_and(|store| store.is_same(&library.store))
+        && settings(library, scenario).iter().all(|(at, value)| estate.region.get(*at) == *value);
+    if !same {
+        let message = format!("{}: the processor there plays other streams", path.display());
+        let help = "start the server with the file it was started with, or end the processor first";
+        return Err(MediaError::new(message).help(help));
+    }
+    Ok(Some((processor, estate, bell)))
+}
+
+/// What a processor must have been told to be this scenario's.
+fn settings(library: &Library, scenario: &Scenario) -> [(Setting, u64); 4] {
+    [
+        (Setting::Sessions, scenario.media.sessions.into()),
+        (Setting::LinkRate, scenario.link.rate_bps),
+        (Setting::LinkOverhead, scenario.link.overhead.into()),
+        (Setting::Schedule, library.schedule as u64),
+    ]
+}
+
+/// What a new processor is given.
+fn new_estate(library: &Library, scenario: &Scenario) -> Result<Estate, MediaError> {
+    let media = &scenario.media;
+    let (region, region_file) =
+        Region::create(media.sessions).map_err(|error| failed("shared memory", &error))?;
+    for (setting, value) in settings(library, scenario) {
+        region.set(setting, value);
+    }
+    let [rtp, rtcp] =
+        port_pair(media.listen.ip()).map_err(|error| failed("ports for RTP", &error))?;
+    let listener = media.socket.as_deref().map(placement::listen).transpose();
+    Ok(Estate {
+        store: library.file.try_clone().map_err(|error| failed("the store", &error))?,
+        region_file,
+        region,
+        rtp,
+        rtcp,
+        listener: listener.map_err(|error| failed("the processor's socket", &error))?,
+    })
 }
 
 fn failed(what: &str, error: &io::Error) -> MediaError {

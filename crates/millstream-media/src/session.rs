@@ -3,9 +3,13 @@
 use std::net::IpAddr;
 
 use crate::admission::Admission;
+use crate::clock::now_ns;
 use crate::library::Library;
 use crate::processor::ring;
 use crate::region::{Region, Row, Setting, State, Want, Word};
+
+/// No connection: that of a session's host that is no more.
+const NO_CONNECTION: usize = usize::MAX;
 
 /// How a client gets its packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -152,6 +156,7 @@ impl Sessions {
         for word in &mut random {
             *word = random_word().ok_or(Refused::NoRandom)?;
         }
+        let id = random[3].max(1);
         let row = self.region.session(number);
         row.clear();
         row.set(Word::Media, title as u64);
@@ -162,10 +167,11 @@ impl Sessions {
         if let Transport::Udp(rtp, rtcp) = transport {
             row.set_address(peer, rtp, rtcp);
         }
+        row.set(Word::Id, id);
         self.admission.add(title, bps);
         self.admitted += 1;
         self.all[number] = Some(Session {
-            id: format!("{:016x}", random[3]),
+            id: format!("{id:016x}"),
             title,
             transport,
             peer,
@@ -174,6 +180,65 @@ impl Sessions {
             stopping: false,
         });
         Ok(number)
+    }
+
+    /// Takes over the clients of a host that is no more, which play on in the processor. Those who had
+    /// their packets by its connections are stopped. Returns how many there are.
+    pub(crate) fn adopt(&mut self, library: &Library, bell: &impl AsBell) -> usize {
+        let mut adopted = 0;
+        for number in 0..self.all.len() {
+            let row = self.region.session(number);
+            let id = row.get(Word::Id);
+            if id == 0 {
+                continue;
+            }
+            let title = usize::try_from(row.get(Word::Media)).unwrap_or(usize::MAX);
+            let to = row.destinations();
+            let Some((bps, (rtp, rtcp))) =
+                library.titles.get(title).map(|t| t.reserved_bps).zip(to)
+            else {
+                self.put(number, id, 0, Transport::Interleaved(0, 1), IpAddr::from([0; 4]), 0);
+                self.want(number, Want::Stop, bell);
+                continue;
+            };
+            let transport = Transport::Udp(rtp.port(), rtcp.port());
+            self.put(number, id, title, transport, rtp.ip(), bps);
+            if row.want() == Want::Stop {
+                self.want(number, Want::Stop, bell);
+                continue;
+            }
+            // Whoever says nothing has as long as any client to say something.
+            row.set(Word::HostHeardNs, now_ns());
+            self.admitted += 1;
+            adopted += 1;
+        }
+        adopted
+    }
+
+    /// A session of the host before.
+    fn put(
+        &mut self,
+        number: usize,
+        id: u64,
+        title: usize,
+        transport: Transport,
+        peer: IpAddr,
+        reserved_bps: u64,
+    ) {
+        let (id, connection) = (format!("{id:016x}"), NO_CONNECTION);
+        self.admission.add(title, reserved_bps);
+        let stopping = false;
+        let session = Session { id, title, transport, peer, connection, reserved_bps, stopping };
+        self.all[number] = Some(session);
+    }
+
+    /// A session without a connection is that connection's by which it is asked for.
+    pub(crate) fn attach(&mut self, number: usize, connection: usize) {
+        if let Some(Some(session)) = self.all.get_mut(number)
+            && session.connection == NO_CONNECTION
+        {
+            session.connection = connection;
+        }
     }
 
     pub(crate) fn get(&self, number: usize) -> Option<&Session> {
@@ -218,6 +283,7 @@ impl Sessions {
                 && row.state() == State::Stopped
             {
                 self.past = self.past.plus(Account::of(row));
+                row.set(Word::Id, 0);
                 self.all[number] = None;
             }
         }

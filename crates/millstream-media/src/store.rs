@@ -231,6 +231,11 @@ impl Store {
     }
 
     /// Every file.
+    /// Whether it holds the same files, cut the same way.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        self.map[..] == other.map[..]
+    }
+
     pub(crate) fn media(&self) -> &[MediaRecord] {
         <[MediaRecord]>::ref_from_bytes(&self.map[self.media.clone()]).unwrap_or_default()
     }

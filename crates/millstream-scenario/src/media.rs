@@ -1,6 +1,7 @@
 //! How a scenario's streams are served to players: its media section, checked, defaults filled in.
 
 use std::net::{Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
 
 /// Where scheduler and dispatch run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -24,6 +25,8 @@ pub struct Media {
     pub http: Option<SocketAddr>,
     /// Where scheduler and dispatch run.
     pub placement: Placement,
+    /// Where a server that is started again finds its processor, if anywhere.
+    pub socket: Option<PathBuf>,
     /// Clients at once.
     pub sessions: u32,
     /// Connections at once.
@@ -44,6 +47,7 @@ impl Default for Media {
             listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 8554)),
             http: None,
             placement: Placement::Host,
+            socket: None,
             sessions: 256,
             connections: 512,
             request_bytes: 8 << 10,

@@ -68,6 +68,7 @@ impl Server {
         let mut child = Command::new(env!("CARGO_BIN_EXE_millstream"))
             .args(["serve", "--json"])
             .arg(file)
+            .current_dir(&folder)
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()
@@ -105,6 +106,18 @@ impl Server {
             found += 1;
         }
         server
+    }
+
+    /// Killed, as a crash does; its processor goes on.
+    pub(crate) fn crash(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
+    /// The same server, started again after a crash.
+    pub(crate) fn again(mut self) -> Self {
+        let folder = std::mem::replace(&mut self.folder, tempfile::tempdir().unwrap());
+        Self::serve(&folder.path().join("media.toml").clone(), folder)
     }
 
     /// The next line of standard error.
@@ -186,6 +199,12 @@ impl Player {
             packets: Vec::new(),
             bye: false,
         }
+    }
+
+    /// Another connection, to a server that may be another, with the same session.
+    pub(crate) fn reconnect(&mut self, server: &Server) {
+        self.control = TcpStream::connect(server.rtsp).unwrap();
+        self.url = format!("rtsp://{}/film", server.rtsp);
     }
 
     pub(crate) fn ask(&mut self, method: Method, headers: &[(&str, String)]) -> Response<Vec<u8>> {

@@ -21,6 +21,10 @@ pub(crate) struct MediaTable {
     /// NI: the processor core that it is pinned to; default: the last, where there are two or more.
     #[schemars(with = "Option<u16>")]
     pub(crate) core: Option<Spanned<u16>>,
+    /// NI: a Unix socket by which a server that is started again finds the processor that still plays, and
+    /// takes its clients over; relative to the working directory; default: none.
+    #[schemars(with = "Option<String>")]
+    pub(crate) socket: Option<Spanned<String>>,
     /// Clients that play or may play at once; default 256.
     #[schemars(with = "Option<u32>", range(min = 1, max = 65536))]
     pub(crate) sessions: Option<Spanned<u32>>,

@@ -17,10 +17,17 @@ pub(super) fn media(table: Option<&Spanned<MediaTable>>, problems: &mut Vec<Prob
         Some(PlacementName::Ni) => Placement::Ni { core },
         Some(PlacementName::Host) | None => Placement::Host,
     };
-    if let (Some(core), Placement::Host) = (&table.core, placement) {
-        let message = "a `core` without `placement = \"ni\"`";
-        let help = "only the network interface processor is pinned; take it out";
-        problems.push(Problem::new(core.span(), message).help(help));
+    let core_at = table.core.as_ref().map(Spanned::span);
+    let socket_at = table.socket.as_ref().map(Spanned::span);
+    for (key, at, why) in [
+        ("core", core_at, "is pinned"),
+        ("socket", socket_at, "outlives the server and can be found again"),
+    ] {
+        if let (Some(at), Placement::Host) = (at, placement) {
+            let message = format!("a `{key}` without `placement = \"ni\"`");
+            let help = format!("only the network interface processor {why}; take it out");
+            problems.push(Problem::new(at, message).help(help));
+        }
     }
     let count = |value: &Option<Spanned<u32>>| spanned(value, |count| u64::from(*count));
     let size = |value: &Option<Spanned<crate::units::Size>>| spanned(value, |size| size.0);
@@ -42,6 +49,7 @@ pub(super) fn media(table: Option<&Spanned<MediaTable>>, problems: &mut Vec<Prob
         listen: address(table.listen.as_ref(), problems).unwrap_or(default.listen),
         http: address(table.http.as_ref(), problems),
         placement,
+        socket: table.socket.as_ref().map(|path| path.get_ref().into()),
         sessions: whole(sessions, default.sessions),
         connections: whole(connections, default.connections),
         request_bytes: bytes(request, default.request_bytes),
@@ -114,13 +122,14 @@ mod tests {
     fn every_key_is_read() {
         let media = parse(
             "[media]\nlisten = \"[::1]:5\"\nhttp = \"127.0.0.1:6\"\nplacement = \"ni\"\ncore = 3\n\
-             sessions = 7\nconnections = 8\nrequest-bytes = \"1 KiB\"\nidle-timeout = \"2 s\"\n\
+             socket = \"run/s\"\nsessions = 7\nconnections = 8\nrequest-bytes = \"1 KiB\"\nidle-timeout = \"2 s\"\n\
              packet-bytes = \"500 B\"\nstore = \"1 MB\"",
         );
         let expected = Media {
             listen: "[::1]:5".parse().unwrap(),
             http: Some("127.0.0.1:6".parse().unwrap()),
             placement: Placement::Ni { core: Some(3) },
+            socket: Some("run/s".into()),
             sessions: 7,
             connections: 8,
             request_bytes: 1024,
@@ -137,6 +146,7 @@ mod tests {
             ("[media]\nlisten = \"here\"", ["`here`", "127.0.0.1:8554"]),
             ("[media]\nplacement = \"dvcm\"", ["dvcm", "host"]),
             ("[media]\ncore = 1", ["`core`", "placement"]),
+            ("[media]\nsocket = \"s\"", ["`socket`", "placement"]),
             ("[media]\nsessions = 0", ["`sessions` of 0", "from 1"]),
             ("[media]\npacket-bytes = \"99 KB\"", ["99000", "to 65507"]),
             ("[media]\nidle-timeout = \"1 ms\"", ["1000000 ns", "from 1000000000"]),

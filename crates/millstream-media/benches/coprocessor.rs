@@ -1,0 +1,181 @@
+//! The Co-processor paper's Figures 6 to 10 with the real server: two clients, a web server's load beside
+//! them, scheduler and dispatch in the host and in a process of their own.
+//!
+//! The load is ten workers, as the paper's web server has processes, which share requests: each computes
+//! for a time (exponential, 5 ms in the mean) and comes at random, so often that the share of both cores
+//! is what the experiment asks for. Requests of the first seconds are left out, to show what changes.
+//!
+//! `cargo bench --profile release -p millstream-media --bench coprocessor -- FOLDER` writes `live.csv`
+//! and `live-summary.csv`; `make paper-coprocessor` calls it and draws them.
+
+#![allow(clippy::unwrap_used, clippy::cast_possible_truncation, clippy::cast_precision_loss)]
+
+mod player;
+
+use millstream_media::network_interface_processor;
+use millstream_traffic::Random;
+use player::{Playing, lateness};
+use rustix::time::{ClockId, clock_gettime};
+use std::fmt::Write as _;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// How long each experiment goes on, and from when on there is load.
+const WHOLE: Duration = Duration::from_secs(30);
+const LOADED: Duration = Duration::from_secs(6);
+
+/// The first part of a second is left out: clients begin.
+const SETTLED: Duration = Duration::from_secs(1);
+
+const WORKERS: usize = 10;
+const REQUEST: Duration = Duration::from_millis(5);
+
+/// A request: when it comes, after the load began, and what it computes.
+#[derive(Clone, Copy)]
+struct Request {
+    comes: Duration,
+    takes: Duration,
+}
+
+/// Requests that take the part `load` of `cores`.
+fn requests(load: f64, cores: f64) -> Vec<Request> {
+    let mut random = Random::new(1, 0);
+    let mut comes = Duration::ZERO;
+    let mut all = Vec::new();
+    while load > 0.0 && comes < WHOLE {
+        comes += REQUEST.mul_f64(random.exponential() / (load * cores));
+        all.push(Request { comes, takes: REQUEST.mul_f64(random.exponential()) });
+    }
+    all
+}
+
+/// Processor time of this thread.
+fn used() -> Duration {
+    clock_gettime(ClockId::ThreadCPUTime).try_into().unwrap()
+}
+
+/// A worker: takes requests as they come until `end`.
+fn work(requests: &[Request], next: &AtomicUsize, from: Instant, end: Instant) {
+    while let Some(request) = requests.get(next.fetch_add(1, Ordering::Relaxed)) {
+        thread::sleep((from + request.comes).saturating_duration_since(Instant::now()));
+        let begun = used();
+        while used() - begun < request.takes {
+            std::hint::spin_loop();
+            if Instant::now() >= end {
+                return;
+            }
+        }
+    }
+}
+
+/// The machine's time so far, all cores: busy, and all of it, in ticks.
+fn ticks() -> (u64, u64) {
+    let stat = std::fs::read_to_string("/proc/stat").unwrap();
+    let first = stat.lines().next().unwrap();
+    let fields: Vec<u64> =
+        first.split_whitespace().skip(1).take(8).map(|n| n.parse().unwrap()).collect();
+    let all: u64 = fields.iter().sum();
+    (all - fields[3] - fields[4], all)
+}
+
+/// One experiment: appends a row a second, and one of the time under load to `summary`.
+fn experiment(placement: &str, percent: u32, series: &mut String, summary: &mut String) -> bool {
+    let cores = thread::available_parallelism().map_or(1, usize::from);
+    let requests = Arc::new(requests(f64::from(percent) / 100.0, cores as f64));
+    let next = Arc::new(AtomicUsize::new(0));
+    let begun = Instant::now();
+    let playing = Playing::start(placement, 2, begun);
+    let workers: Vec<_> = (0..WORKERS)
+        .map(|_| {
+            let (requests, next) = (Arc::clone(&requests), Arc::clone(&next));
+            thread::spawn(move || work(&requests, &next, begun + LOADED, begun + WHOLE))
+        })
+        .collect();
+    let seconds = WHOLE.as_secs() as usize;
+    let mut utilisation = Vec::new();
+    let mut before = ticks();
+    for second in 1..=seconds {
+        thread::sleep(
+            (begun + Duration::from_secs(second as u64)).saturating_duration_since(Instant::now()),
+        );
+        let now = ticks();
+        utilisation.push((now.0 - before.0) as f64 * 100.0 / (now.1 - before.1).max(1) as f64);
+        before = now;
+    }
+    let (arrivals, report, permitted) = playing.end();
+    workers.into_iter().for_each(|worker| worker.join().unwrap());
+    let arrivals: Vec<_> = arrivals.into_iter().filter(|arrival| arrival.at >= SETTLED).collect();
+    let late = lateness(&arrivals);
+    let mut sources: Vec<u32> = late.keys().copied().collect();
+    sources.sort_by_key(|source| late[source][0].0);
+    assert_eq!(sources.len(), 2, "both clients hear something");
+    for (second, used) in utilisation.iter().enumerate().skip(1) {
+        let _ = write!(series, "{placement},{percent},{second},{used:.1}");
+        for source in &sources {
+            let inside = |at: Duration| at.as_secs() as usize == second;
+            let bytes = arrivals.iter().filter(|a| a.source == *source && inside(a.at));
+            let bits = 8 * bytes.map(|arrival| arrival.bytes).sum::<usize>();
+            let waits = late[source].iter().filter(|(at, _)| inside(*at)).map(|(_, late)| late);
+            let waits: Vec<f64> = waits.map(|late| late.as_secs_f64() * 1e3).collect();
+            let mean = waits.iter().sum::<f64>() / waits.len().max(1) as f64;
+            let worst = waits.iter().copied().fold(0.0, f64::max);
+            let _ = write!(series, ",{:.1},{mean:.3},{worst:.3}", bits as f64 / 1e3);
+        }
+        series.push('\n');
+    }
+    let under_load = |at: Duration| at >= LOADED && at < WHOLE;
+    let mut waits: Vec<f64> = late
+        .values()
+        .flatten()
+        .filter(|(at, _)| under_load(*at))
+        .map(|(_, late)| late.as_secs_f64() * 1e3)
+        .collect();
+    waits.sort_by(f64::total_cmp);
+    let part = |percent: usize| waits[(waits.len() - 1) * percent / 100];
+    let bytes = arrivals.iter().filter(|a| under_load(a.at)).map(|a| a.bytes).sum::<usize>();
+    let rate = 8.0 * bytes as f64 / 2e3 / (WHOLE - LOADED).as_secs_f64();
+    let loaded = &utilisation[LOADED.as_secs() as usize..];
+    let account = report.account;
+    let _ = writeln!(
+        summary,
+        "{placement},{percent},{:.1},{rate:.1},{:.3},{:.3},{:.3},{},{},{}",
+        loaded.iter().sum::<f64>() / loaded.len() as f64,
+        part(50),
+        part(99),
+        waits[waits.len() - 1],
+        account.sent.iter().sum::<u64>(),
+        account.late.iter().chain(&account.full).sum::<u64>() + account.lost,
+        account.violations,
+    );
+    permitted
+}
+
+fn main() {
+    let mut arguments = std::env::args().skip(1).filter(|argument| argument != "--bench");
+    let folder = match arguments.next() {
+        Some(argument) if argument == "ni" => return network_interface_processor().unwrap(),
+        Some(folder) => folder,
+        None => panic!("say where live.csv is to be written"),
+    };
+    let mut series = "placement,load,time_s,utilisation,s1_kbps,s1_mean_ms,s1_worst_ms,\
+                      s2_kbps,s2_mean_ms,s2_worst_ms\n"
+        .to_owned();
+    let mut summary =
+        "placement,load,utilisation,kbps,p50_ms,p99_ms,worst_ms,sent,lost,violations\n".to_owned();
+    let mut trusted = true;
+    for percent in [0, 45, 60, 96] {
+        for placement in ["host", "ni"] {
+            trusted &= experiment(placement, percent, &mut series, &mut summary);
+            print!("{}", summary.lines().last().map_or_else(String::new, |row| format!("{row}\n")));
+        }
+    }
+    let folder = Path::new(&folder);
+    std::fs::write(folder.join("live.csv"), series).unwrap();
+    std::fs::write(folder.join("live-summary.csv"), summary).unwrap();
+    if !trusted {
+        println!("The receiver had no real-time priority: lateness is the receiver's, too.");
+    }
+}

@@ -1,0 +1,126 @@
+//! What a frame costs, part by part, for the benchmark `frame`: the dispatcher without a clock, so that it
+//! works through its frames one after the other, with or without what follows a decision.
+
+use millstream::selector::Selector;
+use millstream::{Dwcs, EdfFirst, Heap};
+use millstream_scenario::Scenario;
+use std::io;
+use std::net::UdpSocket;
+use std::time::Instant;
+
+use crate::client::Client;
+use crate::dispatch::{Dispatch, Outlet, Sending};
+use crate::library::Library;
+use crate::outlet::{Network, write_packet};
+use crate::region::{Region, Setting, Want, Word};
+
+/// What is done with a frame that was chosen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// Nothing: scheduling alone.
+    Scheduling,
+    /// Its RTP packets are written one behind the other, headers and payload.
+    Packets,
+    /// It goes to a socket on loopback that nobody reads.
+    Kernel,
+}
+
+/// What frames cost, ns.
+#[derive(Clone, Copy, Debug)]
+pub struct Cost {
+    /// Frames that were sent.
+    pub frames: u64,
+    /// The whole, a frame.
+    pub frame_ns: u64,
+    /// The kernel's part of it.
+    pub kernel_ns: u64,
+}
+
+/// Packets are written and forgotten, or not even written.
+struct Nowhere {
+    written: bool,
+    buffer: Vec<u8>,
+}
+
+impl Outlet for Nowhere {
+    fn packets(&mut self, of: &Sending<'_>, first: usize, packets: usize) {
+        if !self.written {
+            return;
+        }
+        self.buffer.clear();
+        let record = of.client.frame(&of.frame, of.store);
+        let all = of.store.packets(&record);
+        let time = of.client.rtp_time(&of.frame, of.store);
+        for (at, packet) in all.iter().enumerate().skip(first).take(packets) {
+            write_packet(&mut self.buffer, of, time, at, packet, at + 1 == all.len());
+        }
+        std::hint::black_box(&mut self.buffer);
+    }
+
+    fn report(&mut self, _: &Client, _: u32, _: bool) {}
+}
+
+/// Plays the scenario's first file to `clients` for so many periods.
+///
+/// # Errors
+/// If there are no sockets.
+///
+/// # Panics
+/// If the scenario cannot be served.
+pub fn frame(scenario: &Scenario, clients: u32, periods: u64, part: Part) -> io::Result<Cost> {
+    let library = Library::open(scenario).expect("a scenario that can be served");
+    let (region, _file) = Region::create(clients)?;
+    region.set(Setting::LinkRate, scenario.link.rate_bps);
+    region.set(Setting::LinkOverhead, scenario.link.overhead.into());
+    let selector = || Selector::new(Dwcs::<EdfFirst>::default(), Heap::default());
+    let period_ns = library.store.media()[0].period_ns;
+    let mut dispatch = Dispatch::new(library.store, region, [selector(), selector()], 0);
+    let sink = UdpSocket::bind("127.0.0.1:0")?;
+    let sink = sink.local_addr()?;
+    let sockets = [UdpSocket::bind("127.0.0.1:0")?, UdpSocket::bind("127.0.0.1:0")?];
+    let [rtp, rtcp] = sockets;
+    let mut network = Network::new(rtp, rtcp, region)?;
+    let mut nowhere = Nowhere { written: part == Part::Packets, buffer: Vec::new() };
+    let mut step = |now_ns| match part {
+        Part::Kernel => dispatch.step(now_ns, &mut network),
+        _ => dispatch.step(now_ns, &mut nowhere),
+    };
+    for client in 0..clients {
+        let row = region.session(client as usize);
+        row.set_address(sink.ip(), sink.port(), sink.port());
+        row.set(Word::Want, Want::Play as u64);
+        region.notices().push([client.into(), 0, 0, 0]);
+        // Clients begin one after the other.
+        step(u64::from(client) * period_ns / u64::from(clients));
+    }
+    let sent = || (0..clients as usize).map(|at| region.session(at).resolved()).sum::<u64>();
+    let (mut now_ns, end_ns) = (period_ns, period_ns * (periods + 1));
+    let (before, kernel_ns, begun) = (sent(), region.get(Setting::SendingNs), Instant::now());
+    while now_ns < end_ns {
+        now_ns = step(now_ns).max(now_ns + 1);
+    }
+    let whole_ns = u64::try_from(begun.elapsed().as_nanos()).unwrap_or(u64::MAX);
+    let frames = (sent() - before).max(1);
+    let kernel_ns = (region.get(Setting::SendingNs) - kernel_ns) / frames;
+    Ok(Cost { frames, frame_ns: whole_ns / frames, kernel_ns })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::Path;
+
+    #[test]
+    fn every_frame_of_every_client_is_measured() {
+        let text = "[link]\nrate = \"1 Gbps\"\n[scheduler]\ndiscipline = \"dwcs\"\n[[stream]]\n\
+                    name = \"film\"\nperiod = \"40 ms\"\nlate = \"drop\"\n\
+                    source = { kind = \"mpeg\", file = \"clip.mpg\" }\n";
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/data");
+        let scenario = Scenario::parse("a.toml", text, &folder).unwrap();
+        for part in [Part::Scheduling, Part::Packets, Part::Kernel] {
+            let cost = frame(&scenario, 3, 20, part).unwrap();
+            assert_eq!(cost.frames, 60, "{part:?}");
+            assert_eq!(cost.kernel_ns > 0, part == Part::Kernel);
+        }
+    }
+}

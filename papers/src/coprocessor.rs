@@ -1,0 +1,86 @@
+//! The Co-processor paper: its server as a model (Figures 6 to 10), the real server beside a real load
+//! (the same figures), and what scheduling and frame paths cost on a machine of today (Tables 1 to 5).
+//!
+//! What was measured lies in `coprocessor/measured`; the page is made from these files and the model.
+
+mod figures;
+mod floating;
+mod host;
+mod live;
+mod paths;
+mod statements;
+mod tables;
+
+use std::fmt::Write as _;
+use std::fs;
+use std::path::Path;
+
+use miette::{IntoDiagnostic, WrapErr};
+
+use self::figures::Runs;
+use crate::experiment::{Claim, Page};
+
+/// Measures Tables 1 to 5 on this machine into `measured/`.
+pub(crate) fn measure(folder: &Path) -> miette::Result<()> {
+    let film = folder.join("../../examples/data/clip.mpg");
+    let scheduler = tables::scheduler().into_diagnostic().wrap_err("the scheduler's cost")?;
+    let paths = paths::paths(&film).into_diagnostic().wrap_err("paths from the disk")?;
+    let measured = folder.join("measured");
+    fs::write(measured.join("scheduler.csv"), scheduler).into_diagnostic()?;
+    fs::write(measured.join("paths.csv"), paths).into_diagnostic()
+}
+
+/// A measured file's rows, each a name of so many cells and numbers.
+fn read(folder: &Path, name: &str, names: usize) -> miette::Result<Vec<(String, Vec<f64>)>> {
+    let path = folder.join("measured").join(name);
+    let mut reader = csv::Reader::from_path(&path)
+        .into_diagnostic()
+        .wrap_err_with(|| format!("{}", path.display()))?;
+    let row = |row: csv::StringRecord| -> miette::Result<_> {
+        let name: Vec<&str> = row.iter().take(names).collect();
+        let cells = row.iter().skip(names).map(|cell| {
+            let number: Result<f64, _> = cell.parse();
+            number.map_err(|_| miette::miette!("{}: `{cell}` is no number", path.display()))
+        });
+        Ok((name.join(" "), cells.collect::<miette::Result<_>>()?))
+    };
+    reader.records().map(|record| row(record.into_diagnostic()?)).collect()
+}
+
+/// Figures and the paper's statements.
+pub(crate) fn page(folder: &Path) -> miette::Result<Page> {
+    let runs = Runs::compute();
+    let of = statements::statements(&runs);
+    let live = live::Live::read(folder)?;
+    let mut claims = of.claims;
+    let live_claims = live.claims();
+    let mut text = String::from(include_str!("coprocessor/page.md"));
+    let table = |text: &mut String, claims: &[Claim]| {
+        *text += "| | the paper | here | |\n|---|---|---|---|\n";
+        for Claim { what, paper, ours, holds } in claims {
+            let what = what.trim_start_matches("Co-processor, ");
+            let verdict = if *holds { "holds" } else { "differs" };
+            let _ = writeln!(text, "| {what} | {paper} | {ours} | {verdict} |");
+        }
+    };
+    text += "\n## The model and the paper\n\n";
+    table(&mut text, &claims);
+    text += "\nWhere the model differs:\n\n| | the paper | the model | why |\n|---|---|---|---|\n";
+    text += &of.differences;
+    let mut files = Vec::new();
+    for (file, title, svg) in runs.draw()? {
+        let _ = writeln!(text, "\n![{title}]({file})");
+        files.push((file, svg));
+    }
+    text += include_str!("coprocessor/live.md");
+    table(&mut text, &live_claims);
+    text += &live.summary();
+    for (file, title, svg) in live.draw()? {
+        let _ = writeln!(text, "\n![{title}]({file})");
+        files.push((file, svg));
+    }
+    text += &statements::tables(folder)?;
+    claims.extend(live_claims);
+    files.push(("README.md".to_owned(), text));
+    Ok(Page { files, claims })
+}

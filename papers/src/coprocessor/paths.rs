@@ -1,0 +1,218 @@
+//! The paper's Tables 4 and 5 on this machine: what a frame's way from the disk to a client takes, and
+//! what one core's memory costs another. Written to `measured/paths.csv`.
+//!
+//! ```text
+//! I    file, by the file system's cache ── host ───────────────────────────> client
+//! II   disk, past the cache ────────────── NI ─────────────────────────────> client
+//! III  disk, past the cache ── producer ── shared memory, ring ── NI ──────> client
+//! ```
+//! Threads pinned to a core each stand for the processors. The client is the measuring thread's own
+//! socket, so that waking somebody is no part of a way.
+
+use std::fmt::Write as _;
+use std::fs::{File, OpenOptions};
+use std::hint::spin_loop;
+use std::io;
+use std::net::UdpSocket;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+use std::time::Instant;
+
+use rustix::fs::OFlags;
+use rustix::thread::{CpuSet, sched_setaffinity};
+
+/// Bytes of a frame, and how many are sent: Table 4's.
+const FRAME_BYTES: usize = 1_000;
+const FRAMES: usize = 1_000;
+
+/// Bytes of the file that Table 5 transfers.
+const FILE_BYTES: usize = 773_665;
+const FILE_ROUNDS: usize = 101;
+
+/// Reads and writes of single words.
+const WORDS: usize = 10_001;
+
+/// What a disk is read by: its block's size, where one may begin.
+#[repr(align(4096))]
+struct Block([u8; BLOCK]);
+const BLOCK: usize = 4_096;
+
+/// The CSV: what was measured, median and 99th percentile, ns.
+pub(super) fn paths(film: &Path) -> io::Result<String> {
+    let mut text = "what,median_ns,p99_ns\n".to_owned();
+    let mut row = |what: &str, mut times: Vec<u64>| {
+        times.sort_unstable();
+        let at = |part: usize| times[(times.len() - 1) * part / 100];
+        let _ = writeln!(text, "{what},{},{}", at(50), at(99));
+    };
+    pin(0);
+    let cached = File::open(film)?;
+    let direct = OpenOptions::new()
+        .read(true)
+        .custom_flags(OFlags::DIRECT.bits().cast_signed())
+        .open(film)?;
+    let blocks = cached.metadata()?.len() / BLOCK as u64;
+    let place = |frame: usize| (frame as u64 * 7 % blocks) * BLOCK as u64;
+    let client = UdpSocket::bind("127.0.0.1:0")?;
+    let server = UdpSocket::bind("127.0.0.1:0")?;
+    server.connect(client.local_addr()?)?;
+    let mut block = Box::new(Block([0; BLOCK]));
+    let mut got = [0; 2 * FRAME_BYTES];
+
+    let mut times = Vec::with_capacity(FRAMES);
+    for frame in 0..FRAMES {
+        let begun = Instant::now();
+        cached.read_exact_at(&mut block.0[..FRAME_BYTES], place(frame))?;
+        server.send(&block.0[..FRAME_BYTES])?;
+        client.recv(&mut got)?;
+        times.push(elapsed_ns(begun));
+    }
+    row("I", times);
+
+    let (mut times, mut disk, mut net) = (Vec::new(), Vec::new(), Vec::new());
+    for frame in 0..FRAMES {
+        let begun = Instant::now();
+        direct.read_exact_at(&mut block.0, place(frame))?;
+        let read_ns = elapsed_ns(begun);
+        server.send(&block.0[..FRAME_BYTES])?;
+        client.recv(&mut got)?;
+        let all_ns = elapsed_ns(begun);
+        times.push(all_ns);
+        disk.push(read_ns);
+        net.push(all_ns - read_ns);
+    }
+    row("II", times);
+    row("disk", disk);
+    row("network", net);
+    row("III", by_producer(&direct, &client, &server, place)?);
+    let (transfer, read, write) = between_cores();
+    row("file between cores", transfer);
+    row("word read", read);
+    row("word write", write);
+    Ok(text)
+}
+
+/// Path III: this thread reads and hands over, another sends.
+fn by_producer(
+    direct: &File,
+    client: &UdpSocket,
+    server: &UdpSocket,
+    place: impl Fn(usize) -> u64,
+) -> io::Result<Vec<u64>> {
+    let shared: Vec<AtomicU64> = (0..FRAME_BYTES / 8).map(|_| AtomicU64::new(0)).collect();
+    // Frames that were handed over; u64::MAX: no more come.
+    let handed = AtomicU64::new(0);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            pin(1);
+            let mut frame = [0; FRAME_BYTES];
+            for number in 1.. {
+                loop {
+                    match handed.load(Ordering::Acquire) {
+                        u64::MAX => return,
+                        so_far if so_far >= number => break,
+                        _ => spin_loop(),
+                    }
+                }
+                for (bytes, word) in frame.chunks_exact_mut(8).zip(&shared) {
+                    bytes.copy_from_slice(&word.load(Ordering::Relaxed).to_le_bytes());
+                }
+                // A send that fails is missed by the client, which waits in vain and says so.
+                let _ = server.send(&frame);
+            }
+        });
+        client.set_read_timeout(Some(std::time::Duration::from_secs(5)))?;
+        let mut block = Box::new(Block([0; BLOCK]));
+        let mut times = Vec::with_capacity(FRAMES);
+        let mut all = || -> io::Result<()> {
+            for frame in 0..FRAMES {
+                let begun = Instant::now();
+                direct.read_exact_at(&mut block.0, place(frame))?;
+                for (bytes, word) in block.0.chunks_exact(8).zip(&shared) {
+                    let bytes = bytes.try_into().expect("eight bytes");
+                    word.store(u64::from_le_bytes(bytes), Ordering::Relaxed);
+                }
+                handed.store(frame as u64 + 1, Ordering::Release);
+                client.recv(&mut [0; 2 * FRAME_BYTES])?;
+                times.push(elapsed_ns(begun));
+            }
+            Ok(())
+        };
+        let done = all();
+        handed.store(u64::MAX, Ordering::Release);
+        done.map(|()| times)
+    })
+}
+
+/// What another core wrote: copying a file of it, reading a word, writing one; ns each.
+fn between_cores() -> (Vec<u64>, Vec<u64>, Vec<u64>) {
+    let words: Vec<AtomicU64> = (0..FILE_BYTES.div_ceil(8)).map(|_| AtomicU64::new(1)).collect();
+    let single = AtomicU64::new(0);
+    // Odd: the other core's turn to write everything anew; u64::MAX: it may go.
+    let turn = AtomicU64::new(0);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            pin(1);
+            loop {
+                match turn.load(Ordering::Acquire) {
+                    u64::MAX => return,
+                    at if at % 2 == 1 => {
+                        // The file only in the first rounds, which are the transfer's.
+                        if at < 2 * FILE_ROUNDS as u64 {
+                            words.iter().for_each(|word| word.store(at, Ordering::Relaxed));
+                        }
+                        single.store(at, Ordering::Relaxed);
+                        turn.store(at + 1, Ordering::Release);
+                    }
+                    _ => spin_loop(),
+                }
+            }
+        });
+        let mut next = 0;
+        let mut other = || {
+            turn.store(next + 1, Ordering::Release);
+            next += 2;
+            while turn.load(Ordering::Acquire) != next {
+                spin_loop();
+            }
+        };
+        let mut copy = vec![0; words.len()];
+        let mut times = [const { Vec::new() }; 3];
+        for _ in 0..FILE_ROUNDS {
+            other();
+            let begun = Instant::now();
+            for (copied, word) in copy.iter_mut().zip(&words) {
+                *copied = word.load(Ordering::Relaxed);
+            }
+            times[0].push(elapsed_ns(begun));
+            std::hint::black_box(&mut copy);
+        }
+        for _ in 0..WORDS {
+            other();
+            let begun = Instant::now();
+            std::hint::black_box(single.load(Ordering::SeqCst));
+            times[1].push(elapsed_ns(begun));
+            other();
+            let begun = Instant::now();
+            // A store that is over when the line is this core's.
+            single.swap(0, Ordering::SeqCst);
+            times[2].push(elapsed_ns(begun));
+        }
+        turn.store(u64::MAX, Ordering::Release);
+        let [transfer, read, write] = times;
+        (transfer, read, write)
+    })
+}
+
+/// Pins this thread; where there are fewer cores it runs anywhere.
+fn pin(core: usize) {
+    let mut set = CpuSet::new();
+    set.set(core);
+    let _ = sched_setaffinity(None, &set);
+}
+
+fn elapsed_ns(since: Instant) -> u64 {
+    u64::try_from(since.elapsed().as_nanos()).unwrap_or(u64::MAX)
+}

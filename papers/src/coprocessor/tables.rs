@@ -1,0 +1,175 @@
+//! The paper's Tables 1 to 3 on this machine: what the scheduler costs, by arithmetic, caches and where
+//! descriptors lie. Written to `measured/scheduler.csv` by `millstream-papers --coprocessor`.
+//!
+//! As in the paper, all 151 frames stand in the circular buffers before the clock starts; then each is
+//! scheduled and sent, and for comparison each is sent without a scheduler.
+
+use std::fmt::Write as _;
+use std::hint::black_box;
+use std::io;
+use std::net::UdpSocket;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Instant;
+
+use millstream::{
+    Contract, Discipline, DualHeap, Dwcs, EdfFirst, Packet, Scheduler, Structure, Window,
+};
+
+use super::floating::{Floating, Hardware, Software};
+
+/// Frames of a run: the total of Table 1 through its average.
+const FRAMES: usize = 151;
+
+/// Bytes of a frame.
+const FRAME_BYTES: usize = 1_000;
+
+/// Runs of which the median counts, with warm caches and with cold ones.
+const ROUNDS: [usize; 2] = [301, 5];
+
+/// More than any cache holds, bytes.
+const SWEPT: usize = 96 << 20;
+
+/// The i960's memory-mapped registers.
+const REGISTERS: usize = 1_004;
+
+/// Where frames' descriptors lie: each is the number of a frame.
+enum Descriptors {
+    Memory(Vec<u32>),
+    /// Words that are loaded one by one, each time.
+    Registers(Box<[AtomicU32; REGISTERS]>),
+}
+
+impl Descriptors {
+    fn get(&self, at: usize) -> usize {
+        match self {
+            Self::Memory(all) => all[at] as usize,
+            Self::Registers(all) => all[at % REGISTERS].load(Ordering::SeqCst) as usize,
+        }
+    }
+}
+
+/// What is measured by.
+struct Bench {
+    frames: Vec<[u8; FRAME_BYTES]>,
+    socket: UdpSocket,
+    swept: Vec<u8>,
+    /// Nobody reads it: a full one costs no more.
+    _sink: UdpSocket,
+}
+
+/// How a run is done.
+#[derive(Clone, Copy)]
+struct Way<'a> {
+    cold: bool,
+    descriptors: &'a Descriptors,
+    scheduled: bool,
+    sent: bool,
+}
+
+/// All rows of the CSV.
+pub(super) fn scheduler() -> io::Result<String> {
+    let sink = UdpSocket::bind("127.0.0.1:0")?;
+    let socket = UdpSocket::bind("127.0.0.1:0")?;
+    socket.connect(sink.local_addr()?)?;
+    let frames = vec![[7; FRAME_BYTES]; FRAMES];
+    let mut bench = Bench { frames, socket, swept: vec![1; SWEPT], _sink: sink };
+    let numbers = || (0u32..).take(FRAMES);
+    let memory = Descriptors::Memory(numbers().collect());
+    let registers: Box<[AtomicU32; REGISTERS]> = Box::new([const { AtomicU32::new(0) }; REGISTERS]);
+    for (register, number) in registers.iter().zip(numbers()) {
+        register.store(number, Ordering::SeqCst);
+    }
+    let registers = Descriptors::Registers(registers);
+    let mut text =
+        "arithmetic,caches,descriptors,with_scheduler_ns,without_scheduler_ns,decision_ns\n"
+            .to_owned();
+    for (cold, caches) in [(true, "cold"), (false, "warm")] {
+        for (place, descriptors) in [("memory", &memory), ("registers", &registers)] {
+            bench.rows(&mut text, caches, place, cold, descriptors);
+        }
+    }
+    Ok(text)
+}
+
+impl Bench {
+    fn rows(&mut self, text: &mut String, caches: &str, place: &str, cold: bool, at: &Descriptors) {
+        let mut row = |name: &str, totals: [u64; 3]| {
+            let frames = FRAMES as u64;
+            let [with, without, alone] = totals.map(|total| total / frames);
+            let _ = writeln!(text, "{name},{caches},{place},{with},{without},{alone}");
+        };
+        row("fixed", self.totals(Dwcs::<EdfFirst>::default, cold, at));
+        row("floating", self.totals(Floating::<Hardware>::default, cold, at));
+        row("software-floating", self.totals(Floating::<Software>::default, cold, at));
+    }
+
+    /// All frames with the scheduler, without it, and the decisions alone, ns: medians.
+    fn totals<D: Discipline>(&mut self, by: fn() -> D, cold: bool, at: &Descriptors) -> [u64; 3]
+    where
+        DualHeap<D::Rank>: Structure<D::Rank>,
+    {
+        let way = Way { cold, descriptors: at, scheduled: true, sent: true };
+        let ways = [way, Way { scheduled: false, ..way }, Way { sent: false, ..way }];
+        ways.map(|way| {
+            let rounds = ROUNDS[usize::from(cold)];
+            let mut totals: Vec<u64> = (0..rounds).map(|_| self.run(by(), way)).collect();
+            totals.sort_unstable();
+            totals[rounds / 2]
+        })
+    }
+
+    /// One run, ns; what empties the caches is not counted.
+    fn run<D: Discipline>(&mut self, discipline: D, way: Way<'_>) -> u64
+    where
+        DualHeap<D::Rank>: Structure<D::Rank>,
+    {
+        let mut scheduler = Scheduler::new(discipline, DualHeap::default());
+        let streams = [(1, 2), (3, 4)].map(|(lost, of)| {
+            let window = Window::new(lost, of).expect("a valid window");
+            let contract = Contract::new().period_ns(1_000).expect("positive").window(window);
+            scheduler.add_stream(contract).expect("DWCS needs no more")
+        });
+        for frame in 0..FRAMES {
+            let packet = Packet::new(FRAME_BYTES.try_into().unwrap_or(u32::MAX));
+            scheduler.enqueue(0, streams[frame % 2], packet).expect("an unbounded queue");
+        }
+        let mut total_ns = 0;
+        let mut begun = Instant::now();
+        for frame in 0..FRAMES {
+            if way.cold {
+                self.empty_caches();
+                begun = Instant::now();
+            }
+            let number = if way.scheduled {
+                let decided = scheduler.decide(500 * frame as u64, &mut ());
+                let departure = decided.expect("frames wait");
+                // A stream's frames are every second one.
+                2 * usize::try_from(departure.packet).unwrap_or(0) + departure.stream.index()
+            } else {
+                frame
+            };
+            if way.sent || !way.scheduled {
+                let at = way.descriptors.get(number.min(FRAMES - 1));
+                // The sink is full most of the time, which is no error of a datagram socket.
+                let _ = self.socket.send(&self.frames[at]);
+            } else {
+                black_box(way.descriptors.get(number.min(FRAMES - 1)));
+            }
+            if way.cold {
+                total_ns += elapsed_ns(begun);
+            }
+        }
+        if way.cold { total_ns } else { elapsed_ns(begun) }
+    }
+
+    fn empty_caches(&mut self) {
+        for line in self.swept.chunks_exact_mut(64) {
+            line[0] = line[0].wrapping_add(1);
+        }
+        black_box(&mut self.swept);
+    }
+}
+
+fn elapsed_ns(since: Instant) -> u64 {
+    u64::try_from(since.elapsed().as_nanos()).unwrap_or(u64::MAX)
+}
