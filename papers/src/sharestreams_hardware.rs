@@ -271,7 +271,9 @@ fn text(measured: &Measured, claims: &[Claim]) -> String {
          Section 5.1. Made by `make rtl-report` (an hour or more) with open tools: yosys for area, \
          nextpnr for the clock; what is missing was not measured yet, and \
          BA, WR, CA and TREE of 16 and 32 streams, CA and TREE of 8 were measured before the streams' update was \
-         parted into forecast and outcome, which made WR of 4 and 8 faster by 7 to 10 %. `make figures` draws it again from `hardware/`, and `make test` checks \
+         parted into forecast and outcome, which made WR of 4 and 8 faster by 7 to 10 %. CA with keys of 32 was placed \
+         with more weight on timing (`PLACER` in `rtl/synthesis/report.py`), all others with nextpnr's own weights; \
+         for CA with keys of 16 that made 87 MHz of 72. `make figures` draws it again from `hardware/`, and `make test` checks \
          that it is up to date. The timeline of [Figure 6](fig6.svg), and [computed \
          ahead](fig6-ahead.svg), comes from a simulation that `make test` repeats.\n\n\
          Packing into slices is left to the vendor's tools, so slices are given from what is the least \
