@@ -14,11 +14,12 @@ mod tables;
 use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
+use std::time::Instant;
 
 use miette::{IntoDiagnostic, WrapErr};
 
 use self::figures::Runs;
-use crate::experiment::{Claim, Page};
+use crate::experiment::{Claim, Page, rows};
 
 /// Measures Tables 1 to 5 on this machine into `measured/`.
 pub(crate) fn measure(folder: &Path) -> miette::Result<()> {
@@ -28,6 +29,11 @@ pub(crate) fn measure(folder: &Path) -> miette::Result<()> {
     let measured = folder.join("measured");
     fs::write(measured.join("scheduler.csv"), scheduler).into_diagnostic()?;
     fs::write(measured.join("paths.csv"), paths).into_diagnostic()
+}
+
+/// Since then, ns.
+fn elapsed_ns(since: Instant) -> u64 {
+    u64::try_from(since.elapsed().as_nanos()).unwrap_or(u64::MAX)
 }
 
 /// A measured file's rows, each a name of so many cells and numbers.
@@ -57,11 +63,7 @@ pub(crate) fn page(folder: &Path) -> miette::Result<Page> {
     let mut text = String::from(include_str!("coprocessor/page.md"));
     let table = |text: &mut String, claims: &[Claim]| {
         *text += "| | the paper | here | |\n|---|---|---|---|\n";
-        for Claim { what, paper, ours, holds } in claims {
-            let what = what.trim_start_matches("Co-processor, ");
-            let verdict = if *holds { "holds" } else { "differs" };
-            let _ = writeln!(text, "| {what} | {paper} | {ours} | {verdict} |");
-        }
+        *text += &rows(claims, "Co-processor, ");
     };
     text += "\n## The model and the paper\n\n";
     table(&mut text, &claims);

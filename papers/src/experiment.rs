@@ -16,6 +16,16 @@ pub(crate) struct Claim {
     pub(crate) holds: bool,
 }
 
+/// The rows of a table of claims, without the prefix by which a list of several papers' tells them apart.
+pub(crate) fn rows<'a>(claims: impl IntoIterator<Item = &'a Claim>, prefix: &str) -> String {
+    let row = |Claim { what, paper, ours, holds }: &Claim| {
+        let what = what.strip_prefix(prefix).unwrap_or(what);
+        let verdict = if *holds { "holds" } else { "differs" };
+        format!("| {what} | {paper} | {ours} | {verdict} |\n")
+    };
+    claims.into_iter().map(row).collect()
+}
+
 /// A paper's generated files and claims.
 pub(crate) struct Page {
     pub(crate) files: Vec<(String, String)>,

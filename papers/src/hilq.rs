@@ -7,7 +7,7 @@ mod text;
 
 use std::fmt::Write as _;
 
-use crate::experiment::{Claim, Page};
+use crate::experiment::{Claim, Page, rows};
 
 /// A part of the page: its claims, its text and the files that go with it.
 struct Section {
@@ -61,9 +61,6 @@ fn readme(claims: &[Claim], sections: &str) -> String {
          [Table 3](table3.md) and [Figure 9](fig9.md) are measured on the schedulers themselves.\n\n\
          | claim | paper | ours | |\n|---|---|---|---|\n",
     );
-    for claim in claims {
-        let verdict = if claim.holds { "holds" } else { "differs" };
-        let _ = writeln!(text, "| {} | {} | {} | {verdict} |", claim.what, claim.paper, claim.ours);
-    }
+    text += &rows(claims, "");
     text + sections
 }

@@ -14,7 +14,7 @@ pub(crate) use self::cost::cycles;
 use self::network::{CLASSES, SUBJECTS};
 use self::results::{Estimate, LOADS, PAPERS, Quantity, Results};
 use crate::Job;
-use crate::experiment::{Claim, Page, estimates};
+use crate::experiment::{Claim, Page, estimates, rows};
 
 /// Where all runs are kept.
 const DATA: &str = "runs.csv";
@@ -246,12 +246,7 @@ fn statements(results: &Results) -> Vec<Claim> {
 fn text(results: &Results, claims: &[Claim]) -> String {
     let mut text = String::from(include_str!("minbw/page.md"));
     text += "\n## What the paper says\n\n| | the paper | here | |\n|---|---|---|---|\n";
-    for claim in claims.iter().filter(|claim| claim.paper != "–") {
-        let Claim { what, paper, ours, holds } = claim;
-        let what = what.trim_start_matches("MinBW, ");
-        let verdict = if *holds { "holds" } else { "differs" };
-        let _ = writeln!(text, "| {what} | {paper} | {ours} | {verdict} |");
-    }
+    text += &rows(claims.iter().filter(|claim| claim.paper != "–"), "MinBW, ");
     for (number, classes, quantities) in FIGURES {
         let _ = writeln!(text, "\n## Figure {number}");
         for class in classes {

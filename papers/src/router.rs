@@ -9,7 +9,7 @@ use std::fmt::Write as _;
 
 use self::figures::Curves;
 use self::statements::statements;
-use crate::experiment::{Claim, Page};
+use crate::experiment::{Page, rows};
 
 /// Figures and the paper's statements.
 pub(crate) fn page() -> miette::Result<Page> {
@@ -18,11 +18,7 @@ pub(crate) fn page() -> miette::Result<Page> {
     let mut text = String::from(include_str!("router/page.md"));
     text += "\n## What the paper says\n\nRates hold if they are within 5 %.\n\n\
              | | the paper | here | |\n|---|---|---|---|\n";
-    for Claim { what, paper, ours, holds } in &of.claims {
-        let what = what.trim_start_matches("Router, ");
-        let verdict = if *holds { "holds" } else { "differs" };
-        let _ = writeln!(text, "| {what} | {paper} | {ours} | {verdict} |");
-    }
+    text += &rows(&of.claims, "Router, ");
     text += "\n## Where the model differs\n\n| | the paper | here | why |\n|---|---|---|---|\n";
     text += &of.differences;
     text += "\n## Figures\n";

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
-use crate::experiment::{Claim, Page, figure, winners};
+use crate::experiment::{Claim, Page, figure, rows, winners};
 
 /// A list of numbers as the paper writes ratios.
 fn ratio(counts: &[usize]) -> String {
@@ -113,10 +113,7 @@ fn readme(claims: &[Claim]) -> String {
          they still come out the same.\n\n\
          | claim | paper, or its rules | ours | |\n|---|---|---|---|\n",
     );
-    for claim in claims {
-        let verdict = if claim.holds { "holds" } else { "differs" };
-        let _ = writeln!(text, "| {} | {} | {} | {verdict} |", claim.what, claim.paper, claim.ours);
-    }
+    text += &rows(claims, "");
     text += "\nPackets are 1,500 bytes and a request period is one packet-time, so that counts are \
              exact; the paper's frames of Fig 12 vary from 64 to 1,500 bytes. Fig 12 runs on a link \
              of 378.2 MB/s, the sum of the paper's bandwidths: its own limit was a PCI host's. In \

@@ -17,7 +17,7 @@ use millstream_hw::{Load, line_card};
 use millstream_report::chart::Line;
 use millstream_scenario::{EndSystem, Link, Scenario, Source};
 
-use crate::experiment::{Claim, Page, figure};
+use crate::experiment::{Claim, Page, figure, rows};
 
 /// Streams of every experiment here.
 const STREAMS: usize = 4;
@@ -340,10 +340,7 @@ fn text(claims: &[Claim], costs: &[Vec<f64>]) -> String {
          `scripts/rtl-cards.sh` checks; `make figures` makes this page of it.\n\n\
          | claim | paper | ours | |\n|---|---|---|---|\n",
     );
-    for claim in claims {
-        let verdict = if claim.holds { "holds" } else { "differs" };
-        let _ = writeln!(text, "| {} | {} | {} | {verdict} |", claim.what, claim.paper, claim.ours);
-    }
+    text += &rows(claims, "");
     text += "\nFrames are of 64 to 1,500 bytes, all sizes alike; a generator makes one a microsecond and \
              pauses for 1 ms after 4,000. Neither is in the paper, nor how long its frames are on average; the \
              link has the sum of its bandwidths, which its host set. There all arrivals were on the card \

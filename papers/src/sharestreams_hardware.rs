@@ -10,7 +10,7 @@ use std::path::Path;
 use miette::IntoDiagnostic;
 use millstream_report::chart::Line;
 
-use crate::experiment::{Claim, Page, figure};
+use crate::experiment::{Claim, Page, figure, rows};
 
 /// Cells by synthesis.
 #[derive(Clone, Copy)]
@@ -343,10 +343,7 @@ fn text(measured: &Measured, claims: &[Claim]) -> String {
              cores decide, and what lines of packets need; `millstream plan` adds the software of a machine.\n\n\
              ![Decisions a second by streams, and what lines need](fig1.svg)\n";
     text += "\n## What the paper says of them\n\n| claim | paper | ours | |\n|---|---|---|---|\n";
-    for claim in claims {
-        let verdict = if claim.holds { "holds" } else { "differs" };
-        let _ = writeln!(text, "| {} | {} | {} | {verdict} |", claim.what, claim.paper, claim.ours);
-    }
+    text += &rows(claims, "");
     for (name, what) in [("fig9", "9"), ("fig10", "10"), ("fig11", "11")] {
         let _ = write!(
             text,

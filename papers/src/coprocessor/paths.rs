@@ -23,6 +23,8 @@ use std::time::Instant;
 use rustix::fs::OFlags;
 use rustix::thread::{CpuSet, sched_setaffinity};
 
+use super::elapsed_ns;
+
 /// Bytes of a frame, and how many are sent: Table 4's.
 const FRAME_BYTES: usize = 1_000;
 const FRAMES: usize = 1_000;
@@ -211,8 +213,4 @@ fn pin(core: usize) {
     let mut set = CpuSet::new();
     set.set(core);
     let _ = sched_setaffinity(None, &set);
-}
-
-fn elapsed_ns(since: Instant) -> u64 {
-    u64::try_from(since.elapsed().as_nanos()).unwrap_or(u64::MAX)
 }

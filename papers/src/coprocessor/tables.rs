@@ -15,6 +15,7 @@ use millstream::{
     Contract, Discipline, DualHeap, Dwcs, EdfFirst, Packet, Scheduler, Structure, Window,
 };
 
+use super::elapsed_ns;
 use super::floating::{Floating, Hardware, Software};
 
 /// Frames of a run: the total of Table 1 through its average.
@@ -168,8 +169,4 @@ impl Bench {
         }
         black_box(&mut self.swept);
     }
-}
-
-fn elapsed_ns(since: Instant) -> u64 {
-    u64::try_from(since.elapsed().as_nanos()).unwrap_or(u64::MAX)
 }
