@@ -428,6 +428,26 @@ fn a_file_that_cannot_be_served_is_an_error_that_says_what_would_be_right() {
     }
 }
 
+#[test]
+fn a_file_in_the_place_of_the_socket_stays_and_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("film.m1v"), player::film(12)).unwrap();
+    let file = folder.path().join("media.toml");
+    let text = format!(
+        "[media]\nlisten = \"127.0.0.1:0\"\nplacement = \"ni\"\nsocket = \"film.m1v\"\n[link]\n\
+         rate = \"1 Gbps\"\n[scheduler]\ndiscipline = \"dwcs\"\n[[stream]]\nname = \"film\"\n\
+         late = \"drop\"\n{DEADLINE}\nsource = {{ kind = \"mpeg\", file = \"film.m1v\" }}\n"
+    );
+    std::fs::write(&file, text).unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_millstream"));
+    let command = command.args(["serve", "--for", "1 s"]).arg(&file).current_dir(&folder);
+    let output = command.output().unwrap();
+    let error = String::from_utf8(output.stderr).unwrap().replace("\n  │ ", " ");
+    assert_eq!(output.status.code(), Some(2), "{error}");
+    assert!(error.contains("film.m1v") && error.contains("choose a place for `socket`"), "{error}");
+    assert_eq!(std::fs::read(folder.path().join("film.m1v")).unwrap(), player::film(12));
+}
+
 /// With a player that people use. `scripts/setup.sh` installs it where it may.
 #[test]
 fn ffmpeg_gets_every_frame_as_it_stands_in_the_file() {

@@ -480,14 +480,19 @@ fn new_estate(library: &Library, scenario: &Scenario) -> Result<Estate, MediaErr
     }
     let [rtp, rtcp] =
         port_pair(media.listen.ip()).map_err(|error| failed("ports for RTP", &error))?;
-    let listener = media.socket.as_deref().map(placement::listen).transpose();
+    let listen = |path: &std::path::Path| {
+        placement::listen(path).map_err(|error| {
+            failed(&format!("the processor's socket {}", path.display()), &error)
+                .help("choose a place for `socket` where this user may make a file and none is")
+        })
+    };
     Ok(Estate {
         store: library.file.try_clone().map_err(|error| failed("the store", &error))?,
         region_file,
         region,
         rtp,
         rtcp,
-        listener: listener.map_err(|error| failed("the processor's socket", &error))?,
+        listener: media.socket.as_deref().map(listen).transpose()?,
     })
 }
 
