@@ -118,6 +118,8 @@ fn verilate(
     sources: &[PathBuf],
 ) -> PathBuf {
     let folder = out.join(name);
+    // What an earlier build left would be compiled, too.
+    let _ = fs::remove_dir_all(&folder);
     let status = Command::new(verilator)
         .args(["--cc", "-O3", "--x-assign", "fast", "--noassert", "--top-module", top])
         .args(["--prefix", &format!("V{name}"), "--Mdir"])

@@ -42,16 +42,21 @@ module msr_control_proof #(
 
   localparam logic [5:0] Cycles = 6'(Passes) + 6'(!Ahead);
 
+  // With one pass keys are waited for after a load alone.
+  localparam bit Waits = Keyed && Passes > 1;
+  localparam int LoadWait = Waits ? 3 : 4;
+
   // Order keys: three cycles after a load nothing starts, four nothing settles, nor three after a change, and
   // what settles is known a cycle ahead.
-  logic [1:0] since_load, since_change;
+  logic [2:0] since_load;
+  logic [1:0] since_change;
   logic loading, settling;
   initial {since_load, since_change, settling} = '0;
   assign loading = Keyed && since_load != 0;
   always_ff @(posedge clk_i) begin
     if (!rst_n) {since_load, since_change, settling} <= '0;
     else begin
-      since_load <= load_valid_i && load_ready ? 2'd3 : since_load - 2'(since_load != 0);
+      since_load <= load_valid_i && load_ready ? 3'(LoadWait) : since_load - 3'(since_load != 0);
       since_change <= update || settle ? 2'd3 : since_change - 2'(since_change != 0);
       settling <= load_ready && !pass && !load_valid_i && !settling && since_load == 0 &&
                   since_change <= 1;
@@ -79,8 +84,8 @@ module msr_control_proof #(
       if (update) assert (passes + 6'(pass) == 6'(Passes));
       // A decision starts when it is asked for and nothing is in the way, and only then.
       if (load_ready) assert (pass == (decide_i && !load_valid_i && !overdue_i && !loading &&
-                                      !(Keyed && settling)));
-      if (load_ready) assert (settle == (!load_valid_i && !pass && (!Keyed || settling)));
+                                      !(Waits && settling)));
+      if (load_ready) assert (settle == (!load_valid_i && !pass && !(Keyed && !Waits && loading) && (!Waits || settling)));
       if (pass) assert (first == (cycles == 0));
       if (pass) assert (6'(count) == cycles);
       assert (decided == was_update);

@@ -1,4 +1,4 @@
-/// The decision block for order keys: the rules, one by one, and a total order.
+/// The decision block for order keys: the rules, one by one, and a total order; `msr_key_order` is the same.
 module msr_key_block_proof (
   input msr_pkg::key_t a_i,
   input msr_pkg::key_t b_i,
@@ -13,6 +13,9 @@ module msr_key_block_proof (
   msr_key_block u_ba (.a_i(b_i), .b_i(a_i), .a_first_o(ba));
   msr_key_block u_bc (.a_i(b_i), .b_i(c_i), .a_first_o(bc));
   msr_key_block u_ac (.a_i, .b_i(c_i), .a_first_o(ac));
+
+  logic in_order;
+  msr_key_order u_order (.a_i, .b_i, .a_first_o(in_order));
 
   function automatic logic in_window(input msr_pkg::key_t key);
     logic [15:0] deadline, arrival;
@@ -46,6 +49,7 @@ module msr_key_block_proof (
     assert (winner == (ab ? a_i : b_i) && loser == (ab ? b_i : a_i));
     assert (ab != ba);
     if (ab && bc) assert (ac);
+    if (a_i.valid && b_i.valid && a_i.id < b_i.id) assert (in_order == ab);
   end
 
 endmodule

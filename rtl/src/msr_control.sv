@@ -18,6 +18,9 @@
 /// settles in the four; SETTLE, decided a cycle ahead, is every fourth cycle at the most; `step_i` is
 /// read with the last pass.
 ///
+/// With one pass (`Passes` = 1) keys are new in every cycle but those after a LOAD: nothing starts or
+/// settles in the four.
+///
 /// A sorting network needs more passes: then read `Passes` for log2 N.
 ///
 /// Latency: as drawn; `decided_o` comes in the cycle after PRIORITY_UPDATE.
@@ -53,6 +56,8 @@ module msr_control #(
   output logic [msr_pkg::TimeW-1:0] next_now_o
 );
 
+  // Keys that take several cycles.
+  localparam bit Waits = Keyed && Passes > 1;
   localparam logic [CountW-1:0] Last = CountW'(Passes - 1);
 
   typedef enum logic [1:0] {Ready, Pass, Update} phase_e;
@@ -67,7 +72,7 @@ module msr_control #(
   assign idle = phase_q == Ready && !load_valid_i && !loading;
   assign ready_o = idle && !overdue_i && !settling;
   assign start = ready_o && decide_i;
-  assign settle_o = Keyed ? settling && !load_valid_i : idle && !start;
+  assign settle_o = Waits ? settling && !load_valid_i : idle && !start;
   assign first_o = phase_q == Ready;
   assign pass_o = start || phase_q == Pass;
   // Of several passes the first is not the last, and whether one starts is known late.
@@ -91,7 +96,7 @@ module msr_control #(
   assign next_now = now_q + step_i;
   assign next_now_o = next_now;
 
-  if (Keyed) begin : gen_wait
+  if (Waits) begin : gen_wait
     // In the last three cycles, and the last two.
     logic [2:0] loaded_q;
     logic [1:0] changed_q;
@@ -111,6 +116,14 @@ module msr_control #(
     end
     assign loading = loaded_q != '0;
     assign settling = settling_q;
+  end else if (Keyed) begin : gen_wait_for_load
+    logic [3:0] loaded_q;
+    always_ff @(posedge clk_i or negedge rst_ni) begin
+      if (!rst_ni) loaded_q <= '0;
+      else loaded_q <= {loaded_q[2:0], load_valid_i && load_ready_o};
+    end
+    assign loading = loaded_q != '0;
+    assign settling = 1'b0;
   end else begin : gen_no_wait
     assign loading = 1'b0;
     assign settling = 1'b0;

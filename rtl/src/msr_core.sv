@@ -12,9 +12,13 @@
 /// `Tree` (with both) makes a decision every cycle, by a tree of N - 1 decision blocks instead of the
 /// recirculating row: a long cycle, but shorter than log2 N short ones.
 ///
+/// With `Tree` and `Keyed` groups of streams find their firsts and these the winner, each stream compared
+/// with each at once, by order keys that are new in every cycle: a decision every cycle of two
+/// comparisons, whatever N.
+///
 /// `Sorted` (not with WinnerOnly) makes the list exact: k^2 - k + 1 cycles for k = log2 N.
 ///
-/// `Keyed` (decisions of four cycles or more) compares order keys, which the register blocks compute while the
+/// `Keyed` (decisions of four cycles or more, or `Tree`) compares order keys, which the register blocks compute while the
 /// network works on the decision before: no multiplication in a pass, the same cycles. With ComputeAhead,
 /// too, PRIORITY_UPDATE and SETTLE take effect at the head of the next cycle, and `packet_take_o` and
 /// `dropped_o` come with `decided_o`.
@@ -111,7 +115,22 @@ module msr_core #(
     .update_o(update), .count_o(count), .decided_o, .now_o(now), .next_now_o(next_now)
   );
 
-  if (Tree) begin : gen_tree
+  if (Tree && Keyed) begin : gen_groups
+    msr_group_network #(
+      .N(N)
+    ) u_network (
+      .keys_i(entries), .decides_i(update), .wins_o(block_wins)
+    );
+    logic [msr_pkg::IdW-1:0] id;
+    always_comb begin
+      id = '0;
+      for (int i = 0; i < N; i++) id = id | (msr_pkg::IdW'(i) & {msr_pkg::IdW{block_wins[i]}});
+    end
+    assign block_winner = {|block_wins, id, {W - EntryW{1'b0}}};
+    assign lanes = '0;
+    logic unused_pass;
+    assign unused_pass = ^{pass, count};
+  end else if (Tree) begin : gen_tree
     msr_tree_network #(
       .N(N)
     ) u_network (
@@ -217,8 +236,10 @@ module msr_core #(
     if (N < 2 || N > 64 || N != 1 << Log) $fatal(1, "N is no power of two from 2 to 64");
     if (Tree && (!WinnerOnly || !ComputeAhead)) $fatal(1, "a tree is winner only and ahead");
     if (WinnerOnly && Sorted) $fatal(1, "without losers there is no list to sort");
-    if (Keyed && Passes + 32'(!ComputeAhead) < 4) $fatal(1, "order keys take four cycles");
+    if (Keyed && !Tree && Passes + 32'(!ComputeAhead) < 4) $fatal(1, "order keys take four cycles");
     if ($bits(msr_pkg::key_t) != msr_pkg::KeyW) $fatal(1, "KeyW is not the width of key_t");
+    if ($bits(msr_pkg::state_t) != msr_pkg::StateW) $fatal(1, "StateW is not the width of state_t");
+    if ($bits(msr_pkg::number_t) != msr_pkg::NumberW) $fatal(1, "NumberW is not the width of number_t");
     if ($bits(msr_pkg::head_t) != msr_pkg::HeadW) $fatal(1, "HeadW is not the width of head_t");
     if (Block < 1 || Block > N) $fatal(1, "Block is not from 1 to N");
     if (Block > 1 && (WinnerOnly || ComputeAhead)) $fatal(1, "several winners need the list in time");

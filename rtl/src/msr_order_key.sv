@@ -42,15 +42,6 @@ module msr_order_key #(
   localparam int Shift = 15;
   localparam int ReciprocalW = 32;
   localparam int ProductW = ReciprocalW + 1;
-  localparam int Depth = 512;
-
-  // Entry a is R(a - 1).
-  logic [ReciprocalW-1:0] reciprocals[Depth];
-  initial begin
-    for (int unsigned a = 0; a < Depth; a++) begin
-      reciprocals[a] = a < 2 ? '0 : ReciprocalW'(1 + 32'h7fff_ffff / (a - 1));
-    end
-  end
 
   // The cycles after a load.
   logic [4:1] loading_q;
@@ -58,7 +49,9 @@ module msr_order_key #(
   assign address = {1'b0, y_i} + 9'(loading_q[1]);
 
   logic [ReciprocalW-1:0] read_q, reciprocal_q;
-  always_ff @(posedge clk_i) read_q <= reciprocals[address];
+  msr_reciprocals u_reciprocals (
+    .clk_i, .address_i(address), .reciprocal_o(read_q)
+  );
   always_ff @(posedge clk_i) reciprocal_q <= read_q;
 
   logic [ProductW-1:0] product_q, less;

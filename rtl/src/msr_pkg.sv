@@ -132,6 +132,20 @@ package msr_pkg;
     move_t move;
   } event_t;
 
+  /// x'/y' as a number, and what the next numbers come from (msr_order_key_ahead).
+  typedef struct packed {
+    logic [16:0] ratio;
+    /// x' is 0.
+    logic        zero;
+    /// The tie-break y', inverted above a zero where highest goes first.
+    logic [7:0]  tie;
+    /// R(y' - 1), R(y' - 2).
+    logic [31:0] next;
+    logic [31:0] after;
+    /// y' has just fallen by 1: R(y' - 2) is what the ROM says now, not `after`.
+    logic        fell;
+  } number_t;
+
   /// Per-stream counters; they wrap.
   typedef struct packed {
     logic [15:0] missed;
@@ -143,5 +157,7 @@ package msr_pkg;
   parameter int HeadW = 1 + IdW + 2 * TimeW + 2 * WindowW;
   parameter int KeyW = 1 + IdW + 2 * TimeW + RatioW + WindowW;
   parameter int CountsW = 3 * CountW;
+  parameter int StateW = 4 + 2 * TimeW + 2 * WindowW;
+  parameter int NumberW = RatioW + WindowW + 2 * 32 + 2;
 
 endpackage

@@ -24,6 +24,9 @@
 /// registered, too, and selected in the cycle after, at the head of the next decision's first pass.
 /// So no wire leads from the last pass to all attributes. Taking and dropping are told in that cycle.
 ///
+/// With both and without `Registered` the order key is new in every cycle (`msr_order_key_ahead`), and
+/// nothing is of the cycle before; only the counters take a cycle longer behind their outputs.
+///
 /// Latency: a command's effect is visible in the next cycle.
 /// Invariants: x' <= y'; after an update with no deadline past, `overdue_o` is low.
 module msr_register_block #(
@@ -71,7 +74,8 @@ module msr_register_block #(
 
   localparam int Top = msr_pkg::TimeW - 1;
 
-  localparam bit Deferred = ComputeAhead && Keyed;
+  localparam bit Deferred = ComputeAhead && Keyed && Registered;
+  localparam bit OneCycle = ComputeAhead && Keyed && !Registered;
 
   msr_pkg::contract_t contract_q;
   // `state` is the attributes as of this cycle.
@@ -85,9 +89,22 @@ module msr_register_block #(
   assign is_dwcs = mode_i == msr_pkg::Dwcs;
   assign is_edf = mode_i == msr_pkg::Edf;
 
+  logic [msr_pkg::RatioW-1:0] ratio;
+  logic [msr_pkg::WindowW-1:0] tie;
+
   // A stream that was never loaded takes no packets.
   logic offered;
   assign offered = packet_valid_i && loaded_q;
+
+  msr_pkg::state_t loaded;
+  always_comb begin
+    loaded = '0;
+    // What the mode does not compare is 0, and stays so.
+    if (mode_i != msr_pkg::Tag) loaded.deadline = load_data_i.deadline;
+    if (is_dwcs) loaded.x = load_data_i.contract.x;
+    if (is_dwcs) loaded.y = load_data_i.contract.y;
+    loaded.first = load_data_i.first;
+  end
 
   // The command that takes effect in this cycle, and whether the head leaves by it.
   logic settles, changes, serves;
@@ -101,12 +118,14 @@ module msr_register_block #(
     end
     assign {settles, changes, serves} = {settles_q, changes_q, serves_q};
   end else begin : gen_command
-    assign {settles, changes, serves} = {settle_i, settle_i || update_i, update_i && wins_i};
+    // In one cycle the network tells it of decisions only.
+    assign {settles, changes, serves} =
+        {settle_i, settle_i || update_i, wins_i && (OneCycle || update_i)};
   end
 
   msr_pkg::forecast_t forecast_q;
   logic offered_q;
-  if (Keyed) begin : gen_forecast
+  if (Keyed && !OneCycle) begin : gen_forecast
     msr_pkg::forecast_t forecast;
     msr_stream_forecast u_forecast (
       .state_i(state_q), .now_i, .time_i(at_now_i ? now_i : next_now_i), .packet_stamp_i,
@@ -144,6 +163,42 @@ module msr_register_block #(
     assign state = changes ? state_d : state_q;
     assign wins_move = wins_event.move;
     assign loses_move = loses_event.move;
+  end else if (OneCycle) begin : gen_one_cycle
+    // Whether this cycle settles is known late: what lies in either time is told before.
+    msr_pkg::forecast_t at_now, at_next;
+    msr_stream_forecast u_now (
+      .state_i(state_q), .now_i, .time_i(now_i), .packet_stamp_i, .forecast_o(at_now)
+    );
+    msr_stream_forecast u_next (
+      .state_i(state_q), .now_i, .time_i(next_now_i), .packet_stamp_i, .forecast_o(at_next)
+    );
+    msr_pkg::state_t wins, loses;
+    msr_pkg::event_t wins_event, loses_event;
+    msr_stream_outcome u_wins (
+      .mode_i, .rtas99_i, .contract_i(contract_q), .state_i(state_q), .forecast_i(at_next),
+      .serve_i(1'b1), .packet_valid_i(offered), .packet_stamp_i, .state_o(wins), .event_o(wins_event)
+    );
+    msr_stream_outcome u_loses (
+      .mode_i, .rtas99_i, .contract_i(contract_q), .state_i(state_q),
+      .forecast_i(at_now_i ? at_now : at_next),
+      .serve_i(1'b0), .packet_valid_i(offered), .packet_stamp_i, .state_o(loses), .event_o(loses_event)
+    );
+    // The winner is the last to be known: both that follow stand ready, loading and idling included.
+    msr_pkg::state_t otherwise;
+    assign otherwise = load_i ? loaded : changes ? loses : state_q;
+    msr_late_select #(
+      .W(msr_pkg::StateW)
+    ) u_select (
+      .late_i(serves), .yes_i(wins), .no_i(otherwise), .chosen_o(state_d)
+    );
+    assign happened = serves ? wins_event : loses_event;
+    assign state = state_q;
+    msr_order_key_ahead u_order_key (
+      .clk_i, .rst_ni, .enable_i(is_dwcs), .lowest_denominator_i, .load_i, .x_i(state_q.x),
+      .y_i(state_q.y), .commit_i(changes), .wins_i(serves), .wins_move_i(wins_event.move),
+      .loses_move_i(loses_event.move), .wins_y_i(wins.y), .loses_y_i(loses.y), .ratio_o(ratio), .tie_o(tie)
+    );
+    assign {wins_move, loses_move} = '0;
   end else if (ComputeAhead) begin : gen_ahead
     msr_pkg::state_t wins, loses, wins_q, loses_q;
     msr_pkg::event_t wins_event, loses_event, wins_event_q, loses_event_q;
@@ -195,17 +250,29 @@ module msr_register_block #(
     assign {wins_move, loses_move} = '0;
   end
 
+  // What is counted in this cycle.
+  msr_pkg::event_t counted;
+  logic counts, counts_on;
+  if (OneCycle) begin : gen_count_later
+    always_ff @(posedge clk_i or negedge rst_ni) begin
+      if (!rst_ni) {counted, counts, counts_on} <= '0;
+      else {counted, counts, counts_on} <= {happened, changes, settles};
+    end
+  end else begin : gen_count_now
+    assign {counted, counts, counts_on} = {happened, changes, settles};
+  end
+
   logic unused;
-  assign unused = ^{state, serves, happened.move, wins_move, loses_move};
+  assign unused = ^{state, serves, happened.move, counted, wins_move, loses_move, ratio, tie};
 
   always_comb begin
     count_d = count_q;
     violation_d = violation_q;
-    if (changes) begin
-      if (happened.missed) count_d.missed = count_q.missed + 1'b1;
-      if (happened.violated) count_d.violations = count_q.violations + 1'b1;
-      if (happened.served) count_d.serviced = count_q.serviced + 1'b1;
-      violation_d = happened.violated || (settles && violation_q);
+    if (counts) begin
+      if (counted.missed) count_d.missed = count_q.missed + 1'b1;
+      if (counted.violated) count_d.violations = count_q.violations + 1'b1;
+      if (counted.served) count_d.serviced = count_q.serviced + 1'b1;
+      violation_d = counted.violated || (counts_on && violation_q);
     end
   end
 
@@ -215,33 +282,38 @@ module msr_register_block #(
   always_ff @(posedge clk_i or negedge rst_ni) begin
     if (!rst_ni) begin
       contract_q <= '0;
-      state_q <= '0;
       count_q <= '0;
       loaded_q <= 1'b0;
       violation_q <= 1'b0;
       range_q <= 1'b0;
     end else if (load_i) begin
       contract_q <= load_data_i.contract;
-      state_q <= '0;
-      // What the mode does not compare is 0, and stays so.
-      if (mode_i != msr_pkg::Tag) state_q.deadline <= load_data_i.deadline;
-      if (is_dwcs) state_q.x <= load_data_i.contract.x;
-      if (is_dwcs) state_q.y <= load_data_i.contract.y;
-      state_q.first <= load_data_i.first;
       count_q <= '0;
       loaded_q <= 1'b1;
       violation_q <= 1'b0;
       range_q <= 1'b0;
     end else begin
-      if (changes) state_q <= state_d;
       count_q <= count_d;
       violation_q <= violation_d;
       range_q <= range_q || (state.valid && (is_dwcs || is_edf) && late[Top] != late[Top-1]);
     end
   end
 
-  if (Keyed) begin : gen_key
-    logic [msr_pkg::RatioW-1:0] ratio;
+  always_ff @(posedge clk_i or negedge rst_ni) begin
+    if (!rst_ni) state_q <= '0;
+    else if (OneCycle) state_q <= state_d;
+    else if (load_i) state_q <= loaded;
+    else if (changes) state_q <= state_d;
+  end
+
+  if (OneCycle) begin : gen_key_ahead
+    assign key_o.valid = state_q.valid;
+    assign key_o.id = msr_pkg::IdW'(Id);
+    assign key_o.deadline = state_q.deadline;
+    assign key_o.ratio = ratio;
+    assign key_o.tie = tie;
+    assign key_o.arrival = state_q.arrival;
+  end else if (Keyed) begin : gen_key
     logic zero;
     msr_order_key #(
       .Deferred(Deferred)
@@ -255,10 +327,12 @@ module msr_register_block #(
     assign key_o.deadline = state.deadline;
     assign key_o.ratio = ratio;
     // Lowest x' means lowest y' where fractions are equal; above a zero it is the rule itself.
-    assign key_o.tie = state.y ^ {8{zero && !lowest_denominator_i}};
+    assign tie = state.y ^ {8{zero && !lowest_denominator_i}};
+    assign key_o.tie = tie;
     assign key_o.arrival = state.arrival;
   end else begin : gen_no_key
     assign key_o = '0;
+    assign {ratio, tie} = '0;
     logic unused_key;
     assign unused_key = lowest_denominator_i;
   end
@@ -272,9 +346,9 @@ module msr_register_block #(
   assign head_o.y = state.y;
   assign head_o.arrival = state.arrival;
   assign overdue_o = state.valid && !late[Top] && (is_dwcs || (is_edf && contract_q.drop));
-  assign violation_o = Deferred ? violation_d : violation_q;
+  assign violation_o = Deferred || OneCycle ? violation_d : violation_q;
   assign range_o = range_q;
-  assign count_o = Deferred ? count_d : count_q;
+  assign count_o = Deferred || OneCycle ? count_d : count_q;
 
 `ifdef VERILATOR
   assert property (@(posedge clk_i) !is_dwcs || state.x <= state.y);

@@ -187,7 +187,7 @@ mod tests {
             match core.design.as_str() {
                 "ba" | "wr" | "ba-key" | "wr-key" => assert_eq!(core.cycles, passes + 1),
                 "ca" | "ca-key" => assert_eq!(core.cycles, passes),
-                "tree" => assert_eq!(core.cycles, 1),
+                "tree" | "tree-key" => assert_eq!(core.cycles, 1),
                 // On 16 lanes.
                 "tiled" => assert_eq!(core.cycles, core.streams / 16 + 6),
                 other => panic!("what are the cycles of {other}?"),

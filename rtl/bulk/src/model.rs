@@ -165,10 +165,11 @@ impl Configuration {
     /// Cycles without a decision in which every stream takes what it is offered and past periods of
     /// the last step are charged, if it is one; after a load, more.
     pub fn settling(&self, loaded: bool) -> u32 {
-        match (self.keyed, loaded) {
-            (false, _) => 0,
-            (true, false) => 3,
-            (true, true) => 6,
+        match (self.keyed, self.tree, loaded) {
+            (false, _, _) | (true, true, false) => 0,
+            (true, false, false) => 3,
+            (true, true, true) => 4,
+            (true, false, true) => 6,
         }
     }
 }

@@ -1,0 +1,59 @@
+/// A decision in one cycle: groups of streams find their first, then the groups' firsts are compared,
+/// each with each.
+///
+/// A binary tree (`msr_tree_network`) has log2 N comparisons in a row, this has two, for 76 key blocks
+/// rather than 31 with 32 streams. Nothing but the number of a group leaves the second comparison, so
+/// no key passes a multiplexer there.
+///
+/// Latency: combinational. Invariant: `wins_o` has the bit of the winner, or none if nobody has a
+/// packet or nothing is decided (formal/).
+module msr_group_network #(
+  /// Streams: a power of two, 2 ... 64.
+  parameter int N = 32,
+  localparam int Members = N > 32 ? 8 : N < 4 ? N : 4,
+  localparam int Groups = N / Members
+) (
+  input  logic [N*msr_pkg::KeyW-1:0] keys_i,
+  /// A decision is made in this cycle.
+  input  logic                       decides_i,
+  /// By stream, whether it is the decision's winner.
+  output logic [N-1:0]               wins_o
+);
+
+  localparam int W = msr_pkg::KeyW;
+
+  logic [N-1:0] leads;
+  logic [Groups*W-1:0] bests;
+  logic [Groups-1:0] group_wins;
+
+  for (genvar g = 0; g < Groups; g++) begin : gen_group
+    msr_first_of #(
+      .K(Members)
+    ) u_members (
+      .keys_i(keys_i[g*Members*W +: Members*W]), .first_o(leads[g*Members +: Members])
+    );
+    logic [W-1:0] best;
+    always_comb begin
+      best = '0;
+      for (int m = 0; m < Members; m++) begin
+        best = best | (keys_i[(g*Members+m)*W +: W] & {W{leads[g*Members+m]}});
+      end
+    end
+    assign bests[g*W +: W] = best;
+    assign wins_o[g*Members +: Members] =
+        leads[g*Members +: Members] & {Members{group_wins[g] && decides_i}};
+  end
+
+  msr_first_of #(
+    .K(Groups)
+  ) u_groups (
+    .keys_i(bests), .first_o(group_wins)
+  );
+
+`ifndef SYNTHESIS
+  initial begin
+    if (N != 1 << $clog2(N)) $fatal(1, "N is no power of two");
+  end
+`endif
+
+endmodule

@@ -1,0 +1,158 @@
+/// A stream's window-constraint as a number, new in every cycle: what `msr_order_key` takes four
+/// cycles for, for a core that decides in one.
+///
+/// The number is the same, x' * R(y') / 2^15. What takes `msr_order_key` its time is R(y' - 1), out of
+/// a ROM that is told y' only when the decision is known. But y' falls by 1 at the most, or is restored
+/// to y: so R(y' - 1) and R(y' - 2) are kept, and the ROM is asked for R(y' - 3) ahead. It comes a cycle
+/// later, just when the window has moved on to it, if it has. Those of y - 1 and y - 2 are kept from
+/// LOAD on. (A violation raises y', but has x' = 0, and so has all that follows until x/y is restored:
+/// the number is 0 whatever R is.)
+///
+/// The tie-break y' stands ready for comparison, too: inverted above a zero where highest goes first.
+///
+/// Latency: `ratio_o` and `tie_o` are those of x' and y' from the fifth cycle after `load_i` on, in
+/// every cycle; none may change x' or y' in the four between.
+module msr_order_key_ahead (
+  input  logic                        clk_i,
+  input  logic                        rst_ni,
+  /// The mode has windows; without, the number is 0.
+  input  logic                        enable_i,
+  /// Of two zeros the lowest y' first.
+  input  logic                        lowest_denominator_i,
+  /// x' = x and y' = y are being written.
+  input  logic                        load_i,
+  input  logic [msr_pkg::WindowW-1:0] x_i,
+  input  logic [msr_pkg::WindowW-1:0] y_i,
+  /// x' and y' move in this cycle: by `wins_move_i` if the stream wins, known late, or `loses_move_i`.
+  input  logic                        commit_i,
+  input  logic                        wins_i,
+  input  msr_pkg::move_t              wins_move_i,
+  input  msr_pkg::move_t              loses_move_i,
+  /// y' of the next cycle, either way.
+  input  logic [msr_pkg::WindowW-1:0] wins_y_i,
+  input  logic [msr_pkg::WindowW-1:0] loses_y_i,
+  output logic [msr_pkg::RatioW-1:0]  ratio_o,
+  output logic [msr_pkg::WindowW-1:0] tie_o
+);
+
+  localparam int Shift = 15;
+  localparam int ReciprocalW = 32;
+  localparam int ProductW = ReciprocalW + 1;
+  localparam int AddressW = 9;
+
+  // The cycles after a load: R(y), R(y - 1) and R(y - 2) are asked for in the first three.
+  logic [4:1] loading_q;
+  logic [AddressW-1:0] address;
+  always_comb begin
+    if (loading_q[1]) address = {1'b0, y_i} + 1'b1;
+    else if (loading_q[2]) address = {1'b0, y_i};
+    else if (loading_q[3]) address = {1'b0, y_i} - 1'b1;
+    else address = {1'b0, y_i} - AddressW'(2);
+  end
+  logic [ReciprocalW-1:0] read_q;
+  msr_reciprocals u_reciprocals (
+    .clk_i, .address_i(address), .reciprocal_o(read_q)
+  );
+
+  msr_pkg::number_t number_q, number_d, first_q, number, wins, loses, otherwise;
+  always_comb begin
+    number = number_q;
+    if (number_q.fell) number.after = read_q;
+    number.fell = 1'b0;
+  end
+
+  logic [ProductW-1:0] product, less;
+  assign product = ProductW'(x_i) * ProductW'(number.next);
+  assign less = product - ProductW'(number.next);
+  logic [msr_pkg::RatioW-1:0] same_x, less_x;
+  logic same_zero, less_zero;
+  assign same_x = product[Shift +: msr_pkg::RatioW];
+  assign less_x = less[Shift +: msr_pkg::RatioW];
+  assign same_zero = x_i == '0;
+  assign less_zero = x_i == msr_pkg::WindowW'(1);
+
+  msr_key_step u_wins (
+    .lowest_denominator_i, .number_i(number), .first_i(first_q), .move_i(wins_move_i), .same_x_i(same_x),
+    .less_x_i(less_x), .same_zero_i(same_zero), .less_zero_i(less_zero), .y_i(wins_y_i), .number_o(wins)
+  );
+  msr_key_step u_loses (
+    .lowest_denominator_i, .number_i(number), .first_i(first_q), .move_i(loses_move_i), .same_x_i(same_x),
+    .less_x_i(less_x), .same_zero_i(same_zero), .less_zero_i(less_zero), .y_i(loses_y_i), .number_o(loses)
+  );
+
+  always_comb begin
+    otherwise = commit_i ? loses : number;
+    if (loading_q[2] || loading_q[3]) otherwise.next = read_q;
+    if (loading_q[3]) otherwise.ratio = enable_i ? same_x : '0;
+    if (loading_q[3]) otherwise.zero = !enable_i || same_zero;
+    if (loading_q[4]) otherwise.after = read_q;
+    if (loading_q[4]) otherwise.tie = y_i ^ {8{number.zero && !lowest_denominator_i}};
+  end
+
+  msr_late_select #(
+    .W(msr_pkg::NumberW)
+  ) u_select (
+    .late_i(wins_i), .yes_i(wins), .no_i(otherwise), .chosen_o(number_d)
+  );
+
+  always_ff @(posedge clk_i or negedge rst_ni) begin
+    if (!rst_ni) loading_q <= '0;
+    else loading_q <= {loading_q[3:1], load_i};
+  end
+
+  always_ff @(posedge clk_i) begin
+    number_q <= number_d;
+    if (loading_q[3]) begin
+      first_q <= '0;
+      first_q.ratio <= same_x;
+      first_q.zero <= same_zero;
+      first_q.next <= read_q;
+    end
+    if (loading_q[4]) first_q.after <= read_q;
+  end
+
+  assign ratio_o = number_q.ratio;
+  assign tie_o = number_q.tie;
+
+  logic unused;
+  assign unused = ^{first_q.tie, less[ProductW-1:Shift+msr_pkg::RatioW], less[Shift-1:0]};
+
+`ifdef FORMAL
+  // With a ROM whose entry a is a.
+  logic [2:0] since;
+  logic [msr_pkg::WindowW-1:0] first_x, first_y;
+  logic restored;
+  initial since = '0;
+  always_ff @(posedge clk_i) begin
+    if (load_i) since <= 3'd1;
+    else if (since != 3'd5 && since != 0) since <= since + 1'b1;
+    if (since == 3'd1) {first_x, first_y} <= {x_i, y_i};
+    restored <= commit_i && !load_i && (wins_i ? wins_move_i.restored : loses_move_i.restored);
+  end
+  always @(posedge clk_i) begin
+    // A load during a load begins anew, and what the first had under way is written over.
+    case (since)
+      3'd0: ;
+      3'd1: assert (loading_q[1]);
+      3'd2: assert (loading_q[2:1] == 2'b10);
+      3'd3: assert (loading_q[3:1] == 3'b100);
+      3'd4: assert (loading_q == 4'b1000);
+      default: assert (since == 3'd5 && loading_q == '0);
+    endcase
+    if (since > 3'd1 && since < 3'd5) assert ({first_x, first_y} == {x_i, y_i});
+    // What restoring means, held against the caller's.
+    if (since == 3'd5 && restored) assume ({first_x, first_y} == {x_i, y_i});
+    if (since == 3'd5) begin
+      if (commit_i && wins_move_i.restored) assume (wins_y_i == first_y);
+      if (commit_i && loses_move_i.restored) assume (loses_y_i == first_y);
+      assert (!first_q.fell && first_q.zero == (first_x == 0));
+      assert (number.next == {24'b0, y_i});
+      assert (number.after == {23'b0, {1'b0, y_i} - 9'd1});
+      assert (first_q.next == {24'b0, first_y});
+      assert (first_q.after == {23'b0, {1'b0, first_y} - 9'd1});
+      assert (number.zero == (x_i == 0));
+    end
+  end
+`endif
+
+endmodule
