@@ -188,3 +188,28 @@ pub fn router_schema() -> String {
 pub(crate) fn max_rate(rate_bps: u64, burst_bytes: u64) -> Option<MaxRate> {
     Some(MaxRate { rate_bps: NonZeroU64::new(rate_bps)?, burst_bytes })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quanta_are_as_weights_and_a_path_without_one_has_weight_1() {
+        let quantum = |weights: &[&str]| -> Vec<_> {
+            let path =
+                |(at, weight): (usize, &&str)| format!("[[path]]\nname = \"{at}\"\n{weight}\n");
+            let text = format!(
+                "[router]\n[[port]]\nname = \"a\"\nkind = \"tap\"\nrate = \"1 Gbps\"\n\
+                 address = \"10.1.0.1/24\"\n{}",
+                weights.iter().enumerate().map(path).collect::<String>()
+            );
+            let scenario = RouterScenario::parse("test.toml", &text, Path::new("")).unwrap();
+            scenario.paths.into_iter().map(|path| path.contract).collect()
+        };
+        let contract =
+            |weight, bytes| Contract::new().weight(weight).unwrap().quantum_bytes(bytes).unwrap();
+        assert_eq!(quantum(&["weight = 3", ""]), [contract(3, 3 * 1_514), contract(1, 1_514)]);
+        let halves = [contract(2, 1_514), contract(3, 2_271)];
+        assert_eq!(quantum(&["weight = 2", "weight = 3"]), halves);
+    }
+}

@@ -74,8 +74,9 @@ pub(crate) fn validate_router(
     let status = router.status.as_ref().and_then(|text| loopback(text, &mut problems));
     let ports: Vec<Option<RouterPort>> =
         file.port.iter().map(|table| port(table, folder, &mut problems)).collect();
-    let smallest = file.path.iter().filter_map(|path| path.get_ref().weight.as_ref());
-    let smallest = smallest.map(|weight| *weight.get_ref()).min().unwrap_or(1).max(1);
+    let weights = file.path.iter().map(|path| path.get_ref().weight.as_ref());
+    let weights = weights.map(|weight| weight.map_or(1, |weight| *weight.get_ref()));
+    let smallest = weights.min().unwrap_or(1).max(1);
     let needy = file.port.iter().zip(&ports).find_map(|(table, port)| {
         let row = port.as_ref()?.discipline;
         row.needs.contains(&"period").then(|| (table.get_ref().name.get_ref().as_str(), row.name))
@@ -313,7 +314,8 @@ fn path(
 ) -> Option<RouterPath> {
     let before = problems.len();
     let weight = ranged(table.weight.as_ref(), 1, 1..=u32::MAX, "a weight", problems).max(1);
-    let quantum = LARGEST_BYTES.saturating_mul(weight.div_ceil(smallest_weight));
+    let quantum = u64::from(LARGEST_BYTES) * u64::from(weight) / u64::from(smallest_weight);
+    let quantum = u32::try_from(quantum).unwrap_or(u32::MAX);
     let mut contract = Contract::new().weight(weight).ok()?.quantum_bytes(quantum).ok()?;
     contract = contract.priority(table.priority.unwrap_or(0));
     match (table.period, needy) {
