@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A router for hours: steady traffic, files read again, interfaces that go and come back.
+"""A router for hours: steady traffic, changed files, interfaces that go away, failing extensions.
 
 Usage: scripts/soak.py [SECONDS [SEED]]. As root; needs iproute2 and target/release/millstream, or
 MILLSTREAM. SECONDS is 3600 unless it is given, SEED is drawn and printed.
@@ -49,6 +49,12 @@ WARM_UP = 0.05
 #: What resident memory may grow by after the warm-up, KiB: under 0.5 for each event of an hour.
 GROWTH = 2048
 PATIENCE = 30.0
+#: An extension that computes without end, and one that marks packets.
+LOOPS = bytes.fromhex(
+    "0061736d0100000001060160017f017f0302010005030100010607017f004180080b071d03066d"
+    "656d6f72790200067061636b657403000770726f6365737300000a0b01090003400c000b41000b"
+)
+MARKS = Path(__file__).parent.parent / "examples/router/mark.wasm"
 DISCIPLINES = ("wf2q+", "wfq", "scfq", "sfq", "drr")
 
 
@@ -159,6 +165,8 @@ class Router:
     def __init__(self, program: str, namespace: str, folder: Path) -> None:
         """Starts it; it forwards when this returns."""
         self.file = folder / "router.toml"
+        (folder / "loops.wasm").write_bytes(LOOPS)
+        (folder / "marks.wasm").write_bytes(MARKS.read_bytes())
         self.wrong_files = 0
         self.file.write_text(self.valid(random.Random(0)))
         command = ["ip", "netns", "exec", namespace, program, "route", str(self.file), "--json"]
@@ -203,6 +211,8 @@ class Router:
             text += f'[[path]]\nname = "extra-{number}"\nmatch = {{ dscp = {20 + number} }}\n'
         text += '[[path]]\nname = "elsewhere"\nmatch = { dscp = 10 }\nto = "a1"\n'
         text += '[[path]]\nname = "odd"\nmatch = { source = "10.3.0.0/24" }\nqueue = 64\n'
+        module = chance.choice(("loops", "marks", None))
+        text += f'extension = {{ module = "{module}.wasm" }}\n' if module else ""
         text += f'[[path]]\nname = "heavy"\nmatch = {{ dscp = 46 }}\nqueue = {queue}\nweight = 3\n'
         text += f'[[path]]\nname = "light"\nqueue = {queue}\n'
         for number in range(chance.randrange(5)):
@@ -218,6 +228,10 @@ class Router:
             ("buffers = 8192", "buffers = 4096"),
             ("weight = 3", "weight = 0"),
             ("queue = 64", 'queue = 64\nreservation = "90000 Mcps"'),
+            (
+                'name = "odd"',
+                'name = "odd-2"\nextension = { module = "router.toml" }\n[[path]]\nname = "odd"',
+            ),
             ('name = "f1"', 'name = "f2"\ninterface = "f1"'),
             ("10.2.0.0/16", "10.2.0.0/46"),
         ]

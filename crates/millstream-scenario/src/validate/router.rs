@@ -12,10 +12,11 @@ use super::{stem, syntax_problem};
 use crate::error::{Problem, list, nearest};
 use crate::file::LateName;
 use crate::file::router::{
-    MatchTable, PathTable, PortKind as KindName, PortTable, RouteTable, RouterFile,
+    ExtensionTable, MatchTable, PathTable, PortKind as KindName, PortTable, RouteTable, RouterFile,
 };
 use crate::router::{
-    Match, NextHop, PortKind, Reservation, Route, RouterPath, RouterPort, RouterScenario, max_rate,
+    Match, NextHop, PathExtension, PortKind, Reservation, Route, RouterPath, RouterPort,
+    RouterScenario, max_rate,
 };
 use crate::units::{Duration, ReservationText};
 
@@ -23,6 +24,11 @@ const BATCH: u32 = 32;
 const SLICE_NS: u64 = 30_000;
 const BUFFERS: u32 = 16_384;
 const QUEUE: u32 = 256;
+const MEMORY_BYTES: u64 = 1 << 20;
+/// A page of WebAssembly, the least that a module with a memory has, and the most that one may be given.
+const MEMORY_RANGE: std::ops::RangeInclusive<u64> = 1 << 16..=1 << 30;
+const FUEL: u32 = 20_000;
+const FAULTS: u32 = 8;
 const LONGEST_SLEEP_NS: u64 = 50_000;
 /// The largest packet, for defaults that depend on it.
 const LARGEST_BYTES: u32 = 1_514;
@@ -84,7 +90,14 @@ pub(crate) fn validate_router(
     let paths: Vec<Option<RouterPath>> = file
         .path
         .iter()
-        .map(|table| path(table.get_ref(), &known, smallest, needy, &mut problems))
+        .map(|table| {
+            let table = table.get_ref();
+            let extension = &table.extension;
+            let extension =
+                extension.as_ref().map(|table| self::extension(table, folder, &mut problems));
+            let path = path(table, &known, smallest, needy, &mut problems)?;
+            Some(RouterPath { extension, ..path })
+        })
         .collect();
     let nets: Vec<Option<Ipv4Net>> =
         ports.iter().map(|port| port.as_ref().and_then(|port| port.address)).collect();
@@ -305,6 +318,24 @@ fn matches(table: &MatchTable, known: &[&str], problems: &mut Vec<Problem>) -> M
     }
 }
 
+fn extension(table: &ExtensionTable, folder: &Path, problems: &mut Vec<Problem>) -> PathExtension {
+    let memory_bytes = table.memory.as_ref().map_or(MEMORY_BYTES, |memory| memory.get_ref().0);
+    if let Some(given) = table.memory.as_ref().filter(|_| !MEMORY_RANGE.contains(&memory_bytes)) {
+        let message = format!("a memory of {memory_bytes} bytes");
+        problems.push(Problem::new(given.span(), message).help("from \"64 KiB\" to \"1 GiB\""));
+    }
+    if table.module.get_ref().is_empty() {
+        let problem = Problem::new(table.module.span(), "no module is named");
+        problems.push(problem.help("a file, for example module = \"filter.wasm\""));
+    }
+    PathExtension {
+        module: folder.join(table.module.get_ref()),
+        memory_bytes,
+        fuel: ranged(table.fuel.as_ref(), FUEL, 1..=1_000_000_000, "`fuel`", problems),
+        faults: ranged(table.faults.as_ref(), FAULTS, 1..=1_000_000, "`faults`", problems),
+    }
+}
+
 fn path(
     table: &PathTable,
     known: &[&str],
@@ -355,6 +386,7 @@ fn path(
         name: table.name.get_ref().clone(),
         matches: matches(&table.r#match, known, problems),
         reservation: reservation(table.reservation.as_ref(), table.cost, problems),
+        extension: None,
         queue: ranged(table.queue.as_ref(), QUEUE, 1..=65_536, "a queue", problems),
         to: table.to.as_ref().and_then(|name| named(name, known, problems)),
         contract,
