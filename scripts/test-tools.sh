@@ -26,7 +26,7 @@ if [[ ${#packages[@]} -gt 0 && $(id -u) == 0 ]]; then
         "${packages[@]}" >/dev/null
     if [[ " ${packages[*]} " == *" nginx "* ]]; then
         # Nor when the machine starts.
-        update-rc.d nginx disable
+        update-rc.d nginx disable >/dev/null 2>&1 || true
         if [[ -d /run/systemd/system ]]; then
             systemctl disable --quiet nginx
         fi
