@@ -138,7 +138,7 @@ pub(crate) struct ExtensionTable {
     /// The module's file, .wasm; relative to this file.
     #[schemars(with = "String")]
     pub(crate) module: Spanned<String>,
-    /// What its memory may grow to; default "1 MiB".
+    /// What its memory may grow to; default "2 MiB".
     #[schemars(with = "Option<Size>")]
     pub(crate) memory: Option<Spanned<Size>>,
     /// What it may compute for a packet, about one a WebAssembly instruction; default 20000.

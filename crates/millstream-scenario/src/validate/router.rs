@@ -24,7 +24,8 @@ const BATCH: u32 = 32;
 const SLICE_NS: u64 = 30_000;
 const BUFFERS: u32 = 16_384;
 const QUEUE: u32 = 256;
-const MEMORY_BYTES: u64 = 1 << 20;
+/// What compilers give a module at the start, 17 pages, and some.
+const MEMORY_BYTES: u64 = 2 << 20;
 /// A page of WebAssembly, the least that a module with a memory has, and the most that one may be given.
 const MEMORY_RANGE: std::ops::RangeInclusive<u64> = 1 << 16..=1 << 30;
 const FUEL: u32 = 20_000;
