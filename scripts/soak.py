@@ -41,7 +41,7 @@ HEAVY, LIGHT, ODD = 2800, 1200, 800
 BYTES = 1000
 #: The heavy stream's part of the link, in thousandths, and how far it may be from that.
 SHARE, SHARE_ERROR = 750, 10
-#: Senders work for so long between counts, seconds.
+#: Senders work for so long between counts, seconds, and for a quarter of the whole time at most.
 ROUND = 15.0
 #: After so many rounds it says how it stands.
 REPORT = 20
@@ -483,7 +483,7 @@ class Soak:
             for sender in senders:
                 sender.go.set()
             shares = halves[now > seconds / 2]
-            until = time.monotonic() + ROUND
+            until = time.monotonic() + min(ROUND, seconds / 4)
             next_event = time.monotonic() + 1.0
             status = router.status()
             while time.monotonic() < until:
