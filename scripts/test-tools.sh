@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# What tests drive besides our own programs: network namespaces, ping, senders of TCP, UDP and HTTP, and
-# a player. As root they are installed by apt; without root the tests that need them say so.
+# What tests drive besides our own programs: network namespaces, ping, senders of TCP and UDP, a web server
+# and its load, and a player. As root they are installed by apt, and no service is started or enabled;
+# without root the tests that need them say so.
 set -euo pipefail
 packages=()
 command -v ip >/dev/null || packages+=(iproute2)
@@ -8,10 +9,26 @@ command -v ping >/dev/null || packages+=(iputils-ping)
 command -v ethtool >/dev/null || packages+=(ethtool)
 command -v iperf3 >/dev/null || packages+=(iperf3)
 command -v curl >/dev/null || packages+=(curl)
+command -v nginx >/dev/null || packages+=(nginx)
+command -v ab >/dev/null || packages+=(apache2-utils)
 command -v ffmpeg >/dev/null || packages+=(ffmpeg)
 if [[ ${#packages[@]} -gt 0 && $(id -u) == 0 ]]; then
     echo "installing ${packages[*]} with apt"
     apt-get update -qq
+    # Debian asks this program whether a package may start its service.
+    policy=/usr/sbin/policy-rc.d
+    if [[ ! -e $policy ]]; then
+        trap 'rm -f "$policy"' EXIT
+        printf '#!/bin/sh\nexit 101\n' >"$policy"
+        chmod +x "$policy"
+    fi
     DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
         "${packages[@]}" >/dev/null
+    if [[ " ${packages[*]} " == *" nginx "* ]]; then
+        # Nor when the machine starts.
+        update-rc.d nginx disable >/dev/null 2>&1 || true
+        if [[ -d /run/systemd/system ]]; then
+            systemctl disable --quiet nginx
+        fi
+    fi
 fi

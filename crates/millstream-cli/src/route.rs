@@ -2,7 +2,7 @@
 
 use miette::{Diagnostic, Report as Diagnosis};
 use millstream_report::{human, text_table};
-use millstream_router::live::{Control, LiveRouter, PortError, Report, serve};
+use millstream_router::live::{Control, Extensions, LiveRouter, PortError, Report, serve};
 use millstream_scenario::{PortKind, Reservation, RouterPort, RouterScenario, parse_duration_ns};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
@@ -90,7 +90,11 @@ fn obey_signals(control: &Arc<Control>, file: &Path) -> Result<(), Failure> {
                 continue;
             }
             match RouterScenario::load(&file) {
-                Ok(scenario) => control.reload(scenario),
+                Ok(scenario) => {
+                    if let Err(error) = control.reload(scenario) {
+                        log::error!("the file was not taken over: {error}");
+                    }
+                }
                 Err(error) => {
                     let problems = Diagnosis::new(error);
                     log::error!("the file was not taken over: {problems:?}");
@@ -134,6 +138,7 @@ pub(crate) fn text(report: &Report) -> String {
         [path.name.clone()].into_iter().chain(sent).chain(counts.map(|n| n.to_string())).collect()
     });
     text += &text_table(&header, paths);
+    text += &extensions(report);
     let header = [
         "port",
         "received",
@@ -174,9 +179,42 @@ pub(crate) fn text(report: &Report) -> String {
     text
 }
 
+/// What extensions did; nothing if there are none.
+fn extensions(report: &Report) -> String {
+    let header = [
+        "extension of",
+        "called",
+        "dropped",
+        "out of fuel",
+        "over memory",
+        "trapped",
+        "bad length",
+        "while stopped",
+        "state",
+    ];
+    let rows = report.paths.iter().filter_map(|path| {
+        let of = path.extension?;
+        let counts = [
+            of.called,
+            of.dropped,
+            of.out_of_fuel,
+            of.over_memory,
+            of.trapped,
+            of.bad_length,
+            of.while_stopped,
+        ];
+        let state = if of.stopped { "stopped" } else { "runs" };
+        let counts = counts.map(|count| count.to_string());
+        Some([path.name.clone()].into_iter().chain(counts).chain([state.to_owned()]).collect())
+    });
+    let rows: Vec<Vec<String>> = rows.collect();
+    if rows.is_empty() { String::new() } else { text_table(&header, rows) }
+}
+
 /// Validates a router's file and says what it describes.
 pub(crate) fn check(file: &Path, json: bool) -> Result<(), Failure> {
     let scenario = RouterScenario::load(file)?;
+    Extensions::load(&scenario).map_err(failure)?;
     if json {
         let paths: Vec<_> = scenario
             .paths

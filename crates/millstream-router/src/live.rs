@@ -10,6 +10,9 @@
 //! | [`capture`](CapturePort) | pcap files |
 //! | [`memory`](MemoryPort) | frames in memory: benches and tests |
 //!
+//! A path may have an extension, a WebAssembly module that sees its packets before they are routed
+//! ([`Extensions`]).
+//!
 //! One thread does everything. Buffers are taken from one pool; a queue holds numbers of buffers,
 //! so a packet is copied where it comes in and where it leaves, and nowhere between.
 
@@ -19,6 +22,7 @@ mod capture;
 mod classifier;
 mod clock;
 mod control;
+mod extension;
 mod function;
 mod header;
 mod held;
@@ -42,6 +46,7 @@ pub use capture::CapturePort;
 pub use classifier::Classifier;
 pub use clock::Clock;
 pub use control::Control;
+pub use extension::{ExtensionCounters, Extensions};
 pub use function::Forwarder;
 pub use header::Header;
 pub use interface::InterfacePort;

@@ -6,14 +6,17 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod support;
+
 use etherparse::PacketBuilder;
 use millstream_router::live::{
     Classifier, Clock, Forwarder, Hop, LiveMachine, Pool, Port, PortError, Routes, admitted,
 };
-use millstream_router::{Machine, Router, Step, Verdict};
+use millstream_router::{Router, Step};
 use millstream_scenario::RouterScenario;
 use std::path::Path;
 use std::sync::Arc;
+use support::Costly;
 
 const ROUTER: [u8; 6] = [2, 0, 0, 0, 0, 1];
 const NEIGHBOUR: [u8; 6] = [2, 0, 0, 0, 0, 9];
@@ -80,54 +83,6 @@ impl Port for Device {
     }
 }
 
-/// The live machine, whose function and dispatches cost time, too.
-struct Costly {
-    machine: LiveMachine<Device>,
-    hand: Arc<quanta::Mock>,
-    costs: Costs,
-}
-
-impl Machine for Costly {
-    const FREE_CLOCK: bool = false;
-
-    fn now_ns(&mut self) -> u64 {
-        self.machine.now_ns()
-    }
-
-    fn dispatched(&mut self) {
-        self.hand.increment(self.costs.dispatch);
-    }
-
-    fn receive(&mut self, input: usize, most: usize, into: &mut Vec<(usize, u64)>) -> usize {
-        self.machine.receive(input, most, into)
-    }
-
-    fn forward(&mut self, path: usize, packet: &mut u64) -> Verdict {
-        self.hand.increment(self.costs.forward);
-        self.machine.forward(path, packet)
-    }
-
-    fn bytes(&self, packet: u64) -> u32 {
-        self.machine.bytes(packet)
-    }
-
-    fn room(&mut self, output: usize, now_ns: u64) -> usize {
-        self.machine.room(output, now_ns)
-    }
-
-    fn room_at_ns(&mut self, output: usize, now_ns: u64) -> u64 {
-        self.machine.room_at_ns(output, now_ns)
-    }
-
-    fn transmit(&mut self, output: usize, packets: &[u64]) -> usize {
-        self.machine.transmit(output, packets)
-    }
-
-    fn discard(&mut self, packet: u64) {
-        self.machine.discard(packet);
-    }
-}
-
 /// A file of so many ports that packets come in by, and one that they leave by.
 fn scenario(inputs: usize) -> RouterScenario {
     let port = |name: String| {
@@ -162,7 +117,8 @@ fn forwarded(inputs: usize, offered: u64, costs: Costs) -> u64 {
         let device = Device { clock, hand, costs, frame, offered, taken: 0, lost: 0, sent: 0 };
         machine.add(device, ROUTER, port.rate_bps, port.overhead_bytes);
     }
-    let machine = Costly { machine, hand: Arc::clone(&hand), costs };
+    let (hand_of, forward) = (Arc::clone(&hand), |_: &LiveMachine<Device>, _| costs.forward);
+    let machine = Costly { machine, hand: hand_of, dispatch: costs.dispatch, forward };
     let mut router = Router::new(&admitted(&scenario, FREQUENCY).unwrap(), machine).unwrap();
     while clock.now_ns() < RUN_NS {
         if let Step::Idle { until_ns } = router.step() {

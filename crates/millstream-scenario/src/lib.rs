@@ -29,8 +29,8 @@ pub use feeds::{CaptureInput, Input, open};
 pub use file::schema;
 pub use media::{Media, Placement};
 pub use router::{
-    Match, NextHop, PortKind, Reservation, Route, RouterPath, RouterPort, RouterScenario,
-    router_schema,
+    Match, NextHop, PathExtension, PortKind, Reservation, Route, RouterPath, RouterPort,
+    RouterScenario, router_schema,
 };
 pub use scenario::{
     Class, EndSystem, Link, LinkCredits, Scenario, Sharing, Stream, largest_file_bytes,

@@ -87,6 +87,19 @@ pub struct Match {
     pub destination_port: Option<u16>,
 }
 
+/// A WebAssembly module that sees a path's packets before they are routed, and what it may use.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PathExtension {
+    /// The module's file.
+    pub module: PathBuf,
+    /// What its memory may grow to, bytes.
+    pub memory_bytes: u64,
+    /// What it may compute for a packet, in units of fuel: about one a WebAssembly instruction.
+    pub fuel: u32,
+    /// It is stopped after so many packets in a row at which it failed; at least 1.
+    pub faults: u32,
+}
+
 /// A switching path.
 #[derive(Clone, Debug)]
 pub struct RouterPath {
@@ -96,6 +109,8 @@ pub struct RouterPath {
     pub matches: Match,
     /// Of its forwarding process.
     pub reservation: Option<Reservation>,
+    /// What sees its packets before they are routed.
+    pub extension: Option<PathExtension>,
     /// Packets in its input queue, and in each output queue.
     pub queue: u32,
     /// The only port that it leaves by, by position in the file.
@@ -187,4 +202,59 @@ pub fn router_schema() -> String {
 /// The cap of a path on its links.
 pub(crate) fn max_rate(rate_bps: u64, burst_bytes: u64) -> Option<MaxRate> {
     Some(MaxRate { rate_bps: NonZeroU64::new(rate_bps)?, burst_bytes })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_an_extension_may_use_is_within_bounds() {
+        let parse = |extension: &str| {
+            let text = format!(
+                "[router]\n[[port]]\nname = \"a\"\nkind = \"tap\"\nrate = \"1 Gbps\"\n\
+                 address = \"10.1.0.1/24\"\n[[path]]\nname = \"p\"\nextension = {extension}\n"
+            );
+            RouterScenario::parse("test.toml", &text, Path::new("folder"))
+        };
+        let whole = "{ module = \"m.wasm\", memory = \"64 KiB\", fuel = 1, faults = 1 }";
+        let extension = PathExtension {
+            module: PathBuf::from("folder/m.wasm"),
+            memory_bytes: 65_536,
+            fuel: 1,
+            faults: 1,
+        };
+        assert_eq!(parse(whole).unwrap().paths[0].extension, Some(extension));
+        for (wrong, message) in [
+            ("{ module = \"\" }", "no module is named"),
+            ("{ module = \"m\", memory = \"65535 B\" }", "a memory of 65535 bytes"),
+            ("{ module = \"m\", memory = \"2 GiB\" }", "a memory of 2147483648 bytes"),
+            ("{ module = \"m\", fuel = 0 }", "`fuel` of 0"),
+            ("{ module = \"m\", faults = 0 }", "`faults` of 0"),
+            ("{ memory = \"1 MiB\" }", "missing field `module`"),
+        ] {
+            let problems = parse(wrong).unwrap_err().problems;
+            assert!(problems[0].to_string().contains(message), "{wrong}: {}", problems[0]);
+        }
+    }
+
+    #[test]
+    fn quanta_are_as_weights_and_a_path_without_one_has_weight_1() {
+        let quantum = |weights: &[&str]| -> Vec<_> {
+            let path =
+                |(at, weight): (usize, &&str)| format!("[[path]]\nname = \"{at}\"\n{weight}\n");
+            let text = format!(
+                "[router]\n[[port]]\nname = \"a\"\nkind = \"tap\"\nrate = \"1 Gbps\"\n\
+                 address = \"10.1.0.1/24\"\n{}",
+                weights.iter().enumerate().map(path).collect::<String>()
+            );
+            let scenario = RouterScenario::parse("test.toml", &text, Path::new("")).unwrap();
+            scenario.paths.into_iter().map(|path| path.contract).collect()
+        };
+        let contract =
+            |weight, bytes| Contract::new().weight(weight).unwrap().quantum_bytes(bytes).unwrap();
+        assert_eq!(quantum(&["weight = 3", ""]), [contract(3, 3 * 1_514), contract(1, 1_514)]);
+        let halves = [contract(2, 1_514), contract(3, 2_271)];
+        assert_eq!(quantum(&["weight = 2", "weight = 3"]), halves);
+    }
 }

@@ -33,6 +33,7 @@ const SIZE_UNITS: &[Unit] = &[
     ("GB", 1_000_000_000),
     ("KiB", 1 << 10),
     ("MiB", 1 << 20),
+    ("GiB", 1 << 30),
 ];
 
 const RESERVATION_UNITS: &[Unit] = &[
@@ -245,6 +246,7 @@ mod tests {
         assert_eq!(parse_frequency_hz("33.3 MHz"), Ok(33_300_000));
         assert_eq!(parse_size_bytes("1.5 KB"), Ok(1_500));
         assert_eq!(parse_size_bytes("2 KiB"), Ok(2_048));
+        assert_eq!(parse_size_bytes("2 GiB"), Ok(2_147_483_648));
         assert_eq!(parse_reservation("1.5 Mcps"), Ok(ReservationText::Cycles(1_500_000)));
         assert_eq!(parse_reservation("90 Kpps "), Ok(ReservationText::Packets(90_000)));
         assert_eq!(parse_window(" 1 / 4 "), Ok(Window::new(1, 4).unwrap()));

@@ -1,5 +1,5 @@
-//! The router's promise with real programs: iperf3, a web server with clients, and an RTP stream by
-//! ffmpeg keep what they reserved while small packets flood in by another port.
+//! The router's promise with real programs: iperf3, nginx under load by ab, and an RTP stream by ffmpeg
+//! keep what they reserved while small packets flood in by another port.
 //!
 //! Nothing here is a question of speed. Shares are those of the bytes that the link carried, over
 //! intervals at whose beginning more of bulk TCP and of the flood waited than the link then carried;
@@ -29,7 +29,9 @@ const SMALL: u64 = 60;
 const PATIENCE: Duration = Duration::from_secs(60);
 /// What TCP may have under way, bytes: less than a path's queues hold.
 const IN_FLIGHT: &str = "4096 65536 2097152";
+/// Requests, of which so many at once, each on a connection of its own.
 const PAGES: usize = 20;
+const AT_ONCE: &str = "4";
 const PAGE_BYTES: usize = 20_000;
 /// Of the link by weight, in hundredths.
 const BULK: u64 = 50;
@@ -181,6 +183,25 @@ fn settle(network: &Network, before: [u64; 3]) {
     }
 }
 
+/// The configuration of a web server that has all its files in one folder.
+fn web_server(folder: &str) -> String {
+    let temporary = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"]
+        .map(|of| format!("{of}_temp_path {folder}/{of};"))
+        .concat();
+    format!(
+        "user root; daemon off; master_process off; pid {folder}/pid; error_log {folder}/errors;\n\
+         events {{}}\n\
+         http {{ access_log off; {temporary} server {{ listen 8000; root {folder}; }} }}\n"
+    )
+}
+
+/// The value of a line of ab's report.
+fn said<'a>(report: &'a str, name: &str) -> &'a str {
+    let mut lines = report.lines().filter_map(|line| line.split_once(':'));
+    let line = lines.find(|line| line.0 == name);
+    line.unwrap_or_else(|| panic!("no {name}: {report}")).1.trim()
+}
+
 /// The sequence numbers of an RTP stream follow each other.
 fn is_whole(stream: &[Vec<u8>]) -> bool {
     let number = |frame: &Vec<u8>| u16::from_be_bytes([frame[44], frame[45]]);
@@ -190,7 +211,7 @@ fn is_whole(stream: &[Vec<u8>]) -> bool {
 #[test]
 fn programs_keep_their_reservations_beside_a_flood_and_every_packet_is_counted() {
     let network = Network::new();
-    network.require(&["iperf3", "ffmpeg", "curl", "python3"]);
+    network.require(&["iperf3", "ffmpeg", "nginx", "ab"]);
     let processor = leave_one_processor();
     let folder = TempDir::new().unwrap();
     let file = folder.path().join("router.toml");
@@ -226,7 +247,10 @@ fn programs_keep_their_reservations_beside_a_flood_and_every_packet_is_counted()
     let server = |port| network.spawn("sink", &["iperf3", "-s", "-1", "-p", port]);
     let servers = [server("5201"), server("5202")];
     let pages = folder.path().to_str().unwrap();
-    let serve = ["python3", "-m", "http.server", "8000", "--directory", pages];
+    let configuration = folder.path().join("nginx.conf");
+    fs::write(&configuration, web_server(pages)).unwrap();
+    let errors = format!("{pages}/errors");
+    let serve = ["nginx", "-e", &errors, "-c", configuration.to_str().unwrap()];
     let web_server = network.spawn("source", &serve);
     network.await_listener("sink", 5201);
     network.await_listener("sink", 5202);
@@ -244,9 +268,10 @@ fn programs_keep_their_reservations_beside_a_flood_and_every_packet_is_counted()
     let play = ["ffmpeg", "-v", "error", "-nostdin", "-re", "-i", clip.to_str().unwrap(), "-t"];
     let to = [SECONDS, "-an", "-c", "copy", "-f", "rtp", "rtp://10.2.0.2:6000?pkt_size=1200"];
     let stream = network.spawn("source", &[&play[..], &to].concat());
-    let pages = format!("http://10.1.0.2:8000/page?[1-{PAGES}]");
-    let says = ["-w", "%{http_code} %{size_download}\\n", "-o", "/dev/null", &pages];
-    let web = network.spawn("sink", &[&["curl", "-s", "--max-time", "60"][..], &says].concat());
+    let requests = PAGES.to_string();
+    let load =
+        ["ab", "-q", "-s", "60", "-n", &requests, "-c", AT_ONCE, "http://10.1.0.2:8000/page"];
+    let web = network.spawn("sink", &load);
 
     let waited = Waited::watch(&network);
 
@@ -278,8 +303,10 @@ fn programs_keep_their_reservations_beside_a_flood_and_every_packet_is_counted()
     }
     assert_eq!(frames.len() as u64, number(&report, "paths", "stream", "sent"));
     assert!(is_whole(&frames), "packets of the stream are missing or out of order");
-    assert_eq!(web.lines().count(), PAGES);
-    assert!(web.lines().all(|line| line == format!("200 {PAGE_BYTES}")), "{web}");
+    assert_eq!(said(&web, "Complete requests"), PAGES.to_string());
+    assert_eq!(said(&web, "Failed requests"), "0");
+    assert!(!web.contains("Non-2xx"), "{web}");
+    assert_eq!(said(&web, "HTML transferred"), format!("{} bytes", PAGES * PAGE_BYTES));
     let lost = datagrams["end"]["sum"]["lost_packets"].as_u64().unwrap();
     let by_socket = network.datagrams_lost_by_sockets("sink");
     assert!(lost <= by_socket, "iperf3 misses {lost} datagrams, its socket lost {by_socket}");

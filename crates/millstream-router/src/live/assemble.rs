@@ -11,7 +11,8 @@ use crate::live::admission::{admit, plan};
 use crate::live::capture::CapturePort;
 use crate::live::classifier::Classifier;
 use crate::live::clock::Clock;
-use crate::live::control::Control;
+use crate::live::control::{Changed, Control};
+use crate::live::extension::Extensions;
 use crate::live::function::Forwarder;
 use crate::live::interface::InterfacePort;
 use crate::live::kernel;
@@ -52,11 +53,12 @@ impl LiveRouter {
     /// Opens the ports of `scenario` and makes the router.
     ///
     /// # Errors
-    /// If a port cannot be opened, or more is reserved than the processor has.
+    /// If a port cannot be opened, an extension cannot be loaded, or more is reserved than the processor has.
     pub fn open(scenario: &RouterScenario) -> Result<Self, PortError> {
         let clock = Clock::default();
         let frequency = clock.cycles_per_second();
         let reserved = admit(scenario, frequency)?;
+        let extensions = Extensions::load(scenario)?;
         let mut ports: Vec<(Box<dyn Port>, [u8; 6])> = Vec::new();
         for port in &scenario.ports {
             let name = port.name.as_str();
@@ -87,6 +89,7 @@ impl LiveRouter {
         for (at, port) in scenario.ports.iter().enumerate() {
             machine.set_address(at, port.address);
         }
+        machine.extend(extensions, &[]);
         let router = Router::new(&plan(scenario, &reserved), machine)
             .map_err(|error| PortError::new(&scenario.ports[0].name, error.to_string()))?;
         let scenario = scenario.clone();
@@ -98,38 +101,43 @@ impl LiveRouter {
     /// of, and `buffers`, must not change.
     ///
     /// # Errors
-    /// If something differs that must not, or more is reserved than the processor has. Nothing has
-    /// changed then.
+    /// If something differs that must not, an extension cannot be loaded, or more is reserved than the
+    /// processor has. Nothing has changed then.
     pub fn reload(&mut self, scenario: &RouterScenario) -> Result<(), PortError> {
+        self.take_over((scenario.clone(), Extensions::load(scenario)?))
+    }
+
+    fn take_over(&mut self, (scenario, extensions): Changed) -> Result<(), PortError> {
         let old = &self.scenario;
         let fixed = |of: &RouterScenario| -> Vec<_> {
             of.ports.iter().map(|port| (port.name.clone(), port.kind.clone(), port.mac)).collect()
         };
         let first = scenario.ports.first().map_or("", |port| &port.name);
         let settings = |of: &RouterScenario| (of.buffers, of.kernel_routes);
-        if fixed(old) != fixed(scenario) || settings(old) != settings(scenario) {
+        if fixed(old) != fixed(&scenario) || settings(old) != settings(&scenario) {
             let message =
                 "ports, `buffers` and `kernel-routes` cannot change while the router runs";
             return Err(PortError::new(first, message).help("restart it"));
         }
-        let reserved = admit(scenario, self.frequency)?;
+        let reserved = admit(&scenario, self.frequency)?;
         let kept = |path: &RouterPath| old.paths.iter().position(|old| old.name == path.name);
         let kept: Vec<_> = scenario.paths.iter().map(kept).collect();
-        let plan = plan(scenario, &reserved);
+        let plan = plan(&scenario, &reserved);
         self.router.resume();
         let gone = self.router.reload(&plan, &kept);
         let gone = gone.map_err(|error| PortError::new(first, error.to_string()))?;
         if gone.received > 0 {
             self.removed.get_or_insert_default().add(&gone);
         }
-        let (classifier, function) = rules(scenario, &self.macs);
+        let (classifier, function) = rules(&scenario, &self.macs);
         let machine = self.router.machine_mut();
         machine.reconfigure(classifier, function);
+        machine.extend(extensions, &kept);
         for (at, port) in scenario.ports.iter().enumerate() {
             machine.set_rate(at, port.rate_bps, port.overhead_bytes);
             machine.set_address(at, port.address);
         }
-        self.scenario = scenario.clone();
+        self.scenario = scenario;
         self.reserved = reserved;
         self.reloads += 1;
         Ok(())
@@ -155,9 +163,9 @@ impl LiveRouter {
     fn attend(&mut self, control: &Control) {
         let most = if self.began_ns == 0 { usize::MAX } else { CHANGES };
         self.router.machine_mut().kernel_changed(&control.take_changes(most));
-        if let Some(scenario) = control.take_reload() {
-            match self.reload(&scenario) {
-                Ok(()) => log::info!(paths = scenario.paths.len(); "the file was read again"),
+        if let Some(changed) = control.take_reload() {
+            match self.take_over(*changed) {
+                Ok(()) => log::info!(paths = self.scenario.paths.len(); "the file was read again"),
                 Err(error) => log::error!("the file was not taken over: {error}"),
             }
         }
@@ -253,13 +261,12 @@ impl LiveRouter {
                 sent_bytes: counters.sent_bytes,
                 queued: (before + after) as u64,
                 at_links: after as u64,
+                extension: None,
             };
-        let paths = self
-            .scenario
-            .paths
-            .iter()
-            .enumerate()
-            .map(|(at, of)| path(&of.name, router.path(at), router.waiting(at)));
+        let paths = self.scenario.paths.iter().enumerate().map(|(at, of)| PathReport {
+            extension: router.machine().extension(at),
+            ..path(&of.name, router.path(at), router.waiting(at))
+        });
         let removed = self.removed.map(|counters| path("(removed)", counters, (0, 0)));
         let paths: Vec<_> = paths.chain(removed).collect();
         let names = processes(&self.scenario);

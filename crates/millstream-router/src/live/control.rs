@@ -8,22 +8,27 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use crate::live::extension::Extensions;
 use crate::live::kernel::Change;
+use crate::live::port::PortError;
 use crate::live::report::Report;
 
-#[derive(Debug, Default)]
+/// A changed file, and what it names.
+pub(super) type Changed = (RouterScenario, Extensions);
+
+#[derive(Default)]
 struct Requests {
     /// How many reports were asked for, and which of them the last one answers.
     asked: u64,
     answered: u64,
     report: Option<Report>,
-    reload: Option<Box<RouterScenario>>,
+    reload: Option<Box<Changed>>,
     /// Of the kernel's tables, the oldest first.
     changes: VecDeque<Change>,
 }
 
 /// Orders for a router, and its answers.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub struct Control {
     stop: AtomicBool,
     attention: AtomicBool,
@@ -37,10 +42,16 @@ impl Control {
         self.stop.store(true, Ordering::Relaxed);
     }
 
-    /// The router is to run on as `scenario` says; of several orders the last counts.
-    pub fn reload(&self, scenario: RouterScenario) {
-        self.requests().reload = Some(Box::new(scenario));
+    /// The router is to run on as `scenario` says; of several orders the last counts. Extensions are loaded
+    /// here, while the router forwards.
+    ///
+    /// # Errors
+    /// If an extension cannot be loaded.
+    pub fn reload(&self, scenario: RouterScenario) -> Result<(), PortError> {
+        let extensions = Extensions::load(&scenario)?;
+        self.requests().reload = Some(Box::new((scenario, extensions)));
         self.attention.store(true, Ordering::Release);
+        Ok(())
     }
 
     /// How the router stands; `None` if it does not answer within `patience`, as when it has ended.
@@ -94,7 +105,7 @@ impl Control {
     }
 
     /// The order to reload, once.
-    pub(super) fn take_reload(&self) -> Option<Box<RouterScenario>> {
+    pub(super) fn take_reload(&self) -> Option<Box<Changed>> {
         self.requests().reload.take()
     }
 

@@ -6,6 +6,7 @@ use std::net::Ipv4Addr;
 
 use crate::live::classifier::Classifier;
 use crate::live::clock::Clock;
+use crate::live::extension::{ExtensionCounters, Extensions};
 use crate::live::function::{Ask, Forwarder, Undelivered};
 use crate::live::header::Header;
 use crate::live::held::Held;
@@ -69,6 +70,7 @@ pub struct LiveMachine<P> {
     sides: Vec<Side<P>>,
     classifier: Classifier,
     function: Forwarder,
+    extensions: Extensions,
     received: Vec<u64>,
     held: Held,
     /// When those that packets are held for are asked for again, ns.
@@ -97,6 +99,7 @@ impl<P: Port> LiveMachine<P> {
             sides,
             classifier,
             function,
+            extensions: Extensions::default(),
             received,
             held,
             ask_again_ns,
@@ -128,6 +131,19 @@ impl<P: Port> LiveMachine<P> {
     pub fn reconfigure(&mut self, classifier: Classifier, function: Forwarder) {
         self.classifier = classifier;
         self.function.reroute(function);
+    }
+
+    /// Packets of path `n` are seen by extension `n` of these from now on; it was path `kept[n]`, whose
+    /// extension is replaced.
+    pub fn extend(&mut self, mut extensions: Extensions, kept: &[Option<usize>]) {
+        extensions.replace(std::mem::take(&mut self.extensions), kept);
+        self.extensions = extensions;
+    }
+
+    /// What the extension of a path did, if it has one.
+    #[must_use]
+    pub fn extension(&self, path: usize) -> Option<ExtensionCounters> {
+        self.extensions.counters(path)
     }
 
     /// The router has `address` on the network at `port`: it answers ARP and echo requests, and its
@@ -397,6 +413,12 @@ impl<P: Port> Machine for LiveMachine<P> {
 
     #[inline]
     fn forward(&mut self, path: usize, packet: &mut u64) -> Verdict {
+        if let Some(extension) = self.extensions.of(path)
+            && !Pool::seen(*packet)
+        {
+            let Some(seen) = extension.run(&mut self.pool, *packet) else { return Verdict::Drop };
+            *packet = seen;
+        }
         let mut ask = None;
         let frame = self.pool.frame_mut(*packet);
         let sent = self.function.forward_at(frame, self.now_ns, &mut ask);

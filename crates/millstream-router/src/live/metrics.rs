@@ -58,6 +58,24 @@ pub fn metrics(report: &Report) -> String {
     });
     let help = "Packets that left a path: sent, or why they were dropped";
     counters(&mut registry, "path_packets", help, outcomes);
+    let extensions = || paths().filter_map(|of| Some((of, of.extension?)));
+    let outcomes = extensions().flat_map(|(of, extension)| {
+        let outcomes = [
+            ("called", extension.called),
+            ("dropped", extension.dropped),
+            ("out-of-fuel", extension.out_of_fuel),
+            ("over-memory", extension.over_memory),
+            ("trapped", extension.trapped),
+            ("bad-length", extension.bad_length),
+            ("while-stopped", extension.while_stopped),
+        ];
+        outcomes.map(|(outcome, count)| (vec![path(&of.name), ("outcome", outcome.into())], count))
+    });
+    let help = "Packets that an extension was called for, and why some were dropped by it";
+    counters(&mut registry, "path_extension_packets", help, outcomes);
+    let stopped =
+        extensions().map(|(of, extension)| (vec![path(&of.name)], u64::from(extension.stopped)));
+    gauges(&mut registry, "path_extension_stopped", "1 if an extension is stopped", stopped);
     let bytes = paths().map(|of| (vec![path(&of.name)], of.sent_bytes));
     counters(&mut registry, "path_sent_bytes", "Bytes of packets sent", bytes);
     let queued = paths().map(|of| (vec![path(&of.name)], of.queued));

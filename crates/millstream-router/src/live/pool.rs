@@ -1,12 +1,15 @@
 //! Buffers that packets lie in, and handles by which queues hold them.
 //!
-//! A handle is a buffer's number and the packet's length in one word.
+//! A handle is a buffer's number, the packet's length, and whether an extension has seen it, in one word.
 
 /// The size of a buffer, bytes. A packet that is longer is not received.
 pub const BUFFER_BYTES: usize = 2_048;
 /// From one buffer to the next. With a power of two all headers would fall into the same few sets of
 /// the processor's cache.
 const STRIDE_BYTES: usize = BUFFER_BYTES + 64;
+
+/// In a handle: an extension has seen the packet.
+const SEEN: u64 = 1 << 48;
 
 /// All buffers of a router.
 #[derive(Debug)]
@@ -70,6 +73,21 @@ impl Pool {
         &mut self.bytes[at..at + length]
     }
 
+    /// `frame`, at most [`BUFFER_BYTES`] long, takes the place of the packet of `handle`; returns its
+    /// handle, which says that an extension has [seen](Self::seen) it.
+    #[inline]
+    pub(super) fn replace(&mut self, handle: u64, frame: &[u8]) -> u64 {
+        let (at, _) = place(handle);
+        self.bytes[at..at + frame.len()].copy_from_slice(frame);
+        u64::from(number(handle)) | (frame.len() as u64) << 32 | SEEN
+    }
+
+    /// Whether an extension has seen the packet, which it does once.
+    #[inline]
+    pub(super) fn seen(handle: u64) -> bool {
+        handle & SEEN != 0
+    }
+
     /// Gives a packet's buffer back.
     #[inline]
     pub fn release(&mut self, handle: u64) {
@@ -80,10 +98,10 @@ impl Pool {
     #[inline]
     #[must_use]
     pub fn length(handle: u64) -> u32 {
-        // The upper half.
+        // The lower part of the upper half.
         #[allow(clippy::cast_possible_truncation)]
-        let length = (handle >> 32) as u32;
-        length
+        let length = (handle >> 32) as u16;
+        u32::from(length)
     }
 }
 

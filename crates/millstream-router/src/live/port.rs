@@ -2,12 +2,14 @@
 
 use crate::live::pool::Pool;
 
-/// A port that cannot be opened, or fails.
+/// A port that cannot be opened, or fails; or a path whose extension cannot be loaded.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("port `{port}`: {message}")]
+#[error("{of} `{name}`: {message}")]
 pub struct PortError {
-    /// The port's name.
-    pub port: String,
+    /// Of what: "port" or "path".
+    pub of: &'static str,
+    /// Its name.
+    pub name: String,
     /// What happened.
     pub message: String,
     /// What would be right, if that is known.
@@ -17,7 +19,12 @@ pub struct PortError {
 impl PortError {
     /// `message` about the port called `port`.
     pub fn new(port: &str, message: impl Into<String>) -> Self {
-        Self { port: port.to_owned(), message: message.into(), help: None }
+        Self { of: "port", name: port.to_owned(), message: message.into(), help: None }
+    }
+
+    /// `message` about the path called `path`.
+    pub fn of_path(path: &str, message: impl Into<String>) -> Self {
+        Self { of: "path", ..Self::new(path, message) }
     }
 
     /// With what would be right.

@@ -1,5 +1,7 @@
 //! What a live router did: every packet accounted for.
 
+use crate::live::extension::ExtensionCounters;
+
 /// How a router stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -46,7 +48,7 @@ pub struct PathReport {
     pub received: u64,
     /// Dropped at its full input queue.
     pub dropped_full: u64,
-    /// Dropped by its function: no route, no hops left, a wrong checksum.
+    /// Dropped by its function: no route, no hops left, a wrong checksum, or by its extension.
     pub dropped_by_function: u64,
     /// Routed to a port that the path does not leave by.
     pub dropped_elsewhere: u64,
@@ -62,6 +64,9 @@ pub struct PathReport {
     pub queued: u64,
     /// Of them, those that only wait for a link.
     pub at_links: u64,
+    /// What its extension did, if it has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub extension: Option<ExtensionCounters>,
 }
 
 /// A process.

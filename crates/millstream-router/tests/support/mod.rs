@@ -4,8 +4,10 @@
 
 use millstream::Link;
 use millstream::catalogue::{DisciplineRow, Options, StructureName};
+use millstream_router::live::{LiveMachine, Port};
 use millstream_router::model::Costs;
-use millstream_router::{InputPlan, OutputPlan, WhenFull};
+use millstream_router::{InputPlan, Machine, OutputPlan, Verdict, WhenFull};
+use std::sync::Arc;
 
 /// The paper's costs, and a tenth of a microsecond for all else.
 pub(crate) const COSTS: Costs = Costs {
@@ -32,5 +34,57 @@ pub(crate) fn output(reservation: u32, discipline: &str, rate_pps: u64) -> Outpu
         discipline: DisciplineRow::parse(discipline).unwrap(),
         options,
         structure: StructureName::Scan,
+    }
+}
+
+/// The live machine by a clock that is moved by what dispatches and functions are said to cost.
+pub(crate) struct Costly<P, F> {
+    pub(crate) machine: LiveMachine<P>,
+    pub(crate) hand: Arc<quanta::Mock>,
+    /// ns.
+    pub(crate) dispatch: u64,
+    /// What the function of a path has just cost, ns.
+    pub(crate) forward: F,
+}
+
+impl<P: Port, F: FnMut(&LiveMachine<P>, usize) -> u64> Machine for Costly<P, F> {
+    const FREE_CLOCK: bool = false;
+
+    fn now_ns(&mut self) -> u64 {
+        self.machine.now_ns()
+    }
+
+    fn dispatched(&mut self) {
+        self.hand.increment(self.dispatch);
+    }
+
+    fn receive(&mut self, input: usize, most: usize, into: &mut Vec<(usize, u64)>) -> usize {
+        self.machine.receive(input, most, into)
+    }
+
+    fn forward(&mut self, path: usize, packet: &mut u64) -> Verdict {
+        let verdict = self.machine.forward(path, packet);
+        self.hand.increment((self.forward)(&self.machine, path));
+        verdict
+    }
+
+    fn bytes(&self, packet: u64) -> u32 {
+        self.machine.bytes(packet)
+    }
+
+    fn room(&mut self, output: usize, now_ns: u64) -> usize {
+        self.machine.room(output, now_ns)
+    }
+
+    fn room_at_ns(&mut self, output: usize, now_ns: u64) -> u64 {
+        self.machine.room_at_ns(output, now_ns)
+    }
+
+    fn transmit(&mut self, output: usize, packets: &[u64]) -> usize {
+        self.machine.transmit(output, packets)
+    }
+
+    fn discard(&mut self, packet: u64) {
+        self.machine.discard(packet);
     }
 }

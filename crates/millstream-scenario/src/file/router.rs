@@ -131,6 +131,24 @@ pub(crate) struct MatchTable {
     pub(crate) destination_port: Option<u16>,
 }
 
+/// An extension of a path: a WebAssembly module that sees its packets before they are routed.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(crate) struct ExtensionTable {
+    /// The module's file, .wasm; relative to this file.
+    #[schemars(with = "String")]
+    pub(crate) module: Spanned<String>,
+    /// What its memory may grow to; default "2 MiB".
+    #[schemars(with = "Option<Size>")]
+    pub(crate) memory: Option<Spanned<Size>>,
+    /// What it may compute for a packet, about one a WebAssembly instruction; default 20000.
+    #[schemars(with = "Option<u32>", range(min = 1, max = 1000000000))]
+    pub(crate) fuel: Option<Spanned<u32>>,
+    /// It is stopped after so many packets in a row at which it failed; default 8.
+    #[schemars(with = "Option<u32>", range(min = 1, max = 1000000))]
+    pub(crate) faults: Option<Spanned<u32>>,
+}
+
 /// A switching path: input queue, forwarding process, output queues.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
@@ -146,6 +164,9 @@ pub(crate) struct PathTable {
     pub(crate) reservation: Option<Spanned<ReservationText>>,
     /// What a packet costs; needed where the reservation is in packets.
     pub(crate) cost: Option<Duration>,
+    /// A WebAssembly module that sees its packets before they are routed, and may change or drop them;
+    /// default: none.
+    pub(crate) extension: Option<ExtensionTable>,
     /// Packets in its input queue, and in each of its output queues; default 256.
     #[schemars(with = "Option<u32>", range(min = 1, max = 65536))]
     pub(crate) queue: Option<Spanned<u32>>,

@@ -12,10 +12,11 @@ use super::{stem, syntax_problem};
 use crate::error::{Problem, list, nearest};
 use crate::file::LateName;
 use crate::file::router::{
-    MatchTable, PathTable, PortKind as KindName, PortTable, RouteTable, RouterFile,
+    ExtensionTable, MatchTable, PathTable, PortKind as KindName, PortTable, RouteTable, RouterFile,
 };
 use crate::router::{
-    Match, NextHop, PortKind, Reservation, Route, RouterPath, RouterPort, RouterScenario, max_rate,
+    Match, NextHop, PathExtension, PortKind, Reservation, Route, RouterPath, RouterPort,
+    RouterScenario, max_rate,
 };
 use crate::units::{Duration, ReservationText};
 
@@ -23,6 +24,12 @@ const BATCH: u32 = 32;
 const SLICE_NS: u64 = 30_000;
 const BUFFERS: u32 = 16_384;
 const QUEUE: u32 = 256;
+/// What compilers give a module at the start, 17 pages, and some.
+const MEMORY_BYTES: u64 = 2 << 20;
+/// A page of WebAssembly, the least that a module with a memory has, and the most that one may be given.
+const MEMORY_RANGE: std::ops::RangeInclusive<u64> = 1 << 16..=1 << 30;
+const FUEL: u32 = 20_000;
+const FAULTS: u32 = 8;
 const LONGEST_SLEEP_NS: u64 = 50_000;
 /// The largest packet, for defaults that depend on it.
 const LARGEST_BYTES: u32 = 1_514;
@@ -74,8 +81,9 @@ pub(crate) fn validate_router(
     let status = router.status.as_ref().and_then(|text| loopback(text, &mut problems));
     let ports: Vec<Option<RouterPort>> =
         file.port.iter().map(|table| port(table, folder, &mut problems)).collect();
-    let smallest = file.path.iter().filter_map(|path| path.get_ref().weight.as_ref());
-    let smallest = smallest.map(|weight| *weight.get_ref()).min().unwrap_or(1).max(1);
+    let weights = file.path.iter().map(|path| path.get_ref().weight.as_ref());
+    let weights = weights.map(|weight| weight.map_or(1, |weight| *weight.get_ref()));
+    let smallest = weights.min().unwrap_or(1).max(1);
     let needy = file.port.iter().zip(&ports).find_map(|(table, port)| {
         let row = port.as_ref()?.discipline;
         row.needs.contains(&"period").then(|| (table.get_ref().name.get_ref().as_str(), row.name))
@@ -83,7 +91,14 @@ pub(crate) fn validate_router(
     let paths: Vec<Option<RouterPath>> = file
         .path
         .iter()
-        .map(|table| path(table.get_ref(), &known, smallest, needy, &mut problems))
+        .map(|table| {
+            let table = table.get_ref();
+            let extension = &table.extension;
+            let extension =
+                extension.as_ref().map(|table| self::extension(table, folder, &mut problems));
+            let path = path(table, &known, smallest, needy, &mut problems)?;
+            Some(RouterPath { extension, ..path })
+        })
         .collect();
     let nets: Vec<Option<Ipv4Net>> =
         ports.iter().map(|port| port.as_ref().and_then(|port| port.address)).collect();
@@ -304,6 +319,24 @@ fn matches(table: &MatchTable, known: &[&str], problems: &mut Vec<Problem>) -> M
     }
 }
 
+fn extension(table: &ExtensionTable, folder: &Path, problems: &mut Vec<Problem>) -> PathExtension {
+    let memory_bytes = table.memory.as_ref().map_or(MEMORY_BYTES, |memory| memory.get_ref().0);
+    if let Some(given) = table.memory.as_ref().filter(|_| !MEMORY_RANGE.contains(&memory_bytes)) {
+        let message = format!("a memory of {memory_bytes} bytes");
+        problems.push(Problem::new(given.span(), message).help("from \"64 KiB\" to \"1 GiB\""));
+    }
+    if table.module.get_ref().is_empty() {
+        let problem = Problem::new(table.module.span(), "no module is named");
+        problems.push(problem.help("a file, for example module = \"filter.wasm\""));
+    }
+    PathExtension {
+        module: folder.join(table.module.get_ref()),
+        memory_bytes,
+        fuel: ranged(table.fuel.as_ref(), FUEL, 1..=1_000_000_000, "`fuel`", problems),
+        faults: ranged(table.faults.as_ref(), FAULTS, 1..=1_000_000, "`faults`", problems),
+    }
+}
+
 fn path(
     table: &PathTable,
     known: &[&str],
@@ -313,7 +346,8 @@ fn path(
 ) -> Option<RouterPath> {
     let before = problems.len();
     let weight = ranged(table.weight.as_ref(), 1, 1..=u32::MAX, "a weight", problems).max(1);
-    let quantum = LARGEST_BYTES.saturating_mul(weight.div_ceil(smallest_weight));
+    let quantum = u64::from(LARGEST_BYTES) * u64::from(weight) / u64::from(smallest_weight);
+    let quantum = u32::try_from(quantum).unwrap_or(u32::MAX);
     let mut contract = Contract::new().weight(weight).ok()?.quantum_bytes(quantum).ok()?;
     contract = contract.priority(table.priority.unwrap_or(0));
     match (table.period, needy) {
@@ -353,6 +387,7 @@ fn path(
         name: table.name.get_ref().clone(),
         matches: matches(&table.r#match, known, problems),
         reservation: reservation(table.reservation.as_ref(), table.cost, problems),
+        extension: None,
         queue: ranged(table.queue.as_ref(), QUEUE, 1..=65_536, "a queue", problems),
         to: table.to.as_ref().and_then(|name| named(name, known, problems)),
         contract,

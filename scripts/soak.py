@@ -1,0 +1,576 @@
+#!/usr/bin/env python3
+"""A router for hours: steady traffic, changed files, interfaces that go away, failing extensions.
+
+Usage: scripts/soak.py [SECONDS [SEED]]. As root; needs iproute2 and target/release/millstream, or
+MILLSTREAM. SECONDS is 3600 unless it is given, SEED is drawn and printed.
+
+Packets are sent from two namespaces through a router in a third to a fourth, more than its link
+carries. Meanwhile its file is changed, to right ones and to wrong ones, and its interfaces are
+taken down or deleted, by chance. From time to time senders stop, the queues drain, and every packet
+is accounted for: by the router's own count, and between the kernels' counts and the router's where
+no interface was away. At the end the link's shares, the memory and the open files are as after the
+warm-up. It ends with an error, saying what was wrong, if anything was.
+"""
+
+import ctypes
+import http.client
+import json
+import multiprocessing
+import os
+import random
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from multiprocessing.synchronize import Event
+from pathlib import Path
+from typing import Any
+
+STATUS = ("127.0.0.1", 9815)
+#: Ports with their far ends, and the hardware addresses of both.
+LINKS = {"a1": ("source", "a0"), "f1": ("stranger", "f0"), "b1": ("sink", "b0")}
+MACS = {"a1": "02:00:00:00:00:a1", "f1": "02:00:00:00:00:f1", "b1": "02:00:00:00:00:b1"}
+SINK = "02:00:00:00:00:b0"
+#: Interfaces that are taken away; the third never is, and must not lose anything.
+FLAPPING = ("a1", "b1")
+#: Packets a second: two streams that overload the link, and frames that nobody should send.
+HEAVY, LIGHT, ODD = 2800, 1200, 800
+BYTES = 1000
+#: The heavy stream's part of the link, in thousandths, and how far it may be from that.
+SHARE, SHARE_ERROR = 750, 10
+#: Senders work for so long between counts, seconds, and for a quarter of the whole time at most.
+ROUND = 15.0
+#: After so many rounds it says how it stands.
+REPORT = 20
+WARM_UP = 0.05
+#: What resident memory may grow by after the warm-up, KiB: under 0.5 for each event of an hour.
+GROWTH = 2048
+PATIENCE = 30.0
+#: An extension that computes without end, and one that marks packets.
+LOOPS = bytes.fromhex(
+    "0061736d0100000001060160017f017f0302010005030100010607017f004180080b071d03066d"
+    "656d6f72790200067061636b657403000770726f6365737300000a0b01090003400c000b41000b"
+)
+MARKS = Path(__file__).parent.parent / "examples/router/mark.wasm"
+DISCIPLINES = ("wf2q+", "wfq", "scfq", "sfq", "drr")
+
+
+class Wrong(Exception):
+    """Something that must hold does not."""
+
+
+def run(*arguments: str) -> str:
+    """What `ip` prints."""
+    return subprocess.run(["ip", *arguments], check=True, capture_output=True, text=True).stdout
+
+
+def enter(namespace: str) -> None:
+    """This thread works in a network namespace from now on."""
+    with Path(f"/run/netns/{namespace}").open() as file:
+        if ctypes.CDLL(None, use_errno=True).setns(file.fileno(), 0) != 0:
+            raise OSError(ctypes.get_errno(), f"setns {namespace}")
+
+
+def frame(
+    port: str, to: str, dscp: int, size: int, hops: int = 9, source: str = "10.1.0.2"
+) -> bytes:
+    """An IPv4 packet by UDP for the router's port."""
+    addresses = socket.inet_aton(source) + socket.inet_aton(to)
+    header = bytes([0x45, dscp << 2]) + (size - 14).to_bytes(2) + bytes([0, 0, 0, 0, hops, 17])
+    total = sum(int.from_bytes((header + addresses)[k : k + 2]) for k in range(0, 18, 2))
+    total = (total & 0xFFFF) + (total >> 16)
+    checksum = (~((total & 0xFFFF) + (total >> 16)) & 0xFFFF).to_bytes(2)
+    ethernet = (
+        bytes.fromhex(MACS[port].replace(":", "")) + bytes.fromhex("020000000004") + b"\x08\x00"
+    )
+    udp = bytes([0, 9, 0, 9]) + (size - 34).to_bytes(2) + bytes(2)
+    return (ethernet + header + checksum + addresses + udp).ljust(size, b"\0")
+
+
+def odd_frames() -> list[bytes]:
+    """Frames that are dropped, each for another reason, or answered."""
+    own = "10.3.0.2"
+    plain = frame("f1", "10.2.0.1", 0, 60, source=own)
+    return [
+        frame(
+            "f1", "10.2.0.1", 0, 60, hops=1, source=own
+        ),  # its sender is told, if it can be found
+        frame("f1", "9.9.9.9", 0, 60, source=own),  # no route
+        frame("f1", "10.3.0.77", 0, 60, source="10.1.0.2"),  # nobody there
+        frame("f1", "10.2.0.1", 10, 60, source=own),  # by a path that does not lead there
+        frame("f1", "10.2.0.1", 20, 60, source=own),  # by a path that comes and goes
+        plain[:24] + b"\0\0" + plain[26:],  # a wrong checksum
+        plain[:14] + b"\x4f" + plain[15:],  # a header that is longer than it should be
+        b"\xff" + plain[1:],  # for others
+        plain[:20],
+        bytes(60),
+        bytes.fromhex("ffffffffffff0200000000040806") + bytes(46),
+    ]
+
+
+class Sender:
+    """A process that sends from a namespace at given rates while it is told to."""
+
+    def __init__(self, namespace: str, device: str, streams: list[tuple[int, list[bytes]]]) -> None:
+        """Starts it; it waits to be told."""
+        context = multiprocessing.get_context("fork")
+        self.go, self.idle = context.Event(), context.Event()
+        arguments = (namespace, device, streams, self.go, self.idle)
+        self.process = context.Process(target=send, args=arguments, daemon=True)
+        self.process.start()
+
+    def stop(self) -> None:
+        """Returns when nothing is sent any more."""
+        self.go.clear()
+        if not self.idle.wait(PATIENCE):
+            raise Wrong("a sender does not stop")
+
+
+def send(
+    namespace: str, device: str, streams: list[tuple[int, list[bytes]]], go: Event, idle: Event
+) -> None:
+    """What a sender's process does."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    enter(namespace)
+    out = None
+    sent = [0] * len(streams)
+    while True:
+        if not go.is_set():
+            idle.set()
+            go.wait()
+            idle.clear()
+        began, first = time.monotonic(), list(sent)
+        while go.is_set():
+            for at, (rate, frames) in enumerate(streams):
+                due = first[at] + int((time.monotonic() - began) * rate)
+                while sent[at] < due:
+                    try:
+                        if out is None:
+                            out = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)
+                            out.bind((device, 0))
+                        out.send(frames[sent[at] % len(frames)])
+                    except OSError:
+                        # The interface is away.
+                        out = None
+                    sent[at] += 1
+            time.sleep(0.004)
+
+
+class Router:
+    """The program, its file, and what it says."""
+
+    def __init__(self, program: str, namespace: str, folder: Path) -> None:
+        """Starts it; it forwards when this returns."""
+        self.file = folder / "router.toml"
+        (folder / "loops.wasm").write_bytes(LOOPS)
+        (folder / "marks.wasm").write_bytes(MARKS.read_bytes())
+        self.wrong_files = 0
+        self.file.write_text(self.valid(random.Random(0)))
+        command = ["ip", "netns", "exec", namespace, program, "route", str(self.file), "--json"]
+        self.process = subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+        self.opened = threading.Event()
+        self.reader = threading.Thread(target=self.read_log, daemon=True)
+        self.reader.start()
+        if not self.opened.wait(PATIENCE):
+            raise Wrong("the router does not start")
+        self.reloads = 0
+
+    def read_log(self) -> None:
+        """Looks for what counts in the log; prints what is unexpected."""
+        assert self.process.stderr is not None
+        for line in self.process.stderr:
+            if "ports are open" in line:
+                self.opened.set()
+            elif "the file was not taken over" in line:
+                self.wrong_files += 1
+            elif "panicked" in line:
+                print(line, end="")
+
+    @staticmethod
+    def valid(chance: random.Random) -> str:
+        """A file that is right. What the shares depend on is the same in each."""
+        queue = chance.choice((768, 1024))
+        sleep = chance.choice(("200 us", "500 us", "1 ms"))
+        route = f'[[route]]\nprefix = "10.{{}}.0.0/16"\nport = "b1"\nneighbour = "{SINK}"\n'
+        text = (
+            f'[router]\nname = "soak"\nbuffers = 8192\nbatch = {chance.choice((8, 32, 64))}\n'
+            f'status = "{STATUS[0]}:{STATUS[1]}"\n'
+        )
+        rates = {"a1": "1 Gbps", "f1": "1 Gbps", "b1": f"{chance.choice((14, 17, 20))} Mbps"}
+        for name, rate in rates.items():
+            text += f'[[port]]\nname = "{name}"\nkind = "interface"\nrate = "{rate}"\n'
+            text += f'mac = "{MACS[name]}"\nlongest-sleep = "{sleep}"\n'
+            text += 'address = "10.3.0.1/24"\n' if name == "f1" else ""
+            text += f'discipline = "{chance.choice(DISCIPLINES)}"\n' if name == "b1" else ""
+        for number in chance.sample(range(6), chance.randrange(4)):
+            text += f'[[path]]\nname = "extra-{number}"\nmatch = {{ dscp = {20 + number} }}\n'
+        text += '[[path]]\nname = "elsewhere"\nmatch = { dscp = 10 }\nto = "a1"\n'
+        text += '[[path]]\nname = "odd"\nmatch = { source = "10.3.0.0/24" }\nqueue = 64\n'
+        module = chance.choice(("loops", "marks", None))
+        text += f'extension = {{ module = "{module}.wasm" }}\n' if module else ""
+        text += f'[[path]]\nname = "heavy"\nmatch = {{ dscp = 46 }}\nqueue = {queue}\nweight = 3\n'
+        text += f'[[path]]\nname = "light"\nqueue = {queue}\n'
+        for number in range(chance.randrange(5)):
+            text += route.format(10 + number)
+        return text + route.format(2)
+
+    def wrong(self, chance: random.Random) -> str:
+        """A file that is not."""
+        text = self.valid(chance)
+        changes = [
+            ('kind = "interface"', 'kind = "tunnel"'),
+            ('port = "b1"', 'port = "b2"'),
+            ("buffers = 8192", "buffers = 4096"),
+            ("weight = 3", "weight = 0"),
+            ("queue = 64", 'queue = 64\nreservation = "90000 Mcps"'),
+            (
+                'name = "odd"',
+                'name = "odd-2"\nextension = { module = "router.toml" }\n[[path]]\nname = "odd"',
+            ),
+            ('name = "f1"', 'name = "f2"\ninterface = "f1"'),
+            ("10.2.0.0/16", "10.2.0.0/46"),
+        ]
+        at = chance.randrange(len(changes) + 2)
+        if at < len(changes):
+            return text.replace(*changes[at])
+        cut = chance.randrange(len(text))
+        return text[:cut] + chance.choice(("\n= =\n", "\0", "\n[[[\n")) + text[cut:]
+
+    def reload(self, text: str, right: bool) -> None:
+        """Gives it another file; returns when it has taken it over or refused it."""
+        self.file.write_text(text)
+        wrong_before = self.wrong_files
+        os.kill(self.pid(), signal.SIGHUP)
+        self.reloads += right
+        until = time.monotonic() + PATIENCE
+        while time.monotonic() < until:
+            taken = self.status()["reloads"]
+            if taken > self.reloads:
+                raise Wrong(f"a wrong file was taken over:\n{text}")
+            if (taken == self.reloads) if right else (self.wrong_files > wrong_before):
+                return
+            time.sleep(0.01)
+        raise Wrong(f"a file was not {'taken over' if right else 'refused'}:\n{text}")
+
+    def pid(self) -> int:
+        """The program's; `ip netns exec` becomes it."""
+        return self.process.pid
+
+    def status(self) -> Any:
+        """Its counters."""
+        connection = http.client.HTTPConnection(*STATUS, timeout=PATIENCE)
+        try:
+            connection.request("GET", "/status")
+            return json.loads(connection.getresponse().read())
+        finally:
+            connection.close()
+
+    def memory(self) -> int:
+        """Resident memory, KiB."""
+        text = Path(f"/proc/{self.pid()}/status").read_text()
+        return next(int(line.split()[1]) for line in text.splitlines() if line.startswith("VmRSS"))
+
+    def files(self) -> int:
+        """Open files."""
+        return len(list(Path(f"/proc/{self.pid()}/fd").iterdir()))
+
+    def worked(self) -> float:
+        """CPU time, seconds."""
+        fields = Path(f"/proc/{self.pid()}/stat").read_text().rsplit(")", 1)[1].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    def stop(self) -> Any:
+        """Ends it; its last counters."""
+        self.process.send_signal(signal.SIGINT)
+        output, _ = self.process.communicate(timeout=PATIENCE)
+        if self.process.returncode != 0:
+            raise Wrong(f"the router ended with {self.process.returncode}")
+        return json.loads(output)
+
+
+def find(rows: list[Any], name: str) -> Any:
+    """The row of this name."""
+    return next(row for row in rows if row["name"] == name)
+
+
+class Shares:
+    """What two paths got of the link while packets of both waited."""
+
+    def __init__(self) -> None:
+        """Nothing yet."""
+        self.heavy = self.light = 0
+
+    def add(self, before: Any, after: Any) -> None:
+        """Counts what was sent between two looks, if enough waited at the first."""
+        sent = {}
+        waits = True
+        for name in ("heavy", "light"):
+            first = find(before["paths"], name)
+            sent[name] = find(after["paths"], name)["sent_bytes"] - first["sent_bytes"]
+            waits &= first["at_links"] > 0
+        link = sum(sent.values())
+        for name in sent:
+            waits &= find(before["paths"], name)["at_links"] * BYTES > 2 * link
+        # A reload begins a new round of the discipline: what is under way then counts for nobody.
+        if waits and before["reloads"] == after["reloads"]:
+            self.heavy += sent["heavy"]
+            self.light += sent["light"]
+
+    def thousandths(self) -> float:
+        """The heavy path's part."""
+        return 1000 * self.heavy / max(1, self.heavy + self.light)
+
+    def check(self, when: str) -> None:
+        """It is what the weights say."""
+        if abs(self.thousandths() - SHARE) > SHARE_ERROR:
+            raise Wrong(
+                f"{when}: the heavy path got {self.thousandths():.1f} thousandths, not {SHARE}"
+            )
+
+
+class Soak:
+    """The whole of it."""
+
+    def __init__(self, prefix: str, seed: int) -> None:
+        """Nothing has happened yet."""
+        self.prefix = prefix
+        self.chance = random.Random(seed)
+        self.right = self.wrong = self.rounds = 0
+        self.away = dict.fromkeys(FLAPPING, 0)
+        self.deleted = 0
+        #: Packets that the kernels say were sent, and that were gone with an interface in between.
+        self.lost_with_port = 0
+        #: Ports that were away in this round; those of them that were deleted, counters and all.
+        self.flapped: set[str] = set()
+        self.renewed: set[str] = set()
+
+    def name(self, of: str) -> str:
+        """A namespace's name."""
+        return f"{self.prefix}-{of}"
+
+    def join(self, port: str) -> None:
+        """Makes the pair of interfaces of a port."""
+        far, device = LINKS[port]
+        ends = ("type", "veth", "peer", "name", port, "netns", self.name("router"))
+        run("-n", self.name(far), "link", "add", device, *ends)
+        if device == "b0":
+            run("-n", self.name(far), "link", "set", device, "address", SINK)
+        run("-n", self.name("router"), "link", "set", port, "address", MACS[port])
+        run("-n", self.name(far), "link", "set", device, "up")
+        run("-n", self.name("router"), "link", "set", port, "up")
+
+    def build(self) -> None:
+        """Makes the network."""
+        for name in ("router", *(far for far, _ in LINKS.values())):
+            run("netns", "add", self.name(name))
+            for which in ("all", "default"):
+                quiet = f"echo 1 >/proc/sys/net/ipv6/conf/{which}/disable_ipv6"
+                run("netns", "exec", self.name(name), "sh", "-c", quiet)
+        run("-n", self.name("router"), "link", "set", "lo", "up")
+        for port in LINKS:
+            self.join(port)
+
+    def remove(self) -> None:
+        """Takes the network away."""
+        for name in ("router", *(far for far, _ in LINKS.values())):
+            subprocess.run(
+                ["ip", "netns", "del", self.name(name)], check=False, capture_output=True
+            )
+
+    def far(self, port: str) -> tuple[int, int]:
+        """Packets received and sent at the far end of a port, by the kernel's count."""
+        namespace, device = LINKS[port]
+        shown = json.loads(run("-n", self.name(namespace), "-j", "-s", "link", "show", device))
+        stats = shown[0]["stats64"]
+        return stats["rx"]["packets"], stats["tx"]["packets"]
+
+    @staticmethod
+    def near(status: Any, port: str) -> tuple[int, int]:
+        """The same by the router's: sent, and taken or lost."""
+        of = find(status["ports"], port)
+        return of["transmitted"] + of["originated"], of["received"] + of["lost_by_device"]
+
+    def differences(self, status: Any) -> dict[str, tuple[int, int]]:
+        """What the far ends counted, less what the router did."""
+        result = {}
+        for port in LINKS:
+            far, near = self.far(port), self.near(status, port)
+            result[port] = (far[0] - near[0], far[1] - near[1])
+        return result
+
+    def event(self, router: Router) -> None:
+        """Something happens."""
+        kind = self.chance.random()
+        if kind < 0.55:
+            router.reload(router.valid(self.chance), right=True)
+            self.right += 1
+        elif kind < 0.85:
+            router.reload(router.wrong(self.chance), right=False)
+            self.wrong += 1
+        else:
+            port = self.chance.choice(FLAPPING)
+            self.flapped.add(port)
+            self.away[port] += 1
+            pause = self.chance.uniform(0.05, 1.0)
+            of = self.name("router")
+            if kind < 0.96:
+                run("-n", of, "link", "set", port, "down")
+                time.sleep(pause)
+                run("-n", of, "link", "set", port, "up")
+            else:
+                self.deleted += 1
+                self.renewed.add(port)
+                run("-n", of, "link", "del", port)
+                time.sleep(pause)
+                self.join(port)
+
+    def settle(self, router: Router) -> Any:
+        """Counters once nobody sends and all queues have drained."""
+        until, last = time.monotonic() + PATIENCE, None
+        while time.monotonic() < until:
+            status = router.status()
+            now = (self.differences(status), [row["received"] for row in status["ports"]])
+            if now == last and all(row["queued"] == 0 for row in status["paths"]):
+                return status
+            last = now
+            time.sleep(0.3)
+        raise Wrong(f"the queues do not drain: {json.dumps(status)}")
+
+    def compare(
+        self, before: dict[str, tuple[int, int]], status: Any
+    ) -> dict[str, tuple[int, int]]:
+        """Every packet is accounted for; returns what the next count is compared with."""
+        if status["unaccounted"] != 0:
+            raise Wrong(
+                f"{status['unaccounted']} packets are unaccounted for: {json.dumps(status)}"
+            )
+        for path in status["paths"]:
+            gone = sum(value for key, value in path.items() if key.startswith("dropped"))
+            if path["received"] != gone + path["sent"] + path["queued"]:
+                raise Wrong(f"a path's packets do not add up: {path}")
+        now = self.differences(status)
+        for port, difference in now.items():
+            if port not in self.flapped and difference != before[port]:
+                raise Wrong(
+                    f"port {port}: {difference} packets from kernel to router, not {before[port]}"
+                )
+            if port in self.flapped - self.renewed:
+                lost = difference[1] - before[port][1], before[port][0] - difference[0]
+                if min(lost) < 0:
+                    raise Wrong(f"port {port}: more came out than went in: {lost}")
+                self.lost_with_port += sum(lost)
+        self.flapped.clear()
+        self.renewed.clear()
+        self.rounds += 1
+        return now
+
+    def soak(self, router: Router, seconds: float) -> None:
+        """Does it, and says how it was."""
+        streams = [
+            ("a1", [(HEAVY, [frame("a1", "10.2.0.1", 46, BYTES)])]),
+            ("f1", [(LIGHT, [frame("f1", "10.2.0.1", 0, BYTES)]), (ODD, odd_frames())]),
+        ]
+        senders = [Sender(self.name(LINKS[port][0]), LINKS[port][1], of) for port, of in streams]
+        began, warm = time.monotonic(), None
+        halves = [Shares(), Shares()]
+        counts = self.differences(self.settle(router))
+        while (now := time.monotonic() - began) < seconds:
+            for sender in senders:
+                sender.go.set()
+            shares = halves[now > seconds / 2]
+            until = time.monotonic() + min(ROUND, seconds / 4)
+            next_event = time.monotonic() + 1.0
+            status = router.status()
+            while time.monotonic() < until:
+                time.sleep(0.1)
+                after = router.status()
+                shares.add(status, after)
+                if time.monotonic() > next_event:
+                    self.event(router)
+                    next_event = time.monotonic() + self.chance.uniform(0.0, 1.0)
+                    after = router.status()
+                status = after
+            for sender in senders:
+                sender.stop()
+            status = self.settle(router)
+            counts = self.compare(counts, status)
+            if warm is None and now > WARM_UP * seconds:
+                warm = (router.memory(), router.files())
+            if self.rounds % REPORT == 0:
+                sent = sum(port["transmitted"] for port in status["ports"])
+                print(
+                    f"  after {now:.0f} s: {sent} packets sent, {router.memory()} KiB", flush=True
+                )
+        # Every port that was away is back.
+        time.sleep(0.5)
+        memory, files = router.memory(), router.files()
+        warm = warm or (memory, files)
+        elapsed, worked = time.monotonic() - began, router.worked()
+        report = router.stop()
+        self.compare(counts, report)
+        received = sum(port["received"] for port in report["ports"])
+        sent = sum(port["transmitted"] for port in report["ports"])
+        dropped = {
+            key: sum(path[key] for path in report["paths"])
+            for key in report["paths"][0]
+            if key.startswith("dropped")
+        }
+        others = ("unclassified", "unfit", "for_router")
+        aside = {key: sum(port[key] for port in report["ports"]) for key in others}
+        away = ", ".join(f"{port} {times} times" for port, times in self.away.items())
+        used = 100 * worked / elapsed
+        where = [f"+ {count} {why}" for why, count in (dropped | aside).items()]
+        print(f"{elapsed:.0f} s; {used:.1f} % of a processor; {self.rounds} counts of all packets")
+        print(f"files: {self.right} taken over, {self.wrong} refused")
+        print(f"interfaces: {away} away, of them deleted {self.deleted} times")
+        print(f"packets: {received} received = {sent} sent", *where)
+        print(f"unaccounted for: {report['unaccounted']}")
+        print(f"lost on the way by interfaces that went down: {self.lost_with_port}")
+        print(f"memory: {warm[0]} KiB after the warm-up, {memory} KiB at the end")
+        print(f"open files: {warm[1]} after the warm-up, {files} at the end")
+        for half, when in zip(halves, ("first", "second"), strict=True):
+            of, share = (half.heavy + half.light) / 1e6, half.thousandths()
+            print(f"the heavy path's share, {when} half: {share:.2f} thousandths of {of:.0f} MB")
+        if memory - warm[0] > GROWTH:
+            raise Wrong(f"memory grew by {memory - warm[0]} KiB, more than {GROWTH}")
+        if files != warm[1]:
+            raise Wrong(f"{files} files are open, {warm[1]} were")
+        if report["reloads"] != self.right:
+            raise Wrong(f"{report['reloads']} files were taken over, {self.right} were right")
+        for half, when in zip(halves, ("first half", "second half"), strict=True):
+            half.check(when)
+
+
+def main() -> None:
+    """Runs it."""
+    seconds = float(sys.argv[1]) if len(sys.argv) > 1 else 3600.0
+    seed = int(sys.argv[2]) if len(sys.argv) > 2 else random.SystemRandom().randrange(1 << 32)
+    program = os.environ.get("MILLSTREAM", "target/release/millstream")
+    if os.geteuid() != 0:
+        sys.exit("the soak test makes network namespaces: run it as root")
+    print(f"router soak: {seconds:.0f} s, seed {seed}", flush=True)
+    soak = Soak(f"soak{os.getpid()}", seed)
+    router = None
+    try:
+        soak.build()
+        with tempfile.TemporaryDirectory() as folder:
+            router = Router(str(Path(program).resolve()), soak.name("router"), Path(folder))
+            enter(soak.name("router"))
+            soak.soak(router, seconds)
+    except Wrong as wrong:
+        sys.exit(f"soak failed (seed {seed}): {wrong}")
+    finally:
+        if router is not None and router.process.poll() is None:
+            router.process.kill()
+            router.process.wait()
+        soak.remove()
+    print("soak passed")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,8 @@
+#!/usr/bin/env bash
+# A router for an hour, or the given seconds, and by the given seed: scripts/soak.py says what happens to it.
+# As root. Usage: scripts/soak.sh [SECONDS [SEED]]
+set -euo pipefail
+cd "$(dirname "$0")/.."
+scripts/test-tools.sh
+cargo build --release --quiet -p millstream-cli
+MILLSTREAM=${CARGO_TARGET_DIR:-target}/release/millstream python3 scripts/soak.py "$@"
