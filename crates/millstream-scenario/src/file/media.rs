@@ -45,6 +45,16 @@ pub(crate) struct MediaTable {
     pub(crate) store: Option<Spanned<Size>>,
 }
 
+/// What the packets of a served file carry.
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum PayloadName {
+    /// Its video as it is.
+    Elementary,
+    /// Its video in an MPEG transport stream.
+    MpegTs,
+}
+
 /// Where scheduler and dispatch run.
 #[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
