@@ -5,7 +5,7 @@
 # make paper-coprocessor  the media server beside a load, live; five minutes, as root
 # make book     the book as web pages, target/book
 # make fuzz     five minutes of each fuzz target
-# make soak     the same, after advisories and threads under ThreadSanitizer
+# make soak     the same, after advisories, threads under ThreadSanitizer and a minute of each player
 # make rtl-report area and clock of the hardware by synthesis, place and route; an hour or more
 # make rtl-full all hardware configurations and proofs, ten million decisions compared
 SHELL := /bin/bash
@@ -43,7 +43,8 @@ rtl-report:
 	@$(SETUP); scripts/rtl-report.sh
 
 soak:
-	@$(SETUP); scripts/deny.sh; scripts/concurrency.sh --stress; scripts/fuzz.sh
+	@$(SETUP); scripts/deny.sh; scripts/concurrency.sh --stress; scripts/fuzz.sh; \
+		cargo test --quiet -p millstream-cli --test players -- --ignored
 
 traces:
 	@$(SETUP); cargo run --release --quiet -p millstream-reference --bin make-traces

@@ -37,6 +37,9 @@ pub(crate) struct MediaTable {
     /// A client that says nothing for so long is gone; default "60 s".
     #[schemars(with = "Option<Duration>")]
     pub(crate) idle_timeout: Option<Spanned<Duration>>,
+    /// How long clips that run when the server is asked to terminate may go on; default "30 s".
+    #[schemars(with = "Option<Duration>")]
+    pub(crate) drain_timeout: Option<Spanned<Duration>>,
     /// The longest RTP packet, its header included; default "1400 B".
     #[schemars(with = "Option<Size>")]
     pub(crate) packet_bytes: Option<Spanned<Size>>,
