@@ -56,11 +56,12 @@ impl Films {
         assert!(ffmpeg.status().unwrap().success());
     }
 
-    /// Serves each file as it is by its name, and as a transport stream with `-ts` behind it.
+    /// Serves each file as it is by its name, and as a transport stream with `-ts` behind it. The processor
+    /// is apart, as what else the machine does must not make frames late.
     fn serve(&self, files: &[&str], rate: &str, stream: &str) -> Server {
         let folder = tempfile::tempdir().unwrap();
         let mut text = format!(
-            "[media]\nlisten = \"127.0.0.1:0\"\n[link]\nrate = \"{rate}\"\noverhead = 28\n\
+            "[media]\nlisten = \"127.0.0.1:0\"\nplacement = \"ni\"\n[link]\nrate = \"{rate}\"\noverhead = 28\n\
              [scheduler]\ndiscipline = \"dwcs\"\n"
         );
         for (file, name, payload) in files.iter().flat_map(|file| {
@@ -200,27 +201,24 @@ fn gstreamer(films: &Films, server: &Server, name: &str) -> (Child, PathBuf) {
     (gst.stderr(log(&to)).spawn().unwrap(), to)
 }
 
-/// Plays a film with VLC, which also writes what it got, wrapped anew, into a file.
+/// Plays a film with VLC, which also writes the video that it got into a file.
 fn vlc(folder: &Path, server: &Server, name: &str) -> (Child, PathBuf) {
-    let to = folder.join(format!("{name}.vlc.ts"));
+    let to = folder.join(format!("{name}.vlc"));
     // VLC does not run as root, and searches its socket without pause.
     let mut vlc = Command::new("nice");
     if nix::unistd::geteuid().is_root() {
         vlc.args(["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]);
     }
-    vlc.args(["cvlc", "-v", "--play-and-exit", "--no-audio", "--vout", "dummy", "--sout"]);
-    vlc.arg(format!(
-        "#duplicate{{dst=std{{access=file,mux=ts,dst={}}},dst=display}}",
-        to.display()
-    ));
+    // Where it buffers less than a busy machine makes it wait, it starts its clock anew and drops pictures.
+    vlc.args(["cvlc", "-v", "--play-and-exit", "--no-audio", "--live-caching=3000"]);
+    let file = format!("std{{access=file,mux=dummy,dst={}}}", to.display());
+    vlc.args(["--vout", "dummy", "--sout", &format!("#duplicate{{dst={file},dst=display}}")]);
     vlc.arg(format!("rtsp://{}/{name}", server.rtsp)).env("HOME", folder);
     (vlc.stdout(Stdio::null()).stderr(log(&to)).spawn().unwrap(), to)
 }
 
 /// Each player plays both films of so many frames, by each payload that it knows, all at once.
-///
-/// VLC's own end loses some pictures that it has not written yet, so that of its `tail` less are asked for.
-fn all_play(frames: usize, tail: usize) {
+fn all_play(frames: usize) {
     let players = ["ffmpeg", "gst-launch-1.0", "cvlc"].map(is_there);
     let films = Films::make(frames);
     let files = ["clip.mpg", "clip.mp4"];
@@ -245,15 +243,25 @@ fn all_play(frames: usize, tail: usize) {
             )
         })
         .collect();
+    let playing: Vec<_> = playing
+        .into_iter()
+        .map(|(ffmpeg, gstreamer, vlc)| {
+            let said = |(child, to): (Child, PathBuf)| (said(child, &to), to);
+            (ffmpeg.map(Decoding::checksums), gstreamer.map(said), vlc.map(said))
+        })
+        .collect();
+    let account = server.end();
+    for kinds in ["dropped_late", "dropped_full"] {
+        assert_eq!(account["frames"][kinds], serde_json::json!([0, 0, 0]), "{account}");
+    }
     for (name, (ffmpeg, gstreamer, vlc)) in names.iter().zip(playing) {
         let file = name.strip_suffix("-ts").unwrap_or(name);
         let expected = films.pictures(file);
         assert_eq!(expected.len(), frames);
-        if let Some(child) = ffmpeg {
-            assert_same(&child.checksums(), &expected, &format!("{name} by ffmpeg"));
+        if let Some(seen) = ffmpeg {
+            assert_same(&seen, &expected, &format!("{name} by ffmpeg"));
         }
-        if let Some((child, to)) = gstreamer {
-            let said = said(child, &to);
+        if let Some((said, to)) = gstreamer {
             assert!(!said.contains("ERROR"), "{said}");
             let bytes = std::fs::read(to).unwrap();
             assert_eq!(bytes.len(), frames * PICTURE, "{name} by GStreamer");
@@ -274,29 +282,24 @@ fn all_play(frames: usize, tail: usize) {
                 );
             }
         }
-        if let Some((child, to)) = vlc {
-            let said = said(child, &to);
+        if let Some((said, to)) = vlc {
             // Of the decoder, of the transport stream or of what was received.
             for trouble in ["decoder error", "corrupt", "discontinuity received", "Gap in seq_nr"] {
                 assert!(!said.contains(trouble), "{name} by VLC: {said}");
             }
             let seen = films.pictures(to.to_str().unwrap());
-            let whole = frames - tail;
-            assert!(seen.len() >= whole, "{name} by VLC: {} pictures", seen.len());
-            assert_same(&seen[..whole], &expected[..whole], &format!("{name} by VLC"));
+            assert_same(&seen, &expected, &format!("{name} by VLC"));
         }
     }
-    let account = server.end();
-    assert_eq!(account["frames"]["violations"], 0, "{account}");
 }
 
 #[test]
 fn ffmpeg_gstreamer_and_vlc_play_every_picture() {
-    all_play(100, 40);
+    all_play(75);
 }
 
 #[test]
 #[ignore = "takes more than a minute; make soak runs it"]
 fn ffmpeg_gstreamer_and_vlc_play_a_minute() {
-    all_play(1_550, 50);
+    all_play(1_500);
 }
