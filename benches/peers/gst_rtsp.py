@@ -6,6 +6,7 @@ client has a pipeline of its own, as it may begin at any time. Needs python3-gi 
 gir1.2-gst-rtsp-server-1.0.
 """
 
+import contextlib
 import sys
 
 import gi
@@ -22,13 +23,13 @@ def main() -> None:
     server.set_address("127.0.0.1")
     server.set_service("0")
     factory = GstRtspServer.RTSPMediaFactory()
-    factory.set_launch(
-        f'( filesrc location="{sys.argv[1]}" ! qtdemux ! h264parse ! rtph264pay name=pay0 pt=96 mtu=1400 )'
-    )
+    source = f'filesrc location="{sys.argv[1]}" ! qtdemux ! h264parse'
+    factory.set_launch(f"( {source} ! rtph264pay name=pay0 pt=96 mtu=1400 )")
     server.get_mount_points().add_factory("/clip", factory)
     server.attach(None)
     print(f"rtsp://127.0.0.1:{server.get_bound_port()}/clip", flush=True)
-    GLib.MainLoop().run()
+    with contextlib.suppress(KeyboardInterrupt):
+        GLib.MainLoop().run()
 
 
 if __name__ == "__main__":
