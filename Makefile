@@ -5,7 +5,8 @@
 # make paper-coprocessor  the media server beside a load, live; five minutes, as root
 # make book     the book as web pages, target/book
 # make fuzz     five minutes of each fuzz target
-# make soak     the same, after advisories, threads under ThreadSanitizer, and an hour of the router (as root)
+# make soak     the same, after advisories, threads under ThreadSanitizer, a minute of each player and an hour
+#               of the router (as root)
 # make rtl-report area and clock of the hardware by synthesis, place and route; an hour or more
 # make rtl-full all hardware configurations and proofs, ten million decisions compared
 SHELL := /bin/bash
@@ -43,7 +44,9 @@ rtl-report:
 	@$(SETUP); scripts/rtl-report.sh
 
 soak:
-	@$(SETUP); scripts/deny.sh; scripts/concurrency.sh --stress; scripts/soak.sh $(SOAK_SECONDS); scripts/fuzz.sh
+	@$(SETUP); scripts/deny.sh; scripts/concurrency.sh --stress; scripts/soak.sh $(SOAK_SECONDS); \
+		scripts/test-tools.sh players; cargo test --quiet -p millstream-cli --test players -- --ignored; \
+		scripts/fuzz.sh
 
 traces:
 	@$(SETUP); cargo run --release --quiet -p millstream-reference --bin make-traces

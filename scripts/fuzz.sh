@@ -27,13 +27,14 @@ seed extension examples/router/mark.wasm
 seed csv conformance/traces/*/arrivals.csv
 seed capture examples/data/uplink.pcap
 seed mpeg examples/data/clip.mpg
+seed transport_stream examples/data/clip.mpg
 
 mkdir -p fuzz/corpus/requests
 printf '%s\r\n' 'SETUP rtsp://h/film/video RTSP/1.0' 'CSeq: 1' \
     'Transport: RTP/AVP;unicast;client_port=5000-5001' '' >fuzz/corpus/requests/setup
 
 targets=("$@")
-[[ $# -gt 0 ]] || targets=(hilq_exact scenario router requests packet machine extension csv capture mpeg)
+[[ $# -gt 0 ]] || targets=(hilq_exact scenario router requests packet machine extension csv capture mpeg transport_stream)
 for target in "${targets[@]}"; do
     echo "== $target, $seconds s"
     cargo +nightly fuzz run --release "$target" -- -max_total_time="$seconds" -rss_limit_mb=4096 \

@@ -2,6 +2,8 @@
 # What tests drive besides our own programs: network namespaces, ping, senders of TCP and UDP, a web server
 # and its load, and a player. As root they are installed by apt, and no service is started or enabled;
 # without root the tests that need them say so.
+#
+# Usage: test-tools.sh [players]. With `players` those of `make soak`, too: GStreamer and VLC.
 set -euo pipefail
 packages=()
 command -v ip >/dev/null || packages+=(iproute2)
@@ -12,6 +14,11 @@ command -v curl >/dev/null || packages+=(curl)
 command -v nginx >/dev/null || packages+=(nginx)
 command -v ab >/dev/null || packages+=(apache2-utils)
 command -v ffmpeg >/dev/null || packages+=(ffmpeg)
+if [[ ${1:-} == players ]]; then
+    command -v cvlc >/dev/null || packages+=(vlc-bin vlc-plugin-base)
+    command -v gst-launch-1.0 >/dev/null ||
+        packages+=(gstreamer1.0-tools gstreamer1.0-plugins-{base,good,bad} gstreamer1.0-libav)
+fi
 if [[ ${#packages[@]} -gt 0 && $(id -u) == 0 ]]; then
     echo "installing ${packages[*]} with apt"
     apt-get update -qq

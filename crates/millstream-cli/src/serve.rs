@@ -1,7 +1,9 @@
 //! `millstream serve FILE`: a scenario's streams to players.
 
 use miette::miette;
-use millstream_media::{Account, MediaError, MediaServer, Report, network_interface_processor};
+use millstream_media::{
+    Account, Course, MediaError, MediaServer, Report, network_interface_processor,
+};
 use millstream_report::{human, text_table};
 use millstream_scenario::{Scenario, parse_duration_ns};
 use std::fmt::Write as _;
@@ -10,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use crate::arguments::ServeArguments;
 use crate::failure::Failure;
-use crate::interrupt::watch_interrupts;
+use crate::interrupt::watch_endings;
 use crate::print;
 
 fn report(error: MediaError) -> miette::Report {
@@ -20,7 +22,7 @@ fn report(error: MediaError) -> miette::Report {
     }
 }
 
-/// Serves until the time is over or Ctrl-C, then says what became of all frames.
+/// Serves until the time is over, Ctrl-C, or a request to terminate and the drain after it; then says what became of all frames.
 pub(crate) fn serve(arguments: &ServeArguments) -> Result<(), Failure> {
     let time = match &arguments.time {
         None => None,
@@ -29,7 +31,7 @@ pub(crate) fn serve(arguments: &ServeArguments) -> Result<(), Failure> {
         ),
     };
     let scenario = Scenario::load(&arguments.file)?;
-    let interrupted = watch_interrupts()?;
+    let endings = watch_endings()?;
     let server = MediaServer::open(&scenario).map_err(|error| Failure::Input(report(error)))?;
     let address = server.rtsp_address();
     for stream in server.streams() {
@@ -47,7 +49,15 @@ pub(crate) fn serve(arguments: &ServeArguments) -> Result<(), Failure> {
     let started = Instant::now();
     let over = || time.is_some_and(|time| started.elapsed() >= Duration::from_nanos(time));
     let served = server
-        .run(&mut || over() || interrupted.load(Ordering::Relaxed))
+        .run(&mut || {
+            if over() || endings.interrupted.load(Ordering::Relaxed) {
+                Course::End
+            } else if endings.terminated.load(Ordering::Relaxed) {
+                Course::Drain
+            } else {
+                Course::Serve
+            }
+        })
         .map_err(|error| Failure::Run(report(error)))?;
     if arguments.json {
         print(&(serde_json::to_string_pretty(&json(&served)).unwrap_or_default() + "\n"))
@@ -65,7 +75,8 @@ fn json(report: &Report) -> serde_json::Value {
     let Account { released, sent, late, full, discarded, lost, violations, slow, packets } =
         report.account;
     serde_json::json!({
-        "admitted": report.admitted, "refused": report.refused, "processors": report.processors,
+        "admitted": report.admitted, "refused": report.refused,
+        "turned_away": report.turned_away, "cut_off": report.cut_off, "processors": report.processors,
         "decisions": report.decisions, "scheduling_ns": report.scheduling_ns,
         "sending_ns": report.sending_ns,
         "frames": {
@@ -80,6 +91,13 @@ fn json(report: &Report) -> serde_json::Value {
 fn text(report: &Report) -> String {
     let account = &report.account;
     let mut text = format!("{} clients admitted, {} refused\n", report.admitted, report.refused);
+    if report.turned_away + report.cut_off > 0 {
+        let _ = writeln!(
+            text,
+            "while draining: {} turned away, {} cut off at the end",
+            report.turned_away, report.cut_off
+        );
+    }
     let rows = ["I", "P", "B"].iter().enumerate().map(|(kind, name)| {
         let counts = [account.sent[kind], account.late[kind], account.full[kind]];
         [(*name).to_owned()].into_iter().chain(counts.map(|n| n.to_string())).collect()

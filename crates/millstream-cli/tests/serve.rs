@@ -6,7 +6,7 @@ mod player;
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use player::{Player, Server};
+use player::{Player, Seen, Server};
 use rtsp_types::{Method, StatusCode};
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -79,20 +79,24 @@ fn what_does_not_fit_is_b_frames_and_what_arrives_is_what_was_counted() {
             player.frames()
         })
     });
-    let mut seen = [0; 3];
-    for watching in watching.collect::<Vec<_>>() {
-        let frames = watching.join().unwrap();
-        assert!(frames.iter().all(|frame| frame.whole));
-        for (sum, count) in seen.iter_mut().zip(Player::kinds(&frames)) {
-            *sum += count;
-        }
-    }
+    let clients: Vec<Vec<Seen>> =
+        watching.collect::<Vec<_>>().into_iter().map(|watching| watching.join().unwrap()).collect();
     let account = server.end();
     let frames = &account["frames"];
+    let kinds = clients.iter().map(|frames| Player::kinds(frames));
+    let seen = kinds.fold([0; 3], |sum, kinds| [0, 1, 2].map(|kind| sum[kind] + kinds[kind]));
     assert_eq!(numbers(&frames["sent"]), seen, "{account}");
     let late = numbers(&frames["dropped_late"]);
     assert!(late[2] > 0, "{account}");
+    assert!(clients.iter().flatten().all(|frame| frame.whole));
+    // A machine that stops the server for longer than a millisecond can cost more.
     if frames["violations"] == 0 {
+        for frames in &clients {
+            let there = Player::numbers(frames);
+            let missing = (0..180).filter(|number| !there.contains(number));
+            // Of each block of six the last two B-frames may go, and nothing else does.
+            assert!(missing.clone().all(|number| matches!(number % 6, 4 | 5)), "{account}");
+        }
         assert_eq!(late[..2], [0, 0], "{account}");
     }
 }
@@ -448,74 +452,55 @@ fn a_file_in_the_place_of_the_socket_stays_and_is_named() {
     assert_eq!(std::fs::read(folder.path().join("film.m1v")).unwrap(), player::film(12));
 }
 
-/// With a player that people use. `scripts/setup.sh` installs it where it may.
 #[test]
-fn ffmpeg_gets_every_frame_as_it_stands_in_the_file() {
-    let root = nix::unistd::geteuid().is_root();
-    let there = Command::new("ffmpeg").arg("-version").output().is_ok();
-    if !there && !root {
-        eprintln!(
-            "ffmpeg is not installed and only root can install it: nothing was tried with it"
-        );
-        return;
+fn a_server_that_is_to_terminate_lets_films_play_out_and_begins_none() {
+    let server = Server::start(120, "50 Mbps", "http = \"127.0.0.1:0\"", DEADLINE, "");
+    let mut players = [false, true].map(|interleaved| {
+        let mut player = Player::connect(&server);
+        assert_eq!(player.set_up(interleaved).status(), StatusCode::Ok);
+        player.play();
+        player
+    });
+    // One that does not play is not waited for.
+    let mut idle = Player::connect(&server);
+    assert_eq!(idle.set_up(false).status(), StatusCode::Ok);
+    players[0].watch_frames(5);
+    server.signal(Signal::SIGTERM);
+    assert_eq!(server.line(), "draining: 2 clients play on, for at most 30s");
+    let mut late = Player::connect(&server);
+    let refused = late.set_up(false);
+    assert_eq!(refused.status(), StatusCode::ServiceUnavailable);
+    let why = String::from_utf8(refused.body().clone()).unwrap();
+    assert!(why.starts_with("the server is draining"), "{why}");
+    let metrics = server.page("/metrics");
+    for line in ["millstream_media_turned_away_total 1", "millstream_media_draining 1"] {
+        assert!(metrics.contains(line), "{metrics}");
     }
-    assert!(there, "ffmpeg is missing; scripts/setup.sh installs it");
-    let examples = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/data");
-    let folder = tempfile::tempdir().unwrap();
-    let make = |arguments: &[&str]| {
-        let mut ffmpeg = Command::new("ffmpeg");
-        let status = ffmpeg.args(["-v", "error", "-y"]).args(arguments).current_dir(&folder);
-        assert!(status.status().unwrap().success());
-    };
-    let clip = examples.join("clip.mpg");
-    make(&["-i", clip.to_str().unwrap(), "-c", "copy", "-frames:v", "50", "clip.mpg"]);
-    // H.264 with B-frames, in three containers.
-    let h264 = ["-c:v", "libx264", "-threads", "1", "-bf", "2", "-g", "24", "-b:v", "600k"];
-    let scale = ["-i", "clip.mpg", "-vf", "scale=176:144"];
-    make(&[&scale[..], &h264, &["clip.mp4"]].concat());
-    make(&["-i", "clip.mp4", "-c", "copy", "clip.ts"]);
-    make(&["-i", "clip.mp4", "-c", "copy", "clip.h264"]);
-    let files = ["clip.mpg", "clip.mp4", "clip.ts", "clip.h264"];
-    let mut text = "[media]\nlisten = \"127.0.0.1:0\"\n[link]\nrate = \"50 Mbps\"\noverhead = 28\n\
-                    [scheduler]\ndiscipline = \"dwcs\"\n"
-        .to_owned();
-    for file in files {
-        text += &format!(
-            "[[stream]]\nname = \"{file}\"\nperiod = \"40 ms\"\nfirst-deadline = \"2 s\"\n\
-             late = \"drop\"\nsource = {{ kind = \"mpeg\", file = \"{file}\" }}\n"
-        );
+    for player in &mut players {
+        player.watch(LONG);
+        assert!(player.bye, "the film's end is told");
+        assert_eq!(player.frames().iter().filter(|frame| frame.whole).count(), 120);
     }
-    let scenario = folder.path().join("media.toml");
-    std::fs::write(&scenario, text).unwrap();
-    // Checksums of the decoded pictures.
-    let pictures = |input: &str, transport: &[&str]| {
-        let mut ffmpeg = Command::new("ffmpeg");
-        ffmpeg.args(["-v", "error"]).args(transport).args(["-i", input]);
-        ffmpeg.args(["-an", "-fps_mode", "passthrough", "-f", "framemd5", "-"]);
-        ffmpeg.current_dir(scenario.parent().unwrap());
-        ffmpeg.stdout(std::process::Stdio::piped()).spawn().unwrap()
-    };
-    let sums = |child: std::process::Child| {
-        let output = child.wait_with_output().unwrap();
-        assert!(output.status.success());
-        let text = String::from_utf8(output.stdout).unwrap();
-        let sums = text.lines().filter(|line| !line.starts_with('#'));
-        sums.map(|line| line.rsplit(',').next().unwrap().to_owned()).collect::<Vec<_>>()
-    };
-    let expected = files.map(|file| sums(pictures(file, &[])));
-    let server = Server::serve(&scenario.clone(), folder);
-    let playing: Vec<_> = ["udp", "tcp"]
-        .iter()
-        .flat_map(|transport| files.iter().map(move |file| (transport, file)))
-        .map(|(transport, file)| {
-            let url = format!("rtsp://{}/{file}", server.rtsp);
-            (transport, file, pictures(&url, &["-rtsp_transport", transport]))
-        })
-        .collect();
-    for (at, (transport, file, child)) in playing.into_iter().enumerate() {
-        let seen = sums(child);
-        assert!(seen.len() >= 50, "{file} by {transport}: {} pictures", seen.len());
-        assert_eq!(seen, expected[at % files.len()], "{file} by {transport}");
+    assert_eq!(server.line(), "drained: no clip runs any more");
+    let account = server.ended();
+    assert_eq!((&account["turned_away"], &account["cut_off"]), (&1.into(), &0.into()), "{account}");
+}
+
+#[test]
+fn films_that_do_not_end_are_cut_off_when_the_drain_has_lasted_long_enough() {
+    for placement in ["host", "ni"] {
+        let media = format!("placement = \"{placement}\"\ndrain-timeout = \"500 ms\"");
+        let server = Server::start(60, "50 Mbps", &media, DEADLINE, ", repeat = true");
+        let mut player = Player::connect(&server);
+        player.set_up(false);
+        player.play();
+        player.watch_frames(5);
+        server.signal(Signal::SIGTERM);
+        player.watch(LONG);
+        assert!(player.bye, "who is cut off is told so");
+        assert_eq!(server.line(), "draining: 1 clients play on, for at most 500ms");
+        assert_eq!(server.line(), "drained for 500ms: 1 clients are cut off");
+        let account = server.ended();
+        assert_eq!((&account["cut_off"], &account["processors"]), (&1.into(), &1.into()));
     }
-    server.end();
 }

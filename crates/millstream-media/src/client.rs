@@ -12,6 +12,10 @@ use crate::store::{FrameRecord, MediaRecord, Store};
 /// How often sender reports go out, ns (RFC 3550, section 6.2: at least 5 s apart).
 const REPORT_NS: u64 = 5_000_000_000;
 
+/// How long after a film's last period its goodbye goes out, ns: players take it for the end, whatever they
+/// have not read yet.
+const READING_NS: u64 = 500_000_000;
+
 /// A frame in a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Descriptor {
@@ -141,9 +145,13 @@ impl Client {
         self.waits_until_ns = Some(at_ns);
     }
 
-    /// Whether every frame that was released is accounted for.
-    pub(crate) fn is_drained(&self) -> bool {
-        self.row.resolved() >= self.row.get(Word::Next)
+    /// Whether the film is over at `at_ns`, when nothing of it is left to be released: every frame is
+    /// accounted for, and the client has had time to read the last.
+    pub(crate) fn is_over(&self, at_ns: u64) -> bool {
+        let next = self.row.get(Word::Next);
+        let since_first = next.saturating_mul(self.period_ns());
+        let end_ns = self.row.get(Word::PhaseNs).wrapping_add(since_first);
+        self.row.resolved() >= next && at_ns >= end_ns.saturating_add(READING_NS)
     }
 
     /// Releases the next frame at `at_ns`: it and whether it is optional; `None` at the file's end.

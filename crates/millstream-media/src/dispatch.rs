@@ -245,11 +245,11 @@ impl<S: Select<Stamp = ()>> Dispatch<S> {
             return;
         }
         let Some((frame, optional)) = client.release(at_ns, &self.store) else {
-            if client.is_drained() {
+            if client.is_over(at_ns) {
                 client.end();
                 self.goodbye(slot, outlet);
             } else {
-                // Looked at again until the last frame is gone.
+                // Looked at again until the last frame is gone and was read.
                 let again_ns = at_ns + client.period_ns();
                 client.wait_until(again_ns);
                 self.releases.push(Reverse((again_ns, session)));

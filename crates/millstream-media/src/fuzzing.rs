@@ -1,11 +1,14 @@
 //! What fuzz targets and tests call: the reader of requests with a server behind it that plays nothing.
 
 use millstream_scenario::Scenario;
+use millstream_traffic::mpeg::VideoPayload;
+use std::io::Cursor;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::Path;
 use std::sync::OnceLock;
 
 use crate::library::Library;
+use crate::packets::mpeg_ts;
 use crate::region::Region;
 use crate::rtsp::{Asker, Desk};
 use crate::session::{AsBell, Sessions};
@@ -38,6 +41,13 @@ pub(crate) type Talk<'a> = dyn FnMut(IpAddr, &[u8]) -> Vec<u8> + 'a;
 #[must_use]
 pub fn requests(bytes: &[u8]) -> Vec<u8> {
     with_server(|talk| talk(IpAddr::V4(Ipv4Addr::LOCALHOST), bytes))
+}
+
+/// The video of a file, whatever it holds, in a transport stream; `None` if there is none.
+#[must_use]
+pub fn transport_stream(file: &[u8]) -> Option<Vec<u8>> {
+    let video = VideoPayload::read(Cursor::new(file), 1 << 20).ok()?;
+    mpeg_ts::wrap(&video, 200_000_000, 1 << 22).ok().map(|wrapped| wrapped.bytes)
 }
 
 /// Talks to a new server; each call is a connection of its own.

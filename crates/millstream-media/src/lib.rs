@@ -40,5 +40,5 @@ mod store;
 
 pub use error::MediaError;
 pub use placement::network_interface_processor;
-pub use server::{MediaServer, Report};
+pub use server::{Course, MediaServer, Report};
 pub use session::Account;

@@ -3,15 +3,17 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use millstream::Late;
-use millstream_scenario::{Link, Scenario, Source, Stream, VideoInput};
-use millstream_traffic::mpeg::{Codec, FrameKind, VideoPayload, units};
+use millstream_scenario::{Link, Scenario, Source, Stream, VideoCarrier, VideoInput};
+use millstream_traffic::mpeg::{Codec, CodedFrame, FrameKind, VideoPayload, units};
+use std::borrow::Cow;
 use std::fs::File;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::ops::Range;
 
 use crate::MediaError;
 use crate::demand::{Demand, FrameWork};
 use crate::optional::{Choice, Importance};
-use crate::packets::{CLOCK_RATE, cut, payload_type};
+use crate::packets::{CLOCK_RATE, Format, RTP_HEADER, mpeg_ts};
 use crate::processor::Schedule;
 use crate::store::{MediaRecord, NewFrame, Store, StoreBuilder};
 
@@ -25,7 +27,7 @@ const QUEUE: u32 = 64;
 #[derive(Debug)]
 pub(crate) struct Title {
     pub(crate) name: String,
-    codec: Codec,
+    format: Format,
     /// H.264: profile and level, and the parameter sets.
     parameters: Option<(String, String)>,
     /// The mean rate of its mandatory frames on the link, bits/s.
@@ -96,7 +98,8 @@ fn title(
     if !name.chars().all(fit) || name.starts_with('.') {
         return Err(wrong("its name is to stand in a URL").help("letters, digits, - _ and ."));
     }
-    let Source::Mpeg { input: VideoInput::File { file, repeat }, frames, .. } = &stream.source
+    let Source::Mpeg { input: VideoInput::File { file, repeat, payload }, frames, .. } =
+        &stream.source
     else {
         return Err(wrong("only video files are served")
             .help("source = { kind = \"mpeg\", file = \"clip.mpg\", repeat = true }"));
@@ -122,10 +125,13 @@ fn title(
         return Err(wrong(&format!("a period of {period_ns} ns"))
             .help(format!("the file has a frame every {frame_ns} ns")));
     }
-    let packet_bytes = scenario.media.packet_bytes;
+    let deadline_ns = terms.first_deadline_ns.unwrap_or(frame_ns);
+    let Packed { format, bytes, frames } =
+        packed(&video, *payload, deadline_ns, scenario.media.packet_bytes, room)
+            .map_err(|why| wrong(&why))?;
     let mut new = Vec::with_capacity(video.frames.len());
-    for frame in &video.frames {
-        let pieces = cut(video.codec, video.frame(frame), packet_bytes);
+    for (frame, (range, display)) in video.frames.iter().zip(frames) {
+        let pieces = format.cut(&bytes[range.clone()], scenario.media.packet_bytes);
         if pieces.is_empty() {
             return Err(wrong(&format!("frame {} is empty", new.len())).help("the file is damaged"));
         }
@@ -135,25 +141,24 @@ fn title(
             (FrameKind::B, true) => Importance::ReferencedB,
             (FrameKind::B, false) => Importance::B,
         };
-        let range = frame.start..frame.start + frame.bytes as usize;
-        new.push(NewFrame { importance, display: frame.display, range, pieces });
+        new.push(NewFrame { importance, display, range, pieces });
     }
     let record = MediaRecord {
         period_ns: frame_ns,
-        deadline_ns: terms.first_deadline_ns.unwrap_or(frame_ns),
+        deadline_ns,
         first_frame: 0,
         frames: 0,
         first_byte: 0,
         lost,
         of,
         queue: stream.contract.queue_limit().unwrap_or(QUEUE).min(1 << 16),
-        payload_type: payload_type(video.codec).into(),
+        payload_type: format.payload_type().into(),
         rate_frames: video.rate.frames,
         rate_seconds: video.rate.seconds,
         repeat: u32::from(*repeat),
         reserved: 0,
     };
-    builder.add(record, &new, &video.bytes);
+    builder.add(record, &new, &bytes);
     let duration_ns = u128::from(frame_ns) * new.len() as u128;
     let [reserved_bps, mean_bps] = rates(&new, (lost, of), scenario.link, duration_ns);
     let work = |frame: &NewFrame| FrameWork {
@@ -164,22 +169,58 @@ fn title(
     let demand = Demand::new(&film, (lost, of), *repeat, frame_ns, record.deadline_ns);
     let title = Title {
         name: name.clone(),
-        codec: video.codec,
-        parameters: parameters(&video),
+        format,
+        parameters: parameters(&video).filter(|_| format == Format::H264),
         reserved_bps,
         mean_bps,
         demand,
         seconds: u64::try_from(duration_ns / 1_000_000_000).unwrap_or(0),
         repeat: *repeat,
     };
-    Ok((title, video.bytes.len()))
+    Ok((title, bytes.len()))
+}
+
+/// A film as its packets carry it.
+struct Packed<'a> {
+    format: Format,
+    bytes: Cow<'a, [u8]>,
+    /// Each frame's range of the bytes, and its place among the time stamps.
+    frames: Vec<(Range<usize>, u32)>,
+}
+
+/// The film as it is, or wrapped in a transport stream.
+fn packed(
+    video: &VideoPayload,
+    carrier: VideoCarrier,
+    deadline_ns: u64,
+    packet_bytes: usize,
+    room: usize,
+) -> Result<Packed<'_>, String> {
+    match carrier {
+        VideoCarrier::Elementary => {
+            let range = |frame: &CodedFrame| frame.start..frame.start + frame.bytes as usize;
+            let frames = video.frames.iter().map(|frame| (range(frame), frame.display)).collect();
+            let bytes = Cow::Borrowed(&video.bytes[..]);
+            Ok(Packed { format: Format::of(video.codec), bytes, frames })
+        }
+        VideoCarrier::MpegTs => {
+            let least = RTP_HEADER + mpeg_ts::PACKET;
+            if packet_bytes < least {
+                return Err(format!(
+                    "`packet-bytes` of {packet_bytes} B hold no transport packet; at least {least} B do"
+                ));
+            }
+            let wrapped = mpeg_ts::wrap(video, deadline_ns, room)?;
+            let frames = wrapped.frames.into_iter().zip(0..).collect();
+            Ok(Packed { format: Format::MpegTs, bytes: Cow::Owned(wrapped.bytes), frames })
+        }
+    }
 }
 
 /// The lengths of a frame's RTP packets, bytes.
 fn packets(frame: &NewFrame) -> impl Iterator<Item = u32> {
     frame.pieces.iter().map(|piece| {
-        let bytes =
-            crate::packets::RTP_HEADER + usize::from(piece.header_bytes) + piece.range.len();
+        let bytes = RTP_HEADER + usize::from(piece.header_bytes) + piece.range.len();
         u32::try_from(bytes).unwrap_or(u32::MAX)
     })
 }
@@ -231,14 +272,10 @@ impl Title {
             attribute: name.to_owned(),
             value: Some(value),
         };
-        let payload = payload_type(self.codec);
-        let encoding = match self.codec {
-            Codec::Mpeg => "MPV",
-            Codec::H264 => "H264",
-        };
+        let (payload, encoding) = (self.format.payload_type(), self.format.encoding());
         let mut attributes =
             vec![attribute("rtpmap", format!("{payload} {encoding}/{CLOCK_RATE}"))];
-        if self.codec == Codec::H264 {
+        if self.format == Format::H264 {
             let mut format = format!("{payload} packetization-mode=1");
             if let Some((level, sets)) = &self.parameters {
                 format += &format!(";profile-level-id={level};sprop-parameter-sets={sets}");

@@ -14,6 +14,7 @@ use std::ops::Range;
 use crate::client::{Client, low_bits};
 use crate::clock::{now_ns, ntp_now};
 use crate::dispatch::{Outlet, Sending};
+use crate::packets::TRANSPORT_STREAM;
 use crate::region::{Region, Setting, Word};
 use crate::store::PacketRecord;
 
@@ -146,10 +147,11 @@ fn builder<'a>(
     last: bool,
 ) -> RtpPacketBuilder<&'a [u8], &'a [u8]> {
     let row = of.client.row;
+    let payload_type = u8::try_from(of.client.media.payload_type & 127).unwrap_or(0);
     let number = row.get(Word::SequenceBase).wrapping_add(of.sequence).wrapping_add(at as u64);
     RtpPacketBuilder::new()
-        .payload_type(u8::try_from(of.client.media.payload_type & 127).unwrap_or(0))
-        .marker_bit(last)
+        .payload_type(payload_type)
+        .marker_bit(last && payload_type != TRANSPORT_STREAM)
         .sequence_number(u16::try_from(number & 0xffff).unwrap_or(0))
         .timestamp(rtp_time)
         .ssrc(low_bits(row.get(Word::Ssrc)))

@@ -94,6 +94,8 @@ struct Snapshot {
     reserved_bps: u64,
     sessions: usize,
     refused: u64,
+    turned_away: u64,
+    draining: bool,
     settings: Vec<(&'static str, &'static str, u64)>,
     lateness: [u64; LATENESS],
 }
@@ -149,12 +151,18 @@ impl Collector for Snapshot {
         for (name, help, value) in [
             ("millstream_media_reserved_bps", "Reserved of the link, bits/s", self.reserved_bps),
             ("millstream_media_sessions", "Sessions", self.sessions as u64),
+            ("millstream_media_draining", "1 while the server drains", self.draining.into()),
         ] {
             let gauge = ConstGauge::new(whole(value));
             gauge.encode(encoder.encode_descriptor(name, help, None, gauge.metric_type())?)?;
         }
         let refused = ("millstream_media_refused", "Clients refused for bandwidth", self.refused);
-        for (name, help, value) in self.settings.iter().copied().chain([refused]) {
+        let turned_away = (
+            "millstream_media_turned_away",
+            "Clients that came while the server drained",
+            self.turned_away,
+        );
+        for (name, help, value) in self.settings.iter().copied().chain([refused, turned_away]) {
             let counter = ConstCounter::new(value);
             counter.encode(encoder.encode_descriptor(
                 name,
@@ -215,6 +223,8 @@ fn metrics(library: &Library, sessions: &Sessions) -> String {
         reserved_bps: sessions.admission.reserved_bps,
         sessions: sessions.iter().count(),
         refused: sessions.refused,
+        turned_away: sessions.turned_away,
+        draining: sessions.draining,
         settings,
         lateness,
     }));

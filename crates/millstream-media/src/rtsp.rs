@@ -227,6 +227,10 @@ impl<B: AsBell> Desk<'_, B> {
         let number = match admitted {
             Ok(number) => number,
             Err(Refused::Bandwidth(why)) => return refuse(StatusCode::NotEnoughBandwidth, why),
+            Err(Refused::Draining) => {
+                let why = "the server is draining: it lets running clips end and takes no new ones";
+                return refuse(StatusCode::ServiceUnavailable, why);
+            }
             Err(Refused::Full) => {
                 return refuse(
                     StatusCode::ServiceUnavailable,

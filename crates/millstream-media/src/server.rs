@@ -1,5 +1,7 @@
 //! Session control: one thread that listens, answers, and looks after the processor.
 
+mod drain;
+
 use millstream_scenario::{Media, Placement, Scenario};
 use mio::net::{TcpListener, UnixStream};
 use mio::{Events, Interest, Poll, Token};
@@ -21,6 +23,7 @@ use crate::region::{Region, Setting, Want, Word};
 use crate::rtsp::{Asker, Desk};
 use crate::session::{Account, Sessions, Transport};
 use crate::store::Store;
+use drain::Drain;
 
 const RTSP: Token = Token(0);
 const HTTP: Token = Token(1);
@@ -64,6 +67,17 @@ pub struct MediaServer {
     connections: Vec<Option<Connection>>,
 }
 
+/// What a server is to do next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Course {
+    /// Go on.
+    Serve,
+    /// Take no new clients, and end when no clip runs any more or `drain-timeout` is over.
+    Drain,
+    /// End at once.
+    End,
+}
+
 /// What a server has done.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Report {
@@ -71,6 +85,10 @@ pub struct Report {
     pub admitted: u64,
     /// Clients that were refused for lack of bandwidth.
     pub refused: u64,
+    /// Clients that came while it drained.
+    pub turned_away: u64,
+    /// Clients that still played when `drain-timeout` was over.
+    pub cut_off: u64,
     /// What became of all frames.
     pub account: Account,
     /// Processors that were started: 1 if none crashed.
@@ -181,14 +199,25 @@ impl MediaServer {
         self.library.titles.iter().map(|title| title.name.as_str())
     }
 
-    /// Serves until `stop` says so, which is asked every tenth of a second; then ends every session.
+    /// Does what `course` says, which is asked every tenth of a second at least; ends every session when it
+    /// is to end, or has drained.
     ///
     /// # Errors
     /// If waiting for clients fails, or the processor cannot be started again.
-    pub fn run(mut self, stop: &mut dyn FnMut() -> bool) -> Result<Report, MediaError> {
+    pub fn run(mut self, course: &mut dyn FnMut() -> Course) -> Result<Report, MediaError> {
         let mut events = Events::with_capacity(256);
         let mut ticked = Instant::now();
-        while !stop() {
+        let mut drain = None;
+        loop {
+            match course() {
+                Course::Serve => {}
+                Course::Drain => {
+                    if drain.get_or_insert_with(|| Drain::begin(&mut self)).is_over(&self) {
+                        break;
+                    }
+                }
+                Course::End => break,
+            }
             match self.poll.poll(&mut events, Some(TICK)) {
                 Ok(()) => {}
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -207,7 +236,8 @@ impl MediaServer {
                 self.tick();
             }
         }
-        Ok(self.end())
+        let cut_off = drain.map_or(0, |drain| drain.cut_off());
+        Ok(Report { cut_off, ..self.end() })
     }
 
     fn accept(&mut self, http: bool) {
@@ -422,6 +452,8 @@ impl MediaServer {
         Report {
             admitted: self.sessions.admitted,
             refused: self.sessions.refused,
+            turned_away: self.sessions.turned_away,
+            cut_off: 0,
             account: self.sessions.total(),
             processors: region.get(Setting::Generation),
             decisions: region.get(Setting::Decisions),

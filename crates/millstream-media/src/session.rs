@@ -44,6 +44,10 @@ pub(crate) struct Sessions {
     pub(crate) refused: u64,
     /// Clients that were admitted.
     pub(crate) admitted: u64,
+    /// No client is admitted any more: the server drains.
+    pub(crate) draining: bool,
+    /// Clients that came while it drained.
+    pub(crate) turned_away: u64,
     /// What sessions that have ended counted.
     pub(crate) past: Account,
 }
@@ -118,6 +122,8 @@ impl Account {
 pub(crate) enum Refused {
     /// The link has no room: why, in words.
     Bandwidth(String),
+    /// The server drains.
+    Draining,
     /// There are as many sessions as there may be.
     Full,
     /// The system has no random numbers.
@@ -132,6 +138,8 @@ impl Sessions {
             admission: Admission::new(link_bps),
             refused: 0,
             admitted: 0,
+            draining: false,
+            turned_away: 0,
             past: Account::default(),
         }
     }
@@ -146,6 +154,10 @@ impl Sessions {
         connection: usize,
         now_ns: u64,
     ) -> Result<usize, Refused> {
+        if self.draining {
+            self.turned_away += 1;
+            return Err(Refused::Draining);
+        }
         let bps = library.titles[title].reserved_bps;
         if let Err(reason) = self.admission.admits(&library.demands(), title, 1) {
             self.refused += 1;

@@ -201,7 +201,7 @@ fn generator(
             let packets = Packets { largest_bytes: *packet_bytes, spread: *spread };
             let times = (*start_ns, until_ns.min(*stop_ns));
             Box::new(match input {
-                VideoInput::File { file, repeat } => {
+                VideoInput::File { file, repeat, .. } => {
                     let path = scenario.input_path(file);
                     let video = match videos.get(&path) {
                         Some(video) => Arc::clone(video),

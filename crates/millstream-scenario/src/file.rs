@@ -13,7 +13,7 @@ use serde::Deserialize;
 use toml::Spanned;
 
 use crate::file::fabric::FabricTable;
-use crate::file::media::MediaTable;
+use crate::file::media::{MediaTable, PayloadName};
 use crate::source::SourceKind;
 use crate::units::{Duration, Frequency, Rate, Size, WindowText};
 
@@ -331,6 +331,10 @@ pub(crate) struct SourceTable {
     /// Start the file over when it ends; default false.
     #[schemars(with = "Option<bool>")]
     pub(crate) repeat: Option<Spanned<bool>>,
+    /// What the packets of `millstream serve` carry: the video itself, "elementary" (default), or wrapped in
+    /// a transport stream, "mpeg-ts", which every player of television understands.
+    #[schemars(with = "Option<PayloadName>")]
+    pub(crate) payload: Option<Spanned<PayloadName>>,
     /// Rate of one on/off source while it is on; default 4 × rate / sources.
     #[schemars(with = "Option<Rate>")]
     pub(crate) peak_rate: Option<Spanned<Rate>>,

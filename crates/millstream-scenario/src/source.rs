@@ -61,6 +61,7 @@ impl SourceKind {
                 "packet-bytes",
                 "spread",
                 "repeat",
+                "payload",
                 "start",
                 "stop",
                 "load",
@@ -194,7 +195,7 @@ impl SourceTable {
             bytes "bytes", rate "rate", interval "interval", start "start", stop "stop",
             packets "packets", file "file", r#match "match", model "model", frames "frames",
             frame_rate "frame-rate", packet_bytes "packet-bytes", spread "spread",
-            repeat "repeat", peak_rate "peak-rate", sources "sources", largest "largest",
+            repeat "repeat", payload "payload", peak_rate "peak-rate", sources "sources", largest "largest",
             load "load", pause_after "pause-after", pause "pause"
         )
         .into_iter()
@@ -212,6 +213,16 @@ pub enum Pace {
     IntervalNs(u64),
 }
 
+/// What the packets of a video file carry where it is served to players.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum VideoCarrier {
+    /// The video as it is, by its codec's own payload format.
+    #[default]
+    Elementary,
+    /// The video in an MPEG transport stream.
+    MpegTs,
+}
+
 /// Where video frames come from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum VideoInput {
@@ -221,6 +232,8 @@ pub enum VideoInput {
         file: String,
         /// Start over at the end.
         repeat: bool,
+        /// What packets carry where it is served.
+        payload: VideoCarrier,
     },
     /// The MPEG-4 model.
     Model {

@@ -138,10 +138,19 @@ impl Server {
         page
     }
 
-    /// Ends it as Ctrl-C does; its account.
-    pub(crate) fn end(mut self) -> serde_json::Value {
+    pub(crate) fn signal(&self, signal: nix::sys::signal::Signal) {
         let id = nix::unistd::Pid::from_raw(self.child.id().try_into().unwrap());
-        nix::sys::signal::kill(id, nix::sys::signal::Signal::SIGINT).unwrap();
+        nix::sys::signal::kill(id, signal).unwrap();
+    }
+
+    /// Ends it as Ctrl-C does; its account.
+    pub(crate) fn end(self) -> serde_json::Value {
+        self.signal(nix::sys::signal::Signal::SIGINT);
+        self.ended()
+    }
+
+    /// Waits until it ends by itself; its account.
+    pub(crate) fn ended(mut self) -> serde_json::Value {
         let mut text = String::new();
         self.child.stdout.take().unwrap().read_to_string(&mut text).unwrap();
         assert!(self.child.wait().unwrap().success());
@@ -381,6 +390,16 @@ impl Player {
             frame.whole &= follows;
         }
         frames
+    }
+
+    /// The numbers of `frames` of the test film in coding order, the first of them being frame 0.
+    pub(crate) fn numbers(frames: &[Seen]) -> HashSet<u32> {
+        let Some(first) = frames.first() else { return HashSet::new() };
+        let number = |frame: &Seen| {
+            let display = frame.time.wrapping_sub(first.time) / (90_000 / 60);
+            display / 6 * 6 + [0, 1, 2, 4, 5, 3][(display % 6) as usize]
+        };
+        frames.iter().map(number).collect()
     }
 
     /// How many I, P and B frames there are among `frames`.

@@ -2,7 +2,7 @@
 
 #![allow(dead_code)]
 
-use millstream_media::{MediaServer, Report};
+use millstream_media::{Course, MediaServer, Report};
 use millstream_scenario::Scenario;
 use rtp_types::RtpPacket;
 use rtsp_types::headers::{CSEQ, SESSION};
@@ -63,11 +63,18 @@ fn ask(
     }
 }
 
+/// A client of our own server.
 pub(crate) fn client(address: SocketAddr, ports: &str) -> TcpStream {
+    client_of(address, "/video", ports)
+}
+
+/// A client of any server's `/clip`, whose track is called `track`.
+pub(crate) fn client_of(address: SocketAddr, track: &str, ports: &str) -> TcpStream {
     let mut control = TcpStream::connect(address).unwrap();
     let url = format!("rtsp://{address}/clip");
     let transport = format!("RTP/AVP;unicast;client_port={ports}");
-    let set_up = ask(&mut control, Method::Setup, &url, &[("Transport", &transport)]);
+    let of_track = format!("{url}{track}");
+    let set_up = ask(&mut control, Method::Setup, &of_track, &[("Transport", &transport)]);
     assert!(set_up.status().is_success(), "{set_up:?}");
     let session = set_up.header(&SESSION).unwrap().as_str().split(';').next().unwrap().to_owned();
     let played = ask(&mut control, Method::Play, &url, &[("Session", &session)]);
@@ -90,13 +97,19 @@ pub(crate) struct Arrival {
     pub(crate) at: Duration,
     /// Whose: the RTP source.
     pub(crate) source: u32,
+    /// RTP time.
+    pub(crate) time: u32,
     pub(crate) bytes: usize,
     /// The last of its frame.
     pub(crate) last: bool,
 }
 
 /// Everything that arrives until `stop`, and whether the times are to be trusted.
-fn receive(socket: &UdpSocket, begun: Instant, stop: &AtomicBool) -> (Vec<Arrival>, bool) {
+pub(crate) fn receive(
+    socket: &UdpSocket,
+    begun: Instant,
+    stop: &AtomicBool,
+) -> (Vec<Arrival>, bool) {
     let permitted = real_time();
     socket.set_read_timeout(Some(Duration::from_millis(50))).unwrap();
     let mut arrivals = Vec::new();
@@ -105,7 +118,8 @@ fn receive(socket: &UdpSocket, begun: Instant, stop: &AtomicBool) -> (Vec<Arriva
         let Ok(bytes) = socket.recv(&mut packet) else { continue };
         let at = begun.elapsed();
         let packet = RtpPacket::parse(&packet[..bytes]).unwrap();
-        arrivals.push(Arrival { at, source: packet.ssrc(), bytes, last: packet.marker_bit() });
+        let (source, time, last) = (packet.ssrc(), packet.timestamp(), packet.marker_bit());
+        arrivals.push(Arrival { at, source, time, bytes, last });
     }
     (arrivals, permitted)
 }
@@ -147,7 +161,8 @@ impl Playing {
         let server = thread::spawn(move || {
             let server = MediaServer::open(&scenario).unwrap();
             to.send(server.rtsp_address()).unwrap();
-            server.run(&mut || over.load(Ordering::Relaxed)).unwrap()
+            let course = |over| if over { Course::End } else { Course::Serve };
+            server.run(&mut || course(over.load(Ordering::Relaxed))).unwrap()
         });
         let address = address.recv().unwrap();
         let socket = UdpSocket::bind("127.0.0.1:0").unwrap();

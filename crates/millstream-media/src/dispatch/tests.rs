@@ -55,9 +55,13 @@ const FILM: [(Importance, u32); 6] = [(I, 4), (B, 1), (B, 1), (P, 2), (B, 1), (B
 impl Bench {
     /// A film of 10 packets of 112 bytes in 6 frames, at `rate_bps`, for so many clients.
     fn new(media: MediaRecord, rate_bps: u64, clients: u32) -> Self {
+        Self::of(&FILM, media, rate_bps, clients)
+    }
+
+    fn of(film: &[(Importance, u32)], media: MediaRecord, rate_bps: u64, clients: u32) -> Self {
         let (region, _) = Region::create(clients).unwrap();
         region.set(Setting::LinkRate, rate_bps);
-        let dispatch = Dispatch::new(store(media, &FILM), region, selectors(), 0);
+        let dispatch = Dispatch::new(store(media, film), region, selectors(), 0);
         Self { dispatch, region, record: Record::default(), now_ns: 0 }
     }
 
@@ -145,6 +149,58 @@ fn under_overload_only_b_frames_are_lost_and_never_more_than_the_contract_allows
             let of = bench.record.frames.iter().filter(|frame| frame.1 == session);
             let numbers: Vec<u64> = of.map(|frame| frame.2).collect();
             assert!(numbers.is_sorted_by(|a, b| a < b));
+        }
+    }
+}
+
+/// Numbers of a client's frames that are settled and were not sent.
+fn missing(bench: &Bench, session: usize) -> Vec<u64> {
+    let of_client = |frame: &&(u64, usize, u64)| frame.1 == session;
+    let sent: std::collections::HashSet<u64> =
+        bench.record.frames.iter().filter(of_client).map(|frame| frame.2).collect();
+    // What was released a deadline ago is sent or dropped.
+    let settled = bench.row(session).get(Word::Next).saturating_sub(6);
+    (0..settled).filter(|number| !sent.contains(number)).collect()
+}
+
+/// The rule: what is missing of a block are some of its x least important frames, among equals the later;
+/// all of them where the link has no time that mandatory frames leave over.
+#[test]
+fn under_overload_exactly_the_frames_that_the_contract_allows_are_missing() {
+    // So many packets a round of 6 T; mandatory are, by window, 10 - x or fewer of each of 3 clients.
+    let packets_bps = |packets: u64| packets * 112 * 8 * 1_000_000_000 / (6 * T);
+    let with_reference = [I, B, B, P, Importance::ReferencedB, B];
+    for (window, importance, optional, mandatory) in [
+        ((2, 6), FILM.map(|frame| frame.0), vec![4, 5], 24),
+        ((2, 6), with_reference, vec![2, 5], 24),
+        ((4, 6), FILM.map(|frame| frame.0), vec![1, 2, 4, 5], 18),
+        ((5, 6), FILM.map(|frame| frame.0), vec![1, 2, 3, 4, 5], 12),
+    ] {
+        let film = [0, 1, 2, 3, 4, 5].map(|at| (importance[at], FILM[at].1));
+        for (packets, expected) in [(mandatory, "all"), (27, "some"), (36, "none")] {
+            let mut bench = Bench::of(&film, media(T, window.0, window.1), packets_bps(packets), 3);
+            for session in 0..3 {
+                bench.want(session, Want::Play);
+            }
+            bench.until(600 * T);
+            let mut total = 0;
+            for session in 0..3 {
+                let missing = missing(&bench, session);
+                total += missing.len();
+                let case =
+                    format!("{window:?}, {packets} packets a round, client {session}: {missing:?}");
+                assert_eq!(bench.row(session).get(Word::Violations), 0, "{case}");
+                assert!(missing.iter().all(|number| optional.contains(&(number % 6))), "{case}");
+                // No I or P is missing where there are B-frames enough.
+                let kinds = [0, 1].map(|kind| bench.counts(session, Word::Late)[kind]);
+                assert!(kinds == [0, 0] || window.0 > 4, "{case}");
+                if expected == "all" {
+                    let settled = bench.row(session).get(Word::Next) - 6;
+                    let all = (0..settled).filter(|number| optional.contains(&(number % 6)));
+                    assert!(missing.iter().copied().eq(all), "{case}");
+                }
+            }
+            assert_eq!(total == 0, expected == "none", "{window:?}, {packets}: {total} missing");
         }
     }
 }

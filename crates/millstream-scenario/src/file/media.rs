@@ -37,12 +37,25 @@ pub(crate) struct MediaTable {
     /// A client that says nothing for so long is gone; default "60 s".
     #[schemars(with = "Option<Duration>")]
     pub(crate) idle_timeout: Option<Spanned<Duration>>,
+    /// How long clips that run when the server is asked to terminate may go on; default "30 s".
+    #[schemars(with = "Option<Duration>")]
+    pub(crate) drain_timeout: Option<Spanned<Duration>>,
     /// The longest RTP packet, its header included; default "1400 B".
     #[schemars(with = "Option<Size>")]
     pub(crate) packet_bytes: Option<Spanned<Size>>,
     /// Memory for the files of all streams together; default "512 MB".
     #[schemars(with = "Option<Size>")]
     pub(crate) store: Option<Spanned<Size>>,
+}
+
+/// What the packets of a served file carry.
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum PayloadName {
+    /// Its video as it is.
+    Elementary,
+    /// Its video in an MPEG transport stream.
+    MpegTs,
 }
 
 /// Where scheduler and dispatch run.

@@ -38,6 +38,8 @@ pub(super) fn media(table: Option<&Spanned<MediaTable>>, problems: &mut Vec<Prob
     let packet = ranged(size(&table.packet_bytes), "`packet-bytes`", 128..=65_507, " B", problems);
     let idle = spanned(&table.idle_timeout, |time| time.0);
     let idle = ranged(idle, "`idle-timeout`", 1_000_000_000..=86_400_000_000_000, " ns", problems);
+    let drain = spanned(&table.drain_timeout, |time| time.0);
+    let drain = ranged(drain, "`drain-timeout`", 0..=86_400_000_000_000, " ns", problems);
     let store = ranged(size(&table.store), "`store`", 1..=1 << 40, " B", problems);
     let bytes = |value: Option<u64>, default| {
         value.and_then(|value| usize::try_from(value).ok()).unwrap_or(default)
@@ -54,6 +56,7 @@ pub(super) fn media(table: Option<&Spanned<MediaTable>>, problems: &mut Vec<Prob
         connections: whole(connections, default.connections),
         request_bytes: bytes(request, default.request_bytes),
         idle_timeout_ns: idle.unwrap_or(default.idle_timeout_ns),
+        drain_timeout_ns: drain.unwrap_or(default.drain_timeout_ns),
         packet_bytes: bytes(packet, default.packet_bytes),
         store_bytes: bytes(store, default.store_bytes),
     }
@@ -123,7 +126,7 @@ mod tests {
         let media = parse(
             "[media]\nlisten = \"[::1]:5\"\nhttp = \"127.0.0.1:6\"\nplacement = \"ni\"\ncore = 3\n\
              socket = \"run/s\"\nsessions = 7\nconnections = 8\nrequest-bytes = \"1 KiB\"\nidle-timeout = \"2 s\"\n\
-             packet-bytes = \"500 B\"\nstore = \"1 MB\"",
+             drain-timeout = \"3 s\"\npacket-bytes = \"500 B\"\nstore = \"1 MB\"",
         );
         let expected = Media {
             listen: "[::1]:5".parse().unwrap(),
@@ -134,10 +137,38 @@ mod tests {
             connections: 8,
             request_bytes: 1024,
             idle_timeout_ns: 2_000_000_000,
+            drain_timeout_ns: 3_000_000_000,
             packet_bytes: 500,
             store_bytes: 1_000_000,
         };
         assert_eq!(media, Ok(expected));
+    }
+
+    #[test]
+    fn files_are_carried_as_they_say_and_models_not_at_all() {
+        use crate::{Source, VideoCarrier, VideoInput};
+        let carrier = |source: &str| {
+            let text = format!(
+                "[link]\nrate = \"1 Mbps\"\n[scheduler]\ndiscipline = \"fifo\"\n[[stream]]\n\
+                 name = \"a\"\nsource = {{ kind = \"mpeg\", {source}, stop = \"1 s\" }}\n"
+            );
+            let scenario = Scenario::parse("a.toml", &text, Path::new(""));
+            let scenario = scenario.map_err(|error| error.problems[0].to_string())?;
+            match &scenario.streams[0].source {
+                Source::Mpeg { input: VideoInput::File { payload, .. }, .. } => Ok(*payload),
+                other => Err(format!("{other:?}")),
+            }
+        };
+        assert_eq!(carrier("file = \"a.mpg\""), Ok(VideoCarrier::Elementary));
+        assert_eq!(
+            carrier("file = \"a.mpg\", payload = \"elementary\""),
+            Ok(VideoCarrier::Elementary)
+        );
+        assert_eq!(carrier("file = \"a.mpg\", payload = \"mpeg-ts\""), Ok(VideoCarrier::MpegTs));
+        let error = carrier("file = \"a.mpg\", payload = \"avi\"").unwrap_err();
+        assert!(error.contains("avi") && error.contains("mpeg-ts"), "{error}");
+        let model = "model = \"mpeg4\", rate = \"1 Mbps\", payload = \"mpeg-ts\"";
+        assert!(carrier(model).unwrap_err().contains("`payload` is for files"));
     }
 
     #[test]

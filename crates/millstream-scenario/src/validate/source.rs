@@ -5,7 +5,8 @@ use toml::Spanned;
 
 use crate::error::Problem;
 use crate::file::SourceTable;
-use crate::source::{Pace, Source, SourceKind, VideoInput};
+use crate::file::media::PayloadName;
+use crate::source::{Pace, Source, SourceKind, VideoCarrier, VideoInput};
 use crate::units::{Duration, Rate};
 
 /// Validates a source; `duration_ns` is the scenario's.
@@ -158,7 +159,11 @@ fn video_input(
             }
         }
         let repeat = keys.repeat.as_ref().is_some_and(|repeat| *repeat.get_ref());
-        return Some(VideoInput::File { file: file.get_ref().clone(), repeat });
+        let payload = match keys.payload.as_ref().map(Spanned::get_ref) {
+            Some(PayloadName::MpegTs) => VideoCarrier::MpegTs,
+            Some(PayloadName::Elementary) | None => VideoCarrier::Elementary,
+        };
+        return Some(VideoInput::File { file: file.get_ref().clone(), repeat, payload });
     }
     let model = keys.model.as_ref()?;
     if model.get_ref() != "mpeg4" {
@@ -167,6 +172,10 @@ fn video_input(
     }
     if let Some(repeat) = &keys.repeat {
         problems.push(Problem::new(repeat.span(), "a model never ends; `repeat` is for files"));
+    }
+    if let Some(payload) = &keys.payload {
+        problems
+            .push(Problem::new(payload.span(), "a model is not served; `payload` is for files"));
     }
     let Some(rate) = &keys.rate else {
         problems.push(Problem::new(span.clone(), "a video model needs its mean `rate`"));

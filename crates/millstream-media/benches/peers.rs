@@ -1,0 +1,236 @@
+//! The media server, host and NI, beside a peer: the same film, the same receiver, unloaded and with a busy
+//! loop for each core.
+//!
+//! Servers are processes of their own, whose processor time the system counts. Lateness is the time of a
+//! frame's last packet after its RTP time, the client's best one being 0. A frame is lost if its last packet
+//! did not come, but those of frames before and after it did.
+//!
+//! `benches/peers/media.sh` calls it: `MILLSTREAM FILM PEER [ARGUMENT...] CLIENTS...`.
+
+#![allow(clippy::unwrap_used, clippy::cast_precision_loss)]
+
+mod player;
+
+use player::{Arrival, PERIOD, client_of, receive};
+use std::collections::HashMap;
+use std::io::{BufRead, BufReader};
+use std::net::{SocketAddr, UdpSocket};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+const MEASURED: Duration = Duration::from_secs(10);
+
+/// Clients begin, pipelines are built.
+const SETTLED: Duration = Duration::from_secs(3);
+
+/// RTP time of a frame, 1/90,000 s.
+const FRAME: u32 = 3_600;
+
+/// A server that runs.
+struct Server {
+    child: Child,
+    address: SocketAddr,
+    processes: Vec<u32>,
+    track: &'static str,
+}
+
+impl Server {
+    /// Ours.
+    fn ours(program: &str, film: &Path, placement: &str) -> Self {
+        let scenario = film.with_file_name(format!("{placement}.toml"));
+        let text = format!(
+            "[media]\nlisten = \"127.0.0.1:0\"\nplacement = \"{placement}\"\n[link]\nrate = \"1 Gbps\"\n\
+             overhead = 28\n[scheduler]\ndiscipline = \"dwcs\"\n[[stream]]\nname = \"clip\"\n\
+             period = \"40 ms\"\nwindow = \"2/12\"\nfirst-deadline = \"200 ms\"\nlate = \"drop\"\n\
+             source = {{ kind = \"mpeg\", file = \"{}\" }}\n",
+            film.display()
+        );
+        std::fs::write(&scenario, text).unwrap();
+        let mut command = Command::new(program);
+        let child = command.args(["serve", "--json"]).arg(&scenario).stderr(Stdio::piped());
+        let mut child = child.stdout(Stdio::null()).spawn().unwrap();
+        let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
+        let address = address(&lines.next().unwrap().unwrap());
+        let mut processes = vec![child.id()];
+        if placement == "ni" {
+            let line = lines.find_map(|line| Some(line.ok()?.split_once("process ")?.1.to_owned()));
+            processes.push(line.unwrap().parse().unwrap());
+        }
+        Self { child, address, processes, track: "/video" }
+    }
+
+    fn peer(program: &[String], film: &Path) -> Self {
+        let mut command = Command::new(&program[0]);
+        let child = command.args(&program[1..]).arg(film).stdout(Stdio::piped());
+        let mut child = child.spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let processes = vec![child.id()];
+        Self { child, address: address(&line), processes, track: "/stream=0" }
+    }
+
+    /// Processor time so far, of all its processes, ticks of 10 ms.
+    fn used(&self) -> u64 {
+        let of = |id: &u32| {
+            let stat = std::fs::read_to_string(format!("/proc/{id}/stat")).unwrap();
+            let fields: Vec<&str> = stat.rsplit_once(')').unwrap().1.split_whitespace().collect();
+            fields[11].parse::<u64>().unwrap() + fields[12].parse::<u64>().unwrap()
+        };
+        self.processes.iter().map(of).sum()
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let id = rustix::process::Pid::from_child(&self.child);
+        let _ = rustix::process::kill_process(id, rustix::process::Signal::INT);
+        let _ = self.child.wait();
+    }
+}
+
+fn address(line: &str) -> SocketAddr {
+    let rest = line.trim().strip_prefix("rtsp://").expect("the server says where it is");
+    rest.split('/').next().unwrap().parse().unwrap()
+}
+
+/// What was measured.
+struct Outcome {
+    frames: usize,
+    lost: usize,
+    /// Sorted, µs.
+    late: Vec<u128>,
+    /// Share of a core that the server took.
+    share: f64,
+    busy_percent: f64,
+    trusted: bool,
+}
+
+/// Lateness and losses of one client's packets.
+fn frames(arrivals: &[Arrival]) -> (usize, usize, Vec<u128>) {
+    let first = arrivals[0].time;
+    let number = |arrival: &Arrival| arrival.time.wrapping_sub(first) / FRAME;
+    let whole: HashMap<u32, Duration> =
+        arrivals.iter().filter(|a| a.last).map(|a| (number(a), a.at)).collect();
+    let (from, to) = (whole.keys().min().unwrap(), whole.keys().max().unwrap());
+    let due = |number: u32| PERIOD * number;
+    let offsets = whole.iter().map(|(n, at)| at.as_nanos() as i128 - due(*n).as_nanos() as i128);
+    let offsets: Vec<i128> = offsets.collect();
+    let best = offsets.iter().min().copied().unwrap();
+    let late = offsets.iter().map(|offset| (offset - best).unsigned_abs() / 1_000).collect();
+    (whole.len(), (to - from + 1) as usize - whole.len(), late)
+}
+
+/// The machine's time so far, all cores: busy, and all of it, ticks.
+fn ticks() -> (u64, u64) {
+    let stat = std::fs::read_to_string("/proc/stat").unwrap();
+    let first = stat.lines().next().unwrap();
+    let fields: Vec<u64> =
+        first.split_whitespace().skip(1).take(8).map(|n| n.parse().unwrap()).collect();
+    let all: u64 = fields.iter().sum();
+    (all - fields[3] - fields[4], all)
+}
+
+fn measure(server: &Server, clients: usize, loops: usize) -> Outcome {
+    let stop = Arc::new(AtomicBool::new(false));
+    let begun = Instant::now();
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let rtcp = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let ports = [&socket, &rtcp].map(|socket| socket.local_addr().unwrap().port().to_string());
+    let over = Arc::clone(&stop);
+    let receiver = thread::spawn(move || receive(&socket, begun, &over));
+    let ports = ports.join("-");
+    let controls: Vec<_> = (0..clients)
+        .map(|_| {
+            // Clients do not all begin at one instant.
+            thread::sleep(PERIOD * 7 / 5 / 10);
+            client_of(server.address, server.track, &ports)
+        })
+        .collect();
+    let busy: Vec<_> = (0..loops)
+        .map(|_| {
+            let over = Arc::clone(&stop);
+            thread::spawn(move || {
+                while !over.load(Ordering::Relaxed) {
+                    std::hint::spin_loop();
+                }
+            })
+        })
+        .collect();
+    thread::sleep(SETTLED);
+    let (from, used, before) = (begun.elapsed(), server.used(), ticks());
+    thread::sleep(MEASURED);
+    let (to, used, after) = (begun.elapsed(), server.used() - used, ticks());
+    stop.store(true, Ordering::Relaxed);
+    let (arrivals, trusted) = receiver.join().unwrap();
+    busy.into_iter().for_each(|busy| busy.join().unwrap());
+    drop(controls);
+    let mut of: HashMap<u32, Vec<Arrival>> = HashMap::new();
+    for arrival in arrivals.into_iter().filter(|arrival| (from..to).contains(&arrival.at)) {
+        of.entry(arrival.source).or_default().push(arrival);
+    }
+    assert_eq!(of.len(), clients, "every client hears something");
+    let mut outcome = Outcome {
+        frames: 0,
+        lost: 0,
+        late: Vec::new(),
+        share: used as f64 / 100.0 / (to - from).as_secs_f64(),
+        busy_percent: (after.0 - before.0) as f64 * 100.0 / (after.1 - before.1).max(1) as f64,
+        trusted,
+    };
+    for arrivals in of.values() {
+        let (frames, lost, late) = frames(arrivals);
+        outcome.frames += frames;
+        outcome.lost += lost;
+        outcome.late.extend(late);
+    }
+    outcome.late.sort_unstable();
+    outcome
+}
+
+fn main() {
+    let arguments: Vec<String> =
+        std::env::args().skip(1).filter(|argument| argument != "--bench").collect();
+    let [millstream, film, rest @ ..] = &arguments[..] else {
+        println!("benches/peers/media.sh calls this");
+        return;
+    };
+    let film = PathBuf::from(film);
+    let split = rest.iter().position(|argument| argument.parse::<usize>().is_ok());
+    let (peer, clients) = rest.split_at(split.expect("how many clients"));
+    let cores = thread::available_parallelism().map_or(1, usize::from);
+    println!(
+        "| server | clients | host load (%) | frames | lost | p50 late (µs) | p99 | worst | streams a core |"
+    );
+    println!("|---|--:|--:|--:|--:|--:|--:|--:|--:|");
+    let mut trusted = true;
+    for clients in clients.iter().map(|clients| clients.parse::<usize>().unwrap()) {
+        for loops in [0, cores] {
+            for name in ["millstream, host", "millstream, ni", "GStreamer"] {
+                let server = match name.split_once(", ") {
+                    Some((_, placement)) => Server::ours(millstream, &film, placement),
+                    None => Server::peer(peer, &film),
+                };
+                let outcome = measure(&server, clients, loops);
+                trusted &= outcome.trusted;
+                let at = |part: usize| outcome.late[(outcome.late.len() - 1) * part / 100];
+                println!(
+                    "| {name} | {clients} | {:.0} | {} | {} | {} | {} | {} | {:.0} |",
+                    outcome.busy_percent,
+                    outcome.frames,
+                    outcome.lost,
+                    at(50),
+                    at(99),
+                    at(100),
+                    clients as f64 / outcome.share.max(1e-4),
+                );
+            }
+        }
+    }
+    if !trusted {
+        println!("\nThe receiver had no real-time priority: lateness is the receiver's, too.");
+    }
+}

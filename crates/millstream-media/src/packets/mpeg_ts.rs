@@ -1,0 +1,342 @@
+//! MPEG transport streams over RTP, RFC 2250, section 2: a film is wrapped once, when it is loaded.
+//!
+//! ```text
+//! I: tables (PAT, PMT) | clock (PCR) | video … video      P, B: clock (PCR) | video … video
+//! ```
+//! A frame is one PES packet in transport packets of its own, so that it can be left out whole. What
+//! left-out frames break is announced in every frame: the video's first packet says that its counter
+//! may jump. The clock has a PID of its own, whose packets carry nothing that is counted; it is said to
+//! start anew only where the film does.
+
+use millstream_traffic::mpeg::{Codec, CodedFrame, FrameKind, VideoPayload, units};
+use mpeg2ts::es::{StreamId, StreamType};
+use mpeg2ts::pes::PesHeader;
+use mpeg2ts::time::{ClockReference, Timestamp};
+use mpeg2ts::ts::payload::{Bytes, Pat, Pes, Pmt};
+use mpeg2ts::ts::{
+    AdaptationField, ContinuityCounter, EsInfo, Pid, ProgramAssociation,
+    TransportScramblingControl, TsHeader, TsPacket, TsPacketWriter, TsPayload, VersionNumber,
+    WriteTsPacket,
+};
+use std::ops::Range;
+
+use super::{CLOCK_RATE, Piece};
+
+const PROGRAM_MAP: u16 = 0x1000;
+const VIDEO: u16 = 0x100;
+const CLOCK: u16 = 0x101;
+const PROGRAM: u16 = 1;
+
+/// Transport packets in one RTP packet: more than these do not fit an Ethernet frame, and receivers of
+/// television expect no more.
+const TOGETHER: usize = 7;
+
+/// Bytes of a transport packet.
+pub(crate) const PACKET: usize = TsPacket::SIZE;
+
+/// Bytes of a PES header with both time stamps.
+const PES_HEADER: usize = 19;
+
+/// Bytes of the shortest adaptation field: its length and its flags.
+const ADAPTATION: usize = 2;
+
+/// An access unit delimiter (H.264, 7.3.2.4), which transport streams must have before each picture.
+const DELIMITER: [u8; 6] = [0, 0, 0, 1, 9, 0xf0];
+
+/// A film in a transport stream.
+#[derive(Debug)]
+pub(crate) struct Wrapped {
+    /// The transport packets.
+    pub(crate) bytes: Vec<u8>,
+    /// Those of each frame, in coding order.
+    pub(crate) frames: Vec<Range<usize>>,
+}
+
+/// Wraps `video`, whose frames are decoded `buffer_ns` after they are released, into at most `limit`
+/// bytes.
+///
+/// # Errors
+/// Why not, in words.
+pub(crate) fn wrap(video: &VideoPayload, buffer_ns: u64, limit: usize) -> Result<Wrapped, String> {
+    let refused = |error: mpeg2ts::Error| format!("in a transport stream: {error}");
+    let reordering = (0..).zip(&video.frames).map(|(number, frame)| {
+        let number: u32 = number;
+        number.saturating_sub(frame.display)
+    });
+    let mut wrapper = Wrapper {
+        writer: TsPacketWriter::new(Vec::new()),
+        counters: [ContinuityCounter::new(); 3],
+        tables: tables(video.codec).map_err(refused)?,
+        buffer: u128::from(buffer_ns) * u128::from(CLOCK_RATE) / 1_000_000_000,
+        reordering: reordering.max().unwrap_or(0),
+    };
+    let mut frames = Vec::with_capacity(video.frames.len());
+    for (number, frame) in (0..).zip(&video.frames) {
+        let start = wrapper.writer.stream().len();
+        wrapper.frame(video, number, frame).map_err(refused)?;
+        let end = wrapper.writer.stream().len();
+        if end > limit {
+            return Err(format!("more than {limit} bytes in a transport stream"));
+        }
+        frames.push(start..end);
+    }
+    Ok(Wrapped { bytes: wrapper.writer.into_stream(), frames })
+}
+
+/// Cuts a frame's transport packets into payloads of whole ones, `room` bytes at most.
+pub(crate) fn cut(frame: &[u8], room: usize) -> Vec<Piece> {
+    let most = (room / TsPacket::SIZE).clamp(1, TOGETHER) * TsPacket::SIZE;
+    let starts = (0..frame.len()).step_by(most);
+    starts
+        .map(|start| Piece {
+            header: [0; 4],
+            header_bytes: 0,
+            range: start..frame.len().min(start + most),
+        })
+        .collect()
+}
+
+/// The two tables, which say that there is one program of one video.
+fn tables(codec: Codec) -> Result<[TsPayload; 2], mpeg2ts::Error> {
+    let association =
+        ProgramAssociation { program_num: PROGRAM, program_map_pid: Pid::new(PROGRAM_MAP)? };
+    let stream_type = match codec {
+        Codec::Mpeg => StreamType::Mpeg2Video,
+        Codec::H264 => StreamType::H264,
+    };
+    let video = EsInfo { stream_type, elementary_pid: Pid::new(VIDEO)?, descriptors: Vec::new() };
+    Ok([
+        TsPayload::Pat(Pat {
+            transport_stream_id: 1,
+            version_number: VersionNumber::new(),
+            table: vec![association],
+        }),
+        TsPayload::Pmt(Pmt {
+            program_num: PROGRAM,
+            pcr_pid: Some(Pid::new(CLOCK)?),
+            version_number: VersionNumber::new(),
+            program_info: Vec::new(),
+            es_info: vec![video],
+        }),
+    ])
+}
+
+fn adaptation(discontinuity: bool, random_access: bool) -> AdaptationField {
+    AdaptationField {
+        discontinuity_indicator: discontinuity,
+        random_access_indicator: random_access,
+        es_priority_indicator: false,
+        pcr: None,
+        opcr: None,
+        splice_countdown: None,
+        transport_private_data: Vec::new(),
+        extension: None,
+    }
+}
+
+struct Wrapper {
+    writer: TsPacketWriter<Vec<u8>>,
+    /// Of the association, the map and the video.
+    counters: [ContinuityCounter; 3],
+    tables: [TsPayload; 2],
+    /// From a frame's release to its decoding, 1/90,000 s.
+    buffer: u128,
+    /// How many frames later than decoded a frame is shown at least, so that none is shown before.
+    reordering: u32,
+}
+
+impl Wrapper {
+    fn frame(
+        &mut self,
+        video: &VideoPayload,
+        number: u32,
+        frame: &CodedFrame,
+    ) -> Result<(), mpeg2ts::Error> {
+        let intra = frame.kind == FrameKind::I;
+        if intra || number == 0 {
+            for (at, pid) in [Pid::PAT, PROGRAM_MAP].into_iter().enumerate() {
+                let table = self.tables[at].clone();
+                self.packet(pid, Some(at), None, Some(table))?;
+            }
+        }
+        let (frames, seconds) = (video.rate.frames.max(1), video.rate.seconds);
+        let time = |place: u32, rate: u64| {
+            u128::from(place) * u128::from(rate) * u128::from(seconds) / u128::from(frames)
+        };
+        let whole = |value: u128| u64::try_from(value).unwrap_or(u64::MAX);
+        let clock = time(number, ClockReference::RESOLUTION);
+        let clock = whole(clock % (u128::from(Timestamp::MAX + 1) * 300));
+        let pcr = Some(ClockReference::new(clock)?);
+        self.packet(
+            CLOCK,
+            None,
+            Some(AdaptationField { pcr, ..adaptation(number == 0, false) }),
+            None,
+        )?;
+
+        let stamp = |place: u32| {
+            let stamp = time(place, CLOCK_RATE) + self.buffer;
+            Timestamp::new(whole(stamp % u128::from(Timestamp::MAX + 1)))
+        };
+        let header = PesHeader {
+            stream_id: StreamId::new(StreamId::VIDEO_MIN),
+            priority: false,
+            data_alignment_indicator: true,
+            copyright: false,
+            original_or_copy: false,
+            pts: Some(stamp(frame.display.saturating_add(self.reordering))?),
+            dts: Some(stamp(number)?),
+            escr: None,
+        };
+        let bytes = video.frame(frame);
+        let delimited = units(bytes).next().is_none_or(|unit| bytes[unit.start] & 31 == 9);
+        let delimiter: &[u8] =
+            if video.codec == Codec::H264 && !delimited { &DELIMITER } else { &[] };
+        let contents = delimiter.len() + bytes.len();
+        // 0 says that the length is not told, as it cannot be beyond 16 bits.
+        let pes_packet_len = u16::try_from(contents + PES_HEADER - 6).unwrap_or(0);
+        let first = contents.min(Bytes::MAX_SIZE - ADAPTATION - PES_HEADER) - delimiter.len();
+        let data = Bytes::new(&[delimiter, &bytes[..first]].concat())?;
+        let start = TsPayload::PesStart(Pes { header, pes_packet_len, data });
+        self.packet(VIDEO, Some(2), Some(adaptation(true, intra)), Some(start))?;
+        for part in bytes[first..].chunks(Bytes::MAX_SIZE) {
+            let more = TsPayload::PesContinuation(Bytes::new(part)?);
+            self.packet(VIDEO, Some(2), None, Some(more))?;
+        }
+        Ok(())
+    }
+
+    /// One transport packet, counted by `counter` if it has a payload.
+    fn packet(
+        &mut self,
+        pid: u16,
+        counter: Option<usize>,
+        adaptation_field: Option<AdaptationField>,
+        payload: Option<TsPayload>,
+    ) -> Result<(), mpeg2ts::Error> {
+        let mut continuity_counter = ContinuityCounter::new();
+        if let Some(counter) = counter {
+            continuity_counter = self.counters[counter];
+            self.counters[counter].increment();
+        }
+        let header = TsHeader {
+            transport_error_indicator: false,
+            transport_priority: false,
+            pid: Pid::new(pid)?,
+            transport_scrambling_control: TransportScramblingControl::NotScrambled,
+            continuity_counter,
+        };
+        self.writer.write_ts_packet(&TsPacket { header, adaptation_field, payload })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use millstream_traffic::mpeg::FrameRate;
+    use mpeg2ts::ts::{ReadTsPacket, TsPacketReader};
+    use std::io::Cursor;
+    use std::path::Path;
+
+    fn packets(bytes: &[u8]) -> Vec<TsPacket> {
+        let mut reader = TsPacketReader::new(bytes);
+        std::iter::from_fn(|| reader.read_ts_packet().unwrap()).collect()
+    }
+
+    fn clip() -> VideoPayload {
+        let clip = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/data/clip.mpg");
+        VideoPayload::open(&clip, 1 << 24).unwrap()
+    }
+
+    #[test]
+    fn what_was_wrapped_is_read_again_the_same() {
+        let video = clip();
+        let wrapped = wrap(&video, 200_000_000, 1 << 24).unwrap();
+        let again = VideoPayload::read(Cursor::new(&wrapped.bytes), 1 << 24).unwrap();
+        let length = again.bytes.len();
+        assert_eq!((again.frames, &again.bytes), (video.frames, &video.bytes[..length].to_vec()));
+        assert_eq!(wrapped.frames.len(), 200);
+    }
+
+    #[test]
+    fn frames_are_whole_packets_with_their_times_and_may_be_left_out() {
+        let video = clip();
+        let wrapped = wrap(&video, 200_000_000, 1 << 24).unwrap();
+        let mut last = None;
+        for (number, (range, frame)) in wrapped.frames.iter().zip(&video.frames).enumerate() {
+            let packets = packets(&wrapped.bytes[..wrapped.frames[0].end]).len();
+            assert!(packets > 3);
+            let bytes = &wrapped.bytes[range.clone()];
+            let tables = wrapped.bytes[..2 * TsPacket::SIZE].to_vec();
+            let mut all = self::packets(&[&tables[..], bytes].concat());
+            all.drain(..if frame.kind == FrameKind::I { 4 } else { 2 });
+            let clock = all[0].adaptation_field.as_ref().unwrap();
+            assert_eq!(clock.discontinuity_indicator, number == 0);
+            assert_eq!(clock.pcr.unwrap().as_u64(), number as u64 * 27_000_000 / 25);
+            let first = all[1].adaptation_field.as_ref().unwrap();
+            assert!(first.discontinuity_indicator);
+            assert_eq!(first.random_access_indicator, frame.kind == FrameKind::I);
+            let Some(TsPayload::PesStart(pes)) = &all[1].payload else { panic!("frame {number}") };
+            let stamp = |place: usize| (place * 3_600 + 18_000) as u64;
+            assert_eq!(pes.header.dts.unwrap().as_u64(), stamp(number));
+            assert_eq!(pes.header.pts.unwrap().as_u64(), stamp(frame.display as usize + 1));
+            for packet in &all[1..] {
+                let counter = packet.header.continuity_counter.as_u8();
+                assert!(last.is_none_or(|last: u8| (last + 1) & 15 == counter), "frame {number}");
+                last = Some(counter);
+            }
+            let pieces = cut(bytes, 1_388);
+            assert!(pieces.iter().all(|p| p.range.len() % 188 == 0 && p.range.len() <= 1_316));
+            assert_eq!(pieces.iter().map(|p| p.range.len()).sum::<usize>(), bytes.len());
+        }
+    }
+
+    #[test]
+    fn h264_gets_delimiters_and_more_than_the_limit_is_an_error() {
+        let picture = [0, 0, 0, 1, 0x65, 0b1000_1000, 9];
+        let frame =
+            |start| CodedFrame { kind: FrameKind::I, start, bytes: 7, display: 0, reference: true };
+        let mut video = VideoPayload {
+            codec: Codec::H264,
+            rate: FrameRate { frames: 25, seconds: 1 },
+            frames: vec![frame(0)],
+            bytes: picture.to_vec(),
+        };
+        let contents = |video: &VideoPayload| {
+            let wrapped = wrap(video, 0, 1_000).unwrap();
+            let last = packets(&wrapped.bytes).pop().unwrap();
+            let Some(TsPayload::PesStart(pes)) = last.payload else { panic!() };
+            (pes.pes_packet_len, pes.data.to_vec())
+        };
+        let delimited = [&DELIMITER[..], &picture].concat();
+        assert_eq!(contents(&video), (26, delimited.clone()));
+        video.bytes = delimited.clone();
+        video.frames[0].bytes = 13;
+        assert_eq!(contents(&video), (26, delimited));
+        assert!(wrap(&video, 0, 500).unwrap_err().contains("more than 500 bytes"));
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn no_frame_makes_the_wrapper_panic(
+            sizes in proptest::collection::vec(1u32..600, 1..20),
+            displays in proptest::collection::vec(0u32..=u32::MAX, 20),
+            (frames, seconds) in (1u32.., 1u32..),
+            h264 in proptest::bool::ANY,
+        ) {
+            let mut start = 0;
+            let coded: Vec<CodedFrame> = sizes.iter().zip(displays).map(|(&bytes, display)| {
+                start += bytes as usize;
+                let start = start - bytes as usize;
+                CodedFrame { kind: FrameKind::P, start, bytes, display, reference: true }
+            }).collect();
+            let codec = if h264 { Codec::H264 } else { Codec::Mpeg };
+            let video = VideoPayload {
+                codec, rate: FrameRate { frames, seconds }, frames: coded, bytes: vec![3; start],
+            };
+            let wrapped = wrap(&video, u64::MAX, 1 << 24).unwrap();
+            proptest::prop_assert_eq!(wrapped.frames.len(), sizes.len());
+            proptest::prop_assert_eq!(wrapped.bytes.len() % TsPacket::SIZE, 0);
+        }
+    }
+}

@@ -1,0 +1,71 @@
+//! Draining: clips that run go on, nothing new begins, and then the server ends.
+
+use std::time::{Duration, Instant};
+
+use super::{MediaServer, TICK};
+use crate::connection::UNREAD;
+use crate::region::{State, Want};
+
+/// A drain that has begun.
+#[derive(Debug)]
+pub(super) struct Drain {
+    until: Instant,
+    /// Since when no clip runs.
+    quiet_since: Option<Instant>,
+    cut_off: u64,
+}
+
+impl Drain {
+    /// From now on no client is admitted.
+    pub(super) fn begin(server: &mut MediaServer) -> Self {
+        server.sessions.draining = true;
+        let limit = Duration::from_nanos(server.media.drain_timeout_ns);
+        eprintln!("draining: {} clients play on, for at most {limit:?}", server.running());
+        Self { until: Instant::now() + limit, quiet_since: None, cut_off: 0 }
+    }
+
+    /// Whether the server may end: no clip runs, or they have had their time.
+    pub(super) fn is_over(&mut self, server: &MediaServer) -> bool {
+        let (now, running) = (Instant::now(), server.running());
+        if running > 0 && now < self.until {
+            self.quiet_since = None;
+            return false;
+        }
+        if running > 0 {
+            self.cut_off = running;
+            eprintln!("drained for {:?}: {running} clients are cut off", {
+                Duration::from_nanos(server.media.drain_timeout_ns)
+            });
+            return true;
+        }
+        // A goodbye follows the end of a clip, and may have to go by the client's connection.
+        let quiet = now.duration_since(*self.quiet_since.get_or_insert(now)) > TICK;
+        if quiet {
+            eprintln!("drained: no clip runs any more");
+        }
+        quiet
+    }
+
+    /// How many clients still played when their time was over.
+    pub(super) fn cut_off(&self) -> u64 {
+        self.cut_off
+    }
+}
+
+impl MediaServer {
+    /// Clients whose clip runs, or has not all gone by their connection.
+    fn running(&self) -> u64 {
+        let runs = |number: usize, place: usize| {
+            let row = self.sessions.region.session(number);
+            let unsent = self.connections.get(place).and_then(Option::as_ref);
+            match (row.want(), row.state()) {
+                (Want::Stop, _) | (_, State::Stopped) => false,
+                (Want::Play, State::Ended) => unsent.is_some_and(|c| c.room() < UNREAD),
+                (Want::Play, _) => true,
+                _ => false,
+            }
+        };
+        let running = self.sessions.iter().filter(|(n, session)| runs(*n, session.connection));
+        running.count() as u64
+    }
+}
