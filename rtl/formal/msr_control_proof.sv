@@ -42,12 +42,11 @@ module msr_control_proof #(
 
   localparam logic [5:0] Cycles = 6'(Passes) + 6'(!Ahead);
 
-  // With one pass keys are waited for after a load alone.
-  localparam bit Waits = Keyed && Passes > 1;
-  localparam int LoadWait = Waits ? 3 : 4;
+  // With one pass a change is not waited for.
+  localparam int LoadWait = Passes > 1 ? 3 : 4;
 
-  // Order keys: three cycles after a load nothing starts, four nothing settles, nor three after a change, and
-  // what settles is known a cycle ahead.
+  // Order keys: so many cycles after a load nothing starts, one more nothing settles, nor three after a change,
+  // and what settles is known a cycle ahead.
   logic [2:0] since_load;
   logic [1:0] since_change;
   logic loading, settling;
@@ -59,7 +58,7 @@ module msr_control_proof #(
       since_load <= load_valid_i && load_ready ? 3'(LoadWait) : since_load - 3'(since_load != 0);
       since_change <= update || settle ? 2'd3 : since_change - 2'(since_change != 0);
       settling <= load_ready && !pass && !load_valid_i && !settling && since_load == 0 &&
-                  since_change <= 1;
+                  (Passes == 1 || since_change <= 1);
     end
   end
 
@@ -84,8 +83,8 @@ module msr_control_proof #(
       if (update) assert (passes + 6'(pass) == 6'(Passes));
       // A decision starts when it is asked for and nothing is in the way, and only then.
       if (load_ready) assert (pass == (decide_i && !load_valid_i && !overdue_i && !loading &&
-                                      !(Waits && settling)));
-      if (load_ready) assert (settle == (!load_valid_i && !pass && !(Keyed && !Waits && loading) && (!Waits || settling)));
+                                      !(Keyed && settling)));
+      if (load_ready) assert (settle == (!load_valid_i && !pass && (!Keyed || settling)));
       if (pass) assert (first == (cycles == 0));
       if (pass) assert (6'(count) == cycles);
       assert (decided == was_update);

@@ -18,8 +18,8 @@
 /// settles in the four; SETTLE, decided a cycle ahead, is every fourth cycle at the most; `step_i` is
 /// read with the last pass.
 ///
-/// With one pass (`Passes` = 1) keys are new in every cycle but those after a LOAD: nothing starts or
-/// settles in the four.
+/// With one pass (`Passes` = 1) keys are new in every cycle but those after a LOAD: nothing starts in the
+/// four and settles in the five; SETTLE is every second cycle at the most.
 ///
 /// A sorting network needs more passes: then read `Passes` for log2 N.
 ///
@@ -56,8 +56,9 @@ module msr_control #(
   output logic [msr_pkg::TimeW-1:0] next_now_o
 );
 
-  // Keys that take several cycles.
-  localparam bit Waits = Keyed && Passes > 1;
+  // Cycles after a LOAD in which nothing starts, and nothing settles, and after a change.
+  localparam int LoadWait = Passes > 1 ? 3 : 4;
+  localparam int ChangeWait = Passes > 1 ? 2 : 0;
   localparam logic [CountW-1:0] Last = CountW'(Passes - 1);
 
   typedef enum logic [1:0] {Ready, Pass, Update} phase_e;
@@ -72,7 +73,7 @@ module msr_control #(
   assign idle = phase_q == Ready && !load_valid_i && !loading;
   assign ready_o = idle && !overdue_i && !settling;
   assign start = ready_o && decide_i;
-  assign settle_o = Waits ? settling && !load_valid_i : idle && !start;
+  assign settle_o = Keyed ? settling && !load_valid_i : idle && !start;
   assign first_o = phase_q == Ready;
   assign pass_o = start || phase_q == Pass;
   // Of several passes the first is not the last, and whether one starts is known late.
@@ -96,34 +97,32 @@ module msr_control #(
   assign next_now = now_q + step_i;
   assign next_now_o = next_now;
 
-  if (Waits) begin : gen_wait
-    // In the last three cycles, and the last two.
-    logic [2:0] loaded_q;
-    logic [1:0] changed_q;
-    logic settling_q;
+  if (Keyed) begin : gen_wait
+    logic [LoadWait-1:0] loaded_q;
+    logic settling_q, changing;
+    if (ChangeWait > 0) begin : gen_change
+      logic [ChangeWait-1:0] changed_q;
+      always_ff @(posedge clk_i or negedge rst_ni) begin
+        if (!rst_ni) changed_q <= '0;
+        else changed_q <= {changed_q[ChangeWait-2:0], update_o || settle_o};
+      end
+      assign changing = changed_q != '0;
+    end else begin : gen_no_change
+      assign changing = 1'b0;
+    end
     always_ff @(posedge clk_i or negedge rst_ni) begin
       if (!rst_ni) begin
         loaded_q <= '0;
-        changed_q <= '0;
         settling_q <= 1'b0;
       end else begin
-        loaded_q <= {loaded_q[1:0], load_valid_i && load_ready_o};
-        changed_q <= {changed_q[0], update_o || settle_o};
+        loaded_q <= {loaded_q[LoadWait-2:0], load_valid_i && load_ready_o};
         // Decided a cycle ahead, as all streams wait for it.
-        settling_q <= phase_q == Ready && !start && !load_valid_i && loaded_q == '0 &&
-                      changed_q == '0 && !settling_q;
+        settling_q <= phase_q == Ready && !start && !load_valid_i && loaded_q == '0 && !changing &&
+                      !settling_q;
       end
     end
     assign loading = loaded_q != '0;
     assign settling = settling_q;
-  end else if (Keyed) begin : gen_wait_for_load
-    logic [3:0] loaded_q;
-    always_ff @(posedge clk_i or negedge rst_ni) begin
-      if (!rst_ni) loaded_q <= '0;
-      else loaded_q <= {loaded_q[2:0], load_valid_i && load_ready_o};
-    end
-    assign loading = loaded_q != '0;
-    assign settling = 1'b0;
   end else begin : gen_no_wait
     assign loading = 1'b0;
     assign settling = 1'b0;

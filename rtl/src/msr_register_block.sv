@@ -164,23 +164,19 @@ module msr_register_block #(
     assign wins_move = wins_event.move;
     assign loses_move = loses_event.move;
   end else if (OneCycle) begin : gen_one_cycle
-    // Whether this cycle settles is known late: what lies in either time is told before.
-    msr_pkg::forecast_t at_now, at_next;
-    msr_stream_forecast u_now (
-      .state_i(state_q), .now_i, .time_i(now_i), .packet_stamp_i, .forecast_o(at_now)
-    );
-    msr_stream_forecast u_next (
-      .state_i(state_q), .now_i, .time_i(next_now_i), .packet_stamp_i, .forecast_o(at_next)
+    msr_pkg::forecast_t forecast;
+    msr_stream_forecast u_forecast (
+      .state_i(state_q), .now_i, .time_i(at_now_i ? now_i : next_now_i), .packet_stamp_i,
+      .forecast_o(forecast)
     );
     msr_pkg::state_t wins, loses;
     msr_pkg::event_t wins_event, loses_event;
     msr_stream_outcome u_wins (
-      .mode_i, .rtas99_i, .contract_i(contract_q), .state_i(state_q), .forecast_i(at_next),
+      .mode_i, .rtas99_i, .contract_i(contract_q), .state_i(state_q), .forecast_i(forecast),
       .serve_i(1'b1), .packet_valid_i(offered), .packet_stamp_i, .state_o(wins), .event_o(wins_event)
     );
     msr_stream_outcome u_loses (
-      .mode_i, .rtas99_i, .contract_i(contract_q), .state_i(state_q),
-      .forecast_i(at_now_i ? at_now : at_next),
+      .mode_i, .rtas99_i, .contract_i(contract_q), .state_i(state_q), .forecast_i(forecast),
       .serve_i(1'b0), .packet_valid_i(offered), .packet_stamp_i, .state_o(loses), .event_o(loses_event)
     );
     // The winner is the last to be known: both that follow stand ready, loading and idling included.

@@ -166,9 +166,10 @@ impl Configuration {
     /// the last step are charged, if it is one; after a load, more.
     pub fn settling(&self, loaded: bool) -> u32 {
         match (self.keyed, self.tree, loaded) {
-            (false, _, _) | (true, true, false) => 0,
+            (false, _, _) => 0,
+            (true, true, false) => 1,
             (true, false, false) => 3,
-            (true, true, true) => 4,
+            (true, true, true) => 5,
             (true, false, true) => 6,
         }
     }
