@@ -238,8 +238,6 @@ module msr_core #(
     if (WinnerOnly && Sorted) $fatal(1, "without losers there is no list to sort");
     if (Keyed && !Tree && Passes + 32'(!ComputeAhead) < 4) $fatal(1, "order keys take four cycles");
     if ($bits(msr_pkg::key_t) != msr_pkg::KeyW) $fatal(1, "KeyW is not the width of key_t");
-    if ($bits(msr_pkg::state_t) != msr_pkg::StateW) $fatal(1, "StateW is not the width of state_t");
-    if ($bits(msr_pkg::number_t) != msr_pkg::NumberW) $fatal(1, "NumberW is not the width of number_t");
     if ($bits(msr_pkg::head_t) != msr_pkg::HeadW) $fatal(1, "HeadW is not the width of head_t");
     if (Block < 1 || Block > N) $fatal(1, "Block is not from 1 to N");
     if (Block > 1 && (WinnerOnly || ComputeAhead)) $fatal(1, "several winners need the list in time");

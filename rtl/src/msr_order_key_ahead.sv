@@ -39,6 +39,7 @@ module msr_order_key_ahead (
   localparam int ReciprocalW = 32;
   localparam int ProductW = ReciprocalW + 1;
   localparam int AddressW = 9;
+  localparam int NumberW = msr_pkg::RatioW + msr_pkg::WindowW + 2 * ReciprocalW + 2;
 
   // The cycles after a load: R(y), R(y - 1) and R(y - 2) are asked for in the first three.
   logic [4:1] loading_q;
@@ -90,7 +91,7 @@ module msr_order_key_ahead (
   end
 
   msr_late_select #(
-    .W(msr_pkg::NumberW)
+    .W(NumberW)
   ) u_select (
     .late_i(wins_i), .yes_i(wins), .no_i(otherwise), .chosen_o(number_d)
   );
@@ -117,6 +118,9 @@ module msr_order_key_ahead (
   logic unused;
   assign unused = ^{first_q.tie, less[ProductW-1:Shift+msr_pkg::RatioW], less[Shift-1:0]};
 
+`ifdef VERILATOR
+  initial if ($bits(msr_pkg::number_t) != NumberW) $fatal(1, "NumberW is not the width of number_t");
+`endif
 `ifdef FORMAL
   // With a ROM whose entry a is a.
   logic [2:0] since;

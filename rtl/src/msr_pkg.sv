@@ -157,7 +157,5 @@ package msr_pkg;
   parameter int HeadW = 1 + IdW + 2 * TimeW + 2 * WindowW;
   parameter int KeyW = 1 + IdW + 2 * TimeW + RatioW + WindowW;
   parameter int CountsW = 3 * CountW;
-  parameter int StateW = 4 + 2 * TimeW + 2 * WindowW;
-  parameter int NumberW = RatioW + WindowW + 2 * 32 + 2;
 
 endpackage

@@ -179,11 +179,15 @@ module msr_register_block #(
       .mode_i, .rtas99_i, .contract_i(contract_q), .state_i(state_q), .forecast_i(forecast),
       .serve_i(1'b0), .packet_valid_i(offered), .packet_stamp_i, .state_o(loses), .event_o(loses_event)
     );
+    localparam int StateW = 4 + 2 * msr_pkg::TimeW + 2 * msr_pkg::WindowW;
+`ifdef VERILATOR
+    initial if ($bits(msr_pkg::state_t) != StateW) $fatal(1, "StateW is not the width of state_t");
+`endif
     // The winner is the last to be known: both that follow stand ready, loading and idling included.
     msr_pkg::state_t otherwise;
     assign otherwise = load_i ? loaded : changes ? loses : state_q;
     msr_late_select #(
-      .W(msr_pkg::StateW)
+      .W(StateW)
     ) u_select (
       .late_i(serves), .yes_i(wins), .no_i(otherwise), .chosen_o(state_d)
     );
