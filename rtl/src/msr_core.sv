@@ -121,10 +121,13 @@ module msr_core #(
     ) u_network (
       .keys_i(entries), .decides_i(update), .wins_o(block_wins)
     );
+    logic [N-1:0] of_bit[msr_pkg::IdW];
     logic [msr_pkg::IdW-1:0] id;
-    always_comb begin
-      id = '0;
-      for (int i = 0; i < N; i++) id = id | (msr_pkg::IdW'(i) & {msr_pkg::IdW{block_wins[i]}});
+    for (genvar b = 0; b < msr_pkg::IdW; b++) begin : gen_id
+      for (genvar i = 0; i < N; i++) begin : gen_stream
+        assign of_bit[b][i] = block_wins[i] && ((i >> b) % 2 == 1);
+      end
+      assign id[b] = |of_bit[b];
     end
     assign block_winner = {|block_wins, id, {W - EntryW{1'b0}}};
     assign lanes = '0;

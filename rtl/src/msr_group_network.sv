@@ -32,14 +32,14 @@ module msr_group_network #(
     ) u_members (
       .keys_i(keys_i[g*Members*W +: Members*W]), .first_o(leads[g*Members +: Members])
     );
-    logic [W-1:0] best;
-    always_comb begin
-      best = '0;
-      for (int m = 0; m < Members; m++) begin
-        best = best | (keys_i[(g*Members+m)*W +: W] & {W{leads[g*Members+m]}});
-      end
+    // The first's key; the others count as 0.
+    logic [(Members+1)*W-1:0] sum;
+    assign sum[0 +: W] = '0;
+    for (genvar m = 0; m < Members; m++) begin : gen_member
+      assign sum[(m+1)*W +: W] =
+          sum[m*W +: W] | (keys_i[(g*Members+m)*W +: W] & {W{leads[g*Members+m]}});
     end
-    assign bests[g*W +: W] = best;
+    assign bests[g*W +: W] = sum[Members*W +: W];
     assign wins_o[g*Members +: Members] =
         leads[g*Members +: Members] & {Members{group_wins[g] && decides_i}};
   end

@@ -18,17 +18,23 @@ module msr_key_step (
   output msr_pkg::number_t            number_o
 );
 
-  always_comb begin
-    number_o = number_i;
-    if (move_i.restored) begin
-      number_o = first_i;
-    end else if (move_i.y_down) begin
-      number_o.ratio = move_i.x_down ? less_x_i : same_x_i;
-      number_o.zero = move_i.x_down ? less_zero_i : same_zero_i;
-      number_o.next = number_i.after;
-      number_o.fell = 1'b1;
-    end
-    number_o.tie = y_i ^ {8{number_o.zero && !lowest_denominator_i}};
-  end
+  logic falls;
+  assign falls = move_i.y_down && !move_i.restored;
+
+  logic zero;
+  assign zero = move_i.restored ? first_i.zero :
+                !move_i.y_down  ? number_i.zero :
+                move_i.x_down   ? less_zero_i : same_zero_i;
+  assign number_o.ratio = move_i.restored ? first_i.ratio :
+                          !move_i.y_down  ? number_i.ratio :
+                          move_i.x_down   ? less_x_i : same_x_i;
+  assign number_o.zero = zero;
+  assign number_o.tie = y_i ^ {8{zero && !lowest_denominator_i}};
+  assign number_o.next = move_i.restored ? first_i.next : falls ? number_i.after : number_i.next;
+  assign number_o.after = move_i.restored ? first_i.after : number_i.after;
+  assign number_o.fell = falls;
+
+  logic unused;
+  assign unused = ^{number_i.tie, number_i.fell, first_i.tie, first_i.fell};
 
 endmodule

@@ -56,11 +56,12 @@ module msr_order_key_ahead (
   );
 
   msr_pkg::number_t number_q, number_d, first_q, number, wins, loses, otherwise;
-  always_comb begin
-    number = number_q;
-    if (number_q.fell) number.after = read_q;
-    number.fell = 1'b0;
-  end
+  assign number.ratio = number_q.ratio;
+  assign number.zero = number_q.zero;
+  assign number.tie = number_q.tie;
+  assign number.next = number_q.next;
+  assign number.after = number_q.fell ? read_q : number_q.after;
+  assign number.fell = 1'b0;
 
   logic [ProductW-1:0] product, less;
   assign product = ProductW'(x_i) * ProductW'(number.next);
