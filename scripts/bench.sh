@@ -5,7 +5,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 cargo bench --quiet -p millstream --bench decision -- --quiet 2>/dev/null | grep -E "time:|^(dwcs|disciplines|tree)"
 cargo bench --quiet -p millstream-router
-cargo bench --quiet -p millstream-media
+cargo bench --quiet -p millstream-media --bench media
 cargo build --profile dist --quiet -p millstream-cli
 millstream=${CARGO_TARGET_DIR:-target}/dist/millstream
 peers=${CARGO_TARGET_DIR:-target}/peers

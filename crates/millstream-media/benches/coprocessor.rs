@@ -10,8 +10,10 @@
 
 #![allow(clippy::unwrap_used, clippy::cast_possible_truncation, clippy::cast_precision_loss)]
 
+mod load;
 mod player;
 
+use load::ticks;
 use millstream_media::network_interface_processor;
 use millstream_traffic::Random;
 use player::{Playing, lateness};
@@ -69,16 +71,6 @@ fn work(requests: &[Request], next: &AtomicUsize, from: Instant, end: Instant) {
             }
         }
     }
-}
-
-/// The machine's time so far, all cores: busy, and all of it, in ticks.
-fn ticks() -> (u64, u64) {
-    let stat = std::fs::read_to_string("/proc/stat").unwrap();
-    let first = stat.lines().next().unwrap();
-    let fields: Vec<u64> =
-        first.split_whitespace().skip(1).take(8).map(|n| n.parse().unwrap()).collect();
-    let all: u64 = fields.iter().sum();
-    (all - fields[3] - fields[4], all)
 }
 
 /// One experiment: appends a row a second, and one of the time under load to `summary`.

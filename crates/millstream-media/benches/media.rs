@@ -7,12 +7,12 @@
 
 #![allow(clippy::unwrap_used, clippy::cast_possible_truncation)]
 
+mod load;
 mod player;
 
+use load::BusyLoops;
 use millstream_media::{Report, network_interface_processor};
 use player::{Playing, lateness};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -20,22 +20,11 @@ const MEASURED: Duration = Duration::from_secs(6);
 
 /// Serves `clients` for a while; lateness sorted, µs, what the server says, whether time is to be trusted.
 fn measure(placement: &str, clients: usize, busy: usize) -> (Vec<u64>, Report, bool) {
-    let stop = Arc::new(AtomicBool::new(false));
-    let loops: Vec<_> = (0..busy)
-        .map(|_| {
-            let over = Arc::clone(&stop);
-            thread::spawn(move || {
-                while !over.load(Ordering::Relaxed) {
-                    std::hint::spin_loop();
-                }
-            })
-        })
-        .collect();
+    let loops = BusyLoops::start(busy);
     let playing = Playing::start(placement, clients, Instant::now());
     thread::sleep(MEASURED);
     let (arrivals, report, permitted) = playing.end();
-    stop.store(true, Ordering::Relaxed);
-    loops.into_iter().for_each(|busy| busy.join().unwrap());
+    loops.stop();
     let late = lateness(&arrivals);
     let late = late.values().flatten().map(|(_, late)| late.as_micros() as u64);
     let mut late: Vec<u64> = late.collect();

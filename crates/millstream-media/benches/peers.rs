@@ -9,8 +9,10 @@
 
 #![allow(clippy::unwrap_used, clippy::cast_precision_loss)]
 
+mod load;
 mod player;
 
+use load::{BusyLoops, ticks};
 use player::{Arrival, PERIOD, client_of, receive};
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader};
@@ -124,16 +126,6 @@ fn frames(arrivals: &[Arrival]) -> (usize, usize, Vec<u128>) {
     (whole.len(), (to - from + 1) as usize - whole.len(), late)
 }
 
-/// The machine's time so far, all cores: busy, and all of it, ticks.
-fn ticks() -> (u64, u64) {
-    let stat = std::fs::read_to_string("/proc/stat").unwrap();
-    let first = stat.lines().next().unwrap();
-    let fields: Vec<u64> =
-        first.split_whitespace().skip(1).take(8).map(|n| n.parse().unwrap()).collect();
-    let all: u64 = fields.iter().sum();
-    (all - fields[3] - fields[4], all)
-}
-
 fn measure(server: &Server, clients: usize, loops: usize) -> Outcome {
     let stop = Arc::new(AtomicBool::new(false));
     let begun = Instant::now();
@@ -150,23 +142,14 @@ fn measure(server: &Server, clients: usize, loops: usize) -> Outcome {
             client_of(server.address, server.track, &ports)
         })
         .collect();
-    let busy: Vec<_> = (0..loops)
-        .map(|_| {
-            let over = Arc::clone(&stop);
-            thread::spawn(move || {
-                while !over.load(Ordering::Relaxed) {
-                    std::hint::spin_loop();
-                }
-            })
-        })
-        .collect();
+    let busy = BusyLoops::start(loops);
     thread::sleep(SETTLED);
     let (from, used, before) = (begun.elapsed(), server.used(), ticks());
     thread::sleep(MEASURED);
     let (to, used, after) = (begun.elapsed(), server.used() - used, ticks());
     stop.store(true, Ordering::Relaxed);
     let (arrivals, trusted) = receiver.join().unwrap();
-    busy.into_iter().for_each(|busy| busy.join().unwrap());
+    busy.stop();
     drop(controls);
     let mut of: HashMap<u32, Vec<Arrival>> = HashMap::new();
     for arrival in arrivals.into_iter().filter(|arrival| (from..to).contains(&arrival.at)) {
