@@ -504,3 +504,16 @@ fn films_that_do_not_end_are_cut_off_when_the_drain_has_lasted_long_enough() {
         assert_eq!((&account["cut_off"], &account["processors"]), (&1.into(), &1.into()));
     }
 }
+
+#[test]
+fn a_terminal_that_goes_away_ends_it_as_ctrl_c_does() {
+    let server = Server::start(60, "50 Mbps", "", DEADLINE, ", repeat = true");
+    let mut player = Player::connect(&server);
+    player.set_up(false);
+    player.play();
+    player.watch_frames(5);
+    server.signal(Signal::SIGHUP);
+    player.watch(LONG);
+    assert!(player.bye);
+    assert_eq!(server.ended()["turned_away"], 0);
+}

@@ -33,9 +33,8 @@ impl Drain {
         }
         if running > 0 {
             self.cut_off = running;
-            eprintln!("drained for {:?}: {running} clients are cut off", {
-                Duration::from_nanos(server.media.drain_timeout_ns)
-            });
+            let limit = Duration::from_nanos(server.media.drain_timeout_ns);
+            eprintln!("drained for {limit:?}: {running} clients are cut off");
             return true;
         }
         // A goodbye follows the end of a clip, and may have to go by the client's connection.
