@@ -88,6 +88,12 @@ impl Gates {
         }
     }
 
+    /// Whether any was ever limited.
+    #[inline]
+    pub(crate) fn any(&self) -> bool {
+        !self.gates.is_empty()
+    }
+
     fn limited(&mut self, stream: StreamId) -> &mut Gate {
         if self.gates.len() <= stream.index() {
             let open = Gate { opened_by_caller: true, credits: None, bucket: None };

@@ -5,7 +5,9 @@
 //! a's     0 . . . . . 1 1 1 2 . . . 3       runs while a is served and while the link is idle
 //! ```
 //!
-//! A class's clock is the time minus what the link spent on others: t − busy(t) + own(t).
+//! A class's clock is the time minus what the link spent on others: t − busy(t) + own(t). Nor does it run
+//! while a rate cap, the class's own or that of a class above, is all that keeps its packets from an idle
+//! link: to those below, a cap is a slower link.
 
 use crate::link::Link;
 
@@ -23,9 +25,14 @@ pub(crate) struct LinkClock {
     number: u64,
 }
 
-/// What one class had of it.
+/// What one class had of it. *Idle time* here is the link's as the class above saw it: without what
+/// that one was held back for.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct ClassClock {
+    /// How much idle time passed while the class was held back, but for now.
+    held_ns: u64,
+    /// Of the idle time when it was last held back, if it is.
+    held_from_ns: Option<u64>,
     /// The length of its transmissions, the current one whole.
     served_ns: u64,
     /// The number of its last transmission.
@@ -67,28 +74,52 @@ impl LinkClock {
         self.number += 1;
     }
 
+    /// How long the link has been idle in all by `at_ns`.
+    #[inline]
+    pub(crate) fn idle_ns(&self, at_ns: u64) -> u64 {
+        at_ns.saturating_sub(self.busy_ns - self.left_ns(at_ns))
+    }
+
     /// What is left of the current transmission at `at_ns`.
+    #[inline]
     fn left_ns(&self, at_ns: u64) -> u64 {
         self.free_ns.saturating_sub(at_ns)
     }
 }
 
 impl ClassClock {
-    /// The current transmission is of this class.
+    /// The current transmission is of this class, whose idle time is `idle_ns`.
     #[inline]
-    pub(crate) fn serve(&mut self, link: &LinkClock) {
+    pub(crate) fn serve(&mut self, link: &LinkClock, idle_ns: u64) {
         self.served_ns = self.served_ns.saturating_add(link.current_ns);
         self.number = link.number;
-        self.served_until_ns = self.at(link, link.free_ns);
+        self.served_until_ns = idle_ns + self.served_ns;
     }
 
-    /// The class's clock at `at_ns`.
+    /// The class's clock at `at_ns`, when its idle time is `idle_ns`.
     #[inline]
-    pub(crate) fn at(&self, link: &LinkClock, at_ns: u64) -> u64 {
-        let left_ns = link.left_ns(at_ns);
-        let own_left_ns = if self.number == link.number { left_ns } else { 0 };
-        let idle_ns = at_ns.saturating_sub(link.busy_ns - left_ns);
+    pub(crate) fn at(&self, link: &LinkClock, at_ns: u64, idle_ns: u64) -> u64 {
+        let own_left_ns = if self.number == link.number { link.left_ns(at_ns) } else { 0 };
         idle_ns + (self.served_ns - own_left_ns)
+    }
+
+    /// Its idle time, from that of the class above.
+    #[inline]
+    pub(crate) fn idle_ns(&self, above_ns: u64) -> u64 {
+        self.held_from_ns.unwrap_or(above_ns) - self.held_ns
+    }
+
+    /// From now on the class is held back or not; the class above has this idle time.
+    #[inline]
+    pub(crate) fn hold(&mut self, held: bool, above_ns: u64) {
+        match self.held_from_ns {
+            None if held => self.held_from_ns = Some(above_ns),
+            Some(from_ns) if !held => {
+                self.held_ns += above_ns - from_ns;
+                self.held_from_ns = None;
+            }
+            _ => {}
+        }
     }
 
     /// Whether the class's clock has run on since its last service ended.
@@ -106,14 +137,33 @@ mod tests {
     fn a_clock_stands_still_while_others_are_served() {
         let mut link = LinkClock::new(Link { rate_bps: 8_000_000_000, overhead_bytes: 0 });
         let (mut a, mut b) = (ClassClock::default(), ClassClock::default());
-        assert_eq!((a.at(&link, 5), b.at(&link, 5)), (5, 5));
+        let at = |class: &ClassClock, link: &LinkClock, at_ns| {
+            class.at(link, at_ns, class.idle_ns(link.idle_ns(at_ns)))
+        };
+        assert_eq!((at(&a, &link, 5), at(&b, &link, 5)), (5, 5));
         link.send(10, 100);
-        a.serve(&link);
-        assert_eq!((a.at(&link, 40), b.at(&link, 40)), (40, 10));
+        a.serve(&link, link.idle_ns(10));
+        assert_eq!((at(&a, &link, 40), at(&b, &link, 40)), (40, 10));
         link.send(110, 50);
-        b.serve(&link);
-        assert_eq!((a.at(&link, 130), b.at(&link, 130)), (110, 30));
-        assert_eq!((a.at(&link, 170), b.at(&link, 170)), (120, 70));
-        assert!(b.idle_since_service(b.at(&link, 161)) && !b.idle_since_service(60));
+        b.serve(&link, link.idle_ns(110));
+        assert_eq!((at(&a, &link, 130), at(&b, &link, 130)), (110, 30));
+        assert_eq!((at(&a, &link, 170), at(&b, &link, 170)), (120, 70));
+        assert!(b.idle_since_service(at(&b, &link, 161)) && !b.idle_since_service(60));
+    }
+
+    #[test]
+    fn a_clock_stands_still_while_the_class_is_held_back() {
+        let link = LinkClock::new(Link::default());
+        let (mut above, mut below) = (ClassClock::default(), ClassClock::default());
+        above.hold(true, 10);
+        assert_eq!(above.idle_ns(30), 10);
+        // Time in which both are held back counts once.
+        below.hold(true, above.idle_ns(20));
+        above.hold(false, 40);
+        assert_eq!((above.idle_ns(45), below.idle_ns(above.idle_ns(45))), (15, 10));
+        below.hold(true, above.idle_ns(50));
+        below.hold(false, above.idle_ns(60));
+        assert_eq!((above.idle_ns(70), below.idle_ns(above.idle_ns(70))), (40, 20));
+        assert_eq!(below.at(&link, 70, 20), 20);
     }
 }

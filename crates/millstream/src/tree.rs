@@ -259,11 +259,12 @@ impl Tree {
                 let node = &mut self.classes[place.class.index()].node;
                 let stamp = node.arrived(place.child, bytes, open);
                 node.became_backlogged(place.child, NewHead { head, stamp, open });
+                self.hold(class, at_ns, active_below && !admitted);
             } else {
                 let node = &mut self.classes[place.class.index()].node;
                 let active = node.active(place.child);
                 node.arrived(place.child, bytes, active);
-                self.match_gate(class, now_ns);
+                self.match_gate(class, at_ns, now_ns);
             }
             class = place.class;
         }
@@ -292,7 +293,7 @@ impl Tree {
         self.rooms.stream_gates.spend(stream, departure.bytes, now_ns);
         let next = next.map(|next| self.rooms.new_head(stream, now_ns, next));
         node.follow(place.child, next);
-        self.left_below(place.class, now_ns, &departure);
+        self.left_below(place.class, at_ns, now_ns, &departure);
         Some(departure)
     }
 
@@ -313,25 +314,29 @@ impl Tree {
     }
 
     /// A packet of `class` was sent: its parents charge it.
-    fn left_below(&mut self, mut class: ClassId, now_ns: u64, sent: &Departure) {
+    fn left_below(&mut self, mut class: ClassId, at_ns: u64, now_ns: u64, sent: &Departure) {
         loop {
+            let idle_ns = self.idle_ns(class, at_ns);
             let below = &mut self.classes[class.index()];
             below.waiting.packets -= 1;
             below.waiting.bytes -= u64::from(sent.bytes);
-            below.clock.serve(&self.clock);
+            below.clock.serve(&self.clock, idle_ns);
             let Some(place) = below.parent else { return };
             let estimate = Head { arrival_ns: now_ns, bytes: sent.bytes };
             let next = (below.waiting.packets > 0).then_some(estimate);
             let active_below = below.node.any_active();
             self.rooms.class_gates.spend(class.gate(), sent.bytes, now_ns);
+            let mut held = false;
             let next = next.map(|head| {
                 let admitted = self.rooms.class_gates.admits(class.gate(), head, now_ns);
+                held = active_below && !admitted;
                 NewHead { head, stamp: None, open: active_below && admitted }
             });
             let node = &mut self.classes[place.class.index()].node;
             node.resize(place.child, sent.bytes);
             node.served(place.child, now_ns);
             node.follow(place.child, next);
+            self.hold(class, at_ns, held);
             class = place.class;
         }
     }
@@ -369,8 +374,9 @@ impl Tree {
             if emptied {
                 self.rooms.class_gates.forget(class.gate());
                 self.classes[place.class.index()].node.follow(place.child, None);
+                self.hold(class, at_ns, false);
             } else {
-                self.match_gate(class, now_ns);
+                self.match_gate(class, at_ns, now_ns);
             }
             class = place.class;
         }

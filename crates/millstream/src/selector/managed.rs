@@ -112,7 +112,8 @@ impl<S: Select> ManagedFirst<S> {
     /// Sets the clock below.
     #[inline]
     fn touch(&mut self) {
-        let clock_ns = self.share.at(&self.link, self.link.now_ns());
+        let now_ns = self.link.now_ns();
+        let clock_ns = self.share.at(&self.link, now_ns, self.link.idle_ns(now_ns));
         if self.backlogged == 0 && self.share.idle_since_service(clock_ns) {
             self.below.idle();
         }
@@ -310,7 +311,7 @@ impl<S: Select> Select for ManagedFirst<S> {
         match self.parts[stream.index()] {
             Part::Management(_) => false,
             Part::Below(stream) => {
-                self.share.serve(&self.link);
+                self.share.serve(&self.link, self.link.idle_ns(self.link.free_ns()));
                 self.below.served(stream, now_ns)
             }
         }

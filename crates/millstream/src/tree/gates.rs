@@ -50,12 +50,35 @@ impl Tree {
 
     /// Sets a class's clock; an empty class that has been idle starts afresh.
     pub(super) fn touch(&mut self, class: ClassId, at_ns: u64) {
+        let idle_ns = self.idle_ns(class, at_ns);
         let Class { node, clock, waiting, .. } = &mut self.classes[class.index()];
-        let clock_ns = clock.at(&self.clock, at_ns);
+        let clock_ns = clock.at(&self.clock, at_ns, idle_ns);
         if waiting.packets == 0 && clock.idle_since_service(clock_ns) {
             node.idle();
         }
         node.advance(clock_ns);
+    }
+
+    /// The idle time of `class`: the link's, without what its cap or one above held it back for.
+    pub(super) fn idle_ns(&self, class: ClassId, at_ns: u64) -> u64 {
+        let Class { parent, clock, .. } = &self.classes[class.index()];
+        match parent {
+            Some(place) if self.rooms.class_gates.any() => {
+                clock.idle_ns(self.idle_ns(place.class, at_ns))
+            }
+            _ => self.clock.idle_ns(at_ns),
+        }
+    }
+
+    /// Whether its cap is what keeps the backlogged `class` from sending, from `at_ns` on.
+    pub(super) fn hold(&mut self, class: ClassId, at_ns: u64, held: bool) {
+        if !self.rooms.class_gates.any() {
+            return;
+        }
+        if let Some(place) = self.classes[class.index()].parent {
+            let above_ns = self.idle_ns(place.class, at_ns);
+            self.classes[class.index()].clock.hold(held, above_ns);
+        }
     }
 
     /// Opens or closes the gate of `stream` as its limits now say.
@@ -77,14 +100,14 @@ impl Tree {
     fn match_gates_up(&mut self, mut class: ClassId, at_ns: u64, now_ns: u64) {
         while let Some(place) = self.classes[class.index()].parent {
             self.touch(place.class, at_ns);
-            self.match_gate(class, now_ns);
+            self.match_gate(class, at_ns, now_ns);
             class = place.class;
         }
     }
 
     /// Opens or closes a backlogged class in its parent: it is open if a child of its own is
     /// active and its rate cap allows.
-    pub(super) fn match_gate(&mut self, class: ClassId, now_ns: u64) {
+    pub(super) fn match_gate(&mut self, class: ClassId, at_ns: u64, now_ns: u64) {
         let below = &self.classes[class.index()];
         let Some(place) = below.parent else { return };
         let active_below = below.node.any_active();
@@ -97,5 +120,6 @@ impl Tree {
         } else {
             node.close(place.child);
         }
+        self.hold(class, at_ns, active_below && !admitted);
     }
 }
