@@ -317,6 +317,8 @@ def _drive(
     If the executor breaks, ``broken`` gets those that were under way.
     """
     under_way: dict[futures.Future[pa.Table], _Task] = {}
+    # Taken, and not under way before the executor has it.
+    task: _Task | None = None
     try:
         while True:
             while len(under_way) < window:
@@ -324,6 +326,7 @@ def _drive(
                 if task is None:
                     break
                 under_way[executor.submit(_task, *task.arguments())] = task
+                task = None
             if not under_way:
                 return
             ended, _ = futures.wait(under_way, return_when=futures.FIRST_COMPLETED)
@@ -331,12 +334,11 @@ def _drive(
                 error = future.exception()
                 if isinstance(error, BrokenProcessPool):
                     raise error
-                task = under_way.pop(future)
-                yield task, future.result() if error is None else _said(error)
+                yield under_way.pop(future), future.result() if error is None else _said(error)
     except BrokenProcessPool:
         if broken is None:
             raise
-        broken(list(under_way.values()))
+        broken([*under_way.values(), *([] if task is None else [task])])
     finally:
         for future in under_way:
             future.cancel()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import concurrent.futures as futures
 import multiprocessing
 import os
+from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 from typing import Any
 
@@ -150,6 +151,25 @@ def test_a_killed_local_worker_loses_nothing(
     assert rerun, "what was under way was lost with the pool and run again"
     assert (made.made, made.failures) == (12, [])
     assert made.path.read_bytes() == whole_table(tmp_path, duration)
+
+
+def test_a_pool_that_breaks_before_it_takes_a_run_loses_nothing(tmp_path: Path) -> None:
+    class Breaks(futures.ThreadPoolExecutor):
+        left = 3
+
+        def submit(self, *arguments: Any, **more: Any) -> Any:
+            if self.left == 0:
+                raise BrokenProcessPool
+            self.left -= 1
+            return super().submit(*arguments, **more)
+
+    tasks = [sweep._Task(at, 0, point, None, f"{at}") for at, point in enumerate(small_points())]
+    plan = Plan([[task] for task in tasks])
+    suspects: list[sweep._Task] = []
+    with Breaks(1) as executor:
+        ended = [task for task, _ in sweep._drive(executor, plan, 2, 2, suspects.extend)]
+    # All that were taken: nobody else will take them.
+    assert {task.key for task in [*ended, *suspects]} == {"0", "1", "2", "3"}
 
 
 def test_a_run_that_always_kills_its_worker_fails_alone(tmp_path: Path) -> None:
