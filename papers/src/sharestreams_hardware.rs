@@ -270,11 +270,11 @@ fn text(measured: &Measured, claims: &[Claim]) -> String {
     let mut text = String::from(
         "# ShareStreams: area and clock\n\n\
          Section 5.1. Made by `make rtl-report` (an hour or more) with open tools: yosys for area, \
-         nextpnr for the clock; what is missing was not measured yet, and \
-         BA, WR, CA and TREE of 16 and 32 streams, CA and TREE of 8 were measured before the streams' update was \
-         parted into forecast and outcome, which made WR of 4 and 8 faster by 7 to 10 %. CA with keys of 32 and TREE with keys were placed \
-         with more weight on timing (`PLACER` in `rtl/synthesis/report.py`), all others with nextpnr's own weights; \
-         for CA with keys of 16 that made 87 MHz of 72. `make figures` draws it again from `hardware/`, and `make test` checks \
+         nextpnr for the clock, with more weight on timing than nextpnr's own (`PLACER` in \
+         `rtl/synthesis/report.py`); what is missing was not measured yet. WR of 32 streams and TILED were placed with \
+         nextpnr's own weights, WR of 32 before the streams' update was parted into forecast and outcome. CA with keys of 32 is of \
+         a netlist by 0.05 % larger than today's, which seeds 2 and 3 placed at 64 and 69 MHz. \
+         `make figures` draws it again from `hardware/`, and `make test` checks \
          that it is up to date. The timeline of [Figure 6](fig6.svg), and [computed \
          ahead](fig6-ahead.svg), comes from a simulation that `make test` repeats.\n\n\
          Packing into slices is left to the vendor's tools, so slices are given from what is the least \
