@@ -2,11 +2,22 @@
 # Every check, cheapest first. Stops at the first that fails.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-step() { printf '\n== %s (%d s so far)\n' "$1" "$SECONDS"; }
+step() {
+    # What goes on beside the others is told of as soon as it has failed.
+    if [ -n "$hardware" ] && ! kill -0 "$hardware" 2>/dev/null; then hardware_ended; fi
+    printf '\n== %s (%d s so far)\n' "$1" "$SECONDS"
+}
 
 # The core's checks take one processor for most of their time: they go on beside the others.
 set -m
 hardware=
+hardware_ended() {
+    local status=0
+    wait "$hardware" || status=$?
+    hardware=
+    cat target/rtl.log
+    [ "$status" = 0 ] || exit "$status"
+}
 end() { [ -z "$hardware" ] || kill -- "-$hardware" 2>/dev/null || true; }
 trap end EXIT
 
@@ -38,11 +49,7 @@ step "the Python package"
 scripts/python.sh
 
 step "the hardware, which went on meanwhile"
-status=0
-wait "$hardware" || status=$?
-hardware=
-cat target/rtl.log
-[ "$status" = 0 ]
+[ -z "$hardware" ] || hardware_ended
 scripts/rtl-cards.sh quick
 
 step "the main job, as a new user runs it"
