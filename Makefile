@@ -3,6 +3,7 @@
 # make bench    what a decision costs, and a ten-million-packet run
 # make figures  regenerate the tables and figures of papers/
 # make paper-coprocessor  the media server beside a load, live; five minutes, as root
+# make paper-router  the live router overloaded, between network namespaces; three minutes, as root
 # make book     the book as web pages, target/book
 # make fuzz     five minutes of each fuzz target
 # make soak     the same, after advisories, threads under ThreadSanitizer, a minute of each player and an hour
@@ -11,7 +12,7 @@
 # make rtl-full all hardware configurations and proofs, ten million decisions compared
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
-.PHONY: run test bench figures paper-coprocessor book fuzz soak rtl-full rtl-report traces clean
+.PHONY: run test bench figures paper-coprocessor paper-router book fuzz soak rtl-full rtl-report traces clean
 
 # Sets up what the machine lacks, and tells the linker where it is.
 SETUP := source scripts/setup.sh
@@ -30,6 +31,9 @@ figures:
 
 paper-coprocessor:
 	@$(SETUP); scripts/paper-coprocessor.sh
+
+paper-router:
+	@$(SETUP); scripts/paper-router.sh
 
 book:
 	@$(SETUP); source scripts/python-env.sh; mdbook build docs

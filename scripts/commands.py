@@ -14,17 +14,21 @@ What each says of itself with `--help`; this page is written by `scripts/command
 """
 
 
-def page() -> str:
-    """The page."""
-    text = asked("--help")
-    listed = re.search(r"^Commands:\n((?:  .*\n)+)", text, re.MULTILINE)
-    assert listed, text
-    names = [line.split()[0] for line in listed[1].splitlines() if line[2] != " "]
-    parts = [f"{HEAD}\n```text\n{text}\n```\n"]
-    for name in names:
-        if name != "help":
-            parts.append(f"## {name}\n\n```text\n{asked(name, '--help')}\n```\n")
-    return "\n".join(parts)
+def listed(text: str) -> list[str]:
+    """The commands that a help page lists."""
+    found = re.search(r"^Commands:\n((?:  .*\n)+)", text, re.MULTILINE)
+    names = [line.split()[0] for line in found[1].splitlines() if line[2] != " "] if found else []
+    return [name for name in names if name != "help"]
 
 
-write({"commands.md": page()})
+def parts(*command: str) -> list[str]:
+    """What a command says, and those below it."""
+    text = asked(*command, "--help")
+    title = f"## {' '.join(command)}\n\n" if command else ""
+    found = [f"{title}```text\n{text}\n```\n"]
+    for name in listed(text):
+        found += parts(*command, name)
+    return found
+
+
+write({"commands.md": "\n".join([HEAD, *parts()])})

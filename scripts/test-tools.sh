@@ -3,7 +3,7 @@
 # and its load, and a player. As root they are installed by apt, and no service is started or enabled;
 # without root the tests that need them say so.
 #
-# Usage: test-tools.sh [players]. With `players` those of `make soak`, too: GStreamer and VLC.
+# Usage: test-tools.sh [players]. With `players` those of `make soak`, too: GStreamer, VLC and a browser.
 set -euo pipefail
 packages=()
 command -v ip >/dev/null || packages+=(iproute2)
@@ -14,7 +14,9 @@ command -v curl >/dev/null || packages+=(curl)
 command -v nginx >/dev/null || packages+=(nginx)
 command -v ab >/dev/null || packages+=(apache2-utils)
 command -v ffmpeg >/dev/null || packages+=(ffmpeg)
+command -v openssl >/dev/null || packages+=(openssl)
 if [[ ${1:-} == players ]]; then
+    command -v chromium >/dev/null || packages+=(chromium)
     command -v cvlc >/dev/null || packages+=(vlc-bin vlc-plugin-base)
     command -v gst-launch-1.0 >/dev/null ||
         packages+=(gstreamer1.0-tools gstreamer1.0-plugins-{base,good,bad} gstreamer1.0-libav)

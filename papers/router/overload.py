@@ -152,8 +152,9 @@ def main() -> None:
             subprocess.run(["ip", "netns", "del", name], check=False, capture_output=True)
 
 
-if sys.argv[1:2] == ["--send"]:
-    at, to, packets = sys.argv[2:]
-    send(int(at), frame(to), float(packets))
-else:
-    main()
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["--send"]:
+        at, to, packets = sys.argv[2:]
+        send(int(at), frame(to), float(packets))
+    else:
+        main()

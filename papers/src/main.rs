@@ -5,7 +5,7 @@
 //! `README.md` and figures; with `--check` it compares instead, and fails if a claim does not hold or
 //! a committed file is not what the code makes. Experiments that take minutes keep their runs in a
 //! file: `--check` repeats a few of them, and `--redraw` writes pages from the file. After either,
-//! `hardware`, `cards`, `block` or `coprocessor` means that page alone.
+//! `hardware`, `cards`, `block`, `router` or `coprocessor` means that page alone.
 //!
 //! `--cards` measures ShareStreams' cards, which needs Verilator, into `sharestreams/hardware`; with
 //! `--check` it compares with what is there.
@@ -89,10 +89,11 @@ fn main() -> miette::Result<ExitCode> {
         Some("hardware") => vec![hardware()?],
         Some("cards") => vec![(sharestreams_cards::page(&sharestreams)?, &sharestreams)],
         Some("block") => vec![(sharestreams_block::page()?, &sharestreams)],
+        Some("router") => vec![(router::page(&router)?, &router)],
         Some("coprocessor") => vec![(coprocessor::page(&coprocessor)?, &coprocessor)],
         Some(other) => {
             return Err(miette!(
-                "unknown page `{other}`; `hardware`, `cards`, `block` and `coprocessor` are known"
+                "unknown page `{other}`; `hardware`, `cards`, `block`, `router` and `coprocessor` are known"
             ));
         }
         None => vec![
@@ -104,7 +105,7 @@ fn main() -> miette::Result<ExitCode> {
             (hilq_accesses::page(), &hilq),
             (hilq_violations::page()?, &hilq),
             (minbw::page(&minbw, job)?, &minbw),
-            (router::page()?, &router),
+            (router::page(&router)?, &router),
             (coprocessor::page(&coprocessor)?, &coprocessor),
             (disciplines::page(&root.join("../examples/compare/scenario.toml"))?, &book),
         ],

@@ -1,18 +1,22 @@
-//! The Router paper's experiments on the router's model machine.
+//! The Router paper's experiments on the router's model machine, and what `make paper-router` measured of the
+//! live one.
 
 mod experiments;
 mod figures;
 mod machine;
 mod statements;
 
+use miette::IntoDiagnostic as _;
 use std::fmt::Write as _;
+use std::fs;
+use std::path::Path;
 
 use self::figures::Curves;
 use self::statements::statements;
 use crate::experiment::{Page, rows};
 
-/// Figures and the paper's statements.
-pub(crate) fn page() -> miette::Result<Page> {
+/// Figures and the paper's statements; `folder` has what was measured.
+pub(crate) fn page(folder: &Path) -> miette::Result<Page> {
     let curves = Curves::compute();
     let of = statements(&curves);
     let mut text = String::from(include_str!("router/page.md"));
@@ -21,6 +25,8 @@ pub(crate) fn page() -> miette::Result<Page> {
     text += &rows(&of.claims, "Router, ");
     text += "\n## Where the model differs\n\n| | the paper | here | why |\n|---|---|---|---|\n";
     text += &of.differences;
+    text += include_str!("router/live.md");
+    text += &fs::read_to_string(folder.join("measured/live.txt")).into_diagnostic()?;
     text += "\n## Figures\n";
     let mut page = Page { files: Vec::new(), claims: of.claims };
     for (file, title, svg) in curves.draw()? {

@@ -25,7 +25,7 @@ pub(crate) enum Command {
     Check(CheckArguments),
     /// Route packets between Linux interfaces, TAP devices or captures, as a file says
     Route(RouteArguments),
-    /// Show how a router on this machine stands, over and over
+    /// Show how a router or a media server stands, over and over
     Top(TopArguments),
     /// Serve a scenario's video files to players by RTSP
     Serve(ServeArguments),
@@ -48,10 +48,14 @@ pub(crate) struct SchemaArguments {
 }
 
 #[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
+#[command(disable_help_subcommand = true)]
 pub(crate) struct RouteArguments {
+    #[command(subcommand)]
+    pub(crate) command: Option<RouteCommand>,
     /// The router's file (TOML)
-    #[arg(value_hint = ValueHint::FilePath)]
-    pub(crate) file: PathBuf,
+    #[arg(value_hint = ValueHint::FilePath, required = true)]
+    pub(crate) file: Option<PathBuf>,
     /// Stop after this time, for example "10 s"; default: at Ctrl-C, or when all captures have ended
     #[arg(long = "for", value_name = "DURATION")]
     pub(crate) time: Option<String>,
@@ -60,17 +64,36 @@ pub(crate) struct RouteArguments {
     pub(crate) json: bool,
 }
 
+#[derive(Debug, Subcommand)]
+pub(crate) enum RouteCommand {
+    /// Measure what each function of a router's file costs on this machine: the `cost` of ports and paths
+    Calibrate(CalibrateArguments),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct CalibrateArguments {
+    /// The router's file (TOML); its ports are not opened
+    #[arg(value_hint = ValueHint::FilePath)]
+    pub(crate) file: PathBuf,
+    /// Print the costs as JSON instead of a table
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
 #[derive(Debug, Args)]
 pub(crate) struct TopArguments {
-    /// Where the router shows its counters: `status` in its file
+    /// Where the program shows its counters: `status` in a router's file, `http` in a media server's
     #[arg(value_name = "ADDRESS", default_value = "127.0.0.1:9817")]
     pub(crate) address: std::net::SocketAddr,
     /// Time between two looks
     #[arg(long, value_name = "DURATION", default_value = "1 s")]
     pub(crate) every: String,
-    /// Look so often, then end; default: until Ctrl-C, or the router ends
+    /// Look so often, then end; default: until Ctrl-C, or the program ends
     #[arg(long, value_name = "N")]
     pub(crate) looks: Option<u32>,
+    /// Print all counters as JSON, a line a look, instead of tables of what happened between looks
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 #[derive(Debug, Args)]

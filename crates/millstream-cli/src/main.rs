@@ -5,6 +5,7 @@
 
 mod arguments;
 mod bench;
+mod calibrate;
 mod check;
 mod fabric;
 mod failure;

@@ -11,7 +11,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::thread;
 
-use crate::arguments::RouteArguments;
+use crate::arguments::{RouteArguments, RouteCommand};
+use crate::calibrate::calibrate;
 use crate::failure::Failure;
 use crate::{print, privileges};
 
@@ -24,13 +25,18 @@ struct PortFailure {
     help: Option<String>,
 }
 
-fn failure(error: PortError) -> Failure {
+pub(crate) fn failure(error: PortError) -> Failure {
     let help = error.help.clone();
     Failure::Run(Diagnosis::new(PortFailure { error, help }))
 }
 
 /// Forwards packets until the time is over, every capture has ended, or Ctrl-C.
 pub(crate) fn route(arguments: &RouteArguments) -> Result<(), Failure> {
+    if let Some(RouteCommand::Calibrate(arguments)) = &arguments.command {
+        return calibrate(arguments);
+    }
+    // The parser demands one where there is no command.
+    let Some(file) = &arguments.file else { return Ok(()) };
     let for_ns = match &arguments.time {
         None => None,
         Some(text) => Some(
@@ -39,12 +45,12 @@ pub(crate) fn route(arguments: &RouteArguments) -> Result<(), Failure> {
         ),
     };
     log_to_standard_error();
-    let scenario = RouterScenario::load(&arguments.file)?;
+    let scenario = RouterScenario::load(file)?;
     let control = Arc::new(Control::default());
     let mut router = LiveRouter::open(&scenario).map_err(failure)?;
-    let is_interface = |port: &RouterPort| matches!(port.kind, PortKind::Interface(_));
+    let is_interface = |port: &RouterPort| matches!(port.kind, PortKind::Interface(..));
     privileges::give_up(scenario.ports.iter().any(is_interface))?;
-    obey_signals(&control, &arguments.file)?;
+    obey_signals(&control, file)?;
     if let Some(address) = scenario.status {
         let address = serve(address, Arc::clone(&control)).map_err(|error| {
             Failure::Run(miette::miette!(
@@ -162,6 +168,7 @@ pub(crate) fn text(report: &Report) -> String {
         [port.name.clone()].into_iter().chain(counts.map(|n| n.to_string())).collect()
     });
     text += &text_table(&header, ports);
+    text += &translations(report);
     let header = ["process", "reserved (Mcps)", "used (Mcps)", "runs", "packets a run"];
     let processes = report.processes.iter().map(|process| {
         let mega = |cycles: u64| (cycles / 1_000_000).to_string();
@@ -211,6 +218,20 @@ fn extensions(report: &Report) -> String {
     if rows.is_empty() { String::new() } else { text_table(&header, rows) }
 }
 
+/// What ports did that hide others behind their address; nothing if there are none.
+fn translations(report: &Report) -> String {
+    let header =
+        ["nat of", "flows", "opened", "outbound", "inbound", "refused: full", "refused: kind"];
+    let rows = report.ports.iter().filter_map(|port| {
+        let of = port.nat?;
+        let counts =
+            [of.flows, of.opened, of.outbound, of.inbound, of.refused_full, of.refused_kind];
+        Some([port.name.clone()].into_iter().chain(counts.map(|n| n.to_string())).collect())
+    });
+    let rows: Vec<Vec<String>> = rows.collect();
+    if rows.is_empty() { String::new() } else { text_table(&header, rows) }
+}
+
 /// Validates a router's file and says what it describes.
 pub(crate) fn check(file: &Path, json: bool) -> Result<(), Failure> {
     let scenario = RouterScenario::load(file)?;
@@ -247,7 +268,7 @@ pub(crate) fn check(file: &Path, json: bool) -> Result<(), Failure> {
     );
     let ports = scenario.ports.iter().map(|port| {
         let kind = match &port.kind {
-            PortKind::Interface(name) => format!("interface {name}"),
+            PortKind::Interface(name, _) => format!("interface {name}"),
             PortKind::Tap(name) => format!("TAP device {name}"),
             PortKind::Pcap(..) => "captures".to_owned(),
         };

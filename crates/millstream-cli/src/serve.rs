@@ -2,7 +2,7 @@
 
 use miette::miette;
 use millstream_media::{
-    Account, Course, MediaError, MediaServer, Report, network_interface_processor,
+    Account, Course, MediaError, MediaServer, Moves, Report, network_interface_processor,
 };
 use millstream_report::{human, text_table};
 use millstream_scenario::{Scenario, parse_duration_ns};
@@ -37,8 +37,13 @@ pub(crate) fn serve(arguments: &ServeArguments) -> Result<(), Failure> {
     for stream in server.streams() {
         eprintln!("rtsp://{address}/{stream}");
     }
+    if let Some(address) = server.rtsps_address() {
+        for stream in server.streams() {
+            eprintln!("rtsps://{address}/{stream}");
+        }
+    }
     if let Some(address) = server.http_address() {
-        eprintln!("http://{address}/admission, http://{address}/metrics");
+        eprintln!("http://{address}/, with /status, /admission and /metrics");
     }
     if let Some(id) = server.processor_id() {
         eprintln!("network interface processor: process {id}");
@@ -77,6 +82,8 @@ fn json(report: &Report) -> serde_json::Value {
     serde_json::json!({
         "admitted": report.admitted, "refused": report.refused,
         "turned_away": report.turned_away, "cut_off": report.cut_off, "processors": report.processors,
+        "wrong_credentials": report.wrong_credentials,
+        "too_many_connections": report.too_many[0], "too_many_sessions": report.too_many[1],
         "decisions": report.decisions, "scheduling_ns": report.scheduling_ns,
         "sending_ns": report.sending_ns,
         "frames": {
@@ -85,6 +92,10 @@ fn json(report: &Report) -> serde_json::Value {
             "unaccounted": report.account.waiting(),
         },
         "packets": packets,
+        "cluster": {
+            "redirected": report.moves.redirected, "taken_in": report.moves.taken_in,
+            "yielded": report.moves.yielded, "unplaced": report.moves.unplaced,
+        },
     })
 }
 
@@ -96,6 +107,25 @@ fn text(report: &Report) -> String {
             text,
             "while draining: {} turned away, {} cut off at the end",
             report.turned_away, report.cut_off
+        );
+    }
+    if report.wrong_credentials > 0 {
+        let _ = writeln!(text, "wrong passwords and tokens: {}", report.wrong_credentials);
+    }
+    if let [connections, sessions] = report.too_many
+        && connections + sessions > 0
+    {
+        let _ = writeln!(
+            text,
+            "too many of one address: {connections} connections, {sessions} sessions"
+        );
+    }
+    let Moves { redirected, taken_in, yielded, unplaced, .. } = report.moves;
+    if redirected + taken_in + yielded + unplaced > 0 {
+        let _ = writeln!(
+            text,
+            "in the cluster: {redirected} requests sent elsewhere; of dead servers {taken_in} sessions taken in, \
+             {unplaced} placed nowhere; {yielded} left to who had them first"
         );
     }
     let rows = ["I", "P", "B"].iter().enumerate().map(|(kind, name)| {

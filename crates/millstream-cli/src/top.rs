@@ -1,7 +1,10 @@
-//! `millstream top`: how a router on this machine stands, over and over.
+//! `millstream top`: how a router or a media server stands, over and over.
+
+mod media;
 
 use console::Term;
 use miette::miette;
+use millstream_media::Status;
 use millstream_report::{human, text_table};
 use millstream_router::live::{PathReport, Report};
 use millstream_scenario::parse_duration_ns;
@@ -19,7 +22,13 @@ const PATIENCE: Duration = Duration::from_secs(3);
 /// The longest answer.
 const ANSWER_BYTES: u64 = 16 << 20;
 
-/// Shows what happened between looks, until the router ends.
+/// How the program asked stands.
+enum Standing {
+    Router(Box<Report>),
+    Media(Box<Status>),
+}
+
+/// Shows what happened between looks, until the program ends.
 pub(crate) fn top(arguments: &TopArguments) -> Result<(), Failure> {
     let every = parse_duration_ns(&arguments.every)
         .map_err(|error| Failure::Input(miette!("--every: {error}")))?;
@@ -29,26 +38,49 @@ pub(crate) fn top(arguments: &TopArguments) -> Result<(), Failure> {
     while arguments.looks.is_none_or(|most| looks < most) {
         thread::sleep(Duration::from_nanos(every));
         let Ok(now) = look(arguments.address) else {
-            eprintln!("the router at {} does not answer any more", arguments.address);
+            eprintln!("{} does not answer any more", arguments.address);
             break;
         };
-        if terminal.is_term() {
-            let _ = terminal.clear_screen();
+        if arguments.json {
+            print(&(now.1.clone() + "\n"))?;
+        } else {
+            if terminal.is_term() {
+                let _ = terminal.clear_screen();
+            }
+            print(&match (&before.0, &now.0) {
+                (Standing::Router(before), Standing::Router(now)) => difference(before, now),
+                (Standing::Media(before), Standing::Media(now)) => media::difference(before, now),
+                // Another program has taken the address.
+                _ => String::new(),
+            })?;
         }
-        print(&difference(&before, &now))?;
         before = now;
         looks += 1;
     }
     Ok(())
 }
 
-fn look(address: SocketAddr) -> Result<Report, Failure> {
+/// How the program at `address` stands, and the JSON that it says it by.
+fn look(address: SocketAddr) -> Result<(Standing, String), Failure> {
     let failed = |error: String| {
-        let help = "give the router a `status` address, and this command the same";
-        Failure::Run(miette!(help = help, "no router answers at {address}: {error}"))
+        let help = "give the router a `status` address, or the media server an `http` one, and this \
+                    command the same";
+        Failure::Run(miette!(
+            help = help,
+            "no router or media server answers at {address}: {error}"
+        ))
     };
     let body = get(address).map_err(|error| failed(error.to_string()))?;
-    serde_json::from_str(&body).map_err(|error| failed(error.to_string()))
+    let parse = || -> serde_json::Result<Standing> {
+        let value: serde_json::Value = serde_json::from_str(&body)?;
+        Ok(if value.get("server").is_some() {
+            Standing::Media(Box::new(serde_json::from_value(value)?))
+        } else {
+            Standing::Router(Box::new(serde_json::from_value(value)?))
+        })
+    };
+    let standing = parse().map_err(|error| failed(error.to_string()))?;
+    Ok((standing, body))
 }
 
 /// The body of `/status`.
@@ -67,13 +99,22 @@ fn get(address: SocketAddr) -> io::Result<String> {
     Ok(body.to_owned())
 }
 
-/// What happened between two looks.
+/// `count` in `elapsed_ns`, a second.
+fn a_second(count: u64, elapsed_ns: u64) -> u64 {
+    let rate = u128::from(count) * 1_000_000_000 / u128::from(elapsed_ns.max(1));
+    u64::try_from(rate).unwrap_or(u64::MAX)
+}
+
+/// `part` of `whole` to a tenth of a per cent, rounded down: what is not everything does not look like it.
+fn percent(part: u64, whole: u64) -> String {
+    let tenths = u128::from(part) * 1_000 / u128::from(whole.max(1));
+    format!("{}.{} %", tenths / 10, tenths % 10)
+}
+
+/// What a router did between two looks.
 fn difference(before: &Report, now: &Report) -> String {
     let elapsed_ns = now.elapsed_ns.saturating_sub(before.elapsed_ns).max(1);
-    let a_second = |count: u64| {
-        let rate = u128::from(count) * 1_000_000_000 / u128::from(elapsed_ns);
-        u64::try_from(rate).unwrap_or(u64::MAX)
-    };
+    let a_second = |count: u64| a_second(count, elapsed_ns);
     let dropped = |of: &PathReport| {
         of.dropped_full
             + of.dropped_by_function
@@ -112,10 +153,6 @@ fn difference(before: &Report, now: &Report) -> String {
     let processes = now.processes.iter().map(|process| {
         let old = before.processes.iter().find(|old| old.name == process.name);
         let since = |now: u64, old: Option<u64>| now.saturating_sub(old.unwrap_or(0));
-        let percent = |part: u64, whole: u64| {
-            let tenths = u128::from(part) * 1_000 / u128::from(whole.max(1));
-            format!("{}.{} %", tenths / 10, tenths % 10)
-        };
         let runs = since(process.runs, old.map(|old| old.runs));
         let tenths = since(process.packets, old.map(|old| old.packets)) * 10 / runs.max(1);
         vec![

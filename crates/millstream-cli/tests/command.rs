@@ -178,6 +178,40 @@ fn every_example_runs_and_is_explained() {
 
 /// What `check` promises of the delay, `run` keeps, whatever floods: below a management channel, and
 /// by a table.
+/// The lines that it prints are right where they are to stand.
+#[test]
+fn a_router_s_functions_are_measured_and_the_file_takes_what_they_cost() {
+    let file = example("router/extension.toml");
+    let (status, table, error) = outcome(millstream().args(["route", "calibrate"]).arg(&file));
+    assert_eq!(status, 0, "{error}");
+    for function in ["input lan", "path rtp", "extension of rtp", "path best-effort", "output wan"]
+    {
+        assert!(table.contains(function), "{table}");
+    }
+    let line = table.split_once("[[path]]  # rtp\n").unwrap().1.lines().next().unwrap();
+    let folder = TempDir::new().unwrap();
+    let text = fs::read_to_string(&file).unwrap().replace("cost = \"1 us\"", line);
+    assert!(text.contains(line), "{text}");
+    let text = text.replace("mark.wasm", &example("router/mark.wasm").display().to_string());
+    let text = text.replace("../data/", &format!("{}/", example("data").display()));
+    let copy = folder.path().join("router.toml");
+    fs::write(&copy, text.replace("50 Kpps", "1 Kpps")).unwrap();
+    let (status, _, error) = outcome(millstream().arg("check").arg(&copy));
+    assert_eq!(status, 0, "{error}");
+    let (status, json, _) = outcome(millstream().args(["route", "calibrate", "--json"]).arg(&copy));
+    assert_eq!(status, 0);
+    let costs: Value = serde_json::from_str(&json).unwrap();
+    let of = |function: &str| {
+        let functions = costs["functions"].as_array().unwrap();
+        let found = functions.iter().find(|of| of["function"] == function).unwrap();
+        found["ns"][0].as_u64()
+    };
+    assert!(of("path rtp") > Some(0) && of("output wan") > Some(0), "{costs}");
+    assert!(of("input wan") > Some(0) && of("output lan").is_none(), "{costs}");
+    let whole = costs["cost_ns"]["paths"]["rtp"].as_u64();
+    assert!(whole >= of("path rtp") && whole >= of("extension of rtp"), "{costs}");
+}
+
 #[test]
 fn the_promised_delay_is_kept() {
     let folder = TempDir::new().unwrap();

@@ -1,13 +1,13 @@
-//! `millstream serve` with players that people use: ffmpeg, GStreamer and VLC.
+//! `millstream serve` with players that people use, ffmpeg, GStreamer and VLC, and a browser at its dashboard.
 //!
 //! `scripts/test-tools.sh` installs them where it may. GStreamer and VLC play in `make soak` only: they keep their
-//! own time, and drop pictures where a busy machine stops them.
+//! own time, and drop pictures where a busy machine stops them. Chromium, too: it is large.
 
 #![allow(clippy::unwrap_used)]
 
 mod player;
 
-use player::Server;
+use player::{Player, Server, is_there};
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -15,17 +15,6 @@ use std::time::{Duration, Instant};
 
 /// Bytes of a picture of the films.
 const PICTURE: usize = 176 * 144 * 3 / 2;
-
-/// Whether a program can be tried; where it could have been installed it must be there.
-fn is_there(program: &str) -> bool {
-    let there = Command::new(program).arg("--version").output().is_ok();
-    if !there && !nix::unistd::geteuid().is_root() {
-        eprintln!("{program} is not installed and only root can: nothing was tried with it");
-        return false;
-    }
-    assert!(there, "{program} is missing; scripts/test-tools.sh installs it");
-    true
-}
 
 /// Films of so many frames in `folder`.
 struct Films {
@@ -192,6 +181,47 @@ fn what_is_left_out_under_overload_leaves_the_other_pictures_as_they_are() {
             assert!(seen.iter().all(|picture| rest.any(|e| e == picture)), "{name}");
         }
     }
+}
+
+/// What the page shows is what `/status` says, and the browser has nothing to complain of.
+#[test]
+#[ignore = "make soak: needs Chromium"]
+fn a_browser_shows_each_client_s_numbers() {
+    if !is_there("chromium") {
+        return;
+    }
+    let server = Server::start(
+        60,
+        "50 Mbps",
+        "http = \"127.0.0.1:0\"",
+        "period = \"16.666666 ms\"\nfirst-deadline = \"2 s\"",
+        ", repeat = true",
+    );
+    let mut player = Player::connect(&server);
+    player.set_up(false);
+    player.play();
+    player.watch_frames(30);
+    player.ask(rtsp_types::Method::Pause, &[]);
+    player.watch(Duration::from_millis(300));
+    let frames = player.frames().len();
+    let browser = Command::new("chromium")
+        .args(["--headless", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=3000"])
+        .args(["--enable-logging=stderr", "--dump-dom"])
+        .arg(format!("http://{}/", server.http.unwrap()))
+        .output()
+        .unwrap();
+    let [page, said] =
+        [browser.stdout, browser.stderr].map(|text| String::from_utf8_lossy(&text).into_owned());
+    assert!(!said.contains("Content Security Policy") && !said.contains("Uncaught"), "{said}");
+    let (_, table) = page.split_once("<table id=\"clients\">").expect("a table of clients");
+    let (_, row) = table.split_once("<tbody>").unwrap();
+    let (row, _) = row.split_once("</tr>").unwrap();
+    for cell in ["film", "127.0.0.1, udp", "paused", &format!("<td>{frames}</td>")] {
+        assert!(row.contains(cell), "{cell}: {row}");
+    }
+    assert!(page.contains(">live</span>"), "{page}");
+    assert_eq!(server.status()["clients"][0]["frames"]["released"], frames);
+    server.end();
 }
 
 /// Where a player says what is wrong: a file beside `to`.

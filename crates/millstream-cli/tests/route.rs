@@ -3,6 +3,7 @@
 
 mod network;
 mod programs;
+mod xdp;
 
 use assert_cmd::Command;
 use etherparse::{Ipv4Header, PacketBuilder};
@@ -160,6 +161,13 @@ fn mistakes_are_shown_where_they_stand() {
         ("slice = ", "slise = ", &["did you mean `slice`"]),
         ("batch = 32", "batch = 32\nstatus = \"0.0.0.0:99\"", &["from the network", "127.0.0.1"]),
         ("batch = 32", "batch = 0", &["a batch of 0", "from 1 to 1024"]),
+        ("overhead = 24", "nat = {}", &["no `address` to hide others behind", "address = "]),
+        ("overhead = 24", "address = \"10.2.0.1/24\"\nnat = { flows = 0 }", &["`flows` of 0"]),
+        (
+            "overhead = 24",
+            "address = \"10.2.0.1/24\"\nnat = { flows = 9, host-flows = 10 }",
+            &["`host-flows` of 10", "from 1 to 9"],
+        ),
         ("batch = 32", "kernel-routes = true", &["no port is an interface", "\"interface\""]),
     ] {
         let text = example();
@@ -269,7 +277,7 @@ fn a_changed_file_is_taken_over_without_losing_a_packet_of_a_path_that_stays() {
     let counted = network.count("sink", "b0", "udp and ip[1] & 0xfc == 0xb8", PACKETS);
     let router = network.start(env!("CARGO_BIN_EXE_millstream"), &file);
     let privileges = router.privileges();
-    for part in ["CapPrm:\t0000000000002000", "CapEff:\t0000000000002000", "NoNewPrivs:\t1"] {
+    for part in ["CapPrm:\t0000000000006000", "CapEff:\t0000000000006000", "NoNewPrivs:\t1"] {
         assert!(privileges.contains(part), "{privileges}");
     }
     let flood = packet(network.mac("router", "f1"), [10, 2, 0, 1], 0, 60);
@@ -294,6 +302,7 @@ fn a_changed_file_is_taken_over_without_losing_a_packet_of_a_path_that_stays() {
     let missing = network.get("router", STATUS, "/nothing");
     assert!(missing.starts_with("HTTP/1.1 404 "), "{missing}");
     let top = [env!("CARGO_BIN_EXE_millstream"), "top", STATUS, "--every", "50 ms", "--looks", "2"];
+    assert!(network.get("router", STATUS, "/").contains("<!DOCTYPE html>"));
     let top = network.execute("router", &top);
     assert!(top.contains("voice") && top.contains("asked") && top.contains("(removed)"), "{top}");
     flood.stop();
@@ -319,11 +328,13 @@ fn hosts_find_the_router_by_arp_ping_through_it_and_are_told_what_is_unreachable
 [[port]]
 name = "a1"
 kind = "interface"
+io = "packet"
 rate = "1 Gbps"
 address = "10.1.0.1/24"
 [[port]]
 name = "b1"
 kind = "interface"
+io = "packet"
 rate = "1 Gbps"
 address = "10.2.0.1/24"
 [[path]]
@@ -359,6 +370,56 @@ via = "10.2.0.2"
     let report = router.stop();
     assert_eq!(report["unaccounted"], 0, "{report:#}");
     assert!(number(&report, "ports", "a1", "originated") > 5, "{report:#}");
+}
+
+/// A host that the other network has no route to, by the kernel's own ping, TCP and UDP.
+#[test]
+fn a_host_behind_the_router_s_address_is_answered_and_nobody_sees_its_own() {
+    let network = Network::new();
+    network.execute("router", &["ip", "link", "set", "lo", "up"]);
+    let folder = TempDir::new().unwrap();
+    let file = folder.path().join("router.toml");
+    fs::write(
+        &file,
+        r#"
+[router]
+status = "127.0.0.1:9817"
+[[port]]
+name = "a1"
+kind = "interface"
+rate = "1 Gbps"
+address = "10.1.0.1/24"
+[[port]]
+name = "b1"
+kind = "interface"
+rate = "1 Gbps"
+address = "10.2.0.1/24"
+nat = { flows = 100, host-flows = 50 }
+[[path]]
+name = "all"
+"#,
+    )
+    .unwrap();
+    network.address("source", "a0", "10.1.0.2/24", "10.1.0.1");
+    network.execute("sink", &["ip", "address", "add", "10.2.0.2/24", "dev", "b0"]);
+    network.execute("sink", &["ethtool", "-K", "b0", "tx", "off"]);
+    let seen = network.watch("sink", "b0", "net 10.1.0.0/24");
+    let router = network.start(env!("CARGO_BIN_EXE_millstream"), &file);
+    let text = network.execute("source", &["ping", "-n", "-c", "3", "-i", "0.2", "10.2.0.2"]);
+    assert!(text.contains("3 received") && text.contains("ttl=63"), "{text}");
+    let (sent, received) = network.transfer("source", "sink", "10.2.0.2:7000", 4 << 20);
+    assert_eq!(sent, received);
+    assert!(network.is_refused("source", "10.2.0.2:9"), "the error about it is translated, too");
+    // The router itself still answers at that address.
+    let text = network.execute("sink", &["ping", "-n", "-c", "1", "10.2.0.1"]);
+    assert!(text.contains("1 received"), "{text}");
+    let metrics = network.get("router", "127.0.0.1:9817", "/metrics");
+    assert!(metrics.contains("millstream_port_nat_flows{port=\"b1\"} 3\n"), "{metrics}");
+    let report = router.stop();
+    assert!(seen.stop().is_empty(), "an address of the inside was seen outside");
+    let nat = &report["ports"][1]["nat"];
+    assert_eq!((&nat["opened"], &nat["refused-full"]), (&3.into(), &0.into()), "{report:#}");
+    assert_eq!(report["unaccounted"], 0, "{report:#}");
 }
 
 /// The file has no route and no address: both are the kernel's, and change while packets flow.
@@ -423,7 +484,8 @@ fn an_interface_that_goes_away_and_comes_back_is_survived_and_counted() {
     let network = Network::new();
     let folder = TempDir::new().unwrap();
     let file = folder.path().join("router.toml");
-    fs::write(&file, network.router()).unwrap();
+    let kind = "kind = \"interface\"\n";
+    fs::write(&file, network.router().replace(kind, &format!("{kind}io = \"packet\"\n"))).unwrap();
     let sink = network.mac("sink", "b0");
     let router = network.start(env!("CARGO_BIN_EXE_millstream"), &file);
     let voice = packet(network.mac("router", "a1"), [10, 2, 0, 1], VOICE, 200);

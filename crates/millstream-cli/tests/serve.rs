@@ -43,12 +43,7 @@ fn every_frame_arrives_whole_by_either_transport_and_placement() {
     for placement in ["host", "ni"] {
         let media = format!("placement = \"{placement}\"");
         let server = Server::start(60, "50 Mbps", &media, DEADLINE, "");
-        let mut players = [false, true].map(|interleaved| {
-            let mut player = Player::connect(&server);
-            assert_eq!(player.set_up(interleaved).status(), StatusCode::Ok);
-            player.play();
-            player
-        });
+        let mut players = Player::both_ways(&server);
         for player in &mut players {
             player.watch(LONG);
             assert!(player.bye, "the film's end is told");
@@ -104,7 +99,7 @@ fn what_does_not_fit_is_b_frames_and_what_arrives_is_what_was_counted() {
 #[test]
 fn who_does_not_fit_is_refused_with_a_reason() {
     let stream = format!("{DEADLINE}\nwindow = \"2/6\"");
-    let server = Server::start(60, "2.2 Mbps", "http = \"127.0.0.1:0\"", &stream, "");
+    let server = Server::start(60, "2.6 Mbps", "http = \"127.0.0.1:0\"", &stream, "");
     let mut admitted: Vec<Player> = (0..2).map(|_| Player::connect(&server)).collect();
     for player in &mut admitted {
         assert_eq!(player.set_up(false).status(), StatusCode::Ok);
@@ -113,19 +108,37 @@ fn who_does_not_fit_is_refused_with_a_reason() {
     let refused = third.set_up(false);
     assert_eq!(refused.status(), StatusCode::NotEnoughBandwidth);
     let why = String::from_utf8(refused.body().clone()).unwrap();
-    assert!(why.contains("of the link's 2200000 bits/s"), "{why}");
+    assert!(why.contains("of the link's 2600000 bits/s"), "{why}");
+    // A looser window has room: whoever asks for it has it.
+    let offered = rtsp_types::HeaderName::try_from("X-Offered-Window").unwrap();
+    let offered = refused.header(&offered).expect("an offer").as_str();
+    assert!(["3/6", "4/6", "5/6"].contains(&offered), "{offered}");
+    assert!(why.contains(&format!("/film/{offered} has room: at most")), "{why}");
+    let mut other = Player::connect(&server);
+    other.turn_to(&server, &format!("film/{offered}"));
+    let described = other.ask(Method::Describe, &[]);
+    assert_eq!(described.status(), StatusCode::Ok);
+    assert_eq!(other.set_up(false).status(), StatusCode::Ok);
+    other.play();
+    other.watch(LONG);
+    assert!(other.bye);
+    let frames = other.frames();
+    assert!(frames.iter().all(|frame| frame.whole));
+    assert_eq!(Player::kinds(&frames)[0], 10);
     let page = server.page("/admission");
+    assert!(page.contains(&format!("film/{offered}: ")), "{page}");
+    assert_eq!(other.ask(Method::Teardown, &[]).status(), StatusCode::Ok);
     assert!(
         page.contains("1 refused") && page.contains("refused; the frames that must go"),
         "{page}"
     );
     assert!(server.page("/metrics").contains("millstream_media_refused_total 1"));
-    assert!(server.page("/").starts_with("HTTP/1.1 404"));
+    assert!(server.page("/else").starts_with("HTTP/1.1 404"));
     // Whoever goes makes room.
     assert_eq!(admitted[0].ask(Method::Teardown, &[]).status(), StatusCode::Ok);
     assert_eq!(third.set_up(false).status(), StatusCode::Ok);
     let account = server.end();
-    assert_eq!((&account["admitted"], &account["refused"]), (&3.into(), &1.into()));
+    assert_eq!((&account["admitted"], &account["refused"]), (&4.into(), &1.into()));
 }
 
 #[test]
@@ -197,12 +210,7 @@ fn a_server_that_is_started_again_takes_its_clients_over() {
     let media = "placement = \"ni\"\nsocket = \"processor\"\nidle-timeout = \"20 s\"";
     let mut server = Server::start(60, "50 Mbps", media, DEADLINE, ", repeat = true");
     let processor = server.processor.unwrap();
-    let mut players = [false, true].map(|interleaved| {
-        let mut player = Player::connect(&server);
-        assert_eq!(player.set_up(interleaved).status(), StatusCode::Ok);
-        player.play();
-        player
-    });
+    let mut players = Player::both_ways(&server);
     let player = &mut players[0];
     player.watch(Duration::from_millis(200));
     server.crash();
@@ -337,32 +345,19 @@ fn a_thousand_idle_connections_cost_little_and_disturb_nobody() {
 fn a_scanners_worth_of_requests_is_answered_or_closed() {
     let media = "connections = 20\nidle-timeout = \"2 s\"";
     let server = Server::start(60, "50 Mbps", media, DEADLINE, "");
-    let seeds: [&[u8]; 8] = [
+    let seeds: [&[u8]; 9] = [
         b"OPTIONS rtsp://h/film RTSP/1.0\r\nCSeq: 1\r\n\r\n",
         b"DESCRIBE rtsp://h/film RTSP/1.0\r\nCSeq: 2\r\nAccept: application/sdp\r\n\r\n",
         b"SETUP rtsp://h/film/video RTSP/1.0\r\nCSeq: 3\r\nTransport: RTP/AVP;unicast;client_port=5000-5001\r\n\r\n",
         b"PLAY rtsp://h/film RTSP/1.0\r\nCSeq: 4\r\nSession: 0123456789abcdef\r\nRange: npt=0-\r\n\r\n",
         b"GET /../../etc/passwd HTTP/1.1\r\nHost: h\r\n\r\n",
         b"OPTIONS sip:nm SIP/2.0\r\nVia: SIP/2.0/TCP nm;branch=foo\r\nCall-ID: 50000\r\n\r\n",
+        b"SETUP rtsp://h/film/2/6/video?token=x RTSP/1.0\r\nCSeq: 3\r\nTransport: RTP/AVP/TCP;interleaved=0-1\r\n\r\n",
         b"SSH-2.0-OpenSSH_9.2\r\n\x00\x00\x01\x14\x0a\x14",
         b"\x03\x00\x00\x2a\x25\xe0\x00\x00\x00\x00\x00Cookie: mstshash=nmap\r\n",
     ];
-    // Each a thousand times over, some bytes changed, cut off somewhere; the same every time.
-    let mut random = 1u64;
-    let mut below = |limit: usize| {
-        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-        usize::try_from(random >> 33).unwrap() % limit
-    };
     let [mut closed, mut refused, mut done] = [0; 3];
-    for round in 0..1_000 {
-        let mut bytes = seeds[round % seeds.len()].to_vec();
-        for _ in 0..below(4) {
-            let at = below(bytes.len());
-            bytes[at] = u8::try_from(below(256)).unwrap();
-        }
-        if below(4) == 0 {
-            bytes.truncate(below(bytes.len() + 1));
-        }
+    for bytes in player::mangled(&seeds, 1_000) {
         let mut stream = TcpStream::connect(server.rtsp).unwrap();
         let _ = stream.write_all(&bytes);
         stream.shutdown(std::net::Shutdown::Write).unwrap();
@@ -452,15 +447,71 @@ fn a_file_in_the_place_of_the_socket_stays_and_is_named() {
     assert_eq!(std::fs::read(folder.path().join("film.m1v")).unwrap(), player::film(12));
 }
 
+/// `/status`, which the dashboard draws, and `millstream top` say of each client what it got.
+#[test]
+fn each_client_s_numbers_are_shown_while_it_plays() {
+    for placement in ["host", "ni"] {
+        let media = format!("http = \"127.0.0.1:0\"\nplacement = \"{placement}\"");
+        let stream = format!("{DEADLINE}\nwindow = \"1/6\"");
+        let server = Server::start(60, "50 Mbps", &media, &stream, ", repeat = true");
+        let page = server.page("/");
+        assert!(page.contains("text/html") && page.contains("script-src 'sha256-"), "{page}");
+        let mut players = Player::both_ways(&server);
+        players.iter_mut().for_each(|player| player.watch_frames(20));
+        players.iter_mut().for_each(|player| {
+            assert_eq!(player.ask(Method::Pause, &[]).status(), StatusCode::Ok);
+            player.watch(Duration::from_millis(300));
+        });
+        let status = server.status();
+        assert_eq!(status["placement"], placement);
+        assert_eq!(status["cpu"]["ni_ns"].is_u64(), placement == "ni", "{status}");
+        assert!(status["cpu"]["host_ns"].as_u64().unwrap() > 0, "{status}");
+        let clients = status["clients"].as_array().unwrap();
+        assert_eq!(clients.len(), 2, "{status}");
+        for (player, (client, transport)) in
+            players.iter_mut().zip(clients.iter().zip(["udp", "interleaved"]))
+        {
+            assert_eq!(client["transport"], transport);
+            assert_eq!((&client["state"], &client["queued"]), (&"paused".into(), &0.into()));
+            let frames = player.frames();
+            assert_eq!(
+                client["frames"]["sent"],
+                serde_json::json!(Player::kinds(&frames)),
+                "{client}"
+            );
+            let lost: u64 = ["late", "full"]
+                .iter()
+                .flat_map(|why| client["frames"][why].as_array().unwrap())
+                .map(|count| count.as_u64().unwrap())
+                .sum();
+            let released = client["frames"]["released"].as_u64().unwrap();
+            assert_eq!(released, frames.len() as u64 + lost, "{client}");
+            let window = &client["window"];
+            assert_eq!((&window["may_lose"], &window["of"]), (&1.into(), &6.into()));
+            assert_eq!(window["released"], (released - 1) % 6 + 1, "{client}");
+        }
+        let top = |options: &[&str]| {
+            let address = server.http.unwrap().to_string();
+            let mut command = Command::new(env!("CARGO_BIN_EXE_millstream"));
+            command.args(["top", &address, "--every", "20 ms", "--looks", "1"]).args(options);
+            let output = command.output().unwrap();
+            assert!(output.status.success(), "{output:?}");
+            String::from_utf8(output.stdout).unwrap()
+        };
+        let text = top(&[]);
+        assert!(text.contains("2 clients") && text.contains("paused"), "{text}");
+        assert!(text.contains("all ") && text.contains("beyond contract"), "{text}");
+        assert_eq!(text.contains("NI process"), placement == "ni", "{text}");
+        let json: serde_json::Value = serde_json::from_str(&top(&["--json"])).unwrap();
+        assert_eq!(json["clients"], status["clients"]);
+        server.end();
+    }
+}
+
 #[test]
 fn a_server_that_is_to_terminate_lets_films_play_out_and_begins_none() {
     let server = Server::start(120, "50 Mbps", "http = \"127.0.0.1:0\"", DEADLINE, "");
-    let mut players = [false, true].map(|interleaved| {
-        let mut player = Player::connect(&server);
-        assert_eq!(player.set_up(interleaved).status(), StatusCode::Ok);
-        player.play();
-        player
-    });
+    let mut players = Player::both_ways(&server);
     // One that does not play is not waited for.
     let mut idle = Player::connect(&server);
     assert_eq!(idle.set_up(false).status(), StatusCode::Ok);

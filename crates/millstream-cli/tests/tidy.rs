@@ -42,8 +42,14 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("millstream-report", &["millstream"]),
     ("millstream-pipeline", &["millstream"]),
     ("millstream-sim", &["millstream", "millstream-traffic", "millstream-scenario"]),
-    ("millstream-router", &["millstream", "millstream-traffic", "millstream-scenario"]),
-    ("millstream-media", &["millstream", "millstream-traffic", "millstream-scenario"]),
+    (
+        "millstream-router",
+        &["millstream", "millstream-traffic", "millstream-scenario", "millstream-report"],
+    ),
+    (
+        "millstream-media",
+        &["millstream", "millstream-traffic", "millstream-scenario", "millstream-report"],
+    ),
     ("millstream-bench", &["millstream"]),
     ("millstream-hw", &["millstream", "millstream-traffic", "millstream-scenario"]),
     (

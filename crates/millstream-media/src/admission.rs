@@ -15,7 +15,7 @@ use crate::dispatch::SLACK_NS;
 const MOST_STEPS: u64 = 200_000;
 
 /// The link, and who has been admitted to it.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Admission {
     /// Bits/s.
     pub(crate) link_bps: u64,

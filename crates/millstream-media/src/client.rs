@@ -233,11 +233,13 @@ impl Client {
             return;
         }
         let block = frame.number / of;
-        let entry = &mut self.losses[usize::from(block % 2 == 1)];
+        let parity = usize::from(block % 2 == 1);
+        let entry = &mut self.losses[parity];
         if entry.0 != block {
             *entry = (block, 0);
         }
         entry.1 += 1;
+        self.row.set_at(Word::Blocks, parity, block << 32 | entry.1);
         if entry.1 > u64::from(self.media.lost) {
             self.row.add(Word::Violations, 1);
         }

@@ -7,6 +7,11 @@ pub(crate) fn now_ns() -> u64 {
     nanoseconds(clock_gettime(ClockId::Monotonic))
 }
 
+/// Time that the processors have run this process, ns.
+pub(crate) fn worked_ns() -> u64 {
+    nanoseconds(clock_gettime(ClockId::ProcessCPUTime))
+}
+
 /// The wall clock as an NTP time stamp: seconds since 1900 and a binary fraction, 32 bits each
 /// (RFC 3550, section 4).
 pub(crate) fn ntp_now() -> u64 {

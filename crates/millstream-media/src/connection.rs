@@ -4,6 +4,9 @@ use mio::net::TcpStream;
 use std::io::{self, Read, Write};
 use std::net::IpAddr;
 
+use crate::access::Pass;
+use crate::tls::Secured;
+
 /// What a client may leave unread, bytes. A frame for it that finds no room is dropped whole.
 pub(crate) const UNREAD: usize = 1 << 20;
 
@@ -11,9 +14,8 @@ pub(crate) const UNREAD: usize = 1 << 20;
 #[derive(Debug)]
 pub(crate) struct Connection {
     pub(crate) stream: TcpStream,
+    tls: Option<Secured>,
     pub(crate) peer: IpAddr,
-    /// It asks for pages rather than streams.
-    pub(crate) http: bool,
     /// What has come and was not understood yet.
     pub(crate) input: Vec<u8>,
     output: Vec<u8>,
@@ -21,6 +23,8 @@ pub(crate) struct Connection {
     gone: usize,
     /// When it last said something, ns.
     pub(crate) heard_ns: u64,
+    /// What it has shown of itself.
+    pass: Pass,
     /// To be closed once everything has gone.
     pub(crate) closing: bool,
     /// Since when a request has begun and is not whole, ns; 0 if none has.
@@ -32,19 +36,30 @@ pub(crate) struct Connection {
 const PATIENCE_NS: u64 = 10_000_000_000;
 
 impl Connection {
-    pub(crate) fn new(stream: TcpStream, peer: IpAddr, http: bool, now_ns: u64) -> Self {
+    pub(crate) fn new(stream: TcpStream, peer: IpAddr, now_ns: u64) -> Self {
         let (input, output) = (Vec::new(), Vec::new());
         Self {
             stream,
+            tls: None,
             peer,
-            http,
             input,
             output,
             gone: 0,
             heard_ns: now_ns,
+            pass: Pass::default(),
             closing: false,
             begun_ns: 0,
         }
+    }
+
+    /// The same, over TLS; whoever does not begin with it is closed as one who does not end a request.
+    pub(crate) fn secured(self, tls: Secured) -> Self {
+        Self { tls: Some(tls), begun_ns: self.heard_ns, ..self }
+    }
+
+    /// Whether what is said on it stays between the two.
+    pub(crate) fn is_secured(&self) -> bool {
+        self.tls.is_some()
     }
 
     /// Reads while there is something and room for it (`limit` bytes). `false`: the client has closed.
@@ -54,7 +69,11 @@ impl Connection {
     pub(crate) fn read(&mut self, limit: usize) -> io::Result<bool> {
         let mut chunk = [0; 4096];
         while self.input.len() <= limit {
-            match self.stream.read(&mut chunk) {
+            let read = match &mut self.tls {
+                None => self.stream.read(&mut chunk),
+                Some(tls) => tls.read(&mut self.stream, &mut chunk),
+            };
+            match read {
                 Ok(0) => return Ok(false),
                 Ok(count) => self.input.extend_from_slice(&chunk[..count]),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(true),
@@ -67,7 +86,8 @@ impl Connection {
 
     /// To be called when what could be understood of the input has been: notes whether a request began.
     pub(crate) fn understood(&mut self, now_ns: u64) {
-        if self.input.is_empty() {
+        let beginning = self.tls.as_ref().is_some_and(Secured::is_beginning);
+        if self.input.is_empty() && !beginning {
             self.begun_ns = 0;
         } else if self.begun_ns == 0 {
             self.begun_ns = now_ns;
@@ -77,20 +97,26 @@ impl Connection {
     /// Whether its client has taken too long for a request, or for reading the last answer.
     pub(crate) fn is_stuck(&self, now_ns: u64) -> bool {
         let since_ns = if self.closing { self.heard_ns } else { self.begun_ns };
-        let written = self.gone == self.output.len();
+        let written = self.unsent() == 0;
         let waits = if self.closing { !written } else { self.begun_ns != 0 };
         let long = waits && now_ns.saturating_sub(since_ns) > PATIENCE_NS;
         long || (self.closing && written)
     }
 
-    /// Bytes that may yet be left unread.
-    pub(crate) fn room(&self) -> usize {
-        UNREAD.saturating_sub(self.output.len() - self.gone)
+    /// Bytes that have not gone; those that TLS has taken count as one.
+    fn unsent(&self) -> usize {
+        let taken = self.tls.as_ref().is_some_and(Secured::has_more);
+        self.output.len() - self.gone + usize::from(taken)
     }
 
-    /// What has come, and where what is to be sent is appended.
-    pub(crate) fn buffers(&mut self) -> (&mut Vec<u8>, &mut Vec<u8>) {
-        (&mut self.input, &mut self.output)
+    /// Bytes that may yet be left unread.
+    pub(crate) fn room(&self) -> usize {
+        UNREAD.saturating_sub(self.unsent())
+    }
+
+    /// What has come, where what is to be sent is appended, and what it has shown of itself.
+    pub(crate) fn parts(&mut self) -> (&mut Vec<u8>, &mut Vec<u8>, &mut Pass) {
+        (&mut self.input, &mut self.output, &mut self.pass)
     }
 
     /// Where what is to be sent is appended.
@@ -103,6 +129,11 @@ impl Connection {
     /// # Errors
     /// If the connection is broken.
     pub(crate) fn write(&mut self) -> io::Result<bool> {
+        if let Some(tls) = &mut self.tls {
+            let (taken, gone) = tls.write(&mut self.stream, &self.output)?;
+            self.output.drain(..taken);
+            return Ok(gone && self.output.is_empty());
+        }
         while self.gone < self.output.len() {
             match self.stream.write(&self.output[self.gone..]) {
                 Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
@@ -120,6 +151,13 @@ impl Connection {
         self.gone = 0;
         Ok(true)
     }
+
+    /// Says that nothing more comes, where that is said.
+    pub(crate) fn end(&mut self) {
+        if let Some(tls) = &mut self.tls {
+            tls.end(&mut self.stream);
+        }
+    }
 }
 
 #[cfg(test)]
@@ -132,7 +170,7 @@ mod tests {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let stream = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         stream.set_nonblocking(true).unwrap();
-        Connection::new(TcpStream::from_std(stream), IpAddr::from([127, 0, 0, 1]), false, 1)
+        Connection::new(TcpStream::from_std(stream), IpAddr::from([127, 0, 0, 1]), 1)
     }
 
     #[test]

@@ -170,10 +170,10 @@ impl<S: Select<Stamp = ()>> Dispatch<S> {
                     self.clients[client].pause();
                 }
             }
-            (Want::Stop, State::Stopped) => {}
-            (Want::Stop, state) => {
+            (Want::Stop | Want::Yield, State::Stopped) => {}
+            (want @ (Want::Stop | Want::Yield), state) => {
                 if let Some(client) = self.sessions[session].take() {
-                    if state != State::Ended {
+                    if state != State::Ended && want == Want::Stop {
                         self.goodbye(client, outlet);
                     }
                     self.clients[client].leave();
@@ -344,6 +344,17 @@ impl<S: Select<Stamp = ()>> Dispatch<S> {
                 self.region.set(Setting::LookAtAll, 1);
             }
         }
+    }
+
+    /// Leaves every client to other servers. For an NI whose host is gone, in a cluster.
+    pub(crate) fn hand_over(&self) {
+        for session in 0..self.sessions.len() {
+            let row = self.region.session(session);
+            if self.sessions[session].is_some() && row.want() != Want::Stop {
+                row.set(Word::Want, Want::Yield as u64);
+            }
+        }
+        self.region.set(Setting::LookAtAll, 1);
     }
 
     /// Whether any client plays.

@@ -7,6 +7,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::Path;
 use std::sync::OnceLock;
 
+use crate::access::{Access, Pass};
 use crate::library::Library;
 use crate::packets::mpeg_ts;
 use crate::region::Region;
@@ -43,6 +44,17 @@ pub fn requests(bytes: &[u8]) -> Vec<u8> {
     with_server(|talk| talk(IpAddr::V4(Ipv4Addr::LOCALHOST), bytes))
 }
 
+/// The same of a server that asks everybody who he is: nobody, as it knows no user and no token.
+///
+/// # Panics
+/// If the repository's example clip is not there.
+#[must_use]
+pub fn guarded_requests(bytes: &[u8]) -> Vec<u8> {
+    static NOBODY: OnceLock<Access> = OnceLock::new();
+    let access = NOBODY.get_or_init(Access::nobody);
+    with_guarded_server(access, |talk| talk(IpAddr::V4(Ipv4Addr::LOCALHOST), bytes))
+}
+
 /// The video of a file, whatever it holds, in a transport stream; `None` if there is none.
 #[must_use]
 pub fn transport_stream(file: &[u8]) -> Option<Vec<u8>> {
@@ -50,15 +62,25 @@ pub fn transport_stream(file: &[u8]) -> Option<Vec<u8>> {
     mpeg_ts::wrap(&video, 200_000_000, 1 << 22).ok().map(|wrapped| wrapped.bytes)
 }
 
-/// Talks to a new server; each call is a connection of its own.
-pub(crate) fn with_server<T>(what: impl FnOnce(&mut Talk<'_>) -> T) -> T {
+/// What the server has: `film`, and rows for four clients.
+pub(crate) fn estate() -> &'static (Library, Region) {
     static SHARED: OnceLock<(Library, Region)> = OnceLock::new();
-    let (library, region) = SHARED.get_or_init(|| {
+    SHARED.get_or_init(|| {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/data");
         let scenario = Scenario::parse("fuzz.toml", SCENARIO, &folder).expect("a valid scenario");
         let library = Library::open(&scenario).expect("the example clip");
         (library, Region::create(4).expect("shared memory").0)
-    });
+    })
+}
+
+/// Talks to a new server; each call is a connection of its own.
+pub(crate) fn with_server<T>(what: impl FnOnce(&mut Talk<'_>) -> T) -> T {
+    with_guarded_server(&Access::open(), what)
+}
+
+/// The same, with a server that asks who it is.
+pub(crate) fn with_guarded_server<T>(access: &Access, what: impl FnOnce(&mut Talk<'_>) -> T) -> T {
+    let (library, region) = estate();
     let local = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 554);
     let mut sessions = Sessions::new(*region, 20_000_000);
     let mut connection = 0;
@@ -67,6 +89,8 @@ pub(crate) fn with_server<T>(what: impl FnOnce(&mut Talk<'_>) -> T) -> T {
         let mut desk = Desk {
             library,
             sessions: &mut sessions,
+            access,
+            cluster: None,
             bell: &NoBell,
             server_ports: (6_000, 6_001),
             local,
@@ -74,9 +98,10 @@ pub(crate) fn with_server<T>(what: impl FnOnce(&mut Talk<'_>) -> T) -> T {
             request_bytes: 8 << 10,
             now_ns: 0,
         };
-        let asker = Asker { peer, connection };
+        let asker = Asker { peer, connection, secured: false };
         connection += 1;
-        desk.converse(&mut bytes.to_vec(), &mut output, 1 << 20, asker);
+        let mut pass = Pass::default();
+        desk.converse(&mut bytes.to_vec(), &mut output, &mut pass, 1 << 20, asker);
         output
     })
 }

@@ -1,7 +1,7 @@
 //! The media server: RTSP clients whose frames the engine schedules.
 //!
 //! ```text
-//!  players ── RTSP ──> session control          (server, connection, rtsp, session, admission, pages)
+//!  players ── RTSP ──> session control          (server, connection, tls, rtsp, access, session, pages, …)
 //!                        │ region: rows of words │ store: frames, sealed
 //!                      processor                (processor: client, lane, dispatch, outlet)
 //!  players <── RTP ──────┘
@@ -10,11 +10,15 @@
 //! the processor is a thread of the server or a process of its own, and does not know which. Files are
 //! read and cut into packets once (`library`, `packets`).
 //!
+//! Servers on several hosts share their clients (`cluster`).
+//!
 //! [`MediaServer`] is the way in; [`network_interface_processor`] is what the other process runs.
 
+mod access;
 mod admission;
 mod client;
 mod clock;
+mod cluster;
 mod connection;
 mod demand;
 mod dispatch;
@@ -31,14 +35,19 @@ mod packets;
 mod pages;
 mod placement;
 mod processor;
+mod refusals;
 mod region;
 mod ring;
 mod rtsp;
 mod server;
 mod session;
+mod status;
 mod store;
+mod tls;
 
+pub use cluster::Moves;
 pub use error::MediaError;
 pub use placement::network_interface_processor;
 pub use server::{Course, MediaServer, Report};
 pub use session::Account;
+pub use status::{ClientStatus, Cpu, Status, WindowStatus};

@@ -23,10 +23,19 @@ const LONGEST_WINDOW: u32 = 4_096;
 /// Frames that may wait where the file does not say.
 const QUEUE: u32 = 64;
 
-/// A file that clients may ask for.
-#[derive(Debug)]
+/// Looser windows that a stream may be had under besides its own: so many steps between the two ends.
+const LOOSER: u32 = 3;
+
+/// A file that clients may ask for, under one window.
+#[derive(Clone, Debug)]
 pub(crate) struct Title {
+    /// What stands in its URL: the stream's name; with the window behind it, as in `clip/4/12`, if that is
+    /// looser than the stream's.
     pub(crate) name: String,
+    /// The stream of which this is the same under a looser window.
+    pub(crate) looser_than: Option<usize>,
+    /// Of y frames at most x may be lost: x, y.
+    pub(crate) window: (u32, u32),
     format: Format,
     /// H.264: profile and level, and the parameter sets.
     parameters: Option<(String, String)>,
@@ -58,9 +67,8 @@ impl Library {
         let mut builder = StoreBuilder::default();
         let mut titles = Vec::with_capacity(scenario.streams.len());
         for stream in &scenario.streams {
-            let (title, bytes) = title(scenario, stream, room, &mut builder)?;
+            let bytes = add(scenario, stream, room, &mut builder, &mut titles)?;
             room = room.saturating_sub(bytes);
-            titles.push(title);
         }
         let failed = |error| MediaError::new(format!("no memory for the files: {error}"));
         let file = builder.seal().map_err(failed)?;
@@ -86,12 +94,14 @@ fn schedule(scenario: &Scenario) -> Result<Schedule, MediaError> {
     }
 }
 
-fn title(
+/// Adds a stream's file under its window and under looser ones; the file's bytes.
+fn add(
     scenario: &Scenario,
     stream: &Stream,
     room: usize,
     builder: &mut StoreBuilder,
-) -> Result<(Title, usize), MediaError> {
+    titles: &mut Vec<Title>,
+) -> Result<usize, MediaError> {
     let name = &stream.name;
     let wrong = |message: &str| MediaError::new(format!("stream `{name}`: {message}"));
     let fit = |letter: char| letter.is_ascii_alphanumeric() || "-_.".contains(letter);
@@ -160,24 +170,44 @@ fn title(
     };
     builder.add(record, &new, &bytes);
     let duration_ns = u128::from(frame_ns) * new.len() as u128;
-    let [reserved_bps, mean_bps] = rates(&new, (lost, of), scenario.link, duration_ns);
     let work = |frame: &NewFrame| FrameWork {
         work_ns: packets(frame).map(|bytes| scenario.link.transmission_ns(bytes)).sum(),
         importance: frame.importance,
     };
     let film: Vec<FrameWork> = new.iter().map(work).collect();
-    let demand = Demand::new(&film, (lost, of), *repeat, frame_ns, record.deadline_ns);
-    let title = Title {
-        name: name.clone(),
-        format,
-        parameters: parameters(&video).filter(|_| format == Format::H264),
-        reserved_bps,
-        mean_bps,
-        demand,
-        seconds: u64::try_from(duration_ns / 1_000_000_000).unwrap_or(0),
-        repeat: *repeat,
-    };
-    Ok((title, bytes.len()))
+    let own = titles.len();
+    for window in std::iter::once((lost, of)).chain(looser((lost, of))) {
+        let [reserved_bps, mean_bps] = rates(&new, window, scenario.link, duration_ns);
+        let looser_than = (titles.len() > own).then_some(own);
+        if looser_than.is_some() {
+            builder.add_window(own, window.0);
+        }
+        titles.push(Title {
+            name: match looser_than {
+                None => name.clone(),
+                Some(_) => format!("{name}/{}/{}", window.0, window.1),
+            },
+            looser_than,
+            window,
+            format,
+            parameters: parameters(&video).filter(|_| format == Format::H264),
+            reserved_bps,
+            mean_bps,
+            demand: Demand::new(&film, window, *repeat, frame_ns, record.deadline_ns),
+            seconds: u64::try_from(duration_ns / 1_000_000_000).unwrap_or(0),
+            repeat: *repeat,
+        });
+    }
+    Ok(bytes.len())
+}
+
+/// Windows of as many frames of which more may be lost, but not all, the strictest first.
+fn looser((lost, of): (u32, u32)) -> impl Iterator<Item = (u32, u32)> {
+    let more = u64::from(of.saturating_sub(lost));
+    let steps = (1..=LOOSER).map(move |step| more * u64::from(step) / u64::from(LOOSER + 1));
+    let mut last = 0;
+    let steps = steps.filter(move |more| std::mem::replace(&mut last, *more) < *more);
+    steps.map(move |more| (lost + u32::try_from(more).unwrap_or(0), of))
 }
 
 /// A film as its packets carry it.
@@ -322,5 +352,21 @@ impl Title {
         // Writing to memory does not fail.
         let _ = session.write(&mut text);
         text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn looser_windows_lose_more_but_not_all_of_as_many() {
+        let windows = |window| looser(window).map(|(lost, _)| lost).collect::<Vec<_>>();
+        assert_eq!(windows((2, 12)), [4, 7, 9]);
+        assert_eq!(windows((0, 4)), [1, 2, 3]);
+        assert_eq!(windows((1, 3)), [2]);
+        for none in [(0, 0), (0, 1), (3, 3), (2, 3)] {
+            assert!(windows(none).is_empty(), "{none:?}");
+        }
     }
 }

@@ -1,5 +1,10 @@
-//! The HTTP pages: `/admission` explains who may play, `/metrics` is for Prometheus.
+//! The HTTP pages: the dashboard and its `/status`; `/admission` explains who may play, `/metrics` is for
+//! Prometheus.
+//!
+//! Session control knows what stands on them, another thread speaks HTTP: it asks, one question at a time.
 
+use millstream_report::http::{self, Answer};
+use mio::Waker;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetric};
@@ -7,47 +12,67 @@ use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::Registry;
 use std::fmt::Write as _;
+use std::io;
+use std::net::TcpListener;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::time::Duration;
 
 use crate::library::Library;
+use crate::refusals::{REASONS, Refusals};
 use crate::region::{LATENESS, Setting, State, Word};
 use crate::session::{Account, Sessions};
+use crate::status::About;
 
-/// The longest request that is read, bytes.
-pub(crate) const LONGEST_REQUEST: usize = 4096;
+/// How long session control may take to answer.
+const PATIENCE: Duration = Duration::from_secs(1);
 
-/// The answer to what has come, once it is a whole request.
-pub(crate) fn answer(input: &[u8], library: &Library, sessions: &Sessions) -> Option<Vec<u8>> {
-    let mut headers = [httparse::EMPTY_HEADER; 64];
-    let mut request = httparse::Request::new(&mut headers);
-    let (status, kind, body) = match request.parse(input) {
-        Ok(httparse::Status::Partial) if input.len() < LONGEST_REQUEST => return None,
-        Ok(httparse::Status::Partial) => {
-            ("431 Request Header Fields Too Large", "text/plain", "431\n".to_owned())
-        }
-        Err(_) => ("400 Bad Request", "text/plain", "400\n".to_owned()),
-        Ok(httparse::Status::Complete(_)) => match (request.method, request.path) {
-            (Some("GET"), Some("/admission")) => {
-                ("200 OK", "text/plain; charset=utf-8", admission(library, sessions))
-            }
-            (Some("GET"), Some("/metrics")) => (
-                "200 OK",
-                "application/openmetrics-text; version=1.0.0; charset=utf-8",
-                metrics(library, sessions),
-            ),
-            (Some("GET"), _) => {
-                ("404 Not Found", "text/plain", "/admission, /metrics\n".to_owned())
-            }
-            _ => ("405 Method Not Allowed", "text/plain", "GET\n".to_owned()),
-        },
-    };
-    let length = body.len();
-    Some(
-        format!(
-            "HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {length}\r\n\
-             Connection: close\r\n\r\n{body}"
-        )
-        .into_bytes(),
-    )
+/// What may be asked for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Page {
+    Admission,
+    Metrics,
+    Status,
+}
+
+/// Questions that session control is to answer when it is woken.
+pub(crate) type Questions = Receiver<(Page, SyncSender<Answer>)>;
+
+/// Serves the pages at `listener`; `waker` wakes session control.
+///
+/// # Errors
+/// If the system has no thread for it.
+pub(crate) fn serve(listener: TcpListener, waker: Waker) -> io::Result<Questions> {
+    let (ask, questions) = sync_channel(1);
+    http::serve(listener, "/, /status, /admission and /metrics", move |path| {
+        let page = match path {
+            "/admission" => Page::Admission,
+            "/metrics" => Page::Metrics,
+            "/status" => Page::Status,
+            _ => return Answer::NotFound,
+        };
+        let (reply, answer) = sync_channel(1);
+        let asked = ask.try_send((page, reply)).is_ok() && waker.wake().is_ok();
+        let answer = asked.then(|| answer.recv_timeout(PATIENCE).ok()).flatten();
+        answer.unwrap_or_else(|| Answer::Unavailable("the server does not answer".to_owned()))
+    })?;
+    Ok(questions)
+}
+
+/// Answers what was asked.
+pub(crate) fn answer(questions: &Questions, about: About<'_>) {
+    let About { library, sessions, .. } = about;
+    while let Ok((page, reply)) = questions.try_recv() {
+        let answer = match page {
+            Page::Admission => Answer::Text(admission(library, sessions)),
+            Page::Metrics => Answer::Metrics(metrics(library, sessions)),
+            Page::Status => match serde_json::to_string(&about.status()) {
+                Ok(json) => Answer::Json(json),
+                Err(error) => Answer::Unavailable(error.to_string()),
+            },
+        };
+        // Who has waited too long is gone.
+        let _ = reply.try_send(answer);
+    }
 }
 
 /// Who may play, in words.
@@ -56,7 +81,8 @@ fn admission(library: &Library, sessions: &Sessions) -> String {
     let mut text = format!(
         "link: {} bits/s; reserved: {} bits/s; {} sessions, {} refused\n\n\
          A client is admitted if in no stretch of time more frames that must go can be due than the link \
-         carries in it.\n\n",
+         carries in it. NAME/x/y is NAME under a looser window, at most x of y frames lost, which whoever \
+         is refused may ask for.\n\n",
         admission.link_bps,
         admission.reserved_bps,
         sessions.iter().count(),
@@ -95,7 +121,9 @@ struct Snapshot {
     sessions: usize,
     refused: u64,
     turned_away: u64,
+    refusals: Refusals,
     draining: bool,
+    members: u64,
     settings: Vec<(&'static str, &'static str, u64)>,
     lateness: [u64; LATENESS],
 }
@@ -106,6 +134,11 @@ struct Of {
     client: String,
     frame: &'static str,
     event: &'static str,
+}
+
+#[derive(Clone, Debug, EncodeLabelSet)]
+struct Because {
+    reason: &'static str,
 }
 
 #[derive(Clone, Debug, EncodeLabelSet)]
@@ -147,11 +180,22 @@ impl Collector for Snapshot {
             let labels = Below { microseconds: (1u64 << bucket).to_string() };
             ConstCounter::new(*count).encode(family.encode_family(&labels)?)?;
         }
+        let mut family = encoder.encode_descriptor(
+            "millstream_media_refusals",
+            "Who was refused for other reasons than bandwidth",
+            None,
+            ConstCounter::new(0u64).metric_type(),
+        )?;
+        for (which, reason, _) in REASONS {
+            let count = self.refusals.count(which);
+            ConstCounter::new(count).encode(family.encode_family(&Because { reason })?)?;
+        }
         let whole = |value: u64| i64::try_from(value).unwrap_or(i64::MAX);
         for (name, help, value) in [
             ("millstream_media_reserved_bps", "Reserved of the link, bits/s", self.reserved_bps),
             ("millstream_media_sessions", "Sessions", self.sessions as u64),
             ("millstream_media_draining", "1 while the server drains", self.draining.into()),
+            ("millstream_media_cluster_members", "Other servers that are alive", self.members),
         ] {
             let gauge = ConstGauge::new(whole(value));
             gauge.encode(encoder.encode_descriptor(name, help, None, gauge.metric_type())?)?;
@@ -216,6 +260,26 @@ fn metrics(library: &Library, sessions: &Sessions) -> String {
             "Processors that were started",
             region.get(Setting::Generation),
         ),
+        (
+            "millstream_media_cluster_redirected",
+            "Requests answered with another server's address",
+            sessions.moves.redirected,
+        ),
+        (
+            "millstream_media_cluster_taken_in",
+            "Sessions of dead servers that went on here",
+            sessions.moves.taken_in,
+        ),
+        (
+            "millstream_media_cluster_yielded",
+            "Sessions left to the server that had them first",
+            sessions.moves.yielded,
+        ),
+        (
+            "millstream_media_cluster_unplaced",
+            "Sessions of dead servers that nobody went on with in time",
+            sessions.moves.unplaced,
+        ),
     ];
     let mut registry = Registry::default();
     registry.register_collector(Box::new(Snapshot {
@@ -224,7 +288,9 @@ fn metrics(library: &Library, sessions: &Sessions) -> String {
         sessions: sessions.iter().count(),
         refused: sessions.refused,
         turned_away: sessions.turned_away,
+        refusals: sessions.refusals.clone(),
         draining: sessions.draining,
+        members: sessions.moves.members,
         settings,
         lateness,
     }));

@@ -71,6 +71,7 @@ fn run_by<S: Select<Stamp = ()>>(parts: Parts, selector: fn() -> S) -> io::Resul
     let mut network = Network::new(estate.rtp.try_clone()?, estate.rtcp.try_clone()?, region)?;
     let mut dispatch = Dispatch::new(store, region, [selector(), selector()], now_ns());
     let mut host_is_there = true;
+    let mut alone_since_ns = u64::MAX;
     while region.get(Setting::End) == 0 {
         let before_ns = now_ns();
         let (sending, next_ns) =
@@ -107,6 +108,7 @@ fn run_by<S: Select<Stamp = ()>>(parts: Parts, selector: fn() -> S) -> io::Resul
         };
         if rung && host_is_there {
             host_is_there = drain(&mut bell);
+            alone_since_ns = after_ns;
         } else if rung && let Some(new) = welcome(&estate) {
             bell = new;
             host_is_there = true;
@@ -116,6 +118,10 @@ fn run_by<S: Select<Stamp = ()>>(parts: Parts, selector: fn() -> S) -> io::Resul
         }
         if !host_is_there {
             dispatch.end_unheard(after_ns, region.get(Setting::IdleTimeoutNs));
+            let hand_over_ns = region.get(Setting::HandOverNs);
+            if hand_over_ns > 0 && after_ns.saturating_sub(alone_since_ns) > hand_over_ns {
+                dispatch.hand_over();
+            }
             if !dispatch.is_playing() && dispatch.unresolved() == 0 {
                 return Ok(());
             }

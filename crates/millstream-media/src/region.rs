@@ -19,7 +19,7 @@ use zerocopy::FromBytes;
 
 use crate::ring::{self, Ring};
 
-const MAGIC: u64 = 0x4d53_5452_4541_4e03;
+const MAGIC: u64 = 0x4d53_5452_4541_4e04;
 const NOTICES: usize = 1024;
 const ORDERS: usize = 1024;
 const ROW: usize = 96;
@@ -55,6 +55,9 @@ pub(crate) enum Setting {
     IdleTimeoutNs,
     /// The NI's process.
     Process,
+    /// For how long it plays on without its host, ns, until it leaves its clients to other servers; 0: as long
+    /// as they are heard of.
+    HandOverNs,
 }
 
 const SETTINGS: usize = 32;
@@ -117,12 +120,18 @@ pub(crate) enum Word {
     Lateness,
     /// The host's: what the session is called; 0: nobody's row.
     Id = 55,
+    /// Frames lost in the last block of y with an even number, and in that with an odd one:
+    /// the block's number << 32 | how many.
+    Blocks,
+    /// The host's: how many servers have gone on with the session, or with one whose place it takes.
+    Epoch = 58,
 }
 
 /// Buckets of [`Word::Lateness`]: the last holds all that is later.
 pub(crate) const LATENESS: usize = 24;
 const _: () = assert!(Word::Lateness as usize + LATENESS <= Word::Id as usize);
-const _: () = assert!((Word::Id as usize) < ROW);
+const _: () = assert!(Word::Blocks as usize + 2 <= Word::Epoch as usize);
+const _: () = assert!((Word::Epoch as usize) < ROW);
 
 /// What the host wants of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -132,6 +141,8 @@ pub(crate) enum Want {
     Play,
     Pause,
     Stop,
+    /// As `Stop`, and without a word to the client: another server goes on with it.
+    Yield,
 }
 
 /// What the NI has made of it.
@@ -273,6 +284,11 @@ impl Row {
         word.store(word.load(Ordering::Relaxed).wrapping_add(more), Ordering::Release);
     }
 
+    /// Sets the `at`th word from `word` on.
+    pub(crate) fn set_at(&self, word: Word, at: usize, value: u64) {
+        self.words[word as usize + at].store(value, Ordering::Release);
+    }
+
     pub(crate) fn get_at(&self, word: Word, at: usize) -> u64 {
         self.words[word as usize + at].load(Ordering::Acquire)
     }
@@ -289,6 +305,7 @@ impl Row {
             1 => Want::Play,
             2 => Want::Pause,
             3 => Want::Stop,
+            4 => Want::Yield,
             _ => Want::Nothing,
         }
     }

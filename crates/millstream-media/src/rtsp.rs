@@ -4,26 +4,36 @@
 //! client address that made it, and its packets go to that address alone.
 
 use rtsp_types::headers::{
-    ACCEPT, CONTENT_BASE, CONTENT_TYPE, CSEQ, PUBLIC, RANGE, REQUIRE, RTP_INFO, SERVER, SESSION,
-    TRANSPORT, UNSUPPORTED,
+    ACCEPT, CONTENT_BASE, CONTENT_TYPE, CSEQ, LOCATION, PUBLIC, RANGE, REQUIRE, RTP_INFO, SERVER,
+    SESSION, TRANSPORT, UNSUPPORTED, WWW_AUTHENTICATE,
 };
 use rtsp_types::headers::{
     RtpLowerTransport, RtpProfile, RtpTransport, Transport as Offered, Transports,
 };
 use rtsp_types::{
-    Message, Method, ParseError, Request, Response, ResponseBuilder, StatusCode, Version,
+    HeaderName, Message, Method, ParseError, Request, Response, ResponseBuilder, StatusCode,
+    Version,
 };
 use std::net::{IpAddr, SocketAddr};
 
+use crate::access::{Access, Pass, Verdict};
 use crate::client::{Client, Descriptor, low_bits};
+use crate::cluster::Cluster;
 use crate::library::Library;
+use crate::refusals::Reason;
 use crate::region::{State, Want, Word};
 use crate::session::{AsBell, Refused, Sessions, Transport};
 
 const METHODS: &str = "OPTIONS, DESCRIBE, SETUP, PLAY, PAUSE, GET_PARAMETER, TEARDOWN";
 
+/// With 453: the window under which the client would be admitted, x/y, if there is one.
+const OFFERED_WINDOW: &str = "X-Offered-Window";
+
+/// Before a stream's name in a URL: another server has sent the client, which is not sent on.
+const PLACED: &str = "placed/";
+
 /// The lowest port of a client that packets are sent to: services stand below.
-const LOWEST_PORT: u16 = 1024;
+pub(crate) const LOWEST_PORT: u16 = 1024;
 
 /// An answer.
 pub(crate) type Answer = Response<Vec<u8>>;
@@ -32,6 +42,8 @@ pub(crate) type Answer = Response<Vec<u8>>;
 pub(crate) struct Desk<'a, B> {
     pub(crate) library: &'a Library,
     pub(crate) sessions: &'a mut Sessions,
+    pub(crate) access: &'a Access,
+    pub(crate) cluster: Option<&'a mut Cluster>,
     pub(crate) bell: &'a B,
     /// The ports that RTP and RTCP come from.
     pub(crate) server_ports: (u16, u16),
@@ -47,6 +59,8 @@ pub(crate) struct Desk<'a, B> {
 pub(crate) struct Asker {
     pub(crate) peer: IpAddr,
     pub(crate) connection: usize,
+    /// What is said on the connection stays between the two.
+    pub(crate) secured: bool,
 }
 
 /// Why a request is not done, in words.
@@ -67,6 +81,7 @@ impl<B: AsBell> Desk<'_, B> {
         &mut self,
         input: &mut Vec<u8>,
         output: &mut Vec<u8>,
+        pass: &mut Pass,
         room: usize,
         asker: Asker,
     ) -> bool {
@@ -81,9 +96,11 @@ impl<B: AsBell> Desk<'_, B> {
             let refused = match Message::<Vec<u8>>::parse(rest) {
                 Ok((Message::Request(request), length)) => {
                     used += length;
-                    let answer = self.answer(&request, asker);
+                    let answer = self.answer(&request, pass, asker);
                     let length = usize::try_from(answer.write_len()).unwrap_or(usize::MAX);
-                    open = output.len() - before + length <= room && answer.write(output).is_ok();
+                    open = output.len() - before + length <= room
+                        && answer.write(output).is_ok()
+                        && !pass.is_used_up();
                     continue;
                 }
                 // Answers, and the client's RTCP.
@@ -104,7 +121,7 @@ impl<B: AsBell> Desk<'_, B> {
     }
 
     /// Does what `request` asks for, and answers.
-    pub(crate) fn answer(&mut self, request: &Request<Vec<u8>>, asker: Asker) -> Answer {
+    fn answer(&mut self, request: &Request<Vec<u8>>, pass: &mut Pass, asker: Asker) -> Answer {
         let sequence = request.header(&CSEQ).map(|header| header.as_str().to_owned());
         let result = if request.version() != Version::V1_0 {
             refuse(StatusCode::RTSPVersionNotSupported, "RTSP/1.0 is spoken here")
@@ -115,7 +132,10 @@ impl<B: AsBell> Desk<'_, B> {
                 .header(UNSUPPORTED, required.as_str())
                 .build(Vec::new()))
         } else {
-            self.done(request, asker)
+            match self.admittance(request, pass, asker) {
+                Some(asked) => Ok(asked),
+                None => self.done(request, asker),
+            }
         };
         let mut answer = result.unwrap_or_else(|Refusal(status, why)| {
             Response::builder(Version::V1_0, status)
@@ -129,7 +149,37 @@ impl<B: AsBell> Desk<'_, B> {
         answer
     }
 
+    /// What a client is answered that has not shown that it may ask; what the server can do, anybody may ask.
+    fn admittance(
+        &mut self,
+        request: &Request<Vec<u8>>,
+        pass: &mut Pass,
+        asker: Asker,
+    ) -> Option<Answer> {
+        if *request.method() == Method::Options {
+            return None;
+        }
+        let challenge = match self.access.judge(pass, request, self.now_ns) {
+            Verdict::Allowed => return None,
+            Verdict::Asked(challenge) => challenge,
+            Verdict::Wrong(challenge) => {
+                self.sessions.refusals.note(Reason::Credentials, asker.peer, self.now_ns);
+                challenge
+            }
+        };
+        let answer = Response::builder(Version::V1_0, StatusCode::Unauthorized);
+        Some(match challenge {
+            Some(challenge) => answer.header(WWW_AUTHENTICATE, challenge).build(Vec::new()),
+            None => answer
+                .header(CONTENT_TYPE, "text/plain")
+                .build(b"the URL must say ?token= and a token\n".to_vec()),
+        })
+    }
+
     fn done(&mut self, request: &Request<Vec<u8>>, asker: Asker) -> Result<Answer, Refusal> {
+        if let Some(elsewhere) = self.elsewhere(request, asker) {
+            return Ok(elsewhere);
+        }
         match request.method() {
             Method::Options => Ok(ok().header(PUBLIC, METHODS).build(Vec::new())),
             Method::Describe => self.describe(request),
@@ -158,11 +208,43 @@ impl<B: AsBell> Desk<'_, B> {
         }
     }
 
+    /// Sends the client to another server of the cluster: to that which plays its session, or, before it has
+    /// one, to that which has most room. One that was sent stays.
+    fn elsewhere(&mut self, request: &Request<Vec<u8>>, asker: Asker) -> Option<Answer> {
+        // What the others are known by has no TLS.
+        let cluster = self.cluster.as_deref_mut().filter(|_| !asker.secured)?;
+        let session = request.header(&SESSION).map(|header| header.as_str());
+        let name = name_of(request);
+        let to = match (request.method(), session) {
+            (_, Some(session)) => {
+                let id = session.split(';').next().unwrap_or_default().trim();
+                if self.sessions.find(id, asker.peer).is_some() {
+                    return None;
+                }
+                cluster.owner(u64::from_str_radix(id, 16).ok()?, asker.peer)?
+            }
+            (method @ (Method::Describe | Method::Setup), None) => {
+                let name = (!name.starts_with(PLACED)).then_some(name)?;
+                let title = self.library.titles.iter().position(|title| title.name == name)?;
+                // Whoever was described the stream here stays, if it can.
+                let full = *method == Method::Setup;
+                cluster.elsewhere(self.library, self.sessions, title, full)?
+            }
+            _ => return None,
+        };
+        let name = name.strip_prefix(PLACED).unwrap_or(name);
+        // A token goes along.
+        let query = request.request_uri().and_then(rtsp_types::Url::query);
+        let query = query.map(|query| format!("?{query}")).unwrap_or_default();
+        let url = format!("rtsp://{to}/{PLACED}{name}{query}");
+        let found = Response::builder(Version::V1_0, StatusCode::Found);
+        Some(found.header(LOCATION, url).build(Vec::new()))
+    }
+
     /// The file that a request is about.
     fn title(&self, request: &Request<Vec<u8>>) -> Result<usize, Refusal> {
-        let path = request.request_uri().map(|uri| uri.path()).unwrap_or_default();
-        let name = path.trim_matches('/');
-        let name = name.strip_suffix("/video").unwrap_or(name);
+        let name = name_of(request);
+        let name = name.strip_prefix(PLACED).unwrap_or(name);
         match self.library.titles.iter().position(|title| title.name == name) {
             Some(title) => Ok(title),
             None => refuse(StatusCode::NotFound, format!("there is no stream `{name}`")),
@@ -194,7 +276,7 @@ impl<B: AsBell> Desk<'_, B> {
         if !["application/sdp", "application/*", "*/*"].iter().any(|kind| accepted.contains(kind)) {
             return refuse(StatusCode::NotAcceptable, "descriptions are application/sdp");
         }
-        let mut base = request.request_uri().map(ToString::to_string).unwrap_or_default();
+        let mut base = about(request);
         if !base.ends_with('/') {
             base.push('/');
         }
@@ -215,18 +297,28 @@ impl<B: AsBell> Desk<'_, B> {
             Ok(None) => return refuse(StatusCode::BadRequest, "SETUP without Transport"),
             Err(_) => return refuse(StatusCode::BadRequest, "Transport cannot be understood"),
         };
-        let transport = offered.iter().find_map(|offer| acceptable(offer, asker.peer));
+        let transport = offered.iter().find_map(|offer| acceptable(offer, asker));
         let Some(transport) = transport else {
-            let why = "RTP/AVP;unicast;client_port=N-N from 1024 on, to your own address, or \
-                       RTP/AVP/TCP;interleaved=N-N";
+            let why = if asker.secured {
+                "RTP/AVP/TCP;interleaved=N-N: datagrams would not be secured"
+            } else {
+                "RTP/AVP;unicast;client_port=N-N from 1024 on, to your own address, or \
+                 RTP/AVP/TCP;interleaved=N-N"
+            };
             return refuse(StatusCode::UnsupportedTransport, why);
         };
-        let Asker { peer, connection } = asker;
+        let Asker { peer, connection, .. } = asker;
+        // Its player has come again: what went on here for it goes on for nobody.
+        let unheard = |sessions: &Sessions| sessions.unheard(peer, title, self.now_ns);
+        let again = self.cluster.as_ref().and_then(|_| unheard(self.sessions));
+        if let Some(number) = again {
+            self.sessions.want(number, Want::Yield, self.bell);
+        }
         let admitted =
             self.sessions.admit(self.library, title, transport, peer, connection, self.now_ns);
         let number = match admitted {
             Ok(number) => number,
-            Err(Refused::Bandwidth(why)) => return refuse(StatusCode::NotEnoughBandwidth, why),
+            Err(Refused::Bandwidth(why, offer)) => return Ok(self.no_bandwidth(why, offer)),
             Err(Refused::Draining) => {
                 let why = "the server is draining: it lets running clips end and takes no new ones";
                 return refuse(StatusCode::ServiceUnavailable, why);
@@ -237,10 +329,20 @@ impl<B: AsBell> Desk<'_, B> {
                     "there are as many clients as may be",
                 );
             }
+            Err(Refused::Address(most)) => {
+                let why = format!("your address has {most} sessions, as many as it may");
+                return refuse(StatusCode::ServiceUnavailable, why);
+            }
             Err(Refused::NoRandom) => {
                 return refuse(StatusCode::InternalServerError, "no random numbers");
             }
         };
+        if again.is_some() {
+            // Others need not look for what it takes the place of.
+            self.sessions.region.session(number).set(Word::Epoch, 1);
+        } else if let Some(cluster) = &mut self.cluster {
+            cluster.begun(peer, title, self.now_ns);
+        }
         let ssrc = self.sessions.region.session(number).get(Word::Ssrc);
         let chosen = match transport {
             Transport::Udp(rtp, rtcp) => {
@@ -262,6 +364,22 @@ impl<B: AsBell> Desk<'_, B> {
             .build(Vec::new()))
     }
 
+    /// What is told to whom the link has no room for, and what it might ask for instead.
+    fn no_bandwidth(&self, why: String, offer: Option<usize>) -> Answer {
+        let answer = Response::builder(Version::V1_0, StatusCode::NotEnoughBandwidth)
+            .header(CONTENT_TYPE, "text/plain");
+        let Some(title) = offer.map(|offer| &self.library.titles[offer]) else {
+            return answer.build((why + "\n").into_bytes());
+        };
+        let (lost, of) = title.window;
+        let text = format!("{why}\n/{} has room: at most {lost} of {of} frames lost\n", title.name);
+        let mut answer = answer.build(text.into_bytes());
+        if let Ok(name) = HeaderName::from_static_str(OFFERED_WINDOW) {
+            answer.insert_header(name, format!("{lost}/{of}"));
+        }
+        answer
+    }
+
     fn play(&mut self, request: &Request<Vec<u8>>, asker: Asker) -> Result<Answer, Refusal> {
         let (number, id) = self.session(request, asker)?;
         let row = self.sessions.region.session(number);
@@ -275,7 +393,7 @@ impl<B: AsBell> Desk<'_, B> {
         let client = Client::new(number, title, media, row);
         let time = client.rtp_time(&Descriptor::numbered(next), &self.library.store);
         let sequence = low_bits(row.get(Word::SequenceBase) + row.get(Word::Sequence)) & 0xffff;
-        let uri = request.request_uri().map(ToString::to_string).unwrap_or_default();
+        let uri = about(request);
         let uri = uri.trim_end_matches('/').trim_end_matches("/video");
         let start_ms = u128::from(next) * u128::from(media.period_ns) / 1_000_000;
         self.sessions.want(number, Want::Play, self.bell);
@@ -287,13 +405,30 @@ impl<B: AsBell> Desk<'_, B> {
     }
 }
 
-/// An offered transport, if it is one that is served: to nobody but the client itself.
-fn acceptable(offer: &Offered, peer: IpAddr) -> Option<Transport> {
+/// The URL of a request, without what may be a secret: tokens stand in the query.
+fn about(request: &Request<Vec<u8>>) -> String {
+    let plain = request.request_uri().cloned().map(|mut url| {
+        url.set_query(None);
+        url.to_string()
+    });
+    plain.unwrap_or_default()
+}
+
+/// What stands in a request's URL for the stream.
+fn name_of(request: &Request<Vec<u8>>) -> &str {
+    let path = request.request_uri().map(|uri| uri.path()).unwrap_or_default();
+    let name = path.trim_matches('/');
+    name.strip_suffix("/video").unwrap_or(name)
+}
+
+/// An offered transport, if it is one that is served: to nobody but the client itself, and as secure as what
+/// it asked by.
+fn acceptable(offer: &Offered, asker: Asker) -> Option<Transport> {
     let Offered::Rtp(RtpTransport { profile: RtpProfile::Avp, lower_transport, params }) = offer
     else {
         return None;
     };
-    let elsewhere = params.destination.as_ref().is_some_and(|to| to.parse() != Ok(peer));
+    let elsewhere = params.destination.as_ref().is_some_and(|to| to.parse() != Ok(asker.peer));
     if params.multicast || elsewhere || !params.dest_addr.is_empty() {
         return None;
     }
@@ -302,12 +437,12 @@ fn acceptable(offer: &Offered, peer: IpAddr) -> Option<Transport> {
             let (rtp, rtcp) = params.interleaved.unwrap_or((0, Some(1)));
             Some(Transport::Interleaved(rtp, rtcp.unwrap_or(rtp.checked_add(1)?)))
         }
-        None | Some(RtpLowerTransport::Udp) => {
+        None | Some(RtpLowerTransport::Udp) if !asker.secured => {
             let (rtp, rtcp) = params.client_port?;
             let rtcp = rtcp.unwrap_or(rtp.checked_add(1)?);
             (rtp >= LOWEST_PORT && rtcp >= LOWEST_PORT).then_some(Transport::Udp(rtp, rtcp))
         }
-        Some(RtpLowerTransport::Other(_)) => None,
+        _ => None,
     }
 }
 

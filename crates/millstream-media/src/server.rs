@@ -1,34 +1,43 @@
 //! Session control: one thread that listens, answers, and looks after the processor.
 
+mod clustered;
+mod door;
 mod drain;
 
 use millstream_scenario::{Media, Placement, Scenario};
-use mio::net::{TcpListener, UnixStream};
-use mio::{Events, Interest, Poll, Token};
+use mio::net::UnixStream;
+use mio::{Events, Interest, Poll, Token, Waker};
 use std::io;
-use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::net::{SocketAddr, UdpSocket};
 use std::time::{Duration, Instant};
 
 use crate::MediaError;
+use crate::access::Access;
 use crate::client::{Client, Descriptor};
 use crate::clock::now_ns;
+use crate::cluster::{Cluster, Moves};
 use crate::connection::Connection;
 use crate::dispatch::Sending;
 use crate::library::Library;
 use crate::outlet::{write_packet, write_report};
-use crate::pages;
+use crate::pages::{self, Questions};
 use crate::placement::{self, Estate, Processor};
 use crate::processor::{drain, ring};
+use crate::refusals::Reason;
 use crate::region::{Region, Setting, Want, Word};
 use crate::rtsp::{Asker, Desk};
 use crate::session::{Account, Sessions, Transport};
+use crate::status::About;
 use crate::store::Store;
+use door::{Door, Doors};
 use drain::Drain;
 
 const RTSP: Token = Token(0);
-const HTTP: Token = Token(1);
+const PAGES: Token = Token(1);
 const BELL: Token = Token(2);
-const FIRST_CONNECTION: usize = 3;
+const RTSPS: Token = Token(3);
+const CLUSTER: Token = Token(4);
+const FIRST_CONNECTION: usize = 5;
 
 /// How often what has timed out is looked for.
 const TICK: Duration = Duration::from_millis(100);
@@ -40,9 +49,6 @@ const RESTART: Duration = Duration::from_millis(50);
 const SHORT_LIFE: Duration = Duration::from_secs(1);
 const SHORT_LIVES: u32 = 10;
 
-/// Files that are open besides connections, with room to spare.
-const OTHER_FILES: u64 = 128;
-
 /// How long a processor is given to end.
 const LAST_RINGS: u32 = 100;
 
@@ -51,12 +57,14 @@ const LAST_RINGS: u32 = 100;
 pub struct MediaServer {
     media: Media,
     poll: Poll,
-    rtsp: TcpListener,
-    http: Option<TcpListener>,
-    rtsp_address: SocketAddr,
+    doors: Doors,
+    name: String,
+    started_ns: u64,
+    questions: Option<Questions>,
     http_address: Option<SocketAddr>,
     server_ports: (u16, u16),
     library: Library,
+    access: Access,
     sessions: Sessions,
     estate: Estate,
     processor: Processor,
@@ -65,6 +73,7 @@ pub struct MediaServer {
     short_lives: u32,
     bell: UnixStream,
     connections: Vec<Option<Connection>>,
+    cluster: Option<Cluster>,
 }
 
 /// What a server is to do next.
@@ -87,10 +96,16 @@ pub struct Report {
     pub refused: u64,
     /// Clients that came while it drained.
     pub turned_away: u64,
+    /// Requests with a wrong password or token.
+    pub wrong_credentials: u64,
+    /// Connections and sessions that were one too many of their address.
+    pub too_many: [u64; 2],
     /// Clients that still played when `drain-timeout` was over.
     pub cut_off: u64,
     /// What became of all frames.
     pub account: Account,
+    /// What became of clients by the cluster.
+    pub moves: Moves,
     /// Processors that were started: 1 if none crashed.
     pub processors: u64,
     /// Scheduling decisions.
@@ -109,16 +124,16 @@ impl MediaServer {
     pub fn open(scenario: &Scenario) -> Result<Self, MediaError> {
         let library = Library::open(scenario)?;
         let media = scenario.media.clone();
-        allow_files(u64::from(media.connections));
-        let poll = Poll::new().map_err(|error| failed("waiting for clients", &error))?;
-        let listen = |address: SocketAddr| {
-            TcpListener::bind(address).map_err(|error| {
-                failed(&format!("port {address}"), &error)
-                    .help("another server may have it; give another in [media], or port 0")
-            })
+        let file = |name: &Option<std::path::PathBuf>| {
+            name.as_ref().map(|name| scenario.folder.join(name))
         };
-        let mut rtsp = listen(media.listen)?;
-        let mut http = media.http.map(listen).transpose()?;
+        let (users, tokens) = (file(&media.users), file(&media.tokens));
+        let access = Access::read(users.as_deref(), tokens.as_deref(), &media.realm)?;
+        door::allow_files(u64::from(media.connections));
+        let poll = Poll::new().map_err(|error| failed("waiting for clients", &error))?;
+        let mut doors = Doors::open(&media, &scenario.folder)?;
+        let http = media.http.map(Door::open).transpose()?;
+        let http_address = http.as_ref().map(|door| door.address);
         let (processor, estate, bell, found) = match find(&library, scenario)? {
             Some((processor, estate, bell)) => (processor, estate, bell, true),
             None => {
@@ -131,32 +146,32 @@ impl MediaServer {
         let region = estate.region;
         region.set(Setting::IdleTimeoutNs, media.idle_timeout_ns);
         let port = |socket: &UdpSocket| socket.local_addr().map(|address| address.port());
-        let addresses = || -> io::Result<_> {
-            let http = http.as_ref().map(TcpListener::local_addr).transpose()?;
-            Ok((rtsp.local_addr()?, http, (port(&estate.rtp)?, port(&estate.rtcp)?)))
-        };
-        let (rtsp_address, http_address, server_ports) =
-            addresses().map_err(|error| failed("a port", &error))?;
+        let ports = || -> io::Result<_> { Ok((port(&estate.rtp)?, port(&estate.rtcp)?)) };
+        let server_ports = ports().map_err(|error| failed("a port", &error))?;
         let mut bell = UnixStream::from_std(bell);
         let mut register = |poll: &Poll| -> io::Result<()> {
-            poll.registry().register(&mut rtsp, RTSP, Interest::READABLE)?;
-            if let Some(http) = &mut http {
-                poll.registry().register(http, HTTP, Interest::READABLE)?;
-            }
+            doors.register(poll.registry())?;
             poll.registry().register(&mut bell, BELL, Interest::READABLE)
         };
         register(&poll).map_err(|error| failed("a port", &error))?;
+        let pages = |door: Door| pages::serve(door.into_std(), Waker::new(poll.registry(), PAGES)?);
+        let questions =
+            http.map(pages).transpose().map_err(|error| failed("the HTTP pages", &error))?;
+        let cluster = clustered::join(scenario, &library, doors.rtsp.address, &poll, region)?;
         let connections = (0..media.connections).map(|_| None).collect();
         let mut sessions = Sessions::new(region, scenario.link.rate_bps);
+        sessions.per_address = media.sessions_per_address.map_or(usize::MAX, |most| most as usize);
         let adopted = found.then(|| sessions.adopt(&library, &bell));
         Ok(Self {
+            access,
             sessions,
             adopted,
             media,
             poll,
-            rtsp,
-            http,
-            rtsp_address,
+            doors,
+            name: scenario.name.clone(),
+            started_ns: now_ns(),
+            questions,
             http_address,
             server_ports,
             library,
@@ -166,13 +181,20 @@ impl MediaServer {
             short_lives: 0,
             bell,
             connections,
+            cluster,
         })
     }
 
     /// Where RTSP is spoken.
     #[must_use]
     pub fn rtsp_address(&self) -> SocketAddr {
-        self.rtsp_address
+        self.doors.rtsp.address
+    }
+
+    /// Where RTSP is spoken over TLS, if anywhere.
+    #[must_use]
+    pub fn rtsps_address(&self) -> Option<SocketAddr> {
+        self.doors.rtsps.as_ref().map(|(door, _)| door.address)
     }
 
     /// Where the HTTP pages are, if anywhere.
@@ -196,7 +218,8 @@ impl MediaServer {
 
     /// The streams' names.
     pub fn streams(&self) -> impl Iterator<Item = &str> {
-        self.library.titles.iter().map(|title| title.name.as_str())
+        let own = self.library.titles.iter().filter(|title| title.looser_than.is_none());
+        own.map(|title| title.name.as_str())
     }
 
     /// Does what `course` says, which is asked every tenth of a second at least; ends every session when it
@@ -218,16 +241,19 @@ impl MediaServer {
                 }
                 Course::End => break,
             }
-            match self.poll.poll(&mut events, Some(TICK)) {
+            let pause = self.attend_cluster();
+            match self.poll.poll(&mut events, Some(pause)) {
                 Ok(()) => {}
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => return Err(failed("waiting for clients", &error)),
             }
             for event in &events {
                 match event.token() {
-                    RTSP => self.accept(false),
-                    HTTP => self.accept(true),
+                    door @ (RTSP | RTSPS) => self.accept(door),
+                    PAGES => self.answer_pages(),
                     BELL => self.rung()?,
+                    // Attended to every time.
+                    CLUSTER => {}
                     Token(token) => self.serve(token - FIRST_CONNECTION),
                 }
             }
@@ -240,20 +266,16 @@ impl MediaServer {
         Ok(Report { cut_off, ..self.end() })
     }
 
-    fn accept(&mut self, http: bool) {
-        loop {
-            let listener = if http { self.http.as_ref() } else { Some(&self.rtsp) };
-            let Some(Ok((mut stream, peer))) = listener.map(TcpListener::accept) else { return };
-            // With no place left the connection is closed at once.
-            let Some(place) = self.connections.iter().position(Option::is_none) else { continue };
-            let token = Token(place + FIRST_CONNECTION);
-            let interest = Interest::READABLE | Interest::WRITABLE;
-            if self.poll.registry().register(&mut stream, token, interest).is_ok() {
-                let _ = stream.set_nodelay(true);
-                let connection = Connection::new(stream, peer.ip().to_canonical(), http, now_ns());
-                self.connections[place] = Some(connection);
-            }
-        }
+    fn answer_pages(&self) {
+        let Some(questions) = &self.questions else { return };
+        let about = About {
+            name: &self.name,
+            started_ns: self.started_ns,
+            apart: self.media.placement != Placement::Host,
+            library: &self.library,
+            sessions: &self.sessions,
+        };
+        pages::answer(questions, about);
     }
 
     /// Reads, answers and writes what can be on a connection.
@@ -261,7 +283,7 @@ impl MediaServer {
         let Some(Some(mut connection)) = self.connections.get_mut(place).map(Option::take) else {
             return;
         };
-        let limit = if connection.http { pages::LONGEST_REQUEST } else { self.media.request_bytes };
+        let limit = self.media.request_bytes;
         // Edge-triggered: read until there is no more, taking what can be understood out of the way.
         let open = loop {
             let Ok(open) = connection.read(limit) else { break false };
@@ -269,15 +291,7 @@ impl MediaServer {
             if !connection.input.is_empty() {
                 connection.heard_ns = now_ns();
             }
-            if connection.http {
-                if let Some(page) = pages::answer(&connection.input, &self.library, &self.sessions)
-                {
-                    connection.output().extend_from_slice(&page);
-                    connection.closing = true;
-                }
-            } else {
-                self.understand(&mut connection, place);
-            }
+            self.understand(&mut connection, place);
             connection.understood(now_ns());
             if !open || !more || connection.closing {
                 break open;
@@ -297,23 +311,27 @@ impl MediaServer {
 
     /// Answers the requests that have come whole.
     fn understand(&mut self, connection: &mut Connection, place: usize) {
-        let asker = Asker { peer: connection.peer, connection: place };
+        let secured = connection.is_secured();
+        let asker = Asker { peer: connection.peer, connection: place, secured };
         let room = connection.room();
         let mut desk = Desk {
             library: &self.library,
             sessions: &mut self.sessions,
+            access: &self.access,
+            cluster: self.cluster.as_mut(),
             bell: &self.bell,
             server_ports: self.server_ports,
-            local: self.rtsp_address,
+            local: self.doors.rtsp.address,
             idle_timeout_ns: self.media.idle_timeout_ns,
             request_bytes: self.media.request_bytes,
             now_ns: now_ns(),
         };
-        let (input, output) = connection.buffers();
-        connection.closing |= !desk.converse(input, output, room, asker);
+        let (input, output, pass) = connection.parts();
+        connection.closing |= !desk.converse(input, output, pass, room, asker);
     }
 
     fn close(&mut self, mut connection: Connection, place: usize) {
+        connection.end();
         let _ = self.poll.registry().deregister(&mut connection.stream);
         for number in self.sessions.of_connection(place) {
             self.sessions.want(number, Want::Stop, &self.bell);
@@ -453,24 +471,17 @@ impl MediaServer {
             admitted: self.sessions.admitted,
             refused: self.sessions.refused,
             turned_away: self.sessions.turned_away,
+            wrong_credentials: self.sessions.refusals.count(Reason::Credentials),
+            too_many: [Reason::Connections, Reason::Sessions]
+                .map(|reason| self.sessions.refusals.count(reason)),
             cut_off: 0,
+            moves: self.sessions.moves,
             account: self.sessions.total(),
             processors: region.get(Setting::Generation),
             decisions: region.get(Setting::Decisions),
             scheduling_ns: region.get(Setting::SchedulingNs),
             sending_ns: region.get(Setting::SendingNs),
         }
-    }
-}
-
-/// Lets this process have a file each connection, as far as the system permits; without, those beyond
-/// wait to be accepted.
-fn allow_files(connections: u64) {
-    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-    let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
-    let wanted = (connections + OTHER_FILES).min(maximum.unwrap_or(u64::MAX));
-    if current.is_some_and(|current| current < wanted) {
-        let _ = setrlimit(Resource::Nofile, Rlimit { current: Some(wanted), maximum });
     }
 }
 
@@ -511,7 +522,7 @@ fn new_estate(library: &Library, scenario: &Scenario) -> Result<Estate, MediaErr
         region.set(setting, value);
     }
     let [rtp, rtcp] =
-        port_pair(media.listen.ip()).map_err(|error| failed("ports for RTP", &error))?;
+        door::port_pair(media.listen.ip()).map_err(|error| failed("ports for RTP", &error))?;
     let listen = |path: &std::path::Path| {
         placement::listen(path).map_err(|error| {
             failed(&format!("the processor's socket {}", path.display()), &error)
@@ -538,25 +549,4 @@ fn interleave(output: &mut Vec<u8>, channel: u8, packet: &[u8]) {
     output.extend_from_slice(&[b'$', channel]);
     output.extend_from_slice(&length.to_be_bytes());
     output.extend_from_slice(packet);
-}
-
-/// An even port and the next one (RFC 3550, section 11).
-fn port_pair(address: IpAddr) -> io::Result<[UdpSocket; 2]> {
-    let mut last = io::Error::from(io::ErrorKind::AddrInUse);
-    for _ in 0..100 {
-        let first = UdpSocket::bind((address, 0))?;
-        let port = first.local_addr()?.port();
-        let (even, second) = if port.is_multiple_of(2) {
-            (true, port.checked_add(1))
-        } else {
-            (false, Some(port - 1))
-        };
-        let Some(second) = second else { continue };
-        match UdpSocket::bind((address, second)) {
-            Ok(second) if even => return Ok([first, second]),
-            Ok(second) => return Ok([second, first]),
-            Err(error) => last = error,
-        }
-    }
-    Err(last)
 }

@@ -4,8 +4,10 @@ use std::net::IpAddr;
 
 use crate::admission::Admission;
 use crate::clock::now_ns;
+use crate::cluster::{Moves, Shared};
 use crate::library::Library;
 use crate::processor::ring;
+use crate::refusals::{Reason, Refusals, holder};
 use crate::region::{Region, Row, Setting, State, Want, Word};
 
 /// No connection: that of a session's host that is no more.
@@ -30,6 +32,8 @@ pub(crate) struct Session {
     pub(crate) peer: IpAddr,
     /// The connection that it came by; it ends with it.
     pub(crate) connection: usize,
+    /// When it was admitted or taken over, ns.
+    pub(crate) since_ns: u64,
     reserved_bps: u64,
     stopping: bool,
 }
@@ -50,10 +54,16 @@ pub(crate) struct Sessions {
     pub(crate) turned_away: u64,
     /// What sessions that have ended counted.
     pub(crate) past: Account,
+    /// How many clients one address may be.
+    pub(crate) per_address: usize,
+    /// Who was refused for what they are.
+    pub(crate) refusals: Refusals,
+    /// What became of clients by the cluster.
+    pub(crate) moves: Moves,
 }
 
 /// The account of some sessions' frames.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Account {
     /// Frames that became due.
     pub released: u64,
@@ -108,24 +118,36 @@ impl Account {
         }
     }
 
+    /// Frames sent, of all types.
+    #[must_use]
+    pub fn sent_frames(&self) -> u64 {
+        self.sent.iter().sum()
+    }
+
+    /// Frames that did not go in time: dropped late or at a full queue, or lost with a processor.
+    #[must_use]
+    pub fn missed(&self) -> u64 {
+        self.late.iter().chain(&self.full).sum::<u64>() + self.lost
+    }
+
     /// Frames that were released and are neither sent nor counted as anything else: those that wait.
     #[must_use]
     pub fn waiting(&self) -> u64 {
-        let kinds = [self.sent, self.late, self.full];
-        let resolved: u64 = kinds.iter().flatten().sum::<u64>() + self.discarded + self.lost;
-        self.released.saturating_sub(resolved)
+        self.released.saturating_sub(self.sent_frames() + self.missed() + self.discarded)
     }
 }
 
 /// Why a session cannot be had.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Refused {
-    /// The link has no room: why, in words.
-    Bandwidth(String),
+    /// The link has no room: why, in words, and under which looser window it would have.
+    Bandwidth(String, Option<usize>),
     /// The server drains.
     Draining,
     /// There are as many sessions as there may be.
     Full,
+    /// There are as many of the client's address as there may be: so many.
+    Address(usize),
     /// The system has no random numbers.
     NoRandom,
 }
@@ -141,6 +163,9 @@ impl Sessions {
             draining: false,
             turned_away: 0,
             past: Account::default(),
+            per_address: usize::MAX,
+            refusals: Refusals::default(),
+            moves: Moves::default(),
         }
     }
 
@@ -158,10 +183,15 @@ impl Sessions {
             self.turned_away += 1;
             return Err(Refused::Draining);
         }
+        let here = self.iter().filter(|(_, s)| !s.stopping && holder(s.peer) == holder(peer));
+        if here.count() >= self.per_address {
+            self.refusals.note(Reason::Sessions, peer, now_ns);
+            return Err(Refused::Address(self.per_address));
+        }
         let bps = library.titles[title].reserved_bps;
         if let Err(reason) = self.admission.admits(&library.demands(), title, 1) {
             self.refused += 1;
-            return Err(Refused::Bandwidth(reason));
+            return Err(Refused::Bandwidth(reason, self.looser(library, title)));
         }
         let number = self.all.iter().position(Option::is_none).ok_or(Refused::Full)?;
         let mut random = [0u64; 4];
@@ -188,10 +218,24 @@ impl Sessions {
             transport,
             peer,
             connection,
+            since_ns: now_ns,
             reserved_bps: bps,
             stopping: false,
         });
         Ok(number)
+    }
+
+    /// The strictest of the looser windows of `title` under which a client would be admitted now.
+    pub(crate) fn looser(&self, library: &Library, title: usize) -> Option<usize> {
+        let demands = library.demands();
+        let own = &library.titles[title];
+        let stream = own.looser_than.unwrap_or(title);
+        (0..library.titles.len()).find(|other| {
+            let offer = &library.titles[*other];
+            offer.looser_than == Some(stream)
+                && offer.window.0 > own.window.0
+                && self.admission.admits(&demands, *other, 1).is_ok()
+        })
     }
 
     /// Takes over the clients of a host that is no more, which play on in the processor. Those who had
@@ -215,8 +259,8 @@ impl Sessions {
             };
             let transport = Transport::Udp(rtp.port(), rtcp.port());
             self.put(number, id, title, transport, rtp.ip(), bps);
-            if row.want() == Want::Stop {
-                self.want(number, Want::Stop, bell);
+            if matches!(row.want(), Want::Stop | Want::Yield) {
+                self.want(number, row.want(), bell);
                 continue;
             }
             // Whoever says nothing has as long as any client to say something.
@@ -227,7 +271,69 @@ impl Sessions {
         adopted
     }
 
-    /// A session of the host before.
+    /// What another server must know of a session to go on with it.
+    pub(crate) fn shared(&self, number: usize, now_ns: u64) -> Option<Shared> {
+        self.all.get(number)?.as_ref().filter(|session| !session.stopping)?;
+        let row = self.region.session(number);
+        if row.want() == Want::Play { Shared::of(row, now_ns) } else { None }
+    }
+
+    /// Sessions that are wanted: number, name and how many servers have gone on with it.
+    pub(crate) fn playing(&self) -> impl Iterator<Item = (usize, u64, u64)> {
+        self.iter().filter(|(_, session)| !session.stopping).map(|(number, _)| {
+            let row = self.region.session(number);
+            (number, row.get(Word::Id), row.get(Word::Epoch))
+        })
+    }
+
+    /// Whether there is a session called so, or was a moment ago.
+    pub(crate) fn is_called(&self, id: u64) -> bool {
+        self.iter().any(|(number, _)| self.region.session(number).get(Word::Id) == id)
+    }
+
+    /// A session of a dead server that went on here before `by_ns`, of a client at `peer` who has said nothing
+    /// since.
+    pub(crate) fn unheard(&self, peer: IpAddr, title: usize, by_ns: u64) -> Option<usize> {
+        let of = |session: &Session| {
+            let nobodys = session.connection == NO_CONNECTION && !session.stopping;
+            nobodys && session.peer == peer && session.title == title
+        };
+        let mut found = self.iter().filter(|(number, session)| {
+            let row = self.region.session(*number);
+            // Both are when it began to go on, until somebody is heard.
+            let since_ns = row.get(Word::HostHeardNs);
+            let heard = row.get(Word::HeardNs) != since_ns;
+            of(session) && row.get(Word::Epoch) > 0 && !heard && since_ns < by_ns
+        });
+        found.next().map(|(number, _)| number)
+    }
+
+    /// Goes on with a session of a dead server, told at `told_ns`, if there is room. Returns whether it does.
+    pub(crate) fn take_in(
+        &mut self,
+        library: &Library,
+        shared: &Shared,
+        told_ns: u64,
+        now_ns: u64,
+        bell: &impl AsBell,
+    ) -> bool {
+        let title = usize::try_from(shared.title).unwrap_or(usize::MAX);
+        let Some(bps) = library.titles.get(title).map(|title| title.reserved_bps) else {
+            return false;
+        };
+        let free = self.all.iter().position(Option::is_none);
+        let Some(number) = free.filter(|_| !self.draining) else { return false };
+        if self.admission.admits(&library.demands(), title, 1).is_err() {
+            return false;
+        }
+        shared.go_on(self.region.session(number), number, library, told_ns, now_ns);
+        let transport = Transport::Udp(shared.ports.0, shared.ports.1);
+        self.put(number, shared.id, title, transport, shared.address, bps);
+        self.want(number, Want::Play, bell);
+        true
+    }
+
+    /// A session of the host before, or of another server.
     fn put(
         &mut self,
         number: usize,
@@ -239,9 +345,16 @@ impl Sessions {
     ) {
         let (id, connection) = (format!("{id:016x}"), NO_CONNECTION);
         self.admission.add(title, reserved_bps);
-        let stopping = false;
-        let session = Session { id, title, transport, peer, connection, reserved_bps, stopping };
-        self.all[number] = Some(session);
+        self.all[number] = Some(Session {
+            id,
+            title,
+            transport,
+            peer,
+            connection,
+            since_ns: now_ns(),
+            reserved_bps,
+            stopping: false,
+        });
     }
 
     /// A session without a connection is that connection's by which it is asked for.
@@ -275,7 +388,7 @@ impl Sessions {
     /// Tells the processor what is wanted of a session.
     pub(crate) fn want(&mut self, number: usize, want: Want, bell: &impl AsBell) {
         self.region.session(number).set(Word::Want, want as u64);
-        if want == Want::Stop
+        if matches!(want, Want::Stop | Want::Yield)
             && let Some(session) = &mut self.all[number]
             && !std::mem::replace(&mut session.stopping, true)
         {
@@ -328,7 +441,8 @@ impl AsBell for mio::net::UnixStream {
     }
 }
 
-fn random_word() -> Option<u64> {
+/// A random number of the system, that nobody can guess; `None` if there is none.
+pub(crate) fn random_word() -> Option<u64> {
     let mut bytes = [0u8; 8];
     let count = rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty()).ok()?;
     (count == bytes.len()).then(|| u64::from_le_bytes(bytes))

@@ -143,6 +143,11 @@ impl StoreBuilder {
         self.bytes.extend_from_slice(bytes);
     }
 
+    /// Adds a file that is there, by number, once more: with `lost` as x of its window.
+    pub(crate) fn add_window(&mut self, file: usize, lost: u32) {
+        self.media.push(MediaRecord { lost, ..self.media[file] });
+    }
+
     /// The sealed memory file.
     ///
     /// # Errors
@@ -230,12 +235,17 @@ impl Store {
         })
     }
 
-    /// Every file.
     /// Whether it holds the same files, cut the same way.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         self.map[..] == other.map[..]
     }
 
+    /// All of it, the header included.
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.map
+    }
+
+    /// Every file.
     pub(crate) fn media(&self) -> &[MediaRecord] {
         <[MediaRecord]>::ref_from_bytes(&self.map[self.media.clone()]).unwrap_or_default()
     }

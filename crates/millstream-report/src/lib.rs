@@ -5,6 +5,8 @@
 //!                         └──> DeparturesWriter (CSV)
 //! ```
 //!
+//! With the feature `http`, also the dashboard of a program that runs, and its other pages.
+//!
 //! The [`Recorder`] is told of every packet and allocates nothing in the steady state; memory grows
 //! with streams, not with packets. Everything is deterministic: same run, same bytes.
 
@@ -15,6 +17,8 @@ mod fabric;
 mod fabric_page;
 mod figures;
 mod html;
+#[cfg(feature = "http")]
+pub mod http;
 pub mod human;
 mod recorder;
 mod series;

@@ -5,7 +5,7 @@
 //!
 //! | port | receives and transmits |
 //! |---|---|
-//! | [`interface`](InterfacePort) | a Linux interface: libpcap's memory-mapped ring, a call for each packet sent |
+//! | [`interface`](InterfacePort) | a Linux interface: AF_XDP, a call for a batch sent; or AF_PACKET, a call for each packet sent |
 //! | [`tap`](TapPort) | a TAP device that it makes |
 //! | [`capture`](CapturePort) | pcap files |
 //! | [`memory`](MemoryPort) | frames in memory: benches and tests |
@@ -18,7 +18,9 @@
 
 mod admission;
 mod assemble;
+mod calibrate;
 mod capture;
+mod checksum;
 mod classifier;
 mod clock;
 mod control;
@@ -32,6 +34,7 @@ mod kernel;
 mod machine;
 mod memory;
 mod metrics;
+mod nat;
 mod neighbours;
 mod pool;
 mod port;
@@ -42,6 +45,7 @@ mod tap;
 
 pub use admission::admitted;
 pub use assemble::LiveRouter;
+pub use calibrate::{Calibration, FRAME_BYTES, FunctionCost, calibrate};
 pub use capture::CapturePort;
 pub use classifier::Classifier;
 pub use clock::Clock;
@@ -53,6 +57,7 @@ pub use interface::InterfacePort;
 pub use machine::{LiveMachine, PortCounters};
 pub use memory::MemoryPort;
 pub use metrics::metrics;
+pub use nat::NatCounters;
 pub use pool::{BUFFER_BYTES, Pool};
 pub use port::{Port, PortError};
 pub use report::{Ended, PathReport, PortReport, ProcessReport, Report};

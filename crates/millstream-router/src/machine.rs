@@ -44,6 +44,13 @@ pub trait Machine {
     /// its path. Returns how many were read; those that no path is for are dropped by the machine.
     fn receive(&mut self, input: usize, most: usize, into: &mut Vec<(usize, u64)>) -> usize;
 
+    /// Packets that waited at input `input` after the last [`receive`](Self::receive) beyond those it took, as far as
+    /// its device tells; the throttle then need not find out by reading.
+    #[inline]
+    fn backlog(&self, _input: usize) -> usize {
+        0
+    }
+
     /// Applies the function of `path`.
     fn forward(&mut self, path: usize, packet: &mut u64) -> Verdict;
 

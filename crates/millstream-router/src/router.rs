@@ -470,7 +470,11 @@ impl<M: Machine> Router<M> {
             Process::Output(output) => self.outputs[output].throttle.as_mut(),
             Process::Forward(_) => None,
         };
-        let sleep_ns = throttle.map_or(0, |throttle| throttle.ran(moved));
+        let waiting = match process {
+            Process::Input(input) => u32::try_from(self.machine.backlog(input)).unwrap_or(u32::MAX),
+            _ => 0,
+        };
+        let sleep_ns = throttle.map_or(0, |throttle| throttle.ran(moved.saturating_add(waiting)));
         if sleep_ns > 0 {
             let until_ns = (self.now_ns + sleep_ns).max(self.asleep_until_ns[number]);
             self.sleep(number, until_ns);

@@ -111,8 +111,9 @@ fn corpus() -> Vec<Vec<u8>> {
     frames
 }
 
-/// Sends the frames through a router; every one of them is accounted for.
-fn survives(frames: Vec<Vec<u8>>) -> Result<Vec<Vec<u8>>, TestCaseError> {
+/// Sends the frames through a router, which may hide all hosts behind its address; every one of them is
+/// accounted for.
+fn survives(frames: Vec<Vec<u8>>, nat: bool) -> Result<Vec<Vec<u8>>, TestCaseError> {
     let many = frames.len() as u64;
     let net = "10.0.0.1/24".parse().unwrap();
     let mut routes = Routes::default();
@@ -126,6 +127,7 @@ fn survives(frames: Vec<Vec<u8>>) -> Result<Vec<Vec<u8>>, TestCaseError> {
     machine.add(MemoryPort::new(frames, many).keeping(), ROUTER, 100_000_000_000, 0);
     machine.add(MemoryPort::default().keeping(), ROUTER, 100_000_000_000, 0);
     machine.set_address(0, Some(net));
+    machine.translate(0, nat.then_some((4, 2)));
     machine.now_ns();
     let plan = Plan {
         stages: Stages::Three,
@@ -165,7 +167,8 @@ fn survives(frames: Vec<Vec<u8>>) -> Result<Vec<Vec<u8>>, TestCaseError> {
 
 #[test]
 fn the_corpus_is_survived_and_answered_only_where_that_is_right() {
-    let said = survives(corpus()).unwrap();
+    survives(corpus(), true).unwrap();
+    let said = survives(corpus(), false).unwrap();
     let of = |kind: [u8; 2]| said.iter().filter(|frame| frame[12..14] == kind).collect::<Vec<_>>();
     // Two of the requests can be answered; neighbours are asked for who sent or was sent to.
     let answers = of([8, 6]).into_iter().filter(|frame| frame[21] == 2).count();
@@ -181,6 +184,7 @@ proptest! {
     #[test]
     fn what_becomes_of_the_corpus_by_chance_is_survived(
         picks in vec((any::<prop::sample::Index>(), vec((any::<prop::sample::Index>(), any::<u8>()), 0..6)), 1..80),
+        nat in any::<bool>(),
     ) {
         let corpus = corpus();
         let frames = picks.into_iter().map(|(pick, changes)| {
@@ -193,6 +197,6 @@ proptest! {
             }
             frame
         });
-        survives(frames.collect())?;
+        survives(frames.collect(), nat)?;
     }
 }

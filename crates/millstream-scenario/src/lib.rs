@@ -27,10 +27,10 @@ pub use explain::{Explanation, Promise, StreamExplanation, explain};
 pub use fabric::{CableEnd, Fabric, FabricCrossbar, FabricTopology};
 pub use feeds::{CaptureInput, Input, open};
 pub use file::schema;
-pub use media::{Media, Placement};
+pub use media::{Cluster, Media, Placement, Tls};
 pub use router::{
-    Match, NextHop, PathExtension, PortKind, Reservation, Route, RouterPath, RouterPort,
-    RouterScenario, router_schema,
+    InterfaceIo, Match, NextHop, PathExtension, PortKind, PortNat, Reservation, Route, RouterPath,
+    RouterPort, RouterScenario, router_schema,
 };
 pub use scenario::{
     Class, EndSystem, Link, LinkCredits, Scenario, Sharing, Stream, largest_file_bytes,

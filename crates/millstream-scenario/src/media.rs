@@ -16,6 +16,17 @@ pub enum Placement {
     },
 }
 
+/// RTSP over TLS.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Tls {
+    /// Where it is spoken.
+    pub listen: SocketAddr,
+    /// The server's certificate and those that lead to it, a PEM file, relative to the scenario's folder.
+    pub certificate: PathBuf,
+    /// Its private key, a PEM file, relative to the scenario's folder.
+    pub key: PathBuf,
+}
+
 /// The media section.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Media {
@@ -31,6 +42,10 @@ pub struct Media {
     pub sessions: u32,
     /// Connections at once.
     pub connections: u32,
+    /// Connections at once from one address, if not as many as there may be in all.
+    pub connections_per_address: Option<u32>,
+    /// Clients at once at one address, if not as many as there may be in all.
+    pub sessions_per_address: Option<u32>,
     /// The longest request, bytes.
     pub request_bytes: usize,
     /// A client that says nothing for so long is gone, ns.
@@ -41,6 +56,32 @@ pub struct Media {
     pub packet_bytes: usize,
     /// Memory for the files of all streams together, bytes.
     pub store_bytes: usize,
+    /// Who may ask by Digest, in a file as `htdigest` writes it, relative to the scenario's folder.
+    pub users: Option<PathBuf>,
+    /// Who may ask by a token in the URL: a file of names and the tokens' SHA-256, relative to the scenario's
+    /// folder.
+    pub tokens: Option<PathBuf>,
+    /// What users are asked their passwords for.
+    pub realm: String,
+    /// RTSP over TLS, if it is spoken.
+    pub tls: Option<Tls>,
+    /// The servers that it shares its clients with, if any.
+    pub cluster: Option<Cluster>,
+}
+
+/// Servers that share their clients.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cluster {
+    /// Where this server hears the others, and what they know it by (UDP).
+    pub listen: SocketAddr,
+    /// The others; none twice, not this one.
+    pub others: Vec<SocketAddr>,
+    /// The file of the secret that all share, relative to the scenario's folder.
+    pub secret: PathBuf,
+    /// Where clients of others are sent to; `None`: where RTSP is spoken.
+    pub address: Option<SocketAddr>,
+    /// About how long a server may be silent until it is taken for dead, ns.
+    pub dead_after_ns: u64,
 }
 
 impl Default for Media {
@@ -52,11 +93,18 @@ impl Default for Media {
             socket: None,
             sessions: 256,
             connections: 512,
+            connections_per_address: None,
+            sessions_per_address: None,
             request_bytes: 8 << 10,
             idle_timeout_ns: 60_000_000_000,
             drain_timeout_ns: 30_000_000_000,
             packet_bytes: 1_400,
             store_bytes: 512_000_000,
+            users: None,
+            tokens: None,
+            realm: "millstream".to_owned(),
+            tls: None,
+            cluster: None,
         }
     }
 }

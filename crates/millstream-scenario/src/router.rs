@@ -7,6 +7,8 @@ use ipnet::Ipv4Net;
 use macaddr::MacAddr6;
 use millstream::catalogue::{DisciplineRow, StructureName};
 use millstream::{Contract, MaxRate};
+use schemars::JsonSchema;
+use serde::Deserialize;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
@@ -30,15 +32,37 @@ pub enum Reservation {
     },
 }
 
+/// How packets of a network interface are read and written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum InterfaceIo {
+    /// By AF_XDP where that can be and nobody would miss the packets, by AF_PACKET otherwise.
+    Auto,
+    /// By AF_XDP: packets are taken from the kernel.
+    Xdp,
+    /// By AF_PACKET: the kernel has them, too.
+    #[default]
+    Packet,
+}
+
 /// What packets come from and go to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PortKind {
     /// A network interface, by name.
-    Interface(String),
+    Interface(String, InterfaceIo),
     /// A TAP device, by name.
     Tap(String),
     /// Captures: read from, written to.
     Pcap(Option<PathBuf>, Option<PathBuf>),
+}
+
+/// Many hosts behind a port's address (RFC 3022).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PortNat {
+    /// Flows at once; at least 1.
+    pub flows: u32,
+    /// Flows of one host at once; at least 1.
+    pub host_flows: u32,
 }
 
 /// A port.
@@ -56,6 +80,8 @@ pub struct RouterPort {
     pub mac: Option<MacAddr6>,
     /// The router's own address on the port's network, if it has one, and the network's length.
     pub address: Option<Ipv4Net>,
+    /// Whoever sends by it does so from its address.
+    pub nat: Option<PortNat>,
     /// How paths share it.
     pub discipline: &'static DisciplineRow,
     /// How the first path in that order is found.

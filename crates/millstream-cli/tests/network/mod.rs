@@ -289,13 +289,31 @@ impl Network {
         String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned()
     }
 
-    /// A host's address and its default gateway. It finishes checksums itself, and leaves large
-    /// segments alone: nobody does that for it on a veth pair.
-    pub(crate) fn address(&self, namespace: &str, device: &str, address: &str, gateway: &str) {
+    /// A host's address and its default gateway.
+    pub(crate) fn host(&self, namespace: &str, device: &str, address: &str, gateway: &str) {
         let of = self.name(namespace);
         run(&["-n", &of, "address", "add", address, "dev", device]);
         run(&["-n", &of, "route", "add", "default", "via", gateway]);
+    }
+
+    /// The same for one that leaves large segments and checksums to nobody: AF_PACKET has no room for the
+    /// segments.
+    pub(crate) fn address(&self, namespace: &str, device: &str, address: &str, gateway: &str) {
+        self.host(namespace, device, address, gateway);
         self.execute(namespace, &["ethtool", "-K", device, "tx", "off"]);
+    }
+
+    /// Whether a datagram to `address`, where nobody listens, is answered by an error that its sender gets.
+    pub(crate) fn is_refused(&self, from: &str, address: &'static str) -> bool {
+        let asking = self.within(from, move || {
+            let socket = UdpSocket::bind("0.0.0.0:0").unwrap();
+            socket.connect(address).unwrap();
+            socket.set_read_timeout(Some(PATIENCE)).unwrap();
+            socket.send(b"anybody?").unwrap();
+            let error = socket.recv(&mut [0]).unwrap_err();
+            error.kind() == std::io::ErrorKind::ConnectionRefused
+        });
+        asking.join().unwrap()
     }
 
     /// Sends `bytes` by TCP to `address`; returns sums of what was sent and received.
@@ -439,10 +457,15 @@ impl Running {
 
     /// Ends the router as Ctrl-C does; returns its report.
     pub(crate) fn stop(self) -> Value {
+        self.stop_with_log().0
+    }
+
+    /// The same, and what it logged.
+    pub(crate) fn stop_with_log(self) -> (Value, String) {
         self.signal(Signal::SIGINT);
         let output = self.child.wait_with_output().unwrap();
-        let errors = self.log.join().unwrap();
-        serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{errors}"))
+        let log = self.log.join().unwrap();
+        (serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{log}")), log)
     }
 
     fn signal(&self, signal: Signal) {

@@ -2,6 +2,7 @@
 
 #![allow(dead_code)]
 
+use nix::sched::{CloneFlags, setns};
 use rtp_types::RtpPacket;
 use rtsp_types::headers::{CSEQ, SESSION, TRANSPORT};
 use rtsp_types::{Message, Method, ParseError, Request, Response, StatusCode, Url, Version};
@@ -33,10 +34,43 @@ pub(crate) fn film(frames: usize) -> Vec<u8> {
     film
 }
 
+/// Whether a program can be tried; where it could have been installed it must be there.
+pub(crate) fn is_there(program: &str) -> bool {
+    let there = Command::new(program).arg("--version").output().is_ok();
+    if !there && !nix::unistd::geteuid().is_root() {
+        eprintln!("{program} is not installed and only root can: nothing was tried with it");
+        return false;
+    }
+    assert!(there, "{program} is missing; scripts/test-tools.sh installs it");
+    true
+}
+
+/// So many of `seeds` in turn, some bytes changed, some cut off somewhere; the same every time.
+pub(crate) fn mangled(seeds: &[&[u8]], rounds: usize) -> Vec<Vec<u8>> {
+    let mut random = 1u64;
+    let mut below = |limit: usize| {
+        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        usize::try_from(random >> 33).unwrap() % limit
+    };
+    let mangled = (0..rounds).map(|round| {
+        let mut bytes = seeds[round % seeds.len()].to_vec();
+        for _ in 0..below(4) {
+            let at = below(bytes.len());
+            bytes[at] = u8::try_from(below(256)).unwrap();
+        }
+        if below(4) == 0 {
+            bytes.truncate(below(bytes.len() + 1));
+        }
+        bytes
+    });
+    mangled.collect()
+}
+
 /// A server, started by the command.
 pub(crate) struct Server {
     pub(crate) child: Child,
     pub(crate) rtsp: SocketAddr,
+    pub(crate) rtsps: Option<SocketAddr>,
     pub(crate) http: Option<SocketAddr>,
     pub(crate) processor: Option<u32>,
     pub(crate) stderr: Receiver<String>,
@@ -65,7 +99,12 @@ impl Server {
     }
 
     pub(crate) fn serve(file: &Path, folder: tempfile::TempDir) -> Self {
-        let mut child = Command::new(env!("CARGO_BIN_EXE_millstream"))
+        Self::serve_by(Command::new(env!("CARGO_BIN_EXE_millstream")), file, folder)
+    }
+
+    /// The same; `command` runs `millstream` with what arguments it is given.
+    pub(crate) fn serve_by(mut command: Command, file: &Path, folder: tempfile::TempDir) -> Self {
+        let mut child = command
             .args(["serve", "--json"])
             .arg(file)
             .current_dir(&folder)
@@ -83,19 +122,23 @@ impl Server {
         let mut server = Self {
             child,
             rtsp: SocketAddr::from(([0; 4], 0)),
+            rtsps: None,
             http: None,
             processor: None,
             stderr,
             folder,
         };
         let text = std::fs::read_to_string(file).unwrap();
-        let needed = 1 + usize::from(text.contains("http")) + usize::from(text.contains("\"ni\""));
+        let needed =
+            1 + ["http", "\"ni\"", "tls ="].iter().filter(|key| text.contains(**key)).count();
         let mut found = 0;
         while found < needed {
             let line = server.line();
             let address = |line: &str| line.split('/').next().unwrap().parse().unwrap();
             if let Some(rest) = line.strip_prefix("rtsp://") {
                 server.rtsp = address(rest);
+            } else if let Some(rest) = line.strip_prefix("rtsps://") {
+                server.rtsps = Some(address(rest));
             } else if let Some(rest) = line.strip_prefix("http://") {
                 server.http = Some(address(rest));
             } else if let Some((_, id)) = line.split_once("process ") {
@@ -131,11 +174,36 @@ impl Server {
 
     /// A page by HTTP.
     pub(crate) fn page(&self, path: &str) -> String {
-        let mut stream = TcpStream::connect(self.http.unwrap()).unwrap();
-        write!(stream, "GET {path} HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
+        let address = self.http.unwrap();
+        let mut stream = self.connect_within(address);
+        write!(stream, "GET {path} HTTP/1.1\r\nHost: {address}\r\n\r\n").unwrap();
         let mut page = String::new();
         stream.read_to_string(&mut page).unwrap();
         page
+    }
+
+    /// A connection as from the server's own host, which may be a network namespace.
+    fn connect_within(&self, address: SocketAddr) -> TcpStream {
+        let network = |of: &str| PathBuf::from(format!("/proc/{of}/ns/net"));
+        let (here, there) = (network("thread-self"), network(&self.child.id().to_string()));
+        let connect = || TcpStream::connect(address).unwrap();
+        if std::fs::read_link(here).unwrap() == std::fs::read_link(&there).unwrap() {
+            return connect();
+        }
+        let namespace = std::fs::File::open(there).unwrap();
+        std::thread::scope(|scope| {
+            let connecting = scope.spawn(|| {
+                setns(namespace, CloneFlags::CLONE_NEWNET).unwrap();
+                connect()
+            });
+            connecting.join().unwrap()
+        })
+    }
+
+    /// What `/status` says.
+    pub(crate) fn status(&self) -> serde_json::Value {
+        let page = self.page("/status");
+        serde_json::from_str(page.split_once("\r\n\r\n").unwrap().1).unwrap()
     }
 
     pub(crate) fn signal(&self, signal: nix::sys::signal::Signal) {
@@ -195,13 +263,27 @@ pub(crate) struct Player {
 }
 
 impl Player {
+    /// Two that play: one by datagrams, one interleaved.
+    pub(crate) fn both_ways(server: &Server) -> [Self; 2] {
+        [false, true].map(|interleaved| {
+            let mut player = Self::connect(server);
+            assert_eq!(player.set_up(interleaved).status(), StatusCode::Ok);
+            player.play();
+            player
+        })
+    }
+
     pub(crate) fn connect(server: &Server) -> Self {
-        let control = TcpStream::connect(server.rtsp).unwrap();
+        Self::open(server.rtsp, "film")
+    }
+
+    /// A player of what is called so at the server there.
+    pub(crate) fn open(server: SocketAddr, name: &str) -> Self {
         Self {
-            control,
+            control: TcpStream::connect(server).unwrap(),
             input: Vec::new(),
             sequence: 0,
-            url: format!("rtsp://{}/film", server.rtsp),
+            url: format!("rtsp://{server}/{name}"),
             session: None,
             sockets: None,
             server_rtcp: None,
@@ -213,7 +295,12 @@ impl Player {
     /// Another connection, to a server that may be another, with the same session.
     pub(crate) fn reconnect(&mut self, server: &Server) {
         self.control = TcpStream::connect(server.rtsp).unwrap();
-        self.url = format!("rtsp://{}/film", server.rtsp);
+        self.turn_to(server, "film");
+    }
+
+    /// Asks for another stream of the server from now on.
+    pub(crate) fn turn_to(&mut self, server: &Server, stream: &str) {
+        self.url = format!("rtsp://{}/{stream}", server.rtsp);
     }
 
     pub(crate) fn ask(&mut self, method: Method, headers: &[(&str, String)]) -> Response<Vec<u8>> {
@@ -293,7 +380,8 @@ impl Player {
         let transport = if interleaved {
             "RTP/AVP/TCP;unicast;interleaved=0-1".to_owned()
         } else {
-            let sockets = [(); 2].map(|()| UdpSocket::bind("127.0.0.1:0").unwrap());
+            let local = self.control.local_addr().unwrap().ip();
+            let sockets = [(); 2].map(|()| UdpSocket::bind((local, 0)).unwrap());
             let [rtp, rtcp] = [0, 1].map(|at: usize| sockets[at].local_addr().unwrap().port());
             self.sockets = Some(sockets);
             format!("RTP/AVP;unicast;client_port={rtp}-{rtcp}")
@@ -368,6 +456,12 @@ impl Player {
             assert!(Instant::now() < end, "{} of {frames} frames", times(&self.packets));
             self.watch(Duration::from_millis(50));
         }
+    }
+
+    /// Source and number of every RTP packet that came since frames were asked for.
+    pub(crate) fn sources(&self) -> Vec<(u32, u16)> {
+        let parsed = self.packets.iter().map(|(_, packet)| RtpPacket::parse(packet).unwrap());
+        parsed.map(|packet| (packet.ssrc(), packet.sequence_number())).collect()
     }
 
     /// The frames that came since it was asked last.

@@ -14,7 +14,7 @@ use crate::live::clock::Clock;
 use crate::live::control::{Changed, Control};
 use crate::live::extension::Extensions;
 use crate::live::function::Forwarder;
-use crate::live::interface::InterfacePort;
+use crate::live::interface::{InterfacePort, against_xdp};
 use crate::live::kernel;
 use crate::live::machine::LiveMachine;
 use crate::live::pool::Pool;
@@ -56,15 +56,17 @@ impl LiveRouter {
     /// If a port cannot be opened, an extension cannot be loaded, or more is reserved than the processor has.
     pub fn open(scenario: &RouterScenario) -> Result<Self, PortError> {
         let clock = Clock::default();
-        let frequency = clock.cycles_per_second();
-        let reserved = admit(scenario, frequency)?;
-        let extensions = Extensions::load(scenario)?;
+        // What cannot be is said before a port is opened.
+        admit(scenario, clock.cycles_per_second())?;
+        Extensions::load(scenario)?;
         let mut ports: Vec<(Box<dyn Port>, [u8; 6])> = Vec::new();
         for port in &scenario.ports {
             let name = port.name.as_str();
             let opened: (Box<dyn Port>, Option<&str>) = match &port.kind {
-                PortKind::Interface(interface) => {
-                    (Box::new(InterfacePort::open(name, interface)?), Some(interface))
+                PortKind::Interface(interface, io) => {
+                    let against = objection(scenario, port.mac.is_some(), interface);
+                    let port = InterfacePort::open(name, interface, *io, against.as_deref())?;
+                    (Box::new(port), Some(interface))
                 }
                 PortKind::Tap(device) => (Box::new(TapPort::open(name, device)?), Some(device)),
                 PortKind::Pcap(input, output) => {
@@ -79,6 +81,18 @@ impl LiveRouter {
             };
             ports.push((opened.0, mac));
         }
+        Self::assemble(scenario, ports, clock)
+    }
+
+    /// The router of `scenario` on these ports, opened, with their hardware addresses.
+    pub(super) fn assemble(
+        scenario: &RouterScenario,
+        ports: Vec<(Box<dyn Port>, [u8; 6])>,
+        clock: Clock,
+    ) -> Result<Self, PortError> {
+        let frequency = clock.cycles_per_second();
+        let reserved = admit(scenario, frequency)?;
+        let extensions = Extensions::load(scenario)?;
         let macs: Vec<_> = ports.iter().map(|port| port.1).collect();
         let (classifier, function) = rules(scenario, &macs);
         let pool = Pool::new(scenario.buffers);
@@ -88,6 +102,7 @@ impl LiveRouter {
         }
         for (at, port) in scenario.ports.iter().enumerate() {
             machine.set_address(at, port.address);
+            machine.translate(at, port.nat.map(|nat| (nat.flows, nat.host_flows)));
         }
         machine.extend(extensions, &[]);
         let router = Router::new(&plan(scenario, &reserved), machine)
@@ -136,6 +151,7 @@ impl LiveRouter {
         for (at, port) in scenario.ports.iter().enumerate() {
             machine.set_rate(at, port.rate_bps, port.overhead_bytes);
             machine.set_address(at, port.address);
+            machine.translate(at, port.nat.map(|nat| (nat.flows, nat.host_flows)));
         }
         self.scenario = scenario;
         self.reserved = reserved;
@@ -151,7 +167,7 @@ impl LiveRouter {
     pub fn follow_kernel(&self, control: &Arc<Control>) -> io::Result<()> {
         let ports = self.scenario.ports.iter().enumerate();
         let interfaces = ports.filter_map(|(at, port)| match &port.kind {
-            PortKind::Interface(name) => Some((name.clone(), at)),
+            PortKind::Interface(name, _) => Some((name.clone(), at)),
             // The kernel stands on the other side of a TAP device.
             PortKind::Tap(_) | PortKind::Pcap(..) => None,
         });
@@ -246,6 +262,7 @@ impl LiveRouter {
                 originated: counters.originated,
                 went_away: router.machine_mut().port_mut(at).went_away(),
                 lost_by_device: router.machine_mut().port_mut(at).lost(),
+                nat: router.machine().translation(at),
             });
         }
         let path =
@@ -338,6 +355,19 @@ fn wait(for_ns: u64) -> bool {
         std::hint::spin_loop();
     }
     sleeps
+}
+
+/// Why AF_XDP is not for an interface of this router, unless the file insists.
+fn objection(scenario: &RouterScenario, other_mac: bool, interface: &str) -> Option<String> {
+    if scenario.kernel_routes {
+        return Some(
+            "by `kernel-routes` the kernel answers there, and needs its packets".to_owned(),
+        );
+    }
+    if other_mac {
+        return Some("the port's `mac` may be another than the interface's".to_owned());
+    }
+    against_xdp(interface)
 }
 
 /// The hardware address of an interface.

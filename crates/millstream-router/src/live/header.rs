@@ -54,6 +54,34 @@ impl Header {
     }
 }
 
+/// Where a packet's parts are in its frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Transport {
+    /// IP protocol number.
+    pub(super) protocol: u8,
+    /// Where the IP header begins,
+    pub(super) header: usize,
+    /// what follows it,
+    pub(super) start: usize,
+    /// and where the packet ends.
+    pub(super) end: usize,
+    /// Whether it is a part of a packet only.
+    pub(super) fragment: bool,
+}
+
+/// The parts of the IPv4 packet in `frame`.
+pub(super) fn transport(frame: &[u8]) -> Option<Transport> {
+    let (_, fixed, length, total) = shape(frame)?;
+    Some(Transport {
+        protocol: fixed[9],
+        header: ETHERNET,
+        start: ETHERNET + length,
+        end: ETHERNET + total,
+        // More fragments, or not the first.
+        fragment: u16::from_be_bytes([fixed[6], fixed[7]]) & 0x3fff != 0,
+    })
+}
+
 /// The Ethernet header, what every IPv4 header has, its length and the packet's, bytes; `None` if the
 /// frame holds no whole IPv4 header.
 #[inline]
@@ -103,11 +131,16 @@ pub(super) fn hop(frame: &mut [u8], from: [u8; 6], to: [u8; 6]) {
     let old = u16::from_be_bytes([head[22], head[23]]);
     let new = old.wrapping_sub(0x100);
     head[22] = head[22].wrapping_sub(1);
-    // HC' = ~(~HC + ~m + m')
-    let checksum = u16::from_be_bytes([head[24], head[25]]);
-    let mut sum = u32::from(!checksum) + u32::from(!old) + u32::from(new);
-    sum = (sum & 0xffff) + (sum >> 16);
-    sum = (sum & 0xffff) + (sum >> 16);
-    let checksum = !u16::try_from(sum).unwrap_or(u16::MAX);
+    let checksum = updated(u16::from_be_bytes([head[24], head[25]]), old, new);
     head[24..26].copy_from_slice(&checksum.to_be_bytes());
+}
+
+/// A checksum after a word that it covers has changed.
+#[inline]
+pub(super) fn updated(checksum: u16, old: u16, new: u16) -> u16 {
+    // HC' = ~(~HC + ~m + m')
+    let sum = u32::from(!checksum) + u32::from(!old) + u32::from(new);
+    let sum = (sum & 0xffff) + (sum >> 16);
+    let sum = (sum & 0xffff) + (sum >> 16);
+    !u16::try_from(sum).unwrap_or(u16::MAX)
 }

@@ -12,6 +12,7 @@ use crate::live::header::Header;
 use crate::live::held::Held;
 use crate::live::host::{self, Error, Party};
 use crate::live::kernel::{Change, Way};
+use crate::live::nat::{Nat, NatCounters};
 use crate::live::neighbours::{ASK_NS, Found};
 use crate::live::pool::Pool;
 use crate::live::port::{Port, PortError};
@@ -49,6 +50,8 @@ struct Side<P> {
     address: Option<Ipv4Net>,
     /// The kernel's, in whose name the router speaks where it has none; the kernel answers for it.
     kernel: Option<Ipv4Net>,
+    /// Hides who sends by it behind `address`.
+    nat: Option<Nat>,
     rate_bps: u64,
     overhead_bytes: u32,
     /// When the line is done with all that it was given, ns.
@@ -120,6 +123,7 @@ impl<P: Port> LiveMachine<P> {
             mac,
             address: None,
             kernel: None,
+            nat: None,
             rate_bps,
             overhead_bytes,
             free_ns: 0,
@@ -153,6 +157,28 @@ impl<P: Port> LiveMachine<P> {
     /// If there is no such port.
     pub fn set_address(&mut self, port: usize, address: Option<Ipv4Net>) {
         self.sides[port].address = address;
+    }
+
+    /// Whoever sends by `port` does so from its address, and answers find their way back: for so many flows
+    /// at once, and so many of one host. Flows stay known if both stay the same.
+    ///
+    /// # Panics
+    /// If there is no such port.
+    pub fn translate(&mut self, port: usize, flows: Option<(u32, u32)>) {
+        let nat = &mut self.sides[port].nat;
+        *nat = flows.map(|(flows, host_flows)| match nat.take() {
+            Some(nat) if nat.is_for(flows, host_flows) => nat,
+            _ => Nat::new(flows, host_flows),
+        });
+    }
+
+    /// What the translation at a port did, if there is one.
+    ///
+    /// # Panics
+    /// If there is no such port.
+    #[must_use]
+    pub fn translation(&self, port: usize) -> Option<NatCounters> {
+        self.sides[port].nat.as_ref().map(Nat::counters)
     }
 
     /// The kernel's routes, neighbours and addresses are different now.
@@ -359,6 +385,27 @@ impl<P: Port> LiveMachine<P> {
     }
 }
 
+/// Translation at ports that have one.
+impl<P: Port> LiveMachine<P> {
+    /// Whether a packet for the router belongs to a flow that a host began; it goes to that host now.
+    #[cold]
+    fn answers_flow(&mut self, input: usize, packet: u64) -> bool {
+        let side = &mut self.sides[input];
+        let Some((nat, net)) = side.nat.as_mut().zip(side.address) else { return false };
+        nat.inbound(self.pool.frame_mut(packet), net.addr(), self.now_ns)
+    }
+
+    /// Whether a packet may leave by `output`; it comes from the port's address now if that hides others.
+    #[inline]
+    fn translated(&mut self, output: usize, packet: u64) -> bool {
+        let side = &mut self.sides[output];
+        match side.nat.as_mut().zip(side.address) {
+            Some((nat, net)) => nat.outbound(self.pool.frame_mut(packet), net.addr(), self.now_ns),
+            None => true,
+        }
+    }
+}
+
 impl<P: Port> Machine for LiveMachine<P> {
     const FREE_CLOCK: bool = false;
 
@@ -397,7 +444,12 @@ impl<P: Port> Machine for LiveMachine<P> {
         for packet in received.drain(..) {
             let header = Header::parse(self.pool.frame(packet));
             let header = header.filter(|header| header.to == self.sides[input].mac);
-            let to = header.as_ref().and_then(|header| self.whose(header.destination));
+            let mut header = header;
+            let mut to = header.as_ref().and_then(|header| self.whose(header.destination));
+            if to == Some(Whose::Router) && self.answers_flow(input, packet) {
+                header = Header::parse(self.pool.frame(packet));
+                to = None;
+            }
             if to.is_some() || header.is_none() && self.sides[input].speaker().is_some() {
                 self.hear(input, packet, to);
                 continue;
@@ -409,6 +461,11 @@ impl<P: Port> Machine for LiveMachine<P> {
         }
         self.received = received;
         count
+    }
+
+    #[inline]
+    fn backlog(&self, input: usize) -> usize {
+        self.sides[input].port.backlog().unwrap_or(0)
     }
 
     #[inline]
@@ -426,6 +483,7 @@ impl<P: Port> Machine for LiveMachine<P> {
             self.ask(ask);
         }
         match sent {
+            Ok(output) if !self.translated(output, *packet) => Verdict::Drop,
             Ok(output) => Verdict::Send(output),
             Err(why) => self.undelivered(path, *packet, why),
         }

@@ -98,6 +98,23 @@ pub fn metrics(report: &Report) -> String {
     let help = "Packets at a port: received, of them unclassified, unfit, for the router; lost before; transmitted";
     counters(&mut registry, "port_packets", help, ports);
 
+    let translations = || report.ports.iter().filter_map(|of| Some((of, of.nat?)));
+    let flows = translations().map(|(of, nat)| (vec![("port", of.name.clone())], nat.flows));
+    gauges(&mut registry, "port_nat_flows", "Flows whose addresses are translated", flows);
+    let events = translations().flat_map(|(of, nat)| {
+        let events = [
+            ("outbound", nat.outbound),
+            ("inbound", nat.inbound),
+            ("refused-full", nat.refused_full),
+            ("refused-kind", nat.refused_kind),
+        ];
+        events.map(|(event, count)| {
+            (vec![("port", of.name.clone()), ("event", event.to_owned())], count)
+        })
+    });
+    let help = "Packets whose addresses were translated, or that were dropped instead";
+    counters(&mut registry, "port_nat_packets", help, events);
+
     let away = report.ports.iter().map(|of| (vec![("port", of.name.clone())], of.went_away));
     counters(&mut registry, "port_went_away", "Times that a device went down or away", away);
 

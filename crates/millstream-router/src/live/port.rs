@@ -60,6 +60,11 @@ pub trait Port {
         false
     }
 
+    /// Packets that wait on the device since the last [`receive`](Self::receive), where that is known.
+    fn backlog(&self) -> Option<usize> {
+        None
+    }
+
     /// Packets that the device lost before they could be received.
     fn lost(&mut self) -> u64 {
         0
@@ -95,6 +100,10 @@ impl<P: Port + ?Sized> Port for Box<P> {
 
     fn ended(&self) -> bool {
         (**self).ended()
+    }
+
+    fn backlog(&self) -> Option<usize> {
+        (**self).backlog()
     }
 
     fn lost(&mut self) -> u64 {

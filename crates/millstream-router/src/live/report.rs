@@ -1,6 +1,7 @@
 //! What a live router did: every packet accounted for.
 
 use crate::live::extension::ExtensionCounters;
+use crate::live::nat::NatCounters;
 
 /// How a router stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -37,6 +38,9 @@ pub struct PortReport {
     pub lost_by_device: u64,
     /// How often the device went down or away.
     pub went_away: u64,
+    /// What the translation of addresses did, if there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub nat: Option<NatCounters>,
 }
 
 /// A path.

@@ -13,7 +13,7 @@ pub(crate) struct MediaTable {
     /// Address and port for RTSP; default "127.0.0.1:8554".
     #[schemars(with = "Option<String>")]
     pub(crate) listen: Option<Spanned<String>>,
-    /// Address and port for /admission and /metrics; default: none.
+    /// Loopback address and port of the dashboard, /status, /admission and /metrics; default: none.
     #[schemars(with = "Option<String>")]
     pub(crate) http: Option<Spanned<String>>,
     /// Where scheduler and dispatch run; default "host".
@@ -28,9 +28,15 @@ pub(crate) struct MediaTable {
     /// Clients that play or may play at once; default 256.
     #[schemars(with = "Option<u32>", range(min = 1, max = 65536))]
     pub(crate) sessions: Option<Spanned<u32>>,
-    /// RTSP and HTTP connections at once; default 512.
+    /// RTSP connections at once; default 512.
     #[schemars(with = "Option<u32>", range(min = 1, max = 65536))]
     pub(crate) connections: Option<Spanned<u32>>,
+    /// Connections at once from one address, of IPv6 one /64; default: as many as `connections`.
+    #[schemars(with = "Option<u32>", range(min = 1, max = 65536))]
+    pub(crate) connections_per_address: Option<Spanned<u32>>,
+    /// Clients at once at one address, of IPv6 one /64; default: as many as `sessions`.
+    #[schemars(with = "Option<u32>", range(min = 1, max = 65536))]
+    pub(crate) sessions_per_address: Option<Spanned<u32>>,
     /// The longest request, body included; default "8 KiB".
     #[schemars(with = "Option<Size>")]
     pub(crate) request_bytes: Option<Spanned<Size>>,
@@ -46,6 +52,51 @@ pub(crate) struct MediaTable {
     /// Memory for the files of all streams together; default "512 MB".
     #[schemars(with = "Option<Size>")]
     pub(crate) store: Option<Spanned<Size>>,
+    /// A file of users as `htdigest` writes it, relative to this one: who may ask by Digest; default: anybody.
+    pub(crate) users: Option<String>,
+    /// A file of tokens, relative to this one, NAME:SHA-256 of the token a line: who may ask by ?token= in the
+    /// URL; default: anybody, or `users`.
+    pub(crate) tokens: Option<String>,
+    /// What users are asked their passwords for; default "millstream".
+    #[schemars(with = "Option<String>")]
+    pub(crate) realm: Option<Spanned<String>>,
+    /// RTSP over TLS, besides `listen`; default: none.
+    pub(crate) tls: Option<TlsTable>,
+    /// Servers that share their clients; default: none.
+    pub(crate) cluster: Option<ClusterTable>,
+}
+
+/// Where RTSP is spoken over TLS, and what shows who the server is.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(crate) struct TlsTable {
+    /// Address and port; default "127.0.0.1:8322".
+    #[schemars(with = "Option<String>")]
+    pub(crate) listen: Option<Spanned<String>>,
+    /// The server's certificate and those that lead to it, a PEM file, relative to this one.
+    pub(crate) certificate: String,
+    /// Its private key, a PEM file that not everybody may read, relative to this one.
+    pub(crate) key: String,
+}
+
+/// Servers of the same streams, on several hosts, that share their clients.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(crate) struct ClusterTable {
+    /// Address and port by which the others know this server (UDP).
+    #[schemars(with = "String")]
+    pub(crate) listen: Spanned<String>,
+    /// All servers by that address; this one may be among them, so that the same list can stand in every file.
+    #[schemars(with = "Vec<String>")]
+    pub(crate) members: Spanned<Vec<Spanned<String>>>,
+    /// A file of at least 32 bytes that all servers have and nobody else may read, relative to this one.
+    pub(crate) secret: String,
+    /// Address and port for RTSP that clients of other servers are sent to; default: where it speaks RTSP.
+    #[schemars(with = "Option<String>")]
+    pub(crate) address: Option<Spanned<String>>,
+    /// About how long a server may be silent until the others take it for dead; default "1 s".
+    #[schemars(with = "Option<Duration>")]
+    pub(crate) dead_after: Option<Spanned<Duration>>,
 }
 
 /// What the packets of a served file carry.

@@ -5,6 +5,7 @@ use serde::Deserialize;
 use toml::Spanned;
 
 use super::LateName;
+use crate::router::InterfaceIo;
 use crate::units::{Duration, Rate, ReservationText, Size, WindowText};
 
 /// A Millstream router: ports, switching paths and routes.
@@ -56,7 +57,8 @@ pub(crate) struct RouterTable {
 #[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum PortKind {
-    /// A network interface; needs CAP_NET_RAW.
+    /// A network interface; needs CAP_NET_RAW, and for AF_XDP CAP_NET_ADMIN, CAP_BPF and
+    /// CAP_IPC_LOCK.
     Interface,
     /// A TAP device, which is made; needs CAP_NET_ADMIN.
     Tap,
@@ -75,6 +77,8 @@ pub(crate) struct PortTable {
     pub(crate) kind: PortKind,
     /// The interface's name; default: the port's.
     pub(crate) interface: Option<String>,
+    /// Interface: how packets are read and written; default "packet".
+    pub(crate) io: Option<InterfaceIo>,
     /// Pcap: the capture that packets come from, as fast as they are read.
     pub(crate) input: Option<String>,
     /// Pcap: the capture that packets are written to.
@@ -91,6 +95,10 @@ pub(crate) struct PortTable {
     /// then answers ARP and echo requests, sends ICMP errors and routes to that network.
     #[schemars(with = "Option<String>")]
     pub(crate) address: Option<Spanned<String>>,
+    /// Hides who sends by this port behind its `address`: packets leave from there, with a port number of the
+    /// router's, and answers find their way back. `{}` takes the defaults.
+    #[schemars(with = "Option<NatTable>")]
+    pub(crate) nat: Option<Spanned<NatTable>>,
     /// How paths share the port; default "wf2q+".
     #[schemars(with = "Option<String>", extend("enum" = super::discipline_names()))]
     pub(crate) discipline: Option<Spanned<String>>,
@@ -104,6 +112,18 @@ pub(crate) struct PortTable {
     pub(crate) cost: Option<Duration>,
     /// The longest that the input process leaves its device alone; default "50 us".
     pub(crate) longest_sleep: Option<Duration>,
+}
+
+/// How much is translated. A flow is a protocol (UDP, TCP, ICMP echo) and both ends' addresses and ports.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(crate) struct NatTable {
+    /// Flows at once; packets that would begin more are dropped. Default 16384.
+    #[schemars(with = "Option<u32>", range(min = 1, max = 262_144))]
+    pub(crate) flows: Option<Spanned<u32>>,
+    /// Flows of one host at once; default 2048.
+    #[schemars(with = "Option<u32>", range(min = 1, max = 262_144))]
+    pub(crate) host_flows: Option<Spanned<u32>>,
 }
 
 /// What packets a path takes; all that is given must hold.

@@ -1,12 +1,14 @@
 //! The media section: every rule that types cannot say.
 
-use std::net::SocketAddr;
+mod cluster;
+
+use std::net::{Ipv4Addr, SocketAddr};
 use std::ops::RangeInclusive;
 use toml::Spanned;
 
 use crate::error::Problem;
-use crate::file::media::{MediaTable, PlacementName};
-use crate::media::{Media, Placement};
+use crate::file::media::{MediaTable, PlacementName, TlsTable};
+use crate::media::{Media, Placement, Tls};
 
 /// Validates the section; without one there are the defaults.
 pub(super) fn media(table: Option<&Spanned<MediaTable>>, problems: &mut Vec<Problem>) -> Media {
@@ -33,6 +35,12 @@ pub(super) fn media(table: Option<&Spanned<MediaTable>>, problems: &mut Vec<Prob
     let size = |value: &Option<Spanned<crate::units::Size>>| spanned(value, |size| size.0);
     let sessions = ranged(count(&table.sessions), "`sessions`", 1..=65_536, "", problems);
     let connections = ranged(count(&table.connections), "`connections`", 1..=65_536, "", problems);
+    let [connections_each, sessions_each] = [
+        (&table.connections_per_address, "`connections-per-address`"),
+        (&table.sessions_per_address, "`sessions-per-address`"),
+    ]
+    .map(|(value, what)| ranged(count(value), what, 1..=65_536, "", problems))
+    .map(|value| value.and_then(|value| u32::try_from(value).ok()));
     let request =
         ranged(size(&table.request_bytes), "`request-bytes`", 256..=1 << 20, " B", problems);
     let packet = ranged(size(&table.packet_bytes), "`packet-bytes`", 128..=65_507, " B", problems);
@@ -47,19 +55,50 @@ pub(super) fn media(table: Option<&Spanned<MediaTable>>, problems: &mut Vec<Prob
     let whole = |value: Option<u64>, default| {
         value.and_then(|value| u32::try_from(value).ok()).unwrap_or(default)
     };
+    let listen = address(table.listen.as_ref(), problems).unwrap_or(default.listen);
     Media {
-        listen: address(table.listen.as_ref(), problems).unwrap_or(default.listen),
-        http: address(table.http.as_ref(), problems),
+        listen,
+        http: page_address(table.http.as_ref(), problems),
         placement,
         socket: table.socket.as_ref().map(|path| path.get_ref().into()),
         sessions: whole(sessions, default.sessions),
         connections: whole(connections, default.connections),
+        connections_per_address: connections_each,
+        sessions_per_address: sessions_each,
         request_bytes: bytes(request, default.request_bytes),
         idle_timeout_ns: idle.unwrap_or(default.idle_timeout_ns),
         drain_timeout_ns: drain.unwrap_or(default.drain_timeout_ns),
         packet_bytes: bytes(packet, default.packet_bytes),
         store_bytes: bytes(store, default.store_bytes),
+        users: table.users.as_ref().map(Into::into),
+        tokens: table.tokens.as_ref().map(Into::into),
+        realm: realm(table.realm.as_ref(), problems).unwrap_or(default.realm),
+        tls: table.tls.as_ref().map(|table| tls(table, problems)),
+        cluster: table.cluster.as_ref().and_then(|table| cluster::cluster(table, listen, problems)),
     }
+}
+
+fn tls(table: &TlsTable, problems: &mut Vec<Problem>) -> Tls {
+    let default = SocketAddr::from((Ipv4Addr::LOCALHOST, 8322));
+    Tls {
+        listen: address(table.listen.as_ref(), problems).unwrap_or(default),
+        certificate: (&table.certificate).into(),
+        key: (&table.key).into(),
+    }
+}
+
+/// What stands between quotes in a header, and between colons in the file of users.
+fn realm(text: Option<&Spanned<String>>, problems: &mut Vec<Problem>) -> Option<String> {
+    let text = text?;
+    let plain =
+        |letter: char| (letter.is_ascii_graphic() || letter == ' ') && !"\"\\:".contains(letter);
+    let realm = text.get_ref();
+    if realm.is_empty() || realm.len() > 100 || !realm.chars().all(plain) {
+        let message = format!("`realm` of {realm:?}");
+        let help = "up to 100 letters, digits and signs of ASCII without \", \\ and :";
+        problems.push(Problem::new(text.span(), message).help(help));
+    }
+    Some(realm.clone())
 }
 
 fn spanned<T>(
@@ -96,12 +135,25 @@ fn address(text: Option<&Spanned<String>>, problems: &mut Vec<Problem>) -> Optio
     address
 }
 
+/// Pages show who plays what, to whoever asks: on this machine only.
+fn page_address(text: Option<&Spanned<String>>, problems: &mut Vec<Problem>) -> Option<SocketAddr> {
+    let found = address(text, problems)?;
+    if !found.ip().is_loopback() {
+        let message = format!("`http` of {found}, which other machines can reach");
+        let help = "the pages ask nobody who he is: an address of loopback, as 127.0.0.1; let a proxy that asks \
+                    show them to others";
+        problems.push(Problem::new(text?.span(), message).help(help));
+    }
+    Some(found)
+}
+
 #[cfg(test)]
 mod tests {
+    use crate::media::Tls;
     use crate::{Media, Placement, Scenario};
     use std::path::Path;
 
-    fn parse(section: &str) -> Result<Media, String> {
+    pub(super) fn parse(section: &str) -> Result<Media, String> {
         let text = format!(
             "{section}\n[link]\nrate = \"1 Mbps\"\n[scheduler]\ndiscipline = \"fifo\"\n\
              [[stream]]\nname = \"a\"\nsource = {{ kind = \"mpeg\", file = \"a.mpg\" }}\n"
@@ -126,7 +178,9 @@ mod tests {
         let media = parse(
             "[media]\nlisten = \"[::1]:5\"\nhttp = \"127.0.0.1:6\"\nplacement = \"ni\"\ncore = 3\n\
              socket = \"run/s\"\nsessions = 7\nconnections = 8\nrequest-bytes = \"1 KiB\"\nidle-timeout = \"2 s\"\n\
-             drain-timeout = \"3 s\"\npacket-bytes = \"500 B\"\nstore = \"1 MB\"",
+             drain-timeout = \"3 s\"\npacket-bytes = \"500 B\"\nstore = \"1 MB\"\n\
+             users = \"users\"\ntokens = \"tokens\"\nrealm = \"films\"\nconnections-per-address = 4\n\
+             sessions-per-address = 2\ntls = { certificate = \"c\", key = \"k\" }",
         );
         let expected = Media {
             listen: "[::1]:5".parse().unwrap(),
@@ -140,6 +194,17 @@ mod tests {
             drain_timeout_ns: 3_000_000_000,
             packet_bytes: 500,
             store_bytes: 1_000_000,
+            users: Some("users".into()),
+            tokens: Some("tokens".into()),
+            realm: "films".to_owned(),
+            connections_per_address: Some(4),
+            sessions_per_address: Some(2),
+            tls: Some(Tls {
+                listen: "127.0.0.1:8322".parse().unwrap(),
+                certificate: "c".into(),
+                key: "k".into(),
+            }),
+            cluster: None,
         };
         assert_eq!(media, Ok(expected));
     }
@@ -181,6 +246,10 @@ mod tests {
             ("[media]\nsessions = 0", ["`sessions` of 0", "from 1"]),
             ("[media]\npacket-bytes = \"99 KB\"", ["99000", "to 65507"]),
             ("[media]\nidle-timeout = \"1 ms\"", ["1000000 ns", "from 1000000000"]),
+            ("[media]\nhttp = \"0.0.0.0:80\"", ["0.0.0.0:80", "127.0.0.1"]),
+            ("[media]\nsessions-per-address = 0", ["`sessions-per-address` of 0", "from 1"]),
+            ("[media]\ntls = { certificate = \"c\" }", ["key", "missing"]),
+            ("[media]\nrealm = \"a:b\"", ["`realm`", "without"]),
             ("[media]\nport = 5", ["port", "listen"]),
         ] {
             let error = parse(section).unwrap_err();

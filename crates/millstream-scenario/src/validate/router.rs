@@ -12,10 +12,11 @@ use super::{stem, syntax_problem};
 use crate::error::{Problem, list, nearest};
 use crate::file::LateName;
 use crate::file::router::{
-    ExtensionTable, MatchTable, PathTable, PortKind as KindName, PortTable, RouteTable, RouterFile,
+    ExtensionTable, MatchTable, NatTable, PathTable, PortKind as KindName, PortTable, RouteTable,
+    RouterFile,
 };
 use crate::router::{
-    Match, NextHop, PathExtension, PortKind, Reservation, Route, RouterPath, RouterPort,
+    Match, NextHop, PathExtension, PortKind, PortNat, Reservation, Route, RouterPath, RouterPort,
     RouterScenario, max_rate,
 };
 use crate::units::{Duration, ReservationText};
@@ -30,6 +31,9 @@ const MEMORY_BYTES: u64 = 2 << 20;
 const MEMORY_RANGE: std::ops::RangeInclusive<u64> = 1 << 16..=1 << 30;
 const FUEL: u32 = 20_000;
 const FAULTS: u32 = 8;
+const FLOWS: u32 = 16_384;
+const HOST_FLOWS: u32 = 2_048;
+const MOST_FLOWS: u32 = 1 << 18;
 const LONGEST_SLEEP_NS: u64 = 50_000;
 /// The largest packet, for defaults that depend on it.
 const LARGEST_BYTES: u32 = 1_514;
@@ -247,8 +251,11 @@ fn port(
             refuse(key, problems);
         }
     }
+    if table.io.is_some() && !matches!(table.kind, KindName::Interface) {
+        refuse("io", problems);
+    }
     let kind = match table.kind {
-        KindName::Interface => PortKind::Interface(interface()),
+        KindName::Interface => PortKind::Interface(interface(), table.io.unwrap_or_default()),
         KindName::Tap => PortKind::Tap(interface()),
         KindName::Pcap => {
             if table.input.is_none() && table.output.is_none() {
@@ -281,6 +288,7 @@ fn port(
     };
     let mac = table.mac.as_ref().and_then(|text| mac(text, problems));
     let address = table.address.as_ref().and_then(|text| address(text, problems));
+    let nat = table.nat.as_ref().map(|nat| self::nat(nat, table.address.is_some(), problems));
     let row = row?;
     Some(RouterPort {
         name,
@@ -289,12 +297,25 @@ fn port(
         overhead_bytes: table.overhead,
         mac,
         address,
+        nat,
         discipline: row,
         structure: row.auto_structure(&Options::default(), 16),
         input: reservation(table.input_reservation.as_ref(), table.cost, problems),
         output: reservation(table.output_reservation.as_ref(), table.cost, problems),
         longest_sleep_ns: table.longest_sleep.map_or(LONGEST_SLEEP_NS, |sleep| sleep.0),
     })
+}
+
+fn nat(table: &Spanned<NatTable>, addressed: bool, problems: &mut Vec<Problem>) -> PortNat {
+    if !addressed {
+        let problem = Problem::new(table.span(), "the port has no `address` to hide others behind");
+        problems.push(problem.help("for example address = \"203.0.113.1/24\""));
+    }
+    let table = table.get_ref();
+    let flows = ranged(table.flows.as_ref(), FLOWS, 1..=MOST_FLOWS, "`flows`", problems);
+    let most = table.host_flows.as_ref();
+    let host_flows = ranged(most, HOST_FLOWS.min(flows), 1..=flows, "`host-flows`", problems);
+    PortNat { flows, host_flows }
 }
 
 fn matches(table: &MatchTable, known: &[&str], problems: &mut Vec<Problem>) -> Match {

@@ -1,0 +1,92 @@
+//! What a media server did between two looks: in all, and for each client.
+
+use millstream_media::{Account, ClientStatus, Status};
+use millstream_report::{human, text_table};
+use std::fmt::Write as _;
+
+use super::{a_second, percent};
+
+pub(super) fn difference(before: &Status, now: &Status) -> String {
+    let elapsed_ns = now.elapsed_ns.saturating_sub(before.elapsed_ns).max(1);
+    let since = |now: u64, before: u64| now.saturating_sub(before);
+    let mut text = format!("{}: {}", now.server, human::time(now.elapsed_ns));
+    let draining = if now.draining { ", draining" } else { "" };
+    let _ = writeln!(
+        text,
+        "; {} clients{draining}, {} admitted so far, {} refused; {} of the link reserved",
+        now.clients.len(),
+        now.admitted,
+        now.refused,
+        percent(now.reserved_bps, now.link_bps)
+    );
+    let machine = percent(
+        since(now.cpu.machine_busy_ticks, before.cpu.machine_busy_ticks),
+        since(now.cpu.machine_ticks, before.cpu.machine_ticks),
+    );
+    let host = percent(since(now.cpu.host_ns, before.cpu.host_ns), elapsed_ns);
+    let _ = write!(text, "processors: machine {machine}, host process {host} of a core");
+    if let (Some(ni), Some(old)) = (now.cpu.ni_ns, before.cpu.ni_ns) {
+        let _ = write!(text, ", NI process {} of a core", percent(since(ni, old), elapsed_ns));
+    }
+    let decisions = a_second(since(now.decisions, before.decisions), elapsed_ns);
+    let _ = writeln!(text, "; {decisions} decisions/s");
+    let old = |client: &ClientStatus| {
+        let is =
+            |old: &&ClientStatus| (old.client, old.since_ns) == (client.client, client.since_ns);
+        before.clients.iter().find(is)
+    };
+    let rate = |client: &ClientStatus| {
+        let sent = since(client.sent_bytes, old(client).map_or(0, |old| old.sent_bytes));
+        a_second(sent, elapsed_ns).saturating_mul(8)
+    };
+    let sent = |client: &ClientStatus| {
+        let before = old(client).map_or(0, |old| old.frames.sent_frames());
+        a_second(since(client.frames.sent_frames(), before), elapsed_ns)
+    };
+    let clients = now.clients.iter().map(|client| {
+        let window = &client.window;
+        let state =
+            format!("{} of {} in {}/{}", window.lost, window.may_lose, window.released, window.of);
+        let first = [
+            client.client.to_string(),
+            client.stream.clone(),
+            client.peer.clone(),
+            client.state.clone(),
+            human::rate(rate(client)),
+            sent(client).to_string(),
+        ];
+        first.into_iter().chain(frames(&client.frames, state, client.queued)).collect()
+    });
+    let all = now.clients.iter().fold(now.gone, |sum, client| sum.plus(client.frames));
+    let total = ["all", "", "", ""].map(str::to_owned).into_iter().chain([
+        human::rate(now.clients.iter().map(rate).sum()),
+        now.clients.iter().map(sent).sum::<u64>().to_string(),
+    ]);
+    let queued = now.clients.iter().map(|client| client.queued).sum();
+    let total = total.chain(frames(&all, String::new(), queued)).collect();
+    let header = [
+        "client",
+        "plays",
+        "address",
+        "state",
+        "rate",
+        "frames/s",
+        "on time",
+        "window",
+        "queue",
+        "missed",
+        "beyond contract",
+        "slow client",
+    ];
+    text += &text_table(&header, clients.chain([total]));
+    text
+}
+
+/// Cells about frames since the client came.
+fn frames(frames: &Account, window: String, queued: u64) -> [String; 6] {
+    let (sent, missed) = (frames.sent_frames(), frames.missed());
+    let on_time = if sent + missed == 0 { "–".to_owned() } else { percent(sent, sent + missed) };
+    let counts = [queued, missed, frames.violations, frames.slow].map(|count| count.to_string());
+    let [queued, missed, violations, slow] = counts;
+    [on_time, window, queued, missed, violations, slow]
+}

@@ -1,0 +1,399 @@
+//! Media servers on several hosts that share their clients: who is sent where, what a death and a cut cost.
+
+#![allow(clippy::unwrap_used)]
+
+mod player;
+
+use nix::sched::{CloneFlags, setns};
+use player::{Player, Server};
+use rtsp_types::headers::LOCATION;
+use rtsp_types::{Method, StatusCode};
+use std::collections::HashSet;
+use std::fs::File;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::process::Command;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+const LONG: Duration = Duration::from_secs(30);
+const MOMENT: Duration = Duration::from_millis(100);
+
+static MADE: AtomicU32 = AtomicU32::new(0);
+
+fn ip(arguments: &[&str]) {
+    let output = Command::new("ip").args(arguments).output().unwrap();
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "ip {}: {error}", arguments.join(" "));
+}
+
+/// Hosts 1, 2, … and the players' host, joined by two networks: 10.77.0.0 for players, 10.78.0.0 for the
+/// servers among themselves. Removed when this is dropped.
+struct Hosts {
+    prefix: String,
+    count: u8,
+}
+
+impl Hosts {
+    fn new(count: u8) -> Self {
+        let root = std::fs::metadata("/proc/self").unwrap().uid() == 0;
+        assert!(root, "this test makes network namespaces: run it as root, with iproute2");
+        let number = MADE.fetch_add(1, Ordering::Relaxed);
+        let hosts = Self { prefix: format!("mc{}-{number}", std::process::id()), count };
+        let hub = hosts.name(0);
+        ip(&["netns", "add", &hub]);
+        for bridge in ["front", "back"] {
+            ip(&["-n", &hub, "link", "add", bridge, "type", "bridge"]);
+            ip(&["-n", &hub, "link", "set", bridge, "up"]);
+        }
+        ip(&["-n", &hub, "address", "add", "10.77.0.100/24", "dev", "front"]);
+        for host in 1..=count {
+            let of = hosts.name(host);
+            ip(&["netns", "add", &of]);
+            ip(&["-n", &of, "link", "set", "lo", "up"]);
+            for (bridge, network) in [("front", 77), ("back", 78)] {
+                let port = format!("{bridge}{host}");
+                let peer = ["type", "veth", "peer", "name", bridge, "netns", &of];
+                ip(&[&["-n", &hub, "link", "add", &port][..], &peer].concat());
+                ip(&["-n", &hub, "link", "set", &port, "master", bridge, "up"]);
+                let address = format!("10.{network}.0.{host}/24");
+                ip(&["-n", &of, "address", "add", &address, "dev", bridge]);
+                ip(&["-n", &of, "link", "set", bridge, "up"]);
+            }
+        }
+        hosts
+    }
+
+    fn name(&self, host: u8) -> String {
+        format!("{}-{host}", self.prefix)
+    }
+
+    /// Cuts a host off from the other servers, or joins it again; players reach it all the time.
+    fn link(&self, host: u8, state: &str) {
+        ip(&["-n", &self.name(0), "link", "set", &format!("back{host}"), state]);
+    }
+
+    /// This thread, and what it starts, is on the players' host from now on.
+    fn enter(&self) {
+        let file = File::open(format!("/run/netns/{}", self.name(0))).unwrap();
+        setns(file, CloneFlags::CLONE_NEWNET).unwrap();
+    }
+
+    /// A server on each host; `rates` are their links', `media` is added to the first one's file.
+    fn serve(&self, rates: &[&str], media: &str) -> Vec<Server> {
+        let servers: Vec<Server> = (1..)
+            .zip(rates)
+            .map(|(host, rate)| self.server(host, rate, if host == 1 { media } else { "" }, 7))
+            .collect();
+        for server in &servers {
+            await_metric(server, "cluster_members", u64::from(self.count) - 1);
+        }
+        servers
+    }
+
+    fn server(&self, host: u8, rate: &str, media: &str, secret: u8) -> Server {
+        let bytes = [secret; 32];
+        let folder = tempfile::tempdir().unwrap();
+        let secret = folder.path().join("secret");
+        std::fs::write(folder.path().join("film.m1v"), player::film(60)).unwrap();
+        std::fs::write(&secret, bytes).unwrap();
+        std::fs::set_permissions(&secret, PermissionsExt::from_mode(0o600)).unwrap();
+        let members: Vec<String> =
+            (1..=self.count).map(|host| format!("\"10.78.0.{host}:7946\"")).collect();
+        let text = format!(
+            "[scenario]\nduration = \"1 min\"\n[media]\nlisten = \"10.77.0.{host}:8554\"\nhttp = \"127.0.0.1:8580\"\n{media}\n\
+             [media.cluster]\nlisten = \"10.78.0.{host}:7946\"\nmembers = [{}]\nsecret = \"secret\"\n\
+             dead-after = \"2 s\"\n[link]\nrate = \"{rate}\"\noverhead = 28\n[scheduler]\ndiscipline = \"dwcs\"\n\
+             [[stream]]\nname = \"film\"\nlate = \"drop\"\nperiod = \"16.666666 ms\"\n\
+             first-deadline = \"2 s\"\nwindow = \"2/6\"\n\
+             source = {{ kind = \"mpeg\", file = \"film.m1v\", repeat = true }}\n",
+            members.join(", ")
+        );
+        let file = folder.path().join("media.toml");
+        std::fs::write(&file, text).unwrap();
+        let mut command = Command::new("ip");
+        command.args(["netns", "exec", &self.name(host), env!("CARGO_BIN_EXE_millstream")]);
+        Server::serve_by(command, &file, folder)
+    }
+}
+
+impl Drop for Hosts {
+    fn drop(&mut self) {
+        for host in 0..=self.count {
+            let _ = Command::new("ip").args(["netns", "del", &self.name(host)]).output();
+        }
+    }
+}
+
+/// Runs `test` in a thread of its own on the players' host.
+fn on(hosts: u8, test: impl FnOnce(&Hosts) + Send) {
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let hosts = Hosts::new(hosts);
+            hosts.enter();
+            test(&hosts);
+        });
+    });
+}
+
+fn metric(server: &Server, name: &str) -> u64 {
+    let page = server.page("/metrics");
+    let prefix = format!("millstream_media_{name} ");
+    let line = page.lines().find_map(|line| line.strip_prefix(&prefix));
+    line.unwrap_or_else(|| panic!("no {name} in {page}")).parse().unwrap()
+}
+
+fn await_metric(server: &Server, name: &str, value: u64) {
+    let end = Instant::now() + LONG;
+    while metric(server, name) != value {
+        assert!(Instant::now() < end, "{name}: {} instead of {value}", metric(server, name));
+        std::thread::sleep(MOMENT);
+    }
+}
+
+/// A player that stays at this server, and plays.
+fn stay(server: &Server) -> Player {
+    let mut player = Player::open(server.rtsp, "placed/film");
+    assert_eq!(player.set_up(false).status(), StatusCode::Ok);
+    player.play();
+    player
+}
+
+/// Where a new player is sent, if elsewhere.
+fn sent(player: &mut Player, method: Method) -> Option<String> {
+    let answer = player.ask(method, &[]);
+    let location = answer.header(&LOCATION).map(|location| location.as_str().to_owned());
+    assert_eq!(answer.status() == StatusCode::Found, location.is_some());
+    location
+}
+
+/// Watches all of them in turns, for so long.
+fn watch(players: &mut [Player], time: Duration) {
+    let end = Instant::now() + time;
+    while Instant::now() < end {
+        for player in &mut *players {
+            player.watch(Duration::from_millis(20));
+        }
+    }
+}
+
+/// The same, until so many more packets have come to each.
+fn watch_more(players: &mut [Player], packets: usize) {
+    let enough: Vec<usize> =
+        players.iter().map(|player| player.sources().len() + packets).collect();
+    let limit = Instant::now() + LONG;
+    while players.iter().zip(&enough).any(|(player, enough)| player.sources().len() < *enough) {
+        assert!(Instant::now() < limit, "fewer than {packets} packets");
+        watch(players, MOMENT);
+    }
+}
+
+fn numbers(account: &serde_json::Value) -> u64 {
+    let frames = &account["frames"];
+    let kinds = ["sent", "dropped_late", "dropped_full"];
+    let kinds = kinds.map(|what| frames[what].as_array().unwrap().clone()).concat();
+    let others = ["discarded", "lost"].map(|what| frames[what].clone());
+    kinds.iter().chain(&others).map(|count| count.as_u64().unwrap()).sum()
+}
+
+/// Ends it; its account, in which every frame stands once.
+fn end(server: Server) -> serde_json::Value {
+    let account = server.end();
+    assert_eq!(account["frames"]["released"], numbers(&account), "{account}");
+    account
+}
+
+#[test]
+fn clients_go_where_most_room_is_until_there_is_none() {
+    on(2, |hosts| {
+        // One wants 0.95 Mb/s at least: two and three fit.
+        let servers = hosts.serve(&["2.2 Mbps", "3.1 Mbps"], "");
+        let mut players = Vec::new();
+        for number in 0..5 {
+            // Where the first server does not know yet what came before, the next knows itself.
+            std::thread::sleep(3 * MOMENT);
+            let mut player = Player::open(servers[0].rtsp, "film");
+            let location = sent(&mut player, Method::Describe);
+            if let Some(location) = &location {
+                assert_eq!(location, "rtsp://10.77.0.2:8554/placed/film");
+                player = Player::open(servers[1].rtsp, "placed/film");
+                // Whoever was sent is not sent on.
+                assert_eq!(sent(&mut player, Method::Describe), None);
+            }
+            let answer = player.set_up(false);
+            assert_eq!(answer.status(), StatusCode::Ok, "player {number}, sent to {location:?}");
+            players.push(player);
+        }
+        std::thread::sleep(3 * MOMENT);
+        for server in &servers {
+            let mut player = Player::open(server.rtsp, "film");
+            assert_eq!(sent(&mut player, Method::Describe), None);
+            assert_eq!(player.set_up(false).status(), StatusCode::NotEnoughBandwidth);
+        }
+        // A full server sends whoever did not ask for a description, too.
+        assert_eq!(players[4].ask(Method::Teardown, &[]).status(), StatusCode::Ok);
+        drop(players.remove(1));
+        await_metric(&servers[0], "sessions", 1);
+        await_metric(&servers[1], "sessions", 2);
+        std::thread::sleep(3 * MOMENT);
+        let _filled = [0, 1].map(|_| {
+            let mut player = Player::open(servers[0].rtsp, "placed/film");
+            (player.set_up(false).status(), player)
+        });
+        let mut player = Player::open(servers[0].rtsp, "film");
+        let answer = player.set_up(false);
+        assert_eq!(answer.status(), StatusCode::Found);
+        assert_eq!(answer.header(&LOCATION).unwrap().as_str(), "rtsp://10.77.0.2:8554/placed/film");
+        let admitted: Vec<u64> =
+            servers.into_iter().map(|server| end(server)["admitted"].as_u64().unwrap()).collect();
+        assert_eq!(admitted, [3, 3]);
+    });
+}
+
+/// Players of a server that dies play on from the others: same source, no number twice, all accounted for.
+fn dies(media: &str) {
+    on(3, |hosts| {
+        let mut servers = hosts.serve(&["50 Mbps"; 3], media);
+        let mut players: Vec<Player> = (0..4).map(|_| stay(&servers[0])).collect();
+        watch_more(&mut players, 100);
+        let before: Vec<_> = players.iter().map(Player::sources).collect();
+        servers[0].crash();
+        let taken = |servers: &[Server]| -> u64 {
+            servers.iter().map(|server| metric(server, "cluster_taken_in_total")).sum()
+        };
+        let limit = Instant::now() + LONG;
+        while taken(&servers[1..]) < 4 {
+            watch(&mut players, MOMENT);
+            assert!(Instant::now() < limit, "{} sessions go on", taken(&servers[1..]));
+        }
+        watch_more(&mut players, 100);
+        for (player, before) in players.iter().zip(before) {
+            let packets = player.sources();
+            assert!(packets.len() >= before.len() + 100);
+            let sources: HashSet<u32> = packets.iter().map(|(source, _)| *source).collect();
+            let numbers: HashSet<u16> = packets.iter().map(|(_, number)| *number).collect();
+            assert_eq!((sources.len(), numbers.len()), (1, packets.len()));
+        }
+        assert_eq!(taken(&servers[1..]), 4);
+        // Its session is found by whichever server it asks.
+        let player = &mut players[0];
+        player.reconnect(&servers[1]);
+        let answer = player.ask(Method::GetParameter, &[]);
+        if let Some(location) = answer.header(&LOCATION) {
+            assert_eq!(location.as_str(), "rtsp://10.77.0.3:8554/placed/film");
+            player.reconnect(&servers[2]);
+        }
+        assert_eq!(player.ask(Method::Teardown, &[]).status(), StatusCode::Ok);
+        // Who has gone leaves nothing behind.
+        let left = Instant::now() + LONG;
+        let sessions = |servers: &[Server]| -> u64 {
+            servers.iter().map(|server| metric(server, "sessions")).sum()
+        };
+        while sessions(&servers[1..]) != 3 {
+            assert!(Instant::now() < left, "{} sessions", sessions(&servers[1..]));
+            std::thread::sleep(MOMENT);
+        }
+        let accounts: Vec<_> = servers.drain(1..).map(end).collect();
+        let lost = accounts.iter().map(|account| account["frames"]["lost"].as_u64().unwrap());
+        // About a second of four clients at 60 frames/s.
+        assert!((100..2_000).contains(&lost.sum::<u64>()), "{accounts:?}");
+    });
+}
+
+#[test]
+fn a_server_that_is_killed_leaves_its_clients_to_the_others() {
+    dies("");
+}
+
+#[test]
+fn a_processor_without_its_host_leaves_its_clients_to_the_others() {
+    dies("placement = \"ni\"");
+}
+
+#[test]
+fn who_comes_again_has_no_second_session() {
+    on(3, |hosts| {
+        let mut servers = hosts.serve(&["50 Mbps"; 3], "");
+        let mut players: Vec<Player> = (0..3).map(|_| stay(&servers[0])).collect();
+        watch(&mut players, Duration::from_millis(500));
+        servers[0].crash();
+        // One before the others know of it, one after, at the server where its session is or not.
+        let mut again = vec![stay(&servers[1])];
+        let limit = Instant::now() + LONG;
+        let taken = || -> u64 {
+            servers[1..].iter().map(|server| metric(server, "cluster_taken_in_total")).sum()
+        };
+        while taken() < 2 {
+            watch(&mut again, MOMENT);
+            assert!(Instant::now() < limit, "{} sessions go on", taken());
+        }
+        again.push(stay(&servers[2]));
+        let sessions =
+            || -> u64 { servers[1..].iter().map(|server| metric(server, "sessions")).sum() };
+        // The two that came again, and one that goes on for the third.
+        while sessions() != 3 {
+            watch(&mut again, MOMENT);
+            assert!(Instant::now() < limit, "{} sessions", sessions());
+        }
+        watch_more(&mut again, 100);
+        assert_eq!((sessions(), taken()), (3, 2));
+        servers.drain(1..).for_each(|server| drop(end(server)));
+    });
+}
+
+#[test]
+fn who_had_a_session_first_keeps_it_when_a_cut_heals() {
+    on(2, |hosts| {
+        let servers = hosts.serve(&["50 Mbps"; 2], "");
+        let mut players = [stay(&servers[0])];
+        watch(&mut players, Duration::from_millis(500));
+        hosts.link(1, "down");
+        await_metric(&servers[1], "cluster_taken_in_total", 1);
+        // One on each side, and no more.
+        assert_eq!(metric(&servers[0], "sessions") + metric(&servers[1], "sessions"), 2);
+        hosts.link(1, "up");
+        await_metric(&servers[1], "cluster_yielded_total", 1);
+        await_metric(&servers[1], "sessions", 0);
+        watch(&mut players, MOMENT);
+        players[0].frames();
+        watch_more(&mut players, 100);
+        assert!(!players[0].bye, "who yields says nothing");
+        let packets = players[0].sources();
+        let numbers: HashSet<u16> = packets.iter().map(|(_, number)| *number).collect();
+        assert_eq!(numbers.len(), packets.len());
+        let accounts: Vec<_> = servers.into_iter().map(end).collect();
+        assert_eq!(accounts[0]["cluster"]["yielded"], 0);
+        assert_eq!(accounts[1]["cluster"]["taken_in"], 1);
+    });
+}
+
+#[test]
+fn who_does_not_know_the_secret_is_no_member() {
+    on(2, |hosts| {
+        let servers = [7, 8].map(|secret| hosts.server(secret - 6, "50 Mbps", "", secret));
+        std::thread::sleep(Duration::from_secs(2));
+        for server in servers {
+            assert_eq!(metric(&server, "cluster_members"), 0);
+            end(server);
+        }
+    });
+}
+
+#[test]
+fn a_secret_that_others_may_read_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("film.m1v"), player::film(12)).unwrap();
+    std::fs::write(folder.path().join("secret"), [7; 32]).unwrap();
+    std::fs::set_permissions(folder.path().join("secret"), PermissionsExt::from_mode(0o644))
+        .unwrap();
+    let text = "[media]\nlisten = \"127.0.0.1:0\"\n[media.cluster]\nlisten = \"127.0.0.1:7946\"\n\
+                members = [\"127.0.0.2:7946\"]\nsecret = \"secret\"\n[link]\nrate = \"9 Mbps\"\n\
+                [scheduler]\ndiscipline = \"dwcs\"\n[[stream]]\nname = \"film\"\nlate = \"drop\"\n\
+                period = \"16.666666 ms\"\nsource = { kind = \"mpeg\", file = \"film.m1v\" }\n";
+    std::fs::write(folder.path().join("media.toml"), text).unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_millstream"));
+    let command = command.args(["serve", "--for", "1 s", "media.toml"]).current_dir(&folder);
+    let output = command.output().unwrap();
+    let error = String::from_utf8(output.stderr).unwrap().replace("\n  │ ", " ");
+    assert_eq!(output.status.code(), Some(2), "{error}");
+    assert!(error.contains("mode 644") && error.contains("chmod 600"), "{error}");
+}

@@ -1,0 +1,118 @@
+//! Interfaces by AF_XDP: hosts with their offloads as they are, ports that go and come back, and which way is taken.
+
+use serde_json::Value;
+use std::fs;
+use std::thread;
+use std::time::Duration;
+use tempfile::TempDir;
+
+use crate::network::Network;
+use crate::{VOICE, number, packet};
+
+/// Two ports between two hosts.
+fn file(io: &str, more: &str) -> String {
+    let port = |name: &str, address: &str| {
+        format!(
+            "[[port]]\nname = \"{name}\"\nkind = \"interface\"\nio = \"{io}\"\nrate = \"1 Gbps\"\n\
+             address = \"{address}\"\n"
+        )
+    };
+    let ports = port("a1", "10.1.0.1/24") + &port("b1", "10.2.0.1/24");
+    format!("[router]\nname = \"xdp\"\n{more}{ports}[[path]]\nname = \"all\"\nqueue = 2048\n")
+}
+
+fn hosts(network: &Network) {
+    network.host("source", "a0", "10.1.0.2/24", "10.1.0.1");
+    network.host("sink", "b0", "10.2.0.2/24", "10.2.0.1");
+}
+
+fn of(report: &Value, port: &str, key: &str) -> u64 {
+    number(report, "ports", port, key)
+}
+
+/// Linux leaves checksums to the interface, and on a veth pair nobody computes them.
+#[test]
+fn tcp_goes_through_af_xdp_ports_with_offloads_left_as_they_are() {
+    let network = Network::new();
+    hosts(&network);
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("router.toml");
+    fs::write(&path, file("xdp", "")).unwrap();
+    let offloads = network.execute("source", &["ethtool", "-k", "a0"]);
+    assert!(offloads.contains("tx-checksumming: on"), "{offloads}");
+    let router = network.start(env!("CARGO_BIN_EXE_millstream"), &path);
+    let (before, _) = network.statistics("router", "a1");
+    let (sent, received) = network.transfer("source", "sink", "10.2.0.2:7001", 3_000_000);
+    assert_eq!(sent, received);
+    let (sent, received) = network.transfer("sink", "source", "10.1.0.2:7002", 1_000_000);
+    assert_eq!(sent, received);
+    let (after, _) = network.statistics("router", "a1");
+    let (report, log) = router.stop_with_log();
+    assert!(log.contains("AF_XDP") && !log.contains("AF_PACKET"), "{log}");
+    assert_eq!(report["unaccounted"], 0, "{report:#}");
+    let taken = of(&report, "a1", "received") + of(&report, "a1", "lost_by_device");
+    assert!(taken >= after - before, "the kernel counts {after}, from {before}: {report:#}");
+    assert_eq!(of(&report, "a1", "unfit"), 0, "no segment is too long: {report:#}");
+    assert_eq!(of(&report, "a1", "lost_by_device"), 0, "{report:#}");
+}
+
+/// Both ports go, one by its link and one for good, and are as before when they come back.
+#[test]
+fn af_xdp_ports_that_go_away_and_come_back_lose_nothing_that_was_taken() {
+    const PACKETS: u64 = 200;
+    let network = Network::new();
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("router.toml");
+    let kind = "kind = \"interface\"\n";
+    fs::write(&path, network.router().replace(kind, &format!("{kind}io = \"xdp\"\n"))).unwrap();
+    let sink = network.mac("sink", "b0");
+    let router = network.start(env!("CARGO_BIN_EXE_millstream"), &path);
+    let voice = packet(network.mac("router", "a1"), [10, 2, 0, 1], VOICE, 200);
+    let send = || network.send("source", "a0", &voice, PACKETS, Duration::from_micros(250));
+    // For good, with packets on their way to it, and a new one of that name.
+    network.execute("router", &["ip", "link", "del", "b1"]);
+    send();
+    network.join("router", "b1", "sink", "b0", Some(sink));
+    let counted = network.count("sink", "b0", "udp and ip[1] & 0xfc == 0xb8", 2 * PACKETS);
+    network.execute("router", &["ip", "link", "set", "b1", "up"]);
+    // The other by its link only.
+    network.execute("router", &["ip", "link", "set", "a1", "down"]);
+    thread::sleep(Duration::from_millis(300));
+    network.execute("router", &["ip", "link", "set", "a1", "up"]);
+    // Opening it is tried ten times a second; until then packets are the kernel's.
+    thread::sleep(Duration::from_millis(800));
+    send();
+    let arrived = counted.join().unwrap();
+    let (report, log) = router.stop_with_log();
+    assert_eq!(arrived, 2 * PACKETS, "{log}{report:#}");
+    assert_eq!(report["unaccounted"], 0, "{report:#}");
+    assert_eq!(number(&report, "paths", "voice", "sent"), 2 * PACKETS, "{report:#}");
+    for port in ["a1", "b1"] {
+        assert!(of(&report, port, "went_away") >= 1, "{port}: {log}{report:#}");
+    }
+}
+
+/// By itself the router takes packets from the kernel only where the kernel does not want them.
+#[test]
+fn interfaces_that_the_kernel_uses_are_left_to_it() {
+    let network = Network::new();
+    hosts(&network);
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("router.toml");
+    fs::write(&path, file("auto", "")).unwrap();
+    network.execute("router", &["ip", "address", "add", "10.9.0.1/24", "dev", "b1"]);
+    let router = network.start(env!("CARGO_BIN_EXE_millstream"), &path);
+    let text = network.execute("source", &["ping", "-n", "-c", "2", "-i", "0.2", "10.2.0.2"]);
+    assert!(text.contains(" 0% packet loss"), "{text}");
+    let (report, log) = router.stop_with_log();
+    assert_eq!(report["unaccounted"], 0, "{report:#}");
+    let said = |port: &str| log.lines().find(|line| line.contains(port)).unwrap();
+    assert!(said("port=a1").contains("AF_XDP"), "{log}");
+    let of_b1 = said("port=b1");
+    assert!(of_b1.contains("AF_PACKET") && of_b1.contains("has an address"), "{log}");
+    // The file's word counts, and what the kernel does not allow is an error.
+    fs::write(&path, file("packet", "kernel-routes = true\n")).unwrap();
+    let (report, log) = network.start(env!("CARGO_BIN_EXE_millstream"), &path).stop_with_log();
+    assert_eq!(report["unaccounted"], 0);
+    assert_eq!(log.matches("io=AF_PACKET").count(), 2, "{log}");
+}

@@ -1,0 +1,221 @@
+//! Digests of the standards' own examples, and what else clients may send.
+
+use super::*;
+use crate::fuzzing::with_guarded_server;
+use rtsp_types::{Method, Version};
+use std::io::Write;
+use std::net::IpAddr;
+use std::os::unix::fs::PermissionsExt;
+
+fn file(text: &str) -> tempfile::NamedTempFile {
+    let mut file = tempfile::NamedTempFile::new().unwrap();
+    file.write_all(text.as_bytes()).unwrap();
+    file
+}
+
+fn users(text: &str, realm: &str) -> Result<Access, String> {
+    let file = file(text);
+    let access = Access::read(Some(file.path()), None, realm);
+    access.map_err(|error| format!("{error}; {}", error.help.as_deref().unwrap_or_default()))
+}
+
+fn request(method: Method, url: &str, authorization: Option<&str>) -> Request<Vec<u8>> {
+    let mut request = Request::builder(method, Version::V1_0).request_uri(Url::parse(url).unwrap());
+    if let Some(text) = authorization {
+        request = request.header(AUTHORIZATION, text);
+    }
+    request.build(Vec::new())
+}
+
+/// A pass with a nonce of one's choice.
+fn pass(nonce: &str) -> Pass {
+    Pass { nonce: nonce.to_owned(), ..Pass::default() }
+}
+
+const FILM: &str = "rtsp://h/film";
+
+/// Mufasa, whose password is "Circle Of Life".
+fn mufasa(algorithm: Algorithm) -> Access {
+    let digest = algorithm.hash("Mufasa:zoo:Circle Of Life");
+    users(&format!("# the zoo\nMufasa:zoo:{digest}\n"), "zoo").unwrap()
+}
+
+/// What a client that knows `password` answers to `nonce`; RFC 2069 without a count.
+fn answer(
+    algorithm: Algorithm,
+    password: &str,
+    method: &str,
+    nonce: &str,
+    count: Option<u32>,
+) -> String {
+    let who = algorithm.hash(&format!("Mufasa:zoo:{password}"));
+    let what = algorithm.hash(&format!("{method}:{FILM}"));
+    let (middle, fields) = match count {
+        None => (String::new(), String::new()),
+        Some(count) => {
+            let fields = format!(", qop=auth, nc={count:08x}, cnonce=\"c\"");
+            (format!("{count:08x}:c:auth:"), fields)
+        }
+    };
+    let response = algorithm.hash(&format!("{who}:{nonce}:{middle}{what}"));
+    let name = if algorithm == Algorithm::Sha256 { ", algorithm=SHA-256" } else { "" };
+    format!(
+        "Digest username=\"Mufasa\", realm=\"zoo\", nonce=\"{nonce}\", uri=\"{FILM}\", \
+         response=\"{response}\"{fields}{name}"
+    )
+}
+
+fn judge(access: &Access, pass: &mut Pass, authorization: &str, now_ns: u64) -> Verdict {
+    access.judge(pass, &request(Method::Describe, FILM, Some(authorization)), now_ns)
+}
+
+#[test]
+fn digests_are_those_of_the_standards_examples() {
+    // RFC 7616, section 3.9.1, by its own steps: the paths there are no RTSP URLs.
+    for (algorithm, expected) in [
+        (Algorithm::Md5, "8ca523f5e9506fed4657c9700eebdbec"),
+        (Algorithm::Sha256, "753927fa0e85d155564e2e272a28d1802ca10daf4496794697cf8db5856cb6c1"),
+    ] {
+        let who = algorithm.hash("Mufasa:http-auth@example.org:Circle of Life");
+        let what = algorithm.hash("GET:/dir/index.html");
+        let nonce = "7ypf/xlj9XXwfDPEoM4URrv/xwf94BcCAzFZH4GiTo0v";
+        let client = "f2/wE4q74E6zIJEtWaHKaf5wv/H5QzzpXusqGemxURZJ";
+        let response = algorithm.hash(&format!("{who}:{nonce}:00000001:{client}:auth:{what}"));
+        assert_eq!(response, expected);
+    }
+}
+
+#[test]
+fn who_knows_the_password_is_allowed_by_either_way_and_digest() {
+    for algorithm in [Algorithm::Md5, Algorithm::Sha256] {
+        let access = mufasa(algorithm);
+        for count in [None, Some(1)] {
+            let right = answer(algorithm, "Circle Of Life", "DESCRIBE", "n", count);
+            assert_eq!(judge(&access, &mut pass("n"), &right, 0), Verdict::Allowed);
+            let guessed = answer(algorithm, "Circle of life", "DESCRIBE", "n", count);
+            assert!(matches!(judge(&access, &mut pass("n"), &guessed, 0), Verdict::Wrong(Some(_))));
+            let other_method = answer(algorithm, "Circle Of Life", "PLAY", "n", count);
+            assert!(matches!(judge(&access, &mut pass("n"), &other_method, 0), Verdict::Wrong(_)));
+        }
+    }
+}
+
+#[test]
+fn what_was_overheard_is_of_no_use() {
+    let (access, algorithm) = (mufasa(Algorithm::Md5), Algorithm::Md5);
+    let mut mine = pass("n");
+    let by_count = |count| answer(algorithm, "Circle Of Life", "DESCRIBE", "n", Some(count));
+    assert_eq!(judge(&access, &mut mine, &by_count(3), 0), Verdict::Allowed);
+    let is_stale = |verdict: Verdict| matches!(verdict, Verdict::Asked(Some(text)) if text.contains("stale=true"));
+    // The same count again, an old nonce, another connection's.
+    assert!(is_stale(judge(&access, &mut mine, &by_count(3), 0)));
+    assert!(is_stale(judge(&access, &mut pass("n"), &by_count(1), NONCE_NS)));
+    assert!(is_stale(judge(&access, &mut pass("m"), &by_count(1), 0)));
+    assert!(is_stale(judge(&access, &mut Pass::default(), &by_count(1), 0)));
+    // Each challenge is another, and a connection has but one.
+    let ask = |pass: &mut Pass| access.judge(pass, &request(Method::Describe, FILM, None), 0);
+    let (one, two) = (ask(&mut mine), ask(&mut mine));
+    assert!(one != two && matches!(&two, Verdict::Asked(Some(text)) if text.contains(&mine.nonce)));
+}
+
+#[test]
+fn answers_that_are_none_are_wrong_and_a_few_of_them_the_end() {
+    let access = mufasa(Algorithm::Md5);
+    let right = answer(Algorithm::Md5, "Circle Of Life", "DESCRIBE", "n", Some(1));
+    for wrong in [
+        String::new(),
+        "Basic TXVmYXNhOkNpcmNsZQ==".to_owned(),
+        "Digest".to_owned(),
+        right.replace("zoo", "moon"),
+        right.replace("rtsp://h/film", "rtsp://h/other"),
+        right.replace("qop=auth", "qop=auth-int"),
+        right.replace("nc=00000001", "nc=1"),
+        right.replace("nc=00000001", "nc=-0000001"),
+        right.replace("Mufasa", "Scar"),
+        format!("{right}, algorithm=SHA-512"),
+        format!("{right}, username=\"Scar\""),
+        format!("{right}, {right}"),
+        right.replace("response=\"", "response=\"0"),
+    ] {
+        let verdict = judge(&access, &mut pass("n"), &wrong, 0);
+        assert!(matches!(verdict, Verdict::Wrong(_)), "{wrong}: {verdict:?}");
+    }
+    let mut guesses = pass("n");
+    for _ in 0..MOST_WRONG {
+        assert!(!guesses.is_used_up());
+        judge(&access, &mut guesses, "Digest", 0);
+    }
+    assert!(guesses.is_used_up());
+}
+
+#[test]
+fn a_token_lets_its_connection_in_and_no_other() {
+    let tokens = file(&format!("friends:{}\n", hexadecimal(&Sha256::digest("o/pen"))));
+    let access = Access::read(None, Some(tokens.path()), "").unwrap();
+    let ask = |pass: &mut Pass, url| access.judge(pass, &request(Method::Setup, url, None), 0);
+    let mut pass = Pass::default();
+    assert_eq!(ask(&mut pass, "rtsp://h/film"), Verdict::Asked(None));
+    assert_eq!(ask(&mut pass, "rtsp://h/film?token=open"), Verdict::Wrong(None));
+    assert_eq!(ask(&mut pass, "rtsp://h/film?a=b&token=o%2fpen"), Verdict::Allowed);
+    assert_eq!(ask(&mut pass, "rtsp://h/film/video"), Verdict::Allowed);
+    assert_eq!(ask(&mut Pass::default(), "rtsp://h/film"), Verdict::Asked(None));
+}
+
+#[test]
+fn nothing_is_told_to_whoever_does_not_say_who_it_is() {
+    let access = mufasa(Algorithm::Md5);
+    with_guarded_server(&access, |talk| {
+        let mut status = |request: String| {
+            let answers = talk(IpAddr::from([127, 0, 0, 1]), request.as_bytes());
+            String::from_utf8(answers).unwrap()
+        };
+        for method in
+            ["DESCRIBE", "SETUP", "PLAY", "PAUSE", "GET_PARAMETER", "TEARDOWN", "ANNOUNCE"]
+        {
+            let answer = status(format!("{method} rtsp://h/nothing RTSP/1.0\r\nCSeq: 1\r\n\r\n"));
+            assert!(answer.starts_with("RTSP/1.0 401"), "{answer}");
+            assert!(answer.contains("WWW-Authenticate: Digest realm=\"zoo\", nonce="), "{answer}");
+        }
+        assert!(status("OPTIONS * RTSP/1.0\r\nCSeq: 1\r\n\r\n".into()).starts_with("RTSP/1.0 200"));
+        // Guesses in one go: after a few the connection is closed.
+        let guess = format!("DESCRIBE {FILM} RTSP/1.0\r\nCSeq: 1\r\nAuthorization: Digest\r\n\r\n");
+        assert_eq!(status(guess.repeat(20)).matches("RTSP/1.0 401").count(), MOST_WRONG as usize);
+    });
+}
+
+#[test]
+fn files_that_are_wrong_are_said_to_be_and_secrets_are_not() {
+    let secret = "0123456789abcdef0123456789abcdef";
+    let long = format!("a:zoo:{secret}\nb:zoo:{secret}{secret}");
+    for (text, parts) in [
+        ("a:zoo", ["line 1: not three fields", "NAME:zoo:DIGEST"]),
+        (&format!("\na:moon:{secret}"), ["line 2: the realm is `moon`", "htdigest"]),
+        (&format!("a:zoo:{secret}0"), ["no digest", "hexadecimal"]),
+        (&format!("a:zoo:{secret}\na:zoo:{secret}"), ["line 2", "`a` for the second time"]),
+        (&long, ["line 2", "another kind"]),
+    ] {
+        let error = users(text, "zoo").unwrap_err();
+        assert!(parts.iter().all(|part| error.contains(part)), "{error}");
+        assert!(!error.contains(secret), "{error}");
+    }
+    let open = file("");
+    std::fs::set_permissions(open.path(), std::fs::Permissions::from_mode(0o604)).unwrap();
+    let error = Access::read(None, Some(open.path()), "").unwrap_err();
+    assert!(error.message.contains("mode 604") && error.help.unwrap().contains("chmod 600"));
+    let tokens = file("secret\n");
+    let error = Access::read(None, Some(tokens.path()), "").unwrap_err();
+    assert!(error.message.contains("line 1") && !error.message.contains("secret\n"));
+}
+
+proptest::proptest! {
+    #[test]
+    fn no_credentials_make_the_reader_panic(
+        words in proptest::collection::vec(proptest::sample::select(vec![
+            "Digest ", "Basic ", "username=", "\"a\"", "realm=\"zoo\"", ", ", "nonce=\"\"", "uri=\"rtsp://h/film\"",
+            "response=", "nc=", "ffffffff", "qop=auth", "\\", "\"", "=", "\u{e4}", "algorithm=MD5",
+        ]), 0..30),
+    ) {
+        let verdict = judge(&mufasa(Algorithm::Md5), &mut Pass::default(), &words.concat(), 0);
+        proptest::prop_assert!(matches!(verdict, Verdict::Wrong(_)));
+    }
+}

@@ -1,0 +1,210 @@
+//! Who is alive: the SWIM protocol by the crate `foca`, which has neither sockets nor clocks of its own.
+
+use foca::{
+    AccumulatingRuntime, Config, Foca, NoCustomBroadcast, OwnedNotification, PeriodicParams,
+    PostcardCodec, Timer,
+};
+use rand::SeedableRng;
+use rand::rngs::SmallRng;
+use serde::{Deserialize, Serialize};
+use std::net::SocketAddr;
+use std::num::{NonZeroU8, NonZeroUsize};
+use std::time::Duration;
+
+use super::seal::PAYLOAD;
+
+/// A server as others know it: where, and which of its lives; a later one takes the place of one that is
+/// held for dead.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Identity {
+    pub(super) address: SocketAddr,
+    life: u64,
+}
+
+impl foca::Identity for Identity {
+    type Addr = SocketAddr;
+
+    fn renew(&self) -> Option<Self> {
+        Some(Self { life: self.life.wrapping_add(1), ..*self })
+    }
+
+    fn addr(&self) -> SocketAddr {
+        self.address
+    }
+
+    fn win_addr_conflict(&self, adversary: &Self) -> bool {
+        self.life > adversary.life
+    }
+}
+
+/// What happened to a member.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Event {
+    Up(SocketAddr),
+    Down(SocketAddr),
+}
+
+/// The members as this server knows them.
+pub(super) struct Membership {
+    foca: Foca<Identity, PostcardCodec, SmallRng, NoCustomBroadcast>,
+    runtime: AccumulatingRuntime<Identity>,
+    /// When each is due, ns.
+    timers: Vec<(u64, Timer<Identity>)>,
+}
+
+impl Membership {
+    /// This server alone; its life is numbered by `life`.
+    pub(super) fn new(address: SocketAddr, life: u64, seed: u64, dead_after_ns: u64) -> Self {
+        let identity = Identity { address, life };
+        let random = SmallRng::seed_from_u64(seed);
+        let foca = Foca::new(identity, config(dead_after_ns), random, PostcardCodec);
+        Self { foca, runtime: AccumulatingRuntime::new(), timers: Vec::new() }
+    }
+
+    /// Asks a server that may be there to let this one in.
+    pub(super) fn announce(&mut self, to: SocketAddr, now_ns: u64) {
+        // Whichever life it is in: announcements are for an address.
+        let _ = self.foca.announce(Identity { address: to, life: 0 }, &mut self.runtime);
+        self.schedule(now_ns);
+    }
+
+    /// Takes what another one sent; what is no message changes nothing.
+    pub(super) fn take(&mut self, payload: &[u8], now_ns: u64) {
+        let _ = self.foca.handle_data(payload, &mut self.runtime);
+        self.schedule(now_ns);
+    }
+
+    /// Does what is due. Returns when the next is, ns.
+    pub(super) fn step(&mut self, now_ns: u64) -> u64 {
+        loop {
+            let first = (0..self.timers.len()).min_by_key(|at| &self.timers[*at]);
+            let Some(first) = first else { return u64::MAX };
+            if self.timers[first].0 > now_ns {
+                return self.timers[first].0;
+            }
+            let (_, timer) = self.timers.swap_remove(first);
+            let _ = self.foca.handle_timer(timer, &mut self.runtime);
+            self.schedule(now_ns);
+        }
+    }
+
+    fn schedule(&mut self, now_ns: u64) {
+        while let Some((after, timer)) = self.runtime.to_schedule() {
+            let after_ns = u64::try_from(after.as_nanos()).unwrap_or(u64::MAX);
+            self.timers.push((now_ns.saturating_add(after_ns), timer));
+        }
+    }
+
+    /// The next message to be sent.
+    pub(super) fn message(&mut self) -> Option<(SocketAddr, Vec<u8>)> {
+        let (to, payload) = self.runtime.to_send()?;
+        Some((to.address, payload.to_vec()))
+    }
+
+    /// What happened since.
+    pub(super) fn event(&mut self) -> Option<Event> {
+        loop {
+            match self.runtime.to_notify()? {
+                OwnedNotification::MemberUp(member) => return Some(Event::Up(member.address)),
+                OwnedNotification::MemberDown(member) => return Some(Event::Down(member.address)),
+                _ => {}
+            }
+        }
+    }
+}
+
+/// A server that is silent is suspected after one probe, asked by others, and dead after about
+/// `dead_after_ns` in all. One that comes back, or was beyond a cut, is let in again.
+fn config(dead_after_ns: u64) -> Config {
+    let part = |parts: u64| Duration::from_nanos((dead_after_ns / parts).max(1));
+    let [one, three, most] = [1, 3, 32].map(|n| NonZeroUsize::new(n).unwrap_or(NonZeroUsize::MIN));
+    let often = |frequency, num_members| Some(PeriodicParams { frequency, num_members });
+    Config {
+        probe_period: part(4),
+        probe_rtt: part(10),
+        num_indirect_probes: three,
+        max_transmissions: NonZeroU8::new(8).unwrap_or(NonZeroU8::MIN),
+        suspect_to_down_after: part(2),
+        remove_down_after: None,
+        max_packet_size: NonZeroUsize::new(PAYLOAD).unwrap_or(most),
+        notify_down_members: true,
+        periodic_announce: often(Duration::from_secs(5), one),
+        periodic_announce_to_down_members: often(part(1), most),
+        periodic_gossip: often(part(4), three),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DEAD_AFTER_NS: u64 = 1_000_000_000;
+    const STEP_NS: u64 = 5_000_000;
+
+    /// Lets the members `there` talk for so long; what happened, by member.
+    fn talk(
+        members: &mut [Membership],
+        there: &[bool],
+        from_ns: u64,
+        for_ns: u64,
+    ) -> Vec<Vec<Event>> {
+        let mut events = vec![Vec::new(); members.len()];
+        let mut now_ns = from_ns;
+        while now_ns < from_ns + for_ns {
+            for at in (0..members.len()).filter(|at| there[*at]) {
+                members[at].step(now_ns);
+                while let Some((to, payload)) = members[at].message() {
+                    let to = usize::from(to.port());
+                    if there[to] {
+                        members[to].take(&payload, now_ns);
+                    }
+                }
+                events[at].extend(std::iter::from_fn(|| members[at].event()));
+            }
+            now_ns += STEP_NS;
+        }
+        events
+    }
+
+    fn address(port: u16) -> SocketAddr {
+        SocketAddr::from(([10, 0, 0, 1], port))
+    }
+
+    #[test]
+    fn who_is_silent_is_dead_in_time_and_who_comes_back_is_let_in() {
+        let new = |port, life| Membership::new(address(port), life, 7 + life, DEAD_AFTER_NS);
+        let mut members: Vec<Membership> = (0..3).map(|port| new(port, 1)).collect();
+        members[1].announce(address(0), 0);
+        members[2].announce(address(0), 0);
+        let events = talk(&mut members, &[true; 3], 0, 4 * DEAD_AFTER_NS);
+        for (at, events) in events.iter().enumerate() {
+            let mut up: Vec<Event> = events.clone();
+            up.sort_by_key(|event| format!("{event:?}"));
+            let others = (0..3).filter(|other| *other != at);
+            let others = others.map(|other| Event::Up(address(u16::try_from(other).unwrap())));
+            assert_eq!(up, others.collect::<Vec<_>>());
+        }
+        let mut now_ns = 4 * DEAD_AFTER_NS;
+        let events = talk(&mut members, &[true, false, true], now_ns, 2 * DEAD_AFTER_NS);
+        assert_eq!(events[0], [Event::Down(address(1))]);
+        assert_eq!(events[2], [Event::Down(address(1))]);
+        // Started again, a new life.
+        now_ns += 2 * DEAD_AFTER_NS;
+        members[1] = new(1, 2);
+        members[1].announce(address(0), now_ns);
+        let events = talk(&mut members, &[true; 3], now_ns, 2 * DEAD_AFTER_NS);
+        assert_eq!(events[0], [Event::Up(address(1))]);
+        assert_eq!(events[2], [Event::Up(address(1))]);
+        assert_eq!(events[1].len(), 2);
+    }
+
+    #[test]
+    fn what_is_no_message_changes_nothing() {
+        let mut member = Membership::new(address(0), 1, 7, DEAD_AFTER_NS);
+        for length in 0..200 {
+            member.take(&vec![0xa5; length], 0);
+            member.take(&vec![0; length], 0);
+        }
+        assert_eq!(member.event(), None);
+    }
+}

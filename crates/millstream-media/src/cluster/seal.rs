@@ -1,0 +1,162 @@
+//! Datagrams between servers: encrypted and authenticated by the secret that all share.
+//!
+//! ```text
+//! run: began, random | counter | encrypted: [kind | run of the recipient | payload], tag
+//! └──────── nonce ─────────────┘            authenticated too: both addresses
+//! ```
+//! A nonce is never used twice: a run is one start of a server, and counts its datagrams. A recipient
+//! takes a datagram only if its nonce is above all before it from that address, and what changes sessions
+//! only if it names the recipient's own run: what was recorded is of no use, neither now nor after a restart.
+
+use chacha20poly1305::aead::{Aead, KeyInit, Payload};
+use chacha20poly1305::{Key, XChaCha20Poly1305, XNonce};
+use rustix::time::{ClockId, clock_gettime};
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+use std::net::{IpAddr, SocketAddr};
+
+/// The longest payload, bytes: what is sent fits into one packet of Ethernet.
+pub(super) const PAYLOAD: usize = 1_200;
+
+/// The longest datagram that is read, bytes.
+pub(super) const DATAGRAM: usize = 2_048;
+
+/// The shortest secret, bytes.
+pub(super) const SECRET: usize = 32;
+
+const NONCE: usize = 24;
+
+/// One start of a server: when, by its own clock, ns, and a number that nobody can guess.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub(super) struct Run {
+    pub(super) began_ns: u64,
+    pub(super) random: u64,
+}
+
+/// What a datagram is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) enum Kind {
+    /// Who is a member, by the membership engine.
+    Membership,
+    /// What a server has room for.
+    Status,
+    /// Sessions.
+    Sessions,
+}
+
+/// A datagram that was opened.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Opened {
+    pub(super) run: Run,
+    pub(super) counter: u64,
+    pub(super) kind: Kind,
+    /// The run of the recipient that the sender knows.
+    pub(super) of: Run,
+    pub(super) payload: Vec<u8>,
+}
+
+/// This server's end.
+pub(super) struct Seal {
+    cipher: XChaCha20Poly1305,
+    me: SocketAddr,
+    pub(super) run: Run,
+    counter: u64,
+}
+
+impl Seal {
+    /// For the server at `me`; `random` is this run's.
+    pub(super) fn new(secret: &[u8], me: SocketAddr, random: u64) -> Self {
+        let key: [u8; 32] = Sha256::digest([b"millstream cluster 1:", secret].concat()).into();
+        let now = clock_gettime(ClockId::Realtime);
+        let part = |value: i64| u64::try_from(value).unwrap_or(0);
+        let began_ns = part(now.tv_sec) * 1_000_000_000 + part(now.tv_nsec);
+        let cipher = XChaCha20Poly1305::new(&Key::from(key));
+        Self { cipher, me, run: Run { began_ns, random }, counter: 0 }
+    }
+
+    /// A datagram for the server at `to`, whose run is `of` as far as is known.
+    pub(super) fn seal(&mut self, to: SocketAddr, kind: Kind, of: Run, payload: &[u8]) -> Vec<u8> {
+        self.counter += 1;
+        let mut datagram = Vec::with_capacity(NONCE + payload.len() + 64);
+        for word in [self.run.began_ns, self.run.random, self.counter] {
+            datagram.extend_from_slice(&word.to_le_bytes());
+        }
+        let mut head = [0; 64];
+        // A kind and two numbers fit.
+        let Ok(head) = postcard::to_slice(&(kind, of), &mut head) else { return Vec::new() };
+        let plain = [&*head, payload].concat();
+        let about = about(self.me, to);
+        let Some(nonce) = nonce(&datagram) else { return Vec::new() };
+        let sealed = self.cipher.encrypt(&nonce, Payload { msg: &plain, aad: &about });
+        datagram.extend(sealed.unwrap_or_default());
+        datagram
+    }
+
+    /// What came from `from`; `None` if it is not of one who knows the secret, to us, from there.
+    pub(super) fn open(&self, from: SocketAddr, datagram: &[u8]) -> Option<Opened> {
+        let nonce = nonce(datagram)?;
+        let word = |at: usize| Some(u64::from_le_bytes(datagram.get(at..at + 8)?.try_into().ok()?));
+        let (run, counter) = (Run { began_ns: word(0)?, random: word(8)? }, word(16)?);
+        let about = about(from, self.me);
+        let sealed = Payload { msg: &datagram[NONCE..], aad: &about };
+        let plain = self.cipher.decrypt(&nonce, sealed).ok()?;
+        let ((kind, of), payload) = postcard::take_from_bytes(&plain).ok()?;
+        Some(Opened { run, counter, kind, of, payload: payload.to_vec() })
+    }
+}
+
+fn nonce(datagram: &[u8]) -> Option<XNonce> {
+    let bytes: [u8; NONCE] = datagram.get(..NONCE)?.try_into().ok()?;
+    Some(bytes.into())
+}
+
+/// Both addresses, as bytes.
+fn about(from: SocketAddr, to: SocketAddr) -> Vec<u8> {
+    let bytes = |address: SocketAddr| {
+        let ip = match address.ip().to_canonical() {
+            IpAddr::V4(ip) => ip.to_ipv6_mapped(),
+            IpAddr::V6(ip) => ip,
+        };
+        [&ip.octets()[..], &address.port().to_le_bytes()].concat()
+    };
+    [bytes(from), bytes(to)].concat()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECRET: &[u8] = b"0123456789abcdef0123456789abcdef";
+
+    fn two() -> (SocketAddr, SocketAddr, Seal, Seal) {
+        let [a, b] = ["10.0.0.1:7", "10.0.0.2:7"].map(|text| text.parse().unwrap());
+        (a, b, Seal::new(SECRET, a, 1), Seal::new(SECRET, b, 2))
+    }
+
+    #[test]
+    fn what_was_sealed_opens_at_its_recipient_alone() {
+        let (a, b, mut one, two) = two();
+        let of = Run { began_ns: 5, random: 6 };
+        let sealed = one.seal(b, Kind::Status, of, b"payload");
+        let opened = two.open(a, &sealed).unwrap();
+        assert_eq!((opened.run, opened.counter, opened.of), (one.run, 1, of));
+        assert_eq!((opened.kind, &opened.payload[..]), (Kind::Status, &b"payload"[..]));
+        // From another address, to another one, by another secret.
+        assert_eq!(two.open(b, &sealed), None);
+        assert_eq!(one.open(a, &sealed), None);
+        assert_eq!(Seal::new(&[7; 32], b, 2).open(a, &sealed), None);
+        assert_eq!(two.open(a, &one.seal(b, Kind::Status, of, b"payload")).unwrap().counter, 2);
+    }
+
+    #[test]
+    fn no_byte_can_be_changed_or_left_out() {
+        let (a, b, mut one, two) = two();
+        let sealed = one.seal(b, Kind::Sessions, Run::default(), b"payload");
+        for at in 0..sealed.len() {
+            let mut changed = sealed.clone();
+            changed[at] ^= 1;
+            assert_eq!(two.open(a, &changed), None, "byte {at}");
+            assert_eq!(two.open(a, &sealed[..at]), None, "{at} bytes");
+        }
+    }
+}

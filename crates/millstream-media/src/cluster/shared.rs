@@ -1,0 +1,266 @@
+//! What servers tell each other of a session: enough to go on with it.
+//!
+//! A row of the region, but for what another server cannot know: times are told as how long ago, since clocks
+//! of two hosts have nothing in common.
+
+use serde::{Deserialize, Serialize};
+use std::net::IpAddr;
+
+use crate::client::{Client, low_bits};
+use crate::library::Library;
+use crate::region::{Row, State, Word};
+use crate::rtsp::LOWEST_PORT;
+
+/// Counters that go on where the session goes on; those of frames that are dealt with come first.
+const COUNTERS: [(Word, usize); 16] = [
+    (Word::Sent, 0),
+    (Word::Sent, 1),
+    (Word::Sent, 2),
+    (Word::Late, 0),
+    (Word::Late, 1),
+    (Word::Late, 2),
+    (Word::Full, 0),
+    (Word::Full, 1),
+    (Word::Full, 2),
+    (Word::Discarded, 0),
+    (Word::Lost, 0),
+    (Word::Violations, 0),
+    (Word::WorstNs, 0),
+    (Word::Slow, 0),
+    (Word::Packets, 0),
+    (Word::Octets, 0),
+];
+const RESOLVED: usize = 11;
+
+/// Frames that a session may seem to be behind its own clock.
+const MOST_BEHIND: u64 = 10_000;
+
+/// A session by UDP that plays.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Shared {
+    pub(crate) id: u64,
+    /// How many servers have gone on with it.
+    pub(crate) epoch: u64,
+    pub(crate) title: u32,
+    pub(crate) address: IpAddr,
+    /// RTP, RTCP.
+    pub(crate) ports: (u16, u16),
+    ssrc: u32,
+    timestamp_base: u32,
+    sequence_base: u32,
+    counters: [u64; 16],
+    next: u64,
+    sequence: u64,
+    /// How long ago frame 0 was or would have been released, ns.
+    since_ns: u64,
+    /// How long ago the client was heard of, ns.
+    heard_ago_ns: u64,
+}
+
+impl Shared {
+    /// What there is to be told of a row; `None` if it is no session by UDP that plays.
+    pub(crate) fn of(row: Row, now_ns: u64) -> Option<Self> {
+        let (rtp, rtcp) = row.destinations()?;
+        let id = row.get(Word::Id);
+        if id == 0 || row.state() != State::Playing {
+            return None;
+        }
+        // Before `Next`: the processor releases a frame first and counts what became of it then.
+        let counters = COUNTERS.map(|(word, at)| row.get_at(word, at));
+        let next = row.get(Word::Next);
+        let heard_ns = row.get(Word::HeardNs).max(row.get(Word::HostHeardNs));
+        Some(Self {
+            id,
+            epoch: row.get(Word::Epoch),
+            title: low_bits(row.get(Word::Media)),
+            address: rtp.ip(),
+            ports: (rtp.port(), rtcp.port()),
+            ssrc: low_bits(row.get(Word::Ssrc)),
+            timestamp_base: low_bits(row.get(Word::TimestampBase)),
+            sequence_base: low_bits(row.get(Word::SequenceBase)),
+            counters,
+            next,
+            sequence: row.get(Word::Sequence),
+            since_ns: now_ns.saturating_sub(row.get(Word::PhaseNs)),
+            heard_ago_ns: now_ns.saturating_sub(heard_ns),
+        })
+    }
+
+    /// Whether it can be gone on with by whoever serves `library`.
+    pub(crate) fn is_sound(&self, library: &Library) -> bool {
+        let title = usize::try_from(self.title).unwrap_or(usize::MAX);
+        let Some(media) = library.store.media().get(title) else { return false };
+        let resolved =
+            self.counters[..RESOLVED].iter().fold(0, |sum, n| u64::saturating_add(sum, *n));
+        self.id != 0
+            && self.ports.0 >= LOWEST_PORT
+            && self.ports.1 >= LOWEST_PORT
+            && !self.address.is_unspecified()
+            && !self.address.is_multicast()
+            && self.next < 1 << 48
+            && (media.repeat != 0 || self.next <= media.frames)
+            && self.epoch < 1 << 48
+            && resolved <= self.next
+            && self.since_ns / media.period_ns.max(1) <= self.next.saturating_add(MOST_BEHIND)
+    }
+
+    /// How long ago frame 0 was or would have been released, when this was told, ns.
+    pub(crate) fn since_ns(&self) -> u64 {
+        self.since_ns
+    }
+
+    /// How long ago the client was heard of, if this was told `ago_ns` ago, ns.
+    pub(crate) fn heard_ago_ns(&self, ago_ns: u64) -> u64 {
+        self.heard_ago_ns.saturating_add(ago_ns)
+    }
+
+    /// Makes of a row, nobody's until now, that of the session, told at `told_ns`, which is gone on with now.
+    /// Frames due meanwhile are lost, and their RTP numbers are left out: they may have been used.
+    pub(crate) fn go_on(
+        &self,
+        row: Row,
+        number: usize,
+        library: &Library,
+        told_ns: u64,
+        now_ns: u64,
+    ) {
+        row.clear();
+        let title = usize::try_from(self.title).unwrap_or(usize::MAX);
+        row.set_address(self.address, self.ports.0, self.ports.1);
+        for (word, value) in [
+            (Word::Media, u64::from(self.title)),
+            (Word::Ssrc, u64::from(self.ssrc)),
+            (Word::TimestampBase, u64::from(self.timestamp_base)),
+            (Word::SequenceBase, u64::from(self.sequence_base)),
+            (Word::Epoch, self.epoch + 1),
+            (Word::Next, self.next),
+            (Word::PhaseNs, told_ns.wrapping_sub(self.since_ns)),
+            // Whoever says nothing has as long as any client to say something.
+            (Word::HostHeardNs, now_ns),
+            (Word::HeardNs, now_ns),
+            (Word::ReportNs, 0),
+        ] {
+            row.set(word, value);
+        }
+        for ((word, at), value) in COUNTERS.into_iter().zip(self.counters) {
+            row.add_at(word, at, value);
+        }
+        let store = &library.store;
+        let media = store.media()[title];
+        let waiting = self.next - row.resolved();
+        Client::new(number, title, media, row).catch_up(now_ns, store);
+        let frames = store.frames(&media);
+        let packets = |number: u64| {
+            let at = usize::try_from(number % frames.len() as u64).unwrap_or(0);
+            u64::from(frames[at].packets)
+        };
+        let most = frames.iter().map(|frame| u64::from(frame.packets)).max().unwrap_or(0);
+        let meanwhile: u64 = (self.next..row.get(Word::Next)).map(packets).sum();
+        let used = meanwhile + waiting.saturating_mul(most);
+        row.set(Word::Sequence, self.sequence.wrapping_add(used));
+        row.set(Word::State, State::Playing as u64);
+        row.set(Word::Id, self.id);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fuzzing::estate;
+    use crate::region::Region;
+
+    const PERIOD_NS: u64 = 40_000_000;
+
+    /// A row that has played for 100 periods at `now_ns`, 3 frames waiting.
+    fn played(now_ns: u64) -> Row {
+        let row = Region::create(1).unwrap().0.session(0);
+        row.set_address("10.1.2.3".parse().unwrap(), 5_000, 5_001);
+        for (word, value) in [
+            (Word::Id, 77),
+            (Word::Ssrc, 5),
+            (Word::SequenceBase, 1_000),
+            (Word::Sequence, 480),
+            (Word::Next, 100),
+            (Word::PhaseNs, now_ns - 99 * PERIOD_NS),
+            (Word::HeardNs, now_ns - 5),
+            (Word::State, State::Playing as u64),
+            (Word::Lost, 2),
+            (Word::Epoch, 4),
+        ] {
+            row.set(word, value);
+        }
+        row.add_at(Word::Sent, 2, 95);
+        row
+    }
+
+    #[test]
+    fn another_server_goes_on_where_this_one_would_be() {
+        let (library, _) = estate();
+        // The clocks of two hosts.
+        let (there_ns, here_ns) = (1_000_000_000_000, 7_000_000_000);
+        let told = Shared::of(played(there_ns), there_ns).unwrap();
+        assert!(told.is_sound(library));
+        assert_eq!((told.heard_ago_ns(10), told.since_ns()), (15, 99 * PERIOD_NS));
+        let row = Region::create(1).unwrap().0.session(0);
+        told.go_on(row, 0, library, here_ns, here_ns + 25 * PERIOD_NS);
+        assert_eq!(row.destinations().unwrap().0, "10.1.2.3:5000".parse().unwrap());
+        assert_eq!((row.get(Word::Id), row.get(Word::Ssrc), row.get(Word::Epoch)), (77, 5, 5));
+        assert_eq!(row.state(), State::Playing);
+        // Frames 100 to 124 were due meanwhile, three waited: all are lost, and nothing else.
+        assert_eq!((row.get(Word::Next), row.get(Word::Lost)), (125, 2 + 25 + 3));
+        assert_eq!(row.resolved(), 125);
+        let frames = library.store.frames(&library.store.media()[0]);
+        let packets = |range: std::ops::Range<usize>| -> u64 {
+            frames[range].iter().map(|frame| u64::from(frame.packets)).sum()
+        };
+        let used = row.get(Word::Sequence) - 480;
+        assert!(used >= packets(97..125), "{used}");
+        assert!(used < packets(100..125) + 3 * 100, "{used}");
+    }
+
+    #[test]
+    fn what_cannot_be_gone_on_with_is_told_from_what_can() {
+        let (library, _) = estate();
+        let sound = Shared::of(played(1 << 50), 1 << 50).unwrap();
+        let change = |what: &dyn Fn(&mut Shared)| {
+            let mut changed = sound.clone();
+            what(&mut changed);
+            changed.is_sound(library)
+        };
+        assert!(change(&|_| {}));
+        assert!(!change(&|told| told.id = 0));
+        assert!(!change(&|told| told.title = 1));
+        assert!(!change(&|told| told.ports.0 = 53));
+        assert!(!change(&|told| told.address = "224.0.0.1".parse().unwrap()));
+        assert!(!change(&|told| told.next = u64::MAX));
+        assert!(!change(&|told| told.counters[0] = u64::MAX));
+        assert!(!change(&|told| told.counters[0] = 4));
+        assert!(!change(&|told| told.since_ns = u64::MAX));
+        let row = played(1 << 50);
+        row.set(Word::State, State::Paused as u64);
+        assert_eq!(Shared::of(row, 1 << 50), None);
+        row.set(Word::State, State::Playing as u64);
+        row.set(Word::Ports, 0);
+        assert_eq!(Shared::of(row, 1 << 50), None);
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn no_bytes_make_a_session_that_cannot_be_gone_on_with(
+            bytes in proptest::collection::vec(proptest::num::u8::ANY, 0..200),
+            id in 1u64.., since_ns: u64, next: u64, counters: [u64; 16], sequence: u64,
+        ) {
+            let (library, _) = estate();
+            let _ = postcard::from_bytes::<Shared>(&bytes);
+            let mut told = Shared::of(played(1 << 50), 1 << 50).unwrap();
+            (told.id, told.counters, told.sequence) = (id, counters.map(|n| n % 3), sequence);
+            told.next = next % (1 << 20);
+            told.since_ns = since_ns % (1 << 45);
+            if told.is_sound(library) {
+                let row = Region::create(1).unwrap().0.session(0);
+                told.go_on(row, 0, library, 0, 60_000_000_000);
+                proptest::prop_assert_eq!(row.get(Word::Next), row.resolved());
+            }
+        }
+    }
+}

@@ -1,0 +1,48 @@
+//! The server's part in the cluster: it is attended to between whatever else the thread does.
+
+use millstream_scenario::Scenario;
+use mio::{Interest, Poll};
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use super::{CLUSTER, MediaServer, TICK, failed};
+use crate::MediaError;
+use crate::clock::now_ns;
+use crate::cluster::{Cluster, Ground};
+use crate::library::Library;
+use crate::region::{Region, Setting};
+
+/// Joins the scenario's cluster, if it names one, for a server that speaks RTSP at `rtsp`.
+pub(super) fn join(
+    scenario: &Scenario,
+    library: &Library,
+    rtsp: SocketAddr,
+    poll: &Poll,
+    region: Region,
+) -> Result<Option<Cluster>, MediaError> {
+    let Some(cluster) = &scenario.media.cluster else {
+        region.set(Setting::HandOverNs, 0);
+        return Ok(None);
+    };
+    // Before others take it for dead: they go on with its clients then.
+    region.set(Setting::HandOverNs, cluster.dead_after_ns / 2);
+    let secret = scenario.folder.join(&cluster.secret);
+    let mut joined = Cluster::open(cluster, &secret, library, rtsp)?;
+    let registered = poll.registry().register(&mut joined.socket, CLUSTER, Interest::READABLE);
+    registered.map_err(|error| failed("the cluster's port", &error))?;
+    Ok(Some(joined))
+}
+
+impl MediaServer {
+    /// Does what is due in the cluster. Returns how long there is nothing more to do.
+    pub(super) fn attend_cluster(&mut self) -> Duration {
+        let Some(cluster) = &mut self.cluster else { return TICK };
+        let next_ns = cluster.step(&mut Ground {
+            library: &self.library,
+            sessions: &mut self.sessions,
+            bell: &self.bell,
+            idle_timeout_ns: self.media.idle_timeout_ns,
+        });
+        TICK.min(Duration::from_nanos(next_ns.saturating_sub(now_ns())))
+    }
+}

@@ -1,0 +1,93 @@
+//! Requests, right, wrong and slow, and what is answered.
+
+use super::*;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+
+fn site() -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    serve(listener, "/status and /metrics", |path| match path {
+        "/status" => Answer::Json("{\"a\":1}".to_owned()),
+        "/metrics" => Answer::Metrics("# EOF\n".to_owned()),
+        "/broken" => Answer::Unavailable("it rests".to_owned()),
+        _ => Answer::NotFound,
+    })
+    .unwrap();
+    address
+}
+
+fn ask(address: SocketAddr, request: &[u8]) -> String {
+    let mut stream = TcpStream::connect(address).unwrap();
+    let _ = stream.write_all(request);
+    let mut answer = Vec::new();
+    let _ = stream.read_to_end(&mut answer);
+    String::from_utf8(answer).unwrap()
+}
+
+fn get(address: SocketAddr, path: &str) -> String {
+    ask(address, format!("GET {path} HTTP/1.1\r\nHost: {address}\r\n\r\n").as_bytes())
+}
+
+#[test]
+fn pages_come_with_their_kinds() {
+    let address = site();
+    let status = get(address, "/status");
+    assert!(status.starts_with("HTTP/1.1 200 OK\r\n"), "{status}");
+    assert!(status.contains("application/json\r\n") && status.ends_with("\r\n\r\n{\"a\":1}"));
+    assert!(get(address, "/status?since=1").ends_with("{\"a\":1}"), "a query changes nothing");
+    assert!(get(address, "/metrics").contains("openmetrics-text"));
+    assert!(get(address, "/broken").starts_with("HTTP/1.1 503 "));
+    assert!(get(address, "/else").ends_with("there are /status and /metrics\n"));
+    let head = ask(address, b"HEAD /status HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    assert!(head.contains("content-length: 7\r\n") && head.ends_with("\r\n\r\n"), "{head}");
+}
+
+#[test]
+fn the_dashboard_is_one_page_and_may_load_nothing_else() {
+    let page = get(site(), "/");
+    assert!(page.contains("text/html") && page.contains("script-src 'sha256-"), "{page}");
+    assert!(!page.contains("unsafe-inline"));
+    for outside in ["http://", "https://", "src=", "@import", "url("] {
+        let allowed = page.matches("http://www.w3.org/2000/svg").count();
+        let found = page.matches(outside).count();
+        assert_eq!(found, if outside == "http://" { allowed } else { 0 }, "{outside}");
+    }
+}
+
+#[test]
+fn other_requests_are_refused() {
+    let address = site();
+    let post =
+        ask(address, b"POST /status HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 0\r\n\r\n");
+    assert!(post.starts_with("HTTP/1.1 405 "), "{post}");
+    for (host, status) in [
+        ("127.0.0.1:9", 200),
+        ("[::1]", 200),
+        ("LocalHost:80", 200),
+        ("evil.example", 421),
+        ("127.0.0.1.evil.example", 421),
+        ("10.0.0.1", 421),
+        ("a b", 421),
+    ] {
+        let request = format!("GET /status HTTP/1.1\r\nHost: {host}\r\n\r\n");
+        let answer = ask(address, request.as_bytes());
+        assert!(answer.starts_with(&format!("HTTP/1.1 {status} ")), "{host}: {answer}");
+    }
+    let long = format!("GET /{} HTTP/1.1\r\nHost: localhost\r\n\r\n", "a".repeat(1 << 16));
+    let many = format!("GET / HTTP/1.1\r\n{}\r\n", "a: b\r\n".repeat(200));
+    for wrong in [b"\0\0\0\0\r\n\r\n".as_slice(), long.as_bytes(), many.as_bytes(), b"GET\r\n\r\n"]
+    {
+        let answer = ask(address, wrong);
+        assert!(answer.is_empty() || answer.starts_with("HTTP/1.1 4"), "{answer}");
+    }
+}
+
+#[test]
+fn those_who_say_nothing_do_not_keep_others_out() {
+    let address = site();
+    // More than there are places for; none ends by itself.
+    let idle: Vec<_> = (0..CONNECTIONS + 8).map(|_| TcpStream::connect(address).unwrap()).collect();
+    assert!(get(address, "/status").ends_with("{\"a\":1}"));
+    drop(idle);
+}

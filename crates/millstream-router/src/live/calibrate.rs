@@ -1,0 +1,347 @@
+//! What each function of a router's file costs on this machine: the `cost` that reservations in packets need.
+//!
+//! The file's own router forwards, from memory to memory, packets made for one path after the other, and
+//! what its CPU scheduler charges is read. Of several rounds the least counts: what else the machine does
+//! only adds. What a device costs comes on top.
+
+use etherparse::{IpDscp, IpNumber, Ipv4Header};
+use ipnet::Ipv4Net;
+use macaddr::MacAddr6;
+use millstream_scenario::{Match, NextHop, PortKind, Route, RouterScenario};
+use serde::Serialize;
+use std::net::Ipv4Addr;
+
+use crate::live::assemble::LiveRouter;
+use crate::live::classifier::Classifier;
+use crate::live::clock::Clock;
+use crate::live::control::Control;
+use crate::live::header::Header;
+use crate::live::memory::MemoryPort;
+use crate::live::port::{Port, PortError};
+use crate::live::report::Report;
+
+/// Frames that are measured: the shortest, and the longest of Ethernet, bytes.
+pub const FRAME_BYTES: [usize; 2] = [60, 1_514];
+/// How long packets of one length are forwarded, ns.
+const ROUND_NS: u64 = 20_000_000;
+/// So often.
+const ROUNDS: usize = 5;
+/// Faster than any machine: no link is waited for.
+const RATE_BPS: u64 = 1 << 46;
+const UDP: u8 = 17;
+
+/// What one function costs.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct FunctionCost {
+    /// "input lan", "path voice", "extension of voice", "output wan".
+    pub function: String,
+    /// ns a packet, for each of [`FRAME_BYTES`]; `None` where no packet came to it.
+    pub ns: Option<[u64; FRAME_BYTES.len()]>,
+}
+
+/// What a file's functions cost.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Calibration {
+    /// All functions: inputs, paths, each with its extension, outputs.
+    pub functions: Vec<FunctionCost>,
+    /// For each port what is to stand as its `cost`, ns: the dearer of input and output.
+    pub ports: Vec<(String, Option<u64>)>,
+    /// For each path the same: its function, extension included.
+    pub paths: Vec<(String, Option<u64>)>,
+}
+
+/// The costs of each process, ns a packet, as far as they are known.
+type Costs = Vec<Option<[u64; FRAME_BYTES.len()]>>;
+
+/// The greater of two costs that may be unknown.
+fn dearer(
+    one: Option<[u64; FRAME_BYTES.len()]>,
+    other: Option<[u64; FRAME_BYTES.len()]>,
+) -> Option<[u64; FRAME_BYTES.len()]> {
+    match (one, other) {
+        (Some(one), Some(other)) => {
+            Some(std::array::from_fn(|length| one[length].max(other[length])))
+        }
+        (one, other) => one.or(other),
+    }
+}
+
+/// Measures the functions of `scenario`; opens none of its ports.
+///
+/// # Errors
+/// If an extension cannot be loaded.
+pub fn calibrate(scenario: &RouterScenario) -> Result<Calibration, PortError> {
+    let open = in_memory(scenario);
+    let (ports, paths) = (open.ports.len(), open.paths.len());
+    let macs: Vec<_> = (0..ports).map(mac).collect();
+    let mut costs: Costs = vec![None; 2 * ports + paths];
+    let mut bare = vec![None; paths];
+    for (path, bare) in bare.iter_mut().enumerate() {
+        for (port, header) in samples(&open, path) {
+            let frames = FRAME_BYTES.map(|bytes| frame(&header, macs[port], bytes));
+            let measured = measure(&open, port, &frames)?;
+            // Paths and ports differ in what their packets cost: the dearest counts.
+            for (cost, new) in costs.iter_mut().zip(measured) {
+                *cost = dearer(*cost, new);
+            }
+            if open.paths[path].extension.is_some() {
+                let mut without = open.clone();
+                without.paths[path].extension = None;
+                *bare = dearer(*bare, measure(&without, port, &frames)?[ports + path]);
+            }
+        }
+    }
+    let dearest = |at: usize| costs[at].and_then(|ns| ns.into_iter().max());
+    let mut functions = Vec::new();
+    let mut add = |function: String, ns| functions.push(FunctionCost { function, ns });
+    for (at, port) in open.ports.iter().enumerate() {
+        add(format!("input {}", port.name), costs[at]);
+    }
+    for (at, path) in open.paths.iter().enumerate() {
+        let whole = costs[ports + at];
+        add(format!("path {}", path.name), bare[at].or(whole));
+        if let (Some(whole), Some(bare)) = (whole, bare[at]) {
+            let more = std::array::from_fn(|length| whole[length].saturating_sub(bare[length]));
+            add(format!("extension of {}", path.name), Some(more));
+        }
+    }
+    for (at, port) in open.ports.iter().enumerate() {
+        add(format!("output {}", port.name), costs[ports + paths + at]);
+    }
+    let names = open.ports.iter().map(|port| port.name.clone()).enumerate();
+    let port_costs = names.map(|(at, name)| (name, dearest(at).max(dearest(ports + paths + at))));
+    let names = open.paths.iter().map(|path| path.name.clone()).enumerate();
+    let path_costs = names.map(|(at, name)| (name, dearest(ports + at)));
+    Ok(Calibration { ports: port_costs.collect(), paths: path_costs.collect(), functions })
+}
+
+/// The same router with ports and neighbours that answer at once, and nothing reserved.
+fn in_memory(scenario: &RouterScenario) -> RouterScenario {
+    let mut open = scenario.clone();
+    for port in &mut open.ports {
+        port.kind = PortKind::Pcap(None, None);
+        port.rate_bps = RATE_BPS;
+        (port.input, port.output) = (None, None);
+    }
+    for path in &mut open.paths {
+        path.reservation = None;
+    }
+    for route in &mut open.routes {
+        route.next = neighbour();
+    }
+    for (port, of) in open.ports.iter_mut().enumerate() {
+        if let Some(net) = of.address.take() {
+            open.routes.push(Route { prefix: net.trunc(), port, next: neighbour() });
+        }
+    }
+    if open.kernel_routes {
+        // Where the kernel would send packets is not known here; the last port is as good as any.
+        let port = open.ports.len() - 1;
+        open.routes.push(Route { prefix: Ipv4Net::default(), port, next: neighbour() });
+    }
+    open.kernel_routes = false;
+    open
+}
+
+fn neighbour() -> NextHop {
+    NextHop::Neighbour(MacAddr6::new(2, 0, 0, 0, 2, 1))
+}
+
+fn mac(port: usize) -> [u8; 6] {
+    let [high, low] = u16::try_from(port).unwrap_or(u16::MAX).to_be_bytes();
+    [2, 0, 0, 1, high, low]
+}
+
+/// A packet that takes path number `path` for each port that one may come in by.
+fn samples(scenario: &RouterScenario, path: usize) -> Vec<(usize, Header)> {
+    let wanted = scenario.paths[path].matches.port;
+    let ports = wanted.map_or(0..scenario.ports.len(), |port| port..port + 1);
+    ports.filter_map(|port| Some((port, sample(scenario, path, port)?))).collect()
+}
+
+/// A packet that comes in by `port` and takes path number `path`, if there is one.
+fn sample(scenario: &RouterScenario, path: usize, port: usize) -> Option<Header> {
+    let classifier = Classifier::new(scenario.paths.iter().map(|path| path.matches).collect());
+    let of = &scenario.paths[path];
+    let wanted = &of.matches;
+    let leaves = |route: &&Route| of.to.is_none_or(|to| to == route.port);
+    let destinations: Vec<_> = scenario
+        .routes
+        .iter()
+        .filter(leaves)
+        .filter_map(|route| narrower(route.prefix, wanted.destination))
+        .map(host)
+        .collect();
+    let protocols = wanted.protocol.map_or(vec![UDP, 6, 1], |protocol| vec![protocol]);
+    // Paths before this one may want what is usual.
+    let numbers = |given: Option<u16>| given.map_or(vec![40_000, 9, 61_003], |port| vec![port]);
+    for destination in &destinations {
+        for protocol in &protocols {
+            for source_port in numbers(wanted.source_port) {
+                for destination_port in numbers(wanted.destination_port) {
+                    let ports =
+                        matches!(protocol, 6 | 17).then_some((source_port, destination_port));
+                    let header = Header {
+                        to: mac(port),
+                        dscp: wanted.dscp.unwrap_or(0),
+                        protocol: *protocol,
+                        source: source(wanted, port),
+                        destination: *destination,
+                        ports,
+                    };
+                    if classifier.path(port, &header) == Some(path) {
+                        return Some(header);
+                    }
+                }
+            }
+        }
+    }
+    None
+}
+
+/// What is within both prefixes.
+fn narrower(route: Ipv4Net, wanted: Option<Ipv4Net>) -> Option<Ipv4Net> {
+    match wanted {
+        Some(wanted) if route.contains(&wanted) => Some(wanted),
+        Some(wanted) if !wanted.contains(&route) => None,
+        _ => Some(route),
+    }
+}
+
+/// An address in `net` that a host may have.
+fn host(net: Ipv4Net) -> Ipv4Addr {
+    net.hosts().nth(6).or_else(|| net.hosts().next()).unwrap_or(net.addr())
+}
+
+/// Where packets come from; by 192.0.2.0/24 (RFC 5737) where the path does not care.
+fn source(wanted: &Match, port: usize) -> Ipv4Addr {
+    let last = u8::try_from(port % 200 + 1).unwrap_or(1);
+    wanted.source.map_or(Ipv4Addr::new(192, 0, 2, last), host)
+}
+
+/// An Ethernet frame of `bytes` with this header.
+fn frame(header: &Header, to: [u8; 6], bytes: usize) -> Vec<u8> {
+    let payload = u16::try_from(bytes - 34).unwrap_or(u16::MAX);
+    let (source, destination) = (header.source.octets(), header.destination.octets());
+    let mut frame = vec![0; 14];
+    frame[..6].copy_from_slice(&to);
+    frame[6..12].copy_from_slice(&[2, 0, 0, 0, 2, 2]);
+    frame[12..].copy_from_slice(&[8, 0]);
+    let protocol = IpNumber(header.protocol);
+    if let Ok(mut ip) = Ipv4Header::new(payload, 64, protocol, source, destination) {
+        ip.dscp = IpDscp::try_new(header.dscp).unwrap_or_default();
+        ip.header_checksum = ip.calc_header_checksum();
+        frame.extend(ip.to_bytes());
+    }
+    if let Some((source, destination)) = header.ports {
+        frame.extend(source.to_be_bytes());
+        frame.extend(destination.to_be_bytes());
+        // UDP's length, or TCP's number: nobody looks at it.
+        frame.extend(payload.to_be_bytes());
+    }
+    frame.resize(bytes, 0);
+    frame
+}
+
+/// What each process takes for packets like these that come in by `port`.
+fn measure(
+    scenario: &RouterScenario,
+    port: usize,
+    frames: &[Vec<u8>; FRAME_BYTES.len()],
+) -> Result<Costs, PortError> {
+    let processes = 2 * scenario.ports.len() + scenario.paths.len();
+    let mut least: Costs = vec![None; processes];
+    for _ in 0..ROUNDS {
+        let mut round: Costs = vec![Some([0; FRAME_BYTES.len()]); processes];
+        for (length, frame) in frames.iter().enumerate() {
+            let report = forward(scenario, port, frame)?;
+            for (cost, process) in round.iter_mut().zip(&report.processes) {
+                // Rounded up: a reservation of no cost is none.
+                let each = (process.packets > 0).then(|| process.busy_ns.div_ceil(process.packets));
+                *cost = cost.zip(each).map(|(mut costs, each)| {
+                    costs[length] = each.max(1);
+                    costs
+                });
+            }
+        }
+        for (least, new) in least.iter_mut().zip(round) {
+            *least = match (*least, new) {
+                (Some(least), Some(new)) => {
+                    Some(std::array::from_fn(|length| least[length].min(new[length])))
+                }
+                (least, new) => least.or(new),
+            };
+        }
+    }
+    Ok(least)
+}
+
+fn forward(scenario: &RouterScenario, port: usize, frame: &[u8]) -> Result<Report, PortError> {
+    let ports = (0..scenario.ports.len()).map(|at| {
+        let frames = if at == port { vec![frame.to_vec()] } else { Vec::new() };
+        let port: Box<dyn Port> = Box::new(MemoryPort::new(frames, u64::MAX));
+        (port, mac(at))
+    });
+    let mut router = LiveRouter::assemble(scenario, ports.collect(), Clock::default())?;
+    router.run(Some(ROUND_NS), &Control::default())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::Path;
+
+    fn scenario(paths: &str) -> RouterScenario {
+        let text = format!(
+            "[router]\n[[port]]\nname = \"a\"\nkind = \"tap\"\nrate = \"1 Gbps\"\naddress = \"10.1.0.1/24\"\n\
+             [[port]]\nname = \"b\"\nkind = \"tap\"\nrate = \"1 Gbps\"\ndiscipline = \"wf2q+\"\n{paths}\n\
+             [[route]]\nprefix = \"10.2.0.0/16\"\nport = \"b\"\nneighbour = \"02:00:00:00:02:01\"\n"
+        );
+        RouterScenario::parse("test.toml", &text, Path::new("")).unwrap()
+    }
+
+    const PATHS: &str = "[[path]]\nname = \"web\"\nmatch = { protocol = \"tcp\", source-port = 80 }\nto = \"a\"\n\
+        [[path]]\nname = \"voice\"\nto = \"b\"\nmatch = { port = \"a\", dscp = 46, destination = \"10.0.0.0/8\" }\n\
+        [[path]]\nname = \"never\"\nmatch = { protocol = \"tcp\", source-port = 80, dscp = 3 }\n\
+        [[path]]\nname = \"nowhere\"\nmatch = { destination = \"192.168.0.0/16\" }\n\
+        [[path]]\nname = \"rest\"";
+
+    #[test]
+    fn packets_are_found_for_paths_that_can_have_some() {
+        let open = in_memory(&scenario(PATHS));
+        let classifier = Classifier::new(open.paths.iter().map(|path| path.matches).collect());
+        for (path, found) in [true, true, false, false, true].into_iter().enumerate() {
+            let samples = samples(&open, path);
+            assert_eq!(!samples.is_empty(), found, "{}", open.paths[path].name);
+            for (port, header) in samples {
+                for bytes in FRAME_BYTES {
+                    let frame = frame(&header, mac(port), bytes);
+                    assert_eq!(frame.len(), bytes);
+                    assert_eq!(Header::parse(&frame), Some(header));
+                    assert_eq!(classifier.path(port, &header), Some(path));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn every_function_that_packets_come_to_has_a_cost() {
+        let costs = calibrate(&scenario(PATHS)).unwrap();
+        let known: Vec<_> =
+            costs.functions.iter().map(|of| (of.function.as_str(), of.ns.is_some())).collect();
+        let expected = [
+            ("input a", true),
+            ("input b", true),
+            ("path web", true),
+            ("path voice", true),
+            ("path never", false),
+            ("path nowhere", false),
+            ("path rest", true),
+            ("output a", true),
+            ("output b", true),
+        ];
+        assert_eq!(known, expected);
+        assert!(costs.functions.iter().flat_map(|of| of.ns).flatten().all(|ns| ns > 0));
+        assert!(costs.ports[0].1.is_some() && costs.paths[2] == ("never".to_owned(), None));
+    }
+}

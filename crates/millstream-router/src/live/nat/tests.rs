@@ -1,0 +1,334 @@
+//! Translation against a list of flows; its checksums against etherparse.
+
+use super::*;
+use etherparse::icmpv4::DestUnreachableHeader;
+use etherparse::{Icmpv4Type, NetSlice, PacketBuilder, SlicedPacket, TransportSlice};
+use proptest::collection::vec;
+use proptest::prelude::*;
+
+const US: Ipv4Addr = Ipv4Addr::new(203, 0, 113, 1);
+const SECOND: u64 = 1_000_000_000;
+
+/// What a packet says, once its checksums are found right.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Said {
+    protocol: u8,
+    source: End,
+    destination: End,
+    payload: Vec<u8>,
+}
+
+fn frame(protocol: u8, source: End, destination: End, payload: &[u8]) -> Vec<u8> {
+    let builder = PacketBuilder::ethernet2([2; 6], [4; 6]);
+    let builder = builder.ipv4(source.0.octets(), destination.0.octets(), 9);
+    let mut frame = Vec::new();
+    match protocol {
+        TCP => builder.tcp(source.1, destination.1, 5, 6).write(&mut frame, payload),
+        UDP => builder.udp(source.1, destination.1).write(&mut frame, payload),
+        _ if destination.1 == 0 => {
+            builder.icmpv4_echo_request(source.1, 3).write(&mut frame, payload)
+        }
+        _ => builder.icmpv4_echo_reply(destination.1, 3).write(&mut frame, payload),
+    }
+    .unwrap();
+    frame
+}
+
+fn read(frame: &[u8]) -> Said {
+    let packet = SlicedPacket::from_ethernet(frame).unwrap();
+    let Some(NetSlice::Ipv4(ip)) = &packet.net else { panic!("{packet:?}") };
+    let header = ip.header().to_header();
+    assert_eq!(header.header_checksum, header.calc_header_checksum());
+    let (ports, payload) = match packet.transport.as_ref().unwrap() {
+        TransportSlice::Tcp(tcp) => {
+            let right = tcp.to_header().calc_checksum_ipv4(&header, tcp.payload()).unwrap();
+            assert_eq!(tcp.checksum(), right);
+            ((tcp.source_port(), tcp.destination_port()), tcp.payload())
+        }
+        TransportSlice::Udp(udp) => {
+            let right = udp.to_header().calc_checksum_ipv4(&header, udp.payload()).unwrap();
+            assert!(udp.checksum() == right || udp.checksum() == 0);
+            ((udp.source_port(), udp.destination_port()), udp.payload())
+        }
+        TransportSlice::Icmpv4(icmp) => {
+            assert_eq!(icmp.checksum(), icmp.icmp_type().calc_checksum(icmp.payload()));
+            let ports = match icmp.icmp_type() {
+                Icmpv4Type::EchoRequest(echo) => (echo.id, 0),
+                Icmpv4Type::EchoReply(echo) => (0, echo.id),
+                other => panic!("{other:?}"),
+            };
+            (ports, icmp.payload())
+        }
+        other => panic!("{other:?}"),
+    };
+    Said {
+        protocol: header.protocol.0,
+        source: (header.source.into(), ports.0),
+        destination: (header.destination.into(), ports.1),
+        payload: payload.to_vec(),
+    }
+}
+
+fn host(number: u8, port: u16) -> End {
+    (Ipv4Addr::new(10, 0, 0, number), port)
+}
+
+fn server(number: u8) -> End {
+    (Ipv4Addr::new(192, 0, 2, number), 80)
+}
+
+/// Sends a packet out; returns our port.
+fn send(nat: &mut Nat, protocol: u8, from: End, to: End, now_ns: u64) -> Option<u16> {
+    let mut frame = frame(protocol, from, to, b"question");
+    let sent = nat.outbound(&mut frame, US, now_ns);
+    sent.then(|| {
+        let said = read(&frame);
+        let port = said.source.1;
+        assert_eq!(
+            said,
+            Said { protocol, source: (US, port), destination: to, payload: b"question".to_vec() }
+        );
+        port
+    })
+}
+
+/// Answers to one of our ports; returns whom it reaches.
+fn answer(nat: &mut Nat, protocol: u8, from: End, port: u16, now_ns: u64) -> Option<End> {
+    let mut frame = frame(protocol, from, (US, port), b"answer");
+    let untouched = frame.clone();
+    if !nat.inbound(&mut frame, US, now_ns) {
+        assert_eq!(frame, untouched);
+        return None;
+    }
+    let said = read(&frame);
+    assert_eq!((said.source, said.payload), (from, b"answer".to_vec()));
+    Some(said.destination)
+}
+
+#[test]
+fn a_host_keeps_its_port_and_gets_its_answers() {
+    let mut nat = Nat::new(8, 8);
+    for (protocol, other) in [(UDP, server(1)), (TCP, server(1)), (ICMP, (server(1).0, 0))] {
+        assert_eq!(send(&mut nat, protocol, host(5, 4_000), other, 0), Some(4_000));
+        assert_eq!(answer(&mut nat, protocol, other, 4_000, 1), Some(host(5, 4_000)));
+        let stranger = (server(2).0, other.1);
+        assert_eq!(answer(&mut nat, protocol, stranger, 4_000, 1), None, "not asked for");
+    }
+    assert_eq!(
+        answer(&mut nat, UDP, (server(1).0, 81), 4_000, 1),
+        None,
+        "another port of the server"
+    );
+    // Two hosts with one port to one server: the second gets another; to another server its own.
+    let second = send(&mut nat, UDP, host(6, 4_000), server(1), 2).unwrap();
+    assert_ne!(second, 4_000);
+    assert_eq!(send(&mut nat, UDP, host(6, 4_000), server(2), 2), Some(4_000));
+    assert_eq!(answer(&mut nat, UDP, server(1), second, 3), Some(host(6, 4_000)));
+    assert_eq!(answer(&mut nat, UDP, server(1), 4_000, 3), Some(host(5, 4_000)));
+    let counters = nat.counters();
+    assert_eq!((counters.flows, counters.outbound, counters.inbound), (5, 5, 5));
+}
+
+#[test]
+fn flows_are_bounded_and_end_by_silence() {
+    let mut nat = Nat::new(3, 2);
+    assert!(send(&mut nat, UDP, host(1, 2_000), server(1), 0).is_some());
+    assert!(send(&mut nat, TCP, host(1, 2_000), server(1), 0).is_some());
+    assert_eq!(send(&mut nat, UDP, host(1, 2_001), server(1), 0), None, "two of a host");
+    assert!(send(&mut nat, ICMP, host(2, 9), (server(1).0, 0), 0).is_some());
+    assert_eq!(send(&mut nat, UDP, host(3, 2_000), server(1), 0), None, "three in all");
+    assert_eq!(nat.counters().refused_full, 2);
+    // The echo's minute is over first, then the TCP that nobody answered, then UDP.
+    assert!(send(&mut nat, UDP, host(3, 2_000), server(2), 61 * SECOND).is_some());
+    assert_eq!(answer(&mut nat, ICMP, (server(1).0, 0), 9, 61 * SECOND), None);
+    assert_eq!(answer(&mut nat, TCP, server(1), 2_000, 241 * SECOND), None);
+    assert!(answer(&mut nat, UDP, server(1), 2_000, 299 * SECOND).is_some());
+    assert_eq!(
+        answer(&mut nat, UDP, server(1), 2_000, 301 * SECOND),
+        None,
+        "an answer keeps nothing alive"
+    );
+    assert_eq!(nat.counters().flows, 1);
+}
+
+#[test]
+fn tcp_is_remembered_for_hours_once_answered_and_for_minutes_once_ended() {
+    let mut nat = Nat::new(4, 4);
+    let (from, to) = (host(1, 2_000), server(1));
+    send(&mut nat, TCP, from, to, 0).unwrap();
+    assert!(answer(&mut nat, TCP, to, 2_000, 0).is_some());
+    assert!(answer(&mut nat, TCP, to, 2_000, 7_000 * SECOND).is_some());
+    let mut fin = frame(TCP, from, to, b"");
+    fin[14 + 20 + 13] |= 1;
+    assert!(nat.outbound(&mut fin, US, 7_000 * SECOND));
+    assert_eq!(answer(&mut nat, TCP, to, 2_000, 7_241 * SECOND), None);
+}
+
+#[test]
+fn what_cannot_be_translated_is_refused() {
+    let mut nat = Nat::new(4, 4);
+    let mut fragment = frame(UDP, host(1, 2_000), server(1), b"part");
+    fragment[20] = 0x20;
+    let mut strange = frame(UDP, host(1, 2_000), server(1), b"SCTP");
+    strange[23] = 132;
+    // Somebody answers an echo that nobody sent.
+    let reply = frame(ICMP, (host(1, 0).0, 0), (server(1).0, 7), b"");
+    for mut frame in [fragment, strange, reply, vec![0; 60]] {
+        assert!(!nat.outbound(&mut frame, US, 0));
+    }
+    assert_eq!((nat.counters().refused_kind, nat.counters().flows), (4, 0));
+    let mut own = frame(UDP, (US, 99), server(1), b"ours");
+    let before = own.clone();
+    assert!(nat.outbound(&mut own, US, 0) && own == before);
+}
+
+#[test]
+fn an_error_finds_the_host_whose_packet_it_quotes() {
+    for (protocol, to) in [(UDP, server(1)), (TCP, server(1)), (ICMP, (server(1).0, 0))] {
+        for quoted in [28, 48, 200] {
+            let mut nat = Nat::new(4, 4);
+            // Another host has the port already, so that the second's must change.
+            send(&mut nat, protocol, host(1, 5_000), to, 0).unwrap();
+            let mut sent = frame(protocol, host(2, 5_000), to, &[7; 200]);
+            let before = sent.clone();
+            assert!(nat.outbound(&mut sent, US, 0));
+            let builder = PacketBuilder::ethernet2([4; 6], [2; 6]);
+            let router = [198, 51, 100, 7];
+            let about = Icmpv4Type::DestinationUnreachable(DestUnreachableHeader::Host);
+            let mut error = Vec::new();
+            let builder = builder.ipv4(router, US.octets(), 60).icmpv4(about);
+            builder.write(&mut error, &sent[14..14 + quoted]).unwrap();
+            let mut broken = error.clone();
+            assert!(nat.inbound(&mut error, US, 0));
+
+            let packet = SlicedPacket::from_ethernet(&error).unwrap();
+            let Some(NetSlice::Ipv4(ip)) = &packet.net else { panic!() };
+            let header = ip.header().to_header();
+            assert_eq!(header.header_checksum, header.calc_header_checksum());
+            assert_eq!((header.source, header.destination), (router, host(2, 0).0.octets()));
+            let Some(TransportSlice::Icmpv4(icmp)) = &packet.transport else { panic!() };
+            assert_eq!(icmp.checksum(), icmp.icmp_type().calc_checksum(icmp.payload()));
+            // The host sees its packet as it sent it.
+            assert_eq!(icmp.payload(), &before[14..14 + quoted], "{protocol} {quoted}");
+
+            *broken.last_mut().unwrap() ^= 1;
+            assert!(!nat.inbound(&mut broken, US, 0), "a wrong checksum");
+        }
+    }
+}
+
+/// What happens: a host sends, or a server answers to one of our ports.
+#[derive(Clone, Debug)]
+enum Event {
+    Send(u8, u8, u16, u8),
+    Answer(u8, u8, u16),
+    Wait(u64),
+}
+
+fn events() -> impl Strategy<Value = Vec<Event>> {
+    let protocol = || prop_oneof![Just(UDP), Just(TCP), Just(ICMP)];
+    let port = || 1_020..1_030u16;
+    let event = prop_oneof![
+        4 => (protocol(), 0..4u8, port(), 0..3u8).prop_map(|(p, h, n, s)| Event::Send(p, h, n, s)),
+        4 => (protocol(), 0..3u8, port()).prop_map(|(p, s, n)| Event::Answer(p, s, n)),
+        1 => (0..400u64).prop_map(|seconds| Event::Wait(seconds * SECOND)),
+    ];
+    vec(event, 0..200)
+}
+
+proptest! {
+    /// Against all flows in a list, looked through from end to end: who is reached, who keeps which port, which
+    /// flows are remembered.
+    #[test]
+    fn it_equals_a_list_of_flows(events in events(), flows in 1..20u32, host_flows in 1..8u32) {
+        let mut nat = Nat::new(flows, host_flows);
+        let mut list: Vec<Flow> = Vec::new();
+        let mut now_ns = 0;
+        for event in events {
+            match event {
+                Event::Wait(wait_ns) => now_ns += wait_ns,
+                Event::Send(protocol, from, port, to) => {
+                    let from = host(from, port);
+                    let to = (server(to).0, if protocol == ICMP { 0 } else { 80 });
+                    let sent = send(&mut nat, protocol, from, to, now_ns);
+                    list.retain(|flow| !flow.is_over(now_ns));
+                    let found = list.iter_mut().find(|flow| flow.inside() == (protocol, from, to));
+                    match (found, sent) {
+                        (Some(flow), sent) => {
+                            prop_assert_eq!(sent, Some(flow.port));
+                            flow.last_ns = now_ns;
+                        }
+                        (None, Some(ours)) => {
+                            let taken = |port| {
+                                list.iter().any(|flow| flow.outside() == (protocol, port, to))
+                            };
+                            prop_assert!(!taken(ours));
+                            let keeps = !taken(port) && (port >= FIRST_PORT || protocol == ICMP);
+                            prop_assert_eq!(keeps, ours == port);
+                            let (last_ns, answered, ended) = (now_ns, false, false);
+                            list.push(Flow {
+                                protocol, host: from, port: ours, other: to, last_ns, answered, ended,
+                            });
+                        }
+                        // Flows that are over make room only when they are met.
+                        (None, None) => {
+                            let of_host = list.iter().filter(|flow| flow.host.0 == from.0).count();
+                            let full = list.len() >= flows as usize
+                                || of_host >= host_flows as usize
+                                || nat.counters().flows > list.len() as u64;
+                            prop_assert!(full);
+                        }
+                    }
+                    let of_host = list.iter().filter(|flow| flow.host.0 == from.0).count();
+                    prop_assert!(list.len() <= flows as usize && of_host <= host_flows as usize);
+                }
+                Event::Answer(protocol, from, port) => {
+                    let from = (server(from).0, if protocol == ICMP { 0 } else { 80 });
+                    let reached = answer(&mut nat, protocol, from, port, now_ns);
+                    list.retain(|flow| !flow.is_over(now_ns));
+                    let found = list.iter_mut().find(|flow| flow.outside() == (protocol, port, from));
+                    prop_assert_eq!(reached, found.as_ref().map(|flow| flow.host));
+                    if let Some(flow) = found {
+                        flow.answered = true;
+                        if protocol == TCP {
+                            flow.last_ns = now_ns;
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn no_frame_makes_it_panic(mut bytes in vec(any::<u8>(), 0..160), kind in 0..4u8, flow in any::<bool>()) {
+        let mut nat = Nat::new(2, 2);
+        if flow {
+            send(&mut nat, UDP, host(1, 4_000), server(1), 0);
+        }
+        if bytes.len() > 42 && kind > 0 {
+            bytes[12..15].copy_from_slice(&[8, 0, 0x45]);
+            let length = u16::try_from(bytes.len() - 14).unwrap();
+            bytes[16..18].copy_from_slice(&length.to_be_bytes());
+            bytes[20..22].fill(0);
+            bytes[23] = [0, ICMP, TCP, UDP][usize::from(kind)];
+            if kind == 1 {
+                bytes[34] = 3;
+                bytes[42] = bytes[42] % 32 + 0x40;
+                if bytes.len() > 70 && flow {
+                    // As if it quoted the flow's packet.
+                    bytes[48..50].fill(0);
+                    bytes[51] = UDP;
+                    bytes[54..58].copy_from_slice(&US.octets());
+                    bytes[58..62].copy_from_slice(&server(1).0.octets());
+                    bytes[62..66].copy_from_slice(&[15, 160, 0, 80]);
+                }
+                bytes[36..38].fill(0);
+                let right = sum(&bytes[34..]);
+                bytes[36..38].copy_from_slice(&right.to_be_bytes());
+            }
+        }
+        let length = bytes.len();
+        let _ = (nat.inbound(&mut bytes, US, 0), nat.outbound(&mut bytes, US, 0));
+        prop_assert_eq!(bytes.len(), length);
+    }
+}

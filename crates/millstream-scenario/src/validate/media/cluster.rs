@@ -1,0 +1,118 @@
+//! The cluster of media servers: every rule that types cannot say.
+
+use std::net::SocketAddr;
+use toml::Spanned;
+
+use super::{address, ranged, spanned};
+use crate::error::Problem;
+use crate::file::media::ClusterTable;
+use crate::media::Cluster;
+
+/// The most servers of a cluster.
+const MOST_MEMBERS: usize = 32;
+
+/// Validates the table; `rtsp` is where this server speaks RTSP.
+pub(super) fn cluster(
+    table: &ClusterTable,
+    rtsp: SocketAddr,
+    problems: &mut Vec<Problem>,
+) -> Option<Cluster> {
+    let before = problems.len();
+    let listen = address(Some(&table.listen), problems);
+    let definite = |address: &SocketAddr| !address.ip().is_unspecified() && address.port() != 0;
+    if listen.is_some_and(|listen| !definite(&listen)) {
+        let message = format!(
+            "`listen` = {} is what others are to find this server by",
+            table.listen.get_ref()
+        );
+        let help = "one address of this host and a port, for example \"10.0.0.1:7946\"";
+        problems.push(Problem::new(table.listen.span(), message).help(help));
+    }
+    let mut others: Vec<SocketAddr> = Vec::new();
+    for member in table.members.get_ref() {
+        let Some(at) = address(Some(member), problems) else { continue };
+        if !definite(&at) || others.contains(&at) {
+            let message = format!("member {at} is no address of one server, or stands there twice");
+            let help = "each server's `listen` once, for example \"10.0.0.2:7946\"";
+            problems.push(Problem::new(member.span(), message).help(help));
+        } else if Some(at) != listen {
+            others.push(at);
+        }
+    }
+    if others.is_empty() || others.len() >= MOST_MEMBERS {
+        let message = format!("a cluster of {} other servers", others.len());
+        let help = format!("from 1 to {} besides this one in `members`", MOST_MEMBERS - 1);
+        problems.push(Problem::new(table.members.span(), message).help(help));
+    }
+    let public = address(table.address.as_ref(), problems);
+    if public.unwrap_or(rtsp).ip().is_unspecified() || public.is_some_and(|at| !definite(&at)) {
+        let at = table.address.as_ref().map_or(table.listen.span(), Spanned::span);
+        let message = "clients of other servers cannot be sent to every address at once";
+        let help =
+            "`address` = one address of this host and its RTSP port, for example \"10.0.0.1:8554\"";
+        problems.push(Problem::new(at, message).help(help));
+    }
+    let dead_after = spanned(&table.dead_after, |time| time.0);
+    let dead_after =
+        ranged(dead_after, "`dead-after`", 200_000_000..=60_000_000_000, " ns", problems);
+    (problems.len() == before).then_some(())?;
+    Some(Cluster {
+        listen: listen?,
+        others,
+        secret: table.secret.clone().into(),
+        address: public,
+        dead_after_ns: dead_after.unwrap_or(1_000_000_000),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::parse;
+    use crate::Cluster;
+
+    const LISTEN: &str = "[media.cluster]\nlisten = \"10.0.0.1:7946\"\nsecret = \"s\"\n";
+
+    #[test]
+    fn the_same_list_can_stand_in_every_file() {
+        let media = parse(&format!(
+            "{LISTEN}members = [\"10.0.0.1:7946\", \"10.0.0.2:7946\"]\naddress = \"10.0.0.1:8554\"\n\
+             dead-after = \"2 s\""
+        ));
+        let expected = Cluster {
+            listen: "10.0.0.1:7946".parse().unwrap(),
+            others: vec!["10.0.0.2:7946".parse().unwrap()],
+            secret: "s".into(),
+            address: Some("10.0.0.1:8554".parse().unwrap()),
+            dead_after_ns: 2_000_000_000,
+        };
+        assert_eq!(media.unwrap().cluster, Some(expected));
+    }
+
+    #[test]
+    fn what_is_wrong_is_said_with_what_would_be_right() {
+        let two = "members = [\"10.0.0.2:7946\"]";
+        for (text, parts) in [
+            (format!("{LISTEN}members = [\"10.0.0.1:7946\"]"), ["0 other servers", "from 1 to 31"]),
+            (format!("{LISTEN}members = [\"b\"]"), ["`b` is not an address", "127.0.0.1"]),
+            (
+                format!("{LISTEN}members = [\"10.0.0.2:1\", \"10.0.0.2:1\"]"),
+                ["10.0.0.2:1", "twice"],
+            ),
+            (format!("{LISTEN}{two}\ndead-after = \"1 ms\""), ["`dead-after`", "from 200000000"]),
+            (
+                format!("[media]\nlisten = \"0.0.0.0:8554\"\n{LISTEN}{two}"),
+                ["every address at once", "`address` ="],
+            ),
+            (
+                format!("[media.cluster]\nlisten = \"0.0.0.0:7\"\nsecret = \"s\"\n{two}"),
+                ["others are to find", "10.0.0.1:7946"],
+            ),
+            (format!("[media.cluster]\nlisten = \"10.0.0.1:7\"\n{two}"), ["secret", "missing"]),
+        ] {
+            let error = parse(&text).unwrap_err();
+            for part in parts {
+                assert!(error.contains(part), "{error:?} lacks {part:?}");
+            }
+        }
+    }
+}
