@@ -2,7 +2,8 @@
 """A router for hours: steady traffic, changed files, interfaces that go away, failing extensions.
 
 Usage: scripts/soak.py [SECONDS [SEED]]. As root; needs iproute2 and target/release/millstream, or
-MILLSTREAM. SECONDS is 3600 unless it is given, SEED is drawn and printed.
+MILLSTREAM. SECONDS is 3600 unless it is given, SEED is drawn and printed. SOAK_IO is the `io` of the
+router's ports, packet unless it is given.
 
 Packets are sent from two namespaces through a router in a third to a fourth, more than its link
 carries. Meanwhile its file is changed, to right ones and to wrong ones, and its interfaces are
@@ -162,8 +163,9 @@ def send(
 class Router:
     """The program, its file, and what it says."""
 
-    def __init__(self, program: str, namespace: str, folder: Path) -> None:
+    def __init__(self, program: str, namespace: str, folder: Path, io: str) -> None:
         """Starts it; it forwards when this returns."""
+        self.io = io
         self.file = folder / "router.toml"
         (folder / "loops.wasm").write_bytes(LOOPS)
         (folder / "marks.wasm").write_bytes(MARKS.read_bytes())
@@ -191,8 +193,7 @@ class Router:
             elif "panicked" in line:
                 print(line, end="")
 
-    @staticmethod
-    def valid(chance: random.Random) -> str:
+    def valid(self, chance: random.Random) -> str:
         """A file that is right. What the shares depend on is the same in each."""
         queue = chance.choice((768, 1024))
         sleep = chance.choice(("200 us", "500 us", "1 ms"))
@@ -203,7 +204,7 @@ class Router:
         )
         rates = {"a1": "1 Gbps", "f1": "1 Gbps", "b1": f"{chance.choice((14, 17, 20))} Mbps"}
         for name, rate in rates.items():
-            text += f'[[port]]\nname = "{name}"\nkind = "interface"\nrate = "{rate}"\n'
+            text += f'[[port]]\nname = "{name}"\nkind = "interface"\nio = "{self.io}"\nrate = "{rate}"\n'
             text += f'mac = "{MACS[name]}"\nlongest-sleep = "{sleep}"\n'
             text += 'address = "10.3.0.1/24"\n' if name == "f1" else ""
             text += f'discipline = "{chance.choice(DISCIPLINES)}"\n' if name == "b1" else ""
@@ -435,7 +436,8 @@ class Soak:
         while time.monotonic() < until:
             status = router.status()
             now = (self.differences(status), [row["received"] for row in status["ports"]])
-            if now == last and all(row["queued"] == 0 for row in status["paths"]):
+            back = not any(row["away"] for row in status["ports"])
+            if now == last and back and all(row["queued"] == 0 for row in status["paths"]):
                 return status
             last = now
             time.sleep(0.3)
@@ -506,8 +508,6 @@ class Soak:
                 print(
                     f"  after {now:.0f} s: {sent} packets sent, {router.memory()} KiB", flush=True
                 )
-        # Every port that was away is back.
-        time.sleep(0.5)
         memory, files = router.memory(), router.files()
         warm = warm or (memory, files)
         elapsed, worked = time.monotonic() - began, router.worked()
@@ -553,13 +553,14 @@ def main() -> None:
     program = os.environ.get("MILLSTREAM", "target/release/millstream")
     if os.geteuid() != 0:
         sys.exit("the soak test makes network namespaces: run it as root")
-    print(f"router soak: {seconds:.0f} s, seed {seed}", flush=True)
+    io = os.environ.get("SOAK_IO", "packet")
+    print(f"router soak: {seconds:.0f} s, seed {seed}, by {io}", flush=True)
     soak = Soak(f"soak{os.getpid()}", seed)
     router = None
     try:
         soak.build()
         with tempfile.TemporaryDirectory() as folder:
-            router = Router(str(Path(program).resolve()), soak.name("router"), Path(folder))
+            router = Router(str(Path(program).resolve()), soak.name("router"), Path(folder), io)
             enter(soak.name("router"))
             soak.soak(router, seconds)
     except Wrong as wrong:

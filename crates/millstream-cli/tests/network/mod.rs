@@ -210,6 +210,22 @@ impl Network {
         asking.join().unwrap()
     }
 
+    /// Returns when the router says at `status` that the device of a port is away, or is not.
+    pub(crate) fn await_port(&self, status: &'static str, port: &str, away: bool) {
+        let began = Instant::now();
+        loop {
+            let answer = self.get("router", status, "/status");
+            let body = answer.split_once("\r\n\r\n").unwrap().1;
+            let said: Value = serde_json::from_str(body).unwrap();
+            let of = said["ports"].as_array().unwrap().iter().find(|of| of["name"] == port);
+            if of.unwrap()["away"] == away {
+                return;
+            }
+            assert!(began.elapsed() < PATIENCE, "{port}: {said}");
+            thread::sleep(Duration::from_millis(20));
+        }
+    }
+
     /// Packets that a namespace's device has received and sent, by the kernel's count.
     pub(crate) fn statistics(&self, namespace: &str, device: &str) -> (u64, u64) {
         let show = ["-n", &self.name(namespace), "-j", "-s", "link", "show", device];

@@ -2,12 +2,13 @@
 
 use serde_json::Value;
 use std::fs;
-use std::thread;
 use std::time::Duration;
 use tempfile::TempDir;
 
 use crate::network::Network;
 use crate::{VOICE, number, packet};
+
+const STATUS: &str = "127.0.0.1:9819";
 
 /// Two ports between two hosts.
 fn file(io: &str, more: &str) -> String {
@@ -64,23 +65,27 @@ fn af_xdp_ports_that_go_away_and_come_back_lose_nothing_that_was_taken() {
     let folder = TempDir::new().unwrap();
     let path = folder.path().join("router.toml");
     let kind = "kind = \"interface\"\n";
-    fs::write(&path, network.router().replace(kind, &format!("{kind}io = \"xdp\"\n"))).unwrap();
+    let text = network.router().replace(kind, &format!("{kind}io = \"xdp\"\n"));
+    let status = format!("name = \"flood\"\nstatus = \"{STATUS}\"\n");
+    fs::write(&path, text.replace("name = \"flood\"\n", &status)).unwrap();
+    network.execute("router", &["ip", "link", "set", "lo", "up"]);
     let sink = network.mac("sink", "b0");
     let router = network.start(env!("CARGO_BIN_EXE_millstream"), &path);
     let voice = packet(network.mac("router", "a1"), [10, 2, 0, 1], VOICE, 200);
     let send = || network.send("source", "a0", &voice, PACKETS, Duration::from_micros(250));
     // For good, with packets on their way to it, and a new one of that name.
     network.execute("router", &["ip", "link", "del", "b1"]);
+    network.await_port(STATUS, "b1", true);
     send();
     network.join("router", "b1", "sink", "b0", Some(sink));
     let counted = network.count("sink", "b0", "udp and ip[1] & 0xfc == 0xb8", 2 * PACKETS);
     network.execute("router", &["ip", "link", "set", "b1", "up"]);
     // The other by its link only.
     network.execute("router", &["ip", "link", "set", "a1", "down"]);
-    thread::sleep(Duration::from_millis(300));
+    network.await_port(STATUS, "a1", true);
     network.execute("router", &["ip", "link", "set", "a1", "up"]);
-    // Opening it is tried ten times a second; until then packets are the kernel's.
-    thread::sleep(Duration::from_millis(800));
+    // Until then packets are the kernel's.
+    network.await_port(STATUS, "a1", false);
     send();
     let arrived = counted.join().unwrap();
     let (report, log) = router.stop_with_log();

@@ -1,6 +1,6 @@
 //! From a router's file to a router that runs.
 
-use millstream_scenario::{NextHop, PortKind, RouterPath, RouterScenario};
+use millstream_scenario::{NextHop, PortKind, RouterPath, RouterPort, RouterScenario};
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
@@ -64,7 +64,7 @@ impl LiveRouter {
             let name = port.name.as_str();
             let opened: (Box<dyn Port>, Option<&str>) = match &port.kind {
                 PortKind::Interface(interface, io) => {
-                    let against = objection(scenario, port.mac.is_some(), interface);
+                    let against = objection(scenario, port, interface);
                     let port = InterfacePort::open(name, interface, *io, against.as_deref())?;
                     (Box::new(port), Some(interface))
                 }
@@ -261,6 +261,7 @@ impl LiveRouter {
                 transmitted: counters.transmitted,
                 originated: counters.originated,
                 went_away: router.machine_mut().port_mut(at).went_away(),
+                away: router.machine_mut().port_mut(at).is_away(),
                 lost_by_device: router.machine_mut().port_mut(at).lost(),
                 nat: router.machine().translation(at),
             });
@@ -358,14 +359,15 @@ fn wait(for_ns: u64) -> bool {
 }
 
 /// Why AF_XDP is not for an interface of this router, unless the file insists.
-fn objection(scenario: &RouterScenario, other_mac: bool, interface: &str) -> Option<String> {
+fn objection(scenario: &RouterScenario, port: &RouterPort, interface: &str) -> Option<String> {
     if scenario.kernel_routes {
         return Some(
             "by `kernel-routes` the kernel answers there, and needs its packets".to_owned(),
         );
     }
-    if other_mac {
-        return Some("the port's `mac` may be another than the interface's".to_owned());
+    let own = interface_mac(&port.name, interface).ok();
+    if port.mac.is_some_and(|mac| own != Some(mac.into_array())) {
+        return Some("the port's `mac` is another than the interface's".to_owned());
     }
     against_xdp(interface)
 }

@@ -1,8 +1,9 @@
 //! A network interface, by AF_XDP or by AF_PACKET.
 //!
 //! An interface that goes down or away is survived: nothing comes in, packets to be sent wait in
-//! their queues, and opening it is tried again every [`RETRY`].
+//! their queues, and another thread tries to open it again (`opener`).
 
+mod opener;
 mod packet;
 mod redirect;
 mod xdp;
@@ -10,19 +11,14 @@ mod xdp;
 use nix::ifaddrs::getifaddrs;
 use nix::sys::socket::{AddressFamily, SockaddrLike};
 use std::fs;
-use std::time::{Duration, Instant};
-use tappers::Interface;
+use std::sync::Arc;
 
 use crate::live::checksum;
 use crate::live::pool::Pool;
 use crate::live::port::{Port, PortError};
 use millstream_scenario::InterfaceIo;
-use packet::PacketDevice;
+use opener::{Opened, Opener, Way};
 use redirect::Redirect;
-use xdp::XdpDevice;
-
-/// How often an interface that is away is tried.
-const RETRY: Duration = Duration::from_millis(100);
 
 /// How many packets were taken, and why the interface is away, if it is.
 type Moved = (usize, Option<String>);
@@ -43,6 +39,9 @@ trait Device {
     /// Packets lost since it was opened.
     fn lost(&mut self) -> u64;
 
+    /// What is left to be closed, which may take long.
+    fn close(self: Box<Self>) -> Box<dyn Send>;
+
     /// Sends what is left.
     fn flush(&mut self) {}
 }
@@ -50,14 +49,13 @@ trait Device {
 /// A port on a network interface.
 pub struct InterfacePort {
     name: String,
-    interface: String,
-    /// The program for AF_XDP, if that is used.
-    redirect: Option<Redirect>,
+    way: Way,
     /// `None` while it is away.
     device: Option<Box<dyn Device>>,
+    /// What opens it again, since it was away first.
+    opener: Option<Opener>,
     /// Packets of local senders may come in with checksums that nobody has computed.
     unfinished: bool,
-    tried: Instant,
     went_away: u64,
     /// Packets that the device lost before it went away.
     lost: u64,
@@ -75,94 +73,90 @@ impl InterfacePort {
         io: InterfaceIo,
         against_xdp: Option<&str>,
     ) -> Result<Self, PortError> {
-        let unfinished = is_local(interface);
-        let (name, interface) = (name.to_owned(), interface.to_owned());
-        let (tried, went_away, lost) = (Instant::now(), 0, 0);
-        let (redirect, device) = (None, None);
-        let mut port =
-            Self { name, interface, redirect, device, unfinished, tried, went_away, lost };
+        let packet = Way { interface: interface.to_owned(), redirect: None };
         let reason = match (io, against_xdp) {
             (InterfaceIo::Packet, _) => "so the file says".to_owned(),
             (InterfaceIo::Auto, Some(reason)) => reason.to_owned(),
-            (InterfaceIo::Auto | InterfaceIo::Xdp, _) => match port.open_xdp() {
-                Ok(()) => return Ok(port),
-                Err(error) if io == InterfaceIo::Xdp => return Err(port.refused("AF_XDP", &error)),
-                Err(error) => error,
-            },
+            (InterfaceIo::Auto | InterfaceIo::Xdp, _) => {
+                let opened =
+                    Redirect::load().map_err(|error| format!("loading a program: {error}"));
+                let opened = opened.and_then(|redirect| {
+                    let redirect = Some(Arc::new(redirect));
+                    let way = Way { redirect, ..packet.clone() };
+                    Ok((way.open()?, way))
+                });
+                match opened {
+                    Ok((opened, way)) => {
+                        log::info!(port = name, interface = interface, io = "AF_XDP", mode = opened.mode(); "the interface is open");
+                        return Ok(Self::new(name, way, opened));
+                    }
+                    Err(error) if io == InterfaceIo::Xdp => {
+                        return Err(refused(name, interface, "AF_XDP", &error));
+                    }
+                    Err(error) => error,
+                }
+            }
         };
-        port.redirect = None;
-        port.open_packet().map_err(|error| port.refused("AF_PACKET", &error))?;
-        let (port_name, interface) = (&port.name, &port.interface);
-        log::info!(port = port_name, interface = interface, io = "AF_PACKET"; "the interface is open, without AF_XDP: {reason}");
-        Ok(port)
+        let opened =
+            packet.open().map_err(|error| refused(name, interface, "AF_PACKET", &error))?;
+        log::info!(port = name, interface = interface, io = "AF_PACKET"; "the interface is open, without AF_XDP: {reason}");
+        Ok(Self::new(name, packet, opened))
     }
 
-    fn open_packet(&mut self) -> Result<(), String> {
-        self.device = Some(Box::new(PacketDevice::open(&self.interface)?));
-        Ok(())
-    }
-
-    fn open_xdp(&mut self) -> Result<(), String> {
-        let index = Interface::new(&self.interface).and_then(|interface| interface.index());
-        let index = index.map_err(|error| error.to_string())?;
-        if self.redirect.is_none() {
-            let loaded = Redirect::load();
-            self.redirect = Some(loaded.map_err(|error| format!("loading a program: {error}"))?);
-        }
-        let Some(redirect) = &self.redirect else { return Ok(()) };
-        let device = XdpDevice::open(redirect, index)?;
-        log::info!(port = self.name, interface = self.interface, io = "AF_XDP", mode = device.mode(); "the interface is open");
-        self.device = Some(Box::new(device));
-        Ok(())
-    }
-
-    fn refused(&self, by: &str, error: &str) -> PortError {
-        let message = format!("cannot open interface `{}` by {by}: {error}", self.interface);
-        let what = PortError::new(&self.name, message);
-        let lower = error.to_lowercase();
-        if lower.contains("permi") {
-            what.help(if by == "AF_XDP" {
-                "run as root, or give the program CAP_NET_RAW, CAP_NET_ADMIN, CAP_BPF and CAP_IPC_LOCK; or io = \"packet\""
-            } else {
-                "run as root, or give the program CAP_NET_RAW"
-            })
-        } else if lower.contains("no such device") || lower.contains("doesn't exist") {
-            what.help("`ip link` lists the interfaces of this network namespace")
-        } else if lower.contains("no buffer space") {
-            what.help(
-                "16 MiB of locked memory a port: `ulimit -l`, or CAP_IPC_LOCK; or io = \"packet\"",
-            )
-        } else if by == "AF_XDP" {
-            what.help("io = \"packet\" does without AF_XDP")
-        } else {
-            what
-        }
+    fn new(name: &str, way: Way, opened: Opened) -> Self {
+        let unfinished = is_local(&way.interface);
+        let (name, device, opener) = (name.to_owned(), Some(opened.device()), None);
+        Self { name, way, device, opener, unfinished, went_away: 0, lost: 0 }
     }
 
     #[cold]
-    fn away(&mut self, error: &str) {
+    fn away(&mut self, error: &str) -> Result<(), PortError> {
         self.lost = self.lost();
-        self.device = None;
         self.went_away += 1;
-        self.tried = Instant::now();
-        log::warn!(port = self.name, interface = self.interface; "the interface is away: {error}");
+        log::warn!(port = self.name, interface = self.way.interface; "the interface is away: {error}");
+        let Some(device) = self.device.take() else { return Ok(()) };
+        if self.opener.is_none() {
+            // Only now, when privileges have been dropped: the thread has what this one has left.
+            let opener = Opener::start(self.way.clone()).map_err(|error| {
+                PortError::new(&self.name, format!("no thread to open it again: {error}"))
+            })?;
+            self.opener = Some(opener);
+        }
+        if let Some(opener) = &self.opener {
+            opener.again(device.close());
+        }
+        Ok(())
     }
 
     #[cold]
-    fn try_again(&mut self) {
-        if self.tried.elapsed() < RETRY {
-            return;
+    fn look(&mut self) {
+        if let Some(opened) = self.opener.as_ref().and_then(Opener::opened) {
+            log::info!(port = self.name, interface = self.way.interface, mode = opened.mode(); "the interface is back");
+            self.device = Some(opened.device());
         }
-        self.tried = Instant::now();
-        let opened = if self.redirect.is_some() { self.open_xdp() } else { self.open_packet() };
-        match opened {
-            Ok(()) => {
-                log::info!(port = self.name, interface = self.interface; "the interface is back");
-            }
-            Err(error) => {
-                log::debug!(port = self.name, interface = self.interface; "the interface is not back: {error}");
-            }
-        }
+    }
+}
+
+fn refused(name: &str, interface: &str, by: &str, error: &str) -> PortError {
+    let message = format!("cannot open interface `{interface}` by {by}: {error}");
+    let what = PortError::new(name, message);
+    let lower = error.to_lowercase();
+    if lower.contains("permi") {
+        what.help(if by == "AF_XDP" {
+            "run as root, or give the program CAP_NET_RAW, CAP_NET_ADMIN, CAP_BPF and CAP_IPC_LOCK; or io = \"packet\""
+        } else {
+            "run as root, or give the program CAP_NET_RAW"
+        })
+    } else if lower.contains("no such device") || lower.contains("doesn't exist") {
+        what.help("`ip link` lists the interfaces of this network namespace")
+    } else if lower.contains("no buffer space") {
+        what.help(
+            "16 MiB of locked memory a port: `ulimit -l`, or CAP_IPC_LOCK; or io = \"packet\"",
+        )
+    } else if by == "AF_XDP" {
+        what.help("io = \"packet\" does without AF_XDP")
+    } else {
+        what
     }
 }
 
@@ -174,7 +168,7 @@ impl Port for InterfacePort {
         into: &mut Vec<u64>,
     ) -> Result<usize, PortError> {
         let Some(device) = &mut self.device else {
-            self.try_again();
+            self.look();
             return Ok(0);
         };
         let before = into.len();
@@ -185,7 +179,7 @@ impl Port for InterfacePort {
             }
         }
         if let Some(error) = away {
-            self.away(&error);
+            self.away(&error)?;
         }
         Ok(count)
     }
@@ -198,7 +192,7 @@ impl Port for InterfacePort {
         let Some(device) = &mut self.device else { return Ok(0) };
         let (taken, away) = device.transmit(pool, packets);
         if let Some(error) = away {
-            self.away(&error);
+            self.away(&error)?;
         }
         Ok(taken)
     }
@@ -209,6 +203,10 @@ impl Port for InterfacePort {
 
     fn went_away(&self) -> u64 {
         self.went_away
+    }
+
+    fn is_away(&self) -> bool {
+        self.device.is_none()
     }
 
     fn flush(&mut self) -> Result<(), PortError> {

@@ -117,6 +117,8 @@ pub fn metrics(report: &Report) -> String {
 
     let away = report.ports.iter().map(|of| (vec![("port", of.name.clone())], of.went_away));
     counters(&mut registry, "port_went_away", "Times that a device went down or away", away);
+    let now = report.ports.iter().map(|of| (vec![("port", of.name.clone())], u64::from(of.away)));
+    gauges(&mut registry, "port_away", "1 while a device is down or away", now);
 
     let processes = || report.processes.iter();
     let process = |name: &str| vec![("process", name.to_owned())];

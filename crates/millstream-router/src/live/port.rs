@@ -75,6 +75,11 @@ pub trait Port {
         0
     }
 
+    /// Whether the device is down or away now.
+    fn is_away(&self) -> bool {
+        false
+    }
+
     /// Everything transmitted is to be where it belongs.
     ///
     /// # Errors
@@ -112,6 +117,10 @@ impl<P: Port + ?Sized> Port for Box<P> {
 
     fn went_away(&self) -> u64 {
         (**self).went_away()
+    }
+
+    fn is_away(&self) -> bool {
+        (**self).is_away()
     }
 
     fn flush(&mut self) -> Result<(), PortError> {

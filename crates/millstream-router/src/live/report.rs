@@ -38,6 +38,9 @@ pub struct PortReport {
     pub lost_by_device: u64,
     /// How often the device went down or away.
     pub went_away: u64,
+    /// Whether it is down or away now.
+    #[serde(default)]
+    pub away: bool,
     /// What the translation of addresses did, if there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub nat: Option<NatCounters>,

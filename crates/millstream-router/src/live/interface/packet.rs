@@ -60,6 +60,10 @@ impl Device for PacketDevice {
         (packets.len(), None)
     }
 
+    fn close(self: Box<Self>) -> Box<dyn Send> {
+        self
+    }
+
     fn lost(&mut self) -> u64 {
         self.0.stats().map_or(0, |stats| u64::from(stats.dropped))
     }

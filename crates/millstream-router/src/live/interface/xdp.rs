@@ -46,15 +46,22 @@ const MODES: [Mode; 3] = [
     Mode { name: "generic", attach: SKB_MODE, zero_copy: false },
 ];
 
-/// An open interface. What the kernel uses goes before the memory it uses.
-pub(super) struct XdpDevice {
+/// What is shared with the kernel for an open interface; any thread may close it. What the kernel uses goes before
+/// the memory it uses.
+pub(super) struct Shared {
     _link: OwnedFd,
     socket: XdpSocket,
     rings: Rings,
+    umem: Umem,
+    mode: &'static str,
+}
+
+/// An open interface. Packets go before the memory that they lie in.
+pub(super) struct XdpDevice {
     /// Received, not taken yet.
     waiting: HeapSlab,
     leaving: HeapSlab,
-    umem: Umem,
+    shared: Shared,
     /// Frames to be given to the kernel to receive into.
     owed: usize,
     /// Frames that are being sent.
@@ -62,19 +69,18 @@ pub(super) struct XdpDevice {
     /// Some of them the kernel is to be reminded of.
     left: bool,
     probed: Instant,
-    mode: &'static str,
 }
 
-impl XdpDevice {
+impl Shared {
     /// Opens the interface of this index.
     pub(super) fn open(redirect: &Redirect, index: u32) -> Result<Self, String> {
         let mut failed = String::new();
         for mode in &MODES {
             match Self::open_by(mode, redirect, index) {
-                Ok(mut device) => {
+                Ok(shared) => {
                     // One that is down can be opened, but does not send.
-                    device.remind().map_err(|error| error.to_string())?;
-                    return Ok(device);
+                    shared.remind().map_err(|error| error.to_string())?;
+                    return Ok(shared);
                 }
                 Err(error) => failed = error,
             }
@@ -115,19 +121,7 @@ impl XdpDevice {
         redirect.send_to(fd).map_err(|error| format!("its table of sockets: {error}"))?;
         let link = redirect.attach(index, mode.attach);
         let link = link.map_err(|error| format!("attaching the program: {error}"))?;
-        Ok(Self {
-            _link: link,
-            socket,
-            rings,
-            waiting: HeapSlab::with_capacity(RING as usize),
-            leaving: HeapSlab::with_capacity(SENT_AT_ONCE),
-            umem,
-            owed: 0,
-            under_way: 0,
-            left: false,
-            probed: Instant::now(),
-            mode: mode.name,
-        })
+        Ok(Self { _link: link, socket, rings, umem, mode: mode.name })
     }
 
     /// How packets are handed over.
@@ -135,30 +129,48 @@ impl XdpDevice {
         self.mode
     }
 
-    /// Makes the kernel send what is in the ring; an error if the interface is down or away.
-    fn remind(&mut self) -> Result<(), Errno> {
+    /// Makes the kernel send what is in the ring; returns whether it is to be reminded again. An error if the
+    /// interface is down or away.
+    fn remind(&self) -> Result<bool, Errno> {
         for _ in 0..TRIES {
             // SAFETY: the socket is open for as long as this is used.
             #[allow(unsafe_code)]
             let socket = unsafe { BorrowedFd::borrow_raw(self.socket.as_raw_fd()) };
             match send(socket.as_fd(), &[], SendFlags::DONTWAIT) {
-                Ok(_) => {
-                    self.left = false;
-                    return Ok(());
-                }
+                Ok(_) => return Ok(false),
                 // More than it sends at once, or the device has dropped one.
                 Err(Errno::AGAIN | Errno::BUSY | Errno::INTR) => {}
                 Err(Errno::NOBUFS | Errno::NOMEM) => break,
                 Err(error) => return Err(error),
             }
         }
-        self.left = true;
+        Ok(true)
+    }
+}
+
+impl XdpDevice {
+    /// Uses an interface that is open.
+    pub(super) fn new(shared: Shared) -> Self {
+        Self {
+            waiting: HeapSlab::with_capacity(RING as usize),
+            leaving: HeapSlab::with_capacity(SENT_AT_ONCE),
+            shared,
+            owed: 0,
+            under_way: 0,
+            left: false,
+            probed: Instant::now(),
+        }
+    }
+
+    fn remind(&mut self) -> Result<(), Errno> {
+        self.left = self.shared.remind()?;
         Ok(())
     }
 
     /// Frames that have been sent are free again.
     fn collect(&mut self) {
-        let done = self.rings.completion_ring.dequeue(&mut self.umem, RING as usize);
+        let Shared { rings, umem, .. } = &mut self.shared;
+        let done = rings.completion_ring.dequeue(umem, RING as usize);
         self.under_way -= done;
     }
 
@@ -168,17 +180,17 @@ impl XdpDevice {
         for packet in &packets[..room] {
             // SAFETY: packets do not leave this device, which owns the memory.
             #[allow(unsafe_code)]
-            let Some(mut frame) = (unsafe { self.umem.alloc() }) else { break };
+            let Some(mut frame) = (unsafe { self.shared.umem.alloc() }) else { break };
             // A frame has room for any packet of the pool.
             let _ = frame.append(pool.frame(*packet));
             self.leaving.push_front(frame);
         }
-        let Some(ring) = &mut self.rings.tx_ring else { return 0 };
+        let Some(ring) = &mut self.shared.rings.tx_ring else { return 0 };
         // SAFETY: as for the packets.
         #[allow(unsafe_code)]
         let put = unsafe { ring.send(&mut self.leaving) };
         while let Some(frame) = self.leaving.pop_back() {
-            self.umem.free_packet(frame);
+            self.shared.umem.free_packet(frame);
         }
         self.under_way += put;
         put
@@ -187,11 +199,11 @@ impl XdpDevice {
 
 impl Device for XdpDevice {
     fn receive(&mut self, pool: &mut Pool, most: usize, into: &mut Vec<u64>) -> Moved {
-        if let Some(ring) = &mut self.rings.rx_ring {
+        if let Some(ring) = &mut self.shared.rings.rx_ring {
             // SAFETY: packets do not leave this device, which owns the memory.
             #[allow(unsafe_code)]
             unsafe {
-                ring.recv(&self.umem, &mut self.waiting);
+                ring.recv(&self.shared.umem, &mut self.waiting);
             }
         }
         let mut count = 0;
@@ -199,14 +211,15 @@ impl Device for XdpDevice {
             && let Some(packet) = self.waiting.pop_back()
         {
             into.extend(pool.copy(&packet));
-            self.umem.free_packet(packet);
+            self.shared.umem.free_packet(packet);
             count += 1;
         }
         self.owed += count;
         if self.owed > 0 {
             // SAFETY: as when it was opened.
             #[allow(unsafe_code)]
-            let given = unsafe { self.rings.fill_ring.enqueue(&mut self.umem, self.owed) };
+            let given =
+                unsafe { self.shared.rings.fill_ring.enqueue(&mut self.shared.umem, self.owed) };
             self.owed -= given;
         }
         let probe = count == 0 && self.probed.elapsed() >= PROBE;
@@ -252,7 +265,11 @@ impl Device for XdpDevice {
     }
 
     fn lost(&mut self) -> u64 {
-        self.socket.statistics().map_or(0, |lost| lost.rx_dropped + lost.rx_ring_full)
+        self.shared.socket.statistics().map_or(0, |lost| lost.rx_dropped + lost.rx_ring_full)
+    }
+
+    fn close(self: Box<Self>) -> Box<dyn Send> {
+        Box::new(self.shared)
     }
 
     fn flush(&mut self) {
