@@ -31,6 +31,7 @@ mod held;
 mod host;
 mod interface;
 mod kernel;
+mod line;
 mod machine;
 mod memory;
 mod metrics;

@@ -71,10 +71,11 @@ pub trait Machine {
     /// How many packets output `output` would take at `now_ns`.
     fn room(&mut self, output: usize, now_ns: u64) -> usize;
 
-    /// Since when the line of output `output` has had nothing to carry, ns; `now_ns` if it carries something.
+    /// How long the line of output `output` has had nothing to carry until `now_ns`, ns in all; 0 if its time
+    /// passes whatever it carries.
     #[inline]
-    fn idle_since_ns(&mut self, _output: usize, now_ns: u64) -> u64 {
-        now_ns
+    fn idle_ns(&self, _output: usize, _now_ns: u64) -> u64 {
+        0
     }
 
     /// When an output without room is worth asking again, ns.

@@ -108,24 +108,28 @@ struct LinkTime {
     by_deadlines: bool,
     /// Time in which the line lay idle though packets waited, ns.
     lost_ns: u64,
-    /// Up to when that has been counted, ns.
-    counted_ns: u64,
+    /// How long it had been idle in all when that was last counted, ns.
+    idle_ns: u64,
 }
 
 impl LinkTime {
     fn new(output: &OutputPlan) -> Self {
         let by_deadlines = output.discipline.needs.contains(&"period");
-        Self { by_deadlines, lost_ns: 0, counted_ns: 0 }
+        Self { by_deadlines, lost_ns: 0, idle_ns: 0 }
     }
 
-    /// The link's time at `now_ns`; packets wait, and the line has been idle since `idle_since_ns`.
+    /// The line has been idle for `idle_ns` in all; since that was last said, packets waited or not.
     #[inline]
-    fn at(&mut self, now_ns: u64, waiting: bool, idle_since_ns: u64) -> u64 {
+    fn idle(&mut self, idle_ns: u64, waiting: bool) {
         if waiting && !self.by_deadlines {
-            let since_ns = idle_since_ns.max(self.counted_ns);
-            self.lost_ns += now_ns.saturating_sub(since_ns);
+            self.lost_ns += idle_ns - self.idle_ns;
         }
-        self.counted_ns = now_ns;
+        self.idle_ns = idle_ns;
+    }
+
+    /// The link's time at `now_ns`.
+    #[inline]
+    fn at(&self, now_ns: u64) -> u64 {
         now_ns - self.lost_ns
     }
 }
@@ -255,6 +259,9 @@ impl<M: Machine> Router<M> {
         };
         for number in 0..processes {
             router.refresh(number);
+        }
+        for output in 0..router.outputs.len() {
+            router.link_time(output, router.now_ns);
         }
         Ok(router)
     }
@@ -392,8 +399,9 @@ impl<M: Machine> Router<M> {
     #[inline]
     fn link_time(&mut self, output: usize, now_ns: u64) -> u64 {
         let of = &mut self.outputs[output];
-        let waiting = of.link.total_waiting() > 0;
-        of.time.at(now_ns, waiting, self.machine.idle_since_ns(output, now_ns))
+        let waiting = of.link.total_waiting() > 0 || !of.staged.is_empty();
+        of.time.idle(self.machine.idle_ns(output, now_ns), waiting);
+        of.time.at(now_ns)
     }
 
     #[inline]
@@ -488,15 +496,20 @@ mod tests {
 
     #[test]
     fn a_link_s_time_stands_still_while_its_line_is_idle_and_packets_wait() {
-        let fair = LinkTime { by_deadlines: false, lost_ns: 0, counted_ns: 0 };
+        let fair = LinkTime { by_deadlines: false, lost_ns: 0, idle_ns: 0 };
         let mut time = fair;
-        assert_eq!(time.at(100, false, 0), 100, "nothing waits");
-        assert_eq!(time.at(150, true, 150), 150, "the line is busy");
-        assert_eq!(time.at(300, true, 200), 200, "idle since 200");
-        assert_eq!(time.at(400, true, 200), 200, "counted once");
-        assert_eq!(time.at(450, true, 450), 250);
-        assert_eq!(time.at(500, false, 450), 300);
+        let mut told = |now_ns, idle_ns, waiting| {
+            time.idle(idle_ns, waiting);
+            time.at(now_ns)
+        };
+        assert_eq!(told(100, 100, false), 100, "nothing waits");
+        assert_eq!(told(150, 100, true), 150, "the line is busy");
+        assert_eq!(told(300, 200, true), 200, "idle for 100");
+        assert_eq!(told(400, 300, true), 200, "for another 100");
+        assert_eq!(told(450, 300, true), 250);
+        assert_eq!(told(500, 350, false), 300);
         let mut time = LinkTime { by_deadlines: true, ..fair };
-        assert_eq!(time.at(300, true, 200), 300, "deadlines pass");
+        time.idle(100, true);
+        assert_eq!(time.at(300), 300, "deadlines pass");
     }
 }

@@ -12,6 +12,7 @@ use crate::live::header::Header;
 use crate::live::held::Held;
 use crate::live::host::{self, Error, Party};
 use crate::live::kernel::{Change, Way};
+use crate::live::line::Line;
 use crate::live::nat::{Nat, NatCounters};
 use crate::live::neighbours::{ASK_NS, Found};
 use crate::live::pool::Pool;
@@ -19,10 +20,6 @@ use crate::live::port::{Port, PortError};
 use crate::live::routes::Next;
 use crate::machine::{Machine, Verdict};
 
-/// How far ahead of time a paced port is given packets, ns.
-const AHEAD_NS: u64 = 20_000;
-/// After how long a port that took nothing is tried again, ns.
-const RETRY_NS: u64 = 10_000;
 /// The router sends an ICMP error for so long at most, ns on average,
 const ERROR_NS: u64 = 1_000_000;
 /// and so many at once.
@@ -52,10 +49,7 @@ struct Side<P> {
     kernel: Option<Ipv4Net>,
     /// Hides who sends by it behind `address`.
     nat: Option<Nat>,
-    rate_bps: u64,
-    overhead_bytes: u32,
-    /// When the line is done with all that it was given, ns.
-    free_ns: u64,
+    line: Line,
     counters: PortCounters,
 }
 
@@ -124,9 +118,7 @@ impl<P: Port> LiveMachine<P> {
             address: None,
             kernel: None,
             nat: None,
-            rate_bps,
-            overhead_bytes,
-            free_ns: 0,
+            line: Line::new(rate_bps, overhead_bytes),
             counters,
         });
     }
@@ -210,9 +202,7 @@ impl<P: Port> LiveMachine<P> {
     /// # Panics
     /// If there is no such port.
     pub fn set_rate(&mut self, port: usize, rate_bps: u64, overhead_bytes: u32) {
-        let side = &mut self.sides[port];
-        side.rate_bps = rate_bps;
-        side.overhead_bytes = overhead_bytes;
+        self.sides[port].line.set_rate(rate_bps, overhead_bytes);
     }
 
     /// The thread has slept, by its own will: no work was taken from it.
@@ -506,17 +496,16 @@ impl<P: Port> Machine for LiveMachine<P> {
 
     #[inline]
     fn room(&mut self, output: usize, now_ns: u64) -> usize {
-        if self.sides[output].free_ns > now_ns + AHEAD_NS { 0 } else { usize::MAX }
+        if self.sides[output].line.has_room(now_ns) { usize::MAX } else { 0 }
     }
 
     #[inline]
-    fn idle_since_ns(&mut self, output: usize, now_ns: u64) -> u64 {
-        self.sides[output].free_ns.min(now_ns)
+    fn idle_ns(&self, output: usize, now_ns: u64) -> u64 {
+        self.sides[output].line.idle_ns(now_ns)
     }
 
     fn room_at_ns(&mut self, output: usize, now_ns: u64) -> u64 {
-        let free_ns = self.sides[output].free_ns.saturating_sub(AHEAD_NS);
-        if free_ns > now_ns { free_ns } else { now_ns + RETRY_NS }
+        self.sides[output].line.room_at_ns(now_ns)
     }
 
     #[inline]
@@ -533,10 +522,8 @@ impl<P: Port> Machine for LiveMachine<P> {
             }
         };
         side.counters.transmitted += taken as u64;
-        let wire = |packet: &u64| u64::from(Pool::length(*packet) + side.overhead_bytes);
-        let bits = packets[..taken].iter().map(wire).sum::<u64>() * 8;
-        let took_ns = (bits * 1_000_000_000).div_ceil(side.rate_bps.max(1));
-        side.free_ns = side.free_ns.max(self.clock.now_ns()) + took_ns;
+        let lengths = packets[..taken].iter().map(|packet| Pool::length(*packet));
+        side.line.carry(self.clock.now_ns(), lengths);
         taken
     }
 

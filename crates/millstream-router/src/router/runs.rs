@@ -194,7 +194,10 @@ impl<M: Machine> Router<M> {
         }
         self.forget_late(output);
         let taken = self.machine.transmit(output, &chosen);
+        let idle_ns = self.machine.idle_ns(output, self.now_ns);
         let of = &mut self.outputs[output];
+        // Those just sent waited until then: the processor may have been taken away after they were chosen.
+        of.time.idle(idle_ns, !chosen.is_empty());
         for packet in chosen.drain(..).skip(taken).rev() {
             of.staged.push_front(packet);
         }
