@@ -14,6 +14,7 @@ warm-up. It ends with an error, saying what was wrong, if anything was.
 """
 
 import ctypes
+import http
 import http.client
 import json
 import multiprocessing
@@ -267,9 +268,23 @@ class Router:
         connection = http.client.HTTPConnection(*STATUS, timeout=PATIENCE)
         try:
             connection.request("GET", "/status")
-            return json.loads(connection.getresponse().read())
+            answer = connection.getresponse()
+            body = answer.read()
+            if answer.status != http.HTTPStatus.OK:
+                raise Wrong(f"/status: {answer.status} {body.decode()}; threads: {self.threads()}")
+            return json.loads(body)
         finally:
             connection.close()
+
+    def threads(self) -> list[str]:
+        """What its threads are doing: state, processor time in all, and where in the kernel they wait."""
+        tasks = Path(f"/proc/{self.pid()}/task").iterdir()
+        files = ("comm", "stat", "schedstat", "wchan")
+        texts = ({name: (task / name).read_text().strip() for name in files} for task in tasks)
+        return [
+            f"{of['comm']} {of['stat'].rsplit(')', 1)[1].split()[0]} {of['schedstat']} {of['wchan']}"
+            for of in texts
+        ]
 
     def memory(self) -> int:
         """Resident memory, KiB."""
