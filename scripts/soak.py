@@ -2,8 +2,8 @@
 """A router for hours: steady traffic, changed files, interfaces that go away, failing extensions.
 
 Usage: scripts/soak.py [SECONDS [SEED]]. As root; needs iproute2 and target/release/millstream, or
-MILLSTREAM. SECONDS is 3600 unless it is given, SEED is drawn and printed. SOAK_IO is the `io` of the
-router's ports, packet unless it is given.
+MILLSTREAM. SECONDS is 3600 unless it is given, SEED is drawn and printed. SOAK_IO is the `io` of
+the router's ports, packet unless it is given.
 
 Packets are sent from two namespaces through a router in a third to a fourth, more than its link
 carries. Meanwhile its file is changed, to right ones and to wrong ones, and its interfaces are
@@ -205,8 +205,8 @@ class Router:
         )
         rates = {"a1": "1 Gbps", "f1": "1 Gbps", "b1": f"{chance.choice((14, 17, 20))} Mbps"}
         for name, rate in rates.items():
-            text += f'[[port]]\nname = "{name}"\nkind = "interface"\nio = "{self.io}"\nrate = "{rate}"\n'
-            text += f'mac = "{MACS[name]}"\nlongest-sleep = "{sleep}"\n'
+            text += f'[[port]]\nname = "{name}"\nkind = "interface"\nio = "{self.io}"\n'
+            text += f'rate = "{rate}"\nmac = "{MACS[name]}"\nlongest-sleep = "{sleep}"\n'
             text += 'address = "10.3.0.1/24"\n' if name == "f1" else ""
             text += f'discipline = "{chance.choice(DISCIPLINES)}"\n' if name == "b1" else ""
         for number in chance.sample(range(6), chance.randrange(4)):
@@ -277,14 +277,12 @@ class Router:
             connection.close()
 
     def threads(self) -> list[str]:
-        """What its threads are doing: state, processor time in all, and where in the kernel they wait."""
+        """What its threads are doing: state, processor time, and where in the kernel they wait."""
         tasks = Path(f"/proc/{self.pid()}/task").iterdir()
         files = ("comm", "stat", "schedstat", "wchan")
         texts = ({name: (task / name).read_text().strip() for name in files} for task in tasks)
-        return [
-            f"{of['comm']} {of['stat'].rsplit(')', 1)[1].split()[0]} {of['schedstat']} {of['wchan']}"
-            for of in texts
-        ]
+        state = ((of, of["stat"].rsplit(")", 1)[1].split()[0]) for of in texts)
+        return [f"{of['comm']} {now} {of['schedstat']} {of['wchan']}" for of, now in state]
 
     def memory(self) -> int:
         """Resident memory, KiB."""
