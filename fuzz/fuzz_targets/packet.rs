@@ -9,7 +9,7 @@ use millstream_scenario::Match;
 fuzz_target!(|frame: &[u8]| {
     if let Some(header) = Header::parse(frame) {
         let rule = Match { destination_port: Some(53), ..Match::default() };
-        let _ = Classifier::new(vec![rule, Match::default()]).path(0, &header);
+        let _ = Classifier::new(vec![rule, Match::default()]).path(0, &header, frame);
     }
     let mut routes = Routes::default();
     let hop = Hop { output: 0, from: [1; 6], to: [2; 6] };

@@ -2,7 +2,7 @@
 
 use miette::{Diagnostic, Report as Diagnosis};
 use millstream_report::{human, text_table};
-use millstream_router::live::{Control, Extensions, LiveRouter, PortError, Report, serve};
+use millstream_router::live::{Control, Extensions, Filters, LiveRouter, PortError, Report, serve};
 use millstream_scenario::{PortKind, Reservation, RouterPort, RouterScenario, parse_duration_ns};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
@@ -30,6 +30,18 @@ pub(crate) fn failure(error: PortError) -> Failure {
     Failure::Run(Diagnosis::new(PortFailure { error, help }))
 }
 
+/// Reads a router's file; its filters are right, too.
+fn load(file: &Path) -> Result<RouterScenario, Failure> {
+    let scenario = RouterScenario::load(file)?;
+    match Filters::load(&scenario) {
+        Ok(_) => Ok(scenario),
+        Err(error) => {
+            let help = error.help.clone();
+            Err(Failure::Input(Diagnosis::new(PortFailure { error, help })))
+        }
+    }
+}
+
 /// Forwards packets until the time is over, every capture has ended, or Ctrl-C.
 pub(crate) fn route(arguments: &RouteArguments) -> Result<(), Failure> {
     if let Some(RouteCommand::Calibrate(arguments)) = &arguments.command {
@@ -45,7 +57,7 @@ pub(crate) fn route(arguments: &RouteArguments) -> Result<(), Failure> {
         ),
     };
     log_to_standard_error();
-    let scenario = RouterScenario::load(file)?;
+    let scenario = load(file)?;
     let control = Arc::new(Control::default());
     let mut router = LiveRouter::open(&scenario).map_err(failure)?;
     let is_interface = |port: &RouterPort| matches!(port.kind, PortKind::Interface(..));
@@ -234,7 +246,7 @@ fn translations(report: &Report) -> String {
 
 /// Validates a router's file and says what it describes.
 pub(crate) fn check(file: &Path, json: bool) -> Result<(), Failure> {
-    let scenario = RouterScenario::load(file)?;
+    let scenario = load(file)?;
     Extensions::load(&scenario).map_err(failure)?;
     if json {
         let paths: Vec<_> = scenario

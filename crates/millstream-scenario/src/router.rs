@@ -133,6 +133,8 @@ pub struct RouterPath {
     pub name: String,
     /// What packets it takes.
     pub matches: Match,
+    /// A pcap-filter expression that must hold of their frames, too.
+    pub filter: Option<String>,
     /// Of its forwarding process.
     pub reservation: Option<Reservation>,
     /// What sees its packets before they are routed.

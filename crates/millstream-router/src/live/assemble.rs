@@ -13,6 +13,7 @@ use crate::live::classifier::Classifier;
 use crate::live::clock::Clock;
 use crate::live::control::{Changed, Control};
 use crate::live::extension::Extensions;
+use crate::live::filter::Filters;
 use crate::live::function::Forwarder;
 use crate::live::interface::{InterfacePort, against_xdp};
 use crate::live::kernel;
@@ -53,12 +54,14 @@ impl LiveRouter {
     /// Opens the ports of `scenario` and makes the router.
     ///
     /// # Errors
-    /// If a port cannot be opened, an extension cannot be loaded, or more is reserved than the processor has.
+    /// If a port cannot be opened, an extension cannot be loaded, a filter is wrong, or more is reserved than the
+    /// processor has.
     pub fn open(scenario: &RouterScenario) -> Result<Self, PortError> {
         let clock = Clock::default();
         // What cannot be is said before a port is opened.
         admit(scenario, clock.cycles_per_second())?;
         Extensions::load(scenario)?;
+        Filters::load(scenario)?;
         let mut ports: Vec<(Box<dyn Port>, [u8; 6])> = Vec::new();
         for port in &scenario.ports {
             let name = port.name.as_str();
@@ -94,7 +97,7 @@ impl LiveRouter {
         let reserved = admit(scenario, frequency)?;
         let extensions = Extensions::load(scenario)?;
         let macs: Vec<_> = ports.iter().map(|port| port.1).collect();
-        let (classifier, function) = rules(scenario, &macs);
+        let (classifier, function) = rules(scenario, &macs, Filters::load(scenario)?);
         let pool = Pool::new(scenario.buffers);
         let mut machine = LiveMachine::new(clock, pool, classifier, function);
         for ((port, mac), of) in ports.into_iter().zip(&scenario.ports) {
@@ -116,13 +119,16 @@ impl LiveRouter {
     /// of, and `buffers`, must not change.
     ///
     /// # Errors
-    /// If something differs that must not, an extension cannot be loaded, or more is reserved than the
-    /// processor has. Nothing has changed then.
+    /// If something differs that must not, an extension cannot be loaded, a filter is wrong, or more is reserved
+    /// than the processor has. Nothing has changed then.
     pub fn reload(&mut self, scenario: &RouterScenario) -> Result<(), PortError> {
-        self.take_over((scenario.clone(), Extensions::load(scenario)?))
+        self.take_over(Changed::load(scenario.clone())?)
     }
 
-    fn take_over(&mut self, (scenario, extensions): Changed) -> Result<(), PortError> {
+    fn take_over(
+        &mut self,
+        Changed { scenario, extensions, filters }: Changed,
+    ) -> Result<(), PortError> {
         let old = &self.scenario;
         let fixed = |of: &RouterScenario| -> Vec<_> {
             of.ports.iter().map(|port| (port.name.clone(), port.kind.clone(), port.mac)).collect()
@@ -144,7 +150,7 @@ impl LiveRouter {
         if gone.received > 0 {
             self.removed.get_or_insert_default().add(&gone);
         }
-        let (classifier, function) = rules(&scenario, &self.macs);
+        let (classifier, function) = rules(&scenario, &self.macs, filters);
         let machine = self.router.machine_mut();
         machine.reconfigure(classifier, function);
         machine.extend(extensions, &kept);
@@ -309,7 +315,7 @@ impl LiveRouter {
 }
 
 /// How packets are classified and forwarded, by ports of these hardware addresses.
-fn rules(scenario: &RouterScenario, macs: &[[u8; 6]]) -> (Classifier, Forwarder) {
+fn rules(scenario: &RouterScenario, macs: &[[u8; 6]], filters: Filters) -> (Classifier, Forwarder) {
     let mut routes = Routes::default();
     for (at, port) in scenario.ports.iter().enumerate() {
         if let Some(net) = port.address {
@@ -327,7 +333,7 @@ fn rules(scenario: &RouterScenario, macs: &[[u8; 6]]) -> (Classifier, Forwarder)
         }
     }
     let rules = scenario.paths.iter().map(|path| path.matches).collect();
-    (Classifier::new(rules), Forwarder::new(routes))
+    (Classifier::new(rules).with_filters(filters), Forwarder::new(routes))
 }
 
 /// The processes in the router's order, with names.

@@ -149,6 +149,10 @@ pub(crate) struct MatchTable {
     pub(crate) source_port: Option<u16>,
     /// TCP or UDP port.
     pub(crate) destination_port: Option<u16>,
+    /// A pcap-filter expression about the Ethernet frame, such as "tcp port 80 and not host 10.0.0.9"
+    /// (`man pcap-filter`).
+    #[schemars(with = "Option<String>", length(min = 1, max = 4096))]
+    pub(crate) filter: Option<Spanned<String>>,
 }
 
 /// An extension of a path: a WebAssembly module that sees its packets before they are routed.

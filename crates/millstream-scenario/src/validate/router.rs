@@ -34,6 +34,7 @@ const FAULTS: u32 = 8;
 const FLOWS: u32 = 16_384;
 const HOST_FLOWS: u32 = 2_048;
 const MOST_FLOWS: u32 = 1 << 18;
+const FILTER_BYTES: usize = 4_096;
 const LONGEST_SLEEP_NS: u64 = 50_000;
 /// The largest packet, for defaults that depend on it.
 const LARGEST_BYTES: u32 = 1_514;
@@ -340,6 +341,23 @@ fn matches(table: &MatchTable, known: &[&str], problems: &mut Vec<Problem>) -> M
     }
 }
 
+/// An expression of a length that can be meant; what it says is for the router to see.
+fn filter(text: &Spanned<String>, problems: &mut Vec<Problem>) -> Option<String> {
+    let expression = text.get_ref().trim();
+    let wrong = if expression.is_empty() {
+        "a filter that says nothing".to_owned()
+    } else if expression.len() > FILTER_BYTES {
+        format!("a filter of {} bytes", expression.len())
+    } else if expression.contains('\0') {
+        "a filter with a byte of 0".to_owned()
+    } else {
+        return Some(expression.to_owned());
+    };
+    let help = format!("for example \"tcp port 80\"; {FILTER_BYTES} bytes at most");
+    problems.push(Problem::new(text.span(), wrong).help(help));
+    None
+}
+
 fn extension(table: &ExtensionTable, folder: &Path, problems: &mut Vec<Problem>) -> PathExtension {
     let memory_bytes = table.memory.as_ref().map_or(MEMORY_BYTES, |memory| memory.get_ref().0);
     if let Some(given) = table.memory.as_ref().filter(|_| !MEMORY_RANGE.contains(&memory_bytes)) {
@@ -407,6 +425,7 @@ fn path(
     let path = RouterPath {
         name: table.name.get_ref().clone(),
         matches: matches(&table.r#match, known, problems),
+        filter: table.r#match.filter.as_ref().and_then(|text| filter(text, problems)),
         reservation: reservation(table.reservation.as_ref(), table.cost, problems),
         extension: None,
         queue: ranged(table.queue.as_ref(), QUEUE, 1..=65_536, "a queue", problems),
