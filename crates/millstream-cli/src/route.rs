@@ -3,7 +3,9 @@
 use miette::{Diagnostic, Report as Diagnosis};
 use millstream_report::{human, text_table};
 use millstream_router::live::{Control, Extensions, Filters, LiveRouter, PortError, Report, serve};
-use millstream_scenario::{PortKind, Reservation, RouterPort, RouterScenario, parse_duration_ns};
+use millstream_scenario::{
+    PathAction, PortKind, Reservation, RouterPort, RouterScenario, parse_duration_ns,
+};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use std::fmt::Write as _;
@@ -132,6 +134,7 @@ pub(crate) fn text(report: &Report) -> String {
         "received",
         "sent",
         "sent at",
+        "action",
         "queue full",
         "function",
         "elsewhere",
@@ -145,6 +148,7 @@ pub(crate) fn text(report: &Report) -> String {
     };
     let paths = report.paths.iter().map(|path| {
         let counts = [
+            path.dropped_by_action,
             path.dropped_full,
             path.dropped_by_function,
             path.dropped_elsewhere,
@@ -253,7 +257,9 @@ pub(crate) fn check(file: &Path, json: bool) -> Result<(), Failure> {
             .paths
             .iter()
             .map(|path| {
-                serde_json::json!({ "name": path.name, "queue": path.queue,
+                let drops = path.action == PathAction::Drop;
+                serde_json::json!({ "name": path.name, "drops": drops,
+                    "queue": (!drops).then_some(path.queue),
                     "reservation": path.reservation.map(reservation) })
             })
             .collect();
@@ -288,6 +294,9 @@ pub(crate) fn check(file: &Path, json: bool) -> Result<(), Failure> {
     });
     text += &text_table(&["port", "what", "rate", "discipline"], ports);
     let paths = scenario.paths.iter().map(|path| {
+        if path.action == PathAction::Drop {
+            return vec![path.name.clone(), "–".to_owned(), "dropped".to_owned(), "–".to_owned()];
+        }
         let to = path.to.map_or("any", |to| scenario.ports[to].name.as_str());
         let reserved = path.reservation.map_or("a part of what is left".to_owned(), reservation);
         vec![path.name.clone(), path.queue.to_string(), to.to_owned(), reserved]

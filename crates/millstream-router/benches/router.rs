@@ -98,6 +98,7 @@ fn routed(paths: u16, batch: u32, over: impl Fn(u64, u64) -> bool) -> f64 {
         paths: (0..paths)
             .map(|path| PathPlan {
                 reservation: reservation(path),
+                drops: false,
                 input_queue: 256,
                 output_queue: 256,
                 outputs: vec![(1, Contract::new())],

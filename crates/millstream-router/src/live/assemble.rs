@@ -1,6 +1,6 @@
 //! From a router's file to a router that runs.
 
-use millstream_scenario::{NextHop, PortKind, RouterPath, RouterScenario};
+use millstream_scenario::{NextHop, PathAction, PortKind, RouterPath, RouterScenario};
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
@@ -275,6 +275,7 @@ impl LiveRouter {
             |name: &str, counters: PathCounters, (before, after): (usize, usize)| PathReport {
                 name: name.to_owned(),
                 received: counters.received,
+                dropped_by_action: counters.dropped_by_action,
                 dropped_full: counters.dropped_full,
                 dropped_by_function: counters.dropped_by_function,
                 dropped_elsewhere: counters.dropped_elsewhere,
@@ -294,12 +295,12 @@ impl LiveRouter {
         let paths: Vec<_> = paths.chain(removed).collect();
         let names = processes(&self.scenario);
         let frequency = u128::from(self.frequency);
-        let processes = names.into_iter().zip(&self.reserved).map(|((name, process), reserved)| {
+        let processes = names.into_iter().map(|(name, process, number)| {
             let used = router.used(process);
             let cycles = u128::from(used.busy_ns) * frequency / u128::from(elapsed_ns.max(1));
             ProcessReport {
                 name,
-                reserved_cycles: *reserved,
+                reserved_cycles: self.reserved[number],
                 used_cycles: u64::try_from(cycles).unwrap_or(u64::MAX),
                 busy_ns: used.busy_ns,
                 runs: used.runs,
@@ -336,14 +337,18 @@ fn rules(scenario: &RouterScenario, macs: &[[u8; 6]], filters: Filters) -> (Clas
     (Classifier::new(rules).with_filters(filters), Forwarder::new(routes))
 }
 
-/// The processes in the router's order, with names.
-fn processes(scenario: &RouterScenario) -> Vec<(String, Process)> {
+/// The processes that may run, in the router's order: their names, and their numbers among all.
+pub(super) fn processes(scenario: &RouterScenario) -> Vec<(String, Process, usize)> {
     let ports = || scenario.ports.iter().enumerate();
     let inputs = ports().map(|(at, port)| (format!("input {}", port.name), Process::Input(at)));
     let paths = scenario.paths.iter().enumerate();
     let paths = paths.map(|(at, path)| (format!("path {}", path.name), Process::Forward(at)));
     let outputs = ports().map(|(at, port)| (format!("output {}", port.name), Process::Output(at)));
-    inputs.chain(paths).chain(outputs).collect()
+    let all = inputs.chain(paths).chain(outputs).enumerate();
+    let runs = |process: &Process| !matches!(process, Process::Forward(at) if scenario.paths[*at].action == PathAction::Drop);
+    all.filter(|(_, (_, process))| runs(process))
+        .map(|(number, (name, process))| (name, process, number))
+        .collect()
 }
 
 fn is_empty(router: &Router<LiveMachine<Box<dyn Port>>>) -> bool {

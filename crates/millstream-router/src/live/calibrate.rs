@@ -7,11 +7,13 @@
 use etherparse::{IpDscp, IpNumber, Ipv4Header};
 use ipnet::Ipv4Net;
 use macaddr::MacAddr6;
-use millstream_scenario::{Match, NextHop, PortKind, Route, RouterScenario};
+use millstream_scenario::{
+    Match, NextHop, PathAction, PortKind, Route, RouterPath, RouterScenario,
+};
 use serde::Serialize;
 use std::net::Ipv4Addr;
 
-use crate::live::assemble::LiveRouter;
+use crate::live::assemble::{LiveRouter, processes};
 use crate::live::classifier::Classifier;
 use crate::live::clock::Clock;
 use crate::live::control::Control;
@@ -101,7 +103,8 @@ pub fn calibrate(scenario: &RouterScenario) -> Result<Calibration, PortError> {
     for (at, port) in open.ports.iter().enumerate() {
         add(format!("input {}", port.name), costs[at]);
     }
-    for (at, path) in open.paths.iter().enumerate() {
+    let forwards = |path: &RouterPath| path.action == PathAction::Forward;
+    for (at, path) in open.paths.iter().enumerate().filter(|(_, path)| forwards(path)) {
         let whole = costs[ports + at];
         add(format!("path {}", path.name), bare[at].or(whole));
         if let (Some(whole), Some(bare)) = (whole, bare[at]) {
@@ -114,8 +117,8 @@ pub fn calibrate(scenario: &RouterScenario) -> Result<Calibration, PortError> {
     }
     let names = open.ports.iter().map(|port| port.name.clone()).enumerate();
     let port_costs = names.map(|(at, name)| (name, dearest(at).max(dearest(ports + paths + at))));
-    let names = open.paths.iter().map(|path| path.name.clone()).enumerate();
-    let path_costs = names.map(|(at, name)| (name, dearest(ports + at)));
+    let named = open.paths.iter().enumerate().filter(|(_, path)| forwards(path));
+    let path_costs = named.map(|(at, path)| (path.name.clone(), dearest(ports + at)));
     Ok(Calibration { ports: port_costs.collect(), paths: path_costs.collect(), functions })
 }
 
@@ -274,13 +277,18 @@ fn measure(
     port: usize,
     frames: &[Vec<u8>; FRAME_BYTES.len()],
 ) -> Result<Costs, PortError> {
-    let processes = 2 * scenario.ports.len() + scenario.paths.len();
-    let mut least: Costs = vec![None; processes];
+    let all = 2 * scenario.ports.len() + scenario.paths.len();
+    let numbers: Vec<usize> = processes(scenario).into_iter().map(|(.., number)| number).collect();
+    let mut least: Costs = vec![None; all];
     for _ in 0..ROUNDS {
-        let mut round: Costs = vec![Some([0; FRAME_BYTES.len()]); processes];
+        let mut round: Costs = vec![None; all];
+        for number in &numbers {
+            round[*number] = Some([0; FRAME_BYTES.len()]);
+        }
         for (length, frame) in frames.iter().enumerate() {
             let report = forward(scenario, port, frame)?;
-            for (cost, process) in round.iter_mut().zip(&report.processes) {
+            for (number, process) in numbers.iter().zip(&report.processes) {
+                let cost = &mut round[*number];
                 // Rounded up: a reservation of no cost is none.
                 let each = (process.packets > 0).then(|| process.busy_ns.div_ceil(process.packets));
                 *cost = cost.zip(each).map(|(mut costs, each)| {
@@ -329,6 +337,7 @@ mod tests {
         [[path]]\nname = \"voice\"\nto = \"b\"\nmatch = { port = \"a\", dscp = 46, destination = \"10.0.0.0/8\" }\n\
         [[path]]\nname = \"never\"\nmatch = { protocol = \"tcp\", source-port = 80, dscp = 3 }\n\
         [[path]]\nname = \"nowhere\"\nmatch = { destination = \"192.168.0.0/16\" }\n\
+        [[path]]\nname = \"nobody\"\nmatch = { protocol = \"7\" }\naction = \"drop\"\n\
         [[path]]\nname = \"mail\"\nmatch = { filter = \"tcp dst port 25 or 587\" }\n\
         [[path]]\nname = \"rest\"";
 
@@ -336,7 +345,7 @@ mod tests {
     fn packets_are_found_for_paths_that_can_have_some() {
         let open = in_memory(&scenario(PATHS));
         let classifier = classifier(&open).unwrap();
-        for (path, found) in [true, true, false, false, true, true].into_iter().enumerate() {
+        for (path, found) in [true, true, false, false, true, true, true].into_iter().enumerate() {
             let samples = samples(&open, &classifier, path);
             assert_eq!(!samples.is_empty(), found, "{}", open.paths[path].name);
             for (port, header) in samples {

@@ -5,7 +5,7 @@ use serde::Deserialize;
 use toml::Spanned;
 
 use super::LateName;
-use crate::router::InterfaceIo;
+use crate::router::{InterfaceIo, PathAction};
 use crate::units::{Duration, Rate, ReservationText, Size, WindowText};
 
 /// A Millstream router: ports, switching paths and routes.
@@ -183,6 +183,8 @@ pub(crate) struct PathTable {
     /// What packets it takes; default: all that no earlier path took.
     #[serde(default)]
     pub(crate) r#match: MatchTable,
+    /// What becomes of them; default "forward".
+    pub(crate) action: Option<PathAction>,
     /// Cycles or packets a second of its forwarding process; default: a part of what is left.
     #[schemars(with = "Option<ReservationText>")]
     pub(crate) reservation: Option<Spanned<ReservationText>>,
