@@ -1,15 +1,48 @@
-//! No frame makes the router's classification or its fast path panic, and the fast path changes
+//! No frame makes the router's classification, filters among it, or its fast path panic, and the fast path changes
 //! addresses, hops and checksum only.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use millstream_router::live::{Classifier, Forwarder, Header, Hop, Routes};
-use millstream_scenario::Match;
+use millstream_router::live::{Classifier, Filters, Forwarder, Header, Hop, Routes};
+use millstream_scenario::{Match, RouterScenario};
+use std::path::Path;
+
+/// Filters that look at lengths, offsets and divisors of the packet's own.
+const FILE: &str = r#"
+[router]
+[[port]]
+name = "a"
+kind = "tap"
+rate = "1 Gbps"
+address = "10.0.0.1/24"
+[[path]]
+name = "ports"
+match = { destination-port = 53, filter = "tcp port 80 and not host 10.0.0.9 or udp portrange 5000-6000" }
+[[path]]
+name = "offsets"
+match = { filter = "ip[ip[2:2] - 4:4] = 0xdeadbeef or tcp[tcp[12] >> 2:2] & 0xff != 0" }
+[[path]]
+name = "divisors"
+match = { filter = "ip[2:2] / ip[9] > 4 or ip[4:2] % ip[8] = 3 or greater 1500" }
+[[path]]
+name = "other kinds"
+match = { filter = "vlan and ip6 or arp or icmp[icmptype] = icmp-echo or pppoes or mpls" }
+"#;
+
+thread_local! {
+    static CLASSIFIER: Classifier = {
+        let scenario = RouterScenario::parse("fuzz.toml", FILE, Path::new("")).expect("right");
+        let rules = scenario.paths.iter().map(|path| path.matches).collect();
+        Classifier::new(rules).with_filters(Filters::load(&scenario).expect("right"))
+    };
+}
 
 fuzz_target!(|frame: &[u8]| {
     if let Some(header) = Header::parse(frame) {
         let rule = Match { destination_port: Some(53), ..Match::default() };
-        let _ = Classifier::new(vec![rule, Match::default()]).path(0, &header);
+        let plain = Classifier::new(vec![rule, Match::default()]).path(0, &header, frame);
+        let path = CLASSIFIER.with(|classifier| classifier.path(0, &header, frame));
+        assert!(path != Some(0) || plain == Some(0), "a filter holds beside other keys");
     }
     let mut routes = Routes::default();
     let hop = Hop { output: 0, from: [1; 6], to: [2; 6] };

@@ -46,7 +46,7 @@ fn text(costs: &Calibration) -> String {
             let _ = match ns {
                 Some(ns) => writeln!(text, "\n[[{table}]]  # {name}\ncost = \"{ns} ns\""),
                 None => {
-                    writeln!(text, "\n# {table} {name}: no packet comes to it by the file's routes")
+                    writeln!(text, "\n# {table} {name}: no packet was found that comes to it")
                 }
             };
         }

@@ -2,8 +2,10 @@
 
 use miette::{Diagnostic, Report as Diagnosis};
 use millstream_report::{human, text_table};
-use millstream_router::live::{Control, Extensions, LiveRouter, PortError, Report, serve};
-use millstream_scenario::{PortKind, Reservation, RouterPort, RouterScenario, parse_duration_ns};
+use millstream_router::live::{Control, Extensions, Filters, LiveRouter, PortError, Report, serve};
+use millstream_scenario::{
+    PathAction, PortKind, Reservation, RouterPort, RouterScenario, parse_duration_ns,
+};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use std::fmt::Write as _;
@@ -30,6 +32,18 @@ pub(crate) fn failure(error: PortError) -> Failure {
     Failure::Run(Diagnosis::new(PortFailure { error, help }))
 }
 
+/// Reads a router's file; its filters are right, too.
+fn load(file: &Path) -> Result<RouterScenario, Failure> {
+    let scenario = RouterScenario::load(file)?;
+    match Filters::load(&scenario) {
+        Ok(_) => Ok(scenario),
+        Err(error) => {
+            let help = error.help.clone();
+            Err(Failure::Input(Diagnosis::new(PortFailure { error, help })))
+        }
+    }
+}
+
 /// Forwards packets until the time is over, every capture has ended, or Ctrl-C.
 pub(crate) fn route(arguments: &RouteArguments) -> Result<(), Failure> {
     if let Some(RouteCommand::Calibrate(arguments)) = &arguments.command {
@@ -45,7 +59,7 @@ pub(crate) fn route(arguments: &RouteArguments) -> Result<(), Failure> {
         ),
     };
     log_to_standard_error();
-    let scenario = RouterScenario::load(file)?;
+    let scenario = load(file)?;
     let control = Arc::new(Control::default());
     let mut router = LiveRouter::open(&scenario).map_err(failure)?;
     let is_interface = |port: &RouterPort| matches!(port.kind, PortKind::Interface(..));
@@ -120,6 +134,7 @@ pub(crate) fn text(report: &Report) -> String {
         "received",
         "sent",
         "sent at",
+        "action",
         "queue full",
         "function",
         "elsewhere",
@@ -133,6 +148,7 @@ pub(crate) fn text(report: &Report) -> String {
     };
     let paths = report.paths.iter().map(|path| {
         let counts = [
+            path.dropped_by_action,
             path.dropped_full,
             path.dropped_by_function,
             path.dropped_elsewhere,
@@ -234,14 +250,16 @@ fn translations(report: &Report) -> String {
 
 /// Validates a router's file and says what it describes.
 pub(crate) fn check(file: &Path, json: bool) -> Result<(), Failure> {
-    let scenario = RouterScenario::load(file)?;
+    let scenario = load(file)?;
     Extensions::load(&scenario).map_err(failure)?;
     if json {
         let paths: Vec<_> = scenario
             .paths
             .iter()
             .map(|path| {
-                serde_json::json!({ "name": path.name, "queue": path.queue,
+                let drops = path.action == PathAction::Drop;
+                serde_json::json!({ "name": path.name, "drops": drops,
+                    "queue": (!drops).then_some(path.queue),
                     "reservation": path.reservation.map(reservation) })
             })
             .collect();
@@ -276,6 +294,9 @@ pub(crate) fn check(file: &Path, json: bool) -> Result<(), Failure> {
     });
     text += &text_table(&["port", "what", "rate", "discipline"], ports);
     let paths = scenario.paths.iter().map(|path| {
+        if path.action == PathAction::Drop {
+            return vec![path.name.clone(), "–".to_owned(), "dropped".to_owned(), "–".to_owned()];
+        }
         let to = path.to.map_or("any", |to| scenario.ports[to].name.as_str());
         let reserved = path.reservation.map_or("a part of what is left".to_owned(), reservation);
         vec![path.name.clone(), path.queue.to_string(), to.to_owned(), reserved]

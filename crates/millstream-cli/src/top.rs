@@ -116,7 +116,8 @@ fn difference(before: &Report, now: &Report) -> String {
     let elapsed_ns = now.elapsed_ns.saturating_sub(before.elapsed_ns).max(1);
     let a_second = |count: u64| a_second(count, elapsed_ns);
     let dropped = |of: &PathReport| {
-        of.dropped_full
+        of.dropped_by_action
+            + of.dropped_full
             + of.dropped_by_function
             + of.dropped_elsewhere
             + of.dropped_late

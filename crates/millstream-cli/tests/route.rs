@@ -1,6 +1,7 @@
 //! `millstream route` as its users meet it: captures, real interfaces, errors.
 #![allow(clippy::unwrap_used)]
 
+mod firewall;
 mod network;
 mod programs;
 mod xdp;
@@ -168,6 +169,12 @@ fn mistakes_are_shown_where_they_stand() {
             "address = \"10.2.0.1/24\"\nnat = { flows = 9, host-flows = 10 }",
             &["`host-flows` of 10", "from 1 to 9"],
         ),
+        (
+            "dscp = 46",
+            "filter = \"tcp prot 80\"",
+            &["path `voice`", "`match`, `filter` = \"tcp prot 80\"", "syntax error", "pcap-filter"],
+        ),
+        ("dscp = 46", "filter = \" \"", &["a filter that says nothing", "for example"]),
         ("batch = 32", "kernel-routes = true", &["no port is an interface", "\"interface\""]),
     ] {
         let text = example();

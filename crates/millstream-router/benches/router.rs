@@ -57,8 +57,9 @@ fn bare(paths: u16, batch: usize) -> f64 {
         for _ in 0..16 {
             let _ = input.receive(&mut pool, batch, &mut packets);
             for packet in &packets {
-                let header = Header::parse(pool.frame(*packet)).expect("IPv4");
-                std::hint::black_box(classifier.path(0, &header));
+                let frame = pool.frame(*packet);
+                let header = Header::parse(frame).expect("IPv4");
+                std::hint::black_box(classifier.path(0, &header, frame));
                 function.forward(pool.frame_mut(*packet));
             }
             let _ = output.transmit(&mut pool, &packets);
@@ -97,6 +98,7 @@ fn routed(paths: u16, batch: u32, over: impl Fn(u64, u64) -> bool) -> f64 {
         paths: (0..paths)
             .map(|path| PathPlan {
                 reservation: reservation(path),
+                drops: false,
                 input_queue: 256,
                 output_queue: 256,
                 outputs: vec![(1, Contract::new())],

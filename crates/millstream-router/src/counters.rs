@@ -7,6 +7,8 @@
 pub struct PathCounters {
     /// Packets classified to the path.
     pub received: u64,
+    /// Dropped as they were classified, because the path drops.
+    pub dropped_by_action: u64,
     /// Dropped because the path's input queue was full.
     pub dropped_full: u64,
     /// Dropped by the forwarding function.
@@ -27,6 +29,7 @@ impl PathCounters {
     /// Adds what `other` counted.
     pub fn add(&mut self, other: &Self) {
         self.received += other.received;
+        self.dropped_by_action += other.dropped_by_action;
         self.dropped_full += other.dropped_full;
         self.dropped_by_function += other.dropped_by_function;
         self.dropped_elsewhere += other.dropped_elsewhere;
@@ -39,7 +42,8 @@ impl PathCounters {
     /// Packets that have left the path in any way.
     #[must_use]
     pub fn gone(&self) -> u64 {
-        self.dropped_full
+        self.dropped_by_action
+            + self.dropped_full
             + self.dropped_by_function
             + self.dropped_elsewhere
             + self.dropped_late

@@ -13,6 +13,8 @@
 //! A path may have an extension, a WebAssembly module that sees its packets before they are routed
 //! ([`Extensions`]).
 //!
+//! What packets a path takes its rules say ([`Classifier`]), and its filter ([`Filters`]).
+//!
 //! One thread does everything. Buffers are taken from one pool; a queue holds numbers of buffers,
 //! so a packet is copied where it comes in and where it leaves, and nowhere between.
 
@@ -25,6 +27,7 @@ mod classifier;
 mod clock;
 mod control;
 mod extension;
+mod filter;
 mod function;
 mod header;
 mod held;
@@ -52,6 +55,7 @@ pub use classifier::Classifier;
 pub use clock::Clock;
 pub use control::Control;
 pub use extension::{ExtensionCounters, Extensions};
+pub use filter::Filters;
 pub use function::Forwarder;
 pub use header::Header;
 pub use interface::InterfacePort;

@@ -53,9 +53,12 @@ pub struct InputPlan {
 pub struct PathPlan {
     /// Its forwarding process' share of the CPU.
     pub reservation: u32,
-    /// How many packets its input queue holds, at least 1.
+    /// Its packets are dropped as they are classified: it has no queues, and its forwarding process never
+    /// runs.
+    pub drops: bool,
+    /// How many packets its input queue holds, at least 1 unless it drops.
     pub input_queue: u32,
-    /// How many packets each of its output queues holds, at least 1.
+    /// How many packets each of its output queues holds, at least 1 unless it drops.
     pub output_queue: u32,
     /// The outputs at which it has a queue, and its contract with the link's discipline there.
     pub outputs: Vec<(usize, Contract)>,

@@ -62,6 +62,7 @@ struct Input {
 }
 
 struct Path {
+    drops: bool,
     queue: VecDeque<u64>,
     limit: usize,
     /// Packets that the machine holds.
@@ -168,7 +169,8 @@ impl Parts {
         }
         let mut paths = Vec::new();
         for (number, path) in plan.paths.iter().enumerate() {
-            assert!(path.input_queue > 0 && path.output_queue > 0, "a queue of no packets");
+            let queues = path.input_queue > 0 && path.output_queue > 0;
+            assert!(path.drops || queues, "a queue of no packets");
             cpu.add(path.reservation)?;
             let mut streams = vec![None; outputs.len()];
             for (output, contract) in &path.outputs {
@@ -177,8 +179,10 @@ impl Parts {
                 at.paths.push(number);
             }
             paths.push(Path {
+                drops: path.drops,
                 queue: VecDeque::with_capacity(path.input_queue as usize),
-                limit: path.input_queue as usize,
+                // What is never filled is never full, and keeps no input waiting.
+                limit: if path.drops { usize::MAX } else { path.input_queue as usize },
                 held: 0,
                 streams,
                 outputs: path.outputs.iter().map(|(output, _)| *output).collect(),

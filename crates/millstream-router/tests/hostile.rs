@@ -135,6 +135,7 @@ fn survives(frames: Vec<Vec<u8>>, nat: bool) -> Result<Vec<Vec<u8>>, TestCaseErr
         inputs: vec![input(10), input(1)],
         paths: vec![PathPlan {
             reservation: 10,
+            drops: false,
             input_queue: 32,
             output_queue: 32,
             outputs: vec![(0, Contract::new()), (1, Contract::new())],

@@ -56,6 +56,7 @@ proptest! {
             }).collect(),
             paths: paths.iter().enumerate().map(|(at, path)| PathPlan {
                 reservation: reservations[at + 6],
+                drops: false,
                 input_queue: path.3,
                 output_queue: path.4,
                 // One path has no queue where its function sends.
@@ -142,6 +143,7 @@ fn shares_of_three_busy_paths_are_those_reserved_within_one_percent() {
         paths: (0..3)
             .map(|path| PathPlan {
                 reservation: reservations[path],
+                drops: false,
                 input_queue: 128,
                 output_queue: 128,
                 outputs: vec![(path, Contract::new())],

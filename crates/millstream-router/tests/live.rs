@@ -120,6 +120,7 @@ proptest! {
             inputs: vec![input(1), input(1)],
             paths: vec![PathPlan {
                 reservation: 1,
+                drops: false,
                 input_queue: queue,
                 output_queue: queue,
                 outputs: vec![(0, Contract::new()), (1, Contract::new())],
@@ -175,6 +176,7 @@ fn strangers_plan() -> Plan {
         inputs: vec![input(1)],
         paths: vec![PathPlan {
             reservation: 1,
+            drops: false,
             input_queue: 100,
             output_queue: 100,
             outputs: vec![(0, Contract::new())],

@@ -27,8 +27,8 @@ fn frame(port: u16, number: u32) -> Vec<u8> {
     bytes
 }
 
-/// Names of paths stand for the UDP ports that they match.
-fn plan(paths: &[u16], queue: u32, discipline: &str) -> (Plan, Classifier, Forwarder) {
+/// Names of paths stand for the UDP ports that they match; `drops` is that of one that drops.
+fn plan(paths: &[u16], drops: u16, queue: u32, discipline: &str) -> (Plan, Classifier, Forwarder) {
     let contract = || Contract::new().quantum_bytes(1_514).unwrap();
     let plan = Plan {
         stages: Stages::Three,
@@ -36,11 +36,15 @@ fn plan(paths: &[u16], queue: u32, discipline: &str) -> (Plan, Classifier, Forwa
         inputs: vec![input(10), input(1)],
         paths: paths
             .iter()
-            .map(|_| PathPlan {
-                reservation: 5,
-                input_queue: queue,
-                output_queue: queue,
-                outputs: vec![(1, contract())],
+            .map(|path| {
+                let drops = *path == drops;
+                PathPlan {
+                    reservation: 5,
+                    drops,
+                    input_queue: if drops { 0 } else { queue },
+                    output_queue: if drops { 0 } else { queue },
+                    outputs: (!drops).then(|| (1, contract())).into_iter().collect(),
+                }
             })
             .collect(),
         outputs: vec![output(1, discipline, 1_000_000), output(10, discipline, 1_000_000)],
@@ -57,18 +61,18 @@ proptest! {
     #[test]
     fn packets_of_kept_paths_stay_in_order_and_all_others_are_counted(
         plans in vec((Just((0..6u16).collect::<Vec<_>>()).prop_shuffle(), 1..6usize, 1..40u32,
-                      0..DISCIPLINES.len(), 0..200usize), 2..6),
+                      0..DISCIPLINES.len(), 0..200usize, 0..9u16), 2..6),
     ) {
         let frames: Vec<_> = (0..3_000u32).map(|k| frame((k % 6) as u16, k)).collect();
         let mut names: Vec<u16> = plans[0].0[..plans[0].1].to_vec();
-        let (first, classifier, function) = plan(&names, plans[0].2, DISCIPLINES[plans[0].3]);
+        let (first, classifier, function) = plan(&names, plans[0].5, plans[0].2, DISCIPLINES[plans[0].3]);
         let clock = Clock::default();
         let mut machine = LiveMachine::new(clock, Pool::new(BUFFERS), classifier, function);
         machine.add(MemoryPort::new(frames, 3_000), ROUTER, 1_000_000_000, 0);
         machine.add(MemoryPort::default().keeping(), ROUTER, 100_000_000_000, 0);
         let mut router = Router::new(&first, machine).unwrap();
         let mut gone = millstream_router::PathCounters::default();
-        for (order, many, queue, discipline, steps) in &plans {
+        for (order, many, queue, discipline, steps, drops) in &plans {
             for _ in 0..*steps {
                 router.step();
                 router.resume();
@@ -83,12 +87,14 @@ proptest! {
             let before: Vec<_> = kept.iter().map(|old| old.map(|old| {
                 (held(&router, old), router.path(old))
             })).collect();
-            let (plan, classifier, function) = plan(&next, *queue, DISCIPLINES[*discipline]);
+            let (plan, classifier, function) = plan(&next, *drops, *queue, DISCIPLINES[*discipline]);
             gone.add(&router.reload(&plan, &kept).unwrap());
             router.machine_mut().reconfigure(classifier, function);
             for (path, before) in before.into_iter().enumerate() {
-                let (waiting, counters) = before.unwrap_or_default();
-                prop_assert_eq!(held(&router, path), waiting);
+                let (waiting, mut counters) = before.unwrap_or_default();
+                let drops = next[path] == *drops;
+                counters.dropped_by_reload += if drops { waiting as u64 } else { 0 };
+                prop_assert_eq!(held(&router, path), if drops { 0 } else { waiting });
                 prop_assert_eq!(router.path(path), counters);
             }
             names = next;

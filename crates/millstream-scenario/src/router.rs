@@ -113,6 +113,17 @@ pub struct Match {
     pub destination_port: Option<u16>,
 }
 
+/// What becomes of a path's packets.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum PathAction {
+    /// They are routed.
+    #[default]
+    Forward,
+    /// They are dropped as soon as they are classified: the path has no queue and no process.
+    Drop,
+}
+
 /// A WebAssembly module that sees a path's packets before they are routed, and what it may use.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PathExtension {
@@ -133,6 +144,10 @@ pub struct RouterPath {
     pub name: String,
     /// What packets it takes.
     pub matches: Match,
+    /// A pcap-filter expression that must hold of their frames, too.
+    pub filter: Option<String>,
+    /// What becomes of them. With [`PathAction::Drop`] nothing that follows is of use.
+    pub action: PathAction,
     /// Of its forwarding process.
     pub reservation: Option<Reservation>,
     /// What sees its packets before they are routed.

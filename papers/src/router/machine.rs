@@ -146,6 +146,7 @@ impl Setup {
                 .iter()
                 .map(|flow| PathPlan {
                     reservation: flow.forward,
+                    drops: false,
                     input_queue: 128,
                     output_queue: self.output_queue,
                     outputs: vec![(

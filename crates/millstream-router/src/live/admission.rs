@@ -2,7 +2,7 @@
 
 use millstream::Link;
 use millstream::catalogue::Options;
-use millstream_scenario::{PortKind, Reservation, RouterScenario};
+use millstream_scenario::{PathAction, PortKind, Reservation, RouterScenario};
 
 use crate::live::port::PortError;
 use crate::plan::{Batch, InputPlan, OutputPlan, PathPlan, Plan, Stages, WhenFull};
@@ -31,7 +31,11 @@ pub(super) fn admit(scenario: &RouterScenario, frequency: u64) -> Result<Vec<u64
         })
     };
     let inputs = scenario.ports.iter().map(|port| cycles(port.input));
-    let paths = scenario.paths.iter().map(|path| cycles(path.reservation));
+    let paths = scenario.paths.iter().map(|path| match path.action {
+        PathAction::Forward => cycles(path.reservation),
+        // Its process never runs.
+        PathAction::Drop => Some(0),
+    });
     let outputs = scenario.ports.iter().map(|port| cycles(port.output));
     let asked: Vec<Option<u64>> = inputs.chain(paths).chain(outputs).collect();
     let least = frequency / LEAST_PART;
@@ -80,11 +84,15 @@ pub(super) fn plan(scenario: &RouterScenario, reserved: &[u64]) -> Plan {
     });
     let path_plans =
         scenario.paths.iter().zip(&reservations[ports..]).map(|(path, reservation)| {
-            let outputs = (0..ports).filter(|port| path.to.is_none_or(|to| to == *port));
+            let drops = path.action == PathAction::Drop;
+            let leaves = |port: &usize| !drops && path.to.is_none_or(|to| to == *port);
+            let outputs = (0..ports).filter(leaves);
+            let queue = if drops { 0 } else { path.queue };
             PathPlan {
                 reservation: *reservation,
-                input_queue: path.queue,
-                output_queue: path.queue,
+                drops,
+                input_queue: queue,
+                output_queue: queue,
                 outputs: outputs.map(|port| (port, path.contract.clone())).collect(),
             }
         });

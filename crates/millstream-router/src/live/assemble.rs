@@ -1,6 +1,6 @@
 //! From a router's file to a router that runs.
 
-use millstream_scenario::{NextHop, PortKind, RouterPath, RouterPort, RouterScenario};
+use millstream_scenario::{NextHop, PathAction, PortKind, RouterPath, RouterPort, RouterScenario};
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
@@ -13,6 +13,7 @@ use crate::live::classifier::Classifier;
 use crate::live::clock::Clock;
 use crate::live::control::{Changed, Control};
 use crate::live::extension::Extensions;
+use crate::live::filter::Filters;
 use crate::live::function::Forwarder;
 use crate::live::interface::{InterfacePort, against_xdp};
 use crate::live::kernel;
@@ -53,12 +54,14 @@ impl LiveRouter {
     /// Opens the ports of `scenario` and makes the router.
     ///
     /// # Errors
-    /// If a port cannot be opened, an extension cannot be loaded, or more is reserved than the processor has.
+    /// If a port cannot be opened, an extension cannot be loaded, a filter is wrong, or more is reserved than the
+    /// processor has.
     pub fn open(scenario: &RouterScenario) -> Result<Self, PortError> {
         let clock = Clock::default();
         // What cannot be is said before a port is opened.
         admit(scenario, clock.cycles_per_second())?;
         Extensions::load(scenario)?;
+        Filters::load(scenario)?;
         let mut ports: Vec<(Box<dyn Port>, [u8; 6])> = Vec::new();
         for port in &scenario.ports {
             let name = port.name.as_str();
@@ -94,7 +97,7 @@ impl LiveRouter {
         let reserved = admit(scenario, frequency)?;
         let extensions = Extensions::load(scenario)?;
         let macs: Vec<_> = ports.iter().map(|port| port.1).collect();
-        let (classifier, function) = rules(scenario, &macs);
+        let (classifier, function) = rules(scenario, &macs, Filters::load(scenario)?);
         let pool = Pool::new(scenario.buffers);
         let mut machine = LiveMachine::new(clock, pool, classifier, function);
         for ((port, mac), of) in ports.into_iter().zip(&scenario.ports) {
@@ -116,13 +119,16 @@ impl LiveRouter {
     /// of, and `buffers`, must not change.
     ///
     /// # Errors
-    /// If something differs that must not, an extension cannot be loaded, or more is reserved than the
-    /// processor has. Nothing has changed then.
+    /// If something differs that must not, an extension cannot be loaded, a filter is wrong, or more is reserved
+    /// than the processor has. Nothing has changed then.
     pub fn reload(&mut self, scenario: &RouterScenario) -> Result<(), PortError> {
-        self.take_over((scenario.clone(), Extensions::load(scenario)?))
+        self.take_over(Changed::load(scenario.clone())?)
     }
 
-    fn take_over(&mut self, (scenario, extensions): Changed) -> Result<(), PortError> {
+    fn take_over(
+        &mut self,
+        Changed { scenario, extensions, filters }: Changed,
+    ) -> Result<(), PortError> {
         let old = &self.scenario;
         let fixed = |of: &RouterScenario| -> Vec<_> {
             of.ports.iter().map(|port| (port.name.clone(), port.kind.clone(), port.mac)).collect()
@@ -144,7 +150,7 @@ impl LiveRouter {
         if gone.received > 0 {
             self.removed.get_or_insert_default().add(&gone);
         }
-        let (classifier, function) = rules(&scenario, &self.macs);
+        let (classifier, function) = rules(&scenario, &self.macs, filters);
         let machine = self.router.machine_mut();
         machine.reconfigure(classifier, function);
         machine.extend(extensions, &kept);
@@ -270,6 +276,7 @@ impl LiveRouter {
             |name: &str, counters: PathCounters, (before, after): (usize, usize)| PathReport {
                 name: name.to_owned(),
                 received: counters.received,
+                dropped_by_action: counters.dropped_by_action,
                 dropped_full: counters.dropped_full,
                 dropped_by_function: counters.dropped_by_function,
                 dropped_elsewhere: counters.dropped_elsewhere,
@@ -289,12 +296,12 @@ impl LiveRouter {
         let paths: Vec<_> = paths.chain(removed).collect();
         let names = processes(&self.scenario);
         let frequency = u128::from(self.frequency);
-        let processes = names.into_iter().zip(&self.reserved).map(|((name, process), reserved)| {
+        let processes = names.into_iter().map(|(name, process, number)| {
             let used = router.used(process);
             let cycles = u128::from(used.busy_ns) * frequency / u128::from(elapsed_ns.max(1));
             ProcessReport {
                 name,
-                reserved_cycles: *reserved,
+                reserved_cycles: self.reserved[number],
                 used_cycles: u64::try_from(cycles).unwrap_or(u64::MAX),
                 busy_ns: used.busy_ns,
                 runs: used.runs,
@@ -310,7 +317,7 @@ impl LiveRouter {
 }
 
 /// How packets are classified and forwarded, by ports of these hardware addresses.
-fn rules(scenario: &RouterScenario, macs: &[[u8; 6]]) -> (Classifier, Forwarder) {
+fn rules(scenario: &RouterScenario, macs: &[[u8; 6]], filters: Filters) -> (Classifier, Forwarder) {
     let mut routes = Routes::default();
     for (at, port) in scenario.ports.iter().enumerate() {
         if let Some(net) = port.address {
@@ -328,17 +335,21 @@ fn rules(scenario: &RouterScenario, macs: &[[u8; 6]]) -> (Classifier, Forwarder)
         }
     }
     let rules = scenario.paths.iter().map(|path| path.matches).collect();
-    (Classifier::new(rules), Forwarder::new(routes))
+    (Classifier::new(rules).with_filters(filters), Forwarder::new(routes))
 }
 
-/// The processes in the router's order, with names.
-fn processes(scenario: &RouterScenario) -> Vec<(String, Process)> {
+/// The processes that may run, in the router's order: their names, and their numbers among all.
+pub(super) fn processes(scenario: &RouterScenario) -> Vec<(String, Process, usize)> {
     let ports = || scenario.ports.iter().enumerate();
     let inputs = ports().map(|(at, port)| (format!("input {}", port.name), Process::Input(at)));
     let paths = scenario.paths.iter().enumerate();
     let paths = paths.map(|(at, path)| (format!("path {}", path.name), Process::Forward(at)));
     let outputs = ports().map(|(at, port)| (format!("output {}", port.name), Process::Output(at)));
-    inputs.chain(paths).chain(outputs).collect()
+    let all = inputs.chain(paths).chain(outputs).enumerate();
+    let runs = |process: &Process| !matches!(process, Process::Forward(at) if scenario.paths[*at].action == PathAction::Drop);
+    all.filter(|(_, (_, process))| runs(process))
+        .map(|(number, (name, process))| (name, process, number))
+        .collect()
 }
 
 fn is_empty(router: &Router<LiveMachine<Box<dyn Port>>>) -> bool {

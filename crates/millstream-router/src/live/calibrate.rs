@@ -7,14 +7,17 @@
 use etherparse::{IpDscp, IpNumber, Ipv4Header};
 use ipnet::Ipv4Net;
 use macaddr::MacAddr6;
-use millstream_scenario::{Match, NextHop, PortKind, Route, RouterScenario};
+use millstream_scenario::{
+    Match, NextHop, PathAction, PortKind, Route, RouterPath, RouterScenario,
+};
 use serde::Serialize;
 use std::net::Ipv4Addr;
 
-use crate::live::assemble::LiveRouter;
+use crate::live::assemble::{LiveRouter, processes};
 use crate::live::classifier::Classifier;
 use crate::live::clock::Clock;
 use crate::live::control::Control;
+use crate::live::filter::Filters;
 use crate::live::header::Header;
 use crate::live::memory::MemoryPort;
 use crate::live::port::{Port, PortError};
@@ -29,6 +32,8 @@ const ROUNDS: usize = 5;
 /// Faster than any machine: no link is waited for.
 const RATE_BPS: u64 = 1 << 46;
 const UDP: u8 = 17;
+/// Numbers of a filter that are tried as ports.
+const FILTER_PORTS: usize = 8;
 
 /// What one function costs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -69,15 +74,16 @@ fn dearer(
 /// Measures the functions of `scenario`; opens none of its ports.
 ///
 /// # Errors
-/// If an extension cannot be loaded.
+/// If an extension cannot be loaded, or a filter is wrong.
 pub fn calibrate(scenario: &RouterScenario) -> Result<Calibration, PortError> {
     let open = in_memory(scenario);
     let (ports, paths) = (open.ports.len(), open.paths.len());
+    let classifier = classifier(&open)?;
     let macs: Vec<_> = (0..ports).map(mac).collect();
     let mut costs: Costs = vec![None; 2 * ports + paths];
     let mut bare = vec![None; paths];
     for (path, bare) in bare.iter_mut().enumerate() {
-        for (port, header) in samples(&open, path) {
+        for (port, header) in samples(&open, &classifier, path) {
             let frames = FRAME_BYTES.map(|bytes| frame(&header, macs[port], bytes));
             let measured = measure(&open, port, &frames)?;
             // Paths and ports differ in what their packets cost: the dearest counts.
@@ -97,7 +103,8 @@ pub fn calibrate(scenario: &RouterScenario) -> Result<Calibration, PortError> {
     for (at, port) in open.ports.iter().enumerate() {
         add(format!("input {}", port.name), costs[at]);
     }
-    for (at, path) in open.paths.iter().enumerate() {
+    let forwards = |path: &RouterPath| path.action == PathAction::Forward;
+    for (at, path) in open.paths.iter().enumerate().filter(|(_, path)| forwards(path)) {
         let whole = costs[ports + at];
         add(format!("path {}", path.name), bare[at].or(whole));
         if let (Some(whole), Some(bare)) = (whole, bare[at]) {
@@ -110,8 +117,8 @@ pub fn calibrate(scenario: &RouterScenario) -> Result<Calibration, PortError> {
     }
     let names = open.ports.iter().map(|port| port.name.clone()).enumerate();
     let port_costs = names.map(|(at, name)| (name, dearest(at).max(dearest(ports + paths + at))));
-    let names = open.paths.iter().map(|path| path.name.clone()).enumerate();
-    let path_costs = names.map(|(at, name)| (name, dearest(ports + at)));
+    let named = open.paths.iter().enumerate().filter(|(_, path)| forwards(path));
+    let path_costs = named.map(|(at, path)| (path.name.clone(), dearest(ports + at)));
     Ok(Calibration { ports: port_costs.collect(), paths: path_costs.collect(), functions })
 }
 
@@ -152,16 +159,30 @@ fn mac(port: usize) -> [u8; 6] {
     [2, 0, 0, 1, high, low]
 }
 
+/// What packets the paths of `scenario` take.
+fn classifier(scenario: &RouterScenario) -> Result<Classifier, PortError> {
+    let rules = scenario.paths.iter().map(|path| path.matches).collect();
+    Ok(Classifier::new(rules).with_filters(Filters::load(scenario)?))
+}
+
 /// A packet that takes path number `path` for each port that one may come in by.
-fn samples(scenario: &RouterScenario, path: usize) -> Vec<(usize, Header)> {
+fn samples(
+    scenario: &RouterScenario,
+    classifier: &Classifier,
+    path: usize,
+) -> Vec<(usize, Header)> {
     let wanted = scenario.paths[path].matches.port;
     let ports = wanted.map_or(0..scenario.ports.len(), |port| port..port + 1);
-    ports.filter_map(|port| Some((port, sample(scenario, path, port)?))).collect()
+    ports.filter_map(|port| Some((port, sample(scenario, classifier, path, port)?))).collect()
 }
 
 /// A packet that comes in by `port` and takes path number `path`, if there is one.
-fn sample(scenario: &RouterScenario, path: usize, port: usize) -> Option<Header> {
-    let classifier = Classifier::new(scenario.paths.iter().map(|path| path.matches).collect());
+fn sample(
+    scenario: &RouterScenario,
+    classifier: &Classifier,
+    path: usize,
+    port: usize,
+) -> Option<Header> {
     let of = &scenario.paths[path];
     let wanted = &of.matches;
     let leaves = |route: &&Route| of.to.is_none_or(|to| to == route.port);
@@ -173,8 +194,11 @@ fn sample(scenario: &RouterScenario, path: usize, port: usize) -> Option<Header>
         .map(host)
         .collect();
     let protocols = wanted.protocol.map_or(vec![UDP, 6, 1], |protocol| vec![protocol]);
-    // Paths before this one may want what is usual.
-    let numbers = |given: Option<u16>| given.map_or(vec![40_000, 9, 61_003], |port| vec![port]);
+    // What a filter names may be a port; paths before this one may want what is usual.
+    let words = of.filter.iter().flat_map(|text| text.split(|c: char| !c.is_ascii_digit()));
+    let named: Vec<u16> = words.filter_map(|word| word.parse().ok()).take(FILTER_PORTS).collect();
+    let usual = || [40_000, 9, 61_003].into_iter().chain(named.iter().copied()).collect();
+    let numbers = |given: Option<u16>| given.map_or_else(usual, |port| vec![port]);
     for destination in &destinations {
         for protocol in &protocols {
             for source_port in numbers(wanted.source_port) {
@@ -189,7 +213,11 @@ fn sample(scenario: &RouterScenario, path: usize, port: usize) -> Option<Header>
                         destination: *destination,
                         ports,
                     };
-                    if classifier.path(port, &header) == Some(path) {
+                    let takes = |bytes: usize| {
+                        let frame = frame(&header, mac(port), bytes);
+                        classifier.path(port, &header, &frame) == Some(path)
+                    };
+                    if FRAME_BYTES.into_iter().all(takes) {
                         return Some(header);
                     }
                 }
@@ -249,13 +277,18 @@ fn measure(
     port: usize,
     frames: &[Vec<u8>; FRAME_BYTES.len()],
 ) -> Result<Costs, PortError> {
-    let processes = 2 * scenario.ports.len() + scenario.paths.len();
-    let mut least: Costs = vec![None; processes];
+    let all = 2 * scenario.ports.len() + scenario.paths.len();
+    let numbers: Vec<usize> = processes(scenario).into_iter().map(|(.., number)| number).collect();
+    let mut least: Costs = vec![None; all];
     for _ in 0..ROUNDS {
-        let mut round: Costs = vec![Some([0; FRAME_BYTES.len()]); processes];
+        let mut round: Costs = vec![None; all];
+        for number in &numbers {
+            round[*number] = Some([0; FRAME_BYTES.len()]);
+        }
         for (length, frame) in frames.iter().enumerate() {
             let report = forward(scenario, port, frame)?;
-            for (cost, process) in round.iter_mut().zip(&report.processes) {
+            for (number, process) in numbers.iter().zip(&report.processes) {
+                let cost = &mut round[*number];
                 // Rounded up: a reservation of no cost is none.
                 let each = (process.packets > 0).then(|| process.busy_ns.div_ceil(process.packets));
                 *cost = cost.zip(each).map(|(mut costs, each)| {
@@ -304,21 +337,23 @@ mod tests {
         [[path]]\nname = \"voice\"\nto = \"b\"\nmatch = { port = \"a\", dscp = 46, destination = \"10.0.0.0/8\" }\n\
         [[path]]\nname = \"never\"\nmatch = { protocol = \"tcp\", source-port = 80, dscp = 3 }\n\
         [[path]]\nname = \"nowhere\"\nmatch = { destination = \"192.168.0.0/16\" }\n\
+        [[path]]\nname = \"nobody\"\nmatch = { protocol = \"7\" }\naction = \"drop\"\n\
+        [[path]]\nname = \"mail\"\nmatch = { filter = \"tcp dst port 25 or 587\" }\n\
         [[path]]\nname = \"rest\"";
 
     #[test]
     fn packets_are_found_for_paths_that_can_have_some() {
         let open = in_memory(&scenario(PATHS));
-        let classifier = Classifier::new(open.paths.iter().map(|path| path.matches).collect());
-        for (path, found) in [true, true, false, false, true].into_iter().enumerate() {
-            let samples = samples(&open, path);
+        let classifier = classifier(&open).unwrap();
+        for (path, found) in [true, true, false, false, true, true, true].into_iter().enumerate() {
+            let samples = samples(&open, &classifier, path);
             assert_eq!(!samples.is_empty(), found, "{}", open.paths[path].name);
             for (port, header) in samples {
                 for bytes in FRAME_BYTES {
                     let frame = frame(&header, mac(port), bytes);
                     assert_eq!(frame.len(), bytes);
                     assert_eq!(Header::parse(&frame), Some(header));
-                    assert_eq!(classifier.path(port, &header), Some(path));
+                    assert_eq!(classifier.path(port, &header, &frame), Some(path));
                 }
             }
         }
@@ -336,6 +371,7 @@ mod tests {
             ("path voice", true),
             ("path never", false),
             ("path nowhere", false),
+            ("path mail", true),
             ("path rest", true),
             ("output a", true),
             ("output b", true),

@@ -1,8 +1,9 @@
 //! Which path a packet takes: the first whose match holds.
 //!
 //! For each thing that rules look at, a table says of every value which rules it satisfies, as a set
-//! of bits; the first bit that all sets share is the path. The time is bounded by the number of
-//! paths / 64 × the number of things looked at, whatever the packets. Source: Lakshman and Stiliadis,
+//! of bits; the first bit that all sets share, and whose path's filter holds, is the path. The time is bounded by
+//! the number of paths / 64 × the number of things looked at, and by the length of all filters, whatever the
+//! packets. Source: Lakshman and Stiliadis,
 //! *High-Speed Policy-based Packet Forwarding Using Efficient Multi-dimensional Range Matching*.
 
 use ipnet::Ipv4Net;
@@ -10,6 +11,7 @@ use millstream_scenario::Match;
 use prefix_trie::PrefixMap;
 use std::net::Ipv4Addr;
 
+use crate::live::filter::Filters;
 use crate::live::header::Header;
 
 /// Rules in one word of a set.
@@ -33,9 +35,10 @@ struct Prefixes {
 }
 
 /// The rules of all paths, in their order.
-#[derive(Clone, Debug, Default)]
+#[derive(Debug, Default)]
 pub struct Classifier {
     rules: usize,
+    filters: Filters,
     /// Things that no rule looks at have no table.
     port: Option<Exact>,
     protocol: Option<Exact>,
@@ -114,6 +117,7 @@ impl Classifier {
         let ports = rules.iter().filter_map(|rule| rule.port).max().map_or(0, |port| port + 2);
         Self {
             rules: rules.len(),
+            filters: Filters::default(),
             port: exact(ports, &|rule| rule.port),
             protocol: exact(256, &|rule| rule.protocol.map(usize::from)),
             dscp: exact(64, &|rule| rule.dscp.map(usize::from)),
@@ -124,10 +128,16 @@ impl Classifier {
         }
     }
 
-    /// The path of a packet that came in by `port`.
+    /// The same; the filter of its path must hold, too.
+    #[must_use]
+    pub fn with_filters(self, filters: Filters) -> Self {
+        Self { filters, ..self }
+    }
+
+    /// The path of a packet that came in by `port`; `header` is that of `frame`.
     #[inline]
     #[must_use]
-    pub fn path(&self, port: usize, header: &Header) -> Option<usize> {
+    pub fn path(&self, port: usize, header: &Header, frame: &[u8]) -> Option<usize> {
         let words = self.rules.div_ceil(WORD);
         let ports = header.ports;
         let source_port = ports.map_or(NO_PORT, |ports| usize::from(ports.0));
@@ -152,7 +162,14 @@ impl Classifier {
             if word + 1 == words && !self.rules.is_multiple_of(WORD) {
                 left &= (1 << (self.rules % WORD)) - 1;
             }
-            (left != 0).then(|| word * WORD + left.trailing_zeros() as usize)
+            while left != 0 {
+                let path = word * WORD + left.trailing_zeros() as usize;
+                if self.filters.hold(path, frame) {
+                    return Some(path);
+                }
+                left &= left - 1;
+            }
+            None
         })
     }
 }
@@ -206,7 +223,7 @@ mod tests {
             let (source, destination) = (address(low[0], low[1]), address(low[2], low[3]));
             let header = Header { to: [0; 6], dscp, protocol, source, destination, ports };
             let first = rules.iter().position(|rule| holds(rule, port, &header));
-            prop_assert_eq!(Classifier::new(rules).path(port, &header), first);
+            prop_assert_eq!(Classifier::new(rules).path(port, &header, &[]), first);
         }
     }
 }

@@ -9,12 +9,25 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::live::extension::Extensions;
+use crate::live::filter::Filters;
 use crate::live::kernel::Change;
 use crate::live::port::PortError;
 use crate::live::report::Report;
 
-/// A changed file, and what it names.
-pub(super) type Changed = (RouterScenario, Extensions);
+/// A changed file, and what was made of it while the router forwards.
+pub(super) struct Changed {
+    pub(super) scenario: RouterScenario,
+    pub(super) extensions: Extensions,
+    pub(super) filters: Filters,
+}
+
+impl Changed {
+    pub(super) fn load(scenario: RouterScenario) -> Result<Self, PortError> {
+        let extensions = Extensions::load(&scenario)?;
+        let filters = Filters::load(&scenario)?;
+        Ok(Self { scenario, extensions, filters })
+    }
+}
 
 #[derive(Default)]
 struct Requests {
@@ -42,14 +55,14 @@ impl Control {
         self.stop.store(true, Ordering::Relaxed);
     }
 
-    /// The router is to run on as `scenario` says; of several orders the last counts. Extensions are loaded
-    /// here, while the router forwards.
+    /// The router is to run on as `scenario` says; of several orders the last counts. Extensions are loaded,
+    /// and filters compiled, here, while the router forwards.
     ///
     /// # Errors
-    /// If an extension cannot be loaded.
+    /// If an extension cannot be loaded, or a filter is wrong.
     pub fn reload(&self, scenario: RouterScenario) -> Result<(), PortError> {
-        let extensions = Extensions::load(&scenario)?;
-        self.requests().reload = Some(Box::new((scenario, extensions)));
+        let changed = Changed::load(scenario)?;
+        self.requests().reload = Some(Box::new(changed));
         self.attention.store(true, Ordering::Release);
         Ok(())
     }

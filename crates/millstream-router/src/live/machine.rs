@@ -444,7 +444,9 @@ impl<P: Port> Machine for LiveMachine<P> {
                 self.hear(input, packet, to);
                 continue;
             }
-            match header.and_then(|header| self.classifier.path(input, &header)) {
+            match header
+                .and_then(|header| self.classifier.path(input, &header, self.pool.frame(packet)))
+            {
                 Some(path) => into.push((path, packet)),
                 None => self.pool.release(packet),
             }

@@ -48,6 +48,7 @@ pub fn metrics(report: &Report) -> String {
     let outcomes = paths().flat_map(|of| {
         let outcomes = [
             ("sent", of.sent),
+            ("action", of.dropped_by_action),
             ("full", of.dropped_full),
             ("function", of.dropped_by_function),
             ("elsewhere", of.dropped_elsewhere),

@@ -53,6 +53,8 @@ pub struct PathReport {
     pub name: String,
     /// Packets classified to it.
     pub received: u64,
+    /// Dropped as they were classified: the path's action is to drop.
+    pub dropped_by_action: u64,
     /// Dropped at its full input queue.
     pub dropped_full: u64,
     /// Dropped by its function: no route, no hops left, a wrong checksum, or by its extension.
@@ -125,7 +127,8 @@ impl Report {
         let dropped: u64 = paths
             .iter()
             .map(|path| {
-                path.dropped_full
+                path.dropped_by_action
+                    + path.dropped_full
                     + path.dropped_by_function
                     + path.dropped_elsewhere
                     + path.dropped_late

@@ -14,7 +14,7 @@ impl<M: Machine> Router<M> {
     /// that holds more packets than it should keeps room for them. Packets in an output queue come
     /// to the new discipline in the order in which the old one would have sent them.
     ///
-    /// Packets of paths that are not kept, and those at an output that their path has left, are
+    /// Packets of paths that are not kept or drop now, and those at an output that their path has left, are
     /// dropped. Returns the counters of the paths that are gone, added up.
     ///
     /// # Errors
@@ -82,6 +82,12 @@ impl<M: Machine> Router<M> {
         }
         let mut gone = PathCounters::default();
         for (mut old, new) in old_paths.into_iter().zip(now_at) {
+            if new.is_none_or(|new| self.paths[new].drops) {
+                for packet in old.queue.drain(..) {
+                    old.counters.dropped_by_reload += 1;
+                    self.machine.discard(packet);
+                }
+            }
             if let Some(new) = new {
                 let path = &mut self.paths[new];
                 path.limit = path.limit.max(old.queue.len());
@@ -89,10 +95,6 @@ impl<M: Machine> Router<M> {
                 path.packet_ns = old.packet_ns;
                 path.counters = old.counters;
             } else {
-                for packet in old.queue.drain(..) {
-                    old.counters.dropped_by_reload += 1;
-                    self.machine.discard(packet);
-                }
                 gone.add(&old.counters);
             }
         }

@@ -25,6 +25,11 @@ impl<M: Machine> Router<M> {
         for (path, packet) in read.drain(..) {
             let of = &mut self.paths[path];
             of.counters.received += 1;
+            if of.drops {
+                of.counters.dropped_by_action += 1;
+                self.machine.discard(packet);
+                continue;
+            }
             if self.stages == Stages::One {
                 self.forward_direct(path, packet);
                 continue;

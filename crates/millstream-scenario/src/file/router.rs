@@ -5,7 +5,7 @@ use serde::Deserialize;
 use toml::Spanned;
 
 use super::LateName;
-use crate::router::InterfaceIo;
+use crate::router::{InterfaceIo, PathAction};
 use crate::units::{Duration, Rate, ReservationText, Size, WindowText};
 
 /// A Millstream router: ports, switching paths and routes.
@@ -149,6 +149,10 @@ pub(crate) struct MatchTable {
     pub(crate) source_port: Option<u16>,
     /// TCP or UDP port.
     pub(crate) destination_port: Option<u16>,
+    /// A pcap-filter expression about the Ethernet frame, such as "tcp port 80 and not host 10.0.0.9"
+    /// (`man pcap-filter`).
+    #[schemars(with = "Option<String>", length(min = 1, max = 4096))]
+    pub(crate) filter: Option<Spanned<String>>,
 }
 
 /// An extension of a path: a WebAssembly module that sees its packets before they are routed.
@@ -179,6 +183,8 @@ pub(crate) struct PathTable {
     /// What packets it takes; default: all that no earlier path took.
     #[serde(default)]
     pub(crate) r#match: MatchTable,
+    /// What becomes of them; default "forward".
+    pub(crate) action: Option<PathAction>,
     /// Cycles or packets a second of its forwarding process; default: a part of what is left.
     #[schemars(with = "Option<ReservationText>")]
     pub(crate) reservation: Option<Spanned<ReservationText>>,

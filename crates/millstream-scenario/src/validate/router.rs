@@ -16,8 +16,8 @@ use crate::file::router::{
     RouterFile,
 };
 use crate::router::{
-    Match, NextHop, PathExtension, PortKind, PortNat, Reservation, Route, RouterPath, RouterPort,
-    RouterScenario, max_rate,
+    Match, NextHop, PathAction, PathExtension, PortKind, PortNat, Reservation, Route, RouterPath,
+    RouterPort, RouterScenario, max_rate,
 };
 use crate::units::{Duration, ReservationText};
 
@@ -34,6 +34,7 @@ const FAULTS: u32 = 8;
 const FLOWS: u32 = 16_384;
 const HOST_FLOWS: u32 = 2_048;
 const MOST_FLOWS: u32 = 1 << 18;
+const FILTER_BYTES: usize = 4_096;
 const LONGEST_SLEEP_NS: u64 = 50_000;
 /// The largest packet, for defaults that depend on it.
 const LARGEST_BYTES: u32 = 1_514;
@@ -85,7 +86,8 @@ pub(crate) fn validate_router(
     let status = router.status.as_ref().and_then(|text| loopback(text, &mut problems));
     let ports: Vec<Option<RouterPort>> =
         file.port.iter().map(|table| port(table, folder, &mut problems)).collect();
-    let weights = file.path.iter().map(|path| path.get_ref().weight.as_ref());
+    let queued = file.path.iter().filter(|path| !drops(path.get_ref()));
+    let weights = queued.map(|path| path.get_ref().weight.as_ref());
     let weights = weights.map(|weight| weight.map_or(1, |weight| *weight.get_ref()));
     let smallest = weights.min().unwrap_or(1).max(1);
     let needy = file.port.iter().zip(&ports).find_map(|(table, port)| {
@@ -340,6 +342,23 @@ fn matches(table: &MatchTable, known: &[&str], problems: &mut Vec<Problem>) -> M
     }
 }
 
+/// An expression of a length that can be meant; what it says is for the router to see.
+fn filter(text: &Spanned<String>, problems: &mut Vec<Problem>) -> Option<String> {
+    let expression = text.get_ref().trim();
+    let wrong = if expression.is_empty() {
+        "a filter that says nothing".to_owned()
+    } else if expression.len() > FILTER_BYTES {
+        format!("a filter of {} bytes", expression.len())
+    } else if expression.contains('\0') {
+        "a filter with a byte of 0".to_owned()
+    } else {
+        return Some(expression.to_owned());
+    };
+    let help = format!("for example \"tcp port 80\"; {FILTER_BYTES} bytes at most");
+    problems.push(Problem::new(text.span(), wrong).help(help));
+    None
+}
+
 fn extension(table: &ExtensionTable, folder: &Path, problems: &mut Vec<Problem>) -> PathExtension {
     let memory_bytes = table.memory.as_ref().map_or(MEMORY_BYTES, |memory| memory.get_ref().0);
     if let Some(given) = table.memory.as_ref().filter(|_| !MEMORY_RANGE.contains(&memory_bytes)) {
@@ -358,6 +377,10 @@ fn extension(table: &ExtensionTable, folder: &Path, problems: &mut Vec<Problem>)
     }
 }
 
+fn drops(path: &PathTable) -> bool {
+    path.action == Some(PathAction::Drop)
+}
+
 fn path(
     table: &PathTable,
     known: &[&str],
@@ -366,6 +389,27 @@ fn path(
     problems: &mut Vec<Problem>,
 ) -> Option<RouterPath> {
     let before = problems.len();
+    let drops = drops(table);
+    for (key, given) in [
+        ("reservation", table.reservation.is_some()),
+        ("cost", table.cost.is_some()),
+        ("extension", table.extension.is_some()),
+        ("queue", table.queue.is_some()),
+        ("to", table.to.is_some()),
+        ("weight", table.weight.is_some()),
+        ("priority", table.priority.is_some()),
+        ("period", table.period.is_some()),
+        ("window", table.window.is_some()),
+        ("late", table.late.is_some()),
+        ("max-rate", table.max_rate.is_some()),
+        ("burst", table.burst.is_some()),
+    ] {
+        if drops && given {
+            let message = format!("`{key}` of path `{}`, which drops", table.name.get_ref());
+            let help = "take it out: packets are dropped as they are classified, and never wait";
+            problems.push(Problem::new(table.name.span(), message).help(help));
+        }
+    }
     let weight = ranged(table.weight.as_ref(), 1, 1..=u32::MAX, "a weight", problems).max(1);
     let quantum = u64::from(LARGEST_BYTES) * u64::from(weight) / u64::from(smallest_weight);
     let quantum = u32::try_from(quantum).unwrap_or(u32::MAX);
@@ -378,12 +422,12 @@ fn path(
                 problems.push(Problem::new(table.name.span(), error.to_string()));
             }
         },
-        (None, Some((port, discipline))) => {
+        (None, Some((port, discipline))) if !drops => {
             let message = format!("path `{}` has no `period`", table.name.get_ref());
             let help = format!("port `{port}` is scheduled by {discipline}, which needs one");
             problems.push(Problem::new(table.name.span(), message).help(help));
         }
-        (None, None) => {}
+        (None, _) => {}
     }
     if let Some(window) = table.window {
         contract = contract.window(window.0);
@@ -407,6 +451,8 @@ fn path(
     let path = RouterPath {
         name: table.name.get_ref().clone(),
         matches: matches(&table.r#match, known, problems),
+        filter: table.r#match.filter.as_ref().and_then(|text| filter(text, problems)),
+        action: table.action.unwrap_or_default(),
         reservation: reservation(table.reservation.as_ref(), table.cost, problems),
         extension: None,
         queue: ranged(table.queue.as_ref(), QUEUE, 1..=65_536, "a queue", problems),

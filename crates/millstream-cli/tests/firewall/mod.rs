@@ -1,0 +1,159 @@
+//! Paths with a `filter`, and paths that drop: what matches them is dropped as it is classified, counted, and taken
+//! over from a changed file.
+
+use etherparse::PacketBuilder;
+use serde_json::Value;
+use std::time::{Duration, Instant};
+use std::{fs, thread};
+use tempfile::TempDir;
+
+use crate::network::Network;
+use crate::{ROUTER, ROUTER_FILE, VOICE, millstream, number, outcome, packet, write_capture};
+
+/// Before all other paths: nobody gets at port 22, and 10.2.0.9 gets web pages only.
+const FIREWALL: &str = r#"
+[[path]]
+name = "no shell"
+match = { protocol = "tcp", destination-port = 22 }
+action = "drop"
+
+[[path]]
+name = "web"
+match = { filter = "tcp dst port 80 or 443" }
+
+[[path]]
+name = "shielded"
+match = { filter = "dst host 10.2.0.9 and not icmp" }
+action = "drop"
+"#;
+
+fn file(firewall: &str) -> String {
+    let at = ROUTER_FILE.find("[[path]]").unwrap();
+    format!("{}{firewall}\n{}", &ROUTER_FILE[..at], &ROUTER_FILE[at..])
+}
+
+fn tcp(host: u8, port: u16) -> Vec<u8> {
+    let ip = PacketBuilder::ethernet2([4; 6], ROUTER).ipv4([10, 1, 0, 1], [10, 2, 0, host], 9);
+    let mut frame = Vec::new();
+    ip.tcp(40_000, port, 1, 1).write(&mut frame, &[0; 20]).unwrap();
+    frame
+}
+
+#[test]
+fn what_a_path_drops_is_dropped_as_it_is_classified_and_counted() {
+    let folder = TempDir::new().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    fs::write(at("router.toml"), file(FIREWALL)).unwrap();
+    let frames: Vec<_> = (0..40)
+        .flat_map(|_| {
+            [
+                tcp(1, 22),
+                tcp(9, 22),
+                tcp(9, 80),
+                tcp(9, 81),
+                tcp(1, 81),
+                packet(ROUTER, [10, 2, 0, 9], VOICE, 60),
+                packet(ROUTER, [10, 2, 0, 1], VOICE, 60),
+            ]
+        })
+        .collect();
+    write_capture(&at("in.pcap"), &frames);
+    let (status, report, errors) =
+        outcome(millstream().arg("route").arg(at("router.toml")).arg("--json"));
+    assert_eq!(status, 0, "{errors}");
+    let report: Value = serde_json::from_str(&report).unwrap();
+    for (path, received, dropped, sent) in [
+        ("no shell", 80, 80, 0),
+        ("web", 40, 0, 40),
+        ("shielded", 80, 80, 0),
+        ("voice", 40, 0, 40),
+        ("best-effort", 40, 0, 40),
+    ] {
+        let of = |key: &str| number(&report, "paths", path, key);
+        let is = (of("received"), of("dropped_by_action"), of("sent"));
+        assert_eq!(is, (received, dropped, sent), "{path}: {report:#}");
+        assert_eq!(of("dropped_full"), 0);
+    }
+    assert_eq!(report["unaccounted"], 0);
+    let processes: Vec<_> =
+        report["processes"].as_array().unwrap().iter().map(|of| &of["name"]).collect();
+    assert_eq!(processes[2..5], ["path web", "path voice", "path best-effort"], "{processes:?}");
+    let (status, said, errors) = outcome(millstream().arg("check").arg(at("router.toml")));
+    assert_eq!(status, 0, "{errors}");
+    assert!(said.lines().any(|line| line.contains("shielded") && line.contains("dropped")));
+}
+
+#[test]
+fn what_cannot_be_of_a_path_that_drops_is_refused() {
+    let folder = TempDir::new().unwrap();
+    let at = folder.path().join("router.toml");
+    for key in ["queue = 9", "reservation = \"1 Mcps\"", "to = \"wan\"", "weight = 2"] {
+        let wrong = FIREWALL.replacen("action", &format!("{key}\naction"), 1);
+        fs::write(&at, file(&wrong)).unwrap();
+        let (status, _, errors) = outcome(millstream().arg("check").arg(&at));
+        let name = key.split(' ').next().unwrap();
+        let said = format!("`{name}` of path `no shell`, which drops");
+        assert!(status == 2 && errors.contains(&said), "{key}: {errors}");
+    }
+    fs::write(&at, file(&FIREWALL.replace("\"drop\"", "\"dorp\""))).unwrap();
+    let (status, _, errors) = outcome(millstream().arg("check").arg(&at));
+    assert!(status == 2 && errors.contains("dorp") && errors.contains("forward"), "{errors}");
+}
+
+#[test]
+fn a_path_drops_and_forwards_again_as_its_file_is_read() {
+    const PACKETS: u64 = 200;
+    const STATUS: &str = "127.0.0.1:9817";
+    let network = Network::new();
+    network.execute("router", &["ip", "link", "set", "lo", "up"]);
+    let folder = TempDir::new().unwrap();
+    let file = folder.path().join("router.toml");
+    let forwards =
+        network.router().replacen("[router]\n", &format!("[router]\nstatus = \"{STATUS}\"\n"), 1);
+    let contract = "reservation = \"100 Mcps\"\nqueue = 2048\nweight = 100\n";
+    assert!(forwards.contains(contract));
+    let drops = forwards.replace(contract, "action = \"drop\"\n");
+    let filter = "match = { filter = \"ip[1] & 0xfc = 0xb8\" }";
+    let drops = drops.replace("match = { dscp = 46 }", filter);
+    fs::write(&file, &forwards).unwrap();
+    let counted = network.count("sink", "b0", "udp and ip[1] & 0xfc == 0xb8", 2 * PACKETS);
+    let router = network.start(env!("CARGO_BIN_EXE_millstream"), &file);
+    let voice = packet(network.mac("router", "a1"), [10, 2, 0, 1], VOICE, 60);
+    // Nothing is in a queue when the file is read again, or it would be dropped.
+    let until = |list: &str, name: &str, key: &str, count: u64| {
+        let began = Instant::now();
+        loop {
+            let answer = network.get("router", STATUS, "/status");
+            let body = answer.split_once("\r\n\r\n").unwrap().1;
+            let report: Value = serde_json::from_str(body).unwrap();
+            let is = if list.is_empty() {
+                report[key].as_u64().unwrap()
+            } else {
+                number(&report, list, name, key)
+            };
+            if is >= count {
+                return;
+            }
+            assert!(began.elapsed() < Duration::from_secs(30), "{name} {key}: {report:#}");
+            thread::sleep(Duration::from_millis(10));
+        }
+    };
+    network.send("source", "a0", &voice, PACKETS, Duration::from_micros(100));
+    until("paths", "voice", "sent", PACKETS);
+    for (reloads, text) in [(1, &drops), (2, &forwards)] {
+        fs::write(&file, text).unwrap();
+        router.hang_up();
+        until("", "", "reloads", reloads);
+        network.send("source", "a0", &voice, PACKETS, Duration::from_micros(100));
+        until("paths", "voice", "received", PACKETS * (reloads + 1));
+    }
+    let arrived = counted.join().unwrap();
+    let metrics = network.get("router", STATUS, "/metrics");
+    let dropped = "millstream_path_packets_total{path=\"voice\",outcome=\"action\"} 200\n";
+    assert!(metrics.contains(dropped), "{metrics}");
+    let report = router.stop();
+    assert_eq!(arrived, 2 * PACKETS, "{report:#}");
+    assert_eq!(number(&report, "paths", "voice", "sent"), 2 * PACKETS);
+    assert_eq!(number(&report, "paths", "voice", "dropped_by_action"), PACKETS);
+    assert_eq!(report["unaccounted"], 0);
+}
