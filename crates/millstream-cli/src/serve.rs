@@ -2,7 +2,7 @@
 
 use miette::miette;
 use millstream_media::{
-    Account, Course, MediaError, MediaServer, Moves, Report, network_interface_processor,
+    Account, Course, Ingested, MediaError, MediaServer, Moves, Report, network_interface_processor,
 };
 use millstream_report::{human, text_table};
 use millstream_scenario::{Scenario, parse_duration_ns};
@@ -92,6 +92,7 @@ fn json(report: &Report) -> serde_json::Value {
             "unaccounted": report.account.waiting(),
         },
         "packets": packets,
+        "ingested": report.ingested,
         "cluster": {
             "redirected": report.moves.redirected, "taken_in": report.moves.taken_in,
             "yielded": report.moves.yielded, "unplaced": report.moves.unplaced,
@@ -144,6 +145,16 @@ fn text(report: &Report) -> String {
         account.violations,
         account.slow
     );
+    let Ingested { publications, frames, released, incomplete, before_entry, beyond, .. } =
+        report.ingested;
+    if publications > 0 {
+        let _ = writeln!(
+            text,
+            "published {publications} times: of {frames} frames {} released, {incomplete} incomplete, \
+             {before_entry} before one to begin with, {beyond} beyond what was allowed",
+            released.iter().sum::<u64>()
+        );
+    }
     if let Some(each) = report.scheduling_ns.checked_div(account.sent.iter().sum()) {
         let _ = writeln!(text, "scheduling and dispatch: {} a frame sent", human::time(each));
     }

@@ -56,8 +56,8 @@ pub(crate) struct Access {
     algorithm: Algorithm,
     /// Digests of user, realm and password, by user.
     users: Option<BTreeMap<String, String>>,
-    /// SHA-256 of each token.
-    tokens: Option<Vec<String>>,
+    /// Name and SHA-256 of each token.
+    tokens: Option<Vec<(String, String)>>,
 }
 
 /// What a connection has shown of itself.
@@ -68,10 +68,17 @@ pub(crate) struct Pass {
     /// The last request's count with this nonce.
     count: u32,
     by_token: bool,
+    /// The user or the token, by name, that was right last.
+    name: Option<String>,
     wrong: u32,
 }
 
 impl Pass {
+    /// The user or token by whose name the connection asks.
+    pub(crate) fn name(&self) -> Option<&str> {
+        self.name.as_deref()
+    }
+
     /// Whether the connection has guessed often enough.
     pub(crate) fn is_used_up(&self) -> bool {
         self.wrong >= MOST_WRONG
@@ -117,6 +124,12 @@ impl Access {
             access.tokens = Some(tokens_of(path, &secret_file(path)?)?);
         }
         Ok(access)
+    }
+
+    /// Whether a user or token is called so.
+    pub(crate) fn knows(&self, name: &str) -> bool {
+        self.users.as_ref().is_some_and(|users| users.contains_key(name))
+            || self.tokens.iter().flatten().any(|(of, _)| of == name)
     }
 
     fn users_of(
@@ -165,9 +178,15 @@ impl Access {
         let token = self.tokens.as_ref().zip(request.request_uri().and_then(token));
         if let Some((tokens, token)) = token {
             let shown = hexadecimal(&Sha256::digest(&*token));
-            let known =
-                tokens.iter().fold(Choice::from(0), |known, token| known | same(token, &shown));
-            pass.by_token = known.into();
+            // All are looked at, whichever it is.
+            let mut name = None;
+            for (of, token) in tokens {
+                if same(token, &shown).into() {
+                    name = Some(of);
+                }
+            }
+            pass.by_token = name.is_some();
+            pass.name = name.cloned();
             return if pass.by_token { Verdict::Allowed } else { self.wrong(pass, now_ns) };
         }
         let Some((users, header)) = self.users.as_ref().zip(request.header(&AUTHORIZATION)) else {
@@ -182,6 +201,7 @@ impl Access {
                     return Verdict::Asked(self.challenge(pass, true, now_ns));
                 }
                 pass.count = answer.count.unwrap_or(pass.count);
+                pass.name = Some(answer.user);
                 Verdict::Allowed
             }
             // The password is right, the nonce another connection's.
@@ -260,12 +280,13 @@ impl Access {
             Some(_) => return None,
         };
         let right: bool = same(&expected, &field("response")?).into();
-        (right && known.is_some()).then_some(Answer { nonce, count })
+        (right && known.is_some()).then_some(Answer { user, nonce, count })
     }
 }
 
 /// An answer whose digest is right.
 struct Answer {
+    user: String,
     nonce: String,
     /// Which request with this nonce it says to be; `None` in RFC 2069.
     count: Option<u32>,
@@ -319,10 +340,11 @@ fn fields<const COUNT: usize>(line: &str) -> Option<[&str; COUNT]> {
     <[&str; COUNT]>::try_from(fields).ok().filter(|fields| fields.iter().all(|f| !f.is_empty()))
 }
 
-fn tokens_of(path: &Path, text: &str) -> Result<Vec<String>, MediaError> {
+fn tokens_of(path: &Path, text: &str) -> Result<Vec<(String, String)>, MediaError> {
     let digest = |(number, line)| {
         let token = fields(line).filter(|[_, digest]| is_digest(digest, 64));
-        token.map(|[_, digest]| digest.to_ascii_lowercase()).ok_or_else(|| {
+        let pair = |[name, digest]: [&str; 2]| (name.to_owned(), digest.to_ascii_lowercase());
+        token.map(pair).ok_or_else(|| {
             MediaError::new(format!("{}, line {number}: not a token's line", path.display()))
                 .help("NAME:DIGEST, the SHA-256 of the token in hexadecimal")
         })

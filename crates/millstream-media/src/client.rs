@@ -4,6 +4,9 @@
 //! before it. What must outlive the dispatcher stands in the session's [`Row`]; a frame's RTP numbers
 //! are reserved there before any of its packets is sent, so none is used twice, whatever dies when.
 
+mod live;
+
+use crate::live::choice::OnlineChoice;
 use crate::optional::{Choice, Importance};
 use crate::packets::CLOCK_RATE;
 use crate::region::{LATENESS, Row, State, Word};
@@ -50,8 +53,10 @@ pub(crate) struct Client {
     /// Frames with lower numbers are not sent any more.
     in_order_from: u64,
     choice: Choice,
+    /// Of a live stream, in place of `choice`.
+    online: OnlineChoice,
     taken: bool,
-    /// A client at its file's end is looked at again then, ns.
+    /// When a client at its file's end is looked at again, or one of a live stream, ns.
     waits_until_ns: Option<u64>,
     /// Frames lost in the last two blocks of y: the block's number and how many.
     losses: [(u64, u64); 2],
@@ -67,6 +72,7 @@ impl Client {
             last_rtp_time: 0,
             in_order_from: 0,
             choice: Choice::new(media.lost, media.of),
+            online: OnlineChoice::new(media.lost, media.of),
             taken: true,
             waits_until_ns: None,
             losses: [(0, 0), (1, 0)],
@@ -87,8 +93,11 @@ impl Client {
         self.taken && self.row.state() == State::Playing
     }
 
-    /// The next frame is released now.
-    pub(crate) fn play(&mut self, now_ns: u64) {
+    /// The next frame is released now, or of a live stream when one comes to begin with.
+    pub(crate) fn play(&mut self, now_ns: u64, store: &Store) {
+        if let Some(ring) = self.ring().and_then(|ring| store.rings.get(ring)) {
+            self.join(ring);
+        }
         let next = self.row.get(Word::Next);
         let since_first = next.saturating_mul(self.period_ns());
         self.row.set(Word::PhaseNs, now_ns.wrapping_sub(since_first));
@@ -101,6 +110,9 @@ impl Client {
         let (row, next) = (self.row, self.row.get(Word::Next));
         row.add(Word::Lost, next.saturating_sub(row.resolved()));
         self.in_order_from = next;
+        if self.ring().is_some() {
+            return self.online.skip();
+        }
         let frames = store.frames(&self.media);
         self.choice.resume(next, |number| importance(frames, number));
     }
@@ -108,6 +120,12 @@ impl Client {
     /// Goes on with a client that played in a dispatcher that died: frames of the time between are
     /// lost.
     pub(crate) fn catch_up(&mut self, now_ns: u64, store: &Store) {
+        if let Some(ring) = self.ring() {
+            if let Some(ring) = store.rings.get(ring) {
+                self.catch_up_live(ring);
+            }
+            return self.take_over(store);
+        }
         let since_ns = now_ns.wrapping_sub(self.row.get(Word::PhaseNs));
         let mut next = (since_ns / self.period_ns() + 1).max(self.row.get(Word::Next));
         if self.media.repeat == 0 {
@@ -140,7 +158,7 @@ impl Client {
         })
     }
 
-    /// At the end of its file: to be looked at again then.
+    /// To be looked at again then: at the end of its file, or when a frame of a live stream is released.
     pub(crate) fn wait_until(&mut self, at_ns: u64) {
         self.waits_until_ns = Some(at_ns);
     }
@@ -174,19 +192,22 @@ impl Client {
         Some((descriptor, optional))
     }
 
-    /// The record of a frame of this client.
+    /// The record of a frame of this client, which plays a file.
     pub(crate) fn frame(&self, frame: &Descriptor, store: &Store) -> FrameRecord {
         *at(store.frames(&self.media), frame.number)
     }
 
-    /// When a frame is shown, by the RTP clock.
-    pub(crate) fn rtp_time(&self, frame: &Descriptor, store: &Store) -> u32 {
-        let display = u64::from(self.frame(frame, store).display);
+    /// When the frame of this record is shown, by the RTP clock.
+    pub(crate) fn rtp_time(&self, frame: &Descriptor, record: &FrameRecord) -> u32 {
+        let base = low_bits(self.row.get(Word::TimestampBase));
+        if self.ring().is_some() {
+            return base.wrapping_add(record.display);
+        }
+        let display = u64::from(record.display);
         let shown = u128::from(frame.number - frame.number % self.media.frames + display);
         let ticks = shown * u128::from(CLOCK_RATE) * u128::from(self.media.rate_seconds)
             / u128::from(self.media.rate_frames);
-        low_bits(self.row.get(Word::TimestampBase))
-            .wrapping_add(low_bits(u64::try_from(ticks % (1 << 32)).unwrap_or(0)))
+        base.wrapping_add(low_bits(u64::try_from(ticks % (1 << 32)).unwrap_or(0)))
     }
 
     /// Whether a later frame has been chosen before.
@@ -195,11 +216,10 @@ impl Client {
     }
 
     /// A frame is chosen: RTP numbers for its packets, the first one's.
-    pub(crate) fn reserve(&mut self, frame: &Descriptor, store: &Store) -> u64 {
+    pub(crate) fn reserve(&mut self, frame: &Descriptor, record: &FrameRecord) -> u64 {
         self.in_order_from = frame.number + 1;
         let sequence = self.row.get(Word::Sequence);
-        let packets = self.frame(frame, store).packets;
-        self.row.set(Word::Sequence, sequence.wrapping_add(packets.into()));
+        self.row.set(Word::Sequence, sequence.wrapping_add(record.packets.into()));
         sequence
     }
 

@@ -84,8 +84,12 @@ impl Connection {
         Ok(true)
     }
 
-    /// To be called when what could be understood of the input has been: notes whether a request began.
-    pub(crate) fn understood(&mut self, now_ns: u64) {
+    /// To be called when what could be understood of the input has been, of it something whole if `progress`:
+    /// notes whether a request began.
+    pub(crate) fn understood(&mut self, progress: bool, now_ns: u64) {
+        if progress {
+            self.begun_ns = 0;
+        }
         let beginning = self.tls.as_ref().is_some_and(Secured::is_beginning);
         if self.input.is_empty() && !beginning {
             self.begun_ns = 0;
@@ -176,17 +180,19 @@ mod tests {
     #[test]
     fn a_request_byte_by_byte_does_not_hold_a_connection() {
         let mut connection = connection();
-        connection.understood(1);
+        connection.understood(false, 1);
         assert!(!connection.is_stuck(u64::MAX), "idle is not stuck");
         connection.input.push(b'O');
-        connection.understood(1);
+        connection.understood(false, 1);
         connection.input.push(b'P');
         connection.heard_ns = LONG_NS;
-        connection.understood(LONG_NS);
+        connection.understood(false, LONG_NS);
         assert!(!connection.is_stuck(PATIENCE_NS));
         assert!(connection.is_stuck(LONG_NS));
+        connection.understood(true, LONG_NS);
+        assert!(!connection.is_stuck(LONG_NS), "another one has begun");
         connection.input.clear();
-        connection.understood(LONG_NS);
+        connection.understood(false, LONG_NS);
         assert!(!connection.is_stuck(u64::MAX));
     }
 

@@ -68,6 +68,23 @@ impl Demand {
             }
             most_ns.push(most);
         }
+        Self::of_runs(most_ns, longest_frame_ns, period_ns, deadline_ns)
+    }
+
+    /// The demand of frames at least a period apart, of which any n in a row take at most `most(n)` ns of the
+    /// link, n from 1, and one at most `longest_frame_ns`.
+    pub(crate) fn bounded(
+        most: impl Fn(u64) -> u64,
+        longest_frame_ns: u64,
+        period_ns: u64,
+        deadline_ns: u64,
+    ) -> Self {
+        let most_ns = std::iter::once(0).chain((1..=LONGEST_RUN).map(most)).collect();
+        Self::of_runs(most_ns, longest_frame_ns, period_ns, deadline_ns)
+    }
+
+    fn of_runs(most_ns: Vec<u64>, longest_frame_ns: u64, period_ns: u64, deadline_ns: u64) -> Self {
+        let run = most_ns.len() as u64 - 1;
         let whole = i128::from(*most_ns.last().unwrap_or(&0)) * WHOLE_LINK;
         let time = i128::from(period_ns.max(1)) * i128::from(run.max(1));
         let rate = (whole + time - 1) / time;

@@ -21,8 +21,10 @@ use std::collections::BinaryHeap;
 
 use crate::client::{Client, Descriptor};
 use crate::lane::Lane;
+use crate::live::followers::Followers;
+use crate::live::frames::Copied;
 use crate::region::{Region, Setting, State, Want, Word};
-use crate::store::Store;
+use crate::store::{FrameRecord, Packets, Store};
 
 /// How far packets are sent ahead of their time, ns, so that several go to the kernel at once.
 const AHEAD_NS: u64 = 250_000;
@@ -43,9 +45,10 @@ pub(crate) trait Outlet {
 /// A frame that is being sent.
 #[derive(Debug)]
 pub(crate) struct Sending<'a> {
-    pub(crate) store: &'a Store,
     pub(crate) client: &'a Client,
     pub(crate) frame: Descriptor,
+    pub(crate) packets: Packets<'a>,
+    pub(crate) rtp_time: u32,
     /// The RTP number of its first packet, sequence base not counted.
     pub(crate) sequence: u64,
 }
@@ -55,6 +58,7 @@ pub(crate) struct Sending<'a> {
 struct InService {
     client: usize,
     frame: Descriptor,
+    record: FrameRecord,
     sequence: u64,
     /// The packet that goes next.
     packet: usize,
@@ -76,6 +80,12 @@ pub(crate) struct Dispatch<S> {
     sessions: Vec<Option<usize>>,
     /// When each playing client's next frame is released, with its session.
     releases: BinaryHeap<Reverse<(u64, usize)>>,
+    /// Sessions of live streams that wait for a frame.
+    followers: Followers,
+    /// Those that one has come for; kept to allocate once.
+    served: Vec<usize>,
+    /// The live frame that was chosen last.
+    copied: Copied,
     in_service: Option<InService>,
     /// When the link is free, ns.
     link_free_ns: u64,
@@ -94,6 +104,9 @@ impl<S: Select<Stamp = ()>> Dispatch<S> {
         region.notices().clear();
         region.set(Setting::LookAtAll, 1);
         Self {
+            followers: Followers::new(&store.rings, sessions),
+            served: Vec::with_capacity(sessions),
+            copied: Copied::default(),
             store,
             region,
             link: Link { rate_bps, overhead, credits: None },
@@ -112,6 +125,7 @@ impl<S: Select<Stamp = ()>> Dispatch<S> {
     /// on others.
     pub(crate) fn step(&mut self, now_ns: u64, outlet: &mut impl Outlet) -> u64 {
         self.take_notices(now_ns, outlet);
+        self.take_frames();
         loop {
             let release_ns = self.releases.peek().map_or(u64::MAX, |Reverse((at, _))| *at);
             let service_ns = match &self.in_service {
@@ -150,13 +164,27 @@ impl<S: Select<Stamp = ()>> Dispatch<S> {
         }
     }
 
+    /// Looks at the live frames that have come.
+    fn take_frames(&mut self) {
+        let mut served = std::mem::take(&mut self.served);
+        self.followers.come(&mut served);
+        for session in served.drain(..) {
+            if let Some(client) = self.sessions[session]
+                && self.clients[client].is_playing()
+            {
+                self.schedule_release(session, client);
+            }
+        }
+        self.served = served;
+    }
+
     /// Makes of a session what the host wants.
     fn reconcile(&mut self, session: usize, now_ns: u64, outlet: &mut impl Outlet) {
         let row = self.region.session(session);
         match (row.want(), row.state()) {
             (Want::Play, State::Ready | State::Paused) => {
                 let Some(client) = self.client_of(session) else { return };
-                self.clients[client].play(now_ns);
+                self.clients[client].play(now_ns, &self.store);
                 self.schedule_release(session, client);
             }
             // Played by an NI that is no more.
@@ -230,9 +258,17 @@ impl<S: Select<Stamp = ()>> Dispatch<S> {
         self.mandatory.waiting() + self.optional.waiting()
     }
 
-    fn schedule_release(&mut self, session: usize, client: usize) {
-        let at_ns = self.clients[client].next_release_ns();
-        self.releases.push(Reverse((at_ns, session)));
+    fn schedule_release(&mut self, session: usize, slot: usize) {
+        let client = &mut self.clients[slot];
+        if let Some(number) = client.ring() {
+            let Some(ring) = self.store.rings.get(number) else { return };
+            let next_ns = client.next_live_ns(ring);
+            client.wait_until(next_ns.unwrap_or(u64::MAX));
+            if next_ns.is_none() {
+                return self.followers.wait(number, session);
+            }
+        }
+        self.releases.push(Reverse((client.next_release_ns(), session)));
     }
 
     /// The next frame of the client whose turn it is becomes one that may be sent.
@@ -244,8 +280,15 @@ impl<S: Select<Stamp = ()>> Dispatch<S> {
         if !client.is_playing() || client.next_release_ns() != at_ns {
             return;
         }
-        let Some((frame, optional)) = client.release(at_ns, &self.store) else {
-            if client.is_over(at_ns) {
+        let live = client.ring().map(|number| self.store.rings.get(number));
+        let released = match live {
+            Some(ring) => ring.and_then(|ring| client.release_live(at_ns, ring)),
+            None => client.release(at_ns, &self.store),
+        };
+        let Some((frame, optional)) = released else {
+            if live.is_some() {
+                self.schedule_release(session, slot);
+            } else if client.is_over(at_ns) {
                 client.end();
                 self.goodbye(slot, outlet);
             } else {
@@ -274,46 +317,54 @@ impl<S: Select<Stamp = ()>> Dispatch<S> {
         if client.is_overtaken(&frame) {
             return client.dropped(&frame, Word::Late);
         }
-        let sequence = client.reserve(&frame, &self.store);
+        let record = match client.ring() {
+            None => Some(client.frame(&frame, &self.store)),
+            Some(number) => {
+                let ring = self.store.rings.get(number);
+                ring.and_then(|ring| client.take_live(&frame, ring, &mut self.copied))
+            }
+        };
+        let Some(record) = record else { return };
+        let sequence = client.reserve(&frame, &record);
         let next_ns = self.time_ns;
-        self.in_service = Some(InService { client: slot, frame, sequence, packet: 0, next_ns });
+        self.in_service =
+            Some(InService { client: slot, frame, record, sequence, packet: 0, next_ns });
     }
 
     /// Sends the packets of the frame in service that are due.
     fn send(&mut self, now_ns: u64, outlet: &mut impl Outlet) {
         let Some(mut service) = self.in_service else { return };
         let client = &self.clients[service.client];
-        let record = client.frame(&service.frame, &self.store);
-        let packets = self.store.packets(&record);
+        let record = service.record;
+        let packets = match client.ring() {
+            None => self.store.packets(&record),
+            Some(_) => Packets { records: &self.copied.packets, bytes: &self.copied.bytes },
+        };
+        let rtp_time = client.rtp_time(&service.frame, &record);
         let mut next_ns = service.next_ns;
         let mut count = 0;
-        for packet in &packets[service.packet..] {
+        for packet in &packets.records[service.packet..] {
             if next_ns > now_ns + AHEAD_NS {
                 break;
             }
             next_ns += self.link.transmission_ns(packet.length());
             count += 1;
         }
-        let sending = Sending {
-            store: &self.store,
-            client,
-            frame: service.frame,
-            sequence: service.sequence,
-        };
+        let sending =
+            Sending { client, frame: service.frame, packets, rtp_time, sequence: service.sequence };
         outlet.packets(&sending, service.packet, count);
         service.packet += count;
         service.next_ns = next_ns;
-        if service.packet < packets.len() {
+        if service.packet < packets.records.len() {
             self.in_service = Some(service);
             return;
         }
         self.in_service = None;
         self.link_free_ns = next_ns;
         let client = &mut self.clients[service.client];
-        client.last_rtp_time = client.rtp_time(&service.frame, &self.store);
+        client.last_rtp_time = rtp_time;
         let first = client.sent(&service.frame, &record, now_ns);
         if first || client.is_report_due(now_ns) {
-            let rtp_time = client.last_rtp_time;
             client.reported(now_ns);
             outlet.report(&self.clients[service.client], rtp_time, false);
         }
@@ -355,6 +406,17 @@ impl<S: Select<Stamp = ()>> Dispatch<S> {
             }
         }
         self.region.set(Setting::LookAtAll, 1);
+    }
+
+    /// Ends the clients of live streams. For an NI whose host is gone for good, and their frames with it.
+    pub(crate) fn end_live(&self) {
+        for session in 0..self.sessions.len() {
+            let client = self.sessions[session].map(|client| &self.clients[client]);
+            if client.is_some_and(|client| client.ring().is_some()) {
+                self.region.session(session).set(Word::Want, Want::Stop as u64);
+                self.region.set(Setting::LookAtAll, 1);
+            }
+        }
     }
 
     /// Whether any client plays.

@@ -9,10 +9,12 @@ use std::sync::OnceLock;
 
 use crate::access::{Access, Pass};
 use crate::library::Library;
+use crate::live::frames::{self, FrameRing};
+use crate::live::publishing::Publishing;
 use crate::packets::mpeg_ts;
 use crate::region::Region;
 use crate::rtsp::{Asker, Desk};
-use crate::session::{AsBell, Sessions};
+use crate::session::{AsBell, Sessions, Transport};
 
 struct NoBell;
 
@@ -30,6 +32,13 @@ name = \"film\"
 period = \"40 ms\"
 late = \"drop\"
 source = { kind = \"mpeg\", file = \"clip.mpg\" }
+[[stream]]
+name = \"live\"
+period = \"40 ms\"
+late = \"drop\"
+source = { kind = \"live\", rate = \"2 Mbps\" }
+[scenario]
+duration = \"1 s\"
 ";
 
 /// What a server with one stream, `film`, answers to what comes from an address.
@@ -62,6 +71,31 @@ pub fn transport_stream(file: &[u8]) -> Option<Vec<u8>> {
     mpeg_ts::wrap(&video, 200_000_000, 1 << 22).ok().map(|wrapped| wrapped.bytes)
 }
 
+/// What a publisher's packets come to, each a byte of length and so many bytes, a packet a millisecond. Every frame is
+/// accounted for.
+///
+/// # Panics
+/// If one is not.
+pub fn published(bytes: &[u8]) {
+    let mut live = live();
+    live.announce(0, (0, IpAddr::V4(Ipv4Addr::LOCALHOST)), 96, Vec::new(), 1);
+    if let Some(publisher) = &mut live.streams[0].publisher {
+        publisher.transport = Some(Transport::Interleaved(0, 1));
+    }
+    live.record(0, 1);
+    let (mut rest, mut now_ns) = (bytes, 1);
+    while let Some((length, more)) = rest.split_first() {
+        let (packet, more) = more.split_at(usize::from(*length).min(more.len()));
+        now_ns += 1_000_000;
+        live.interleaved(0, 0, packet, now_ns);
+        rest = more;
+    }
+    live.leave(0, now_ns);
+    let of = live.total();
+    let released: u64 = of.released.iter().sum();
+    assert_eq!(of.frames, released + of.incomplete + of.before_entry + of.beyond);
+}
+
 /// What the server has: `film`, and rows for four clients.
 pub(crate) fn estate() -> &'static (Library, Region) {
     static SHARED: OnceLock<(Library, Region)> = OnceLock::new();
@@ -71,6 +105,17 @@ pub(crate) fn estate() -> &'static (Library, Region) {
         let library = Library::open(&scenario).expect("the example clip");
         (library, Region::create(4).expect("shared memory").0)
     })
+}
+
+/// The live stream of a new server, which nobody publishes.
+fn live() -> Publishing {
+    static RINGS: OnceLock<Vec<FrameRing>> = OnceLock::new();
+    let specs = &estate().0.live;
+    let rings = RINGS.get_or_init(|| {
+        let shapes: Vec<_> = specs.iter().map(|live| live.shape).collect();
+        frames::write(&frames::create(&shapes).expect("memory")).expect("rings")
+    });
+    Publishing::of(specs, rings.clone(), 60_000_000_000, None)
 }
 
 /// Talks to a new server; each call is a connection of its own.
@@ -83,6 +128,7 @@ pub(crate) fn with_guarded_server<T>(access: &Access, what: impl FnOnce(&mut Tal
     let (library, region) = estate();
     let local = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 554);
     let mut sessions = Sessions::new(*region, 20_000_000);
+    let mut live = live();
     let mut connection = 0;
     what(&mut |peer, bytes| {
         let mut output = Vec::new();
@@ -90,6 +136,7 @@ pub(crate) fn with_guarded_server<T>(access: &Access, what: impl FnOnce(&mut Tal
             library,
             sessions: &mut sessions,
             access,
+            live: &mut live,
             cluster: None,
             bell: &NoBell,
             server_ports: (6_000, 6_001),

@@ -6,6 +6,7 @@
 //!                      processor                (processor: client, lane, dispatch, outlet)
 //!  players <── RTP ──────┘
 //! ```
+//! A publisher's frames (`live`) go the same way as those of files.
 //! Session control and the processor share nothing but memory that either may lose the other from:
 //! the processor is a thread of the server or a process of its own, and does not know which. Files are
 //! read and cut into packets once (`library`, `packets`).
@@ -27,6 +28,7 @@ mod error;
 pub mod fuzzing;
 mod lane;
 mod library;
+mod live;
 #[doc(hidden)]
 pub mod measuring;
 mod optional;
@@ -47,7 +49,8 @@ mod tls;
 
 pub use cluster::Moves;
 pub use error::MediaError;
+pub use live::ingest::Ingested;
 pub use placement::network_interface_processor;
 pub use server::{Course, MediaServer, Report};
 pub use session::Account;
-pub use status::{ClientStatus, Cpu, Status, WindowStatus};
+pub use status::{ClientStatus, Cpu, LiveStatus, Status, WindowStatus};

@@ -3,8 +3,8 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use millstream::Late;
-use millstream_scenario::{Link, Scenario, Source, Stream, VideoCarrier, VideoInput};
-use millstream_traffic::mpeg::{Codec, CodedFrame, FrameKind, VideoPayload, units};
+use millstream_scenario::{Link, Live, Scenario, Source, Stream, VideoCarrier, VideoInput};
+use millstream_traffic::mpeg::{Codec, CodedFrame, VideoPayload, units};
 use std::borrow::Cow;
 use std::fs::File;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -12,6 +12,9 @@ use std::ops::Range;
 
 use crate::MediaError;
 use crate::demand::{Demand, FrameWork};
+use crate::live::frames::Shape;
+use crate::live::police::{AHEAD_NS, Allowance};
+use crate::live::publishing::LiveSpec;
 use crate::optional::{Choice, Importance};
 use crate::packets::{CLOCK_RATE, Format, RTP_HEADER, mpeg_ts};
 use crate::processor::Schedule;
@@ -22,6 +25,10 @@ const LONGEST_WINDOW: u32 = 4_096;
 
 /// Frames that may wait where the file does not say.
 const QUEUE: u32 = 64;
+
+/// How much longer than it can be sent a live frame is kept, ns: for a processor that is late, and one that takes
+/// another's place.
+const LIVE_SLACK_NS: u64 = 2_000_000_000;
 
 /// Looser windows that a stream may be had under besides its own: so many steps between the two ends.
 const LOOSER: u32 = 3;
@@ -48,6 +55,8 @@ pub(crate) struct Title {
     /// Seconds of one round, rounded.
     seconds: u64,
     repeat: bool,
+    /// Of a live stream, its number among them.
+    pub(crate) live: Option<usize>,
 }
 
 /// Everything that is served.
@@ -57,6 +66,8 @@ pub(crate) struct Library {
     pub(crate) schedule: Schedule,
     pub(crate) file: File,
     pub(crate) store: Store,
+    /// The live streams.
+    pub(crate) live: Vec<LiveSpec>,
 }
 
 impl Library {
@@ -66,14 +77,21 @@ impl Library {
         let mut room = scenario.media.store_bytes;
         let mut builder = StoreBuilder::default();
         let mut titles = Vec::with_capacity(scenario.streams.len());
+        let mut live = Vec::new();
         for stream in &scenario.streams {
-            let bytes = add(scenario, stream, room, &mut builder, &mut titles)?;
+            check_name(&stream.name)?;
+            let bytes = match &stream.source {
+                Source::Live(source) => {
+                    add_live(scenario, stream, source, room, &mut builder, &mut titles, &mut live)?
+                }
+                _ => add(scenario, stream, room, &mut builder, &mut titles)?,
+            };
             room = room.saturating_sub(bytes);
         }
         let failed = |error| MediaError::new(format!("no memory for the files: {error}"));
         let file = builder.seal().map_err(failed)?;
         let store = Store::open(&file).map_err(failed)?;
-        Ok(Self { titles, schedule, file, store })
+        Ok(Self { titles, schedule, file, store, live })
     }
 }
 
@@ -104,29 +122,18 @@ fn add(
 ) -> Result<usize, MediaError> {
     let name = &stream.name;
     let wrong = |message: &str| MediaError::new(format!("stream `{name}`: {message}"));
-    let fit = |letter: char| letter.is_ascii_alphanumeric() || "-_.".contains(letter);
-    if !name.chars().all(fit) || name.starts_with('.') {
-        return Err(wrong("its name is to stand in a URL").help("letters, digits, - _ and ."));
-    }
     let Source::Mpeg { input: VideoInput::File { file, repeat, payload }, frames, .. } =
         &stream.source
     else {
-        return Err(wrong("only video files are served")
-            .help("source = { kind = \"mpeg\", file = \"clip.mpg\", repeat = true }"));
+        return Err(wrong("only video files and live streams are served").help(
+            "source = { kind = \"mpeg\", file = \"clip.mpg\", repeat = true }, or { kind = \"live\", rate = \"2 \
+             Mbps\" }",
+        ));
     };
     if !['I', 'P', 'B'].iter().all(|kind| frames.contains(*kind)) {
         return Err(wrong("some frames are left out").help("take out `frames`"));
     }
-    let terms = stream.contract.terms();
-    if terms.late != Late::Drop {
-        return Err(wrong("late frames are dropped whole here").help("late = \"drop\""));
-    }
-    let (lost, of) = stream.window;
-    if of > LONGEST_WINDOW {
-        return Err(
-            wrong(&format!("a window of {of} frames")).help(format!("at most {LONGEST_WINDOW}"))
-        );
-    }
+    let (lost, of) = window(stream)?;
     let video = VideoPayload::open(&scenario.folder.join(file), room)
         .map_err(|error| wrong(&error.to_string()))?;
     let frame_ns = u64::try_from(video.rate.time_ns(1)).unwrap_or(u64::MAX).max(1);
@@ -135,7 +142,7 @@ fn add(
         return Err(wrong(&format!("a period of {period_ns} ns"))
             .help(format!("the file has a frame every {frame_ns} ns")));
     }
-    let deadline_ns = terms.first_deadline_ns.unwrap_or(frame_ns);
+    let deadline_ns = stream.contract.terms().first_deadline_ns.unwrap_or(frame_ns);
     let Packed { format, bytes, frames } =
         packed(&video, *payload, deadline_ns, scenario.media.packet_bytes, room)
             .map_err(|why| wrong(&why))?;
@@ -145,12 +152,7 @@ fn add(
         if pieces.is_empty() {
             return Err(wrong(&format!("frame {} is empty", new.len())).help("the file is damaged"));
         }
-        let importance = match (frame.kind, frame.reference) {
-            (FrameKind::I, _) => Importance::I,
-            (FrameKind::P, _) => Importance::P,
-            (FrameKind::B, true) => Importance::ReferencedB,
-            (FrameKind::B, false) => Importance::B,
-        };
+        let importance = Importance::of(frame.kind, frame.reference);
         new.push(NewFrame { importance, display, range, pieces });
     }
     let record = MediaRecord {
@@ -166,7 +168,7 @@ fn add(
         rate_frames: video.rate.frames,
         rate_seconds: video.rate.seconds,
         repeat: u32::from(*repeat),
-        reserved: 0,
+        live: 0,
     };
     builder.add(record, &new, &bytes);
     let duration_ns = u128::from(frame_ns) * new.len() as u128;
@@ -196,9 +198,105 @@ fn add(
             demand: Demand::new(&film, window, *repeat, frame_ns, record.deadline_ns),
             seconds: u64::try_from(duration_ns / 1_000_000_000).unwrap_or(0),
             repeat: *repeat,
+            live: None,
         });
     }
     Ok(bytes.len())
+}
+
+/// Whether a stream can be called so.
+fn check_name(name: &str) -> Result<(), MediaError> {
+    let fit = |letter: char| letter.is_ascii_alphanumeric() || "-_.".contains(letter);
+    if name.chars().all(fit) && !name.starts_with('.') {
+        return Ok(());
+    }
+    Err(MediaError::new(format!("stream `{name}`: its name is to stand in a URL"))
+        .help("letters, digits, - _ and ."))
+}
+
+/// x and y of a stream's window, if it can be served so.
+fn window(stream: &Stream) -> Result<(u32, u32), MediaError> {
+    let wrong = |message: &str| MediaError::new(format!("stream `{}`: {message}", stream.name));
+    if stream.contract.terms().late != Late::Drop {
+        return Err(wrong("late frames are dropped whole here").help("late = \"drop\""));
+    }
+    let (lost, of) = stream.window;
+    if of > LONGEST_WINDOW {
+        return Err(
+            wrong(&format!("a window of {of} frames")).help(format!("at most {LONGEST_WINDOW}"))
+        );
+    }
+    Ok((lost, of))
+}
+
+/// Adds a live stream; the bytes of its ring. What of it may be lost is not known before it comes, so all that it
+/// may send is reserved, and a looser window would reserve no less.
+fn add_live(
+    scenario: &Scenario,
+    stream: &Stream,
+    source: &Live,
+    room: usize,
+    builder: &mut StoreBuilder,
+    titles: &mut Vec<Title>,
+    live: &mut Vec<LiveSpec>,
+) -> Result<usize, MediaError> {
+    let wrong = |message: &str| MediaError::new(format!("stream `{}`: {message}", stream.name));
+    let (lost, of) = window(stream)?;
+    let Some(period_ns) = stream.period_ns.filter(|period_ns| *period_ns > 0) else {
+        return Err(wrong("a live stream without a period").help("period = \"40 ms\""));
+    };
+    let deadline_ns = stream.contract.terms().first_deadline_ns.unwrap_or(period_ns);
+    let Live { rate_bps, burst_bytes, codec, ref publishers, wait_ns, .. } = *source;
+    let allowance = Allowance::new(period_ns, rate_bps, burst_bytes, scenario.link);
+    let kept_ns = deadline_ns.saturating_add(AHEAD_NS).saturating_add(LIVE_SLACK_NS);
+    let shape = Shape::new(allowance.spacing_ns, rate_bps, burst_bytes, kept_ns);
+    if shape.bytes() > room {
+        let message = format!("its frames need {} bytes of memory, {room} are left", shape.bytes());
+        return Err(wrong(&message).help("a larger `store` in [media], or a lower `rate`"));
+    }
+    let format = Format::of(codec);
+    live.push(LiveSpec {
+        name: stream.name.clone(),
+        title: titles.len(),
+        codec,
+        allowance,
+        burst_bytes,
+        link: scenario.link,
+        packet_bytes: scenario.media.packet_bytes,
+        publishers: publishers.clone(),
+        wait_ns,
+        shape,
+    });
+    let record = MediaRecord {
+        period_ns,
+        deadline_ns,
+        first_frame: 0,
+        frames: 0,
+        first_byte: 0,
+        lost,
+        of,
+        queue: stream.contract.queue_limit().unwrap_or(QUEUE).min(1 << 16),
+        payload_type: format.payload_type().into(),
+        rate_frames: 1,
+        rate_seconds: 1,
+        repeat: 1,
+        live: u32::try_from(live.len()).unwrap_or(u32::MAX),
+    };
+    builder.add(record, &[], &[]);
+    titles.push(Title {
+        name: stream.name.clone(),
+        looser_than: None,
+        window: (lost, of),
+        format,
+        parameters: None,
+        reserved_bps: rate_bps,
+        mean_bps: rate_bps,
+        demand: allowance.demand(deadline_ns),
+        seconds: 0,
+        repeat: true,
+        live: Some(live.len() - 1),
+    });
+    Ok(shape.bytes())
 }
 
 /// Windows of as many frames of which more may be lost, but not all, the strictest first.
@@ -297,7 +395,8 @@ impl Library {
 
 impl Title {
     /// Its description (RFC 8866) for a client of the server at `address`.
-    pub(crate) fn sdp(&self, address: IpAddr) -> Vec<u8> {
+    /// `published` are the parameters of a live stream's publisher, as those of a file.
+    pub(crate) fn sdp(&self, address: IpAddr, published: Option<(String, String)>) -> Vec<u8> {
         let attribute = |name: &str, value: String| sdp_types::Attribute {
             attribute: name.to_owned(),
             value: Some(value),
@@ -307,7 +406,7 @@ impl Title {
             vec![attribute("rtpmap", format!("{payload} {encoding}/{CLOCK_RATE}"))];
         if self.format == Format::H264 {
             let mut format = format!("{payload} packetization-mode=1");
-            if let Some((level, sets)) = &self.parameters {
+            if let Some((level, sets)) = published.as_ref().or(self.parameters.as_ref()) {
                 format += &format!(";profile-level-id={level};sprop-parameter-sets={sets}");
             }
             attributes.push(attribute("fmtp", format));
@@ -317,8 +416,13 @@ impl Title {
             IpAddr::V4(_) => IpAddr::from(Ipv4Addr::UNSPECIFIED),
             IpAddr::V6(_) => IpAddr::from(Ipv6Addr::UNSPECIFIED),
         };
-        let range =
-            if self.repeat { "npt=0-".to_owned() } else { format!("npt=0-{}", self.seconds) };
+        let range = if self.live.is_some() {
+            "npt=now-".to_owned()
+        } else if self.repeat {
+            "npt=0-".to_owned()
+        } else {
+            format!("npt=0-{}", self.seconds)
+        };
         let session = sdp_types::Session {
             origin: sdp_types::Origin::with_ip_addr("0", 0, address),
             session_name: self.name.clone(),

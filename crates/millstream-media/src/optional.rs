@@ -13,6 +13,8 @@
 //! is that of (m, k)-firm scheduling by patterns (Ramanathan, *Overload management in real-time control
 //! applications using (m, k)-firm guarantee*, 1999).
 
+use millstream_traffic::mpeg::FrameKind;
+
 /// What the loss of a frame costs; the order is that in which frames are given up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u32)]
@@ -28,6 +30,16 @@ pub(crate) enum Importance {
 }
 
 impl Importance {
+    /// That of a frame, another frame being predicted from it if `reference`.
+    pub(crate) fn of(kind: FrameKind, reference: bool) -> Self {
+        match (kind, reference) {
+            (FrameKind::I, _) => Self::I,
+            (FrameKind::P, _) => Self::P,
+            (FrameKind::B, true) => Self::ReferencedB,
+            (FrameKind::B, false) => Self::B,
+        }
+    }
+
     /// The importance that a store's record says; what it cannot say is an I-frame.
     pub(crate) fn from_number(number: u32) -> Self {
         match number {

@@ -66,21 +66,20 @@ impl Network {
     }
 
     /// Sends these packets of a frame in one call; what the kernel refuses is counted and given up.
-    fn send(&mut self, to: SocketAddr, of: &Sending<'_>, time: u32, which: Range<usize>) {
-        let record = of.client.frame(&of.frame, of.store);
-        let all = of.store.packets(&record);
+    fn send(&mut self, to: SocketAddr, of: &Sending<'_>, which: Range<usize>) {
+        let all = of.packets.records;
         let mut headers = [[0; HEADER]; SEGMENTS];
         let mut lengths = [0; SEGMENTS];
         let packets = which.clone().zip(&all[which.clone()]);
         for ((at, packet), (header, length)) in packets.zip(headers.iter_mut().zip(&mut lengths)) {
-            let (format, _) = of.store.payload(packet);
+            let (format, _) = of.packets.payload(packet);
             let last = at + 1 == all.len();
-            *length = builder(of, time, at, last).payload(format).write_into_unchecked(header);
+            *length = builder(of, at, last).payload(format).write_into_unchecked(header);
         }
         let mut parts = [IoSlice::new(&[]); 2 * SEGMENTS];
         let written = headers.iter().zip(lengths).zip(&all[which.clone()]);
         for (pair, ((header, length), packet)) in parts.chunks_exact_mut(2).zip(written) {
-            let (_, payload) = of.store.payload(packet);
+            let (_, payload) = of.packets.payload(packet);
             pair.copy_from_slice(&[IoSlice::new(&header[..length]), IoSlice::new(payload)]);
         }
         let parts = &parts[..2 * which.len()];
@@ -140,12 +139,7 @@ fn gather(
 }
 
 /// The RTP header of packet `at` of a frame; `last` marks the end of the frame.
-fn builder<'a>(
-    of: &Sending<'_>,
-    rtp_time: u32,
-    at: usize,
-    last: bool,
-) -> RtpPacketBuilder<&'a [u8], &'a [u8]> {
+fn builder<'a>(of: &Sending<'_>, at: usize, last: bool) -> RtpPacketBuilder<&'a [u8], &'a [u8]> {
     let row = of.client.row;
     let payload_type = u8::try_from(of.client.media.payload_type & 127).unwrap_or(0);
     let number = row.get(Word::SequenceBase).wrapping_add(of.sequence).wrapping_add(at as u64);
@@ -153,7 +147,7 @@ fn builder<'a>(
         .payload_type(payload_type)
         .marker_bit(last && payload_type != TRANSPORT_STREAM)
         .sequence_number(u16::try_from(number & 0xffff).unwrap_or(0))
-        .timestamp(rtp_time)
+        .timestamp(of.rtp_time)
         .ssrc(low_bits(row.get(Word::Ssrc)))
 }
 
@@ -161,13 +155,12 @@ fn builder<'a>(
 pub(crate) fn write_packet(
     buffer: &mut Vec<u8>,
     of: &Sending<'_>,
-    rtp_time: u32,
     at: usize,
     packet: &PacketRecord,
     last: bool,
 ) {
-    let (header, payload) = of.store.payload(packet);
-    let builder = builder(of, rtp_time, at, last).payload(header).payload(payload);
+    let (header, payload) = of.packets.payload(packet);
+    let builder = builder(of, at, last).payload(header).payload(payload);
     builder.write_into_vec_unchecked(buffer);
 }
 
@@ -176,7 +169,8 @@ impl Outlet for Network {
         let Some((destination, _)) = of.client.row.destinations() else {
             if first == 0 {
                 let numbers = of.sequence;
-                let order = [of.client.session as u64, of.frame.number, numbers, of.client.ssrc()];
+                let frame = of.client.stream_number(&of.frame);
+                let order = [of.client.session as u64, frame, numbers, of.client.ssrc()];
                 if !self.region.orders().push(order) {
                     self.region.add(Setting::SendErrors, 1);
                 }
@@ -184,14 +178,12 @@ impl Outlet for Network {
             }
             return;
         };
-        let record = of.client.frame(&of.frame, of.store);
-        let all = of.store.packets(&record);
-        let rtp_time = of.client.rtp_time(&of.frame, of.store);
+        let all = of.packets.records;
         let end = all.len().min(first + packets);
         let mut next = first;
         while next < end {
             let count = self.together(&all[next..end]);
-            self.send(destination, of, rtp_time, next..next + count);
+            self.send(destination, of, next..next + count);
             next += count;
         }
     }

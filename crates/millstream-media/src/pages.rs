@@ -18,6 +18,8 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::Duration;
 
 use crate::library::Library;
+use crate::live::ingest::Ingested;
+use crate::live::publishing::Publishing;
 use crate::refusals::{REASONS, Refusals};
 use crate::region::{LATENESS, Setting, State, Word};
 use crate::session::{Account, Sessions};
@@ -60,11 +62,11 @@ pub(crate) fn serve(listener: TcpListener, waker: Waker) -> io::Result<Questions
 
 /// Answers what was asked.
 pub(crate) fn answer(questions: &Questions, about: About<'_>) {
-    let About { library, sessions, .. } = about;
+    let About { library, sessions, live, .. } = about;
     while let Ok((page, reply)) = questions.try_recv() {
         let answer = match page {
             Page::Admission => Answer::Text(admission(library, sessions)),
-            Page::Metrics => Answer::Metrics(metrics(library, sessions)),
+            Page::Metrics => Answer::Metrics(metrics(library, sessions, live)),
             Page::Status => match serde_json::to_string(&about.status()) {
                 Ok(json) => Answer::Json(json),
                 Err(error) => Answer::Unavailable(error.to_string()),
@@ -126,6 +128,18 @@ struct Snapshot {
     members: u64,
     settings: Vec<(&'static str, &'static str, u64)>,
     lateness: [u64; LATENESS],
+    live: Vec<(Stream, bool, Ingested)>,
+}
+
+#[derive(Clone, Debug, EncodeLabelSet)]
+struct Stream {
+    stream: String,
+}
+
+#[derive(Clone, Debug, EncodeLabelSet)]
+struct Came {
+    stream: String,
+    event: &'static str,
 }
 
 #[derive(Clone, Debug, EncodeLabelSet)]
@@ -190,6 +204,7 @@ impl Collector for Snapshot {
             let count = self.refusals.count(which);
             ConstCounter::new(count).encode(family.encode_family(&Because { reason })?)?;
         }
+        self.encode_live(&mut encoder)?;
         let whole = |value: u64| i64::try_from(value).unwrap_or(i64::MAX);
         for (name, help, value) in [
             ("millstream_media_reserved_bps", "Reserved of the link, bits/s", self.reserved_bps),
@@ -219,7 +234,57 @@ impl Collector for Snapshot {
     }
 }
 
-fn metrics(library: &Library, sessions: &Sessions) -> String {
+impl Snapshot {
+    /// What came of live streams.
+    fn encode_live(&self, encoder: &mut DescriptorEncoder<'_>) -> Result<(), std::fmt::Error> {
+        let gauge = ConstGauge::new(0i64).metric_type();
+        let help = "1 while somebody publishes the stream";
+        let mut family =
+            encoder.encode_descriptor("millstream_media_live_publishers", help, None, gauge)?;
+        for (stream, published, _) in &self.live {
+            let one = ConstGauge::new(i64::from(*published));
+            one.encode(family.encode_family(stream)?)?;
+        }
+        type Events = fn(&Ingested) -> Vec<(&'static str, u64)>;
+        let packets: Events = |of| {
+            vec![
+                ("received", of.packets),
+                ("lost", of.lost_packets),
+                ("reordered", of.reordered_packets),
+                ("late", of.late_packets),
+                ("strange", of.strange_packets),
+            ]
+        };
+        let frames: Events = |of| {
+            vec![
+                ("released", of.released.iter().sum()),
+                ("incomplete", of.incomplete),
+                ("before-entry", of.before_entry),
+                ("beyond", of.beyond),
+            ]
+        };
+        for (name, help, events) in [
+            ("millstream_media_live_packets", "RTP packets of publishers", packets),
+            (
+                "millstream_media_live_frames",
+                "Frames of publishers and what became of them",
+                frames,
+            ),
+        ] {
+            let counter = ConstCounter::new(0u64).metric_type();
+            let mut family = encoder.encode_descriptor(name, help, None, counter)?;
+            for (of, _, ingested) in &self.live {
+                for (event, value) in events(ingested) {
+                    let labels = Came { stream: of.stream.clone(), event };
+                    ConstCounter::new(value).encode(family.encode_family(&labels)?)?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+fn metrics(library: &Library, sessions: &Sessions, live: &Publishing) -> String {
     let region = &sessions.region;
     let mut counted =
         vec![Counted { stream: String::new(), client: "gone".to_owned(), account: sessions.past }];
@@ -293,6 +358,10 @@ fn metrics(library: &Library, sessions: &Sessions) -> String {
         members: sessions.moves.members,
         settings,
         lateness,
+        live: live
+            .standing()
+            .map(|(spec, who, of)| (Stream { stream: spec.name.clone() }, who.is_some(), of))
+            .collect(),
     }));
     let mut text = String::new();
     // Writing to memory does not fail.

@@ -51,6 +51,8 @@ pub(crate) struct Estate {
     pub(crate) store: File,
     pub(crate) region_file: File,
     pub(crate) region: Region,
+    /// The rings of live frames.
+    pub(crate) live: File,
     pub(crate) rtp: UdpSocket,
     pub(crate) rtcp: UdpSocket,
     /// Where a server that is started again asks for all of this; the processor has it, too.
@@ -63,6 +65,7 @@ impl Estate {
             store: self.store.try_clone()?,
             region_file: self.region_file.try_clone()?,
             region: self.region,
+            live: self.live.try_clone()?,
             rtp: self.rtp.try_clone()?,
             rtcp: self.rtcp.try_clone()?,
             listener: self.listener.as_ref().map(UnixListener::try_clone).transpose()?,
@@ -76,10 +79,11 @@ impl Estate {
         let mut given = given.into_iter();
         let mut next = || given.next().ok_or_else(wrong);
         let (store, region_file) = (File::from(next()?), File::from(next()?));
+        let live = File::from(next()?);
         let (rtp, rtcp) = (next()?.into(), next()?.into());
         let region = Region::open(&region_file)?;
         let listener = given.next().map(UnixListener::from);
-        Ok((Self { store, region_file, region, rtp, rtcp, listener }, core))
+        Ok((Self { store, region_file, region, live, rtp, rtcp, listener }, core))
     }
 }
 
@@ -222,11 +226,12 @@ fn give(to: &UnixStream, estate: &Estate, core: Option<u16>) -> io::Result<()> {
     let mut given = vec![
         estate.store.as_fd(),
         estate.region_file.as_fd(),
+        estate.live.as_fd(),
         estate.rtp.as_fd(),
         estate.rtcp.as_fd(),
     ];
     given.extend(estate.listener.as_ref().map(AsFd::as_fd));
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(5))];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(6))];
     let mut ancillary = SendAncillaryBuffer::new(&mut space);
     ancillary.push(SendAncillaryMessage::ScmRights(&given));
     let core = core.unwrap_or(NO_CORE).to_le_bytes();
@@ -235,7 +240,7 @@ fn give(to: &UnixStream, estate: &Estate, core: Option<u16>) -> io::Result<()> {
 }
 
 fn take(from: &UnixStream) -> io::Result<(Vec<OwnedFd>, Option<u16>)> {
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(5))];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(6))];
     let mut ancillary = RecvAncillaryBuffer::new(&mut space);
     let mut core = [0; 2];
     let flags = RecvFlags::CMSG_CLOEXEC;

@@ -12,6 +12,7 @@ use std::os::unix::net::UnixStream;
 
 use crate::clock::{now_ns, timespec};
 use crate::dispatch::Dispatch;
+use crate::live::frames;
 use crate::outlet::Network;
 use crate::placement::{Estate, welcome};
 use crate::region::{Region, Setting, Word};
@@ -49,7 +50,9 @@ impl Parts {
     /// # Errors
     /// If the store is damaged.
     pub(crate) fn new(estate: Estate, bell: UnixStream) -> io::Result<Self> {
-        Ok(Self { store: Store::open(&estate.store)?, region: estate.region, estate, bell })
+        let mut store = Store::open(&estate.store)?;
+        store.rings = frames::read(&estate.live)?;
+        Ok(Self { store, region: estate.region, estate, bell })
     }
 }
 
@@ -118,6 +121,9 @@ fn run_by<S: Select<Stamp = ()>>(parts: Parts, selector: fn() -> S) -> io::Resul
         }
         if !host_is_there {
             dispatch.end_unheard(after_ns, region.get(Setting::IdleTimeoutNs));
+            if estate.listener.is_none() {
+                dispatch.end_live();
+            }
             let hand_over_ns = region.get(Setting::HandOverNs);
             if hand_over_ns > 0 && after_ns.saturating_sub(alone_since_ns) > hand_over_ns {
                 dispatch.hand_over();

@@ -19,7 +19,7 @@ use zerocopy::FromBytes;
 
 use crate::ring::{self, Ring};
 
-const MAGIC: u64 = 0x4d53_5452_4541_4e04;
+const MAGIC: u64 = 0x4d53_5452_4541_4e05;
 const NOTICES: usize = 1024;
 const ORDERS: usize = 1024;
 const ROW: usize = 96;
@@ -125,13 +125,18 @@ pub(crate) enum Word {
     Blocks,
     /// The host's: how many servers have gone on with the session, or with one whose place it takes.
     Epoch = 58,
+    // The NI's.
+    /// Live: by how much the stream's number of a frame is above the client's.
+    Offset,
+    /// Live: from which of the stream's frames on one to begin with is looked for, + 1; 0: it has begun.
+    From,
 }
 
 /// Buckets of [`Word::Lateness`]: the last holds all that is later.
 pub(crate) const LATENESS: usize = 24;
 const _: () = assert!(Word::Lateness as usize + LATENESS <= Word::Id as usize);
 const _: () = assert!(Word::Blocks as usize + 2 <= Word::Epoch as usize);
-const _: () = assert!((Word::Epoch as usize) < ROW);
+const _: () = assert!((Word::From as usize) < ROW);
 
 /// What the host wants of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

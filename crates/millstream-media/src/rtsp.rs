@@ -3,6 +3,8 @@
 //! One stream a presentation: `rtsp://HOST/NAME` with one track, `video`. A session belongs to the
 //! client address that made it, and its packets go to that address alone.
 
+pub(crate) mod publish;
+
 use rtsp_types::headers::{
     ACCEPT, CONTENT_BASE, CONTENT_TYPE, CSEQ, LOCATION, PUBLIC, RANGE, REQUIRE, RTP_INFO, SERVER,
     SESSION, TRANSPORT, UNSUPPORTED, WWW_AUTHENTICATE,
@@ -20,11 +22,13 @@ use crate::access::{Access, Pass, Verdict};
 use crate::client::{Client, Descriptor, low_bits};
 use crate::cluster::Cluster;
 use crate::library::Library;
+use crate::live::publishing::Publishing;
 use crate::refusals::Reason;
 use crate::region::{State, Want, Word};
 use crate::session::{AsBell, Refused, Sessions, Transport};
 
-const METHODS: &str = "OPTIONS, DESCRIBE, SETUP, PLAY, PAUSE, GET_PARAMETER, TEARDOWN";
+const METHODS: &str =
+    "OPTIONS, DESCRIBE, ANNOUNCE, SETUP, PLAY, RECORD, PAUSE, GET_PARAMETER, TEARDOWN";
 
 /// With 453: the window under which the client would be admitted, x/y, if there is one.
 const OFFERED_WINDOW: &str = "X-Offered-Window";
@@ -43,6 +47,7 @@ pub(crate) struct Desk<'a, B> {
     pub(crate) library: &'a Library,
     pub(crate) sessions: &'a mut Sessions,
     pub(crate) access: &'a Access,
+    pub(crate) live: &'a mut Publishing,
     pub(crate) cluster: Option<&'a mut Cluster>,
     pub(crate) bell: &'a B,
     /// The ports that RTP and RTCP come from.
@@ -103,7 +108,13 @@ impl<B: AsBell> Desk<'_, B> {
                         && !pass.is_used_up();
                     continue;
                 }
-                // Answers, and the client's RTCP.
+                Ok((Message::Data(data), length)) => {
+                    used += length;
+                    let (channel, packet) = (data.channel_id(), data.into_body());
+                    self.live.interleaved(asker.connection, channel, &packet, self.now_ns);
+                    continue;
+                }
+                // Answers.
                 Ok((_, length)) => {
                     used += length;
                     continue;
@@ -117,6 +128,9 @@ impl<B: AsBell> Desk<'_, B> {
             open = false;
         }
         input.drain(..used.min(input.len()));
+        if self.live.take_news() {
+            self.bell.ring();
+        }
         open
     }
 
@@ -134,7 +148,10 @@ impl<B: AsBell> Desk<'_, B> {
         } else {
             match self.admittance(request, pass, asker) {
                 Some(asked) => Ok(asked),
-                None => self.done(request, asker),
+                None => match self.published(request, pass.name(), asker) {
+                    Some(published) => published,
+                    None => self.done(request, asker),
+                },
             }
         };
         let mut answer = result.unwrap_or_else(|Refusal(status, why)| {
@@ -201,6 +218,9 @@ impl<B: AsBell> Desk<'_, B> {
                 self.sessions.want(number, Want::Stop, self.bell);
                 Ok(ok().header(SESSION, id).build(Vec::new()))
             }
+            Method::Record => {
+                refuse(StatusCode::SessionNotFound, "this connection has announced no stream")
+            }
             method => {
                 let method: &str = method.into();
                 refuse(StatusCode::NotImplemented, format!("{method} is not one of {METHODS}"))
@@ -226,6 +246,10 @@ impl<B: AsBell> Desk<'_, B> {
             (method @ (Method::Describe | Method::Setup), None) => {
                 let name = (!name.starts_with(PLACED)).then_some(name)?;
                 let title = self.library.titles.iter().position(|title| title.name == name)?;
+                // A live stream is where its publisher is.
+                if self.library.titles[title].live.is_some() {
+                    return None;
+                }
                 // Whoever was described the stream here stays, if it can.
                 let full = *method == Method::Setup;
                 cluster.elsewhere(self.library, self.sessions, title, full)?
@@ -246,6 +270,11 @@ impl<B: AsBell> Desk<'_, B> {
         let name = name_of(request);
         let name = name.strip_prefix(PLACED).unwrap_or(name);
         match self.library.titles.iter().position(|title| title.name == name) {
+            Some(title)
+                if self.library.titles[title].live.is_some_and(|live| !self.live.is_on(live)) =>
+            {
+                refuse(StatusCode::NotFound, format!("nobody publishes `{name}` now"))
+            }
             Some(title) => Ok(title),
             None => refuse(StatusCode::NotFound, format!("there is no stream `{name}`")),
         }
@@ -272,6 +301,7 @@ impl<B: AsBell> Desk<'_, B> {
 
     fn describe(&self, request: &Request<Vec<u8>>) -> Result<Answer, Refusal> {
         let title = &self.library.titles[self.title(request)?];
+        let published = title.live.and_then(|live| self.live.streams[live].ingest.parameters());
         let accepted = request.header(&ACCEPT).map_or("*/*", |accept| accept.as_str());
         if !["application/sdp", "application/*", "*/*"].iter().any(|kind| accepted.contains(kind)) {
             return refuse(StatusCode::NotAcceptable, "descriptions are application/sdp");
@@ -283,7 +313,7 @@ impl<B: AsBell> Desk<'_, B> {
         Ok(ok()
             .header(CONTENT_BASE, base)
             .header(CONTENT_TYPE, "application/sdp")
-            .build(title.sdp(self.local.ip())))
+            .build(title.sdp(self.local.ip(), published)))
     }
 
     fn set_up(&mut self, request: &Request<Vec<u8>>, asker: Asker) -> Result<Answer, Refusal> {
@@ -390,8 +420,15 @@ impl<B: AsBell> Desk<'_, B> {
         let title = self.sessions.get(number).map_or(0, |session| session.title);
         let media = self.library.store.media()[title];
         let next = row.get(Word::Next);
+        if media.live != 0 {
+            // Which frame is the first is not known yet.
+            self.sessions.want(number, Want::Play, self.bell);
+            return Ok(ok().header(SESSION, id).header(RANGE, "npt=now-").build(Vec::new()));
+        }
         let client = Client::new(number, title, media, row);
-        let time = client.rtp_time(&Descriptor::numbered(next), &self.library.store);
+        let first = Descriptor::numbered(next);
+        let record = client.frame(&first, &self.library.store);
+        let time = client.rtp_time(&first, &record);
         let sequence = low_bits(row.get(Word::SequenceBase) + row.get(Word::Sequence)) & 0xffff;
         let uri = about(request);
         let uri = uri.trim_end_matches('/').trim_end_matches("/video");
@@ -470,7 +507,11 @@ mod tests {
             ("SETUP rtsp://h/film RTSP/1.0\r\nCSeq: 1\r\n\r\n".to_owned(), "400"),
             ("PLAY rtsp://h/film RTSP/1.0\r\nCSeq: 1\r\nSession: 7\r\n\r\n".to_owned(), "454"),
             ("PLAY rtsp://h/film RTSP/1.0\r\nCSeq: 1\r\n\r\n".to_owned(), "454"),
-            ("RECORD rtsp://h/film RTSP/1.0\r\nCSeq: 1\r\n\r\n".to_owned(), "501"),
+            ("RECORD rtsp://h/film RTSP/1.0\r\nCSeq: 1\r\n\r\n".to_owned(), "454"),
+            ("ANNOUNCE rtsp://h/film RTSP/1.0\r\nCSeq: 1\r\n\r\n".to_owned(), "404"),
+            ("ANNOUNCE rtsp://h/live RTSP/1.0\r\nCSeq: 1\r\n\r\n".to_owned(), "415"),
+            ("DESCRIBE rtsp://h/live RTSP/1.0\r\nCSeq: 1\r\n\r\n".to_owned(), "404"),
+            ("REDIRECT rtsp://h/film RTSP/1.0\r\nCSeq: 1\r\n\r\n".to_owned(), "501"),
             ("OPTIONS * RTSP/1.0\r\nCSeq: 1\r\nRequire: x\r\n\r\n".to_owned(), "551"),
             ("GET / HTTP/1.1\r\n\r\n".to_owned(), "400"),
             (format!("OPTIONS * RTSP/1.0\r\nX: {}", "x".repeat(9000)), "413"),

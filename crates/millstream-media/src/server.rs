@@ -3,6 +3,7 @@
 mod clustered;
 mod door;
 mod drain;
+mod live;
 
 use millstream_scenario::{Media, Placement, Scenario};
 use mio::net::UnixStream;
@@ -19,6 +20,9 @@ use crate::cluster::{Cluster, Moves};
 use crate::connection::Connection;
 use crate::dispatch::Sending;
 use crate::library::Library;
+use crate::live::frames;
+use crate::live::ingest::Ingested;
+use crate::live::publishing::Publishing;
 use crate::outlet::{write_packet, write_report};
 use crate::pages::{self, Questions};
 use crate::placement::{self, Estate, Processor};
@@ -31,6 +35,7 @@ use crate::status::About;
 use crate::store::Store;
 use door::{Door, Doors};
 use drain::Drain;
+use live::Inlets;
 
 const RTSP: Token = Token(0);
 const PAGES: Token = Token(1);
@@ -74,6 +79,8 @@ pub struct MediaServer {
     bell: UnixStream,
     connections: Vec<Option<Connection>>,
     cluster: Option<Cluster>,
+    live: Publishing,
+    inlets: Inlets,
 }
 
 /// What a server is to do next.
@@ -106,6 +113,8 @@ pub struct Report {
     pub account: Account,
     /// What became of clients by the cluster.
     pub moves: Moves,
+    /// What became of what publishers sent, of all live streams together.
+    pub ingested: Ingested,
     /// Processors that were started: 1 if none crashed.
     pub processors: u64,
     /// Scheduling decisions.
@@ -158,6 +167,7 @@ impl MediaServer {
         let questions =
             http.map(pages).transpose().map_err(|error| failed("the HTTP pages", &error))?;
         let cluster = clustered::join(scenario, &library, doors.rtsp.address, &poll, region)?;
+        let (live, inlets) = live::open(&library, &access, &media, &estate, found, &poll)?;
         let connections = (0..media.connections).map(|_| None).collect();
         let mut sessions = Sessions::new(region, scenario.link.rate_bps);
         sessions.per_address = media.sessions_per_address.map_or(usize::MAX, |most| most as usize);
@@ -182,6 +192,8 @@ impl MediaServer {
             bell,
             connections,
             cluster,
+            live,
+            inlets,
         })
     }
 
@@ -254,6 +266,7 @@ impl MediaServer {
                     BELL => self.rung()?,
                     // Attended to every time.
                     CLUSTER => {}
+                    token if self.take_in(token) => {}
                     Token(token) => self.serve(token - FIRST_CONNECTION),
                 }
             }
@@ -274,6 +287,7 @@ impl MediaServer {
             apart: self.media.placement != Placement::Host,
             library: &self.library,
             sessions: &self.sessions,
+            live: &self.live,
         };
         pages::answer(questions, about);
     }
@@ -291,8 +305,9 @@ impl MediaServer {
             if !connection.input.is_empty() {
                 connection.heard_ns = now_ns();
             }
+            let before = connection.input.len();
             self.understand(&mut connection, place);
-            connection.understood(now_ns());
+            connection.understood(connection.input.len() < before, now_ns());
             if !open || !more || connection.closing {
                 break open;
             }
@@ -318,6 +333,7 @@ impl MediaServer {
             library: &self.library,
             sessions: &mut self.sessions,
             access: &self.access,
+            live: &mut self.live,
             cluster: self.cluster.as_mut(),
             bell: &self.bell,
             server_ports: self.server_ports,
@@ -333,6 +349,7 @@ impl MediaServer {
     fn close(&mut self, mut connection: Connection, place: usize) {
         connection.end();
         let _ = self.poll.registry().deregister(&mut connection.stream);
+        self.live.closed(place, now_ns());
         for number in self.sessions.of_connection(place) {
             self.sessions.want(number, Want::Stop, &self.bell);
         }
@@ -393,18 +410,28 @@ impl MediaServer {
                 }
             } else {
                 let frame = Descriptor::numbered(frame);
-                let record = client.frame(&frame, store);
-                let packets = store.packets(&record);
-                if connection.room() < record.bytes as usize + 4 * packets.len() {
+                let live = client.ring().map(|ring| self.live.copy(ring, frame.number));
+                let found = match live {
+                    None => {
+                        let record = client.frame(&frame, store);
+                        Some((record, store.packets(&record)))
+                    }
+                    Some(found) => found,
+                };
+                let found = found.filter(|(record, packets)| {
+                    connection.room() >= record.bytes as usize + 4 * packets.records.len()
+                });
+                let Some((record, packets)) = found else {
                     row.add(Word::Slow, 1);
                     continue;
-                }
-                let time = client.rtp_time(&frame, store);
-                let sending = Sending { store, client: &client, frame, sequence };
+                };
+                let rtp_time = client.rtp_time(&frame, &record);
+                let sending = Sending { client: &client, frame, packets, rtp_time, sequence };
                 let mut packet = Vec::new();
-                for (at, record) in packets.iter().enumerate() {
+                let records = packets.records;
+                for (at, record) in records.iter().enumerate() {
                     packet.clear();
-                    write_packet(&mut packet, &sending, time, at, record, at + 1 == packets.len());
+                    write_packet(&mut packet, &sending, at, record, at + 1 == records.len());
                     interleave(connection.output(), rtp, &packet);
                 }
             }
@@ -419,6 +446,7 @@ impl MediaServer {
     fn tick(&mut self) {
         let now_ns = now_ns();
         self.pass_on();
+        self.tick_live(now_ns);
         let timeout_ns = self.media.idle_timeout_ns;
         let mut stop = Vec::new();
         for (number, session) in self.sessions.iter() {
@@ -437,14 +465,18 @@ impl MediaServer {
         for place in 0..self.connections.len() {
             let Some(connection) = &self.connections[place] else { continue };
             let idle = now_ns.saturating_sub(connection.heard_ns) > timeout_ns
-                && self.sessions.of_connection(place).is_empty();
+                && self.sessions.of_connection(place).is_empty()
+                && self.live.of_connection(place).is_none();
             if (idle || connection.is_stuck(now_ns))
                 && let Some(connection) = self.connections[place].take()
             {
                 self.close(connection, place);
             }
         }
-        self.sessions.sweep();
+        // Their last orders are goodbyes.
+        let stopped = self.sessions.stopped();
+        self.pass_on();
+        self.sessions.sweep(&stopped);
     }
 
     /// Ends every session, then the processor.
@@ -454,7 +486,7 @@ impl MediaServer {
             self.sessions.want(number, Want::Stop, &self.bell);
         }
         for _ in 0..LAST_RINGS {
-            self.sessions.sweep();
+            self.sessions.sweep(&self.sessions.stopped());
             if self.sessions.is_empty() {
                 break;
             }
@@ -476,6 +508,7 @@ impl MediaServer {
                 .map(|reason| self.sessions.refusals.count(reason)),
             cut_off: 0,
             moves: self.sessions.moves,
+            ingested: self.live.total(),
             account: self.sessions.total(),
             processors: region.get(Setting::Generation),
             decisions: region.get(Setting::Decisions),
@@ -529,7 +562,9 @@ fn new_estate(library: &Library, scenario: &Scenario) -> Result<Estate, MediaErr
                 .help("choose a place for `socket` where this user may make a file and none is")
         })
     };
+    let shapes: Vec<_> = library.live.iter().map(|live| live.shape).collect();
     Ok(Estate {
+        live: frames::create(&shapes).map_err(|error| failed("memory for live frames", &error))?,
         store: library.file.try_clone().map_err(|error| failed("the store", &error))?,
         region_file,
         region,

@@ -22,6 +22,16 @@ pub(crate) enum Transport {
     Interleaved(u8, u8),
 }
 
+impl Transport {
+    /// What it is called.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Udp(..) => "udp",
+            Self::Interleaved(..) => "interleaved",
+        }
+    }
+}
+
 /// A client's session.
 #[derive(Debug)]
 pub(crate) struct Session {
@@ -35,6 +45,8 @@ pub(crate) struct Session {
     /// When it was admitted or taken over, ns.
     pub(crate) since_ns: u64,
     reserved_bps: u64,
+    /// Of a live stream.
+    live: bool,
     stopping: bool,
 }
 
@@ -220,6 +232,7 @@ impl Sessions {
             connection,
             since_ns: now_ns,
             reserved_bps: bps,
+            live: library.titles[title].live.is_some(),
             stopping: false,
         });
         Ok(number)
@@ -253,12 +266,20 @@ impl Sessions {
             let Some((bps, (rtp, rtcp))) =
                 library.titles.get(title).map(|t| t.reserved_bps).zip(to)
             else {
-                self.put(number, id, 0, Transport::Interleaved(0, 1), IpAddr::from([0; 4]), 0);
+                self.put(
+                    number,
+                    id,
+                    0,
+                    Transport::Interleaved(0, 1),
+                    IpAddr::from([0; 4]),
+                    (0, false),
+                );
                 self.want(number, Want::Stop, bell);
                 continue;
             };
             let transport = Transport::Udp(rtp.port(), rtcp.port());
-            self.put(number, id, title, transport, rtp.ip(), bps);
+            let live = library.titles[title].live.is_some();
+            self.put(number, id, title, transport, rtp.ip(), (bps, live));
             if matches!(row.want(), Want::Stop | Want::Yield) {
                 self.want(number, row.want(), bell);
                 continue;
@@ -275,7 +296,9 @@ impl Sessions {
     pub(crate) fn shared(&self, number: usize, now_ns: u64) -> Option<Shared> {
         self.all.get(number)?.as_ref().filter(|session| !session.stopping)?;
         let row = self.region.session(number);
-        if row.want() == Want::Play { Shared::of(row, now_ns) } else { None }
+        // The frames of a live stream come through this host alone.
+        let live = self.all.get(number)?.as_ref().is_some_and(|session| session.live);
+        if row.want() == Want::Play && !live { Shared::of(row, now_ns) } else { None }
     }
 
     /// Sessions that are wanted: number, name and how many servers have gone on with it.
@@ -328,7 +351,7 @@ impl Sessions {
         }
         shared.go_on(self.region.session(number), number, library, told_ns, now_ns);
         let transport = Transport::Udp(shared.ports.0, shared.ports.1);
-        self.put(number, shared.id, title, transport, shared.address, bps);
+        self.put(number, shared.id, title, transport, shared.address, (bps, false));
         self.want(number, Want::Play, bell);
         true
     }
@@ -341,7 +364,7 @@ impl Sessions {
         title: usize,
         transport: Transport,
         peer: IpAddr,
-        reserved_bps: u64,
+        (reserved_bps, live): (u64, bool),
     ) {
         let (id, connection) = (format!("{id:016x}"), NO_CONNECTION);
         self.admission.add(title, reserved_bps);
@@ -353,6 +376,7 @@ impl Sessions {
             connection,
             since_ns: now_ns(),
             reserved_bps,
+            live,
             stopping: false,
         });
     }
@@ -400,17 +424,20 @@ impl Sessions {
         bell.ring();
     }
 
+    /// Sessions that have stopped; orders that the processor gave for them are given by now.
+    pub(crate) fn stopped(&self) -> Vec<usize> {
+        let stopped = |number: usize| self.region.session(number).state() == State::Stopped;
+        let sessions = self.iter().filter(|(number, s)| s.stopping && stopped(*number));
+        sessions.map(|(number, _)| number).collect()
+    }
+
     /// Takes back the rows of sessions that have stopped.
-    pub(crate) fn sweep(&mut self) {
-        for number in 0..self.all.len() {
-            let row = self.region.session(number);
-            if self.all[number].as_ref().is_some_and(|session| session.stopping)
-                && row.state() == State::Stopped
-            {
-                self.past = self.past.plus(Account::of(row));
-                row.set(Word::Id, 0);
-                self.all[number] = None;
-            }
+    pub(crate) fn sweep(&mut self, stopped: &[usize]) {
+        for number in stopped {
+            let row = self.region.session(*number);
+            self.past = self.past.plus(Account::of(row));
+            row.set(Word::Id, 0);
+            self.all[*number] = None;
         }
     }
 

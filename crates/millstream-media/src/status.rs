@@ -5,8 +5,10 @@ use std::fs;
 
 use crate::clock::{now_ns, worked_ns};
 use crate::library::Library;
+use crate::live::ingest::Ingested;
+use crate::live::publishing::{LiveSpec, Publisher, Publishing};
 use crate::region::{LATENESS, Region, Setting, State, Word};
-use crate::session::{Account, Sessions, Transport};
+use crate::session::{Account, Sessions};
 
 /// A server that runs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -45,6 +47,24 @@ pub struct Status {
     pub clients: Vec<ClientStatus>,
     /// The frames of clients that are gone.
     pub gone: Account,
+    /// The live streams.
+    #[serde(default)]
+    pub live: Vec<LiveStatus>,
+}
+
+/// A live stream.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LiveStatus {
+    /// What it is called.
+    pub stream: String,
+    /// Where its publisher is; empty: nobody publishes it.
+    pub publisher: String,
+    /// How packets come: `udp` or `interleaved`; empty without a publisher.
+    pub transport: String,
+    /// What it may send for long, bits/s on the link.
+    pub allowed_bps: u64,
+    /// What came, and what became of it.
+    pub ingested: Ingested,
 }
 
 /// Use of the machine's processors, since its start or a program's; differences count.
@@ -80,7 +100,7 @@ pub struct ClientStatus {
     pub sent_bytes: u64,
     /// Its frames.
     pub frames: Account,
-    /// Frames that wait to be sent.
+    /// Frames that wait to be sent; of a live stream also those that came too early.
     pub queued: u64,
     /// Its window in the block of frames that is being released.
     pub window: WindowStatus,
@@ -112,6 +132,7 @@ pub(crate) struct About<'a> {
     pub(crate) apart: bool,
     pub(crate) library: &'a Library,
     pub(crate) sessions: &'a Sessions,
+    pub(crate) live: &'a Publishing,
 }
 
 impl About<'_> {
@@ -138,7 +159,24 @@ impl About<'_> {
             cpu: cpu(ni),
             clients: self.clients(region),
             gone: sessions.past,
+            live: self.live(),
         }
+    }
+
+    fn live(&self) -> Vec<LiveStatus> {
+        let status =
+            |(spec, publisher, ingested): (&LiveSpec, Option<&Publisher>, Ingested)| LiveStatus {
+                stream: spec.name.clone(),
+                publisher: publisher.map(|who| who.peer.to_string()).unwrap_or_default(),
+                transport: match publisher.and_then(|who| who.transport) {
+                    Some(transport) => transport.name(),
+                    None => "",
+                }
+                .to_owned(),
+                allowed_bps: spec.allowance.rate_bps,
+                ingested,
+            };
+        self.live.standing().map(status).collect()
     }
 
     fn clients(&self, region: Region) -> Vec<ClientStatus> {
@@ -159,15 +197,11 @@ impl About<'_> {
                 since_ns: session.since_ns.saturating_sub(self.started_ns),
                 stream: self.library.titles[session.title].name.clone(),
                 peer: session.peer.to_string(),
-                transport: match session.transport {
-                    Transport::Udp(..) => "udp",
-                    Transport::Interleaved(..) => "interleaved",
-                }
-                .to_owned(),
+                transport: session.transport.name().to_owned(),
                 state: state.to_owned(),
                 sent_bytes: row.get(Word::Octets),
                 frames,
-                queued: frames.waiting(),
+                queued: frames.waiting() + self.live.unreleased(media.live, row),
                 window: window(media.lost.into(), media.of.into(), frames.released, blocks),
                 worst_ns: row.get(Word::WorstNs),
                 lateness: (0..LATENESS).map(|at| row.get_at(Word::Lateness, at)).collect(),

@@ -14,6 +14,7 @@ use std::io::{self, Write};
 use std::ops::Range;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
+use crate::live::frames::FrameRing;
 use crate::optional::Importance;
 use crate::packets::{Piece, RTP_HEADER};
 
@@ -39,7 +40,7 @@ pub(crate) struct MediaRecord {
     pub(crate) deadline_ns: u64,
     /// Where its frames begin among all.
     pub(crate) first_frame: u64,
-    /// How many it has; never 0.
+    /// How many it has; 0 of a live stream alone.
     pub(crate) frames: u64,
     /// Where its bytes begin in the store's.
     pub(crate) first_byte: u64,
@@ -57,7 +58,8 @@ pub(crate) struct MediaRecord {
     pub(crate) rate_seconds: u32,
     /// 1: it starts over at its end.
     pub(crate) repeat: u32,
-    pub(crate) reserved: u32,
+    /// 0: a file; otherwise its frames are those of the ring of this number − 1.
+    pub(crate) live: u32,
 }
 
 /// A frame.
@@ -90,6 +92,16 @@ pub(crate) struct PacketRecord {
 }
 
 impl PacketRecord {
+    /// Of `bytes` payload bytes from `start` on, behind the first `header_bytes` of a format's header.
+    pub(crate) fn of(start: u64, bytes: u32, header: [u8; 4], header_bytes: u32) -> Self {
+        Self { start, bytes, header, header_bytes, reserved: 0 }
+    }
+
+    /// Whether it has no longer a header than there is.
+    pub(crate) fn is_sound(&self) -> bool {
+        self.header_bytes as usize <= self.header.len()
+    }
+
     /// Bytes of the whole RTP packet.
     pub(crate) fn length(&self) -> u32 {
         let headers = u32::try_from(RTP_HEADER).unwrap_or(u32::MAX);
@@ -180,6 +192,25 @@ pub(crate) struct Store {
     frames: Range<usize>,
     packets: Range<usize>,
     bytes: Range<usize>,
+    /// Of live streams; none where nobody plays from it.
+    pub(crate) rings: Vec<FrameRing>,
+}
+
+/// The packets of one frame.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Packets<'a> {
+    pub(crate) records: &'a [PacketRecord],
+    /// What the records point into.
+    pub(crate) bytes: &'a [u8],
+}
+
+impl<'a> Packets<'a> {
+    /// What a packet of this frame carries: the payload format's header, then a part of the frame.
+    pub(crate) fn payload(&self, packet: &'a PacketRecord) -> (&'a [u8], &'a [u8]) {
+        let start = index(packet.start);
+        let header = &packet.header[..packet.header_bytes as usize];
+        (header, &self.bytes[start..start + packet.bytes as usize])
+    }
 }
 
 impl Store {
@@ -211,7 +242,8 @@ impl Store {
         let frames = part(header.frames, size_of::<FrameRecord>()).ok_or_else(damaged)?;
         let packets = part(header.packets, size_of::<PacketRecord>()).ok_or_else(damaged)?;
         let bytes = packets.end..map.len();
-        let store = Self { map, media, frames, packets, bytes };
+        let rings = Vec::new();
+        let store = Self { map, media, frames, packets, bytes, rings };
         if store.is_consistent() { Ok(store) } else { Err(damaged()) }
     }
 
@@ -222,7 +254,7 @@ impl Store {
         };
         let bytes = self.bytes.len();
         self.media().iter().all(|media| {
-            media.frames > 0
+            (media.frames > 0) == (media.live == 0)
                 && media.period_ns > 0
                 && media.rate_frames > 0
                 && media.lost <= media.of
@@ -230,9 +262,10 @@ impl Store {
         }) && self.all_frames().iter().all(|frame| {
             frame.packets > 0
                 && inside(frame.first_packet, frame.packets.into(), self.all_packets().len())
-        }) && self.all_packets().iter().all(|packet| {
-            packet.header_bytes <= 4 && inside(packet.start, packet.bytes.into(), bytes)
-        })
+        }) && self
+            .all_packets()
+            .iter()
+            .all(|packet| packet.is_sound() && inside(packet.start, packet.bytes.into(), bytes))
     }
 
     /// Whether it holds the same files, cut the same way.
@@ -265,16 +298,10 @@ impl Store {
     }
 
     /// The packets of a frame of this store.
-    pub(crate) fn packets(&self, frame: &FrameRecord) -> &[PacketRecord] {
+    pub(crate) fn packets(&self, frame: &FrameRecord) -> Packets<'_> {
         let first = index(frame.first_packet);
-        &self.all_packets()[first..first + frame.packets as usize]
-    }
-
-    /// What a packet of this store carries: the payload format's header, then a part of the file.
-    pub(crate) fn payload<'a>(&'a self, packet: &'a PacketRecord) -> (&'a [u8], &'a [u8]) {
-        let start = self.bytes.start + index(packet.start);
-        let header = &packet.header[..packet.header_bytes as usize];
-        (header, &self.map[start..start + packet.bytes as usize])
+        let records = &self.all_packets()[first..first + frame.packets as usize];
+        Packets { records, bytes: &self.map[self.bytes.clone()] }
     }
 }
 
@@ -330,7 +357,7 @@ pub(crate) mod tests {
             rate_frames: 25,
             rate_seconds: 1,
             repeat: 1,
-            reserved: 0,
+            live: 0,
         }
     }
 
@@ -341,8 +368,8 @@ pub(crate) mod tests {
         let frames = store.frames(&media);
         assert_eq!((media.frames, frames[0].bytes, frames[1].bytes), (2, 336, 112));
         let packets = store.packets(&frames[0]);
-        assert_eq!((packets.len(), packets[2].length()), (3, 112));
-        assert_eq!(store.payload(&packets[2]), (&[][..], &[7; 100][..]));
+        assert_eq!((packets.records.len(), packets.records[2].length()), (3, 112));
+        assert_eq!(packets.payload(&packets.records[2]), (&[][..], &[7; 100][..]));
     }
 
     #[test]

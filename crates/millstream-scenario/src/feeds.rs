@@ -16,6 +16,9 @@ use std::sync::atomic::Ordering;
 use crate::scenario::Scenario;
 use crate::source::{Pace, Source, VideoInput};
 
+/// Between the frames of a live source whose stream has no period, ns.
+const FRAME_NS: u64 = 40_000_000;
+
 /// A capture that a scenario reads.
 pub struct CaptureInput {
     /// Its file.
@@ -221,6 +224,12 @@ fn generator(
                     MpegFeed::from_model(stream, model, rate, kinds, packets, times)
                 }
             })
+        }
+        Source::Live(live) => {
+            let period_ns = scenario.streams[stream as usize].period_ns.unwrap_or(FRAME_NS).max(1);
+            let bits = u128::from(live.rate_bps) * u128::from(period_ns) / 1_000_000_000;
+            let bytes = u32::try_from(bits / 8).unwrap_or(u32::MAX).clamp(1, live.burst_bytes);
+            Box::new(Cbr::with_interval(stream, bytes, period_ns, 0, until_ns.min(live.stop_ns)))
         }
         Source::Backlog { packets, bytes, start_ns } => {
             Box::new(Backlog::new(stream, *packets, *bytes, *start_ns))

@@ -13,7 +13,7 @@ use serde::Deserialize;
 use toml::Spanned;
 
 use crate::file::fabric::FabricTable;
-use crate::file::media::{MediaTable, PayloadName};
+use crate::file::media::{CodecName, MediaTable, PayloadName};
 use crate::source::SourceKind;
 use crate::units::{Duration, Frequency, Rate, Size, WindowText};
 
@@ -349,6 +349,19 @@ pub(crate) struct SourceTable {
     /// 1; default: one.
     #[schemars(with = "Option<f64>", range(min = 0, max = 1))]
     pub(crate) load: Option<Spanned<f64>>,
+    /// Live: bytes on the link that may come at once, and so the largest frame; default: half a second of
+    /// `rate`, at least "32 KB".
+    #[schemars(with = "Option<Size>")]
+    pub(crate) burst: Option<Spanned<Size>>,
+    /// Live: what the publisher's video is coded by; default "h264".
+    #[schemars(with = "Option<CodecName>")]
+    pub(crate) codec: Option<Spanned<CodecName>>,
+    /// Live: who may publish, names of `users` and `tokens`; default: whoever asks from a loopback address.
+    #[schemars(with = "Option<Vec<String>>")]
+    pub(crate) publish: Option<Spanned<Vec<String>>>,
+    /// Live: how long clients wait for a publisher that is gone to return; default "10 s".
+    #[schemars(with = "Option<Duration>")]
+    pub(crate) wait: Option<Spanned<Duration>>,
     /// Packets before the pause; default: there is none.
     #[schemars(with = "Option<u32>", range(min = 1))]
     pub(crate) pause_after: Option<Spanned<u32>>,

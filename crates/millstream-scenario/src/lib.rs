@@ -35,7 +35,7 @@ pub use router::{
 pub use scenario::{
     Class, EndSystem, Link, LinkCredits, Scenario, Sharing, Stream, largest_file_bytes,
 };
-pub use source::{Pace, Source, SourceKind, VideoCarrier, VideoInput};
+pub use source::{Live, Pace, Source, SourceKind, VideoCarrier, VideoInput};
 pub use units::{
     ReservationText, parse_duration_ns, parse_rate_bps, parse_reservation, parse_size_bytes,
 };

@@ -68,6 +68,13 @@ impl SourceKind {
             ],
         },
         Self {
+            name: "live",
+            summary: "video that somebody publishes to `millstream serve` (RTSP ANNOUNCE and RECORD)",
+            required: &["rate"],
+            one_of: &[],
+            optional: &["burst", "codec", "publish", "wait", "stop"],
+        },
+        Self {
             name: "trace",
             summary: "rows of an arrivals CSV whose stream is this one's name",
             required: &["file"],
@@ -196,7 +203,8 @@ impl SourceTable {
             packets "packets", file "file", r#match "match", model "model", frames "frames",
             frame_rate "frame-rate", packet_bytes "packet-bytes", spread "spread",
             repeat "repeat", payload "payload", peak_rate "peak-rate", sources "sources", largest "largest",
-            load "load", pause_after "pause-after", pause "pause"
+            load "load", burst "burst", codec "codec", publish "publish", wait "wait",
+            pause_after "pause-after", pause "pause"
         )
         .into_iter()
         .flatten()
@@ -244,6 +252,23 @@ pub enum VideoInput {
     },
 }
 
+/// Video that somebody publishes to the media server while it is played.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Live {
+    /// The most that may come for long, on the link, bits/s.
+    pub rate_bps: u64,
+    /// The most that may come at once, on the link, bytes: a token bucket's depth.
+    pub burst_bytes: u32,
+    /// What it is coded by.
+    pub codec: millstream_traffic::mpeg::Codec,
+    /// Names of those who may publish; `None`: whoever asks from a loopback address.
+    pub publishers: Option<Vec<String>>,
+    /// How long clients wait for a publisher that is gone, ns.
+    pub wait_ns: u64,
+    /// When it stops where it is simulated, ns; `u64::MAX`: never.
+    pub stop_ns: u64,
+}
+
 /// Where a stream's packets come from; times in ns, `stop_ns` is `u64::MAX` without an end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
@@ -273,6 +298,8 @@ pub enum Source {
         start_ns: u64,
         stop_ns: u64,
     },
+    /// Video of a publisher; where it is simulated, equal frames at its rate.
+    Live(Live),
     /// Rows of an arrivals CSV.
     Trace { file: String },
     /// Packets of a capture.
@@ -301,6 +328,7 @@ impl Source {
             Self::Cbr { stop_ns, .. }
             | Self::Poisson { stop_ns, .. }
             | Self::Pareto { stop_ns, .. } => *stop_ns != u64::MAX,
+            Self::Live(Live { stop_ns, .. }) => *stop_ns != u64::MAX,
             Self::Mpeg { input, stop_ns, .. } => {
                 *stop_ns != u64::MAX || matches!(input, VideoInput::File { repeat: false, .. })
             }

@@ -17,12 +17,14 @@ mod file;
 mod model;
 mod mp4;
 mod payload;
+mod picture;
 
 pub use codec::Codec;
 pub use feed::{FrameKinds, MpegFeed, Packets};
 pub use file::VideoFile;
 pub use model::Mpeg4Model;
 pub use payload::{CodedFrame, VideoPayload, units};
+pub use picture::{Picture, picture};
 
 /// How a frame is coded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

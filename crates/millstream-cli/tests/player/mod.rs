@@ -136,8 +136,15 @@ impl Server {
             let line = server.line();
             let address = |line: &str| line.split('/').next().unwrap().parse().unwrap();
             if let Some(rest) = line.strip_prefix("rtsp://") {
+                // One line a stream.
+                if server.rtsp.port() != 0 {
+                    continue;
+                }
                 server.rtsp = address(rest);
             } else if let Some(rest) = line.strip_prefix("rtsps://") {
+                if server.rtsps.is_some() {
+                    continue;
+                }
                 server.rtsps = Some(address(rest));
             } else if let Some(rest) = line.strip_prefix("http://") {
                 server.http = Some(address(rest));

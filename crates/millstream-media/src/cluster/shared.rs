@@ -93,6 +93,7 @@ impl Shared {
         let resolved =
             self.counters[..RESOLVED].iter().fold(0, |sum, n| u64::saturating_add(sum, *n));
         self.id != 0
+            && media.live == 0
             && self.ports.0 >= LOWEST_PORT
             && self.ports.1 >= LOWEST_PORT
             && !self.address.is_unspecified()

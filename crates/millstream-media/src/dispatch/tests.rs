@@ -1,6 +1,8 @@
 //! The dispatcher on a made-up clock: which frames go, which are lost, and that all are accounted
 //! for.
 
+mod live;
+
 use millstream::selector::Selector;
 use millstream::{Discipline, Dwcs, EdfFirst, Heap};
 

@@ -109,6 +109,16 @@ pub(crate) enum PayloadName {
     MpegTs,
 }
 
+/// What the video of a publisher is coded by.
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum CodecName {
+    /// H.264, by RFC 6184.
+    H264,
+    /// MPEG-1 or MPEG-2 video, by RFC 2250.
+    Mpeg,
+}
+
 /// Where scheduler and dispatch run.
 #[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]

@@ -215,6 +215,7 @@ pub(super) fn stream(
         }
         Some(
             Source::Mpeg { .. }
+            | Source::Live(_)
             | Source::Trace { .. }
             | Source::Pcap { .. }
             | Source::Backlog { .. }

@@ -1,5 +1,7 @@
 //! The `source` of a stream.
 
+mod live;
+
 use std::ops::Range;
 use toml::Spanned;
 
@@ -79,6 +81,7 @@ pub(super) fn source(
             start_ns,
             stop_ns,
         },
+        "live" => Source::Live(live::live(keys, stop_ns, problems)?),
         "trace" => Source::Trace { file: file? },
         "pcap" => {
             let filter = keys.r#match.as_ref().map(|expression| {

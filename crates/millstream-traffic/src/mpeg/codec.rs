@@ -140,6 +140,11 @@ impl Assembler {
         self.bytes += length;
     }
 
+    /// Whether no picture is open.
+    pub(super) fn is_between(&self) -> bool {
+        self.kind.is_none()
+    }
+
     /// The stream ends, and with it the last frame.
     pub(super) fn end_frame(&mut self) {
         let bytes = std::mem::take(&mut self.bytes);

@@ -1,0 +1,426 @@
+//! Live streams: ffmpeg publishes a film, ffmpeg plays it meanwhile, and what is played is the film.
+
+#![allow(clippy::unwrap_used)]
+
+mod player;
+
+use player::{Player, Server, film, is_there, mangled};
+use rtsp_types::StatusCode;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// How long anything may take.
+const LONG: Duration = Duration::from_secs(60);
+
+/// The MD5 of `studio:millstream:open sesame` and of `ann:millstream:open sesame`.
+const USERS: &str = "studio:millstream:fb7bde76a2f018823aaf74608b14db5e\n\
+                     ann:millstream:4469aedbccd71d189d4ac664f28d4985\n";
+
+/// A film in two codings, and what is said of it.
+struct Film {
+    folder: tempfile::TempDir,
+}
+
+impl Film {
+    fn make(frames: usize) -> Self {
+        let film = Self { folder: tempfile::tempdir().unwrap() };
+        let clip = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/data/clip.mpg");
+        let (clip, frames) = (clip.to_str().unwrap(), frames.to_string());
+        let from =
+            ["-stream_loop", "-1", "-i", clip, "-an", "-vf", "scale=176:144", "-threads", "1"];
+        let to = ["-frames:v", &frames, "-bf", "2", "-b:v", "400k", "-g", "12"];
+        film.ffmpeg(&[&from[..], &to, &["-c:v", "mpeg1video", "clip.mpg"]].concat());
+        film.ffmpeg(&[&from[..], &to, &["-c:v", "libx264", "clip.mp4"]].concat());
+        film
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn ffmpeg(&self, arguments: &[&str]) {
+        let mut ffmpeg = Command::new("ffmpeg");
+        ffmpeg.args(["-v", "error", "-y"]).args(arguments).current_dir(&self.folder);
+        assert!(ffmpeg.status().unwrap().success());
+    }
+
+    /// Publishes a file as it plays.
+    fn publish(&self, file: &str, transport: &str, url: &str) -> Child {
+        let mut ffmpeg = Command::new("ffmpeg");
+        ffmpeg.args(["-v", "error", "-re", "-i", file, "-c", "copy", "-f", "rtsp"]);
+        ffmpeg.args(["-rtsp_transport", transport, url]);
+        ffmpeg
+            .stderr(Stdio::piped())
+            .stdin(Stdio::null())
+            .current_dir(&self.folder)
+            .spawn()
+            .unwrap()
+    }
+
+    /// Decodes what is at a file's path or a URL, and writes each picture's checksum into `to`.
+    fn decode(&self, input: &str, options: &[&str], to: &str) -> Child {
+        let mut ffmpeg = Command::new("ffmpeg");
+        ffmpeg.args(["-v", "error", "-y"]).args(options).args(["-i", input]);
+        ffmpeg.args(["-an", "-fps_mode", "passthrough", "-f", "framemd5", to]);
+        ffmpeg.stdin(Stdio::null()).current_dir(&self.folder).spawn().unwrap()
+    }
+
+    /// The checksums of `child`'s pictures, once it has ended.
+    fn pictures(&self, mut child: Child, to: &str) -> Vec<String> {
+        assert!(child.wait().unwrap().success(), "{to}");
+        let text = std::fs::read_to_string(self.path(to)).unwrap();
+        let sums = text.lines().filter(|line| !line.starts_with('#'));
+        sums.map(|line| line.rsplit(',').next().unwrap().to_owned()).collect()
+    }
+
+    fn all_pictures(&self, file: &str) -> Vec<String> {
+        let to = format!("{file}.all");
+        self.pictures(self.decode(file, &[], &to), &to)
+    }
+}
+
+/// A server of live streams: name, codec, and what else their sources say.
+fn serve(media: &str, streams: &[(&str, &str, &str)], files: &[(&str, &str)]) -> Server {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("film.m1v"), film(60)).unwrap();
+    let mut text = format!(
+        "[media]\nlisten = \"127.0.0.1:0\"\nhttp = \"127.0.0.1:0\"\n{media}\n[link]\nrate = \"50 Mbps\"\n\
+         overhead = 28\n[scheduler]\ndiscipline = \"dwcs\"\n[scenario]\nduration = \"1 s\"\n"
+    );
+    text += "[[stream]]\nname = \"film\"\nperiod = \"16.666666 ms\"\nlate = \"drop\"\n\
+             first-deadline = \"2 s\"\nsource = { kind = \"mpeg\", file = \"film.m1v\", repeat = true }\n";
+    for (name, codec, source) in streams {
+        text += &format!(
+            "[[stream]]\nname = \"{name}\"\nperiod = \"40 ms\"\nlate = \"drop\"\nfirst-deadline = \"2 s\"\n\
+             source = {{ kind = \"live\", rate = \"2 Mbps\", codec = \"{codec}\"{source} }}\n"
+        );
+    }
+    for (name, text) in files {
+        let file = folder.path().join(name);
+        std::fs::write(&file, text).unwrap();
+        std::fs::set_permissions(file, std::os::unix::fs::PermissionsExt::from_mode(0o600))
+            .unwrap();
+    }
+    std::fs::write(folder.path().join("media.toml"), text).unwrap();
+    Server::serve(&folder.path().join("media.toml").clone(), folder)
+}
+
+/// Waits until `/status` is so.
+fn wait_for(server: &Server, what: &str, so: impl Fn(&serde_json::Value) -> bool) {
+    let end = Instant::now() + LONG;
+    loop {
+        let status = server.status();
+        if so(&status) {
+            return;
+        }
+        assert!(Instant::now() < end, "{what}: {status}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+fn is_published(status: &serde_json::Value, stream: usize) -> bool {
+    status["live"][stream]["publisher"] != ""
+}
+
+/// What came of a stream is all accounted for, and was released but for what came before the first I-frame.
+fn assert_whole(live: &serde_json::Value) {
+    let of = &live["ingested"];
+    let released: u64 = (0..3).map(|kind| of["released"][kind].as_u64().unwrap()).sum();
+    let count = |name: &str| of[name].as_u64().unwrap();
+    assert_eq!(count("frames"), released, "{live}");
+    assert_eq!(count("lost_packets") + count("strange_packets") + count("beyond"), 0, "{live}");
+}
+
+/// A publisher of MPEG-1 video that says and sends what it is told.
+struct Publisher {
+    control: TcpStream,
+    number: u16,
+    frames: u32,
+}
+
+const ANNOUNCE: &str = "v=0\r\no=- 0 0 IN IP4 127.0.0.1\r\ns=a\r\nc=IN IP4 127.0.0.1\r\nt=0 0\r\n\
+                        m=video 0 RTP/AVP 32\r\na=control:streamid=0\r\n";
+
+impl Publisher {
+    fn connect(server: &Server) -> Self {
+        let control = TcpStream::connect(server.rtsp).unwrap();
+        control.set_read_timeout(Some(LONG)).unwrap();
+        Self { control, number: 0, frames: 0 }
+    }
+
+    /// The answer to a request.
+    fn ask(&mut self, head: &str, headers: &str, body: &str) -> String {
+        let length = body.len();
+        let request = format!(
+            "{head} RTSP/1.0\r\nCSeq: 1\r\n{headers}Content-Length: {length}\r\n\r\n{body}"
+        );
+        self.control.write_all(request.as_bytes()).unwrap();
+        let (mut answer, mut chunk) = (Vec::new(), [0; 4096]);
+        while !answer.windows(4).any(|end| end == b"\r\n\r\n") {
+            let count = self.control.read(&mut chunk).unwrap();
+            assert!(count > 0, "closed");
+            answer.extend_from_slice(&chunk[..count]);
+        }
+        String::from_utf8(answer).unwrap()
+    }
+
+    fn announce(&mut self, stream: &str) -> String {
+        let head = format!("ANNOUNCE rtsp://h/{stream}");
+        self.ask(&head, "Content-Type: application/sdp\r\n", ANNOUNCE)
+    }
+
+    /// Announces, sets up and records a stream, interleaved.
+    fn begin(server: &Server, stream: &str) -> Self {
+        let end = Instant::now() + LONG;
+        let mut publisher = Self::connect(server);
+        // The connection of one before may not be closed yet.
+        while !publisher.announce(stream).starts_with("RTSP/1.0 200") {
+            assert!(Instant::now() < end, "{}", publisher.announce(stream));
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        let transport = "Transport: RTP/AVP/TCP;unicast;interleaved=0-1;mode=record\r\n";
+        let answer = publisher.ask(&format!("SETUP rtsp://h/{stream}/streamid=0"), transport, "");
+        let session = answer.split("Session: ").nth(1).unwrap().split(';').next().unwrap();
+        let session = format!("Session: {session}\r\n");
+        let answer = publisher.ask(&format!("RECORD rtsp://h/{stream}"), &session, "");
+        assert!(answer.starts_with("RTSP/1.0 200"), "{answer}");
+        publisher
+    }
+
+    /// The next frame as an RTP packet: each sixth is an I-frame.
+    fn packet(&mut self, bytes: usize) -> Vec<u8> {
+        let kind = if self.frames % 6 == 0 { 1 } else { 2 };
+        let time = (self.frames * 3_600).to_be_bytes();
+        let number = self.number.to_be_bytes();
+        let mut packet =
+            [&[0x80, 0x80 | 32][..], &number, &time, &[0, 0, 0, 7, 0, 0, 0, 0]].concat();
+        packet.extend([0, 0, 1, 0, 0, kind << 3, 0xff, 0xf8, 0, 0, 0, 1, 1]);
+        packet.extend(vec![9; bytes]);
+        self.number = self.number.wrapping_add(1);
+        self.frames += 1;
+        packet
+    }
+
+    fn send(&mut self, packet: &[u8]) {
+        let length = u16::try_from(packet.len()).unwrap().to_be_bytes();
+        self.control.write_all(&[&[b'$', 0][..], &length, packet].concat()).unwrap();
+    }
+
+    /// Sends frames in real time until `status` says so.
+    fn send_until(&mut self, server: &Server, so: impl Fn(&serde_json::Value) -> bool) {
+        let end = Instant::now() + LONG;
+        while !so(&server.status()) {
+            assert!(Instant::now() < end, "{}", server.status());
+            let packet = self.packet(500);
+            self.send(&packet);
+            std::thread::sleep(Duration::from_millis(30));
+        }
+    }
+}
+
+/// A client of a stream that plays by UDP.
+fn player_of(server: &Server, stream: &str) -> Player {
+    let mut player = Player::open(server.rtsp, stream);
+    assert_eq!(player.set_up(false).status(), StatusCode::Ok);
+    player.play();
+    player
+}
+
+/// Frames that the only client of `stream` was sent.
+fn sent(status: &serde_json::Value, stream: &str) -> u64 {
+    let clients = status["clients"].as_array().unwrap();
+    let client = clients.iter().find(|client| client["stream"] == stream);
+    let of = |client: &serde_json::Value| {
+        (0..3).map(|kind| client["frames"]["sent"][kind].as_u64().unwrap()).sum()
+    };
+    client.map_or(0, of)
+}
+
+#[test]
+fn what_ffmpeg_publishes_is_played_picture_for_picture() {
+    if !is_there("ffmpeg") {
+        return;
+    }
+    let film = Film::make(125);
+    let wait = ", wait = \"1 s\"";
+    let streams = [("h264", "h264", wait), ("mpeg", "mpeg", wait)];
+    // Apart, as what else the machine does must not make frames late.
+    let server = serve("placement = \"ni\"", &streams, &[]);
+    let files = ["clip.mp4", "clip.mpg"];
+    let expected = files.map(|file| film.all_pictures(file));
+    let url = |stream: usize| format!("rtsp://{}/{}", server.rtsp, streams[stream].0);
+    let mut publishers =
+        vec![film.publish(files[0], "tcp", &url(0)), film.publish(files[1], "udp", &url(1))];
+    let mut playing = Vec::new();
+    for stream in 0..2 {
+        wait_for(&server, "a publisher", |status| is_published(status, stream));
+        for transport in ["udp", "tcp"] {
+            let to = format!("{}-{transport}", streams[stream].0);
+            let player = film.decode(&url(stream), &["-rtsp_transport", transport], &to);
+            playing.push((stream, to, player));
+        }
+    }
+    for publisher in &mut publishers {
+        assert!(publisher.wait().unwrap().success());
+    }
+    let status = server.status();
+    for (stream, to, player) in playing {
+        let (seen, expected) = (film.pictures(player, &to), &expected[stream]);
+        assert!(seen.len() >= 25 && expected.len() >= 125, "{to}: {} pictures", seen.len());
+        assert_eq!(seen, expected[expected.len() - seen.len()..], "{to}");
+    }
+    for live in status["live"].as_array().unwrap() {
+        assert_whole(live);
+    }
+    let account = server.end();
+    assert_eq!(account["admitted"], 4, "{account}");
+    assert_eq!(account["frames"]["violations"], 0, "{account}");
+}
+
+#[test]
+fn who_plays_goes_on_when_the_publisher_returns_and_there_is_but_one() {
+    if !is_there("ffmpeg") {
+        return;
+    }
+    let film = Film::make(40);
+    let server = serve("placement = \"ni\"", &[("live", "h264", ", wait = \"60 s\"")], &[]);
+    let url = format!("rtsp://{}/live", server.rtsp);
+    assert_eq!(Player::open(server.rtsp, "live").set_up(false).status(), StatusCode::NotFound);
+    let mut first = film.publish("clip.mp4", "tcp", &url);
+    wait_for(&server, "a publisher", |status| is_published(status, 0));
+    let player = film.decode(&url, &["-rtsp_transport", "tcp"], "seen");
+    let refused = Publisher::connect(&server).announce("live");
+    assert!(refused.starts_with("RTSP/1.0 455"), "{refused}");
+    assert!(first.wait().unwrap().success());
+    wait_for(&server, "no publisher", |status| !is_published(status, 0));
+    let mut second = film.publish("clip.mp4", "udp", &url);
+    assert!(second.wait().unwrap().success());
+    wait_for(&server, "all is sent", |status| {
+        let client = &status["clients"][0];
+        !is_published(status, 0) && client["queued"] == 0 && {
+            let released = &status["live"][0]["ingested"]["released"];
+            let released: u64 = (0..3).map(|kind| released[kind].as_u64().unwrap()).sum();
+            released == 80 && sent(status, "live") >= 40
+        }
+    });
+    assert_whole(&server.status()["live"][0]);
+    // A goodbye to whoever waits.
+    server.end();
+    let (seen, once) = (film.pictures(player, "seen"), film.all_pictures("clip.mp4"));
+    let expected = [&once[..], &once[..]].concat();
+    assert!(seen.len() > 40, "{} pictures", seen.len());
+    assert_eq!(seen, expected[expected.len() - seen.len()..]);
+}
+
+#[test]
+fn a_publisher_that_sends_more_than_it_may_harms_its_own_stream_alone() {
+    let server = serve("placement = \"ni\"", &[("live", "mpeg", "")], &[]);
+    let mut publisher = Publisher::begin(&server, "live");
+    let (mut film, live) = (player_of(&server, "film"), player_of(&server, "live"));
+    wait_for(&server, "both play", |status| {
+        let clients = status["clients"].as_array().unwrap();
+        clients.iter().filter(|client| client["state"] == "playing").count() == 2
+    });
+    for _ in 0..1_000 {
+        let packet = publisher.packet(1_000);
+        publisher.send(&packet);
+    }
+    film.watch_frames(60);
+    wait_for(&server, "all came", |status| status["live"][0]["ingested"]["packets"] == 1_000);
+    wait_for(&server, "all is sent", |status| {
+        let released = &status["live"][0]["ingested"]["released"];
+        let released: u64 = (0..3).map(|kind| released[kind].as_u64().unwrap()).sum();
+        released > 20 && sent(status, "live") == released
+    });
+    let of = server.status()["live"][0]["ingested"].clone();
+    // A second's worth, and more only if sending took longer.
+    assert!(of["beyond"].as_u64().unwrap() > 500, "{of}");
+    drop(live);
+    let account = server.end();
+    for kinds in ["dropped_late", "dropped_full"] {
+        assert_eq!(account["frames"][kinds], serde_json::json!([0, 0, 0]), "{account}");
+    }
+    assert_eq!(account["frames"]["lost"], 0, "{account}");
+}
+
+#[test]
+fn who_is_not_named_does_not_publish() {
+    let source = ", publish = [\"studio\"], wait = \"1 s\"";
+    let streams = [("named", "h264", source), ("local", "h264", "")];
+    let server = serve("users = \"users\"", &streams, &[("users", USERS)]);
+    let refused = Publisher::connect(&server).announce("local");
+    assert!(refused.starts_with("RTSP/1.0 401"), "{refused}");
+    if !is_there("ffmpeg") {
+        return;
+    }
+    let film = Film::make(12);
+    for (user, stream, expected) in
+        [("ann", "named", false), ("studio", "named", true), ("ann", "local", true)]
+    {
+        let url = format!("rtsp://{user}:open%20sesame@{}/{stream}", server.rtsp);
+        let publisher = film.publish("clip.mp4", "tcp", &url).wait_with_output().unwrap();
+        let said = String::from_utf8_lossy(&publisher.stderr);
+        assert_eq!(publisher.status.success(), expected, "{user} of {stream}: {said}");
+        assert_eq!(said.contains("403"), !expected, "{said}");
+    }
+    assert_eq!(server.end()["ingested"]["publications"], 2);
+}
+
+#[test]
+fn whatever_a_publisher_says_the_server_lives_and_counts() {
+    let server = serve("", &[("live", "mpeg", "")], &[]);
+    let announce = format!(
+        "ANNOUNCE rtsp://h/live RTSP/1.0\r\nCSeq: 1\r\nContent-Type: application/sdp\r\n\
+         Content-Length: {}\r\n\r\n{ANNOUNCE}",
+        ANNOUNCE.len()
+    );
+    for bytes in mangled(&[announce.as_bytes()], 150) {
+        let mut control = TcpStream::connect(server.rtsp).unwrap();
+        let _ = control.write_all(&bytes);
+    }
+    wait_for(&server, "nobody publishes", |status| !is_published(status, 0));
+    let mut publisher = Publisher::begin(&server, "live");
+    let mut good =
+        Publisher { control: publisher.control.try_clone().unwrap(), number: 0, frames: 0 };
+    let seeds: Vec<Vec<u8>> = (0..12).map(|_| good.packet(40)).collect();
+    let seeds: Vec<&[u8]> = seeds.iter().map(Vec::as_slice).collect();
+    for packet in mangled(&seeds, 600) {
+        publisher.send(&packet);
+    }
+    publisher.number = 30_000;
+    publisher.send_until(&server, |status| status["live"][0]["ingested"]["released"][0] != 0);
+    let status = server.status();
+    let of = &status["live"][0]["ingested"];
+    let count = |name: &str| of[name].as_u64().unwrap();
+    let released: u64 = (0..3).map(|kind| of["released"][kind].as_u64().unwrap()).sum();
+    let dropped = count("incomplete") + count("before_entry") + count("beyond");
+    assert_eq!(count("frames"), released + dropped, "{of}");
+    assert!(count("strange_packets") > 0, "{of}");
+    server.end();
+}
+
+#[test]
+fn the_host_s_death_ends_live_streams_and_with_a_socket_they_go_on_with_the_next_host() {
+    for (socket, goes_on) in [("", false), ("socket = \"s\"\n", true)] {
+        let media = format!("placement = \"ni\"\n{socket}");
+        let mut server = serve(&media, &[("live", "mpeg", ", wait = \"60 s\"")], &[]);
+        let mut publisher = Publisher::begin(&server, "live");
+        let mut player = player_of(&server, "live");
+        publisher.send_until(&server, |status| sent(status, "live") >= 7);
+        let before = sent(&server.status(), "live");
+        server.crash();
+        if !goes_on {
+            player.watch(LONG);
+            assert!(player.bye, "a goodbye");
+            continue;
+        }
+        let server = server.again();
+        let mut publisher = Publisher::begin(&server, "live");
+        publisher.send_until(&server, |status| sent(status, "live") > before + 7);
+        assert!(!player.bye);
+        server.end();
+    }
+}

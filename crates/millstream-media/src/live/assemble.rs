@@ -1,0 +1,292 @@
+//! From RTP payloads to coded frames: H.264 (RFC 6184, packetization modes 0 and 1) and MPEG-1/2 video (RFC 2250,
+//! section 3).
+//!
+//! A frame is what one time stamp covers, up to the marker. What comes out is an elementary stream's bytes with start
+//! codes, as from a file. A frame of which a packet is missing or wrong is told of and thrown away whole.
+
+use millstream_traffic::mpeg::Codec;
+
+use super::reorder::Packet;
+
+/// Types of NAL units that are no NAL units, RFC 6184, section 5.2.
+const STAP_A: u8 = 24;
+const FU_A: u8 = 28;
+
+const START_CODE: [u8; 4] = [0, 0, 0, 1];
+
+/// What became of the packets of one time stamp.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Assembled<'a> {
+    /// A frame, as far as the packets tell.
+    Frame {
+        /// Its bytes.
+        bytes: &'a [u8],
+        /// Its RTP time.
+        timestamp: u32,
+    },
+    /// Packets of it are missing or not as they should be.
+    Incomplete,
+    /// It has more bytes than a frame may.
+    TooLarge,
+}
+
+/// Puts a source's packets together, which come in order.
+#[derive(Debug)]
+pub(crate) struct Assembler {
+    codec: Codec,
+    /// The most bytes of a frame.
+    most: usize,
+    bytes: Vec<u8>,
+    /// The open frame's.
+    timestamp: Option<u32>,
+    incomplete: bool,
+    too_large: bool,
+    /// A fragment has begun and not ended.
+    fragment: bool,
+}
+
+impl Assembler {
+    pub(crate) fn new(codec: Codec, most: usize) -> Self {
+        Self {
+            codec,
+            most,
+            bytes: Vec::new(),
+            timestamp: None,
+            incomplete: false,
+            too_large: false,
+            fragment: false,
+        }
+    }
+
+    /// Takes in a packet, before which others are missing if `gap`.
+    pub(crate) fn packet(
+        &mut self,
+        packet: Packet<'_>,
+        gap: bool,
+        each: &mut impl FnMut(Assembled<'_>),
+    ) {
+        self.incomplete |= gap && self.timestamp.is_some();
+        if self.timestamp.is_some_and(|time| time != packet.timestamp) {
+            self.end(each);
+        }
+        self.timestamp = Some(packet.timestamp);
+        let sound = match self.codec {
+            Codec::H264 => self.h264(packet.payload),
+            Codec::Mpeg => self.mpeg_video(packet.payload),
+        };
+        self.incomplete |= sound.is_none();
+        if packet.marker {
+            self.end(each);
+        }
+    }
+
+    /// Nothing more comes: what is open stays incomplete.
+    pub(crate) fn finish(&mut self, each: &mut impl FnMut(Assembled<'_>)) {
+        if self.timestamp.is_some() {
+            self.incomplete = true;
+            self.end(each);
+        }
+    }
+
+    fn end(&mut self, each: &mut impl FnMut(Assembled<'_>)) {
+        let Some(timestamp) = self.timestamp.take() else { return };
+        each(if self.incomplete || self.fragment {
+            Assembled::Incomplete
+        } else if self.too_large {
+            Assembled::TooLarge
+        } else {
+            Assembled::Frame { bytes: &self.bytes, timestamp }
+        });
+        self.bytes.clear();
+        (self.incomplete, self.too_large, self.fragment) = (false, false, false);
+    }
+
+    fn append(&mut self, bytes: &[u8]) {
+        self.too_large |= self.bytes.len() + bytes.len() > self.most;
+        if !self.too_large {
+            self.bytes.extend_from_slice(bytes);
+        }
+    }
+
+    /// `None`: the payload is not as it should be.
+    fn h264(&mut self, payload: &[u8]) -> Option<()> {
+        let (header, rest) = payload.split_first()?;
+        let kind = header & 31;
+        if self.fragment && kind != FU_A {
+            return None;
+        }
+        match kind {
+            1..STAP_A => {
+                self.append(&START_CODE);
+                self.append(payload);
+            }
+            STAP_A => {
+                let mut rest = rest;
+                while let Some((length, more)) = rest.split_first_chunk() {
+                    let (nal, more) = more.split_at_checked(u16::from_be_bytes(*length).into())?;
+                    if !matches!(nal.first()? & 31, 1..STAP_A) {
+                        return None;
+                    }
+                    self.append(&START_CODE);
+                    self.append(nal);
+                    rest = more;
+                }
+                if !rest.is_empty() {
+                    return None;
+                }
+            }
+            FU_A => {
+                let (position, part) = rest.split_first()?;
+                let (start, end) = (position & 0x80 != 0, position & 0x40 != 0);
+                if start == self.fragment || !matches!(position & 31, 1..STAP_A) {
+                    return None;
+                }
+                if start {
+                    self.append(&START_CODE);
+                    self.append(&[header & 0xe0 | position & 31]);
+                }
+                self.append(part);
+                self.fragment = !end;
+            }
+            _ => return None,
+        }
+        Some(())
+    }
+
+    /// `None`: the payload is not as it should be.
+    fn mpeg_video(&mut self, payload: &[u8]) -> Option<()> {
+        // T: an extension for MPEG-2 follows the header.
+        let header = if payload.first()? & 4 == 0 { 4 } else { 8 };
+        self.append(payload.get(header..).filter(|part| !part.is_empty())?);
+        Some(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::packets::Format;
+    use millstream_traffic::mpeg::units;
+
+    /// The packets of a frame as a server sends them.
+    fn packets(format: Format, frame: &[u8], packet_bytes: usize) -> Vec<Vec<u8>> {
+        let pieces = format.cut(frame, packet_bytes);
+        let payload = |piece: crate::packets::Piece| {
+            [&piece.header[..piece.header_bytes.into()], &frame[piece.range]].concat()
+        };
+        pieces.into_iter().map(payload).collect()
+    }
+
+    /// What comes out of `packets` of one time stamp, the last with the marker.
+    fn assembled(
+        codec: Codec,
+        packets: &[Vec<u8>],
+        lost: Option<usize>,
+    ) -> Result<Vec<u8>, String> {
+        let mut assembler = Assembler::new(codec, 10_000);
+        let mut found = Vec::new();
+        let mut gap = false;
+        for (at, payload) in packets.iter().enumerate() {
+            if lost == Some(at) {
+                gap = true;
+                continue;
+            }
+            let packet = Packet { timestamp: 7, marker: at + 1 == packets.len(), payload };
+            let gap = std::mem::take(&mut gap);
+            assembler.packet(packet, gap, &mut |found_now| {
+                found.push(match found_now {
+                    Assembled::Frame { bytes, timestamp: 7 } => Ok(bytes.to_vec()),
+                    other => Err(format!("{other:?}")),
+                });
+            });
+        }
+        assembler.finish(&mut |_| found.push(Err("open".to_owned())));
+        assert_eq!(found.len(), 1, "{found:?}");
+        found.remove(0)
+    }
+
+    #[test]
+    fn an_aggregate_is_its_nal_units() {
+        let aggregate = vec![24, 0, 2, 0x67, 5, 0, 1, 0x68];
+        let frame = assembled(Codec::H264, &[aggregate], None).unwrap();
+        assert_eq!(frame, [0, 0, 0, 1, 0x67, 5, 0, 0, 0, 1, 0x68]);
+        for wrong in [
+            &[24, 0, 3, 0x67, 5][..],
+            &[24, 0, 0],
+            &[24, 0, 1, 28],
+            &[24, 0],
+            &[],
+            &[0],
+            &[29, 1, 2],
+        ] {
+            assert_eq!(
+                assembled(Codec::H264, &[wrong.to_vec()], None),
+                Err("Incomplete".into()),
+                "{wrong:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_fragment_without_its_beginning_or_end_spoils_its_frame_alone() {
+        let frame = [&[0, 0, 1, 0x65][..], &[9; 200]].concat();
+        let sent = packets(Format::H264, &frame, 90);
+        for lost in 0..sent.len() {
+            assert!(assembled(Codec::H264, &sent, Some(lost)).is_err(), "without {lost}");
+        }
+        let mut assembler = Assembler::new(Codec::H264, 1_000);
+        let mut found = Vec::new();
+        for (timestamp, payload, gap) in
+            [(1, &sent[0][..], false), (2, &[0x41, 1][..], true), (3, &[0x41, 2][..], false)]
+        {
+            let packet = Packet { timestamp, marker: timestamp == 3, payload };
+            assembler
+                .packet(packet, gap, &mut |one| found.push(matches!(one, Assembled::Frame { .. })));
+        }
+        assert_eq!(found, [false, true, true]);
+    }
+
+    #[test]
+    fn a_frame_may_not_grow_for_ever() {
+        let sent = vec![vec![0x65; 6_000], vec![0x65; 6_000]];
+        assert_eq!(assembled(Codec::H264, &sent, None), Err("TooLarge".to_owned()));
+    }
+
+    #[test]
+    fn the_extension_of_mpeg_2_is_no_video() {
+        let sent = vec![vec![4, 0, 0, 0, 9, 9, 9, 9, 0, 0, 1, 0], vec![0, 0, 0, 0, 7]];
+        assert_eq!(assembled(Codec::Mpeg, &sent, None).unwrap(), [0, 0, 1, 0, 7]);
+        assert!(assembled(Codec::Mpeg, &[vec![0, 0, 0, 0]], None).is_err());
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn what_was_cut_is_put_together_again(
+            bytes in proptest::collection::vec(proptest::prop_oneof![0u8..2, 1u8..=255], 1..300),
+            packet_bytes in 30usize..90,
+        ) {
+            let frame = [&[0, 0, 1, 0][..], &bytes].concat();
+            let sent = packets(Format::MpegVideo, &frame, packet_bytes);
+            proptest::prop_assert_eq!(assembled(Codec::Mpeg, &sent, None).unwrap(), frame);
+            let frame = [&[0, 0, 1, 0x65][..], &bytes].concat();
+            let nals = |frame: &[u8]| -> Vec<Vec<u8>> {
+                let nals = units(frame).map(|nal| frame[nal].to_vec());
+                nals.filter(|nal| nal[0] & 31 != 9).collect()
+            };
+            let sent = packets(Format::H264, &frame, packet_bytes);
+            if nals(&frame).iter().all(|nal| (1..24).contains(&(nal[0] & 31))) {
+                let again = assembled(Codec::H264, &sent, None).unwrap();
+                proptest::prop_assert_eq!(nals(&again), nals(&frame));
+            }
+        }
+
+        #[test]
+        fn no_payloads_make_it_panic(
+            payloads in proptest::collection::vec(proptest::collection::vec(proptest::num::u8::ANY, 0..20), 1..20),
+        ) {
+            for codec in [Codec::H264, Codec::Mpeg] {
+                let _ = assembled(codec, &payloads, None);
+            }
+        }
+    }
+}

@@ -1,0 +1,77 @@
+//! Which frames of a live stream may be lost: chosen as they come, as nobody knows those to come.
+//!
+//! Of each block of y frames, B-frames that nothing refers to are optional until x are; then, so that there are
+//! always x, the last ones of the block, whatever they are. A file's frames are chosen with all of the block
+//! known ([`Choice`](crate::optional::Choice)); of frames that are all alike both choose as many.
+
+use crate::optional::Importance;
+
+/// The choice for the block of frames that is being released.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct OnlineChoice {
+    lost: u64,
+    of: u64,
+    /// Optional frames of the block so far.
+    used: u64,
+}
+
+impl OnlineChoice {
+    /// For a window of `lost` of every `of` frames.
+    pub(crate) fn new(lost: u32, of: u32) -> Self {
+        Self { lost: lost.into(), of: u64::from(of.max(1)), used: 0 }
+    }
+
+    /// Whether frame `number` of the client is optional. Numbers rise by one from call to call, or
+    /// [`skip`](Self::skip) says so.
+    pub(crate) fn is_optional(&mut self, number: u64, importance: Importance) -> bool {
+        let place = number % self.of;
+        if place == 0 {
+            self.used = 0;
+        }
+        let left = self.lost.saturating_sub(self.used);
+        let optional = left > 0 && (importance == Importance::B || left >= self.of - place);
+        self.used += u64::from(optional);
+        optional
+    }
+
+    /// Frames of the block were lost, nobody knows which: the rest of it must go.
+    pub(crate) fn skip(&mut self) {
+        self.used = self.lost;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use Importance::{B, I, P};
+
+    fn optional(window: (u32, u32), film: &[Importance]) -> Vec<usize> {
+        let mut choice = OnlineChoice::new(window.0, window.1);
+        let film = (0..).zip(film);
+        let chosen = film.filter(|(number, kind)| choice.is_optional(*number, **kind));
+        chosen.map(|(number, _)| usize::try_from(number).unwrap()).collect()
+    }
+
+    #[test]
+    fn b_frames_come_first_and_where_there_are_few_the_last_of_the_block() {
+        assert_eq!(optional((2, 6), &[I, B, B, P, B, B, I, P, P, B, P, P]), [1, 2, 9, 11]);
+        assert_eq!(optional((1, 4), &[I, P, P, P, P, P, P, P]), [3, 7]);
+        assert_eq!(optional((0, 0), &[B, B]), [0; 0]);
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn every_block_has_exactly_x_optional_frames(
+            lost in 0u32..9, more in 0u32..9, film in proptest::collection::vec(0u32..4, 60..90),
+        ) {
+            let of = (lost + more).max(1);
+            let film: Vec<_> = film.into_iter().map(Importance::from_number).collect();
+            let found = optional((lost, of), &film);
+            for block in film.chunks_exact(of as usize).enumerate() {
+                let range = block.0 * of as usize..(block.0 + 1) * of as usize;
+                let count = found.iter().filter(|number| range.contains(number)).count();
+                proptest::prop_assert_eq!(count, lost as usize);
+            }
+        }
+    }
+}

@@ -1,0 +1,480 @@
+//! The rings of live frames, in memory that the host writes and the processor reads.
+//!
+//! ```text
+//! header | ring 0: head, reserved | slots, one a frame | words of frames | ring 1 …
+//! a frame: one word a packet (the format's header, its bytes, the payload's), then payloads end to end
+//! ```
+//! Frames are numbered from 0 for as long as the memory lasts; frame n has slot n modulo the slots, and its
+//! words lie where n − 1's ended. The host overwrites the oldest without asking: rings are as long as frames can
+//! be wanted (see [`Shape::new`]). Invariant (a sequence lock, Lameter, *Effective synchronization on Linux/NUMA
+//! systems*, 2005): before a frame's words are written, `reserved` says that those of older frames are gone, and
+//! the slot's stamp is 0; the stamp is the number + 1 once all is written. A reader copies, then looks whether
+//! both still allow it. All words are atomic, so whatever is written meanwhile makes frames wrong, never undefined.
+
+use memmap2::{Mmap, MmapMut};
+use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, ftruncate, memfd_create};
+use std::fs::File;
+use std::io;
+use std::sync::atomic::{AtomicU64, Ordering, fence};
+use zerocopy::FromBytes;
+
+use crate::client::low_bits;
+use crate::packets::{Piece, RTP_HEADER};
+use crate::store::{FrameRecord, PacketRecord};
+
+/// "MSTREAM" and the layout's version.
+const MAGIC: u64 = 0x4d53_5452_4541_4c01;
+
+/// Words before the rings: the magic number and how many rings there are.
+const HEADER: usize = 8;
+
+/// Words of a ring before its slots.
+const RING_HEADER: usize = 16;
+
+/// Words of a slot.
+const SLOT: usize = 8;
+
+/// The most rings, packets of a frame, slots and words that are believed.
+const MOST_RINGS: u64 = 1 << 16;
+const MOST_PACKETS: u64 = 1 << 20;
+const MOST_WORDS: u64 = 1 << 37;
+
+/// How long a ring is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Shape {
+    /// Frames; a power of two.
+    slots: u64,
+    /// Words for what they hold.
+    words: u64,
+}
+
+impl Shape {
+    /// For frames at least `spacing_ns` apart and of at most `rate_bps` and `burst_bytes` on the link, each of
+    /// which may be wanted for `kept_ns`.
+    pub(crate) fn new(spacing_ns: u64, rate_bps: u64, burst_bytes: u32, kept_ns: u64) -> Self {
+        let slots = (kept_ns / spacing_ns.max(1) + 8).next_power_of_two();
+        let bits = u128::from(rate_bps) * u128::from(kept_ns) / 1_000_000_000;
+        let bytes = u64::try_from(bits / 8).unwrap_or(u64::MAX).saturating_add(burst_bytes.into());
+        // A packet's word takes less than its RTP header did; each frame ends on a whole word.
+        Self { slots, words: (bytes / 8).saturating_add(slots) }
+    }
+
+    /// Bytes of the whole ring.
+    pub(crate) fn bytes(&self) -> usize {
+        usize::try_from(self.all_words().saturating_mul(8)).unwrap_or(usize::MAX)
+    }
+
+    fn all_words(&self) -> u64 {
+        self.slots.saturating_mul(SLOT as u64).saturating_add(self.words) + RING_HEADER as u64
+    }
+}
+
+/// What a frame is, besides its bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct LiveFrame {
+    /// When it is released to whoever plays the stream, ns of the machine's clock.
+    pub(crate) release_ns: u64,
+    /// A client can begin with it.
+    pub(crate) entry: bool,
+    /// Its packets, its importance, and in `display` when it is shown, by the RTP clock.
+    pub(crate) record: FrameRecord,
+}
+
+/// The packets of one frame, copied: nothing changes them while they are sent.
+#[derive(Debug, Default)]
+pub(crate) struct Copied {
+    /// Ring and frame.
+    which: Option<(usize, u64)>,
+    pub(crate) packets: Vec<PacketRecord>,
+    pub(crate) bytes: Vec<u8>,
+}
+
+/// One ring. Only one writer may exist.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct FrameRing {
+    number: usize,
+    words: &'static [AtomicU64],
+    shape: Shape,
+}
+
+/// Rings of these shapes, and the memory file that holds them.
+///
+/// # Errors
+/// If there is no memory for them.
+pub(crate) fn create(shapes: &[Shape]) -> io::Result<File> {
+    let file = File::from(memfd_create(
+        "millstream-live",
+        MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING,
+    )?);
+    let words = shapes.iter().map(Shape::all_words).fold(HEADER as u64, u64::saturating_add);
+    ftruncate(&file, words.saturating_mul(8))?;
+    fcntl_add_seals(&file, SealFlags::GROW | SealFlags::SHRINK | SealFlags::SEAL)?;
+    let all = writable(&file)?;
+    all[1].store(shapes.len() as u64, Ordering::Relaxed);
+    let mut at = HEADER;
+    for shape in shapes {
+        all[at].store(shape.slots, Ordering::Relaxed);
+        all[at + 1].store(shape.words, Ordering::Relaxed);
+        at += usize::try_from(shape.all_words()).unwrap_or(usize::MAX);
+    }
+    all[0].store(MAGIC, Ordering::Release);
+    Ok(file)
+}
+
+/// The rings in `file`, to be written.
+///
+/// # Errors
+/// If there are none in it.
+pub(crate) fn write(file: &File) -> io::Result<Vec<FrameRing>> {
+    rings(writable(file)?)
+}
+
+/// The rings in `file`, to be read alone.
+///
+/// # Errors
+/// If there are none in it.
+#[allow(unsafe_code)]
+pub(crate) fn read(file: &File) -> io::Result<Vec<FrameRing>> {
+    if !rustix::fs::fcntl_get_seals(file)?.contains(SealFlags::SHRINK) {
+        return Err(damaged());
+    }
+    // SAFETY: the file is a memory file sealed against shrinking, so the pages exist; see below.
+    let map: &'static Mmap = Box::leak(Box::new(unsafe { Mmap::map(file)? }));
+    let words = map.len() / size_of::<AtomicU64>();
+    // SAFETY: a map begins with a page, so the words are aligned, and it is never undone. Nothing but atomic loads
+    // is made of them here, which read-only pages permit; other processes may change them at any time.
+    rings(unsafe { std::slice::from_raw_parts(map.as_ptr().cast::<AtomicU64>(), words) })
+}
+
+#[allow(unsafe_code)]
+fn writable(file: &File) -> io::Result<&'static [AtomicU64]> {
+    if !rustix::fs::fcntl_get_seals(file)?.contains(SealFlags::SHRINK) {
+        return Err(damaged());
+    }
+    // SAFETY: the file is a memory file sealed against shrinking, so the pages exist; all that is ever made of
+    // them is atomic words.
+    let map = unsafe { MmapMut::map_mut(file)? };
+    let bytes: &'static mut MmapMut = Box::leak(Box::new(map));
+    <[AtomicU64]>::mut_from_bytes(&mut bytes[..]).map(|words| &*words).map_err(|_| damaged())
+}
+
+fn damaged() -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, "not rings of live frames")
+}
+
+fn rings(all: &'static [AtomicU64]) -> io::Result<Vec<FrameRing>> {
+    let word = |at: usize| all.get(at).map(|word| word.load(Ordering::Acquire));
+    let count = word(1).filter(|count| word(0) == Some(MAGIC) && *count <= MOST_RINGS);
+    let mut at = HEADER;
+    let mut found = Vec::new();
+    for number in 0..usize::try_from(count.ok_or_else(damaged)?).unwrap_or(0) {
+        let (slots, words) = word(at).zip(word(at + 1)).ok_or_else(damaged)?;
+        if !slots.is_power_of_two() || slots > MOST_WORDS || words == 0 || words > MOST_WORDS {
+            return Err(damaged());
+        }
+        let shape = Shape { slots, words };
+        let end = usize::try_from(shape.all_words()).ok().and_then(|more| at.checked_add(more));
+        let words = end.and_then(|end| all.get(at..end)).ok_or_else(damaged)?;
+        at += words.len();
+        found.push(FrameRing { number, words, shape });
+    }
+    Ok(found)
+}
+
+/// Words of a slot.
+#[repr(usize)]
+enum Of {
+    Stamp,
+    ReleaseNs,
+    RtpTime,
+    /// Importance; whether clients can begin with it << 8.
+    About,
+    Packets,
+    /// Bytes of the RTP packets.
+    Bytes,
+    /// Where its words begin, of all that were ever written.
+    At,
+    Length,
+}
+
+impl FrameRing {
+    /// How long it is.
+    pub(crate) fn shape(&self) -> Shape {
+        self.shape
+    }
+
+    fn head_word(&self) -> &AtomicU64 {
+        &self.words[2]
+    }
+
+    fn reserved(&self) -> &AtomicU64 {
+        &self.words[3]
+    }
+
+    /// How many frames there have been: the next one's number.
+    pub(crate) fn head(&self) -> u64 {
+        self.head_word().load(Ordering::Acquire)
+    }
+
+    /// The oldest frame that may still be there.
+    pub(crate) fn oldest(&self) -> u64 {
+        self.head().saturating_sub(self.shape.slots)
+    }
+
+    fn slot(&self, number: u64) -> &[AtomicU64] {
+        let at = usize::try_from(number & (self.shape.slots - 1)).unwrap_or(0);
+        &self.words[RING_HEADER + at * SLOT..][..SLOT]
+    }
+
+    fn word(&self, at: u64) -> &AtomicU64 {
+        let at = usize::try_from(at % self.shape.words).unwrap_or(0);
+        let slots = usize::try_from(self.shape.slots).unwrap_or(0);
+        &self.words[RING_HEADER + slots * SLOT + at]
+    }
+
+    /// Writer: appends a frame cut into `pieces` of `frame`; `false` if it is larger than the ring.
+    pub(crate) fn put(&self, about: LiveFrame, frame: &[u8], pieces: &[Piece]) -> bool {
+        let bytes: usize = pieces.iter().map(|piece| piece.range.len()).sum();
+        let length = (pieces.len() + bytes.div_ceil(8)) as u64;
+        if length > self.shape.words {
+            return false;
+        }
+        let number = self.head_word().load(Ordering::Relaxed);
+        let at = self.reserved().load(Ordering::Relaxed);
+        let slot = self.slot(number);
+        slot[Of::Stamp as usize].store(0, Ordering::Relaxed);
+        self.reserved().store(at.wrapping_add(length), Ordering::Relaxed);
+        fence(Ordering::Release);
+        let mut next = at;
+        let mut write = |value: u64| {
+            self.word(next).store(value, Ordering::Relaxed);
+            next = next.wrapping_add(1);
+        };
+        for piece in pieces {
+            let header = u64::from(u32::from_ne_bytes(piece.header));
+            let payload = (piece.range.len() as u64) << 40;
+            write(payload | u64::from(piece.header_bytes & 7) << 32 | header);
+        }
+        let (mut filled, mut word) = (0, [0; 8]);
+        for byte in pieces.iter().flat_map(|piece| &frame[piece.range.clone()]) {
+            word[filled] = *byte;
+            filled += 1;
+            if filled == word.len() {
+                write(u64::from_ne_bytes(word));
+                filled = 0;
+            }
+        }
+        if filled > 0 {
+            write(u64::from_ne_bytes(word));
+        }
+        let LiveFrame { release_ns, entry, record } = about;
+        for (of, value) in [
+            (Of::ReleaseNs, release_ns),
+            (Of::RtpTime, record.display.into()),
+            (Of::About, u64::from(entry) << 8 | u64::from(record.importance)),
+            (Of::Packets, pieces.len() as u64),
+            (Of::Bytes, record.bytes.into()),
+            (Of::At, at),
+            (Of::Length, length),
+        ] {
+            slot[of as usize].store(value, Ordering::Relaxed);
+        }
+        slot[Of::Stamp as usize].store(number + 1, Ordering::Release);
+        self.head_word().store(number + 1, Ordering::Release);
+        true
+    }
+
+    /// Whether a slot still is that frame's, and its words were not overwritten.
+    fn is_there(&self, number: u64, at: u64) -> bool {
+        fence(Ordering::Acquire);
+        let reserved = self.reserved().load(Ordering::Relaxed);
+        self.slot(number)[Of::Stamp as usize].load(Ordering::Relaxed) == number + 1
+            && reserved.wrapping_sub(at) <= self.shape.words
+    }
+
+    /// What a frame is; `None` if it is not there yet or any more.
+    pub(crate) fn frame(&self, number: u64) -> Option<LiveFrame> {
+        let slot = self.slot(number);
+        if slot[Of::Stamp as usize].load(Ordering::Acquire) != number.checked_add(1)? {
+            return None;
+        }
+        let get = |of: Of| slot[of as usize].load(Ordering::Relaxed);
+        let (packets, about) = (get(Of::Packets), get(Of::About));
+        let frame = LiveFrame {
+            release_ns: get(Of::ReleaseNs),
+            entry: about >> 8 & 1 == 1,
+            record: FrameRecord {
+                first_packet: 0,
+                packets: low_bits(packets),
+                bytes: low_bits(get(Of::Bytes)),
+                display: low_bits(get(Of::RtpTime)),
+                importance: low_bits(about & 0xff),
+            },
+        };
+        let sound = packets > 0 && packets <= MOST_PACKETS;
+        (self.is_there(number, get(Of::At)) && sound).then_some(frame)
+    }
+
+    /// Copies a frame's packets into `to`, if they are not there already; what the frame is. `None` if it is not
+    /// there any more.
+    pub(crate) fn copy(&self, number: u64, to: &mut Copied) -> Option<LiveFrame> {
+        let frame = self.frame(number)?;
+        if to.which == Some((self.number, number)) {
+            return Some(frame);
+        }
+        to.which = None;
+        to.packets.clear();
+        to.bytes.clear();
+        let get = |of: Of| self.slot(number)[of as usize].load(Ordering::Relaxed);
+        let (at, length) = (get(Of::At), get(Of::Length));
+        let packets = u64::from(frame.record.packets);
+        if packets > length || length > self.shape.words {
+            return None;
+        }
+        let mut start = 0;
+        for packet in 0..packets {
+            let word = self.word(at.wrapping_add(packet)).load(Ordering::Relaxed);
+            let bytes = low_bits(word >> 40);
+            let header = low_bits(word).to_ne_bytes();
+            to.packets.push(PacketRecord::of(start, bytes, header, low_bits(word >> 32 & 7)));
+            start += u64::from(bytes);
+        }
+        for word in packets..length {
+            let word = self.word(at.wrapping_add(word)).load(Ordering::Relaxed);
+            to.bytes.extend_from_slice(&word.to_ne_bytes());
+        }
+        // Whatever the words are, every packet lies inside the bytes.
+        if !self.is_there(number, at) || start > to.bytes.len() as u64 {
+            return None;
+        }
+        if !to.packets.iter().all(PacketRecord::is_sound) {
+            return None;
+        }
+        to.which = Some((self.number, number));
+        Some(frame)
+    }
+}
+
+/// What the record of a frame cut so is.
+pub(crate) fn record(pieces: &[Piece], rtp_time: u32, importance: u32) -> FrameRecord {
+    let length = |piece: &Piece| RTP_HEADER + usize::from(piece.header_bytes) + piece.range.len();
+    FrameRecord {
+        first_packet: 0,
+        packets: u32::try_from(pieces.len()).unwrap_or(u32::MAX),
+        bytes: u32::try_from(pieces.iter().map(length).sum::<usize>()).unwrap_or(u32::MAX),
+        display: rtp_time,
+        importance,
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    /// Rings to be written and the same to be read.
+    pub(crate) fn pair(shapes: &[Shape]) -> (Vec<FrameRing>, Vec<FrameRing>) {
+        let file = create(shapes).unwrap();
+        (write(&file).unwrap(), read(&file).unwrap())
+    }
+
+    fn pieces(packets: usize, bytes: usize) -> Vec<Piece> {
+        let piece = |at: usize| Piece {
+            header: [9, 8, 7, 6],
+            header_bytes: 2,
+            range: at * bytes..(at + 1) * bytes,
+        };
+        (0..packets).map(piece).collect()
+    }
+
+    /// Puts a frame of `packets` packets of `bytes` bytes, all of them `fill`.
+    pub(crate) fn put(ring: &FrameRing, release_ns: u64, entry: bool, packets: usize, fill: u8) {
+        let (pieces, bytes) = (pieces(packets, 101), vec![fill; packets * 101]);
+        let record = record(&pieces, u32::from(fill) * 3_600, if entry { 3 } else { 2 });
+        assert!(ring.put(LiveFrame { release_ns, entry, record }, &bytes, &pieces));
+    }
+
+    #[test]
+    fn what_is_written_is_read_and_what_is_overwritten_is_not() {
+        let shape = Shape { slots: 4, words: 100 };
+        let (writers, readers) = pair(&[Shape { slots: 8, words: 50 }, shape]);
+        let (writer, reader) = (writers[1], readers[1]);
+        assert_eq!((readers.len(), reader.shape()), (2, shape));
+        let mut copied = Copied::default();
+        for number in 0..20u8 {
+            assert_eq!(reader.frame(number.into()), None, "not there yet");
+            put(&writer, u64::from(number) * 7, number % 3 == 0, 2, number);
+            let frame = reader.copy(number.into(), &mut copied).unwrap();
+            assert_eq!((frame.release_ns, frame.entry), (u64::from(number) * 7, number % 3 == 0));
+            assert_eq!((frame.record.packets, frame.record.bytes), (2, 2 * (12 + 2 + 101)));
+            assert_eq!(frame.record.display, u32::from(number) * 3_600);
+            assert_eq!(copied.packets.len(), 2);
+            let store = crate::store::Packets { records: &copied.packets, bytes: &copied.bytes };
+            assert_eq!(store.payload(&copied.packets[1]), (&[9, 8][..], &[number; 101][..]));
+        }
+        // Frames of 28 words: three of them are there.
+        assert_eq!((reader.head(), reader.oldest()), (20, 16));
+        assert!((0..17).all(|number| reader.frame(number).is_none()));
+        assert!((17..20).all(|number| reader.copy(number, &mut copied).is_some()));
+        assert_eq!(readers[0].head(), 0);
+        let (pieces, bytes) = (pieces(9, 101), vec![0; 909]);
+        let record = record(&pieces, 0, 0);
+        let about = LiveFrame { release_ns: 0, entry: true, record };
+        assert!(!writer.put(about, &bytes, &pieces), "larger than the ring");
+    }
+
+    #[test]
+    fn a_reader_beside_the_writer_sees_whole_frames_or_none() {
+        let (writers, readers) = pair(&[Shape { slots: 4, words: 200 }]);
+        let (writer, reader) = (writers[0], readers[0]);
+        let writing = std::thread::spawn(move || {
+            for number in 0..20_000u64 {
+                let packets = usize::try_from(number % 5).unwrap() + 1;
+                put(&writer, number, false, packets, u8::try_from(number % 251).unwrap());
+            }
+        });
+        let (mut copied, mut seen, mut last) = (Copied::default(), 0, 0);
+        while last < 20_000 {
+            last = reader.head();
+            let number = last.saturating_sub(1);
+            if let Some(frame) = reader.copy(number, &mut copied) {
+                seen += 1;
+                assert_eq!(frame.release_ns, number);
+                let payload = usize::try_from(number % 5 + 1).unwrap() * 101;
+                let fill = u8::try_from(number % 251).unwrap();
+                assert!(copied.bytes[..payload].iter().all(|byte| *byte == fill), "frame {number}");
+            }
+        }
+        writing.join().unwrap();
+        assert!(seen > 0);
+    }
+
+    #[test]
+    fn whatever_another_process_writes_nothing_panics() {
+        let file = create(&[Shape { slots: 4, words: 30 }]).unwrap();
+        let (all, reader) = (writable(&file).unwrap(), read(&file).unwrap()[0]);
+        let mut copied = Copied::default();
+        for value in [u64::MAX, 1, 5, 1 << 40 | 7, u64::MAX - 3] {
+            for word in &all[HEADER + 2..] {
+                word.store(value, Ordering::Relaxed);
+            }
+            for number in [0, 1, 4, value.wrapping_sub(1), value] {
+                let _ = (reader.frame(number), reader.copy(number, &mut copied), reader.oldest());
+            }
+        }
+    }
+
+    #[test]
+    fn what_are_no_rings_is_refused() {
+        let file = File::from(memfd_create("test", MemfdFlags::empty()).unwrap());
+        ftruncate(&file, 4096).unwrap();
+        assert!(read(&file).is_err() && write(&file).is_err());
+        let file = create(&[Shape { slots: 4, words: 30 }]).unwrap();
+        let all = writable(&file).unwrap();
+        for (at, value) in [(HEADER, 3), (HEADER + 1, u64::MAX), (1, 2), (0, 7)] {
+            let before = all[at].swap(value, Ordering::Relaxed);
+            assert!(read(&file).is_err(), "word {at}");
+            all[at].store(before, Ordering::Relaxed);
+        }
+        assert!(read(&file).is_ok());
+    }
+}

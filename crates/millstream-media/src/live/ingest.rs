@@ -1,0 +1,482 @@
+//! One live stream's way from a publisher's RTP packets to the ring that clients are served from.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use millstream_scenario::Link;
+use millstream_traffic::mpeg::{Codec, Picture, picture, units};
+use rtp_types::RtpPacket;
+use serde::{Deserialize, Serialize};
+
+use super::assemble::{Assembled, Assembler};
+use super::frames::{FrameRing, LiveFrame, record};
+use super::police::{Allowance, Police};
+use super::reorder::{Packet, Reorder};
+use crate::optional::Importance;
+use crate::packets::{CLOCK_RATE, Format, RTP_HEADER};
+
+/// The longest parameter set that is kept, bytes.
+const LONGEST_SET: usize = 1_024;
+
+/// What became of what a stream's publishers sent; all since the server began.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Ingested {
+    /// Times that somebody began to publish.
+    pub publications: u64,
+    /// RTP packets that came.
+    pub packets: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Packets that never came, or too late.
+    pub lost_packets: u64,
+    /// Packets that came too early and were put in their place.
+    pub reordered_packets: u64,
+    /// Packets that came again or too late.
+    pub late_packets: u64,
+    /// Packets that were no RTP of the stream.
+    pub strange_packets: u64,
+    /// Frames that came, whole or not: the sum of the following.
+    pub frames: u64,
+    /// Frames released to clients: I, P, B.
+    pub released: [u64; 3],
+    /// Frames without all of their packets.
+    pub incomplete: u64,
+    /// Frames that came before the first that a decoder can begin with.
+    pub before_entry: u64,
+    /// Frames beyond what the stream may send.
+    pub beyond: u64,
+}
+
+impl Ingested {
+    /// The two together.
+    #[must_use]
+    pub fn plus(self, other: Self) -> Self {
+        let mut released = self.released;
+        for (sum, more) in released.iter_mut().zip(other.released) {
+            *sum += more;
+        }
+        Self {
+            publications: self.publications + other.publications,
+            packets: self.packets + other.packets,
+            bytes: self.bytes + other.bytes,
+            lost_packets: self.lost_packets + other.lost_packets,
+            reordered_packets: self.reordered_packets + other.reordered_packets,
+            late_packets: self.late_packets + other.late_packets,
+            strange_packets: self.strange_packets + other.strange_packets,
+            frames: self.frames + other.frames,
+            released,
+            incomplete: self.incomplete + other.incomplete,
+            before_entry: self.before_entry + other.before_entry,
+            beyond: self.beyond + other.beyond,
+        }
+    }
+}
+
+/// H.264's parameter sets, last seen.
+#[derive(Clone, Debug, Default)]
+struct Sets {
+    sequence: Vec<u8>,
+    picture: Vec<u8>,
+}
+
+impl Sets {
+    fn note(&mut self, nal: &[u8]) {
+        let kept = match nal.first().map(|header| header & 31) {
+            Some(7) => &mut self.sequence,
+            Some(8) => &mut self.picture,
+            _ => return,
+        };
+        if nal.len() <= LONGEST_SET && nal != kept.as_slice() {
+            kept.clear();
+            kept.extend_from_slice(nal);
+        }
+    }
+}
+
+/// How time stamps of one publisher after the other make one clock.
+#[derive(Clone, Copy, Debug, Default)]
+struct Timeline {
+    /// The publisher's time and ours for it.
+    base: Option<(u32, u32)>,
+    /// The latest time shown.
+    latest: u32,
+    released_ns: u64,
+}
+
+impl Timeline {
+    /// Our time of a frame that is released at `release_ns`.
+    fn map(&mut self, timestamp: u32, release_ns: u64) -> u32 {
+        let ticks = |ns: u64| {
+            let ticks = u128::from(ns) * u128::from(CLOCK_RATE) / 1_000_000_000;
+            u32::try_from(ticks & u128::from(u32::MAX)).unwrap_or(0)
+        };
+        let first = self.released_ns == 0;
+        let (theirs, ours) = *self.base.get_or_insert_with(|| {
+            let since = release_ns.saturating_sub(self.released_ns);
+            (timestamp, if first { 0 } else { self.latest.wrapping_add(ticks(since).max(1)) })
+        });
+        let time = ours.wrapping_add(timestamp.wrapping_sub(theirs));
+        if first || time.wrapping_sub(self.latest).cast_signed() > 0 {
+            self.latest = time;
+        }
+        self.released_ns = release_ns;
+        time
+    }
+}
+
+/// What takes frames.
+#[derive(Debug)]
+struct Sink {
+    codec: Codec,
+    format: Format,
+    link: Link,
+    packet_bytes: usize,
+    ring: FrameRing,
+    police: Police,
+    sets: Sets,
+    timeline: Timeline,
+    /// A frame that a decoder can begin with has come.
+    begun: bool,
+    counts: Ingested,
+    /// A frame with parameter sets before it.
+    whole: Vec<u8>,
+}
+
+/// One live stream.
+#[derive(Debug)]
+pub(crate) struct Ingest {
+    payload_type: u8,
+    source: Option<u32>,
+    most_bytes: usize,
+    reorder: Reorder,
+    assembler: Assembler,
+    sink: Sink,
+}
+
+impl Ingest {
+    /// Of a stream that may send what `allowance` says, `burst_bytes` at once, into `ring`, in packets of at most
+    /// `packet_bytes`.
+    pub(crate) fn new(
+        codec: Codec,
+        allowance: Allowance,
+        burst_bytes: u32,
+        link: Link,
+        packet_bytes: usize,
+        ring: FrameRing,
+    ) -> Self {
+        let sink = Sink {
+            codec,
+            format: Format::of(codec),
+            link,
+            packet_bytes,
+            ring,
+            police: Police::new(allowance),
+            sets: Sets::default(),
+            timeline: Timeline::default(),
+            begun: false,
+            counts: Ingested::default(),
+            whole: Vec::new(),
+        };
+        let most_bytes = burst_bytes as usize;
+        let (reorder, assembler) = (Reorder::default(), Assembler::new(codec, most_bytes));
+        Self { payload_type: 0, source: None, most_bytes, reorder, assembler, sink }
+    }
+
+    /// Somebody publishes from now on: packets of this type, with these parameter sets.
+    pub(crate) fn begin(&mut self, payload_type: u8, sets: &[Vec<u8>]) {
+        (self.payload_type, self.source) = (payload_type, None);
+        self.sink.begun = false;
+        self.sink.timeline.base = None;
+        self.sink.counts.publications += 1;
+        for set in sets {
+            self.sink.sets.note(set);
+        }
+    }
+
+    /// Nobody publishes any more.
+    pub(crate) fn end(&mut self, now_ns: u64) {
+        let Self { reorder, assembler, sink, .. } = self;
+        let deliver = &mut |packet: Packet<'_>, gap| {
+            assembler.packet(packet, gap, &mut |found| sink.take(found, now_ns));
+        };
+        reorder.expire(u64::MAX, deliver);
+        assembler.finish(&mut |found| sink.take(found, now_ns));
+        self.note_order();
+        self.reorder = Reorder::default();
+        self.assembler = Assembler::new(self.sink.codec, self.most_bytes);
+    }
+
+    /// Takes in what came of the publisher. Returns whether a frame was released by it.
+    pub(crate) fn packet(&mut self, bytes: &[u8], now_ns: u64) -> bool {
+        let before = self.sink.ring.head();
+        let packet = RtpPacket::parse(bytes).ok();
+        let packet = packet.filter(|packet| packet.payload_type() == self.payload_type);
+        let Some(packet) = packet else {
+            self.sink.counts.strange_packets += 1;
+            return false;
+        };
+        if *self.source.get_or_insert(packet.ssrc()) != packet.ssrc() {
+            self.sink.counts.strange_packets += 1;
+            return false;
+        }
+        self.sink.counts.packets += 1;
+        self.sink.counts.bytes += bytes.len() as u64;
+        let number = packet.sequence_number();
+        let packet = Packet {
+            timestamp: packet.timestamp(),
+            marker: packet.marker_bit(),
+            payload: packet.payload(),
+        };
+        let Self { reorder, assembler, sink, .. } = self;
+        reorder.push(number, packet, now_ns, &mut |packet, gap| {
+            assembler.packet(packet, gap, &mut |found| sink.take(found, now_ns));
+        });
+        self.note_order();
+        self.sink.ring.head() != before
+    }
+
+    /// Gives up packets that were waited for long enough. Returns whether a frame was released by it.
+    pub(crate) fn expire(&mut self, now_ns: u64) -> bool {
+        let before = self.sink.ring.head();
+        let Self { reorder, assembler, sink, .. } = self;
+        reorder.expire(now_ns, &mut |packet, gap| {
+            assembler.packet(packet, gap, &mut |found| sink.take(found, now_ns));
+        });
+        self.note_order();
+        self.sink.ring.head() != before
+    }
+
+    fn note_order(&mut self) {
+        let order = std::mem::take(&mut self.reorder.order);
+        let counts = &mut self.sink.counts;
+        counts.lost_packets += order.lost;
+        counts.reordered_packets += order.reordered;
+        counts.late_packets += order.late;
+    }
+
+    /// What became of what came.
+    pub(crate) fn counts(&self) -> Ingested {
+        self.sink.counts
+    }
+
+    /// H.264: profile and level, and the parameter sets, as SDP says them (RFC 6184, section 8.1).
+    pub(crate) fn parameters(&self) -> Option<(String, String)> {
+        let Sets { sequence, picture } = &self.sink.sets;
+        let [_, profile, constraints, level, ..] = sequence[..] else { return None };
+        let id = format!("{profile:02x}{constraints:02x}{level:02x}");
+        let sets = format!("{},{}", STANDARD.encode(sequence), STANDARD.encode(picture));
+        (!picture.is_empty()).then_some((id, sets))
+    }
+
+    /// The ring that frames go to.
+    pub(crate) fn ring(&self) -> FrameRing {
+        self.sink.ring
+    }
+}
+
+impl Sink {
+    fn take(&mut self, found: Assembled<'_>, now_ns: u64) {
+        self.counts.frames += 1;
+        match found {
+            Assembled::Frame { bytes, timestamp } => self.frame(bytes, timestamp, now_ns),
+            Assembled::Incomplete => self.counts.incomplete += 1,
+            Assembled::TooLarge => self.counts.beyond += 1,
+        }
+    }
+
+    fn frame(&mut self, bytes: &[u8], timestamp: u32, now_ns: u64) {
+        let Some(what) = picture(self.codec, bytes) else {
+            self.counts.incomplete += 1;
+            return;
+        };
+        if !self.begun && !what.entry {
+            self.counts.before_entry += 1;
+            return;
+        }
+        let mut whole = std::mem::take(&mut self.whole);
+        let bytes = self.with_parameters(bytes, what, &mut whole);
+        let released = self.release(bytes, what, timestamp, now_ns);
+        self.whole = whole;
+        match released {
+            Some(kind) => {
+                self.begun = true;
+                self.counts.released[kind] += 1;
+            }
+            None => self.counts.beyond += 1,
+        }
+    }
+
+    /// H.264: what a decoder needs to begin goes with every frame that it can begin with.
+    fn with_parameters<'a>(
+        &mut self,
+        frame: &'a [u8],
+        what: Picture,
+        whole: &'a mut Vec<u8>,
+    ) -> &'a [u8] {
+        if self.codec != Codec::H264 {
+            return frame;
+        }
+        let mut has = false;
+        for nal in units(frame) {
+            has |= frame[nal.start] & 31 == 7;
+            self.sets.note(&frame[nal]);
+        }
+        if has || !what.entry || self.sets.sequence.is_empty() || self.sets.picture.is_empty() {
+            return frame;
+        }
+        whole.clear();
+        for set in [&self.sets.sequence, &self.sets.picture] {
+            whole.extend_from_slice(&[0, 0, 0, 1]);
+            whole.extend_from_slice(set);
+        }
+        whole.extend_from_slice(frame);
+        whole
+    }
+
+    /// Puts a frame into the ring, if it may: its type as an index.
+    fn release(
+        &mut self,
+        frame: &[u8],
+        what: Picture,
+        timestamp: u32,
+        now_ns: u64,
+    ) -> Option<usize> {
+        let pieces = self.format.cut(frame, self.packet_bytes);
+        if pieces.is_empty() {
+            return None;
+        }
+        let work = pieces.iter().map(|piece| {
+            let bytes = RTP_HEADER + usize::from(piece.header_bytes) + piece.range.len();
+            self.link.transmission_ns(u32::try_from(bytes).unwrap_or(u32::MAX))
+        });
+        let release_ns = self.police.release_ns(work.sum(), now_ns)?;
+        let importance = Importance::of(what.kind, what.reference);
+        let time = self.timeline.map(timestamp, release_ns);
+        let record = record(&pieces, time, importance as u32);
+        let about = LiveFrame { release_ns, entry: what.entry, record };
+        self.ring.put(about, frame, &pieces).then_some(importance.kind())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::live::frames::Shape;
+    use crate::live::frames::tests::pair;
+    use rtp_types::RtpPacketBuilder;
+
+    const PERIOD_NS: u64 = 40_000_000;
+
+    fn ingest() -> Ingest {
+        let link = Link { rate_bps: 100_000_000, overhead: 28, credits: None };
+        let allowance = Allowance::new(PERIOD_NS, 1_000_000, 20_000, link);
+        let (rings, _) = pair(&[Shape::new(PERIOD_NS, 1_000_000, 20_000, 3_000_000_000)]);
+        let mut ingest = Ingest::new(Codec::H264, allowance, 20_000, link, 1_400, rings[0]);
+        ingest.begin(96, &[vec![0x67, 0x64, 0, 0x0d, 5], vec![0x68, 7]]);
+        ingest
+    }
+
+    /// Frame `number`, each sixth of which is IDR, as one packet.
+    fn packet(number: u16, bytes: usize) -> Vec<u8> {
+        let nal = if number % 6 == 0 { [0x65, 0x88] } else { [0x41, 0x98] };
+        let payload = [&nal[..], &vec![5; bytes]].concat();
+        let packet = RtpPacketBuilder::new()
+            .payload_type(96)
+            .marker_bit(true)
+            .sequence_number(number)
+            .timestamp(u32::from(number) * 3_600)
+            .ssrc(7)
+            .payload(&payload[..]);
+        packet.write_vec().unwrap()
+    }
+
+    fn check(ingest: &Ingest) {
+        let counts = ingest.counts();
+        let released: u64 = counts.released.iter().sum();
+        assert_eq!(
+            counts.frames,
+            released + counts.incomplete + counts.before_entry + counts.beyond
+        );
+        assert_eq!(ingest.ring().head(), released);
+    }
+
+    #[test]
+    fn frames_are_released_from_the_first_that_can_be_decoded_on_with_what_that_needs() {
+        let mut ingest = ingest();
+        for number in 3..20 {
+            let now_ns = u64::from(number) * PERIOD_NS;
+            assert_eq!(ingest.packet(&packet(number, 500), now_ns), number >= 6, "{number}");
+        }
+        let counts = ingest.counts();
+        assert_eq!((counts.before_entry, counts.released), (3, [3, 11, 0]));
+        check(&ingest);
+        let ring = ingest.ring();
+        let frames: Vec<LiveFrame> = (0..14).map(|number| ring.frame(number).unwrap()).collect();
+        assert_eq!(
+            (frames[0].entry, frames[0].record.packets),
+            (true, 3),
+            "with its parameter sets"
+        );
+        assert_eq!((frames[1].entry, frames[1].record.packets), (false, 1));
+        assert!(frames[6].entry);
+        assert_eq!((frames[0].record.display, frames[2].record.display), (0, 7_200));
+        let (level, sets) = ingest.parameters().unwrap();
+        assert_eq!((level.as_str(), sets.as_str()), ("64000d", "Z2QADQU=,aAc="));
+    }
+
+    #[test]
+    fn who_returns_goes_on_with_the_clock_at_a_frame_that_can_be_decoded() {
+        let mut ingest = ingest();
+        ingest.packet(&packet(0, 500), PERIOD_NS);
+        ingest.end(PERIOD_NS);
+        ingest.begin(96, &[]);
+        let second = 1_000_000_000;
+        assert!(!ingest.packet(&packet(605, 500), PERIOD_NS + second));
+        assert!(ingest.packet(&packet(606, 500), PERIOD_NS + second));
+        assert!(ingest.packet(&packet(607, 500), 2 * PERIOD_NS + second));
+        let time = |number| ingest.ring().frame(number).unwrap().record.display;
+        assert_eq!((time(1), time(2)), (90_000, 93_600));
+        check(&ingest);
+    }
+
+    #[test]
+    fn what_is_beyond_or_no_packet_of_the_stream_is_counted_and_nothing_else() {
+        let mut ingest = ingest();
+        ingest.packet(&packet(0, 500), PERIOD_NS);
+        assert!(!ingest.packet(&packet(1, 20_500), 2 * PERIOD_NS), "more than comes at once");
+        for strange in [&b""[..], b"GET / HTTP/1.1", &[0x80; 12]] {
+            assert!(!ingest.packet(strange, 3 * PERIOD_NS));
+        }
+        let mut other = packet(2, 500);
+        other[11] = 9;
+        assert!(!ingest.packet(&other, 3 * PERIOD_NS), "another source");
+        assert_eq!((ingest.counts().beyond, ingest.counts().strange_packets), (1, 4));
+        // Twice the rate: 10 kB each 40 ms are 2 Mb/s.
+        let released = (2..202).filter(|number| {
+            ingest.packet(&packet(*number, 10_000), u64::from(*number) * PERIOD_NS)
+        });
+        let released = released.count();
+        assert!((85..115).contains(&released), "{released}");
+        check(&ingest);
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn whatever_comes_all_frames_are_accounted_for(
+            packets in proptest::collection::vec(
+                (0u16..40, 0u64..100, 0usize..9, proptest::num::u8::ANY, 0usize..40), 0..200),
+        ) {
+            let mut ingest = ingest();
+            let mut now_ns = 1;
+            for (number, later_ms, size, byte, at) in packets {
+                now_ns += later_ms * 1_000_000;
+                let mut packet = packet(number, size * size * 100);
+                let at = at.min(packet.len() - 1);
+                packet[at] ^= byte;
+                ingest.packet(&packet, now_ns);
+                ingest.expire(now_ns);
+            }
+            ingest.end(now_ns);
+            check(&ingest);
+        }
+    }
+}

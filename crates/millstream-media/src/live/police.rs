@@ -1,0 +1,152 @@
+//! What a publisher may send: frames at least a period apart, and a token bucket of link time.
+//!
+//! A frame is released as soon as it is there, but not before a period less [`FASTER`] has gone by since the one
+//! before it: what came at once is spread, and a publisher's clock may be a little faster than ours. A frame that
+//! would have to wait longer than [`AHEAD_NS`], or for whose link time the bucket has no room when it is released,
+//! is *beyond*: dropped. So of what is released in any stretch of time, the link time is at most the bucket's, which
+//! is what admission reckons with (the generic cell rate algorithm of ITU-T I.371, twice).
+
+use crate::demand::Demand;
+use millstream_scenario::Link;
+
+/// By which part of its period a publisher may be faster than it said: 1/100.
+const FASTER: u64 = 100;
+
+/// How long before its time a frame may come, ns.
+pub(crate) const AHEAD_NS: u64 = 1_000_000_000;
+
+/// What is allowed of a stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Allowance {
+    /// The least time between two releases, ns.
+    pub(crate) spacing_ns: u64,
+    /// The rate on the link, bits/s.
+    pub(crate) rate_bps: u64,
+    /// The link's rate, bits/s.
+    link_bps: u64,
+    /// The bucket's depth, ns of the link.
+    burst_ns: u64,
+}
+
+impl Allowance {
+    /// Of a stream of a frame each `period_ns` and of at most `rate_bps`, `burst_bytes` of which at once, on `link`.
+    pub(crate) fn new(period_ns: u64, rate_bps: u64, burst_bytes: u32, link: Link) -> Self {
+        let bare = Link { overhead: 0, ..link };
+        Self {
+            spacing_ns: (period_ns - period_ns / FASTER).max(1),
+            rate_bps: rate_bps.max(1),
+            link_bps: link.rate_bps.max(1),
+            burst_ns: bare.transmission_ns(burst_bytes),
+        }
+    }
+
+    /// Link time that comes into the bucket in `time_ns`, ns, rounded up.
+    fn filled_ns(&self, time_ns: u64) -> u64 {
+        let filled = u128::from(time_ns) * u128::from(self.rate_bps);
+        u64::try_from(filled.div_ceil(u128::from(self.link_bps))).unwrap_or(u64::MAX)
+    }
+
+    /// What a client of the stream can ask of the link.
+    pub(crate) fn demand(&self, deadline_ns: u64) -> Demand {
+        let of = |frames: u64| {
+            let bucket = self
+                .burst_ns
+                .saturating_add(self.filled_ns(frames.saturating_mul(self.spacing_ns)));
+            bucket.min(self.burst_ns.saturating_mul(frames))
+        };
+        Demand::bounded(of, self.burst_ns, self.spacing_ns, deadline_ns)
+    }
+}
+
+/// What has been released of a stream.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Police {
+    allowance: Allowance,
+    /// When the last frame was released, ns.
+    last_ns: u64,
+    /// When the bucket will be full, ns.
+    full_ns: u64,
+}
+
+impl Police {
+    pub(crate) fn new(allowance: Allowance) -> Self {
+        Self { allowance, last_ns: 0, full_ns: 0 }
+    }
+
+    /// When a frame of `work_ns` link time that is there at `now_ns` is released, ns; `None` if it is beyond what
+    /// is allowed.
+    pub(crate) fn release_ns(&mut self, work_ns: u64, now_ns: u64) -> Option<u64> {
+        let Allowance { spacing_ns, rate_bps, link_bps, burst_ns } = self.allowance;
+        let release_ns = now_ns.max(self.last_ns.saturating_add(spacing_ns));
+        // How long the bucket takes for what is drawn from it.
+        let takes = |work_ns: u64| {
+            let time = u128::from(work_ns) * u128::from(link_bps);
+            u64::try_from(time.div_ceil(u128::from(rate_bps))).unwrap_or(u64::MAX)
+        };
+        let full_ns = self.full_ns.max(release_ns).saturating_add(takes(work_ns));
+        if release_ns - now_ns > AHEAD_NS || full_ns - release_ns > takes(burst_ns) {
+            return None;
+        }
+        (self.last_ns, self.full_ns) = (release_ns, full_ns);
+        Some(release_ns)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+
+    /// Frames each 40 ms on a link of 8 Mb/s: 1 µs a byte; 1 Mb/s, 10 kB at once.
+    fn allowance() -> Allowance {
+        let link = Link { rate_bps: 8_000_000, overhead: 0, credits: None };
+        Allowance::new(40 * MS, 1_000_000, 10_000, link)
+    }
+
+    #[test]
+    fn frames_in_time_go_at_once_and_those_that_come_together_are_spread() {
+        let mut police = Police::new(allowance());
+        let mut release = |now_ns| police.release_ns(MS / 10, now_ns);
+        assert_eq!(release(1_000 * MS), Some(1_000 * MS));
+        assert_eq!(release(1_040 * MS), Some(1_040 * MS));
+        assert_eq!(release(1_040 * MS), Some(1_040 * MS + 39_600_000));
+        assert_eq!(release(1_041 * MS), Some(1_040 * MS + 2 * 39_600_000));
+        // A second ahead and no more.
+        let taken = (0..100).filter(|_| release(1_041 * MS).is_some()).count();
+        assert_eq!(taken, 23);
+    }
+
+    #[test]
+    fn what_the_bucket_has_no_room_for_is_beyond() {
+        let mut police = Police::new(allowance());
+        assert_eq!(police.release_ns(10 * MS + 1, 0), None, "larger than the bucket");
+        assert!(police.release_ns(10 * MS, 1_000 * MS).is_some());
+        // An eighth of the time comes back: 5 ms in 40.
+        assert_eq!(police.release_ns(6 * MS, 1_040 * MS), None);
+        assert!(police.release_ns(5 * MS, 1_040 * MS).is_some());
+        assert!(police.release_ns(10 * MS, 1_120 * MS).is_some(), "full again");
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn whatever_comes_what_is_released_is_within_the_demand(
+            frames in proptest::collection::vec((0u64..60 * MS, 0u64..12 * MS), 1..80),
+        ) {
+            let demand = allowance().demand(0);
+            let (mut police, mut now_ns) = (Police::new(allowance()), 0);
+            let mut released: Vec<(u64, u64)> = Vec::new();
+            for (after_ns, work_ns) in frames {
+                now_ns += after_ns;
+                released.extend(police.release_ns(work_ns, now_ns).map(|at| (at, work_ns)));
+            }
+            for first in 0..released.len() {
+                for last in first..released.len() {
+                    let time_ns = released[last].0 - released[first].0;
+                    let work: u64 = released[first..=last].iter().map(|(_, work)| work).sum();
+                    proptest::prop_assert!(work <= demand.within_ns(time_ns), "{first}..={last}");
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,200 @@
+//! A publisher's packets in order again (RFC 3550, appendix A.1): those that come too early are held until the
+//! ones before them have come, or for so long that they are taken for lost. Bounded in packets, bytes and time.
+
+use std::collections::BTreeMap;
+
+/// How long a packet waits for one before it, ns.
+const HOLD_NS: u64 = 100_000_000;
+
+/// Packets that wait, and their bytes.
+const MOST_HELD: usize = 256;
+const MOST_BYTES: usize = 1 << 20;
+
+/// A number so far ahead of what is expected, or so far behind, is a new beginning.
+const FAR_AHEAD: i16 = 3_000;
+const FAR_BEHIND: i16 = -300;
+
+/// What is left of an RTP packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Packet<'a> {
+    pub(crate) timestamp: u32,
+    pub(crate) marker: bool,
+    pub(crate) payload: &'a [u8],
+}
+
+#[derive(Debug)]
+struct Held {
+    since_ns: u64,
+    timestamp: u32,
+    marker: bool,
+    payload: Vec<u8>,
+}
+
+/// What became of packets.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Order {
+    /// Never came, or too late.
+    pub(crate) lost: u64,
+    /// Came before one that was sent earlier, and were put in their place.
+    pub(crate) reordered: u64,
+    /// Came again, or when they had been given up.
+    pub(crate) late: u64,
+}
+
+/// One source's packets.
+#[derive(Debug, Default)]
+pub(crate) struct Reorder {
+    /// The number that comes next, counted on beyond 16 bits.
+    next: Option<u64>,
+    held: BTreeMap<u64, Held>,
+    bytes: usize,
+    pub(crate) order: Order,
+}
+
+impl Reorder {
+    /// Takes in packet `number`; gives `deliver` those whose turn it is, and whether others are missing before.
+    pub(crate) fn push(
+        &mut self,
+        number: u16,
+        packet: Packet<'_>,
+        now_ns: u64,
+        deliver: &mut impl FnMut(Packet<'_>, bool),
+    ) {
+        let Some(next) = self.next else {
+            // Far from 0, so that those behind have numbers, too.
+            self.next = Some((1 << 32) + u64::from(number) + 1);
+            return deliver(packet, false);
+        };
+        let expected = u16::try_from(next & 0xffff).unwrap_or(0);
+        let ahead = number.wrapping_sub(expected).cast_signed();
+        match ahead {
+            0 => {
+                self.next = Some(next + 1);
+                deliver(packet, false);
+                self.follow(deliver);
+            }
+            1..FAR_AHEAD => {
+                let at = next + u64::from(ahead.unsigned_abs());
+                let Packet { timestamp, marker, payload } = packet;
+                let held = Held { since_ns: now_ns, timestamp, marker, payload: payload.to_vec() };
+                if self.held.contains_key(&at) {
+                    self.order.late += 1;
+                } else {
+                    self.bytes += payload.len();
+                    self.held.insert(at, held);
+                }
+            }
+            FAR_BEHIND..0 => self.order.late += 1,
+            _ => {
+                while !self.held.is_empty() {
+                    self.give_up(deliver);
+                }
+                self.next = Some((next | 0xffff) + 1 + u64::from(number) + 1);
+                return deliver(packet, true);
+            }
+        }
+        self.expire(now_ns, deliver);
+    }
+
+    /// Gives up those missing that were waited for long enough.
+    pub(crate) fn expire(&mut self, now_ns: u64, deliver: &mut impl FnMut(Packet<'_>, bool)) {
+        let old = |held: &Held| now_ns.saturating_sub(held.since_ns) > HOLD_NS;
+        while self.held.len() > MOST_HELD || self.bytes > MOST_BYTES || self.held.values().any(old)
+        {
+            self.give_up(deliver);
+        }
+    }
+
+    /// Goes on behind the first gap.
+    fn give_up(&mut self, deliver: &mut impl FnMut(Packet<'_>, bool)) {
+        let Some((at, held)) = self.held.pop_first() else { return };
+        self.order.lost += at.saturating_sub(self.next.unwrap_or(at));
+        self.next = Some(at + 1);
+        self.bytes -= held.payload.len();
+        deliver(held.packet(), true);
+        self.follow(deliver);
+    }
+
+    /// Delivers what was held and is next.
+    fn follow(&mut self, deliver: &mut impl FnMut(Packet<'_>, bool)) {
+        while let Some(next) = self.next
+            && let Some(held) = self.held.remove(&next)
+        {
+            self.order.reordered += 1;
+            self.next = Some(next + 1);
+            self.bytes -= held.payload.len();
+            deliver(held.packet(), false);
+        }
+    }
+}
+
+impl Held {
+    fn packet(&self) -> Packet<'_> {
+        let Self { timestamp, marker, payload, .. } = self;
+        Packet { timestamp: *timestamp, marker: *marker, payload }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Pushes numbers a ms apart; what comes out: numbers, and whether a gap was before them.
+    fn out(reorder: &mut Reorder, numbers: &[u16]) -> Vec<(u8, bool)> {
+        let mut out = Vec::new();
+        for (now_ms, number) in (0..).zip(numbers) {
+            let payload = [u8::try_from(number & 255).unwrap()];
+            let packet = Packet { timestamp: 0, marker: false, payload: &payload };
+            let mut deliver = |packet: Packet<'_>, gap| out.push((packet.payload[0], gap));
+            reorder.push(*number, packet, now_ms * 1_000_000, &mut deliver);
+        }
+        out
+    }
+
+    fn fine(numbers: &[u8]) -> Vec<(u8, bool)> {
+        numbers.iter().map(|number| (*number, false)).collect()
+    }
+
+    #[test]
+    fn packets_out_of_order_are_put_in_order_over_the_end_of_numbers() {
+        let mut reorder = Reorder::default();
+        let found = out(&mut reorder, &[65_533, 65_535, 65_534, 1, 0, 2, 2, 0]);
+        assert_eq!(found, fine(&[253, 254, 255, 0, 1, 2]));
+        assert_eq!(reorder.order, Order { lost: 0, reordered: 2, late: 2 });
+    }
+
+    #[test]
+    fn what_does_not_come_is_waited_for_but_not_for_ever() {
+        let mut reorder = Reorder::default();
+        assert_eq!(out(&mut reorder, &[1, 2, 5, 6]), fine(&[1, 2]));
+        let mut late = Vec::new();
+        reorder.expire(HOLD_NS + 9_000_000, &mut |packet, gap| late.push((packet.payload[0], gap)));
+        assert_eq!(late, [(5, true), (6, false)]);
+        assert_eq!((reorder.order.lost, reorder.held.len(), reorder.bytes), (2, 0, 0));
+        // Too many wait.
+        let many: Vec<u16> = (8..8 + 300).collect();
+        let found = out(&mut reorder, &many);
+        assert_eq!((found[0], found.len()), ((8, true), 300));
+    }
+
+    #[test]
+    fn a_jump_is_a_new_beginning() {
+        let mut reorder = Reorder::default();
+        let found = out(&mut reorder, &[10, 11, 13, 20_000, 20_001, 40]);
+        let expected = [(10, false), (11, false), (13, true), (32, true), (33, false), (40, true)];
+        assert_eq!(found, expected);
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn each_packet_is_delivered_once_at_most_and_few_are_held(
+            numbers in proptest::collection::vec(proptest::prop_oneof![0u16..600, 0u16..=65_535], 0..800),
+        ) {
+            let mut reorder = Reorder::default();
+            let found = out(&mut reorder, &numbers).len() as u64;
+            let held = reorder.held.len();
+            proptest::prop_assert!(held <= MOST_HELD);
+            proptest::prop_assert_eq!(found + held as u64 + reorder.order.late, numbers.len() as u64);
+        }
+    }
+}

@@ -1,0 +1,293 @@
+//! Publishers (RFC 2326, sections 10.3 and 10.11): ANNOUNCE says what comes, SETUP how, RECORD that it comes now.
+//!
+//! A publication belongs to the connection that announced it and ends with it. It needs what players need to be
+//! admitted, and to be named where the stream names who may publish; else to come from this machine.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use millstream_traffic::mpeg::Codec;
+use rtsp_types::headers::{CONTENT_TYPE, SESSION, TRANSPORT, Transports};
+use rtsp_types::{Method, Request, StatusCode};
+
+use super::{Answer, Asker, Desk, Refusal, acceptable, name_of, ok, refuse};
+use crate::packets::{CLOCK_RATE, Format};
+use crate::session::{AsBell, Transport, random_word};
+
+/// The parameter sets of an announcement that are looked at.
+const MOST_SETS: usize = 4;
+
+/// What an announcement says of a stream.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Announced {
+    payload_type: u8,
+    /// H.264: parameter sets.
+    sets: Vec<Vec<u8>>,
+}
+
+impl<B: AsBell> Desk<'_, B> {
+    /// Does what a publisher asks for; `None` if it is no publisher's request.
+    pub(super) fn published(
+        &mut self,
+        request: &Request<Vec<u8>>,
+        who: Option<&str>,
+        asker: Asker,
+    ) -> Option<Result<Answer, Refusal>> {
+        if *request.method() == Method::Announce {
+            return Some(self.announce(request, who, asker));
+        }
+        let stream = self.live.of_connection(asker.connection)?;
+        match request.method() {
+            Method::Setup => Some(self.set_up_publisher(stream, request, asker)),
+            Method::Record => Some(self.record(stream, request)),
+            Method::Teardown => Some(self.publisher_asks(stream, request).inspect(|_| {
+                self.live.leave(stream, self.now_ns);
+            })),
+            Method::GetParameter | Method::SetParameter => {
+                Some(self.publisher_asks(stream, request))
+            }
+            _ => None,
+        }
+    }
+
+    fn announce(
+        &mut self,
+        request: &Request<Vec<u8>>,
+        who: Option<&str>,
+        asker: Asker,
+    ) -> Result<Answer, Refusal> {
+        let name = name_of(request);
+        let Some(stream) = self.live.called(name) else {
+            return refuse(StatusCode::NotFound, format!("there is no live stream `{name}`"));
+        };
+        let LiveRights { may, why } = self.rights(stream, who, asker);
+        if !may {
+            return refuse(StatusCode::Forbidden, why);
+        }
+        if self.sessions.draining {
+            return refuse(StatusCode::ServiceUnavailable, "the server is draining");
+        }
+        if self.live.of_connection(asker.connection).is_some() {
+            let why = "this connection publishes a stream already";
+            return refuse(StatusCode::MethodNotValidInThisState, why);
+        }
+        if self.live.streams[stream].publisher.is_some() {
+            let why = format!("somebody else publishes `{name}`");
+            return refuse(StatusCode::MethodNotValidInThisState, why);
+        }
+        let kind = request.header(&CONTENT_TYPE).map_or("", |kind| kind.as_str());
+        if !kind.starts_with("application/sdp") {
+            return refuse(StatusCode::UnsupportedMediaType, "announcements are application/sdp");
+        }
+        match announced(request.body(), self.live.streams[stream].spec.codec) {
+            Ok(Announced { payload_type, sets }) => {
+                let from = (asker.connection, asker.peer);
+                self.live.announce(stream, from, payload_type, sets, self.now_ns);
+                Ok(ok().build(Vec::new()))
+            }
+            Err(why) => refuse(StatusCode::UnsupportedMediaType, why),
+        }
+    }
+
+    fn rights(&self, stream: usize, who: Option<&str>, asker: Asker) -> LiveRights {
+        match &self.live.streams[stream].spec.publishers {
+            None => LiveRights {
+                may: asker.peer.is_loopback(),
+                why: "publishers come from this machine, where `publish` names nobody",
+            },
+            Some(names) => LiveRights {
+                may: who.is_some_and(|who| names.iter().any(|name| name == who)),
+                why: "`publish` does not name you",
+            },
+        }
+    }
+
+    fn set_up_publisher(
+        &mut self,
+        stream: usize,
+        request: &Request<Vec<u8>>,
+        asker: Asker,
+    ) -> Result<Answer, Refusal> {
+        let live = &mut self.live.streams[stream];
+        let of_stream = name_of(request)
+            .strip_prefix(live.spec.name.as_str())
+            .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
+        if !of_stream {
+            let why = format!("this connection publishes `{}`", live.spec.name);
+            return refuse(StatusCode::MethodNotValidInThisState, why);
+        }
+        let offered = match request.typed_header::<Transports>() {
+            Ok(Some(offered)) => offered,
+            _ => {
+                return refuse(
+                    StatusCode::BadRequest,
+                    "SETUP without a Transport that is understood",
+                );
+            }
+        };
+        let Some(transport) = offered.iter().find_map(|offer| acceptable(offer, asker)) else {
+            let why = "RTP/AVP/TCP;interleaved=N-N or RTP/AVP;unicast;client_port=N-N";
+            return refuse(StatusCode::UnsupportedTransport, why);
+        };
+        let ports = live.ports;
+        let Some(publisher) = live.publisher.as_mut().filter(|who| !who.recording) else {
+            let why = "the stream is being recorded";
+            return refuse(StatusCode::MethodNotValidInThisState, why);
+        };
+        let Some(id) = random_word() else {
+            return refuse(StatusCode::InternalServerError, "no random numbers");
+        };
+        if publisher.id.is_empty() {
+            publisher.id = format!("{id:016x}");
+        }
+        publisher.transport = Some(transport);
+        let chosen = match transport {
+            Transport::Udp(rtp, rtcp) => format!(
+                "RTP/AVP;unicast;client_port={rtp}-{rtcp};server_port={}-{};mode=record",
+                ports.0, ports.1
+            ),
+            Transport::Interleaved(rtp, rtcp) => {
+                format!("RTP/AVP/TCP;unicast;interleaved={rtp}-{rtcp};mode=record")
+            }
+        };
+        let id = publisher.id.clone();
+        let timeout = self.idle_timeout_ns / 1_000_000_000;
+        Ok(ok()
+            .header(SESSION, format!("{id};timeout={timeout}"))
+            .header(TRANSPORT, chosen)
+            .build(Vec::new()))
+    }
+
+    fn record(&mut self, stream: usize, request: &Request<Vec<u8>>) -> Result<Answer, Refusal> {
+        let answer = self.publisher_asks(stream, request)?;
+        self.live.record(stream, self.now_ns);
+        Ok(answer)
+    }
+
+    /// A request of a publication that is set up, with its session.
+    fn publisher_asks(
+        &mut self,
+        stream: usize,
+        request: &Request<Vec<u8>>,
+    ) -> Result<Answer, Refusal> {
+        let named = request.header(&SESSION).map(|header| header.as_str());
+        let named = named.and_then(|header| header.split(';').next()).unwrap_or_default().trim();
+        let publisher = self.live.streams[stream].publisher.as_mut();
+        let Some(publisher) = publisher.filter(|who| !who.id.is_empty() && who.id == named) else {
+            return refuse(StatusCode::SessionNotFound, format!("there is no session `{named}`"));
+        };
+        publisher.heard_ns = self.now_ns;
+        Ok(ok().header(SESSION, publisher.id.as_str()).build(Vec::new()))
+    }
+}
+
+/// Whether somebody may publish, and why not.
+struct LiveRights {
+    may: bool,
+    why: &'static str,
+}
+
+/// What an announcement says of a stream coded so, or why it cannot be taken.
+pub(crate) fn announced(body: &[u8], codec: Codec) -> Result<Announced, String> {
+    let session = sdp_types::Session::parse(body)
+        .map_err(|error| format!("the description is not SDP: {error}"))?;
+    let [media] = &session.medias[..] else {
+        let tracks = session.medias.len();
+        return Err(format!("{tracks} tracks; one of video is taken (ffmpeg: -an)"));
+    };
+    if media.media != "video" || !media.proto.starts_with("RTP/AVP") {
+        return Err(format!(
+            "a track of {} by {}; RTP/AVP video is taken",
+            media.media, media.proto
+        ));
+    }
+    let payload = media.fmt.trim();
+    let payload_type = payload.parse::<u8>().ok().filter(|kind| *kind < 128);
+    let Some(payload_type) = payload_type else {
+        return Err(format!("payload type `{payload}`; one number below 128 is taken"));
+    };
+    let of_payload = |name: &'static str| {
+        let values = media.get_attribute_values(name).flatten();
+        values.filter_map(|value| value.split_once(' ')).find(|(kind, _)| *kind == payload)
+    };
+    let format = Format::of(codec);
+    let map = of_payload("rtpmap").map(|(_, map)| map.trim());
+    let expected = format!("{}/{CLOCK_RATE}", format.encoding());
+    let fits = match map {
+        Some(map) => map.eq_ignore_ascii_case(&expected),
+        None => payload_type == format.payload_type() && codec == Codec::Mpeg,
+    };
+    if !fits {
+        let map = map.unwrap_or("without rtpmap");
+        return Err(format!("payload type {payload_type} {map}; {expected} is taken (`codec`)"));
+    }
+    let parameters = of_payload("fmtp").map_or("", |(_, parameters)| parameters);
+    let value = |name: &str| {
+        let all = parameters.split(';').filter_map(|one| one.trim().split_once('='));
+        all.into_iter().find(|(key, _)| key.eq_ignore_ascii_case(name)).map(|(_, value)| value)
+    };
+    if value("packetization-mode").is_some_and(|mode| mode == "2") {
+        return Err("packetization mode 2; 0 and 1 are taken".to_owned());
+    }
+    let sets = value("sprop-parameter-sets").unwrap_or_default();
+    let sets = sets.split(',').take(MOST_SETS).filter_map(|set| STANDARD.decode(set).ok());
+    Ok(Announced { payload_type, sets: sets.filter(|set| !set.is_empty()).collect() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FFMPEG: &str = "v=0\r\no=- 0 0 IN IP4 127.0.0.1\r\ns=No Name\r\nc=IN IP4 127.0.0.1\r\nt=0 0\r\n\
+        a=tool:libavformat 59.27.100\r\nm=video 0 RTP/AVP 96\r\nb=AS:600\r\na=rtpmap:96 H264/90000\r\n\
+        a=fmtp:96 packetization-mode=1; sprop-parameter-sets=Z2QADQU=,aAc=; profile-level-id=64000D\r\n\
+        a=control:streamid=0\r\n";
+
+    fn of(text: &str, codec: Codec) -> Result<Announced, String> {
+        announced(text.as_bytes(), codec)
+    }
+
+    #[test]
+    fn what_ffmpeg_announces_is_understood() {
+        let found = of(FFMPEG, Codec::H264).unwrap();
+        let sets = vec![vec![0x67, 0x64, 0, 0x0d, 5], vec![0x68, 7]];
+        assert_eq!(found, Announced { payload_type: 96, sets });
+        let mpeg = FFMPEG.split("a=rtpmap").next().unwrap().replace("AVP 96", "AVP 32");
+        assert_eq!(of(&mpeg, Codec::Mpeg).unwrap().payload_type, 32);
+        let named = mpeg.replace("AVP 32", "AVP 97") + "a=rtpmap:97 MPV/90000\r\n";
+        assert_eq!(of(&named, Codec::Mpeg).unwrap().payload_type, 97);
+    }
+
+    #[test]
+    fn what_cannot_be_taken_is_refused_with_what_can() {
+        let audio = "m=audio 0 RTP/AVP 14\r\n";
+        for (text, codec, part) in [
+            (FFMPEG.to_owned() + audio, Codec::H264, "-an"),
+            (FFMPEG.to_owned(), Codec::Mpeg, "MPV/90000 is taken"),
+            (FFMPEG.replace("H264", "H265"), Codec::H264, "H264/90000 is taken"),
+            (FFMPEG.replace("mode=1", "mode=2"), Codec::H264, "0 and 1"),
+            (FFMPEG.replace("m=video", "m=audio"), Codec::H264, "video is taken"),
+            (FFMPEG.replace("RTP/AVP 96", "RTP/AVP 96 97"), Codec::H264, "one number"),
+            (FFMPEG.replace("RTP/AVP 96", "RTP/AVP 300"), Codec::H264, "below 128"),
+            ("v=1".to_owned(), Codec::H264, "not SDP"),
+            (String::new(), Codec::H264, "not SDP"),
+        ] {
+            let why = of(&text, codec).unwrap_err();
+            assert!(why.contains(part), "{why:?} lacks {part:?}");
+        }
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn no_announcement_makes_it_panic(
+            at in 0usize..400, bytes in proptest::collection::vec(proptest::num::u8::ANY, 0..8),
+        ) {
+            let mut text = FFMPEG.as_bytes().to_vec();
+            let at = at.min(text.len());
+            let end = (at + bytes.len()).min(text.len());
+            text.splice(at..end, bytes);
+            for codec in [Codec::H264, Codec::Mpeg] {
+                let _ = announced(&text, codec);
+            }
+        }
+    }
+}

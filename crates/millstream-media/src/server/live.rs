@@ -1,0 +1,131 @@
+//! The server's part in live streams: the ports that publishers send to, those that fall silent, and the clients
+//! that wait for one.
+
+use millstream_scenario::Media;
+use mio::net::UdpSocket;
+use mio::{Interest, Poll, Registry, Token};
+use std::io;
+use std::net::IpAddr;
+
+use super::{FIRST_CONNECTION, MediaServer, door, failed};
+use crate::MediaError;
+use crate::access::Access;
+use crate::clock::now_ns;
+use crate::library::Library;
+use crate::live::publishing::Publishing;
+use crate::placement::Estate;
+use crate::processor::ring;
+use crate::region::Want;
+
+/// The longest datagram.
+const LONGEST: usize = 65_536;
+
+/// Where publishers' packets come by UDP: a pair of ports a live stream, RTP and RTCP.
+#[derive(Debug)]
+pub(super) struct Inlets {
+    sockets: Vec<[UdpSocket; 2]>,
+    /// The first of their tokens.
+    first: usize,
+    buffer: Vec<u8>,
+}
+
+impl Inlets {
+    /// Opens a pair of ports for each stream, whose events have the tokens behind those of `connections`.
+    pub(super) fn open(
+        live: &mut Publishing,
+        address: IpAddr,
+        connections: usize,
+        registry: &Registry,
+    ) -> io::Result<Self> {
+        let first = FIRST_CONNECTION + connections;
+        let mut sockets = Vec::with_capacity(live.streams.len());
+        for (number, stream) in live.streams.iter_mut().enumerate() {
+            let pair = door::port_pair(address)?;
+            let [rtp, rtcp] = [&pair[0], &pair[1]].map(std::net::UdpSocket::local_addr);
+            stream.ports = (rtp?.port(), rtcp?.port());
+            // A frame comes at once.
+            let _ = socket2::SockRef::from(&pair[0]).set_recv_buffer_size(1 << 20);
+            for socket in &pair {
+                socket.set_nonblocking(true)?;
+            }
+            let mut pair = pair.map(UdpSocket::from_std);
+            for (at, socket) in pair.iter_mut().enumerate() {
+                let token = Token(first + 2 * number + at);
+                registry.register(socket, token, Interest::READABLE)?;
+            }
+            sockets.push(pair);
+        }
+        Ok(Self { sockets, first, buffer: vec![0; LONGEST] })
+    }
+}
+
+/// The scenario's live streams, and where their publishers' packets come to; `found`: a processor that a server
+/// before this one left.
+pub(super) fn open(
+    library: &Library,
+    access: &Access,
+    media: &Media,
+    estate: &Estate,
+    found: bool,
+    poll: &Poll,
+) -> Result<(Publishing, Inlets), MediaError> {
+    for spec in &library.live {
+        let named = spec.publishers.iter().flatten();
+        for name in named.filter(|name| !access.knows(name)) {
+            let message = format!("stream `{}`: `publish` names `{name}`", spec.name);
+            let help = "name those whom `users` and `tokens` of [media] name";
+            return Err(MediaError::new(message).help(help));
+        }
+    }
+    let adopted = found.then(now_ns);
+    let mut live = Publishing::open(&library.live, &estate.live, media.idle_timeout_ns, adopted)
+        .map_err(|error| {
+            failed("the live streams", &error)
+                .help("start the server with the file it was started with")
+        })?;
+    let connections = media.connections as usize;
+    let inlets = Inlets::open(&mut live, media.listen.ip(), connections, poll.registry());
+    Ok((live, inlets.map_err(|error| failed("ports for publishers", &error))?))
+}
+
+impl MediaServer {
+    /// Takes what publishers sent to a port. Returns whether the token is one's.
+    pub(super) fn take_in(&mut self, token: Token) -> bool {
+        let Some(at) = token.0.checked_sub(self.inlets.first) else { return false };
+        let (stream, rtcp) = (at / 2, at % 2 == 1);
+        let Inlets { sockets, buffer, .. } = &mut self.inlets;
+        let Some(pair) = sockets.get(stream) else { return false };
+        // Edge-triggered: read until there is no more.
+        while let Ok((length, from)) = pair[usize::from(rtcp)].recv_from(buffer) {
+            if !rtcp {
+                self.live.datagram(stream, from, &buffer[..length], now_ns());
+            }
+        }
+        self.tell();
+        true
+    }
+
+    /// Tells the processor of frames that have come.
+    pub(super) fn tell(&mut self) {
+        if self.live.take_news() {
+            ring(&self.bell);
+        }
+    }
+
+    /// Ends publishers that fell silent, and clients that have waited for one long enough.
+    pub(super) fn tick_live(&mut self, now_ns: u64) {
+        for place in self.live.tick(now_ns) {
+            if let Some(connection) = self.connections.get_mut(place).and_then(Option::take) {
+                self.close(connection, place);
+            }
+        }
+        self.tell();
+        for title in self.live.given_up(now_ns) {
+            let of_title = self.sessions.iter().filter(|(_, session)| session.title == title);
+            let numbers: Vec<usize> = of_title.map(|(number, _)| number).collect();
+            for number in numbers {
+                self.sessions.want(number, Want::Stop, &self.bell);
+            }
+        }
+    }
+}

@@ -1,0 +1,131 @@
+//! A live source: what its publisher may send, and who may be it.
+
+use toml::Spanned;
+
+use crate::error::Problem;
+use crate::file::SourceTable;
+use crate::file::media::CodecName;
+use crate::source::Live;
+use millstream_traffic::mpeg::Codec;
+
+/// The least and the largest burst, bytes.
+const BURSTS: std::ops::RangeInclusive<u64> = 2_000..=16 << 20;
+
+/// The least burst where the file does not say, bytes.
+const BURST: u64 = 32_000;
+
+/// How long clients wait for a publisher where the file does not say, ns.
+const WAIT_NS: u64 = 10_000_000_000;
+
+/// The longest that they may, ns.
+const LONGEST_WAIT_NS: u64 = 86_400_000_000_000;
+
+/// Validates the keys of a live source.
+pub(super) fn live(keys: &SourceTable, stop_ns: u64, problems: &mut Vec<Problem>) -> Option<Live> {
+    let rate_bps = keys.rate.as_ref()?.get_ref().0;
+    let burst = match &keys.burst {
+        None => (rate_bps / 16).clamp(BURST, *BURSTS.end()),
+        Some(burst) => {
+            let bytes = burst.get_ref().0;
+            if !BURSTS.contains(&bytes) {
+                let message = format!("a `burst` of {bytes} B");
+                let help = format!(
+                    "from {} to {} B; it must hold the largest frame",
+                    BURSTS.start(),
+                    BURSTS.end()
+                );
+                problems.push(Problem::new(burst.span(), message).help(help));
+            }
+            bytes
+        }
+    };
+    let wait_ns = keys.wait.as_ref().map_or(WAIT_NS, |wait| wait.get_ref().0);
+    if let Some(wait) = keys.wait.as_ref().filter(|_| wait_ns > LONGEST_WAIT_NS) {
+        let message = format!("a `wait` of {wait_ns} ns");
+        problems.push(Problem::new(wait.span(), message).help("at most a day, \"86400 s\""));
+    }
+    if let Some(names) = keys.publish.as_ref().filter(|names| names.get_ref().is_empty()) {
+        problems.push(Problem::new(names.span(), "nobody may publish").help(
+            "names of `users` or `tokens`; without `publish`, whoever asks from this machine",
+        ));
+    }
+    Some(Live {
+        rate_bps,
+        burst_bytes: u32::try_from(burst).unwrap_or(u32::MAX),
+        codec: match keys.codec.as_ref().map(Spanned::get_ref) {
+            Some(CodecName::Mpeg) => Codec::Mpeg,
+            Some(CodecName::H264) | None => Codec::H264,
+        },
+        publishers: keys.publish.as_ref().map(|names| names.get_ref().clone()),
+        wait_ns,
+        stop_ns,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Scenario, Source};
+    use std::path::Path;
+
+    fn parse(source: &str) -> Result<Live, String> {
+        let text = format!(
+            "[scenario]\nduration = \"1 s\"\n[link]\nrate = \"9 Mbps\"\n[scheduler]\ndiscipline = \"fifo\"\n\
+             [[stream]]\nname = \"a\"\nsource = {{ kind = \"live\", {source} }}\n"
+        );
+        match Scenario::parse("a.toml", &text, Path::new("")) {
+            Ok(scenario) => match &scenario.streams[0].source {
+                Source::Live(live) => Ok(live.clone()),
+                other => Err(format!("{other:?}")),
+            },
+            Err(error) => {
+                let problems = error.problems.iter();
+                let said = problems.map(|p| format!("{p}; {}", p.help.clone().unwrap_or_default()));
+                Err(said.collect())
+            }
+        }
+    }
+
+    #[test]
+    fn a_rate_is_enough_and_every_key_is_read() {
+        let least = parse("rate = \"2 Mbps\"").unwrap();
+        let expected = Live {
+            rate_bps: 2_000_000,
+            burst_bytes: 125_000,
+            codec: Codec::H264,
+            publishers: None,
+            wait_ns: WAIT_NS,
+            stop_ns: u64::MAX,
+        };
+        assert_eq!(least, expected);
+        let most = parse(
+            "rate = \"1 Mbps\", burst = \"60 KB\", codec = \"mpeg\", publish = [\"studio\"], wait = \"2 s\", \
+             stop = \"1 s\"",
+        );
+        let expected = Live {
+            rate_bps: 1_000_000,
+            burst_bytes: 60_000,
+            codec: Codec::Mpeg,
+            publishers: Some(vec!["studio".to_owned()]),
+            wait_ns: 2_000_000_000,
+            stop_ns: 1_000_000_000,
+        };
+        assert_eq!(most, Ok(expected));
+    }
+
+    #[test]
+    fn what_is_wrong_is_said_with_what_would_be_right() {
+        for (source, parts) in [
+            ("codec = \"h264\"", ["lacks `rate`", "needs `rate`"]),
+            ("rate = \"1 Mbps\", burst = \"100 B\"", ["`burst` of 100 B", "from 2000"]),
+            ("rate = \"1 Mbps\", publish = []", ["nobody", "users"]),
+            ("rate = \"1 Mbps\", codec = \"vp8\"", ["vp8", "h264"]),
+            ("rate = \"1 Mbps\", file = \"a\"", ["no `file`", "burst"]),
+        ] {
+            let error = parse(source).unwrap_err();
+            for part in parts {
+                assert!(error.contains(part), "{error:?} lacks {part:?}");
+            }
+        }
+    }
+}

@@ -1,0 +1,103 @@
+//! What one coded frame is, by its own headers: for frames that come one at a time, not in a file.
+
+use super::FrameKind;
+use super::codec::{Assembler, Codec, h264_slice};
+use super::display::is_reference;
+use super::payload::units;
+
+/// One coded frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Picture {
+    /// How it is coded.
+    pub kind: FrameKind,
+    /// Another frame is predicted from it.
+    pub reference: bool,
+    /// A decoder can begin with it: an IDR picture of H.264, or an I-picture with its sequence's parameters; any
+    /// I-picture of MPEG-1/2.
+    pub entry: bool,
+}
+
+/// What the frame in `frame` is, an elementary stream's bytes with start codes; `None` if no whole frame begins
+/// in it.
+///
+/// ```
+/// use millstream_traffic::mpeg::{Codec, FrameKind, picture};
+/// let idr = [0, 0, 0, 1, 0x65, 0b1000_1000, 0xff];
+/// assert!(picture(Codec::H264, &idr).is_some_and(|found| found.entry));
+/// assert_eq!(picture(Codec::H264, &idr[..4]), None);
+/// ```
+#[must_use]
+pub fn picture(codec: Codec, frame: &[u8]) -> Option<Picture> {
+    let mut assembler = Assembler::new(codec);
+    let (mut instant, mut parameters) = (false, false);
+    for unit in units(frame) {
+        let unit = &frame[unit];
+        if codec == Codec::H264 {
+            let kind = unit[0] & 31;
+            // A frame whose first slice is missing is none.
+            if matches!(kind, 1 | 5) && assembler.is_between() && h264_slice(unit)?.0 != 0 {
+                return None;
+            }
+            instant |= kind == 5;
+            parameters |= kind == 7;
+        }
+        assembler.unit(unit, unit.len() as u64);
+    }
+    assembler.end_frame();
+    let kind = assembler.frames.first()?.kind;
+    let begins = codec == Codec::Mpeg || instant || parameters;
+    Some(Picture {
+        kind,
+        reference: is_reference(codec, kind, frame),
+        entry: kind == FrameKind::I && begins,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::mpeg::VideoPayload;
+    use std::path::Path;
+
+    #[test]
+    fn a_frame_by_itself_is_what_it_is_in_its_file() {
+        let clip = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/data/clip.mpg");
+        let video = VideoPayload::open(&clip, 1 << 24).unwrap();
+        for frame in &video.frames {
+            let found = picture(video.codec, video.frame(frame)).unwrap();
+            assert_eq!((found.kind, found.reference), (frame.kind, frame.reference));
+            assert_eq!(found.entry, frame.kind == FrameKind::I);
+        }
+    }
+
+    #[test]
+    fn of_h264_a_frame_begins_with_its_first_slice_and_a_film_where_it_can_be_decoded() {
+        let found = |frame: &[u8]| picture(Codec::H264, frame);
+        let [idr, p, b] =
+            [[0x65, 0x88], [0x41, 0x98], [0x01, 0x9c]].map(|nal| [&[0, 0, 1][..], &nal].concat());
+        let sps = [0, 0, 1, 0x67, 1, 2, 3];
+        assert!(found(&idr).unwrap().entry);
+        assert_eq!(
+            found(&p).map(|p| (p.kind, p.reference, p.entry)),
+            Some((FrameKind::P, true, false))
+        );
+        assert_eq!(found(&b).map(|b| (b.kind, b.reference)), Some((FrameKind::B, false)));
+        let i = [0, 0, 1, 0x61, 0x88];
+        assert!(!found(&i).unwrap().entry && found(&[&sps[..], &i].concat()).unwrap().entry);
+        // The second slice alone: first macroblock 1.
+        assert_eq!(found(&[0, 0, 1, 0x65, 0b0100_0010]), None);
+        assert_eq!(found(&sps), None);
+        assert_eq!(found(&[]), None);
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn no_bytes_make_it_panic(
+            bytes in proptest::collection::vec(proptest::prop_oneof![0u8..2, 0u8..=255], 0..200),
+        ) {
+            for codec in [Codec::Mpeg, Codec::H264] {
+                let _ = picture(codec, &bytes);
+            }
+        }
+    }
+}
