@@ -42,13 +42,26 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("millstream-report", &["millstream"]),
     ("millstream-pipeline", &["millstream"]),
     ("millstream-sim", &["millstream", "millstream-traffic", "millstream-scenario"]),
+    ("millstream-extension", &[]),
     (
         "millstream-router",
-        &["millstream", "millstream-traffic", "millstream-scenario", "millstream-report"],
+        &[
+            "millstream",
+            "millstream-extension",
+            "millstream-traffic",
+            "millstream-scenario",
+            "millstream-report",
+        ],
     ),
     (
         "millstream-media",
-        &["millstream", "millstream-traffic", "millstream-scenario", "millstream-report"],
+        &[
+            "millstream",
+            "millstream-extension",
+            "millstream-traffic",
+            "millstream-scenario",
+            "millstream-report",
+        ],
     ),
     ("millstream-bench", &["millstream"]),
     ("millstream-hw", &["millstream", "millstream-traffic", "millstream-scenario"]),
