@@ -149,6 +149,7 @@ mod tests {
             inputs: vec![InputPlan { reservation: 1, throttle: None, when_full: WhenFull::Drop }],
             paths: WEIGHTS
                 .map(|weight| PathPlan {
+                    drops: false,
                     reservation: 1,
                     input_queue: 64,
                     output_queue: 64,
