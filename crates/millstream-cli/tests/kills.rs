@@ -202,6 +202,7 @@ fn the_host_and_then_its_clients() {
     let processor = server.processor.unwrap();
     let mut players = Player::both_ways(&server);
     players[0].watch_frames(5);
+    // It has all that it opens at its start; clients are no files of it.
     let before = files(processor);
     server.crash();
     players[0].watch_frames(30);

@@ -192,7 +192,7 @@ impl Publisher {
 
     /// The next frame as an RTP packet: each sixth is an I-frame.
     fn packet(&mut self, bytes: usize) -> Vec<u8> {
-        let kind = if self.frames % 6 == 0 { 1 } else { 2 };
+        let kind = if self.frames.is_multiple_of(6) { 1 } else { 2 };
         let time = (self.frames * 3_600).to_be_bytes();
         let number = self.number.to_be_bytes();
         let mut packet =
@@ -400,6 +400,18 @@ fn whatever_a_publisher_says_the_server_lives_and_counts() {
     assert_eq!(count("frames"), released + dropped, "{of}");
     assert!(count("strange_packets") > 0, "{of}");
     server.end();
+}
+
+#[test]
+fn the_example_is_checked_and_simulated() {
+    let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/media/live.toml");
+    for command in ["check", "run"] {
+        let mut millstream = Command::new(env!("CARGO_BIN_EXE_millstream"));
+        let output = millstream.arg(command).arg(&example).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert!(output.status.success(), "{command}: {said}");
+        assert!(said.contains("live"), "{command}: {said}");
+    }
 }
 
 #[test]

@@ -121,11 +121,13 @@ fn run_by<S: Select<Stamp = ()>>(parts: Parts, selector: fn() -> S) -> io::Resul
         }
         if !host_is_there {
             dispatch.end_unheard(after_ns, region.get(Setting::IdleTimeoutNs));
-            if estate.listener.is_none() {
+            let alone_ns = after_ns.saturating_sub(alone_since_ns);
+            // Live frames come through a host.
+            if estate.listener.is_none() || alone_ns > region.get(Setting::IdleTimeoutNs) {
                 dispatch.end_live();
             }
             let hand_over_ns = region.get(Setting::HandOverNs);
-            if hand_over_ns > 0 && after_ns.saturating_sub(alone_since_ns) > hand_over_ns {
+            if hand_over_ns > 0 && alone_ns > hand_over_ns {
                 dispatch.hand_over();
             }
             if !dispatch.is_playing() && dispatch.unresolved() == 0 {

@@ -71,7 +71,10 @@ impl Ingested {
     }
 }
 
-/// H.264's parameter sets, last seen.
+/// Before a NAL unit.
+const START: [u8; 4] = [0, 0, 0, 1];
+
+/// What decoders need to begin, last seen: H.264's parameter sets; of MPEG-1/2 the sequence header and its extensions.
 #[derive(Clone, Debug, Default)]
 struct Sets {
     sequence: Vec<u8>,
@@ -79,6 +82,29 @@ struct Sets {
 }
 
 impl Sets {
+    /// Notes what a frame has of it. Returns whether it has its sequence's.
+    fn h264(&mut self, frame: &[u8]) -> bool {
+        let mut has = false;
+        for nal in units(frame) {
+            has |= frame[nal.start] & 31 == 7;
+            self.note(&frame[nal]);
+        }
+        has
+    }
+
+    /// The same of MPEG-1/2.
+    fn mpeg(&mut self, frame: &[u8]) -> bool {
+        let mut headers = units(frame).map(|unit| (unit.start, frame[unit.start]));
+        let Some((start, _)) = headers.find(|(_, code)| *code == 0xb3) else { return false };
+        let end = headers.find(|(_, code)| !matches!(code, 0xb2 | 0xb5)).map(|(at, _)| at);
+        let sequence = &frame[start - 3..end.map_or(frame.len(), |end| end - 3)];
+        if sequence.len() <= LONGEST_SET && sequence != self.sequence {
+            self.sequence.clear();
+            self.sequence.extend_from_slice(sequence);
+        }
+        true
+    }
+
     fn note(&mut self, nal: &[u8]) {
         let kept = match nal.first().map(|header| header & 31) {
             Some(7) => &mut self.sequence,
@@ -187,6 +213,7 @@ impl Ingest {
         self.sink.begun = false;
         self.sink.timeline.base = None;
         self.sink.counts.publications += 1;
+        self.sink.sets = Sets::default();
         for set in sets {
             self.sink.sets.note(set);
         }
@@ -305,30 +332,28 @@ impl Sink {
         }
     }
 
-    /// H.264: what a decoder needs to begin goes with every frame that it can begin with.
+    /// What a decoder needs to begin goes with every frame that it can begin with.
     fn with_parameters<'a>(
         &mut self,
         frame: &'a [u8],
         what: Picture,
         whole: &'a mut Vec<u8>,
     ) -> &'a [u8] {
-        if self.codec != Codec::H264 {
-            return frame;
-        }
-        let mut has = false;
-        for nal in units(frame) {
-            has |= frame[nal.start] & 31 == 7;
-            self.sets.note(&frame[nal]);
-        }
-        if has || !what.entry || self.sets.sequence.is_empty() || self.sets.picture.is_empty() {
+        let has = match self.codec {
+            Codec::H264 => self.sets.h264(frame),
+            Codec::Mpeg => self.sets.mpeg(frame),
+        };
+        let before: &[&[u8]] = match self.codec {
+            Codec::H264 => &[&START, &self.sets.sequence, &START, &self.sets.picture],
+            Codec::Mpeg => &[&self.sets.sequence],
+        };
+        if has || !what.entry || before.iter().any(|part| part.is_empty()) {
             return frame;
         }
         whole.clear();
-        for set in [&self.sets.sequence, &self.sets.picture] {
-            whole.extend_from_slice(&[0, 0, 0, 1]);
-            whole.extend_from_slice(set);
+        for part in before.iter().chain([&frame]) {
+            whole.extend_from_slice(part);
         }
-        whole.extend_from_slice(frame);
         whole
     }
 
@@ -367,17 +392,21 @@ mod tests {
     const PERIOD_NS: u64 = 40_000_000;
 
     fn ingest() -> Ingest {
+        ingest_of(Codec::H264)
+    }
+
+    fn ingest_of(codec: Codec) -> Ingest {
         let link = Link { rate_bps: 100_000_000, overhead: 28, credits: None };
         let allowance = Allowance::new(PERIOD_NS, 1_000_000, 20_000, link);
         let (rings, _) = pair(&[Shape::new(PERIOD_NS, 1_000_000, 20_000, 3_000_000_000)]);
-        let mut ingest = Ingest::new(Codec::H264, allowance, 20_000, link, 1_400, rings[0]);
+        let mut ingest = Ingest::new(codec, allowance, 20_000, link, 1_400, rings[0]);
         ingest.begin(96, &[vec![0x67, 0x64, 0, 0x0d, 5], vec![0x68, 7]]);
         ingest
     }
 
     /// Frame `number`, each sixth of which is IDR, as one packet.
     fn packet(number: u16, bytes: usize) -> Vec<u8> {
-        let nal = if number % 6 == 0 { [0x65, 0x88] } else { [0x41, 0x98] };
+        let nal = if number.is_multiple_of(6) { [0x65, 0x88] } else { [0x41, 0x98] };
         let payload = [&nal[..], &vec![5; bytes]].concat();
         let packet = RtpPacketBuilder::new()
             .payload_type(96)
@@ -424,11 +453,32 @@ mod tests {
     }
 
     #[test]
+    fn of_mpeg_the_sequence_header_goes_with_every_i_frame() {
+        let mut ingest = ingest_of(Codec::Mpeg);
+        ingest.begin(32, &[]);
+        let sequence = [0, 0, 1, 0xb3, 0x16, 1, 0x20, 0x13, 9, 0, 0, 1, 0xb5, 0x14];
+        let group = [0, 0, 1, 0xb8, 1, 2, 3, 4];
+        for number in 0..3u16 {
+            let picture = [0, 0, 1, 0, 0, 1 << 3, 7, 7, 0, 0, 1, 1, 9, 9];
+            let head = if number == 0 { &sequence[..] } else { &[] };
+            let payload = [&[0; 4][..], head, &group, &picture].concat();
+            let packet = RtpPacketBuilder::new().payload_type(32).marker_bit(true).ssrc(7);
+            let packet = packet.sequence_number(number).payload(&payload[..]);
+            let packet = packet.timestamp(u32::from(number) * 3_600).write_vec().unwrap();
+            assert!(ingest.packet(&packet, u64::from(number + 1) * PERIOD_NS));
+        }
+        let bytes = |number| ingest.ring().frame(number).unwrap().record.bytes;
+        assert_eq!([bytes(1), bytes(2)], [bytes(0); 2]);
+        check(&ingest);
+    }
+
+    #[test]
     fn who_returns_goes_on_with_the_clock_at_a_frame_that_can_be_decoded() {
         let mut ingest = ingest();
         ingest.packet(&packet(0, 500), PERIOD_NS);
         ingest.end(PERIOD_NS);
         ingest.begin(96, &[]);
+        assert_eq!(ingest.parameters(), None, "those of another publisher");
         let second = 1_000_000_000;
         assert!(!ingest.packet(&packet(605, 500), PERIOD_NS + second));
         assert!(ingest.packet(&packet(606, 500), PERIOD_NS + second));

@@ -128,6 +128,19 @@ mod tests {
         assert!(police.release_ns(10 * MS, 1_120 * MS).is_some(), "full again");
     }
 
+    #[test]
+    fn for_each_client_all_that_may_come_is_reserved() {
+        let link = Link { rate_bps: 20_000_000, overhead: 28, credits: None };
+        let room = |burst, deadline_ms| {
+            let demand = Allowance::new(40 * MS, 2_000_000, burst, link).demand(deadline_ms * MS);
+            crate::admission::Admission::new(1).room(&[&demand], 0, 100)
+        };
+        // The whole rate: nine of ten, as one frame may have begun and the dispatcher wake late.
+        assert_eq!(room(10_000, 2_000), 9);
+        // 50 kB take 20 ms: with one that has begun, three within 80 ms beside what comes meanwhile.
+        assert_eq!((room(50_000, 80), room(50_000, 20)), (2, 0));
+    }
+
     proptest::proptest! {
         #[test]
         fn whatever_comes_what_is_released_is_within_the_demand(

@@ -276,6 +276,58 @@ mod tests {
         }
     }
 
+    #[test]
+    fn a_stream_has_one_publisher_from_this_machine_that_keeps_to_the_order() {
+        use crate::fuzzing::with_server;
+        use std::net::IpAddr;
+        let announce = |stream: &str| {
+            format!(
+                "ANNOUNCE rtsp://h/{stream} RTSP/1.0\r\nCSeq: 1\r\nContent-Type: application/sdp\r\n\
+                 Content-Length: {}\r\n\r\n{FFMPEG}",
+                FFMPEG.len()
+            )
+        };
+        let request =
+            |head: &str, header: &str| format!("{head} RTSP/1.0\r\nCSeq: 1\r\n{header}\r\n\r\n");
+        let [here, elsewhere] = [[127, 0, 0, 1], [10, 0, 0, 1]].map(IpAddr::from);
+        let setup = |stream: &str, transport: &str| {
+            let head = format!("SETUP rtsp://h/{stream}/streamid=0");
+            request(&head, &format!("Transport: {transport};mode=record"))
+        };
+        let (tcp, session) = ("RTP/AVP/TCP;unicast;interleaved=0-1", "Session: 77");
+        let setups = [setup("film", tcp), setup("live", "RTP/SAVP"), setup("live", tcp)];
+        let records = [("RECORD", session), ("TEARDOWN", session)]
+            .map(|(method, header)| request(&format!("{method} rtsp://h/live"), header));
+        // Each line is a connection.
+        for (peer, said, expected) in [
+            (elsewhere, announce("live"), "403"),
+            (here, announce("film"), "404"),
+            (here, announce("live") + &announce("live"), "200 455"),
+            (here, announce("live"), "455"),
+        ] {
+            let mut statuses = Vec::new();
+            with_server(|talk| {
+                // Somebody else has it already.
+                if expected == "455" {
+                    talk(here, announce("live").as_bytes());
+                }
+                statuses = statuses_of(&talk(peer, said.as_bytes()));
+            });
+            assert_eq!(statuses.join(" "), expected, "{said}");
+        }
+        with_server(|talk| {
+            let said = [&[announce("live")][..], &setups, &records].concat().concat();
+            let statuses = statuses_of(&talk(here, said.as_bytes()));
+            assert_eq!(statuses.join(" "), "200 455 461 200 454 454");
+        });
+    }
+
+    fn statuses_of(answers: &[u8]) -> Vec<String> {
+        let text = String::from_utf8_lossy(answers).into_owned();
+        let lines = text.lines().filter_map(|line| line.strip_prefix("RTSP/1.0 "));
+        lines.map(|line| line[..3].to_owned()).collect()
+    }
+
     proptest::proptest! {
         #[test]
         fn no_announcement_makes_it_panic(

@@ -70,8 +70,8 @@ pub(super) fn open(
     poll: &Poll,
 ) -> Result<(Publishing, Inlets), MediaError> {
     for spec in &library.live {
-        let named = spec.publishers.iter().flatten();
-        for name in named.filter(|name| !access.knows(name)) {
+        let mut named = spec.publishers.iter().flatten();
+        if let Some(name) = named.find(|name| !access.knows(name)) {
             let message = format!("stream `{}`: `publish` names `{name}`", spec.name);
             let help = "name those whom `users` and `tokens` of [media] name";
             return Err(MediaError::new(message).help(help));
