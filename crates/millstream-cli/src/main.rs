@@ -20,6 +20,7 @@ mod run;
 mod selection;
 mod serve;
 mod sweep;
+mod system_calls;
 mod top;
 mod trace;
 

@@ -16,7 +16,7 @@ use std::thread;
 use crate::arguments::{RouteArguments, RouteCommand};
 use crate::calibrate::calibrate;
 use crate::failure::Failure;
-use crate::{print, privileges};
+use crate::{print, privileges, system_calls};
 
 /// A port's failure with what would be right.
 #[derive(Debug, thiserror::Error, Diagnostic)]
@@ -78,6 +78,10 @@ pub(crate) fn route(arguments: &RouteArguments) -> Result<(), Failure> {
         router.follow_kernel(&control).map_err(|error| {
             Failure::Run(miette::miette!("cannot follow the kernel's routes: {error}"))
         })?;
+    }
+    match system_calls::limit(system_calls::Ports::of(&scenario)) {
+        Ok(()) => log::info!("system calls are limited"),
+        Err(error) => log::warn!("system calls are not limited: {error}"),
     }
     log::info!(ports = scenario.ports.len(), paths = scenario.paths.len(); "ports are open");
     let report = router.run(for_ns, &control).map_err(failure)?;

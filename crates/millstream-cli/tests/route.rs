@@ -287,6 +287,9 @@ fn a_changed_file_is_taken_over_without_losing_a_packet_of_a_path_that_stays() {
     for part in ["CapPrm:\t0000000000006000", "CapEff:\t0000000000006000", "NoNewPrivs:\t1"] {
         assert!(privileges.contains(part), "{privileges}");
     }
+    let threads = router.threads();
+    assert!(threads.len() >= 3, "it forwards, obeys signals and answers: {threads:?}");
+    assert!(threads.iter().all(|status| status.contains("Seccomp:\t2\n")), "{threads:?}");
     let flood = packet(network.mac("router", "f1"), [10, 2, 0, 1], 0, 60);
     let flood = network.flood("source", "f0", flood);
     let voice = packet(network.mac("router", "a1"), [10, 2, 0, 1], VOICE, 200);

@@ -471,6 +471,13 @@ impl Running {
         status.lines().filter(of).collect::<Vec<_>>().join("\n")
     }
 
+    /// What /proc says of each of its threads.
+    pub(crate) fn threads(&self) -> Vec<String> {
+        let threads = fs::read_dir(format!("/proc/{}/task", self.child.id())).unwrap();
+        let status = |thread: fs::DirEntry| fs::read_to_string(thread.path().join("status"));
+        threads.map(|thread| status(thread.unwrap()).unwrap()).collect()
+    }
+
     /// Ends the router as Ctrl-C does; returns its report.
     pub(crate) fn stop(self) -> Value {
         self.stop_with_log().0

@@ -236,14 +236,13 @@ fn parse(bytes: &[u8], mut each: impl FnMut(NetlinkMessage<Message>)) -> bool {
 fn dump(request: Message, mut each: impl FnMut(&Message)) -> io::Result<()> {
     let mut socket = Socket::new(NETLINK_ROUTE)?;
     socket.bind_auto()?;
-    socket.connect(&SocketAddr::new(0, 0))?;
     let mut header = NetlinkHeader::default();
     header.flags = NLM_F_REQUEST | NLM_F_DUMP;
     let mut request = NetlinkMessage::new(header, NetlinkPayload::InnerMessage(request));
     request.finalize();
     let mut bytes = vec![0; request.buffer_len()];
     request.serialize(&mut bytes);
-    socket.send(&bytes, 0)?;
+    socket.send_to(&bytes, &SocketAddr::new(0, 0), 0)?;
     let mut buffer = vec![0; MESSAGE_BYTES];
     let mut ended = None;
     while ended.is_none() {

@@ -1,0 +1,309 @@
+//! The system calls that a router makes once it runs, and no others (seccomp(2)): a hole in what reads packets,
+//! files or requests is worth less.
+//!
+//! | a call | |
+//! |---|---|
+//! | listed | goes through |
+//! | listed, but in one of the ways of [`refused`] | fails with EPERM: libraries try it, and do without |
+//! | any other | ends the process (SIGSYS): nothing of the router makes it, so somebody else does |
+//!
+//! It is installed when every thread runs and every port is open: no thread or program can be started any more, no
+//! file be opened for writing, nothing be connected to, no memory be made executable.
+
+use millstream_scenario::{InterfaceIo, PortKind, RouterScenario};
+use seccompiler::{
+    BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter,
+    SeccompRule, TargetArch, apply_filter_all_threads,
+};
+use std::collections::BTreeMap;
+
+/// What the ports of a router may need again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Ports {
+    /// One is an interface.
+    interface: bool,
+    /// And may be opened by AF_XDP.
+    xdp: bool,
+}
+
+impl Ports {
+    pub(crate) fn of(scenario: &RouterScenario) -> Self {
+        let is = |wanted: &dyn Fn(InterfaceIo) -> bool| {
+            scenario
+                .ports
+                .iter()
+                .any(|port| matches!(&port.kind, PortKind::Interface(_, io) if wanted(*io)))
+        };
+        Self { interface: is(&|_| true), xdp: is(&|io| io != InterfaceIo::Packet) }
+    }
+}
+
+/// What forwarding, reading the file again, answering by HTTP, following the kernel's routes, logging and ending take.
+const ALWAYS: &[i64] = &[
+    // Memory.
+    libc::SYS_brk,
+    libc::SYS_madvise,
+    libc::SYS_mmap,
+    libc::SYS_mprotect,
+    libc::SYS_mremap,
+    libc::SYS_munmap,
+    // Threads, signals and the end.
+    libc::SYS_exit,
+    libc::SYS_exit_group,
+    libc::SYS_futex,
+    libc::SYS_getpid,
+    libc::SYS_gettid,
+    libc::SYS_membarrier,
+    libc::SYS_restart_syscall,
+    libc::SYS_rseq,
+    libc::SYS_rt_sigaction,
+    libc::SYS_rt_sigprocmask,
+    libc::SYS_rt_sigreturn,
+    libc::SYS_sched_getaffinity,
+    libc::SYS_sched_yield,
+    libc::SYS_set_robust_list,
+    libc::SYS_sigaltstack,
+    libc::SYS_tgkill,
+    // Time and chance.
+    libc::SYS_clock_getres,
+    libc::SYS_clock_gettime,
+    libc::SYS_clock_nanosleep,
+    libc::SYS_getrandom,
+    libc::SYS_gettimeofday,
+    libc::SYS_nanosleep,
+    // What the system is, as C libraries ask.
+    libc::SYS_getcwd,
+    libc::SYS_getegid,
+    libc::SYS_geteuid,
+    libc::SYS_getgid,
+    libc::SYS_getuid,
+    libc::SYS_prlimit64,
+    libc::SYS_sysinfo,
+    libc::SYS_uname,
+    // Files.
+    libc::SYS_close,
+    libc::SYS_faccessat,
+    libc::SYS_faccessat2,
+    libc::SYS_fcntl,
+    libc::SYS_fstat,
+    libc::SYS_getdents64,
+    libc::SYS_ioctl,
+    libc::SYS_lseek,
+    libc::SYS_newfstatat,
+    libc::SYS_openat,
+    libc::SYS_pread64,
+    libc::SYS_read,
+    libc::SYS_readlinkat,
+    libc::SYS_readv,
+    libc::SYS_statx,
+    libc::SYS_write,
+    libc::SYS_writev,
+    // Sockets that are open, and who asks for pages.
+    libc::SYS_accept4,
+    libc::SYS_epoll_ctl,
+    libc::SYS_epoll_pwait,
+    libc::SYS_getpeername,
+    libc::SYS_getsockname,
+    libc::SYS_getsockopt,
+    libc::SYS_ppoll,
+    libc::SYS_recvfrom,
+    libc::SYS_recvmsg,
+    libc::SYS_sendmsg,
+    libc::SYS_sendto,
+    libc::SYS_setsockopt,
+    libc::SYS_shutdown,
+    // Listed to be refused: who looks up a host's name is told that there is none.
+    libc::SYS_connect,
+    libc::SYS_socket,
+];
+
+/// The same by names that only older machines have.
+#[cfg(target_arch = "x86_64")]
+const OLDER: &[i64] = &[
+    libc::SYS_access,
+    libc::SYS_epoll_wait,
+    libc::SYS_lstat,
+    libc::SYS_poll,
+    libc::SYS_readlink,
+    libc::SYS_stat,
+    libc::SYS_time,
+];
+#[cfg(not(target_arch = "x86_64"))]
+const OLDER: &[i64] = &[];
+
+/// What opening an interface again takes.
+const INTERFACE: &[i64] = &[libc::SYS_bind, libc::SYS_eventfd2];
+
+/// Of prctl(2): what the kernel told the process at its start: linux/prctl.h.
+const PR_GET_AUXV: u64 = 0x4155_5856;
+
+/// Commands of bpf(2) that attach a program that is loaded already: linux/bpf.h.
+const BPF_MAP_UPDATE_ELEM: u64 = 2;
+const BPF_LINK_CREATE: u64 = 28;
+
+/// Why the system calls are not limited.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum LimitError {
+    /// There is no list for this processor.
+    #[error("there is no list for {}", std::env::consts::ARCH)]
+    Processor,
+    /// The kernel, or what this program runs in, does not allow it.
+    #[error("{0}")]
+    Refused(#[from] seccompiler::Error),
+}
+
+/// Limits what every thread may call from now on, to what a router with such ports needs. To be called when all
+/// threads run.
+pub(crate) fn limit(ports: Ports) -> Result<(), LimitError> {
+    let processor =
+        TargetArch::try_from(std::env::consts::ARCH).map_err(|_| LimitError::Processor)?;
+    let compile = |rules, otherwise, then| -> Result<BpfProgram, seccompiler::Error> {
+        Ok(SeccompFilter::new(rules, otherwise, then, processor)?.try_into()?)
+    };
+    let listed = compile(listed(ports)?, SeccompAction::KillProcess, SeccompAction::Allow)?;
+    let eperm = SeccompAction::Errno(libc::EPERM.cast_unsigned());
+    let refused = compile(refused(ports)?, SeccompAction::Allow, eperm)?;
+    // Of several filters the strictest answer counts; the first lets the second be installed.
+    apply_filter_all_threads(&refused)?;
+    apply_filter_all_threads(&listed)?;
+    Ok(())
+}
+
+/// Calls by number, each with the ways in which it is meant: all, if none is given.
+type Rules = BTreeMap<i64, Vec<SeccompRule>>;
+
+/// Calls that go through, unless they are refused.
+fn listed(ports: Ports) -> Result<Rules, seccompiler::Error> {
+    let mut rules: Rules = ALWAYS.iter().chain(OLDER).map(|call| (*call, Vec::new())).collect();
+    if ports.interface {
+        rules.extend(INTERFACE.iter().map(|call| (*call, Vec::new())));
+    }
+    if ports.xdp {
+        let attach = [BPF_MAP_UPDATE_ELEM, BPF_LINK_CREATE];
+        let is = |command| rule(&[(0, SeccompCmpOp::Eq, command)]);
+        rules.insert(libc::SYS_bpf, attach.into_iter().map(is).collect::<Result<_, _>>()?);
+    }
+    // Signals to this process only; its limits, and what the kernel told it at its start, are read only.
+    let own = u64::from(std::process::id());
+    rules.insert(libc::SYS_tgkill, vec![rule(&[(0, SeccompCmpOp::Eq, own)])?]);
+    // A thread that has just been started may still name itself.
+    let process = [PR_GET_AUXV, u64::from(libc::PR_SET_NAME.cast_unsigned())];
+    let process = process.into_iter().map(|option| rule(&[(0, SeccompCmpOp::Eq, option)]));
+    rules.insert(libc::SYS_prctl, process.collect::<Result<_, _>>()?);
+    let read = wide_rule(&[(2, SeccompCmpOp::Eq, 0)], SeccompCmpArgLen::Qword);
+    rules.insert(libc::SYS_prlimit64, vec![read?]);
+    Ok(rules)
+}
+
+/// Of the calls listed, those that fail.
+fn refused(ports: Ports) -> Result<Rules, seccompiler::Error> {
+    let has = |argument, bit: libc::c_int| {
+        let bit = u64::from(bit.cast_unsigned());
+        rule(&[(argument, SeccompCmpOp::MaskedEq(bit), bit)])
+    };
+    let mut rules = Rules::new();
+    rules.insert(libc::SYS_connect, Vec::new());
+    // Files are opened to be read; programs of C libraries are not loaded any more.
+    let writes = [libc::O_WRONLY, libc::O_RDWR, libc::O_CREAT, libc::O_TRUNC];
+    let writes: Result<_, _> = writes.into_iter().map(|flag| has(2, flag)).collect();
+    rules.insert(libc::SYS_openat, writes?);
+    rules.insert(libc::SYS_mmap, vec![has(2, libc::PROT_EXEC)?]);
+    rules.insert(libc::SYS_mprotect, vec![has(2, libc::PROT_EXEC)?]);
+    let mut families = Vec::new();
+    if ports.interface {
+        // C libraries ask for an interface's number by a UNIX socket, libpcap for more by netlink.
+        families.extend([libc::AF_PACKET, libc::AF_NETLINK, libc::AF_UNIX]);
+    }
+    if ports.xdp {
+        families.push(libc::AF_XDP);
+    }
+    let other: Vec<_> = families
+        .iter()
+        .map(|family| (0, SeccompCmpOp::Ne, u64::from(family.cast_unsigned())))
+        .collect();
+    let sockets = if other.is_empty() { Vec::new() } else { vec![rule(&other)?] };
+    rules.insert(libc::SYS_socket, sockets);
+    Ok(rules)
+}
+
+/// That arguments of a call, by number, compare so with values; all must.
+fn rule(conditions: &[(u8, SeccompCmpOp, u64)]) -> Result<SeccompRule, seccompiler::Error> {
+    wide_rule(conditions, SeccompCmpArgLen::Dword)
+}
+
+/// The same of arguments that are integers, of which the kernel takes 32 bits, or pointers, of 64.
+fn wide_rule(
+    conditions: &[(u8, SeccompCmpOp, u64)],
+    length: SeccompCmpArgLen,
+) -> Result<SeccompRule, seccompiler::Error> {
+    let condition = |(argument, is, value): &(u8, SeccompCmpOp, u64)| {
+        SeccompCondition::new(*argument, length.clone(), is.clone(), *value)
+    };
+    let conditions: Result<Vec<_>, _> = conditions.iter().map(condition).collect();
+    Ok(SeccompRule::new(conditions?)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::TcpStream;
+    use std::os::unix::process::ExitStatusExt;
+    use std::process::{Command, ExitStatus, exit};
+    use std::{env, fs, io, thread};
+
+    /// Says in a process of its own what it tries there.
+    const TRIES: &str = "MILLSTREAM_TEST_TRIES";
+    /// How that process ends where it is told that it may not.
+    const REFUSED: i32 = 77;
+
+    fn tries(what: &str) -> ExitStatus {
+        let mut child = Command::new(env::current_exe().unwrap());
+        child.args(["--exact", "system_calls::tests::a_limited_process", "--nocapture"]);
+        child.env(TRIES, what).output().unwrap().status
+    }
+
+    #[test]
+    fn a_limited_process() {
+        let Ok(what) = env::var(TRIES) else { return };
+        limit(Ports { interface: what.ends_with('!'), xdp: false }).unwrap();
+        let refused = |tried: io::Result<()>| {
+            let error = tried.expect_err("it may");
+            assert_eq!(error.kind(), io::ErrorKind::PermissionDenied);
+            exit(REFUSED);
+        };
+        match what.trim_end_matches('!') {
+            "read" => exit(i32::from(fs::read_to_string("/proc/self/status").is_err())),
+            "write" => refused(fs::write("/dev/null", "")),
+            "connect" => refused(TcpStream::connect("127.0.0.1:9").map(drop)),
+            "program" => drop(Command::new("true").status()),
+            "thread" => drop(thread::spawn(|| ()).join()),
+            other => panic!("{other}"),
+        }
+    }
+
+    #[test]
+    fn what_is_not_listed_ends_the_process_and_ways_out_are_refused() {
+        assert_eq!(tries("read").code(), Some(0));
+        for what in ["write", "connect", "connect!"] {
+            let status = tries(what);
+            assert_eq!(status.code(), Some(REFUSED), "{what}: {status}");
+        }
+        for what in ["program", "program!", "thread"] {
+            let status = tries(what);
+            assert_eq!(status.signal(), Some(libc::SIGSYS), "{what}: {status}");
+        }
+    }
+
+    #[test]
+    fn interfaces_and_af_xdp_take_more() {
+        let no = Ports { interface: false, xdp: false };
+        let packet = Ports { interface: true, ..no };
+        let xdp = Ports { xdp: true, ..packet };
+        let may = |ports, call: i64| listed(ports).unwrap().contains_key(&call);
+        assert!(!may(no, libc::SYS_bind) && may(packet, libc::SYS_bind));
+        assert!(!may(packet, libc::SYS_bpf) && may(xdp, libc::SYS_bpf));
+        for call in [libc::SYS_execve, libc::SYS_clone, libc::SYS_ptrace, libc::SYS_listen] {
+            assert!(!may(xdp, call));
+        }
+    }
+}
