@@ -10,7 +10,8 @@
 //! the processor is a thread of the server or a process of its own, and does not know which. Files are
 //! read and cut into packets once (`library`, `packets`).
 //!
-//! Servers on several hosts share their clients (`cluster`).
+//! Servers on several hosts share their clients (`cluster`). Host programs extend the processor while it runs
+//! (`instruction`).
 //!
 //! [`MediaServer`] is the way in; [`network_interface_processor`] is what the other process runs.
 
@@ -25,6 +26,7 @@ mod dispatch;
 mod error;
 #[doc(hidden)]
 pub mod fuzzing;
+mod instruction;
 mod lane;
 mod library;
 #[doc(hidden)]
@@ -47,6 +49,7 @@ mod tls;
 
 pub use cluster::Moves;
 pub use error::MediaError;
+pub use instruction::desk::InstructionStatus;
 pub use placement::network_interface_processor;
 pub use server::{Course, MediaServer, Report};
 pub use session::Account;

@@ -153,6 +153,7 @@ fn add(
         };
         new.push(NewFrame { importance, display, range, pieces });
     }
+    let before = titles.iter().filter(|title| title.looser_than.is_none()).count();
     let record = MediaRecord {
         period_ns: frame_ns,
         deadline_ns,
@@ -166,7 +167,7 @@ fn add(
         rate_frames: video.rate.frames,
         rate_seconds: video.rate.seconds,
         repeat: u32::from(*repeat),
-        reserved: 0,
+        stream: u32::try_from(before).unwrap_or(u32::MAX),
     };
     builder.add(record, &new, &bytes);
     let duration_ns = u128::from(frame_ns) * new.len() as u128;

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 use std::fs;
 
 use crate::clock::{now_ns, worked_ns};
+use crate::instruction::desk::{self, InstructionStatus};
 use crate::library::Library;
 use crate::region::{LATENESS, Region, Setting, State, Word};
 use crate::session::{Account, Sessions, Transport};
@@ -45,6 +46,8 @@ pub struct Status {
     pub clients: Vec<ClientStatus>,
     /// The frames of clients that are gone.
     pub gone: Account,
+    /// Instructions that there are.
+    pub instructions: Vec<InstructionStatus>,
 }
 
 /// Use of the machine's processors, since its start or a program's; differences count.
@@ -115,6 +118,14 @@ pub(crate) struct About<'a> {
 }
 
 impl About<'_> {
+    /// The instructions.
+    pub(crate) fn instructions(&self) -> Vec<InstructionStatus> {
+        let own = self.library.titles.iter().filter(|title| title.looser_than.is_none());
+        let streams: Vec<&str> = own.map(|title| title.name.as_str()).collect();
+        let board = self.sessions.region.board();
+        board.map(|board| desk::list(board, &streams)).unwrap_or_default()
+    }
+
     /// How the server stands.
     pub(crate) fn status(&self) -> Status {
         let sessions = self.sessions;
@@ -138,6 +149,7 @@ impl About<'_> {
             cpu: cpu(ni),
             clients: self.clients(region),
             gone: sessions.past,
+            instructions: self.instructions(),
         }
     }
 

@@ -18,7 +18,7 @@ use crate::optional::Importance;
 use crate::packets::{Piece, RTP_HEADER};
 
 /// "MSTREAM" and the layout's version.
-const MAGIC: u64 = 0x4d53_5452_4541_4d01;
+const MAGIC: u64 = 0x4d53_5452_4541_4d02;
 
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, KnownLayout, Immutable)]
 #[repr(C)]
@@ -57,7 +57,8 @@ pub(crate) struct MediaRecord {
     pub(crate) rate_seconds: u32,
     /// 1: it starts over at its end.
     pub(crate) repeat: u32,
-    pub(crate) reserved: u32,
+    /// The stream's place in the scenario, from 0.
+    pub(crate) stream: u32,
 }
 
 /// A frame.
@@ -330,7 +331,7 @@ pub(crate) mod tests {
             rate_frames: 25,
             rate_seconds: 1,
             repeat: 1,
-            reserved: 0,
+            stream: 0,
         }
     }
 
