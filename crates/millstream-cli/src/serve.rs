@@ -43,7 +43,7 @@ pub(crate) fn serve(arguments: &ServeArguments) -> Result<(), Failure> {
         }
     }
     if let Some(address) = server.http_address() {
-        eprintln!("http://{address}/, with /status, /admission and /metrics");
+        eprintln!("http://{address}/, with /status, /admission, /instructions and /metrics");
     }
     if let Some(id) = server.processor_id() {
         eprintln!("network interface processor: process {id}");
@@ -77,8 +77,18 @@ pub(crate) fn processor() -> Result<(), Failure> {
 }
 
 fn json(report: &Report) -> serde_json::Value {
-    let Account { released, sent, late, full, discarded, lost, violations, slow, packets } =
-        report.account;
+    let Account {
+        released,
+        sent,
+        late,
+        full,
+        filtered,
+        discarded,
+        lost,
+        violations,
+        slow,
+        packets,
+    } = report.account;
     serde_json::json!({
         "admitted": report.admitted, "refused": report.refused,
         "turned_away": report.turned_away, "cut_off": report.cut_off, "processors": report.processors,
@@ -88,7 +98,7 @@ fn json(report: &Report) -> serde_json::Value {
         "sending_ns": report.sending_ns,
         "frames": {
             "released": released, "sent": sent, "dropped_late": late, "dropped_full": full,
-            "discarded": discarded, "lost": lost, "violations": violations, "slow_client": slow,
+            "filtered": filtered, "discarded": discarded, "lost": lost, "violations": violations, "slow_client": slow,
             "unaccounted": report.account.waiting(),
         },
         "packets": packets,
@@ -154,6 +164,10 @@ fn text(report: &Report) -> String {
              {before_entry} before one to begin with, {beyond} beyond what was allowed",
             released.iter().sum::<u64>()
         );
+    }
+    if account.filtered_frames() > 0 {
+        let [i, p, b] = account.filtered;
+        let _ = writeln!(text, "taken out by instructions: {i} I, {p} P, {b} B");
     }
     if let Some(each) = report.scheduling_ns.checked_div(account.sent.iter().sum()) {
         let _ = writeln!(text, "scheduling and dispatch: {} a frame sent", human::time(each));

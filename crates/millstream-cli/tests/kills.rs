@@ -7,7 +7,7 @@ mod player;
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use player::{Player, Server};
+use player::{Player, Server, assert_conserved, await_files, files};
 use rtsp_types::{Method, StatusCode};
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
@@ -71,41 +71,6 @@ fn await_sessions(server: &Server, count: u64) -> bool {
 fn await_nobody(server: &Server) {
     assert!(await_sessions(server, 0), "{} sessions", metric(server, "sessions"));
     assert_eq!(metric(server, "reserved_bps"), "0");
-}
-
-/// Waits until a process has no more files open than it had before.
-fn await_files(id: u32, before: usize) {
-    let end = Instant::now() + LONG;
-    while open_files(id) > before {
-        assert!(Instant::now() < end, "{} files of process {id}, {before} before", open_files(id));
-        std::thread::sleep(Duration::from_millis(20));
-    }
-}
-
-fn open_files(id: u32) -> usize {
-    std::fs::read_dir(format!("/proc/{id}/fd")).unwrap().count()
-}
-
-/// Files that a process keeps open: the fewest of a while, as whoever was answered last may still be closing.
-fn files(id: u32) -> usize {
-    let counts = (0..25).map(|_| {
-        std::thread::sleep(Duration::from_millis(20));
-        open_files(id)
-    });
-    counts.min().unwrap()
-}
-
-/// Every frame that was released, sent, dropped, discarded or lost, is counted once.
-fn assert_conserved(account: &serde_json::Value) {
-    let frames = &account["frames"];
-    let count = |what: &str| -> u64 {
-        match &frames[what] {
-            serde_json::Value::Array(kinds) => kinds.iter().map(|n| n.as_u64().unwrap()).sum(),
-            number => number.as_u64().unwrap(),
-        }
-    };
-    let ends = ["sent", "dropped_late", "dropped_full", "discarded", "lost"];
-    assert_eq!(count("released"), ends.map(count).iter().sum::<u64>(), "{account}");
 }
 
 #[test]

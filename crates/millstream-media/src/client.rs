@@ -35,6 +35,11 @@ pub(crate) struct Descriptor {
 }
 
 impl Descriptor {
+    /// Its frame type as an index: I, P, B.
+    pub(crate) fn kind(&self) -> usize {
+        Importance::from_number(self.importance).kind()
+    }
+
     /// A frame of which only the number matters.
     pub(crate) fn numbered(number: u64) -> Self {
         Self { number, importance: 0, bytes: 0, release_ns: 0, deadline_ns: 0 }
@@ -234,7 +239,7 @@ impl Client {
         // Octets of payload (RFC 3550, section 6.4.1).
         let headers = u64::from(record.packets) * crate::packets::RTP_HEADER as u64;
         row.add(Word::Octets, u64::from(record.bytes).saturating_sub(headers));
-        row.add_at(Word::Sent, Importance::from_number(frame.importance).kind(), 1);
+        row.add_at(Word::Sent, frame.kind(), 1);
         let took_ns = now_ns.saturating_sub(frame.release_ns);
         row.set(Word::WorstNs, row.get(Word::WorstNs).max(took_ns));
         let bucket = (64 - (took_ns / 1_000).leading_zeros()) as usize;
@@ -247,7 +252,7 @@ impl Client {
         if !self.taken {
             return;
         }
-        self.row.add_at(how, Importance::from_number(frame.importance).kind(), 1);
+        self.row.add_at(how, frame.kind(), 1);
         let of = u64::from(self.media.of);
         if of == 0 {
             return;
@@ -263,6 +268,19 @@ impl Client {
         if entry.1 > u64::from(self.media.lost) {
             self.row.add(Word::Violations, 1);
         }
+    }
+
+    /// An instruction took a frame out, which is no loss: the contract is about what was to be sent.
+    pub(crate) fn filtered(&mut self, frame: &Descriptor) {
+        self.row.add_at(Word::Filtered, frame.kind(), 1);
+    }
+
+    /// A frame's place in its block of y, and how many of the block were lost.
+    pub(crate) fn in_block(&self, number: u64) -> (u64, u64) {
+        let of = u64::from(self.media.of.max(1));
+        let (block, place) = (number / of, number % of);
+        let (of_entry, lost) = self.losses[usize::from(block % 2 == 1)];
+        (place, if of_entry == block { lost } else { 0 })
     }
 
     /// The RTP source that it hears.

@@ -20,6 +20,8 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use crate::client::{Client, Descriptor};
+use crate::instruction::look::Look;
+use crate::instruction::running::{Instructions, Verdict};
 use crate::lane::Lane;
 use crate::live::followers::Followers;
 use crate::live::frames::Copied;
@@ -86,6 +88,8 @@ pub(crate) struct Dispatch<S> {
     served: Vec<usize>,
     /// The live frame that was chosen last.
     copied: Copied,
+    /// What is asked of each frame that is released.
+    pub(crate) instructions: Instructions,
     in_service: Option<InService>,
     /// When the link is free, ns.
     link_free_ns: u64,
@@ -115,6 +119,7 @@ impl<S: Select<Stamp = ()>> Dispatch<S> {
             clients: Vec::new(),
             sessions: vec![None; sessions],
             releases: BinaryHeap::with_capacity(sessions * 2),
+            instructions: Instructions::default(),
             in_service: None,
             link_free_ns: now_ns,
             time_ns: now_ns,
@@ -150,6 +155,9 @@ impl<S: Select<Stamp = ()>> Dispatch<S> {
 
     /// Looks at the sessions that the host wants something of.
     fn take_notices(&mut self, now_ns: u64, outlet: &mut impl Outlet) {
+        if self.instructions.is_open() && self.region.take(Setting::LookAtBoard) != 0 {
+            self.instructions.attend();
+        }
         if self.region.take(Setting::LookAtAll) != 0 {
             for session in 0..self.sessions.len() {
                 self.reconcile(session, now_ns, outlet);
@@ -300,8 +308,25 @@ impl<S: Select<Stamp = ()>> Dispatch<S> {
             return;
         };
         self.schedule_release(session, slot);
+        let optional = match self.judge(slot, &frame, optional) {
+            Verdict::Drop => return self.clients[slot].filtered(&frame),
+            Verdict::Pass => optional,
+            Verdict::Loosen => true,
+        };
         let lane = if optional { &mut self.optional } else { &mut self.mandatory };
         lane.push(self.time_ns, slot, frame, &mut self.clients);
+    }
+
+    /// What the instructions of its stream say of a frame.
+    fn judge(&mut self, slot: usize, frame: &Descriptor, optional: bool) -> Verdict {
+        let client = &self.clients[slot];
+        let stream = client.media.stream as usize;
+        if !self.instructions.see(stream) {
+            return Verdict::Pass;
+        }
+        let waiting = self.mandatory.queued(slot) + self.optional.queued(slot);
+        let look = Look::new(client, frame, optional, waiting, self.time_ns);
+        self.instructions.judge(stream, &look)
     }
 
     /// One decision: the frame that goes next, if any.

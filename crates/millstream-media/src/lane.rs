@@ -73,6 +73,11 @@ impl<S: Select<Stamp = ()>> Lane<S> {
         self.waiting
     }
 
+    /// Frames that wait in a slot.
+    pub(crate) fn queued(&self, slot: usize) -> usize {
+        self.queues[slot].len()
+    }
+
     /// Whether a slot has none.
     pub(crate) fn is_empty(&self, slot: usize) -> bool {
         self.queues[slot].is_empty()

@@ -11,7 +11,8 @@
 //! the processor is a thread of the server or a process of its own, and does not know which. Files are
 //! read and cut into packets once (`library`, `packets`).
 //!
-//! Servers on several hosts share their clients (`cluster`).
+//! Servers on several hosts share their clients (`cluster`). Host programs extend the processor while it runs
+//! (`instruction`).
 //!
 //! [`MediaServer`] is the way in; [`network_interface_processor`] is what the other process runs.
 
@@ -26,6 +27,7 @@ mod dispatch;
 mod error;
 #[doc(hidden)]
 pub mod fuzzing;
+mod instruction;
 mod lane;
 mod library;
 mod live;
@@ -49,6 +51,7 @@ mod tls;
 
 pub use cluster::Moves;
 pub use error::MediaError;
+pub use instruction::desk::InstructionStatus;
 pub use live::ingest::Ingested;
 pub use placement::network_interface_processor;
 pub use server::{Course, MediaServer, Report};

@@ -169,6 +169,8 @@ fn add(
         rate_seconds: video.rate.seconds,
         repeat: u32::from(*repeat),
         live: 0,
+        stream: streams(titles),
+        reserved: 0,
     };
     builder.add(record, &new, &bytes);
     let duration_ns = u128::from(frame_ns) * new.len() as u128;
@@ -229,6 +231,12 @@ fn window(stream: &Stream) -> Result<(u32, u32), MediaError> {
     Ok((lost, of))
 }
 
+/// How many streams of the scenario these are.
+fn streams(titles: &[Title]) -> u32 {
+    let streams = titles.iter().filter(|title| title.looser_than.is_none()).count();
+    u32::try_from(streams).unwrap_or(u32::MAX)
+}
+
 /// Adds a live stream; the bytes of its ring. What of it may be lost is not known before it comes, so all that it
 /// may send is reserved, and a looser window would reserve no less.
 fn add_live(
@@ -280,6 +288,8 @@ fn add_live(
         rate_frames: 1,
         rate_seconds: 1,
         repeat: 1,
+        stream: streams(titles),
+        reserved: 0,
         live: u32::try_from(live.len()).unwrap_or(u32::MAX),
     };
     builder.add(record, &[], &[]);

@@ -3,13 +3,18 @@
 
 use millstream::selector::Selector;
 use millstream::{Dwcs, EdfFirst, Heap};
-use millstream_scenario::Scenario;
+use millstream_extension::Limits;
+use millstream_scenario::{Allowance, Scenario};
 use std::io;
 use std::net::UdpSocket;
 use std::time::Instant;
 
 use crate::client::Client;
 use crate::dispatch::{Dispatch, Outlet, Sending};
+use crate::instruction::board::Given;
+use crate::instruction::building::Builder;
+use crate::instruction::desk;
+use crate::instruction::running::Instructions;
 use crate::library::Library;
 use crate::outlet::{Network, write_packet};
 use crate::region::{Region, Setting, Want, Word};
@@ -58,21 +63,36 @@ impl Outlet for Nowhere {
     fn report(&mut self, _: &Client, _: u32, _: bool) {}
 }
 
-/// Plays the scenario's first file to `clients` for so many periods.
+/// Plays the scenario's first file to `clients` for so many periods; each frame is shown to the module `filter`,
+/// if there is one.
 ///
 /// # Errors
 /// If there are no sockets.
 ///
 /// # Panics
-/// If the scenario cannot be served.
-pub fn frame(scenario: &Scenario, clients: u32, periods: u64, part: Part) -> io::Result<Cost> {
+/// If the scenario cannot be served, or the module not be used.
+pub fn frame(
+    scenario: &Scenario,
+    clients: u32,
+    periods: u64,
+    part: Part,
+    filter: Option<&[u8]>,
+) -> io::Result<Cost> {
     let library = Library::open(scenario).expect("a scenario that can be served");
-    let (region, _file) = Region::create(clients)?;
+    let (region, _file) = Region::create_with(clients, filter.is_some())?;
     region.set(Setting::LinkRate, scenario.link.rate_bps);
     region.set(Setting::LinkOverhead, scenario.link.overhead.into());
     let selector = || Selector::new(Dwcs::<EdfFirst>::default(), Heap::default());
     let period_ns = library.store.media()[0].period_ns;
     let mut dispatch = Dispatch::new(library.store, region, [selector(), selector()], 0);
+    if let Some((board, wasm)) = region.board().zip(filter) {
+        let Allowance { memory_bytes, fuel, faults } = Allowance::default();
+        let limits = Limits { memory_bytes, fuel, faults };
+        let (name, streams, wasm) = ("filter".to_owned(), desk::ALL, wasm.to_vec());
+        board.slot(0).write(&Given { name, limits, streams, wasm });
+        dispatch.instructions = Instructions::open(board, Builder::start(board)?);
+        assert!(dispatch.instructions.see(0), "a module that filters");
+    }
     let sink = UdpSocket::bind("127.0.0.1:0")?;
     let sink = sink.local_addr()?;
     let sockets = [UdpSocket::bind("127.0.0.1:0")?, UdpSocket::bind("127.0.0.1:0")?];
@@ -116,9 +136,11 @@ mod tests {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/data");
         let scenario = Scenario::parse("a.toml", text, &folder).unwrap();
         for part in [Part::Scheduling, Part::Packets, Part::Kernel] {
-            let cost = frame(&scenario, 3, 20, part).unwrap();
+            let cost = frame(&scenario, 3, 20, part, None).unwrap();
             assert_eq!(cost.frames, 60, "{part:?}");
             assert_eq!(cost.kernel_ns > 0, part == Part::Kernel);
+            let filter = crate::instruction::tests::module("(i32.const 1)", "(i32.const 0)");
+            assert_eq!(frame(&scenario, 3, 20, part, Some(&filter)).unwrap().frames, 60);
         }
     }
 }

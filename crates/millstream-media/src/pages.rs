@@ -3,7 +3,7 @@
 //!
 //! Session control knows what stands on them, another thread speaks HTTP: it asks, one question at a time.
 
-use millstream_report::http::{self, Answer};
+use millstream_report::http::{self, Answer, Orders};
 use mio::Waker;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::text::encode;
@@ -14,14 +14,16 @@ use prometheus_client::registry::Registry;
 use std::fmt::Write as _;
 use std::io;
 use std::net::TcpListener;
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::Duration;
 
+use crate::instruction::desk::{BODY_BYTES, Desk, InstructionStatus};
 use crate::library::Library;
 use crate::live::ingest::Ingested;
 use crate::live::publishing::Publishing;
 use crate::refusals::{REASONS, Refusals};
-use crate::region::{LATENESS, Setting, State, Word};
+use crate::region::{LATENESS, Region, Setting, State, Word};
 use crate::session::{Account, Sessions};
 use crate::status::About;
 
@@ -32,6 +34,7 @@ const PATIENCE: Duration = Duration::from_secs(1);
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Page {
     Admission,
+    Instructions,
     Metrics,
     Status,
 }
@@ -39,15 +42,31 @@ pub(crate) enum Page {
 /// Questions that session control is to answer when it is woken.
 pub(crate) type Questions = Receiver<(Page, SyncSender<Answer>)>;
 
-/// Serves the pages at `listener`; `waker` wakes session control.
+/// Serves the pages at `listener`; `waker` wakes session control. Programs may give orders about instructions of the
+/// region's board if so it says; `streams` are the scenario's.
 ///
 /// # Errors
 /// If the system has no thread for it.
-pub(crate) fn serve(listener: TcpListener, waker: Waker) -> io::Result<Questions> {
+pub(crate) fn serve(
+    listener: TcpListener,
+    waker: Waker,
+    (region, orders): (Region, bool),
+    streams: Vec<String>,
+) -> io::Result<Questions> {
     let (ask, questions) = sync_channel(1);
-    http::serve(listener, "/, /status, /admission and /metrics", move |path| {
+    let waker = Arc::new(waker);
+    let wake = Arc::clone(&waker);
+    let desk = Desk::new(region, orders, streams, move || {
+        // A processor that is not woken looks at the board when it is next.
+        let _ = wake.wake();
+    });
+    let obey = Box::new(move |order| desk.obey(&order));
+    let orders = Orders { most_bytes: BODY_BYTES, obey };
+    let paths = "/, /status, /admission, /instructions and /metrics";
+    let answer = move |path: &str| {
         let page = match path {
             "/admission" => Page::Admission,
+            "/instructions" => Page::Instructions,
             "/metrics" => Page::Metrics,
             "/status" => Page::Status,
             _ => return Answer::NotFound,
@@ -56,7 +75,8 @@ pub(crate) fn serve(listener: TcpListener, waker: Waker) -> io::Result<Questions
         let asked = ask.try_send((page, reply)).is_ok() && waker.wake().is_ok();
         let answer = asked.then(|| answer.recv_timeout(PATIENCE).ok()).flatten();
         answer.unwrap_or_else(|| Answer::Unavailable("the server does not answer".to_owned()))
-    })?;
+    };
+    http::serve_with(listener, paths, answer, Some(orders))?;
     Ok(questions)
 }
 
@@ -66,15 +86,19 @@ pub(crate) fn answer(questions: &Questions, about: About<'_>) {
     while let Ok((page, reply)) = questions.try_recv() {
         let answer = match page {
             Page::Admission => Answer::Text(admission(library, sessions)),
-            Page::Metrics => Answer::Metrics(metrics(library, sessions, live)),
-            Page::Status => match serde_json::to_string(&about.status()) {
-                Ok(json) => Answer::Json(json),
-                Err(error) => Answer::Unavailable(error.to_string()),
-            },
+            Page::Instructions => json(&about.instructions()),
+            Page::Metrics => {
+                Answer::Metrics(metrics(library, sessions, live, about.instructions()))
+            }
+            Page::Status => json(&about.status()),
         };
         // Who has waited too long is gone.
         let _ = reply.try_send(answer);
     }
+}
+
+fn json(what: &impl serde::Serialize) -> Answer {
+    serde_json::to_string(what).map_or_else(|e| Answer::Unavailable(e.to_string()), Answer::Json)
 }
 
 /// Who may play, in words.
@@ -127,6 +151,7 @@ struct Snapshot {
     draining: bool,
     members: u64,
     settings: Vec<(&'static str, &'static str, u64)>,
+    instructions: Vec<InstructionStatus>,
     lateness: [u64; LATENESS],
     live: Vec<(Stream, bool, Ingested)>,
 }
@@ -147,6 +172,12 @@ struct Of {
     stream: String,
     client: String,
     frame: &'static str,
+    event: &'static str,
+}
+
+#[derive(Clone, Debug, EncodeLabelSet)]
+struct By {
+    instruction: String,
     event: &'static str,
 }
 
@@ -178,6 +209,7 @@ impl Collector for Snapshot {
                 one(frame, "sent", account.sent[kind])?;
                 one(frame, "dropped-late", account.late[kind])?;
                 one(frame, "dropped-full", account.full[kind])?;
+                one(frame, "filtered", account.filtered[kind])?;
             }
             one("any", "discarded", account.discarded)?;
             one("any", "lost", account.lost)?;
@@ -193,6 +225,28 @@ impl Collector for Snapshot {
         for (bucket, count) in self.lateness.iter().enumerate() {
             let labels = Below { microseconds: (1u64 << bucket).to_string() };
             ConstCounter::new(*count).encode(family.encode_family(&labels)?)?;
+        }
+        let mut family = encoder.encode_descriptor(
+            "millstream_media_instructions",
+            "Frames and calls by instruction and what became of them, and whether it is stopped",
+            None,
+            ConstCounter::new(0u64).metric_type(),
+        )?;
+        for one in &self.instructions {
+            for (event, value) in [
+                ("frame", one.frames),
+                ("dropped", one.dropped),
+                ("loosened", one.loosened),
+                ("call", one.calls),
+                ("out-of-fuel", one.out_of_fuel),
+                ("over-memory", one.over_memory),
+                ("trapped", one.trapped),
+                ("bad-answer", one.bad_answer),
+                ("stopped", u64::from(one.state == "stopped")),
+            ] {
+                let labels = By { instruction: one.name.clone(), event };
+                ConstCounter::new(value).encode(family.encode_family(&labels)?)?;
+            }
         }
         let mut family = encoder.encode_descriptor(
             "millstream_media_refusals",
@@ -284,7 +338,12 @@ impl Snapshot {
     }
 }
 
-fn metrics(library: &Library, sessions: &Sessions, live: &Publishing) -> String {
+fn metrics(
+    library: &Library,
+    sessions: &Sessions,
+    live: &Publishing,
+    instructions: Vec<InstructionStatus>,
+) -> String {
     let region = &sessions.region;
     let mut counted =
         vec![Counted { stream: String::new(), client: "gone".to_owned(), account: sessions.past }];
@@ -357,6 +416,7 @@ fn metrics(library: &Library, sessions: &Sessions, live: &Publishing) -> String 
         draining: sessions.draining,
         members: sessions.moves.members,
         settings,
+        instructions,
         lateness,
         live: live
             .standing()

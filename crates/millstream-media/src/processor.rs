@@ -8,10 +8,13 @@ use millstream::{Dwcs, Edf, EdfFirst, Fifo, Heap};
 use rtcp_types::Compound;
 use rustix::event::{PollFd, PollFlags, poll};
 use std::io::{self, Read, Write};
+use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 
 use crate::clock::{now_ns, timespec};
 use crate::dispatch::Dispatch;
+use crate::instruction::building::Builder;
+use crate::instruction::running::Instructions;
 use crate::live::frames;
 use crate::outlet::Network;
 use crate::placement::{Estate, welcome};
@@ -40,6 +43,8 @@ pub(crate) struct Parts {
     region: Region,
     /// What all of it is made from, for a server that takes the place of a dead one.
     estate: Estate,
+    /// What compiles instructions, if there can be any.
+    builder: Option<Builder>,
     /// Rings at both ends; closed when the other end is gone.
     bell: UnixStream,
 }
@@ -52,7 +57,9 @@ impl Parts {
     pub(crate) fn new(estate: Estate, bell: UnixStream) -> io::Result<Self> {
         let mut store = Store::open(&estate.store)?;
         store.rings = frames::read(&estate.live)?;
-        Ok(Self { store, region: estate.region, estate, bell })
+        let region = estate.region;
+        let builder = region.board().map(Builder::start).transpose()?;
+        Ok(Self { store, region, estate, builder, bell })
     }
 }
 
@@ -69,10 +76,13 @@ pub(crate) fn run(parts: Parts) -> io::Result<()> {
 }
 
 fn run_by<S: Select<Stamp = ()>>(parts: Parts, selector: fn() -> S) -> io::Result<()> {
-    let Parts { store, region, estate, mut bell } = parts;
+    let Parts { store, region, estate, builder, mut bell } = parts;
     bell.set_nonblocking(true)?;
     let mut network = Network::new(estate.rtp.try_clone()?, estate.rtcp.try_clone()?, region)?;
     let mut dispatch = Dispatch::new(store, region, [selector(), selector()], now_ns());
+    if let Some((board, builder)) = region.board().zip(builder) {
+        dispatch.instructions = Instructions::open(board, builder);
+    }
     let mut host_is_there = true;
     let mut alone_since_ns = u64::MAX;
     while region.get(Setting::End) == 0 {
@@ -90,25 +100,31 @@ fn run_by<S: Select<Stamp = ()>>(parts: Parts, selector: fn() -> S) -> io::Resul
             continue;
         }
         let wait = timespec(sleep_ns);
-        let (rung, heard) = {
+        let (rung, heard, built) = {
             let events = PollFlags::IN;
             // A host that is gone rings no more, but another may come.
-            let mut waited = [PollFd::new(network.rtcp(), events), PollFd::new(&bell, events)];
-            let waited = match (host_is_there, &estate.listener) {
-                (true, _) => &mut waited[..],
-                (false, Some(listener)) => {
-                    waited[1] = PollFd::new(listener, events);
-                    &mut waited[..]
-                }
-                (false, None) => &mut waited[..1],
+            let host = match (host_is_there, &estate.listener) {
+                (true, _) => Some(bell.as_fd()),
+                (false, listener) => listener.as_ref().map(AsFd::as_fd),
             };
-            match poll(waited, Some(&wait)) {
+            let rtcp = network.rtcp();
+            let builder = dispatch.instructions.bell().map(AsFd::as_fd);
+            // Where there is none, nothing of RTCP's is waited for in its place.
+            let [host, builder] = [host, builder].map(|fd| match fd {
+                Some(fd) => PollFd::from_borrowed_fd(fd, events),
+                None => PollFd::new(rtcp, PollFlags::empty()),
+            });
+            let mut waited = [PollFd::new(rtcp, events), host, builder];
+            match poll(&mut waited, Some(&wait)) {
                 Ok(_) | Err(rustix::io::Errno::INTR) => {}
                 Err(error) => return Err(error.into()),
             }
             let has = |at: usize| waited.get(at).is_some_and(|fd| !fd.revents().is_empty());
-            (has(1), has(0))
+            (has(1), has(0), has(2))
         };
+        if built {
+            dispatch.instructions.take_built();
+        }
         if rung && host_is_there {
             host_is_there = drain(&mut bell);
             alone_since_ns = after_ns;

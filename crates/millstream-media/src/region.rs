@@ -1,7 +1,7 @@
 //! What host and network interface processor (NI) tell each other: words of shared memory.
 //!
 //! ```text
-//! settings | notices: host to NI | orders: NI to host | sessions: one row a client
+//! settings | notices: host to NI | orders: NI to host | sessions: one row a client | instructions
 //! ```
 //! A session's row holds what the host *wants* of it and what the NI has made of it: its state, where
 //! it is in its file, its counters. A notice only says which row to look at, so a lost one costs
@@ -17,9 +17,10 @@ use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::sync::atomic::{AtomicU64, Ordering};
 use zerocopy::FromBytes;
 
+use crate::instruction::board::Board;
 use crate::ring::{self, Ring};
 
-const MAGIC: u64 = 0x4d53_5452_4541_4e05;
+const MAGIC: u64 = 0x4d53_5452_4541_4e06;
 const NOTICES: usize = 1024;
 const ORDERS: usize = 1024;
 const ROW: usize = 96;
@@ -58,6 +59,10 @@ pub(crate) enum Setting {
     /// For how long it plays on without its host, ns, until it leaves its clients to other servers; 0: as long
     /// as they are heard of.
     HandOverNs,
+    /// 1: there is a board of instructions.
+    Board,
+    /// 1: the NI is to look at it.
+    LookAtBoard,
 }
 
 const SETTINGS: usize = 32;
@@ -130,13 +135,15 @@ pub(crate) enum Word {
     Offset,
     /// Live: from which of the stream's frames on one to begin with is looked for, + 1; 0: it has begun.
     From,
+    /// Taken out by an instruction: I, P, B.
+    Filtered,
 }
 
 /// Buckets of [`Word::Lateness`]: the last holds all that is later.
 pub(crate) const LATENESS: usize = 24;
 const _: () = assert!(Word::Lateness as usize + LATENESS <= Word::Id as usize);
 const _: () = assert!(Word::Blocks as usize + 2 <= Word::Epoch as usize);
-const _: () = assert!((Word::From as usize) < ROW);
+const _: () = assert!(Word::Filtered as usize + 3 <= ROW);
 
 /// What the host wants of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -168,21 +175,31 @@ pub(crate) enum State {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Region {
     words: &'static [AtomicU64],
+    sessions: usize,
 }
 
 impl Region {
-    /// A new region for `sessions` clients and the memory file that holds it.
+    /// A new region for `sessions` clients, without instructions, and the memory file that holds it.
     ///
     /// # Errors
     /// If there is no memory for it.
     pub(crate) fn create(sessions: u32) -> io::Result<(Self, File)> {
+        Self::create_with(sessions, false)
+    }
+
+    /// The same, with a board of instructions if there is to be one.
+    ///
+    /// # Errors
+    /// If there is no memory for it.
+    pub(crate) fn create_with(sessions: u32, board: bool) -> io::Result<(Self, File)> {
         let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
         let file = File::from(memfd_create("millstream-region", flags)?);
-        let words = Self::words(sessions as usize);
+        let words = Self::words(sessions as usize, board);
         ftruncate(&file, (words * size_of::<u64>()) as u64)?;
         fcntl_add_seals(&file, SealFlags::GROW | SealFlags::SHRINK | SealFlags::SEAL)?;
-        let region = Self { words: map(&file)? };
+        let region = Self { words: map(&file)?, sessions: sessions as usize };
         region.set(Setting::Sessions, sessions.into());
+        region.set(Setting::Board, board.into());
         region.set(Setting::Magic, MAGIC);
         Ok((region, file))
     }
@@ -193,17 +210,26 @@ impl Region {
     /// If `file` is none.
     pub(crate) fn open(file: &File) -> io::Result<Self> {
         let damaged = || io::Error::new(io::ErrorKind::InvalidData, "not a shared region");
-        let region = Self { words: map(file)? };
+        let region = Self { words: map(file)?, sessions: 0 };
         if region.words.len() < SETTINGS || region.get(Setting::Magic) != MAGIC {
             return Err(damaged());
         }
         let sessions = usize::try_from(region.get(Setting::Sessions)).ok();
-        let expected = sessions.filter(|sessions| *sessions <= 1 << 16).map(Self::words);
-        if expected == Some(region.words.len()) { Ok(region) } else { Err(damaged()) }
+        let sessions = sessions.filter(|sessions| *sessions <= 1 << 16).ok_or_else(damaged)?;
+        let expected = Self::words(sessions, region.get(Setting::Board) != 0);
+        let right = expected == region.words.len();
+        if right { Ok(Self { sessions, ..region }) } else { Err(damaged()) }
     }
 
-    fn words(sessions: usize) -> usize {
-        SETTINGS + ring::words(NOTICES) + ring::words(ORDERS) + sessions * ROW
+    fn words(sessions: usize, board: bool) -> usize {
+        let board = if board { Board::WORDS } else { 0 };
+        SETTINGS + ring::words(NOTICES) + ring::words(ORDERS) + sessions * ROW + board
+    }
+
+    /// The board of instructions, if there is one.
+    pub(crate) fn board(&self) -> Option<Board> {
+        let words = &self.words[Self::words(self.sessions, false)..];
+        (!words.is_empty()).then(|| Board::new(words))
     }
 
     pub(crate) fn get(&self, setting: Setting) -> u64 {
@@ -238,7 +264,7 @@ impl Region {
 
     /// How many rows there are.
     pub(crate) fn sessions(&self) -> usize {
-        (self.words.len() - Self::words(0)) / ROW
+        self.sessions
     }
 
     /// The row of a session.
@@ -246,7 +272,8 @@ impl Region {
     /// # Panics
     /// If there is no such row.
     pub(crate) fn session(&self, session: usize) -> Row {
-        let first = Self::words(0) + session * ROW;
+        assert!(session < self.sessions, "row {session}");
+        let first = Self::words(0, false) + session * ROW;
         Row { words: &self.words[first..first + ROW] }
     }
 }
@@ -345,9 +372,10 @@ impl Row {
         (rtp != 0).then(|| (SocketAddr::new(address, rtp), SocketAddr::new(address, rtcp)))
     }
 
-    /// Frames that were sent, dropped or lost: all that were released and do not wait.
+    /// Frames that were sent, dropped, lost or taken out: all that were released and do not wait.
     pub(crate) fn resolved(&self) -> u64 {
         (Word::Sent as usize..=Word::Lost as usize)
+            .chain(Word::Filtered as usize..Word::Filtered as usize + 3)
             .map(|word| self.words[word].load(Ordering::Acquire))
             .fold(0, u64::wrapping_add)
     }
@@ -372,7 +400,9 @@ mod tests {
         there.session(0).add_at(Word::Sent, 2, 5);
         there.session(0).add(Word::Lost, 2);
         there.session(0).add(Word::Violations, 9);
-        assert_eq!(here.session(0).resolved(), 7);
+        there.session(0).add_at(Word::Filtered, 2, 4);
+        assert_eq!(here.session(0).resolved(), 11);
+        assert!(here.board().is_none());
     }
 
     #[test]
@@ -382,6 +412,10 @@ mod tests {
         assert!(Region::open(&file).is_err());
         let (region, file) = Region::create(3).unwrap();
         region.set(Setting::Sessions, 4);
+        assert!(Region::open(&file).is_err());
+        let (region, file) = Region::create_with(3, true).unwrap();
+        assert!(region.board().is_some() && Region::open(&file).unwrap().board().is_some());
+        region.set(Setting::Board, 0);
         assert!(Region::open(&file).is_err());
     }
 }

@@ -19,6 +19,7 @@ use crate::clock::now_ns;
 use crate::cluster::{Cluster, Moves};
 use crate::connection::Connection;
 use crate::dispatch::Sending;
+use crate::instruction::desk;
 use crate::library::Library;
 use crate::live::frames;
 use crate::live::ingest::Ingested;
@@ -163,7 +164,11 @@ impl MediaServer {
             poll.registry().register(&mut bell, BELL, Interest::READABLE)
         };
         register(&poll).map_err(|error| failed("a port", &error))?;
-        let pages = |door: Door| pages::serve(door.into_std(), Waker::new(poll.registry(), PAGES)?);
+        let streams = scenario.streams.iter().map(|stream| stream.name.clone()).collect();
+        let pages = |door: Door| {
+            let waker = Waker::new(poll.registry(), PAGES)?;
+            pages::serve(door.into_std(), waker, (region, media.instructions), streams)
+        };
         let questions =
             http.map(pages).transpose().map_err(|error| failed("the HTTP pages", &error))?;
         let cluster = clustered::join(scenario, &library, doors.rtsp.address, &poll, region)?;
@@ -280,6 +285,9 @@ impl MediaServer {
     }
 
     fn answer_pages(&self) {
+        if self.estate.region.get(Setting::LookAtBoard) != 0 {
+            ring(&self.bell);
+        }
         let Some(questions) = &self.questions else { return };
         let about = About {
             name: &self.name,
@@ -537,20 +545,24 @@ fn find(
 }
 
 /// What a processor must have been told to be this scenario's.
-fn settings(library: &Library, scenario: &Scenario) -> [(Setting, u64); 4] {
+fn settings(library: &Library, scenario: &Scenario) -> [(Setting, u64); 5] {
     [
         (Setting::Sessions, scenario.media.sessions.into()),
         (Setting::LinkRate, scenario.link.rate_bps),
         (Setting::LinkOverhead, scenario.link.overhead.into()),
         (Setting::Schedule, library.schedule as u64),
+        (Setting::Board, desk::is_wanted(scenario).into()),
     ]
 }
 
 /// What a new processor is given.
 fn new_estate(library: &Library, scenario: &Scenario) -> Result<Estate, MediaError> {
     let media = &scenario.media;
-    let (region, region_file) =
-        Region::create(media.sessions).map_err(|error| failed("shared memory", &error))?;
+    let (region, region_file) = Region::create_with(media.sessions, desk::is_wanted(scenario))
+        .map_err(|error| failed("shared memory", &error))?;
+    if let Some(board) = region.board() {
+        desk::load(board, scenario)?;
+    }
     for (setting, value) in settings(library, scenario) {
         region.set(setting, value);
     }

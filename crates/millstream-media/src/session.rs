@@ -85,6 +85,8 @@ pub struct Account {
     pub late: [u64; 3],
     /// Frames dropped at a full queue: I, P, B.
     pub full: [u64; 3],
+    /// Frames taken out by an instruction: I, P, B.
+    pub filtered: [u64; 3],
     /// Frames that waited for a client that went away.
     pub discarded: u64,
     /// Frames lost with a processor that crashed, or due before the next one ran.
@@ -105,6 +107,7 @@ impl Account {
             sent: kinds(Word::Sent),
             late: kinds(Word::Late),
             full: kinds(Word::Full),
+            filtered: kinds(Word::Filtered),
             discarded: row.get(Word::Discarded),
             lost: row.get(Word::Lost),
             violations: row.get(Word::Violations),
@@ -122,6 +125,7 @@ impl Account {
             sent: each(self.sent, other.sent),
             late: each(self.late, other.late),
             full: each(self.full, other.full),
+            filtered: each(self.filtered, other.filtered),
             discarded: self.discarded + other.discarded,
             lost: self.lost + other.lost,
             violations: self.violations + other.violations,
@@ -142,10 +146,17 @@ impl Account {
         self.late.iter().chain(&self.full).sum::<u64>() + self.lost
     }
 
+    /// Frames that an instruction took out, of all types.
+    #[must_use]
+    pub fn filtered_frames(&self) -> u64 {
+        self.filtered.iter().sum()
+    }
+
     /// Frames that were released and are neither sent nor counted as anything else: those that wait.
     #[must_use]
     pub fn waiting(&self) -> u64 {
-        self.released.saturating_sub(self.sent_frames() + self.missed() + self.discarded)
+        let resolved = self.sent_frames() + self.missed() + self.filtered_frames() + self.discarded;
+        self.released.saturating_sub(resolved)
     }
 }
 

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 use std::fs;
 
 use crate::clock::{now_ns, worked_ns};
+use crate::instruction::desk::{self, InstructionStatus};
 use crate::library::Library;
 use crate::live::ingest::Ingested;
 use crate::live::publishing::{LiveSpec, Publisher, Publishing};
@@ -50,6 +51,8 @@ pub struct Status {
     /// The live streams.
     #[serde(default)]
     pub live: Vec<LiveStatus>,
+    /// Instructions that there are.
+    pub instructions: Vec<InstructionStatus>,
 }
 
 /// A live stream.
@@ -136,6 +139,14 @@ pub(crate) struct About<'a> {
 }
 
 impl About<'_> {
+    /// The instructions.
+    pub(crate) fn instructions(&self) -> Vec<InstructionStatus> {
+        let own = self.library.titles.iter().filter(|title| title.looser_than.is_none());
+        let streams: Vec<&str> = own.map(|title| title.name.as_str()).collect();
+        let board = self.sessions.region.board();
+        board.map(|board| desk::list(board, &streams)).unwrap_or_default()
+    }
+
     /// How the server stands.
     pub(crate) fn status(&self) -> Status {
         let sessions = self.sessions;
@@ -160,6 +171,7 @@ impl About<'_> {
             clients: self.clients(region),
             gone: sessions.past,
             live: self.live(),
+            instructions: self.instructions(),
         }
     }
 

@@ -19,7 +19,7 @@ use crate::optional::Importance;
 use crate::packets::{Piece, RTP_HEADER};
 
 /// "MSTREAM" and the layout's version.
-const MAGIC: u64 = 0x4d53_5452_4541_4d01;
+const MAGIC: u64 = 0x4d53_5452_4541_4d03;
 
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, KnownLayout, Immutable)]
 #[repr(C)]
@@ -44,6 +44,10 @@ pub(crate) struct MediaRecord {
     pub(crate) frames: u64,
     /// Where its bytes begin in the store's.
     pub(crate) first_byte: u64,
+    /// The stream's place in the scenario, from 0,
+    pub(crate) stream: u32,
+    /// and nothing.
+    pub(crate) reserved: u32,
     /// x of the window-constraint.
     pub(crate) lost: u32,
     /// y.
@@ -358,6 +362,8 @@ pub(crate) mod tests {
             rate_seconds: 1,
             repeat: 1,
             live: 0,
+            stream: 0,
+            reserved: 0,
         }
     }
 

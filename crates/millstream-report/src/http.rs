@@ -2,11 +2,13 @@
 //!
 //! One thread for all of it, besides what the program does. What a client may take is bounded: so many
 //! connections at once (others wait to be accepted), one request on each, so many bytes of header, and a
-//! time for the header and for all of it. Bodies of requests are not read.
+//! time for the header and for all of it. Bodies are read of orders alone, where a program takes any, up to a
+//! length that it sets.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use hyper::body::Incoming;
+use http_body_util::{BodyExt as _, Full, LengthLimitError, Limited};
+use hyper::body::{Bytes, Incoming};
 use hyper::header::{self, HeaderMap, HeaderValue};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
@@ -41,11 +43,52 @@ pub enum Answer {
     Json(String),
     /// Counters in the OpenMetrics text format.
     Metrics(String),
+    /// Bytes that only the program and who asked know the meaning of.
+    Bytes(Vec<u8>),
     /// It does not answer now: why.
     Unavailable(String),
+    /// It will not: an HTTP status from 400 on, and why.
+    Refused(u16, String),
     /// There is no such page.
     NotFound,
 }
+
+/// What a program is asked to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verb {
+    /// Put the body there.
+    Put,
+    /// Work on the body.
+    Post,
+    /// Take away what is there.
+    Delete,
+}
+
+/// A request that is more than a question.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Order {
+    /// What is to be done.
+    pub verb: Verb,
+    /// With what, as in the URL.
+    pub path: String,
+    /// What stands behind `?`, or nothing.
+    pub query: String,
+    /// The body's kind, as the client says.
+    pub content_type: String,
+    /// The body.
+    pub body: Vec<u8>,
+}
+
+/// Who does what is ordered.
+pub struct Orders {
+    /// The longest body, bytes.
+    pub most_bytes: usize,
+    /// Does it, in a thread in which it may wait for some seconds.
+    pub obey: Box<dyn Fn(Order) -> Answer + Send + Sync>,
+}
+
+/// Threads that orders are done in at once.
+const ORDERS_AT_ONCE: usize = 4;
 
 /// Answers GET and HEAD requests at `listener`, from a thread of its own that ends with the program: `/`
 /// with the dashboard, which asks for `/status`, and every other path with what `answer` says, which may
@@ -61,10 +104,29 @@ pub fn serve(
     paths: &'static str,
     answer: impl Fn(&str) -> Answer + Send + Sync + 'static,
 ) -> io::Result<()> {
+    serve_with(listener, paths, answer, None)
+}
+
+/// The same for a program that takes orders by PUT, POST and DELETE.
+///
+/// Browsers are refused: whoever sends `Origin` or `Sec-Fetch-Site`, as they do with such requests.
+///
+/// # Errors
+/// As [`serve`].
+pub fn serve_with(
+    listener: TcpListener,
+    paths: &'static str,
+    answer: impl Fn(&str) -> Answer + Send + Sync + 'static,
+    orders: Option<Orders>,
+) -> io::Result<()> {
     listener.set_nonblocking(true)?;
     let loopback = listener.local_addr()?.ip().to_canonical().is_loopback();
-    let site = Arc::new(Site { loopback, paths, policy: policy(DASHBOARD)?, answer });
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let (policy, orders) = (policy(DASHBOARD)?, orders.map(Arc::new));
+    let site = Arc::new(Site { loopback, paths, policy, answer, orders });
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .max_blocking_threads(ORDERS_AT_ONCE)
+        .enable_all()
+        .build()?;
     let listener = {
         let _inside = runtime.enter();
         tokio::net::TcpListener::from_std(listener)?
@@ -84,6 +146,7 @@ struct Site<F> {
     /// The dashboard's content security policy.
     policy: HeaderValue,
     answer: F,
+    orders: Option<Arc<Orders>>,
 }
 
 async fn accept<F: Fn(&str) -> Answer + 'static>(
@@ -101,8 +164,8 @@ async fn accept<F: Fn(&str) -> Answer + 'static>(
         let site = Arc::clone(&site);
         tokio::task::spawn_local(async move {
             let service = service_fn(|request| {
-                let response = site.respond(&request);
-                async { Ok::<_, Infallible>(response) }
+                let site = Arc::clone(&site);
+                async move { Ok::<_, Infallible>(site.respond(request).await) }
             });
             let connection = http1::Builder::new()
                 .timer(TokioTimer::new())
@@ -119,31 +182,52 @@ async fn accept<F: Fn(&str) -> Answer + 'static>(
 }
 
 impl<F: Fn(&str) -> Answer> Site<F> {
-    fn respond(&self, request: &Request<Incoming>) -> Response<String> {
+    async fn respond(&self, request: Request<Incoming>) -> Response<Full<Bytes>> {
         let text = "text/plain; charset=utf-8";
-        let (status, kind, body) = if self.loopback && !is_local(request) {
+        let ordered = self.orders.as_ref().zip(verb(request.method()));
+        let answer = if self.loopback && !is_local(&request) {
             let said =
-                "this address is for its own machine only: ask for it by number, or as localhost\n";
-            (StatusCode::MISDIRECTED_REQUEST, text, said.to_owned())
+                "this address is for its own machine only: ask for it by number, or as localhost";
+            Answer::Refused(StatusCode::MISDIRECTED_REQUEST.as_u16(), said.to_owned())
+        } else if let Some((orders, verb)) = ordered {
+            order(orders, verb, request).await
         } else if !matches!(*request.method(), Method::GET | Method::HEAD) {
-            (StatusCode::METHOD_NOT_ALLOWED, text, "GET only\n".to_owned())
+            Answer::Refused(StatusCode::METHOD_NOT_ALLOWED.as_u16(), "GET only".to_owned())
         } else if request.uri().path() == "/" {
-            (StatusCode::OK, "text/html; charset=utf-8", DASHBOARD.to_owned())
+            return self.response(StatusCode::OK, "text/html; charset=utf-8", DASHBOARD.into());
         } else {
-            match (self.answer)(request.uri().path()) {
-                Answer::Text(body) => (StatusCode::OK, text, body),
-                Answer::Json(body) => (StatusCode::OK, "application/json", body),
-                Answer::Metrics(body) => {
-                    let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-                    (StatusCode::OK, kind, body)
-                }
-                Answer::Unavailable(why) => (StatusCode::SERVICE_UNAVAILABLE, text, why + "\n"),
-                Answer::NotFound => {
-                    (StatusCode::NOT_FOUND, text, format!("there are {}\n", self.paths))
-                }
+            (self.answer)(request.uri().path())
+        };
+        let (status, kind, body) = match answer {
+            Answer::Text(body) => (StatusCode::OK, text, body.into_bytes()),
+            Answer::Json(body) => (StatusCode::OK, "application/json", body.into_bytes()),
+            Answer::Metrics(body) => {
+                let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+                (StatusCode::OK, kind, body.into_bytes())
+            }
+            Answer::Bytes(body) => (StatusCode::OK, "application/octet-stream", body),
+            Answer::Unavailable(why) => {
+                (StatusCode::SERVICE_UNAVAILABLE, text, (why + "\n").into_bytes())
+            }
+            Answer::Refused(status, why) => {
+                let status = StatusCode::from_u16(status).unwrap_or(StatusCode::BAD_REQUEST);
+                (status, text, (why + "\n").into_bytes())
+            }
+            Answer::NotFound => {
+                let there_are = format!("there are {}\n", self.paths);
+                (StatusCode::NOT_FOUND, text, there_are.into_bytes())
             }
         };
-        let mut response = Response::new(body);
+        self.response(status, kind, body.into())
+    }
+
+    fn response(
+        &self,
+        status: StatusCode,
+        kind: &'static str,
+        body: Bytes,
+    ) -> Response<Full<Bytes>> {
+        let mut response = Response::new(Full::new(body));
         *response.status_mut() = status;
         let headers = response.headers_mut();
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
@@ -152,6 +236,40 @@ impl<F: Fn(&str) -> Answer> Site<F> {
         headers.insert(header::CONTENT_SECURITY_POLICY, self.policy.clone());
         response
     }
+}
+
+/// What a method orders.
+fn verb(method: &Method) -> Option<Verb> {
+    match *method {
+        Method::PUT => Some(Verb::Put),
+        Method::POST => Some(Verb::Post),
+        Method::DELETE => Some(Verb::Delete),
+        _ => None,
+    }
+}
+
+/// Has an order done that no browser gave.
+async fn order(orders: &Arc<Orders>, verb: Verb, request: Request<Incoming>) -> Answer {
+    let headers = request.headers();
+    if headers.contains_key(header::ORIGIN) || headers.contains_key("sec-fetch-site") {
+        return Answer::Refused(403, "pages of the web give no orders here".to_owned());
+    }
+    let of = |name| headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let content_type = of(header::CONTENT_TYPE).to_owned();
+    let path = request.uri().path().to_owned();
+    let query = request.uri().query().unwrap_or_default().to_owned();
+    let body = match Limited::new(request.into_body(), orders.most_bytes).collect().await {
+        Ok(body) => body.to_bytes().into(),
+        Err(error) if error.is::<LengthLimitError>() => {
+            let why = format!("a body of more than {} bytes", orders.most_bytes);
+            return Answer::Refused(413, why);
+        }
+        Err(error) => return Answer::Refused(400, error.to_string()),
+    };
+    let order = Order { verb, path, query, content_type, body };
+    let orders = Arc::clone(orders);
+    let done = tokio::task::spawn_blocking(move || (orders.obey)(order)).await;
+    done.unwrap_or_else(|_| Answer::Unavailable("the order was not done".to_owned()))
 }
 
 /// Whether a request names this machine as only a program on it does, or nothing.

@@ -1,6 +1,7 @@
 //! How a scenario's streams are served to players: its media section, checked, defaults filled in.
 
 use std::net::{Ipv4Addr, SocketAddr};
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
 /// Where scheduler and dispatch run.
@@ -67,6 +68,61 @@ pub struct Media {
     pub tls: Option<Tls>,
     /// The servers that it shares its clients with, if any.
     pub cluster: Option<Cluster>,
+    /// Whether programs of this machine may load, replace, remove and call instructions by `http`.
+    pub instructions: bool,
+    /// Those that are there from the start; at most [`Instruction::MOST`].
+    pub instruction: Vec<Instruction>,
+}
+
+/// A WebAssembly module that sees streams' frames before they are scheduled, and that programs may call.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Instruction {
+    /// What it is called.
+    pub name: String,
+    /// The module's file, relative to the scenario's folder.
+    pub module: PathBuf,
+    /// What it may use.
+    pub allowance: Allowance,
+    /// The places in the file of the streams whose frames it sees; `None`: of all.
+    pub streams: Option<Vec<usize>>,
+}
+
+impl Instruction {
+    /// How many there may be.
+    pub const MOST: usize = 16;
+
+    /// Whether one may be called so: up to 64 letters, digits, - _ and .
+    #[must_use]
+    pub fn is_name(name: &str) -> bool {
+        let fit = |letter: char| letter.is_ascii_alphanumeric() || "-_.".contains(letter);
+        (1..=64).contains(&name.len()) && name.chars().all(fit)
+    }
+}
+
+/// What an instruction may use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Allowance {
+    /// What its memory may grow to, bytes.
+    pub memory_bytes: u64,
+    /// What it may compute for a frame or a call, in units of fuel: about one a WebAssembly instruction.
+    pub fuel: u32,
+    /// It is stopped after so many failures in a row.
+    pub faults: u32,
+}
+
+impl Allowance {
+    /// The least and the most memory, bytes.
+    pub const MEMORY_BYTES: RangeInclusive<u64> = 64 << 10..=64 << 20;
+    /// The least and the most fuel: ten million take about a tenth of a second, in which no frame goes.
+    pub const FUEL: RangeInclusive<u32> = 1..=10_000_000;
+    /// The fewest and the most failures in a row.
+    pub const FAULTS: RangeInclusive<u32> = 1..=1_000_000;
+}
+
+impl Default for Allowance {
+    fn default() -> Self {
+        Self { memory_bytes: 1 << 20, fuel: 20_000, faults: 8 }
+    }
 }
 
 /// Servers that share their clients.
@@ -105,6 +161,8 @@ impl Default for Media {
             realm: "millstream".to_owned(),
             tls: None,
             cluster: None,
+            instructions: false,
+            instruction: Vec::new(),
         }
     }
 }

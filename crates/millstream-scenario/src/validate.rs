@@ -36,7 +36,8 @@ pub(crate) fn validate(name: &str, text: &str, folder: &Path) -> Result<Scenario
         );
     }
     let fabric = fabric::fabric(&file, &mut problems);
-    let media = media::media(file.media.as_ref(), &mut problems);
+    let of_file = file.stream.iter().map(|stream| stream.get_ref().name.get_ref().as_str());
+    let media = media::media(file.media.as_ref(), &of_file.collect::<Vec<_>>(), &mut problems);
     let defaults = Defaults::of(&file);
     let in_fabric = file.fabric.is_some();
     let mut unused = Unused::new(in_fabric);

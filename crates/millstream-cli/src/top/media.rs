@@ -30,6 +30,15 @@ pub(super) fn difference(before: &Status, now: &Status) -> String {
     }
     let decisions = a_second(since(now.decisions, before.decisions), elapsed_ns);
     let _ = writeln!(text, "; {decisions} decisions/s");
+    for one in &now.instructions {
+        let why = if one.why.is_empty() { String::new() } else { format!(" ({})", one.why) };
+        let faults = one.out_of_fuel + one.over_memory + one.trapped + one.bad_answer;
+        let _ = writeln!(
+            text,
+            "instruction {}: {}{why}; {} frames, {} dropped, {} loosened; {} calls; {faults} failures",
+            one.name, one.state, one.frames, one.dropped, one.loosened, one.calls
+        );
+    }
     let old = |client: &ClientStatus| {
         let is =
             |old: &&ClientStatus| (old.client, old.since_ns) == (client.client, client.since_ns);
@@ -75,6 +84,7 @@ pub(super) fn difference(before: &Status, now: &Status) -> String {
         "window",
         "queue",
         "missed",
+        "filtered",
         "beyond contract",
         "slow client",
     ];
@@ -83,10 +93,10 @@ pub(super) fn difference(before: &Status, now: &Status) -> String {
 }
 
 /// Cells about frames since the client came.
-fn frames(frames: &Account, window: String, queued: u64) -> [String; 6] {
+fn frames(frames: &Account, window: String, queued: u64) -> [String; 7] {
     let (sent, missed) = (frames.sent_frames(), frames.missed());
     let on_time = if sent + missed == 0 { "–".to_owned() } else { percent(sent, sent + missed) };
-    let counts = [queued, missed, frames.violations, frames.slow].map(|count| count.to_string());
-    let [queued, missed, violations, slow] = counts;
-    [on_time, window, queued, missed, violations, slow]
+    let counts = [queued, missed, frames.filtered_frames(), frames.violations, frames.slow];
+    let [queued, missed, filtered, violations, slow] = counts.map(|count| count.to_string());
+    [on_time, window, queued, missed, filtered, violations, slow]
 }

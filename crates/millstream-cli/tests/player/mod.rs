@@ -66,6 +66,41 @@ pub(crate) fn mangled(seeds: &[&[u8]], rounds: usize) -> Vec<Vec<u8>> {
     mangled.collect()
 }
 
+/// Waits until a process has no more files open than it had before.
+pub(crate) fn await_files(id: u32, before: usize) {
+    let end = Instant::now() + Duration::from_secs(30);
+    while open_files(id) > before {
+        assert!(Instant::now() < end, "{} files of process {id}, {before} before", open_files(id));
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+fn open_files(id: u32) -> usize {
+    std::fs::read_dir(format!("/proc/{id}/fd")).unwrap().count()
+}
+
+/// Files that a process keeps open: the fewest of a while, as whoever was answered last may still be closing.
+pub(crate) fn files(id: u32) -> usize {
+    let counts = (0..25).map(|_| {
+        std::thread::sleep(Duration::from_millis(20));
+        open_files(id)
+    });
+    counts.min().unwrap()
+}
+
+/// Every frame that was released, sent, dropped, discarded or lost, is counted once.
+pub(crate) fn assert_conserved(account: &serde_json::Value) {
+    let frames = &account["frames"];
+    let count = |what: &str| -> u64 {
+        match &frames[what] {
+            serde_json::Value::Array(kinds) => kinds.iter().map(|n| n.as_u64().unwrap()).sum(),
+            number => number.as_u64().unwrap(),
+        }
+    };
+    let ends = ["sent", "dropped_late", "dropped_full", "filtered", "discarded", "lost"];
+    assert_eq!(count("released"), ends.map(count).iter().sum::<u64>(), "{account}");
+}
+
 /// A server, started by the command.
 pub(crate) struct Server {
     pub(crate) child: Child,

@@ -91,3 +91,60 @@ fn those_who_say_nothing_do_not_keep_others_out() {
     assert!(get(address, "/status").ends_with("{\"a\":1}"));
     drop(idle);
 }
+
+/// A site that says what it was ordered.
+fn obedient() -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let obey = Box::new(|order: Order| match order.verb {
+        Verb::Put => Answer::Text(format!("{} {} {}", order.path, order.query, order.content_type)),
+        Verb::Post => Answer::Bytes(order.body.iter().rev().copied().collect()),
+        Verb::Delete => Answer::Refused(409, "it is needed".to_owned()),
+    });
+    let orders = Orders { most_bytes: 1000, obey };
+    serve_with(listener, "/status", |_| Answer::NotFound, Some(orders)).unwrap();
+    address
+}
+
+fn give(address: SocketAddr, verb: &str, headers: &str, body: &str) -> String {
+    let length = body.len();
+    let request = format!(
+        "{verb} /a/b?c=d HTTP/1.1\r\nHost: localhost\r\nContent-Length: {length}\r\n{headers}\r\n{body}"
+    );
+    ask(address, request.as_bytes())
+}
+
+#[test]
+fn orders_come_whole_with_what_they_say() {
+    let address = obedient();
+    let put = give(address, "PUT", "Content-Type: application/wasm\r\n", "");
+    assert!(
+        put.starts_with("HTTP/1.1 200 ") && put.ends_with("/a/b c=d application/wasm"),
+        "{put}"
+    );
+    let post = give(address, "POST", "", "abc");
+    assert!(post.contains("application/octet-stream") && post.ends_with("\r\n\r\ncba"), "{post}");
+    let delete = give(address, "DELETE", "", "");
+    assert!(delete.starts_with("HTTP/1.1 409 ") && delete.ends_with("it is needed\n"), "{delete}");
+    assert!(give(address, "GET", "", "").starts_with("HTTP/1.1 404 "));
+    assert!(give(address, "PATCH", "", "").starts_with("HTTP/1.1 405 "));
+}
+
+#[test]
+fn browsers_and_long_bodies_are_refused() {
+    let address = obedient();
+    for header in
+        ["Origin: http://evil.example\r\n", "Origin: null\r\n", "Sec-Fetch-Site: none\r\n"]
+    {
+        let answer = give(address, "POST", header, "abc");
+        assert!(answer.starts_with("HTTP/1.1 403 "), "{header}{answer}");
+    }
+    assert!(give(address, "POST", "", &"a".repeat(1000)).starts_with("HTTP/1.1 200 "));
+    assert!(give(address, "POST", "", &"a".repeat(1001)).starts_with("HTTP/1.1 413 "));
+    let chunked = "POST / HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n";
+    let chunk = format!("200\r\n{}\r\n", "a".repeat(512));
+    let answer = ask(address, (chunked.to_owned() + &chunk.repeat(2) + "0\r\n\r\n").as_bytes());
+    assert!(answer.starts_with("HTTP/1.1 413 "), "{answer}");
+    let elsewhere = "POST / HTTP/1.1\r\nHost: evil.example\r\nContent-Length: 0\r\n\r\n";
+    assert!(ask(address, elsewhere.as_bytes()).starts_with("HTTP/1.1 421 "));
+}

@@ -13,7 +13,7 @@ pub(crate) struct MediaTable {
     /// Address and port for RTSP; default "127.0.0.1:8554".
     #[schemars(with = "Option<String>")]
     pub(crate) listen: Option<Spanned<String>>,
-    /// Loopback address and port of the dashboard, /status, /admission and /metrics; default: none.
+    /// Loopback address and port of the dashboard, /status, /admission, /instructions and /metrics; default: none.
     #[schemars(with = "Option<String>")]
     pub(crate) http: Option<Spanned<String>>,
     /// Where scheduler and dispatch run; default "host".
@@ -64,6 +64,38 @@ pub(crate) struct MediaTable {
     pub(crate) tls: Option<TlsTable>,
     /// Servers that share their clients; default: none.
     pub(crate) cluster: Option<ClusterTable>,
+    /// Whether programs of this machine may load, replace, remove and call instructions by `http`; default: no.
+    #[schemars(with = "Option<bool>")]
+    pub(crate) instructions: Option<Spanned<bool>>,
+    /// Instructions that are there from the start, at most 16; default: none.
+    #[serde(default)]
+    #[schemars(with = "Vec<InstructionTable>")]
+    pub(crate) instruction: Vec<Spanned<InstructionTable>>,
+}
+
+/// An instruction: a WebAssembly module that sees streams' frames before they are scheduled, and that programs of
+/// this machine may call.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(crate) struct InstructionTable {
+    /// What it is called: up to 64 letters, digits, - _ and .; no two alike.
+    #[schemars(with = "String")]
+    pub(crate) name: Spanned<String>,
+    /// The module's file, .wasm; relative to this file.
+    #[schemars(with = "String")]
+    pub(crate) module: Spanned<String>,
+    /// What its memory may grow to; default "1 MiB".
+    #[schemars(with = "Option<Size>")]
+    pub(crate) memory: Option<Spanned<Size>>,
+    /// What it may compute for a frame or a call, about one a WebAssembly instruction; default 20000.
+    #[schemars(with = "Option<u32>", range(min = 1, max = 10_000_000))]
+    pub(crate) fuel: Option<Spanned<u32>>,
+    /// It is stopped after so many frames and calls in a row at which it failed; default 8.
+    #[schemars(with = "Option<u32>", range(min = 1, max = 1_000_000))]
+    pub(crate) faults: Option<Spanned<u32>>,
+    /// The streams whose frames it sees; default: all.
+    #[schemars(with = "Option<Vec<String>>")]
+    pub(crate) streams: Option<Vec<Spanned<String>>>,
 }
 
 /// Where RTSP is spoken over TLS, and what shows who the server is.

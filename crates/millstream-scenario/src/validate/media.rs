@@ -1,6 +1,7 @@
 //! The media section: every rule that types cannot say.
 
 mod cluster;
+mod instruction;
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::ops::RangeInclusive;
@@ -11,7 +12,13 @@ use crate::file::media::{MediaTable, PlacementName, TlsTable};
 use crate::media::{Media, Placement, Tls};
 
 /// Validates the section; without one there are the defaults.
-pub(super) fn media(table: Option<&Spanned<MediaTable>>, problems: &mut Vec<Problem>) -> Media {
+///
+/// `streams` are their names, in the file's order.
+pub(super) fn media(
+    table: Option<&Spanned<MediaTable>>,
+    streams: &[&str],
+    problems: &mut Vec<Problem>,
+) -> Media {
     let default = Media::default();
     let Some(table) = table.map(Spanned::get_ref) else { return default };
     let core = table.core.as_ref().map(|core| *core.get_ref());
@@ -75,6 +82,8 @@ pub(super) fn media(table: Option<&Spanned<MediaTable>>, problems: &mut Vec<Prob
         realm: realm(table.realm.as_ref(), problems).unwrap_or(default.realm),
         tls: table.tls.as_ref().map(|table| tls(table, problems)),
         cluster: table.cluster.as_ref().and_then(|table| cluster::cluster(table, listen, problems)),
+        instructions: instruction::by_programs(table, problems),
+        instruction: instruction::instructions(&table.instruction, streams, problems),
     }
 }
 
@@ -180,7 +189,7 @@ mod tests {
              socket = \"run/s\"\nsessions = 7\nconnections = 8\nrequest-bytes = \"1 KiB\"\nidle-timeout = \"2 s\"\n\
              drain-timeout = \"3 s\"\npacket-bytes = \"500 B\"\nstore = \"1 MB\"\n\
              users = \"users\"\ntokens = \"tokens\"\nrealm = \"films\"\nconnections-per-address = 4\n\
-             sessions-per-address = 2\ntls = { certificate = \"c\", key = \"k\" }",
+             sessions-per-address = 2\ninstructions = true\ntls = { certificate = \"c\", key = \"k\" }",
         );
         let expected = Media {
             listen: "[::1]:5".parse().unwrap(),
@@ -205,6 +214,8 @@ mod tests {
                 key: "k".into(),
             }),
             cluster: None,
+            instructions: true,
+            instruction: Vec::new(),
         };
         assert_eq!(media, Ok(expected));
     }

@@ -1,0 +1,109 @@
+//! Instructions: WebAssembly modules that the processor runs for host programs, loaded, replaced and removed
+//! while clients play.
+//!
+//! ```text
+//!  host program ── HTTP ──> desk ── board, in the region ──> running      a call, and each frame's release
+//!                           (host)                           └ building   compiles, in a thread of its own
+//! ```
+//! The board holds the modules themselves, so a processor that takes the place of a dead one, and a server
+//! that does, find what was loaded. Desk and processor each check what the other may have written.
+//!
+//! A module exports a memory `memory` and one or both of
+//! - a function `filter` (i32) -> i32 and a global `frame` (i32), the address of [`FRAME_BYTES`] bytes: called
+//!   as each frame of its streams is released, with the length of what stands there, a [`Look`](look::Look). It
+//!   returns 0: the frame is dropped; 1: it goes its way; 2: it goes as an optional frame.
+//! - a function `call` (i32) -> i32 and a global `message` (i32), the address of [`MESSAGE_BYTES`] bytes: called
+//!   by a host program with the length of what stands there. It returns the length of the answer, there.
+//!
+//! A frame at which it fails goes its way; so do all when it is stopped.
+//!
+//! Source: the Co-processor paper, section 3 (the distributed virtual communication machine: host programs
+//! call instructions of the network interface, which extensions add to).
+
+pub(crate) mod board;
+pub(crate) mod building;
+pub(crate) mod desk;
+pub(crate) mod look;
+pub(crate) mod running;
+
+use millstream_extension::{Buffer, Function, Limits, Module, Unusable};
+use millstream_scenario::Instruction;
+
+/// The most instructions.
+pub(crate) const MOST: usize = Instruction::MOST;
+/// The largest module, bytes.
+pub(crate) const MODULE_BYTES: usize = 256 << 10;
+/// The longest message to an instruction, and the longest answer, bytes.
+pub(crate) const MESSAGE_BYTES: usize = 4 << 10;
+/// What a module is told of a frame, bytes.
+pub(crate) const FRAME_BYTES: usize = 64;
+
+/// A module, compiled and started, and what it can do.
+#[derive(Debug)]
+pub(crate) struct Loaded {
+    pub(crate) module: Module,
+    pub(crate) filter: Option<(Function, Buffer)>,
+    pub(crate) call: Option<(Function, Buffer)>,
+}
+
+impl Loaded {
+    /// Compiles and starts a module.
+    ///
+    /// # Errors
+    /// If it is none that can be used.
+    pub(crate) fn start(wasm: &[u8], limits: Limits) -> Result<Self, Unusable> {
+        let module = Module::start(wasm, limits)?;
+        let hook = |function: &str, buffer: &str, bytes| {
+            let there = module.exports(function);
+            there
+                .then(|| Ok((module.function(function)?, module.buffer(buffer, bytes)?)))
+                .transpose()
+        };
+        let filter = hook("filter", "frame", FRAME_BYTES)?;
+        let call = hook("call", "message", MESSAGE_BYTES)?;
+        if filter.is_none() && call.is_none() {
+            return Err(Unusable::Lacks("a function `filter` or `call`".to_owned()));
+        }
+        Ok(Self { module, filter, call })
+    }
+}
+
+/// Modules for tests: a filter, and a message of any kind, of this body.
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    pub(crate) const LIMITS: Limits = Limits { memory_bytes: 1 << 17, fuel: 10_000, faults: 3 };
+
+    /// A module whose `filter` and `call` have these bodies.
+    pub(crate) fn module(filter: &str, call: &str) -> Vec<u8> {
+        let text = format!(
+            "(module (memory (export \"memory\") 1)
+               (global (export \"frame\") i32 (i32.const 64))
+               (global (export \"message\") i32 (i32.const 1024))
+               (global $level (mut i32) (i32.const 0))
+               (func (export \"filter\") (param $length i32) (result i32) {filter})
+               (func (export \"call\") (param $length i32) (result i32) {call}))"
+        );
+        wat::parse_str(text).unwrap()
+    }
+
+    #[test]
+    fn a_module_has_a_filter_or_a_call_or_both() {
+        let both = module("(i32.const 1)", "(local.get $length)");
+        let both = Loaded::start(&both, LIMITS).unwrap();
+        assert!(both.filter.is_some() && both.call.is_some());
+        let why = |text: &str| {
+            Loaded::start(&wat::parse_str(text).unwrap(), LIMITS).unwrap_err().to_string()
+        };
+        assert!(why("(module)").contains("`filter` or `call`"));
+        let func = "(func (export \"filter\") (param i32) (result i32) (i32.const 1))";
+        assert!(why(&format!("(module {func})")).contains("`memory`"));
+        let memory = "(memory (export \"memory\") 1)";
+        assert!(why(&format!("(module {memory} {func})")).contains("`frame`"));
+        let frame = "(global (export \"frame\") i32 (i32.const 65500))";
+        assert!(why(&format!("(module {memory} {frame} {func})")).contains("no room"));
+        let wrong = "(func (export \"call\"))";
+        assert!(why(&format!("(module {memory} {wrong})")).contains("`call`"));
+    }
+}

@@ -1,0 +1,452 @@
+//! The board: instructions and calls as they stand in the shared region.
+//!
+//! ```text
+//! call: number, slot, version, bytes | answer: number, outcome, bytes | message | answer's bytes
+//! slot 0: version, limits, name, streams | seen, state, counters, why | module      slot 1 …
+//! ```
+//! Each word has one writer: the host the upper part of a slot and the call, the processor the rest. A slot is
+//! written under an odd version and can be read under an even one; whoever reads looks at the version before and
+//! after. A slot without a module is empty.
+
+use millstream_extension::Limits;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::{MESSAGE_BYTES, MODULE_BYTES, MOST};
+
+/// The longest name, bytes.
+pub(crate) const NAME_BYTES: usize = 64;
+/// Streams that can be told apart, by their places in the scenario.
+pub(crate) const STREAMS: usize = 4_096;
+const WHY_BYTES: usize = 256;
+
+/// Words of the call and its answer.
+#[derive(Clone, Copy)]
+#[repr(usize)]
+enum Call {
+    // The host's.
+    Number,
+    Slot,
+    Version,
+    Bytes,
+    // The processor's.
+    Answered,
+    Outcome,
+    AnswerBytes,
+    Message = 8,
+    Answer = 8 + MESSAGE_BYTES / 8,
+}
+
+const HEADER: usize = Call::Answer as usize + MESSAGE_BYTES / 8;
+
+const NAME_AT: usize = 5;
+const STREAMS_AT: usize = NAME_AT + NAME_BYTES / 8;
+const SEEN_AT: usize = STREAMS_AT + STREAMS / 64;
+
+/// Words of a slot.
+#[derive(Clone, Copy)]
+#[repr(usize)]
+enum Word {
+    // The host's.
+    Version,
+    Bytes,
+    Memory,
+    Fuel,
+    Faults,
+    Name = NAME_AT,
+    Streams = STREAMS_AT,
+    // The processor's.
+    Seen = SEEN_AT,
+    State,
+    Counters,
+    WhyBytes = SEEN_AT + 2 + COUNTERS,
+    Why,
+    // The host's.
+    Module = 128,
+}
+
+const _: () = assert!(Word::Why as usize + WHY_BYTES / 8 <= Word::Module as usize);
+const SLOT: usize = Word::Module as usize + MODULE_BYTES / 8;
+const COUNTERS: usize = 8;
+
+/// What an instruction did, counted since it was loaded first under its name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(usize)]
+pub(crate) enum Counter {
+    /// Frames that it was called for.
+    Frames,
+    /// Of them, dropped because it said so.
+    Dropped,
+    /// Made optional because it said so.
+    Loosened,
+    /// Calls by host programs.
+    Calls,
+    /// Frames and calls at which it computed too long,
+    OutOfFuel,
+    /// at which its memory was to grow beyond its limit,
+    OverMemory,
+    /// at which it trapped in another way,
+    Trapped,
+    /// and at which its answer was none.
+    BadAnswer,
+}
+
+/// What the processor has made of an instruction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u64)]
+pub(crate) enum State {
+    /// It has not looked at it yet.
+    Loading,
+    Running,
+    /// Stopped after too many failures in a row.
+    Stopped,
+    /// Not loaded, as the board says why.
+    Refused,
+}
+
+/// What became of a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u64)]
+pub(crate) enum Outcome {
+    Answered,
+    /// There is no such instruction, or it takes no calls.
+    None,
+    Stopped,
+    OutOfFuel,
+    OverMemory,
+    Trapped,
+    BadAnswer,
+    /// It was under way, or had not begun, when the processor died.
+    Lost,
+}
+
+const OUTCOMES: [Outcome; 8] = [
+    Outcome::Answered,
+    Outcome::None,
+    Outcome::Stopped,
+    Outcome::OutOfFuel,
+    Outcome::OverMemory,
+    Outcome::Trapped,
+    Outcome::BadAnswer,
+    Outcome::Lost,
+];
+
+/// Streams by their places in the scenario, as bits.
+pub(crate) type Streams = [u64; STREAMS / 64];
+
+/// An instruction as it is given.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Given {
+    pub(crate) name: String,
+    pub(crate) limits: Limits,
+    pub(crate) streams: Streams,
+    pub(crate) wasm: Vec<u8>,
+}
+
+/// The board of a region.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Board {
+    words: &'static [AtomicU64],
+}
+
+impl Board {
+    /// Words that a board of [`MOST`] slots takes.
+    pub(crate) const WORDS: usize = HEADER + MOST * SLOT;
+
+    /// The board in `words`, of which there are [`WORDS`](Self::WORDS).
+    pub(crate) fn new(words: &'static [AtomicU64]) -> Self {
+        Self { words: &words[..Self::WORDS] }
+    }
+
+    /// Every slot.
+    pub(crate) fn slots(self) -> impl ExactSizeIterator<Item = Slot> {
+        (0..MOST).map(move |at| self.slot(at))
+    }
+
+    /// One slot; there are [`MOST`].
+    pub(crate) fn slot(self, at: usize) -> Slot {
+        Slot { words: &self.words[HEADER + at * SLOT..][..SLOT] }
+    }
+
+    fn get(self, word: Call) -> u64 {
+        self.words[word as usize].load(Ordering::Acquire)
+    }
+
+    fn set(self, word: Call, value: u64) {
+        self.words[word as usize].store(value, Ordering::Release);
+    }
+
+    /// Host: calls what `version` of a slot is; the call's number.
+    pub(crate) fn call(self, slot: usize, version: u64, message: &[u8]) -> u64 {
+        put(&self.words[Call::Message as usize..], message);
+        self.set(Call::Slot, slot as u64);
+        self.set(Call::Version, version);
+        self.set(Call::Bytes, message.len() as u64);
+        let number = self.get(Call::Number).wrapping_add(1);
+        self.set(Call::Number, number);
+        number
+    }
+
+    /// Host: what became of call `number`; `None` if it is not answered yet.
+    pub(crate) fn answer(self, number: u64) -> Option<(Outcome, Vec<u8>)> {
+        if self.get(Call::Answered) != number {
+            return None;
+        }
+        let outcome = usize::try_from(self.get(Call::Outcome)).ok();
+        let outcome = outcome.and_then(|outcome| OUTCOMES.get(outcome)).unwrap_or(&Outcome::Lost);
+        let bytes = length(self.get(Call::AnswerBytes), MESSAGE_BYTES);
+        Some((*outcome, take(&self.words[Call::Answer as usize..], bytes)))
+    }
+
+    /// Processor: the call that is not answered: its number, slot and version; its message goes to `message`.
+    pub(crate) fn called(self, message: &mut Vec<u8>) -> Option<(u64, usize, u64)> {
+        let number = self.get(Call::Number);
+        if self.get(Call::Answered) == number {
+            return None;
+        }
+        message.clear();
+        let bytes = length(self.get(Call::Bytes), MESSAGE_BYTES);
+        append(&self.words[Call::Message as usize..], bytes, message);
+        let slot = usize::try_from(self.get(Call::Slot)).unwrap_or(usize::MAX);
+        Some((number, slot, self.get(Call::Version)))
+    }
+
+    /// Processor: call `number` is answered.
+    pub(crate) fn reply(self, number: u64, outcome: Outcome, bytes: &[u8]) {
+        put(&self.words[Call::Answer as usize..Call::Answer as usize + MESSAGE_BYTES / 8], bytes);
+        self.set(Call::AnswerBytes, bytes.len() as u64);
+        self.set(Call::Outcome, outcome as u64);
+        self.set(Call::Answered, number);
+    }
+}
+
+/// A place for an instruction.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Slot {
+    words: &'static [AtomicU64],
+}
+
+impl Slot {
+    fn get(self, word: Word) -> u64 {
+        self.words[word as usize].load(Ordering::Acquire)
+    }
+
+    fn set(self, word: Word, value: u64) {
+        self.words[word as usize].store(value, Ordering::Release);
+    }
+
+    /// Its version: even, or being written.
+    pub(crate) fn version(self) -> u64 {
+        self.get(Word::Version)
+    }
+
+    pub(crate) fn is_empty(self) -> bool {
+        self.get(Word::Bytes) == 0
+    }
+
+    /// What the instruction is called.
+    pub(crate) fn name(self) -> String {
+        let bytes = take(&self.words[Word::Name as usize..], NAME_BYTES);
+        String::from_utf8_lossy(&bytes).trim_end_matches('\0').to_owned()
+    }
+
+    pub(crate) fn limits(self) -> Limits {
+        let small = |word| u32::try_from(self.get(word)).unwrap_or(u32::MAX);
+        let memory_bytes = self.get(Word::Memory);
+        Limits { memory_bytes, fuel: small(Word::Fuel), faults: small(Word::Faults) }
+    }
+
+    /// The module's bytes.
+    pub(crate) fn bytes(self) -> usize {
+        length(self.get(Word::Bytes), MODULE_BYTES)
+    }
+
+    pub(crate) fn streams(self) -> Streams {
+        std::array::from_fn(|at| self.words[Word::Streams as usize + at].load(Ordering::Acquire))
+    }
+
+    /// Host: puts an instruction here; the version by which it is known. Names are of [`NAME_BYTES`] and
+    /// modules of [`MODULE_BYTES`] at most.
+    pub(crate) fn write(self, given: &Given) -> u64 {
+        let version = self.begin();
+        self.set(Word::Memory, given.limits.memory_bytes);
+        self.set(Word::Fuel, given.limits.fuel.into());
+        self.set(Word::Faults, given.limits.faults.into());
+        let mut name = given.name.clone().into_bytes();
+        name.resize(NAME_BYTES, 0);
+        put(&self.words[Word::Name as usize..], &name);
+        for (word, bits) in self.words[Word::Streams as usize..].iter().zip(given.streams) {
+            word.store(bits, Ordering::Release);
+        }
+        put(&self.words[Word::Module as usize..], &given.wasm);
+        self.set(Word::Bytes, given.wasm.len() as u64);
+        self.set(Word::Version, version);
+        version
+    }
+
+    /// Host: empties it; the version by which that is known.
+    pub(crate) fn remove(self) -> u64 {
+        let version = self.begin();
+        self.set(Word::Bytes, 0);
+        self.set(Word::Version, version);
+        version
+    }
+
+    /// The version is odd until the one that is returned is set, whoever left it odd before.
+    fn begin(self) -> u64 {
+        let odd = self.version() | 1;
+        self.set(Word::Version, odd);
+        odd.wrapping_add(1)
+    }
+
+    /// Processor: the version and what it is; `None` if it is being written.
+    pub(crate) fn read(self) -> Option<(u64, Given)> {
+        let version = self.version();
+        let given = Given {
+            name: self.name(),
+            limits: self.limits(),
+            streams: self.streams(),
+            wasm: take(&self.words[Word::Module as usize..], self.bytes()),
+        };
+        (version.is_multiple_of(2) && self.version() == version).then_some((version, given))
+    }
+
+    /// The version that the processor has dealt with last.
+    pub(crate) fn seen(self) -> u64 {
+        self.get(Word::Seen)
+    }
+
+    /// Processor: it has dealt with `version`.
+    pub(crate) fn dealt_with(self, version: u64, state: State, why: &str) {
+        let why = why.as_bytes();
+        let why = &why[..why.len().min(WHY_BYTES)];
+        put(&self.words[Word::Why as usize..], why);
+        self.set(Word::WhyBytes, why.len() as u64);
+        self.set(Word::State, state as u64);
+        self.set(Word::Seen, version);
+    }
+
+    /// What the processor made of it, and why.
+    pub(crate) fn state(self) -> (State, String) {
+        let why =
+            take(&self.words[Word::Why as usize..], length(self.get(Word::WhyBytes), WHY_BYTES));
+        let state = match self.get(Word::State) {
+            _ if self.seen() != self.version() => State::Loading,
+            1 => State::Running,
+            2 => State::Stopped,
+            3 => State::Refused,
+            _ => State::Loading,
+        };
+        (state, String::from_utf8_lossy(&why).into_owned())
+    }
+
+    /// Processor: counts one more.
+    pub(crate) fn count(self, what: Counter) {
+        let word = &self.words[Word::Counters as usize + what as usize];
+        word.store(word.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
+    }
+
+    /// Processor: all counters from 0.
+    pub(crate) fn clear_counters(self) {
+        for word in &self.words[Word::Counters as usize..][..COUNTERS] {
+            word.store(0, Ordering::Relaxed);
+        }
+    }
+
+    pub(crate) fn counter(self, what: Counter) -> u64 {
+        self.words[Word::Counters as usize + what as usize].load(Ordering::Relaxed)
+    }
+}
+
+/// A length that another process wrote, within bounds.
+fn length(words: u64, most: usize) -> usize {
+    usize::try_from(words).unwrap_or(most).min(most)
+}
+
+fn put(to: &[AtomicU64], bytes: &[u8]) {
+    for (word, bytes) in to.iter().zip(bytes.chunks(8)) {
+        let mut eight = [0; 8];
+        eight[..bytes.len()].copy_from_slice(bytes);
+        word.store(u64::from_le_bytes(eight), Ordering::Release);
+    }
+}
+
+fn take(from: &[AtomicU64], bytes: usize) -> Vec<u8> {
+    let mut taken = Vec::with_capacity(bytes.next_multiple_of(8));
+    append(from, bytes, &mut taken);
+    taken
+}
+
+fn append(from: &[AtomicU64], bytes: usize, to: &mut Vec<u8>) {
+    for word in &from[..bytes.div_ceil(8)] {
+        to.extend(word.load(Ordering::Acquire).to_le_bytes());
+    }
+    to.truncate(bytes);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::instruction::tests::LIMITS;
+
+    pub(crate) fn board() -> Board {
+        let words: Vec<AtomicU64> = (0..Board::WORDS).map(|_| AtomicU64::new(0)).collect();
+        Board::new(words.leak())
+    }
+
+    #[test]
+    fn what_is_put_there_is_there_whole_or_not_at_all() {
+        let slot = board().slot(MOST - 1);
+        assert!(slot.is_empty());
+        let mut streams = [0; STREAMS / 64];
+        streams[63] = 1 << 63;
+        let given = Given {
+            name: "x".repeat(NAME_BYTES),
+            limits: LIMITS,
+            streams,
+            wasm: (0..=255).cycle().take(MODULE_BYTES).collect(),
+        };
+        let version = slot.write(&given);
+        assert_eq!(slot.read(), Some((version, given.clone())));
+        assert_eq!(slot.state().0, State::Loading);
+        slot.dealt_with(version, State::Refused, &"why".repeat(200));
+        assert_eq!(slot.state(), (State::Refused, "why".repeat(86)[..256].to_owned()));
+        let short = Given { name: "y".to_owned(), wasm: vec![1; 9], ..given };
+        assert_eq!(slot.write(&short), version + 2);
+        assert_eq!(slot.read().unwrap().1, short);
+        // As a host leaves it that dies while it writes.
+        slot.set(Word::Version, version + 3);
+        assert_eq!(slot.read(), None);
+        assert_eq!(slot.remove(), version + 4);
+        assert!(slot.is_empty());
+    }
+
+    #[test]
+    fn a_call_is_answered_once() {
+        let (board, mut message) = (board(), Vec::new());
+        assert_eq!(board.called(&mut message), None);
+        let number = board.call(3, 8, b"hello");
+        assert_eq!(board.answer(number), None);
+        assert_eq!(board.called(&mut message), Some((number, 3, 8)));
+        assert_eq!(message, b"hello");
+        board.reply(number, Outcome::Answered, b"good day");
+        assert_eq!(board.answer(number), Some((Outcome::Answered, b"good day".to_vec())));
+        assert_eq!(board.called(&mut message), None);
+        assert_ne!(board.call(0, 0, &[]), number);
+    }
+
+    #[test]
+    fn whatever_another_process_writes_nothing_panics() {
+        let board = board();
+        for word in board.words {
+            word.store(u64::MAX - 1, Ordering::Relaxed);
+        }
+        let slot = board.slot(0);
+        assert_eq!(slot.read().unwrap().1.wasm.len(), MODULE_BYTES);
+        slot.state();
+        board.call(1, 2, &[3]);
+        let (number, slot, _) = board.called(&mut Vec::new()).unwrap();
+        assert_eq!(slot, 1);
+        board.reply(number, Outcome::Lost, &[1; MESSAGE_BYTES]);
+        assert_eq!(board.answer(number).unwrap().1, [1; MESSAGE_BYTES]);
+    }
+}

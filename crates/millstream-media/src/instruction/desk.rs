@@ -1,0 +1,341 @@
+//! The host's side of instructions: those of the file, and what programs of this machine order by HTTP.
+//!
+//! ```text
+//! PUT    /instructions/NAME?streams=A,B&memory=BYTES&fuel=N&faults=N   application/wasm: load or replace
+//! DELETE /instructions/NAME                                            remove
+//! POST   /instructions/NAME                                application/octet-stream: call
+//! ```
+//! Orders are done one at a time, in a thread of HTTP's: what is ordered is written on the board, and the
+//! processor's answer stands there, too. A module is tried here before it takes the place of another, so one that
+//! cannot be used changes nothing. The two kinds of body are none that a page of the web could send
+//! elsewhere without asking.
+
+use millstream_extension::Limits;
+use millstream_report::http::{Answer, Order, Verb};
+use millstream_scenario::{Allowance, Instruction, Scenario};
+use serde::{Deserialize, Serialize};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use super::board::{Board, Counter, Given, Outcome, STREAMS, Slot, State, Streams};
+use super::{Loaded, MESSAGE_BYTES, MODULE_BYTES};
+use crate::MediaError;
+use crate::region::{Region, Setting};
+
+/// How long the processor may take to load a module, and to answer a call.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// How often the board is looked at meanwhile.
+const LOOK: Duration = Duration::from_micros(200);
+
+/// The longest body of an order, bytes.
+pub(crate) const BODY_BYTES: usize = MODULE_BYTES;
+
+/// An instruction of the network interface processor, and what it did.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct InstructionStatus {
+    /// What it is called.
+    pub name: String,
+    /// `loading`, `running`, `stopped` or `refused`.
+    pub state: String,
+    /// Why it was stopped or refused; empty otherwise.
+    pub why: String,
+    /// The streams whose frames it sees.
+    pub streams: Vec<String>,
+    /// The module, bytes.
+    pub module_bytes: usize,
+    /// What its memory may grow to, bytes.
+    pub memory_bytes: u64,
+    /// What it may compute for a frame or a call, in units of fuel.
+    pub fuel: u32,
+    /// It is stopped after so many failures in a row.
+    pub faults: u32,
+    /// Frames that it was asked about.
+    pub frames: u64,
+    /// Of them, dropped because it said so.
+    pub dropped: u64,
+    /// Made optional because it said so.
+    pub loosened: u64,
+    /// Calls by programs.
+    pub calls: u64,
+    /// Frames and calls at which it computed too long.
+    pub out_of_fuel: u64,
+    /// At which its memory was to grow beyond its limit.
+    pub over_memory: u64,
+    /// At which it trapped in another way.
+    pub trapped: u64,
+    /// At which its answer was none.
+    pub bad_answer: u64,
+}
+
+/// Every instruction; `streams` are the scenario's.
+pub(crate) fn list(board: Board, streams: &[&str]) -> Vec<InstructionStatus> {
+    board.slots().filter(|slot| !slot.is_empty()).map(|slot| status(slot, streams)).collect()
+}
+
+fn status(slot: Slot, streams: &[&str]) -> InstructionStatus {
+    let (state, why) = slot.state();
+    let (limits, seen) = (slot.limits(), slot.streams());
+    let sees = |at: usize| seen.get(at / 64).is_some_and(|bits| bits >> (at % 64) & 1 == 1);
+    InstructionStatus {
+        name: slot.name(),
+        state: match state {
+            State::Loading => "loading",
+            State::Running => "running",
+            State::Stopped => "stopped",
+            State::Refused => "refused",
+        }
+        .to_owned(),
+        why,
+        streams: (0..)
+            .zip(streams)
+            .filter(|(at, _)| sees(*at))
+            .map(|(_, name)| (*name).to_owned())
+            .collect(),
+        module_bytes: slot.bytes(),
+        memory_bytes: limits.memory_bytes,
+        fuel: limits.fuel,
+        faults: limits.faults,
+        frames: slot.counter(Counter::Frames),
+        dropped: slot.counter(Counter::Dropped),
+        loosened: slot.counter(Counter::Loosened),
+        calls: slot.counter(Counter::Calls),
+        out_of_fuel: slot.counter(Counter::OutOfFuel),
+        over_memory: slot.counter(Counter::OverMemory),
+        trapped: slot.counter(Counter::Trapped),
+        bad_answer: slot.counter(Counter::BadAnswer),
+    }
+}
+
+/// Whether there is to be a board: for the file's instructions, or for those that programs load.
+pub(crate) fn is_wanted(scenario: &Scenario) -> bool {
+    scenario.media.instructions || !scenario.media.instruction.is_empty()
+}
+
+/// Puts the file's instructions on a new board.
+///
+/// # Errors
+/// If a module cannot be read or used, or there are more streams than can be told apart.
+pub(crate) fn load(board: Board, scenario: &Scenario) -> Result<(), MediaError> {
+    if scenario.streams.len() > STREAMS {
+        let message = format!("instructions, and {} streams", scenario.streams.len());
+        return Err(MediaError::new(message).help(format!("at most {STREAMS}")));
+    }
+    for (slot, instruction) in board.slots().zip(&scenario.media.instruction) {
+        let Instruction { name, module, allowance, streams } = instruction;
+        let file = scenario.folder.join(module);
+        let wrong = |message: String| {
+            let file = file.display();
+            MediaError::new(format!("instruction `{name}`, `module` = \"{file}\": {message}")).help(
+                "a WebAssembly module (.wasm) as the book says: The media server, Instructions",
+            )
+        };
+        let wasm = millstream_extension::read(&file, MODULE_BYTES as u64).map_err(wrong)?;
+        let limits = limits(*allowance);
+        Loaded::start(&wasm, limits).map_err(|error| wrong(error.to_string()))?;
+        let streams = streams.as_ref().map_or(ALL, |places| bits(places));
+        slot.write(&Given { name: name.clone(), limits, streams, wasm });
+    }
+    Ok(())
+}
+
+/// Every stream.
+pub(crate) const ALL: Streams = [u64::MAX; STREAMS / 64];
+
+/// Streams by their places.
+fn bits(places: &[usize]) -> Streams {
+    let mut streams = [0; STREAMS / 64];
+    for place in places {
+        streams[place / 64] |= 1 << (place % 64);
+    }
+    streams
+}
+
+fn limits(allowance: Allowance) -> Limits {
+    let Allowance { memory_bytes, fuel, faults } = allowance;
+    Limits { memory_bytes, fuel, faults }
+}
+
+/// Where programs give their orders.
+pub(crate) struct Desk<W> {
+    region: Region,
+    /// The board if programs may; one order at a time.
+    board: Option<Mutex<Board>>,
+    streams: Vec<String>,
+    /// Has the processor look at the board.
+    wake: W,
+}
+
+/// An order that is not carried out: HTTP status and why.
+type Refusal = (u16, String);
+
+impl<W: Fn()> Desk<W> {
+    /// `streams` are the scenario's; programs may give orders if `allowed`.
+    pub(crate) fn new(region: Region, allowed: bool, streams: Vec<String>, wake: W) -> Self {
+        let board = region.board().filter(|_| allowed);
+        // As a server leaves it that dies while it writes.
+        for slot in board.into_iter().flat_map(Board::slots).filter(|slot| slot.version() % 2 == 1)
+        {
+            slot.remove();
+        }
+        let desk = Self { region, board: board.map(Mutex::new), streams, wake };
+        desk.ring();
+        desk
+    }
+
+    /// Carries an order out.
+    pub(crate) fn obey(&self, order: &Order) -> Answer {
+        let Some(name) = order.path.strip_prefix("/instructions/") else {
+            return Answer::Refused(405, "GET only, but for /instructions/NAME".to_owned());
+        };
+        let Some(board) = &self.board else {
+            let why = "programs may not load or call instructions here: `instructions = true` in [media] lets them";
+            return Answer::Refused(403, why.to_owned());
+        };
+        // Whoever panicked changed nothing but the board, which is read with care.
+        let board = *board.lock().unwrap_or_else(PoisonError::into_inner);
+        let done = match order.verb {
+            Verb::Put => self.put(board, name, order),
+            Verb::Post => self.call(board, name, order),
+            Verb::Delete => self.remove(board, name),
+        };
+        done.unwrap_or_else(|(status, why)| Answer::Refused(status, why))
+    }
+
+    /// Loads a module under a name, in the place of what had it.
+    fn put(&self, board: Board, name: &str, order: &Order) -> Result<Answer, Refusal> {
+        of_kind(order, "application/wasm")?;
+        if !Instruction::is_name(name) {
+            return Err((400, format!("`{name}` is no name: up to 64 letters, digits, - _ and .")));
+        }
+        let found = find(board, name);
+        let slot = found.or_else(|| board.slots().find(|slot| slot.is_empty()));
+        let Some(slot) = slot else {
+            return Err((409, format!("there are {} instructions; remove one", Instruction::MOST)));
+        };
+        // What is not said stays as it was.
+        let (mut limits, mut streams) = match found {
+            Some(slot) => (slot.limits(), slot.streams()),
+            None => (limits(Allowance::default()), ALL),
+        };
+        for (key, value) in form_urlencoded::parse(order.query.as_bytes()) {
+            match &*key {
+                "streams" => streams = self.named(&value)?,
+                "memory" => limits.memory_bytes = number(&key, &value, &Allowance::MEMORY_BYTES)?,
+                "fuel" => limits.fuel = number(&key, &value, &Allowance::FUEL)?,
+                "faults" => limits.faults = number(&key, &value, &Allowance::FAULTS)?,
+                _ => {
+                    return Err((400, format!("`{key}`: there are streams, memory, fuel, faults")));
+                }
+            }
+        }
+        Loaded::start(&order.body, limits).map_err(|error| (422, error.to_string()))?;
+        let wasm = order.body.clone();
+        let version = slot.write(&Given { name: name.to_owned(), limits, streams, wasm });
+        self.ring();
+        self.until(|| (slot.seen() == version).then_some(()))?;
+        let streams: Vec<&str> = self.streams.iter().map(String::as_str).collect();
+        let status = status(slot, &streams);
+        if status.state == "refused" {
+            return Err((500, status.why));
+        }
+        serde_json::to_string(&status).map(Answer::Json).map_err(|error| (500, error.to_string()))
+    }
+
+    fn remove(&self, board: Board, name: &str) -> Result<Answer, Refusal> {
+        let slot = find(board, name).ok_or_else(|| none(name))?;
+        let version = slot.remove();
+        self.ring();
+        self.until(|| (slot.seen() == version).then_some(()))?;
+        Ok(Answer::Text("removed\n".to_owned()))
+    }
+
+    fn call(&self, board: Board, name: &str, order: &Order) -> Result<Answer, Refusal> {
+        of_kind(order, "application/octet-stream")?;
+        if order.body.len() > MESSAGE_BYTES {
+            return Err((413, format!("a message of more than {MESSAGE_BYTES} bytes")));
+        }
+        let (at, slot) = board
+            .slots()
+            .enumerate()
+            .find(|(_, slot)| is(*slot, name))
+            .ok_or_else(|| none(name))?;
+        let number = board.call(at, slot.version(), &order.body);
+        self.ring();
+        let (outcome, answer) = self.until(|| board.answer(number))?;
+        let failed = |why: &str| Err((500, format!("`{name}` {why}")));
+        match outcome {
+            Outcome::Answered => Ok(Answer::Bytes(answer)),
+            Outcome::None => Err((404, format!("`{name}` takes no calls, or is loaded just now"))),
+            Outcome::Stopped => Err((409, format!("`{name}` is stopped; load it again"))),
+            Outcome::OutOfFuel => failed("computed too long"),
+            Outcome::OverMemory => failed("wanted too much memory"),
+            Outcome::Trapped => failed("trapped"),
+            Outcome::BadAnswer => failed("returned a length that is none"),
+            Outcome::Lost => Err((503, "the processor was started again meanwhile".to_owned())),
+        }
+    }
+
+    /// The streams of a list of names.
+    fn named(&self, list: &str) -> Result<Streams, Refusal> {
+        let names = list.split(',').filter(|name| !name.is_empty());
+        let place = |name: &str| {
+            let found = self.streams.iter().position(|stream| stream == name);
+            found.ok_or_else(|| {
+                (
+                    400,
+                    format!("no stream is called `{name}`: there are {}", self.streams.join(", ")),
+                )
+            })
+        };
+        Ok(bits(&names.map(place).collect::<Result<Vec<_>, _>>()?))
+    }
+
+    fn ring(&self) {
+        self.region.set(Setting::LookAtBoard, 1);
+        (self.wake)();
+    }
+
+    /// What `there` finds on the board within [`PATIENCE`].
+    fn until<T>(&self, there: impl Fn() -> Option<T>) -> Result<T, Refusal> {
+        let end = Instant::now() + PATIENCE;
+        loop {
+            if let Some(found) = there() {
+                return Ok(found);
+            }
+            if Instant::now() > end {
+                return Err((503, "the processor has not answered yet".to_owned()));
+            }
+            std::thread::sleep(LOOK);
+        }
+    }
+}
+
+fn find(board: Board, name: &str) -> Option<Slot> {
+    board.slots().find(|slot| is(*slot, name))
+}
+
+fn is(slot: Slot, name: &str) -> bool {
+    !slot.is_empty() && slot.name() == name
+}
+
+fn none(name: &str) -> Refusal {
+    (404, format!("no instruction is called `{name}`"))
+}
+
+/// Bodies of one kind: browsers ask before they send such elsewhere, and are not answered.
+fn of_kind(order: &Order, kind: &str) -> Result<(), Refusal> {
+    if order.content_type == kind {
+        return Ok(());
+    }
+    Err((415, format!("a body of Content-Type `{}`: {kind} is needed", order.content_type)))
+}
+
+fn number<T: std::str::FromStr + PartialOrd + std::fmt::Display>(
+    key: &str,
+    value: &str,
+    range: &std::ops::RangeInclusive<T>,
+) -> Result<T, Refusal> {
+    let number = value.parse().ok().filter(|number| range.contains(number));
+    let why = || format!("`{key}` = {value}: a number from {} to {}", range.start(), range.end());
+    number.ok_or_else(|| (400, why()))
+}
