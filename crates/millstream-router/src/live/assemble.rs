@@ -101,7 +101,7 @@ impl LiveRouter {
             machine.add(port, mac, of.rate_bps, of.overhead_bytes);
         }
         for (at, port) in scenario.ports.iter().enumerate() {
-            machine.set_address(at, port.address);
+            machine.set_address(at, port.addresses.iter().copied());
             machine.translate(at, port.nat.map(|nat| (nat.flows, nat.host_flows)));
         }
         machine.extend(extensions, &[]);
@@ -150,7 +150,7 @@ impl LiveRouter {
         machine.extend(extensions, &kept);
         for (at, port) in scenario.ports.iter().enumerate() {
             machine.set_rate(at, port.rate_bps, port.overhead_bytes);
-            machine.set_address(at, port.address);
+            machine.set_address(at, port.addresses.iter().copied());
             machine.translate(at, port.nat.map(|nat| (nat.flows, nat.host_flows)));
         }
         self.scenario = scenario;
@@ -312,8 +312,8 @@ impl LiveRouter {
 fn rules(scenario: &RouterScenario, macs: &[[u8; 6]]) -> (Classifier, Forwarder) {
     let mut routes = Routes::default();
     for (at, port) in scenario.ports.iter().enumerate() {
-        if let Some(net) = port.address {
-            routes.add_resolved(net, at, macs[at], None);
+        for net in &port.addresses {
+            routes.add_resolved(*net, at, macs[at], None);
         }
     }
     for route in &scenario.routes {

@@ -9,7 +9,10 @@ mod xdp;
 
 use nix::ifaddrs::getifaddrs;
 use nix::sys::socket::{AddressFamily, SockaddrLike};
+use rustix::net::{AddressFamily as Family, SocketType, socket, sockopt};
 use std::fs;
+use std::net::Ipv6Addr;
+use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 use tappers::Interface;
 
@@ -23,6 +26,9 @@ use xdp::XdpDevice;
 
 /// How often an interface that is away is tried.
 const RETRY: Duration = Duration::from_millis(100);
+
+/// A frame's bytes beyond the MTU.
+const ETHERNET_BYTES: u32 = 14;
 
 /// How many packets were taken, and why the interface is away, if it is.
 type Moved = (usize, Option<String>);
@@ -57,6 +63,11 @@ pub struct InterfacePort {
     device: Option<Box<dyn Device>>,
     /// Packets of local senders may come in with checksums that nobody has computed.
     unfinished: bool,
+    /// The longest frame that its MTU allows, bytes.
+    longest_bytes: u32,
+    /// Groups whose frames are to come in, and what makes the kernel let them in.
+    groups: Vec<Ipv6Addr>,
+    membership: Option<OwnedFd>,
     tried: Instant,
     went_away: u64,
     /// Packets that the device lost before it went away.
@@ -78,9 +89,19 @@ impl InterfacePort {
         let unfinished = is_local(interface);
         let (name, interface) = (name.to_owned(), interface.to_owned());
         let (tried, went_away, lost) = (Instant::now(), 0, 0);
-        let (redirect, device) = (None, None);
-        let mut port =
-            Self { name, interface, redirect, device, unfinished, tried, went_away, lost };
+        let mut port = Self {
+            name,
+            interface,
+            redirect: None,
+            device: None,
+            unfinished,
+            longest_bytes: u32::MAX,
+            groups: Vec::new(),
+            membership: None,
+            tried,
+            went_away,
+            lost,
+        };
         let reason = match (io, against_xdp) {
             (InterfaceIo::Packet, _) => "so the file says".to_owned(),
             (InterfaceIo::Auto, Some(reason)) => reason.to_owned(),
@@ -99,6 +120,7 @@ impl InterfacePort {
 
     fn open_packet(&mut self) -> Result<(), String> {
         self.device = Some(Box::new(PacketDevice::open(&self.interface)?));
+        self.opened();
         Ok(())
     }
 
@@ -113,7 +135,39 @@ impl InterfacePort {
         let device = XdpDevice::open(redirect, index)?;
         log::info!(port = self.name, interface = self.interface, io = "AF_XDP", mode = device.mode(); "the interface is open");
         self.device = Some(Box::new(device));
+        self.opened();
         Ok(())
+    }
+
+    /// What belongs to an interface that has just come.
+    fn opened(&mut self) {
+        let mtu = fs::read_to_string(format!("/sys/class/net/{}/mtu", self.interface));
+        let mtu = mtu.ok().and_then(|text| text.trim().parse::<u32>().ok());
+        self.longest_bytes = mtu.map_or(u32::MAX, |mtu| mtu.saturating_add(ETHERNET_BYTES));
+        self.let_in();
+    }
+
+    /// Makes the interface take frames to the groups in, and switches that listen send them (MLD): the kernel joins
+    /// the groups for a socket that is bound to nothing.
+    fn let_in(&mut self) {
+        self.membership = None;
+        if self.groups.is_empty() {
+            return;
+        }
+        let join = || -> std::io::Result<OwnedFd> {
+            let index = Interface::new(&self.interface)?.index()?;
+            let membership = socket(Family::INET6, SocketType::DGRAM, None)?;
+            for group in &self.groups {
+                sockopt::set_ipv6_add_membership(&membership, group, index)?;
+            }
+            Ok(membership)
+        };
+        match join() {
+            Ok(membership) => self.membership = Some(membership),
+            Err(error) => {
+                log::warn!(port = self.name, interface = self.interface; "solicitations may not come in: the kernel does not join their groups: {error}");
+            }
+        }
     }
 
     fn refused(&self, by: &str, error: &str) -> PortError {
@@ -209,6 +263,17 @@ impl Port for InterfacePort {
 
     fn went_away(&self) -> u64 {
         self.went_away
+    }
+
+    fn longest_bytes(&self) -> u32 {
+        self.longest_bytes
+    }
+
+    fn join(&mut self, groups: &[Ipv6Addr]) {
+        if self.groups != groups {
+            self.groups = groups.to_vec();
+            self.let_in();
+        }
     }
 
     fn flush(&mut self) -> Result<(), PortError> {

@@ -1,5 +1,7 @@
 //! What packets come in and go out by.
 
+use std::net::Ipv6Addr;
+
 use crate::live::pool::Pool;
 
 /// A port that cannot be opened, or fails; or a path whose extension cannot be loaded.
@@ -75,6 +77,16 @@ pub trait Port {
         0
     }
 
+    /// The longest frame that it transmits, bytes.
+    fn longest_bytes(&self) -> u32 {
+        u32::MAX
+    }
+
+    /// Frames to these groups of IPv6 are to be received, as well as those to the port itself.
+    fn join(&mut self, groups: &[Ipv6Addr]) {
+        let _ = groups;
+    }
+
     /// Everything transmitted is to be where it belongs.
     ///
     /// # Errors
@@ -112,6 +124,14 @@ impl<P: Port + ?Sized> Port for Box<P> {
 
     fn went_away(&self) -> u64 {
         (**self).went_away()
+    }
+
+    fn longest_bytes(&self) -> u32 {
+        (**self).longest_bytes()
+    }
+
+    fn join(&mut self, groups: &[Ipv6Addr]) {
+        (**self).join(groups);
     }
 
     fn flush(&mut self) -> Result<(), PortError> {
