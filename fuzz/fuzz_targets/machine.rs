@@ -1,5 +1,5 @@
-//! No frames make a router with addresses of its own panic or lose a buffer: ARP, echo, ICMP errors,
-//! classification and forwarding together.
+//! No frames make a router with addresses of its own panic or lose a buffer: ARP, neighbour discovery, echo, ICMP
+//! errors, classification and forwarding together.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -17,11 +17,15 @@ fuzz_target!(|frames: Vec<&[u8]>| {
     let net = "10.0.0.1/24".parse().expect("a network");
     routes.add_resolved(net, 0, MAC, None);
     routes.add_resolved("10.9.0.0/16".parse().expect("a prefix"), 0, MAC, "10.0.0.9".parse().ok());
+    let net_v6 = "2001:db8:1::1/64".parse().expect("a network");
+    routes.add_resolved(net_v6, 0, MAC, None);
+    let far = "2001:db8:9::/48".parse().expect("a prefix");
+    routes.add_resolved(far, 0, MAC, "fe80::9".parse().ok());
     let classifier = Classifier::new(vec![Match { dscp: Some(46), ..Match::default() }]);
     let function = Forwarder::new(routes);
     let mut machine = LiveMachine::new(Clock::default(), Pool::new(BUFFERS), classifier, function);
     machine.add(MemoryPort::new(frames, many as u64), MAC, 1_000_000_000, 0);
-    machine.set_address(0, Some(net));
+    machine.set_address(0, [net, net_v6]);
     let mut read = Vec::new();
     while machine.receive(0, 8, &mut read) > 0 {
         for (path, mut packet) in read.drain(..) {

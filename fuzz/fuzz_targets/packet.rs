@@ -1,5 +1,5 @@
 //! No frame makes the router's classification, filters among it, or its fast path panic, and the fast path changes
-//! addresses, hops and checksum only.
+//! addresses, hops and IPv4's checksum only.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -44,11 +44,23 @@ fuzz_target!(|frame: &[u8]| {
         let path = CLASSIFIER.with(|classifier| classifier.path(0, &header, frame));
         assert!(path != Some(0) || plain == Some(0), "a filter holds beside other keys");
     }
+    if let Some(header) = Header::parse_v6(frame) {
+        let within = "2001:db8::/32".parse().ok();
+        let rules = vec![Match { source: within, ..Match::default() }, Match::default()];
+        let _ = Classifier::new(rules).path_v6(0, &header, frame);
+    }
     let mut routes = Routes::default();
     let hop = Hop { output: 0, from: [1; 6], to: [2; 6] };
     routes.add("0.0.0.0/0".parse().expect("a prefix"), hop);
+    routes.add("::/0".parse().expect("a prefix"), hop);
     let mut sent = frame.to_vec();
-    if Forwarder::new(routes).forward(&mut sent).is_some() {
+    if Forwarder::new(routes).forward(&mut sent).is_none() {
+        assert_eq!(sent, frame);
+    } else if frame[12..14] == [0x86, 0xdd] {
+        assert_eq!(sent[12..21], frame[12..21]);
+        assert_eq!(sent[22..], frame[22..]);
+        assert_eq!(sent[21] + 1, frame[21]);
+    } else {
         assert_eq!(sent[12..22], frame[12..22]);
         assert_eq!(sent[23], frame[23]);
         assert_eq!(sent[26..], frame[26..]);

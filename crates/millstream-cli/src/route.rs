@@ -64,6 +64,7 @@ pub(crate) fn route(arguments: &RouteArguments) -> Result<(), Failure> {
     let mut router = LiveRouter::open(&scenario).map_err(failure)?;
     let is_interface = |port: &RouterPort| matches!(port.kind, PortKind::Interface(..));
     privileges::give_up(scenario.ports.iter().any(is_interface))?;
+    router.prepare().map_err(failure)?;
     obey_signals(&control, file)?;
     if let Some(address) = scenario.status {
         let address = serve(address, Arc::clone(&control)).map_err(|error| {

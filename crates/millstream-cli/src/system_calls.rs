@@ -211,8 +211,9 @@ fn refused(ports: Ports) -> Result<Rules, seccompiler::Error> {
     rules.insert(libc::SYS_mprotect, vec![has(2, libc::PROT_EXEC)?]);
     let mut families = Vec::new();
     if ports.interface {
-        // C libraries ask for an interface's number by a UNIX socket, libpcap for more by netlink.
-        families.extend([libc::AF_PACKET, libc::AF_NETLINK, libc::AF_UNIX]);
+        // C libraries ask for an interface's number by a UNIX socket, libpcap for more by netlink; groups of IPv6 are
+        // joined by one of that.
+        families.extend([libc::AF_PACKET, libc::AF_NETLINK, libc::AF_UNIX, libc::AF_INET6]);
     }
     if ports.xdp {
         families.push(libc::AF_XDP);

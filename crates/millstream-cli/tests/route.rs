@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod firewall;
+mod ipv6;
 mod network;
 mod programs;
 mod xdp;
@@ -154,7 +155,7 @@ fn mistakes_are_shown_where_they_stand() {
         ("50 Kpps", "50 kpps", &["Kpps"]),
         ("cost = \"1 us\"\n", "", &["50000 packets a second of unknown cost", "cost = "]),
         ("dscp = 46", "dscp = 64", &["code point of 64", "from 0 to 63"]),
-        ("10.2.0.0/16", "10.2.0.0/40", &["`10.2.0.0/40` is not an IPv4 prefix"]),
+        ("10.2.0.0/16", "10.2.0.0/40", &["`10.2.0.0/40` is not an IP prefix"]),
         ("name = \"wan\"", "name = \"lan\"", &["two ports are called `lan`"]),
         ("mac = \"02:00:00:00:00:02\"\n", "", &["`wan` has no hardware address"]),
         ("wf2q+", "edf", &["`voice` has no `period`", "edf"]),
@@ -162,7 +163,7 @@ fn mistakes_are_shown_where_they_stand() {
         ("slice = ", "slise = ", &["did you mean `slice`"]),
         ("batch = 32", "batch = 32\nstatus = \"0.0.0.0:99\"", &["from the network", "127.0.0.1"]),
         ("batch = 32", "batch = 0", &["a batch of 0", "from 1 to 1024"]),
-        ("overhead = 24", "nat = {}", &["no `address` to hide others behind", "address = "]),
+        ("overhead = 24", "nat = {}", &["no IPv4 `address` to hide others behind", "address = "]),
         ("overhead = 24", "address = \"10.2.0.1/24\"\nnat = { flows = 0 }", &["`flows` of 0"]),
         (
             "overhead = 24",
@@ -175,6 +176,15 @@ fn mistakes_are_shown_where_they_stand() {
             &["path `voice`", "`match`, `filter` = \"tcp prot 80\"", "syntax error", "pcap-filter"],
         ),
         ("dscp = 46", "filter = \" \"", &["a filter that says nothing", "for example"]),
+        ("overhead = 24", "address = [\"10.2.0.1/24\", \"10.2.0.2/24\"]", &["2 IPv4 addresses"]),
+        ("overhead = 24", "address = [\"2001:db8::1/64\", \"::2\"]", &["`::2` is not", "::1/64"]),
+        ("overhead = 24", "address = \"2001:db8::/64\"", &["no host can have 2001:db8::"]),
+        ("overhead = 24", "address = \"2001:db8::1/64\"\nnat = {}", &["no IPv4 `address`"]),
+        (
+            "neighbour = \"02:00:00:00:02:01\"",
+            "via = \"2001:db8::9\"",
+            &["cannot lead to", "10.2.0.9"],
+        ),
         ("batch = 32", "kernel-routes = true", &["no port is an interface", "\"interface\""]),
     ] {
         let text = example();

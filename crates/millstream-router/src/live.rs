@@ -18,6 +18,7 @@
 //! One thread does everything. Buffers are taken from one pool; a queue holds numbers of buffers,
 //! so a packet is copied where it comes in and where it leaves, and nowhere between.
 
+mod address;
 mod admission;
 mod assemble;
 mod calibrate;
@@ -32,6 +33,7 @@ mod function;
 mod header;
 mod held;
 mod host;
+mod icmpv6;
 mod interface;
 mod kernel;
 mod line;
@@ -39,6 +41,7 @@ mod machine;
 mod memory;
 mod metrics;
 mod nat;
+mod ndp;
 mod neighbours;
 mod pool;
 mod port;

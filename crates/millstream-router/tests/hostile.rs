@@ -61,6 +61,117 @@ fn echo(source: [u8; 4], destination: [u8; 4], to: [u8; 6]) -> Vec<u8> {
     bytes
 }
 
+/// The router's IPv6 address, a neighbour's, and one that is routed.
+const US_V6: [u8; 16] = [0x20, 1, 0xd, 0xb8, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1];
+const HERE_V6: [u8; 16] = [0x20, 1, 0xd, 0xb8, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 9];
+const FAR_V6: [u8; 16] = [0x20, 1, 0xd, 0xb8, 0, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1];
+
+fn udp_v6(source: [u8; 16], destination: [u8; 16], hops: u8) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    let builder = PacketBuilder::ethernet2(STRANGER, ROUTER).ipv6(source, destination, hops);
+    builder.udp(1, 2).write(&mut bytes, &[0; 30]).unwrap();
+    bytes
+}
+
+/// An ICMPv6 message with a right checksum.
+fn icmp_v6(
+    source: [u8; 16],
+    destination: [u8; 16],
+    hops: u8,
+    kind: [u8; 8],
+    rest: &[u8],
+) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    let [.., a, b, c, d] = destination;
+    let to = if destination[0] == 0xff { [0x33, 0x33, a, b, c, d] } else { ROUTER };
+    let builder = PacketBuilder::ethernet2(STRANGER, to).ipv6(source, destination, hops);
+    let [kind, code, _, _, rest_of_head @ ..] = kind;
+    builder.icmpv6_raw(kind, code, rest_of_head).write(&mut bytes, rest).unwrap();
+    bytes
+}
+
+/// An extension header between the IPv6 header and what is behind it; `bytes` begin with a next header of any number.
+fn extended(mut frame: Vec<u8>, number: u8, mut bytes: Vec<u8>) -> Vec<u8> {
+    bytes[0] = frame[20];
+    frame[20] = number;
+    let length = u16::try_from(frame.len() + bytes.len() - 54).unwrap();
+    frame.splice(54..54, bytes);
+    frame[18..20].copy_from_slice(&length.to_be_bytes());
+    frame
+}
+
+fn corpus_v6() -> Vec<Vec<u8>> {
+    let plain = || udp_v6(HERE_V6, FAR_V6, 9);
+    let written = |at: usize, bytes: &[u8]| {
+        let mut frame = plain();
+        frame[at..at + bytes.len()].copy_from_slice(bytes);
+        frame
+    };
+    let (mut group, mut all, mut link_local) = ([0; 16], [0; 16], HERE_V6);
+    group[..2].copy_from_slice(&[0xff, 2]);
+    group[11..].copy_from_slice(&[1, 0xff, 0, 0, 1]);
+    all[..2].copy_from_slice(&[0xff, 2]);
+    all[15] = 1;
+    link_local[..8].copy_from_slice(&[0xfe, 0x80, 0, 0, 0, 0, 0, 0]);
+    let nobody = [0; 16];
+    let (solicit, advertise, echo) =
+        ([135, 0, 0, 0, 0, 0, 0, 0], [136, 0, 0, 0, 0x60, 0, 0, 0], [128, 0, 0, 0, 0, 1, 0, 1]);
+    let of = |target: [u8; 16], option: &[u8]| [&target[..], option].concat();
+    let from = [&[1, 1][..], &STRANGER].concat();
+    let at = [&[2, 1][..], &STRANGER].concat();
+    let padded = || vec![0, 0, 1, 4, 0, 0, 0, 0];
+    let many = (0..12).fold(plain(), |frame, _| extended(frame, 60, padded()));
+    let error = icmp_v6(HERE_V6, FAR_V6, 1, [3, 0, 0, 0, 0, 0, 0, 0], &plain()[14..]);
+    vec![
+        // Answered, and known from then on.
+        icmp_v6(HERE_V6, group, 255, solicit, &of(US_V6, &from)),
+        written(14, &[0x40]),       // version 4
+        written(18, &[0, 0]),       // no length
+        written(18, &[0xff, 0xff]), // longer than the frame
+        written(22, &nobody),       // from nobody
+        written(22, &all),          // from a group
+        written(22, &link_local),   // from this link, to another
+        written(22, &US_V6),        // from us
+        written(38, &all),
+        written(38, &link_local),
+        written(38, &nobody),
+        udp_v6(US_V6, US_V6, 9),
+        udp_v6(HERE_V6, FAR_V6, 0),
+        udp_v6(HERE_V6, FAR_V6, 1),
+        udp_v6(HERE_V6, [0x3f; 16], 9), // no route
+        udp_v6(HERE_V6, HERE_V6, 9),
+        many,
+        extended(plain(), 44, vec![0, 0, 0, 1, 0, 0, 0, 1]),
+        extended(plain(), 44, vec![0, 0, 0xff, 0xf8, 0, 0, 0, 1]),
+        extended(plain(), 43, vec![0, 0, 0, 9, 0, 0, 0, 0]),
+        extended(plain(), 0, vec![0, 255, 0, 0, 0, 0, 0, 0]), // longer than the packet
+        extended(plain(), 51, vec![0, 0, 0, 0, 0, 0, 0, 0]),
+        extended(error.clone(), 60, padded()),
+        error,
+        icmp_v6(HERE_V6, US_V6, 9, echo, &[7; 40]),
+        icmp_v6(all, US_V6, 9, echo, &[7; 40]),
+        icmp_v6(HERE_V6, all, 9, echo, &[7; 40]),
+        extended(icmp_v6(HERE_V6, US_V6, 9, echo, &[7; 40]), 44, vec![0, 0, 0, 1, 0, 0, 0, 1]),
+        icmp_v6(nobody, group, 255, solicit, &of(US_V6, &[])), // answered
+        icmp_v6(nobody, group, 255, solicit, &of(US_V6, &from)),
+        icmp_v6(HERE_V6, group, 254, solicit, &of(US_V6, &from)),
+        icmp_v6(HERE_V6, group, 255, solicit, &of(US_V6, &[1, 0, 0, 0, 0, 0, 0, 0])),
+        icmp_v6(
+            HERE_V6,
+            group,
+            255,
+            solicit,
+            &of(US_V6, &[1, 1, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff]),
+        ),
+        icmp_v6(HERE_V6, group, 255, solicit, &of(all, &from)),
+        icmp_v6(HERE_V6, group, 255, solicit, &US_V6[..9]),
+        icmp_v6(US_V6, US_V6, 255, advertise, &of(US_V6, &at)), // somebody has our address
+        icmp_v6(HERE_V6, all, 255, advertise, &of(HERE_V6, &at)),
+        icmp_v6(HERE_V6, US_V6, 255, advertise, &of(HERE_V6, &[])),
+        icmp_v6(HERE_V6, US_V6, 255, [133, 0, 0, 0, 0, 0, 0, 0], &from), // who is a router?
+    ]
+}
+
 fn corpus() -> Vec<Vec<u8>> {
     let plain = || udp([10, 0, 0, 9], [10, 2, 0, 1], 9);
     let (us, here) = ([10, 0, 0, 1], [10, 0, 0, 9]);
@@ -101,9 +212,10 @@ fn corpus() -> Vec<Vec<u8>> {
         arp(9, STRANGER, here, us, ROUTER),
         arp(1, STRANGER, [8, 8, 8, 8], us, [0xff; 6]),
     ];
+    frames.extend(corpus_v6());
     for frame in frames.clone() {
         frames.extend(
-            [14, 20, 33, 34, 41]
+            [14, 20, 33, 34, 41, 53, 54, 60]
                 .into_iter()
                 .filter_map(|length| frame.get(..length).map(<[u8]>::to_vec)),
         );
@@ -120,13 +232,16 @@ fn survives(frames: Vec<Vec<u8>>, nat: bool) -> Result<Vec<Vec<u8>>, TestCaseErr
     routes.add_resolved(net, 0, ROUTER, None);
     let hop = Hop { output: 1, from: ROUTER, to: [9; 6] };
     routes.add("10.2.0.0/16".parse().unwrap(), hop);
+    let net_v6 = "2001:db8:1::1/64".parse().unwrap();
+    routes.add_resolved(net_v6, 0, ROUTER, None);
+    routes.add("2001:db8:2::/48".parse().unwrap(), hop);
     let classifier = Classifier::new(vec![Match::default()]);
     let function = Forwarder::new(routes);
     let (clock, hand) = Clock::by_hand();
     let mut machine = LiveMachine::new(clock, Pool::new(BUFFERS), classifier, function);
     machine.add(MemoryPort::new(frames, many).keeping(), ROUTER, 100_000_000_000, 0);
     machine.add(MemoryPort::default().keeping(), ROUTER, 100_000_000_000, 0);
-    machine.set_address(0, Some(net));
+    machine.set_address(0, [net, net_v6]);
     machine.translate(0, nat.then_some((4, 2)));
     machine.now_ns();
     let plan = Plan {
@@ -178,6 +293,18 @@ fn the_corpus_is_survived_and_answered_only_where_that_is_right() {
     for frame in of([8, 0]).into_iter().filter(|frame| frame[30..34] != [10, 0, 0, 200]) {
         assert_eq!(frame[23], 1, "the router itself speaks ICMP only");
         assert!(frame[0] & 1 == 0 && frame[30] < 224, "to one host only: {frame:?}");
+    }
+    // Of IPv6 the same, but for what is forwarded to a neighbour; questions, and what a host without an address is
+    // told, go to groups. Two solicitations can be answered, one echo request, and one packet had no hops left.
+    let of_type = |kind: u8| {
+        let spoken = of([0x86, 0xdd]).into_iter().filter(|frame| frame[20] == 58);
+        spoken.filter(|frame| frame[54] == kind && frame[22..38] == US_V6).count()
+    };
+    assert_eq!((of_type(136), of_type(129)), (2, 1));
+    assert!(of_type(3) > 0 && of_type(1) > 0, "no hops left, and no route");
+    for frame in of([0x86, 0xdd]).into_iter().filter(|frame| frame[22..38] == US_V6) {
+        let asks_or_answers = matches!(frame[54], 135 | 136);
+        assert!(frame[20] == 58 && (frame[0] & 1 == 0 || asks_or_answers), "{frame:?}");
     }
 }
 

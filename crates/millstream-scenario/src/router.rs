@@ -3,13 +3,13 @@
 //! [`RouterScenario::load`] is the way in. Nothing is opened here: whether an interface exists is
 //! found when the router starts.
 
-use ipnet::Ipv4Net;
+use ipnet::IpNet;
 use macaddr::MacAddr6;
 use millstream::catalogue::{DisciplineRow, StructureName};
 use millstream::{Contract, MaxRate};
 use schemars::JsonSchema;
 use serde::Deserialize;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, SocketAddr};
 use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
 
@@ -17,6 +17,9 @@ use crate::error::ScenarioError;
 use crate::file::router::RouterFile;
 use crate::scenario::load_text;
 use crate::validate::validate_router;
+
+/// The most IPv6 addresses of a port.
+pub const MOST_IPV6: usize = 8;
 
 /// A share of the CPU that is asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,9 +81,10 @@ pub struct RouterPort {
     pub overhead_bytes: u32,
     /// Its hardware address, if the file gives one.
     pub mac: Option<MacAddr6>,
-    /// The router's own address on the port's network, if it has one, and the network's length.
-    pub address: Option<Ipv4Net>,
-    /// Whoever sends by it does so from its address.
+    /// The router's own addresses on the port's networks, with each network's length: at most one of IPv4 and
+    /// [`MOST_IPV6`] of IPv6.
+    pub addresses: Vec<IpNet>,
+    /// Whoever sends IPv4 by it does so from its IPv4 address.
     pub nat: Option<PortNat>,
     /// How paths share it.
     pub discipline: &'static DisciplineRow,
@@ -99,14 +103,14 @@ pub struct RouterPort {
 pub struct Match {
     /// The port's position in the file.
     pub port: Option<usize>,
-    /// IP protocol number.
+    /// IP protocol number; of IPv6 what stands behind extension headers.
     pub protocol: Option<u8>,
     /// Differentiated services code point.
     pub dscp: Option<u8>,
     /// Source prefix.
-    pub source: Option<Ipv4Net>,
+    pub source: Option<IpNet>,
     /// Destination prefix.
-    pub destination: Option<Ipv4Net>,
+    pub destination: Option<IpNet>,
     /// TCP or UDP source port.
     pub source_port: Option<u16>,
     /// TCP or UDP destination port.
@@ -166,7 +170,7 @@ pub enum NextHop {
     /// The neighbour of this hardware address.
     Neighbour(MacAddr6),
     /// The gateway of this address, on the port's network.
-    Gateway(Ipv4Addr),
+    Gateway(IpAddr),
     /// The destination itself.
     Connected,
 }
@@ -175,7 +179,7 @@ pub enum NextHop {
 #[derive(Clone, Copy, Debug)]
 pub struct Route {
     /// Destinations.
-    pub prefix: Ipv4Net,
+    pub prefix: IpNet,
     /// The port that leads there, by position in the file.
     pub port: usize,
     /// Who is next on the way.
@@ -277,6 +281,43 @@ mod tests {
             let problems = parse(wrong).unwrap_err().problems;
             assert!(problems[0].to_string().contains(message), "{wrong}: {}", problems[0]);
         }
+    }
+
+    #[test]
+    fn addresses_and_gateways_may_be_of_both_families() {
+        let parse = |address: &str, route: &str| {
+            let text = format!(
+                "[router]\n[[port]]\nname = \"a\"\nkind = \"tap\"\nrate = \"1 Gbps\"\n\
+                 address = {address}\n[[path]]\nname = \"p\"\n[[route]]\nport = \"a\"\n{route}\n"
+            );
+            RouterScenario::parse("test.toml", &text, Path::new(""))
+        };
+        let both = "[\"10.1.0.1/24\", \"2001:db8:1::1/64\", \"fd00::1/48\"]";
+        for via in ["2001:db8:1::9", "fd00::9", "fe80::9"] {
+            let route = format!("prefix = \"2001:db8:2::/48\"\nvia = \"{via}\"");
+            let scenario = parse(both, &route).unwrap();
+            let nets: Vec<_> = scenario.ports[0].addresses.iter().map(IpNet::to_string).collect();
+            assert_eq!(nets, ["10.1.0.1/24", "2001:db8:1::1/64", "fd00::1/48"]);
+            assert_eq!(scenario.routes[0].next, NextHop::Gateway(via.parse().unwrap()));
+        }
+        for (address, route, message) in [
+            (both, "prefix = \"::/0\"\nvia = \"10.1.0.9\"", "10.1.0.9 cannot lead to ::/0"),
+            (both, "prefix = \"::/0\"\nvia = \"2001:db8:9::9\"", "not on the network of port `a`"),
+            (both, "prefix = \"::/0\"\nvia = \"fd00::1\"", "not on the network of port `a`"),
+            ("\"10.1.0.1/24\"", "prefix = \"::/0\"\nvia = \"fe80::9\"", "not on the network"),
+            ("\"10.1.0.1/24\"", "prefix = \"::/0\"", "nobody is known on port `a`"),
+            ("\"fd00::1/64\"", "prefix = \"10.2.0.0/16\"", "nobody is known on port `a`"),
+            ("[]", "prefix = \"::/0\"", "a list of no addresses"),
+            ("[\"fd00::1/64\", \"fd00::1/48\"]", "prefix = \"::/0\"", "stands there twice"),
+            ("\"ff02::1/64\"", "prefix = \"::/0\"", "no host can have ff02::1"),
+            ("7", "prefix = \"::/0\"", "or a list of addresses"),
+        ] {
+            let problems = parse(address, route).unwrap_err().problems;
+            assert!(problems[0].to_string().contains(message), "{route}: {}", problems[0]);
+        }
+        let many: Vec<_> = (1..=9).map(|k| format!("\"fd00::{k}/64\"")).collect();
+        let many = parse(&format!("[{}]", many.join(",")), "prefix = \"::/0\"");
+        assert!(many.unwrap_err().problems[0].to_string().contains("9 IPv6 addresses"));
     }
 
     #[test]

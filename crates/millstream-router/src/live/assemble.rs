@@ -104,7 +104,7 @@ impl LiveRouter {
             machine.add(port, mac, of.rate_bps, of.overhead_bytes);
         }
         for (at, port) in scenario.ports.iter().enumerate() {
-            machine.set_address(at, port.address);
+            machine.set_address(at, port.addresses.iter().copied());
             machine.translate(at, port.nat.map(|nat| (nat.flows, nat.host_flows)));
         }
         machine.extend(extensions, &[]);
@@ -156,7 +156,7 @@ impl LiveRouter {
         machine.extend(extensions, &kept);
         for (at, port) in scenario.ports.iter().enumerate() {
             machine.set_rate(at, port.rate_bps, port.overhead_bytes);
-            machine.set_address(at, port.address);
+            machine.set_address(at, port.addresses.iter().copied());
             machine.translate(at, port.nat.map(|nat| (nat.flows, nat.host_flows)));
         }
         self.scenario = scenario;
@@ -192,6 +192,17 @@ impl LiveRouter {
             }
         }
         control.answer(|| self.report(Ended::Running));
+    }
+
+    /// Starts the threads that ports may need later. To be called when privileges have been given up.
+    ///
+    /// # Errors
+    /// If there can be no thread.
+    pub fn prepare(&mut self) -> Result<(), PortError> {
+        for port in 0..self.scenario.ports.len() {
+            self.router.machine_mut().port_mut(port).prepare()?;
+        }
+        Ok(())
     }
 
     /// Forwards until `control` says so, `for_ns` have passed, or every port has ended; then lets the
@@ -320,8 +331,8 @@ impl LiveRouter {
 fn rules(scenario: &RouterScenario, macs: &[[u8; 6]], filters: Filters) -> (Classifier, Forwarder) {
     let mut routes = Routes::default();
     for (at, port) in scenario.ports.iter().enumerate() {
-        if let Some(net) = port.address {
-            routes.add_resolved(net, at, macs[at], None);
+        for net in &port.addresses {
+            routes.add_resolved(*net, at, macs[at], None);
         }
     }
     for route in &scenario.routes {

@@ -4,14 +4,14 @@
 //! what its CPU scheduler charges is read. Of several rounds the least counts: what else the machine does
 //! only adds. What a device costs comes on top.
 
-use etherparse::{IpDscp, IpNumber, Ipv4Header};
-use ipnet::Ipv4Net;
+use etherparse::{IpDscp, IpNumber, Ipv4Header, Ipv6Header};
+use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 use macaddr::MacAddr6;
 use millstream_scenario::{
     Match, NextHop, PathAction, PortKind, Route, RouterPath, RouterScenario,
 };
 use serde::Serialize;
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use crate::live::assemble::{LiveRouter, processes};
 use crate::live::classifier::Classifier;
@@ -83,8 +83,8 @@ pub fn calibrate(scenario: &RouterScenario) -> Result<Calibration, PortError> {
     let mut costs: Costs = vec![None; 2 * ports + paths];
     let mut bare = vec![None; paths];
     for (path, bare) in bare.iter_mut().enumerate() {
-        for (port, header) in samples(&open, &classifier, path) {
-            let frames = FRAME_BYTES.map(|bytes| frame(&header, macs[port], bytes));
+        for (port, sample) in samples(&open, &classifier, path) {
+            let frames = FRAME_BYTES.map(|bytes| frame(&sample, macs[port], bytes));
             let measured = measure(&open, port, &frames)?;
             // Paths and ports differ in what their packets cost: the dearest counts.
             for (cost, new) in costs.iter_mut().zip(measured) {
@@ -137,14 +137,16 @@ fn in_memory(scenario: &RouterScenario) -> RouterScenario {
         route.next = neighbour();
     }
     for (port, of) in open.ports.iter_mut().enumerate() {
-        if let Some(net) = of.address.take() {
+        for net in std::mem::take(&mut of.addresses) {
             open.routes.push(Route { prefix: net.trunc(), port, next: neighbour() });
         }
     }
     if open.kernel_routes {
         // Where the kernel would send packets is not known here; the last port is as good as any.
         let port = open.ports.len() - 1;
-        open.routes.push(Route { prefix: Ipv4Net::default(), port, next: neighbour() });
+        for prefix in [IpNet::V4(Ipv4Net::default()), IpNet::V6(Ipv6Net::default())] {
+            open.routes.push(Route { prefix, port, next: neighbour() });
+        }
     }
     open.kernel_routes = false;
     open
@@ -165,60 +167,69 @@ fn classifier(scenario: &RouterScenario) -> Result<Classifier, PortError> {
     Ok(Classifier::new(rules).with_filters(Filters::load(scenario)?))
 }
 
-/// A packet that takes path number `path` for each port that one may come in by.
+/// A packet to be made.
+#[derive(Clone, Copy, Debug)]
+struct Sample {
+    dscp: u8,
+    protocol: u8,
+    source: IpAddr,
+    /// Of the same family.
+    destination: IpAddr,
+    ports: Option<(u16, u16)>,
+}
+
+/// A packet that takes path number `path` for each port that one may come in by, of each family.
 fn samples(
     scenario: &RouterScenario,
     classifier: &Classifier,
     path: usize,
-) -> Vec<(usize, Header)> {
+) -> Vec<(usize, Sample)> {
     let wanted = scenario.paths[path].matches.port;
     let ports = wanted.map_or(0..scenario.ports.len(), |port| port..port + 1);
-    ports.filter_map(|port| Some((port, sample(scenario, classifier, path, port)?))).collect()
+    let kinds = ports.flat_map(|port| [(port, false), (port, true)]);
+    let found = kinds.map(|(port, v6)| (port, sample(scenario, classifier, path, (port, v6))));
+    found.filter_map(|(port, sample)| Some((port, sample?))).collect()
 }
 
-/// A packet that comes in by `port` and takes path number `path`, if there is one.
+/// A packet that comes in by `port` and takes path number `path`, if there is one; of IPv6 or not.
 fn sample(
     scenario: &RouterScenario,
     classifier: &Classifier,
     path: usize,
-    port: usize,
-) -> Option<Header> {
+    (port, v6): (usize, bool),
+) -> Option<Sample> {
     let of = &scenario.paths[path];
     let wanted = &of.matches;
     let leaves = |route: &&Route| of.to.is_none_or(|to| to == route.port);
-    let destinations: Vec<_> = scenario
+    let destinations = scenario
         .routes
         .iter()
         .filter(leaves)
         .filter_map(|route| narrower(route.prefix, wanted.destination))
         .map(host)
-        .collect();
-    let protocols = wanted.protocol.map_or(vec![UDP, 6, 1], |protocol| vec![protocol]);
+        .filter(|to| to.is_ipv6() == v6)
+        .filter(|to| !matches!(to, IpAddr::V6(to) if to.is_unicast_link_local()));
     // What a filter names may be a port; paths before this one may want what is usual.
     let words = of.filter.iter().flat_map(|text| text.split(|c: char| !c.is_ascii_digit()));
     let named: Vec<u16> = words.filter_map(|word| word.parse().ok()).take(FILTER_PORTS).collect();
     let usual = || [40_000, 9, 61_003].into_iter().chain(named.iter().copied()).collect();
     let numbers = |given: Option<u16>| given.map_or_else(usual, |port| vec![port]);
-    for destination in &destinations {
-        for protocol in &protocols {
+    for destination in destinations {
+        let Some(source) = source(wanted, port, destination) else { continue };
+        let icmp = if v6 { 58 } else { 1 };
+        for protocol in wanted.protocol.map_or(vec![UDP, 6, icmp], |protocol| vec![protocol]) {
             for source_port in numbers(wanted.source_port) {
                 for destination_port in numbers(wanted.destination_port) {
                     let ports =
                         matches!(protocol, 6 | 17).then_some((source_port, destination_port));
-                    let header = Header {
-                        to: mac(port),
-                        dscp: wanted.dscp.unwrap_or(0),
-                        protocol: *protocol,
-                        source: source(wanted, port),
-                        destination: *destination,
-                        ports,
-                    };
+                    let dscp = wanted.dscp.unwrap_or(0);
+                    let sample = Sample { dscp, protocol, source, destination, ports };
                     let takes = |bytes: usize| {
-                        let frame = frame(&header, mac(port), bytes);
-                        classifier.path(port, &header, &frame) == Some(path)
+                        let frame = frame(&sample, mac(port), bytes);
+                        classified(classifier, port, &frame) == Some(path)
                     };
                     if FRAME_BYTES.into_iter().all(takes) {
-                        return Some(header);
+                        return Some(sample);
                     }
                 }
             }
@@ -227,8 +238,16 @@ fn sample(
     None
 }
 
+/// The path of a frame that comes in by `port`.
+fn classified(classifier: &Classifier, port: usize, frame: &[u8]) -> Option<usize> {
+    match Header::parse(frame) {
+        Some(header) => classifier.path(port, &header, frame),
+        None => classifier.path_v6(port, &Header::parse_v6(frame)?, frame),
+    }
+}
+
 /// What is within both prefixes.
-fn narrower(route: Ipv4Net, wanted: Option<Ipv4Net>) -> Option<Ipv4Net> {
+fn narrower(route: IpNet, wanted: Option<IpNet>) -> Option<IpNet> {
     match wanted {
         Some(wanted) if route.contains(&wanted) => Some(wanted),
         Some(wanted) if !wanted.contains(&route) => None,
@@ -237,35 +256,59 @@ fn narrower(route: Ipv4Net, wanted: Option<Ipv4Net>) -> Option<Ipv4Net> {
 }
 
 /// An address in `net` that a host may have.
-fn host(net: Ipv4Net) -> Ipv4Addr {
+fn host(net: IpNet) -> IpAddr {
     net.hosts().nth(6).or_else(|| net.hosts().next()).unwrap_or(net.addr())
 }
 
-/// Where packets come from; by 192.0.2.0/24 (RFC 5737) where the path does not care.
-fn source(wanted: &Match, port: usize) -> Ipv4Addr {
+/// Where packets to `destination` come from; by 192.0.2.0/24 (RFC 5737) or 2001:db8::/32 (RFC 3849) where the path
+/// does not care. `None` if it wants another family.
+fn source(wanted: &Match, port: usize, destination: IpAddr) -> Option<IpAddr> {
     let last = u8::try_from(port % 200 + 1).unwrap_or(1);
-    wanted.source.map_or(Ipv4Addr::new(192, 0, 2, last), host)
+    let any = if destination.is_ipv6() {
+        Ipv6Addr::new(0x2001, 0xdb8, 0xffff, 0, 0, 0, 0, last.into()).into()
+    } else {
+        Ipv4Addr::new(192, 0, 2, last).into()
+    };
+    Some(wanted.source.map_or(any, host)).filter(|from| from.is_ipv6() == destination.is_ipv6())
 }
 
 /// An Ethernet frame of `bytes` with this header.
-fn frame(header: &Header, to: [u8; 6], bytes: usize) -> Vec<u8> {
-    let payload = u16::try_from(bytes - 34).unwrap_or(u16::MAX);
-    let (source, destination) = (header.source.octets(), header.destination.octets());
-    let mut frame = vec![0; 14];
+fn frame(sample: &Sample, to: [u8; 6], bytes: usize) -> Vec<u8> {
+    let mut frame = vec![0; 12];
     frame[..6].copy_from_slice(&to);
-    frame[6..12].copy_from_slice(&[2, 0, 0, 0, 2, 2]);
-    frame[12..].copy_from_slice(&[8, 0]);
-    let protocol = IpNumber(header.protocol);
-    if let Ok(mut ip) = Ipv4Header::new(payload, 64, protocol, source, destination) {
-        ip.dscp = IpDscp::try_new(header.dscp).unwrap_or_default();
-        ip.header_checksum = ip.calc_header_checksum();
-        frame.extend(ip.to_bytes());
+    frame[6..].copy_from_slice(&[2, 0, 0, 0, 2, 2]);
+    let protocol = IpNumber(sample.protocol);
+    let payload = |headers: usize| u16::try_from(bytes - headers).unwrap_or(u16::MAX);
+    match (sample.source, sample.destination) {
+        (IpAddr::V4(source), IpAddr::V4(destination)) => {
+            frame.extend([8, 0]);
+            let (source, destination) = (source.octets(), destination.octets());
+            if let Ok(mut ip) = Ipv4Header::new(payload(34), 64, protocol, source, destination) {
+                ip.dscp = IpDscp::try_new(sample.dscp).unwrap_or_default();
+                ip.header_checksum = ip.calc_header_checksum();
+                frame.extend(ip.to_bytes());
+            }
+        }
+        (IpAddr::V6(source), IpAddr::V6(destination)) => {
+            frame.extend([0x86, 0xdd]);
+            let ip = Ipv6Header {
+                traffic_class: sample.dscp << 2,
+                payload_length: payload(54),
+                next_header: protocol,
+                hop_limit: 64,
+                source: source.octets(),
+                destination: destination.octets(),
+                ..Ipv6Header::default()
+            };
+            frame.extend(ip.to_bytes());
+        }
+        _ => {}
     }
-    if let Some((source, destination)) = header.ports {
+    if let Some((source, destination)) = sample.ports {
         frame.extend(source.to_be_bytes());
         frame.extend(destination.to_be_bytes());
         // UDP's length, or TCP's number: nobody looks at it.
-        frame.extend(payload.to_be_bytes());
+        frame.extend([0; 2]);
     }
     frame.resize(bytes, 0);
     frame
@@ -328,7 +371,8 @@ mod tests {
         let text = format!(
             "[router]\n[[port]]\nname = \"a\"\nkind = \"tap\"\nrate = \"1 Gbps\"\naddress = \"10.1.0.1/24\"\n\
              [[port]]\nname = \"b\"\nkind = \"tap\"\nrate = \"1 Gbps\"\ndiscipline = \"wf2q+\"\n{paths}\n\
-             [[route]]\nprefix = \"10.2.0.0/16\"\nport = \"b\"\nneighbour = \"02:00:00:00:02:01\"\n"
+             [[route]]\nprefix = \"10.2.0.0/16\"\nport = \"b\"\nneighbour = \"02:00:00:00:02:01\"\n\
+             [[route]]\nprefix = \"2001:db8:2::/48\"\nport = \"b\"\nneighbour = \"02:00:00:00:02:01\"\n"
         );
         RouterScenario::parse("test.toml", &text, Path::new("")).unwrap()
     }
@@ -348,12 +392,11 @@ mod tests {
         for (path, found) in [true, true, false, false, true, true, true].into_iter().enumerate() {
             let samples = samples(&open, &classifier, path);
             assert_eq!(!samples.is_empty(), found, "{}", open.paths[path].name);
-            for (port, header) in samples {
+            for (port, sample) in samples {
                 for bytes in FRAME_BYTES {
-                    let frame = frame(&header, mac(port), bytes);
+                    let frame = frame(&sample, mac(port), bytes);
                     assert_eq!(frame.len(), bytes);
-                    assert_eq!(Header::parse(&frame), Some(header));
-                    assert_eq!(classifier.path(port, &header, &frame), Some(path));
+                    assert_eq!(classified(&classifier, port, &frame), Some(path));
                 }
             }
         }

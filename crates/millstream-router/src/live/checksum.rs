@@ -7,19 +7,20 @@
 
 use etherparse::checksum::Sum16BitWords;
 
-use crate::live::header::transport;
+use crate::live::header::{transport, transport_v6};
 
 /// TCP's and UDP's protocol numbers, and where the checksum is in their headers.
 const TCP: (u8, usize) = (6, 16);
 const UDP: (u8, usize) = (17, 6);
 
-/// Computes the TCP or UDP checksum of an IPv4 packet if it stands unfinished; others are left as they are. One packet
+/// Computes the TCP or UDP checksum of a packet if it stands unfinished; others are left as they are. One packet
 /// of 65,536 whose checksum is right looks unfinished, and gets the same again.
 pub(super) fn finish(frame: &mut [u8]) {
-    let Some(ip) = transport(frame).filter(|ip| !ip.fragment) else { return };
+    let found = transport(frame).map(|ip| (ip, addresses::<8>(frame, ip.header + 12)));
+    let found =
+        found.or_else(|| transport_v6(frame).map(|ip| (ip, addresses::<32>(frame, ip.header + 8))));
+    let Some((ip, pseudo)) = found.filter(|(ip, _)| !ip.fragment) else { return };
     let protocol = ip.protocol;
-    let addresses = &frame[ip.header + 12..];
-    let Some(addresses) = addresses.first_chunk::<8>().copied() else { return };
     let segment = &mut frame[ip.start..ip.end];
     let at = match protocol {
         _ if protocol == TCP.0 => TCP.1,
@@ -28,10 +29,7 @@ pub(super) fn finish(frame: &mut [u8]) {
     };
     let Some(length) = u16::try_from(segment.len()).ok() else { return };
     let Some(field) = segment.get(at..at + 2) else { return };
-    let pseudo = Sum16BitWords::new()
-        .add_8bytes(addresses)
-        .add_2bytes([0, protocol])
-        .add_2bytes(length.to_be_bytes());
+    let pseudo = pseudo.add_2bytes([0, protocol]).add_2bytes(length.to_be_bytes());
     // The sum itself is there, not its complement; sums are in the machine's order.
     if field != (!pseudo.ones_complement()).to_ne_bytes() {
         return;
@@ -45,13 +43,27 @@ pub(super) fn finish(frame: &mut [u8]) {
     segment[at..at + 2].copy_from_slice(&sum.to_ne_bytes());
 }
 
+/// The sum of both addresses of a packet, which are at `at`.
+fn addresses<const BYTES: usize>(frame: &[u8], at: usize) -> Sum16BitWords {
+    let bytes = frame.get(at..).and_then(|rest| rest.first_chunk::<BYTES>());
+    Sum16BitWords::new().add_slice(bytes.map_or(&[], |bytes| &bytes[..]))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use etherparse::{PacketBuilder, SlicedPacket};
 
-    fn packet(tcp: bool, payload: &[u8]) -> Vec<u8> {
-        let ip = PacketBuilder::ethernet2([2; 6], [4; 6]).ipv4([10, 1, 0, 2], [10, 2, 0, 2], 64);
+    const HOST: [u8; 16] = [0x20, 1, 0xd, 0xb8, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2];
+    const OTHER: [u8; 16] = [0x20, 1, 0xd, 0xb8, 0, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2];
+
+    fn packet(tcp: bool, v6: bool, payload: &[u8]) -> Vec<u8> {
+        let ethernet = PacketBuilder::ethernet2([2; 6], [4; 6]);
+        let ip = if v6 {
+            ethernet.ipv6(HOST, OTHER, 64)
+        } else {
+            ethernet.ipv4([10, 1, 0, 2], [10, 2, 0, 2], 64)
+        };
         let mut frame = Vec::new();
         if tcp {
             ip.tcp(80, 4_000, 7, 100).write(&mut frame, payload).expect("room");
@@ -66,21 +78,25 @@ mod tests {
     fn unfinished(frame: &[u8]) -> (Vec<u8>, usize) {
         let ip = SlicedPacket::from_ethernet(frame).expect("a packet");
         let is_tcp = matches!(ip.transport, Some(etherparse::TransportSlice::Tcp(_)));
-        let length = u16::from_be_bytes([frame[16], frame[17]]) - 20;
         let (protocol, at) = if is_tcp { TCP } else { UDP };
-        let mut sum = Sum16BitWords::new().add_slice(&frame[26..34]);
+        let word = |at: usize| u16::from_be_bytes([frame[at], frame[at + 1]]);
+        let (addresses, start, length) = match frame[12] {
+            8 => (26..34, 34, word(16) - 20),
+            _ => (22..54, 54, word(18)),
+        };
+        let mut sum = Sum16BitWords::new().add_slice(&frame[addresses]);
         sum = sum.add_2bytes([0, protocol]).add_2bytes(length.to_be_bytes());
         let mut frame = frame.to_vec();
-        frame[34 + at..36 + at].copy_from_slice(&(!sum.ones_complement()).to_ne_bytes());
-        (frame, 34 + at)
+        frame[start + at..start + 2 + at].copy_from_slice(&(!sum.ones_complement()).to_ne_bytes());
+        (frame, start + at)
     }
 
     #[test]
     fn what_was_left_undone_is_done_and_nothing_else_is_touched() {
-        for tcp in [true, false] {
+        for (tcp, v6) in [(true, false), (false, false), (true, true), (false, true)] {
             for length in [0, 1, 2, 3, 700, 1_459] {
                 let payload: Vec<u8> = (0..length).map(|k: u32| (k * k).to_le_bytes()[0]).collect();
-                let right = packet(tcp, &payload);
+                let right = packet(tcp, v6, &payload);
                 let (mut frame, at) = unfinished(&right);
                 assert_ne!(frame, right);
                 finish(&mut frame);
@@ -95,7 +111,7 @@ mod tests {
             }
         }
         // None: UDP may go without.
-        let mut none = packet(false, &[1, 2, 3]);
+        let mut none = packet(false, false, &[1, 2, 3]);
         none[40..42].copy_from_slice(&[0, 0]);
         let before = none.clone();
         finish(&mut none);
@@ -104,9 +120,21 @@ mod tests {
 
     #[test]
     fn fragments_and_rubbish_are_left_alone() {
-        let (mut fragment, _) = unfinished(&packet(true, &[7; 100]));
+        let (mut fragment, _) = unfinished(&packet(true, false, &[7; 100]));
         fragment[20] = 0x20;
-        for frame in [&fragment[..], &[][..], &fragment[..20], &fragment[..50], &[0xff; 60][..]] {
+        let (mut six, _) = unfinished(&packet(true, true, &[7; 100]));
+        // A fragment header, the first of more.
+        six.splice(54..54, [6, 0, 0, 1, 0, 0, 0, 1]);
+        (six[19], six[20]) = (six[19] + 8, 44);
+        for frame in [
+            &six[..],
+            &fragment[..],
+            &[][..],
+            &fragment[..20],
+            &fragment[..50],
+            &six[..60],
+            &[0xff; 60][..],
+        ] {
             let mut copy = frame.to_vec();
             finish(&mut copy);
             assert_eq!(copy, frame);

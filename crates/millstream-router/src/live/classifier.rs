@@ -6,10 +6,10 @@
 //! packets. Source: Lakshman and Stiliadis,
 //! *High-Speed Policy-based Packet Forwarding Using Efficient Multi-dimensional Range Matching*.
 
-use ipnet::Ipv4Net;
+use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 use millstream_scenario::Match;
 use prefix_trie::PrefixMap;
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, Ipv6Addr};
 
 use crate::live::filter::Filters;
 use crate::live::header::Header;
@@ -27,10 +27,12 @@ struct Exact {
     sets: Vec<u64>,
 }
 
-/// The same for addresses, by the longest prefix that a rule names.
+/// The same for addresses, by the longest prefix that a rule names. Addresses of one family satisfy no prefix of the
+/// other.
 #[derive(Clone, Debug)]
 struct Prefixes {
-    rows: PrefixMap<Ipv4Net, usize>,
+    v4: PrefixMap<Ipv4Net, usize>,
+    v6: PrefixMap<Ipv6Net, usize>,
     sets: Vec<u64>,
 }
 
@@ -76,13 +78,18 @@ impl Exact {
 }
 
 impl Prefixes {
-    fn new(wanted: &[Option<Ipv4Net>]) -> Option<Self> {
+    fn new(wanted: &[Option<IpNet>]) -> Option<Self> {
         wanted.iter().flatten().next()?;
         let words = wanted.len().div_ceil(WORD);
-        let mut prefixes = Self { rows: PrefixMap::new(), sets: Vec::new() };
-        // Addresses within no prefix that a rule names are within this one.
-        for net in wanted.iter().flatten().map(Ipv4Net::trunc).chain([Ipv4Net::default()]) {
-            prefixes.rows.insert(net, prefixes.sets.len() / words);
+        let mut prefixes = Self { v4: PrefixMap::new(), v6: PrefixMap::new(), sets: Vec::new() };
+        // Addresses within no prefix that a rule names are within these.
+        let all = [IpNet::V4(Ipv4Net::default()), IpNet::V6(Ipv6Net::default())];
+        for net in wanted.iter().flatten().map(IpNet::trunc).chain(all) {
+            let row = prefixes.sets.len() / words;
+            match net {
+                IpNet::V4(net) => prefixes.v4.insert(net, row),
+                IpNet::V6(net) => prefixes.v6.insert(net, row),
+            };
             let holds = |rule: usize| wanted[rule].is_none_or(|wanted| wanted.contains(&net));
             prefixes.sets.extend(set(wanted.len(), holds));
         }
@@ -91,7 +98,12 @@ impl Prefixes {
 
     #[inline]
     fn row(&self, address: Ipv4Addr) -> usize {
-        self.rows.get_lpm(&Ipv4Net::from(address)).map_or(0, |(_, row)| *row)
+        self.v4.get_lpm(&Ipv4Net::from(address)).map_or(0, |(_, row)| *row)
+    }
+
+    #[inline]
+    fn row_v6(&self, address: Ipv6Addr) -> usize {
+        self.v6.get_lpm(&Ipv6Net::from(address)).map_or(0, |(_, row)| *row)
     }
 }
 
@@ -111,7 +123,7 @@ impl Classifier {
         let exact = |values: usize, of: &dyn Fn(&Match) -> Option<usize>| {
             Exact::new(values, &rules.iter().map(of).collect::<Vec<_>>())
         };
-        let prefixes = |of: &dyn Fn(&Match) -> Option<Ipv4Net>| {
+        let prefixes = |of: &dyn Fn(&Match) -> Option<IpNet>| {
             Prefixes::new(&rules.iter().map(of).collect::<Vec<_>>())
         };
         let ports = rules.iter().filter_map(|rule| rule.port).max().map_or(0, |port| port + 2);
@@ -138,13 +150,35 @@ impl Classifier {
     #[inline]
     #[must_use]
     pub fn path(&self, port: usize, header: &Header, frame: &[u8]) -> Option<usize> {
+        let source = self.source.as_ref().map(|table| (table, table.row(header.source)));
+        let destination = self.destination.as_ref();
+        let destination = destination.map(|table| (table, table.row(header.destination)));
+        self.first(port, (header, frame), source, destination)
+    }
+
+    /// The path of an IPv6 packet that came in by `port`; `header` is that of `frame`.
+    #[inline]
+    #[must_use]
+    pub fn path_v6(&self, port: usize, header: &Header<Ipv6Addr>, frame: &[u8]) -> Option<usize> {
+        let source = self.source.as_ref().map(|table| (table, table.row_v6(header.source)));
+        let destination = self.destination.as_ref();
+        let destination = destination.map(|table| (table, table.row_v6(header.destination)));
+        self.first(port, (header, frame), source, destination)
+    }
+
+    /// The first rule of those that addresses satisfy by these rows which holds for the rest.
+    #[inline]
+    fn first<A>(
+        &self,
+        port: usize,
+        (header, frame): (&Header<A>, &[u8]),
+        source: Option<(&Prefixes, usize)>,
+        destination: Option<(&Prefixes, usize)>,
+    ) -> Option<usize> {
         let words = self.rules.div_ceil(WORD);
         let ports = header.ports;
         let source_port = ports.map_or(NO_PORT, |ports| usize::from(ports.0));
         let destination_port = ports.map_or(NO_PORT, |ports| usize::from(ports.1));
-        let source = self.source.as_ref().map(|table| (table, table.row(header.source)));
-        let destination =
-            self.destination.as_ref().map(|table| (table, table.row(header.destination)));
         (0..words).find_map(|word| {
             let exact = |table: &Option<Exact>, value: usize| {
                 table.as_ref().map_or(u64::MAX, |table| table.word(value, word, words))
@@ -180,22 +214,31 @@ mod tests {
     use proptest::collection::vec;
     use proptest::option::of;
     use proptest::prelude::*;
+    use std::net::IpAddr;
 
     /// The definition: rule after rule.
-    fn holds(rule: &Match, port: usize, header: &Header) -> bool {
+    fn holds<A: Copy + Into<IpAddr>>(rule: &Match, port: usize, header: &Header<A>) -> bool {
+        let (source, destination) = (header.source.into(), header.destination.into());
         rule.port.is_none_or(|wanted| wanted == port)
             && rule.protocol.is_none_or(|wanted| wanted == header.protocol)
             && rule.dscp.is_none_or(|wanted| wanted == header.dscp)
-            && rule.source.is_none_or(|net| net.contains(&header.source))
-            && rule.destination.is_none_or(|net| net.contains(&header.destination))
+            && rule.source.is_none_or(|net| net.contains(&source))
+            && rule.destination.is_none_or(|net| net.contains(&destination))
             && rule.source_port.is_none_or(|is| header.ports.is_some_and(|ports| ports.0 == is))
             && (rule.destination_port)
                 .is_none_or(|is| header.ports.is_some_and(|ports| ports.1 == is))
     }
 
-    fn net() -> impl Strategy<Value = Ipv4Net> {
-        (0..4u8, 0..4u8, 0..=32u8)
-            .prop_map(|(a, d, length)| Ipv4Net::new([10, a, 0, d].into(), length).unwrap())
+    fn v6(a: u8, d: u8) -> Ipv6Addr {
+        Ipv6Addr::new(0x2001, 0xdb8, a.into(), 0, 0, 0, 0, d.into())
+    }
+
+    fn net() -> impl Strategy<Value = IpNet> {
+        let four = (0..4u8, 0..4u8, 0..=32u8)
+            .prop_map(|(a, d, length)| Ipv4Net::new([10, a, 0, d].into(), length).unwrap().into());
+        let six = (0..4u8, 0..4u8, 0..=128u8)
+            .prop_map(|(a, d, length)| Ipv6Net::new(v6(a, d), length).unwrap().into());
+        prop_oneof![four, six]
     }
 
     fn rule() -> impl Strategy<Value = Match> {
@@ -223,7 +266,13 @@ mod tests {
             let (source, destination) = (address(low[0], low[1]), address(low[2], low[3]));
             let header = Header { to: [0; 6], dscp, protocol, source, destination, ports };
             let first = rules.iter().position(|rule| holds(rule, port, &header));
-            prop_assert_eq!(Classifier::new(rules).path(port, &header, &[]), first);
+            let address = |a: bool, d: bool| v6(a.into(), d.into());
+            let (source, destination) = (address(low[0], low[1]), address(low[2], low[3]));
+            let six = Header { to: [0; 6], dscp, protocol, source, destination, ports };
+            let first_v6 = rules.iter().position(|rule| holds(rule, port, &six));
+            let classifier = Classifier::new(rules);
+            prop_assert_eq!(classifier.path(port, &header, &[]), first);
+            prop_assert_eq!(classifier.path_v6(port, &six, &[]), first_v6);
         }
     }
 }

@@ -1,32 +1,46 @@
 //! The forwarding function: the IP fast path.
 
-use ipnet::Ipv4Net;
-use std::net::Ipv4Addr;
+use ipnet::{IpNet, Ipv4Net, Ipv6Net};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use crate::live::header::{destination, hop};
+use crate::live::address::Address;
+use crate::live::header::{destination, destination_v6, hop, hop_v6};
 use crate::live::host::Error;
-use crate::live::neighbours::{Found, Neighbours};
-use crate::live::routes::{Hop, Next, Routes};
+use crate::live::neighbours::{Found, Neighbours, Word};
+use crate::live::routes::{Hop, Next, Routes, Table};
 
 /// A neighbour that was found is used for so long before it is looked up again, ns.
 const RECENT_NS: u64 = 1_000_000_000;
 
 /// The IP fast path: looks the destination up, takes a hop from the packet's time to live, updates
-/// its checksum and rewrites its hardware addresses.
+/// its checksum (IPv6 has none) and rewrites its hardware addresses.
 ///
-/// Header options are carried along and not looked at.
+/// Header options and extension headers are carried along and not looked at.
 #[derive(Clone, Debug, Default)]
 pub struct Forwarder {
-    routes: Routes,
-    neighbours: Neighbours,
+    v4: Ways<Ipv4Addr>,
+    v6: Ways<Ipv6Addr>,
+}
+
+/// How to get to destinations of one family.
+#[derive(Clone, Debug)]
+struct Ways<A: Address> {
+    routes: Table<A>,
+    neighbours: Neighbours<A>,
     /// The neighbour found last, for which destination, and until when, ns.
-    recent: Option<(Ipv4Addr, Hop, u64)>,
+    recent: Option<(A, Hop, u64)>,
+}
+
+impl<A: Address> Default for Ways<A> {
+    fn default() -> Self {
+        Self { routes: Table::default(), neighbours: Neighbours::default(), recent: None }
+    }
 }
 
 /// A packet that is not sent on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Undelivered {
-    /// It is not a packet, or its checksum is wrong.
+    /// It is not a packet, its checksum is wrong, or its addresses are none that are forwarded.
     Broken,
     /// Its sender may be told.
     Because(Error),
@@ -37,13 +51,70 @@ pub(super) enum Undelivered {
 }
 
 /// A neighbour to be asked for.
-pub(super) type Ask = (usize, Ipv4Addr);
+pub(super) type Ask = (usize, IpAddr);
+
+impl<A: Address> Ways<A> {
+    /// How to get to `destination`.
+    #[inline]
+    fn next(
+        &mut self,
+        destination: A,
+        now_ns: u64,
+        ask: &mut Option<Ask>,
+    ) -> Result<Hop, Undelivered> {
+        match self.routes.find(destination) {
+            Some(Next::Hop(next)) => Ok(next),
+            Some(Next::Resolve(output, from, via)) => match self.recent {
+                Some((to, hop, until_ns)) if to == destination && now_ns < until_ns => Ok(hop),
+                _ => {
+                    let address = via.unwrap_or(destination);
+                    let (found, missing) = self.neighbours.find(output, address, now_ns);
+                    let neighbour = (output, address.into());
+                    *ask = missing.then_some(neighbour);
+                    match found {
+                        Found::Known(to) => {
+                            let hop = Hop { output, from, to };
+                            self.recent = Some((destination, hop, now_ns + RECENT_NS));
+                            Ok(hop)
+                        }
+                        Found::Unknown => Err(Undelivered::Unresolved(neighbour)),
+                        Found::Crowded => Err(Undelivered::Crowded),
+                        Found::Nobody => Err(Undelivered::Because(Error::HostUnreachable)),
+                    }
+                }
+            },
+            Some(Next::Nowhere) | None => Err(Undelivered::Because(Error::NetUnreachable)),
+        }
+    }
+
+    fn heard(&mut self, port: usize, net: A::Net, word: Word<A>, now_ns: u64) {
+        self.recent = None;
+        self.neighbours.heard(port, net, word, now_ns);
+    }
+
+    fn reroute(&mut self, routes: Table<A>) {
+        self.routes.reload(routes);
+        self.recent = None;
+    }
+
+    fn set_kernel_route(&mut self, prefix: A::Net, next: Option<Next<IpAddr>>) {
+        self.routes.set_kernel(prefix, next);
+        self.recent = None;
+    }
+
+    fn set_kernel_neighbour(&mut self, port: usize, address: A, mac: Option<[u8; 6]>) {
+        self.neighbours.set_kernel(port, address, mac);
+        self.recent = None;
+    }
+}
 
 impl Forwarder {
     /// The fast path by these routes.
     #[must_use]
     pub fn new(routes: Routes) -> Self {
-        Self { routes, ..Self::default() }
+        let mut forwarder = Self::default();
+        (forwarder.v4.routes, forwarder.v6.routes) = (routes.v4, routes.v6);
+        forwarder
     }
 
     /// Readies `frame` for its next hop; returns the output, or `None` if it is to be dropped.
@@ -60,85 +131,94 @@ impl Forwarder {
         now_ns: u64,
         ask: &mut Option<Ask>,
     ) -> Result<usize, Undelivered> {
-        let (destination, hops_left) = destination(frame).ok_or(Undelivered::Broken)?;
+        let Some((destination, hops_left)) = destination(frame) else {
+            return self.forward_v6(frame, now_ns, ask);
+        };
         if !hops_left {
             return Err(Undelivered::Because(Error::TimeExceeded));
         }
-        let next = self.next(destination, now_ns, ask)?;
+        let next = self.v4.next(destination, now_ns, ask)?;
         hop(frame, next.from, next.to);
         Ok(next.output)
     }
 
+    /// The same for what is not IPv4.
+    fn forward_v6(
+        &mut self,
+        frame: &mut [u8],
+        now_ns: u64,
+        ask: &mut Option<Ask>,
+    ) -> Result<usize, Undelivered> {
+        let (destination, hops_left) = destination_v6(frame).ok_or(Undelivered::Broken)?;
+        if !hops_left {
+            return Err(Undelivered::Because(Error::TimeExceeded));
+        }
+        let next = self.v6.next(destination, now_ns, ask)?;
+        hop_v6(frame, next.from, next.to);
+        Ok(next.output)
+    }
+
     /// How to get to `destination`.
-    #[inline]
     pub(super) fn next(
         &mut self,
-        destination: Ipv4Addr,
+        destination: IpAddr,
         now_ns: u64,
         ask: &mut Option<Ask>,
     ) -> Result<Hop, Undelivered> {
-        match self.routes.find(destination) {
-            Some(Next::Hop(next)) => Ok(next),
-            Some(Next::Resolve(output, from, via)) => match self.recent {
-                Some((to, hop, until_ns)) if to == destination && now_ns < until_ns => Ok(hop),
-                _ => {
-                    let address = via.unwrap_or(destination);
-                    let (found, missing) = self.neighbours.find(output, address, now_ns);
-                    *ask = missing.then_some((output, address));
-                    match found {
-                        Found::Known(to) => {
-                            let hop = Hop { output, from, to };
-                            self.recent = Some((destination, hop, now_ns + RECENT_NS));
-                            Ok(hop)
-                        }
-                        Found::Unknown => Err(Undelivered::Unresolved((output, address))),
-                        Found::Crowded => Err(Undelivered::Crowded),
-                        Found::Nobody => Err(Undelivered::Because(Error::HostUnreachable)),
-                    }
-                }
-            },
-            Some(Next::Nowhere) | None => Err(Undelivered::Because(Error::NetUnreachable)),
+        match destination {
+            IpAddr::V4(destination) => self.v4.next(destination, now_ns, ask),
+            IpAddr::V6(destination) => self.v6.next(destination, now_ns, ask),
         }
     }
 
     /// What is known of a neighbour, and whether it is to be asked for now.
     pub(super) fn find(&mut self, (port, address): Ask, now_ns: u64) -> (Found, bool) {
-        self.neighbours.find(port, address, now_ns)
+        match address {
+            IpAddr::V4(address) => self.v4.neighbours.find(port, address, now_ns),
+            IpAddr::V6(address) => self.v6.neighbours.find(port, address, now_ns),
+        }
     }
 
     /// See [`Neighbours::heard`].
-    pub(super) fn heard(
+    pub(super) fn heard(&mut self, port: usize, net: Ipv4Net, word: Word<Ipv4Addr>, now_ns: u64) {
+        self.v4.heard(port, net, word, now_ns);
+    }
+
+    /// The same by neighbour discovery.
+    pub(super) fn heard_v6(
         &mut self,
         port: usize,
-        net: Ipv4Net,
-        (address, mac): (Ipv4Addr, [u8; 6]),
-        asked_us: bool,
+        net: Ipv6Net,
+        word: Word<Ipv6Addr>,
         now_ns: u64,
     ) {
-        self.recent = None;
-        self.neighbours.heard(port, net, address, mac, asked_us, now_ns);
+        self.v6.heard(port, net, word, now_ns);
     }
 
     /// By the routes of `new`; neighbours stay known, and the kernel's routes.
     pub(super) fn reroute(&mut self, new: Self) {
-        self.routes.reload(new.routes);
-        self.recent = None;
+        self.v4.reroute(new.v4.routes);
+        self.v6.reroute(new.v6.routes);
     }
 
     /// The kernel has this route now, or none of this prefix.
-    pub(super) fn set_kernel_route(&mut self, prefix: Ipv4Net, next: Option<Next>) {
-        self.routes.set_kernel(prefix, next);
-        self.recent = None;
+    pub(super) fn set_kernel_route(&mut self, prefix: IpNet, next: Option<Next<IpAddr>>) {
+        match prefix {
+            IpNet::V4(prefix) => self.v4.set_kernel_route(prefix, next),
+            IpNet::V6(prefix) => self.v6.set_kernel_route(prefix, next),
+        }
     }
 
     /// The kernel knows this of the neighbour `address` at `port` now.
     pub(super) fn set_kernel_neighbour(
         &mut self,
         port: usize,
-        address: Ipv4Addr,
+        address: IpAddr,
         mac: Option<[u8; 6]>,
     ) {
-        self.neighbours.set_kernel(port, address, mac);
-        self.recent = None;
+        match address {
+            IpAddr::V4(address) => self.v4.set_kernel_neighbour(port, address, mac),
+            IpAddr::V6(address) => self.v6.set_kernel_neighbour(port, address, mac),
+        }
     }
 }

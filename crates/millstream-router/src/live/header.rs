@@ -1,28 +1,32 @@
-//! An IPv4 header in an Ethernet frame: what classification reads, and what the fast path changes.
+//! An IP header in an Ethernet frame: what classification reads, and what the fast path changes. IPv4 is here.
 //!
 //! Source: RFC 791, RFC 1812 section 5.2 (what a router checks), RFC 1624 equation 3 (the
 //! checksum's update).
 
+mod v6;
+
 use std::net::Ipv4Addr;
+
+pub(super) use v6::{destination_v6, hop_v6, is_v6, transport_v6};
 
 /// Bytes before the IP header.
 const ETHERNET: usize = 14;
 /// Ethernet's number of IPv4.
 const IPV4: [u8; 2] = [8, 0];
 
-/// What a router looks at in a packet.
+/// What a router looks at in a packet with addresses of one family.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Header {
+pub struct Header<A = Ipv4Addr> {
     /// Hardware address that it was sent to.
     pub to: [u8; 6],
     /// Differentiated services code point.
     pub dscp: u8,
-    /// IP protocol number.
+    /// IP protocol number; of IPv6 what stands behind extension headers.
     pub protocol: u8,
     /// Where it comes from.
-    pub source: Ipv4Addr,
+    pub source: A,
     /// Where it goes.
-    pub destination: Ipv4Addr,
+    pub destination: A,
     /// Source and destination ports of TCP and UDP; `None` for others and for later fragments.
     pub ports: Option<(u16, u16)>,
 }

@@ -1,7 +1,7 @@
 //! Packets that wait until a neighbour's hardware address is known, bounded for each neighbour and in all.
-//! Source: RFC 1122 section 2.3.2.2.
+//! Source: RFC 1122 section 2.3.2.2, RFC 4861 section 7.2.2.
 
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 
 /// The most packets that wait for one neighbour.
 const EACH: usize = 32;
@@ -11,7 +11,7 @@ const MOST: usize = 256;
 const BUFFERS: usize = 8;
 
 /// Port and address of a neighbour.
-pub(super) type Neighbour = (usize, Ipv4Addr);
+pub(super) type Neighbour = (usize, IpAddr);
 
 /// All packets that wait, in the order in which they came.
 #[derive(Debug)]
@@ -70,11 +70,12 @@ impl Held {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::net::Ipv4Addr;
 
     #[test]
     fn what_waits_is_bounded_and_comes_back_in_order() {
         let mut held = Held::new(1 << 20);
-        let host = |k: usize| (0, Ipv4Addr::from_bits(u32::try_from(k).unwrap()));
+        let host = |k: usize| (0, Ipv4Addr::from_bits(u32::try_from(k).unwrap()).into());
         for packet in 0..EACH as u64 {
             assert!(held.hold(host(1), 3, packet));
         }

@@ -1,4 +1,4 @@
-//! What the router says in its own name: ARP, echo replies, ICMP errors.
+//! What the router says in its own name by IPv4: ARP, echo replies, ICMP errors.
 //!
 //! These frames are few and made one by one; etherparse reads and writes them. Source: RFC 826,
 //! RFC 792, RFC 1812 section 4.3 (which packets no error is sent about, and how much of them goes
@@ -18,11 +18,11 @@ const ERROR_BYTES: usize = 576;
 const ERROR_HEADERS: usize = 28;
 const EVERYBODY: [u8; 6] = [0xff; 6];
 
-/// One end of a conversation: hardware and IPv4 address.
+/// One end of a conversation: hardware and IP address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Party {
+pub(super) struct Party<A = Ipv4Addr> {
     pub(super) mac: [u8; 6],
-    pub(super) address: Ipv4Addr,
+    pub(super) address: A,
 }
 
 /// Why a packet does not go on.
@@ -31,6 +31,8 @@ pub(super) enum Error {
     TimeExceeded,
     NetUnreachable,
     HostUnreachable,
+    /// It is longer than the next link carries: so many bytes after the Ethernet header.
+    TooBig(u32),
 }
 
 /// The ARP packet that `frame` holds.
@@ -112,13 +114,19 @@ pub(super) fn complainant(frame: &[u8]) -> Option<Ipv4Addr> {
 /// `us` tells `them` why the packet of `frame`, which they sent, does not go on.
 pub(super) fn error(frame: &[u8], why: Error, us: Party, them: Party) -> Option<Vec<u8>> {
     use icmpv4::{DestUnreachableHeader, TimeExceededCode};
+    let whole = frame.get(14..).filter(|ip| ip.len() >= 20)?;
+    let total = usize::from(u16::from_be_bytes([whole[2], whole[3]]));
     let about = match why {
         Error::TimeExceeded => Icmpv4Type::TimeExceeded(TimeExceededCode::TtlExceededInTransit),
         Error::NetUnreachable => Icmpv4Type::DestinationUnreachable(DestUnreachableHeader::Network),
         Error::HostUnreachable => Icmpv4Type::DestinationUnreachable(DestUnreachableHeader::Host),
+        Error::TooBig(mtu) => {
+            // Only whoever forbids fragments expects an answer (RFC 1191).
+            let next_hop_mtu = u16::try_from(mtu).ok().filter(|_| whole[6] & 0x40 != 0)?;
+            let about = DestUnreachableHeader::FragmentationNeeded { next_hop_mtu };
+            Icmpv4Type::DestinationUnreachable(about)
+        }
     };
-    let total = usize::from(u16::from_be_bytes([*frame.get(16)?, *frame.get(17)?]));
-    let whole = frame.get(14..)?;
     let part = &whole[..whole.len().min(total).min(ERROR_BYTES - ERROR_HEADERS)];
     let builder = PacketBuilder::ethernet2(us.mac, them.mac);
     let builder = builder.ipv4(us.address.octets(), them.address.octets(), HOPS);

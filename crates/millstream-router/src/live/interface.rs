@@ -11,6 +11,8 @@ mod xdp;
 use nix::ifaddrs::getifaddrs;
 use nix::sys::socket::{AddressFamily, SockaddrLike};
 use std::fs;
+use std::net::Ipv6Addr;
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use crate::live::checksum;
@@ -52,10 +54,14 @@ pub struct InterfacePort {
     way: Way,
     /// `None` while it is away.
     device: Option<Box<dyn Device>>,
-    /// What opens it again, since it was away first.
+    /// What opens it again.
     opener: Option<Opener>,
     /// Packets of local senders may come in with checksums that nobody has computed.
     unfinished: bool,
+    /// The longest frame that its MTU allows, bytes.
+    longest_bytes: u32,
+    /// What makes the kernel let frames to the groups in.
+    membership: Option<OwnedFd>,
     went_away: u64,
     /// Packets that the device lost before it went away.
     lost: u64,
@@ -73,7 +79,8 @@ impl InterfacePort {
         io: InterfaceIo,
         against_xdp: Option<&str>,
     ) -> Result<Self, PortError> {
-        let packet = Way { interface: interface.to_owned(), redirect: None };
+        let (interface_name, groups) = (interface.to_owned(), Vec::new());
+        let packet = Way { interface: interface_name, redirect: None, groups };
         let reason = match (io, against_xdp) {
             (InterfaceIo::Packet, _) => "so the file says".to_owned(),
             (InterfaceIo::Auto, Some(reason)) => reason.to_owned(),
@@ -87,7 +94,7 @@ impl InterfacePort {
                 });
                 match opened {
                     Ok((opened, way)) => {
-                        log::info!(port = name, interface = interface, io = "AF_XDP", mode = opened.mode(); "the interface is open");
+                        log::info!(port = name, interface = interface, io = "AF_XDP", mode = opened.handle.mode(); "the interface is open");
                         return Ok(Self::new(name, way, opened));
                     }
                     Err(error) if io == InterfaceIo::Xdp => {
@@ -105,8 +112,10 @@ impl InterfacePort {
 
     fn new(name: &str, way: Way, opened: Opened) -> Self {
         let unfinished = is_local(&way.interface);
-        let (name, device, opener) = (name.to_owned(), Some(opened.device()), None);
-        Self { name, way, device, opener, unfinished, went_away: 0, lost: 0 }
+        let (name, opener) = (name.to_owned(), None);
+        let Opened { handle, longest_bytes, membership, .. } = opened;
+        let (device, went_away, lost) = (Some(handle.device()), 0, 0);
+        Self { name, way, device, opener, unfinished, longest_bytes, membership, went_away, lost }
     }
 
     #[cold]
@@ -115,15 +124,10 @@ impl InterfacePort {
         self.went_away += 1;
         log::warn!(port = self.name, interface = self.way.interface; "the interface is away: {error}");
         let Some(device) = self.device.take() else { return Ok(()) };
-        if self.opener.is_none() {
-            // Only now, when privileges have been dropped: the thread has what this one has left.
-            let opener = Opener::start(self.way.clone()).map_err(|error| {
-                PortError::new(&self.name, format!("no thread to open it again: {error}"))
-            })?;
-            self.opener = Some(opener);
-        }
+        self.prepare()?;
         if let Some(opener) = &self.opener {
-            opener.again(device.close());
+            let left = (device.close(), self.membership.take());
+            opener.again(Box::new(left), self.way.clone());
         }
         Ok(())
     }
@@ -131,8 +135,13 @@ impl InterfacePort {
     #[cold]
     fn look(&mut self) {
         if let Some(opened) = self.opener.as_ref().and_then(Opener::opened) {
-            log::info!(port = self.name, interface = self.way.interface, mode = opened.mode(); "the interface is back");
-            self.device = Some(opened.device());
+            log::info!(port = self.name, interface = self.way.interface, mode = opened.handle.mode(); "the interface is back");
+            let Opened { handle, longest_bytes, membership, groups } = opened;
+            self.device = Some(handle.device());
+            (self.longest_bytes, self.membership) = (longest_bytes, membership);
+            if groups != self.way.groups {
+                self.membership = self.way.join();
+            }
         }
     }
 }
@@ -207,6 +216,27 @@ impl Port for InterfacePort {
 
     fn is_away(&self) -> bool {
         self.device.is_none()
+    }
+
+    fn longest_bytes(&self) -> u32 {
+        self.longest_bytes
+    }
+
+    fn join(&mut self, groups: &[Ipv6Addr]) {
+        if self.way.groups != groups {
+            self.way.groups = groups.to_vec();
+            self.membership = self.way.join();
+        }
+    }
+
+    fn prepare(&mut self) -> Result<(), PortError> {
+        if self.opener.is_none() {
+            let opener = Opener::start().map_err(|error| {
+                PortError::new(&self.name, format!("no thread to open it again: {error}"))
+            })?;
+            self.opener = Some(opener);
+        }
+        Ok(())
     }
 
     fn flush(&mut self) -> Result<(), PortError> {

@@ -8,7 +8,7 @@
 //! The kernel does not say which routes went with a link or an address. After such a change, and when
 //! messages were lost, all is read again and the differences are told. Source: RFC 3549.
 
-use ipnet::Ipv4Net;
+use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 use netlink_packet_core::{
     NLM_F_DUMP, NLM_F_REPLACE, NLM_F_REQUEST, NetlinkHeader, NetlinkMessage, NetlinkPayload,
 };
@@ -25,7 +25,7 @@ use netlink_sys::{Socket, SocketAddr, protocols::NETLINK_ROUTE};
 use std::collections::{HashMap, HashSet};
 use std::hash::Hash;
 use std::io;
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::{Arc, Weak};
 use std::thread;
 use std::time::Duration;
@@ -33,8 +33,10 @@ use tappers::Interface;
 
 use crate::live::control::Control;
 
-/// Links, neighbours, IPv4 addresses and IPv4 routes (RTMGRP_… of linux/rtnetlink.h).
-const GROUPS: u32 = 0x1 | 0x4 | 0x10 | 0x40;
+/// Links, neighbours, addresses and routes of IPv4, and of IPv6 (RTMGRP_… of linux/rtnetlink.h).
+const GROUPS: u32 = 0x1 | 0x4 | 0x10 | 0x40 | 0x100 | 0x400;
+/// What the router speaks.
+const FAMILIES: [AddressFamily; 2] = [AddressFamily::Inet, AddressFamily::Inet6];
 /// The longest message that is read, bytes; the kernel's are at most half as long.
 const MESSAGE_BYTES: usize = 65_536;
 /// Changes that the router has not taken yet; with more, the kernel has to wait.
@@ -48,7 +50,7 @@ const HEADER: usize = 16;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Way {
     /// Out by a port, to this gateway or to the destination itself.
-    Port(usize, Option<Ipv4Addr>),
+    Port(usize, Option<IpAddr>),
     /// By none of the router's ports.
     Nowhere,
 }
@@ -57,11 +59,13 @@ pub(super) enum Way {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Change {
     /// A route.
-    Route(Ipv4Net, Option<Way>),
+    Route(IpNet, Option<Way>),
     /// The hardware address of a neighbour at a port.
-    Neighbour(usize, Ipv4Addr, Option<[u8; 6]>),
-    /// The kernel's own address at a port, with its network's length.
+    Neighbour(usize, IpAddr, Option<[u8; 6]>),
+    /// The kernel's own IPv4 address at a port, with its network's length.
     Address(usize, Option<Ipv4Net>),
+    /// An IPv6 address of the kernel's at a port, and whether it has it.
+    AddressV6(usize, Ipv6Net, bool),
 }
 
 /// What the kernel knows that concerns the router.
@@ -70,13 +74,14 @@ struct Tables {
     /// Ports by the index of their interface.
     ports: HashMap<u32, usize>,
     /// Routes by metric.
-    routes: HashMap<Ipv4Net, Vec<(u32, Way)>>,
-    neighbours: HashMap<(usize, Ipv4Addr), [u8; 6]>,
+    routes: HashMap<IpNet, Vec<(u32, Way)>>,
+    neighbours: HashMap<(usize, IpAddr), [u8; 6]>,
     addresses: HashMap<usize, Ipv4Net>,
+    addresses_v6: HashSet<(usize, Ipv6Net)>,
 }
 
 impl Tables {
-    fn best(&self, prefix: Ipv4Net) -> Option<Way> {
+    fn best(&self, prefix: IpNet) -> Option<Way> {
         let routes = self.routes.get(&prefix)?;
         routes.iter().min_by_key(|(metric, _)| *metric).map(|(_, way)| *way)
     }
@@ -96,34 +101,40 @@ impl Tables {
     fn route(&mut self, message: &RouteMessage, there: bool, replaces: bool) -> Option<Change> {
         let header = &message.header;
         let mut table = u32::from(header.table);
-        let (mut destination, mut metric) = (Ipv4Addr::UNSPECIFIED, 0);
+        let (mut destination, mut metric) = (None, 0);
         let (mut gateway, mut interface) = (None, None);
         for attribute in &message.attributes {
             match attribute {
                 RouteAttribute::Table(is) => table = *is,
-                RouteAttribute::Destination(RouteAddress::Inet(is)) => destination = *is,
+                RouteAttribute::Destination(is) => destination = Some(ip(is)?),
                 RouteAttribute::Priority(is) => metric = *is,
-                RouteAttribute::Gateway(RouteAddress::Inet(is)) => gateway = Some(*is),
+                RouteAttribute::Gateway(is) => gateway = ip(is),
                 RouteAttribute::Oif(is) => interface = Some(*is),
                 // Of several ways the first.
                 RouteAttribute::MultiPath(ways) => {
                     let first = ways.first()?;
                     interface = Some(first.interface_index);
                     gateway = first.attributes.iter().find_map(|attribute| match attribute {
-                        RouteAttribute::Gateway(RouteAddress::Inet(is)) => Some(*is),
+                        RouteAttribute::Gateway(is) => ip(is),
                         _ => None,
                     });
                 }
                 _ => {}
             }
         }
-        let ours = header.address_family == AddressFamily::Inet
+        let any: IpAddr = match header.address_family {
+            AddressFamily::Inet => Ipv4Addr::UNSPECIFIED.into(),
+            AddressFamily::Inet6 => Ipv6Addr::UNSPECIFIED.into(),
+            _ => return None,
+        };
+        let destination = destination.unwrap_or(any);
+        let ours = destination.is_ipv4() == any.is_ipv4()
             && table == u32::from(RouteHeader::RT_TABLE_MAIN)
             && header.tos == 0;
         if !ours {
             return None;
         }
-        let prefix = Ipv4Net::new(destination, header.destination_prefix_length).ok()?.trunc();
+        let prefix = IpNet::new(destination, header.destination_prefix_length).ok()?.trunc();
         let port = interface.and_then(|index| self.ports.get(&index));
         let way = match port {
             Some(port) if header.kind == RouteType::Unicast => Way::Port(*port, gateway),
@@ -149,7 +160,12 @@ impl Tables {
         let (mut address, mut mac) = (None, None);
         for attribute in &message.attributes {
             match attribute {
-                NeighbourAttribute::Destination(NeighbourAddress::Inet(is)) => address = Some(*is),
+                NeighbourAttribute::Destination(NeighbourAddress::Inet(is)) => {
+                    address = Some(IpAddr::V4(*is));
+                }
+                NeighbourAttribute::Destination(NeighbourAddress::Inet6(is)) => {
+                    address = Some(IpAddr::V6(*is));
+                }
                 NeighbourAttribute::LinkLayerAddress(is) => {
                     mac = <[u8; 6]>::try_from(is.as_slice()).ok();
                 }
@@ -172,9 +188,26 @@ impl Tables {
         (before != mac).then_some(Change::Neighbour(key.0, key.1, mac))
     }
 
-    /// The first address of a port that is not a second one of its network.
+    /// The first IPv4 address of a port that is not a second one of its network; every one of IPv6 that the kernel
+    /// knows to be its own.
     fn address(&mut self, message: &AddressMessage) -> Option<Change> {
         let port = *self.ports.get(&message.header.index)?;
+        let unsure = AddressHeaderFlags::Tentative | AddressHeaderFlags::Dadfailed;
+        if message.header.family == AddressFamily::Inet6 {
+            let is_v6 = |attribute: &AddressAttribute| match attribute {
+                AddressAttribute::Local(IpAddr::V6(is))
+                | AddressAttribute::Address(IpAddr::V6(is)) => Some(*is),
+                _ => None,
+            };
+            // Of a point-to-point link, the local end.
+            let local = |of: &&AddressAttribute| matches!(of, AddressAttribute::Local(_));
+            let (first, then) = (message.attributes.iter().find(local), &message.attributes);
+            let address = first.into_iter().chain(then).find_map(is_v6);
+            let net = Ipv6Net::new(address?, message.header.prefix_len).ok()?;
+            let told =
+                !message.header.flags.intersects(unsure) && self.addresses_v6.insert((port, net));
+            return told.then_some(Change::AddressV6(port, net, true));
+        }
         let address = message.attributes.iter().find_map(|attribute| match attribute {
             AddressAttribute::Local(IpAddr::V4(is)) => Some(*is),
             _ => None,
@@ -209,7 +242,19 @@ impl Tables {
                 changes.push(Change::Address(port, now));
             }
         }
+        let (gone, come) =
+            (&self.addresses_v6 - &new.addresses_v6, &new.addresses_v6 - &self.addresses_v6);
+        changes.extend(gone.iter().map(|(port, net)| Change::AddressV6(*port, *net, false)));
+        changes.extend(come.iter().map(|(port, net)| Change::AddressV6(*port, *net, true)));
         changes
+    }
+}
+
+fn ip(address: &RouteAddress) -> Option<IpAddr> {
+    match address {
+        RouteAddress::Inet(is) => Some(IpAddr::V4(*is)),
+        RouteAddress::Inet6(is) => Some(IpAddr::V6(*is)),
+        _ => None,
     }
 }
 
@@ -263,20 +308,22 @@ fn read(interfaces: &[(String, usize)]) -> io::Result<Tables> {
     // One that is away has no index, and no routes.
     let ports = interfaces.iter().filter_map(|(name, port)| Some((index(name).ok()?, *port)));
     let mut tables = Tables { ports: ports.collect(), ..Tables::default() };
-    let mut addresses = AddressMessage::default();
-    addresses.header.family = AddressFamily::Inet;
-    let mut routes = RouteMessage::default();
-    routes.header.address_family = AddressFamily::Inet;
-    let mut neighbours = NeighbourMessage::default();
-    neighbours.header.family = AddressFamily::Inet;
-    for request in [
-        Message::GetAddress(addresses),
-        Message::GetRoute(routes),
-        Message::GetNeighbour(neighbours),
-    ] {
-        dump(request, |message| {
-            tables.hear(message, false);
-        })?;
+    for family in FAMILIES {
+        let mut addresses = AddressMessage::default();
+        addresses.header.family = family;
+        let mut routes = RouteMessage::default();
+        routes.header.address_family = family;
+        let mut neighbours = NeighbourMessage::default();
+        neighbours.header.family = family;
+        for request in [
+            Message::GetAddress(addresses),
+            Message::GetRoute(routes),
+            Message::GetNeighbour(neighbours),
+        ] {
+            dump(request, |message| {
+                tables.hear(message, false);
+            })?;
+        }
     }
     Ok(tables)
 }
@@ -353,121 +400,4 @@ fn listen(
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn tables() -> Tables {
-        Tables { ports: HashMap::from([(7, 0), (8, 1)]), ..Tables::default() }
-    }
-
-    fn route(interface: u32, gateway: Option<[u8; 4]>, metric: u32) -> RouteMessage {
-        let mut route = RouteMessage::default();
-        route.header.address_family = AddressFamily::Inet;
-        route.header.table = RouteHeader::RT_TABLE_MAIN;
-        route.header.kind = RouteType::Unicast;
-        route.header.destination_prefix_length = 16;
-        let destination = RouteAddress::Inet(Ipv4Addr::new(10, 2, 0, 0));
-        route.attributes = vec![
-            RouteAttribute::Destination(destination),
-            RouteAttribute::Oif(interface),
-            RouteAttribute::Priority(metric),
-        ];
-        let gateway = gateway.map(|is| RouteAttribute::Gateway(RouteAddress::Inet(is.into())));
-        route.attributes.extend(gateway);
-        route
-    }
-
-    fn net() -> Ipv4Net {
-        "10.2.0.0/16".parse().unwrap()
-    }
-
-    #[test]
-    fn the_route_of_the_least_metric_counts_and_only_what_differs_is_told() {
-        let mut tables = tables();
-        let told = |way| Some(Change::Route(net(), way));
-        let (far, near) = (route(7, Some([10, 0, 0, 9]), 100), route(8, None, 10));
-        let by_far = Some(Way::Port(0, Some([10, 0, 0, 9].into())));
-        let by_near = Some(Way::Port(1, None));
-        assert_eq!(tables.hear(&Message::NewRoute(far.clone()), false), told(by_far));
-        assert_eq!(tables.hear(&Message::NewRoute(near.clone()), false), told(by_near));
-        assert_eq!(tables.hear(&Message::DelRoute(far.clone()), false), None);
-        assert_eq!(tables.hear(&Message::NewRoute(far), false), None);
-        assert_eq!(tables.hear(&Message::DelRoute(near), false), told(by_far));
-        // By an interface that is no port.
-        let elsewhere = route(99, None, 100);
-        let nowhere = Some(Way::Nowhere);
-        assert_eq!(tables.hear(&Message::NewRoute(elsewhere.clone()), true), told(nowhere));
-        assert_eq!(tables.hear(&Message::DelRoute(elsewhere), false), told(None));
-        assert!(tables.routes.is_empty());
-    }
-
-    #[test]
-    fn other_tables_and_forbidding_routes_lead_nowhere() {
-        let mut tables = tables();
-        let mut other = route(7, None, 0);
-        other.attributes.push(RouteAttribute::Table(1_000));
-        assert_eq!(tables.hear(&Message::NewRoute(other), false), None);
-        let mut hole = route(7, None, 0);
-        hole.header.kind = RouteType::BlackHole;
-        let told = Some(Change::Route(net(), Some(Way::Nowhere)));
-        assert_eq!(tables.hear(&Message::NewRoute(hole), false), told);
-    }
-
-    #[test]
-    fn a_neighbour_counts_while_the_kernel_believes_in_it() {
-        let mut tables = tables();
-        let address = Ipv4Addr::new(10, 0, 0, 9);
-        let mut hear = |interface, state, mac: &[u8]| {
-            let mut of = NeighbourMessage::default();
-            (of.header.ifindex, of.header.state) = (interface, state);
-            of.attributes = vec![
-                NeighbourAttribute::Destination(NeighbourAddress::Inet(address)),
-                NeighbourAttribute::LinkLayerAddress(mac.to_vec()),
-            ];
-            tables.hear(&Message::NewNeighbour(of), false)
-        };
-        let told = |mac| Some(Change::Neighbour(1, address, mac));
-        assert_eq!(hear(9, NeighbourState::Reachable, &[2; 6]), None, "at no port");
-        assert_eq!(hear(8, NeighbourState::Reachable, &[2; 6]), told(Some([2; 6])));
-        assert_eq!(hear(8, NeighbourState::Stale, &[2; 6]), None);
-        assert_eq!(hear(8, NeighbourState::Stale, &[3; 6]), told(Some([3; 6])));
-        assert_eq!(hear(8, NeighbourState::Failed, &[3; 6]), told(None));
-        assert_eq!(hear(8, NeighbourState::Reachable, &[3; 8]), None, "no Ethernet address");
-    }
-
-    #[test]
-    fn what_is_read_again_is_told_as_differences() {
-        let (mut old, mut new) = (tables(), tables());
-        old.hear(&Message::NewRoute(route(7, None, 0)), false);
-        old.addresses.insert(0, net());
-        new.neighbours.insert((1, [1; 4].into()), [1; 6]);
-        let mut changes = old.differences(&new);
-        changes.sort_by_key(|change| format!("{change:?}"));
-        let expected = [
-            Change::Address(0, None),
-            Change::Neighbour(1, [1; 4].into(), Some([1; 6])),
-            Change::Route(net(), None),
-        ];
-        assert_eq!(changes, expected);
-        assert_eq!(new.differences(&new), []);
-    }
-
-    #[test]
-    fn what_is_cut_off_is_noticed() {
-        let mut header = NetlinkHeader::default();
-        header.flags = NLM_F_REQUEST;
-        let payload = NetlinkPayload::InnerMessage(Message::NewRoute(route(7, None, 0)));
-        let mut message = NetlinkMessage::new(header, payload);
-        message.finalize();
-        let mut bytes = vec![0; message.buffer_len()];
-        message.serialize(&mut bytes);
-        let twice = [&bytes[..], &bytes].concat();
-        let mut count = 0;
-        assert!(parse(&twice, |_| count += 1));
-        assert_eq!(count, 2);
-        for length in 4..bytes.len() {
-            assert!(!parse(&bytes[..length], |_| ()), "{length}");
-        }
-        assert!(!parse(&[0; 64], |_| ()));
-    }
-}
+mod tests;

@@ -1,29 +1,25 @@
 //! Real ports and real time, as the router's processes use them.
 
-use etherparse::ArpOperation;
-use ipnet::Ipv4Net;
-use std::net::Ipv4Addr;
+mod own;
+
+use ipnet::{IpNet, Ipv4Net, Ipv6Net};
+use std::net::Ipv6Addr;
 
 use crate::live::classifier::Classifier;
 use crate::live::clock::Clock;
 use crate::live::extension::{ExtensionCounters, Extensions};
-use crate::live::function::{Ask, Forwarder, Undelivered};
-use crate::live::header::Header;
+use crate::live::function::Forwarder;
+use crate::live::header::{Header, is_v6};
 use crate::live::held::Held;
-use crate::live::host::{self, Error, Party};
 use crate::live::kernel::{Change, Way};
 use crate::live::line::Line;
 use crate::live::nat::{Nat, NatCounters};
-use crate::live::neighbours::{ASK_NS, Found};
+use crate::live::ndp;
 use crate::live::pool::Pool;
 use crate::live::port::{Port, PortError};
 use crate::live::routes::Next;
 use crate::machine::{Machine, Verdict};
-
-/// The router sends an ICMP error for so long at most, ns on average,
-const ERROR_NS: u64 = 1_000_000;
-/// and so many at once.
-const ERRORS: u64 = 50;
+use own::Whose;
 
 /// Where a port's packets went, beside what its processes count.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -32,11 +28,12 @@ pub struct PortCounters {
     pub received: u64,
     /// Of them, dropped for want of a buffer, or because they are longer than one.
     pub unfit: u64,
-    /// Of those taken, for the router itself: ARP, and packets to its own addresses.
+    /// Of those taken, for the router itself: ARP, neighbour discovery, and packets to its own addresses.
     pub for_router: u64,
     /// Given to the device.
     pub transmitted: u64,
-    /// Given to the device beside these, made by the router itself: ARP, echo replies, errors.
+    /// Given to the device beside these, made by the router itself: ARP, neighbour discovery, echo
+    /// replies, errors.
     pub originated: u64,
 }
 
@@ -47,9 +44,14 @@ struct Side<P> {
     address: Option<Ipv4Net>,
     /// The kernel's, in whose name the router speaks where it has none; the kernel answers for it.
     kernel: Option<Ipv4Net>,
-    /// Hides who sends by it behind `address`.
+    /// The same of IPv6, link-local ones among them.
+    addresses_v6: Vec<Ipv6Net>,
+    kernel_v6: Vec<Ipv6Net>,
+    /// Hides who sends IPv4 by it behind `address`.
     nat: Option<Nat>,
     line: Line,
+    /// The longest frame that it carries, bytes.
+    longest_bytes: u32,
     counters: PortCounters,
 }
 
@@ -57,6 +59,21 @@ impl<P> Side<P> {
     /// Where requests and errors of the router come from.
     fn speaker(&self) -> Option<Ipv4Net> {
         self.address.or(self.kernel)
+    }
+
+    /// The same by IPv6, to `target`: the address of the network that it lies in, or one that is known beyond it.
+    fn speaker_v6(&self, target: Ipv6Addr) -> Option<Ipv6Net> {
+        let own = &self.addresses_v6;
+        let ours = if own.is_empty() { &self.kernel_v6 } else { own };
+        let far = |net: &&Ipv6Net| !net.addr().is_unicast_link_local();
+        let beside = ours.iter().find(|net| net.contains(&target));
+        beside.or_else(|| ours.iter().find(far)).or(ours.first()).copied()
+    }
+
+    /// Whether it speaks at all.
+    fn speaks(&self) -> bool {
+        let v6 = !(self.addresses_v6.is_empty() && self.kernel_v6.is_empty());
+        v6 || self.speaker().is_some()
     }
 }
 
@@ -111,14 +128,17 @@ impl<P: Port> LiveMachine<P> {
     /// Adds a port with its hardware address; packets leave at `rate_bps` and take
     /// `overhead_bytes` more than their length. Input and output of its number are this port.
     pub fn add(&mut self, port: P, mac: [u8; 6], rate_bps: u64, overhead_bytes: u32) {
-        let counters = PortCounters::default();
+        let (counters, longest_bytes) = (PortCounters::default(), port.longest_bytes());
         self.sides.push(Side {
             port,
             mac,
             address: None,
             kernel: None,
+            addresses_v6: Vec::new(),
+            kernel_v6: Vec::new(),
             nat: None,
             line: Line::new(rate_bps, overhead_bytes),
+            longest_bytes,
             counters,
         });
     }
@@ -142,16 +162,33 @@ impl<P: Port> LiveMachine<P> {
         self.extensions.counters(path)
     }
 
-    /// The router has `address` on the network at `port`: it answers ARP and echo requests, and its
-    /// errors come from there.
+    /// The router has these addresses on the networks at `port`, one of IPv4 at most, of which the last counts: it
+    /// answers ARP or neighbour discovery and echo requests, and its errors come from there. With IPv6 it has a
+    /// link-local address, too, made of the hardware address unless one is given.
     ///
     /// # Panics
     /// If there is no such port.
-    pub fn set_address(&mut self, port: usize, address: Option<Ipv4Net>) {
-        self.sides[port].address = address;
+    pub fn set_address(&mut self, port: usize, addresses: impl IntoIterator<Item = IpNet>) {
+        let side = &mut self.sides[port];
+        side.address = None;
+        side.addresses_v6.clear();
+        for net in addresses {
+            match net {
+                IpNet::V4(net) => side.address = Some(net),
+                IpNet::V6(net) => side.addresses_v6.push(net),
+            }
+        }
+        let v6 = &mut side.addresses_v6;
+        if !v6.is_empty() && !v6.iter().any(|net| net.addr().is_unicast_link_local()) {
+            v6.push(ndp::link_local(side.mac));
+        }
+        let mut groups: Vec<_> = v6.iter().map(|net| ndp::solicited_node(net.addr())).collect();
+        groups.sort_unstable();
+        groups.dedup();
+        side.port.join(&groups);
     }
 
-    /// Whoever sends by `port` does so from its address, and answers find their way back: for so many flows
+    /// Whoever sends IPv4 by `port` does so from its address, and answers find their way back: for so many flows
     /// at once, and so many of one host. Flows stay known if both stay the same.
     ///
     /// # Panics
@@ -191,6 +228,11 @@ impl<P: Port> LiveMachine<P> {
                     self.function.set_kernel_neighbour(port, address, mac);
                 }
                 Change::Address(port, net) => self.sides[port].kernel = net,
+                Change::AddressV6(port, net, there) => {
+                    let known = &mut self.sides[port].kernel_v6;
+                    known.retain(|other| *other != net);
+                    known.extend(there.then_some(net));
+                }
             }
         }
         // They may go another way now, or their neighbour is known.
@@ -250,131 +292,6 @@ impl<P: Port> LiveMachine<P> {
     }
 }
 
-/// Whose address a packet goes to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Whose {
-    Router,
-    /// The kernel has the packet, too, and answers.
-    Kernel,
-}
-
-/// What the router says in its own name.
-impl<P: Port> LiveMachine<P> {
-    #[inline]
-    fn whose(&self, destination: Ipv4Addr) -> Option<Whose> {
-        let is = |net: Option<Ipv4Net>| net.is_some_and(|net| net.addr() == destination);
-        let owner = self.sides.iter().find(|side| is(side.address) || is(side.kernel))?;
-        Some(if is(owner.address) { Whose::Router } else { Whose::Kernel })
-    }
-
-    /// A packet for the router itself, or none that can be forwarded.
-    #[cold]
-    fn hear(&mut self, input: usize, packet: u64, to: Option<Whose>) {
-        let side = &mut self.sides[input];
-        let frame = self.pool.frame(packet);
-        let mut reply = None;
-        if let Some(whose) = to {
-            side.counters.for_router += 1;
-            if whose == Whose::Router {
-                reply = host::echo_reply(frame, side.mac);
-            }
-        } else if let (Some(arp), Some(net)) = (host::arp(frame), side.speaker()) {
-            side.counters.for_router += 1;
-            let us = Party { mac: side.mac, address: net.addr() };
-            let them = Party { mac: arp.sender_mac, address: arp.sender_ipv4.into() };
-            let asked_us = arp.target_ipv4 == us.address.octets();
-            let heard = (them.address, them.mac);
-            self.function.heard(input, net, heard, asked_us, self.now_ns);
-            self.held.release(|neighbour| neighbour == (input, them.address));
-            let unicast = them.mac[0] & 1 == 0;
-            let answers = asked_us && unicast && side.address.is_some();
-            if answers && arp.operation == ArpOperation::REQUEST {
-                reply = Some(host::answer(us, them));
-            }
-        }
-        self.pool.release(packet);
-        if let Some(reply) = reply {
-            self.say(input, &reply);
-        }
-    }
-
-    /// Asks who has an address.
-    #[cold]
-    fn ask(&mut self, (output, address): Ask) {
-        let side = &self.sides[output];
-        if let Some(net) = side.speaker() {
-            let us = Party { mac: side.mac, address: net.addr() };
-            self.say(output, &host::request(us, address));
-        }
-    }
-
-    /// Asks again for those that packets are held for, and gives up those that do not answer.
-    #[cold]
-    fn ask_again(&mut self) {
-        self.ask_again_ns = self.now_ns + ASK_NS / 2;
-        for neighbour in self.held.neighbours() {
-            let (found, missing) = self.function.find(neighbour, self.now_ns);
-            if missing {
-                self.ask(neighbour);
-            }
-            if found != Found::Unknown {
-                self.held.release(|of| of == neighbour);
-            }
-        }
-    }
-
-    /// A packet that does not go on now.
-    #[cold]
-    fn undelivered(&mut self, path: usize, packet: u64, why: Undelivered) -> Verdict {
-        match why {
-            Undelivered::Unresolved(neighbour) if self.held.hold(neighbour, path, packet) => {
-                return Verdict::Hold;
-            }
-            Undelivered::Because(why) => self.complain(packet, why),
-            Undelivered::Unresolved(_) | Undelivered::Crowded | Undelivered::Broken => {}
-        }
-        Verdict::Drop
-    }
-
-    /// Tells the sender of a packet why it does not go on, if that may be said now.
-    #[cold]
-    fn complain(&mut self, packet: u64, why: Error) {
-        let allowed = self.error_ns <= self.now_ns + ERRORS * ERROR_NS;
-        let frame = self.pool.frame(packet);
-        let Some(source) = host::complainant(frame).filter(|_| allowed) else { return };
-        let mut ask = None;
-        let next = self.function.next(source, self.now_ns, &mut ask);
-        if let Ok(next) = next
-            && let Some(net) = self.sides[next.output].speaker()
-        {
-            let us = Party { mac: next.from, address: net.addr() };
-            let them = Party { mac: next.to, address: source };
-            if let Some(error) = host::error(frame, why, us, them) {
-                self.error_ns = self.error_ns.max(self.now_ns) + ERROR_NS;
-                self.say(next.output, &error);
-            }
-        }
-        if let Some(ask) = ask {
-            self.ask(ask);
-        }
-    }
-
-    /// Sends a frame at once, before all that waits; without a buffer, or room at the device, it is
-    /// not sent.
-    fn say(&mut self, output: usize, frame: &[u8]) {
-        let Some(packet) = self.pool.copy(frame) else { return };
-        let side = &mut self.sides[output];
-        match side.port.transmit(&mut self.pool, &[packet]) {
-            Ok(1) => side.counters.originated += 1,
-            Ok(_) => self.pool.release(packet),
-            Err(error) => {
-                self.failed.get_or_insert(error);
-                self.pool.release(packet);
-            }
-        }
-    }
-}
-
 /// Translation at ports that have one.
 impl<P: Port> LiveMachine<P> {
     /// Whether a packet for the router belongs to a flow that a host began; it goes to that host now.
@@ -385,12 +302,16 @@ impl<P: Port> LiveMachine<P> {
         nat.inbound(self.pool.frame_mut(packet), net.addr(), self.now_ns)
     }
 
-    /// Whether a packet may leave by `output`; it comes from the port's address now if that hides others.
+    /// Whether a packet may leave by `output`; it comes from the port's address now if that hides others, which it
+    /// does of IPv4.
     #[inline]
     fn translated(&mut self, output: usize, packet: u64) -> bool {
         let side = &mut self.sides[output];
         match side.nat.as_mut().zip(side.address) {
-            Some((nat, net)) => nat.outbound(self.pool.frame_mut(packet), net.addr(), self.now_ns),
+            Some((nat, net)) => {
+                let frame = self.pool.frame_mut(packet);
+                is_v6(frame) || nat.outbound(frame, net.addr(), self.now_ns)
+            }
             None => true,
         }
     }
@@ -420,6 +341,8 @@ impl<P: Port> Machine for LiveMachine<P> {
             return 0;
         }
         let side = &mut self.sides[input];
+        // A device that has come back may carry others.
+        side.longest_bytes = side.port.longest_bytes();
         let count = match side.port.receive(&mut self.pool, most, &mut self.received) {
             Ok(count) => count,
             Err(error) => {
@@ -434,19 +357,26 @@ impl<P: Port> Machine for LiveMachine<P> {
         for packet in received.drain(..) {
             let header = Header::parse(self.pool.frame(packet));
             let header = header.filter(|header| header.to == self.sides[input].mac);
-            let mut header = header;
-            let mut to = header.as_ref().and_then(|header| self.whose(header.destination));
+            let Some(mut header) = header else {
+                if let Some(path) = self.receive_v6(input, packet) {
+                    into.push((path, packet));
+                }
+                continue;
+            };
+            let mut to = self.whose(header.destination);
             if to == Some(Whose::Router) && self.answers_flow(input, packet) {
-                header = Header::parse(self.pool.frame(packet));
+                let Some(translated) = Header::parse(self.pool.frame(packet)) else {
+                    self.pool.release(packet);
+                    continue;
+                };
+                header = translated;
                 to = None;
             }
-            if to.is_some() || header.is_none() && self.sides[input].speaker().is_some() {
+            if to.is_some() {
                 self.hear(input, packet, to);
                 continue;
             }
-            match header
-                .and_then(|header| self.classifier.path(input, &header, self.pool.frame(packet)))
-            {
+            match self.classifier.path(input, &header, self.pool.frame(packet)) {
                 Some(path) => into.push((path, packet)),
                 None => self.pool.release(packet),
             }
@@ -475,6 +405,9 @@ impl<P: Port> Machine for LiveMachine<P> {
             self.ask(ask);
         }
         match sent {
+            Ok(output) if Pool::length(*packet) > self.sides[output].longest_bytes => {
+                self.too_long(path, *packet, output)
+            }
             Ok(output) if !self.translated(output, *packet) => Verdict::Drop,
             Ok(output) => Verdict::Send(output),
             Err(why) => self.undelivered(path, *packet, why),

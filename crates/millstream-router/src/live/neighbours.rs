@@ -1,12 +1,13 @@
-//! Who has which IPv4 address on a port's network: what ARP found out.
+//! Who has which address on a port's network: what ARP found out, or neighbour discovery.
 //!
-//! What the kernel says of a neighbour counts before that. What ARP found is bounded by [`MOST`]. Nobody is believed who was not asked for, asked us, or was known before, and
-//! nobody beyond the port's own network. Source: RFC 826; RFC 1122 section 2.3.2.1 (entries time out,
-//! requests are limited).
+//! What the kernel says of a neighbour counts before that. What was found is bounded by [`MOST`] for each family.
+//! Questions without an answer do not push out neighbours that answered (RFC 6583: whoever scans a network of IPv6 asks for
+//! more addresses than any table holds). Nobody is believed who was not asked for, asked us, or was known before, and nobody beyond the port's own network.
+//! Source: RFC 826; RFC 1122 section 2.3.2.1 (entries time out, requests are limited); RFC 4861 section 7.
 
-use ipnet::Ipv4Net;
 use std::collections::HashMap;
-use std::net::Ipv4Addr;
+
+use crate::live::address::Address;
 
 /// The most entries.
 const MOST: usize = 4_096;
@@ -16,6 +17,8 @@ const FRESH_NS: u64 = 60_000_000_000;
 const KEPT_NS: u64 = 120_000_000_000;
 /// Between two requests for one address, ns.
 pub(super) const ASK_NS: u64 = 1_000_000_000;
+/// Between two looks for room in a full table, ns: a look takes as long as hundreds of packets.
+const SWEEP_NS: u64 = 100_000_000;
 /// After so many requests without an answer the address counts as unreachable.
 const ASKS: u32 = 3;
 
@@ -40,22 +43,45 @@ pub(super) enum Found {
     Crowded,
 }
 
-/// Every port's neighbours.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Neighbours {
-    known: HashMap<(usize, Ipv4Addr), Neighbour>,
+/// Every port's neighbours of one family.
+#[derive(Clone, Debug)]
+pub(super) struct Neighbours<A> {
+    known: HashMap<(usize, A), Neighbour>,
     /// What the kernel knows; it watches over its own table.
-    kernel: HashMap<(usize, Ipv4Addr), [u8; 6]>,
+    kernel: HashMap<(usize, A), [u8; 6]>,
+    /// When room was made for the last time, ns.
+    swept_ns: u64,
 }
 
-impl Neighbours {
+impl<A> Default for Neighbours<A> {
+    fn default() -> Self {
+        Self { known: HashMap::new(), kernel: HashMap::new(), swept_ns: 0 }
+    }
+}
+
+/// What is said of a neighbour.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Word<A> {
+    /// Its address
+    pub(super) address: A,
+    /// and its hardware address.
+    pub(super) mac: [u8; 6],
+    /// It asked us, so it will be spoken to.
+    pub(super) asked_us: bool,
+    /// It counts where another hardware address is known (RFC 4861, the override flag).
+    pub(super) overrides: bool,
+}
+
+impl<A: Address> Neighbours<A> {
     /// Who has `address` on `port`'s network, and whether that is to be asked now.
-    pub(super) fn find(&mut self, port: usize, address: Ipv4Addr, now_ns: u64) -> (Found, bool) {
+    pub(super) fn find(&mut self, port: usize, address: A, now_ns: u64) -> (Found, bool) {
         if let Some(mac) = self.kernel.get(&(port, address)) {
             return (Found::Known(*mac), false);
         }
         if !self.known.contains_key(&(port, address)) && self.known.len() >= MOST {
-            self.known.retain(|_, of| now_ns.saturating_sub(of.heard_ns.max(of.asked_ns)) < ASK_NS);
+            if now_ns.saturating_sub(self.swept_ns) >= SWEEP_NS {
+                self.sweep(now_ns);
+            }
             if self.known.len() >= MOST {
                 return (Found::Crowded, false);
             }
@@ -80,33 +106,44 @@ impl Neighbours {
         (found, ask)
     }
 
+    /// Makes room: first those go that did not answer for a second; then, if hosts themselves are too many, those of
+    /// which nothing was heard for as long.
+    #[cold]
+    fn sweep(&mut self, now_ns: u64) {
+        self.swept_ns = now_ns;
+        let age_ns = |then_ns: u64| now_ns.saturating_sub(then_ns);
+        self.known.retain(|_, of| match of.mac {
+            Some(_) => age_ns(of.heard_ns) < KEPT_NS,
+            None => age_ns(of.asked_ns) < ASK_NS,
+        });
+        let hosts = self.known.values().filter(|of| of.mac.is_some()).count();
+        if hosts > MOST / 2 {
+            self.known.retain(|_, of| age_ns(of.heard_ns.max(of.asked_ns)) < ASK_NS);
+        }
+    }
+
     /// The kernel knows this of `address` now.
-    pub(super) fn set_kernel(&mut self, port: usize, address: Ipv4Addr, mac: Option<[u8; 6]>) {
+    pub(super) fn set_kernel(&mut self, port: usize, address: A, mac: Option<[u8; 6]>) {
         match mac {
             Some(mac) => self.kernel.insert((port, address), mac),
             None => self.kernel.remove(&(port, address)),
         };
     }
 
-    /// `address` is at `mac`, it says. Believed if it lies in `net` and is known or `asked_us`.
-    pub(super) fn heard(
-        &mut self,
-        port: usize,
-        net: Ipv4Net,
-        address: Ipv4Addr,
-        mac: [u8; 6],
-        asked_us: bool,
-        now_ns: u64,
-    ) {
+    /// A neighbour speaks of itself. Believed if it lies in `net` and is known or asked us.
+    pub(super) fn heard(&mut self, port: usize, net: A::Net, word: Word<A>, now_ns: u64) {
+        let Word { address, mac, .. } = word;
         let unicast = mac[0] & 1 == 0 && mac != [0; 6];
-        if !net.contains(&address) || address == net.addr() || !unicast {
+        if !address.is_neighbour(net) || !unicast {
             return;
         }
         let fits = self.known.len() < MOST;
         let heard = Neighbour { mac: Some(mac), heard_ns: now_ns, asked_ns: now_ns, asks: 0 };
         if let Some(of) = self.known.get_mut(&(port, address)) {
-            *of = heard;
-        } else if asked_us && fits {
+            if word.overrides || of.mac.is_none_or(|known| known == mac) {
+                *of = heard;
+            }
+        } else if word.asked_us && fits {
             self.known.insert((port, address), heard);
         }
     }
@@ -115,11 +152,17 @@ impl Neighbours {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use ipnet::Ipv4Net;
+    use std::net::Ipv4Addr;
 
     const MAC: [u8; 6] = [2, 0, 0, 0, 0, 1];
 
     fn net() -> Ipv4Net {
         "10.0.0.1/24".parse().unwrap()
+    }
+
+    fn word(address: Ipv4Addr, mac: [u8; 6], asked_us: bool) -> Word<Ipv4Addr> {
+        Word { address, mac, asked_us, overrides: true }
     }
 
     #[test]
@@ -132,7 +175,9 @@ mod tests {
         assert_eq!(find(5 + ASK_NS), (Found::Unknown, true));
         assert_eq!(find(5 + 2 * ASK_NS), (Found::Unknown, true));
         assert_eq!(find(5 + 3 * ASK_NS), (Found::Nobody, true));
-        neighbours.heard(0, net(), address, MAC, false, 4 * ASK_NS);
+        neighbours.heard(0, net(), word(address, MAC, false), 4 * ASK_NS);
+        let other = Word { overrides: false, ..word(address, [4; 6], true) };
+        neighbours.heard(0, net(), other, 4 * ASK_NS);
         assert_eq!(neighbours.find(0, address, 5 * ASK_NS), (Found::Known(MAC), false));
         assert_eq!(neighbours.find(0, address, 4 * ASK_NS + FRESH_NS), (Found::Known(MAC), true));
         assert_eq!(neighbours.find(0, address, 4 * ASK_NS + KEPT_NS).0, Found::Unknown);
@@ -148,7 +193,7 @@ mod tests {
             ([10, 0, 0, 1], MAC, true),      // our own address
             ([10, 0, 0, 2], [255; 6], true), // everybody
         ] {
-            neighbours.heard(0, net(), address.into(), mac, asked_us, 1);
+            neighbours.heard(0, net(), word(address.into(), mac, asked_us), 1);
             assert!(neighbours.known.is_empty(), "{address:?}");
         }
     }
@@ -160,5 +205,33 @@ mod tests {
             neighbours.find(0, Ipv4Addr::from_bits(0x0a00_0000 + k), 1);
         }
         assert_eq!(neighbours.known.len(), MOST);
+        assert_eq!(neighbours.find(0, Ipv4Addr::new(10, 9, 9, 9), 2).0, Found::Crowded);
+        let later = neighbours.find(0, Ipv4Addr::new(10, 9, 9, 9), 2 * ASK_NS);
+        assert_eq!(later, (Found::Unknown, true));
+        assert_eq!(neighbours.known.len(), 1, "nobody has answered");
+    }
+
+    #[test]
+    fn a_scan_of_the_network_does_not_push_out_who_has_answered() {
+        let mut neighbours = Neighbours::default();
+        let host = Ipv4Addr::new(10, 0, 0, 9);
+        neighbours.heard(0, net(), word(host, MAC, true), 1);
+        for k in 0..100_000u64 {
+            let address = Ipv4Addr::from_bits(0x0a01_0000 + u32::try_from(k).unwrap());
+            neighbours.find(0, address, k * 100_000);
+        }
+        assert_eq!(neighbours.find(0, host, 10 * ASK_NS), (Found::Known(MAC), false));
+        assert!(neighbours.known.len() <= MOST);
+    }
+
+    #[test]
+    fn a_network_of_too_many_hosts_is_served_by_turns() {
+        let mut neighbours = Neighbours::default();
+        let wide = "10.0.0.1/8".parse().unwrap();
+        let host = |k: u32| Ipv4Addr::from_bits(0x0a00_0100 + k);
+        for k in 0..u32::try_from(MOST).unwrap() {
+            neighbours.heard(0, wide, word(host(k), MAC, true), 1);
+        }
+        assert_eq!(neighbours.find(0, host(9_999), 5 * ASK_NS), (Found::Unknown, true));
     }
 }

@@ -1,5 +1,7 @@
 //! What packets come in and go out by.
 
+use std::net::Ipv6Addr;
+
 use crate::live::pool::Pool;
 
 /// A port that cannot be opened, or fails; or a path whose extension cannot be loaded.
@@ -80,6 +82,25 @@ pub trait Port {
         false
     }
 
+    /// The longest frame that it transmits, bytes.
+    fn longest_bytes(&self) -> u32 {
+        u32::MAX
+    }
+
+    /// Frames to these groups of IPv6 are to be received, as well as those to the port itself.
+    fn join(&mut self, groups: &[Ipv6Addr]) {
+        let _ = groups;
+    }
+
+    /// Starts the threads that it may need later. To be called when privileges have been given up, as threads have
+    /// those of who starts them.
+    ///
+    /// # Errors
+    /// If there can be no thread.
+    fn prepare(&mut self) -> Result<(), PortError> {
+        Ok(())
+    }
+
     /// Everything transmitted is to be where it belongs.
     ///
     /// # Errors
@@ -121,6 +142,18 @@ impl<P: Port + ?Sized> Port for Box<P> {
 
     fn is_away(&self) -> bool {
         (**self).is_away()
+    }
+
+    fn longest_bytes(&self) -> u32 {
+        (**self).longest_bytes()
+    }
+
+    fn join(&mut self, groups: &[Ipv6Addr]) {
+        (**self).join(groups);
+    }
+
+    fn prepare(&mut self) -> Result<(), PortError> {
+        (**self).prepare()
     }
 
     fn flush(&mut self) -> Result<(), PortError> {

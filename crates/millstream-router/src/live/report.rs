@@ -24,15 +24,15 @@ pub struct PortReport {
     pub name: String,
     /// Packets taken from the device.
     pub received: u64,
-    /// Of them, not IPv4, not for the port's address, or of no path.
+    /// Of them, neither IPv4 nor IPv6, not for the port's address, or of no path.
     pub unclassified: u64,
     /// Of them, dropped for want of a buffer or because they were longer than one.
     pub unfit: u64,
-    /// Of those received, for the router itself: ARP, and packets to its own addresses.
+    /// Of those received, for the router itself: ARP, neighbour discovery, and packets to its own addresses.
     pub for_router: u64,
     /// Packets given to the device.
     pub transmitted: u64,
-    /// Given to the device beside these, made by the router: ARP, echo replies, ICMP errors.
+    /// Given to the device beside these, made by the router: ARP, neighbour discovery, echo replies, ICMP errors.
     pub originated: u64,
     /// Packets that the device lost before they could be received, where it says so.
     pub lost_by_device: u64,
@@ -57,7 +57,7 @@ pub struct PathReport {
     pub dropped_by_action: u64,
     /// Dropped at its full input queue.
     pub dropped_full: u64,
-    /// Dropped by its function: no route, no hops left, a wrong checksum, or by its extension.
+    /// Dropped by its function: no route, no hops left, a wrong checksum, too long, or by its extension.
     pub dropped_by_function: u64,
     /// Routed to a port that the path does not leave by.
     pub dropped_elsewhere: u64,

@@ -66,6 +66,17 @@ pub(crate) enum PortKind {
     Pcap,
 }
 
+/// An address with its network's length, or a list of such.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[schemars(rename = "addresses")]
+#[serde(untagged, expecting = "an address such as \"10.1.0.1/24\", or a list of addresses")]
+pub(crate) enum AddressText {
+    /// One.
+    One(String),
+    /// Several.
+    Several(Vec<String>),
+}
+
 /// A port.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
@@ -91,12 +102,13 @@ pub(crate) struct PortTable {
     /// The port's own hardware address; default: the interface's. Pcap ports need it.
     #[schemars(with = "Option<String>")]
     pub(crate) mac: Option<Spanned<String>>,
-    /// The router's own address there and its network's length, for example "10.1.0.1/24": the router
-    /// then answers ARP and echo requests, sends ICMP errors and routes to that network.
-    #[schemars(with = "Option<String>")]
-    pub(crate) address: Option<Spanned<String>>,
-    /// Hides who sends by this port behind its `address`: packets leave from there, with a port number of the
-    /// router's, and answers find their way back. `{}` takes the defaults.
+    /// The router's own address there and its network's length, for example "10.1.0.1/24", or a list of one
+    /// IPv4 and some IPv6 addresses: the router then answers ARP or neighbour discovery and echo requests,
+    /// sends ICMP errors and routes to that network.
+    #[schemars(with = "Option<AddressText>")]
+    pub(crate) address: Option<Spanned<AddressText>>,
+    /// Hides who sends IPv4 by this port behind its `address`: packets leave from there, with a port number of
+    /// the router's, and answers find their way back. `{}` takes the defaults.
     #[schemars(with = "Option<NatTable>")]
     pub(crate) nat: Option<Spanned<NatTable>>,
     /// How paths share the port; default "wf2q+".
@@ -133,13 +145,13 @@ pub(crate) struct MatchTable {
     /// They came in by this port.
     #[schemars(with = "Option<String>")]
     pub(crate) port: Option<Spanned<String>>,
-    /// "tcp", "udp", "icmp" or a number.
+    /// "tcp", "udp", "icmp", "icmpv6" or a number; of IPv6 what stands behind extension headers.
     #[schemars(with = "Option<String>")]
     pub(crate) protocol: Option<Spanned<String>>,
     /// Their differentiated services code point.
     #[schemars(with = "Option<u8>", range(max = 63))]
     pub(crate) dscp: Option<Spanned<u8>>,
-    /// A prefix such as "10.1.0.0/16".
+    /// A prefix such as "10.1.0.0/16" or "2001:db8::/32".
     #[schemars(with = "Option<String>")]
     pub(crate) source: Option<Spanned<String>>,
     /// A prefix.
@@ -220,7 +232,7 @@ pub(crate) struct PathTable {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(crate) struct RouteTable {
-    /// Destinations such as "10.2.0.0/16".
+    /// Destinations such as "10.2.0.0/16" or "2001:db8:2::/48".
     #[schemars(with = "String")]
     pub(crate) prefix: Spanned<String>,
     /// The port that leads there.
@@ -229,7 +241,7 @@ pub(crate) struct RouteTable {
     /// The hardware address of the next hop.
     #[schemars(with = "Option<String>")]
     pub(crate) neighbour: Option<Spanned<String>>,
-    /// The address of the next hop, a gateway on the port's network. Without this and `neighbour` the
+    /// The address of the next hop, a gateway on the port's network, or a link-local one of IPv6. Without this and `neighbour` the
     /// destinations are on that network.
     #[schemars(with = "Option<String>")]
     pub(crate) via: Option<Spanned<String>>,

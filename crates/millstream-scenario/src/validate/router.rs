@@ -1,10 +1,10 @@
 //! A router's file: every rule that types cannot say.
 
-use ipnet::Ipv4Net;
+use ipnet::IpNet;
 use macaddr::MacAddr6;
 use millstream::catalogue::{DISCIPLINES, DisciplineRow, Options};
 use millstream::{Contract, Late};
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 use toml::Spanned;
 
@@ -12,12 +12,12 @@ use super::{stem, syntax_problem};
 use crate::error::{Problem, list, nearest};
 use crate::file::LateName;
 use crate::file::router::{
-    ExtensionTable, MatchTable, NatTable, PathTable, PortKind as KindName, PortTable, RouteTable,
-    RouterFile,
+    AddressText, ExtensionTable, MatchTable, NatTable, PathTable, PortKind as KindName, PortTable,
+    RouteTable, RouterFile,
 };
 use crate::router::{
-    Match, NextHop, PathAction, PathExtension, PortKind, PortNat, Reservation, Route, RouterPath,
-    RouterPort, RouterScenario, max_rate,
+    MOST_IPV6, Match, NextHop, PathAction, PathExtension, PortKind, PortNat, Reservation, Route,
+    RouterPath, RouterPort, RouterScenario, max_rate,
 };
 use crate::units::{Duration, ReservationText};
 
@@ -106,8 +106,8 @@ pub(crate) fn validate_router(
             Some(RouterPath { extension, ..path })
         })
         .collect();
-    let nets: Vec<Option<Ipv4Net>> =
-        ports.iter().map(|port| port.as_ref().and_then(|port| port.address)).collect();
+    let nets: Vec<&[IpNet]> =
+        ports.iter().map(|port| port.as_ref().map_or(&[][..], |port| &port.addresses)).collect();
     let routes: Vec<Option<Route>> = file
         .route
         .iter()
@@ -203,8 +203,8 @@ fn parsed<T: std::str::FromStr>(
     value
 }
 
-fn prefix(text: &Spanned<String>, problems: &mut Vec<Problem>) -> Option<Ipv4Net> {
-    parsed(text, "an IPv4 prefix", "10.2.0.0/16", problems).map(|net: Ipv4Net| net.trunc())
+fn prefix(text: &Spanned<String>, problems: &mut Vec<Problem>) -> Option<IpNet> {
+    parsed(text, "an IP prefix", "10.2.0.0/16", problems).map(|net: IpNet| net.trunc())
 }
 
 fn mac(text: &Spanned<String>, problems: &mut Vec<Problem>) -> Option<MacAddr6> {
@@ -289,8 +289,12 @@ fn port(
         }
     };
     let mac = table.mac.as_ref().and_then(|text| mac(text, problems));
-    let address = table.address.as_ref().and_then(|text| address(text, problems));
-    let nat = table.nat.as_ref().map(|nat| self::nat(nat, table.address.is_some(), problems));
+    let addresses =
+        table.address.as_ref().map_or_else(Vec::new, |given| addresses(given, problems));
+    // What cannot be read has been said.
+    let has_ipv4 = addresses.iter().any(|net| net.addr().is_ipv4());
+    let addressed = has_ipv4 || table.address.is_some() && addresses.is_empty();
+    let nat = table.nat.as_ref().map(|nat| self::nat(nat, addressed, problems));
     let row = row?;
     Some(RouterPort {
         name,
@@ -298,7 +302,7 @@ fn port(
         rate_bps: table.rate.0,
         overhead_bytes: table.overhead,
         mac,
-        address,
+        addresses,
         nat,
         discipline: row,
         structure: row.auto_structure(&Options::default(), 16),
@@ -310,7 +314,8 @@ fn port(
 
 fn nat(table: &Spanned<NatTable>, addressed: bool, problems: &mut Vec<Problem>) -> PortNat {
     if !addressed {
-        let problem = Problem::new(table.span(), "the port has no `address` to hide others behind");
+        let problem =
+            Problem::new(table.span(), "the port has no IPv4 `address` to hide others behind");
         problems.push(problem.help("for example address = \"203.0.113.1/24\""));
     }
     let table = table.get_ref();
@@ -325,6 +330,7 @@ fn matches(table: &MatchTable, known: &[&str], problems: &mut Vec<Problem>) -> M
         "icmp" => Some(1),
         "tcp" => Some(6),
         "udp" => Some(17),
+        "icmpv6" => Some(58),
         _ => parsed(text, "a protocol", "udp", problems),
     });
     if let Some(dscp) = table.dscp.as_ref().filter(|dscp| *dscp.get_ref() > 63) {
@@ -465,12 +471,15 @@ fn path(
 fn route(
     table: &RouteTable,
     known: &[&str],
-    nets: &[Option<Ipv4Net>],
+    nets: &[&[IpNet]],
     problems: &mut Vec<Problem>,
 ) -> Option<Route> {
     let prefix = prefix(&table.prefix, problems);
     let port = named(&table.port, known, problems)?;
-    let net = nets[port];
+    let nets = nets[port];
+    let is_ipv6 = prefix.is_some_and(|prefix| prefix.addr().is_ipv6());
+    let same_family = |net: &&IpNet| net.addr().is_ipv6() == is_ipv6;
+    let family = if is_ipv6 { "IPv6" } else { "IPv4" };
     let next = match (&table.neighbour, &table.via) {
         (Some(_), Some(via)) => {
             let message = "a route with both `neighbour` and `via`";
@@ -479,20 +488,36 @@ fn route(
         }
         (Some(text), None) => mac(text, problems).map(NextHop::Neighbour),
         (None, Some(text)) => {
-            let via = parsed(text, "an IPv4 address", "10.2.0.9", problems)?;
-            if !net.is_some_and(|net| net.contains(&via) && net.addr() != via) {
+            let example = if is_ipv6 { "2001:db8:2::9" } else { "10.2.0.9" };
+            let via: IpAddr = parsed(text, &format!("an {family} address"), example, problems)?;
+            if via.is_ipv6() != is_ipv6 && prefix.is_some() {
+                let message = format!("{via} cannot lead to {}", table.prefix.get_ref());
+                let help = format!("an {family} address, for example \"{example}\"");
+                problems.push(Problem::new(text.span(), message).help(help));
+                return None;
+            }
+            let link_local = matches!(via, IpAddr::V6(via) if via.is_unicast_link_local());
+            let is_there = |net: &&IpNet| (net.contains(&via) || link_local) && net.addr() != via;
+            let ours = nets.iter().any(|net| net.addr() == via);
+            if ours || !nets.iter().filter(same_family).any(|net| is_there(&net)) {
                 let message = format!("{via} is not on the network of port `{}`", known[port]);
-                let help = net.map_or("give the port an `address`".to_owned(), |net| {
-                    format!("another address of {}", net.trunc())
-                });
+                let of_family: Vec<_> = nets.iter().filter(same_family).map(IpNet::trunc).collect();
+                let help = match &of_family[..] {
+                    [] => format!("give the port an {family} `address`"),
+                    nets => {
+                        let nets = nets.iter().map(ToString::to_string).collect::<Vec<_>>();
+                        format!("another address of {}", nets.join(" or "))
+                    }
+                };
                 problems.push(Problem::new(text.span(), message).help(help));
             }
             Some(NextHop::Gateway(via))
         }
         (None, None) => {
-            if net.is_none() {
+            if prefix.is_some() && !nets.iter().any(|net| same_family(&net)) {
                 let message = format!("nobody is known on port `{}`", known[port]);
-                let help = "give the route a `neighbour`, or the port an `address`";
+                let help =
+                    format!("give the route a `neighbour`, or the port an {family} `address`");
                 problems.push(Problem::new(table.port.span(), message).help(help));
             }
             Some(NextHop::Connected)
@@ -501,16 +526,58 @@ fn route(
     Some(Route { prefix: prefix?, port, next: next? })
 }
 
-/// The router's own address and the length of the network there.
-fn address(text: &Spanned<String>, problems: &mut Vec<Problem>) -> Option<Ipv4Net> {
-    let net: Ipv4Net =
-        parsed(text, "an address with its network's length", "10.1.0.1/24", problems)?;
-    let ends =
-        net.prefix_len() < 31 && (net.addr() == net.network() || net.addr() == net.broadcast());
-    if ends || net.addr().is_multicast() || net.addr().is_loopback() || net.addr().is_unspecified()
-    {
-        let message = format!("no host can have {}", net.addr());
-        problems.push(Problem::new(text.span(), message).help("for example \"10.1.0.1/24\""));
+/// The router's own addresses, each with the length of the network there.
+fn addresses(given: &Spanned<AddressText>, problems: &mut Vec<Problem>) -> Vec<IpNet> {
+    let texts = match given.get_ref() {
+        AddressText::One(text) => std::slice::from_ref(text),
+        AddressText::Several(texts) => texts,
+    };
+    let mut nets: Vec<IpNet> = Vec::new();
+    let mut wrong = |message: String, help: &str| {
+        problems.push(Problem::new(given.span(), message).help(help));
+    };
+    for text in texts {
+        let Ok(net) = text.parse::<IpNet>() else {
+            let message = format!("`{text}` is not an address with its network's length");
+            wrong(message, "for example \"10.1.0.1/24\" or \"2001:db8:1::1/64\"");
+            continue;
+        };
+        if !is_host(net) {
+            let example = if net.addr().is_ipv6() { "2001:db8:1::1/64" } else { "10.1.0.1/24" };
+            let help = format!("for example \"{example}\"");
+            wrong(format!("no host can have {}", net.addr()), &help);
+        }
+        if nets.iter().any(|known| known.addr() == net.addr()) {
+            wrong(format!("{} stands there twice", net.addr()), "take one out");
+        }
+        nets.push(net);
     }
-    Some(net)
+    let ipv6 = nets.iter().filter(|net| net.addr().is_ipv6()).count();
+    if nets.len() - ipv6 > 1 {
+        let message = format!("{} IPv4 addresses of one port", nets.len() - ipv6);
+        wrong(message, "one, and any of IPv6");
+    }
+    if ipv6 > MOST_IPV6 {
+        wrong(format!("{ipv6} IPv6 addresses of one port"), &format!("at most {MOST_IPV6}"));
+    }
+    if texts.is_empty() {
+        wrong("a list of no addresses".to_owned(), "leave `address` out");
+    }
+    nets
+}
+
+/// Whether one host of the network can have this address.
+fn is_host(net: IpNet) -> bool {
+    let address = net.addr();
+    let ends = match net {
+        IpNet::V4(net) => {
+            net.prefix_len() < 31 && (net.addr() == net.network() || net.addr() == net.broadcast())
+        }
+        // The first address is every router's (RFC 4291, section 2.6.1).
+        IpNet::V6(net) => {
+            net.prefix_len() < 127 && net.addr() == net.network()
+                || net.addr().to_ipv4_mapped().is_some()
+        }
+    };
+    !(ends || address.is_multicast() || address.is_loopback() || address.is_unspecified())
 }

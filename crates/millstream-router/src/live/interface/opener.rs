@@ -3,11 +3,14 @@
 //! By AF_XDP the kernel may be at closing and opening for long, as both wait for whatever else changes interfaces. So
 //! the thread that forwards does neither.
 
-use std::io;
+use rustix::net::{AddressFamily, SocketType, socket, sockopt};
+use std::net::Ipv6Addr;
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread;
 use std::time::Duration;
+use std::{fs, io};
 use tappers::Interface;
 
 use crate::live::interface::Device;
@@ -15,6 +18,8 @@ use crate::live::interface::packet::PacketDevice;
 use crate::live::interface::redirect::Redirect;
 use crate::live::interface::xdp::{Shared, XdpDevice};
 
+/// A frame's bytes beyond the MTU.
+const ETHERNET_BYTES: u32 = 14;
 /// How often an interface that is away is tried.
 const RETRY: Duration = Duration::from_millis(100);
 
@@ -24,15 +29,27 @@ pub(super) struct Way {
     pub(super) interface: String,
     /// The program for AF_XDP, if that is used.
     pub(super) redirect: Option<Arc<Redirect>>,
+    /// Groups whose frames are to come in.
+    pub(super) groups: Vec<Ipv6Addr>,
+}
+
+/// An interface that is open, and what belongs to it.
+pub(super) struct Opened {
+    pub(super) handle: Handle,
+    /// The longest frame that its MTU allows, bytes.
+    pub(super) longest_bytes: u32,
+    /// What makes the kernel let frames to these groups in.
+    pub(super) membership: Option<OwnedFd>,
+    pub(super) groups: Vec<Ipv6Addr>,
 }
 
 /// An interface, open, for whichever thread will use it.
-pub(super) enum Opened {
+pub(super) enum Handle {
     Xdp(Box<Shared>),
     Packet(PacketDevice),
 }
 
-impl Opened {
+impl Handle {
     pub(super) fn device(self) -> Box<dyn Device> {
         match self {
             Self::Xdp(shared) => Box::new(XdpDevice::new(*shared)),
@@ -52,33 +69,67 @@ impl Opened {
 impl Way {
     /// Opens it now.
     pub(super) fn open(&self) -> Result<Opened, String> {
-        let Some(redirect) = &self.redirect else {
-            return PacketDevice::open(&self.interface).map(Opened::Packet);
+        let handle = match &self.redirect {
+            None => Handle::Packet(PacketDevice::open(&self.interface)?),
+            Some(redirect) => {
+                let index = self.index().map_err(|error| error.to_string())?;
+                Handle::Xdp(Box::new(Shared::open(redirect, index)?))
+            }
         };
-        let index = Interface::new(&self.interface).and_then(|interface| interface.index());
-        let index = index.map_err(|error| error.to_string())?;
-        Shared::open(redirect, index).map(|shared| Opened::Xdp(Box::new(shared)))
+        let mtu = fs::read_to_string(format!("/sys/class/net/{}/mtu", self.interface));
+        let mtu = mtu.ok().and_then(|text| text.trim().parse::<u32>().ok());
+        let longest_bytes = mtu.map_or(u32::MAX, |mtu| mtu.saturating_add(ETHERNET_BYTES));
+        let (membership, groups) = (self.join(), self.groups.clone());
+        Ok(Opened { handle, longest_bytes, membership, groups })
+    }
+
+    fn index(&self) -> io::Result<u32> {
+        Interface::new(&self.interface)?.index()
+    }
+
+    /// Makes the interface take frames to the groups in, and switches that listen send them (MLD): the kernel joins
+    /// the groups for a socket that is bound to nothing.
+    pub(super) fn join(&self) -> Option<OwnedFd> {
+        if self.groups.is_empty() {
+            return None;
+        }
+        let join = || -> io::Result<OwnedFd> {
+            let index = self.index()?;
+            let membership = socket(AddressFamily::INET6, SocketType::DGRAM, None)?;
+            for group in &self.groups {
+                sockopt::set_ipv6_add_membership(&membership, group, index)?;
+            }
+            Ok(membership)
+        };
+        join()
+            .inspect_err(|error| {
+                log::warn!(interface = self.interface; "solicitations may not come in: the kernel does not join their groups: {error}");
+            })
+            .ok()
     }
 }
 
+/// What is left of an interface, to be closed, and how to open it again.
+type Away = (Box<dyn Send>, Way);
+
 /// A thread that closes what is away and opens it again. It ends with this.
 pub(super) struct Opener {
-    away: Sender<Box<dyn Send>>,
+    away: Sender<Away>,
     back: Receiver<Opened>,
 }
 
 impl Opener {
-    pub(super) fn start(way: Way) -> io::Result<Self> {
+    pub(super) fn start() -> io::Result<Self> {
         let (away, gone) = channel();
         let (found, back) = channel();
-        thread::Builder::new().spawn(move || serve(&way, &gone, &found))?;
+        thread::Builder::new().spawn(move || serve(&gone, &found))?;
         Ok(Self { away, back })
     }
 
     /// The interface is away; `left` is to be closed.
-    pub(super) fn again(&self, left: Box<dyn Send>) {
+    pub(super) fn again(&self, left: Box<dyn Send>, way: Way) {
         // The thread ends with this only.
-        let _ = self.away.send(left);
+        let _ = self.away.send((left, way));
     }
 
     /// The interface, if it is open again.
@@ -87,8 +138,8 @@ impl Opener {
     }
 }
 
-fn serve(way: &Way, gone: &Receiver<Box<dyn Send>>, found: &Sender<Opened>) {
-    while let Ok(left) = gone.recv() {
+fn serve(gone: &Receiver<Away>, found: &Sender<Opened>) {
+    while let Ok((left, way)) = gone.recv() {
         drop(left);
         loop {
             match way.open() {

@@ -50,6 +50,11 @@ impl Device for PacketDevice {
         for (taken, packet) in packets.iter().enumerate() {
             if let Err(error) = self.0.sendpacket(pool.frame(*packet)) {
                 let error = error.to_string();
+                // The MTU has become less: others are not to wait for this one.
+                if error.contains("Message too long") {
+                    pool.release(*packet);
+                    continue;
+                }
                 // The device's queue is full: later.
                 let later =
                     error.contains("No buffer space") || error.contains("temporarily unavailable");

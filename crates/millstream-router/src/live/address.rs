@@ -1,0 +1,63 @@
+//! What IPv4 and IPv6 addresses have in common, for tables that are made once for each.
+
+use ipnet::{Ipv4Net, Ipv6Net};
+use prefix_trie::Prefix;
+use std::fmt::Debug;
+use std::hash::Hash;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+/// An address of one family.
+pub(super) trait Address: Copy + Debug + Eq + Hash + Into<IpAddr> {
+    /// An address with the length of its network.
+    type Net: Prefix + Copy;
+
+    /// The network that only this address is in.
+    fn alone(self) -> Self::Net;
+
+    /// An address if it is of this family.
+    fn of(address: IpAddr) -> Option<Self>;
+
+    /// Whether it can be that of a neighbour of whoever has the address of `net` on that network.
+    fn is_neighbour(self, net: Self::Net) -> bool;
+}
+
+impl Address for Ipv4Addr {
+    type Net = Ipv4Net;
+
+    #[inline]
+    fn alone(self) -> Ipv4Net {
+        self.into()
+    }
+
+    fn of(address: IpAddr) -> Option<Self> {
+        match address {
+            IpAddr::V4(address) => Some(address),
+            IpAddr::V6(_) => None,
+        }
+    }
+
+    fn is_neighbour(self, net: Ipv4Net) -> bool {
+        net.contains(&self) && self != net.addr()
+    }
+}
+
+impl Address for Ipv6Addr {
+    type Net = Ipv6Net;
+
+    #[inline]
+    fn alone(self) -> Ipv6Net {
+        self.into()
+    }
+
+    fn of(address: IpAddr) -> Option<Self> {
+        match address {
+            IpAddr::V6(address) => Some(address),
+            IpAddr::V4(_) => None,
+        }
+    }
+
+    fn is_neighbour(self, net: Ipv6Net) -> bool {
+        // Link-local addresses are on every network (RFC 4291, section 2.5.6).
+        (net.contains(&self) || self.is_unicast_link_local()) && self != net.addr()
+    }
+}

@@ -1,0 +1,262 @@
+//! What the machine hears for the router itself, and says in its own name: ARP and neighbour discovery, echo
+//! replies, ICMP errors; and the packets that wait for neighbours.
+
+use etherparse::ArpOperation;
+use ipnet::{Ipv4Net, Ipv6Net};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use super::{LiveMachine, Side};
+use crate::live::function::{Ask, Undelivered};
+use crate::live::header::{Header, is_v6};
+use crate::live::host::{self, Error, Party};
+use crate::live::icmpv6;
+use crate::live::ndp::{self, Message};
+use crate::live::neighbours::{ASK_NS, Found, Word};
+use crate::live::port::Port;
+use crate::machine::Verdict;
+
+/// The router sends an ICMP error for so long at most, ns on average,
+const ERROR_NS: u64 = 1_000_000;
+/// and so many at once.
+const ERRORS: u64 = 50;
+
+/// A frame's bytes before the IP header.
+const ETHERNET_BYTES: u32 = 14;
+
+/// Whose address a packet goes to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Whose {
+    Router,
+    /// The kernel has the packet, too, and answers.
+    Kernel,
+}
+
+/// What the router says in its own name.
+impl<P: Port> LiveMachine<P> {
+    #[inline]
+    pub(super) fn whose(&self, destination: Ipv4Addr) -> Option<Whose> {
+        let is = |net: Option<Ipv4Net>| net.is_some_and(|net| net.addr() == destination);
+        let owner = self.sides.iter().find(|side| is(side.address) || is(side.kernel))?;
+        Some(if is(owner.address) { Whose::Router } else { Whose::Kernel })
+    }
+
+    /// The same by IPv6. A link-local address is that of the port's own network.
+    fn whose_v6(&self, input: usize, destination: Ipv6Addr) -> Option<Whose> {
+        let is = |nets: &[Ipv6Net]| nets.iter().any(|net| net.addr() == destination);
+        let whose = |side: &Side<P>| {
+            let kernel = is(&side.kernel_v6).then_some(Whose::Kernel);
+            is(&side.addresses_v6).then_some(Whose::Router).or(kernel)
+        };
+        if destination.is_unicast_link_local() {
+            whose(&self.sides[input])
+        } else {
+            self.sides.iter().find_map(whose)
+        }
+    }
+
+    /// The path of a packet that is none of IPv4 for this port's hardware address, if it is one of IPv6; others
+    /// are heard.
+    #[inline]
+    pub(super) fn receive_v6(&mut self, input: usize, packet: u64) -> Option<usize> {
+        let side = &self.sides[input];
+        let header = Header::parse_v6(self.pool.frame(packet));
+        let header = header.filter(|header| header.to == side.mac);
+        let to = header.as_ref().and_then(|header| self.whose_v6(input, header.destination));
+        if to.is_some() || header.is_none() && side.speaks() {
+            self.hear(input, packet, to);
+            return None;
+        }
+        let path = header
+            .and_then(|header| self.classifier.path_v6(input, &header, self.pool.frame(packet)));
+        if path.is_none() {
+            self.pool.release(packet);
+        }
+        path
+    }
+
+    /// A packet for the router itself, or none that can be forwarded.
+    #[cold]
+    pub(super) fn hear(&mut self, input: usize, packet: u64, to: Option<Whose>) {
+        let reply = if is_v6(self.pool.frame(packet)) {
+            self.hear_v6(input, packet, to)
+        } else {
+            self.hear_v4(input, packet, to)
+        };
+        self.pool.release(packet);
+        if let Some(reply) = reply {
+            self.say(input, &reply);
+        }
+    }
+
+    /// Hears a packet; returns what is to be said.
+    fn hear_v4(&mut self, input: usize, packet: u64, to: Option<Whose>) -> Option<Vec<u8>> {
+        let side = &mut self.sides[input];
+        let frame = self.pool.frame(packet);
+        if let Some(whose) = to {
+            side.counters.for_router += 1;
+            return (whose == Whose::Router).then(|| host::echo_reply(frame, side.mac)).flatten();
+        }
+        let (arp, net) = host::arp(frame).zip(side.speaker())?;
+        side.counters.for_router += 1;
+        let us = Party { mac: side.mac, address: net.addr() };
+        let them = Party { mac: arp.sender_mac, address: Ipv4Addr::from(arp.sender_ipv4) };
+        let asked_us = arp.target_ipv4 == us.address.octets();
+        let Party { mac, address } = them;
+        let word = Word { address, mac, asked_us, overrides: true };
+        self.function.heard(input, net, word, self.now_ns);
+        self.held.release(|neighbour| neighbour == (input, address.into()));
+        let answers = asked_us && mac[0] & 1 == 0 && side.address.is_some();
+        (answers && arp.operation == ArpOperation::REQUEST).then(|| host::answer(us, them))
+    }
+
+    /// The same by IPv6.
+    fn hear_v6(&mut self, input: usize, packet: u64, to: Option<Whose>) -> Option<Vec<u8>> {
+        let side = &mut self.sides[input];
+        let frame = self.pool.frame(packet);
+        let speaks = !(side.addresses_v6.is_empty() && side.kernel_v6.is_empty());
+        let message = ndp::message(frame).filter(|_| speaks);
+        side.counters.for_router += u64::from(to.is_some() || message.is_some());
+        let Some(message) = message else {
+            return (to == Some(Whose::Router)).then(|| icmpv6::echo_reply(frame, side.mac))?;
+        };
+        let (word, reply) = match message {
+            Message::Solicitation { target, from, mac } => {
+                let is = |nets: &[Ipv6Net]| nets.iter().any(|net| net.addr() == target);
+                let answers = is(&side.addresses_v6);
+                let asked_us = answers || is(&side.kernel_v6);
+                let us = Party { mac: side.mac, address: target };
+                // One that knows our hardware address may leave its own out.
+                let sender = *frame[6..].first_chunk()?;
+                let to = mac.unwrap_or(sender);
+                let them = from.map(|address| Party { mac: to, address });
+                let reply = (answers && to[0] & 1 == 0).then(|| ndp::advertisement(us, them));
+                let word = from.zip(mac).map(|(address, mac)| Word {
+                    address,
+                    mac,
+                    asked_us,
+                    overrides: true,
+                });
+                (word, reply)
+            }
+            // What nobody asked for is not believed.
+            Message::Advertisement { solicited: false, .. } => return None,
+            Message::Advertisement { target, mac, overrides, .. } => {
+                let mac = mac.filter(|_| to.is_some())?;
+                (Some(Word { address: target, mac, asked_us: false, overrides }), None)
+            }
+        };
+        if let Some(word) = word
+            && let Some(net) = side.speaker_v6(word.address)
+        {
+            self.function.heard_v6(input, net, word, self.now_ns);
+            self.held.release(|neighbour| neighbour == (input, word.address.into()));
+        }
+        reply
+    }
+
+    /// Asks who has an address.
+    #[cold]
+    pub(super) fn ask(&mut self, (output, address): Ask) {
+        let side = &self.sides[output];
+        let mac = side.mac;
+        let question = match address {
+            IpAddr::V4(address) => side.speaker().map(|net| {
+                let us = Party { mac, address: net.addr() };
+                host::request(us, address)
+            }),
+            IpAddr::V6(address) => side.speaker_v6(address).map(|net| {
+                let us = Party { mac, address: net.addr() };
+                ndp::solicitation(us, address)
+            }),
+        };
+        if let Some(question) = question {
+            self.say(output, &question);
+        }
+    }
+
+    /// Asks again for those that packets are held for, and gives up those that do not answer.
+    #[cold]
+    pub(super) fn ask_again(&mut self) {
+        self.ask_again_ns = self.now_ns + ASK_NS / 2;
+        for neighbour in self.held.neighbours() {
+            let (found, missing) = self.function.find(neighbour, self.now_ns);
+            if missing {
+                self.ask(neighbour);
+            }
+            if found != Found::Unknown {
+                self.held.release(|of| of == neighbour);
+            }
+        }
+    }
+
+    /// A packet that does not go on now.
+    #[cold]
+    pub(super) fn undelivered(&mut self, path: usize, packet: u64, why: Undelivered) -> Verdict {
+        match why {
+            Undelivered::Unresolved(neighbour) if self.held.hold(neighbour, path, packet) => {
+                return Verdict::Hold;
+            }
+            Undelivered::Because(why) => self.complain(packet, why),
+            Undelivered::Unresolved(_) | Undelivered::Crowded | Undelivered::Broken => {}
+        }
+        Verdict::Drop
+    }
+
+    /// A packet is too long for the link of `output`.
+    #[cold]
+    pub(super) fn too_long(&mut self, path: usize, packet: u64, output: usize) -> Verdict {
+        let mtu = self.sides[output].longest_bytes.saturating_sub(ETHERNET_BYTES);
+        self.undelivered(path, packet, Undelivered::Because(Error::TooBig(mtu)))
+    }
+
+    /// Tells the sender of a packet why it does not go on, if that may be said now.
+    #[cold]
+    fn complain(&mut self, packet: u64, why: Error) {
+        if self.error_ns > self.now_ns + ERRORS * ERROR_NS {
+            return;
+        }
+        let frame = self.pool.frame(packet);
+        let source = if is_v6(frame) {
+            icmpv6::complainant(frame).map(IpAddr::V6)
+        } else {
+            host::complainant(frame).map(IpAddr::V4)
+        };
+        let Some(source) = source else { return };
+        let mut ask = None;
+        if let Ok(next) = self.function.next(source, self.now_ns, &mut ask) {
+            let (side, mac) = (&self.sides[next.output], next.from);
+            let error = match source {
+                IpAddr::V4(address) => side.speaker().and_then(|net| {
+                    let us = Party { mac, address: net.addr() };
+                    host::error(frame, why, us, Party { mac: next.to, address })
+                }),
+                IpAddr::V6(address) => side.speaker_v6(address).and_then(|net| {
+                    let us = Party { mac, address: net.addr() };
+                    icmpv6::error(frame, why, us, Party { mac: next.to, address })
+                }),
+            };
+            if let Some(error) = error {
+                self.error_ns = self.error_ns.max(self.now_ns) + ERROR_NS;
+                self.say(next.output, &error);
+            }
+        }
+        if let Some(ask) = ask {
+            self.ask(ask);
+        }
+    }
+
+    /// Sends a frame at once, before all that waits; without a buffer, or room at the device, it is
+    /// not sent.
+    fn say(&mut self, output: usize, frame: &[u8]) {
+        let Some(packet) = self.pool.copy(frame) else { return };
+        let side = &mut self.sides[output];
+        match side.port.transmit(&mut self.pool, &[packet]) {
+            Ok(1) => side.counters.originated += 1,
+            Ok(_) => self.pool.release(packet),
+            Err(error) => {
+                self.failed.get_or_insert(error);
+                self.pool.release(packet);
+            }
+        }
+    }
+}
