@@ -29,6 +29,9 @@ const NEVER: u64 = u64::MAX;
 /// A run that took longer may have been interrupted, ns: few do, and nobody is interrupted for less than
 /// this and some.
 const LONG_RUN_NS: u64 = 200_000;
+/// No run works for longer, ns: the machine itself stood still, as a virtual one does that is moved or starved. Who
+/// was running then would wait for all others to have as much.
+const LONGEST_RUN_NS: u64 = 100_000_000;
 /// What a packet took is averaged over about 2^3 batches.
 const AVERAGE_SHIFT: u32 = 3;
 
@@ -291,6 +294,9 @@ impl<M: Machine> Router<M> {
         let mut took_ns = self.now_ns - began_ns;
         if took_ns > LONG_RUN_NS {
             took_ns -= self.machine.stolen_ns(took_ns).min(took_ns);
+            if !M::FREE_CLOCK {
+                took_ns = took_ns.min(LONGEST_RUN_NS);
+            }
         }
         if let Process::Forward(path) = process
             && !M::FREE_CLOCK

@@ -60,7 +60,9 @@ impl Line {
 mod tests {
     use super::*;
     use crate::machine::{Machine, Verdict};
-    use crate::{Batch, InputPlan, OutputPlan, PathPlan, Plan, Router, Stages, Step, WhenFull};
+    use crate::{
+        Batch, InputPlan, OutputPlan, PathPlan, Plan, Process, Router, Stages, Step, WhenFull,
+    };
     use millstream::catalogue::{DisciplineRow, Options, StructureName};
     use millstream::{Contract, Link};
     use proptest::prelude::*;
@@ -166,6 +168,41 @@ mod tests {
         }
     }
 
+    fn step(router: &mut Router<Interrupted>) {
+        if let Step::Idle { until_ns } = router.step() {
+            let machine = router.machine_mut();
+            machine.now_ns = machine.now_ns.max(until_ns);
+            router.resume();
+        }
+    }
+
+    #[test]
+    fn nobody_pays_for_a_machine_that_stood_still() {
+        let mut away_ns = vec![0; 10_000];
+        away_ns[5_000] = 60_000_000_000;
+        let line = Line::new(1_000_000_000, 0);
+        let machine = Interrupted { now_ns: 0, line, away_ns, at: 0, burst: 0, sent: [0; 2] };
+        let mut router = Router::new(&plan(1_000_000_000), machine).unwrap();
+        while router.machine().now_ns < 60_000_000_000 {
+            step(&mut router);
+        }
+        router.machine_mut().away_ns = vec![0];
+        while router.machine().now_ns < 62_000_000_000 {
+            step(&mut router);
+        }
+        // Some seconds later everybody runs again, whoever was running.
+        let processes = [Process::Input(0), Process::Forward(0), Process::Output(0)];
+        let before = processes.map(|process| router.used(process));
+        while router.machine().now_ns < 64_000_000_000 {
+            step(&mut router);
+        }
+        for (process, before) in processes.into_iter().zip(before) {
+            let used = router.used(process);
+            assert!(used.packets > before.packets, "{process:?} does not run");
+            assert!(used.busy_ns < 4_000_000_000, "{process:?} was charged {} ns", used.busy_ns);
+        }
+    }
+
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(300))]
 
@@ -180,13 +217,6 @@ mod tests {
             let line = Line::new(rate_bps, 0);
             let machine = Interrupted { now_ns: 0, line, away_ns, at: 0, burst: 0, sent: [0; 2] };
             let mut router = Router::new(&plan(rate_bps), machine).unwrap();
-            let step = |router: &mut Router<Interrupted>| {
-                if let Step::Idle { until_ns } = router.step() {
-                    let machine = router.machine_mut();
-                    machine.now_ns = machine.now_ns.max(until_ns);
-                    router.resume();
-                }
-            };
             for _ in 0..rounds {
                 let before = router.path(0).sent;
                 while router.path(0).sent < before + 300 {
