@@ -2,13 +2,15 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod films;
 mod player;
 
+use films::Films;
 use player::{Player, Server, film, is_there, mangled};
 use rtsp_types::StatusCode;
 use std::io::{Read, Write};
 use std::net::TcpStream;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -19,34 +21,12 @@ const LONG: Duration = Duration::from_secs(60);
 const USERS: &str = "studio:millstream:fb7bde76a2f018823aaf74608b14db5e\n\
                      ann:millstream:4469aedbccd71d189d4ac664f28d4985\n";
 
-/// A film in two codings, and what is said of it.
-struct Film {
-    folder: tempfile::TempDir,
+/// Films to be published.
+fn films(frames: usize) -> Films {
+    Films::make(frames, "400k", "12")
 }
 
-impl Film {
-    fn make(frames: usize) -> Self {
-        let film = Self { folder: tempfile::tempdir().unwrap() };
-        let clip = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/data/clip.mpg");
-        let (clip, frames) = (clip.to_str().unwrap(), frames.to_string());
-        let from =
-            ["-stream_loop", "-1", "-i", clip, "-an", "-vf", "scale=176:144", "-threads", "1"];
-        let to = ["-frames:v", &frames, "-bf", "2", "-b:v", "400k", "-g", "12"];
-        film.ffmpeg(&[&from[..], &to, &["-c:v", "mpeg1video", "clip.mpg"]].concat());
-        film.ffmpeg(&[&from[..], &to, &["-c:v", "libx264", "clip.mp4"]].concat());
-        film
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.folder.path().join(name)
-    }
-
-    fn ffmpeg(&self, arguments: &[&str]) {
-        let mut ffmpeg = Command::new("ffmpeg");
-        ffmpeg.args(["-v", "error", "-y"]).args(arguments).current_dir(&self.folder);
-        assert!(ffmpeg.status().unwrap().success());
-    }
-
+impl Films {
     /// Publishes a file as it plays.
     fn publish(&self, file: &str, transport: &str, url: &str) -> Child {
         let mut ffmpeg = Command::new("ffmpeg");
@@ -253,7 +233,7 @@ fn what_ffmpeg_publishes_is_played_picture_for_picture() {
     if !is_there("ffmpeg") {
         return;
     }
-    let film = Film::make(75);
+    let films = films(75);
     let wait = ", wait = \"60 s\"";
     let streams = [("h264", "h264", wait), ("mpeg", "mpeg", wait)];
     // Apart, as what else the machine does must not make frames late.
@@ -263,7 +243,7 @@ fn what_ffmpeg_publishes_is_played_picture_for_picture() {
     // Twice, the second time when all play, however slow the machine is.
     let publish = || {
         let transports = ["tcp", "udp"].iter().enumerate();
-        let begun = transports.map(|(at, transport)| film.publish(files[at], transport, &url(at)));
+        let begun = transports.map(|(at, transport)| films.publish(files[at], transport, &url(at)));
         begun.collect::<Vec<_>>()
     };
     let end = |publishers: Vec<Child>| {
@@ -278,7 +258,7 @@ fn what_ffmpeg_publishes_is_played_picture_for_picture() {
         for transport in ["udp", "tcp"] {
             let to = format!("{name}-{transport}");
             let options = ["-rtsp_transport", transport];
-            playing.push((stream, film.decode_some(&url(stream), &options, &to, "60"), to));
+            playing.push((stream, films.decode_some(&url(stream), &options, &to, "60"), to));
         }
     }
     end(publishers);
@@ -292,7 +272,7 @@ fn what_ffmpeg_publishes_is_played_picture_for_picture() {
     let status = server.status();
     let playing: Vec<_> = playing
         .into_iter()
-        .map(|(stream, player, to)| (stream, film.pictures(player, &to), to))
+        .map(|(stream, player, to)| (stream, films.pictures(player, &to), to))
         .collect();
     let account = server.end();
     for live in status["live"].as_array().unwrap() {
@@ -303,7 +283,7 @@ fn what_ffmpeg_publishes_is_played_picture_for_picture() {
     }
     assert_eq!(account["frames"]["lost"], 0, "{account}");
     for (stream, seen, to) in playing {
-        let once = film.all_pictures(files[stream]);
+        let once = films.all_pictures(files[stream]);
         let expected = [&once[..], &once[..]].concat();
         if to.ends_with("tcp") {
             assert_eq!(seen.len(), 60, "{to}");
@@ -321,18 +301,18 @@ fn who_plays_goes_on_when_the_publisher_returns_and_there_is_but_one() {
     if !is_there("ffmpeg") {
         return;
     }
-    let film = Film::make(40);
+    let films = films(40);
     let server = serve("placement = \"ni\"", &[("live", "h264", ", wait = \"60 s\"")], &[]);
     let url = format!("rtsp://{}/live", server.rtsp);
     assert_eq!(Player::open(server.rtsp, "live").set_up(false).status(), StatusCode::NotFound);
-    let mut first = film.publish("clip.mp4", "tcp", &url);
+    let mut first = films.publish("clip.mp4", "tcp", &url);
     wait_for(&server, "a publisher", |status| is_published(status, 0));
-    let player = film.decode(&url, &["-rtsp_transport", "tcp"], "seen");
+    let player = films.decode(&url, &["-rtsp_transport", "tcp"], "seen");
     let refused = Publisher::connect(&server).announce("live");
     assert!(refused.starts_with("RTSP/1.0 455"), "{refused}");
     assert!(first.wait().unwrap().success());
     wait_for(&server, "no publisher", |status| !is_published(status, 0));
-    let mut second = film.publish("clip.mp4", "udp", &url);
+    let mut second = films.publish("clip.mp4", "udp", &url);
     assert!(second.wait().unwrap().success());
     wait_for(&server, "all is sent", |status| {
         let client = &status["clients"][0];
@@ -345,7 +325,7 @@ fn who_plays_goes_on_when_the_publisher_returns_and_there_is_but_one() {
     assert_whole(&server.status()["live"][0]);
     // A goodbye to whoever waits.
     server.end();
-    let (seen, once) = (film.pictures(player, "seen"), film.all_pictures("clip.mp4"));
+    let (seen, once) = (films.pictures(player, "seen"), films.all_pictures("clip.mp4"));
     let expected = [&once[..], &once[..]].concat();
     assert!(seen.len() > 40, "{} pictures", seen.len());
     assert_eq!(seen, expected[expected.len() - seen.len()..]);
@@ -392,12 +372,12 @@ fn who_is_not_named_does_not_publish() {
     if !is_there("ffmpeg") {
         return;
     }
-    let film = Film::make(12);
+    let films = films(12);
     for (user, stream, expected) in
         [("ann", "named", false), ("studio", "named", true), ("ann", "local", true)]
     {
         let url = format!("rtsp://{user}:open%20sesame@{}/{stream}", server.rtsp);
-        let publisher = film.publish("clip.mp4", "tcp", &url).wait_with_output().unwrap();
+        let publisher = films.publish("clip.mp4", "tcp", &url).wait_with_output().unwrap();
         let said = String::from_utf8_lossy(&publisher.stderr);
         assert_eq!(publisher.status.success(), expected, "{user} of {stream}: {said}");
         assert_eq!(said.contains("403"), !expected, "{said}");

@@ -5,8 +5,10 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod films;
 mod player;
 
+use films::Films;
 use player::{Player, Server, is_there};
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -16,37 +18,15 @@ use std::time::{Duration, Instant};
 /// Bytes of a picture of the films.
 const PICTURE: usize = 176 * 144 * 3 / 2;
 
-/// Films of so many frames in `folder`.
-struct Films {
-    folder: tempfile::TempDir,
+/// Films of so many frames, H.264 in three containers.
+fn films(frames: usize) -> Films {
+    let films = Films::make(frames, "600k", "24");
+    films.ffmpeg(&["-i", "clip.mp4", "-c", "copy", "clip.ts"]);
+    films.ffmpeg(&["-i", "clip.mp4", "-c", "copy", "clip.h264"]);
+    films
 }
 
 impl Films {
-    fn make(frames: usize) -> Self {
-        let films = Self { folder: tempfile::tempdir().unwrap() };
-        let clip = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/data/clip.mpg");
-        let (clip, frames) = (clip.to_str().unwrap(), frames.to_string());
-        let from =
-            ["-stream_loop", "-1", "-i", clip, "-an", "-vf", "scale=176:144", "-threads", "1"];
-        let to = ["-frames:v", &frames, "-bf", "2", "-b:v", "600k"];
-        films.ffmpeg(&[&from[..], &to, &["-c:v", "mpeg1video", "-g", "12", "clip.mpg"]].concat());
-        // H.264 with B-frames, in three containers.
-        films.ffmpeg(&[&from[..], &to, &["-c:v", "libx264", "-g", "24", "clip.mp4"]].concat());
-        films.ffmpeg(&["-i", "clip.mp4", "-c", "copy", "clip.ts"]);
-        films.ffmpeg(&["-i", "clip.mp4", "-c", "copy", "clip.h264"]);
-        films
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.folder.path().join(name)
-    }
-
-    fn ffmpeg(&self, arguments: &[&str]) {
-        let mut ffmpeg = Command::new("ffmpeg");
-        ffmpeg.args(["-v", "error", "-y"]).args(arguments).current_dir(&self.folder);
-        assert!(ffmpeg.status().unwrap().success());
-    }
-
     /// Serves each file as it is by its name, and as a transport stream with `-ts` behind it, over and over
     /// if `repeat`; and once as a transport stream with `-once` behind it. The processor is apart, as what
     /// else the machine does must not make frames late.
@@ -122,7 +102,7 @@ fn ffmpeg_gets_every_frame_as_it_stands_in_the_file() {
     if !is_there("ffmpeg") {
         return;
     }
-    let films = Films::make(50);
+    let films = films(50);
     let files = ["clip.mpg", "clip.mp4", "clip.ts", "clip.h264"];
     let server = films.serve(&files, "50 Mbps", "first-deadline = \"2 s\"", true);
     let expected = files.map(|file| films.pictures(file));
@@ -158,7 +138,7 @@ fn what_is_left_out_under_overload_leaves_the_other_pictures_as_they_are() {
     if !is_there("ffmpeg") {
         return;
     }
-    let films = Films::make(100);
+    let films = films(100);
     let stream = "first-deadline = \"1 s\"\nwindow = \"6/12\"";
     let server = films.serve(&["clip.mpg"], "1.25 Mbps", stream, false);
     let expected = films.pictures("clip.mpg");
@@ -281,7 +261,7 @@ fn ended(mut child: Child, to: &Path, bytes: usize) -> (Vec<u8>, String) {
 fn all_play(frames: usize) {
     let players = ["ffmpeg", "gst-launch-1.0", "cvlc"].map(is_there);
     // Decoders differ in what they show last before a film begins anew.
-    let films = Films::make(frames + 12);
+    let films = films(frames + 12);
     let files = ["clip.mpg", "clip.mp4"];
     let server = films.serve(&files, "50 Mbps", "first-deadline = \"1 s\"", true);
     let names: Vec<String> = files
