@@ -13,13 +13,12 @@ use std::time::Duration;
 use std::{fs, io};
 use tappers::Interface;
 
+use crate::live::header::ETHERNET_BYTES;
 use crate::live::interface::Device;
 use crate::live::interface::packet::PacketDevice;
 use crate::live::interface::redirect::Redirect;
 use crate::live::interface::xdp::{Shared, XdpDevice};
 
-/// A frame's bytes beyond the MTU.
-const ETHERNET_BYTES: u32 = 14;
 /// How often an interface that is away is tried.
 const RETRY: Duration = Duration::from_millis(100);
 

@@ -7,7 +7,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use super::{LiveMachine, Side};
 use crate::live::function::{Ask, Undelivered};
-use crate::live::header::{Header, is_v6};
+use crate::live::header::{ETHERNET_BYTES, Header, is_v6};
 use crate::live::host::{self, Error, Party};
 use crate::live::icmpv6;
 use crate::live::ndp::{self, Message};
@@ -19,9 +19,6 @@ use crate::machine::Verdict;
 const ERROR_NS: u64 = 1_000_000;
 /// and so many at once.
 const ERRORS: u64 = 50;
-
-/// A frame's bytes before the IP header.
-const ETHERNET_BYTES: u32 = 14;
 
 /// Whose address a packet goes to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
