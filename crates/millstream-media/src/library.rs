@@ -156,21 +156,10 @@ fn add(
         new.push(NewFrame { importance, display, range, pieces });
     }
     let record = MediaRecord {
-        period_ns: frame_ns,
-        deadline_ns,
-        first_frame: 0,
-        frames: 0,
-        first_byte: 0,
-        lost,
-        of,
-        queue: stream.contract.queue_limit().unwrap_or(QUEUE).min(1 << 16),
-        payload_type: format.payload_type().into(),
         rate_frames: video.rate.frames,
         rate_seconds: video.rate.seconds,
         repeat: u32::from(*repeat),
-        live: 0,
-        stream: streams(titles),
-        reserved: 0,
+        ..record(stream, (frame_ns, deadline_ns), (lost, of), format, titles)
     };
     builder.add(record, &new, &bytes);
     let duration_ns = u128::from(frame_ns) * new.len() as u128;
@@ -231,10 +220,32 @@ fn window(stream: &Stream) -> Result<(u32, u32), MediaError> {
     Ok((lost, of))
 }
 
-/// How many streams of the scenario these are.
-fn streams(titles: &[Title]) -> u32 {
-    let streams = titles.iter().filter(|title| title.looser_than.is_none()).count();
-    u32::try_from(streams).unwrap_or(u32::MAX)
+/// The record of a stream that follows those of `titles`: its frames come over and over, and not from a file.
+fn record(
+    stream: &Stream,
+    (period_ns, deadline_ns): (u64, u64),
+    (lost, of): (u32, u32),
+    format: Format,
+    titles: &[Title],
+) -> MediaRecord {
+    let before = titles.iter().filter(|title| title.looser_than.is_none()).count();
+    MediaRecord {
+        period_ns,
+        deadline_ns,
+        first_frame: 0,
+        frames: 0,
+        first_byte: 0,
+        lost,
+        of,
+        queue: stream.contract.queue_limit().unwrap_or(QUEUE).min(1 << 16),
+        payload_type: format.payload_type().into(),
+        rate_frames: 1,
+        rate_seconds: 1,
+        repeat: 1,
+        stream: u32::try_from(before).unwrap_or(u32::MAX),
+        reserved: 0,
+        live: 0,
+    }
 }
 
 /// Adds a live stream; the bytes of its ring. What of it may be lost is not known before it comes, so all that it
@@ -276,21 +287,8 @@ fn add_live(
         shape,
     });
     let record = MediaRecord {
-        period_ns,
-        deadline_ns,
-        first_frame: 0,
-        frames: 0,
-        first_byte: 0,
-        lost,
-        of,
-        queue: stream.contract.queue_limit().unwrap_or(QUEUE).min(1 << 16),
-        payload_type: format.payload_type().into(),
-        rate_frames: 1,
-        rate_seconds: 1,
-        repeat: 1,
-        stream: streams(titles),
-        reserved: 0,
         live: u32::try_from(live.len()).unwrap_or(u32::MAX),
+        ..record(stream, (period_ns, deadline_ns), (lost, of), format, titles)
     };
     builder.add(record, &[], &[]);
     titles.push(Title {
