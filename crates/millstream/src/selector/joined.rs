@@ -500,8 +500,11 @@ impl<D: Discipline, S: Structure<D::Rank>> Selector<D, S> {
         }
         let slot = &mut self.slots[stream.index()];
         slot.place = Place::Parked;
-        let rank = self.discipline.rank(&slot.state, slot.head);
-        self.parked.place(stream.0, rank.expiry_ns());
+        // Who never expires is not looked for.
+        if D::Rank::EXPIRY != Expiry::Never {
+            let rank = self.discipline.rank(&slot.state, slot.head);
+            self.parked.place(stream.0, rank.expiry_ns());
+        }
     }
 
     /// Takes a stream from where it stands.
