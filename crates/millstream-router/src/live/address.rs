@@ -17,6 +17,9 @@ pub(super) trait Address: Copy + Debug + Eq + Hash + Into<IpAddr> {
     /// An address if it is of this family.
     fn of(address: IpAddr) -> Option<Self>;
 
+    /// A number from 0 to 255 that is another for most others.
+    fn slot(self) -> usize;
+
     /// Whether it can be that of a neighbour of whoever has the address of `net` on that network.
     fn is_neighbour(self, net: Self::Net) -> bool;
 }
@@ -34,6 +37,11 @@ impl Address for Ipv4Addr {
             IpAddr::V4(address) => Some(address),
             IpAddr::V6(_) => None,
         }
+    }
+
+    #[inline]
+    fn slot(self) -> usize {
+        slot(self.to_bits().into())
     }
 
     fn is_neighbour(self, net: Ipv4Net) -> bool {
@@ -56,8 +64,25 @@ impl Address for Ipv6Addr {
         }
     }
 
+    #[inline]
+    fn slot(self) -> usize {
+        let [high, low] = [self.to_bits() >> 64, self.to_bits()];
+        // Both halves count.
+        #[allow(clippy::cast_possible_truncation)]
+        slot((high as u64).rotate_left(17) ^ low as u64)
+    }
+
     fn is_neighbour(self, net: Ipv6Net) -> bool {
         // Link-local addresses are on every network (RFC 4291, section 2.5.6).
         (net.contains(&self) || self.is_unicast_link_local()) && self != net.addr()
     }
+}
+
+/// Fibonacci hashing to 8 bits (Knuth, The Art of Computer Programming, volume 3, section 6.4).
+#[inline]
+pub(super) fn slot(bits: u64) -> usize {
+    // Below 256.
+    #[allow(clippy::cast_possible_truncation)]
+    let slot = (bits.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as usize;
+    slot
 }

@@ -11,6 +11,8 @@ use crate::live::routes::{Hop, Next, Routes, Table};
 
 /// A neighbour that was found is used for so long before it is looked up again, ns.
 const RECENT_NS: u64 = 1_000_000_000;
+/// How many destinations' hops are kept at hand.
+const RECENT: usize = 256;
 
 /// The IP fast path: looks the destination up, takes a hop from the packet's time to live, updates
 /// its checksum (IPv6 has none) and rewrites its hardware addresses.
@@ -27,13 +29,22 @@ pub struct Forwarder {
 struct Ways<A: Address> {
     routes: Table<A>,
     neighbours: Neighbours<A>,
-    /// The neighbour found last, for which destination, and until when, ns.
-    recent: Option<(A, Hop, u64)>,
+    /// Hops found of late, by a number made of the destination: packets of few destinations make most of the traffic.
+    recent: Vec<Option<Recent<A>>>,
+}
+
+/// The hop to a destination, and until when it is not looked up again, ns.
+#[derive(Clone, Copy, Debug)]
+struct Recent<A> {
+    destination: A,
+    until_ns: u64,
+    hop: Hop,
 }
 
 impl<A: Address> Default for Ways<A> {
     fn default() -> Self {
-        Self { routes: Table::default(), neighbours: Neighbours::default(), recent: None }
+        let (routes, neighbours) = (Table::default(), Neighbours::default());
+        Self { routes, neighbours, recent: vec![None; RECENT] }
     }
 }
 
@@ -62,49 +73,63 @@ impl<A: Address> Ways<A> {
         now_ns: u64,
         ask: &mut Option<Ask>,
     ) -> Result<Hop, Undelivered> {
-        match self.routes.find(destination) {
-            Some(Next::Hop(next)) => Ok(next),
-            Some(Next::Resolve(output, from, via)) => match self.recent {
-                Some((to, hop, until_ns)) if to == destination && now_ns < until_ns => Ok(hop),
-                _ => {
-                    let address = via.unwrap_or(destination);
-                    let (found, missing) = self.neighbours.find(output, address, now_ns);
-                    let neighbour = (output, address.into());
-                    *ask = missing.then_some(neighbour);
-                    match found {
-                        Found::Known(to) => {
-                            let hop = Hop { output, from, to };
-                            self.recent = Some((destination, hop, now_ns + RECENT_NS));
-                            Ok(hop)
-                        }
-                        Found::Unknown => Err(Undelivered::Unresolved(neighbour)),
-                        Found::Crowded => Err(Undelivered::Crowded),
-                        Found::Nobody => Err(Undelivered::Because(Error::HostUnreachable)),
-                    }
-                }
-            },
-            Some(Next::Nowhere) | None => Err(Undelivered::Because(Error::NetUnreachable)),
+        match &self.recent[destination.slot() % RECENT] {
+            Some(recent) if recent.destination == destination && now_ns < recent.until_ns => {
+                Ok(recent.hop)
+            }
+            _ => self.look_up(destination, now_ns, ask),
         }
     }
 
+    fn look_up(
+        &mut self,
+        destination: A,
+        now_ns: u64,
+        ask: &mut Option<Ask>,
+    ) -> Result<Hop, Undelivered> {
+        let (hop, until_ns) = match self.routes.find(destination) {
+            Some(Next::Hop(hop)) => (hop, u64::MAX),
+            Some(Next::Resolve(output, from, via)) => {
+                let address = via.unwrap_or(destination);
+                let (found, missing) = self.neighbours.find(output, address, now_ns);
+                let neighbour = (output, address.into());
+                *ask = missing.then_some(neighbour);
+                match found {
+                    Found::Known(to) => (Hop { output, from, to }, now_ns + RECENT_NS),
+                    Found::Unknown => return Err(Undelivered::Unresolved(neighbour)),
+                    Found::Crowded => return Err(Undelivered::Crowded),
+                    Found::Nobody => return Err(Undelivered::Because(Error::HostUnreachable)),
+                }
+            }
+            Some(Next::Nowhere) | None => return Err(Undelivered::Because(Error::NetUnreachable)),
+        };
+        self.recent[destination.slot() % RECENT] = Some(Recent { destination, until_ns, hop });
+        Ok(hop)
+    }
+
+    /// Routes or neighbours are others now.
+    fn forget(&mut self) {
+        self.recent.fill(None);
+    }
+
     fn heard(&mut self, port: usize, net: A::Net, word: Word<A>, now_ns: u64) {
-        self.recent = None;
+        self.forget();
         self.neighbours.heard(port, net, word, now_ns);
     }
 
     fn reroute(&mut self, routes: Table<A>) {
         self.routes.reload(routes);
-        self.recent = None;
+        self.forget();
     }
 
     fn set_kernel_route(&mut self, prefix: A::Net, next: Option<Next<IpAddr>>) {
         self.routes.set_kernel(prefix, next);
-        self.recent = None;
+        self.forget();
     }
 
     fn set_kernel_neighbour(&mut self, port: usize, address: A, mac: Option<[u8; 6]>) {
         self.neighbours.set_kernel(port, address, mac);
-        self.recent = None;
+        self.forget();
     }
 }
 

@@ -55,13 +55,11 @@ struct Same<A> {
 #[derive(Clone, Debug)]
 pub(super) struct Table<A: Address> {
     prefixes: PrefixMap<A::Net, Same<A>>,
-    /// The answer of the last look-up: packets of a flow come in trains.
-    last: Option<(A, Option<Next<A>>)>,
 }
 
 impl<A: Address> Default for Table<A> {
     fn default() -> Self {
-        Self { prefixes: PrefixMap::default(), last: None }
+        Self { prefixes: PrefixMap::default() }
     }
 }
 
@@ -90,21 +88,13 @@ impl<A: Address> Table<A> {
         } else {
             self.prefixes.remove(&prefix);
         }
-        self.last = None;
     }
 
     /// Where packets for `destination` go; `None` if no route leads there.
     #[inline]
-    pub(super) fn find(&mut self, destination: A) -> Option<Next<A>> {
-        match self.last {
-            Some((known, next)) if known == destination => next,
-            _ => {
-                let found = self.prefixes.get_lpm(&destination.alone());
-                let found = found.and_then(|(_, of)| of.file.or(of.kernel));
-                self.last = Some((destination, found));
-                found
-            }
-        }
+    pub(super) fn find(&self, destination: A) -> Option<Next<A>> {
+        let found = self.prefixes.get_lpm(&destination.alone());
+        found.and_then(|(_, of)| of.file.or(of.kernel))
     }
 }
 
