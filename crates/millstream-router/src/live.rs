@@ -29,6 +29,7 @@ mod clock;
 mod control;
 mod extension;
 mod filter;
+mod flows;
 mod function;
 mod header;
 mod held;

@@ -146,6 +146,12 @@ impl Classifier {
         Self { filters, ..self }
     }
 
+    /// Whether rules look at nothing but headers: no path has a filter.
+    #[inline]
+    pub(super) fn looks_at_headers(&self) -> bool {
+        self.filters.none()
+    }
+
     /// The path of a packet that came in by `port`; `header` is that of `frame`.
     #[inline]
     #[must_use]

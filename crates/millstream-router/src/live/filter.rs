@@ -58,6 +58,12 @@ impl Filters {
         Ok(Self(programs.collect::<Result<_, _>>()?))
     }
 
+    /// Whether no path has one.
+    #[inline]
+    pub(super) fn none(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// Whether the filter of `path` holds of a frame; it does if there is none.
     #[inline]
     pub(super) fn hold(&self, path: usize, frame: &[u8]) -> bool {

@@ -8,6 +8,7 @@ use std::net::Ipv6Addr;
 use crate::live::classifier::Classifier;
 use crate::live::clock::Clock;
 use crate::live::extension::{ExtensionCounters, Extensions};
+use crate::live::flows::{Flow, Flows};
 use crate::live::function::Forwarder;
 use crate::live::header::{Header, is_v6};
 use crate::live::held::Held;
@@ -83,6 +84,7 @@ pub struct LiveMachine<P> {
     pool: Pool,
     sides: Vec<Side<P>>,
     classifier: Classifier,
+    flows: Flows,
     function: Forwarder,
     extensions: Extensions,
     received: Vec<u64>,
@@ -112,6 +114,7 @@ impl<P: Port> LiveMachine<P> {
             pool,
             sides,
             classifier,
+            flows: Flows::default(),
             function,
             extensions: Extensions::default(),
             received,
@@ -146,6 +149,7 @@ impl<P: Port> LiveMachine<P> {
     /// Classifies and forwards by other rules and routes from now on; ports keep their own.
     pub fn reconfigure(&mut self, classifier: Classifier, function: Forwarder) {
         self.classifier = classifier;
+        self.flows.forget();
         self.function.reroute(function);
     }
 
@@ -169,6 +173,7 @@ impl<P: Port> LiveMachine<P> {
     /// # Panics
     /// If there is no such port.
     pub fn set_address(&mut self, port: usize, addresses: impl IntoIterator<Item = IpNet>) {
+        self.flows.forget();
         let side = &mut self.sides[port];
         side.address = None;
         side.addresses_v6.clear();
@@ -215,6 +220,7 @@ impl<P: Port> LiveMachine<P> {
         if changes.is_empty() {
             return;
         }
+        self.flows.forget();
         for change in changes {
             match *change {
                 Change::Route(prefix, way) => {
@@ -353,10 +359,16 @@ impl<P: Port> Machine for LiveMachine<P> {
         };
         side.counters.received += count as u64;
         side.counters.unfit += (count - self.received.len()) as u64;
+        let mac = side.mac;
         let mut received = std::mem::take(&mut self.received);
         for packet in received.drain(..) {
+            let mut flow = Flow::of(self.pool.frame(packet), input, mac);
+            if let Some(path) = flow.and_then(|flow| self.flows.path(flow)) {
+                into.push((path, packet));
+                continue;
+            }
             let header = Header::parse(self.pool.frame(packet));
-            let header = header.filter(|header| header.to == self.sides[input].mac);
+            let header = header.filter(|header| header.to == mac);
             let Some(mut header) = header else {
                 if let Some(path) = self.receive_v6(input, packet) {
                     into.push((path, packet));
@@ -370,6 +382,7 @@ impl<P: Port> Machine for LiveMachine<P> {
                     continue;
                 };
                 header = translated;
+                flow = None;
                 to = None;
             }
             if to.is_some() {
@@ -377,7 +390,12 @@ impl<P: Port> Machine for LiveMachine<P> {
                 continue;
             }
             match self.classifier.path(input, &header, self.pool.frame(packet)) {
-                Some(path) => into.push((path, packet)),
+                Some(path) => {
+                    if let Some(flow) = flow.filter(|_| self.classifier.looks_at_headers()) {
+                        self.flows.learn(flow, path);
+                    }
+                    into.push((path, packet));
+                }
                 None => self.pool.release(packet),
             }
         }
