@@ -93,7 +93,7 @@ fn routed(paths: u16, batch: u32, over: impl Fn(u64, u64) -> bool) -> f64 {
     let idle = InputPlan { reservation: 1, ..input };
     let plan = Plan {
         stages: Stages::Three,
-        batch: Batch { packets: batch, time_ns: u64::MAX },
+        batch: Batch { packets: batch, time_ns: u64::MAX, gather_ns: 50_000 },
         inputs: vec![input, idle],
         paths: (0..paths)
             .map(|path| PathPlan {

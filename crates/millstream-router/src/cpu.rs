@@ -23,8 +23,8 @@ struct Slot {
     eligible: bool,
     /// What its next run is expected to take, ns.
     estimate_ns: u32,
-    /// What its next run is tagged with, ns.
-    tagged_ns: u32,
+    /// It has work, and waits for more before it is eligible again.
+    paused: bool,
 }
 
 /// The CPU scheduler.
@@ -52,8 +52,8 @@ pub struct Cpu {
     selector: Selector<Wf2qPlus, Heap<<Wf2qPlus as Discipline>::Rank>>,
     slots: Vec<Slot>,
     eligible: usize,
-    /// What the run in progress was tagged with, ns.
-    running_ns: u32,
+    /// Whose run is in progress; whether it may run again is said when that ends.
+    running: Option<usize>,
 }
 
 impl Default for Cpu {
@@ -63,7 +63,7 @@ impl Default for Cpu {
             selector: Selector::new(Wf2qPlus::new(link, 0), Heap::default()),
             slots: Vec::new(),
             eligible: 0,
-            running_ns: 0,
+            running: None,
         }
     }
 }
@@ -77,7 +77,7 @@ impl Cpu {
     pub fn add(&mut self, reservation: u32) -> Result<usize, ContractError> {
         let stream = self.selector.add_stream(&Contract::new().weight(reservation.max(1))?)?;
         let first = FIRST_ESTIMATE_NS;
-        self.slots.push(Slot { eligible: false, estimate_ns: first, tagged_ns: first });
+        self.slots.push(Slot { eligible: false, estimate_ns: first, paused: false });
         self.selector.became_backlogged(stream, head(first, false));
         Ok(stream.index())
     }
@@ -92,13 +92,13 @@ impl Cpu {
         self.slots[process].eligible
     }
 
-    /// Makes `process` eligible or not from `now_ns` on.
+    /// Makes `process` eligible or not from `now_ns` on; without effect while it runs.
     ///
     /// # Panics
     /// If it was not added.
     #[inline]
     pub fn set_eligible(&mut self, process: usize, now_ns: u64, eligible: bool) {
-        if self.slots[process].eligible == eligible {
+        if self.slots[process].eligible == eligible || self.running == Some(process) {
             return;
         }
         self.slots[process].eligible = eligible;
@@ -109,11 +109,23 @@ impl Cpu {
                 self.selector.idle();
             }
             self.eligible += 1;
-            self.selector.open(stream, Activation::Opened { waiting: ONE_RUN });
+            // Who has waited for more work keeps its place, and is owed what it left to others meanwhile.
+            let paused = std::mem::take(&mut self.slots[process].paused);
+            let opened = Activation::Opened { waiting: ONE_RUN };
+            self.selector.open(stream, if paused { Activation::Next } else { opened });
         } else {
             self.eligible -= 1;
             self.selector.close(stream);
         }
+    }
+
+    /// `process`, which is not eligible, has work, and is so by its own will: it loses nothing by that.
+    ///
+    /// # Panics
+    /// If it was not added.
+    #[inline]
+    pub fn pause(&mut self, process: usize) {
+        self.slots[process].paused = true;
     }
 
     /// The process that runs from `now_ns` on. To be followed by [`finish`](Self::finish).
@@ -121,12 +133,8 @@ impl Cpu {
     pub fn choose(&mut self, now_ns: u64) -> Option<usize> {
         self.selector.advance(now_ns);
         let stream = self.selector.select(now_ns, &mut Nothing, &mut ())?;
-        self.selector.served(stream, now_ns);
-        let slot = &mut self.slots[stream.index()];
-        self.running_ns = slot.tagged_ns;
-        slot.tagged_ns = slot.estimate_ns;
-        self.selector.follow(stream, Some(head(slot.tagged_ns, true)));
-        Some(stream.index())
+        self.running = Some(stream.index());
+        self.running
     }
 
     /// The run of `process`, chosen last, ended at `now_ns`. It took `took_ns`, and that is what it
@@ -136,19 +144,24 @@ impl Cpu {
     /// If the process was not added.
     #[inline]
     pub fn finish(&mut self, process: usize, now_ns: u64, took_ns: u64, eligible: bool) {
-        let extra_ns = took_ns.cast_signed() - i64::from(self.running_ns);
-        self.selector.charge_extra(id(process), extra_ns);
-        self.selector.advance(now_ns);
         let slot = &mut self.slots[process];
         let took_ns = u32::try_from(took_ns).unwrap_or(u32::MAX);
-        let estimate_ns = slot.estimate_ns;
-        slot.estimate_ns = if took_ns > estimate_ns {
-            estimate_ns + ((took_ns - estimate_ns) >> ESTIMATE_SHIFT)
+        let next = head(slot.estimate_ns, eligible);
+        slot.estimate_ns = if took_ns > slot.estimate_ns {
+            slot.estimate_ns + ((took_ns - slot.estimate_ns) >> ESTIMATE_SHIFT)
         } else {
-            estimate_ns - ((estimate_ns - took_ns) >> ESTIMATE_SHIFT)
+            slot.estimate_ns - ((slot.estimate_ns - took_ns) >> ESTIMATE_SHIFT)
         }
         .max(1);
-        self.set_eligible(process, now_ns, eligible);
+        slot.eligible = eligible;
+        self.eligible -= usize::from(!eligible);
+        self.running = None;
+        // The run stood in its place until now: what it took is known before it leaves it.
+        let stream = id(process);
+        self.selector.resize(stream, took_ns);
+        self.selector.served(stream, now_ns);
+        self.selector.follow(stream, Some(next));
+        self.selector.advance(now_ns);
     }
 }
 

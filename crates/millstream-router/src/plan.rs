@@ -25,6 +25,9 @@ pub struct Batch {
     /// No packet is begun after so long, ns. It limits forwarding processes, whose packets may take
     /// any time; what input and output do is bounded by the number of packets.
     pub time_ns: u64,
+    /// While there is other work a forwarding process waits for so long at most, ns, until it has a whole batch: a run
+    /// costs as much as some packets. 0: it does not wait.
+    pub gather_ns: u64,
 }
 
 /// What an input process does while a path's input queue is full.

@@ -10,6 +10,7 @@
 //! finished packet is dropped at a full queue. Nothing is allocated once all queues have been
 //! full.
 
+mod gather;
 mod link;
 mod reload;
 mod runs;
@@ -75,9 +76,29 @@ struct Path {
     /// The outputs at which it has a queue.
     outputs: Vec<usize>,
     output_limit: usize,
+    /// For how many packets each output queue is to have room before it runs: one, or a batch that is gathered.
+    fit: usize,
+    /// It stands in the router's list of paths that have room at an output again.
+    freed: bool,
     /// What one packet took of late, ns.
     packet_ns: u64,
+    gathering: Gathering,
+    /// For how many packets it does: no more than half its queue, which would be full at once.
+    whole: usize,
+    /// The input queue holds more than `brim`: it has no room, or none for a batch where batches are gathered.
+    full: bool,
+    brim: usize,
     counters: PathCounters,
+}
+
+/// Whether a path waits for a whole batch.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Gathering {
+    #[default]
+    No,
+    /// It did, and had it before its time was over; the router's list still has it.
+    Done,
+    Yes,
 }
 
 impl Path {
@@ -172,6 +193,10 @@ impl Parts {
         }
         let mut paths = Vec::new();
         for (number, path) in plan.paths.iter().enumerate() {
+            let whole = path.input_queue.div_ceil(2).min(plan.batch.packets) as usize;
+            let gathers = plan.batch.gather_ns > 0;
+            // What is never filled is never full, and keeps no input waiting.
+            let limit = if path.drops { usize::MAX } else { path.input_queue as usize };
             let queues = path.input_queue > 0 && path.output_queue > 0;
             assert!(path.drops || queues, "a queue of no packets");
             cpu.add(path.reservation)?;
@@ -184,13 +209,18 @@ impl Parts {
             paths.push(Path {
                 drops: path.drops,
                 queue: VecDeque::with_capacity(path.input_queue as usize),
-                // What is never filled is never full, and keeps no input waiting.
-                limit: if path.drops { usize::MAX } else { path.input_queue as usize },
+                limit,
                 held: 0,
                 streams,
                 outputs: path.outputs.iter().map(|(output, _)| *output).collect(),
                 output_limit: path.output_queue as usize,
+                fit: if gathers { whole.min(path.output_queue.div_ceil(2) as usize) } else { 1 },
+                freed: false,
                 packet_ns: 1,
+                gathering: Gathering::No,
+                whole,
+                full: false,
+                brim: limit - if gathers { whole.max(1) } else { 1 },
                 counters: PathCounters::default(),
             });
         }
@@ -223,6 +253,13 @@ pub struct Router<M> {
     processes: Vec<ProcessCounters>,
     /// Paths whose input queue is full.
     full: usize,
+    /// Every input queue has room for so many packets, or more.
+    room: usize,
+    /// Paths that gather a batch, and when all of them have waited for long enough, ns.
+    gathering: Vec<usize>,
+    gathered_ns: u64,
+    /// Runs in a row that moved no packet.
+    fruitless: usize,
     read: Vec<(usize, u64)>,
     chosen: Vec<u64>,
     /// Packets at their function, and what it says of them.
@@ -257,6 +294,10 @@ impl<M: Machine> Router<M> {
             next_wake_ns: NEVER,
             processes: vec![ProcessCounters::default(); processes],
             full: 0,
+            room: 0,
+            gathering: Vec::with_capacity(plan.paths.len()),
+            gathered_ns: NEVER,
+            fruitless: 0,
             read: Vec::new(),
             chosen: Vec::new(),
             at_work: Vec::new(),
@@ -279,7 +320,10 @@ impl<M: Machine> Router<M> {
         if self.next_wake_ns <= self.now_ns {
             self.wake();
         }
-        let Some(number) = self.cpu.choose(self.now_ns) else {
+        if self.gathered_ns <= self.now_ns {
+            self.gathered();
+        }
+        let Some(number) = self.cpu.choose(self.now_ns).or_else(|| self.choose_gathering()) else {
             return Step::Idle { until_ns: self.next_wake_ns };
         };
         self.machine.dispatched();
@@ -305,8 +349,13 @@ impl<M: Machine> Router<M> {
             self.paths[path].took(took_ns / u64::from(moved));
         }
         self.rest(process, number, moved);
+        let gathers = matches!(process, Process::Forward(path) if self.gather(path));
+        self.found(moved);
         let eligible = self.is_eligible(process, number);
         self.cpu.finish(number, self.now_ns, took_ns, eligible);
+        if gathers && !eligible {
+            self.cpu.pause(number);
+        }
         let counters = &mut self.processes[number];
         counters.runs += 1;
         counters.packets += u64::from(moved);
@@ -439,8 +488,10 @@ impl<M: Machine> Router<M> {
                 self.full == 0 || self.inputs[input].when_full == WhenFull::Drop
             }
             Process::Forward(path) => {
-                !self.paths[path].queue.is_empty()
-                    && (self.stages != Stages::Three || self.output_room(path) > 0)
+                let of = &self.paths[path];
+                !of.queue.is_empty()
+                    && of.gathering != Gathering::Yes
+                    && (self.stages != Stages::Three || self.output_room(path) >= of.fit)
             }
             Process::Output(output) => {
                 let of = &self.outputs[output];

@@ -86,7 +86,7 @@ fn parse(folder: &Path, extension: &str) -> RouterScenario {
         )
     };
     let text = format!(
-        "[router]\n{}{}{}{extension}{}[[route]]\nprefix = \"10.2.0.0/16\"\nport = \"b\"\n\
+        "[router]\ngather = \"0 us\"\n{}{}{}{extension}{}[[route]]\nprefix = \"10.2.0.0/16\"\nport = \"b\"\n\
          neighbour = \"02:00:00:00:00:09\"\n",
         port("a"),
         port("b"),

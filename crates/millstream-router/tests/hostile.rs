@@ -246,7 +246,7 @@ fn survives(frames: Vec<Vec<u8>>, nat: bool) -> Result<Vec<Vec<u8>>, TestCaseErr
     machine.now_ns();
     let plan = Plan {
         stages: Stages::Three,
-        batch: Batch { packets: 8, time_ns: u64::MAX },
+        batch: Batch { packets: 8, time_ns: u64::MAX, gather_ns: 50_000 },
         inputs: vec![input(10), input(1)],
         paths: vec![PathPlan {
             reservation: 10,

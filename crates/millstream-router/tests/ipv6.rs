@@ -268,7 +268,7 @@ impl Rig {
         machine.now_ns();
         let plan = Plan {
             stages: Stages::Three,
-            batch: Batch { packets: 8, time_ns: u64::MAX },
+            batch: Batch { packets: 8, time_ns: u64::MAX, gather_ns: 50_000 },
             inputs: vec![input(1), input(1)],
             paths: vec![PathPlan {
                 drops: false,

@@ -27,6 +27,7 @@ proptest! {
         paths in vec(drawn(), 1..6),
         stages in prop_oneof![Just(Stages::One), Just(Stages::Two), Just(Stages::Three)],
         batch in (1..40u32, prop_oneof![Just(u64::MAX), 1_000..100_000u64]),
+        gather_ns in prop_oneof![Just(0), 1_000..200_000u64],
         wait in any::<bool>(),
         throttle in prop_oneof![
             Just(None),
@@ -47,7 +48,7 @@ proptest! {
         );
         let plan = Plan {
             stages,
-            batch: Batch { packets: batch.0, time_ns: batch.1 },
+            batch: Batch { packets: batch.0, time_ns: batch.1, gather_ns },
             inputs: (0..paths.len()).map(|at| {
                 let mut input = input(reservations[at]);
                 input.throttle = throttle;
@@ -138,7 +139,7 @@ fn shares_of_three_busy_paths_are_those_reserved_within_one_percent() {
     );
     let plan = Plan {
         stages: Stages::Three,
-        batch: Batch { packets: 16, time_ns: 30_000 },
+        batch: Batch { packets: 16, time_ns: 30_000, gather_ns: 50_000 },
         inputs: (0..3).map(|_| input(100)).collect(),
         paths: (0..3)
             .map(|path| PathPlan {

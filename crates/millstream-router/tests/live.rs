@@ -116,7 +116,7 @@ proptest! {
         machine.add(MemoryPort::default().keeping(), ROUTER, 100_000_000_000, 0);
         let plan = Plan {
             stages: Stages::Three,
-            batch: Batch { packets: batch, time_ns: 30_000 },
+            batch: Batch { packets: batch, time_ns: 30_000, gather_ns: 50_000 },
             inputs: vec![input(1), input(1)],
             paths: vec![PathPlan {
                 reservation: 1,
@@ -172,7 +172,7 @@ fn to_strangers(frames: Vec<Vec<u8>>, buffers: u32) -> Router<LiveMachine<Memory
 fn strangers_plan() -> Plan {
     Plan {
         stages: Stages::Three,
-        batch: Batch { packets: 8, time_ns: u64::MAX },
+        batch: Batch { packets: 8, time_ns: u64::MAX, gather_ns: 50_000 },
         inputs: vec![input(1)],
         paths: vec![PathPlan {
             reservation: 1,

@@ -32,7 +32,7 @@ fn plan(paths: &[u16], drops: u16, queue: u32, discipline: &str) -> (Plan, Class
     let contract = || Contract::new().quantum_bytes(1_514).unwrap();
     let plan = Plan {
         stages: Stages::Three,
-        batch: Batch { packets: 8, time_ns: u64::MAX },
+        batch: Batch { packets: 8, time_ns: u64::MAX, gather_ns: 50_000 },
         inputs: vec![input(10), input(1)],
         paths: paths
             .iter()

@@ -195,6 +195,8 @@ pub struct RouterScenario {
     pub batch: u32,
     /// How long a forwarding process runs, ns.
     pub slice_ns: u64,
+    /// How long a forwarding process waits for a whole batch while others have work, ns.
+    pub gather_ns: u64,
     /// Packets that all queues hold together.
     pub buffers: u32,
     /// Whether the kernel's routes and neighbours count, too.

@@ -47,9 +47,9 @@ pub(super) const COSTS: Costs = Costs {
 };
 
 /// The batches of the paper: 16 packets, one, and 16 or 30 µs.
-pub(super) const SIXTEEN: Batch = Batch { packets: 16, time_ns: u64::MAX };
-pub(super) const SINGLE: Batch = Batch { packets: 1, time_ns: u64::MAX };
-pub(super) const THROTTLED: Batch = Batch { packets: 16, time_ns: 30_000 };
+pub(super) const SIXTEEN: Batch = Batch { packets: 16, time_ns: u64::MAX, gather_ns: 0 };
+pub(super) const SINGLE: Batch = Batch { packets: 1, time_ns: u64::MAX, gather_ns: 0 };
+pub(super) const THROTTLED: Batch = Batch { packets: 16, time_ns: 30_000, gather_ns: 0 };
 
 /// The throttle of input and output processes: the cap lets no ring overflow at line rate.
 pub(super) const THROTTLE: ThrottlePlan = ThrottlePlan { least: 4, most: 12, cap_ns: 150_000 };

@@ -109,7 +109,7 @@ pub(super) fn plan(scenario: &RouterScenario, reserved: &[u64]) -> Plan {
     });
     Plan {
         stages: Stages::Three,
-        batch: Batch { packets: batch, time_ns: scenario.slice_ns },
+        batch: Batch { packets: batch, time_ns: scenario.slice_ns, gather_ns: scenario.gather_ns },
         inputs: inputs.collect(),
         paths: path_plans.collect(),
         outputs: outputs.collect(),

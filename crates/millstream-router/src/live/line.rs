@@ -147,7 +147,7 @@ mod tests {
         let link = Link { rate_bps, overhead_bytes: 0 };
         Plan {
             stages: Stages::Three,
-            batch: Batch { packets: BATCH, time_ns: u64::MAX },
+            batch: Batch { packets: BATCH, time_ns: u64::MAX, gather_ns: 0 },
             inputs: vec![InputPlan { reservation: 1, throttle: None, when_full: WhenFull::Drop }],
             paths: WEIGHTS
                 .map(|weight| PathPlan {

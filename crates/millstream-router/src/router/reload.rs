@@ -99,7 +99,13 @@ impl<M: Machine> Router<M> {
             }
         }
         self.renumber_processes(kept);
-        self.full = self.paths.iter().filter(|path| path.queue.len() == path.limit).count();
+        self.room = 0;
+        self.gathering.clear();
+        self.gathered_ns = NEVER;
+        for path in &mut self.paths {
+            path.full = path.queue.len() > path.brim;
+        }
+        self.full = self.paths.iter().filter(|path| path.full).count();
         self.asleep_until_ns = vec![0; self.processes.len()];
         self.next_wake_ns = NEVER;
         for number in 0..self.processes.len() {

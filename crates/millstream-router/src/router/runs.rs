@@ -11,8 +11,11 @@ impl<M: Machine> Router<M> {
     pub(super) fn run_input(&mut self, input: usize) -> u32 {
         let mut most = self.batch.packets as usize;
         if self.inputs[input].when_full == WhenFull::Wait {
-            let room = self.paths.iter().map(|path| path.limit - path.queue.len()).min();
-            most = most.min(room.unwrap_or(most));
+            if self.room < most {
+                let room = self.paths.iter().map(|path| path.limit - path.queue.len()).min();
+                self.room = room.unwrap_or(usize::MAX);
+            }
+            most = most.min(self.room);
         }
         if self.stages == Stages::One {
             most = most.min(self.direct_room((0..self.outputs.len()).min(), input));
@@ -22,6 +25,7 @@ impl<M: Machine> Router<M> {
         let counters = &mut self.inputs[input].counters;
         counters.read += count as u64;
         counters.unclassified += (count - read.len()) as u64;
+        self.room -= read.len().min(self.room);
         for (path, packet) in read.drain(..) {
             let of = &mut self.paths[path];
             of.counters.received += 1;
@@ -40,17 +44,17 @@ impl<M: Machine> Router<M> {
                 continue;
             }
             self.machine.handed_over();
-            let was_empty = of.queue.is_empty();
             of.queue.push_back(packet);
-            if of.queue.len() == of.limit {
-                self.full += 1;
-                if self.full == 1 {
-                    self.refresh_inputs();
-                }
+            let (waiting, whole) = (of.queue.len(), of.whole);
+            if waiting > of.brim {
+                self.filled(path);
             }
             // One that waits for room at an output is refreshed when there is.
-            if was_empty {
+            if waiting == 1 {
+                self.gather(path);
                 self.refresh_path(path);
+            } else if waiting == whole {
+                self.has_gathered(path);
             }
         }
         self.machine.give_back(false, &mut read);
@@ -73,11 +77,9 @@ impl<M: Machine> Router<M> {
                 continue;
             }
             of.queue.push_front(packet);
-            if of.queue.len() == of.limit {
-                self.full += 1;
-                if self.full == 1 {
-                    self.refresh_inputs();
-                }
+            self.room = 0;
+            if of.queue.len() > of.brim {
+                self.filled(path);
             }
             self.refresh_path(path);
         }
@@ -109,7 +111,7 @@ impl<M: Machine> Router<M> {
         let mut moved = 0;
         while moved < most && (moved == 0 || self.machine.now_ns() < until_ns) {
             let Some(mut packet) = self.paths[path].queue.pop_front() else { break };
-            self.left_queue(path, 1);
+            self.left_queue(path);
             if self.stages == Stages::Three {
                 let verdict = self.machine.forward(path, &mut packet);
                 let now_ns = self.machine.now_ns();
@@ -132,7 +134,7 @@ impl<M: Machine> Router<M> {
         packets.extend_from_slice(&front[..first]);
         packets.extend_from_slice(&back[..most - first]);
         queue.drain(..most);
-        self.left_queue(path, most);
+        self.left_queue(path);
         if self.stages == Stages::Three {
             let mut verdicts = std::mem::take(&mut self.verdicts);
             self.machine.forward_all(path, &mut packets, &mut verdicts);
@@ -153,11 +155,23 @@ impl<M: Machine> Router<M> {
         self.at_work = packets;
     }
 
-    /// So many packets have been taken from the input queue of `path`.
+    /// The input queue of `path` is full to the brim.
     #[inline]
-    fn left_queue(&mut self, path: usize, taken: usize) {
-        let of = &self.paths[path];
-        if taken > 0 && of.queue.len() + taken == of.limit {
+    fn filled(&mut self, path: usize) {
+        if !std::mem::replace(&mut self.paths[path].full, true) {
+            self.full += 1;
+            if self.full == 1 {
+                self.refresh_inputs();
+            }
+        }
+    }
+
+    /// Packets have been taken from the input queue of `path`.
+    #[inline]
+    fn left_queue(&mut self, path: usize) {
+        let of = &mut self.paths[path];
+        if of.full && of.queue.len() <= of.brim {
+            of.full = false;
             self.full -= 1;
             if self.full == 0 {
                 self.refresh_inputs();
@@ -190,11 +204,13 @@ impl<M: Machine> Router<M> {
             path.counters.sent += 1;
             path.counters.sent_bytes += u64::from(departure.bytes);
             chosen.push(departure.tag);
-            if !path.queue.is_empty() && !cpu.eligible(forward + number) {
+            let may_run = !path.queue.is_empty() && !cpu.eligible(forward + number);
+            if may_run && !std::mem::replace(&mut path.freed, true) {
                 freed.push(number);
             }
         });
         while let Some(path) = self.freed.pop() {
+            self.paths[path].freed = false;
             self.refresh_path(path);
         }
         self.forget_late(output);
@@ -232,7 +248,7 @@ impl<M: Machine> Router<M> {
     }
 
     #[inline]
-    fn refresh_path(&mut self, path: usize) {
+    pub(super) fn refresh_path(&mut self, path: usize) {
         let number = self.inputs.len() + path;
         if !self.cpu.eligible(number) {
             self.refresh(number);

@@ -40,6 +40,10 @@ pub(crate) struct RouterTable {
     /// How long a forwarding process runs before another is chosen; default "30 us".
     #[schemars(with = "Option<Duration>")]
     pub(crate) slice: Option<Spanned<Duration>>,
+    /// How long a forwarding process waits for a whole batch while others have work, at most; "0 us": not at all. Default
+    /// "50 us".
+    #[schemars(with = "Option<Duration>")]
+    pub(crate) gather: Option<Spanned<Duration>>,
     /// Packets that all queues hold together; default 16384.
     #[schemars(with = "Option<u32>", range(min = 64, max = 1048576))]
     pub(crate) buffers: Option<Spanned<u32>>,

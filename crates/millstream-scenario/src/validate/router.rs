@@ -23,6 +23,8 @@ use crate::units::{Duration, ReservationText};
 
 const BATCH: u32 = 32;
 const SLICE_NS: u64 = 30_000;
+/// Some hundred packets at the rate of a fast port, and little beside what a packet waits for on a slow one.
+const GATHER_NS: u64 = 50_000;
 const BUFFERS: u32 = 16_384;
 const QUEUE: u32 = 256;
 /// What compilers give a module at the start, 17 pages, and some.
@@ -83,6 +85,7 @@ pub(crate) fn validate_router(
     if let Some(slice) = router.slice.as_ref().filter(|_| slice_ns == 0) {
         problems.push(Problem::new(slice.span(), "a slice of no time").help("at least 1 ns"));
     }
+    let gather_ns = router.gather.as_ref().map_or(GATHER_NS, |gather| gather.get_ref().0);
     let status = router.status.as_ref().and_then(|text| loopback(text, &mut problems));
     let ports: Vec<Option<RouterPort>> =
         file.port.iter().map(|table| port(table, folder, &mut problems)).collect();
@@ -120,6 +123,7 @@ pub(crate) fn validate_router(
         name: router.name.clone().unwrap_or_else(|| stem(name)),
         batch,
         slice_ns,
+        gather_ns,
         buffers,
         kernel_routes: kernel_routes.is_some(),
         status,

@@ -1,0 +1,206 @@
+//! Forwarding processes that wait for a whole batch while others have work.
+//!
+//! A run costs as much as some packets: with many paths each would be run for a packet or two, and the processor would do
+//! little but choose. Nobody waits for longer than the plan says, nor while there is nothing else to do.
+
+use super::{Gathering, NEVER, Router};
+use crate::machine::Machine;
+
+impl<M: Machine> Router<M> {
+    /// `path` waits for a batch from now on if it has packets, but no whole batch; whether it does.
+    #[inline]
+    pub(super) fn gather(&mut self, path: usize) -> bool {
+        let of = &mut self.paths[path];
+        let waiting = of.queue.len();
+        if self.batch.gather_ns == 0 || waiting == 0 || waiting >= of.whole {
+            return false;
+        }
+        if of.gathering == Gathering::No {
+            self.gathering.push(path);
+            if self.gathered_ns == NEVER {
+                self.gathered_ns = self.now_ns.saturating_add(self.batch.gather_ns);
+            }
+        }
+        of.gathering = Gathering::Yes;
+        true
+    }
+
+    /// `path` has a whole batch.
+    #[inline]
+    pub(super) fn has_gathered(&mut self, path: usize) {
+        let of = &mut self.paths[path];
+        if of.gathering == Gathering::Yes {
+            of.gathering = Gathering::Done;
+            self.refresh_path(path);
+        }
+    }
+
+    /// All that gather have waited for long enough.
+    #[inline]
+    pub(super) fn gathered(&mut self) {
+        while let Some(path) = self.gathering.pop() {
+            let of = &mut self.paths[path];
+            if std::mem::take(&mut of.gathering) == Gathering::Yes {
+                self.refresh_path(path);
+            }
+        }
+        self.gathered_ns = NEVER;
+    }
+
+    /// A run moved so many packets. When every input may have been asked in vain nothing comes that is worth waiting for.
+    #[inline]
+    pub(super) fn found(&mut self, moved: u32) {
+        self.fruitless = if moved == 0 { self.fruitless + 1 } else { 0 };
+        if self.fruitless > self.inputs.len() && !self.gathering.is_empty() {
+            self.gathered();
+        }
+    }
+
+    /// Nobody else has work: who comes first of those that gather.
+    #[cold]
+    pub(super) fn choose_gathering(&mut self) -> Option<usize> {
+        self.gathered();
+        self.cpu.choose(self.now_ns)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::*;
+    use crate::plan::{InputPlan, PathPlan};
+    use millstream::catalogue::{DisciplineRow, Options, StructureName};
+    use millstream::{Contract, Link as Wire};
+    use proptest::prelude::*;
+
+    const GATHER_NS: u64 = 30_000;
+    const RUN_NS: u64 = 1_000;
+    const BATCH: u32 = 8;
+
+    /// Each run takes a microsecond; what a read brings is said beforehand: packets of each path.
+    struct Scripted {
+        now_ns: u64,
+        reads: Vec<[usize; 2]>,
+        at: usize,
+    }
+
+    impl Machine for Scripted {
+        const FREE_CLOCK: bool = false;
+
+        fn now_ns(&mut self) -> u64 {
+            self.now_ns += RUN_NS;
+            self.now_ns
+        }
+
+        fn receive(&mut self, _: usize, most: usize, into: &mut Vec<(usize, u64)>) -> usize {
+            let Some(of) = self.reads.get(self.at) else { return 0 };
+            self.at += 1;
+            let paths = (0..2).flat_map(|path| std::iter::repeat_n((path, path as u64), of[path]));
+            into.extend(paths.take(most));
+            into.len()
+        }
+
+        fn forward(&mut self, _: usize, _: &mut u64) -> Verdict {
+            Verdict::Send(0)
+        }
+
+        fn bytes(&self, _: u64) -> u32 {
+            64
+        }
+
+        fn room(&mut self, _: usize, _: u64) -> usize {
+            usize::MAX
+        }
+
+        fn room_at_ns(&mut self, _: usize, now_ns: u64) -> u64 {
+            now_ns
+        }
+
+        fn transmit(&mut self, _: usize, packets: &[u64]) -> usize {
+            packets.len()
+        }
+
+        fn discard(&mut self, _: u64) {}
+    }
+
+    fn router(reads: Vec<[usize; 2]>) -> Router<Scripted> {
+        let path = || PathPlan {
+            drops: false,
+            reservation: 1_000,
+            input_queue: 64,
+            output_queue: 64,
+            outputs: vec![(0, Contract::new())],
+        };
+        let link = Wire { rate_bps: 1 << 40, overhead_bytes: 0 };
+        let output = OutputPlan {
+            reservation: 1_000,
+            throttle: None,
+            discipline: DisciplineRow::parse("wf2q+").expect("in the catalogue"),
+            options: Options { link, ..Options::default() },
+            structure: StructureName::Scan,
+        };
+        let plan = Plan {
+            stages: Stages::Three,
+            batch: Batch { packets: BATCH, time_ns: u64::MAX, gather_ns: GATHER_NS },
+            inputs: vec![InputPlan {
+                reservation: 1_000,
+                throttle: None,
+                when_full: WhenFull::Wait,
+            }],
+            paths: vec![path(), path()],
+            outputs: vec![output],
+        };
+        Router::new(&plan, Scripted { now_ns: 0, reads, at: 0 }).expect("contracts are whole")
+    }
+
+    #[test]
+    fn a_packet_that_nothing_follows_does_not_wait() {
+        let mut router = router(vec![[1, 0]]);
+        for _ in 0..5 {
+            router.step();
+        }
+        // Read, asked twice in vain, forwarded, sent.
+        assert_eq!(router.path(0).sent, 1);
+    }
+
+    #[test]
+    fn few_packets_of_a_path_are_forwarded_together_while_others_have_work() {
+        let mut router = router(vec![[7, 1]; 1_000]);
+        while router.machine().at < 1_000 {
+            router.step();
+        }
+        let used = router.used(Process::Forward(1));
+        assert!(used.packets > 900, "{used:?}");
+        assert!(used.packets >= 4 * used.runs, "{used:?}");
+    }
+
+    proptest! {
+        #[test]
+        fn nobody_waits_for_longer_than_the_plan_says(
+            reads in proptest::collection::vec((0..9usize, 0..9usize).prop_map(<[_; 2]>::from), 1..300),
+        ) {
+            let many = reads.len();
+            let mut router = router(reads);
+            let mut since_ns = [None; 2];
+            let mut steps = 0;
+            while router.machine().at < many || steps < 100 {
+                steps += usize::from(router.machine().at == many);
+                let runs = [0, 1].map(|path| router.used(Process::Forward(path)).runs);
+                router.step();
+                let now_ns = router.machine().now_ns;
+                for path in 0..2 {
+                    let ran = router.used(Process::Forward(path)).runs > runs[path];
+                    let waits = router.waiting(path).0 > 0;
+                    let since = since_ns[path].filter(|_| waits && !ran);
+                    since_ns[path] = since.or(waits.then_some(now_ns));
+                    let waited_ns = since_ns[path].map_or(0, |since_ns| now_ns - since_ns);
+                    // Once eligible each of the four processes may run before it, some of them twice.
+                    prop_assert!(waited_ns <= GATHER_NS + 8 * RUN_NS, "{waited_ns}");
+                }
+            }
+            // Up to a batch is read at once: what does not fit is not there in this script.
+            let received = [0, 1].map(|path| router.path(path).received);
+            let sent = [0, 1].map(|path| router.path(path).sent);
+            prop_assert_eq!(sent, received, "nothing is left behind");
+        }
+    }
+}
