@@ -136,14 +136,16 @@ impl<B: AsBell> Desk<'_, B> {
 
     /// Does what `request` asks for, and answers.
     fn answer(&mut self, request: &Request<Vec<u8>>, pass: &mut Pass, asker: Asker) -> Answer {
-        let sequence = request.header(&CSEQ).map(|header| header.as_str().to_owned());
+        // A number (RFC 2326, section 12.17): whatever else is sent in its place is not sent back.
+        let sequence = request.header(&CSEQ).and_then(|header| header.as_str().parse::<u32>().ok());
         let result = if request.version() != Version::V1_0 {
             refuse(StatusCode::RTSPVersionNotSupported, "RTSP/1.0 is spoken here")
         } else if sequence.is_none() {
-            refuse(StatusCode::BadRequest, "a request without CSeq")
+            refuse(StatusCode::BadRequest, "a request without a CSeq that is a number below 2^32")
         } else if let Some(required) = request.header(&REQUIRE) {
+            let required = required.as_str().replace(char::is_control, "");
             Ok(Response::builder(Version::V1_0, StatusCode::OptionNotSupported)
-                .header(UNSUPPORTED, required.as_str())
+                .header(UNSUPPORTED, required)
                 .build(Vec::new()))
         } else {
             match self.admittance(request, pass, asker) {
@@ -160,7 +162,7 @@ impl<B: AsBell> Desk<'_, B> {
                 .build((why + "\n").into_bytes())
         });
         if let Some(sequence) = sequence {
-            answer.insert_header(CSEQ, sequence);
+            answer.insert_header(CSEQ, sequence.to_string());
         }
         answer.insert_header(SERVER, concat!("millstream/", env!("CARGO_PKG_VERSION")));
         answer
@@ -513,6 +515,8 @@ mod tests {
             ("DESCRIBE rtsp://h/live RTSP/1.0\r\nCSeq: 1\r\n\r\n".to_owned(), "404"),
             ("REDIRECT rtsp://h/film RTSP/1.0\r\nCSeq: 1\r\n\r\n".to_owned(), "501"),
             ("OPTIONS * RTSP/1.0\r\nCSeq: 1\r\nRequire: x\r\n\r\n".to_owned(), "551"),
+            ("OPTIONS * RTSP/1.0\r\nCSeq: 1, Session: 2\r\n\r\n".to_owned(), "400"),
+            ("OPTIONS * RTSP/1.0\r\n\r\n".to_owned(), "400"),
             ("GET / HTTP/1.1\r\n\r\n".to_owned(), "400"),
             (format!("OPTIONS * RTSP/1.0\r\nX: {}", "x".repeat(9000)), "413"),
             ("OPTIONS * RTSP/1.0\r\nContent-Length: 99999999999999999999\r\n\r\n".into(), "400"),
