@@ -376,6 +376,7 @@ impl<P: Port> Machine for LiveMachine<P> {
                 self.hear(input, packet, to);
                 continue;
             }
+            header.tag = Pool::tag(packet);
             match self.classifier.path(input, &header, self.pool.frame(packet)) {
                 Some(path) => into.push((path, packet)),
                 None => self.pool.release(packet),
