@@ -533,7 +533,7 @@ class Soak:
             for key in report["paths"][0]
             if key.startswith("dropped")
         }
-        others = ("unclassified", "unfit", "for_router")
+        others = ("unclassified", "unfit", "strays", "for_router")
         aside = {key: sum(port[key] for port in report["ports"]) for key in others}
         away = ", ".join(f"{port} {times} times" for port, times in self.away.items())
         used = 100 * worked / elapsed

@@ -1,11 +1,13 @@
 //! No frames make a router with addresses of its own panic or lose a buffer: ARP, neighbour discovery, echo, ICMP
-//! errors, classification and forwarding together.
+//! errors, classification and forwarding together, on a port for frames without a VLAN and on one for VLAN 10.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use millstream_router::live::{Classifier, Clock, Forwarder, LiveMachine, MemoryPort, Pool, Routes};
+use millstream_router::live::{
+    Classifier, Clock, Forwarder, LiveMachine, MemoryPort, Pool, Routes, VlanPort,
+};
 use millstream_router::{Machine, Verdict};
-use millstream_scenario::Match;
+use millstream_scenario::{Match, PcpSource};
 
 const MAC: [u8; 6] = [2, 0, 0, 0, 0, 1];
 const BUFFERS: u32 = 64;
@@ -21,13 +23,22 @@ fuzz_target!(|frames: Vec<&[u8]>| {
     routes.add_resolved(net_v6, 0, MAC, None);
     let far = "2001:db8:9::/48".parse().expect("a prefix");
     routes.add_resolved(far, 0, MAC, "fe80::9".parse().ok());
-    let classifier = Classifier::new(vec![Match { dscp: Some(46), ..Match::default() }]);
+    let other = "10.1.0.1/24".parse().expect("a network");
+    routes.add_resolved(other, 1, MAC, None);
+    let voice = Match { dscp: Some(46), ..Match::default() };
+    let calls = Match { pcp: Some(5), vlan: Some(10), ..Match::default() };
+    let classifier = Classifier::new(vec![voice, calls]);
     let function = Forwarder::new(routes);
     let mut machine = LiveMachine::new(Clock::default(), Pool::new(BUFFERS), classifier, function);
-    machine.add(MemoryPort::new(frames, many as u64), MAC, 1_000_000_000, 0);
+    let device = MemoryPort::new(frames, many as u64);
+    let vlans = [(None, PcpSource::Keep), (Some(10), PcpSource::Dscp)];
+    for port in VlanPort::share(device, &vlans) {
+        machine.add(port, MAC, 1_000_000_000, 0);
+    }
     machine.set_address(0, [net, net_v6]);
+    machine.set_address(1, [other]);
     let mut read = Vec::new();
-    while machine.receive(0, 8, &mut read) > 0 {
+    while machine.receive(0, 8, &mut read) + machine.receive(1, 8, &mut read) > 0 {
         for (path, mut packet) in read.drain(..) {
             match machine.forward(path, &mut packet) {
                 Verdict::Send(output) if machine.transmit(output, &[packet]) == 1 => {}

@@ -1,9 +1,9 @@
-//! No frame makes the router's classification, filters among it, or its fast path panic, and the fast path changes
-//! addresses, hops and IPv4's checksum only.
+//! No frame makes the router's classification, filters among it, or its fast path panic, the fast path changes
+//! addresses, hops and IPv4's checksum only, and a VLAN tag that is taken out is put in again as it was.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use millstream_router::live::{Classifier, Filters, Forwarder, Header, Hop, Routes};
+use millstream_router::live::{Classifier, Filters, Forwarder, Header, Hop, Pool, Routes};
 use millstream_scenario::{Match, RouterScenario};
 use std::path::Path;
 
@@ -38,7 +38,17 @@ thread_local! {
 }
 
 fuzz_target!(|frame: &[u8]| {
+    let mut pool = Pool::new(1);
+    let tag = pool.copy(frame).and_then(|packet| {
+        assert_eq!(pool.wire(packet), frame);
+        let tag = Pool::tag(packet);
+        assert_eq!(pool.frame(packet).len() + tag.map_or(0, |_| 4), frame.len());
+        tag
+    });
     if let Some(header) = Header::parse(frame) {
+        let rule = Match { pcp: Some(5), vlan: Some(10), ..Match::default() };
+        let path = Classifier::new(vec![rule]).path(0, &Header { tag, ..header }, frame);
+        assert!(path.is_none() || tag.is_some());
         let rule = Match { destination_port: Some(53), ..Match::default() };
         let plain = Classifier::new(vec![rule, Match::default()]).path(0, &header, frame);
         let path = CLASSIFIER.with(|classifier| classifier.path(0, &header, frame));

@@ -49,7 +49,9 @@ mod port;
 mod report;
 mod routes;
 mod status;
+mod tag;
 mod tap;
+mod vlan;
 
 pub use admission::admitted;
 pub use assemble::LiveRouter;
@@ -72,4 +74,6 @@ pub use port::{Port, PortError};
 pub use report::{Ended, PathReport, PortReport, ProcessReport, Report};
 pub use routes::{Hop, Routes};
 pub use status::serve;
+pub use tag::Tag;
 pub use tap::TapPort;
+pub use vlan::VlanPort;

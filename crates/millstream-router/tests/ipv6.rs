@@ -149,7 +149,7 @@ proptest! {
         let ports = ports.map(|p| (u16::from_be_bytes([p[0], p[1]]), u16::from_be_bytes([p[2], p[3]])));
         let (source, destination) = (host(1, 9), host(2, 9));
         let dscp = class >> 2;
-        prop_assert_eq!(header, Header { to: ROUTER, dscp, protocol, source, destination, ports });
+        prop_assert_eq!(header, Header { to: ROUTER, tag: None, dscp, protocol, source, destination, ports });
         // What is cut off is no packet.
         let whole = frame.len() - padding;
         prop_assert_eq!(Header::parse_v6(&frame[..whole - 1]), None);

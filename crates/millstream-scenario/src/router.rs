@@ -59,6 +59,17 @@ pub enum PortKind {
     Pcap(Option<PathBuf>, Option<PathBuf>),
 }
 
+/// Where the priority of frames that leave in a VLAN is from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum PcpSource {
+    /// The tag that the packet came with; 0 if there was none.
+    #[default]
+    Keep,
+    /// The first three bits of its differentiated services code point.
+    Dscp,
+}
+
 /// Many hosts behind a port's address (RFC 3022).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PortNat {
@@ -75,9 +86,14 @@ pub struct RouterPort {
     pub name: String,
     /// What stands behind it.
     pub kind: PortKind,
+    /// The VLAN of the device that it is, from 1 to 4094; `None` for frames without one. Of ports of one kind each is
+    /// another.
+    pub vlan: Option<u16>,
+    /// Where the priority of frames in its VLAN is from.
+    pub pcp: PcpSource,
     /// The speed that packets leave at, bits/s.
     pub rate_bps: u64,
-    /// Bytes that a packet takes on the wire beyond its length.
+    /// Bytes that a packet takes on the wire beyond its length; a VLAN's tag is among them.
     pub overhead_bytes: u32,
     /// Its hardware address, if the file gives one.
     pub mac: Option<MacAddr6>,
@@ -107,6 +123,10 @@ pub struct Match {
     pub protocol: Option<u8>,
     /// Differentiated services code point.
     pub dscp: Option<u8>,
+    /// Priority code point of their VLAN tag.
+    pub pcp: Option<u8>,
+    /// The VLAN that they came by.
+    pub vlan: Option<u16>,
     /// Source prefix.
     pub source: Option<IpNet>,
     /// Destination prefix.

@@ -66,6 +66,14 @@ impl Network {
         run(&["-n", &right, "link", "set", b, "up"]);
     }
 
+    /// Two ends of a wire within a namespace.
+    pub(crate) fn loop_back(&self, namespace: &str, a: &str, b: &str) {
+        let of = self.name(namespace);
+        run(&["-n", &of, "link", "add", a, "type", "veth", "peer", "name", b]);
+        run(&["-n", &of, "link", "set", a, "up"]);
+        run(&["-n", &of, "link", "set", b, "up"]);
+    }
+
     /// Fails, saying what to install, unless these programs are there.
     pub(crate) fn require(&self, programs: &[&str]) {
         for program in programs {
@@ -109,7 +117,7 @@ impl Network {
     }
 
     /// Runs `work` in a thread of its own in a namespace.
-    fn within<T: Send + 'static>(
+    pub(crate) fn within<T: Send + 'static>(
         &self,
         namespace: &str,
         work: impl FnOnce() -> T + Send + 'static,

@@ -23,6 +23,7 @@ use crate::live::port::{Port, PortError};
 use crate::live::report::{Ended, PathReport, PortReport, ProcessReport, Report};
 use crate::live::routes::{Hop, Routes};
 use crate::live::tap::TapPort;
+use crate::live::vlan::open_ports;
 use crate::machine::Machine;
 use crate::router::{Process, Router, Step};
 
@@ -62,29 +63,9 @@ impl LiveRouter {
         admit(scenario, clock.cycles_per_second())?;
         Extensions::load(scenario)?;
         Filters::load(scenario)?;
-        let mut ports: Vec<(Box<dyn Port>, [u8; 6])> = Vec::new();
-        for port in &scenario.ports {
-            let name = port.name.as_str();
-            let opened: (Box<dyn Port>, Option<&str>) = match &port.kind {
-                PortKind::Interface(interface, io) => {
-                    let against = objection(scenario, port, interface);
-                    let port = InterfacePort::open(name, interface, *io, against.as_deref())?;
-                    (Box::new(port), Some(interface))
-                }
-                PortKind::Tap(device) => (Box::new(TapPort::open(name, device)?), Some(device)),
-                PortKind::Pcap(input, output) => {
-                    let (input, output) = (input.as_deref(), output.as_deref());
-                    (Box::new(CapturePort::open(name, input, output, clock.clone())?), None)
-                }
-            };
-            let mac = match (port.mac, opened.1) {
-                (Some(mac), _) => mac.into_array(),
-                (None, Some(interface)) => interface_mac(name, interface)?,
-                (None, None) => return Err(PortError::new(name, "it has no hardware address")),
-            };
-            ports.push((opened.0, mac));
-        }
-        Self::assemble(scenario, ports, clock)
+        let devices = open_ports(scenario, |port| open(scenario, port, &clock))?;
+        let macs = scenario.ports.iter().map(hardware_address).collect::<Result<Vec<_>, _>>()?;
+        Self::assemble(scenario, devices.into_iter().zip(macs).collect(), clock)
     }
 
     /// The router of `scenario` on these ports, opened, with their hardware addresses.
@@ -131,7 +112,11 @@ impl LiveRouter {
     ) -> Result<(), PortError> {
         let old = &self.scenario;
         let fixed = |of: &RouterScenario| -> Vec<_> {
-            of.ports.iter().map(|port| (port.name.clone(), port.kind.clone(), port.mac)).collect()
+            let fixed = |port: &RouterPort| {
+                let (kind, vlan) = (port.kind.clone(), (port.vlan, port.pcp));
+                (port.name.clone(), kind, vlan, port.mac)
+            };
+            of.ports.iter().map(fixed).collect()
         };
         let first = scenario.ports.first().map_or("", |port| &port.name);
         let settings = |of: &RouterScenario| (of.buffers, of.kernel_routes);
@@ -173,9 +158,10 @@ impl LiveRouter {
     pub fn follow_kernel(&self, control: &Arc<Control>) -> io::Result<()> {
         let ports = self.scenario.ports.iter().enumerate();
         let interfaces = ports.filter_map(|(at, port)| match &port.kind {
-            PortKind::Interface(name, _) => Some((name.clone(), at)),
+            // To the kernel a VLAN is an interface of its own.
+            PortKind::Interface(name, _) if port.vlan.is_none() => Some((name.clone(), at)),
             // The kernel stands on the other side of a TAP device.
-            PortKind::Tap(_) | PortKind::Pcap(..) => None,
+            PortKind::Interface(..) | PortKind::Tap(_) | PortKind::Pcap(..) => None,
         });
         kernel::follow(interfaces.collect(), control)
     }
@@ -269,11 +255,15 @@ impl LiveRouter {
         let mut ports = Vec::new();
         for (at, port) in self.scenario.ports.iter().enumerate() {
             let counters = router.machine().counters(at);
+            let strays = router.machine_mut().port_mut(at).strays();
+            // Those that the port dropped itself are among what did not fit, for the machine.
+            let unfit = counters.unfit.saturating_sub(strays);
             ports.push(PortReport {
                 name: port.name.clone(),
                 received: counters.received,
                 unclassified: router.input(at).unclassified - counters.unfit - counters.for_router,
-                unfit: counters.unfit,
+                unfit,
+                strays,
                 for_router: counters.for_router,
                 transmitted: counters.transmitted,
                 originated: counters.originated,
@@ -324,6 +314,36 @@ impl LiveRouter {
         let unaccounted = Report::account(&ports, &paths, staged);
         let (router, reloads) = (self.scenario.name.clone(), self.reloads);
         Report { router, elapsed_ns, ended, ports, paths, reloads, processes, unaccounted }
+    }
+}
+
+/// The device of a port.
+fn open(
+    scenario: &RouterScenario,
+    port: &RouterPort,
+    clock: &Clock,
+) -> Result<Box<dyn Port>, PortError> {
+    let name = port.name.as_str();
+    Ok(match &port.kind {
+        PortKind::Interface(interface, io) => {
+            let against = objection(scenario, port, interface);
+            Box::new(InterfacePort::open(name, interface, *io, against.as_deref())?)
+        }
+        PortKind::Tap(device) => Box::new(TapPort::open(name, device)?),
+        PortKind::Pcap(input, output) => {
+            let (input, output) = (input.as_deref(), output.as_deref());
+            Box::new(CapturePort::open(name, input, output, clock.clone())?)
+        }
+    })
+}
+
+fn hardware_address(port: &RouterPort) -> Result<[u8; 6], PortError> {
+    match (port.mac, &port.kind) {
+        (Some(mac), _) => Ok(mac.into_array()),
+        (None, PortKind::Interface(device, _) | PortKind::Tap(device)) => {
+            interface_mac(&port.name, device)
+        }
+        (None, PortKind::Pcap(..)) => Err(PortError::new(&port.name, "it has no hardware address")),
     }
 }
 
@@ -386,6 +406,10 @@ fn objection(scenario: &RouterScenario, port: &RouterPort, interface: &str) -> O
         return Some(
             "by `kernel-routes` the kernel answers there, and needs its packets".to_owned(),
         );
+    }
+    let here = |other: &&RouterPort| other.kind == port.kind;
+    if scenario.ports.iter().filter(here).any(|other| other.vlan.is_some()) {
+        return Some("a port is a VLAN there, and devices may keep tags to themselves".to_owned());
     }
     let own = interface_mac(&port.name, interface).ok();
     if port.mac.is_some_and(|mac| own != Some(mac.into_array())) {

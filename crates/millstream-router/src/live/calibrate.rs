@@ -22,6 +22,7 @@ use crate::live::header::Header;
 use crate::live::memory::MemoryPort;
 use crate::live::port::{Port, PortError};
 use crate::live::report::Report;
+use crate::live::tag::{self, Tag};
 
 /// Frames that are measured: the shortest, and the longest of Ethernet, bytes.
 pub const FRAME_BYTES: [usize; 2] = [60, 1_514];
@@ -84,7 +85,12 @@ pub fn calibrate(scenario: &RouterScenario) -> Result<Calibration, PortError> {
     let mut bare = vec![None; paths];
     for (path, bare) in bare.iter_mut().enumerate() {
         for (port, sample) in samples(&open, &classifier, path) {
-            let frames = FRAME_BYTES.map(|bytes| frame(&sample, macs[port], bytes));
+            let frames = FRAME_BYTES.map(|bytes| {
+                let frame = frame(&sample, macs[port], bytes);
+                let mut tagged = Vec::new();
+                sample.tag.inspect(|tag| tag::insert(&frame, *tag, &mut tagged));
+                if tagged.is_empty() { frame } else { tagged }
+            });
             let measured = measure(&open, port, &frames)?;
             // Paths and ports differ in what their packets cost: the dearest counts.
             for (cost, new) in costs.iter_mut().zip(measured) {
@@ -170,6 +176,8 @@ fn classifier(scenario: &RouterScenario) -> Result<Classifier, PortError> {
 /// A packet to be made.
 #[derive(Clone, Copy, Debug)]
 struct Sample {
+    /// As the port's frames have it.
+    tag: Option<Tag>,
     dscp: u8,
     protocol: u8,
     source: IpAddr,
@@ -200,6 +208,10 @@ fn sample(
 ) -> Option<Sample> {
     let of = &scenario.paths[path];
     let wanted = &of.matches;
+    let vlan = scenario.ports[port].vlan;
+    // A frame without a VLAN may have a tag for its priority.
+    let tag = (vlan.is_some() || wanted.pcp.is_some())
+        .then(|| Tag::default().with_vlan(vlan.unwrap_or(0)).with_pcp(wanted.pcp.unwrap_or(0)));
     let leaves = |route: &&Route| of.to.is_none_or(|to| to == route.port);
     let destinations = scenario
         .routes
@@ -223,10 +235,10 @@ fn sample(
                     let ports =
                         matches!(protocol, 6 | 17).then_some((source_port, destination_port));
                     let dscp = wanted.dscp.unwrap_or(0);
-                    let sample = Sample { dscp, protocol, source, destination, ports };
+                    let sample = Sample { tag, dscp, protocol, source, destination, ports };
                     let takes = |bytes: usize| {
                         let frame = frame(&sample, mac(port), bytes);
-                        classified(classifier, port, &frame) == Some(path)
+                        classified(classifier, port, tag, &frame) == Some(path)
                     };
                     if FRAME_BYTES.into_iter().all(takes) {
                         return Some(sample);
@@ -238,11 +250,19 @@ fn sample(
     None
 }
 
-/// The path of a frame that comes in by `port`.
-fn classified(classifier: &Classifier, port: usize, frame: &[u8]) -> Option<usize> {
+/// The path of a frame that comes in by `port` with this tag.
+fn classified(
+    classifier: &Classifier,
+    port: usize,
+    tag: Option<Tag>,
+    frame: &[u8],
+) -> Option<usize> {
     match Header::parse(frame) {
-        Some(header) => classifier.path(port, &header, frame),
-        None => classifier.path_v6(port, &Header::parse_v6(frame)?, frame),
+        Some(header) => classifier.path(port, &Header { tag, ..header }, frame),
+        None => {
+            let header = Header { tag, ..Header::parse_v6(frame)? };
+            classifier.path_v6(port, &header, frame)
+        }
     }
 }
 
@@ -272,7 +292,7 @@ fn source(wanted: &Match, port: usize, destination: IpAddr) -> Option<IpAddr> {
     Some(wanted.source.map_or(any, host)).filter(|from| from.is_ipv6() == destination.is_ipv6())
 }
 
-/// An Ethernet frame of `bytes` with this header.
+/// An Ethernet frame of `bytes` with this header, but for its tag.
 fn frame(sample: &Sample, to: [u8; 6], bytes: usize) -> Vec<u8> {
     let mut frame = vec![0; 12];
     frame[..6].copy_from_slice(&to);
@@ -396,7 +416,7 @@ mod tests {
                 for bytes in FRAME_BYTES {
                     let frame = frame(&sample, mac(port), bytes);
                     assert_eq!(frame.len(), bytes);
-                    assert_eq!(classified(&classifier, port, &frame), Some(path));
+                    assert_eq!(classified(&classifier, port, sample.tag, &frame), Some(path));
                 }
             }
         }

@@ -5,7 +5,7 @@ use pcap::{Capture, Linktype, Offline, Packet, PacketHeader, Precision, Savefile
 use std::path::Path;
 
 use crate::live::clock::Clock;
-use crate::live::pool::{BUFFER_BYTES, Pool};
+use crate::live::pool::Pool;
 use crate::live::port::{Port, PortError};
 
 /// A port made of captures.
@@ -90,8 +90,8 @@ impl Port for CapturePort {
         let now_ns = self.clock.now_ns();
         for packet in packets {
             if let Some(output) = &mut self.output {
-                let frame = pool.frame(*packet);
-                let length = u32::try_from(frame.len().min(BUFFER_BYTES)).unwrap_or(0);
+                let frame = pool.wire(*packet);
+                let length = u32::try_from(frame.len()).unwrap_or(0);
                 let header = PacketHeader { ts: time(now_ns), caplen: length, len: length };
                 output.write(&Packet::new(&header, frame));
             }

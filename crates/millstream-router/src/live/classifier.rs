@@ -13,11 +13,15 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 
 use crate::live::filter::Filters;
 use crate::live::header::Header;
+use crate::live::tag::Tag;
 
 /// Rules in one word of a set.
 const WORD: usize = 64;
 /// What stands for the port of a packet that has none: the value after the last.
 const NO_PORT: usize = 1 << 16;
+/// The same for the priority and the VLAN.
+const NO_PCP: usize = 1 << 3;
+const NO_VLAN: usize = 1 << 12;
 
 /// Which rules each value of one thing satisfies.
 #[derive(Clone, Debug)]
@@ -45,6 +49,8 @@ pub struct Classifier {
     port: Option<Exact>,
     protocol: Option<Exact>,
     dscp: Option<Exact>,
+    pcp: Option<Exact>,
+    vlan: Option<Exact>,
     source_port: Option<Exact>,
     destination_port: Option<Exact>,
     source: Option<Prefixes>,
@@ -133,6 +139,8 @@ impl Classifier {
             port: exact(ports, &|rule| rule.port),
             protocol: exact(256, &|rule| rule.protocol.map(usize::from)),
             dscp: exact(64, &|rule| rule.dscp.map(usize::from)),
+            pcp: exact(NO_PCP + 1, &|rule| rule.pcp.map(usize::from)),
+            vlan: exact(NO_VLAN + 1, &|rule| rule.vlan.map(usize::from)),
             source_port: exact(NO_PORT + 1, &|rule| rule.source_port.map(usize::from)),
             destination_port: exact(NO_PORT + 1, &|rule| rule.destination_port.map(usize::from)),
             source: prefixes(&|rule| rule.source),
@@ -185,6 +193,8 @@ impl Classifier {
         let ports = header.ports;
         let source_port = ports.map_or(NO_PORT, |ports| usize::from(ports.0));
         let destination_port = ports.map_or(NO_PORT, |ports| usize::from(ports.1));
+        let pcp = header.tag.map_or(NO_PCP, |tag| usize::from(tag.pcp()));
+        let vlan = header.tag.and_then(Tag::vlan).map_or(NO_VLAN, usize::from);
         (0..words).find_map(|word| {
             let exact = |table: &Option<Exact>, value: usize| {
                 table.as_ref().map_or(u64::MAX, |table| table.word(value, word, words))
@@ -195,6 +205,8 @@ impl Classifier {
             let mut left = exact(&self.port, port)
                 & exact(&self.protocol, usize::from(header.protocol))
                 & exact(&self.dscp, usize::from(header.dscp))
+                & exact(&self.pcp, pcp)
+                & exact(&self.vlan, vlan)
                 & exact(&self.source_port, source_port)
                 & exact(&self.destination_port, destination_port)
                 & prefix(source)
@@ -228,6 +240,8 @@ mod tests {
         rule.port.is_none_or(|wanted| wanted == port)
             && rule.protocol.is_none_or(|wanted| wanted == header.protocol)
             && rule.dscp.is_none_or(|wanted| wanted == header.dscp)
+            && rule.pcp.is_none_or(|wanted| header.tag.is_some_and(|tag| tag.pcp() == wanted))
+            && rule.vlan.is_none_or(|wanted| header.tag.and_then(Tag::vlan) == Some(wanted))
             && rule.source.is_none_or(|net| net.contains(&source))
             && rule.destination.is_none_or(|net| net.contains(&destination))
             && rule.source_port.is_none_or(|is| header.ports.is_some_and(|ports| ports.0 == is))
@@ -249,11 +263,23 @@ mod tests {
 
     fn rule() -> impl Strategy<Value = Match> {
         let port = || of(prop_oneof![0..3u16, Just(u16::MAX)]);
-        (of(0..3usize), of(5..8u8), of(0..3u8), of(net()), of(net()), port(), port()).prop_map(
-            |(port, protocol, dscp, source, destination, source_port, destination_port)| Match {
+        let vlan = prop_oneof![1..3u16, Just(4_094)];
+        let link = (of(0..3usize), of(prop_oneof![0..2u8, Just(7)]), of(vlan));
+        (link, of(5..8u8), of(0..3u8), of(net()), of(net()), port(), port()).prop_map(
+            |(
+                (port, pcp, vlan),
+                protocol,
+                dscp,
+                source,
+                destination,
+                source_port,
+                destination_port,
+            )| Match {
                 port,
                 protocol,
                 dscp,
+                pcp,
+                vlan,
                 source,
                 destination,
                 source_port,
@@ -267,14 +293,16 @@ mod tests {
         fn the_first_rule_that_holds_is_found(
             rules in vec(rule(), 0..150), port in 0..5usize, dscp in 0..4u8, protocol in 4..9u8,
             low in any::<[bool; 4]>(), ports in of((0..4u16, prop_oneof![0..4u16, Just(u16::MAX)])),
+            tag in of((prop_oneof![0..3u8, Just(7)], prop_oneof![0..4u16, Just(4_094)])),
         ) {
+            let tag = tag.map(|(pcp, vlan)| Tag::default().with_pcp(pcp).with_vlan(vlan));
             let address = |a: bool, d: bool| Ipv4Addr::new(10, a.into(), 0, d.into());
             let (source, destination) = (address(low[0], low[1]), address(low[2], low[3]));
-            let header = Header { to: [0; 6], dscp, protocol, source, destination, ports };
+            let header = Header { to: [0; 6], tag, dscp, protocol, source, destination, ports };
             let first = rules.iter().position(|rule| holds(rule, port, &header));
             let address = |a: bool, d: bool| v6(a.into(), d.into());
             let (source, destination) = (address(low[0], low[1]), address(low[2], low[3]));
-            let six = Header { to: [0; 6], dscp, protocol, source, destination, ports };
+            let six = Header { to: [0; 6], tag, dscp, protocol, source, destination, ports };
             let first_v6 = rules.iter().position(|rule| holds(rule, port, &six));
             let classifier = Classifier::new(rules);
             prop_assert_eq!(classifier.path(port, &header, &[]), first);

@@ -5,6 +5,7 @@
 //! same, so a look-up is one comparison whatever the packets are.
 
 use crate::live::address::slot;
+use crate::live::tag::Tag;
 
 /// How many flows are kept.
 const FLOWS: usize = 256;
@@ -16,6 +17,7 @@ pub(super) struct Flow {
     addresses: u64,
     /// Both ports, the protocol, its type of service, and the input.
     rest: u64,
+    tag: Option<Tag>,
 }
 
 /// What is at once known of a frame.
@@ -23,9 +25,10 @@ const ETHERNET: usize = 14;
 const PLAIN: [u8; 3] = [8, 0, 0x45];
 
 impl Flow {
-    /// The flow of a frame that came in by `input` for the hardware address `to`; `None` if it has to be looked at.
+    /// The flow of a frame that came in by `input` with `tag` for the hardware address `to`; `None` if it has to be
+    /// looked at.
     #[inline]
-    pub(super) fn of(frame: &[u8], input: usize, to: [u8; 6]) -> Option<Self> {
+    pub(super) fn of(frame: &[u8], tag: Option<Tag>, input: usize, to: [u8; 6]) -> Option<Self> {
         let head = frame.first_chunk::<{ ETHERNET + 24 }>()?;
         let word =
             |at: usize| u32::from_be_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
@@ -42,7 +45,7 @@ impl Flow {
         let addresses = u64::from(word(26)) << 32 | u64::from(word(30));
         let rest =
             u64::from(word(34)) << 32 | u64::from(protocol) << 24 | u64::from(head[15]) << 16;
-        plain.then_some(Self { addresses, rest: rest | input as u64 })
+        plain.then_some(Self { addresses, rest: rest | input as u64, tag })
     }
 
     #[inline]
@@ -95,7 +98,7 @@ mod tests {
         #[test]
         fn packets_of_one_flow_look_alike_to_every_rule(
             mut frames in proptest::collection::vec(proptest::collection::vec(any::<u8>(), 36..64), 2),
-            plain in any::<[bool; 2]>(), same in any::<[bool; 24]>(), inputs in any::<[bool; 2]>(),
+            plain in any::<[bool; 2]>(), same in any::<[bool; 24]>(), inputs in any::<[bool; 2]>(), tags in any::<[Option<bool>; 2]>(),
         ) {
             for (frame, plain) in frames.iter_mut().zip(plain) {
                 if plain {
@@ -115,8 +118,9 @@ mod tests {
                     second[0][at + 12] = first[0][at + 12];
                 }
             }
-            let flow = |frame: &[u8], input: bool| Flow::of(frame, input.into(), [2; 6]);
-            let flows = [flow(&frames[0], inputs[0]), flow(&frames[1], inputs[1])];
+            let tags = tags.map(|tag| tag.map(|one| Tag::default().with_pcp(one.into())));
+            let flow = |at: usize| Flow::of(&frames[at], tags[at], inputs[at].into(), [2; 6]);
+            let flows = [flow(0), flow(1)];
             let headers = [Header::parse(&frames[0]), Header::parse(&frames[1])];
             for (flow, header) in flows.iter().zip(headers) {
                 if flow.is_some() {
@@ -125,7 +129,7 @@ mod tests {
                 }
             }
             if let [Some(one), Some(other)] = flows {
-                let alike = headers[0] == headers[1] && inputs[0] == inputs[1];
+                let alike = headers[0] == headers[1] && inputs[0] == inputs[1] && tags[0] == tags[1];
                 // The type of service has two bits that rules do not see.
                 prop_assert!(alike || one != other, "{one:?}");
             }

@@ -7,6 +7,7 @@ mod v6;
 
 use std::net::Ipv4Addr;
 
+use crate::live::tag::Tag;
 pub(super) use v6::{destination_v6, hop_v6, is_v6, transport_v6};
 
 /// Bytes before the IP header.
@@ -20,6 +21,8 @@ const IPV4: [u8; 2] = [8, 0];
 pub struct Header<A = Ipv4Addr> {
     /// Hardware address that it was sent to.
     pub to: [u8; 6],
+    /// The VLAN tag that it came with. A frame in a buffer has none, so reading one leaves this empty.
+    pub tag: Option<Tag>,
     /// Differentiated services code point.
     pub dscp: u8,
     /// IP protocol number; of IPv6 what stands behind extension headers.
@@ -49,6 +52,7 @@ impl Header {
         let [e, f, g, h] = [fixed[16], fixed[17], fixed[18], fixed[19]];
         Some(Self {
             to: [ethernet[0], ethernet[1], ethernet[2], ethernet[3], ethernet[4], ethernet[5]],
+            tag: None,
             dscp: fixed[1] >> 2,
             protocol,
             source: Ipv4Addr::new(a, b, c, d),

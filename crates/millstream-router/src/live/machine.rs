@@ -362,7 +362,7 @@ impl<P: Port> Machine for LiveMachine<P> {
         let mac = side.mac;
         let mut received = std::mem::take(&mut self.received);
         for packet in received.drain(..) {
-            let mut flow = Flow::of(self.pool.frame(packet), input, mac);
+            let mut flow = Flow::of(self.pool.frame(packet), Pool::tag(packet), input, mac);
             if let Some(path) = flow.and_then(|flow| self.flows.path(flow)) {
                 into.push((path, packet));
                 continue;
@@ -389,6 +389,7 @@ impl<P: Port> Machine for LiveMachine<P> {
                 self.hear(input, packet, to);
                 continue;
             }
+            header.tag = Pool::tag(packet);
             match self.classifier.path(input, &header, self.pool.frame(packet)) {
                 Some(path) => {
                     if let Some(flow) = flow.filter(|_| self.classifier.looks_at_headers()) {

@@ -68,7 +68,7 @@ impl Port for MemoryPort {
     fn transmit(&mut self, pool: &mut Pool, packets: &[u64]) -> Result<usize, PortError> {
         for packet in packets {
             if let Some(kept) = &mut self.kept {
-                kept.push(pool.frame(*packet).to_vec());
+                kept.push(pool.wire(*packet).to_vec());
             }
             pool.release(*packet);
         }

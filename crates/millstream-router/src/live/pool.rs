@@ -1,6 +1,9 @@
 //! Buffers that packets lie in, and handles by which queues hold them.
 //!
-//! A handle is a buffer's number, the packet's length, and whether an extension has seen it, in one word.
+//! A handle is a buffer's number (32 bits), the packet's length (12), whether an extension has seen it, whether it has a
+//! VLAN tag, and the tag (16), in one word.
+
+use crate::live::tag::{self, TAG_BYTES, Tag};
 
 /// The size of a buffer, bytes. A packet that is longer is not received.
 pub const BUFFER_BYTES: usize = 2_048;
@@ -8,14 +11,25 @@ pub const BUFFER_BYTES: usize = 2_048;
 /// the processor's cache.
 const STRIDE_BYTES: usize = BUFFER_BYTES + 64;
 
+/// In a handle: where the length begins, and which bits of what is there then are it.
+const LENGTH_SHIFT: u32 = 32;
+const LENGTH: u64 = 0xfff;
 /// In a handle: an extension has seen the packet.
-const SEEN: u64 = 1 << 48;
+const SEEN: u64 = 1 << 44;
+/// In a handle: the packet has a tag, which begins there.
+const HAS_TAG: u64 = 1 << 45;
+const TAG_SHIFT: u32 = 48;
+const TAG: u64 = HAS_TAG | 0xffff << TAG_SHIFT;
+
+const _: () = assert!(BUFFER_BYTES as u64 <= LENGTH, "a length has room in a handle");
 
 /// All buffers of a router.
 #[derive(Debug)]
 pub struct Pool {
     bytes: Vec<u8>,
     free: Vec<u32>,
+    /// A frame with its tag, on its way out.
+    tagged: Vec<u8>,
 }
 
 impl Pool {
@@ -24,7 +38,8 @@ impl Pool {
     pub fn new(buffers: u32) -> Self {
         // The lowest first: as few as possible are in use, and those are in the cache.
         let free = (0..buffers).rev().collect();
-        Self { bytes: vec![0; buffers as usize * STRIDE_BYTES], free }
+        let tagged = Vec::with_capacity(BUFFER_BYTES + TAG_BYTES);
+        Self { bytes: vec![0; buffers as usize * STRIDE_BYTES], free, tagged }
     }
 
     /// How many buffers are free.
@@ -33,20 +48,38 @@ impl Pool {
         self.free.len()
     }
 
-    /// A copy of `frame` in a buffer; `None` if it is too long or no buffer is free.
+    /// A copy of `frame` in a buffer, its VLAN tag beside it; `None` if it is too long or no buffer is free.
     #[inline]
     pub fn copy(&mut self, frame: &[u8]) -> Option<u64> {
+        if let Some((tag, addresses, rest)) = tag::split(frame) {
+            return self.copy_tagged(tag, addresses, rest);
+        }
         if frame.len() > BUFFER_BYTES {
             return None;
         }
         let number = self.free.pop()?;
         let at = number as usize * STRIDE_BYTES;
         self.bytes[at..at + frame.len()].copy_from_slice(frame);
-        Some(u64::from(number) | (frame.len() as u64) << 32)
+        Some(u64::from(number) | (frame.len() as u64) << LENGTH_SHIFT)
     }
 
-    /// A packet that `read` writes into a buffer, returning its length; `None` if no buffer is free
-    /// or `read` returns `None` or too much.
+    #[cold]
+    fn copy_tagged(&mut self, tag: Tag, addresses: &[u8], rest: &[u8]) -> Option<u64> {
+        let length = addresses.len() + rest.len();
+        if length > BUFFER_BYTES {
+            return None;
+        }
+        let number = self.free.pop()?;
+        let at = number as usize * STRIDE_BYTES;
+        let (first, second) = self.bytes[at..at + length].split_at_mut(addresses.len());
+        first.copy_from_slice(addresses);
+        second.copy_from_slice(rest);
+        let handle = u64::from(number) | (length as u64) << LENGTH_SHIFT;
+        Some(Self::with_tag(handle, Some(tag)))
+    }
+
+    /// A packet that `read` writes into a buffer, returning its length; its VLAN tag, if it has one, is taken out.
+    /// `None` if no buffer is free or `read` returns `None` or too much.
     pub fn fill(&mut self, read: impl FnOnce(&mut [u8]) -> Option<usize>) -> Option<u64> {
         let number = *self.free.last()?;
         let at = number as usize * STRIDE_BYTES;
@@ -55,7 +88,14 @@ impl Pool {
             return None;
         }
         self.free.pop();
-        Some(u64::from(number) | (length as u64) << 32)
+        let handle = u64::from(number) | (length as u64) << LENGTH_SHIFT;
+        let Some((tag, addresses, _)) = tag::split(&self.bytes[at..at + length]) else {
+            return Some(handle);
+        };
+        let addresses = addresses.len();
+        self.bytes.copy_within(at + addresses + TAG_BYTES..at + length, at + addresses);
+        let shorter = handle - ((TAG_BYTES as u64) << LENGTH_SHIFT);
+        Some(Self::with_tag(shorter, Some(tag)))
     }
 
     /// The packet of `handle`.
@@ -73,13 +113,41 @@ impl Pool {
         &mut self.bytes[at..at + length]
     }
 
-    /// `frame`, at most [`BUFFER_BYTES`] long, takes the place of the packet of `handle`; returns its
-    /// handle, which says that an extension has [seen](Self::seen) it.
+    /// The packet of `handle` as it leaves, with its tag if it has one.
+    #[inline]
+    pub fn wire(&mut self, handle: u64) -> &[u8] {
+        let Some(tag) = Self::tag(handle) else { return self.frame(handle) };
+        let (at, length) = place(handle);
+        tag::insert(&self.bytes[at..at + length], tag, &mut self.tagged);
+        &self.tagged
+    }
+
+    /// The VLAN tag of a packet, if it has one.
+    #[inline]
+    #[must_use]
+    pub fn tag(handle: u64) -> Option<Tag> {
+        // The upper quarter.
+        #[allow(clippy::cast_possible_truncation)]
+        let bits = (handle >> TAG_SHIFT) as u16;
+        (handle & HAS_TAG != 0).then_some(Tag::new(bits))
+    }
+
+    /// The same packet with this tag, or none.
+    #[inline]
+    #[must_use]
+    pub fn with_tag(handle: u64, tag: Option<Tag>) -> u64 {
+        let tag = tag.map_or(0, |tag| HAS_TAG | u64::from(tag.bits()) << TAG_SHIFT);
+        handle & !TAG | tag
+    }
+
+    /// `frame`, at most [`BUFFER_BYTES`] long, takes the place of the packet of `handle`, which keeps its tag; returns
+    /// its handle, which says that an extension has [seen](Self::seen) it.
     #[inline]
     pub(super) fn replace(&mut self, handle: u64, frame: &[u8]) -> u64 {
         let (at, _) = place(handle);
         self.bytes[at..at + frame.len()].copy_from_slice(frame);
-        u64::from(number(handle)) | (frame.len() as u64) << 32 | SEEN
+        let kept = handle & !(LENGTH << LENGTH_SHIFT);
+        kept | (frame.len() as u64) << LENGTH_SHIFT | SEEN
     }
 
     /// Whether an extension has seen the packet, which it does once.
@@ -98,10 +166,10 @@ impl Pool {
     #[inline]
     #[must_use]
     pub fn length(handle: u64) -> u32 {
-        // The lower part of the upper half.
+        // Twelve bits.
         #[allow(clippy::cast_possible_truncation)]
-        let length = (handle >> 32) as u16;
-        u32::from(length)
+        let length = (handle >> LENGTH_SHIFT & LENGTH) as u32;
+        length
     }
 }
 

@@ -72,6 +72,11 @@ pub trait Port {
         0
     }
 
+    /// Packets that were received and dropped because they are of no VLAN that a port is, or have several tags.
+    fn strays(&self) -> u64 {
+        0
+    }
+
     /// How often the device went down or away. While it is, nothing is received and nothing taken.
     fn went_away(&self) -> u64 {
         0
@@ -134,6 +139,10 @@ impl<P: Port + ?Sized> Port for Box<P> {
 
     fn lost(&mut self) -> u64 {
         (**self).lost()
+    }
+
+    fn strays(&self) -> u64 {
+        (**self).strays()
     }
 
     fn went_away(&self) -> u64 {

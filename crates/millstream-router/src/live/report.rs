@@ -28,6 +28,9 @@ pub struct PortReport {
     pub unclassified: u64,
     /// Of them, dropped for want of a buffer or because they were longer than one.
     pub unfit: u64,
+    /// Of those received, dropped because they are of a VLAN that no port is, or have several tags.
+    #[serde(default)]
+    pub strays: u64,
     /// Of those received, for the router itself: ARP, neighbour discovery, and packets to its own addresses.
     pub for_router: u64,
     /// Packets given to the device.
@@ -122,8 +125,9 @@ impl Report {
     #[must_use]
     pub(super) fn account(ports: &[PortReport], paths: &[PathReport], staged: u64) -> i64 {
         let received: u64 = ports.iter().map(|port| port.received).sum();
-        let aside: u64 =
-            ports.iter().map(|port| port.unclassified + port.unfit + port.for_router).sum();
+        let aside =
+            |port: &PortReport| port.unclassified + port.unfit + port.strays + port.for_router;
+        let aside: u64 = ports.iter().map(aside).sum();
         let dropped: u64 = paths
             .iter()
             .map(|path| {

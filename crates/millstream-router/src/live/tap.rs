@@ -65,7 +65,7 @@ impl Port for TapPort {
 
     fn transmit(&mut self, pool: &mut Pool, packets: &[u64]) -> Result<usize, PortError> {
         for (taken, packet) in packets.iter().enumerate() {
-            match self.tap.send(pool.frame(*packet)) {
+            match self.tap.send(pool.wire(*packet)) {
                 Ok(_) => pool.release(*packet),
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(taken),
                 Err(error) => return Err(PortError::new(&self.name, error.to_string())),

@@ -5,7 +5,7 @@ use serde::Deserialize;
 use toml::Spanned;
 
 use super::LateName;
-use crate::router::{InterfaceIo, PathAction};
+use crate::router::{InterfaceIo, PathAction, PcpSource};
 use crate::units::{Duration, Rate, ReservationText, Size, WindowText};
 
 /// A Millstream router: ports, switching paths and routes.
@@ -94,6 +94,12 @@ pub(crate) struct PortTable {
     pub(crate) interface: Option<String>,
     /// Interface: how packets are read and written; default "packet".
     pub(crate) io: Option<InterfaceIo>,
+    /// The VLAN of the device that the port is: its frames come and leave with this tag. Default: frames without one.
+    #[schemars(with = "Option<u16>", range(min = 1, max = 4094))]
+    pub(crate) vlan: Option<Spanned<u16>>,
+    /// In a VLAN: where the priority of frames that leave is from; default "keep".
+    #[schemars(with = "Option<PcpSource>")]
+    pub(crate) pcp: Option<Spanned<PcpSource>>,
     /// Pcap: the capture that packets come from, as fast as they are read.
     pub(crate) input: Option<String>,
     /// Pcap: the capture that packets are written to.
@@ -155,6 +161,12 @@ pub(crate) struct MatchTable {
     /// Their differentiated services code point.
     #[schemars(with = "Option<u8>", range(max = 63))]
     pub(crate) dscp: Option<Spanned<u8>>,
+    /// The priority in their VLAN tag; frames without a tag have none.
+    #[schemars(with = "Option<u8>", range(max = 7))]
+    pub(crate) pcp: Option<Spanned<u8>>,
+    /// They came in by a port of this VLAN.
+    #[schemars(with = "Option<u16>", range(min = 1, max = 4094))]
+    pub(crate) vlan: Option<Spanned<u16>>,
     /// A prefix such as "10.1.0.0/16" or "2001:db8::/32".
     #[schemars(with = "Option<String>")]
     pub(crate) source: Option<Spanned<String>>,

@@ -1,5 +1,7 @@
 //! A router's file: every rule that types cannot say.
 
+mod vlan;
+
 use ipnet::IpNet;
 use macaddr::MacAddr6;
 use millstream::catalogue::{DISCIPLINES, DisciplineRow, Options};
@@ -16,8 +18,8 @@ use crate::file::router::{
     RouteTable, RouterFile,
 };
 use crate::router::{
-    MOST_IPV6, Match, NextHop, PathAction, PathExtension, PortKind, PortNat, Reservation, Route,
-    RouterPath, RouterPort, RouterScenario, max_rate,
+    MOST_IPV6, Match, NextHop, PathAction, PathExtension, PcpSource, PortKind, PortNat,
+    Reservation, Route, RouterPath, RouterPort, RouterScenario, max_rate,
 };
 use crate::units::{Duration, ReservationText};
 
@@ -109,6 +111,7 @@ pub(crate) fn validate_router(
             Some(RouterPath { extension, ..path })
         })
         .collect();
+    vlan::shared(&file, &ports, &mut problems);
     let nets: Vec<&[IpNet]> =
         ports.iter().map(|port| port.as_ref().map_or(&[][..], |port| &port.addresses)).collect();
     let routes: Vec<Option<Route>> = file
@@ -303,8 +306,10 @@ fn port(
     Some(RouterPort {
         name,
         kind,
+        vlan: vlan::of_port(table, problems),
+        pcp: table.pcp.as_ref().map_or(PcpSource::Keep, |pcp| *pcp.get_ref()),
         rate_bps: table.rate.0,
-        overhead_bytes: table.overhead,
+        overhead_bytes: table.overhead.saturating_add(vlan::tag_bytes(table)),
         mac,
         addresses,
         nat,
@@ -345,6 +350,8 @@ fn matches(table: &MatchTable, known: &[&str], problems: &mut Vec<Problem>) -> M
         port: table.port.as_ref().and_then(|name| named(name, known, problems)),
         protocol,
         dscp: table.dscp.as_ref().map(|dscp| *dscp.get_ref()),
+        pcp: table.pcp.as_ref().and_then(|pcp| vlan::pcp(pcp, problems)),
+        vlan: table.vlan.as_ref().and_then(|given| vlan::vlan(given, problems)),
         source: table.source.as_ref().and_then(|text| prefix(text, problems)),
         destination: table.destination.as_ref().and_then(|text| prefix(text, problems)),
         source_port: table.source_port,

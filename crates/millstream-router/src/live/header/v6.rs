@@ -29,6 +29,7 @@ impl Header<Ipv6Addr> {
             .flatten();
         Some(Self {
             to: [ethernet[0], ethernet[1], ethernet[2], ethernet[3], ethernet[4], ethernet[5]],
+            tag: None,
             dscp: (fixed[0] << 2 | fixed[1] >> 6) & 63,
             protocol: upper.protocol,
             source: address::<8>(fixed),

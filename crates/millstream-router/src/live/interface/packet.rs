@@ -48,7 +48,7 @@ impl Device for PacketDevice {
 
     fn transmit(&mut self, pool: &mut Pool, packets: &[u64]) -> Moved {
         for (taken, packet) in packets.iter().enumerate() {
-            if let Err(error) = self.0.sendpacket(pool.frame(*packet)) {
+            if let Err(error) = self.0.sendpacket(pool.wire(*packet)) {
                 let error = error.to_string();
                 // The MTU has become less: others are not to wait for this one.
                 if error.contains("Message too long") {

@@ -175,14 +175,14 @@ impl XdpDevice {
     }
 
     /// Puts frames into the ring; returns how many.
-    fn put(&mut self, pool: &Pool, packets: &[u64]) -> usize {
+    fn put(&mut self, pool: &mut Pool, packets: &[u64]) -> usize {
         let room = (RING as usize - self.under_way).min(packets.len());
         for packet in &packets[..room] {
             // SAFETY: packets do not leave this device, which owns the memory.
             #[allow(unsafe_code)]
             let Some(mut frame) = (unsafe { self.shared.umem.alloc() }) else { break };
             // A frame has room for any packet of the pool.
-            let _ = frame.append(pool.frame(*packet));
+            let _ = frame.append(pool.wire(*packet));
             self.leaving.push_front(frame);
         }
         let Some(ring) = &mut self.shared.rings.tx_ring else { return 0 };

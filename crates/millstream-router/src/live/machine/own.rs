@@ -12,6 +12,7 @@ use crate::live::host::{self, Error, Party};
 use crate::live::icmpv6;
 use crate::live::ndp::{self, Message};
 use crate::live::neighbours::{ASK_NS, Found, Word};
+use crate::live::pool::Pool;
 use crate::live::port::Port;
 use crate::machine::Verdict;
 
@@ -63,6 +64,8 @@ impl<P: Port> LiveMachine<P> {
             self.hear(input, packet, to);
             return None;
         }
+        let tag = Pool::tag(packet);
+        let header = header.map(|header| Header { tag, ..header });
         let path = header
             .and_then(|header| self.classifier.path_v6(input, &header, self.pool.frame(packet)));
         if path.is_none() {

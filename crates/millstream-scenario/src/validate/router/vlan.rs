@@ -1,0 +1,99 @@
+//! VLANs in a router's file: numbers in their ranges, and every frame of a device for one port only.
+
+use toml::Spanned;
+
+use crate::error::Problem;
+use crate::file::router::{PortTable, RouterFile};
+use crate::router::{PortKind, RouterPort};
+
+/// What a tag takes of the wire, bytes.
+const TAG_BYTES: u32 = 4;
+/// The last number of a VLAN; 4095 is reserved (IEEE 802.1Q, table 9-2).
+const LAST: u16 = 4_094;
+
+/// The number of a VLAN.
+pub(super) fn vlan(given: &Spanned<u16>, problems: &mut Vec<Problem>) -> Option<u16> {
+    let number = *given.get_ref();
+    let right = (1..=LAST).contains(&number);
+    if !right {
+        let message = format!("a `vlan` of {number}");
+        problems.push(Problem::new(given.span(), message).help(format!("from 1 to {LAST}")));
+    }
+    right.then_some(number)
+}
+
+/// A priority.
+pub(super) fn pcp(given: &Spanned<u8>, problems: &mut Vec<Problem>) -> Option<u8> {
+    let number = *given.get_ref();
+    if number > 7 {
+        let message = format!("a `pcp` of {number}");
+        problems.push(Problem::new(given.span(), message).help("from 0 to 7"));
+    }
+    (number <= 7).then_some(number)
+}
+
+/// What the tag of a port's frames takes of the wire, bytes.
+pub(super) fn tag_bytes(table: &PortTable) -> u32 {
+    table.vlan.as_ref().map_or(0, |_| TAG_BYTES)
+}
+
+/// The VLAN that a port is.
+pub(super) fn of_port(table: &PortTable, problems: &mut Vec<Problem>) -> Option<u16> {
+    if let (None, Some(given)) = (&table.vlan, &table.pcp) {
+        let message =
+            format!("`pcp` of port `{}`, whose frames leave without a tag", table.name.get_ref());
+        problems.push(Problem::new(given.span(), message).help("give it a `vlan`, or take it out"));
+    }
+    vlan(table.vlan.as_ref()?, problems)
+}
+
+/// Ports of one device are different VLANs of it, and what a path wants can come.
+pub(super) fn shared(file: &RouterFile, ports: &[Option<RouterPort>], problems: &mut Vec<Problem>) {
+    let tables = file.port.iter().map(Spanned::get_ref).zip(ports);
+    let known = tables.filter_map(|(table, port)| Some((table, port.as_ref()?)));
+    let known: Vec<(&PortTable, &RouterPort)> = known.collect();
+    for (at, (table, port)) in known.iter().enumerate() {
+        let device = device(&port.kind);
+        let others: Vec<&RouterPort> = (known[..at].iter().map(|(_, other)| *other))
+            .filter(|other| self::device(&other.kind) == device)
+            .collect();
+        if let Some(other) = others.iter().find(|other| other.kind != port.kind) {
+            let message =
+                format!("ports `{}` and `{}` open `{device}` differently", other.name, port.name);
+            let problem = Problem::new(table.name.span(), message);
+            problems.push(problem.help("the same `kind` and `io`: it is opened once"));
+        }
+        if let Some(twin) = others.iter().find(|other| other.vlan == port.vlan) {
+            let what = port.vlan.map_or_else(
+                || format!("frames of `{device}` without a VLAN"),
+                |vlan| format!("VLAN {vlan} of `{device}`"),
+            );
+            let message = format!("ports `{}` and `{}` are both for {what}", twin.name, port.name);
+            let span = table.vlan.as_ref().map_or_else(|| table.name.span(), Spanned::span);
+            problems.push(Problem::new(span, message).help("give each another `vlan`"));
+        }
+    }
+    let vlans: Vec<u16> = known.iter().filter_map(|(_, port)| port.vlan).collect();
+    // What is no VLAN's number has been said.
+    let wanted = file.path.iter().filter_map(|path| path.get_ref().r#match.vlan.as_ref());
+    for given in wanted.filter(|given| (1..=LAST).contains(given.get_ref())) {
+        let number = *given.get_ref();
+        if !vlans.contains(&number) {
+            let message = format!("no port is VLAN {number}, so none of its packets comes in");
+            let help = format!("give a port `vlan = {number}`");
+            problems.push(Problem::new(given.span(), message).help(help));
+        }
+    }
+}
+
+/// What stands behind a port, by name; ports with the same one share it.
+fn device(kind: &PortKind) -> String {
+    match kind {
+        PortKind::Interface(device, _) | PortKind::Tap(device) => device.clone(),
+        PortKind::Pcap(input, output) => {
+            let files = [input, output].into_iter().flatten();
+            let files: Vec<_> = files.map(|file| file.display().to_string()).collect();
+            files.join("`, `")
+        }
+    }
+}
