@@ -228,6 +228,8 @@ pub struct Router<M> {
     /// Packets at their function, and what it says of them.
     at_work: Vec<u64>,
     verdicts: Vec<Verdict>,
+    /// Packets that a function made, and what it says of them.
+    made: Vec<(Verdict, u64)>,
     /// Paths that have room at an output again.
     freed: Vec<usize>,
     late: Late,
@@ -261,6 +263,7 @@ impl<M: Machine> Router<M> {
             chosen: Vec::new(),
             at_work: Vec::new(),
             verdicts: Vec::new(),
+            made: Vec::new(),
             freed: Vec::new(),
             late: Late::default(),
         };
@@ -439,7 +442,7 @@ impl<M: Machine> Router<M> {
                 self.full == 0 || self.inputs[input].when_full == WhenFull::Drop
             }
             Process::Forward(path) => {
-                !self.paths[path].queue.is_empty()
+                (!self.paths[path].queue.is_empty() || self.is_due(path))
                     && (self.stages != Stages::Three || self.output_room(path) > 0)
             }
             Process::Output(output) => {
@@ -447,6 +450,12 @@ impl<M: Machine> Router<M> {
                 !of.staged.is_empty() || of.link.total_waiting() > 0
             }
         }
+    }
+
+    /// Whether the function of `path` wants to run without a packet.
+    #[inline]
+    fn is_due(&self, path: usize) -> bool {
+        self.machine.due_ns(path) <= self.now_ns
     }
 
     /// Makes a process eligible or not, as its queues are now.
@@ -476,6 +485,14 @@ impl<M: Machine> Router<M> {
                 self.refresh(number);
             } else {
                 self.next_wake_ns = self.next_wake_ns.min(until_ns);
+            }
+        }
+        for path in 0..self.paths.len() {
+            let due_ns = self.machine.due_ns(path);
+            if due_ns <= self.now_ns {
+                self.refresh(self.number(Process::Forward(path)));
+            } else {
+                self.next_wake_ns = self.next_wake_ns.min(due_ns);
             }
         }
     }

@@ -1,8 +1,10 @@
 //! Real ports and real time, as the router's processes use them.
 
 mod own;
+mod proxied;
 
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
+use millstream_scenario::RouterScenario;
 use std::net::Ipv6Addr;
 
 use crate::live::classifier::Classifier;
@@ -17,6 +19,7 @@ use crate::live::nat::{Nat, NatCounters};
 use crate::live::ndp;
 use crate::live::pool::Pool;
 use crate::live::port::{Port, PortError};
+use crate::live::proxy::{Proxies, ProxyCounters};
 use crate::live::routes::Next;
 use crate::machine::{Machine, Verdict};
 use own::Whose;
@@ -85,6 +88,9 @@ pub struct LiveMachine<P> {
     classifier: Classifier,
     function: Forwarder,
     extensions: Extensions,
+    proxies: Proxies,
+    /// Packets that a proxy has just made.
+    made: Vec<u64>,
     received: Vec<u64>,
     held: Held,
     /// When those that packets are held for are asked for again, ns.
@@ -114,6 +120,8 @@ impl<P: Port> LiveMachine<P> {
             classifier,
             function,
             extensions: Extensions::default(),
+            proxies: Proxies::default(),
+            made: Vec::new(),
             received,
             held,
             ask_again_ns,
@@ -160,6 +168,22 @@ impl<P: Port> LiveMachine<P> {
     #[must_use]
     pub fn extension(&self, path: usize) -> Option<ExtensionCounters> {
         self.extensions.counters(path)
+    }
+
+    /// Paths have the proxies that `scenario` gives them from now on; its path `n` was path `kept[n]`, whose
+    /// connections go on.
+    pub fn proxy(&mut self, scenario: &RouterScenario, kept: &[Option<usize>]) {
+        if kept.is_empty() {
+            self.proxies = Proxies::new(scenario);
+        } else {
+            self.proxies.reload(scenario, kept);
+        }
+    }
+
+    /// What the proxy of a path did, if it has one.
+    #[must_use]
+    pub fn proxied_by(&self, path: usize) -> Option<ProxyCounters> {
+        self.proxies.counters(path)
     }
 
     /// The router has these addresses on the networks at `port`, one of IPv4 at most, of which the last counts: it
@@ -372,6 +396,13 @@ impl<P: Port> Machine for LiveMachine<P> {
                 header = translated;
                 to = None;
             }
+            if self.proxies.any() {
+                let path = || self.classifier.path(input, &header, self.pool.frame(packet));
+                if let Some(path) = self.proxied(&header, to, path) {
+                    into.push((path, packet));
+                    continue;
+                }
+            }
             if to.is_some() {
                 self.hear(input, packet, to);
                 continue;
@@ -398,6 +429,10 @@ impl<P: Port> Machine for LiveMachine<P> {
             let Some(seen) = extension.run(&mut self.pool, *packet) else { return Verdict::Drop };
             *packet = seen;
         }
+        if self.proxies.has(path) && !Pool::seen(*packet) {
+            self.proxies.receive(path, &self.pool, *packet, self.now_ns);
+            return Verdict::Consume;
+        }
         let mut ask = None;
         let frame = self.pool.frame_mut(*packet);
         let sent = self.function.forward_at(frame, self.now_ns, &mut ask);
@@ -422,6 +457,18 @@ impl<P: Port> Machine for LiveMachine<P> {
             self.ask_again();
         }
         self.held.take(into);
+    }
+
+    #[inline]
+    fn due_ns(&self, path: usize) -> u64 {
+        self.proxies.due_ns(path)
+    }
+
+    #[inline]
+    fn make(&mut self, path: usize, most: usize, into: &mut Vec<(Verdict, u64)>) {
+        if self.proxies.due_ns(path) <= self.now_ns {
+            self.make_proxied(path, most, into);
+        }
     }
 
     #[inline]

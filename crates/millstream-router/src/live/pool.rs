@@ -1,6 +1,7 @@
 //! Buffers that packets lie in, and handles by which queues hold them.
 //!
-//! A handle is a buffer's number, the packet's length, and whether an extension has seen it, in one word.
+//! A handle is a buffer's number, the packet's length, and whether its path's own function (extension, proxy) has seen
+//! it, in one word.
 
 /// The size of a buffer, bytes. A packet that is longer is not received.
 pub const BUFFER_BYTES: usize = 2_048;
@@ -8,7 +9,7 @@ pub const BUFFER_BYTES: usize = 2_048;
 /// the processor's cache.
 const STRIDE_BYTES: usize = BUFFER_BYTES + 64;
 
-/// In a handle: an extension has seen the packet.
+/// In a handle: the path's own function has seen the packet.
 const SEEN: u64 = 1 << 48;
 
 /// All buffers of a router.
@@ -58,6 +59,14 @@ impl Pool {
         Some(u64::from(number) | (length as u64) << 32)
     }
 
+    /// A buffer for a packet of so many bytes, with anything in it; `None` if that is too long or no buffer is free.
+    pub(super) fn blank(&mut self, bytes: usize) -> Option<u64> {
+        if bytes > BUFFER_BYTES {
+            return None;
+        }
+        Some(u64::from(self.free.pop()?) | (bytes as u64) << 32)
+    }
+
     /// The packet of `handle`.
     #[inline]
     #[must_use]
@@ -74,7 +83,7 @@ impl Pool {
     }
 
     /// `frame`, at most [`BUFFER_BYTES`] long, takes the place of the packet of `handle`; returns its
-    /// handle, which says that an extension has [seen](Self::seen) it.
+    /// handle, which says that the path's function has [seen](Self::seen) it.
     #[inline]
     pub(super) fn replace(&mut self, handle: u64, frame: &[u8]) -> u64 {
         let (at, _) = place(handle);
@@ -82,7 +91,13 @@ impl Pool {
         u64::from(number(handle)) | (frame.len() as u64) << 32 | SEEN
     }
 
-    /// Whether an extension has seen the packet, which it does once.
+    /// The handle of a packet that a path's own function has seen, or made.
+    #[inline]
+    pub(super) fn mark_seen(handle: u64) -> u64 {
+        handle | SEEN
+    }
+
+    /// Whether the path's own function has seen the packet, which it does once.
     #[inline]
     pub(super) fn seen(handle: u64) -> bool {
         handle & SEEN != 0

@@ -3,7 +3,7 @@
 use millstream::{ContractError, Packet};
 use std::mem;
 
-use super::{Late, NEVER, Parts, Router};
+use super::{Late, Parts, Router};
 use crate::counters::PathCounters;
 use crate::machine::Machine;
 use crate::plan::Plan;
@@ -101,7 +101,8 @@ impl<M: Machine> Router<M> {
         self.renumber_processes(kept);
         self.full = self.paths.iter().filter(|path| path.queue.len() == path.limit).count();
         self.asleep_until_ns = vec![0; self.processes.len()];
-        self.next_wake_ns = NEVER;
+        // Functions may be due at other times now.
+        self.next_wake_ns = 0;
         for number in 0..self.processes.len() {
             self.refresh(number);
         }
