@@ -303,6 +303,15 @@ impl Network {
         }
     }
 
+    /// Returns when something holds.
+    pub(crate) fn until(&self, what: &str, mut holds: impl FnMut() -> bool) {
+        let began = Instant::now();
+        while !holds() {
+            assert!(began.elapsed() < PATIENCE, "{what}: not after {}: {PATIENCE:?}", self.prefix);
+            thread::sleep(Duration::from_millis(20));
+        }
+    }
+
     /// Runs a program in a namespace; returns what it prints.
     pub(crate) fn execute(&self, namespace: &str, command: &[&str]) -> String {
         let name = self.name(namespace);

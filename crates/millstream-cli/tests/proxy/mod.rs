@@ -6,7 +6,7 @@ use std::fs;
 use tempfile::TempDir;
 
 use crate::network::Network;
-use crate::number;
+use crate::{millstream, number, outcome};
 
 /// What a server has to give.
 const FILE_BYTES: usize = 3 << 20;
@@ -159,4 +159,162 @@ fn a_flood_of_beginnings_harms_the_path_that_it_takes() {
     assert_eq!(proxied(&report, "web", "opened"), 3, "{report:#}");
     // Nobody shook hands, so no server was asked for any of them.
     assert_eq!(proxied(&report, "flooded", "to-server-bytes"), 0, "{report:#}");
+}
+
+/// The client speaks with the server, by IPv4 and IPv6, through a path that loses packets, and a name decides whether.
+#[test]
+fn a_transparent_proxy_hears_the_name_and_then_only_changes_numbers() {
+    let network = Network::new();
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("router.toml");
+    let text = file(
+        "[[path]]\nname = \"web\"\nmatch = { protocol = \"tcp\", port = \"a1\", destination-port = 8000 }\nqueue = 24\n\
+         proxy = { kind = \"transparent\", allow = [\"a.example\", \"*.b.example\"], deny = [\"x.b.example\"] }\n\
+         [[path]]\nname = \"tls\"\nmatch = { protocol = \"tcp\", port = \"a1\", destination-port = 443 }\n\
+         proxy = { kind = \"transparent\", deny = [\"x.example\"] }\n",
+    );
+    fs::write(&path, text).unwrap();
+    let server = client_and_server(&network, &folder);
+    let folder_text = folder.path().to_str().unwrap();
+    let make = format!(
+        "cd {folder_text} && openssl req -x509 -newkey rsa:2048 -nodes -subj /CN=a.example -days 9 -keyout key -out cert"
+    );
+    network.execute("sink", &["sh", "-c", &make]);
+    let serve = format!(
+        "cd {folder_text} && exec openssl s_server -accept 443 -key key -cert cert -WWW -quiet"
+    );
+    let secured = network.spawn("sink", &["sh", "-c", &serve]);
+    network.await_listener("sink", 443);
+    let router = network.start(env!("CARGO_BIN_EXE_millstream"), &path);
+    let right = right(&network, &folder);
+    for (host, name) in [("10.2.0.2", "a.example"), ("[2001:db8:2::2]", "u.B.example:8000")] {
+        let url = format!("http://{host}:8000/big");
+        assert_eq!(sum(&network, &url, &format!("-H 'Host: {name}'")), right, "{host}");
+        for refused in ["b.example", "x.b.example", "a.example.org"] {
+            let status = status(&network, &url, &format!("-H 'Host: {refused}'"));
+            assert_eq!(status, "56", "{host}, {refused}: it is broken off");
+        }
+    }
+    let to = "--resolve '*:443:10.2.0.2' -k";
+    assert_eq!(sum(&network, "https://a.example/big", to), right);
+    assert_eq!(
+        status(&network, "https://x.example/big", to),
+        "35",
+        "broken off as it shakes hands"
+    );
+    let (report, log) = router.stop_with_log();
+    drop((server, secured));
+    assert_eq!(report["unaccounted"], 0, "{report:#}\n{log}");
+    assert_eq!(proxied(&report, "web", "refused-host"), 6, "{report:#}");
+    assert_eq!(proxied(&report, "tls", "refused-host"), 1, "{report:#}");
+    assert!(proxied(&report, "web", "to-client-bytes") > 2 * FILE_BYTES as u64, "{report:#}");
+    let (received, made) =
+        (number(&report, "paths", "web", "received"), number(&report, "paths", "web", "made"));
+    assert!(made < 100 && received > 2_000, "packets pass: {report:#}");
+    assert!(number(&report, "paths", "web", "dropped_full") > 0, "nothing was lost: {report:#}");
+}
+
+/// Connections of both kinds go on when the file is read again, and new ones are judged by what it says now.
+#[test]
+fn connections_outlive_a_changed_file() {
+    const STATUS: &str = "127.0.0.1:9819";
+    let network = Network::new();
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("router.toml");
+    let paths = |rules: &str| {
+        let text = file(&format!(
+            "[[path]]\nname = \"classical\"\nmatch = {{ protocol = \"tcp\", destination-port = 80 }}\n\
+             proxy = {{ kind = \"classical\", to = \"10.2.0.2:8000\"{rules} }}\n\
+             [[path]]\nname = \"transparent\"\nmatch = {{ protocol = \"tcp\", port = \"a1\", destination-port = 8000 }}\n\
+             proxy = {{ kind = \"transparent\"{rules} }}\n"
+        ));
+        text.replacen("[router]\n", &format!("[router]\nstatus = \"{STATUS}\"\n"), 1)
+    };
+    fs::write(&path, paths("")).unwrap();
+    let server = client_and_server(&network, &folder);
+    network.execute("router", &["ip", "link", "set", "lo", "up"]);
+    let router = network.start(env!("CARGO_BIN_EXE_millstream"), &path);
+    let right = right(&network, &folder);
+    let urls = ["http://10.1.0.1/big", "http://10.2.0.2:8000/big"];
+    let clients = urls.map(|url| {
+        let command = format!("curl -s -m 50 --limit-rate 1M '{url}' | sha256sum");
+        network.spawn("source", &["sh", "-c", &command])
+    });
+    // Both are under way; metrics tell.
+    let under_way = |path: &str| {
+        let event = format!("path_proxy_events_total{{path=\"{path}\",event=\"opened\"}} 1\n");
+        network.get("router", STATUS, "/metrics").contains(&event)
+    };
+    network.until("both are under way", || under_way("classical") && under_way("transparent"));
+    fs::write(&path, paths(", deny = [\"a.example\"], host-connections = 9")).unwrap();
+    router.hang_up();
+    let reloaded = || network.get("router", STATUS, "/metrics").contains("reloads_total{} 1\n");
+    network.until("the file is read again", reloaded);
+    for url in urls {
+        assert_eq!(status(&network, url, "-H 'Host: a.example'"), "56", "{url}");
+    }
+    for client in clients {
+        assert_eq!(client.finish(), right);
+    }
+    let report = router.stop();
+    drop(server);
+    assert_eq!(report["unaccounted"], 0, "{report:#}");
+    for path in ["classical", "transparent"] {
+        assert_eq!(proxied(&report, path, "opened"), 2, "{report:#}");
+        assert_eq!(proxied(&report, path, "refused-host"), 1, "{report:#}");
+    }
+}
+
+#[test]
+fn the_example_is_right_and_wrong_proxies_are_told_what_would_be() {
+    let example = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/router/proxy.toml");
+    let (status, text, errors) = outcome(millstream().args(["check", example]));
+    assert_eq!(status, 0, "{errors}");
+    assert!(text.contains("sites"), "{text}");
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("router.toml");
+    for (rule, proxy, message, help) in [
+        ("tcp", "kind = \"classical\"", "a classical proxy without a server", "for example to ="),
+        (
+            "tcp",
+            "kind = \"classical\", to = \"10.2.0.9\"",
+            "not an address and a port",
+            "10.2.0.9:80",
+        ),
+        (
+            "tcp",
+            "kind = \"classical\", to = \"0.0.0.0:80\"",
+            "nobody listens at 0.0.0.0:80",
+            "a host's",
+        ),
+        ("udp", "kind = \"transparent\"", "takes more than TCP", "protocol = \"tcp\""),
+        (
+            "tcp",
+            "kind = \"transparent\", to = \"10.2.0.9:80\"",
+            "`to` of a transparent",
+            "take it out",
+        ),
+        (
+            "tcp",
+            "kind = \"transparent\", deny = [\"a b\"]",
+            "`a b` is no name of a host",
+            "*.example",
+        ),
+        ("tcp", "kind = \"transparent\", connections = 0", "`connections` of 0", "from 1 to 16384"),
+        (
+            "tcp",
+            "kind = \"classical\", to = \"10.2.0.9:80\", buffer = \"1 KiB\"",
+            "a buffer of 1024 bytes",
+            "4 KiB",
+        ),
+        ("tcp", "kind = \"other\"", "unknown variant `other`", ""),
+    ] {
+        let text = file(&format!(
+            "[[path]]\nname = \"p\"\nmatch = {{ protocol = \"{rule}\" }}\nproxy = {{ {proxy} }}\n"
+        ));
+        fs::write(&path, text).unwrap();
+        let (status, _, errors) = outcome(millstream().arg("check").arg(&path));
+        assert_eq!(status, 2, "{proxy}: {errors}");
+        assert!(errors.contains(message) && errors.contains(help), "{proxy}: {errors}");
+    }
 }

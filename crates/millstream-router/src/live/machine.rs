@@ -394,7 +394,8 @@ impl<P: Port> Machine for LiveMachine<P> {
                     continue;
                 };
                 header = translated;
-                to = None;
+                // A proxy's own connection has a flow, too.
+                to = self.whose(header.destination);
             }
             if self.proxies.any() {
                 let path = || self.classifier.path(input, &header, self.pool.frame(packet));
@@ -430,8 +431,10 @@ impl<P: Port> Machine for LiveMachine<P> {
             *packet = seen;
         }
         if self.proxies.has(path) && !Pool::seen(*packet) {
-            self.proxies.receive(path, &self.pool, *packet, self.now_ns);
-            return Verdict::Consume;
+            if !self.proxies.receive(path, &mut self.pool, *packet, self.now_ns) {
+                return Verdict::Consume;
+            }
+            *packet = Pool::mark_seen(*packet);
         }
         let mut ask = None;
         let frame = self.pool.frame_mut(*packet);

@@ -61,7 +61,8 @@ impl<P: Port> LiveMachine<P> {
     ) {
         let mut made = std::mem::take(&mut self.made);
         let mut around = Around { function: &mut self.function, sides: &self.sides };
-        self.proxies.make(path, &mut self.pool, most, &mut around, self.now_ns, &mut made);
+        let room = (&mut self.pool, most);
+        self.proxies.make(path, room, &mut around, self.now_ns, &mut made);
         for packet in made.drain(..) {
             into.push((self.send_made(path, packet), packet));
         }

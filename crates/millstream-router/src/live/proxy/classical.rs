@@ -125,11 +125,6 @@ impl Classical {
 
     /// Room for the connection that `tuple` begins, and listens for it.
     fn open(&mut self, tuple: Tuple, now_ns: u64) -> Option<u32> {
-        let asks_nobody = |of: SocketAddr| of.port() == 0 || of.ip().is_unspecified();
-        if asks_nobody(tuple.source) || asks_nobody(tuple.destination) {
-            self.counters.strays += 1;
-            return None;
-        }
         if self.table.is_full() {
             self.make_room();
         }

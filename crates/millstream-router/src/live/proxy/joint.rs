@@ -147,7 +147,7 @@ impl Joint {
         server.close();
         let local = endpoint(front.destination);
         let client = self.sockets.get_mut::<Socket>(self.client);
-        // It is closed, and the port is not 0: the classifier's tuple has been looked at.
+        // It is closed, and the port is not 0.
         let _ = client.listen(IpListenEndpoint::from(local));
         self.ends = [End::default(); 2];
         self.stage = Stage::Greeting;
