@@ -58,7 +58,7 @@ class Format:
         yield heading, table
         for key, value in table.get("properties", {}).items():
             inner = self.behind(value)
-            if inner.get("type") == "object" or is_choice_of_tables(inner):
+            if "properties" in inner or is_choice_of_tables(inner):
                 yield from self.within(f"{path}.{key}", f"{path}.{key}", value)
 
     def table(self, heading: str, table: Schema) -> str:
@@ -110,8 +110,11 @@ class Format:
         names = [name for name in names if name is not None]
         if names:
             return ", ".join(f"`{name}`" for name in names)
-        if inner.get("type") == "object" or is_choice_of_tables(inner):
+        if "properties" in inner or is_choice_of_tables(inner):
             return "table, below"
+        if "additionalProperties" in inner:
+            # Its keys are the user's own.
+            return f"table of {self.kind(inner['additionalProperties'])}"
         reference = next((r for r in (value, *value.get("anyOf", ())) if "$ref" in r), None)
         if reference is not None:
             return str(reference["$ref"].rsplit("/", 1)[1])

@@ -43,7 +43,7 @@ fuzz_target!(|frames: Vec<&[u8]>| {
             match machine.forward(path, &mut packet) {
                 Verdict::Send(output) if machine.transmit(output, &[packet]) == 1 => {}
                 Verdict::Hold => {}
-                Verdict::Send(_) | Verdict::Drop => machine.discard(packet),
+                Verdict::Send(_) | Verdict::Drop | Verdict::Consume => machine.discard(packet),
             }
         }
         machine.give_back(false, &mut read);

@@ -166,6 +166,7 @@ pub(crate) fn text(report: &Report) -> String {
     });
     text += &text_table(&header, paths);
     text += &extensions(report);
+    text += &proxies(report);
     let header = [
         "port",
         "received",
@@ -236,6 +237,43 @@ fn extensions(report: &Report) -> String {
         let state = if of.stopped { "stopped" } else { "runs" };
         let counts = counts.map(|count| count.to_string());
         Some([path.name.clone()].into_iter().chain(counts).chain([state.to_owned()]).collect())
+    });
+    let rows: Vec<Vec<String>> = rows.collect();
+    if rows.is_empty() { String::new() } else { text_table(&header, rows) }
+}
+
+/// What proxies did; nothing if there are none.
+fn proxies(report: &Report) -> String {
+    let header = [
+        "proxy of",
+        "consumed",
+        "made",
+        "connections",
+        "opened",
+        "refused: full",
+        "refused: host",
+        "unreachable",
+        "broken",
+        "strays",
+        "to server (bytes)",
+        "to client (bytes)",
+    ];
+    let rows = report.paths.iter().filter_map(|path| {
+        let of = path.proxy?;
+        let counts = [
+            path.consumed,
+            path.made,
+            of.connections,
+            of.opened,
+            of.refused_full,
+            of.refused_host,
+            of.unreachable,
+            of.broken,
+            of.strays,
+            of.to_server_bytes,
+            of.to_client_bytes,
+        ];
+        Some([path.name.clone()].into_iter().chain(counts.map(|n| n.to_string())).collect())
     });
     let rows: Vec<Vec<String>> = rows.collect();
     if rows.is_empty() { String::new() } else { text_table(&header, rows) }

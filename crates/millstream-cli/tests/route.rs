@@ -5,6 +5,7 @@ mod firewall;
 mod ipv6;
 mod network;
 mod programs;
+mod proxy;
 mod vlan;
 mod xdp;
 

@@ -2,7 +2,7 @@
 
 /// Where the packets of one path went.
 ///
-/// Conservation: `received` is the sum of all others and of what the path's queues hold.
+/// Conservation: `received` and `made` are together the sum of all others and of what the path's queues hold.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PathCounters {
     /// Packets classified to the path.
@@ -11,6 +11,10 @@ pub struct PathCounters {
     pub dropped_by_action: u64,
     /// Dropped because the path's input queue was full.
     pub dropped_full: u64,
+    /// Made by the forwarding function itself.
+    pub made: u64,
+    /// Not forwarded because they were for the function itself.
+    pub consumed: u64,
     /// Dropped by the forwarding function.
     pub dropped_by_function: u64,
     /// Dropped because the function chose a port that the path has no queue at.
@@ -31,6 +35,8 @@ impl PathCounters {
         self.received += other.received;
         self.dropped_by_action += other.dropped_by_action;
         self.dropped_full += other.dropped_full;
+        self.made += other.made;
+        self.consumed += other.consumed;
         self.dropped_by_function += other.dropped_by_function;
         self.dropped_elsewhere += other.dropped_elsewhere;
         self.dropped_late += other.dropped_late;
@@ -44,6 +50,7 @@ impl PathCounters {
     pub fn gone(&self) -> u64 {
         self.dropped_by_action
             + self.dropped_full
+            + self.consumed
             + self.dropped_by_function
             + self.dropped_elsewhere
             + self.dropped_late

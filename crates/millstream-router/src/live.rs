@@ -13,6 +13,8 @@
 //! A path may have an extension, a WebAssembly module that sees its packets before they are routed
 //! ([`Extensions`]).
 //!
+//! It may have a proxy, which stands between both ends of its TCP connections ([`ProxyCounters`]).
+//!
 //! What packets a path takes its rules say ([`Classifier`]), and its filter ([`Filters`]).
 //!
 //! One thread does everything. Buffers are taken from one pool; a queue holds numbers of buffers,
@@ -46,6 +48,7 @@ mod ndp;
 mod neighbours;
 mod pool;
 mod port;
+mod proxy;
 mod report;
 mod routes;
 mod status;
@@ -71,6 +74,7 @@ pub use metrics::metrics;
 pub use nat::NatCounters;
 pub use pool::{BUFFER_BYTES, Pool};
 pub use port::{Port, PortError};
+pub use proxy::ProxyCounters;
 pub use report::{Ended, PathReport, PortReport, ProcessReport, Report};
 pub use routes::{Hop, Routes};
 pub use status::serve;

@@ -7,6 +7,8 @@ pub enum Verdict {
     Send(usize),
     /// Nowhere.
     Drop,
+    /// Nowhere: it was for the function itself, which may [make](Machine::make) others in its stead.
+    Consume,
     /// Nowhere yet: the machine keeps the packet until it [gives it back](Machine::give_back).
     Hold,
 }
@@ -64,6 +66,17 @@ pub trait Machine {
     /// `all` every one that is held. It is asked after each run of an input process.
     #[inline]
     fn give_back(&mut self, _all: bool, _into: &mut Vec<(usize, u64)>) {}
+
+    /// When the function of `path` wants to run though no packet has come for it, ns; a time that has passed: now.
+    #[inline]
+    fn due_ns(&self, _path: usize) -> u64 {
+        u64::MAX
+    }
+
+    /// Packets that the function of `path` makes itself, `most` at most, and what it says of each. It is asked after
+    /// each run of the path's process, and when one is [due](Self::due_ns).
+    #[inline]
+    fn make(&mut self, _path: usize, _most: usize, _into: &mut Vec<(Verdict, u64)>) {}
 
     /// The packet's length, bytes.
     fn bytes(&self, packet: u64) -> u32;

@@ -265,6 +265,8 @@ pub struct Router<M> {
     /// Packets at their function, and what it says of them.
     at_work: Vec<u64>,
     verdicts: Vec<Verdict>,
+    /// Packets that a function made, and what it says of them.
+    made: Vec<(Verdict, u64)>,
     /// Paths that have room at an output again.
     freed: Vec<usize>,
     late: Late,
@@ -302,6 +304,7 @@ impl<M: Machine> Router<M> {
             chosen: Vec::new(),
             at_work: Vec::new(),
             verdicts: Vec::new(),
+            made: Vec::new(),
             freed: Vec::new(),
             late: Late::default(),
         };
@@ -489,8 +492,7 @@ impl<M: Machine> Router<M> {
             }
             Process::Forward(path) => {
                 let of = &self.paths[path];
-                !of.queue.is_empty()
-                    && of.gathering != Gathering::Yes
+                (!of.queue.is_empty() && of.gathering != Gathering::Yes || self.is_due(path))
                     && (self.stages != Stages::Three || self.output_room(path) >= of.fit)
             }
             Process::Output(output) => {
@@ -498,6 +500,12 @@ impl<M: Machine> Router<M> {
                 !of.staged.is_empty() || of.link.total_waiting() > 0
             }
         }
+    }
+
+    /// Whether the function of `path` wants to run without a packet.
+    #[inline]
+    fn is_due(&self, path: usize) -> bool {
+        self.machine.due_ns(path) <= self.now_ns
     }
 
     /// Makes a process eligible or not, as its queues are now.
@@ -527,6 +535,14 @@ impl<M: Machine> Router<M> {
                 self.refresh(number);
             } else {
                 self.next_wake_ns = self.next_wake_ns.min(until_ns);
+            }
+        }
+        for path in 0..self.paths.len() {
+            let due_ns = self.machine.due_ns(path);
+            if due_ns <= self.now_ns {
+                self.refresh(self.number(Process::Forward(path)));
+            } else {
+                self.next_wake_ns = self.next_wake_ns.min(due_ns);
             }
         }
     }

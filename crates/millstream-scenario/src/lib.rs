@@ -29,8 +29,9 @@ pub use feeds::{CaptureInput, Input, open};
 pub use file::schema;
 pub use media::{Allowance, Cluster, Instruction, Media, Placement, Tls};
 pub use router::{
-    InterfaceIo, MOST_IPV6, Match, NextHop, PathAction, PathExtension, PcpSource, PortKind,
-    PortNat, Reservation, Route, RouterPath, RouterPort, RouterScenario, router_schema,
+    HostPattern, InterfaceIo, MOST_IPV6, Match, NextHop, PathAction, PathExtension, PathProxy,
+    PcpSource, PortKind, PortNat, ProxyKind, Reservation, Route, RouterPath, RouterPort,
+    RouterScenario, router_schema,
 };
 pub use scenario::{
     Class, EndSystem, Link, LinkCredits, Scenario, Sharing, Stream, largest_file_bytes,

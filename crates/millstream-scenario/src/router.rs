@@ -161,6 +161,59 @@ pub struct PathExtension {
     pub faults: u32,
 }
 
+/// What kind of proxy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum ProxyKind {
+    /// The router sees how a connection begins; from then on both ends speak with each other, and numbers in their
+    /// packets' headers are changed.
+    Transparent,
+    /// The router has a connection with the client and one with a server.
+    Classical,
+}
+
+/// What stands between both ends of a path's TCP connections.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PathProxy {
+    /// What kind of proxy.
+    pub kind: ProxyKind,
+    /// Of the classical one: where connections go whose name is not in `hosts`.
+    pub to: Option<SocketAddr>,
+    /// Of the classical one: where those go that begin by a name.
+    pub hosts: Vec<(HostPattern, SocketAddr)>,
+    /// If there are any, only connections to these names are let through,
+    pub allow: Vec<HostPattern>,
+    /// and none to these.
+    pub deny: Vec<HostPattern>,
+    /// Connections at once; at least 1.
+    pub connections: u32,
+    /// Connections of one client at once; at least 1.
+    pub host_connections: u32,
+    /// Of the classical one: the size of each of a connection's four buffers, bytes.
+    pub buffer_bytes: u32,
+}
+
+/// A name of a host, or all names below a domain.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HostPattern {
+    /// In lower case, without a point at the end.
+    pub name: String,
+    /// All names below it, and not itself.
+    pub below: bool,
+}
+
+impl HostPattern {
+    /// Whether `host` is meant, in any case and with a point at its end or not.
+    #[must_use]
+    pub fn holds(&self, host: &str) -> bool {
+        let host = host.strip_suffix('.').unwrap_or(host);
+        let Some(at) = host.len().checked_sub(self.name.len()) else { return false };
+        let (Some(left), Some(end)) = (host.get(..at), host.get(at..)) else { return false };
+        let fits = if self.below { left.len() > 1 && left.ends_with('.') } else { left.is_empty() };
+        fits && end.eq_ignore_ascii_case(&self.name)
+    }
+}
+
 /// A switching path.
 #[derive(Clone, Debug)]
 pub struct RouterPath {
@@ -176,6 +229,8 @@ pub struct RouterPath {
     pub reservation: Option<Reservation>,
     /// What sees its packets before they are routed.
     pub extension: Option<PathExtension>,
+    /// What stands between both ends of its TCP connections.
+    pub proxy: Option<PathProxy>,
     /// Packets in its input queue, and in each output queue.
     pub queue: u32,
     /// The only port that it leaves by, by position in the file.

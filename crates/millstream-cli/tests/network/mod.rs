@@ -177,12 +177,25 @@ impl Network {
 
     /// Sends copies of a frame as fast as it can, until it is stopped.
     pub(crate) fn flood(&self, namespace: &str, interface: &'static str, frame: Vec<u8>) -> Flood {
+        self.flood_by(namespace, interface, vec![frame])
+    }
+
+    /// The same with several frames in turn.
+    pub(crate) fn flood_by(
+        &self,
+        namespace: &str,
+        interface: &'static str,
+        frames: Vec<Vec<u8>>,
+    ) -> Flood {
         let stopped = Arc::new(AtomicBool::new(false));
         let stop = Arc::clone(&stopped);
         let sending = self.within(namespace, move || {
             let mut capture = pcap::Capture::from_device(interface).unwrap().open().unwrap();
             let mut sent = 0;
-            while !stop.load(Ordering::Relaxed) {
+            for frame in frames.iter().cycle() {
+                if stop.load(Ordering::Relaxed) {
+                    break;
+                }
                 sent += u64::from(capture.sendpacket(&frame[..]).is_ok());
             }
             sent
@@ -294,6 +307,15 @@ impl Network {
         let filter = format!("sport = :{port}");
         while self.execute(namespace, &["ss", "-Hltn", &filter]).is_empty() {
             assert!(began.elapsed() < PATIENCE, "nobody listens at port {port}");
+            thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    /// Returns when something holds.
+    pub(crate) fn until(&self, what: &str, mut holds: impl FnMut() -> bool) {
+        let began = Instant::now();
+        while !holds() {
+            assert!(began.elapsed() < PATIENCE, "{what}: not after {}: {PATIENCE:?}", self.prefix);
             thread::sleep(Duration::from_millis(20));
         }
     }

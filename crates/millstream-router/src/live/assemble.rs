@@ -89,6 +89,7 @@ impl LiveRouter {
             machine.translate(at, port.nat.map(|nat| (nat.flows, nat.host_flows)));
         }
         machine.extend(extensions, &[]);
+        machine.proxy(scenario, &[]);
         let router = Router::new(&plan(scenario, &reserved), machine)
             .map_err(|error| PortError::new(&scenario.ports[0].name, error.to_string()))?;
         let scenario = scenario.clone();
@@ -139,6 +140,7 @@ impl LiveRouter {
         let machine = self.router.machine_mut();
         machine.reconfigure(classifier, function);
         machine.extend(extensions, &kept);
+        machine.proxy(&scenario, &kept);
         for (at, port) in scenario.ports.iter().enumerate() {
             machine.set_rate(at, port.rate_bps, port.overhead_bytes);
             machine.set_address(at, port.addresses.iter().copied());
@@ -287,10 +289,14 @@ impl LiveRouter {
                 sent_bytes: counters.sent_bytes,
                 queued: (before + after) as u64,
                 at_links: after as u64,
+                made: counters.made,
+                consumed: counters.consumed,
                 extension: None,
+                proxy: None,
             };
         let paths = self.scenario.paths.iter().enumerate().map(|(at, of)| PathReport {
             extension: router.machine().extension(at),
+            proxy: router.machine().proxied_by(at),
             ..path(&of.name, router.path(at), router.waiting(at))
         });
         let removed = self.removed.map(|counters| path("(removed)", counters, (0, 0)));

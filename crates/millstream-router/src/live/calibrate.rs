@@ -109,7 +109,8 @@ pub fn calibrate(scenario: &RouterScenario) -> Result<Calibration, PortError> {
     for (at, port) in open.ports.iter().enumerate() {
         add(format!("input {}", port.name), costs[at]);
     }
-    let forwards = |path: &RouterPath| path.action == PathAction::Forward;
+    // What a proxy costs is for its connections to say.
+    let forwards = |path: &RouterPath| path.action == PathAction::Forward && path.proxy.is_none();
     for (at, path) in open.paths.iter().enumerate().filter(|(_, path)| forwards(path)) {
         let whole = costs[ports + at];
         add(format!("path {}", path.name), bare[at].or(whole));

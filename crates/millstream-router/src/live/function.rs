@@ -183,6 +183,21 @@ impl Forwarder {
         Ok(next.output)
     }
 
+    /// The output that leads to `destination`.
+    pub(super) fn output(&mut self, destination: IpAddr) -> Option<usize> {
+        fn output<A: Address>(ways: &mut Ways<A>, destination: A) -> Option<usize> {
+            match ways.routes.find(destination)? {
+                Next::Hop(hop) => Some(hop.output),
+                Next::Resolve(output, ..) => Some(output),
+                Next::Nowhere => None,
+            }
+        }
+        match destination {
+            IpAddr::V4(destination) => output(&mut self.v4, destination),
+            IpAddr::V6(destination) => output(&mut self.v6, destination),
+        }
+    }
+
     /// How to get to `destination`.
     pub(super) fn next(
         &mut self,

@@ -1,8 +1,10 @@
 //! Real ports and real time, as the router's processes use them.
 
 mod own;
+mod proxied;
 
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
+use millstream_scenario::RouterScenario;
 use std::net::Ipv6Addr;
 
 use crate::live::classifier::Classifier;
@@ -18,6 +20,7 @@ use crate::live::nat::{Nat, NatCounters};
 use crate::live::ndp;
 use crate::live::pool::Pool;
 use crate::live::port::{Port, PortError};
+use crate::live::proxy::{Proxies, ProxyCounters};
 use crate::live::routes::Next;
 use crate::machine::{Machine, Verdict};
 use own::Whose;
@@ -87,6 +90,9 @@ pub struct LiveMachine<P> {
     flows: Flows,
     function: Forwarder,
     extensions: Extensions,
+    proxies: Proxies,
+    /// Packets that a proxy has just made.
+    made: Vec<u64>,
     received: Vec<u64>,
     held: Held,
     /// When those that packets are held for are asked for again, ns.
@@ -117,6 +123,8 @@ impl<P: Port> LiveMachine<P> {
             flows: Flows::default(),
             function,
             extensions: Extensions::default(),
+            proxies: Proxies::default(),
+            made: Vec::new(),
             received,
             held,
             ask_again_ns,
@@ -164,6 +172,22 @@ impl<P: Port> LiveMachine<P> {
     #[must_use]
     pub fn extension(&self, path: usize) -> Option<ExtensionCounters> {
         self.extensions.counters(path)
+    }
+
+    /// Paths have the proxies that `scenario` gives them from now on; its path `n` was path `kept[n]`, whose
+    /// connections go on.
+    pub fn proxy(&mut self, scenario: &RouterScenario, kept: &[Option<usize>]) {
+        if kept.is_empty() {
+            self.proxies = Proxies::new(scenario);
+        } else {
+            self.proxies.reload(scenario, kept);
+        }
+    }
+
+    /// What the proxy of a path did, if it has one.
+    #[must_use]
+    pub fn proxied_by(&self, path: usize) -> Option<ProxyCounters> {
+        self.proxies.counters(path)
     }
 
     /// The router has these addresses on the networks at `port`, one of IPv4 at most, of which the last counts: it
@@ -383,7 +407,15 @@ impl<P: Port> Machine for LiveMachine<P> {
                 };
                 header = translated;
                 flow = None;
-                to = None;
+                // A proxy's own connection has a flow, too.
+                to = self.whose(header.destination);
+            }
+            if self.proxies.any() {
+                let path = || self.classifier.path(input, &header, self.pool.frame(packet));
+                if let Some(path) = self.proxied(&header, to, path) {
+                    into.push((path, packet));
+                    continue;
+                }
             }
             if to.is_some() {
                 self.hear(input, packet, to);
@@ -392,7 +424,9 @@ impl<P: Port> Machine for LiveMachine<P> {
             header.tag = Pool::tag(packet);
             match self.classifier.path(input, &header, self.pool.frame(packet)) {
                 Some(path) => {
-                    if let Some(flow) = flow.filter(|_| self.classifier.looks_at_headers()) {
+                    // Connections that proxies know come and go.
+                    let stays = self.classifier.looks_at_headers() && !self.proxies.any();
+                    if let Some(flow) = flow.filter(|_| stays) {
                         self.flows.learn(flow, path);
                     }
                     into.push((path, packet));
@@ -416,6 +450,12 @@ impl<P: Port> Machine for LiveMachine<P> {
         {
             let Some(seen) = extension.run(&mut self.pool, *packet) else { return Verdict::Drop };
             *packet = seen;
+        }
+        if self.proxies.has(path) && !Pool::seen(*packet) {
+            if !self.proxies.receive(path, &mut self.pool, *packet, self.now_ns) {
+                return Verdict::Consume;
+            }
+            *packet = Pool::mark_seen(*packet);
         }
         let mut ask = None;
         let frame = self.pool.frame_mut(*packet);
@@ -441,6 +481,18 @@ impl<P: Port> Machine for LiveMachine<P> {
             self.ask_again();
         }
         self.held.take(into);
+    }
+
+    #[inline]
+    fn due_ns(&self, path: usize) -> u64 {
+        self.proxies.due_ns(path)
+    }
+
+    #[inline]
+    fn make(&mut self, path: usize, most: usize, into: &mut Vec<(Verdict, u64)>) {
+        if self.proxies.due_ns(path) <= self.now_ns {
+            self.make_proxied(path, most, into);
+        }
     }
 
     #[inline]

@@ -37,6 +37,31 @@ fn gauges(
     registry.register(name, help, family);
 }
 
+/// What proxies did.
+fn proxies(registry: &mut Registry, report: &Report) {
+    let proxies = || report.paths.iter().filter_map(|of| Some((of.name.clone(), of.proxy?)));
+    let now = proxies().map(|(name, of)| (vec![("path", name)], of.connections));
+    gauges(registry, "path_proxy_connections", "Connections of a proxy", now);
+    let events = proxies().flat_map(|(name, of)| {
+        let events = [
+            ("opened", of.opened),
+            ("refused-full", of.refused_full),
+            ("refused-host", of.refused_host),
+            ("unreachable", of.unreachable),
+            ("broken", of.broken),
+            ("stray-packet", of.strays),
+        ];
+        events.map(|(event, count)| (vec![("path", name.clone()), ("event", event.into())], count))
+    });
+    let help = "Connections that a proxy opened, and what went wrong with them";
+    counters(registry, "path_proxy_events", help, events);
+    let bytes = proxies().flat_map(|(name, of)| {
+        let ways = [("server", of.to_server_bytes), ("client", of.to_client_bytes)];
+        ways.map(|(to, bytes)| (vec![("path", name.clone()), ("to", to.to_owned())], bytes))
+    });
+    counters(registry, "path_proxy_bytes", "Bytes that a proxy carried", bytes);
+}
+
 /// `report` in the OpenMetrics text format.
 #[must_use]
 pub fn metrics(report: &Report) -> String {
@@ -54,11 +79,15 @@ pub fn metrics(report: &Report) -> String {
             ("elsewhere", of.dropped_elsewhere),
             ("late", of.dropped_late),
             ("reload", of.dropped_by_reload),
+            ("consumed", of.consumed),
         ];
         outcomes.map(|(outcome, count)| (vec![path(&of.name), ("outcome", outcome.into())], count))
     });
-    let help = "Packets that left a path: sent, or why they were dropped";
+    let help = "Packets that left a path: sent, consumed by its proxy, or why they were dropped";
     counters(&mut registry, "path_packets", help, outcomes);
+    let made = paths().map(|of| (vec![path(&of.name)], of.made));
+    counters(&mut registry, "path_made_packets", "Packets that a path's proxy made", made);
+    proxies(&mut registry, report);
     let extensions = || paths().filter_map(|of| Some((of, of.extension?)));
     let outcomes = extensions().flat_map(|(of, extension)| {
         let outcomes = [

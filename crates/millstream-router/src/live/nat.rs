@@ -148,7 +148,8 @@ impl Nat {
             self.counters.refused_kind += 1;
             return false;
         };
-        if ends.source.0 == us {
+        // What the router says itself needs no flow, but for connections of its proxies: their ports are then no host's.
+        if ends.source.0 == us && ip.protocol != TCP {
             return true;
         }
         let known = self.inside.get(&(ip.protocol, ends.source, ends.destination)).copied();

@@ -1,7 +1,7 @@
 //! Buffers that packets lie in, and handles by which queues hold them.
 //!
-//! A handle is a buffer's number (32 bits), the packet's length (12), whether an extension has seen it, whether it has a
-//! VLAN tag, and the tag (16), in one word.
+//! A handle is a buffer's number (32 bits), the packet's length (12), whether its path's own function (extension, proxy) has
+//! seen it, whether it has a VLAN tag, and the tag (16), in one word.
 
 use crate::live::tag::{self, TAG_BYTES, Tag};
 
@@ -14,7 +14,7 @@ const STRIDE_BYTES: usize = BUFFER_BYTES + 64;
 /// In a handle: where the length begins, and which bits of what is there then are it.
 const LENGTH_SHIFT: u32 = 32;
 const LENGTH: u64 = 0xfff;
-/// In a handle: an extension has seen the packet.
+/// In a handle: the path's own function has seen the packet.
 const SEEN: u64 = 1 << 44;
 /// In a handle: the packet has a tag, which begins there.
 const HAS_TAG: u64 = 1 << 45;
@@ -98,6 +98,14 @@ impl Pool {
         Some(Self::with_tag(shorter, Some(tag)))
     }
 
+    /// A buffer for a packet of so many bytes, with anything in it; `None` if that is too long or no buffer is free.
+    pub(super) fn blank(&mut self, bytes: usize) -> Option<u64> {
+        if bytes > BUFFER_BYTES {
+            return None;
+        }
+        Some(u64::from(self.free.pop()?) | (bytes as u64) << LENGTH_SHIFT)
+    }
+
     /// The packet of `handle`.
     #[inline]
     #[must_use]
@@ -141,7 +149,7 @@ impl Pool {
     }
 
     /// `frame`, at most [`BUFFER_BYTES`] long, takes the place of the packet of `handle`, which keeps its tag; returns
-    /// its handle, which says that an extension has [seen](Self::seen) it.
+    /// its handle, which says that the path's function has [seen](Self::seen) it.
     #[inline]
     pub(super) fn replace(&mut self, handle: u64, frame: &[u8]) -> u64 {
         let (at, _) = place(handle);
@@ -150,7 +158,13 @@ impl Pool {
         kept | (frame.len() as u64) << LENGTH_SHIFT | SEEN
     }
 
-    /// Whether an extension has seen the packet, which it does once.
+    /// The handle of a packet that a path's own function has seen, or made.
+    #[inline]
+    pub(super) fn mark_seen(handle: u64) -> u64 {
+        handle | SEEN
+    }
+
+    /// Whether the path's own function has seen the packet, which it does once.
     #[inline]
     pub(super) fn seen(handle: u64) -> bool {
         handle & SEEN != 0

@@ -2,6 +2,7 @@
 
 use crate::live::extension::ExtensionCounters;
 use crate::live::nat::NatCounters;
+use crate::live::proxy::ProxyCounters;
 
 /// How a router stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -76,9 +77,18 @@ pub struct PathReport {
     pub queued: u64,
     /// Of them, those that only wait for a link.
     pub at_links: u64,
+    /// Made by its function: a proxy's own packets.
+    #[serde(default)]
+    pub made: u64,
+    /// Not forwarded, as they were for its function: what came for a proxy.
+    #[serde(default)]
+    pub consumed: u64,
     /// What its extension did, if it has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub extension: Option<ExtensionCounters>,
+    /// What its proxy did, if it has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub proxy: Option<ProxyCounters>,
 }
 
 /// A process.
@@ -116,12 +126,13 @@ pub struct Report {
     pub reloads: u64,
     /// Processes.
     pub processes: Vec<ProcessReport>,
-    /// Packets received that are neither sent, nor dropped and counted, nor queued: always 0.
+    /// Packets received, or made by paths, that are neither sent, nor dropped and counted, nor consumed, nor queued:
+    /// always 0.
     pub unaccounted: i64,
 }
 
 impl Report {
-    /// Packets received less all that became of them.
+    /// Packets received or made less all that became of them.
     #[must_use]
     pub(super) fn account(ports: &[PortReport], paths: &[PathReport], staged: u64) -> i64 {
         let received: u64 = ports.iter().map(|port| port.received).sum();
@@ -133,6 +144,7 @@ impl Report {
             .map(|path| {
                 path.dropped_by_action
                     + path.dropped_full
+                    + path.consumed
                     + path.dropped_by_function
                     + path.dropped_elsewhere
                     + path.dropped_late
@@ -141,6 +153,7 @@ impl Report {
             })
             .sum();
         let transmitted: u64 = ports.iter().map(|port| port.transmitted).sum();
-        received.cast_signed() - (aside + dropped + transmitted + staged).cast_signed()
+        let made: u64 = paths.iter().map(|path| path.made).sum();
+        (received + made).cast_signed() - (aside + dropped + transmitted + staged).cast_signed()
     }
 }

@@ -107,7 +107,8 @@ impl<M: Machine> Router<M> {
         }
         self.full = self.paths.iter().filter(|path| path.full).count();
         self.asleep_until_ns = vec![0; self.processes.len()];
-        self.next_wake_ns = NEVER;
+        // Functions may be due at other times now.
+        self.next_wake_ns = 0;
         for number in 0..self.processes.len() {
             self.refresh(number);
         }

@@ -103,7 +103,8 @@ impl<M: Machine> Router<M> {
             most = most.min(usize::try_from(fit).unwrap_or(usize::MAX).max(1));
         }
         self.forward_batch(path, most);
-        u32::try_from(most).unwrap_or(u32::MAX)
+        let made = self.make(path);
+        u32::try_from(most + made).unwrap_or(u32::MAX)
     }
 
     /// One packet after the other, none begun after `until_ns`.
@@ -122,6 +123,30 @@ impl<M: Machine> Router<M> {
             moved += 1;
         }
         u32::try_from(moved).unwrap_or(u32::MAX)
+    }
+
+    /// Takes what the function of `path` makes itself, as far as there is room; returns how much.
+    #[inline]
+    fn make(&mut self, path: usize) -> usize {
+        let due_ns = self.machine.due_ns(path);
+        if due_ns == u64::MAX {
+            return 0;
+        }
+        let mut made = std::mem::take(&mut self.made);
+        let most = self.output_room(path).min(self.batch.packets as usize);
+        self.machine.make(path, most, &mut made);
+        let count = made.len();
+        self.paths[path].counters.made += count as u64;
+        for (verdict, packet) in made.drain(..) {
+            self.put_by_verdict(path, self.now_ns, verdict, &[packet]);
+        }
+        self.made = made;
+        // What is due already makes the process eligible, or will when there is room.
+        let due_ns = self.machine.due_ns(path);
+        if due_ns > self.now_ns {
+            self.next_wake_ns = self.next_wake_ns.min(due_ns);
+        }
+        count
     }
 
     /// `most` packets at once.
@@ -197,14 +222,15 @@ impl<M: Machine> Router<M> {
             chosen.extend(self.outputs[output].staged.drain(..retried));
         }
         let (of, paths, cpu) = (&mut self.outputs[output], &mut self.paths, &self.cpu);
-        let (freed, forward) = (&mut self.freed, self.inputs.len());
+        let (freed, forward, machine) = (&mut self.freed, self.inputs.len(), &self.machine);
         of.link.decide_all(link_ns, most - retried, &mut self.late, |departure| {
             let number = of.paths[departure.stream.index()];
             let path = &mut paths[number];
             path.counters.sent += 1;
             path.counters.sent_bytes += u64::from(departure.bytes);
             chosen.push(departure.tag);
-            let may_run = !path.queue.is_empty() && !cpu.eligible(forward + number);
+            let wants = !path.queue.is_empty() || machine.due_ns(number) <= now_ns;
+            let may_run = wants && !cpu.eligible(forward + number);
             if may_run && !std::mem::replace(&mut path.freed, true) {
                 freed.push(number);
             }
@@ -280,6 +306,10 @@ impl<M: Machine> Router<M> {
                 of.counters.dropped_by_function += many;
                 None
             }
+            Verdict::Consume => {
+                of.counters.consumed += many;
+                None
+            }
             Verdict::Hold => {
                 of.held += packets.len();
                 return;
@@ -314,6 +344,7 @@ impl<M: Machine> Router<M> {
         let counters = &mut self.paths[path].counters;
         match verdict {
             Verdict::Drop => counters.dropped_by_function += 1,
+            Verdict::Consume => counters.consumed += 1,
             Verdict::Hold => {
                 self.paths[path].held += 1;
                 return;

@@ -2,10 +2,11 @@
 
 use schemars::JsonSchema;
 use serde::Deserialize;
+use std::collections::BTreeMap;
 use toml::Spanned;
 
 use super::LateName;
-use crate::router::{InterfaceIo, PathAction, PcpSource};
+use crate::router::{InterfaceIo, PathAction, PcpSource, ProxyKind};
 use crate::units::{Duration, Rate, ReservationText, Size, WindowText};
 
 /// A Millstream router: ports, switching paths and routes.
@@ -201,6 +202,38 @@ pub(crate) struct ExtensionTable {
     pub(crate) faults: Option<Spanned<u32>>,
 }
 
+/// A proxy: what stands between both ends of a path's TCP connections.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(crate) struct ProxyTable {
+    /// What kind of proxy.
+    pub(crate) kind: ProxyKind,
+    /// Classical: the server that connections go on to, for example "10.2.0.9:80"; of those with `hosts` the one for
+    /// names that are not among them.
+    #[schemars(with = "Option<String>")]
+    pub(crate) to: Option<Spanned<String>>,
+    /// Classical: the server for each name, for example { "a.example" = "10.2.0.8:80" }. The name is what the client
+    /// says first: the host of an HTTP/1 request, or the server name of a TLS connection.
+    #[serde(default)]
+    #[schemars(with = "BTreeMap<String, String>")]
+    pub(crate) hosts: BTreeMap<Spanned<String>, Spanned<String>>,
+    /// Only connections to these names, "a.example" or "*.example" for all below it; default: all.
+    #[schemars(with = "Option<Vec<String>>")]
+    pub(crate) allow: Option<Vec<Spanned<String>>>,
+    /// No connections to these names; default: none is refused.
+    #[schemars(with = "Option<Vec<String>>")]
+    pub(crate) deny: Option<Vec<Spanned<String>>>,
+    /// Connections at once; those beyond are refused. Default 256.
+    #[schemars(with = "Option<u32>", range(min = 1, max = 16384))]
+    pub(crate) connections: Option<Spanned<u32>>,
+    /// Connections of one client at once; default 64.
+    #[schemars(with = "Option<u32>", range(min = 1, max = 16384))]
+    pub(crate) host_connections: Option<Spanned<u32>>,
+    /// Classical: what may wait in each of the four buffers of a connection; default "32 KiB".
+    #[schemars(with = "Option<Size>")]
+    pub(crate) buffer: Option<Spanned<Size>>,
+}
+
 /// A switching path: input queue, forwarding process, output queues.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
@@ -221,6 +254,9 @@ pub(crate) struct PathTable {
     /// A WebAssembly module that sees its packets before they are routed, and may change or drop them;
     /// default: none.
     pub(crate) extension: Option<ExtensionTable>,
+    /// Stands between both ends of its TCP connections; default: none.
+    #[schemars(with = "Option<ProxyTable>")]
+    pub(crate) proxy: Option<Spanned<ProxyTable>>,
     /// Packets in its input queue, and in each of its output queues; default 256.
     #[schemars(with = "Option<u32>", range(min = 1, max = 65536))]
     pub(crate) queue: Option<Spanned<u32>>,

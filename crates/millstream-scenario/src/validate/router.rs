@@ -1,5 +1,6 @@
 //! A router's file: every rule that types cannot say.
 
+mod proxy;
 mod vlan;
 
 use ipnet::IpNet;
@@ -107,8 +108,10 @@ pub(crate) fn validate_router(
             let extension = &table.extension;
             let extension =
                 extension.as_ref().map(|table| self::extension(table, folder, &mut problems));
+            let proxy = table.proxy.as_ref();
+            let proxy = proxy.and_then(|of| proxy::proxy(of, table, &ports, &mut problems));
             let path = path(table, &known, smallest, needy, &mut problems)?;
-            Some(RouterPath { extension, ..path })
+            Some(RouterPath { extension, proxy, ..path })
         })
         .collect();
     vlan::shared(&file, &ports, &mut problems);
@@ -411,6 +414,7 @@ fn path(
         ("reservation", table.reservation.is_some()),
         ("cost", table.cost.is_some()),
         ("extension", table.extension.is_some()),
+        ("proxy", table.proxy.is_some()),
         ("queue", table.queue.is_some()),
         ("to", table.to.is_some()),
         ("weight", table.weight.is_some()),
@@ -472,6 +476,7 @@ fn path(
         action: table.action.unwrap_or_default(),
         reservation: reservation(table.reservation.as_ref(), table.cost, problems),
         extension: None,
+        proxy: None,
         queue: ranged(table.queue.as_ref(), QUEUE, 1..=65_536, "a queue", problems),
         to: table.to.as_ref().and_then(|name| named(name, known, problems)),
         contract,

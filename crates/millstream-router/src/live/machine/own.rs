@@ -60,6 +60,12 @@ impl<P: Port> LiveMachine<P> {
         let header = Header::parse_v6(self.pool.frame(packet));
         let header = header.filter(|header| header.to == side.mac);
         let to = header.as_ref().and_then(|header| self.whose_v6(input, header.destination));
+        if self.proxies.any()
+            && header.is_some()
+            && let Some(path) = self.proxied_v6(input, packet, to)
+        {
+            return Some(path);
+        }
         if to.is_some() || header.is_none() && side.speaks() {
             self.hear(input, packet, to);
             return None;

@@ -1,0 +1,96 @@
+//! Packets of proxies: which path they take, and those that proxies make.
+
+use std::net::IpAddr;
+
+use super::{LiveMachine, Side, Whose};
+use crate::live::function::{Forwarder, Undelivered};
+use crate::live::header::{Header, is_v6};
+use crate::live::port::Port;
+use crate::live::proxy::{Networks, TCP, Tuple};
+use crate::machine::Verdict;
+
+/// The router's addresses, by its routes.
+struct Around<'a, P> {
+    function: &'a mut Forwarder,
+    sides: &'a [Side<P>],
+}
+
+impl<P> Networks for Around<'_, P> {
+    fn own_address(&mut self, destination: IpAddr) -> Option<IpAddr> {
+        let side = self.sides.get(self.function.output(destination)?)?;
+        match destination {
+            IpAddr::V4(_) => side.address.map(|net| net.addr().into()),
+            IpAddr::V6(to) => {
+                let far =
+                    side.addresses_v6.iter().filter(|net| !net.addr().is_unicast_link_local());
+                let beside = far.clone().find(|net| net.contains(&to));
+                beside.or_else(|| far.clone().next()).map(|net| net.addr().into())
+            }
+        }
+    }
+}
+
+impl<P: Port> LiveMachine<P> {
+    /// The path of a packet that belongs to a proxy by its connection, or because it goes to an address of the router
+    /// and would take a proxy's path.
+    pub(super) fn proxied<A: Into<IpAddr> + Copy>(
+        &self,
+        header: &Header<A>,
+        to: Option<Whose>,
+        path: impl FnOnce() -> Option<usize>,
+    ) -> Option<usize> {
+        let (from, into) = header.ports.filter(|_| header.protocol == TCP)?;
+        let tuple = Tuple {
+            source: (header.source.into(), from).into(),
+            destination: (header.destination.into(), into).into(),
+        };
+        let known = self.proxies.path(&tuple);
+        known.or_else(|| {
+            let ours = (to == Some(Whose::Router)).then(path).flatten();
+            ours.filter(|path| self.proxies.is_host(*path))
+        })
+    }
+
+    /// Makes what the proxy of `path` has to say.
+    #[cold]
+    pub(super) fn make_proxied(
+        &mut self,
+        path: usize,
+        most: usize,
+        into: &mut Vec<(Verdict, u64)>,
+    ) {
+        let mut made = std::mem::take(&mut self.made);
+        let mut around = Around { function: &mut self.function, sides: &self.sides };
+        let room = (&mut self.pool, most);
+        self.proxies.make(path, room, &mut around, self.now_ns, &mut made);
+        for packet in made.drain(..) {
+            into.push((self.send_made(path, packet), packet));
+        }
+        self.made = made;
+    }
+
+    /// Routes a packet that was made here; nobody is told if it has no way.
+    fn send_made(&mut self, path: usize, packet: u64) -> Verdict {
+        let mut ask = None;
+        let frame = self.pool.frame_mut(packet);
+        let sent = self.function.forward_at(frame, self.now_ns, &mut ask);
+        if let Some(ask) = ask {
+            self.ask(ask);
+        }
+        match sent {
+            Ok(output) if !self.translated(output, packet) => Verdict::Drop,
+            Ok(output) => Verdict::Send(output),
+            Err(Undelivered::Unresolved(neighbour)) if self.held.hold(neighbour, path, packet) => {
+                Verdict::Hold
+            }
+            Err(_) => Verdict::Drop,
+        }
+    }
+
+    /// The path of a packet of IPv6, as [`proxied`](Self::proxied).
+    pub(super) fn proxied_v6(&self, input: usize, packet: u64, to: Option<Whose>) -> Option<usize> {
+        let frame = self.pool.frame(packet);
+        let header = Header::parse_v6(frame).filter(|_| is_v6(frame))?;
+        self.proxied(&header, to, || self.classifier.path_v6(input, &header, frame))
+    }
+}

@@ -1,0 +1,249 @@
+//! Which connections a proxy lets through, and where to: by the name that the client says first, the host of an HTTP/1
+//! request or the server name of a TLS connection.
+//!
+//! A connection is judged once, by its first bytes. Source: RFC 9112 section 3.2 (the host of a request), RFC 6066
+//! section 3 (server names).
+
+use millstream_scenario::PathProxy;
+use std::net::SocketAddr;
+
+/// Headers of a request that are looked at; one with more names nobody.
+const HEADERS: usize = 64;
+/// The first byte of a TLS handshake (RFC 8446, section 5.1).
+const TLS_HANDSHAKE: u8 = 22;
+
+/// What a connection's first bytes say of its host.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Said {
+    /// It is not all there yet.
+    NotYet,
+    /// This name.
+    Name(String),
+    /// Nothing that is understood.
+    Nothing,
+}
+
+/// What becomes of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Decision {
+    /// The client has not said enough.
+    Wait,
+    /// It goes on; of the classical proxy to this server.
+    Pass(Option<SocketAddr>),
+    /// It does not.
+    Refuse,
+}
+
+/// Whether the client must speak before it is known what becomes of its connection.
+pub(super) fn asks(of: &PathProxy) -> bool {
+    !(of.hosts.is_empty() && of.allow.is_empty() && of.deny.is_empty())
+}
+
+/// What becomes of a connection that begins by `bytes`; with `last`, nothing more will come or fit.
+pub(super) fn decide(of: &PathProxy, bytes: &[u8], last: bool) -> Decision {
+    if !asks(of) {
+        return Decision::Pass(of.to);
+    }
+    let name = match said(bytes) {
+        Said::NotYet if !last => return Decision::Wait,
+        Said::Name(name) => Some(name),
+        Said::NotYet | Said::Nothing => None,
+    };
+    let Some(name) = name else {
+        // Who must be named, and is not, is nobody who may.
+        let may = of.allow.is_empty() && (of.hosts.is_empty() || of.to.is_some());
+        return if may { Decision::Pass(of.to) } else { Decision::Refuse };
+    };
+    let denied = of.deny.iter().any(|pattern| pattern.holds(&name));
+    let allowed = of.allow.is_empty() || of.allow.iter().any(|pattern| pattern.holds(&name));
+    if denied || !allowed {
+        return Decision::Refuse;
+    }
+    let server = of.hosts.iter().find(|(pattern, _)| pattern.holds(&name)).map(|of| of.1);
+    match server.or(of.to) {
+        None if !of.hosts.is_empty() => Decision::Refuse,
+        server => Decision::Pass(server),
+    }
+}
+
+fn said(bytes: &[u8]) -> Said {
+    match bytes.first() {
+        None => Said::NotYet,
+        Some(&TLS_HANDSHAKE) => server_name(bytes),
+        Some(_) => host(bytes),
+    }
+}
+
+/// The server name of a TLS connection that begins so.
+fn server_name(mut bytes: &[u8]) -> Said {
+    let mut acceptor = rustls::server::Acceptor::default();
+    while !bytes.is_empty() {
+        match acceptor.read_tls(&mut bytes) {
+            Ok(count) if count > 0 => {}
+            _ => return Said::Nothing,
+        }
+        match acceptor.accept() {
+            Ok(Some(accepted)) => {
+                let hello = accepted.client_hello();
+                return hello.server_name().map_or(Said::Nothing, |name| Said::Name(name.into()));
+            }
+            Ok(None) => {}
+            Err(_) => return Said::Nothing,
+        }
+    }
+    Said::NotYet
+}
+
+/// The host of an HTTP/1 request that begins so.
+fn host(bytes: &[u8]) -> Said {
+    let mut headers = [httparse::EMPTY_HEADER; HEADERS];
+    let mut request = httparse::Request::new(&mut headers);
+    match request.parse(bytes) {
+        Ok(httparse::Status::Complete(_)) => {}
+        Ok(httparse::Status::Partial) => return Said::NotYet,
+        Err(_) => return Said::Nothing,
+    }
+    let is_host = |header: &&httparse::Header<'_>| header.name.eq_ignore_ascii_case("host");
+    let mut hosts = request.headers.iter().filter(is_host);
+    let given = hosts.next().and_then(|header| std::str::from_utf8(header.value).ok());
+    if hosts.next().is_some() {
+        return Said::Nothing;
+    }
+    // A target with an authority counts before the header (RFC 9112, section 3.2.2).
+    let target = request.path.unwrap_or_default();
+    let authority = match target.split_once("://") {
+        Some((scheme, rest)) if !scheme.contains('/') => rest.split(['/', '?', '#']).next(),
+        _ if request.method == Some("CONNECT") => Some(target),
+        _ => given,
+    };
+    let Some(authority) = authority else { return Said::Nothing };
+    let authority = authority.rsplit('@').next().unwrap_or_default().trim();
+    let name = match authority.rsplit_once(':') {
+        Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,
+        _ => authority,
+    };
+    if name.is_empty() { Said::Nothing } else { Said::Name(name.to_owned()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use millstream_scenario::{HostPattern, ProxyKind};
+    use proptest::prelude::*;
+
+    fn pattern(text: &str) -> HostPattern {
+        let below = text.starts_with("*.");
+        HostPattern { name: text.trim_start_matches("*.").to_owned(), below }
+    }
+
+    fn rules(hosts: &[(&str, u16)], allow: &[&str], deny: &[&str], to: Option<u16>) -> PathProxy {
+        let server = |port| SocketAddr::from(([10, 2, 0, 9], port));
+        PathProxy {
+            kind: ProxyKind::Classical,
+            to: to.map(server),
+            hosts: hosts.iter().map(|(name, port)| (pattern(name), server(*port))).collect(),
+            allow: allow.iter().map(|name| pattern(name)).collect(),
+            deny: deny.iter().map(|name| pattern(name)).collect(),
+            connections: 1,
+            host_connections: 1,
+            buffer_bytes: 4_096,
+        }
+    }
+
+    /// A TLS 1.2 hello with a server name, made by hand.
+    fn hello(name: &str) -> Vec<u8> {
+        let length = |bytes: usize| u16::try_from(bytes).unwrap().to_be_bytes();
+        let mut names = vec![0];
+        names.extend(length(name.len()));
+        names.extend(name.as_bytes());
+        let mut extension = vec![0, 0];
+        extension.extend(length(names.len() + 2));
+        extension.extend(length(names.len()));
+        extension.extend(names);
+        // Signature algorithms, which every hello must have.
+        extension.extend([0, 13, 0, 4, 0, 2, 4, 3]);
+        let mut body = vec![3, 3];
+        body.extend([7; 32]);
+        body.push(0);
+        body.extend([0, 2, 0xc0, 0x2f, 1, 0]);
+        body.extend(length(extension.len()));
+        body.extend(extension);
+        let mut handshake = vec![1, 0];
+        handshake.extend(length(body.len()));
+        handshake.extend(body);
+        let mut record = vec![22, 3, 1];
+        record.extend(length(handshake.len()));
+        record.extend(handshake);
+        record
+    }
+
+    #[test]
+    fn names_are_found_and_what_is_cut_off_is_waited_for() {
+        let name = |bytes: &[u8]| said(bytes);
+        for (request, expected) in [
+            ("GET / HTTP/1.1\r\nHost: a.example\r\n\r\n", "a.example"),
+            ("GET / HTTP/1.1\r\nAccept: x\r\nhOsT:  A.example:8080 \r\n\r\n", "A.example"),
+            ("GET http://b.example/x?y HTTP/1.1\r\nHost: a.example\r\n\r\n", "b.example"),
+            ("CONNECT c.example:443 HTTP/1.1\r\nHost: a.example\r\n\r\n", "c.example"),
+            ("GET /x?u=http://b.example/ HTTP/1.1\r\nHost: a.example\r\n\r\n", "a.example"),
+        ] {
+            assert_eq!(name(request.as_bytes()), Said::Name(expected.to_owned()), "{request}");
+            for cut in 0..request.len() - 1 {
+                assert_eq!(name(&request.as_bytes()[..cut]), Said::NotYet, "{cut} of {request}");
+            }
+        }
+        let record = hello("d.example");
+        assert_eq!(name(&record), Said::Name("d.example".to_owned()));
+        for cut in 0..record.len() - 1 {
+            assert_eq!(name(&record[..cut]), Said::NotYet, "{cut}");
+        }
+        let twice = b"GET / HTTP/1.1\r\nHost: a.example\r\nHost: b.example\r\n\r\n";
+        for nothing in [&b"\x00\x01"[..], b"SSH-2.0-x\r\n\r\n", b"GET / HTTP/1.1\r\n\r\n", twice] {
+            assert_eq!(name(nothing), Said::Nothing, "{nothing:?}");
+        }
+    }
+
+    #[test]
+    fn rules_choose() {
+        let ask = |rules: &PathProxy, host: &str| {
+            decide(rules, format!("GET / HTTP/1.1\r\nHost: {host}\r\n\r\n").as_bytes(), false)
+        };
+        let pass = |port: u16| Decision::Pass(Some(SocketAddr::from(([10, 2, 0, 9], port))));
+        let of = rules(&[("a.example", 1), ("*.b.example", 2)], &[], &["x.b.example"], Some(3));
+        assert_eq!(ask(&of, "a.example"), pass(1));
+        assert_eq!(ask(&of, "A.EXAMPLE."), pass(1));
+        assert_eq!(ask(&of, "u.b.example"), pass(2));
+        assert_eq!(ask(&of, "b.example"), pass(3), "not below itself");
+        assert_eq!(ask(&of, "ub.example"), pass(3));
+        assert_eq!(ask(&of, "x.b.example:80"), Decision::Refuse);
+        assert_eq!(decide(&of, b"\x00", false), pass(3), "no name");
+        assert_eq!(decide(&of, b"GET", false), Decision::Wait);
+        assert_eq!(decide(&of, b"GET", true), pass(3));
+        let of = rules(&[("a.example", 1)], &[], &[], None);
+        assert_eq!(ask(&of, "b.example"), Decision::Refuse);
+        assert_eq!(decide(&of, b"\x00", false), Decision::Refuse);
+        let of = rules(&[], &["a.example"], &[], Some(3));
+        assert_eq!(ask(&of, "a.example"), pass(3));
+        assert_eq!(ask(&of, "b.example"), Decision::Refuse);
+        assert_eq!(decide(&of, b"\x00", false), Decision::Refuse);
+        let of = rules(&[], &[], &[], Some(3));
+        assert_eq!(decide(&of, b"", false), pass(3), "nobody needs to speak");
+    }
+
+    proptest! {
+        #[test]
+        fn no_bytes_make_it_panic(mut bytes in proptest::collection::vec(any::<u8>(), 0..300), kind in 0..3u8) {
+            if kind == 1 {
+                let mut record = hello("a.example");
+                for (at, byte) in bytes.iter().enumerate().take(4) {
+                    let at = (at * 67 + usize::from(*byte)) % record.len();
+                    record[at] = *byte;
+                }
+                bytes = record;
+            } else if kind == 2 {
+                bytes.splice(0..0, *b"GET / HTTP/1.1\r\nHost: ");
+            }
+            let _ = said(&bytes);
+        }
+    }
+}

@@ -1,0 +1,114 @@
+//! Which connections a proxy has: bounded in all and for each client, found by the addresses and ports of their packets.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+
+use super::segment::Tuple;
+
+/// Connections by number: those that are free, and how the others are found.
+#[derive(Debug)]
+pub(super) struct Table {
+    free: Vec<u32>,
+    numbers: HashMap<Tuple, u32>,
+    clients: HashMap<IpAddr, u32>,
+    most_of_client: u32,
+}
+
+impl Table {
+    /// For so many connections at once, and so many of one client.
+    pub(super) fn new(connections: u32, of_client: u32) -> Self {
+        let count = connections as usize;
+        // With twice the room, a table never grows again. A connection is found by two tuples.
+        Self {
+            free: (0..connections).rev().collect(),
+            numbers: HashMap::with_capacity(4 * count),
+            clients: HashMap::with_capacity(2 * count),
+            most_of_client: of_client,
+        }
+    }
+
+    /// The connection that packets of `tuple` belong to.
+    #[inline]
+    pub(super) fn find(&self, tuple: &Tuple) -> Option<u32> {
+        self.numbers.get(tuple).copied()
+    }
+
+    /// A number for a connection that `tuple` begins; `None` if there are too many.
+    pub(super) fn open(&mut self, tuple: Tuple) -> Option<u32> {
+        let of_client = self.clients.get(&tuple.source.ip()).copied().unwrap_or(0);
+        if of_client >= self.most_of_client {
+            return None;
+        }
+        let number = self.free.pop()?;
+        *self.clients.entry(tuple.source.ip()).or_default() += 1;
+        self.numbers.insert(tuple, number);
+        Some(number)
+    }
+
+    /// Packets of `tuple` belong to connection `number`, too; `false` if they belong to one already.
+    pub(super) fn join(&mut self, tuple: Tuple, number: u32) -> bool {
+        let fits = !self.numbers.contains_key(&tuple);
+        if fits {
+            self.numbers.insert(tuple, number);
+        }
+        fits
+    }
+
+    /// Connection `number` is over: `tuple` began it, and `other` was joined to it.
+    pub(super) fn close(&mut self, number: u32, tuple: &Tuple, other: Option<&Tuple>) {
+        self.numbers.remove(tuple);
+        if let Some(other) = other {
+            self.numbers.remove(other);
+        }
+        if let Some(count) = self.clients.get_mut(&tuple.source.ip()) {
+            *count -= 1;
+            if *count == 0 {
+                self.clients.remove(&tuple.source.ip());
+            }
+        }
+        self.free.push(number);
+    }
+
+    /// Whether every number is taken.
+    pub(super) fn is_full(&self) -> bool {
+        self.free.is_empty()
+    }
+
+    /// So many connections of one client, from now on.
+    pub(super) fn set_most_of_client(&mut self, of_client: u32) {
+        self.most_of_client = of_client;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::SocketAddr;
+
+    fn tuple(client: u8, port: u16) -> Tuple {
+        Tuple {
+            source: SocketAddr::from(([10, 1, 0, client], port)),
+            destination: SocketAddr::from(([10, 2, 0, 9], 80)),
+        }
+    }
+
+    #[test]
+    fn connections_are_bounded_in_all_and_of_each_client_and_forgotten_whole() {
+        let mut table = Table::new(5, 3);
+        let first: Vec<_> = (0..5).filter_map(|port| table.open(tuple(1, port))).collect();
+        assert_eq!(first, [0, 1, 2]);
+        assert!(table.join(tuple(1, 0).back(), 0));
+        assert!(!table.join(tuple(1, 1), 0), "it belongs to another");
+        assert_eq!(table.find(&tuple(1, 0).back()), Some(0));
+        assert_eq!(table.open(tuple(2, 0)).zip(table.open(tuple(3, 0))), Some((3, 4)));
+        assert_eq!(table.open(tuple(4, 0)), None);
+        assert!(table.is_full());
+        table.close(0, &tuple(1, 0), Some(&tuple(1, 0).back()));
+        assert_eq!(table.find(&tuple(1, 0)).or(table.find(&tuple(1, 0).back())), None);
+        assert_eq!(table.open(tuple(1, 9)), Some(0));
+        for (number, of) in [(0, tuple(1, 9)), (1, tuple(1, 1)), (2, tuple(1, 2))] {
+            table.close(number, &of, None);
+        }
+        assert!(table.clients.keys().all(|client| *client != tuple(1, 0).source.ip()));
+    }
+}
