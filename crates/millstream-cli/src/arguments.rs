@@ -32,6 +32,9 @@ pub(crate) enum Command {
     /// The network interface processor that `serve` starts
     #[command(hide = true)]
     Ni,
+    /// The producer of frames that `serve` starts
+    #[command(hide = true)]
+    Producer,
     /// Measure what a scheduling decision costs on this machine
     Bench(BenchArguments),
     /// Say which structures and which hardware keep up with a number of streams and a line

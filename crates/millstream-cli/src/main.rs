@@ -40,6 +40,7 @@ fn main() -> ExitCode {
         Command::Top(arguments) => top::top(&arguments),
         Command::Serve(arguments) => serve::serve(&arguments),
         Command::Ni => serve::processor(),
+        Command::Producer => serve::producer(),
         Command::Schema(arguments) if arguments.router => {
             print(&millstream_scenario::router_schema())
         }

@@ -2,7 +2,8 @@
 
 use miette::miette;
 use millstream_media::{
-    Account, Course, Ingested, MediaError, MediaServer, Moves, Report, network_interface_processor,
+    Account, Course, Ingested, MediaError, MediaServer, Moves, Report, frame_producer,
+    network_interface_processor,
 };
 use millstream_report::{human, text_table};
 use millstream_scenario::{Scenario, parse_duration_ns};
@@ -48,6 +49,9 @@ pub(crate) fn serve(arguments: &ServeArguments) -> Result<(), Failure> {
     if let Some(id) = server.processor_id() {
         eprintln!("network interface processor: process {id}");
     }
+    if let Some(id) = server.producer_id() {
+        eprintln!("producer of frames: process {id}");
+    }
     if let Some(clients) = server.adopted() {
         eprintln!("taken over from a server before: {clients} clients");
     }
@@ -76,6 +80,11 @@ pub(crate) fn processor() -> Result<(), Failure> {
     network_interface_processor().map_err(|error| Failure::Run(miette!("{error}")))
 }
 
+/// What `serve` starts for `frame-path = "producer"`.
+pub(crate) fn producer() -> Result<(), Failure> {
+    frame_producer().map_err(|error| Failure::Run(miette!("{error}")))
+}
+
 fn json(report: &Report) -> serde_json::Value {
     let Account {
         released,
@@ -83,6 +92,7 @@ fn json(report: &Report) -> serde_json::Value {
         late,
         full,
         filtered,
+        unread,
         discarded,
         lost,
         violations,
@@ -98,7 +108,7 @@ fn json(report: &Report) -> serde_json::Value {
         "sending_ns": report.sending_ns,
         "frames": {
             "released": released, "sent": sent, "dropped_late": late, "dropped_full": full,
-            "filtered": filtered, "discarded": discarded, "lost": lost, "violations": violations, "slow_client": slow,
+            "filtered": filtered, "unread": unread, "discarded": discarded, "lost": lost, "violations": violations, "slow_client": slow,
             "unaccounted": report.account.waiting(),
         },
         "packets": packets,
@@ -168,6 +178,10 @@ fn text(report: &Report) -> String {
     if account.filtered_frames() > 0 {
         let [i, p, b] = account.filtered;
         let _ = writeln!(text, "taken out by instructions: {i} I, {p} P, {b} B");
+    }
+    if account.unread.iter().sum::<u64>() > 0 {
+        let [i, p, b] = account.unread;
+        let _ = writeln!(text, "not read from their files in time: {i} I, {p} P, {b} B");
     }
     if let Some(each) = report.scheduling_ns.checked_div(account.sent.iter().sum()) {
         let _ = writeln!(text, "scheduling and dispatch: {} a frame sent", human::time(each));

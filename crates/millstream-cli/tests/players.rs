@@ -31,9 +31,22 @@ impl Films {
     /// if `repeat`; and once as a transport stream with `-once` behind it. The processor is apart, as what
     /// else the machine does must not make frames late.
     fn serve(&self, files: &[&str], rate: &str, stream: &str, repeat: bool) -> Server {
+        self.serve_by("host", files, rate, stream, repeat)
+    }
+
+    /// The same, frames coming to the processor by `path`.
+    fn serve_by(
+        &self,
+        path: &str,
+        files: &[&str],
+        rate: &str,
+        stream: &str,
+        repeat: bool,
+    ) -> Server {
         let folder = tempfile::tempdir().unwrap();
         let mut text = format!(
-            "[media]\nlisten = \"127.0.0.1:0\"\nplacement = \"ni\"\n[link]\nrate = \"{rate}\"\noverhead = 28\n\
+            "[media]\nlisten = \"127.0.0.1:0\"\nplacement = \"ni\"\nframe-path = \"{path}\"\n\
+             [link]\nrate = \"{rate}\"\noverhead = 28\n\
              [scheduler]\ndiscipline = \"dwcs\"\n"
         );
         for file in files {
@@ -131,6 +144,31 @@ fn ffmpeg_gets_every_frame_as_it_stands_in_the_file() {
         assert_same(&seen, expected, &format!("{name} by {transport}"));
     }
     server.end();
+}
+
+#[test]
+fn ffmpeg_gets_every_frame_whoever_reads_the_film() {
+    if !is_there("ffmpeg") {
+        return;
+    }
+    let films = films(50);
+    // In a container; and where it is.
+    let files = ["clip.mp4", "clip.h264"];
+    let expected = files.map(|file| films.pictures(file));
+    for path in ["producer", "ni"] {
+        let server = films.serve_by(path, &files, "50 Mbps", "first-deadline = \"2 s\"", true);
+        let url = |file: &str| format!("rtsp://{}/{file}", server.rtsp);
+        let playing = [("udp", 0, ""), ("tcp", 1, ""), ("tcp", 0, "-ts")];
+        let playing = playing.map(|(transport, file, payload)| {
+            let options = ["-rtsp_transport", transport];
+            let name = format!("{}{payload}", files[file]);
+            (file, films.decode(&url(&name), &options, expected[file].len()))
+        });
+        for (file, child) in playing {
+            assert_same(&child.checksums(), &expected[file], &format!("{} by {path}", files[file]));
+        }
+        server.end();
+    }
 }
 
 #[test]

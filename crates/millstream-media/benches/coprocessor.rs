@@ -5,8 +5,10 @@
 //! for a time (exponential, 5 ms in the mean) and comes at random, so often that the share of both cores
 //! is what the experiment asks for. Requests of the first seconds are left out, to show what changes.
 //!
-//! `cargo bench --profile release -p millstream-media --bench coprocessor -- FOLDER` writes `live.csv`
-//! and `live-summary.csv`; `make paper-coprocessor` calls it and draws them.
+//! Before that, what a frame costs by each of the paper's frame paths (Figure 3, Table 4), in the server.
+//!
+//! `cargo bench --profile release -p millstream-media --bench coprocessor -- FOLDER` writes `frame-paths.csv` (with
+//! `paths` behind it, that alone), `live.csv` and `live-summary.csv`; `make paper-coprocessor` calls it and draws them.
 
 #![allow(clippy::unwrap_used, clippy::cast_possible_truncation, clippy::cast_precision_loss)]
 
@@ -14,7 +16,7 @@ mod load;
 mod player;
 
 use load::ticks;
-use millstream_media::network_interface_processor;
+use millstream_media::{frame_producer, network_interface_processor};
 use millstream_traffic::Random;
 use player::{Playing, lateness};
 use rustix::time::{ClockId, clock_gettime};
@@ -145,13 +147,69 @@ fn experiment(placement: &str, percent: u32, series: &mut String, summary: &mut 
     permitted
 }
 
+/// How long each frame path is measured, and for how many clients.
+const PATH: Duration = Duration::from_secs(10);
+const PATH_CLIENTS: usize = 20;
+
+/// Time that a process has run, all its threads, ns.
+fn ran(process: u32) -> u64 {
+    let tasks = std::fs::read_dir(format!("/proc/{process}/task"));
+    let ran = tasks.into_iter().flatten().flatten().filter_map(|task| {
+        let text = std::fs::read_to_string(task.path().join("schedstat")).ok()?;
+        text.split_ascii_whitespace().next()?.parse::<u64>().ok()
+    });
+    ran.sum()
+}
+
+/// What a frame costs the processor and the producer by a path, and how late it is: a row.
+fn path(path: &str) -> String {
+    let playing = Playing::by(path, PATH_CLIENTS, Instant::now());
+    thread::sleep(PATH);
+    let ran_ns: Vec<u64> = playing.apart.iter().map(|process| process.map_or(0, ran)).collect();
+    let (arrivals, report, _) = playing.end();
+    let late = lateness(&arrivals);
+    let mut late: Vec<u64> =
+        late.values().flatten().map(|(_, late)| late.as_nanos() as u64).collect();
+    late.sort_unstable();
+    let at = |part: usize| late[(late.len() - 1) * part / 100];
+    let account = report.account;
+    let sent = account.sent.iter().sum::<u64>().max(1);
+    format!(
+        "{path},{},{},{},{},{},{},{sent},{}\n",
+        report.scheduling_ns / sent,
+        report.sending_ns / sent,
+        ran_ns[0] / sent,
+        ran_ns[1] / sent,
+        at(50),
+        at(99),
+        account.missed(),
+    )
+}
+
+/// The frame paths of a server: A, C and B of the paper.
+fn paths(folder: &Path) {
+    let mut text = "path,scheduling_ns,kernel_ns,processor_ns,producer_ns,p50_late_ns,p99_late_ns,\
+                    sent,missed\n"
+        .to_owned();
+    for name in ["host", "ni", "producer"] {
+        text += &path(name);
+        print!("{}", text.lines().last().map_or_else(String::new, |row| format!("{row}\n")));
+    }
+    std::fs::write(folder.join("frame-paths.csv"), text).unwrap();
+}
+
 fn main() {
     let mut arguments = std::env::args().skip(1).filter(|argument| argument != "--bench");
     let folder = match arguments.next() {
         Some(argument) if argument == "ni" => return network_interface_processor().unwrap(),
+        Some(argument) if argument == "producer" => return frame_producer().unwrap(),
         Some(folder) => folder,
         None => panic!("say where live.csv is to be written"),
     };
+    paths(Path::new(&folder));
+    if arguments.next().is_some_and(|only| only == "paths") {
+        return;
+    }
     let mut series = "placement,load,time_s,utilisation,s1_kbps,s1_mean_ms,s1_worst_ms,\
                       s2_kbps,s2_mean_ms,s2_worst_ms\n"
         .to_owned();

@@ -61,6 +61,8 @@ pub(crate) struct Client {
     /// Of a live stream, in place of `choice`.
     online: OnlineChoice,
     taken: bool,
+    /// Its frames are being read from the film's file.
+    pub(crate) reads: bool,
     /// When a client at its file's end is looked at again, or one of a live stream, ns.
     waits_until_ns: Option<u64>,
     /// Frames lost in the last two blocks of y: the block's number and how many.
@@ -79,6 +81,7 @@ impl Client {
             choice: Choice::new(media.lost, media.of),
             online: OnlineChoice::new(media.lost, media.of),
             taken: true,
+            reads: false,
             waits_until_ns: None,
             losses: [(0, 0), (1, 0)],
         }

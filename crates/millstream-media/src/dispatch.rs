@@ -13,6 +13,8 @@
 //! [`Outlet`]; events are worked on at the times that they were due, so that the schedule does not
 //! depend on how late the thread was woken, up to [`SLACK_NS`].
 
+mod reading;
+
 use millstream::selector::Select;
 use millstream::{Contract, Late, Window};
 use millstream_scenario::Link;
@@ -20,6 +22,8 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use crate::client::{Client, Descriptor};
+use crate::feed::held::Held;
+use crate::feed::shelf::Shelf;
 use crate::instruction::look::Look;
 use crate::instruction::running::{Instructions, Verdict};
 use crate::lane::Lane;
@@ -88,6 +92,12 @@ pub(crate) struct Dispatch<S> {
     served: Vec<usize>,
     /// The live frame that was chosen last.
     copied: Copied,
+    /// Where films' frames are that are not in the store.
+    shelf: Option<Shelf>,
+    /// Those that were released before they were there.
+    held: Held,
+    /// When they are looked at again, ns.
+    again_ns: u64,
     /// What is asked of each frame that is released.
     pub(crate) instructions: Instructions,
     in_service: Option<InService>,
@@ -119,6 +129,9 @@ impl<S: Select<Stamp = ()>> Dispatch<S> {
             clients: Vec::new(),
             sessions: vec![None; sessions],
             releases: BinaryHeap::with_capacity(sessions * 2),
+            shelf: None,
+            held: Held::default(),
+            again_ns: u64::MAX,
             instructions: Instructions::default(),
             in_service: None,
             link_free_ns: now_ns,
@@ -138,12 +151,14 @@ impl<S: Select<Stamp = ()>> Dispatch<S> {
                 None if self.waiting() > 0 => self.link_free_ns,
                 None => u64::MAX,
             };
-            let due_ns = release_ns.min(service_ns);
+            let due_ns = release_ns.min(service_ns).min(self.again_ns);
             if due_ns > now_ns {
                 return due_ns;
             }
             self.time_ns = self.time_ns.max(due_ns).max(now_ns.saturating_sub(SLACK_NS));
-            if release_ns <= service_ns {
+            if self.again_ns <= due_ns {
+                self.look_again();
+            } else if release_ns <= service_ns {
                 self.release(outlet);
             } else if self.in_service.is_some() {
                 self.send(now_ns, outlet);
@@ -193,12 +208,14 @@ impl<S: Select<Stamp = ()>> Dispatch<S> {
             (Want::Play, State::Ready | State::Paused) => {
                 let Some(client) = self.client_of(session) else { return };
                 self.clients[client].play(now_ns, &self.store);
+                self.begin_reading(client);
                 self.schedule_release(session, client);
             }
             // Played by an NI that is no more.
             (Want::Play, State::Playing) if self.sessions[session].is_none() => {
                 let Some(client) = self.client_of(session) else { return };
                 self.clients[client].catch_up(now_ns, &self.store);
+                self.begin_reading(client);
                 self.schedule_release(session, client);
             }
             (Want::Pause, State::Playing) => {
@@ -213,6 +230,7 @@ impl<S: Select<Stamp = ()>> Dispatch<S> {
                         self.goodbye(client, outlet);
                     }
                     self.clients[client].leave();
+                    self.end_reading(session, client);
                 } else {
                     // Played by an NI that is no more: so are the frames that waited in it.
                     row.add(Word::Lost, row.get(Word::Next).wrapping_sub(row.resolved()));
@@ -313,8 +331,12 @@ impl<S: Select<Stamp = ()>> Dispatch<S> {
             Verdict::Pass => optional,
             Verdict::Loosen => true,
         };
+        if self.is_away(slot, &frame) {
+            return self.hold(slot, frame, optional);
+        }
         let lane = if optional { &mut self.optional } else { &mut self.mandatory };
         lane.push(self.time_ns, slot, frame, &mut self.clients);
+        self.tell_wanted(slot);
     }
 
     /// What the instructions of its stream say of a frame.
@@ -324,7 +346,7 @@ impl<S: Select<Stamp = ()>> Dispatch<S> {
         if !self.instructions.see(stream) {
             return Verdict::Pass;
         }
-        let waiting = self.mandatory.queued(slot) + self.optional.queued(slot);
+        let waiting = self.mandatory.queued(slot) + self.optional.queued(slot) + self.held.of(slot);
         let look = Look::new(client, frame, optional, waiting, self.time_ns);
         self.instructions.judge(stream, &look)
     }
@@ -343,6 +365,7 @@ impl<S: Select<Stamp = ()>> Dispatch<S> {
             return client.dropped(&frame, Word::Late);
         }
         let record = match client.ring() {
+            None if client.media.film != 0 => self.take_read(slot, &frame),
             None => Some(client.frame(&frame, &self.store)),
             Some(number) => {
                 let ring = self.store.rings.get(number);
@@ -350,7 +373,7 @@ impl<S: Select<Stamp = ()>> Dispatch<S> {
             }
         };
         let Some(record) = record else { return };
-        let sequence = client.reserve(&frame, &record);
+        let sequence = self.clients[slot].reserve(&frame, &record);
         let next_ns = self.time_ns;
         self.in_service =
             Some(InService { client: slot, frame, record, sequence, packet: 0, next_ns });
@@ -362,6 +385,9 @@ impl<S: Select<Stamp = ()>> Dispatch<S> {
         let client = &self.clients[service.client];
         let record = service.record;
         let packets = match client.ring() {
+            None if client.media.film != 0 => {
+                Packets { bytes: &self.copied.bytes, ..self.store.packets(&record) }
+            }
             None => self.store.packets(&record),
             Some(_) => Packets { records: &self.copied.packets, bytes: &self.copied.bytes },
         };
@@ -402,7 +428,7 @@ impl<S: Select<Stamp = ()>> Dispatch<S> {
 
     /// Frames that wait or are being sent.
     pub(crate) fn unresolved(&self) -> usize {
-        self.waiting() + usize::from(self.in_service.is_some())
+        self.waiting() + self.held.len() + usize::from(self.in_service.is_some())
     }
 
     /// The clients, for whoever hears from one.

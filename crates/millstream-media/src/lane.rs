@@ -78,6 +78,11 @@ impl<S: Select<Stamp = ()>> Lane<S> {
         self.queues[slot].len()
     }
 
+    /// A slot's oldest.
+    pub(crate) fn front(&self, slot: usize) -> Option<Descriptor> {
+        self.queues[slot].front().copied()
+    }
+
     /// Whether a slot has none.
     pub(crate) fn is_empty(&self, slot: usize) -> bool {
         self.queues[slot].is_empty()

@@ -7,6 +7,7 @@
 //!  players <── RTP ──────┘
 //! ```
 //! A publisher's frames (`live`) go the same way as those of files.
+//! Films that are not to be in memory are read while they play (`feed`), by the processor or a process beside it.
 //! Session control and the processor share nothing but memory that either may lose the other from:
 //! the processor is a thread of the server or a process of its own, and does not know which. Files are
 //! read and cut into packets once (`library`, `packets`).
@@ -25,6 +26,7 @@ mod connection;
 mod demand;
 mod dispatch;
 mod error;
+mod feed;
 #[doc(hidden)]
 pub mod fuzzing;
 mod instruction;
@@ -51,9 +53,10 @@ mod tls;
 
 pub use cluster::Moves;
 pub use error::MediaError;
+pub use feed::producer::frame_producer;
 pub use instruction::desk::InstructionStatus;
 pub use live::ingest::Ingested;
 pub use placement::network_interface_processor;
 pub use server::{Course, MediaServer, Report};
 pub use session::Account;
-pub use status::{ClientStatus, Cpu, LiveStatus, Status, WindowStatus};
+pub use status::{ClientStatus, Cpu, LiveStatus, Reading, Status, WindowStatus};

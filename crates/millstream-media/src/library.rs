@@ -3,15 +3,20 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use millstream::Late;
-use millstream_scenario::{Link, Live, Scenario, Source, Stream, VideoCarrier, VideoInput};
+use millstream_scenario::{
+    FramePath, Link, Live, Scenario, Source, Stream, VideoCarrier, VideoInput,
+};
 use millstream_traffic::mpeg::{Codec, CodedFrame, VideoPayload, units};
 use std::borrow::Cow;
 use std::fs::File;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::ops::Range;
+use std::path::PathBuf;
 
 use crate::MediaError;
 use crate::demand::{Demand, FrameWork};
+use crate::feed::films;
+use crate::feed::shelf::Shape as ShelfShape;
 use crate::live::frames::Shape;
 use crate::live::police::{AHEAD_NS, Allowance};
 use crate::live::publishing::LiveSpec;
@@ -29,6 +34,9 @@ const QUEUE: u32 = 64;
 /// How much longer than it can be sent a live frame is kept, ns: for a processor that is late, and one that takes
 /// another's place.
 const LIVE_SLACK_NS: u64 = 2_000_000_000;
+
+/// How long frames are kept that were sent, ns: the host passes them on to interleaved clients.
+const BEHIND_NS: u64 = 250_000_000;
 
 /// Looser windows that a stream may be had under besides its own: so many steps between the two ends.
 const LOOSER: u32 = 3;
@@ -68,6 +76,44 @@ pub(crate) struct Library {
     pub(crate) store: Store,
     /// The live streams.
     pub(crate) live: Vec<LiveSpec>,
+    /// What the frames of films are read from that are not in the store.
+    pub(crate) films: Films,
+}
+
+/// Films whose frames are read ahead of need.
+#[derive(Debug, Default)]
+pub(crate) struct Films {
+    /// Their files, in the order of their numbers.
+    pub(crate) files: Vec<File>,
+    /// Frames of a session that may have to be kept: how many at most, and their words.
+    frames: u64,
+    words: u64,
+}
+
+impl Films {
+    /// What each session needs of the shelf.
+    pub(crate) fn shape(&self) -> ShelfShape {
+        ShelfShape::new(self.frames, self.words)
+    }
+
+    /// Adds a film of frames of `sizes` bytes in `file`, of which `ahead` in a row are kept.
+    fn add(&mut self, file: File, sizes: &[u32], ahead: u64) {
+        let words: Vec<u64> = sizes.iter().map(|bytes| ShelfShape::words_of(*bytes)).collect();
+        let frames = words.len() as u64;
+        let rest = usize::try_from(ahead % frames.max(1)).unwrap_or(0);
+        let all: u64 = words.iter().sum();
+        let mut run: u64 = words[..rest].iter().sum();
+        let mut most = run;
+        for at in 0..words.len() {
+            run = run + words[(at + rest) % words.len()] - words[at];
+            most = most.max(run);
+        }
+        let largest = words.iter().copied().max().unwrap_or(0);
+        let need = all.saturating_mul(ahead / frames.max(1)).saturating_add(most + largest);
+        self.words = self.words.max(need);
+        self.frames = self.frames.max(ahead + 1);
+        self.files.push(file);
+    }
 }
 
 impl Library {
@@ -78,20 +124,30 @@ impl Library {
         let mut builder = StoreBuilder::default();
         let mut titles = Vec::with_capacity(scenario.streams.len());
         let mut live = Vec::new();
+        let mut films = Films::default();
         for stream in &scenario.streams {
             check_name(&stream.name)?;
             let bytes = match &stream.source {
                 Source::Live(source) => {
                     add_live(scenario, stream, source, room, &mut builder, &mut titles, &mut live)?
                 }
-                _ => add(scenario, stream, room, &mut builder, &mut titles)?,
+                _ => add(scenario, stream, room, &mut builder, &mut titles, &mut films)?,
             };
             room = room.saturating_sub(bytes);
+        }
+        let sessions = scenario.media.sessions;
+        let shelf = films.shape().bytes(sessions);
+        if !films.files.is_empty() && shelf > room {
+            let message = format!(
+                "frames that are read ahead for {sessions} sessions need {shelf} bytes of memory, {room} are left"
+            );
+            return Err(MediaError::new(message)
+                .help("a larger `store` in [media], fewer `sessions` or a shorter `read-ahead`"));
         }
         let failed = |error| MediaError::new(format!("no memory for the files: {error}"));
         let file = builder.seal().map_err(failed)?;
         let store = Store::open(&file).map_err(failed)?;
-        Ok(Self { titles, schedule, file, store, live })
+        Ok(Self { titles, schedule, file, store, live, films })
     }
 }
 
@@ -119,6 +175,7 @@ fn add(
     room: usize,
     builder: &mut StoreBuilder,
     titles: &mut Vec<Title>,
+    films: &mut Films,
 ) -> Result<usize, MediaError> {
     let name = &stream.name;
     let wrong = |message: &str| MediaError::new(format!("stream `{name}`: {message}"));
@@ -134,8 +191,14 @@ fn add(
         return Err(wrong("some frames are left out").help("take out `frames`"));
     }
     let (lost, of) = window(stream)?;
-    let video = VideoPayload::open(&scenario.folder.join(file), room)
-        .map_err(|error| wrong(&error.to_string()))?;
+    let path = scenario.folder.join(file);
+    let in_memory = scenario.media.frame_path == FramePath::Host;
+    let video = if in_memory {
+        VideoPayload::open(&path, room)
+    } else {
+        VideoPayload::unpack(&path, &frame_folder(scenario))
+    };
+    let video = video.map_err(|error| wrong(&error.to_string()))?;
     let frame_ns = u64::try_from(video.rate.time_ns(1)).unwrap_or(u64::MAX).max(1);
     let period_ns = stream.period_ns.unwrap_or(frame_ns);
     if period_ns.abs_diff(frame_ns) > frame_ns / 100 {
@@ -155,12 +218,21 @@ fn add(
         let importance = Importance::of(frame.kind, frame.reference);
         new.push(NewFrame { importance, display, range, pieces });
     }
-    let record = MediaRecord {
+    let mut record = MediaRecord {
         rate_frames: video.rate.frames,
         rate_seconds: video.rate.seconds,
         repeat: u32::from(*repeat),
         ..record(stream, (frame_ns, deadline_ns), (lost, of), format, titles)
     };
+    let mut memory = bytes.len();
+    if !in_memory {
+        let unpacked = video.bytes.file().filter(|_| matches!(bytes, Cow::Borrowed(_)));
+        let found = films::file_of(&path, &bytes, unpacked, &frame_folder(scenario));
+        found
+            .map(|found| put_in_file(scenario, found, &new, &mut record, films))
+            .map_err(|error| wrong(&error.to_string()))?;
+        memory = 0;
+    }
     builder.add(record, &new, &bytes);
     let duration_ns = u128::from(frame_ns) * new.len() as u128;
     let work = |frame: &NewFrame| FrameWork {
@@ -192,7 +264,34 @@ fn add(
             live: None,
         });
     }
-    Ok(bytes.len())
+    Ok(memory)
+}
+
+/// Where films are unpacked that cannot be read from as they are.
+fn frame_folder(scenario: &Scenario) -> PathBuf {
+    let folder = scenario.media.frame_folder.as_ref();
+    folder.map_or_else(std::env::temp_dir, |folder| scenario.folder.join(folder))
+}
+
+/// Says in a film's record that its frames are read from a file, of which they begin at a byte, and how.
+fn put_in_file(
+    scenario: &Scenario,
+    (file, first_byte): (File, u64),
+    frames: &[NewFrame],
+    record: &mut MediaRecord,
+    films: &mut Films,
+) {
+    let frames_in = |time_ns: u64| time_ns.div_ceil(record.period_ns.max(1));
+    let behind = frames_in(BEHIND_NS) + 1;
+    // Frames wait for up to their deadline; beyond that is what is read ahead.
+    let ahead = behind + frames_in(record.deadline_ns) + frames_in(scenario.media.read_ahead_ns);
+    let sizes: Vec<u32> =
+        frames.iter().map(|frame| u32::try_from(frame.range.len()).unwrap_or(u32::MAX)).collect();
+    films.add(file, &sizes, ahead);
+    record.first_byte = first_byte;
+    record.film = u32::try_from(films.files.len()).unwrap_or(u32::MAX);
+    record.behind = u32::try_from(behind).unwrap_or(u32::MAX);
+    record.ahead = u32::try_from(ahead).unwrap_or(u32::MAX);
 }
 
 /// Whether a stream can be called so.
@@ -243,8 +342,10 @@ fn record(
         rate_seconds: 1,
         repeat: 1,
         stream: u32::try_from(before).unwrap_or(u32::MAX),
-        reserved: 0,
+        film: 0,
         live: 0,
+        ahead: 0,
+        behind: 0,
     }
 }
 

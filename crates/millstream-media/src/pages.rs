@@ -210,6 +210,7 @@ impl Collector for Snapshot {
                 one(frame, "dropped-late", account.late[kind])?;
                 one(frame, "dropped-full", account.full[kind])?;
                 one(frame, "filtered", account.filtered[kind])?;
+                one(frame, "unread", account.unread[kind])?;
             }
             one("any", "discarded", account.discarded)?;
             one("any", "lost", account.lost)?;

@@ -23,7 +23,7 @@ use std::fs::{File, Permissions};
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::net::UdpSocket;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::os::unix::process::CommandExt;
@@ -39,6 +39,9 @@ use crate::region::{Region, Setting};
 /// No core to be pinned to.
 const NO_CORE: u16 = u16::MAX;
 
+/// Files that go in one message.
+const AT_ONCE: usize = 64;
+
 /// How long a processor that is found has to answer.
 const ANSWER: Duration = Duration::from_secs(2);
 
@@ -53,6 +56,10 @@ pub(crate) struct Estate {
     pub(crate) region: Region,
     /// The rings of live frames.
     pub(crate) live: File,
+    /// Frames of films that are read ahead,
+    pub(crate) shelf: File,
+    /// and what they are read from.
+    pub(crate) films: Vec<File>,
     pub(crate) rtp: UdpSocket,
     pub(crate) rtcp: UdpSocket,
     /// Where a server that is started again asks for all of this; the processor has it, too.
@@ -66,6 +73,8 @@ impl Estate {
             region_file: self.region_file.try_clone()?,
             region: self.region,
             live: self.live.try_clone()?,
+            shelf: self.shelf.try_clone()?,
+            films: self.films.iter().map(File::try_clone).collect::<io::Result<_>>()?,
             rtp: self.rtp.try_clone()?,
             rtcp: self.rtcp.try_clone()?,
             listener: self.listener.as_ref().map(UnixListener::try_clone).transpose()?,
@@ -79,11 +88,12 @@ impl Estate {
         let mut given = given.into_iter();
         let mut next = || given.next().ok_or_else(wrong);
         let (store, region_file) = (File::from(next()?), File::from(next()?));
-        let live = File::from(next()?);
+        let (live, shelf) = (File::from(next()?), File::from(next()?));
         let (rtp, rtcp) = (next()?.into(), next()?.into());
         let region = Region::open(&region_file)?;
         let listener = given.next().map(UnixListener::from);
-        Ok((Self { store, region_file, region, live, rtp, rtcp, listener }, core))
+        let films = take_films(from)?;
+        Ok((Self { store, region_file, region, live, shelf, films, rtp, rtcp, listener }, core))
     }
 }
 
@@ -221,36 +231,86 @@ pub(crate) fn welcome(estate: &Estate) -> Option<UnixStream> {
     Some(stream)
 }
 
-/// Sends the shared memory and the sockets.
+/// Sends the shared memory, the sockets and the films.
 fn give(to: &UnixStream, estate: &Estate, core: Option<u16>) -> io::Result<()> {
     let mut given = vec![
         estate.store.as_fd(),
         estate.region_file.as_fd(),
         estate.live.as_fd(),
+        estate.shelf.as_fd(),
         estate.rtp.as_fd(),
         estate.rtcp.as_fd(),
     ];
     given.extend(estate.listener.as_ref().map(AsFd::as_fd));
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(6))];
+    send(to, &given, core.unwrap_or(NO_CORE))?;
+    give_films(to, &estate.films)
+}
+
+/// Sends films: how many, then so many at a time.
+pub(crate) fn give_films(to: &UnixStream, films: &[File]) -> io::Result<()> {
+    let too_many = |_| io::Error::other("more films than can be read ahead");
+    send(to, &[], u16::try_from(films.len()).map_err(too_many)?)?;
+    for films in films.chunks(AT_ONCE) {
+        send(to, &films.iter().map(AsFd::as_fd).collect::<Vec<_>>(), NO_CORE)?;
+    }
+    Ok(())
+}
+
+/// Films that were sent so.
+///
+/// # Errors
+/// If there are fewer than was said.
+pub(crate) fn take_films(from: &UnixStream) -> io::Result<Vec<File>> {
+    let (_, count) = receive(from)?;
+    let mut films = Vec::new();
+    while films.len() < usize::from(count) {
+        let (some, _) = receive(from)?;
+        if some.is_empty() {
+            return Err(io::Error::new(io::ErrorKind::InvalidData, "films are missing"));
+        }
+        films.extend(some.into_iter().map(File::from));
+    }
+    Ok(films)
+}
+
+/// Sends files and a number.
+///
+/// # Errors
+/// If they cannot be sent.
+pub(crate) fn send(to: &UnixStream, given: &[BorrowedFd<'_>], number: u16) -> io::Result<()> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(AT_ONCE))];
     let mut ancillary = SendAncillaryBuffer::new(&mut space);
-    ancillary.push(SendAncillaryMessage::ScmRights(&given));
-    let core = core.unwrap_or(NO_CORE).to_le_bytes();
-    sendmsg(to, &[IoSlice::new(&core)], &mut ancillary, SendFlags::empty())?;
+    if !given.is_empty() {
+        ancillary.push(SendAncillaryMessage::ScmRights(given));
+    }
+    let number = number.to_le_bytes();
+    sendmsg(to, &[IoSlice::new(&number)], &mut ancillary, SendFlags::empty())?;
     Ok(())
 }
 
 fn take(from: &UnixStream) -> io::Result<(Vec<OwnedFd>, Option<u16>)> {
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(6))];
+    let (given, core) = receive(from)?;
+    Ok((given, (core != NO_CORE).then_some(core)))
+}
+
+/// Files and a number that were sent.
+///
+/// # Errors
+/// If the other end is gone.
+pub(crate) fn receive(from: &UnixStream) -> io::Result<(Vec<OwnedFd>, u16)> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(AT_ONCE))];
     let mut ancillary = RecvAncillaryBuffer::new(&mut space);
-    let mut core = [0; 2];
-    let flags = RecvFlags::CMSG_CLOEXEC;
-    recvmsg(from, &mut [IoSliceMut::new(&mut core)], &mut ancillary, flags)?;
+    let mut number = [0; 2];
+    let flags = RecvFlags::CMSG_CLOEXEC | RecvFlags::WAITALL;
+    let got = recvmsg(from, &mut [IoSliceMut::new(&mut number)], &mut ancillary, flags)?;
+    if got.bytes < number.len() {
+        return Err(io::ErrorKind::UnexpectedEof.into());
+    }
     let taken = ancillary.drain().filter_map(|message| match message {
         RecvAncillaryMessage::ScmRights(descriptors) => Some(descriptors),
         _ => None,
     });
-    let core = u16::from_le_bytes(core);
-    Ok((taken.flatten().collect(), (core != NO_CORE).then_some(core)))
+    Ok((taken.flatten().collect(), u16::from_le_bytes(number)))
 }
 
 /// The network interface processor: what this program does when it was started as one.
@@ -272,12 +332,10 @@ pub fn network_interface_processor() -> io::Result<()> {
 fn settle(core: Option<u16>) {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let core = core.map(usize::from).or_else(|| (cores > 1).then(|| cores - 1));
-    if let Some(core) = core.filter(|core| *core < CpuSet::MAX_CPU) {
-        let mut set = CpuSet::new();
-        set.set(core);
-        if let Err(error) = sched_setaffinity(None, &set) {
-            eprintln!("network interface processor: not pinned to core {core}: {error}");
-        }
+    if let Some(core) = core
+        && let Err(error) = pin(core)
+    {
+        eprintln!("network interface processor: not pinned to core {core}: {error}");
     }
     if let Err(error) = real_time() {
         eprintln!("network interface processor: no real-time priority: {error}");
@@ -286,6 +344,19 @@ fn settle(core: Option<u16>) {
     if let Err(error) = mlockall(MlockAllFlags::CURRENT) {
         eprintln!("network interface processor: memory not locked: {error}");
     }
+}
+
+/// Pins this thread, and those that it starts from now on, to a core.
+///
+/// # Errors
+/// If there is no such core, or this process may not use it.
+pub(crate) fn pin(core: usize) -> io::Result<()> {
+    if core >= CpuSet::MAX_CPU {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
+    let mut set = CpuSet::new();
+    set.set(core);
+    Ok(sched_setaffinity(None, &set)?)
 }
 
 /// SCHED_FIFO at its lowest priority, which is above every ordinary process.

@@ -5,14 +5,19 @@
 
 use millstream::selector::{Select, Selector};
 use millstream::{Dwcs, Edf, EdfFirst, Fifo, Heap};
+use millstream_scenario::FramePath;
 use rtcp_types::Compound;
 use rustix::event::{PollFd, PollFlags, poll};
+use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
+use std::sync::mpsc::Sender;
 
 use crate::clock::{now_ns, timespec};
 use crate::dispatch::Dispatch;
+use crate::feed::reader;
+use crate::feed::shelf::Shelf;
 use crate::instruction::building::Builder;
 use crate::instruction::running::Instructions;
 use crate::live::frames;
@@ -45,6 +50,8 @@ pub(crate) struct Parts {
     estate: Estate,
     /// What compiles instructions, if there can be any.
     builder: Option<Builder>,
+    /// Threads that read films, if this processor does so itself: told to begin, and by its end to end.
+    films: Option<Sender<()>>,
     /// Rings at both ends; closed when the other end is gone.
     bell: UnixStream,
 }
@@ -59,7 +66,17 @@ impl Parts {
         store.rings = frames::read(&estate.live)?;
         let region = estate.region;
         let builder = region.board().map(Builder::start).transpose()?;
-        Ok(Self { store, region, estate, builder, bell })
+        let own = region.get(Setting::FramePath) == FramePath::Ni as u64;
+        let films = if own && !estate.films.is_empty() {
+            Some(reader::start_later(
+                estate.store.try_clone()?,
+                estate.shelf.try_clone()?,
+                estate.films.iter().map(File::try_clone).collect::<io::Result<_>>()?,
+            )?)
+        } else {
+            None
+        };
+        Ok(Self { store, region, estate, builder, films, bell })
     }
 }
 
@@ -76,12 +93,19 @@ pub(crate) fn run(parts: Parts) -> io::Result<()> {
 }
 
 fn run_by<S: Select<Stamp = ()>>(parts: Parts, selector: fn() -> S) -> io::Result<()> {
-    let Parts { store, region, estate, builder, mut bell } = parts;
+    let Parts { store, region, estate, builder, films, mut bell } = parts;
     bell.set_nonblocking(true)?;
     let mut network = Network::new(estate.rtp.try_clone()?, estate.rtcp.try_clone()?, region)?;
     let mut dispatch = Dispatch::new(store, region, [selector(), selector()], now_ns());
     if let Some((board, builder)) = region.board().zip(builder) {
         dispatch.instructions = Instructions::open(board, builder);
+    }
+    if !estate.films.is_empty() {
+        // Not before the memory was locked: of the shelf only what is used takes memory.
+        dispatch.take_from(Shelf::open(&estate.shelf)?);
+    }
+    if let Some(films) = &films {
+        let _ = films.send(());
     }
     let mut host_is_there = true;
     let mut alone_since_ns = u64::MAX;

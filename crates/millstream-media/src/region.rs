@@ -20,7 +20,7 @@ use zerocopy::FromBytes;
 use crate::instruction::board::Board;
 use crate::ring::{self, Ring};
 
-const MAGIC: u64 = 0x4d53_5452_4541_4e06;
+const MAGIC: u64 = 0x4d53_5452_4541_4e07;
 const NOTICES: usize = 1024;
 const ORDERS: usize = 1024;
 const ROW: usize = 96;
@@ -63,6 +63,8 @@ pub(crate) enum Setting {
     Board,
     /// 1: the NI is to look at it.
     LookAtBoard,
+    /// The way of films' frames, a [`FramePath`](millstream_scenario::FramePath) as a number.
+    FramePath,
 }
 
 const SETTINGS: usize = 32;
@@ -137,13 +139,16 @@ pub(crate) enum Word {
     From,
     /// Taken out by an instruction: I, P, B.
     Filtered,
+    /// Dropped because their bytes were not read in time, or could not be: I, P, B.
+    Unread = 64,
 }
 
 /// Buckets of [`Word::Lateness`]: the last holds all that is later.
 pub(crate) const LATENESS: usize = 24;
 const _: () = assert!(Word::Lateness as usize + LATENESS <= Word::Id as usize);
 const _: () = assert!(Word::Blocks as usize + 2 <= Word::Epoch as usize);
-const _: () = assert!(Word::Filtered as usize + 3 <= ROW);
+const _: () = assert!(Word::Filtered as usize + 3 <= Word::Unread as usize);
+const _: () = assert!(Word::Unread as usize + 3 <= ROW);
 
 /// What the host wants of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -376,6 +381,7 @@ impl Row {
     pub(crate) fn resolved(&self) -> u64 {
         (Word::Sent as usize..=Word::Lost as usize)
             .chain(Word::Filtered as usize..Word::Filtered as usize + 3)
+            .chain(Word::Unread as usize..Word::Unread as usize + 3)
             .map(|word| self.words[word].load(Ordering::Acquire))
             .fold(0, u64::wrapping_add)
     }
@@ -401,7 +407,8 @@ mod tests {
         there.session(0).add(Word::Lost, 2);
         there.session(0).add(Word::Violations, 9);
         there.session(0).add_at(Word::Filtered, 2, 4);
-        assert_eq!(here.session(0).resolved(), 11);
+        there.session(0).add_at(Word::Unread, 2, 3);
+        assert_eq!(here.session(0).resolved(), 14);
         assert!(here.board().is_none());
     }
 

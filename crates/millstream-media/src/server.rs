@@ -3,7 +3,9 @@
 mod clustered;
 mod door;
 mod drain;
+mod films;
 mod live;
+mod passing;
 
 use millstream_scenario::{Media, Placement, Scenario};
 use mio::net::UnixStream;
@@ -14,28 +16,27 @@ use std::time::{Duration, Instant};
 
 use crate::MediaError;
 use crate::access::Access;
-use crate::client::{Client, Descriptor};
 use crate::clock::now_ns;
 use crate::cluster::{Cluster, Moves};
 use crate::connection::Connection;
-use crate::dispatch::Sending;
+use crate::feed::shelf;
 use crate::instruction::desk;
 use crate::library::Library;
 use crate::live::frames;
 use crate::live::ingest::Ingested;
 use crate::live::publishing::Publishing;
-use crate::outlet::{write_packet, write_report};
 use crate::pages::{self, Questions};
 use crate::placement::{self, Estate, Processor};
 use crate::processor::{drain, ring};
 use crate::refusals::Reason;
 use crate::region::{Region, Setting, Want, Word};
 use crate::rtsp::{Asker, Desk};
-use crate::session::{Account, Sessions, Transport};
+use crate::session::{Account, Sessions};
 use crate::status::About;
 use crate::store::Store;
 use door::{Door, Doors};
 use drain::Drain;
+use films::Films;
 use live::Inlets;
 
 const RTSP: Token = Token(0);
@@ -43,7 +44,8 @@ const PAGES: Token = Token(1);
 const BELL: Token = Token(2);
 const RTSPS: Token = Token(3);
 const CLUSTER: Token = Token(4);
-const FIRST_CONNECTION: usize = 5;
+const PRODUCER: Token = Token(5);
+const FIRST_CONNECTION: usize = 6;
 
 /// How often what has timed out is looked for.
 const TICK: Duration = Duration::from_millis(100);
@@ -82,6 +84,7 @@ pub struct MediaServer {
     cluster: Option<Cluster>,
     live: Publishing,
     inlets: Inlets,
+    films: Films,
 }
 
 /// What a server is to do next.
@@ -153,6 +156,7 @@ impl MediaServer {
                 (processor, estate, bell, false)
             }
         };
+        let films = Films::open(&estate, media.frame_path, &poll)?;
         let region = estate.region;
         region.set(Setting::IdleTimeoutNs, media.idle_timeout_ns);
         let port = |socket: &UdpSocket| socket.local_addr().map(|address| address.port());
@@ -199,6 +203,7 @@ impl MediaServer {
             cluster,
             live,
             inlets,
+            films,
         })
     }
 
@@ -224,6 +229,12 @@ impl MediaServer {
     #[must_use]
     pub fn processor_id(&self) -> Option<u32> {
         self.processor.id()
+    }
+
+    /// The process that reads films for it, if there is one.
+    #[must_use]
+    pub fn producer_id(&self) -> Option<u32> {
+        self.films.producer_id()
     }
 
     /// How many clients were taken over with a processor whose server is no more; `None` if there was
@@ -269,6 +280,7 @@ impl MediaServer {
                     door @ (RTSP | RTSPS) => self.accept(door),
                     PAGES => self.answer_pages(),
                     BELL => self.rung()?,
+                    PRODUCER => self.attend_producer()?,
                     // Attended to every time.
                     CLUSTER => {}
                     token if self.take_in(token) => {}
@@ -296,6 +308,7 @@ impl MediaServer {
             library: &self.library,
             sessions: &self.sessions,
             live: &self.live,
+            reading: self.films.reading(),
         };
         pages::answer(questions, about);
     }
@@ -394,62 +407,6 @@ impl MediaServer {
             .map_err(|error| failed("the processor's bell", &error))
     }
 
-    /// Sends the frames of interleaved clients that the processor has chosen.
-    fn pass_on(&mut self) {
-        while let Some([number, frame, sequence, ssrc]) = self.sessions.region.orders().pop() {
-            let Ok(number) = usize::try_from(number) else { continue };
-            let Some(session) = self.sessions.get(number) else { continue };
-            let Transport::Interleaved(rtp, rtcp) = session.transport else { continue };
-            let (place, title) = (session.connection, session.title);
-            let row = self.sessions.region.session(number);
-            let Some(Some(connection)) = self.connections.get_mut(place) else { continue };
-            if row.get(Word::Ssrc) != ssrc {
-                continue;
-            }
-            let store = &self.library.store;
-            let client = Client::new(number, title, store.media()[title], row);
-            if frame == crate::outlet::REPORT {
-                let mut packet = [0; 256];
-                let time = crate::client::low_bits(sequence);
-                if let Some(length) = write_report(&mut packet, &client, time, sequence >> 32 != 0)
-                    && connection.room() >= length + 4
-                {
-                    interleave(connection.output(), rtcp, &packet[..length]);
-                }
-            } else {
-                let frame = Descriptor::numbered(frame);
-                let live = client.ring().map(|ring| self.live.copy(ring, frame.number));
-                let found = match live {
-                    None => {
-                        let record = client.frame(&frame, store);
-                        Some((record, store.packets(&record)))
-                    }
-                    Some(found) => found,
-                };
-                let found = found.filter(|(record, packets)| {
-                    connection.room() >= record.bytes as usize + 4 * packets.records.len()
-                });
-                let Some((record, packets)) = found else {
-                    row.add(Word::Slow, 1);
-                    continue;
-                };
-                let rtp_time = client.rtp_time(&frame, &record);
-                let sending = Sending { client: &client, frame, packets, rtp_time, sequence };
-                let mut packet = Vec::new();
-                let records = packets.records;
-                for (at, record) in records.iter().enumerate() {
-                    packet.clear();
-                    write_packet(&mut packet, &sending, at, record, at + 1 == records.len());
-                    interleave(connection.output(), rtp, &packet);
-                }
-            }
-            // What does not go now goes when the connection has room again.
-            if connection.write().is_err() {
-                connection.closing = true;
-            }
-        }
-    }
-
     /// Ends what has timed out.
     fn tick(&mut self) {
         let now_ns = now_ns();
@@ -504,6 +461,7 @@ impl MediaServer {
         region.set(Setting::End, 1);
         ring(&self.bell);
         let _ = self.processor.wait();
+        self.films.end();
         if let Some(path) = &self.media.socket {
             let _ = std::fs::remove_file(path);
         }
@@ -545,13 +503,14 @@ fn find(
 }
 
 /// What a processor must have been told to be this scenario's.
-fn settings(library: &Library, scenario: &Scenario) -> [(Setting, u64); 5] {
+fn settings(library: &Library, scenario: &Scenario) -> [(Setting, u64); 6] {
     [
         (Setting::Sessions, scenario.media.sessions.into()),
         (Setting::LinkRate, scenario.link.rate_bps),
         (Setting::LinkOverhead, scenario.link.overhead.into()),
         (Setting::Schedule, library.schedule as u64),
         (Setting::Board, desk::is_wanted(scenario).into()),
+        (Setting::FramePath, scenario.media.frame_path as u64),
     ]
 }
 
@@ -575,7 +534,12 @@ fn new_estate(library: &Library, scenario: &Scenario) -> Result<Estate, MediaErr
         })
     };
     let shapes: Vec<_> = library.live.iter().map(|live| live.shape).collect();
+    let places = if library.films.files.is_empty() { 0 } else { media.sessions };
+    let films = library.films.files.iter().map(std::fs::File::try_clone);
     Ok(Estate {
+        shelf: shelf::create(places, library.films.shape())
+            .map_err(|error| failed("memory for frames that are read ahead", &error))?,
+        films: films.collect::<io::Result<_>>().map_err(|error| failed("films", &error))?,
         live: frames::create(&shapes).map_err(|error| failed("memory for live frames", &error))?,
         store: library.file.try_clone().map_err(|error| failed("the store", &error))?,
         region_file,

@@ -87,6 +87,9 @@ pub struct Account {
     pub full: [u64; 3],
     /// Frames taken out by an instruction: I, P, B.
     pub filtered: [u64; 3],
+    /// Frames dropped because their bytes were not read in time from the film's file, or could not be: I, P, B.
+    #[serde(default)]
+    pub unread: [u64; 3],
     /// Frames that waited for a client that went away.
     pub discarded: u64,
     /// Frames lost with a processor that crashed, or due before the next one ran.
@@ -108,6 +111,7 @@ impl Account {
             late: kinds(Word::Late),
             full: kinds(Word::Full),
             filtered: kinds(Word::Filtered),
+            unread: kinds(Word::Unread),
             discarded: row.get(Word::Discarded),
             lost: row.get(Word::Lost),
             violations: row.get(Word::Violations),
@@ -126,6 +130,7 @@ impl Account {
             late: each(self.late, other.late),
             full: each(self.full, other.full),
             filtered: each(self.filtered, other.filtered),
+            unread: each(self.unread, other.unread),
             discarded: self.discarded + other.discarded,
             lost: self.lost + other.lost,
             violations: self.violations + other.violations,
@@ -140,10 +145,10 @@ impl Account {
         self.sent.iter().sum()
     }
 
-    /// Frames that did not go in time: dropped late or at a full queue, or lost with a processor.
+    /// Frames that did not go in time: dropped late, at a full queue or unread, or lost with a processor.
     #[must_use]
     pub fn missed(&self) -> u64 {
-        self.late.iter().chain(&self.full).sum::<u64>() + self.lost
+        self.late.iter().chain(&self.full).chain(&self.unread).sum::<u64>() + self.lost
     }
 
     /// Frames that an instruction took out, of all types.

@@ -1,9 +1,12 @@
 //! How a server stands, as `/status` says it: clients, their frames, and what the processors do.
 
+use millstream_scenario::FramePath;
 use serde::{Deserialize, Serialize};
 use std::fs;
 
 use crate::clock::{now_ns, worked_ns};
+use crate::feed::films::Way;
+use crate::feed::shelf::{Of, Shelf};
 use crate::instruction::desk::{self, InstructionStatus};
 use crate::library::Library;
 use crate::live::ingest::Ingested;
@@ -51,6 +54,9 @@ pub struct Status {
     /// The live streams.
     #[serde(default)]
     pub live: Vec<LiveStatus>,
+    /// How films' frames come to the processor.
+    #[serde(default)]
+    pub reading: Reading,
     /// Instructions that there are.
     pub instructions: Vec<InstructionStatus>,
 }
@@ -68,6 +74,38 @@ pub struct LiveStatus {
     pub allowed_bps: u64,
     /// What came, and what became of it.
     pub ingested: Ingested,
+}
+
+/// How films' frames come to the processor.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Reading {
+    /// The frame path: `host`, `producer` or `ni`.
+    pub path: String,
+    /// How files are read ahead of need: `pread, O_DIRECT` past the file system's cache, or `pread`; empty: not.
+    pub by: String,
+    /// Frames that could not be read, or were not those that were loaded.
+    pub failures: u64,
+    /// The producer's process, if there is one.
+    pub producer: Option<u64>,
+    /// The core that it is pinned to, if it is to one.
+    pub producer_core: Option<u64>,
+    /// Producers that this server started: 1 if none died.
+    pub producers: u64,
+}
+
+impl Reading {
+    /// By this path, from this shelf if from one.
+    pub(crate) fn of(path: FramePath, shelf: Option<Shelf>, producers: u64) -> Self {
+        let get = |of: Of| shelf.map(|shelf| shelf.get(of));
+        Self {
+            path: path.name().to_owned(),
+            by: get(Of::Way).map_or("", Way::name).to_owned(),
+            failures: get(Of::Failures).unwrap_or(0),
+            producer: get(Of::Reader).filter(|process| *process != 0),
+            producer_core: get(Of::ReaderCore).and_then(|core| core.checked_sub(1)),
+            producers,
+        }
+    }
 }
 
 /// Use of the machine's processors, since its start or a program's; differences count.
@@ -127,7 +165,7 @@ pub struct WindowStatus {
 }
 
 /// What a server is asked for.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct About<'a> {
     pub(crate) name: &'a str,
     pub(crate) started_ns: u64,
@@ -136,6 +174,7 @@ pub(crate) struct About<'a> {
     pub(crate) library: &'a Library,
     pub(crate) sessions: &'a Sessions,
     pub(crate) live: &'a Publishing,
+    pub(crate) reading: Reading,
 }
 
 impl About<'_> {
@@ -171,6 +210,7 @@ impl About<'_> {
             clients: self.clients(region),
             gone: sessions.past,
             live: self.live(),
+            reading: self.reading.clone(),
             instructions: self.instructions(),
         }
     }

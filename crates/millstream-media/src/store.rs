@@ -3,7 +3,8 @@
 //! ```text
 //! header | media records | frame records | packet records | the files' bytes
 //! ```
-//! It is written once, into a memory file that is then sealed against every change. So what is
+//! Of films that are read ahead of need (`film`), the bytes stay in their files: the store says where each frame lies
+//! there, and what its checksum is. It is written once, into a memory file that is then sealed against every change. So what is
 //! mapped never changes under a reader, whichever process that is, and a copy of the frames outlives
 //! the process that loaded them. Frames are cut into packets here, not when they are sent.
 
@@ -19,7 +20,7 @@ use crate::optional::Importance;
 use crate::packets::{Piece, RTP_HEADER};
 
 /// "MSTREAM" and the layout's version.
-const MAGIC: u64 = 0x4d53_5452_4541_4d03;
+const MAGIC: u64 = 0x4d53_5452_4541_4d04;
 
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, KnownLayout, Immutable)]
 #[repr(C)]
@@ -46,8 +47,8 @@ pub(crate) struct MediaRecord {
     pub(crate) first_byte: u64,
     /// The stream's place in the scenario, from 0,
     pub(crate) stream: u32,
-    /// and nothing.
-    pub(crate) reserved: u32,
+    /// 0: its bytes are in the store; otherwise they are in the file of this number − 1.
+    pub(crate) film: u32,
     /// x of the window-constraint.
     pub(crate) lost: u32,
     /// y.
@@ -64,10 +65,16 @@ pub(crate) struct MediaRecord {
     pub(crate) repeat: u32,
     /// 0: a file; otherwise its frames are those of the ring of this number − 1.
     pub(crate) live: u32,
+    /// Of a film in a file: frames that are read ahead of the oldest that may be wanted,
+    pub(crate) ahead: u32,
+    /// and how many are kept behind the oldest that waits, for whoever still passes them on.
+    pub(crate) behind: u32,
 }
 
 /// A frame.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable,
+)]
 #[repr(C)]
 pub(crate) struct FrameRecord {
     /// Where its packets begin among all.
@@ -80,13 +87,19 @@ pub(crate) struct FrameRecord {
     pub(crate) display: u32,
     /// What its loss would cost: an [`Importance`].
     pub(crate) importance: u32,
+    /// Of a film in a file: where it begins there,
+    pub(crate) at: u64,
+    /// its bytes there; 0: they are in the store; and its packets begin where it does,
+    pub(crate) length: u32,
+    /// and their CRC-32.
+    pub(crate) check: u32,
 }
 
 /// A packet's contents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
 #[repr(C)]
 pub(crate) struct PacketRecord {
-    /// Where its payload begins in the store's bytes.
+    /// Where its payload begins in the store's bytes, or in the frame's if that is in a file.
     start: u64,
     /// The payload's bytes, the format's own header not counted.
     bytes: u32,
@@ -133,13 +146,23 @@ pub(crate) struct StoreBuilder {
 }
 
 impl StoreBuilder {
-    /// Adds a file of `bytes`; where its frames and bytes begin is filled in.
+    /// Adds a file of `bytes`; where its frames and bytes begin is filled in. The bytes are kept if they are in no
+    /// film's file.
     pub(crate) fn add(&mut self, media: MediaRecord, frames: &[NewFrame], bytes: &[u8]) {
         let (first_frame, first_byte) = (self.frames.len() as u64, self.bytes.len() as u64);
         for frame in frames {
             let first_packet = self.packets.len() as u64;
+            let kept = media.film == 0;
+            let base = if kept { first_byte + frame.range.start as u64 } else { 0 };
+            let (at, length, check) = if kept {
+                (0, 0, 0)
+            } else {
+                let bytes = &bytes[frame.range.clone()];
+                let length = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
+                (frame.range.start as u64 + media.first_byte, length, crc32fast::hash(bytes))
+            };
             self.packets.extend(frame.pieces.iter().map(|piece| PacketRecord {
-                start: first_byte + (frame.range.start + piece.range.start) as u64,
+                start: base + piece.range.start as u64,
                 bytes: u32::try_from(piece.range.len()).unwrap_or(u32::MAX),
                 header: piece.header,
                 header_bytes: u32::from(piece.header_bytes),
@@ -152,11 +175,16 @@ impl StoreBuilder {
                 bytes: of_frame.iter().fold(0, |sum, packet| sum.saturating_add(packet.length())),
                 display: frame.display,
                 importance: frame.importance as u32,
+                at,
+                length,
+                check,
             });
         }
         let count = frames.len() as u64;
         self.media.push(MediaRecord { first_frame, frames: count, first_byte, ..media });
-        self.bytes.extend_from_slice(bytes);
+        if media.film == 0 {
+            self.bytes.extend_from_slice(bytes);
+        }
     }
 
     /// Adds a file that is there, by number, once more: with `lost` as x of its window.
@@ -264,12 +292,16 @@ impl Store {
                 && media.lost <= media.of
                 && inside(media.first_frame, media.frames, self.all_frames().len())
         }) && self.all_frames().iter().all(|frame| {
+            let bytes = if frame.length > 0 { frame.length as usize } else { bytes };
             frame.packets > 0
                 && inside(frame.first_packet, frame.packets.into(), self.all_packets().len())
-        }) && self
-            .all_packets()
-            .iter()
-            .all(|packet| packet.is_sound() && inside(packet.start, packet.bytes.into(), bytes))
+                && frame.at.checked_add(frame.length.into()).is_some()
+                && self.packets(frame).records.iter().all(|packet| {
+                    packet.is_sound() && inside(packet.start, packet.bytes.into(), bytes)
+                })
+        }) && self.media().iter().all(|media| {
+            self.frames(media).iter().all(|frame| (frame.length > 0) == (media.film > 0))
+        })
     }
 
     /// Whether it holds the same files, cut the same way.
@@ -301,7 +333,7 @@ impl Store {
         &self.all_frames()[first..first + index(media.frames)]
     }
 
-    /// The packets of a frame of this store.
+    /// The packets of a frame of this store; of one in a file, the bytes are elsewhere.
     pub(crate) fn packets(&self, frame: &FrameRecord) -> Packets<'_> {
         let first = index(frame.first_packet);
         let records = &self.all_packets()[first..first + frame.packets as usize];
@@ -363,7 +395,9 @@ pub(crate) mod tests {
             repeat: 1,
             live: 0,
             stream: 0,
-            reserved: 0,
+            film: 0,
+            ahead: 0,
+            behind: 0,
         }
     }
 

@@ -27,7 +27,7 @@ pub use explain::{Explanation, Promise, StreamExplanation, explain};
 pub use fabric::{CableEnd, Fabric, FabricCrossbar, FabricTopology};
 pub use feeds::{CaptureInput, Input, open};
 pub use file::schema;
-pub use media::{Allowance, Cluster, Instruction, Media, Placement, Tls};
+pub use media::{Allowance, Cluster, FramePath, Instruction, Media, Placement, Tls};
 pub use router::{
     HostPattern, InterfaceIo, MOST_IPV6, Match, NextHop, PathAction, PathExtension, PathProxy,
     PcpSource, PortKind, PortNat, ProxyKind, Reservation, Route, RouterPath, RouterPort,

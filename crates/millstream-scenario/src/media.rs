@@ -17,6 +17,31 @@ pub enum Placement {
     },
 }
 
+/// The way of a film's frames from its file to the processor that sends them: the paths of the Co-processor paper's
+/// Figure 3.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum FramePath {
+    /// A: the server reads whole films into memory that it shares with the processor.
+    #[default]
+    Host,
+    /// B: a process of its own reads frames ahead of need and hands them to the processor.
+    Producer,
+    /// C: the network interface processor reads frames ahead of need itself.
+    Ni,
+}
+
+impl FramePath {
+    /// What it is called in the file.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Host => "host",
+            Self::Producer => "producer",
+            Self::Ni => "ni",
+        }
+    }
+}
+
 /// RTSP over TLS.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tls {
@@ -37,6 +62,13 @@ pub struct Media {
     pub http: Option<SocketAddr>,
     /// Where scheduler and dispatch run.
     pub placement: Placement,
+    /// The way of films' frames to the processor.
+    pub frame_path: FramePath,
+    /// By the producer or the NI: frames are read so long before they are due, ns.
+    pub read_ahead_ns: u64,
+    /// By the producer or the NI: where films are unpacked that cannot be read from as they are, relative to the
+    /// scenario's folder; `None`: where the system keeps temporary files.
+    pub frame_folder: Option<PathBuf>,
     /// Where a server that is started again finds its processor, if anywhere.
     pub socket: Option<PathBuf>,
     /// Clients at once.
@@ -146,6 +178,9 @@ impl Default for Media {
             listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 8554)),
             http: None,
             placement: Placement::Host,
+            frame_path: FramePath::Host,
+            read_ahead_ns: 1_000_000_000,
+            frame_folder: None,
             socket: None,
             sessions: 256,
             connections: 512,

@@ -23,7 +23,7 @@ pub use codec::Codec;
 pub use feed::{FrameKinds, MpegFeed, Packets};
 pub use file::VideoFile;
 pub use model::Mpeg4Model;
-pub use payload::{CodedFrame, VideoPayload, units};
+pub use payload::{CodedFrame, VideoBytes, VideoPayload, units};
 pub use picture::{Picture, picture};
 
 /// How a frame is coded.

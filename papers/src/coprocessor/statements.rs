@@ -165,5 +165,20 @@ pub(super) fn tables(folder: &Path) -> miette::Result<String> {
         let [median, p99] = [cells[0], cells[1]].map(|ns| format!("{:.3}", ns / 1e3));
         let _ = writeln!(text, "| {what} | {paper} | {median} | {p99} |");
     }
+    text += include_str!("server-paths.md");
+    let rows = read(folder, "frame-paths.csv", 1)?;
+    for (name, what, paper) in [
+        ("host", "A: file, host, NI (`host`)", "I: 1,000 (ufs), 8,000"),
+        ("ni", "C: file, NI (`ni`)", "II: 5,400"),
+        ("producer", "B: file, producer, NI (`producer`)", "III: 5,415"),
+    ] {
+        let row = rows.iter().find(|(row, _)| row == name);
+        let (_, cells) = row.ok_or_else(|| miette::miette!("no row {name}"))?;
+        let _ = write!(text, "| {what} | {paper} |");
+        for ns in &cells[..6] {
+            let _ = write!(text, " {:.2} |", ns / 1e3);
+        }
+        let _ = writeln!(text, " {} | {} |", cells[6], cells[7]);
+    }
     Ok(text)
 }

@@ -97,7 +97,7 @@ pub(crate) fn assert_conserved(account: &serde_json::Value) {
             number => number.as_u64().unwrap(),
         }
     };
-    let ends = ["sent", "dropped_late", "dropped_full", "filtered", "discarded", "lost"];
+    let ends = ["sent", "dropped_late", "dropped_full", "filtered", "unread", "discarded", "lost"];
     assert_eq!(count("released"), ends.map(count).iter().sum::<u64>(), "{account}");
 }
 

@@ -22,9 +22,14 @@ pub(crate) const PERIOD: Duration = Duration::from_millis(40);
 
 /// The example clip on a link with room for everybody.
 pub(crate) fn scenario(placement: &str) -> Scenario {
+    scenario_by(placement, "host")
+}
+
+/// The same, its frames coming to the processor by `path`.
+fn scenario_by(placement: &str, path: &str) -> Scenario {
     let text = format!(
         "[scenario]\nduration = \"1 min\"\n[media]\nlisten = \"127.0.0.1:0\"\n\
-         placement = \"{placement}\"\n[link]\nrate = \"1 Gbps\"\noverhead = 28\n\
+         placement = \"{placement}\"\nframe-path = \"{path}\"\n[link]\nrate = \"1 Gbps\"\noverhead = 28\n\
          [scheduler]\ndiscipline = \"dwcs\"\n[[stream]]\nname = \"clip\"\nperiod = \"40 ms\"\n\
          window = \"2/12\"\nfirst-deadline = \"200 ms\"\nlate = \"drop\"\n\
          source = {{ kind = \"mpeg\", file = \"clip.mpg\", repeat = true }}\n"
@@ -148,23 +153,34 @@ pub(crate) struct Playing {
     stop: Arc<AtomicBool>,
     server: JoinHandle<Report>,
     receiver: JoinHandle<(Vec<Arrival>, bool)>,
+    /// The processes of processor and producer, where there are any.
+    pub(crate) apart: [Option<u32>; 2],
     _clients: Vec<TcpStream>,
 }
 
 impl Playing {
     /// Serves `clients`; `begun` is the receiver's time 0.
     pub(crate) fn start(placement: &str, clients: usize, begun: Instant) -> Self {
+        Self::of(scenario(placement), clients, begun)
+    }
+
+    /// The same, with a processor of its own to which frames come by `path`.
+    pub(crate) fn by(path: &str, clients: usize, begun: Instant) -> Self {
+        Self::of(scenario_by("ni", path), clients, begun)
+    }
+
+    fn of(scenario: Scenario, clients: usize, begun: Instant) -> Self {
         let stop = Arc::new(AtomicBool::new(false));
         let (to, address) = channel();
-        let scenario = scenario(placement);
         let over = Arc::clone(&stop);
         let server = thread::spawn(move || {
             let server = MediaServer::open(&scenario).unwrap();
-            to.send(server.rtsp_address()).unwrap();
+            let apart = [server.processor_id(), server.producer_id()];
+            to.send((server.rtsp_address(), apart)).unwrap();
             let course = |over| if over { Course::End } else { Course::Serve };
             server.run(&mut || course(over.load(Ordering::Relaxed))).unwrap()
         });
-        let address = address.recv().unwrap();
+        let (address, apart) = address.recv().unwrap();
         let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
         let rtcp = UdpSocket::bind("127.0.0.1:0").unwrap();
         let ports = [&socket, &rtcp].map(|socket| socket.local_addr().unwrap().port().to_string());
@@ -176,7 +192,7 @@ impl Playing {
             client(address, &ports.join("-"))
         });
         let clients = clients.collect();
-        Self { stop, server, receiver, _clients: clients }
+        Self { stop, server, receiver, apart, _clients: clients }
     }
 
     /// Ends it: what arrived, what the server says, whether the times are to be trusted.

@@ -12,7 +12,7 @@ use crate::region::{Row, State, Word};
 use crate::rtsp::LOWEST_PORT;
 
 /// Counters that go on where the session goes on; those of frames that are dealt with come first.
-const COUNTERS: [(Word, usize); 19] = [
+const COUNTERS: [(Word, usize); 22] = [
     (Word::Sent, 0),
     (Word::Sent, 1),
     (Word::Sent, 2),
@@ -27,13 +27,16 @@ const COUNTERS: [(Word, usize); 19] = [
     (Word::Filtered, 0),
     (Word::Filtered, 1),
     (Word::Filtered, 2),
+    (Word::Unread, 0),
+    (Word::Unread, 1),
+    (Word::Unread, 2),
     (Word::Violations, 0),
     (Word::WorstNs, 0),
     (Word::Slow, 0),
     (Word::Packets, 0),
     (Word::Octets, 0),
 ];
-const RESOLVED: usize = 14;
+const RESOLVED: usize = 17;
 
 /// Frames that a session may seem to be behind its own clock.
 const MOST_BEHIND: u64 = 10_000;
@@ -51,7 +54,7 @@ pub(crate) struct Shared {
     ssrc: u32,
     timestamp_base: u32,
     sequence_base: u32,
-    counters: [u64; 19],
+    counters: [u64; 22],
     next: u64,
     sequence: u64,
     /// How long ago frame 0 was or would have been released, ns.
@@ -252,7 +255,7 @@ mod tests {
         #[test]
         fn no_bytes_make_a_session_that_cannot_be_gone_on_with(
             bytes in proptest::collection::vec(proptest::num::u8::ANY, 0..200),
-            id in 1u64.., since_ns: u64, next: u64, counters: [u64; 19], sequence: u64,
+            id in 1u64.., since_ns: u64, next: u64, counters: [u64; 22], sequence: u64,
         ) {
             let (library, _) = estate();
             let _ = postcard::from_bytes::<Shared>(&bytes);

@@ -1,6 +1,7 @@
 //! The dispatcher on a made-up clock: which frames go, which are lost, and that all are accounted
 //! for.
 
+mod films;
 mod live;
 
 use millstream::selector::Selector;

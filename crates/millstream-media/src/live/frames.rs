@@ -89,6 +89,15 @@ pub(crate) struct Copied {
     pub(crate) bytes: Vec<u8>,
 }
 
+impl Copied {
+    /// The bytes, empty, for a frame that is of no ring.
+    pub(crate) fn replace(&mut self) -> &mut Vec<u8> {
+        self.which = None;
+        self.bytes.clear();
+        &mut self.bytes
+    }
+}
+
 /// One ring. Only one writer may exist.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FrameRing {
@@ -309,6 +318,7 @@ impl FrameRing {
                 bytes: low_bits(get(Of::Bytes)),
                 display: low_bits(get(Of::RtpTime)),
                 importance: low_bits(about & 0xff),
+                ..FrameRecord::default()
             },
         };
         let sound = packets > 0 && packets <= MOST_PACKETS;
@@ -364,6 +374,7 @@ pub(crate) fn record(pieces: &[Piece], rtp_time: u32, importance: u32) -> FrameR
         bytes: u32::try_from(pieces.iter().map(length).sum::<usize>()).unwrap_or(u32::MAX),
         display: rtp_time,
         importance,
+        ..FrameRecord::default()
     }
 }
 

@@ -254,7 +254,7 @@ mod tests {
         let wrapped = wrap(&video, 200_000_000, 1 << 24).unwrap();
         let again = VideoPayload::read(Cursor::new(&wrapped.bytes), 1 << 24).unwrap();
         let length = again.bytes.len();
-        assert_eq!((again.frames, &again.bytes), (video.frames, &video.bytes[..length].to_vec()));
+        assert_eq!((again.frames, &again.bytes[..]), (video.frames, &video.bytes[..length]));
         assert_eq!(wrapped.frames.len(), 200);
     }
 
@@ -300,7 +300,7 @@ mod tests {
             codec: Codec::H264,
             rate: FrameRate { frames: 25, seconds: 1 },
             frames: vec![frame(0)],
-            bytes: picture.to_vec(),
+            bytes: picture.to_vec().into(),
         };
         let contents = |video: &VideoPayload| {
             let wrapped = wrap(video, 0, 1_000).unwrap();
@@ -310,7 +310,7 @@ mod tests {
         };
         let delimited = [&DELIMITER[..], &picture].concat();
         assert_eq!(contents(&video), (26, delimited.clone()));
-        video.bytes = delimited.clone();
+        video.bytes = delimited.clone().into();
         video.frames[0].bytes = 13;
         assert_eq!(contents(&video), (26, delimited));
         assert!(wrap(&video, 0, 500).unwrap_err().contains("more than 500 bytes"));
@@ -332,7 +332,7 @@ mod tests {
             }).collect();
             let codec = if h264 { Codec::H264 } else { Codec::Mpeg };
             let video = VideoPayload {
-                codec, rate: FrameRate { frames, seconds }, frames: coded, bytes: vec![3; start],
+                codec, rate: FrameRate { frames, seconds }, frames: coded, bytes: vec![3; start].into(),
             };
             let wrapped = wrap(&video, u64::MAX, 1 << 24).unwrap();
             proptest::prop_assert_eq!(wrapped.frames.len(), sizes.len());

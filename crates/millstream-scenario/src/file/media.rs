@@ -21,6 +21,16 @@ pub(crate) struct MediaTable {
     /// NI: the processor core that it is pinned to; default: the last, where there are two or more.
     #[schemars(with = "Option<u16>")]
     pub(crate) core: Option<Spanned<u16>>,
+    /// NI: the way of films' frames to it; default "host".
+    #[schemars(with = "Option<FramePathName>")]
+    pub(crate) frame_path: Option<Spanned<FramePathName>>,
+    /// Frame path "producer" or "ni": frames are read so long before they are due; default "1 s".
+    #[schemars(with = "Option<Duration>")]
+    pub(crate) read_ahead: Option<Spanned<Duration>>,
+    /// Frame path "producer" or "ni": a folder on a disk, relative to this file, for the video of films that are no
+    /// elementary streams, in files without names; default: where the system keeps temporary files.
+    #[schemars(with = "Option<String>")]
+    pub(crate) frame_folder: Option<Spanned<String>>,
     /// NI: a Unix socket by which a server that is started again finds the processor that still plays, and
     /// takes its clients over; relative to the working directory; default: none.
     #[schemars(with = "Option<String>")]
@@ -158,5 +168,17 @@ pub(crate) enum PlacementName {
     /// In the server's process.
     Host,
     /// In a process of their own, the network interface processor.
+    Ni,
+}
+
+/// The way of films' frames to the network interface processor.
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum FramePathName {
+    /// The server reads whole films into shared memory.
+    Host,
+    /// A process of its own reads frames ahead of need.
+    Producer,
+    /// The network interface processor reads frames ahead of need.
     Ni,
 }

@@ -1,6 +1,7 @@
 //! The media section: every rule that types cannot say.
 
 mod cluster;
+mod frames;
 mod instruction;
 
 use std::net::{Ipv4Addr, SocketAddr};
@@ -9,7 +10,7 @@ use toml::Spanned;
 
 use crate::error::Problem;
 use crate::file::media::{MediaTable, PlacementName, TlsTable};
-use crate::media::{Media, Placement, Tls};
+use crate::media::{FramePath, Media, Placement, Tls};
 
 /// Validates the section; without one there are the defaults.
 ///
@@ -38,6 +39,7 @@ pub(super) fn media(
             problems.push(Problem::new(at, message).help(help));
         }
     }
+    let (frame_path, read_ahead) = frames::frames(table, placement, problems);
     let count = |value: &Option<Spanned<u32>>| spanned(value, |count| u64::from(*count));
     let size = |value: &Option<Spanned<crate::units::Size>>| spanned(value, |size| size.0);
     let sessions = ranged(count(&table.sessions), "`sessions`", 1..=65_536, "", problems);
@@ -67,6 +69,13 @@ pub(super) fn media(
         listen,
         http: page_address(table.http.as_ref(), problems),
         placement,
+        frame_path,
+        read_ahead_ns: read_ahead.unwrap_or(default.read_ahead_ns),
+        frame_folder: table
+            .frame_folder
+            .as_ref()
+            .filter(|_| frame_path != FramePath::Host)
+            .map(|folder| folder.get_ref().into()),
         socket: table.socket.as_ref().map(|path| path.get_ref().into()),
         sessions: whole(sessions, default.sessions),
         connections: whole(connections, default.connections),
@@ -186,6 +195,7 @@ mod tests {
     fn every_key_is_read() {
         let media = parse(
             "[media]\nlisten = \"[::1]:5\"\nhttp = \"127.0.0.1:6\"\nplacement = \"ni\"\ncore = 3\n\
+             frame-path = \"producer\"\nread-ahead = \"500 ms\"\nframe-folder = \"spool\"\n\
              socket = \"run/s\"\nsessions = 7\nconnections = 8\nrequest-bytes = \"1 KiB\"\nidle-timeout = \"2 s\"\n\
              drain-timeout = \"3 s\"\npacket-bytes = \"500 B\"\nstore = \"1 MB\"\n\
              users = \"users\"\ntokens = \"tokens\"\nrealm = \"films\"\nconnections-per-address = 4\n\
@@ -195,6 +205,9 @@ mod tests {
             listen: "[::1]:5".parse().unwrap(),
             http: Some("127.0.0.1:6".parse().unwrap()),
             placement: Placement::Ni { core: Some(3) },
+            frame_path: crate::FramePath::Producer,
+            read_ahead_ns: 500_000_000,
+            frame_folder: Some("spool".into()),
             socket: Some("run/s".into()),
             sessions: 7,
             connections: 8,
@@ -254,6 +267,13 @@ mod tests {
             ("[media]\nplacement = \"dvcm\"", ["dvcm", "host"]),
             ("[media]\ncore = 1", ["`core`", "placement"]),
             ("[media]\nsocket = \"s\"", ["`socket`", "placement"]),
+            ("[media]\nframe-path = \"ni\"", ["`frame-path = ", "placement"]),
+            ("[media]\nframe-path = \"nfs\"", ["nfs", "producer"]),
+            ("[media]\nread-ahead = \"1 s\"", ["`read-ahead`", "frame-path"]),
+            (
+                "[media]\nplacement = \"ni\"\nframe-path = \"ni\"\nread-ahead = \"1 ms\"",
+                ["1000000 ns", "from 50000000"],
+            ),
             ("[media]\nsessions = 0", ["`sessions` of 0", "from 1"]),
             ("[media]\npacket-bytes = \"99 KB\"", ["99000", "to 65507"]),
             ("[media]\nidle-timeout = \"1 ms\"", ["1000000 ns", "from 1000000000"]),

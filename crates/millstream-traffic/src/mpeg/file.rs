@@ -5,7 +5,7 @@
 //! A file cut inside a frame or a packet ends there, as recordings do.
 
 use std::fs::File;
-use std::io::{BufRead, BufReader, Read, Seek};
+use std::io::{BufRead, BufReader, BufWriter, Read, Seek, Write};
 use std::path::Path;
 
 use super::codec::{Assembler, Codec, LARGEST_FRAME, Units};
@@ -57,19 +57,32 @@ impl VideoFile {
 
 /// The elementary stream, as far as it is wanted.
 pub(super) struct Kept {
-    bytes: Vec<u8>,
+    to: To,
+    length: usize,
     limit: usize,
+}
+
+enum To {
+    Memory(Vec<u8>),
+    File(BufWriter<File>, Option<std::io::Error>),
 }
 
 impl Kept {
     /// Appends `bytes` while there is room; what is beyond is only noticed.
     pub(super) fn push(&mut self, bytes: &[u8]) {
-        let room = (self.limit + 1).saturating_sub(self.bytes.len());
-        self.bytes.extend_from_slice(&bytes[..bytes.len().min(room)]);
+        let room = self.limit.saturating_add(1).saturating_sub(self.length);
+        let bytes = &bytes[..bytes.len().min(room)];
+        self.length += bytes.len();
+        match &mut self.to {
+            To::Memory(to) => to.extend_from_slice(bytes),
+            To::File(to, failed @ None) => *failed = to.write_all(bytes).err(),
+            To::File(..) => {}
+        }
     }
 
+    /// Whether no more of it is wanted.
     pub(super) fn is_full(&self) -> bool {
-        self.bytes.len() > self.limit
+        self.length > self.limit || matches!(self.to, To::File(_, Some(_)))
     }
 }
 
@@ -79,17 +92,42 @@ pub(super) fn read_kept(
     input: impl Read + Seek,
     limit: usize,
 ) -> Result<(Codec, VideoFile, Vec<u8>), TrafficError> {
-    let mut kept = Some(Kept { bytes: Vec::new(), limit });
+    let mut kept = Some(Kept { to: To::Memory(Vec::new()), length: 0, limit });
     let (codec, video) = read_into(input, &mut kept)?;
-    let kept = kept.filter(|kept| !kept.is_full()).ok_or_else(|| {
+    let full = || {
         TrafficError::new(format!("more than {limit} bytes of video"))
             .help("raise the limit, or serve a shorter file")
-    })?;
-    let mut bytes = kept.bytes;
+    };
+    let kept = kept.filter(|kept| !kept.is_full()).map(|kept| kept.to);
+    let Some(To::Memory(mut bytes)) = kept else { return Err(full()) };
+    bytes.drain(..start(codec, &bytes));
+    Ok((codec, video, bytes))
+}
+
+/// The same, the stream going to `file`, which is at its start.
+pub(super) fn read_to_file(
+    input: impl Read + Seek,
+    file: File,
+) -> Result<(Codec, VideoFile, File), TrafficError> {
+    let to = To::File(BufWriter::with_capacity(1 << 18, file), None);
+    let mut kept = Some(Kept { to, length: 0, limit: usize::MAX });
+    let (codec, video) = read_into(input, &mut kept)?;
+    let failed = |error: std::io::Error| TrafficError::new(format!("unpacking its video: {error}"));
+    match kept.map(|kept| kept.to) {
+        Some(To::File(_, Some(error))) => Err(failed(error)),
+        Some(To::File(to, None)) => {
+            let file = to.into_inner().map_err(|error| failed(error.into_error()))?;
+            Ok((codec, video, file))
+        }
+        _ => Err(TrafficError::new("no video frames found").help(EXPECTED)),
+    }
+}
+
+/// Where the first start code is in a stream that was kept.
+pub(super) fn start(codec: Codec, bytes: &[u8]) -> usize {
     let code = bytes.windows(3).position(|window| window == [0, 0, 1]).unwrap_or(0);
     let long = codec == Codec::H264 && code > 0 && bytes[code - 1] == 0;
-    bytes.drain(..code - usize::from(long));
-    Ok((codec, video, bytes))
+    code - usize::from(long)
 }
 
 fn read_into(

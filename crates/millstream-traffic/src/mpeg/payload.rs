@@ -4,14 +4,16 @@
 //! an Annex B byte stream whatever the container held: lengths in MP4 become start codes, and its
 //! parameter sets go before the first frame.
 
+use memmap2::Mmap;
 use std::fs::File;
 use std::io::{Read, Seek};
-use std::ops::Range;
+use std::ops::{Deref, Range};
 use std::path::Path;
+use std::sync::Arc;
 
 use super::codec::Codec;
 use super::display::{display_order, is_reference};
-use super::file::read_kept;
+use super::file::{VideoFile, read_kept, read_to_file, start};
 use super::{FrameKind, FrameRate};
 use crate::arrival::TrafficError;
 
@@ -40,7 +42,45 @@ pub struct VideoPayload {
     /// The frames.
     pub frames: Vec<CodedFrame>,
     /// The elementary stream.
-    pub bytes: Vec<u8>,
+    pub bytes: VideoBytes,
+}
+
+/// An elementary stream, in memory or in a file.
+#[derive(Clone, Debug)]
+pub struct VideoBytes(Place);
+
+#[derive(Clone, Debug)]
+enum Place {
+    Memory(Vec<u8>),
+    File { map: Arc<Mmap>, start: usize, file: Arc<File> },
+}
+
+impl VideoBytes {
+    /// The file that it is in and where it begins there, if it is in one.
+    #[must_use]
+    pub fn file(&self) -> Option<(&File, u64)> {
+        match &self.0 {
+            Place::Memory(_) => None,
+            Place::File { start, file, .. } => Some((file, *start as u64)),
+        }
+    }
+}
+
+impl Deref for VideoBytes {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        match &self.0 {
+            Place::Memory(bytes) => bytes,
+            Place::File { map, start, .. } => &map[*start..],
+        }
+    }
+}
+
+impl From<Vec<u8>> for VideoBytes {
+    fn from(bytes: Vec<u8>) -> Self {
+        Self(Place::Memory(bytes))
+    }
 }
 
 impl VideoPayload {
@@ -61,6 +101,29 @@ impl VideoPayload {
     /// As [`VideoPayload::open`].
     pub fn read(input: impl Read + Seek, limit: usize) -> Result<Self, TrafficError> {
         let (codec, video, bytes) = read_kept(input, limit)?;
+        Ok(Self::of(codec, &video, bytes.into()))
+    }
+
+    /// Reads the file at `path`, of which next to nothing stays in memory: its elementary stream goes into a file
+    /// without a name in `folder`. For films of any length.
+    ///
+    /// # Errors
+    /// If the file cannot be read, holds no video that is understood, or more than `folder` has room for.
+    pub fn unpack(path: &Path, folder: &Path) -> Result<Self, TrafficError> {
+        let failed = |path: &Path| {
+            let path = path.to_owned();
+            move |error: std::io::Error| TrafficError::new(error.to_string()).path(&path)
+        };
+        let input = File::open(path).map_err(failed(path))?;
+        let file = tempfile::tempfile_in(folder).map_err(failed(folder))?;
+        let (codec, video, file) = read_to_file(input, file).map_err(|error| error.path(path))?;
+        let map = Arc::new(map(&file).map_err(failed(folder))?);
+        let start = start(codec, &map);
+        let bytes = VideoBytes(Place::File { map, start, file: Arc::new(file) });
+        Ok(Self::of(codec, &video, bytes))
+    }
+
+    fn of(codec: Codec, video: &VideoFile, bytes: VideoBytes) -> Self {
         let mut start = 0;
         let ranges: Vec<Range<usize>> = video
             .frames
@@ -83,7 +146,7 @@ impl VideoPayload {
                 reference: is_reference(codec, frame.kind, &bytes[range.clone()]),
             })
             .collect();
-        Ok(Self { codec, rate: video.rate, frames, bytes })
+        Self { codec, rate: video.rate, frames, bytes }
     }
 
     /// The bytes of a frame of this video.
@@ -91,6 +154,12 @@ impl VideoPayload {
     pub fn frame(&self, frame: &CodedFrame) -> &[u8] {
         &self.bytes[frame.start..frame.start + frame.bytes as usize]
     }
+}
+
+#[allow(unsafe_code)]
+fn map(file: &File) -> std::io::Result<Mmap> {
+    // SAFETY: the file has no name and nobody else writes it, so the mapped bytes exist and do not change.
+    unsafe { Mmap::map(file) }
 }
 
 /// The units of an elementary stream: ranges between start codes, these and zeros before them left
@@ -143,6 +212,21 @@ mod tests {
     }
 
     #[test]
+    fn unpacked_into_a_file_it_is_the_same() {
+        let clip = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/data/clip.mpg");
+        let folder = tempfile::tempdir().unwrap();
+        let there = VideoPayload::unpack(&clip, folder.path()).unwrap();
+        let here = VideoPayload::open(&clip, 1 << 24).unwrap();
+        assert_eq!((there.codec, there.rate, &there.frames), (here.codec, here.rate, &here.frames));
+        assert_eq!(there.bytes[..], here.bytes[..]);
+        let (file, start) = there.bytes.file().unwrap();
+        assert_eq!(file.metadata().unwrap().len(), start + here.bytes.len() as u64);
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0, "it has no name");
+        let error = VideoPayload::unpack(&clip, &folder.path().join("none")).unwrap_err();
+        assert!(error.to_string().contains("none"), "{error}");
+    }
+
+    #[test]
     fn more_than_the_limit_is_an_error_that_says_so() {
         let clip = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/data/clip.mpg");
         let error = VideoPayload::open(&clip, 1000).unwrap_err().to_string();
@@ -153,7 +237,7 @@ mod tests {
     fn bytes_before_the_first_start_code_are_no_frames() {
         let stream = [0, 0, 0, 1, 0x65, 0b1000_1000, 9, 0, 0, 0, 1, 0x41, 0b1001_1000, 1];
         let video = VideoPayload::read(Cursor::new(stream), 100).unwrap();
-        assert_eq!(video.bytes, stream);
+        assert_eq!(video.bytes[..], stream);
         assert_eq!(video.frame(&video.frames[1]), &stream[7..]);
     }
 

@@ -1,0 +1,524 @@
+//! The shelf: memory in which a reader puts films' frames and from which the processor takes them.
+//!
+//! ```text
+//! header | place 0: turn, media, from | reserved | slots, one a frame | words of frames | place 1 …
+//!                   the processor's     the reader's
+//! ```
+//! A session has the place of its row's number. Frame n of it, counted over all repeats, has slot n modulo the
+//! slots; its words lie in the place's ring. A *turn* is one session's use of a place, odd while it lasts. The
+//! reader never overwrites what the session may still want (from frame `from` on). Invariant (a sequence lock, as
+//! of live frames): before a frame's words are written, `reserved` says that those of older frames are gone, and the
+//! slot's number is 0; it is the frame's number + 1 once all is written. Whoever takes a frame copies it, then
+//! looks whether both still allow it. All words are atomic, so whatever is written meanwhile makes frames wrong,
+//! never undefined.
+
+use memmap2::MmapMut;
+use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, ftruncate, memfd_create};
+use rustix::thread::futex;
+use std::fs::File;
+use std::io;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
+use zerocopy::FromBytes;
+
+use crate::clock::timespec;
+
+/// "MSTREAM" and the layout's version.
+const MAGIC: u64 = 0x4d53_5452_4541_4601;
+
+/// Bytes before everything else: what readers sleep by.
+const BELL: usize = 64;
+
+/// Words before the places.
+const HEADER: usize = 16;
+
+/// Words of a place before its slots: the processor's and the reader's, a cache line each.
+const PLACE_HEADER: usize = 16;
+
+/// Words of a slot.
+const SLOT: usize = 4;
+
+/// The most places, slots and words that are believed.
+const MOST_PLACES: u64 = 1 << 16;
+const MOST_WORDS: u64 = 1 << 37;
+
+/// In a length's place: the frame could not be read.
+const FAILED: u64 = u64::MAX;
+
+/// How large a place is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Shape {
+    /// Frames; a power of two.
+    slots: u64,
+    /// Words for what they hold.
+    words: u64,
+}
+
+impl Shape {
+    /// For so many frames, whose words are at most `words`.
+    pub(crate) fn new(frames: u64, words: u64) -> Self {
+        Self { slots: frames.max(1).next_power_of_two(), words: words.max(1) }
+    }
+
+    /// Words that a frame of `bytes` takes.
+    pub(crate) fn words_of(bytes: u32) -> u64 {
+        u64::from(bytes).div_ceil(8)
+    }
+
+    /// Bytes of `places` places.
+    pub(crate) fn bytes(self, places: u32) -> usize {
+        usize::try_from(self.place_words().saturating_mul(u64::from(places)).saturating_mul(8))
+            .unwrap_or(usize::MAX)
+    }
+
+    fn place_words(self) -> u64 {
+        self.slots.saturating_mul(SLOT as u64).saturating_add(self.words) + PLACE_HEADER as u64
+    }
+}
+
+/// Words of the header.
+#[derive(Clone, Copy, Debug)]
+#[repr(usize)]
+pub(crate) enum Of {
+    Magic,
+    Places,
+    Slots,
+    Words,
+    /// Places that were ever used: those below this number.
+    Used,
+    /// The process that reads.
+    Reader,
+    /// The core that it is pinned to + 1; 0: none.
+    ReaderCore,
+    /// Frames that could not be read.
+    Failures,
+    /// How files are read: a [`Way`](super::films::Way) as a number.
+    Way,
+}
+
+/// Words of a place.
+#[repr(usize)]
+enum At {
+    Turn,
+    Media,
+    From,
+    /// The reader's: words that were ever written.
+    Reserved = 8,
+}
+
+/// Words of a slot.
+#[repr(usize)]
+enum In {
+    /// The frame's number + 1.
+    Number,
+    Turn,
+    Begin,
+    /// Bytes, or [`FAILED`].
+    Length,
+}
+
+/// What a session wants read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Wanted {
+    turn: u64,
+    /// The file, by number.
+    pub(crate) media: usize,
+    /// The oldest frame that may be wanted.
+    pub(crate) from: u64,
+}
+
+/// How a frame stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stands {
+    /// It was not read yet.
+    Away,
+    /// It is there.
+    There,
+    /// It cannot be read.
+    Failed,
+}
+
+/// The shelf, mapped. Each place has one reader at a time, and one processor.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Shelf {
+    bell: &'static AtomicU32,
+    words: &'static [AtomicU64],
+    shape: Shape,
+    places: usize,
+}
+
+/// A shelf of `places` places, and the memory file that holds it.
+///
+/// # Errors
+/// If there is no memory for it.
+pub(crate) fn create(places: u32, shape: Shape) -> io::Result<File> {
+    let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
+    let file = File::from(memfd_create("millstream-shelf", flags)?);
+    let bytes = shape.bytes(places).saturating_add(BELL + 8 * HEADER);
+    ftruncate(&file, bytes as u64)?;
+    fcntl_add_seals(&file, SealFlags::GROW | SealFlags::SHRINK | SealFlags::SEAL)?;
+    let (_, words) = map(&file)?;
+    words[Of::Places as usize].store(places.into(), Ordering::Relaxed);
+    words[Of::Slots as usize].store(shape.slots, Ordering::Relaxed);
+    words[Of::Words as usize].store(shape.words, Ordering::Relaxed);
+    words[Of::Magic as usize].store(MAGIC, Ordering::Release);
+    Ok(file)
+}
+
+#[allow(unsafe_code)]
+fn map(file: &File) -> io::Result<(&'static AtomicU32, &'static [AtomicU64])> {
+    let damaged = || io::Error::new(io::ErrorKind::InvalidData, "no shelf of frames");
+    if !rustix::fs::fcntl_get_seals(file)?.contains(SealFlags::SHRINK) {
+        return Err(damaged());
+    }
+    // SAFETY: the file is a memory file sealed against shrinking, so the pages exist; all that is ever made of
+    // them is atomic words, which other processes may change at any time.
+    let map = unsafe { MmapMut::map_mut(file)? };
+    // One a server run, needed to its end.
+    let bytes: &'static mut MmapMut = Box::leak(Box::new(map));
+    let (bell, words) = bytes.split_at_mut_checked(BELL).ok_or_else(damaged)?;
+    let bells = <[AtomicU32]>::mut_from_bytes(bell).map_err(|_| damaged())?;
+    let words = <[AtomicU64]>::mut_from_bytes(words).map_err(|_| damaged())?;
+    (words.len() >= HEADER).then_some((&bells[0], &*words)).ok_or_else(damaged)
+}
+
+impl Shelf {
+    /// Maps the shelf in `file`.
+    ///
+    /// # Errors
+    /// If there is none in it.
+    pub(crate) fn open(file: &File) -> io::Result<Self> {
+        let damaged = || io::Error::new(io::ErrorKind::InvalidData, "no shelf of frames");
+        let (bell, words) = map(file)?;
+        let get = |of: Of| words[of as usize].load(Ordering::Acquire);
+        let shape = Shape { slots: get(Of::Slots), words: get(Of::Words) };
+        let sound = get(Of::Magic) == MAGIC
+            && get(Of::Places) <= MOST_PLACES
+            && shape.slots.is_power_of_two()
+            && shape.slots <= MOST_WORDS
+            && (1..=MOST_WORDS).contains(&shape.words);
+        let places = u32::try_from(get(Of::Places)).ok().filter(|_| sound).ok_or_else(damaged)?;
+        if shape.bytes(places) != 8 * (words.len() - HEADER) {
+            return Err(damaged());
+        }
+        Ok(Self { bell, words, shape, places: places as usize })
+    }
+
+    pub(crate) fn get(&self, of: Of) -> u64 {
+        self.words[of as usize].load(Ordering::Acquire)
+    }
+
+    pub(crate) fn set(&self, of: Of, value: u64) {
+        self.words[of as usize].store(value, Ordering::Release);
+    }
+
+    /// How many places there are.
+    pub(crate) fn places(&self) -> usize {
+        self.places
+    }
+
+    /// Places that were ever used: those below this number.
+    pub(crate) fn used(&self) -> usize {
+        usize::try_from(self.get(Of::Used)).unwrap_or(usize::MAX).min(self.places)
+    }
+
+    fn place(&self, place: usize) -> &'static [AtomicU64] {
+        let words = usize::try_from(self.shape.place_words()).unwrap_or(usize::MAX);
+        &self.words[HEADER + place * words..][..words]
+    }
+
+    fn slot(&self, place: &'static [AtomicU64], number: u64) -> &'static [AtomicU64] {
+        let at = usize::try_from(number & (self.shape.slots - 1)).unwrap_or(0);
+        &place[PLACE_HEADER + at * SLOT..][..SLOT]
+    }
+
+    /// The `length` words that were written from `begin` on, in order; no more than there are.
+    fn span(
+        &self,
+        place: &'static [AtomicU64],
+        begin: u64,
+        length: u64,
+    ) -> impl Iterator<Item = &'static AtomicU64> + use<> {
+        let index = |value: u64| usize::try_from(value).unwrap_or(0);
+        let ring = &place[PLACE_HEADER + index(self.shape.slots) * SLOT..];
+        let (start, length) = (index(begin % self.shape.words), index(length).min(ring.len()));
+        let first = length.min(ring.len() - start);
+        ring[start..start + first].iter().chain(&ring[..length - first])
+    }
+
+    // The processor's.
+
+    /// A session begins to want frames of a file, from number `from` on.
+    pub(crate) fn begin(&self, place: usize, media: usize, from: u64) {
+        let words = self.place(place);
+        let turn = words[At::Turn as usize].load(Ordering::Relaxed);
+        words[At::Turn as usize].store(turn & !1, Ordering::Release);
+        words[At::Media as usize].store(media as u64, Ordering::Release);
+        words[At::From as usize].store(from, Ordering::Release);
+        words[At::Turn as usize].store((turn & !1).wrapping_add(3), Ordering::Release);
+        self.set(Of::Used, self.get(Of::Used).max(place as u64 + 1));
+        self.ring();
+    }
+
+    /// A session wants no frame before number `from` any more.
+    pub(crate) fn want_from(&self, place: usize, from: u64) {
+        let word = &self.place(place)[At::From as usize];
+        if word.load(Ordering::Relaxed) < from {
+            word.store(from, Ordering::Release);
+        }
+    }
+
+    /// Nobody wants anything of a place any more.
+    pub(crate) fn end(&self, place: usize) {
+        let word = &self.place(place)[At::Turn as usize];
+        let turn = word.load(Ordering::Relaxed);
+        if turn & 1 == 1 {
+            word.store(turn.wrapping_add(1), Ordering::Release);
+        }
+    }
+
+    /// How a session's frame stands.
+    pub(crate) fn stands(&self, place: usize, number: u64) -> Stands {
+        let words = self.place(place);
+        self.look(words, words[At::Turn as usize].load(Ordering::Relaxed), number).0
+    }
+
+    fn look(&self, place: &'static [AtomicU64], turn: u64, number: u64) -> (Stands, u64, u64) {
+        let slot = self.slot(place, number);
+        let there = slot[In::Number as usize].load(Ordering::Acquire) == number.wrapping_add(1);
+        let get = |of: In| slot[of as usize].load(Ordering::Relaxed);
+        let (begin, length) = (get(In::Begin), get(In::Length));
+        if !there || get(In::Turn) != turn {
+            return (Stands::Away, 0, 0);
+        }
+        if length == FAILED {
+            return (Stands::Failed, begin, 0);
+        }
+        let written = place[At::Reserved as usize].load(Ordering::Relaxed).wrapping_sub(begin);
+        let gone = written > self.shape.words || length.div_ceil(8) > self.shape.words;
+        (if gone { Stands::Away } else { Stands::There }, begin, length)
+    }
+
+    /// Copies a session's frame of `length` bytes into `to`. Returns whether it is there whole.
+    pub(crate) fn copy(&self, place: usize, number: u64, length: u32, to: &mut Vec<u8>) -> bool {
+        let words = self.place(place);
+        let turn = words[At::Turn as usize].load(Ordering::Relaxed);
+        let (stands, begin, bytes) = self.look(words, turn, number);
+        if stands != Stands::There || bytes != u64::from(length) {
+            return false;
+        }
+        to.clear();
+        let span = self.span(words, begin, Shape::words_of(length));
+        to.resize(length.next_multiple_of(8) as usize, 0);
+        for (bytes, word) in to.chunks_exact_mut(8).zip(span) {
+            bytes.copy_from_slice(&word.load(Ordering::Relaxed).to_ne_bytes());
+        }
+        to.truncate(length as usize);
+        fence(Ordering::Acquire);
+        self.look(words, turn, number) == (Stands::There, begin, bytes)
+    }
+
+    /// Wakes the readers.
+    pub(crate) fn ring(&self) {
+        self.bell.fetch_add(1, Ordering::Release);
+        // Nobody may be asleep, which is no error.
+        let _ = futex::wake(self.bell, futex::Flags::empty(), i32::MAX.unsigned_abs());
+    }
+
+    // The reader's.
+
+    /// What the bell says now, to sleep by later.
+    pub(crate) fn rung(&self) -> u32 {
+        self.bell.load(Ordering::Acquire)
+    }
+
+    /// Sleeps until the bell says something else than `rung`, `time_ns` at most.
+    pub(crate) fn sleep(&self, rung: u32, time_ns: u64) {
+        let time = timespec(time_ns);
+        let _ = futex::wait(self.bell, futex::Flags::empty(), rung, Some(&time));
+    }
+
+    /// What the session at a place wants, if there is one.
+    pub(crate) fn wanted(&self, place: usize) -> Option<Wanted> {
+        let words = self.place(place);
+        let turn = words[At::Turn as usize].load(Ordering::Acquire);
+        let media = usize::try_from(words[At::Media as usize].load(Ordering::Acquire)).ok()?;
+        let from = words[At::From as usize].load(Ordering::Acquire);
+        fence(Ordering::Acquire);
+        let same = words[At::Turn as usize].load(Ordering::Relaxed) == turn;
+        (turn & 1 == 1 && same).then_some(Wanted { turn, media, from })
+    }
+
+    /// Whether nothing is left to be done of a frame that is wanted.
+    pub(crate) fn is_done(&self, place: usize, wanted: &Wanted, number: u64) -> bool {
+        self.look(self.place(place), wanted.turn, number).0 != Stands::Away
+    }
+
+    /// How many words can be written without overwriting what may be wanted.
+    pub(crate) fn room(&self, place: usize, wanted: &Wanted) -> u64 {
+        let words = self.place(place);
+        let reserved = words[At::Reserved as usize].load(Ordering::Relaxed);
+        let oldest = (wanted.from..wanted.from.saturating_add(self.shape.slots))
+            .map(|number| self.look(words, wanted.turn, number))
+            .find(|(stands, ..)| *stands == Stands::There)
+            .map_or(reserved, |(_, begin, _)| begin);
+        self.shape.words.saturating_sub(reserved.wrapping_sub(oldest))
+    }
+
+    /// How many frames have slots.
+    pub(crate) fn slots(&self) -> u64 {
+        self.shape.slots
+    }
+
+    /// Puts a frame there that is wanted; `None`: one that could not be read. Returns whether it still is wanted.
+    pub(crate) fn put(
+        &self,
+        place: usize,
+        wanted: &Wanted,
+        number: u64,
+        frame: Option<&[u8]>,
+    ) -> bool {
+        let words = self.place(place);
+        let length = frame.map_or(0, |frame| frame.len() as u64);
+        let still = words[At::Turn as usize].load(Ordering::Acquire) == wanted.turn;
+        if !still || length.div_ceil(8) > self.shape.words {
+            return false;
+        }
+        let slot = self.slot(words, number);
+        let begin = words[At::Reserved as usize].load(Ordering::Relaxed);
+        slot[In::Number as usize].store(0, Ordering::Relaxed);
+        let end = begin.wrapping_add(length.div_ceil(8));
+        words[At::Reserved as usize].store(end, Ordering::Relaxed);
+        fence(Ordering::Release);
+        let span = self.span(words, begin, length.div_ceil(8));
+        for (part, word) in frame.unwrap_or_default().chunks(8).zip(span) {
+            let mut bytes = [0; 8];
+            bytes[..part.len()].copy_from_slice(part);
+            word.store(u64::from_ne_bytes(bytes), Ordering::Relaxed);
+        }
+        for (of, value) in [
+            (In::Turn, wanted.turn),
+            (In::Begin, begin),
+            (In::Length, if frame.is_some() { length } else { FAILED }),
+        ] {
+            slot[of as usize].store(value, Ordering::Relaxed);
+        }
+        slot[In::Number as usize].store(number.wrapping_add(1), Ordering::Release);
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pair(places: u32, shape: Shape) -> (Shelf, Shelf) {
+        let file = create(places, shape).unwrap();
+        (Shelf::open(&file).unwrap(), Shelf::open(&file).unwrap())
+    }
+
+    #[test]
+    fn what_is_put_there_is_taken_by_whoever_wants_it() {
+        let (processor, reader) = pair(3, Shape::new(4, 100));
+        assert_eq!(reader.wanted(1), None);
+        processor.begin(1, 7, 5);
+        let wanted = reader.wanted(1).unwrap();
+        assert_eq!((wanted.media, wanted.from, reader.used()), (7, 5, 2));
+        assert_eq!(processor.stands(1, 5), Stands::Away);
+        assert!(reader.put(1, &wanted, 5, Some(&[9; 101])) && reader.put(1, &wanted, 6, None));
+        assert_eq!(processor.stands(1, 5), Stands::There);
+        assert_eq!(processor.stands(1, 6), Stands::Failed);
+        let mut copy = Vec::new();
+        assert!(processor.copy(1, 5, 101, &mut copy));
+        assert_eq!(copy, [9; 101]);
+        assert!(!processor.copy(1, 5, 100, &mut copy), "another length");
+        assert!(!processor.copy(1, 6, 0, &mut copy), "not read");
+        // The next session of the place sees nothing of it, and what is read for the last is not put there.
+        processor.end(1);
+        assert_eq!(reader.wanted(1), None);
+        processor.begin(1, 7, 5);
+        assert_eq!(processor.stands(1, 5), Stands::Away);
+        assert!(!reader.put(1, &wanted, 7, Some(&[1])));
+        assert_eq!(processor.stands(0, 5), Stands::Away);
+    }
+
+    #[test]
+    fn there_is_room_for_what_nobody_wants_any_more() {
+        let (processor, reader) = pair(1, Shape::new(8, 30));
+        processor.begin(0, 0, 0);
+        let wanted = reader.wanted(0).unwrap();
+        assert_eq!(reader.room(0, &wanted), 30);
+        for number in 0..3 {
+            assert!(reader.put(0, &wanted, number, Some(&[3; 80])));
+        }
+        assert_eq!(reader.room(0, &wanted), 0);
+        processor.want_from(0, 2);
+        let wanted = reader.wanted(0).unwrap();
+        assert_eq!(reader.room(0, &wanted), 20);
+        assert!(reader.put(0, &wanted, 3, Some(&[4; 160])));
+        let mut copy = Vec::new();
+        assert!(processor.copy(0, 2, 80, &mut copy) && copy == [3; 80]);
+        assert!(processor.copy(0, 3, 160, &mut copy) && copy == [4; 160]);
+        assert_eq!(processor.stands(0, 1), Stands::Away, "overwritten");
+        assert!(!reader.put(0, &wanted, 4, Some(&[0; 241])), "larger than the place");
+    }
+
+    #[test]
+    fn beside_a_reader_that_overwrites_frames_are_whole_or_not_there() {
+        let (processor, reader) = pair(1, Shape::new(2, 60));
+        processor.begin(0, 0, 0);
+        let wanted = reader.wanted(0).unwrap();
+        let writing = std::thread::spawn(move || {
+            for number in 0..20_000u64 {
+                let fill = u8::try_from(number % 251).unwrap();
+                assert!(reader.put(0, &wanted, number, Some(&[fill; 200])));
+            }
+        });
+        let (mut copy, mut seen) = (Vec::new(), 0);
+        for number in 0..20_000 {
+            while processor.stands(0, number) == Stands::Away && !writing.is_finished() {}
+            if processor.copy(0, number, 200, &mut copy) {
+                seen += 1;
+                assert_eq!(copy, [u8::try_from(number % 251).unwrap(); 200]);
+            }
+        }
+        writing.join().unwrap();
+        assert!(seen > 0);
+    }
+
+    #[test]
+    fn whatever_another_process_writes_nothing_panics() {
+        let (processor, reader) = pair(2, Shape::new(4, 30));
+        for value in [u64::MAX, 1, 5, 1 << 40 | 7, u64::MAX - 3] {
+            for word in &processor.words[HEADER..] {
+                word.store(value, Ordering::Relaxed);
+            }
+            let wanted = reader.wanted(0);
+            for number in [0, 1, value.wrapping_sub(1), value] {
+                processor.stands(0, number);
+                processor.copy(0, number, 200, &mut Vec::new());
+                if let Some(wanted) = &wanted {
+                    let _ = (reader.is_done(0, wanted, number), reader.room(0, wanted));
+                    reader.put(0, wanted, number, Some(&[1; 50]));
+                }
+            }
+            processor.begin(1, 0, value);
+            processor.end(1);
+        }
+    }
+
+    #[test]
+    fn what_is_no_shelf_is_refused() {
+        let file = File::from(memfd_create("test", MemfdFlags::empty()).unwrap());
+        ftruncate(&file, 4096).unwrap();
+        assert!(Shelf::open(&file).is_err());
+        let file = create(2, Shape::new(4, 30)).unwrap();
+        let (_, words) = map(&file).unwrap();
+        for (of, value) in [(Of::Magic, 0), (Of::Places, 3), (Of::Slots, 3), (Of::Words, u64::MAX)]
+        {
+            let before = words[of as usize].swap(value, Ordering::Relaxed);
+            assert!(Shelf::open(&file).is_err(), "{of:?}");
+            words[of as usize].store(before, Ordering::Relaxed);
+        }
+        assert!(Shelf::open(&file).is_ok());
+    }
+}

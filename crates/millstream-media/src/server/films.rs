@@ -1,0 +1,120 @@
+//! The server's side of films that are read ahead of need: the shelf, and the producer where there is one.
+
+use millstream_scenario::FramePath;
+use mio::net::UnixStream;
+use mio::{Interest, Poll};
+use std::io;
+use std::time::Instant;
+
+use super::{MediaServer, PRODUCER, RESTART, SHORT_LIFE, SHORT_LIVES, failed};
+use crate::MediaError;
+use crate::feed::producer::Producer;
+use crate::feed::shelf::Shelf;
+use crate::live::frames::Copied;
+use crate::placement::Estate;
+use crate::processor::drain;
+use crate::status::Reading;
+use crate::store::FrameRecord;
+
+/// Films that are read ahead; nothing where whole films are in the store.
+#[derive(Debug, Default)]
+pub(super) struct Films {
+    path: FramePath,
+    shelf: Option<Shelf>,
+    copied: Copied,
+    producer: Option<Running>,
+    /// Producers that were started.
+    producers: u64,
+}
+
+/// A producer that runs.
+#[derive(Debug)]
+struct Running {
+    producer: Producer,
+    bell: UnixStream,
+    started: Instant,
+    short_lives: u32,
+}
+
+impl Running {
+    fn start(estate: &Estate, poll: &Poll, short_lives: u32) -> io::Result<Self> {
+        let (producer, bell) = Producer::start(estate)?;
+        let mut bell = UnixStream::from_std(bell);
+        poll.registry().register(&mut bell, PRODUCER, Interest::READABLE)?;
+        Ok(Self { producer, bell, started: Instant::now(), short_lives })
+    }
+}
+
+impl Films {
+    /// Those of `estate`; the producer is started if there is to be one.
+    pub(super) fn open(estate: &Estate, path: FramePath, poll: &Poll) -> Result<Self, MediaError> {
+        if estate.films.is_empty() {
+            return Ok(Self::default());
+        }
+        let shelf = Shelf::open(&estate.shelf).map_err(|error| failed("the shelf", &error))?;
+        let mut films = Self { path, shelf: Some(shelf), ..Self::default() };
+        if path == FramePath::Producer {
+            let running = Running::start(estate, poll, 0);
+            films.producer =
+                Some(running.map_err(|error| failed("the producer of frames", &error))?);
+            films.producers = 1;
+        }
+        Ok(films)
+    }
+
+    /// The producer's process, if there is one.
+    pub(super) fn producer_id(&self) -> Option<u32> {
+        self.producer.as_ref().map(|running| running.producer.id())
+    }
+
+    /// A session's frame, copied; `None` if it is not there any more.
+    pub(super) fn copy(
+        &mut self,
+        session: usize,
+        number: u64,
+        record: &FrameRecord,
+    ) -> Option<&[u8]> {
+        let to = self.copied.replace();
+        let there = self.shelf?.copy(session, number, record.length, to);
+        there.then_some(&self.copied.bytes[..])
+    }
+
+    /// How films are read, for `/status`.
+    pub(super) fn reading(&self) -> Reading {
+        Reading::of(self.path, self.shelf, self.producers)
+    }
+
+    /// Waits for the producer's end, which was asked for.
+    pub(super) fn end(&mut self) {
+        if let Some(running) = self.producer.take() {
+            let Running { mut producer, bell, .. } = running;
+            drop(bell);
+            producer.wait();
+        }
+    }
+}
+
+impl MediaServer {
+    /// The producer says something, which is that it is gone: another is started.
+    pub(super) fn attend_producer(&mut self) -> Result<(), MediaError> {
+        let Some(running) = &mut self.films.producer else { return Ok(()) };
+        if drain(&mut running.bell) {
+            return Ok(());
+        }
+        let why = running.producer.wait();
+        let short = running.started.elapsed() < SHORT_LIFE;
+        let short_lives = if short { running.short_lives + 1 } else { 0 };
+        if short_lives == SHORT_LIVES {
+            let message = format!("{SHORT_LIVES} producers of frames died at once: {why}");
+            return Err(MediaError::new(message).help("frame-path = \"host\" does without one"));
+        }
+        eprintln!("the producer of frames is gone ({why}); starting another");
+        let _ = self.poll.registry().deregister(&mut running.bell);
+        std::thread::sleep(RESTART.saturating_sub(running.started.elapsed()));
+        let another = Running::start(&self.estate, &self.poll, short_lives);
+        self.films.producer =
+            Some(another.map_err(|error| failed("the producer of frames", &error))?);
+        self.films.producers += 1;
+        Ok(())
+    }
+}
