@@ -157,6 +157,9 @@ impl Classical {
     fn close(&mut self, at: usize) {
         let joint = &mut self.joints[at];
         let Ok(number) = u32::try_from(at) else { return };
+        if std::mem::take(&mut joint.counted) {
+            self.table.release_client(&joint.front);
+        }
         self.table.close(number, &joint.front, joint.back.as_ref());
         joint.stage = Stage::Over;
         self.due.remove(number);
@@ -230,7 +233,11 @@ impl Classical {
                 }
             }
         }
-        let moved = self.joints[at].pump();
+        let joint = &mut self.joints[at];
+        let moved = joint.pump();
+        if joint.stage == Stage::Over && std::mem::take(&mut joint.counted) {
+            self.table.release_client(&joint.front);
+        }
         self.counters.to_server_bytes += moved.to_server;
         self.counters.to_client_bytes += moved.to_client;
         self.counters.broken += u64::from(moved.broken);

@@ -69,6 +69,8 @@ pub(super) struct Joint {
     pub(super) front: Tuple,
     /// and the server's.
     pub(super) back: Option<Tuple>,
+    /// It is one of its client's: not any more once it is over but for stragglers.
+    pub(super) counted: bool,
     /// Until when the client is to have said what it wants, ns.
     pub(super) asked_until_ns: u64,
 }
@@ -127,6 +129,7 @@ impl Joint {
             stage: Stage::Over,
             front: Tuple { source: nobody, destination: nobody },
             back: None,
+            counted: false,
             asked_until_ns: 0,
         }
     }
@@ -151,7 +154,7 @@ impl Joint {
         let _ = client.listen(IpListenEndpoint::from(local));
         self.ends = [End::default(); 2];
         self.stage = Stage::Greeting;
-        (self.front, self.back) = (front, None);
+        (self.front, self.back, self.counted) = (front, None, true);
         self.asked_until_ns = now_ns.saturating_add(PATIENCE.total_micros() * 1_000);
     }
 

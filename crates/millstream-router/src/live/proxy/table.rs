@@ -54,17 +54,21 @@ impl Table {
         fits
     }
 
-    /// Connection `number` is over: `tuple` began it, and `other` was joined to it.
-    pub(super) fn close(&mut self, number: u32, tuple: &Tuple, other: Option<&Tuple>) {
-        self.numbers.remove(tuple);
-        if let Some(other) = other {
-            self.numbers.remove(other);
-        }
+    /// The client of `tuple`, which began a connection, has one less; to be said once, before [`close`](Self::close).
+    pub(super) fn release_client(&mut self, tuple: &Tuple) {
         if let Some(count) = self.clients.get_mut(&tuple.source.ip()) {
             *count -= 1;
             if *count == 0 {
                 self.clients.remove(&tuple.source.ip());
             }
+        }
+    }
+
+    /// Connection `number` is over: `tuple` began it, and `other` was joined to it.
+    pub(super) fn close(&mut self, number: u32, tuple: &Tuple, other: Option<&Tuple>) {
+        self.numbers.remove(tuple);
+        if let Some(other) = other {
+            self.numbers.remove(other);
         }
         self.free.push(number);
     }
@@ -103,10 +107,12 @@ mod tests {
         assert_eq!(table.open(tuple(2, 0)).zip(table.open(tuple(3, 0))), Some((3, 4)));
         assert_eq!(table.open(tuple(4, 0)), None);
         assert!(table.is_full());
+        table.release_client(&tuple(1, 0));
         table.close(0, &tuple(1, 0), Some(&tuple(1, 0).back()));
         assert_eq!(table.find(&tuple(1, 0)).or(table.find(&tuple(1, 0).back())), None);
         assert_eq!(table.open(tuple(1, 9)), Some(0));
         for (number, of) in [(0, tuple(1, 9)), (1, tuple(1, 1)), (2, tuple(1, 2))] {
+            table.release_client(&of);
             table.close(number, &of, None);
         }
         assert!(table.clients.keys().all(|client| *client != tuple(1, 0).source.ip()));

@@ -76,6 +76,8 @@ struct Flow {
     /// Which ends have said that they will say no more: client, server.
     ended: [bool; 2],
     broken: bool,
+    /// It is one of its client's: not any more once both ends have ended it.
+    counted: bool,
     last_ns: u64,
 }
 
@@ -226,6 +228,9 @@ impl Transparent {
             let breaks = segment.flags & RST != 0 && !flow.broken;
             flow.broken |= breaks;
             self.counters.broken += u64::from(breaks);
+            if (flow.broken || flow.ended == [true; 2]) && std::mem::take(&mut flow.counted) {
+                self.table.release_client(&flow.front);
+            }
             let length = segment.length() as u64;
             if from_client {
                 flow.splice.for_server(frame, &segment);
@@ -280,6 +285,7 @@ impl Transparent {
             // The server's packets may be somebody else's already.
             let joined = self.table.join(front.back(), *number);
             if !joined {
+                self.table.release_client(&front);
                 self.table.close(*number, &front, None);
             }
             joined
@@ -299,6 +305,7 @@ impl Transparent {
             splice: Splice::default(),
             ended: [false; 2],
             broken: false,
+            counted: true,
             last_ns: now_ns,
         });
         self.due.place(number, now_ns.saturating_add(PATIENCE_NS));
@@ -402,6 +409,9 @@ impl Transparent {
 
     fn close(&mut self, number: u32) {
         if let Some(flow) = self.flows.get_mut(number as usize).and_then(Option::take) {
+            if flow.counted {
+                self.table.release_client(&flow.front);
+            }
             self.table.close(number, &flow.front, Some(&flow.front.back()));
             self.due.remove(number);
             self.counters.connections -= 1;
