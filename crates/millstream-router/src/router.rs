@@ -2,7 +2,7 @@
 //!
 //! | process | eligible while |
 //! |---|---|
-//! | input | it does not sleep; with [`WhenFull::Wait`], while every path's input queue has room |
+//! | input | it does not sleep, and is polled; with [`WhenFull::Wait`], while every path's input queue has room |
 //! | forwarding | its input queue is not empty and none of its output queues is full |
 //! | output | a packet waits for the port, the port has room, and it does not sleep |
 //!
@@ -10,6 +10,7 @@
 //! finished packet is dropped at a full queue. Nothing is allocated once all queues have been
 //! full.
 
+mod interrupts;
 mod link;
 mod reload;
 mod runs;
@@ -22,6 +23,7 @@ use crate::cpu::Cpu;
 use crate::machine::{Machine, Verdict};
 use crate::plan::{Batch, OutputPlan, Plan, Stages, WhenFull};
 use crate::throttle::Throttle;
+use interrupts::Interrupts;
 use link::Link;
 
 /// Never.
@@ -214,6 +216,7 @@ pub struct Router<M> {
     cpu: Cpu,
     now_ns: u64,
     inputs: Vec<Input>,
+    interrupts: Interrupts,
     paths: Vec<Path>,
     outputs: Vec<Output>,
     /// Until when each process sleeps, ns; 0 if it does not.
@@ -251,6 +254,7 @@ impl<M: Machine> Router<M> {
             batch: plan.batch,
             cpu,
             inputs,
+            interrupts: Interrupts::default(),
             paths,
             outputs,
             asleep_until_ns: vec![0; processes],
@@ -279,8 +283,14 @@ impl<M: Machine> Router<M> {
         if self.next_wake_ns <= self.now_ns {
             self.wake();
         }
+        if self.interrupts.on()
+            && let Some(read) = self.interrupted()
+        {
+            return read;
+        }
         let Some(number) = self.cpu.choose(self.now_ns) else {
-            return Step::Idle { until_ns: self.next_wake_ns };
+            let look_again_ns = self.interrupts.look_again_ns(self.now_ns);
+            return Step::Idle { until_ns: self.next_wake_ns.min(look_again_ns) };
         };
         self.machine.dispatched();
         let process = self.process(number);
@@ -436,7 +446,8 @@ impl<M: Machine> Router<M> {
         }
         match process {
             Process::Input(input) => {
-                self.full == 0 || self.inputs[input].when_full == WhenFull::Drop
+                let has_room = self.full == 0 || self.inputs[input].when_full == WhenFull::Drop;
+                has_room && !self.interrupts.on()
             }
             Process::Forward(path) => {
                 !self.paths[path].queue.is_empty()

@@ -29,8 +29,8 @@ pub use feeds::{CaptureInput, Input, open};
 pub use file::schema;
 pub use media::{Allowance, Cluster, Instruction, Media, Placement, Tls};
 pub use router::{
-    InterfaceIo, MOST_IPV6, Match, NextHop, PathAction, PathExtension, PcpSource, PortKind,
-    PortNat, Reservation, Route, RouterPath, RouterPort, RouterScenario, router_schema,
+    InputMode, InterfaceIo, MOST_IPV6, Match, NextHop, PathAction, PathExtension, PcpSource,
+    PortKind, PortNat, Reservation, Route, RouterPath, RouterPort, RouterScenario, router_schema,
 };
 pub use scenario::{
     Class, EndSystem, Link, LinkCredits, Scenario, Sharing, Stream, largest_file_bytes,

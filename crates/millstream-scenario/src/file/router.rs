@@ -5,7 +5,7 @@ use serde::Deserialize;
 use toml::Spanned;
 
 use super::LateName;
-use crate::router::{InterfaceIo, PathAction, PcpSource};
+use crate::router::{InputMode, InterfaceIo, PathAction, PcpSource};
 use crate::units::{Duration, Rate, ReservationText, Size, WindowText};
 
 /// A Millstream router: ports, switching paths and routes.
@@ -40,6 +40,8 @@ pub(crate) struct RouterTable {
     /// How long a forwarding process runs before another is chosen; default "30 us".
     #[schemars(with = "Option<Duration>")]
     pub(crate) slice: Option<Spanned<Duration>>,
+    /// How ports are read: by processes that are scheduled, or before everything else, to compare; default "polled".
+    pub(crate) input: Option<InputMode>,
     /// Packets that all queues hold together; default 16384.
     #[schemars(with = "Option<u32>", range(min = 64, max = 1048576))]
     pub(crate) buffers: Option<Spanned<u32>>,
