@@ -133,15 +133,17 @@ class Network:
         for name in self.names:
             subprocess.run(["ip", "netns", "del", name], check=False, capture_output=True)
 
-    def file(self, paths: list[str], batch: int, extension: bool, output: str = "") -> str:
+    def file(
+        self, paths: list[str], batch: int, extension: bool, output: str = "", reading: str = "polled"
+    ) -> str:
         """A router's file whose path number n takes what source n sends.
 
-        `paths` are their further keys, `output` the output's.
+        `paths` are their further keys, `output` the output's; `reading` is how ports are read.
         """
-        text = f'[router]\nname = "paper"\nbatch = {batch}\nstatus = "127.0.0.1:9816"\n'
+        text = f'[router]\nname = "paper"\nbatch = {batch}\nstatus = "127.0.0.1:9816"\ninput = "{reading}"\n'
         for at in range(SOURCES):
             text += f'[[port]]\nname = "in{at}"\nkind = "interface"\nrate = "100 Gbps"\n'
-            text += 'input-reservation = "150 Mcps"\n' if extension else ""
+            text += 'input-reservation = "150 Mcps"\n' if extension and reading == "polled" else ""
         text += f'[[port]]\nname = "out"\nkind = "interface"\nrate = "100 Gbps"\n{output}\n'
         for at, keys in enumerate(paths):
             text += f'[[path]]\nname = "{"ABC"[at]}"\nmatch = {{ port = "in{at}" }}\nto = "out"\n{keys}\n'
@@ -231,12 +233,16 @@ def kpps(rate: float) -> str:
     return f"{rate / 1e3:.1f}"
 
 
-def overloaded(network: Network, seconds: float) -> tuple[str, Row, Seen]:
-    """Figure 5: what is forwarded, up to three times what can be; the table, its gist, and what can be."""
-    with network.running(network.file([""] * SOURCES, 16, True)):
+def overloaded(network: Network, seconds: float, full: Seen | None = None) -> tuple[str, Row, Seen]:
+    """Figure 5: what is forwarded, up to three times what can be; the table, its gist, and what can be.
+
+    Polled; or by interrupts if what polling can forward is given.
+    """
+    reading = "interrupt" if full else "polled"
+    with network.running(network.file([""] * SOURCES, 16, True, reading=reading)):
         # As fast as the senders can: what the router can.
         network.measure([0.0] * SOURCES, WARM_UP)
-        full = network.measure([0.0] * SOURCES, seconds)
+        full = full or network.measure([0.0] * SOURCES, seconds)
         parts = [0.25, 0.5, 0.75, 1.0, 1.5, 2.0, MOST]
         seen = [network.measure([part * full.all / SOURCES] * SOURCES, seconds) for part in parts]
     peak = max(of.each for of in seen if of.overloaded) if any(of.overloaded for of in seen) else full.each
@@ -257,6 +263,8 @@ def overloaded(network: Network, seconds: float) -> tuple[str, Row, Seen]:
         most = max(sum(of.offered) / of.all for of in beyond)
         live = f"{100 * least:.0f} % of the peak at least, up to {most:.1f} times what it forwards"
     gist = ["Fig 5: the rate under overload", "remains flat", "flat", live]
+    if reading == "interrupt":
+        gist = ["Fig 5: the same by interrupts", "livelock", "livelock", live]
     heads = [
         "offered (Kpps)",
         "forwarded (Kpps)",
@@ -334,6 +342,7 @@ def main() -> None:
             flat, first, full = overloaded(network, seconds)
             parts = {
                 "Overload (Figure 5)": (flat, first),
+                "Overload, read by interrupts": overloaded(network, seconds, full)[:2],
                 "Functions that reserve 1, 2 and 3 parts": shares(network, full, seconds),
                 "Best effort beside two promises (Figure 6; Kpps)": promised(network, full, seconds),
                 "Batches (Table 2)": batches(network, seconds),

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """What the live router forwards between veth pairs, by what is offered: is there a receive livelock?
 
-Usage: papers/router/overload.py [SECONDS [BUSY]]. As root; needs iproute2, curl and target/release/millstream,
-or MILLSTREAM. The router has one processor, senders of 60-byte packets have the others. Offered is what the
+Usage: papers/router/overload.py [SECONDS [BUSY [polled | interrupt]]]. As root; needs iproute2, curl
+and target/release/millstream, or MILLSTREAM. The router has one processor, senders of 60-byte packets have the others. Offered is what the
 kernel counts as sent, in fractions of what the senders can do; forwarded is the router's own count. Where
 senders have too few processors to overload the router, BUSY programs that only count share the router's.
 """
@@ -22,6 +22,7 @@ FRACTIONS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
 BURST = 16
 FILE = """
 [router]
+input = "polled"
 status = "127.0.0.1:9816"
 [[port]]
 name = "a1"
@@ -94,6 +95,7 @@ def main() -> None:
     seconds = float(sys.argv[1]) if len(sys.argv) > 1 else 3.0
     program = os.environ.get("MILLSTREAM", "target/release/millstream")
     busy = int(sys.argv[2]) if len(sys.argv) > 2 else 0
+    reading = sys.argv[3] if len(sys.argv) > 3 else "polled"
     *others, last = sorted(os.sched_getaffinity(0))
     if not others:
         sys.exit("two processors are needed: one for the router, one for senders")
@@ -110,7 +112,7 @@ def main() -> None:
             ip("-n", router, "link", "set", near, "up")
         ip("-n", router, "link", "set", "lo", "up")
         mac = json.loads(ip("-n", router, "-j", "link", "show", "a1"))[0]["address"]
-        file.write(FILE)
+        file.write(FILE.replace("polled", reading))
         file.flush()
         command = ["taskset", "-c", str(last), program, "route", file.name]
         running = subprocess.Popen(["ip", "netns", "exec", router, *command], stdout=-3, stderr=-3)

@@ -25,6 +25,8 @@ pub(crate) fn page(folder: &Path) -> miette::Result<Page> {
     text += &rows(&of.claims, "Router, ");
     text += "\n## Where the model differs\n\n| | the paper | here | why |\n|---|---|---|---|\n";
     text += &of.differences;
+    text += include_str!("router/overload.md");
+    text += &curves.overload_rows();
     text += include_str!("router/live.md");
     text += &fs::read_to_string(folder.join("measured/live.txt")).into_diagnostic()?;
     text += "\n## Figures\n";

@@ -149,6 +149,27 @@ fn captures_are_routed_and_every_packet_is_accounted_for() {
 }
 
 #[test]
+fn ports_are_read_by_interrupts_where_the_file_says_so() {
+    let folder = TempDir::new().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    let text = example().replace("batch = 32", "batch = 32\ninput = \"interrupt\"");
+    fs::write(at("router.toml"), &text).unwrap();
+    write_capture(&at("in.pcap"), &vec![packet(ROUTER, [10, 2, 0, 1], VOICE, 200); 5_000]);
+    let (status, report, errors) =
+        outcome(millstream().arg("route").arg(at("router.toml")).arg("--json"));
+    assert_eq!(status, 0, "{errors}");
+    let report: Value = serde_json::from_str(&report).unwrap();
+    assert_eq!(report["unaccounted"], 0);
+    assert_eq!(number(&report, "paths", "voice", "sent"), 5_000, "a capture waits");
+    let reserved = text.replace("overhead = 24", "input-reservation = \"1 Mcps\"");
+    fs::write(at("router.toml"), reserved).unwrap();
+    let (status, _, errors) = outcome(millstream().arg("check").arg(at("router.toml")));
+    let errors = errors.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert_eq!(status, 2, "{errors}");
+    assert!(errors.contains("`input-reservation` of port `wan`, read by interrupts"), "{errors}");
+}
+
+#[test]
 fn mistakes_are_shown_where_they_stand() {
     let folder = TempDir::new().unwrap();
     let file = folder.path().join("router.toml");

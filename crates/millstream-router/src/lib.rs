@@ -29,6 +29,6 @@ mod throttle;
 pub use counters::{InputCounters, PathCounters, ProcessCounters};
 pub use cpu::Cpu;
 pub use machine::{Machine, Verdict};
-pub use plan::{Batch, InputPlan, OutputPlan, PathPlan, Plan, Stages, WhenFull};
+pub use plan::{Batch, InputPlan, OutputPlan, PathPlan, Plan, Reading, Stages, WhenFull};
 pub use router::{Process, Router, Step};
 pub use throttle::{Estimator, Throttle, ThrottlePlan};

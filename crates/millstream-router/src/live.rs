@@ -56,7 +56,7 @@ mod tag;
 mod tap;
 mod vlan;
 
-pub use admission::admitted;
+pub use admission::{admitted, reading};
 pub use assemble::LiveRouter;
 pub use calibrate::{Calibration, FRAME_BYTES, FunctionCost, calibrate};
 pub use capture::CapturePort;

@@ -13,7 +13,7 @@ use millstream::ContractError;
 use millstream_traffic::Random;
 
 use crate::machine::{Machine, Verdict};
-use crate::plan::Plan;
+use crate::plan::{Plan, Reading};
 use crate::router::{Router, Step};
 
 /// What the steps of processes cost, ns.
@@ -84,11 +84,11 @@ impl ModelMachine {
         }
     }
 
-    /// Nothing runs until `until_ns`, or until a packet may interrupt.
-    fn wait(&mut self, until_ns: u64) {
+    /// Nothing runs until `until_ns`; or, if devices interrupt, until a packet arrives.
+    fn wait(&mut self, until_ns: u64, interrupted: bool) {
         let arrival = self.inputs.iter().filter_map(InputDevice::next_ns).min();
-        let until_ns = match (self.costs.interrupt_ns, arrival) {
-            (Some(_), Some(arrival)) => until_ns.min(arrival),
+        let until_ns = match arrival {
+            Some(arrival) if interrupted => until_ns.min(arrival),
             _ => until_ns,
         };
         self.now_ns = self.now_ns.max(until_ns.min(self.end_ns));
@@ -178,7 +178,7 @@ pub struct Outcome {
     pub router: Router<ModelMachine>,
 }
 
-/// Runs the router of `plan` on `machine` to `end_ns`; rates are counted from `warm_up_ns` on.
+/// Runs the router of `plan` on `machine` to `end_ns`, inputs polled; rates are counted from `warm_up_ns` on.
 ///
 /// # Errors
 /// If a path's contract lacks what an output's discipline needs.
@@ -187,6 +187,23 @@ pub struct Outcome {
 /// If the warm-up is as long as the run.
 pub fn run(
     plan: &Plan,
+    machine: ModelMachine,
+    warm_up_ns: u64,
+    end_ns: u64,
+) -> Result<Outcome, ContractError> {
+    run_by(Reading::Polled, plan, machine, warm_up_ns, end_ns)
+}
+
+/// The same with inputs read in this way.
+///
+/// # Errors
+/// As for [`run`].
+///
+/// # Panics
+/// As for [`run`].
+pub fn run_by(
+    reading: Reading,
+    plan: &Plan,
     mut machine: ModelMachine,
     warm_up_ns: u64,
     end_ns: u64,
@@ -194,6 +211,7 @@ pub fn run(
     assert!(warm_up_ns < end_ns, "a warm-up as long as the run");
     machine.end_ns = end_ns;
     let mut router = Router::new(plan, machine)?;
+    router.read_by(reading);
     let sent = |router: &Router<ModelMachine>| -> Vec<u64> {
         (0..plan.paths.len()).map(|path| router.path(path).sent).collect()
     };
@@ -209,7 +227,10 @@ pub fn run(
 fn advance(router: &mut Router<ModelMachine>, end_ns: u64) {
     while router.machine().now_ns < end_ns {
         if let Step::Idle { until_ns } = router.step() {
-            router.machine_mut().wait(until_ns.min(end_ns));
+            let by_interrupts = router.reading() != Reading::Polled;
+            let machine = router.machine_mut();
+            let interrupted = by_interrupts || machine.costs.interrupt_ns.is_some();
+            machine.wait(until_ns.min(end_ns), interrupted);
             router.resume();
         }
     }

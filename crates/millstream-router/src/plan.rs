@@ -40,6 +40,20 @@ pub enum WhenFull {
     Wait,
 }
 
+/// How inputs are read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Reading {
+    /// By input processes that are scheduled as all others are.
+    #[default]
+    Polled,
+    /// As by interrupts: before any process is chosen, whatever that costs the others, and charged to nobody.
+    Interrupt {
+        /// The longest that a router with nothing to do leaves its devices alone, ns; `None` if the machine tells when
+        /// packets are there.
+        longest_sleep_ns: Option<u64>,
+    },
+}
+
 /// An input process.
 #[derive(Clone, Copy, Debug)]
 pub struct InputPlan {

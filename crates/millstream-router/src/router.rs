@@ -2,7 +2,7 @@
 //!
 //! | process | eligible while |
 //! |---|---|
-//! | input | it does not sleep; with [`WhenFull::Wait`], while every path's input queue has room |
+//! | input | it does not sleep, and is polled; with [`WhenFull::Wait`], while every path's input queue has room |
 //! | forwarding | its input queue is not empty and none of its output queues is full |
 //! | output | a packet waits for the port, the port has room, and it does not sleep |
 //!
@@ -11,6 +11,7 @@
 //! full.
 
 mod gather;
+mod interrupts;
 mod link;
 mod reload;
 mod runs;
@@ -23,6 +24,7 @@ use crate::cpu::Cpu;
 use crate::machine::{Machine, Verdict};
 use crate::plan::{Batch, OutputPlan, Plan, Stages, WhenFull};
 use crate::throttle::Throttle;
+use interrupts::Interrupts;
 use link::Link;
 
 /// Never.
@@ -244,6 +246,7 @@ pub struct Router<M> {
     cpu: Cpu,
     now_ns: u64,
     inputs: Vec<Input>,
+    interrupts: Interrupts,
     paths: Vec<Path>,
     outputs: Vec<Output>,
     /// Until when each process sleeps, ns; 0 if it does not.
@@ -290,6 +293,7 @@ impl<M: Machine> Router<M> {
             batch: plan.batch,
             cpu,
             inputs,
+            interrupts: Interrupts::default(),
             paths,
             outputs,
             asleep_until_ns: vec![0; processes],
@@ -323,11 +327,17 @@ impl<M: Machine> Router<M> {
         if self.next_wake_ns <= self.now_ns {
             self.wake();
         }
+        if self.interrupts.on()
+            && let Some(read) = self.interrupted()
+        {
+            return read;
+        }
         if self.gathered_ns <= self.now_ns {
             self.gathered();
         }
         let Some(number) = self.cpu.choose(self.now_ns).or_else(|| self.choose_gathering()) else {
-            return Step::Idle { until_ns: self.next_wake_ns };
+            let look_again_ns = self.interrupts.look_again_ns(self.now_ns);
+            return Step::Idle { until_ns: self.next_wake_ns.min(look_again_ns) };
         };
         self.machine.dispatched();
         let process = self.process(number);
@@ -488,7 +498,8 @@ impl<M: Machine> Router<M> {
         }
         match process {
             Process::Input(input) => {
-                self.full == 0 || self.inputs[input].when_full == WhenFull::Drop
+                let has_room = self.full == 0 || self.inputs[input].when_full == WhenFull::Drop;
+                has_room && !self.interrupts.on()
             }
             Process::Forward(path) => {
                 let of = &self.paths[path];

@@ -2,7 +2,7 @@
 //!
 //! The live machine with the plan of a file, by a clock that is moved by what each step is said to cost:
 //! counts come out the same on every machine, however busy. What cannot be forwarded is to be lost
-//! where that costs nothing, on the device.
+//! where that costs nothing, on the device. By interrupts it is not, and the same router shows the livelock.
 
 #![allow(clippy::unwrap_used)]
 
@@ -11,9 +11,10 @@ mod support;
 use etherparse::PacketBuilder;
 use millstream_router::live::{
     Classifier, Clock, Forwarder, Hop, LiveMachine, Pool, Port, PortError, Routes, admitted,
+    reading,
 };
 use millstream_router::{Router, Step};
-use millstream_scenario::RouterScenario;
+use millstream_scenario::{InputMode, RouterScenario};
 use std::path::Path;
 use std::sync::Arc;
 use support::Costly;
@@ -83,14 +84,18 @@ impl Port for Device {
     }
 }
 
-/// A file of so many ports that packets come in by, and one that they leave by.
-fn scenario(inputs: usize) -> RouterScenario {
+/// A file of so many ports that packets come in by, read in this way, and one that they leave by.
+fn scenario(inputs: usize, input: InputMode) -> RouterScenario {
     let port = |name: String| {
         format!("[[port]]\nname = \"{name}\"\nkind = \"interface\"\nrate = \"100 Gbps\"\n")
     };
     let ports: String = (0..inputs).map(|at| port(format!("in{at}"))).collect();
+    let input = match input {
+        InputMode::Polled => "polled",
+        InputMode::Interrupt => "interrupt",
+    };
     let text = format!(
-        "[router]\n{ports}{}[[path]]\nname = \"all\"\n[[route]]\nprefix = \"10.2.0.0/16\"\n\
+        "[router]\ninput = \"{input}\"\n{ports}{}[[path]]\nname = \"all\"\n[[route]]\nprefix = \"10.2.0.0/16\"\n\
          port = \"out\"\nneighbour = \"02:00:00:00:00:09\"\n",
         port("out".to_owned())
     );
@@ -99,8 +104,8 @@ fn scenario(inputs: usize) -> RouterScenario {
 
 /// Forwards what arrives at `offered` packets a second in all, for [`RUN_NS`]; returns how many packets
 /// left, every other accounted for.
-fn forwarded(inputs: usize, offered: u64, costs: Costs) -> u64 {
-    let scenario = scenario(inputs);
+fn forwarded(input: InputMode, inputs: usize, offered: u64, costs: Costs) -> u64 {
+    let scenario = scenario(inputs, input);
     let (clock, hand) = Clock::by_hand();
     let mut frame = Vec::new();
     let builder = PacketBuilder::ethernet2(NEIGHBOUR, ROUTER).ipv4([1; 4], [10, 2, 0, 1], 9);
@@ -120,6 +125,7 @@ fn forwarded(inputs: usize, offered: u64, costs: Costs) -> u64 {
     let (hand_of, forward) = (Arc::clone(&hand), |_: &LiveMachine<Device>, _| costs.forward);
     let machine = Costly { machine, hand: hand_of, dispatch: costs.dispatch, forward };
     let mut router = Router::new(&admitted(&scenario, FREQUENCY).unwrap(), machine).unwrap();
+    router.read_by(reading(&scenario));
     while clock.now_ns() < RUN_NS {
         if let Step::Idle { until_ns } = router.step() {
             hand.increment(until_ns.min(RUN_NS).saturating_sub(clock.now_ns()).max(1));
@@ -143,14 +149,21 @@ fn forwarded(inputs: usize, offered: u64, costs: Costs) -> u64 {
     sent
 }
 
-/// From what the router can just forward to three times as much.
-fn holds_its_rate(inputs: usize, costs: Costs) {
-    let left = |offered| forwarded(inputs, offered, costs);
-    // What it can forward at all: as much as is offered, until that does not leave any more.
+/// What polled input can forward at all, packets a second: as much as is offered, until that does not leave any
+/// more.
+fn fits(inputs: usize, costs: Costs) -> u64 {
+    let left = |offered| forwarded(InputMode::Polled, inputs, offered, costs);
     let mut fits = left(20_000_000) * 1_000_000_000 / RUN_NS;
     while left(fits * 11 / 10) * 20 >= fits * 11 / 10 * RUN_NS / 1_000_000_000 * 19 {
         fits = fits * 11 / 10;
     }
+    fits
+}
+
+/// From what the router can just forward to three times as much.
+fn holds_its_rate(inputs: usize, costs: Costs) {
+    let left = |offered| forwarded(InputMode::Polled, inputs, offered, costs);
+    let fits = fits(inputs, costs);
     let offered = [80, 90, 100, 125, 150, 200, 250, 300];
     let rates = offered.map(|percent| left(fits * percent / 100));
     let peak = *rates.iter().max().unwrap();
@@ -173,5 +186,28 @@ fn the_rate_stays_within_5_percent_of_its_peak_from_1_to_3_times_what_fits() {
         for inputs in [1, 3] {
             holds_its_rate(inputs, costs);
         }
+    }
+}
+
+/// Of a packet's cost a third is reading it: at three times what fits nothing else is done any more.
+#[test]
+fn by_interrupts_the_rate_falls_under_the_overload_that_polling_withstands() {
+    let costs = Costs { poll: 20, read: 600, forward: 500, send: 600, dispatch: 40 };
+    for inputs in [1, 3] {
+        let fits = fits(inputs, costs);
+        let rate = |input, percent| forwarded(input, inputs, fits * percent / 100, costs);
+        let offered = [50, 80, 100, 150, 200, 250, 300];
+        let [polled, interrupted] = [InputMode::Polled, InputMode::Interrupt]
+            .map(|input| offered.map(|percent| rate(input, percent)));
+        let seen = format!("{inputs} inputs, polled {polled:?}, by interrupts {interrupted:?}");
+        let peak = *polled.iter().max().unwrap();
+        assert!(polled[2..].iter().all(|rate| rate * 100 >= peak * 95), "{seen}");
+        // Without overload both do the same, and then the one falls, to nothing.
+        assert!(
+            interrupted[..2].iter().zip(&polled).all(|(a, b)| a.abs_diff(*b) * 50 <= *b),
+            "{seen}"
+        );
+        assert!(interrupted[3..].is_sorted_by(|a, b| a >= b), "{seen}");
+        assert!(interrupted[4] * 100 < peak * 75 && interrupted[6] * 100 < peak * 10, "{seen}");
     }
 }

@@ -29,8 +29,8 @@ pub use feeds::{CaptureInput, Input, open};
 pub use file::schema;
 pub use media::{Allowance, Cluster, FramePath, Instruction, Media, Placement, Tls};
 pub use router::{
-    HostPattern, InterfaceIo, MOST_IPV6, Match, NextHop, PathAction, PathExtension, PathProxy,
-    PcpSource, PortKind, PortNat, ProxyKind, Reservation, Route, RouterPath, RouterPort,
+    HostPattern, InputMode, InterfaceIo, MOST_IPV6, Match, NextHop, PathAction, PathExtension,
+    PathProxy, PcpSource, PortKind, PortNat, ProxyKind, Reservation, Route, RouterPath, RouterPort,
     RouterScenario, router_schema,
 };
 pub use scenario::{

@@ -59,6 +59,17 @@ pub enum PortKind {
     Pcap(Option<PathBuf>, Option<PathBuf>),
 }
 
+/// How a router reads its ports.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum InputMode {
+    /// By input processes, scheduled beside all others.
+    #[default]
+    Polled,
+    /// As by interrupts: whenever packets are there, before anything else, whatever that costs.
+    Interrupt,
+}
+
 /// Where the priority of frames that leave in a VLAN is from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
@@ -272,6 +283,8 @@ pub struct RouterScenario {
     pub slice_ns: u64,
     /// How long a forwarding process waits for a whole batch while others have work, ns.
     pub gather_ns: u64,
+    /// How ports are read.
+    pub input: InputMode,
     /// Packets that all queues hold together.
     pub buffers: u32,
     /// Whether the kernel's routes and neighbours count, too.

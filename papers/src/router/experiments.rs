@@ -1,7 +1,7 @@
 //! The experiments of the paper's section 4.
 
 use millstream_router::model::{Costs, Work};
-use millstream_router::{Process, Stages, WhenFull};
+use millstream_router::{Process, Reading, Stages, WhenFull};
 
 use super::machine::{
     COSTS, FORWARD_NS, Flow, INPUT_NS, LINE_PPS, OUTPUT_NS, SINGLE, SIXTEEN, Setup, THROTTLE,
@@ -52,6 +52,17 @@ fn equal_shares(router: usize, offered_pps: u64) -> Setup {
         setup.costs = Costs { interrupt_ns: Some(INTERRUPT_NS), input_ns: 0, ..COSTS };
     }
     setup
+}
+
+/// Three processes and batches of 16 beyond what the paper's sources can offer. By interrupts reading costs what it
+/// costs an input process, and no device is asked in vain.
+pub(super) fn overload(by_interrupts: bool, offered_pps: u64) -> f64 {
+    let mut setup = equal_shares(3, offered_pps);
+    if by_interrupts {
+        setup.reading = Reading::Interrupt { longest_sleep_ns: None };
+        setup.costs = Costs { poll_ns: 0, ..COSTS };
+    }
+    setup.total_kpps()
 }
 
 /// Packets a run of input, forwarding and output processes at full load, three processes and

@@ -2,7 +2,7 @@
 
 use millstream_report::chart::Line;
 
-use super::experiments::{Batching, OVERHEADS, mixed, overhead};
+use super::experiments::{Batching, OVERHEADS, mixed, overhead, overload};
 use super::machine::FORWARD_NS;
 use crate::experiment::figure;
 
@@ -15,10 +15,17 @@ const COSTS: [u64; 19] = [
     2_500, 3_000,
 ];
 
+/// Loads offered to polled input and to interrupts, hundredths of [`FITS_PPS`].
+const LOADS: [u64; 12] = [25, 50, 75, 90, 100, 110, 125, 150, 175, 200, 250, 300];
+/// About what three processes and batches of 16 forward, packets a second (Table 2).
+const FITS_PPS: u64 = 272_000;
+
 /// Everything that is drawn.
 pub(super) struct Curves {
     /// Figure 5: forwarded by offered load, Kpps; one curve for each of [`OVERHEADS`].
     pub(super) overhead: Vec<Points>,
+    /// The same, Kpps, up to three times what polling forwards; polled and by interrupts.
+    pub(super) overload: Vec<Points>,
     /// Figure 6: A, B and C by A's offered load, Kpps.
     pub(super) mix: Vec<Points>,
     /// Figures 7, 8 and 9: A, B and C by the cost of A's packets, µs.
@@ -51,11 +58,27 @@ impl Curves {
             }
             lines
         });
+        let overload = [false, true].map(|by_interrupts| {
+            let offered = LOADS.map(|load| load * FITS_PPS / 100);
+            let point = |load: u64| (load as f64 / 1e3, overload(by_interrupts, load));
+            offered.into_iter().map(point).collect()
+        });
         Self {
+            overload: overload.into_iter().collect(),
             overhead: (0..OVERHEADS.len()).map(loads).collect(),
             mix,
             costs: costs.into_iter().collect(),
         }
+    }
+
+    /// The curves of overload as rows of a table.
+    pub(super) fn overload_rows(&self) -> String {
+        let rows = self.overload[0].iter().zip(&self.overload[1]).zip(LOADS);
+        let row = |(offered, polled): (f64, f64), interrupted: f64, load: u64| {
+            let (whole, part) = (load / 100, load % 100);
+            format!("| {whole}.{part:02} | {offered:.0} | {polled:.1} | {interrupted:.1} |\n")
+        };
+        rows.map(|((polled, interrupted), load)| row(*polled, interrupted.1, load)).collect()
     }
 
     /// The figures: file names, what they show, and drawings.
@@ -77,6 +100,8 @@ impl Curves {
         };
         let lines = named(&OVERHEADS, &self.overhead);
         draw("fig5.svg", "Fig 5: interrupts and processes", "offered (Kpps)", &lines)?;
+        let lines = named(&["polled", "by interrupts"], &self.overload);
+        draw("overload.svg", "Overload by both ways of reading", "offered (Kpps)", &lines)?;
         let lines = named(&flows, &self.mix);
         draw("fig6.svg", "Fig 6: best effort and two reserved flows", "A offers (Kpps)", &lines)?;
         let titles = ["Fig 7: simple batching", "Fig 8: no batching", "Fig 9: batches of 30 µs"];

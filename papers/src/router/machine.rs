@@ -8,10 +8,10 @@
 use millstream::catalogue::{DisciplineRow, Options, StructureName};
 use millstream::{Contract, Link};
 use millstream_router::model::{
-    Costs, InputDevice, ModelMachine, Outcome, OutputDevice, Work, run,
+    Costs, InputDevice, ModelMachine, Outcome, OutputDevice, Work, run_by,
 };
 use millstream_router::{
-    Batch, InputPlan, OutputPlan, PathPlan, Plan, Stages, ThrottlePlan, WhenFull,
+    Batch, InputPlan, OutputPlan, PathPlan, Plan, Reading, Stages, ThrottlePlan, WhenFull,
 };
 
 /// Packets a second of a line, and what a source sends at most.
@@ -84,6 +84,7 @@ pub(super) struct Setup {
     pub(super) stages: Stages,
     pub(super) batch: Batch,
     pub(super) costs: Costs,
+    pub(super) reading: Reading,
     pub(super) flows: Vec<Flow>,
     /// Reservations of the output processes.
     pub(super) outputs: Vec<u32>,
@@ -102,6 +103,7 @@ impl Setup {
             stages: Stages::Three,
             batch: SIXTEEN,
             costs: COSTS,
+            reading: Reading::Polled,
             flows,
             outputs,
             output_queue: 128,
@@ -165,7 +167,8 @@ impl Setup {
                 })
                 .collect(),
         };
-        run(&plan, machine, 500_000_000, 1_500_000_000).expect("no contract lacks anything")
+        run_by(self.reading, &plan, machine, 500_000_000, 1_500_000_000)
+            .expect("no contract lacks anything")
     }
 
     /// What each flow got, thousands of packets a second.

@@ -2,10 +2,10 @@
 
 use millstream::Link;
 use millstream::catalogue::Options;
-use millstream_scenario::{PathAction, PortKind, Reservation, RouterScenario};
+use millstream_scenario::{InputMode, PathAction, PortKind, Reservation, RouterScenario};
 
 use crate::live::port::PortError;
-use crate::plan::{Batch, InputPlan, OutputPlan, PathPlan, Plan, Stages, WhenFull};
+use crate::plan::{Batch, InputPlan, OutputPlan, PathPlan, Plan, Reading, Stages, WhenFull};
 use crate::throttle::ThrottlePlan;
 
 /// Cycles a second that one unit of a reservation stands for in the CPU scheduler.
@@ -61,6 +61,16 @@ pub(super) fn admit(scenario: &RouterScenario, frequency: u64) -> Result<Vec<u64
     let other = (left - inputs * input) / others;
     let part = |at: usize| if at < ports { input } else { other };
     Ok(asked.into_iter().enumerate().map(|(at, asked)| asked.unwrap_or(part(at))).collect())
+}
+
+/// How inputs of `scenario` are read. By interrupts a router with nothing to do looks at all devices as often as the port
+/// that allows the shortest sleep.
+pub fn reading(scenario: &RouterScenario) -> Reading {
+    let longest = scenario.ports.iter().map(|port| port.longest_sleep_ns);
+    match scenario.input {
+        InputMode::Polled => Reading::Polled,
+        InputMode::Interrupt => Reading::Interrupt { longest_sleep_ns: longest.min() },
+    }
 }
 
 /// The plan of `scenario` whose processes have these reservations, cycles a second.

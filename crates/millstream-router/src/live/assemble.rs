@@ -7,7 +7,7 @@ use std::time::Duration;
 use std::{fs, io};
 
 use crate::counters::PathCounters;
-use crate::live::admission::{admit, plan};
+use crate::live::admission::{admit, plan, reading};
 use crate::live::capture::CapturePort;
 use crate::live::classifier::Classifier;
 use crate::live::clock::Clock;
@@ -90,8 +90,9 @@ impl LiveRouter {
         }
         machine.extend(extensions, &[]);
         machine.proxy(scenario, &[]);
-        let router = Router::new(&plan(scenario, &reserved), machine)
+        let mut router = Router::new(&plan(scenario, &reserved), machine)
             .map_err(|error| PortError::new(&scenario.ports[0].name, error.to_string()))?;
+        router.read_by(reading(scenario));
         let scenario = scenario.clone();
         let (began_ns, reloads, removed) = (0, 0, None);
         Ok(Self { scenario, router, reserved, frequency, macs, began_ns, reloads, removed })
@@ -133,6 +134,7 @@ impl LiveRouter {
         self.router.resume();
         let gone = self.router.reload(&plan, &kept);
         let gone = gone.map_err(|error| PortError::new(first, error.to_string()))?;
+        self.router.read_by(reading(&scenario));
         if gone.received > 0 {
             self.removed.get_or_insert_default().add(&gone);
         }

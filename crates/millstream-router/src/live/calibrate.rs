@@ -8,7 +8,7 @@ use etherparse::{IpDscp, IpNumber, Ipv4Header, Ipv6Header};
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 use macaddr::MacAddr6;
 use millstream_scenario::{
-    Match, NextHop, PathAction, PortKind, Route, RouterPath, RouterScenario,
+    InputMode, Match, NextHop, PathAction, PortKind, Route, RouterPath, RouterScenario,
 };
 use serde::Serialize;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -156,6 +156,8 @@ fn in_memory(scenario: &RouterScenario) -> RouterScenario {
         }
     }
     open.kernel_routes = false;
+    // What input costs is the same, and charged.
+    open.input = InputMode::Polled;
     open
 }
 

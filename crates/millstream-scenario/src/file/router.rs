@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use toml::Spanned;
 
 use super::LateName;
-use crate::router::{InterfaceIo, PathAction, PcpSource, ProxyKind};
+use crate::router::{InputMode, InterfaceIo, PathAction, PcpSource, ProxyKind};
 use crate::units::{Duration, Rate, ReservationText, Size, WindowText};
 
 /// A Millstream router: ports, switching paths and routes.
@@ -45,6 +45,8 @@ pub(crate) struct RouterTable {
     /// "50 us".
     #[schemars(with = "Option<Duration>")]
     pub(crate) gather: Option<Spanned<Duration>>,
+    /// How ports are read: by processes that are scheduled, or before everything else, to compare; default "polled".
+    pub(crate) input: Option<InputMode>,
     /// Packets that all queues hold together; default 16384.
     #[schemars(with = "Option<u32>", range(min = 64, max = 1048576))]
     pub(crate) buffers: Option<Spanned<u32>>,

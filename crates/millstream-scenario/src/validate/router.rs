@@ -1,5 +1,6 @@
 //! A router's file: every rule that types cannot say.
 
+mod input;
 mod proxy;
 mod vlan;
 
@@ -84,6 +85,7 @@ pub(crate) fn validate_router(
     let batch = ranged(router.batch.as_ref(), BATCH, 1..=1_024, "a batch", &mut problems);
     let buffers =
         ranged(router.buffers.as_ref(), BUFFERS, 64..=1_048_576, "`buffers`", &mut problems);
+    let input = input::input(&file, &mut problems);
     let slice_ns = router.slice.as_ref().map_or(SLICE_NS, |slice| slice.get_ref().0);
     if let Some(slice) = router.slice.as_ref().filter(|_| slice_ns == 0) {
         problems.push(Problem::new(slice.span(), "a slice of no time").help("at least 1 ns"));
@@ -130,6 +132,7 @@ pub(crate) fn validate_router(
         batch,
         slice_ns,
         gather_ns,
+        input,
         buffers,
         kernel_routes: kernel_routes.is_some(),
         status,

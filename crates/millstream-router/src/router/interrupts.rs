@@ -1,0 +1,81 @@
+//! Input by interrupts: packets are read as soon as they are there, before any process is chosen.
+//!
+//! It is what a router without scheduled input does, for comparison: reading goes before everything else, no
+//! reservation holds it back and nobody is charged for it. From some load on all the processor's time goes into reading packets that are dropped
+//! at full queues later: receive livelock. Polled input cannot do that, for an input process has its share and no
+//! more. Source: Router paper, section 4.1 and Figure 5; Mogul and Ramakrishnan, *Eliminating Receive Livelock in an
+//! Interrupt-driven Kernel*.
+
+use super::{NEVER, Process, Router, Step};
+use crate::machine::Machine;
+use crate::plan::Reading;
+
+/// The shortest time after which an idle router looks at its devices again, ns.
+const SHORTEST_SLEEP_NS: u64 = 1_000;
+
+/// How inputs are read.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Interrupts {
+    reading: Reading,
+    /// Whose turn it is to be looked at first.
+    next: usize,
+    /// How long the router last slept, ns.
+    slept_ns: u64,
+}
+
+impl Interrupts {
+    #[inline]
+    pub(super) fn on(&self) -> bool {
+        self.reading != Reading::Polled
+    }
+
+    /// Nothing is to be done at `now_ns`: when devices are looked at again, ns.
+    #[inline]
+    pub(super) fn look_again_ns(&mut self, now_ns: u64) -> u64 {
+        let Reading::Interrupt { longest_sleep_ns: Some(longest_ns) } = self.reading else {
+            return NEVER;
+        };
+        self.slept_ns = (self.slept_ns * 2).max(SHORTEST_SLEEP_NS).min(longest_ns);
+        now_ns + self.slept_ns
+    }
+}
+
+impl<M: Machine> Router<M> {
+    /// Reads inputs in this way from now on; polled if this was never said.
+    pub fn read_by(&mut self, reading: Reading) {
+        self.interrupts.reading = reading;
+        for input in 0..self.inputs.len() {
+            self.refresh(input);
+        }
+    }
+
+    /// How inputs are read.
+    #[must_use]
+    pub fn reading(&self) -> Reading {
+        self.interrupts.reading
+    }
+
+    /// Reads a batch from the next input that has packets, if any has.
+    #[cold]
+    pub(super) fn interrupted(&mut self) -> Option<Step> {
+        for _ in 0..self.inputs.len() {
+            let input = self.interrupts.next;
+            self.interrupts.next = (input + 1) % self.inputs.len();
+            let began_ns = self.now_ns;
+            let moved = self.run_input(input);
+            if moved > 0 {
+                self.machine.dispatched();
+            }
+            self.now_ns = self.machine.now_ns();
+            if moved > 0 {
+                self.interrupts.slept_ns = 0;
+                let counters = &mut self.processes[input];
+                counters.runs += 1;
+                counters.packets += u64::from(moved);
+                counters.busy_ns += self.now_ns - began_ns;
+                return Some(Step::Ran(Process::Input(input), moved));
+            }
+        }
+        None
+    }
+}

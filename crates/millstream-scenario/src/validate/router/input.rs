@@ -1,0 +1,21 @@
+//! How a router's file has its ports read, and what goes with that.
+
+use toml::Spanned;
+
+use crate::error::Problem;
+use crate::file::router::RouterFile;
+use crate::router::InputMode;
+
+/// How ports are read. By interrupts nothing is held to a reservation.
+pub(super) fn input(file: &RouterFile, problems: &mut Vec<Problem>) -> InputMode {
+    let mode = file.router.input.unwrap_or_default();
+    for port in file.port.iter().map(Spanned::get_ref).filter(|_| mode == InputMode::Interrupt) {
+        if let Some(given) = &port.input_reservation {
+            let name = port.name.get_ref();
+            let message = format!("`input-reservation` of port `{name}`, read by interrupts");
+            let help = "take it out, or take input = \"polled\": no process reads that could be held to it";
+            problems.push(Problem::new(given.span(), message).help(help));
+        }
+    }
+    mode
+}
