@@ -49,6 +49,7 @@ mod neighbours;
 mod pool;
 mod port;
 mod proxy;
+mod quiet;
 mod report;
 mod routes;
 mod status;

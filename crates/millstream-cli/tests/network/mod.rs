@@ -513,6 +513,18 @@ impl Running {
         self.stop_with_log().0
     }
 
+    /// How often its threads have slept by their own will.
+    pub(crate) fn wakes(&self) -> u64 {
+        let tasks = fs::read_dir(format!("/proc/{}/task", self.child.id())).unwrap();
+        let slept = |task: fs::DirEntry| {
+            let status = fs::read_to_string(task.path().join("status")).unwrap_or_default();
+            let line =
+                status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
+            line.map_or(0, |count| count.trim().parse::<u64>().unwrap())
+        };
+        tasks.flatten().map(slept).sum()
+    }
+
     /// The same, and what it logged.
     pub(crate) fn stop_with_log(self) -> (Value, String) {
         self.signal(Signal::SIGINT);

@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 use std::fs;
+use std::thread;
 use std::time::Duration;
 use tempfile::TempDir;
 
@@ -120,4 +121,30 @@ fn interfaces_that_the_kernel_uses_are_left_to_it() {
     let (report, log) = network.start(env!("CARGO_BIN_EXE_millstream"), &path).stop_with_log();
     assert_eq!(report["unaccounted"], 0);
     assert_eq!(log.matches("io=AF_PACKET").count(), 2, "{log}");
+}
+
+/// Nothing comes, so the kernel wakes it, and no clock of its own; what comes then does not wait.
+#[test]
+fn a_router_by_which_nothing_comes_sleeps() {
+    for io in ["packet", "xdp"] {
+        let network = Network::new();
+        hosts(&network);
+        let folder = TempDir::new().unwrap();
+        let path = folder.path().join("router.toml");
+        fs::write(&path, file(io, "")).unwrap();
+        let router = network.start(env!("CARGO_BIN_EXE_millstream"), &path);
+        let ping = ["ping", "-n", "-c", "2", "-i", "0.2", "10.2.0.2"];
+        let text = network.execute("source", &ping);
+        assert!(text.contains(" 0% packet loss"), "{io}: {text}");
+        // By its own clock it would look ten thousand times a second or more. Neighbours are still asked for at first.
+        network.until("the router to sleep", || {
+            let before = router.wakes();
+            thread::sleep(Duration::from_secs(1));
+            router.wakes() - before < 1_000
+        });
+        let text = network.execute("source", &ping);
+        assert!(text.contains(" 0% packet loss"), "{io}: {text}");
+        let (report, log) = router.stop_with_log();
+        assert_eq!(report["unaccounted"], 0, "{io}: {log}{report:#}");
+    }
 }

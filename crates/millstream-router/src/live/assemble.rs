@@ -20,6 +20,7 @@ use crate::live::kernel;
 use crate::live::machine::LiveMachine;
 use crate::live::pool::Pool;
 use crate::live::port::{Port, PortError};
+use crate::live::quiet::Quiet;
 use crate::live::report::{Ended, PathReport, PortReport, ProcessReport, Report};
 use crate::live::routes::{Hop, Routes};
 use crate::live::tap::TapPort;
@@ -208,17 +209,22 @@ impl LiveRouter {
         self.began_ns = self.router.machine_mut().now_ns();
         let end_ns = for_ns.map_or(u64::MAX, |for_ns| self.began_ns.saturating_add(for_ns));
         let mut drain_until_ns = u64::MAX;
+        let mut quiet = Quiet::default();
+        quiet.ended(self.began_ns);
         let ended = loop {
             if control.attention() {
                 self.attend(control);
             }
             let router = &mut self.router;
-            let mut idle = false;
+            let (mut idle, mut moved) = (false, false);
             let mut next_ns = 0;
             for _ in 0..STEPS {
-                if let Step::Idle { until_ns } = router.step() {
-                    (idle, next_ns) = (true, until_ns);
-                    break;
+                match router.step() {
+                    Step::Ran(_, packets) => moved |= packets > 0,
+                    Step::Idle { until_ns } => {
+                        (idle, next_ns) = (true, until_ns);
+                        break;
+                    }
                 }
             }
             if let Some(error) = router.machine_mut().failure() {
@@ -239,8 +245,20 @@ impl LiveRouter {
                     break ended;
                 }
             }
+            if moved {
+                quiet.ended(now_ns);
+            }
             if idle {
-                if wait(next_ns.min(end_ns).saturating_sub(now_ns)) {
+                let may_sleep_ns = if is_empty(router) {
+                    let due_ns =
+                        (0..self.scenario.paths.len()).map(|path| router.machine().due_ns(path));
+                    due_ns.min().unwrap_or(u64::MAX).min(end_ns).saturating_sub(now_ns)
+                } else {
+                    0
+                };
+                if quiet.wait(router.machine_mut(), now_ns, may_sleep_ns)
+                    || wait(next_ns.min(end_ns).saturating_sub(now_ns))
+                {
                     router.machine_mut().rested();
                 }
                 router.resume();

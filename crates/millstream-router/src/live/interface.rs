@@ -12,7 +12,7 @@ use nix::ifaddrs::getifaddrs;
 use nix::sys::socket::{AddressFamily, SockaddrLike};
 use std::fs;
 use std::net::Ipv6Addr;
-use std::os::fd::OwnedFd;
+use std::os::fd::{OwnedFd, RawFd};
 use std::sync::Arc;
 
 use crate::live::checksum;
@@ -37,6 +37,9 @@ trait Device {
     fn backlog(&self) -> Option<usize> {
         None
     }
+
+    /// As [`Port::arrivals`].
+    fn arrivals(&self) -> Option<RawFd>;
 
     /// Packets lost since it was opened.
     fn lost(&mut self) -> u64;
@@ -204,6 +207,10 @@ impl Port for InterfacePort {
             self.away(&error)?;
         }
         Ok(taken)
+    }
+
+    fn arrivals(&self) -> Option<RawFd> {
+        self.device.as_ref()?.arrivals()
     }
 
     fn lost(&mut self) -> u64 {

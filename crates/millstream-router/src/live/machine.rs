@@ -315,6 +315,21 @@ impl<P: Port> LiveMachine<P> {
         &mut self.sides[port].port
     }
 
+    /// All ports.
+    pub(super) fn ports(&self) -> impl Iterator<Item = &P> {
+        self.sides.iter().map(|side| &side.port)
+    }
+
+    /// Whether packets are held until their neighbours are known.
+    pub(super) fn waits_for_neighbours(&self) -> bool {
+        self.held.any()
+    }
+
+    /// The time, ns.
+    pub(super) fn clock_ns(&self) -> u64 {
+        self.clock.now_ns()
+    }
+
     /// Buffers that are free.
     #[must_use]
     pub fn free_buffers(&self) -> usize {

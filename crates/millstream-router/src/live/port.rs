@@ -1,6 +1,7 @@
 //! What packets come in and go out by.
 
 use std::net::Ipv6Addr;
+use std::os::fd::RawFd;
 
 use crate::live::pool::Pool;
 
@@ -64,6 +65,12 @@ pub trait Port {
 
     /// Packets that wait on the device since the last [`receive`](Self::receive), where that is known.
     fn backlog(&self) -> Option<usize> {
+        None
+    }
+
+    /// What becomes readable when packets have come, as long as the port is open and not away; `None` if there is no such
+    /// thing, or packets have been taken from it and not been received yet.
+    fn arrivals(&self) -> Option<RawFd> {
         None
     }
 
@@ -135,6 +142,10 @@ impl<P: Port + ?Sized> Port for Box<P> {
 
     fn backlog(&self) -> Option<usize> {
         (**self).backlog()
+    }
+
+    fn arrivals(&self) -> Option<RawFd> {
+        (**self).arrivals()
     }
 
     fn lost(&mut self) -> u64 {

@@ -1,6 +1,7 @@
 //! A TAP device that the router makes: frames that the kernel sends on it come in here.
 
 use std::io::ErrorKind;
+use std::os::fd::{AsRawFd, RawFd};
 use tappers::{Interface, Tap};
 
 use crate::live::pool::Pool;
@@ -61,6 +62,10 @@ impl Port for TapPort {
             count += 1;
         }
         Ok(count)
+    }
+
+    fn arrivals(&self) -> Option<RawFd> {
+        Some(self.tap.as_raw_fd())
     }
 
     fn transmit(&mut self, pool: &mut Pool, packets: &[u64]) -> Result<usize, PortError> {

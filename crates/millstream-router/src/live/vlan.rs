@@ -13,6 +13,7 @@
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::net::Ipv6Addr;
+use std::os::fd::RawFd;
 use std::rc::Rc;
 
 use millstream_scenario::{PcpSource, RouterPort, RouterScenario};
@@ -181,6 +182,12 @@ impl<P: Port> Port for VlanPort<P> {
         // Packets that fitted no buffer are whoever's reads them.
         let unfit = received?.saturating_sub(arrived);
         Ok(taken + into.len() - first + strays + unfit)
+    }
+
+    fn arrivals(&self) -> Option<RawFd> {
+        let trunk = self.trunk.borrow();
+        let taken = trunk.members.iter().any(|member| !member.waiting.is_empty());
+        if taken { None } else { trunk.device.arrivals() }
     }
 
     fn transmit(&mut self, pool: &mut Pool, packets: &[u64]) -> Result<usize, PortError> {

@@ -1,5 +1,6 @@
 //! A router's file: every rule that types cannot say.
 
+mod address;
 mod input;
 mod proxy;
 mod vlan;
@@ -16,12 +17,12 @@ use super::{stem, syntax_problem};
 use crate::error::{Problem, list, nearest};
 use crate::file::LateName;
 use crate::file::router::{
-    AddressText, ExtensionTable, MatchTable, NatTable, PathTable, PortKind as KindName, PortTable,
-    RouteTable, RouterFile,
+    ExtensionTable, MatchTable, NatTable, PathTable, PortKind as KindName, PortTable, RouteTable,
+    RouterFile,
 };
 use crate::router::{
-    MOST_IPV6, Match, NextHop, PathAction, PathExtension, PcpSource, PortKind, PortNat,
-    Reservation, Route, RouterPath, RouterPort, RouterScenario, max_rate,
+    Match, NextHop, PathAction, PathExtension, PcpSource, PortKind, PortNat, Reservation, Route,
+    RouterPath, RouterPort, RouterScenario, max_rate,
 };
 use crate::units::{Duration, ReservationText};
 
@@ -303,7 +304,7 @@ fn port(
     };
     let mac = table.mac.as_ref().and_then(|text| mac(text, problems));
     let addresses =
-        table.address.as_ref().map_or_else(Vec::new, |given| addresses(given, problems));
+        table.address.as_ref().map_or_else(Vec::new, |given| address::addresses(given, problems));
     // What cannot be read has been said.
     let has_ipv4 = addresses.iter().any(|net| net.addr().is_ipv4());
     let addressed = has_ipv4 || table.address.is_some() && addresses.is_empty();
@@ -543,60 +544,4 @@ fn route(
         }
     };
     Some(Route { prefix: prefix?, port, next: next? })
-}
-
-/// The router's own addresses, each with the length of the network there.
-fn addresses(given: &Spanned<AddressText>, problems: &mut Vec<Problem>) -> Vec<IpNet> {
-    let texts = match given.get_ref() {
-        AddressText::One(text) => std::slice::from_ref(text),
-        AddressText::Several(texts) => texts,
-    };
-    let mut nets: Vec<IpNet> = Vec::new();
-    let mut wrong = |message: String, help: &str| {
-        problems.push(Problem::new(given.span(), message).help(help));
-    };
-    for text in texts {
-        let Ok(net) = text.parse::<IpNet>() else {
-            let message = format!("`{text}` is not an address with its network's length");
-            wrong(message, "for example \"10.1.0.1/24\" or \"2001:db8:1::1/64\"");
-            continue;
-        };
-        if !is_host(net) {
-            let example = if net.addr().is_ipv6() { "2001:db8:1::1/64" } else { "10.1.0.1/24" };
-            let help = format!("for example \"{example}\"");
-            wrong(format!("no host can have {}", net.addr()), &help);
-        }
-        if nets.iter().any(|known| known.addr() == net.addr()) {
-            wrong(format!("{} stands there twice", net.addr()), "take one out");
-        }
-        nets.push(net);
-    }
-    let ipv6 = nets.iter().filter(|net| net.addr().is_ipv6()).count();
-    if nets.len() - ipv6 > 1 {
-        let message = format!("{} IPv4 addresses of one port", nets.len() - ipv6);
-        wrong(message, "one, and any of IPv6");
-    }
-    if ipv6 > MOST_IPV6 {
-        wrong(format!("{ipv6} IPv6 addresses of one port"), &format!("at most {MOST_IPV6}"));
-    }
-    if texts.is_empty() {
-        wrong("a list of no addresses".to_owned(), "leave `address` out");
-    }
-    nets
-}
-
-/// Whether one host of the network can have this address.
-fn is_host(net: IpNet) -> bool {
-    let address = net.addr();
-    let ends = match net {
-        IpNet::V4(net) => {
-            net.prefix_len() < 31 && (net.addr() == net.network() || net.addr() == net.broadcast())
-        }
-        // The first address is every router's (RFC 4291, section 2.6.1).
-        IpNet::V6(net) => {
-            net.prefix_len() < 127 && net.addr() == net.network()
-                || net.addr().to_ipv4_mapped().is_some()
-        }
-    };
-    !(ends || address.is_multicast() || address.is_loopback() || address.is_unspecified())
 }

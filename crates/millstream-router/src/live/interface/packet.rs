@@ -4,6 +4,7 @@
 //! each one sent is a system call. Only what comes in is read, not what is sent here. The kernel has all packets, too.
 
 use pcap::{Active, Capture, Direction};
+use std::os::fd::{AsRawFd, RawFd};
 
 use crate::live::interface::{Device, Moved};
 use crate::live::pool::Pool;
@@ -63,6 +64,10 @@ impl Device for PacketDevice {
             pool.release(*packet);
         }
         (packets.len(), None)
+    }
+
+    fn arrivals(&self) -> Option<RawFd> {
+        Some(self.0.as_raw_fd())
     }
 
     fn close(self: Box<Self>) -> Box<dyn Send> {

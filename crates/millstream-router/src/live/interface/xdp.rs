@@ -11,7 +11,7 @@
 use rustix::io::Errno;
 use rustix::net::{SendFlags, send};
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::time::{Duration, Instant};
 use xdp::nic::NicIndex;
 use xdp::slab::{HeapSlab, Slab};
@@ -266,6 +266,10 @@ impl Device for XdpDevice {
 
     fn lost(&mut self) -> u64 {
         self.shared.socket.statistics().map_or(0, |lost| lost.rx_dropped + lost.rx_ring_full)
+    }
+
+    fn arrivals(&self) -> Option<RawFd> {
+        Some(self.shared.socket.as_raw_fd())
     }
 
     fn close(self: Box<Self>) -> Box<dyn Send> {
