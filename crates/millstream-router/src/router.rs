@@ -13,6 +13,7 @@
 mod gather;
 mod interrupts;
 mod link;
+mod link_time;
 mod reload;
 mod runs;
 
@@ -22,10 +23,11 @@ use std::collections::VecDeque;
 use crate::counters::{InputCounters, PathCounters, ProcessCounters};
 use crate::cpu::Cpu;
 use crate::machine::{Machine, Verdict};
-use crate::plan::{Batch, OutputPlan, Plan, Stages, WhenFull};
+use crate::plan::{Batch, Plan, Stages, WhenFull};
 use crate::throttle::Throttle;
 use interrupts::Interrupts;
 use link::Link;
+use link_time::LinkTime;
 
 /// Never.
 const NEVER: u64 = u64::MAX;
@@ -122,43 +124,6 @@ struct Output {
     paths: Vec<usize>,
     /// Packets selected that the port did not take yet.
     staged: VecDeque<u64>,
-}
-
-/// The time that a link's discipline is told.
-///
-/// The clocks of fair queueing take it that a link on which packets wait carries them. When the router is
-/// kept from its work the line lies idle meanwhile, and such a clock would run ahead of what was sent: who
-/// waited all the time would be owed it, and be served before whoever comes. So that time does not pass.
-/// Where deadlines count it does.
-#[derive(Clone, Copy, Debug)]
-struct LinkTime {
-    by_deadlines: bool,
-    /// Time in which the line lay idle though packets waited, ns.
-    lost_ns: u64,
-    /// How long it had been idle in all when that was last counted, ns.
-    idle_ns: u64,
-}
-
-impl LinkTime {
-    fn new(output: &OutputPlan) -> Self {
-        let by_deadlines = output.discipline.needs.contains(&"period");
-        Self { by_deadlines, lost_ns: 0, idle_ns: 0 }
-    }
-
-    /// The line has been idle for `idle_ns` in all; since that was last said, packets waited or not.
-    #[inline]
-    fn idle(&mut self, idle_ns: u64, waiting: bool) {
-        if waiting && !self.by_deadlines {
-            self.lost_ns += idle_ns - self.idle_ns;
-        }
-        self.idle_ns = idle_ns;
-    }
-
-    /// The link's time at `now_ns`.
-    #[inline]
-    fn at(&self, now_ns: u64) -> u64 {
-        now_ns - self.lost_ns
-    }
 }
 
 /// Packets that the link's discipline dropped during a decision.
@@ -575,29 +540,5 @@ impl<M: Machine> Router<M> {
             let until_ns = (self.now_ns + sleep_ns).max(self.asleep_until_ns[number]);
             self.sleep(number, until_ns);
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_link_s_time_stands_still_while_its_line_is_idle_and_packets_wait() {
-        let fair = LinkTime { by_deadlines: false, lost_ns: 0, idle_ns: 0 };
-        let mut time = fair;
-        let mut told = |now_ns, idle_ns, waiting| {
-            time.idle(idle_ns, waiting);
-            time.at(now_ns)
-        };
-        assert_eq!(told(100, 100, false), 100, "nothing waits");
-        assert_eq!(told(150, 100, true), 150, "the line is busy");
-        assert_eq!(told(300, 200, true), 200, "idle for 100");
-        assert_eq!(told(400, 300, true), 200, "for another 100");
-        assert_eq!(told(450, 300, true), 250);
-        assert_eq!(told(500, 350, false), 300);
-        let mut time = LinkTime { by_deadlines: true, ..fair };
-        time.idle(100, true);
-        assert_eq!(time.at(300), 300, "deadlines pass");
     }
 }

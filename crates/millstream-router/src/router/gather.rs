@@ -67,7 +67,7 @@ impl<M: Machine> Router<M> {
 #[cfg(test)]
 mod tests {
     use super::super::*;
-    use crate::plan::{InputPlan, PathPlan};
+    use crate::plan::{InputPlan, OutputPlan, PathPlan};
     use millstream::catalogue::{DisciplineRow, Options, StructureName};
     use millstream::{Contract, Link as Wire};
     use proptest::prelude::*;
