@@ -128,6 +128,11 @@ impl Cpu {
         self.slots[process].paused = true;
     }
 
+    #[cfg(test)]
+    pub(crate) fn paused(&self, process: usize) -> bool {
+        self.slots[process].paused
+    }
+
     /// The process that runs from `now_ns` on. To be followed by [`finish`](Self::finish).
     #[inline]
     pub fn choose(&mut self, now_ns: u64) -> Option<usize> {

@@ -327,11 +327,13 @@ impl<M: Machine> Router<M> {
             self.paths[path].took(took_ns / u64::from(moved));
         }
         self.rest(process, number, moved);
-        let gathers = matches!(process, Process::Forward(path) if self.gather(path));
+        // By its own will, and for nothing else.
+        let gathers =
+            matches!(process, Process::Forward(path) if self.gather(path) && self.has_room(path));
         self.found(moved);
         let eligible = self.is_eligible(process, number);
         self.cpu.finish(number, self.now_ns, took_ns, eligible);
-        if gathers && !eligible {
+        if gathers && !eligible && self.asleep_until_ns[number] == 0 {
             self.cpu.pause(number);
         }
         let counters = &mut self.processes[number];
@@ -469,13 +471,19 @@ impl<M: Machine> Router<M> {
             Process::Forward(path) => {
                 let of = &self.paths[path];
                 (!of.queue.is_empty() && of.gathering != Gathering::Yes || self.is_due(path))
-                    && (self.stages != Stages::Three || self.output_room(path) >= of.fit)
+                    && self.has_room(path)
             }
             Process::Output(output) => {
                 let of = &self.outputs[output];
                 !of.staged.is_empty() || of.link.total_waiting() > 0
             }
         }
+    }
+
+    /// Whether the output queues of `path` have room for what it is to have room for.
+    #[inline]
+    fn has_room(&self, path: usize) -> bool {
+        self.stages != Stages::Three || self.output_room(path) >= self.paths[path].fit
     }
 
     /// Whether the function of `path` wants to run without a packet.

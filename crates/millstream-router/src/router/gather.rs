@@ -81,6 +81,8 @@ mod tests {
         now_ns: u64,
         reads: Vec<[usize; 2]>,
         at: usize,
+        /// What the port takes.
+        room: usize,
     }
 
     impl Machine for Scripted {
@@ -108,7 +110,7 @@ mod tests {
         }
 
         fn room(&mut self, _: usize, _: u64) -> usize {
-            usize::MAX
+            self.room
         }
 
         fn room_at_ns(&mut self, _: usize, now_ns: u64) -> u64 {
@@ -149,7 +151,8 @@ mod tests {
             paths: vec![path(), path()],
             outputs: vec![output],
         };
-        Router::new(&plan, Scripted { now_ns: 0, reads, at: 0 }).expect("contracts are whole")
+        Router::new(&plan, Scripted { now_ns: 0, reads, at: 0, room: usize::MAX })
+            .expect("contracts are whole")
     }
 
     #[test]
@@ -171,6 +174,24 @@ mod tests {
         let used = router.used(Process::Forward(1));
         assert!(used.packets > 900, "{used:?}");
         assert!(used.packets >= 4 * used.runs, "{used:?}");
+    }
+
+    /// Else it would be owed all the time in which it could not run.
+    #[test]
+    fn who_waits_for_room_does_not_keep_its_place() {
+        let mut paused = 0;
+        for packets in 1..=8 {
+            // Eight batches fill the output queue, and some are left.
+            let mut router = router(vec![[packets, 0]; 66_usize.div_ceil(packets)]);
+            router.machine_mut().room = 0;
+            let process = router.number(Process::Forward(0));
+            for _ in 0..300 {
+                router.step();
+                paused += usize::from(router.cpu.paused(process));
+                assert!(router.has_room(0) || !router.cpu.paused(process), "{packets} at a time");
+            }
+        }
+        assert!(paused > 0);
     }
 
     proptest! {
