@@ -6,6 +6,9 @@ use std::fmt::Debug;
 use std::hash::Hash;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
+/// How many entries tables of what was seen of late have.
+pub(super) const SLOTS: usize = 256;
+
 /// An address of one family.
 pub(super) trait Address: Copy + Debug + Eq + Hash + Into<IpAddr> {
     /// An address with the length of its network.
@@ -17,7 +20,7 @@ pub(super) trait Address: Copy + Debug + Eq + Hash + Into<IpAddr> {
     /// An address if it is of this family.
     fn of(address: IpAddr) -> Option<Self>;
 
-    /// A number from 0 to 255 that is another for most others.
+    /// A number below [`SLOTS`] that is another for most others.
     fn slot(self) -> usize;
 
     /// Whether it can be that of a neighbour of whoever has the address of `net` on that network.
@@ -78,11 +81,11 @@ impl Address for Ipv6Addr {
     }
 }
 
-/// Fibonacci hashing to 8 bits (Knuth, The Art of Computer Programming, volume 3, section 6.4).
+/// A number below [`SLOTS`]: Fibonacci hashing (Knuth, The Art of Computer Programming, volume 3, section 6.4).
 #[inline]
 pub(super) fn slot(bits: u64) -> usize {
-    // Below 256.
+    // Less than a word of it is left.
     #[allow(clippy::cast_possible_truncation)]
-    let slot = (bits.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as usize;
+    let slot = (bits.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (u64::BITS - SLOTS.ilog2())) as usize;
     slot
 }

@@ -4,11 +4,9 @@
 //! What a flow is: all that a rule may look at in such a packet. A flow takes the place of another whose number is the
 //! same, so a look-up is one comparison whatever the packets are.
 
-use crate::live::address::slot;
+use crate::live::address::{SLOTS, slot};
+use crate::live::header::ETHERNET;
 use crate::live::tag::Tag;
-
-/// How many flows are kept.
-const FLOWS: usize = 256;
 
 /// All that decides on the path of an IPv4 packet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -20,8 +18,7 @@ pub(super) struct Flow {
     tag: Option<Tag>,
 }
 
-/// What is at once known of a frame.
-const ETHERNET: usize = 14;
+/// What is at once known of a frame: it is of IPv4, and has no options.
 const PLAIN: [u8; 3] = [8, 0, 0x45];
 
 impl Flow {
@@ -50,7 +47,7 @@ impl Flow {
 
     #[inline]
     fn slot(self) -> usize {
-        slot(self.addresses ^ self.rest.rotate_left(23)) % FLOWS
+        slot(self.addresses ^ self.rest.rotate_left(23))
     }
 }
 
@@ -63,7 +60,7 @@ pub(super) struct Flows {
 impl Default for Flows {
     fn default() -> Self {
         // No packet has this flow: its protocol has no ports.
-        Self { paths: vec![(Flow::default(), 0); FLOWS] }
+        Self { paths: vec![(Flow::default(), 0); SLOTS] }
     }
 }
 

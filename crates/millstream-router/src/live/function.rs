@@ -3,7 +3,7 @@
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use crate::live::address::Address;
+use crate::live::address::{Address, SLOTS};
 use crate::live::header::{destination, destination_v6, hop, hop_v6};
 use crate::live::host::Error;
 use crate::live::neighbours::{Found, Neighbours, Word};
@@ -11,8 +11,6 @@ use crate::live::routes::{Hop, Next, Routes, Table};
 
 /// A neighbour that was found is used for so long before it is looked up again, ns.
 const RECENT_NS: u64 = 1_000_000_000;
-/// How many destinations' hops are kept at hand.
-const RECENT: usize = 256;
 
 /// The IP fast path: looks the destination up, takes a hop from the packet's time to live, updates
 /// its checksum (IPv6 has none) and rewrites its hardware addresses.
@@ -44,7 +42,7 @@ struct Recent<A> {
 impl<A: Address> Default for Ways<A> {
     fn default() -> Self {
         let (routes, neighbours) = (Table::default(), Neighbours::default());
-        Self { routes, neighbours, recent: vec![None; RECENT] }
+        Self { routes, neighbours, recent: vec![None; SLOTS] }
     }
 }
 
@@ -73,7 +71,7 @@ impl<A: Address> Ways<A> {
         now_ns: u64,
         ask: &mut Option<Ask>,
     ) -> Result<Hop, Undelivered> {
-        match &self.recent[destination.slot() % RECENT] {
+        match &self.recent[destination.slot()] {
             Some(recent) if recent.destination == destination && now_ns < recent.until_ns => {
                 Ok(recent.hop)
             }
@@ -103,7 +101,7 @@ impl<A: Address> Ways<A> {
             }
             Some(Next::Nowhere) | None => return Err(Undelivered::Because(Error::NetUnreachable)),
         };
-        self.recent[destination.slot() % RECENT] = Some(Recent { destination, until_ns, hop });
+        self.recent[destination.slot()] = Some(Recent { destination, until_ns, hop });
         Ok(hop)
     }
 

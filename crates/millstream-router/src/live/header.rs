@@ -12,7 +12,7 @@ pub(super) use v6::{destination_v6, hop_v6, is_v6, transport_v6};
 
 /// Bytes before the IP header.
 pub(super) const ETHERNET_BYTES: u32 = 14;
-const ETHERNET: usize = ETHERNET_BYTES as usize;
+pub(super) const ETHERNET: usize = ETHERNET_BYTES as usize;
 /// Ethernet's number of IPv4.
 const IPV4: [u8; 2] = [8, 0];
 

@@ -3,12 +3,11 @@
 use smoltcp::phy::{Device, DeviceCapabilities, Medium, RxToken, TxToken};
 use smoltcp::time::Instant;
 
-use crate::live::header::ETHERNET_BYTES;
+use crate::live::header::ETHERNET;
 use crate::live::pool::Pool;
 
 /// The longest packet of a proxy's own, bytes: Ethernet's.
 pub(super) const MTU: usize = 1_500;
-const ETHERNET: usize = ETHERNET_BYTES as usize;
 
 /// The time as smoltcp counts it.
 pub(super) fn instant(now_ns: u64) -> Instant {
