@@ -249,7 +249,7 @@ impl LiveRouter {
                 quiet.ended(now_ns);
             }
             if idle {
-                let may_sleep_ns = if is_empty(router) {
+                let may_sleep_ns = if quiet.is_long(now_ns) && is_empty(router) {
                     let due_ns =
                         (0..self.scenario.paths.len()).map(|path| router.machine().due_ns(path));
                     due_ns.min().unwrap_or(u64::MAX).min(end_ns).saturating_sub(now_ns)

@@ -29,6 +29,12 @@ impl Quiet {
         self.since_ns = now_ns;
     }
 
+    /// Whether nothing has moved for long, at `now_ns`.
+    #[inline]
+    pub(super) fn is_long(&self, now_ns: u64) -> bool {
+        now_ns - self.since_ns >= QUIET_NS
+    }
+
     /// Waits until something comes to a port, or for `for_ns` from `now_ns` on; returns whether it did wait. To be asked
     /// when no packet waits.
     pub(super) fn wait<P: Port>(
@@ -38,7 +44,7 @@ impl Quiet {
         for_ns: u64,
     ) -> bool {
         let for_ns = for_ns.min(LONGEST_NS);
-        if now_ns - self.since_ns < QUIET_NS || for_ns < SHORTEST_NS {
+        if !self.is_long(now_ns) || for_ns < SHORTEST_NS {
             return false;
         }
         let Some(arrivals) = machine.arrivals() else { return false };
