@@ -63,7 +63,9 @@ pub(crate) fn route(arguments: &RouteArguments) -> Result<(), Failure> {
     let control = Arc::new(Control::default());
     let mut router = LiveRouter::open(&scenario).map_err(failure)?;
     let is_interface = |port: &RouterPort| matches!(port.kind, PortKind::Interface(..));
-    privileges::give_up(scenario.ports.iter().any(is_interface))?;
+    let may_reopen = scenario.ports.iter().any(is_interface);
+    let given_up = router.each_thread(move || privileges::give_up(may_reopen));
+    given_up.map_err(failure)?.into_iter().collect::<Result<(), Failure>>()?;
     router.prepare().map_err(failure)?;
     obey_signals(&control, file)?;
     if let Some(address) = scenario.status {
@@ -193,17 +195,21 @@ pub(crate) fn text(report: &Report) -> String {
     });
     text += &text_table(&header, ports);
     text += &translations(report);
-    let header = ["process", "reserved (Mcps)", "used (Mcps)", "runs", "packets a run"];
+    let several = report.processes.iter().any(|process| process.core > 0);
+    let mut header = vec!["process", "reserved (Mcps)", "used (Mcps)", "runs", "packets a run"];
+    header.extend(several.then_some("core"));
     let processes = report.processes.iter().map(|process| {
         let mega = |cycles: u64| (cycles / 1_000_000).to_string();
         let tenths = process.packets * 10 / process.runs.max(1);
-        vec![
+        let mut row = vec![
             process.name.clone(),
             mega(process.reserved_cycles),
             mega(process.used_cycles),
             process.runs.to_string(),
             format!("{}.{}", tenths / 10, tenths % 10),
-        ]
+        ];
+        row.extend(several.then(|| process.core.to_string()));
+        row
     });
     text += &text_table(&header, processes);
     let _ = writeln!(text, "unaccounted for: {}", report.unaccounted);

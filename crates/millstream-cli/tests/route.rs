@@ -1,6 +1,7 @@
 //! `millstream route` as its users meet it: captures, real interfaces, errors.
 #![allow(clippy::unwrap_used)]
 
+mod cores;
 mod firewall;
 mod ipv6;
 mod network;

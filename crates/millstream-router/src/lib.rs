@@ -28,7 +28,7 @@ mod throttle;
 
 pub use counters::{InputCounters, PathCounters, ProcessCounters};
 pub use cpu::Cpu;
-pub use machine::{Machine, Verdict};
+pub use machine::{Machine, Place, Verdict};
 pub use plan::{Batch, InputPlan, OutputPlan, PathPlan, Plan, Reading, Stages, WhenFull};
-pub use router::{Process, Router, Step};
+pub use router::{Elsewhere, Process, Router, Step};
 pub use throttle::{Estimator, Throttle, ThrottlePlan};

@@ -17,18 +17,23 @@
 //!
 //! What packets a path takes its rules say ([`Classifier`]), and its filter ([`Filters`]).
 //!
-//! One thread does everything. Buffers are taken from one pool; a queue holds numbers of buffers,
-//! so a packet is copied where it comes in and where it leaves, and nowhere between.
+//! One thread does everything, or one a core that the file says (`cores`), each with processes, a scheduler and
+//! buffers of its own. A queue holds numbers of buffers, so a packet is copied where it comes in and where it leaves,
+//! and nowhere between but where it goes to another core (`crossing`).
 
 mod address;
 mod admission;
 mod assemble;
+mod bell;
 mod calibrate;
 mod capture;
 mod checksum;
 mod classifier;
 mod clock;
 mod control;
+mod core;
+mod cores;
+mod crossing;
 mod extension;
 mod filter;
 mod flows;
@@ -52,6 +57,7 @@ mod proxy;
 mod quiet;
 mod report;
 mod routes;
+mod standing;
 mod status;
 mod tag;
 mod tap;

@@ -13,6 +13,20 @@ pub enum Verdict {
     Hold,
 }
 
+/// A queue of another core's router, that a packet goes on to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// The input queue of a path.
+    Path(usize),
+    /// The output queue of a path at an output.
+    Output {
+        /// The path.
+        path: usize,
+        /// The output.
+        output: usize,
+    },
+}
+
 /// Ports, functions and time, as the router's processes use them.
 ///
 /// A packet is the machine's own number, its *handle*: what it stands for the machine knows. Every
@@ -96,6 +110,27 @@ pub trait Machine {
 
     /// Sends packets, in order; returns how many were taken. The others stay the router's.
     fn transmit(&mut self, output: usize, packets: &[u64]) -> usize;
+
+    /// Packets that wait at `place`, or are on their way to it.
+    #[inline]
+    fn waiting_elsewhere(&self, _place: Place) -> usize {
+        0
+    }
+
+    /// Gives a packet to the router that `place` belongs to. Only asked where a router is
+    /// [parted](crate::Router::part).
+    #[inline]
+    fn hand_over(&mut self, _place: Place, packet: u64) {
+        self.discard(packet);
+    }
+
+    /// Packets have left the input queue of `path`; some may have been handed over by other routers.
+    #[inline]
+    fn left_queue(&mut self, _path: usize, _packets: &mut [u64]) {}
+
+    /// A packet that was handed over has left the queue of `path` at `output`.
+    #[inline]
+    fn left_output(&self, _path: usize, _output: usize) {}
 
     /// A packet is dropped.
     fn discard(&mut self, packet: u64);

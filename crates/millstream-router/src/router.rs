@@ -10,6 +10,7 @@
 //! finished packet is dropped at a full queue. Nothing is allocated once all queues have been
 //! full.
 
+mod elsewhere;
 mod gather;
 mod interrupts;
 mod link;
@@ -22,9 +23,10 @@ use std::collections::VecDeque;
 
 use crate::counters::{InputCounters, PathCounters, ProcessCounters};
 use crate::cpu::Cpu;
-use crate::machine::{Machine, Verdict};
+use crate::machine::{Machine, Place, Verdict};
 use crate::plan::{Batch, Plan, Stages, WhenFull};
 use crate::throttle::Throttle;
+pub use elsewhere::Elsewhere;
 use interrupts::Interrupts;
 use link::Link;
 use link_time::LinkTime;
@@ -64,6 +66,8 @@ pub enum Step {
 }
 
 struct Input {
+    /// Another core's router reads it.
+    elsewhere: bool,
     throttle: Option<Throttle>,
     when_full: WhenFull,
     counters: InputCounters,
@@ -71,6 +75,8 @@ struct Input {
 
 struct Path {
     drops: bool,
+    /// Another core's router runs its function.
+    elsewhere: bool,
     queue: VecDeque<u64>,
     limit: usize,
     /// Packets that the machine holds.
@@ -117,6 +123,8 @@ impl Path {
 }
 
 struct Output {
+    /// Another core's router writes to it.
+    elsewhere: bool,
     throttle: Option<Throttle>,
     link: Link,
     time: LinkTime,
@@ -153,7 +161,8 @@ impl Parts {
             let link = Link::new(output.discipline, &output.options, output.structure);
             let throttle = output.throttle.map(Throttle::new);
             let (time, paths) = (LinkTime::new(output), Vec::new());
-            outputs.push(Output { throttle, link, time, paths, staged: VecDeque::new() });
+            let (elsewhere, staged) = (false, VecDeque::new());
+            outputs.push(Output { elsewhere, throttle, link, time, paths, staged });
         }
         for input in &plan.inputs {
             cpu.add(input.reservation)?;
@@ -175,6 +184,7 @@ impl Parts {
             }
             paths.push(Path {
                 drops: path.drops,
+                elsewhere: false,
                 queue: VecDeque::with_capacity(path.input_queue as usize),
                 limit,
                 held: 0,
@@ -195,6 +205,7 @@ impl Parts {
             cpu.add(output.reservation)?;
         }
         let inputs = plan.inputs.iter().map(|input| Input {
+            elsewhere: false,
             throttle: input.throttle.map(Throttle::new),
             when_full: input.when_full,
             counters: InputCounters::default(),
@@ -208,6 +219,8 @@ pub struct Router<M> {
     machine: M,
     stages: Stages,
     batch: Batch,
+    /// Some of all that belongs to other cores' routers.
+    parted: bool,
     cpu: Cpu,
     now_ns: u64,
     inputs: Vec<Input>,
@@ -256,6 +269,7 @@ impl<M: Machine> Router<M> {
             machine,
             stages: plan.stages,
             batch: plan.batch,
+            parted: false,
             cpu,
             inputs,
             interrupts: Interrupts::default(),
@@ -383,15 +397,25 @@ impl<M: Machine> Router<M> {
     }
 
     /// Packets that wait in a path's input queue or are held by its function, and those in its output
-    /// queues.
+    /// queues; none of those that are elsewhere.
     ///
     /// # Panics
     /// If there is no such path.
     #[must_use]
     pub fn waiting(&self, path: usize) -> (usize, usize) {
         let of = &self.paths[path];
+        let here = of.outputs.iter().filter(|output| !self.outputs[**output].elsewhere);
         let at_output = |output: &usize| self.output_waiting(path, *output);
-        (of.queue.len() + of.held, of.outputs.iter().map(at_output).sum())
+        (of.queue.len() + of.held, here.map(at_output).sum())
+    }
+
+    /// Packets that wait in the queue of `path` at an output that is here.
+    ///
+    /// # Panics
+    /// If there is no such path, or output.
+    #[must_use]
+    pub fn waiting_at(&self, path: usize, output: usize) -> usize {
+        self.output_waiting(path, output)
     }
 
     /// Packets that an output has selected and its port has not taken. They count as sent.
@@ -445,6 +469,9 @@ impl<M: Machine> Router<M> {
 
     #[inline]
     fn output_waiting(&self, path: usize, output: usize) -> usize {
+        if self.outputs[output].elsewhere {
+            return self.machine.waiting_elsewhere(Place::Output { path, output });
+        }
         let stream = self.paths[path].streams[output];
         stream.map_or(0, |stream| self.outputs[output].link.waiting(stream) as usize)
     }
@@ -465,8 +492,9 @@ impl<M: Machine> Router<M> {
         }
         match process {
             Process::Input(input) => {
-                let has_room = self.full == 0 || self.inputs[input].when_full == WhenFull::Drop;
-                has_room && !self.interrupts.on()
+                let of = &self.inputs[input];
+                let has_room = self.full == 0 || of.when_full == WhenFull::Drop;
+                has_room && !of.elsewhere && !self.interrupts.on()
             }
             Process::Forward(path) => {
                 let of = &self.paths[path];

@@ -97,6 +97,8 @@ pub struct RouterPort {
     pub name: String,
     /// What stands behind it.
     pub kind: PortKind,
+    /// Which of the router's cores reads and writes it.
+    pub core: usize,
     /// The VLAN of the device that it is, from 1 to 4094; `None` for frames without one. Of ports of one kind each is
     /// another.
     pub vlan: Option<u16>,
@@ -236,6 +238,8 @@ pub struct RouterPath {
     pub filter: Option<String>,
     /// What becomes of them. With [`PathAction::Drop`] nothing that follows is of use.
     pub action: PathAction,
+    /// Which of the router's cores its function runs on.
+    pub core: usize,
     /// Of its forwarding process.
     pub reservation: Option<Reservation>,
     /// What sees its packets before they are routed.
@@ -285,7 +289,9 @@ pub struct RouterScenario {
     pub gather_ns: u64,
     /// How ports are read.
     pub input: InputMode,
-    /// Packets that all queues hold together.
+    /// On how many processors its processes run, at least 1.
+    pub cores: usize,
+    /// Packets that all queues of a core hold together.
     pub buffers: u32,
     /// Whether the kernel's routes and neighbours count, too.
     pub kernel_routes: bool,
@@ -342,6 +348,50 @@ pub(crate) fn max_rate(rate_bps: u64, burst_bytes: u64) -> Option<MaxRate> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_core_has_something_and_what_belongs_together_is_on_one() {
+        let parse = |router: &str, port: &str, other: &str, path: &str| {
+            let text = format!(
+                "[router]\n{router}\n\
+                 [[port]]\nname = \"a\"\nkind = \"tap\"\nrate = \"1 Gbps\"\n\
+                 address = \"10.1.0.1/24\"\n{port}\n\
+                 [[port]]\nname = \"b\"\nkind = \"tap\"\nrate = \"1 Gbps\"\n{other}\n\
+                 [[path]]\nname = \"p\"\n{path}\n"
+            );
+            RouterScenario::parse("test.toml", &text, Path::new(""))
+        };
+        let two = parse("cores = 2", "core = 1", "", "core = 1").unwrap();
+        assert_eq!(
+            (two.cores, two.ports[0].core, two.ports[1].core, two.paths[0].core),
+            (2, 1, 0, 1)
+        );
+        assert_eq!(parse("", "", "", "").unwrap().cores, 1);
+        let proxy = "match = { protocol = \"tcp\" }\nproxy = { kind = \"transparent\" }";
+        let vlan = "interface = \"a\"\nvlan = 7\ncore = 1";
+        for (router, port, other, path, message) in [
+            ("cores = 0", "", "", "", "`cores` of 0"),
+            ("cores = 65", "", "", "", "`cores` of 65"),
+            ("cores = 2", "", "", "", "nothing is on core `1`"),
+            ("", "core = 1", "", "", "port `a` on core 1 of 1"),
+            ("cores = 2", "core = 1", "", "core = 2", "path `p` on core 2 of 2"),
+            ("cores = 2", "", vlan, "", "`a` and `b` are one device on two cores"),
+            ("cores = 2", "core = 1", "", proxy, "path `p` has a proxy in a router of 2 cores"),
+            (
+                "cores = 2",
+                "core = 1",
+                "",
+                "core = 1\naction = \"drop\"",
+                "`core` of path `p`, which drops",
+            ),
+        ] {
+            let problems = parse(router, port, other, path).unwrap_err().problems;
+            assert!(
+                problems.iter().any(|of| of.to_string().contains(message)),
+                "{router} {path}: {problems:?}"
+            );
+        }
+    }
 
     #[test]
     fn what_an_extension_may_use_is_within_bounds() {

@@ -16,11 +16,25 @@ const LEAST_PART: u64 = 100;
 /// has: the rate that overload can cost.
 const INPUT_PART: u64 = 32;
 
-/// What each process reserves, cycles a second, in the router's order. Of those without a reservation,
+/// What each process reserves of its core, cycles a second, in the router's order. Of those without a reservation,
 /// forwarding and output processes have equal parts of what is left, and input processes next to nothing:
 /// they run in what the others do not use, so no more is read than can be forwarded, and what is too much
 /// is lost on the device, where that costs nothing.
 pub(super) fn admit(scenario: &RouterScenario, frequency: u64) -> Result<Vec<u64>, PortError> {
+    let mut reserved = vec![0; 2 * scenario.ports.len() + scenario.paths.len()];
+    for core in 0..scenario.cores {
+        admit_on(scenario, frequency, core, &mut reserved)?;
+    }
+    Ok(reserved)
+}
+
+/// What a process asks for, and on which core it is.
+struct Asked {
+    core: usize,
+    cycles: Option<u64>,
+}
+
+fn asked(scenario: &RouterScenario, frequency: u64) -> Vec<Asked> {
     let cycles = |reservation: Option<Reservation>| {
         reservation.map(|reservation| match reservation {
             Reservation::Cycles(cycles) => cycles,
@@ -30,21 +44,40 @@ pub(super) fn admit(scenario: &RouterScenario, frequency: u64) -> Result<Vec<u64
             }
         })
     };
-    let inputs = scenario.ports.iter().map(|port| cycles(port.input));
-    let paths = scenario.paths.iter().map(|path| match path.action {
-        PathAction::Forward => cycles(path.reservation),
-        // Its process never runs.
-        PathAction::Drop => Some(0),
+    let of_port = |core, reservation| Asked { core, cycles: cycles(reservation) };
+    let inputs = scenario.ports.iter().map(|port| of_port(port.core, port.input));
+    let paths = scenario.paths.iter().map(|path| Asked {
+        core: path.core,
+        cycles: match path.action {
+            PathAction::Forward => cycles(path.reservation),
+            // Its process never runs.
+            PathAction::Drop => Some(0),
+        },
     });
-    let outputs = scenario.ports.iter().map(|port| cycles(port.output));
-    let asked: Vec<Option<u64>> = inputs.chain(paths).chain(outputs).collect();
+    let outputs = scenario.ports.iter().map(|port| of_port(port.core, port.output));
+    inputs.chain(paths).chain(outputs).collect()
+}
+
+/// The same of the processes of one core.
+fn admit_on(
+    scenario: &RouterScenario,
+    frequency: u64,
+    core: usize,
+    reserved: &mut [u64],
+) -> Result<(), PortError> {
+    let ports = scenario.ports.len();
+    let all = asked(scenario, frequency).into_iter().enumerate();
+    let here: Vec<_> = all.filter(|(_, of)| of.core == core).collect();
     let least = frequency / LEAST_PART;
-    let without = asked.iter().filter(|asked| asked.is_none()).count() as u64;
-    let total = asked.iter().flatten().fold(0u64, |sum, asked| sum.saturating_add(*asked));
+    let without = here.iter().filter(|(_, of)| of.cycles.is_none());
+    let (without, inputs) =
+        (without.clone().count() as u64, without.filter(|(at, _)| *at < ports).count() as u64);
+    let total = here.iter().filter_map(|(_, of)| of.cycles).fold(0, u64::saturating_add);
     let have = frequency.saturating_sub(without * least);
     if total > have {
+        let of_core = if scenario.cores > 1 { format!(" of core {core}") } else { String::new() };
         let message = format!(
-            "{} Mcps are reserved, {} Mcps more than there are",
+            "{} Mcps{of_core} are reserved, {} Mcps more than there are",
             total / 1_000_000,
             (total - have).div_ceil(1_000_000)
         );
@@ -54,13 +87,14 @@ pub(super) fn admit(scenario: &RouterScenario, frequency: u64) -> Result<Vec<u64
         );
         return Err(PortError::new(&scenario.ports[0].name, message).help(help));
     }
-    let ports = scenario.ports.len();
-    let inputs = asked[..ports].iter().filter(|asked| asked.is_none()).count() as u64;
     let (left, others) = (frequency - total, (without - inputs).max(1));
     let input = (left / others / INPUT_PART / inputs.max(1)).min(least);
     let other = (left - inputs * input) / others;
     let part = |at: usize| if at < ports { input } else { other };
-    Ok(asked.into_iter().enumerate().map(|(at, asked)| asked.unwrap_or(part(at))).collect())
+    for (at, of) in here {
+        reserved[at] = of.cycles.unwrap_or(part(at));
+    }
+    Ok(())
 }
 
 /// How inputs of `scenario` are read. By interrupts a router with nothing to do looks at all devices as often as the port

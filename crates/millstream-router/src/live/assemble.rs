@@ -2,49 +2,50 @@
 
 use millstream_scenario::{NextHop, PathAction, PortKind, RouterPath, RouterPort, RouterScenario};
 use std::sync::Arc;
-use std::thread;
-use std::time::Duration;
 use std::{fs, io};
 
 use crate::counters::PathCounters;
-use crate::live::admission::{admit, plan, reading};
+use crate::live::admission::admit;
 use crate::live::capture::CapturePort;
 use crate::live::classifier::Classifier;
 use crate::live::clock::Clock;
 use crate::live::control::{Changed, Control};
+use crate::live::core::{Core, Parts, board, part};
+use crate::live::cores::{Worker, pin, processors};
+use crate::live::crossing::{Board, Crossing, PortState, RemotePort};
 use crate::live::extension::Extensions;
 use crate::live::filter::Filters;
 use crate::live::function::Forwarder;
 use crate::live::interface::{InterfacePort, against_xdp};
 use crate::live::kernel;
-use crate::live::machine::LiveMachine;
-use crate::live::pool::Pool;
 use crate::live::port::{Port, PortError};
-use crate::live::quiet::Quiet;
-use crate::live::report::{Ended, PathReport, PortReport, ProcessReport, Report};
+use crate::live::report::{Ended, Report};
 use crate::live::routes::{Hop, Routes};
+use crate::live::standing::{Frame, report};
 use crate::live::tap::TapPort;
 use crate::live::vlan::open_ports;
-use crate::machine::Machine;
-use crate::router::{Process, Router, Step};
+use crate::router::Process;
 
 /// How long queues may drain at the end, ns.
 const DRAIN_NS: u64 = 1_000_000_000;
-/// Shorter idle times are waited for with the processor.
-const SPIN_NS: u64 = 20_000;
+/// How often other cores are asked meanwhile, ns.
+const DRAINED_NS: u64 = 200_000;
 /// Changes of the kernel's tables that are taken at once.
 const CHANGES: usize = 1_024;
-/// After so many steps it is asked whether to stop.
-const STEPS: u32 = 64;
 
 /// A router on real ports.
 pub struct LiveRouter {
     scenario: RouterScenario,
-    router: Router<LiveMachine<Box<dyn Port>>>,
+    /// The core of the thread that runs the router, and those of threads of their own.
+    core: Core,
+    others: Vec<Worker>,
+    /// Other cores forward.
+    going: bool,
     /// Of each process, cycles a second.
     reserved: Vec<u64>,
     /// Of the processor, cycles a second.
     frequency: u64,
+    clock: Clock,
     macs: Vec<[u8; 6]>,
     began_ns: u64,
     reloads: u64,
@@ -56,51 +57,87 @@ impl LiveRouter {
     /// Opens the ports of `scenario` and makes the router.
     ///
     /// # Errors
-    /// If a port cannot be opened, an extension cannot be loaded, a filter is wrong, or more is reserved than the
-    /// processor has.
+    /// If a port cannot be opened, an extension cannot be loaded, a filter is wrong, more is reserved than a
+    /// processor has, or there are not so many processors.
     pub fn open(scenario: &RouterScenario) -> Result<Self, PortError> {
         let clock = Clock::default();
         // What cannot be is said before a port is opened.
         admit(scenario, clock.cycles_per_second())?;
         Extensions::load(scenario)?;
         Filters::load(scenario)?;
-        let devices = open_ports(scenario, |port| open(scenario, port, &clock))?;
+        let board = board(scenario);
+        let mut ends = Crossing::all(&board, scenario.cores)
+            .map_err(|error| PortError::new(&scenario.ports[0].name, error.to_string()))?;
+        let own_end = ends.remove(0);
+        let processors = processors_for(scenario)?;
+        let others = ends.iter().zip(processors.iter().skip(1));
+        let others = others.map(|(end, processor)| {
+            let worker = Worker::start(end.core, Arc::clone(&end.bell), *processor)?;
+            let (scenario, clock, ports) =
+                (scenario.clone(), clock.clone(), Arc::clone(&end.ports));
+            let core = end.core;
+            let opened = worker.seat(move |seat| {
+                seat.ports = open_devices(&scenario, core, &clock, &ports)?;
+                Ok(())
+            });
+            opened?.map(|()| worker)
+        });
+        let others = others.collect::<Result<Vec<_>, PortError>>()?;
+        let devices = open_devices(scenario, 0, &clock, &own_end.ports)?;
         let macs = scenario.ports.iter().map(hardware_address).collect::<Result<Vec<_>, _>>()?;
-        Self::assemble(scenario, devices.into_iter().zip(macs).collect(), clock)
+        for (worker, end) in others.iter().zip(ends) {
+            let (parts, clock) = (Parts::load(scenario, &macs, &clock, end.core)?, clock.clone());
+            let made = worker.seat(move |seat| {
+                let ports = std::mem::take(&mut seat.ports);
+                seat.core = Some(Core::new(end.core, parts, ports, clock, Some(end))?);
+                Ok(())
+            });
+            made??;
+        }
+        let crossing = (scenario.cores > 1).then_some(own_end);
+        Self::with(scenario, devices, macs, clock, crossing, others)
     }
 
-    /// The router of `scenario` on these ports, opened, with their hardware addresses.
+    /// The router of `scenario` on these ports, opened, with their hardware addresses; on one core.
     pub(super) fn assemble(
         scenario: &RouterScenario,
         ports: Vec<(Box<dyn Port>, [u8; 6])>,
         clock: Clock,
     ) -> Result<Self, PortError> {
-        let frequency = clock.cycles_per_second();
-        let reserved = admit(scenario, frequency)?;
-        let extensions = Extensions::load(scenario)?;
-        let macs: Vec<_> = ports.iter().map(|port| port.1).collect();
-        let (classifier, function) = rules(scenario, &macs, Filters::load(scenario)?);
-        let pool = Pool::new(scenario.buffers);
-        let mut machine = LiveMachine::new(clock, pool, classifier, function);
-        for ((port, mac), of) in ports.into_iter().zip(&scenario.ports) {
-            machine.add(port, mac, of.rate_bps, of.overhead_bytes);
-        }
-        for (at, port) in scenario.ports.iter().enumerate() {
-            machine.set_address(at, port.addresses.iter().copied());
-            machine.translate(at, port.nat.map(|nat| (nat.flows, nat.host_flows)));
-        }
-        machine.extend(extensions, &[]);
-        machine.proxy(scenario, &[]);
-        let mut router = Router::new(&plan(scenario, &reserved), machine)
-            .map_err(|error| PortError::new(&scenario.ports[0].name, error.to_string()))?;
-        router.read_by(reading(scenario));
-        let scenario = scenario.clone();
-        let (began_ns, reloads, removed) = (0, 0, None);
-        Ok(Self { scenario, router, reserved, frequency, macs, began_ns, reloads, removed })
+        let (ports, macs) = ports.into_iter().unzip();
+        Self::with(scenario, ports, macs, clock, None, Vec::new())
+    }
+
+    fn with(
+        scenario: &RouterScenario,
+        ports: Vec<Box<dyn Port>>,
+        macs: Vec<[u8; 6]>,
+        clock: Clock,
+        crossing: Option<Crossing>,
+        others: Vec<Worker>,
+    ) -> Result<Self, PortError> {
+        let parts = Parts::load(scenario, &macs, &clock, 0)?;
+        let reserved = parts.reserved.clone();
+        let core = Core::new(0, parts, ports, clock.clone(), crossing)?;
+        let (scenario, frequency) = (scenario.clone(), clock.cycles_per_second());
+        let (going, began_ns, reloads, removed) = (false, 0, 0, None);
+        Ok(Self {
+            scenario,
+            core,
+            others,
+            going,
+            reserved,
+            frequency,
+            clock,
+            macs,
+            began_ns,
+            reloads,
+            removed,
+        })
     }
 
     /// Runs on by a changed file. Paths keep their packets and counters by name; what ports are made
-    /// of, and `buffers`, must not change.
+    /// of, `cores`, `buffers`, and which core ports and kept paths are on, must not change.
     ///
     /// # Errors
     /// If something differs that must not, an extension cannot be loaded, a filter is wrong, or more is reserved
@@ -109,50 +146,72 @@ impl LiveRouter {
         self.take_over(Changed::load(scenario.clone())?)
     }
 
-    fn take_over(
-        &mut self,
-        Changed { scenario, extensions, filters }: Changed,
-    ) -> Result<(), PortError> {
+    fn take_over(&mut self, Changed { scenario, loaded }: Changed) -> Result<(), PortError> {
         let old = &self.scenario;
         let fixed = |of: &RouterScenario| -> Vec<_> {
             let fixed = |port: &RouterPort| {
                 let (kind, vlan) = (port.kind.clone(), (port.vlan, port.pcp));
-                (port.name.clone(), kind, vlan, port.mac)
+                (port.name.clone(), kind, vlan, port.mac, port.core)
             };
             of.ports.iter().map(fixed).collect()
         };
         let first = scenario.ports.first().map_or("", |port| &port.name);
-        let settings = |of: &RouterScenario| (of.buffers, of.kernel_routes);
+        let settings = |of: &RouterScenario| (of.buffers, of.kernel_routes, of.cores);
         if fixed(old) != fixed(&scenario) || settings(old) != settings(&scenario) {
             let message =
-                "ports, `buffers` and `kernel-routes` cannot change while the router runs";
+                "ports, `cores`, `buffers` and `kernel-routes` cannot change while the router runs";
             return Err(PortError::new(first, message).help("restart it"));
         }
-        let reserved = admit(&scenario, self.frequency)?;
         let kept = |path: &RouterPath| old.paths.iter().position(|old| old.name == path.name);
         let kept: Vec<_> = scenario.paths.iter().map(kept).collect();
-        let plan = plan(&scenario, &reserved);
-        self.router.resume();
-        let gone = self.router.reload(&plan, &kept);
-        let gone = gone.map_err(|error| PortError::new(first, error.to_string()))?;
-        self.router.read_by(reading(&scenario));
+        let mut pairs = scenario.paths.iter().zip(&kept);
+        let moved =
+            pairs.find(|(path, kept)| kept.is_some_and(|kept| old.paths[kept].core != path.core));
+        if let Some((path, _)) = moved {
+            let message = "it cannot go to another core while the router runs";
+            return Err(PortError::of_path(&path.name, message).help("restart it"));
+        }
+        let reserved = admit(&scenario, self.frequency)?;
+        let mut parts = loaded.into_iter().enumerate().map(|(core, (extensions, filters))| Parts {
+            scenario: part(&scenario, core),
+            reserved: reserved.clone(),
+            macs: self.macs.clone(),
+            extensions,
+            filters,
+        });
+        let Some(own) = parts.next() else { return Ok(()) };
+        let parts: Vec<Parts> = parts.collect();
+        let board = (!self.others.is_empty()).then(|| board(&scenario));
+        let going = self.hold()?;
+        let gone = self.each_takes_over(own, parts, &kept, board.as_ref());
+        if going {
+            self.go()?;
+        }
+        let gone = gone?;
         if gone.received > 0 {
             self.removed.get_or_insert_default().add(&gone);
-        }
-        let (classifier, function) = rules(&scenario, &self.macs, filters);
-        let machine = self.router.machine_mut();
-        machine.reconfigure(classifier, function);
-        machine.extend(extensions, &kept);
-        machine.proxy(&scenario, &kept);
-        for (at, port) in scenario.ports.iter().enumerate() {
-            machine.set_rate(at, port.rate_bps, port.overhead_bytes);
-            machine.set_address(at, port.addresses.iter().copied());
-            machine.translate(at, port.nat.map(|nat| (nat.flows, nat.host_flows)));
         }
         self.scenario = scenario;
         self.reserved = reserved;
         self.reloads += 1;
         Ok(())
+    }
+
+    /// Every core runs on by its parts. What cannot be the first says before anything has changed.
+    fn each_takes_over(
+        &mut self,
+        own: Parts,
+        parts: Vec<Parts>,
+        kept: &[Option<usize>],
+        board: Option<&Arc<Board>>,
+    ) -> Result<PathCounters, PortError> {
+        let mut gone = self.core.take_over(own, kept, board)?;
+        for (worker, parts) in self.others.iter().zip(parts) {
+            let (kept, board) = (kept.to_vec(), board.cloned());
+            let taken = worker.core(move |core| core.take_over(parts, &kept, board.as_ref()))?;
+            gone.add(&taken?);
+        }
+        Ok(gone)
     }
 
     /// From now on the kernel's routes and neighbours count, too, as they change while the router runs
@@ -173,16 +232,53 @@ impl LiveRouter {
 
     /// Does what was asked for.
     #[cold]
-    fn attend(&mut self, control: &Control) {
+    fn attend(&mut self, control: &Control) -> Result<(), PortError> {
         let most = if self.began_ns == 0 { usize::MAX } else { CHANGES };
-        self.router.machine_mut().kernel_changed(&control.take_changes(most));
+        let changes = control.take_changes(most);
+        if !changes.is_empty() {
+            for worker in &self.others {
+                let changes = changes.clone();
+                worker.core(move |core| core.kernel_changed(&changes))?;
+            }
+            self.core.kernel_changed(&changes);
+        }
         if let Some(changed) = control.take_reload() {
             match self.take_over(*changed) {
                 Ok(()) => log::info!(paths = self.scenario.paths.len(); "the file was read again"),
                 Err(error) => log::error!("the file was not taken over: {error}"),
             }
         }
-        control.answer(|| self.report(Ended::Running));
+        if control.is_asked() {
+            let report = self.report(Ended::Running)?;
+            control.answer(|| report);
+        }
+        Ok(())
+    }
+
+    /// Other cores forward nothing when this returns, and nothing is on its way between cores; whether they did.
+    fn hold(&mut self) -> Result<bool, PortError> {
+        let going = std::mem::take(&mut self.going);
+        for worker in &self.others {
+            worker.hold()?;
+        }
+        // What one gives when all have been asked the next time finds.
+        let mut settled = self.others.is_empty();
+        while !settled {
+            settled = true;
+            for _ in 0..2 {
+                settled &= self.core.settle();
+                for worker in &self.others {
+                    settled &= worker.core(Core::settle)?;
+                }
+            }
+        }
+        Ok(going)
+    }
+
+    /// Other cores forward.
+    fn go(&mut self) -> Result<(), PortError> {
+        self.going = true;
+        self.others.iter().try_for_each(Worker::go)
     }
 
     /// Starts the threads that ports may need later. To be called when privileges have been given up.
@@ -190,10 +286,27 @@ impl LiveRouter {
     /// # Errors
     /// If there can be no thread.
     pub fn prepare(&mut self) -> Result<(), PortError> {
-        for port in 0..self.scenario.ports.len() {
-            self.router.machine_mut().port_mut(port).prepare()?;
+        for worker in &self.others {
+            worker.core(Core::prepare)??;
         }
-        Ok(())
+        self.core.prepare()
+    }
+
+    /// Does `what` in every thread that ports were opened in, this one first: of privileges each has its own. Returns
+    /// what came of it in each.
+    ///
+    /// # Errors
+    /// If a thread has ended.
+    pub fn each_thread<R: Send + 'static>(
+        &self,
+        what: impl Fn() -> R + Clone + Send + 'static,
+    ) -> Result<Vec<R>, PortError> {
+        let mut outcomes = vec![what()];
+        for worker in &self.others {
+            let what = what.clone();
+            outcomes.push(worker.seat(move |_| what())?);
+        }
+        Ok(outcomes)
     }
 
     /// Forwards until `control` says so, `for_ns` have passed, or every port has ended; then lets the
@@ -203,144 +316,149 @@ impl LiveRouter {
     /// If a port fails.
     pub fn run(&mut self, for_ns: Option<u64>, control: &Control) -> Result<Report, PortError> {
         // What the kernel knows already is there before the first packet.
-        self.attend(control);
-        self.router.machine_mut().rested();
-        self.router.resume();
-        self.began_ns = self.router.machine_mut().now_ns();
+        self.attend(control)?;
+        if !self.others.is_empty() {
+            pin(processors_for(&self.scenario)?[0])?;
+        }
+        self.began_ns = self.core.begin();
+        self.go()?;
         let end_ns = for_ns.map_or(u64::MAX, |for_ns| self.began_ns.saturating_add(for_ns));
+        let ended = self.forward(end_ns, control)?;
+        self.hold()?;
+        self.core.flush()?;
+        for worker in &self.others {
+            worker.core(Core::flush)??;
+        }
+        self.report(ended)
+    }
+
+    fn forward(&mut self, end_ns: u64, control: &Control) -> Result<Ended, PortError> {
         let mut drain_until_ns = u64::MAX;
-        let mut quiet = Quiet::default();
-        quiet.ended(self.began_ns);
-        let ended = loop {
+        let mut ask_again_ns = 0;
+        loop {
             if control.attention() {
-                self.attend(control);
+                self.attend(control)?;
             }
-            let router = &mut self.router;
-            let (mut idle, mut moved) = (false, false);
-            let mut next_ns = 0;
-            for _ in 0..STEPS {
-                match router.step() {
-                    Step::Ran(_, packets) => moved |= packets > 0,
-                    Step::Idle { until_ns } => {
-                        (idle, next_ns) = (true, until_ns);
-                        break;
-                    }
-                }
-            }
-            if let Some(error) = router.machine_mut().failure() {
+            let round = self.core.round()?;
+            let now_ns = round.now_ns;
+            if let Some(error) = self.others.iter().find_map(Worker::failure) {
                 return Err(error);
             }
-            let now_ns = router.machine_mut().now_ns();
             let over = if control.stopped() {
                 Some(Ended::Told)
             } else if now_ns >= end_ns {
                 Some(Ended::Time)
             } else {
-                router.machine().ended().then_some(Ended::Input)
+                self.core.ended().then_some(Ended::Input)
             };
             if let Some(ended) = over {
-                router.machine_mut().close();
-                drain_until_ns = drain_until_ns.min(now_ns + DRAIN_NS);
-                if now_ns >= drain_until_ns || is_empty(router) {
-                    break ended;
+                if drain_until_ns == u64::MAX {
+                    drain_until_ns = now_ns + DRAIN_NS;
+                    self.core.close();
+                    for worker in &self.others {
+                        worker.core(Core::close)?;
+                    }
+                }
+                if now_ns >= drain_until_ns {
+                    return Ok(ended);
+                }
+                if self.core.is_empty() && now_ns >= ask_again_ns {
+                    ask_again_ns = now_ns + DRAINED_NS;
+                    if self.are_empty()? {
+                        return Ok(ended);
+                    }
                 }
             }
-            if moved {
-                quiet.ended(now_ns);
+            if let Some(until_ns) = round.idle_until_ns {
+                self.core.rest(now_ns, until_ns, end_ns);
             }
-            if idle {
-                let may_sleep_ns = if quiet.is_long(now_ns) && is_empty(router) {
-                    let due_ns =
-                        (0..self.scenario.paths.len()).map(|path| router.machine().due_ns(path));
-                    due_ns.min().unwrap_or(u64::MAX).min(end_ns).saturating_sub(now_ns)
-                } else {
-                    0
-                };
-                if quiet.wait(router.machine_mut(), now_ns, may_sleep_ns)
-                    || wait(next_ns.min(end_ns).saturating_sub(now_ns))
-                {
-                    router.machine_mut().rested();
-                }
-                router.resume();
-            }
-        };
-        for port in 0..self.scenario.ports.len() {
-            self.router.machine_mut().port_mut(port).flush()?;
         }
-        Ok(self.report(ended))
+    }
+
+    /// Whether no packet waits on any core, or between them.
+    fn are_empty(&mut self) -> Result<bool, PortError> {
+        if self.others.is_empty() {
+            return Ok(self.core.is_empty());
+        }
+        self.hold()?;
+        let mut empty = self.core.is_empty();
+        for worker in &self.others {
+            empty &= worker.core(|core| core.is_empty())?;
+        }
+        self.go()?;
+        Ok(empty)
     }
 
     /// How it stands.
-    fn report(&mut self, ended: Ended) -> Report {
-        let router = &mut self.router;
-        let elapsed_ns = router.machine_mut().now_ns() - self.began_ns;
-        let mut ports = Vec::new();
-        for (at, port) in self.scenario.ports.iter().enumerate() {
-            let counters = router.machine().counters(at);
-            let strays = router.machine_mut().port_mut(at).strays();
-            // Those that the port dropped itself are among what did not fit, for the machine.
-            let unfit = counters.unfit.saturating_sub(strays);
-            ports.push(PortReport {
-                name: port.name.clone(),
-                received: counters.received,
-                unclassified: router.input(at).unclassified - counters.unfit - counters.for_router,
-                unfit,
-                strays,
-                for_router: counters.for_router,
-                transmitted: counters.transmitted,
-                originated: counters.originated,
-                went_away: router.machine_mut().port_mut(at).went_away(),
-                away: router.machine_mut().port_mut(at).is_away(),
-                lost_by_device: router.machine_mut().port_mut(at).lost(),
-                nat: router.machine().translation(at),
-            });
+    fn report(&mut self, ended: Ended) -> Result<Report, PortError> {
+        let going = self.hold()?;
+        let mut standing = self.core.standing(&self.scenario);
+        for worker in &self.others {
+            let scenario = self.scenario.clone();
+            standing.add(worker.core(move |core| core.standing(&scenario))?);
         }
-        let path =
-            |name: &str, counters: PathCounters, (before, after): (usize, usize)| PathReport {
-                name: name.to_owned(),
-                received: counters.received,
-                dropped_by_action: counters.dropped_by_action,
-                dropped_full: counters.dropped_full,
-                dropped_by_function: counters.dropped_by_function,
-                dropped_elsewhere: counters.dropped_elsewhere,
-                dropped_late: counters.dropped_late,
-                dropped_by_reload: counters.dropped_by_reload,
-                sent: counters.sent,
-                sent_bytes: counters.sent_bytes,
-                queued: (before + after) as u64,
-                at_links: after as u64,
-                made: counters.made,
-                consumed: counters.consumed,
-                extension: None,
-                proxy: None,
-            };
-        let paths = self.scenario.paths.iter().enumerate().map(|(at, of)| PathReport {
-            extension: router.machine().extension(at),
-            proxy: router.machine().proxied_by(at),
-            ..path(&of.name, router.path(at), router.waiting(at))
-        });
-        let removed = self.removed.map(|counters| path("(removed)", counters, (0, 0)));
-        let paths: Vec<_> = paths.chain(removed).collect();
-        let names = processes(&self.scenario);
-        let frequency = u128::from(self.frequency);
-        let processes = names.into_iter().map(|(name, process, number)| {
-            let used = router.used(process);
-            let cycles = u128::from(used.busy_ns) * frequency / u128::from(elapsed_ns.max(1));
-            ProcessReport {
-                name,
-                reserved_cycles: self.reserved[number],
-                used_cycles: u64::try_from(cycles).unwrap_or(u64::MAX),
-                busy_ns: used.busy_ns,
-                runs: used.runs,
-                packets: used.packets,
-            }
-        });
-        let processes = processes.collect();
-        let staged = (0..ports.len()).map(|output| router.staged(output) as u64).sum();
-        let unaccounted = Report::account(&ports, &paths, staged);
-        let (router, reloads) = (self.scenario.name.clone(), self.reloads);
-        Report { router, elapsed_ns, ended, ports, paths, reloads, processes, unaccounted }
+        let frame = Frame {
+            scenario: &self.scenario,
+            reserved: &self.reserved,
+            frequency: self.frequency,
+            elapsed_ns: self.clock.now_ns() - self.began_ns,
+            ended,
+            reloads: self.reloads,
+            removed: self.removed,
+        };
+        let report = report(&frame, standing);
+        if going {
+            self.go()?;
+        }
+        Ok(report)
     }
+}
+
+impl Parts {
+    /// What `core` of the router of `scenario` needs.
+    pub(super) fn load(
+        scenario: &RouterScenario,
+        macs: &[[u8; 6]],
+        clock: &Clock,
+        core: usize,
+    ) -> Result<Self, PortError> {
+        let scenario = part(scenario, core);
+        Ok(Self {
+            reserved: admit(&scenario, clock.cycles_per_second())?,
+            macs: macs.to_vec(),
+            extensions: Extensions::load(&scenario)?,
+            filters: Filters::load(&scenario)?,
+            scenario,
+        })
+    }
+}
+
+/// A processor for each core of `scenario`; none is needed where there is one core.
+fn processors_for(scenario: &RouterScenario) -> Result<Vec<usize>, PortError> {
+    let processors = if scenario.cores > 1 { processors() } else { vec![0] };
+    if processors.len() < scenario.cores {
+        let message = format!("{} cores on {} processors", scenario.cores, processors.len());
+        let help =
+            "take fewer `cores`, or let it run on more processors: `taskset -pc $$` shows them";
+        return Err(PortError::new(&scenario.ports[0].name, message).help(help));
+    }
+    Ok(processors)
+}
+
+/// The devices of ports of `core`; others stand for those of other cores.
+fn open_devices(
+    scenario: &RouterScenario,
+    core: usize,
+    clock: &Clock,
+    states: &Arc<[PortState]>,
+) -> Result<Vec<Box<dyn Port>>, PortError> {
+    open_ports(scenario, |port| {
+        if port.core == core {
+            return open(scenario, port, clock);
+        }
+        let at = scenario.ports.iter().position(|other| other.name == port.name);
+        Ok(Box::new(RemotePort(Arc::clone(states), at.unwrap_or(0))))
+    })
 }
 
 /// The device of a port.
@@ -374,7 +492,11 @@ fn hardware_address(port: &RouterPort) -> Result<[u8; 6], PortError> {
 }
 
 /// How packets are classified and forwarded, by ports of these hardware addresses.
-fn rules(scenario: &RouterScenario, macs: &[[u8; 6]], filters: Filters) -> (Classifier, Forwarder) {
+pub(super) fn rules(
+    scenario: &RouterScenario,
+    macs: &[[u8; 6]],
+    filters: Filters,
+) -> (Classifier, Forwarder) {
     let mut routes = Routes::default();
     for (at, port) in scenario.ports.iter().enumerate() {
         for net in &port.addresses {
@@ -407,23 +529,6 @@ pub(super) fn processes(scenario: &RouterScenario) -> Vec<(String, Process, usiz
     all.filter(|(_, (_, process))| runs(process))
         .map(|(number, (name, process))| (name, process, number))
         .collect()
-}
-
-fn is_empty(router: &Router<LiveMachine<Box<dyn Port>>>) -> bool {
-    let (_, paths, outputs) = router.sizes();
-    (0..paths).all(|path| router.waiting(path) == (0, 0))
-        && (0..outputs).all(|output| router.staged(output) == 0)
-}
-
-/// Nothing to do for so long; returns whether the thread slept.
-fn wait(for_ns: u64) -> bool {
-    let sleeps = for_ns > SPIN_NS;
-    if sleeps {
-        thread::sleep(Duration::from_nanos(for_ns - SPIN_NS / 2));
-    } else {
-        std::hint::spin_loop();
-    }
-    sleeps
 }
 
 /// Why AF_XDP is not for an interface of this router, unless the file insists.

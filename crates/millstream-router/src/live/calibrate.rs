@@ -132,12 +132,16 @@ pub fn calibrate(scenario: &RouterScenario) -> Result<Calibration, PortError> {
 /// The same router with ports and neighbours that answer at once, and nothing reserved.
 fn in_memory(scenario: &RouterScenario) -> RouterScenario {
     let mut open = scenario.clone();
+    // What a packet costs on the way to another core is not in it.
+    open.cores = 1;
     for port in &mut open.ports {
+        port.core = 0;
         port.kind = PortKind::Pcap(None, None);
         port.rate_bps = RATE_BPS;
         (port.input, port.output) = (None, None);
     }
     for path in &mut open.paths {
+        path.core = 0;
         path.reservation = None;
     }
     for route in &mut open.routes {

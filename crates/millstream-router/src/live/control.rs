@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use crate::live::core::part;
 use crate::live::extension::Extensions;
 use crate::live::filter::Filters;
 use crate::live::kernel::Change;
@@ -17,15 +18,18 @@ use crate::live::report::Report;
 /// A changed file, and what was made of it while the router forwards.
 pub(super) struct Changed {
     pub(super) scenario: RouterScenario,
-    pub(super) extensions: Extensions,
-    pub(super) filters: Filters,
+    /// For each core.
+    pub(super) loaded: Vec<(Extensions, Filters)>,
 }
 
 impl Changed {
     pub(super) fn load(scenario: RouterScenario) -> Result<Self, PortError> {
-        let extensions = Extensions::load(&scenario)?;
-        let filters = Filters::load(&scenario)?;
-        Ok(Self { scenario, extensions, filters })
+        let load = |core| {
+            let part = part(&scenario, core);
+            Ok((Extensions::load(&part)?, Filters::load(&part)?))
+        };
+        let loaded = (0..scenario.cores).map(load).collect::<Result<_, PortError>>()?;
+        Ok(Self { scenario, loaded })
     }
 }
 
@@ -120,6 +124,12 @@ impl Control {
     /// The order to reload, once.
     pub(super) fn take_reload(&self) -> Option<Box<Changed>> {
         self.requests().reload.take()
+    }
+
+    /// Whether somebody asked how the router stands.
+    pub(super) fn is_asked(&self) -> bool {
+        let requests = self.requests();
+        requests.answered < requests.asked
     }
 
     /// Answers those who asked how the router stands.

@@ -1,5 +1,6 @@
 //! Real ports and real time, as the router's processes use them.
 
+mod others;
 mod own;
 mod proxied;
 
@@ -9,6 +10,7 @@ use std::net::Ipv6Addr;
 
 use crate::live::classifier::Classifier;
 use crate::live::clock::Clock;
+use crate::live::crossing::{Crossing, Errand};
 use crate::live::extension::{ExtensionCounters, Extensions};
 use crate::live::flows::{Flow, Flows};
 use crate::live::function::Forwarder;
@@ -22,7 +24,8 @@ use crate::live::pool::Pool;
 use crate::live::port::{Port, PortError};
 use crate::live::proxy::{Proxies, ProxyCounters};
 use crate::live::routes::Next;
-use crate::machine::{Machine, Verdict};
+use crate::machine::{Machine, Place, Verdict};
+pub(super) use others::Arrived;
 use own::Whose;
 
 /// Where a port's packets went, beside what its processes count.
@@ -43,6 +46,8 @@ pub struct PortCounters {
 
 struct Side<P> {
     port: P,
+    /// Another core has it.
+    elsewhere: bool,
     mac: [u8; 6],
     /// The router's own address on this network, if it has one.
     address: Option<Ipv4Net>,
@@ -89,6 +94,9 @@ pub struct LiveMachine<P> {
     classifier: Classifier,
     flows: Flows,
     function: Forwarder,
+    /// The ways to other cores, if there are some.
+    crossing: Option<Crossing>,
+    come: Vec<(Errand, u64)>,
     extensions: Extensions,
     proxies: Proxies,
     /// Packets that a proxy has just made.
@@ -106,6 +114,8 @@ pub struct LiveMachine<P> {
     worked: (u64, u64),
     /// When the last ICMP error that may be sent has made room for another, ns.
     error_ns: u64,
+    /// The same of what other cores are told of neighbours.
+    spread_ns: u64,
 }
 
 impl<P: Port> LiveMachine<P> {
@@ -122,6 +132,8 @@ impl<P: Port> LiveMachine<P> {
             classifier,
             flows: Flows::default(),
             function,
+            crossing: None,
+            come: Vec::new(),
             extensions: Extensions::default(),
             proxies: Proxies::default(),
             made: Vec::new(),
@@ -133,6 +145,7 @@ impl<P: Port> LiveMachine<P> {
             now_ns,
             worked,
             error_ns,
+            spread_ns: 0,
         }
     }
 
@@ -142,6 +155,7 @@ impl<P: Port> LiveMachine<P> {
         let (counters, longest_bytes) = (PortCounters::default(), port.longest_bytes());
         self.sides.push(Side {
             port,
+            elsewhere: false,
             mac,
             address: None,
             kernel: None,
@@ -315,9 +329,9 @@ impl<P: Port> LiveMachine<P> {
         &mut self.sides[port].port
     }
 
-    /// All ports.
+    /// All ports of this core.
     pub(super) fn ports(&self) -> impl Iterator<Item = &P> {
-        self.sides.iter().map(|side| &side.port)
+        self.sides.iter().filter(|side| !side.elsewhere).map(|side| &side.port)
     }
 
     /// Whether packets are held until their neighbours are known.
@@ -352,6 +366,10 @@ impl<P: Port> LiveMachine<P> {
     #[inline]
     fn translated(&mut self, output: usize, packet: u64) -> bool {
         let side = &mut self.sides[output];
+        if side.elsewhere {
+            // It is there that it may leave, or not.
+            return true;
+        }
         match side.nat.as_mut().zip(side.address) {
             Some((nat, net)) => {
                 let frame = self.pool.frame_mut(packet);
@@ -546,6 +564,31 @@ impl<P: Port> Machine for LiveMachine<P> {
         let lengths = packets[..taken].iter().map(|packet| Pool::length(*packet));
         side.line.carry(self.clock.now_ns(), lengths);
         taken
+    }
+
+    #[inline]
+    fn waiting_elsewhere(&self, place: Place) -> usize {
+        self.crossing.as_ref().map_or(0, |crossing| crossing.waiting(place))
+    }
+
+    #[inline]
+    fn hand_over(&mut self, place: Place, packet: u64) {
+        match &mut self.crossing {
+            Some(crossing) => crossing.hand_over(&mut self.pool, place, packet),
+            None => self.pool.release(packet),
+        }
+    }
+
+    #[inline]
+    fn left_queue(&mut self, path: usize, packets: &mut [u64]) {
+        self.settle(path, packets);
+    }
+
+    #[inline]
+    fn left_output(&self, path: usize, output: usize) {
+        if let Some(crossing) = &self.crossing {
+            crossing.left(Place::Output { path, output }, 1);
+        }
     }
 
     #[inline]

@@ -1,7 +1,9 @@
 //! Buffers that packets lie in, and handles by which queues hold them.
 //!
 //! A handle is a buffer's number (32 bits), the packet's length (12), whether its path's own function (extension, proxy) has
-//! seen it, whether it has a VLAN tag, and the tag (16), in one word.
+//! seen it, whether it has a VLAN tag, whether it came to its path from another core, and the tag (16), in one word.
+//!
+//! Packets from other cores have buffers of their own: what ports receive here cannot keep them from arriving.
 
 use crate::live::tag::{self, TAG_BYTES, Tag};
 
@@ -19,6 +21,10 @@ const SEEN: u64 = 1 << 44;
 /// In a handle: the packet has a tag, which begins there.
 const HAS_TAG: u64 = 1 << 45;
 const TAG_SHIFT: u32 = 48;
+/// In a handle: it waits in its path's input queue, and came there from another core.
+const CROSSED: u64 = 1 << 46;
+/// In a handle: which buffer.
+const NUMBER: u64 = 0xffff_ffff;
 const TAG: u64 = HAS_TAG | 0xffff << TAG_SHIFT;
 
 const _: () = assert!(BUFFER_BYTES as u64 <= LENGTH, "a length has room in a handle");
@@ -28,6 +34,9 @@ const _: () = assert!(BUFFER_BYTES as u64 <= LENGTH, "a length has room in a han
 pub struct Pool {
     bytes: Vec<u8>,
     free: Vec<u32>,
+    /// Buffers from this number on are for packets from other cores; those of them that are free.
+    own: u32,
+    for_others: Vec<u32>,
     /// A frame with its tag, on its way out.
     tagged: Vec<u8>,
 }
@@ -39,7 +48,59 @@ impl Pool {
         // The lowest first: as few as possible are in use, and those are in the cache.
         let free = (0..buffers).rev().collect();
         let tagged = Vec::with_capacity(BUFFER_BYTES + TAG_BYTES);
-        Self { bytes: vec![0; buffers as usize * STRIDE_BYTES], free, tagged }
+        let bytes = vec![0; buffers as usize * STRIDE_BYTES];
+        Self { bytes, free, own: buffers, for_others: Vec::new(), tagged }
+    }
+
+    /// Has so many buffers for packets from other cores, or more.
+    pub(super) fn keep_for_others(&mut self, buffers: usize) {
+        let have = self.bytes.len() / STRIDE_BYTES;
+        let more = (self.own as usize + buffers).saturating_sub(have);
+        let last = u32::try_from(have + more).unwrap_or(u32::MAX);
+        self.bytes.resize(last as usize * STRIDE_BYTES, 0);
+        let first = last - u32::try_from(more).unwrap_or(u32::MAX).min(last);
+        let free = std::mem::take(&mut self.for_others);
+        self.for_others = (first..last).rev().chain(free).collect();
+    }
+
+    /// Has some buffers for packets from other cores that are free.
+    #[cold]
+    pub(super) fn make_room_for_others(&mut self) {
+        if self.for_others.is_empty() {
+            let have = self.bytes.len() / STRIDE_BYTES - self.own as usize;
+            self.keep_for_others(have + 256);
+        }
+    }
+
+    /// Whether a packet from another core has a buffer.
+    #[inline]
+    pub(super) fn has_for_others(&self) -> bool {
+        !self.for_others.is_empty()
+    }
+
+    /// A packet from another core, where its handle was `there`; `None` if it has no buffer.
+    #[inline]
+    pub(super) fn arrive(&mut self, frame: &[u8], there: u64, crossed: bool) -> Option<u64> {
+        if frame.len() > BUFFER_BYTES {
+            return None;
+        }
+        let number = self.for_others.pop()?;
+        let at = number as usize * STRIDE_BYTES;
+        self.bytes[at..at + frame.len()].copy_from_slice(frame);
+        let crossed = if crossed { CROSSED } else { 0 };
+        Some(there & !(NUMBER | CROSSED) | u64::from(number) | crossed)
+    }
+
+    /// Whether a packet came to its path's queue from another core.
+    #[inline]
+    pub(super) fn crossed(handle: u64) -> bool {
+        handle & CROSSED != 0
+    }
+
+    /// The handle of a packet that has left that queue.
+    #[inline]
+    pub(super) fn settled(handle: u64) -> u64 {
+        handle & !CROSSED
     }
 
     /// How many buffers are free.
@@ -173,7 +234,9 @@ impl Pool {
     /// Gives a packet's buffer back.
     #[inline]
     pub fn release(&mut self, handle: u64) {
-        self.free.push(number(handle));
+        let number = number(handle);
+        let free = if number < self.own { &mut self.free } else { &mut self.for_others };
+        free.push(number);
     }
 
     /// The length of a packet, bytes.

@@ -32,10 +32,16 @@ impl Quiet {
     /// Whether nothing has moved for long, at `now_ns`.
     #[inline]
     pub(super) fn is_long(&self, now_ns: u64) -> bool {
-        now_ns - self.since_ns >= QUIET_NS
+        self.for_ns(now_ns) >= QUIET_NS
     }
 
-    /// Waits until something comes to a port, or for `for_ns` from `now_ns` on; returns whether it did wait. To be asked
+    /// For how long nothing has moved at `now_ns`, ns.
+    #[inline]
+    pub(super) fn for_ns(&self, now_ns: u64) -> u64 {
+        now_ns - self.since_ns
+    }
+
+    /// Waits until something comes to a port or from another core, or for `for_ns` from `now_ns` on; returns whether it did wait. To be asked
     /// when no packet waits.
     pub(super) fn wait<P: Port>(
         &mut self,
@@ -48,6 +54,10 @@ impl Quiet {
             return false;
         }
         let Some(arrivals) = machine.arrivals() else { return false };
+        if !machine.announce() {
+            machine.awake();
+            return false;
+        }
         // SAFETY: they are those of ports, which stay open until this returns.
         #[allow(unsafe_code)]
         let borrowed = arrivals.into_iter().map(|of| unsafe { BorrowedFd::borrow_raw(of) });
@@ -59,18 +69,20 @@ impl Quiet {
         if poll(&mut wanted, Some(&timeout)).is_ok_and(|ready| ready > 0) {
             self.since_ns = machine.clock_ns();
         }
+        machine.awake();
         true
     }
 }
 
 impl<P: Port> LiveMachine<P> {
-    /// What becomes readable when something comes to a port, of every port; `None` if one has no such thing, or packets wait
+    /// What becomes readable when something comes to a port, of every port, or from another core; `None` if one has no such thing, or packets wait
     /// for neighbours.
     fn arrivals(&self) -> Option<Vec<RawFd>> {
         if self.waits_for_neighbours() {
             return None;
         }
-        self.ports().map(Port::arrivals).collect()
+        let ports = self.ports().map(Port::arrivals);
+        ports.chain(self.bell_event().map(Some)).collect()
     }
 }
 

@@ -96,6 +96,9 @@ pub struct PathReport {
 pub struct ProcessReport {
     /// What it does: "input lan".
     pub name: String,
+    /// Which of the router's cores it runs on.
+    #[serde(default)]
+    pub core: usize,
     /// Its reservation, cycles a second.
     pub reserved_cycles: u64,
     /// What it used, cycles a second on average.

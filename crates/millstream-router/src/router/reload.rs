@@ -15,7 +15,8 @@ impl<M: Machine> Router<M> {
     /// to the new discipline in the order in which the old one would have sent them.
     ///
     /// Packets of paths that are not kept or drop now, and those at an output that their path has left, are
-    /// dropped. Returns the counters of the paths that are gone, added up.
+    /// dropped. What is elsewhere is to be said [anew](Self::part). Returns the counters of the paths that are gone,
+    /// added up.
     ///
     /// # Errors
     /// If a path's contract lacks what an output's discipline needs. Nothing has changed then.
@@ -37,6 +38,7 @@ impl<M: Machine> Router<M> {
         self.cpu = parts.cpu;
         self.stages = plan.stages;
         self.batch = plan.batch;
+        self.parted = false;
         let mut old_paths = mem::replace(&mut self.paths, parts.paths);
         let old_outputs = mem::replace(&mut self.outputs, parts.outputs);
         for (input, old) in self.inputs.iter_mut().zip(parts.inputs) {

@@ -3,7 +3,7 @@
 use millstream::Packet;
 
 use super::{Process, Router};
-use crate::machine::{Machine, Verdict};
+use crate::machine::{Machine, Place, Verdict};
 use crate::plan::{Stages, WhenFull};
 
 impl<M: Machine> Router<M> {
@@ -12,7 +12,7 @@ impl<M: Machine> Router<M> {
         let mut most = self.batch.packets as usize;
         if self.inputs[input].when_full == WhenFull::Wait {
             if self.room < most {
-                let room = self.paths.iter().map(|path| path.limit - path.queue.len()).min();
+                let room = (0..self.paths.len()).map(|path| self.queue_room(path)).min();
                 self.room = room.unwrap_or(usize::MAX);
             }
             most = most.min(self.room);
@@ -29,9 +29,8 @@ impl<M: Machine> Router<M> {
         for (path, packet) in read.drain(..) {
             let of = &mut self.paths[path];
             of.counters.received += 1;
-            if of.drops {
-                of.counters.dropped_by_action += 1;
-                self.machine.discard(packet);
+            if of.drops | of.elsewhere {
+                self.not_queued(input, path, packet);
                 continue;
             }
             if self.stages == Stages::One {
@@ -44,18 +43,7 @@ impl<M: Machine> Router<M> {
                 continue;
             }
             self.machine.handed_over();
-            of.queue.push_back(packet);
-            let (waiting, whole) = (of.queue.len(), of.whole);
-            if waiting > of.brim {
-                self.filled(path);
-            }
-            // One that waits for room at an output is refreshed when there is.
-            if waiting == 1 {
-                self.gather(path);
-                self.refresh_path(path);
-            } else if waiting == whole {
-                self.has_gathered(path);
-            }
+            self.put_into_queue(path, packet);
         }
         self.machine.give_back(false, &mut read);
         if !read.is_empty() {
@@ -63,6 +51,35 @@ impl<M: Machine> Router<M> {
         }
         self.read = read;
         u32::try_from(count).unwrap_or(u32::MAX)
+    }
+
+    /// For how many more packets the input queue of `path` has room.
+    #[inline]
+    fn queue_room(&self, path: usize) -> usize {
+        let of = &self.paths[path];
+        let waiting = if of.elsewhere {
+            self.machine.waiting_elsewhere(Place::Path(path))
+        } else {
+            of.queue.len()
+        };
+        of.limit.saturating_sub(waiting)
+    }
+
+    #[inline]
+    pub(super) fn put_into_queue(&mut self, path: usize, packet: u64) {
+        let of = &mut self.paths[path];
+        of.queue.push_back(packet);
+        let (waiting, whole) = (of.queue.len(), of.whole);
+        if waiting > of.brim {
+            self.filled(path);
+        }
+        // One that waits for room at an output is refreshed when there is.
+        if waiting == 1 {
+            self.gather(path);
+            self.refresh_path(path);
+        } else if waiting == whole {
+            self.has_gathered(path);
+        }
     }
 
     /// Packets that the machine held go to the head of their path's queue, for they came first.
@@ -113,6 +130,9 @@ impl<M: Machine> Router<M> {
         while moved < most && (moved == 0 || self.machine.now_ns() < until_ns) {
             let Some(mut packet) = self.paths[path].queue.pop_front() else { break };
             self.left_queue(path);
+            if self.parted {
+                self.machine.left_queue(path, std::slice::from_mut(&mut packet));
+            }
             if self.stages == Stages::Three {
                 let verdict = self.machine.forward(path, &mut packet);
                 let now_ns = self.machine.now_ns();
@@ -160,6 +180,9 @@ impl<M: Machine> Router<M> {
         packets.extend_from_slice(&back[..most - first]);
         queue.drain(..most);
         self.left_queue(path);
+        if self.parted {
+            self.machine.left_queue(path, &mut packets);
+        }
         if self.stages == Stages::Three {
             let mut verdicts = std::mem::take(&mut self.verdicts);
             self.machine.forward_all(path, &mut packets, &mut verdicts);
@@ -182,7 +205,7 @@ impl<M: Machine> Router<M> {
 
     /// The input queue of `path` is full to the brim.
     #[inline]
-    fn filled(&mut self, path: usize) {
+    pub(super) fn filled(&mut self, path: usize) {
         if !std::mem::replace(&mut self.paths[path].full, true) {
             self.full += 1;
             if self.full == 1 {
@@ -196,11 +219,16 @@ impl<M: Machine> Router<M> {
     fn left_queue(&mut self, path: usize) {
         let of = &mut self.paths[path];
         if of.full && of.queue.len() <= of.brim {
-            of.full = false;
-            self.full -= 1;
-            if self.full == 0 {
-                self.refresh_inputs();
-            }
+            self.no_longer_full(path);
+        }
+    }
+
+    #[inline]
+    pub(super) fn no_longer_full(&mut self, path: usize) {
+        self.paths[path].full = false;
+        self.full -= 1;
+        if self.full == 0 {
+            self.refresh_inputs();
         }
     }
 
@@ -229,6 +257,9 @@ impl<M: Machine> Router<M> {
             path.counters.sent += 1;
             path.counters.sent_bytes += u64::from(departure.bytes);
             chosen.push(departure.tag);
+            if path.elsewhere {
+                machine.left_output(number, output);
+            }
             let wants = !path.queue.is_empty() || machine.due_ns(number) <= now_ns;
             let may_run = wants && !cpu.eligible(forward + number);
             if may_run && !std::mem::replace(&mut path.freed, true) {
@@ -268,6 +299,9 @@ impl<M: Machine> Router<M> {
         while let Some((stream, packet)) = self.late.0.pop() {
             let path = self.outputs[output].paths[stream.index()];
             self.paths[path].counters.dropped_late += 1;
+            if self.paths[path].elsewhere {
+                self.machine.left_output(path, output);
+            }
             self.machine.discard(packet);
             self.refresh_path(path);
         }
@@ -325,6 +359,10 @@ impl<M: Machine> Router<M> {
         let Some((output, stream)) = stream else {
             return packets.iter().for_each(|packet| self.machine.discard(*packet));
         };
+        if self.outputs[output].elsewhere {
+            let place = Place::Output { path, output };
+            return packets.iter().for_each(|packet| self.machine.hand_over(place, *packet));
+        }
         let link_ns = self.link_time(output, now_ns);
         let machine = &mut self.machine;
         let described = packets.iter().map(|packet| {

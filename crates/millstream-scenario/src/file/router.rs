@@ -47,7 +47,10 @@ pub(crate) struct RouterTable {
     pub(crate) gather: Option<Spanned<Duration>>,
     /// How ports are read: by processes that are scheduled, or before everything else, to compare; default "polled".
     pub(crate) input: Option<InputMode>,
-    /// Packets that all queues hold together; default 16384.
+    /// Processors that the router's processes run on; default 1. Each has a scheduler of its own.
+    #[schemars(with = "Option<u32>", range(min = 1, max = 64))]
+    pub(crate) cores: Option<Spanned<u32>>,
+    /// Packets that all queues hold together, those of each core where there are several; default 16384.
     #[schemars(with = "Option<u32>", range(min = 64, max = 1048576))]
     pub(crate) buffers: Option<Spanned<u32>>,
     /// Whether the routes of the kernel's main table and its neighbours count, too, as they change; a route
@@ -97,6 +100,9 @@ pub(crate) struct PortTable {
     pub(crate) interface: Option<String>,
     /// Interface: how packets are read and written; default "packet".
     pub(crate) io: Option<InterfaceIo>,
+    /// Which of the router's cores reads and writes it, from 0 on; default 0.
+    #[schemars(with = "Option<u32>")]
+    pub(crate) core: Option<Spanned<u32>>,
     /// The VLAN of the device that the port is: its frames come and leave with this tag. Default: frames without one.
     #[schemars(with = "Option<u16>", range(min = 1, max = 4094))]
     pub(crate) vlan: Option<Spanned<u16>>,
@@ -259,6 +265,9 @@ pub(crate) struct PathTable {
     /// Stands between both ends of its TCP connections; default: none.
     #[schemars(with = "Option<ProxyTable>")]
     pub(crate) proxy: Option<Spanned<ProxyTable>>,
+    /// Which of the router's cores its function runs on, from 0 on; default 0.
+    #[schemars(with = "Option<u32>")]
+    pub(crate) core: Option<Spanned<u32>>,
     /// Packets in its input queue, and in each of its output queues; default 256.
     #[schemars(with = "Option<u32>", range(min = 1, max = 65536))]
     pub(crate) queue: Option<Spanned<u32>>,

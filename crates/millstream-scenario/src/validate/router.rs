@@ -1,6 +1,7 @@
 //! A router's file: every rule that types cannot say.
 
 mod address;
+mod cores;
 mod input;
 mod proxy;
 mod vlan;
@@ -118,6 +119,8 @@ pub(crate) fn validate_router(
         })
         .collect();
     vlan::shared(&file, &ports, &mut problems);
+    let cores = cores::count(router.cores.as_ref(), &mut problems);
+    cores::shared(&file, cores, &ports, &paths, &mut problems);
     let nets: Vec<&[IpNet]> =
         ports.iter().map(|port| port.as_ref().map_or(&[][..], |port| &port.addresses)).collect();
     let routes: Vec<Option<Route>> = file
@@ -134,6 +137,7 @@ pub(crate) fn validate_router(
         slice_ns,
         gather_ns,
         input,
+        cores,
         buffers,
         kernel_routes: kernel_routes.is_some(),
         status,
@@ -313,6 +317,7 @@ fn port(
     Some(RouterPort {
         name,
         kind,
+        core: cores::core(table.core.as_ref()),
         vlan: vlan::of_port(table, problems),
         pcp: table.pcp.as_ref().map_or(PcpSource::Keep, |pcp| *pcp.get_ref()),
         rate_bps: table.rate.0,
@@ -419,6 +424,7 @@ fn path(
         ("cost", table.cost.is_some()),
         ("extension", table.extension.is_some()),
         ("proxy", table.proxy.is_some()),
+        ("core", table.core.is_some()),
         ("queue", table.queue.is_some()),
         ("to", table.to.is_some()),
         ("weight", table.weight.is_some()),
@@ -478,6 +484,7 @@ fn path(
         matches: matches(&table.r#match, known, problems),
         filter: table.r#match.filter.as_ref().and_then(|text| filter(text, problems)),
         action: table.action.unwrap_or_default(),
+        core: cores::core(table.core.as_ref()),
         reservation: reservation(table.reservation.as_ref(), table.cost, problems),
         extension: None,
         proxy: None,

@@ -52,6 +52,12 @@ impl<P: Port> LiveMachine<P> {
         }
     }
 
+    /// Whose address a packet of IPv6 goes to that came by `input`.
+    pub(super) fn destination_v6(&self, input: usize, packet: u64) -> Option<Whose> {
+        let header = Header::parse_v6(self.pool.frame(packet))?;
+        self.whose_v6(input, header.destination)
+    }
+
     /// The path of a packet that is none of IPv4 for this port's hardware address, if it is one of IPv6; others
     /// are heard.
     #[inline]
@@ -83,6 +89,7 @@ impl<P: Port> LiveMachine<P> {
     /// A packet for the router itself, or none that can be forwarded.
     #[cold]
     pub(super) fn hear(&mut self, input: usize, packet: u64, to: Option<Whose>) {
+        self.spread(input, packet);
         let reply = if is_v6(self.pool.frame(packet)) {
             self.hear_v6(input, packet, to)
         } else {
@@ -95,7 +102,12 @@ impl<P: Port> LiveMachine<P> {
     }
 
     /// Hears a packet; returns what is to be said.
-    fn hear_v4(&mut self, input: usize, packet: u64, to: Option<Whose>) -> Option<Vec<u8>> {
+    pub(super) fn hear_v4(
+        &mut self,
+        input: usize,
+        packet: u64,
+        to: Option<Whose>,
+    ) -> Option<Vec<u8>> {
         let side = &mut self.sides[input];
         let frame = self.pool.frame(packet);
         if let Some(whose) = to {
@@ -116,7 +128,12 @@ impl<P: Port> LiveMachine<P> {
     }
 
     /// The same by IPv6.
-    fn hear_v6(&mut self, input: usize, packet: u64, to: Option<Whose>) -> Option<Vec<u8>> {
+    pub(super) fn hear_v6(
+        &mut self,
+        input: usize,
+        packet: u64,
+        to: Option<Whose>,
+    ) -> Option<Vec<u8>> {
         let side = &mut self.sides[input];
         let frame = self.pool.frame(packet);
         let speaks = !(side.addresses_v6.is_empty() && side.kernel_v6.is_empty());
@@ -253,7 +270,13 @@ impl<P: Port> LiveMachine<P> {
 
     /// Sends a frame at once, before all that waits; without a buffer, or room at the device, it is
     /// not sent.
-    fn say(&mut self, output: usize, frame: &[u8]) {
+    pub(super) fn say(&mut self, output: usize, frame: &[u8]) {
+        if self.sides[output].elsewhere {
+            if let Some(crossing) = &mut self.crossing {
+                crossing.say(&mut self.pool, output, frame);
+            }
+            return;
+        }
         let Some(packet) = self.pool.copy(frame) else { return };
         let side = &mut self.sides[output];
         match side.port.transmit(&mut self.pool, &[packet]) {

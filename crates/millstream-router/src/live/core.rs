@@ -1,0 +1,361 @@
+//! One core of a router: its ports, processes and scheduler.
+
+use millstream_scenario::{PathAction, RouterScenario};
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+use crate::counters::PathCounters;
+use crate::live::admission::{plan, reading};
+use crate::live::assemble::{processes, rules};
+use crate::live::clock::Clock;
+use crate::live::crossing::{Board, Crossing};
+use crate::live::extension::Extensions;
+use crate::live::filter::Filters;
+use crate::live::kernel::Change;
+use crate::live::machine::{Arrived, LiveMachine};
+use crate::live::pool::Pool;
+use crate::live::port::{Port, PortError};
+use crate::live::quiet::Quiet;
+use crate::live::standing::{PathStanding, PortStanding, Standing};
+use crate::machine::{Machine, Place};
+use crate::router::{Router, Step};
+
+/// After so many steps it is asked whether to stop.
+const STEPS: u32 = 64;
+/// After so many other cores are looked at.
+const CROSSING_STEPS: u32 = 16;
+/// Shorter idle times are waited for with the processor.
+const SPIN_NS: u64 = 20_000;
+/// How long a core that waits for another sleeps at most, ns.
+const OTHERS_NS: u64 = 50_000;
+/// Buffers for packets from other cores beside those for their queues: at neighbours that are asked for, at ports.
+const BESIDE: usize = 1_024;
+
+/// What a file says, loaded.
+pub(super) struct Parts {
+    pub(super) scenario: RouterScenario,
+    /// Of each process, cycles a second.
+    pub(super) reserved: Vec<u64>,
+    /// Of ports.
+    pub(super) macs: Vec<[u8; 6]>,
+    pub(super) extensions: Extensions,
+    pub(super) filters: Filters,
+}
+
+/// What came of some dozen steps.
+pub(super) struct Round {
+    pub(super) now_ns: u64,
+    /// No process is eligible, and none will be before this time by time alone, ns.
+    pub(super) idle_until_ns: Option<u64>,
+}
+
+/// A core.
+pub(super) struct Core {
+    number: usize,
+    paths: usize,
+    router: Router<LiveMachine<Box<dyn Port>>>,
+    quiet: Quiet,
+    arrived: Vec<Arrived>,
+}
+
+/// `scenario` without what runs on other cores than `core`.
+pub(super) fn part(scenario: &RouterScenario, core: usize) -> RouterScenario {
+    let mut part = scenario.clone();
+    for path in part.paths.iter_mut().filter(|path| path.core != core) {
+        (path.extension, path.proxy) = (None, None);
+    }
+    part
+}
+
+/// Who has what of `scenario`.
+pub(super) fn board(scenario: &RouterScenario) -> Arc<Board> {
+    let paths = scenario.paths.iter().map(|path| path.core);
+    let ports = scenario.ports.iter().map(|port| port.core);
+    Arc::new(Board::new(paths.collect(), ports.collect()))
+}
+
+/// Buffers that packets from other cores may need at `core`.
+fn buffers_for_others(scenario: &RouterScenario, core: usize) -> usize {
+    let batches = scenario.batch as usize * scenario.cores;
+    let of_path = |path: &millstream_scenario::RouterPath| {
+        if path.action == PathAction::Drop {
+            return 0;
+        }
+        let queue = path.queue as usize + batches;
+        let here = scenario.ports.iter().filter(|port| port.core == core).count();
+        // They wait for its function, and then at any port.
+        if path.core == core { queue * (1 + scenario.ports.len()) } else { queue * here }
+    };
+    BESIDE + batches + scenario.paths.iter().map(of_path).sum::<usize>()
+}
+
+impl Core {
+    /// Core `number` of the router of `parts`, on these ports.
+    pub(super) fn new(
+        number: usize,
+        parts: Parts,
+        ports: Vec<Box<dyn Port>>,
+        clock: Clock,
+        crossing: Option<Crossing>,
+    ) -> Result<Self, PortError> {
+        let Parts { scenario, reserved, macs, extensions, filters } = parts;
+        let (classifier, function) = rules(&scenario, &macs, filters);
+        let pool = Pool::new(scenario.buffers);
+        let mut machine = LiveMachine::new(clock, pool, classifier, function);
+        for ((port, mac), of) in ports.into_iter().zip(macs).zip(&scenario.ports) {
+            machine.add(port, mac, of.rate_bps, of.overhead_bytes);
+        }
+        let elsewhere = crossing.as_ref().map(|crossing| crossing.board.elsewhere(number));
+        if let Some(crossing) = crossing {
+            machine.cross(crossing, buffers_for_others(&scenario, number));
+        }
+        machine.extend(extensions, &[]);
+        machine.proxy(&scenario, &[]);
+        set_ports(&mut machine, &scenario);
+        let mut router = Router::new(&plan(&scenario, &reserved), machine)
+            .map_err(|error| PortError::new(&scenario.ports[0].name, error.to_string()))?;
+        router.read_by(reading(&scenario));
+        if let Some(elsewhere) = elsewhere {
+            router.part(&elsewhere);
+        }
+        let (quiet, arrived) = (Quiet::default(), Vec::new());
+        Ok(Self { number, paths: scenario.paths.len(), router, quiet, arrived })
+    }
+
+    /// Runs on by a changed file, whose path `n` was `kept[n]`. Returns what paths counted that are gone.
+    pub(super) fn take_over(
+        &mut self,
+        parts: Parts,
+        kept: &[Option<usize>],
+        board: Option<&Arc<Board>>,
+    ) -> Result<PathCounters, PortError> {
+        let Parts { scenario, reserved, macs, extensions, filters } = parts;
+        self.router.resume();
+        let gone = self.router.reload(&plan(&scenario, &reserved), kept);
+        let gone =
+            gone.map_err(|error| PortError::new(&scenario.ports[0].name, error.to_string()))?;
+        self.router.read_by(reading(&scenario));
+        let (classifier, function) = rules(&scenario, &macs, filters);
+        let machine = self.router.machine_mut();
+        machine.reconfigure(classifier, function);
+        machine.extend(extensions, kept);
+        machine.proxy(&scenario, kept);
+        for (at, port) in scenario.ports.iter().enumerate() {
+            machine.set_rate(at, port.rate_bps, port.overhead_bytes);
+        }
+        set_ports(machine, &scenario);
+        self.paths = scenario.paths.len();
+        if let Some(board) = board {
+            self.part_by(&scenario, board);
+        }
+        Ok(gone)
+    }
+
+    /// What waits here and came from other cores is counted on the new board.
+    fn part_by(&mut self, scenario: &RouterScenario, board: &Arc<Board>) {
+        let elsewhere = board.elsewhere(self.number);
+        let buffers = buffers_for_others(scenario, self.number);
+        self.router.machine_mut().cross_by(board, buffers);
+        self.router.part(&elsewhere);
+        for path in 0..self.paths {
+            if !elsewhere.paths[path] {
+                let came = self.router.queued(path).filter(|packet| Pool::crossed(*packet));
+                board.set(Place::Path(path), came.count());
+                continue;
+            }
+            for output in (0..scenario.ports.len()).filter(|output| !elsewhere.outputs[*output]) {
+                let waiting = self.router.waiting_at(path, output);
+                board.set(Place::Output { path, output }, waiting);
+            }
+        }
+    }
+
+    /// The kernel's tables have changed so.
+    pub(super) fn kernel_changed(&mut self, changes: &[Change]) {
+        self.router.machine_mut().kernel_changed(changes);
+    }
+
+    /// Starts the threads that ports may need later.
+    pub(super) fn prepare(&mut self) -> Result<(), PortError> {
+        self.each_port(Port::prepare)
+    }
+
+    /// Everything transmitted is to be where it belongs.
+    pub(super) fn flush(&mut self) -> Result<(), PortError> {
+        self.each_port(Port::flush)
+    }
+
+    fn each_port(
+        &mut self,
+        mut what: impl FnMut(&mut Box<dyn Port>) -> Result<(), PortError>,
+    ) -> Result<(), PortError> {
+        let (ports, ..) = self.router.sizes();
+        (0..ports).try_for_each(|port| what(self.router.machine_mut().port_mut(port)))
+    }
+
+    /// Forwarding begins, or goes on; returns the time, ns.
+    pub(super) fn begin(&mut self) -> u64 {
+        self.router.machine_mut().rested();
+        self.router.resume();
+        let now_ns = self.router.machine_mut().now_ns();
+        self.quiet.ended(now_ns);
+        now_ns
+    }
+
+    /// Receives nothing from now on.
+    pub(super) fn close(&mut self) {
+        self.router.machine_mut().close();
+    }
+
+    /// Whether nothing will come in any more, by any port.
+    pub(super) fn ended(&self) -> bool {
+        self.router.machine().ended()
+    }
+
+    /// Whether no packet waits here, or is on its way from here.
+    pub(super) fn is_empty(&self) -> bool {
+        let (_, paths, outputs) = self.router.sizes();
+        (0..paths).all(|path| self.router.waiting(path) == (0, 0))
+            && (0..outputs).all(|output| self.router.staged(output) == 0)
+            && self.router.machine().is_crossed()
+    }
+
+    /// Takes what other cores gave to this one, and gives them what is theirs; returns whether anything came.
+    fn exchange(&mut self) -> bool {
+        let mut arrived = std::mem::take(&mut self.arrived);
+        self.router.machine_mut().exchange(&mut arrived);
+        let any = !arrived.is_empty();
+        for of in arrived.drain(..) {
+            self.router.arrived(of.place, of.packet, of.refused);
+        }
+        self.arrived = arrived;
+        self.router.look_again();
+        any
+    }
+
+    /// The same while no core forwards; returns whether nothing was, and is, on its way.
+    pub(super) fn settle(&mut self) -> bool {
+        self.router.machine_mut().make_room_for_others();
+        !self.exchange() && self.router.machine().is_crossed()
+    }
+
+    /// Some dozen steps.
+    pub(super) fn round(&mut self) -> Result<Round, PortError> {
+        let parted = self.router.machine().is_parted();
+        let (mut idle_until_ns, mut moved) = (None, false);
+        for step in 0..STEPS {
+            if parted && step % CROSSING_STEPS == 0 {
+                moved |= self.exchange();
+            }
+            match self.router.step() {
+                Step::Ran(_, packets) => moved |= packets > 0,
+                Step::Idle { until_ns } => {
+                    idle_until_ns = Some(until_ns);
+                    break;
+                }
+            }
+        }
+        let machine = self.router.machine_mut();
+        if parted {
+            machine.show_ports();
+        }
+        if let Some(error) = machine.failure() {
+            return Err(error);
+        }
+        let now_ns = machine.now_ns();
+        if moved {
+            self.quiet.ended(now_ns);
+        }
+        Ok(Round { now_ns, idle_until_ns })
+    }
+
+    /// There is nothing to do from `now_ns` until `until_ns`, but for what comes.
+    pub(super) fn rest(&mut self, now_ns: u64, until_ns: u64, end_ns: u64) {
+        if self.router.machine().is_parted() && self.exchange() {
+            return self.router.resume();
+        }
+        let may_sleep_ns = if self.quiet.is_long(now_ns) && self.is_empty() {
+            let due_ns = (0..self.paths).map(|path| self.router.machine().due_ns(path));
+            due_ns.min().unwrap_or(u64::MAX).min(end_ns).saturating_sub(now_ns)
+        } else {
+            0
+        };
+        if self.quiet.wait(self.router.machine_mut(), now_ns, may_sleep_ns)
+            || self.wait(now_ns, until_ns.min(end_ns).saturating_sub(now_ns))
+        {
+            self.router.machine_mut().rested();
+        }
+        self.router.resume();
+    }
+
+    /// Nothing to do for so long; returns whether the thread slept.
+    fn wait(&self, now_ns: u64, for_ns: u64) -> bool {
+        let machine = self.router.machine();
+        let Some(bell) = machine.bell() else {
+            let sleeps = for_ns > SPIN_NS;
+            if sleeps {
+                thread::sleep(Duration::from_nanos(for_ns - SPIN_NS / 2));
+            } else {
+                std::hint::spin_loop();
+            }
+            return sleeps;
+        };
+        let for_ns = for_ns.min(OTHERS_NS);
+        // What just came is often followed by more.
+        let sleeps = for_ns > SPIN_NS && self.quiet.for_ns(now_ns) > SPIN_NS && machine.announce();
+        if sleeps {
+            bell.wait(for_ns - SPIN_NS / 2);
+        } else {
+            std::hint::spin_loop();
+        }
+        machine.awake();
+        sleeps
+    }
+
+    /// The bell of this core, if there are others.
+    pub(super) fn ordered(&self) -> bool {
+        self.router.machine().bell().is_some_and(|bell| bell.ordered())
+    }
+
+    /// How it stands.
+    pub(super) fn standing(&mut self, scenario: &RouterScenario) -> Standing {
+        let router = &mut self.router;
+        let mut ports = Vec::new();
+        for at in 0..scenario.ports.len() {
+            let counters = router.machine().counters(at);
+            let nat = if scenario.ports[at].core == self.number {
+                router.machine().translation(at)
+            } else {
+                None
+            };
+            let port = router.machine_mut().port_mut(at);
+            let (strays, went_away, away) = (port.strays(), port.went_away(), port.is_away());
+            let lost = port.lost();
+            let unclassified = router.input(at).unclassified;
+            ports.push(PortStanding { counters, unclassified, strays, went_away, away, lost, nat });
+        }
+        let paths = (0..self.paths).map(|at| PathStanding {
+            counters: router.path(at),
+            waiting: router.waiting(at),
+            extension: router.machine().extension(at),
+            proxy: router.machine().proxied_by(at),
+        });
+        let paths = paths.collect();
+        let (inputs, all_paths, outputs) = router.sizes();
+        let mut used = vec![Default::default(); inputs + all_paths + outputs];
+        for (_, process, number) in processes(scenario) {
+            used[number] = router.used(process);
+        }
+        let staged = (0..outputs).map(|output| router.staged(output) as u64).sum();
+        Standing { ports, paths, processes: used, staged }
+    }
+}
+
+/// Addresses and translation, as the file has them.
+fn set_ports(machine: &mut LiveMachine<Box<dyn Port>>, scenario: &RouterScenario) {
+    for (at, port) in scenario.ports.iter().enumerate() {
+        machine.set_address(at, port.addresses.iter().copied());
+        machine.translate(at, port.nat.map(|nat| (nat.flows, nat.host_flows)));
+    }
+}

@@ -1,0 +1,180 @@
+//! The threads of cores beside the first.
+//!
+//! Each opens its ports itself and keeps them: what a port is made of may not be for other threads. It *holds* until
+//! it is to go on, and does what it is told: while it holds at once, while it forwards some dozen steps later.
+
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{self, JoinHandle};
+
+use crate::live::bell::Bell;
+use crate::live::core::Core;
+use crate::live::port::{Port, PortError};
+
+/// What a core's thread has.
+#[derive(Default)]
+pub(super) struct Seat {
+    /// Ports that are open, before the core is made.
+    pub(super) ports: Vec<Box<dyn Port>>,
+    pub(super) core: Option<Core>,
+}
+
+type Work = Box<dyn FnOnce(&mut Seat) + Send>;
+
+enum Order {
+    Do(Work),
+    Go,
+    Hold,
+}
+
+/// The thread of a core.
+pub(super) struct Worker {
+    number: usize,
+    orders: Option<Sender<Order>>,
+    bell: Arc<Bell>,
+    /// Why it holds without having been told to.
+    failed: Arc<Mutex<Option<PortError>>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Worker {
+    /// Starts the thread of core `number`, whose bell is `bell`, on processor `processor`.
+    pub(super) fn start(
+        number: usize,
+        bell: Arc<Bell>,
+        processor: usize,
+    ) -> Result<Self, PortError> {
+        let (orders, received) = channel();
+        let failed = Arc::new(Mutex::new(None));
+        let failure = Arc::clone(&failed);
+        let work = move || {
+            if let Err(error) = pin(processor) {
+                failure.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
+            }
+            work(&received, &failure);
+        };
+        let thread = thread::Builder::new().name(format!("core {number}")).spawn(work);
+        let thread = thread.map_err(|error| gone(number, &error.to_string()))?;
+        Ok(Self { number, orders: Some(orders), bell, failed, thread: Some(thread) })
+    }
+
+    fn order(&self, order: Order) -> Result<(), PortError> {
+        let sent = self.orders.as_ref().and_then(|orders| orders.send(order).ok());
+        sent.ok_or_else(|| gone(self.number, "it has ended"))?;
+        self.bell.order();
+        Ok(())
+    }
+
+    /// Has the thread do something, and waits for what comes of it.
+    pub(super) fn seat<R: Send + 'static>(
+        &self,
+        what: impl FnOnce(&mut Seat) -> R + Send + 'static,
+    ) -> Result<R, PortError> {
+        let (answer, answered) = channel();
+        let work = move |seat: &mut Seat| {
+            // Who asked waits for it.
+            let _ = answer.send(what(seat));
+        };
+        self.order(Order::Do(Box::new(work)))?;
+        answered.recv().map_err(|_| gone(self.number, "it has ended"))
+    }
+
+    /// The same with its core, which has been made.
+    pub(super) fn core<R: Send + 'static>(
+        &self,
+        what: impl FnOnce(&mut Core) -> R + Send + 'static,
+    ) -> Result<R, PortError> {
+        let number = self.number;
+        let what = move |seat: &mut Seat| seat.core.as_mut().map(what);
+        self.seat(what)?.ok_or_else(|| gone(number, "it has no ports"))
+    }
+
+    /// It forwards from now on.
+    pub(super) fn go(&self) -> Result<(), PortError> {
+        self.order(Order::Go)
+    }
+
+    /// It does not forward when this returns.
+    pub(super) fn hold(&self) -> Result<(), PortError> {
+        self.order(Order::Hold)?;
+        self.seat(|_| ())
+    }
+
+    /// What failed, once.
+    pub(super) fn failure(&self) -> Option<PortError> {
+        self.failed.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        // Without orders it ends.
+        self.orders = None;
+        self.bell.order();
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+fn gone(core: usize, why: &str) -> PortError {
+    PortError { of: "core", ..PortError::new(&core.to_string(), why) }
+}
+
+/// Does what it is told until there is nobody any more who could.
+fn work(orders: &Receiver<Order>, failed: &Mutex<Option<PortError>>) {
+    let mut seat = Seat::default();
+    while let Ok(order) = orders.recv() {
+        match order {
+            Order::Do(work) => work(&mut seat),
+            Order::Hold => {}
+            Order::Go => {
+                if let Err(error) = forward(&mut seat, orders) {
+                    failed.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
+                }
+            }
+        }
+    }
+}
+
+/// Forwards until it is to hold.
+fn forward(seat: &mut Seat, orders: &Receiver<Order>) -> Result<(), PortError> {
+    if let Some(core) = &mut seat.core {
+        core.begin();
+    }
+    loop {
+        if seat.core.as_ref().is_none_or(Core::ordered) {
+            loop {
+                match orders.try_recv() {
+                    Ok(Order::Do(work)) => work(seat),
+                    Ok(Order::Go) => {}
+                    Ok(Order::Hold) => return Ok(()),
+                    Err(std::sync::mpsc::TryRecvError::Empty) => break,
+                    Err(std::sync::mpsc::TryRecvError::Disconnected) => return Ok(()),
+                }
+            }
+        }
+        let Some(core) = &mut seat.core else { return Ok(()) };
+        let round = core.round()?;
+        if let Some(until_ns) = round.idle_until_ns {
+            core.rest(round.now_ns, until_ns, u64::MAX);
+        }
+    }
+}
+
+/// Processors that this thread may run on, the lowest first.
+pub(super) fn processors() -> Vec<usize> {
+    let Ok(set) = rustix::thread::sched_getaffinity(None) else { return Vec::new() };
+    (0..rustix::thread::CpuSet::MAX_CPU).filter(|processor| set.is_set(*processor)).collect()
+}
+
+/// This thread runs on `processor` from now on.
+pub(super) fn pin(processor: usize) -> Result<(), PortError> {
+    let mut set = rustix::thread::CpuSet::new();
+    set.set(processor);
+    let pinned = rustix::thread::sched_setaffinity(None, &set);
+    pinned.map_err(|error| gone(processor, &format!("its thread cannot be held there: {error}")))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,349 @@
+//! Cores that take turns as chance has it, in one thread: nothing is lost, doubled or overtaken.
+
+use millstream_scenario::RouterScenario;
+use proptest::prelude::*;
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+
+use crate::live::assemble::LiveRouter;
+use crate::live::clock::Clock;
+use crate::live::control::Control;
+use crate::live::core::{Core, Parts, board, part};
+use crate::live::crossing::{Crossing, PortState, RemotePort};
+use crate::live::pool::Pool;
+use crate::live::port::{Port, PortError};
+use crate::live::report::{Ended, Report};
+use crate::live::standing::{Frame, Standing, report};
+
+const CORES: usize = 4;
+const MAC: [u8; 6] = [2, 0, 0, 0, 0, 1];
+/// Frames sent by a port, in order: the port that they came by, path, number.
+type Sent = Arc<Mutex<Vec<(u8, u16, u32)>>>;
+
+/// Has packets of each path in turn, and keeps what it sends.
+struct Numbered {
+    port: u8,
+    paths: u16,
+    next: u32,
+    last: u32,
+    sent: Sent,
+    /// Reading takes time, and so does writing.
+    hand: Arc<quanta::Mock>,
+}
+
+fn frame(port: u8, path: u16, number: u32) -> Vec<u8> {
+    let mut frame = vec![0; 60];
+    frame[..6].copy_from_slice(&MAC);
+    frame[12..14].copy_from_slice(&[8, 0]);
+    // To port b or c, by turns.
+    let to = u8::try_from(2 + number / 7 % 2).unwrap();
+    let ip = &mut frame[14..34];
+    ip.copy_from_slice(&[0x45, 0, 0, 46, 0, 0, 0, 0, 64, 17, 0, 0, 10, 1, 0, 1, 10, to, 0, 1]);
+    let words = ip.chunks(2).map(|word| u32::from(word[0]) << 8 | u32::from(word[1]));
+    let sum = words.sum::<u32>();
+    let checksum = !u16::try_from((sum & 0xffff) + (sum >> 16)).unwrap();
+    frame[24..26].copy_from_slice(&checksum.to_be_bytes());
+    frame[36..38].copy_from_slice(&path.to_be_bytes());
+    frame[42..46].copy_from_slice(&number.to_be_bytes());
+    frame[46] = port;
+    frame
+}
+
+impl Port for Numbered {
+    fn receive(
+        &mut self,
+        pool: &mut Pool,
+        most: usize,
+        into: &mut Vec<u64>,
+    ) -> Result<usize, PortError> {
+        self.hand.increment(300u64);
+        let before = into.len();
+        while into.len() - before < most && self.next < self.last {
+            let path = u16::try_from(self.next % u32::from(self.paths)).unwrap();
+            let Some(packet) = pool.copy(&frame(self.port, path, self.next)) else { break };
+            into.push(packet);
+            self.next += 1;
+        }
+        Ok(into.len() - before)
+    }
+
+    fn transmit(&mut self, pool: &mut Pool, packets: &[u64]) -> Result<usize, PortError> {
+        self.hand.increment(300u64);
+        for packet in packets {
+            let frame = pool.frame(*packet);
+            assert_eq!(frame[22], 63, "one hop");
+            let path = u16::from_be_bytes([frame[36], frame[37]]);
+            let number = u32::from_be_bytes(*frame[42..].first_chunk().unwrap());
+            self.sent.lock().unwrap().push((frame[46], path, number));
+            pool.release(*packet);
+        }
+        Ok(packets.len())
+    }
+
+    fn ended(&self) -> bool {
+        self.next == self.last
+    }
+}
+
+/// The cores of ports a, b, c, and of paths.
+#[derive(Clone, Debug)]
+struct Places {
+    ports: [usize; 3],
+    paths: Vec<usize>,
+    queue: u32,
+    batch: u32,
+}
+
+fn scenario(of: &Places, kind: &str) -> RouterScenario {
+    let mut text = format!(
+        "[router]\ncores = {CORES}\nbatch = {}\nbuffers = 64\ngather = \"2 us\"\n",
+        of.batch
+    );
+    for (name, core) in ["a", "b", "c"].into_iter().zip(of.ports) {
+        text += &format!(
+            "[[port]]\nname = \"{name}\"\nrate = \"400 Mbps\"\ncore = {core}\n{}\n",
+            kind.replace("NAME", name)
+        );
+    }
+    for (path, core) in of.paths.iter().enumerate() {
+        text += &format!(
+            "[[path]]\nname = \"p{path}\"\ncore = {core}\nqueue = {}\nweight = {}\n\
+             match = {{ destination-port = {path} }}\n",
+            of.queue,
+            path + 1
+        );
+    }
+    for (prefix, port) in [(2, "b"), (3, "c")] {
+        text += &format!(
+            "[[route]]\nprefix = \"10.{prefix}.0.0/16\"\nport = \"{port}\"\nneighbour = \"02:00:00:00:09:01\"\n"
+        );
+    }
+    // Every core has something.
+    for core in 0..CORES {
+        text += &format!(
+            "[[path]]\nname = \"idle{core}\"\ncore = {core}\nmatch = {{ protocol = \"99\" }}\n"
+        );
+    }
+    RouterScenario::parse("test.toml", &text, Path::new("")).unwrap()
+}
+
+struct Cores {
+    scenario: RouterScenario,
+    cores: Vec<Core>,
+    hand: Arc<quanta::Mock>,
+    sent: [Sent; 3],
+}
+
+const LOSSLESS: &str = "kind = \"pcap\"\ninput = \"NAME\"\nmac = \"02:00:00:00:00:01\"";
+const LOSSY: &str = "kind = \"tap\"\nmac = \"02:00:00:00:00:01\"";
+
+impl Cores {
+    fn new(of: &Places, kind: &str, packets: u32) -> Self {
+        let scenario = scenario(of, kind);
+        let (clock, hand) = Clock::by_hand();
+        let sent: [Sent; 3] = Default::default();
+        let ends = Crossing::all(&board(&scenario), scenario.cores).unwrap();
+        let cores = ends.into_iter().map(|end| {
+            let states: Arc<[PortState]> = Arc::clone(&end.ports);
+            let port = |at: usize| -> Box<dyn Port> {
+                if scenario.ports[at].core != end.core {
+                    return Box::new(RemotePort(Arc::clone(&states), at));
+                }
+                let last = if at == 2 { 0 } else { packets };
+                let paths = u16::try_from(of.paths.len()).unwrap();
+                let (port, sent) = (u8::try_from(at).unwrap(), Arc::clone(&sent[at]));
+                Box::new(Numbered { port, paths, next: 0, last, sent, hand: Arc::clone(&hand) })
+            };
+            let parts = Parts::load(&scenario, &[MAC; 3], &clock, end.core).unwrap();
+            let ports = (0..3).map(port).collect();
+            Core::new(end.core, parts, ports, clock.clone(), Some(end)).unwrap()
+        });
+        let cores = cores.collect();
+        Self { scenario, cores, hand, sent }
+    }
+
+    fn round(&mut self, core: usize) {
+        let core = core % self.cores.len();
+        self.hand.increment(1_000u64);
+        self.cores[core].begin();
+        self.cores[core].round().unwrap();
+    }
+
+    /// Until nothing moves any more.
+    fn settle(&mut self) {
+        while !(0..2).fold(true, |settled, _| {
+            self.cores.iter_mut().fold(settled, |settled, core| core.settle() & settled)
+        }) {}
+    }
+
+    fn report(&mut self) -> Report {
+        self.settle();
+        let scenario = &self.scenario;
+        let mut all = self.cores.iter_mut().map(|core| core.standing(scenario));
+        let mut standing: Standing = all.next().unwrap();
+        all.for_each(|other| standing.add(other));
+        let processes = standing.processes.len();
+        let frame = Frame {
+            scenario,
+            reserved: &vec![0; processes],
+            frequency: 1,
+            elapsed_ns: 1,
+            ended: Ended::Told,
+            reloads: 0,
+            removed: None,
+        };
+        report(&frame, standing)
+    }
+
+    fn is_over(&self) -> bool {
+        self.cores.iter().all(|core| core.ended() && core.is_empty())
+    }
+}
+
+fn places() -> impl Strategy<Value = Places> {
+    let paths = proptest::collection::vec(0..CORES, 1..5);
+    ([0..CORES, 0..CORES, 0..CORES], paths, 1..20u32, 1..9u32)
+        .prop_map(|(ports, paths, queue, batch)| Places { ports, paths, queue, batch })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
+
+    #[test]
+    fn every_packet_comes_out_once_and_in_order(
+        of in places(),
+        turns in proptest::collection::vec(0..CORES, 16..64),
+    ) {
+        const PACKETS: u32 = 600;
+        let mut cores = Cores::new(&of, LOSSLESS, PACKETS);
+        let mut rounds = 0;
+        while !cores.is_over() {
+            // All have a turn, some more than others.
+            cores.round(turns[rounds % turns.len()]);
+            cores.round(rounds);
+            rounds += 1;
+            prop_assert!(rounds < 40_000, "it does not end: {:?}", cores.report());
+            if rounds % 97 == 0 {
+                let report = cores.report();
+                prop_assert_eq!(report.unaccounted, 0, "{:?}", report);
+            }
+        }
+        let report = cores.report();
+        prop_assert_eq!(report.unaccounted, 0);
+        let mut seen = 0;
+        for (sent, to) in cores.sent.iter().zip([2, 0, 1]) {
+            let sent = sent.lock().unwrap();
+            seen += sent.len();
+            let mut last = BTreeMap::new();
+            for (port, path, number) in &*sent {
+                prop_assert_eq!(number / 7 % 2, to);
+                let before = last.insert((port, path), number);
+                prop_assert!(before < Some(number), "overtaken, or twice");
+            }
+        }
+        prop_assert_eq!(seen, 2 * PACKETS as usize, "{:?}", report);
+    }
+
+    /// Inputs read whatever comes: what is too much is dropped before it costs anything, and queues stay bounded.
+    #[test]
+    fn no_finished_packet_is_dropped_and_queues_are_bounded(
+        of in places(),
+        turns in proptest::collection::vec(0..CORES, 16..64),
+    ) {
+        let mut cores = Cores::new(&of, LOSSY, 3_000);
+        for rounds in 0..3_000 {
+            cores.round(turns[rounds % turns.len()]);
+            cores.round(rounds);
+            if rounds % 301 == 0 {
+                let report = cores.report();
+                prop_assert_eq!(report.unaccounted, 0, "{:?}", report);
+            }
+        }
+        let report = cores.report();
+        prop_assert_eq!(report.unaccounted, 0, "{:?}", report);
+        for (path, report) in report.paths.iter().enumerate().take(of.paths.len()) {
+            prop_assert_eq!(report.dropped_by_function + report.dropped_elsewhere, 0);
+            // Some input queue, some at links: no more than is allowed, and what is under way to them.
+            let bound = u64::from(of.queue) * 4 + u64::from(of.batch) * 8 + 8;
+            prop_assert!(report.queued <= bound, "path {}: {} of {}", path, report.queued, bound);
+        }
+    }
+}
+
+/// A changed file while packets are between cores: nothing is lost but what the paths had that are gone.
+#[test]
+fn cores_take_over_a_changed_file_together() {
+    let of = Places { ports: [0, 1, 2], paths: vec![3, 2, 1], queue: 16, batch: 4 };
+    let mut cores = Cores::new(&of, LOSSLESS, 4_000);
+    let clock = Clock::default();
+    for turn in 0..40 {
+        for round in 0..50 {
+            cores.round(round * 7 % 5);
+        }
+        cores.settle();
+        // Other weights, and the last path is there or not.
+        let mut changed = scenario(&of, LOSSLESS);
+        let old = cores.scenario.paths.len();
+        if turn % 2 == 0 {
+            changed.paths.remove(2);
+        }
+        let names = |name: &str| cores.scenario.paths.iter().position(|path| path.name == name);
+        let kept: Vec<_> = changed.paths.iter().map(|path| names(&path.name)).collect();
+        let board = board(&changed);
+        let before = cores.report();
+        let mut gone = 0;
+        for number in 0..cores.cores.len() {
+            let part = part(&changed, number);
+            let parts = Parts::load(&part, &[MAC; 3], &clock, number).unwrap();
+            let of = cores.cores[number].take_over(parts, &kept, Some(&board)).unwrap();
+            gone += of.dropped_by_reload;
+        }
+        cores.scenario = changed;
+        let after = cores.report();
+        let queued = |report: &Report| report.paths.iter().map(|path| path.queued).sum::<u64>();
+        let dropped =
+            |report: &Report| report.paths.iter().map(|path| path.dropped_by_reload).sum::<u64>();
+        assert_eq!(
+            queued(&before) - queued(&after),
+            gone + dropped(&after) - dropped(&before),
+            "{old}"
+        );
+    }
+    assert!(cores.sent.iter().map(|sent| sent.lock().unwrap().len()).sum::<usize>() > 1_000);
+}
+
+/// What is open where stays there, and is said to.
+#[test]
+fn what_cannot_be_on_these_cores_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let parse = |cores: usize, port: usize, path: usize| {
+        let text = format!(
+            "[router]\ncores = {cores}\n\
+             [[port]]\nname = \"a\"\nkind = \"pcap\"\noutput = \"a.pcap\"\nrate = \"1 Gbps\"\n\
+             mac = \"02:00:00:00:00:01\"\ncore = {port}\n\
+             [[path]]\nname = \"moves\"\ncore = {path}\n\
+             {}[[route]]\nprefix = \"0.0.0.0/0\"\nport = \"a\"\nneighbour = \"02:00:00:00:09:01\"\n",
+            (0..cores)
+                .map(|core| format!("[[path]]\nname = \"{core}\"\ncore = {core}\n"))
+                .collect::<String>()
+        );
+        RouterScenario::parse("test.toml", &text, folder.path()).unwrap()
+    };
+    let refused = |error: PortError| (error.of, error.name.clone(), error.to_string(), error.help);
+    let error = LiveRouter::open(&parse(64, 0, 0)).err().unwrap();
+    let (_, _, text, help) = refused(error);
+    assert!(text.contains("64 cores on ") && help.unwrap().contains("taskset"), "{text}");
+    let mut router = LiveRouter::open(&parse(2, 0, 1)).unwrap();
+    router.reload(&parse(2, 0, 1)).unwrap();
+    let (of, name, text, _) = refused(router.reload(&parse(2, 0, 0)).unwrap_err());
+    assert_eq!((of, name.as_str()), ("path", "moves"));
+    assert!(text.contains("another core"), "{text}");
+    for other in [parse(2, 1, 1), parse(1, 0, 0)] {
+        let (.., text, _) = refused(router.reload(&other).unwrap_err());
+        assert!(text.contains("cannot change while the router runs"), "{text}");
+    }
+    // It still runs.
+    let report = router.run(Some(1_000_000), &Control::default()).unwrap();
+    assert_eq!((report.unaccounted, report.reloads), (0, 1));
+}

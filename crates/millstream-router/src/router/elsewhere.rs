@@ -1,0 +1,126 @@
+//! A router among several, one a core: some inputs, paths and outputs of the plan belong to the others.
+//!
+//! ```text
+//!  core 0                core 1                      core 2
+//!  input ──classify──> │ path's queue ──function──> │ output queue ──link──> port
+//!                      └─ room: what waits there     └─ room: what waits there
+//! ```
+//!
+//! Every router has the whole plan, and of each process only one runs it. A packet that goes on elsewhere is handed over by
+//! the machine. Queues stay bounded as they are on one core: who hands over knows what waits, or is on its way, so
+//! what arrives always has room. Therefore nothing but its own queue keeps a packet waiting between cores, whoever floods, and
+//! taking in what arrives is work that is bounded by what processes here have done.
+
+use millstream::Packet;
+
+use super::Router;
+use crate::machine::{Machine, Place};
+use crate::plan::WhenFull;
+
+/// What of a plan belongs to other routers, by the plan's numbers.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Elsewhere {
+    /// Inputs.
+    pub inputs: Vec<bool>,
+    /// Paths: their input queues and functions.
+    pub paths: Vec<bool>,
+    /// Outputs, with all queues there.
+    pub outputs: Vec<bool>,
+}
+
+impl<M: Machine> Router<M> {
+    /// What is `elsewhere` other routers of the same plan do from now on.
+    ///
+    /// # Panics
+    /// If the numbers are not the plan's.
+    pub fn part(&mut self, elsewhere: &Elsewhere) {
+        assert_eq!(elsewhere.inputs.len(), self.inputs.len(), "all inputs");
+        assert_eq!(elsewhere.paths.len(), self.paths.len(), "all paths");
+        assert_eq!(elsewhere.outputs.len(), self.outputs.len(), "all outputs");
+        for (input, elsewhere) in self.inputs.iter_mut().zip(&elsewhere.inputs) {
+            input.elsewhere = *elsewhere;
+        }
+        for (path, elsewhere) in self.paths.iter_mut().zip(&elsewhere.paths) {
+            path.elsewhere = *elsewhere;
+        }
+        for (output, elsewhere) in self.outputs.iter_mut().zip(&elsewhere.outputs) {
+            output.elsewhere = *elsewhere;
+        }
+        self.parted = true;
+        for number in 0..self.processes.len() {
+            self.refresh(number);
+        }
+    }
+
+    /// A packet that another router handed over is at its place; with `refused` it is one that may not leave there.
+    ///
+    /// # Panics
+    /// If there is no such place.
+    pub fn arrived(&mut self, place: Place, packet: u64, refused: bool) {
+        match place {
+            Place::Path(path) => {
+                // Inputs here may have found more room than there is now.
+                self.room = 0;
+                self.put_into_queue(path, packet);
+            }
+            Place::Output { path, output } => {
+                let stream = self.paths[path].streams[output].filter(|_| !refused);
+                let Some(stream) = stream else {
+                    self.paths[path].counters.dropped_by_function += 1;
+                    self.machine.left_output(path, output);
+                    return self.machine.discard(packet);
+                };
+                let link_ns = self.link_time(output, self.now_ns);
+                let described = Packet { bytes: self.machine.bytes(packet), tag: packet };
+                let described = std::iter::once(described);
+                self.outputs[output].link.enqueue_all(link_ns, stream, described);
+                let number = self.number(super::Process::Output(output));
+                if !self.cpu.eligible(number) {
+                    self.refresh(number);
+                }
+            }
+        }
+    }
+
+    /// Other routers may have made room. To be called every few steps.
+    pub fn look_again(&mut self) {
+        for path in 0..self.paths.len() {
+            let of = &self.paths[path];
+            if !of.elsewhere {
+                if !of.queue.is_empty() {
+                    self.refresh_path(path);
+                }
+            } else if of.full && self.machine.waiting_elsewhere(Place::Path(path)) <= of.brim {
+                self.no_longer_full(path);
+            }
+        }
+    }
+
+    /// A packet that was just received, and does not wait here.
+    pub(super) fn not_queued(&mut self, input: usize, path: usize, packet: u64) {
+        let of = &mut self.paths[path];
+        if of.drops {
+            of.counters.dropped_by_action += 1;
+            return self.machine.discard(packet);
+        }
+        let waiting = self.machine.waiting_elsewhere(Place::Path(path));
+        // An input that waits has seen that there was room; inputs of other cores may have taken it meanwhile.
+        if waiting >= of.limit && self.inputs[input].when_full == WhenFull::Drop {
+            of.counters.dropped_full += 1;
+            return self.machine.discard(packet);
+        }
+        let brim = of.brim;
+        self.machine.hand_over(Place::Path(path), packet);
+        if waiting + 1 > brim {
+            self.filled(path);
+        }
+    }
+
+    /// Packets in the input queue of `path`.
+    ///
+    /// # Panics
+    /// If there is no such path.
+    pub fn queued(&self, path: usize) -> impl Iterator<Item = u64> {
+        self.paths[path].queue.iter().copied()
+    }
+}
