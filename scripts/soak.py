@@ -3,7 +3,7 @@
 
 Usage: scripts/soak.py [SECONDS [SEED]]. As root; needs iproute2 and target/release/millstream, or
 MILLSTREAM. SECONDS is 3600 unless it is given, SEED is drawn and printed. SOAK_IO is the `io` of
-the router's ports, packet unless it is given.
+the router's ports, packet unless it is given; SOAK_CORES on how many cores it runs, 1 or 2.
 
 Packets are sent from two namespaces through a router in a third to a fourth, more than its link
 carries. Meanwhile its file is changed, to right ones and to wrong ones, and its interfaces are
@@ -164,9 +164,9 @@ def send(
 class Router:
     """The program, its file, and what it says."""
 
-    def __init__(self, program: str, namespace: str, folder: Path, io: str) -> None:
+    def __init__(self, program: str, namespace: str, folder: Path, io: str, cores: int) -> None:
         """Starts it; it forwards when this returns."""
-        self.io = io
+        self.io, self.cores = io, cores
         self.file = folder / "router.toml"
         (folder / "loops.wasm").write_bytes(LOOPS)
         (folder / "marks.wasm").write_bytes(MARKS.read_bytes())
@@ -200,26 +200,33 @@ class Router:
         sleep = chance.choice(("200 us", "500 us", "1 ms"))
         route = f'[[route]]\nprefix = "10.{{}}.0.0/16"\nport = "b1"\nneighbour = "{SINK}"\n'
         text = (
-            f'[router]\nname = "soak"\nbuffers = 8192\nbatch = {chance.choice((8, 32, 64))}\n'
+            f'[router]\nname = "soak"\ncores = {self.cores}\nbuffers = 8192\nbatch = {chance.choice((8, 32, 64))}\n'
             f'status = "{STATUS[0]}:{STATUS[1]}"\n'
         )
         rates = {"a1": "1 Gbps", "f1": "1 Gbps", "b1": f"{chance.choice((14, 17, 20))} Mbps"}
         for name, rate in rates.items():
             text += f'[[port]]\nname = "{name}"\nkind = "interface"\nio = "{self.io}"\n'
+            text += self.core(int(name == "b1"))
             text += f'rate = "{rate}"\nmac = "{MACS[name]}"\nlongest-sleep = "{sleep}"\n'
             text += 'address = "10.3.0.1/24"\n' if name == "f1" else ""
             text += f'discipline = "{chance.choice(DISCIPLINES)}"\n' if name == "b1" else ""
         for number in chance.sample(range(6), chance.randrange(4)):
             text += f'[[path]]\nname = "extra-{number}"\nmatch = {{ dscp = {20 + number} }}\n'
+            text += self.core(number % 2)
         text += '[[path]]\nname = "elsewhere"\nmatch = { dscp = 10 }\nto = "a1"\n'
         text += '[[path]]\nname = "odd"\nmatch = { source = "10.3.0.0/24" }\nqueue = 64\n'
+        text += self.core(1)
         module = chance.choice(("loops", "marks", None))
         text += f'extension = {{ module = "{module}.wasm" }}\n' if module else ""
         text += f'[[path]]\nname = "heavy"\nmatch = {{ dscp = 46 }}\nqueue = {queue}\nweight = 3\n'
-        text += f'[[path]]\nname = "light"\nqueue = {queue}\n'
+        text += f'[[path]]\nname = "light"\nqueue = {queue}\n{self.core(1)}'
         for number in range(chance.randrange(5)):
             text += route.format(10 + number)
         return text + route.format(2)
+
+    def core(self, core: int) -> str:
+        """Which of several cores has something."""
+        return f"core = {core}\n" if self.cores > 1 else ""
 
     def wrong(self, chance: random.Random) -> str:
         """A file that is not."""
@@ -567,13 +574,15 @@ def main() -> None:
     if os.geteuid() != 0:
         sys.exit("the soak test makes network namespaces: run it as root")
     io = os.environ.get("SOAK_IO", "packet")
-    print(f"router soak: {seconds:.0f} s, seed {seed}, by {io}", flush=True)
+    cores = int(os.environ.get("SOAK_CORES", "1"))
+    print(f"router soak: {seconds:.0f} s, seed {seed}, by {io}, on {cores} cores", flush=True)
     soak = Soak(f"soak{os.getpid()}", seed)
     router = None
     try:
         soak.build()
         with tempfile.TemporaryDirectory() as folder:
-            router = Router(str(Path(program).resolve()), soak.name("router"), Path(folder), io)
+            name, program = soak.name("router"), str(Path(program).resolve())
+            router = Router(program, name, Path(folder), io, cores)
             enter(soak.name("router"))
             soak.soak(router, seconds)
     except Wrong as wrong:

@@ -39,6 +39,8 @@ pub struct LiveRouter {
     /// The core of the thread that runs the router, and those of threads of their own.
     core: Core,
     others: Vec<Worker>,
+    /// Where it runs if there are several.
+    processor: usize,
     /// Other cores forward.
     going: bool,
     /// Of each process, cycles a second.
@@ -95,7 +97,8 @@ impl LiveRouter {
             made??;
         }
         let crossing = (scenario.cores > 1).then_some(own_end);
-        Self::with(scenario, devices, macs, clock, crossing, others)
+        let router = Self::with(scenario, devices, macs, clock, crossing, others)?;
+        Ok(Self { processor: processors[0], ..router })
     }
 
     /// The router of `scenario` on these ports, opened, with their hardware addresses; on one core.
@@ -125,6 +128,7 @@ impl LiveRouter {
             scenario,
             core,
             others,
+            processor: 0,
             going,
             reserved,
             frequency,
@@ -318,7 +322,7 @@ impl LiveRouter {
         // What the kernel knows already is there before the first packet.
         self.attend(control)?;
         if !self.others.is_empty() {
-            pin(processors_for(&self.scenario)?[0])?;
+            pin(self.processor)?;
         }
         self.began_ns = self.core.begin();
         self.go()?;

@@ -303,17 +303,19 @@ impl Core {
         };
         let for_ns = for_ns.min(OTHERS_NS);
         // What just came is often followed by more.
-        let sleeps = for_ns > SPIN_NS && self.quiet.for_ns(now_ns) > SPIN_NS && machine.announce();
+        if for_ns <= SPIN_NS || self.quiet.for_ns(now_ns) <= SPIN_NS {
+            std::hint::spin_loop();
+            return false;
+        }
+        let sleeps = machine.announce();
         if sleeps {
             bell.wait(for_ns - SPIN_NS / 2);
-        } else {
-            std::hint::spin_loop();
         }
         machine.awake();
         sleeps
     }
 
-    /// The bell of this core, if there are others.
+    /// Whether there are orders for this core, once.
     pub(super) fn ordered(&self) -> bool {
         self.router.machine().bell().is_some_and(|bell| bell.ordered())
     }
