@@ -149,10 +149,12 @@ impl Parts {
         assert!(plan.batch.packets > 0, "a batch of no packets");
         let mut cpu = Cpu::default();
         let mut outputs = Vec::new();
-        for output in &plan.outputs {
+        for (number, output) in plan.outputs.iter().enumerate() {
+            let leaving = plan.paths.iter().flat_map(|path| &path.outputs);
+            let capped = leaving.filter(|of| of.0 == number).any(|of| of.1.is_limited());
             let link = Link::new(output.discipline, &output.options, output.structure);
             let throttle = output.throttle.map(Throttle::new);
-            let (time, paths) = (LinkTime::new(output), Vec::new());
+            let (time, paths) = (LinkTime::new(output, capped), Vec::new());
             outputs.push(Output { throttle, link, time, paths, staged: VecDeque::new() });
         }
         for input in &plan.inputs {
