@@ -84,6 +84,8 @@ struct Path {
     fit: usize,
     /// It stands in the router's list of paths that have room at an output again.
     freed: bool,
+    /// It stands in the router's list of paths whose function wants to run at some time.
+    timed: bool,
     /// What one packet took of late, ns.
     packet_ns: u64,
     gathering: Gathering,
@@ -185,6 +187,7 @@ impl Parts {
                 output_limit: path.output_queue as usize,
                 fit: if gathers { whole.min(path.output_queue.div_ceil(2) as usize) } else { 1 },
                 freed: false,
+                timed: false,
                 packet_ns: 1,
                 gathering: Gathering::No,
                 whole,
@@ -218,8 +221,12 @@ pub struct Router<M> {
     outputs: Vec<Output>,
     /// Until when each process sleeps, ns; 0 if it does not.
     asleep_until_ns: Vec<u64>,
-    /// The least of them.
+    /// Those that sleep.
+    sleepers: Vec<usize>,
+    /// The least of the times, and of those at which a path's function wants to run.
     next_wake_ns: u64,
+    /// Paths whose function may want to run at some time without a packet.
+    timed: Vec<usize>,
     processes: Vec<ProcessCounters>,
     /// Paths whose input queue is full.
     full: usize,
@@ -264,7 +271,9 @@ impl<M: Machine> Router<M> {
             paths,
             outputs,
             asleep_until_ns: vec![0; processes],
+            sleepers: Vec::with_capacity(processes),
             next_wake_ns: NEVER,
+            timed: Vec::with_capacity(plan.paths.len()),
             processes: vec![ProcessCounters::default(); processes],
             full: 0,
             room: 0,
@@ -504,33 +513,52 @@ impl<M: Machine> Router<M> {
     /// A process sleeps until `until_ns`.
     #[inline]
     fn sleep(&mut self, number: usize, until_ns: u64) {
-        self.asleep_until_ns[number] = until_ns.max(1);
+        let until_ns = until_ns.max(1);
+        if std::mem::replace(&mut self.asleep_until_ns[number], until_ns) == 0 {
+            self.sleepers.push(number);
+        }
         self.next_wake_ns = self.next_wake_ns.min(until_ns);
+    }
+
+    /// The function of `path` wants to run at some time without a packet.
+    #[inline]
+    fn wants_time(&mut self, path: usize) {
+        if !std::mem::replace(&mut self.paths[path].timed, true) {
+            self.timed.push(path);
+        }
     }
 
     #[cold]
     fn wake(&mut self) {
         self.next_wake_ns = NEVER;
-        for number in 0..self.asleep_until_ns.len() {
+        let mut sleepers = std::mem::take(&mut self.sleepers);
+        // In the order of their numbers, whoever slept first.
+        sleepers.sort_unstable();
+        sleepers.retain(|&number| {
             let until_ns = self.asleep_until_ns[number];
-            if until_ns == 0 {
-                continue;
-            }
-            if until_ns <= self.now_ns {
+            let sleeps = until_ns > self.now_ns;
+            if sleeps {
+                self.next_wake_ns = self.next_wake_ns.min(until_ns);
+            } else {
                 self.asleep_until_ns[number] = 0;
                 self.refresh(number);
-            } else {
-                self.next_wake_ns = self.next_wake_ns.min(until_ns);
             }
-        }
-        for path in 0..self.paths.len() {
+            sleeps
+        });
+        self.sleepers = sleepers;
+        let mut timed = std::mem::take(&mut self.timed);
+        timed.sort_unstable();
+        timed.retain(|&path| {
             let due_ns = self.machine.due_ns(path);
             if due_ns <= self.now_ns {
                 self.refresh(self.number(Process::Forward(path)));
             } else {
                 self.next_wake_ns = self.next_wake_ns.min(due_ns);
             }
-        }
+            self.paths[path].timed = due_ns != NEVER;
+            due_ns != NEVER
+        });
+        self.timed = timed;
     }
 
     /// A run is over: its throttle says how long the process sleeps.

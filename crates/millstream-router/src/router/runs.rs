@@ -132,6 +132,7 @@ impl<M: Machine> Router<M> {
         if due_ns == u64::MAX {
             return 0;
         }
+        self.wants_time(path);
         let mut made = std::mem::take(&mut self.made);
         let most = self.output_room(path).min(self.batch.packets as usize);
         self.machine.make(path, most, &mut made);
