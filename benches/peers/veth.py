@@ -1,12 +1,16 @@
 #!/usr/bin/env python3
-"""What a core forwards between veth pairs: the router by AF_XDP and by AF_PACKET, and the kernel.
+"""What a core forwards between veth pairs: the router by AF_XDP and by AF_PACKET, a bare AF_XDP forwarder, the kernel.
 
-Usage: benches/peers/veth.py [SECONDS [ROUNDS]]. As root; needs iproute2, curl, a C compiler, two processors and
-target/release/millstream, or MILLSTREAM. A sender of 60-byte packets and all receiving have one processor, what
-forwards has the other; rounds go by turns. Printed are, for each way and the best of its rounds, what was offered and what
-arrived, and what a packet took of the forwarding processor: of the router's processes by its own count (calls to
-send are in it), of the kernel's forwarding the time that /proc/stat calls softirq. Its inverse is what a core
-forwards where senders do not run out first.
+Usage: benches/peers/veth.py [SECONDS [ROUNDS]]. As root; needs iproute2, ethtool, curl, a C compiler, two processors and
+target/release/millstream, or MILLSTREAM. More 60-byte packets are sent than any way forwards, by one processor that does
+all receiving, too; the other has what forwards. Rounds go by turns. Printed are, for each way and the best of its rounds,
+what came to its port and what came out at the other end, and what a packet took of the forwarding processor: of the
+router's processes and of the bare forwarder by their own count of the rounds that moved packets (calls to send are in it), of
+the kernel's forwarding the time that /proc/stat does not call idle or a program's. Its inverse is what a core forwards.
+
+To have the far end's receiving done by the other processor that is interrupted, as often as it has nothing left to do, and
+in a virtual machine an interrupt costs more than a packet. So AF_XDP is measured without that, too ("alone"): what the
+far end takes to drop a packet is in it then.
 """
 
 import json
@@ -40,8 +44,10 @@ prefix = "10.2.0.0/16"
 port = "b1"
 neighbour = "{mac}"
 """
-#: What forwards.
-WAYS = ("xdp", "packet", "kernel")
+#: What forwards; alone, if the far end's receiving is not done by the other processor.
+WAYS = ("xdp", "bare", "packet", "kernel", "xdp alone", "bare alone")
+#: Where packets are sent: a hardware address that nobody has, so that they end as soon as they have arrived.
+FAR = "02:00:00:00:00:99"
 
 
 def ip(*arguments: str) -> str:
@@ -62,6 +68,8 @@ class Network:
             ip("-n", far, "link", "set", device, "up")
             ip("-n", self.router, "link", "set", near, "up")
         ip("-n", self.router, "link", "set", "lo", "up")
+        # Or the kernel takes no frames from the sender's program where no program for XDP receives them.
+        self.run(self.router, "ethtool", "-K", "a1", "gro", "on")
 
     def remove(self) -> None:
         """Removes them."""
@@ -83,73 +91,94 @@ class Network:
         count: int = of["packets"]
         return count
 
-    def received_by(self, namespace: str, device: str, processor: int) -> None:
-        """Packets that come to a device are looked at on this processor."""
-        mask = f"{1 << processor:x}"
+    def received_by(self, namespace: str, device: str, processor: int | None) -> None:
+        """Packets that come to a device are looked at on this processor, or on the sender's."""
+        mask = "0" if processor is None else f"{1 << processor:x}"
         self.run(namespace, "sh", "-c", f"echo {mask} > /sys/class/net/{device}/queues/rx-0/rps_cpus")
 
 
-def softirq_seconds(processor: int) -> float:
-    """Time that a processor has spent on the kernel's deferred work."""
+def kernel_seconds(processor: int) -> float:
+    """Time that a processor has spent in the kernel."""
     for line in Path("/proc/stat").read_text().splitlines():
         if line.startswith(f"cpu{processor} "):
-            return int(line.split()[7]) / os.sysconf("SC_CLK_TCK")
+            _, _, _, system, _, _, irq, softirq, *_ = line.split()
+            return (int(system) + int(irq) + int(softirq)) / os.sysconf("SC_CLK_TCK")
     return 0.0
 
 
-def busy_seconds(network: Network) -> float:
-    """Time that the router's processes have used."""
-    status = network.run(network.router, "curl", "-s", "http://127.0.0.1:9814/status")
-    return sum(of["busy_ns"] for of in json.loads(status)["processes"] if of["packets"]) / 1e9
+class Forwarder:
+    """What forwards from a1 to b1, on its processor."""
 
-
-def measure(network: Network, way: str, flood: str, seconds: float, first: int, last: int) -> list[float]:
-    """Mpps offered, Mpps forwarded, ns a packet."""
-    program = os.environ.get("MILLSTREAM", "target/release/millstream")
-    near, far = network.mac(network.router, "a1"), network.mac(network.sink, "b0")
-    file = tempfile.NamedTemporaryFile("w", suffix=".toml")
-    running: Any = None
-    try:
-        network.received_by(network.sink, "b0", first)
-        network.received_by(network.router, "a1", last if way == "kernel" else first)
+    def __init__(self, network: Network, way: str, bare: str, processor: int) -> None:
+        """Starts it."""
+        self.network, self.way, self.processor = network, way, processor
+        self.running: Any = None
+        self.file = tempfile.NamedTemporaryFile("w", suffix=".toml")
+        inside = ["ip", "netns", "exec", network.router, "taskset", "-c", str(processor)]
+        quiet = subprocess.DEVNULL
         if way == "kernel":
             ip("-n", network.router, "address", "replace", "10.1.0.1/24", "dev", "a1")
             ip("-n", network.router, "address", "replace", "10.2.0.1/24", "dev", "b1")
-            ip("-n", network.router, "neigh", "replace", "10.2.0.2", "lladdr", far, "dev", "b1")
+            ip("-n", network.router, "neigh", "replace", "10.2.0.2", "lladdr", FAR, "dev", "b1")
             network.run(network.router, "sysctl", "-qw", "net.ipv4.ip_forward=1")
+        elif way == "bare":
+            command = [*inside, bare, "a1", "b1", FAR]
+            self.running = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
         else:
-            file.write(FILE.format(io=way, mac=far))
-            file.flush()
-            command = ["taskset", "-c", str(last), program, "route", file.name]
-            quiet = subprocess.DEVNULL
-            running = subprocess.Popen(
-                ["ip", "netns", "exec", network.router, *command], stdout=quiet, stderr=quiet
+            program = os.environ.get("MILLSTREAM", "target/release/millstream")
+            self.file.write(FILE.format(io=way, mac=FAR))
+            self.file.flush()
+            self.running = subprocess.Popen(
+                [*inside, program, "route", self.file.name], stdout=quiet, stderr=quiet
             )
-            time.sleep(1)
-        send = ["taskset", "-c", str(first), flood, "a0", near, "02:00:00:00:00:04", str(seconds + 1)]
-        sending = subprocess.Popen(
-            ["ip", "netns", "exec", network.source, *send], stdout=subprocess.PIPE, text=True
-        )
+        time.sleep(1)
+
+    def busy_seconds(self) -> float:
+        """Time that it has used."""
+        if self.way == "kernel":
+            return kernel_seconds(self.processor)
+        if self.way == "bare":
+            self.running.send_signal(signal.SIGUSR1)
+            return int(self.running.stdout.readline().split()[1]) / 1e9
+        status = self.network.run(self.network.router, "curl", "-s", "http://127.0.0.1:9814/status")
+        return sum(of["busy_ns"] for of in json.loads(status)["processes"] if of["packets"]) / 1e9
+
+    def stop(self) -> None:
+        """Stops it."""
+        if self.running:
+            self.running.send_signal(signal.SIGINT)
+            self.running.wait()
+        if self.way == "kernel":
+            self.network.run(self.network.router, "sysctl", "-qw", "net.ipv4.ip_forward=0")
+            for device in ("a1", "b1"):
+                ip("-n", self.network.router, "address", "flush", "dev", device)
+
+
+def measure(network: Network, way: str, folder: str, seconds: float, first: int, last: int) -> list[float]:
+    """Mpps offered, Mpps forwarded, ns a packet."""
+    way, _, alone = way.partition(" ")
+    network.received_by(network.sink, "b0", None if alone else first)
+    network.received_by(network.router, "a1", last if way == "kernel" else first)
+    forwarder = Forwarder(network, way, f"{folder}/xdp_forward", last)
+    try:
+        send = ["taskset", "-c", str(first), f"{folder}/flood", "a0", network.mac(network.router, "a1")]
+        send += ["02:00:00:00:00:04", str(seconds + 1.5)]
+        sending = subprocess.Popen(["ip", "netns", "exec", network.source, *send])
         time.sleep(0.5)
 
-        def now() -> tuple[float, int, float]:
-            used = busy_seconds(network) if running else softirq_seconds(last)
-            return time.perf_counter(), network.received(network.sink, "b0"), used
+        def now() -> tuple[float, int, int, float]:
+            counts = network.received(network.router, "a1"), network.received(network.sink, "b0")
+            return time.perf_counter(), *counts, forwarder.busy_seconds()
 
         before = now()
         time.sleep(seconds)
         after = now()
-        offered = int(sending.communicate()[0]) / (seconds + 1)
-        took, packets, used = (b - a for a, b in zip(before, after, strict=True))
-        return [offered / 1e6, packets / took / 1e6, used / max(packets, 1) * 1e9]
+        if sending.wait():
+            sys.exit("the sender failed")
+        took, offered, packets, used = (b - a for a, b in zip(before, after, strict=True))
+        return [offered / took / 1e6, packets / took / 1e6, used / max(packets, 1) * 1e9]
     finally:
-        if running:
-            running.send_signal(signal.SIGINT)
-            running.wait()
-        if way == "kernel":
-            network.run(network.router, "sysctl", "-qw", "net.ipv4.ip_forward=0")
-            for device in ("a1", "b1"):
-                ip("-n", network.router, "address", "flush", "dev", device)
+        forwarder.stop()
 
 
 def main() -> None:
@@ -160,22 +189,22 @@ def main() -> None:
     if len(processors) < 2:
         sys.exit("two processors are needed: one for what forwards, one for the sender")
     with tempfile.TemporaryDirectory() as folder:
-        flood = f"{folder}/flood"
         compiler = os.environ.get("CC", "cc")
-        subprocess.run([compiler, "-O2", "-o", flood, HERE / "flood.c"], check=True)
+        for program in ("flood", "xdp_forward"):
+            source = HERE / f"{program}.c"
+            subprocess.run([compiler, "-O2", "-o", f"{folder}/{program}", source], check=True)
         network = Network()
         try:
             rows: dict[str, list[list[float]]] = {way: [] for way in WAYS}
             for _ in range(rounds):
                 for way in WAYS:
-                    rows[way].append(measure(network, way, flood, seconds, processors[0], processors[-1]))
+                    rows[way].append(measure(network, way, folder, seconds, processors[0], processors[-1]))
         finally:
             network.remove()
-    print("by      offered  forwarded (Mpps)  ns a packet  Mpps a core")
+    print("by         offered  forwarded (Mpps)  ns a packet  Mpps a core")
     for way, of in rows.items():
-        offered, forwarded, _ = max(of, key=lambda row: row[1])
-        least = min(row[2] for row in of)
-        print(f"{way:8}{offered:7.2f}{forwarded:11.2f}{least:20.0f}{1e3 / least:13.2f}")
+        offered, forwarded, took = max(of, key=lambda row: row[1])
+        print(f"{way:11}{offered:7.2f}{forwarded:11.2f}{took:20.0f}{1e3 / took:13.2f}")
 
 
 if __name__ == "__main__":

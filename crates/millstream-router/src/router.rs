@@ -17,6 +17,7 @@ mod link;
 mod link_time;
 mod reload;
 mod runs;
+mod sleep;
 
 use millstream::{ContractError, Departure, Observer, StreamId};
 use std::collections::VecDeque;
@@ -90,6 +91,8 @@ struct Path {
     fit: usize,
     /// It stands in the router's list of paths that have room at an output again.
     freed: bool,
+    /// It stands in the router's list of paths whose function wants to run at some time.
+    timed: bool,
     /// What one packet took of late, ns.
     packet_ns: u64,
     gathering: Gathering,
@@ -125,6 +128,8 @@ impl Path {
 struct Output {
     /// Another core's router writes to it.
     elsewhere: bool,
+    /// When it last chose, rate caps held back all that waited.
+    held_back: bool,
     throttle: Option<Throttle>,
     link: Link,
     time: LinkTime,
@@ -157,12 +162,14 @@ impl Parts {
         assert!(plan.batch.packets > 0, "a batch of no packets");
         let mut cpu = Cpu::default();
         let mut outputs = Vec::new();
-        for output in &plan.outputs {
+        for (number, output) in plan.outputs.iter().enumerate() {
+            let leaving = plan.paths.iter().flat_map(|path| &path.outputs);
+            let capped = leaving.filter(|of| of.0 == number).any(|of| of.1.is_limited());
             let link = Link::new(output.discipline, &output.options, output.structure);
             let throttle = output.throttle.map(Throttle::new);
-            let (time, paths) = (LinkTime::new(output), Vec::new());
-            let (elsewhere, staged) = (false, VecDeque::new());
-            outputs.push(Output { elsewhere, throttle, link, time, paths, staged });
+            let (time, paths) = (LinkTime::new(output, capped), Vec::new());
+            let (elsewhere, held_back, staged) = (false, false, VecDeque::new());
+            outputs.push(Output { elsewhere, held_back, throttle, link, time, paths, staged });
         }
         for input in &plan.inputs {
             cpu.add(input.reservation)?;
@@ -193,6 +200,7 @@ impl Parts {
                 output_limit: path.output_queue as usize,
                 fit: if gathers { whole.min(path.output_queue.div_ceil(2) as usize) } else { 1 },
                 freed: false,
+                timed: false,
                 packet_ns: 1,
                 gathering: Gathering::No,
                 whole,
@@ -229,8 +237,12 @@ pub struct Router<M> {
     outputs: Vec<Output>,
     /// Until when each process sleeps, ns; 0 if it does not.
     asleep_until_ns: Vec<u64>,
-    /// The least of them.
+    /// Those that sleep.
+    sleepers: Vec<usize>,
+    /// The least of the times, and of those at which a path's function wants to run.
     next_wake_ns: u64,
+    /// Paths whose function may want to run at some time without a packet.
+    timed: Vec<usize>,
     processes: Vec<ProcessCounters>,
     /// Paths whose input queue is full.
     full: usize,
@@ -276,7 +288,9 @@ impl<M: Machine> Router<M> {
             paths,
             outputs,
             asleep_until_ns: vec![0; processes],
+            sleepers: Vec::with_capacity(processes),
             next_wake_ns: NEVER,
+            timed: Vec::with_capacity(plan.paths.len()),
             processes: vec![ProcessCounters::default(); processes],
             full: 0,
             room: 0,
@@ -525,56 +539,5 @@ impl<M: Machine> Router<M> {
     fn refresh(&mut self, number: usize) {
         let eligible = self.is_eligible(self.process(number), number);
         self.cpu.set_eligible(number, self.now_ns, eligible);
-    }
-
-    /// A process sleeps until `until_ns`.
-    #[inline]
-    fn sleep(&mut self, number: usize, until_ns: u64) {
-        self.asleep_until_ns[number] = until_ns.max(1);
-        self.next_wake_ns = self.next_wake_ns.min(until_ns);
-    }
-
-    #[cold]
-    fn wake(&mut self) {
-        self.next_wake_ns = NEVER;
-        for number in 0..self.asleep_until_ns.len() {
-            let until_ns = self.asleep_until_ns[number];
-            if until_ns == 0 {
-                continue;
-            }
-            if until_ns <= self.now_ns {
-                self.asleep_until_ns[number] = 0;
-                self.refresh(number);
-            } else {
-                self.next_wake_ns = self.next_wake_ns.min(until_ns);
-            }
-        }
-        for path in 0..self.paths.len() {
-            let due_ns = self.machine.due_ns(path);
-            if due_ns <= self.now_ns {
-                self.refresh(self.number(Process::Forward(path)));
-            } else {
-                self.next_wake_ns = self.next_wake_ns.min(due_ns);
-            }
-        }
-    }
-
-    /// A run is over: its throttle says how long the process sleeps.
-    #[inline]
-    fn rest(&mut self, process: Process, number: usize, moved: u32) {
-        let throttle = match process {
-            Process::Input(input) => self.inputs[input].throttle.as_mut(),
-            Process::Output(output) => self.outputs[output].throttle.as_mut(),
-            Process::Forward(_) => None,
-        };
-        let waiting = match process {
-            Process::Input(input) => u32::try_from(self.machine.backlog(input)).unwrap_or(u32::MAX),
-            _ => 0,
-        };
-        let sleep_ns = throttle.map_or(0, |throttle| throttle.ran(moved.saturating_add(waiting)));
-        if sleep_ns > 0 {
-            let until_ns = (self.now_ns + sleep_ns).max(self.asleep_until_ns[number]);
-            self.sleep(number, until_ns);
-        }
     }
 }

@@ -73,11 +73,10 @@ impl<M: Machine> Router<M> {
                 let link_ns = self.link_time(output, self.now_ns);
                 let described = Packet { bytes: self.machine.bytes(packet), tag: packet };
                 let described = std::iter::once(described);
-                self.outputs[output].link.enqueue_all(link_ns, stream, described);
-                let number = self.number(super::Process::Output(output));
-                if !self.cpu.eligible(number) {
-                    self.refresh(number);
-                }
+                let of = &mut self.outputs[output];
+                let first = of.link.waiting(stream) == 0;
+                of.link.enqueue_all(link_ns, stream, described);
+                self.may_send(output, first);
             }
         }
     }

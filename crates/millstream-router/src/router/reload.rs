@@ -109,8 +109,11 @@ impl<M: Machine> Router<M> {
         }
         self.full = self.paths.iter().filter(|path| path.full).count();
         self.asleep_until_ns = vec![0; self.processes.len()];
+        self.sleepers.clear();
         // Functions may be due at other times now.
         self.next_wake_ns = 0;
+        self.timed.clear();
+        (0..self.paths.len()).for_each(|path| self.wants_time(path));
         for number in 0..self.processes.len() {
             self.refresh(number);
         }

@@ -152,6 +152,7 @@ impl<M: Machine> Router<M> {
         if due_ns == u64::MAX {
             return 0;
         }
+        self.wants_time(path);
         let mut made = std::mem::take(&mut self.made);
         let most = self.output_room(path).min(self.batch.packets as usize);
         self.machine.make(path, most, &mut made);
@@ -266,6 +267,7 @@ impl<M: Machine> Router<M> {
                 freed.push(number);
             }
         });
+        of.held_back = chosen.is_empty() && of.link.total_waiting() > 0;
         while let Some(path) = self.freed.pop() {
             self.paths[path].freed = false;
             self.refresh_path(path);
@@ -369,8 +371,20 @@ impl<M: Machine> Router<M> {
             machine.handed_over();
             Packet { bytes: machine.bytes(*packet), tag: *packet }
         });
-        self.outputs[output].link.enqueue_all(link_ns, stream, described);
+        let of = &mut self.outputs[output];
+        let first = of.link.waiting(stream) == 0;
+        of.link.enqueue_all(link_ns, stream, described);
+        self.may_send(output, first);
+    }
+
+    /// Packets have come to a queue of `output`; they are the first there, or not.
+    #[inline]
+    pub(super) fn may_send(&mut self, output: usize, first: bool) {
         let number = self.number(Process::Output(output));
+        if first && self.outputs[output].held_back && self.asleep_until_ns[number] != 0 {
+            // It sleeps until a cap opens, which is not theirs.
+            (self.asleep_until_ns[number], self.next_wake_ns) = (1, 0);
+        }
         if !self.cpu.eligible(number) {
             self.refresh(number);
         }

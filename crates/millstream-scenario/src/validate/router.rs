@@ -95,7 +95,7 @@ pub(crate) fn validate_router(
     let gather_ns = router.gather.as_ref().map_or(GATHER_NS, |gather| gather.get_ref().0);
     let status = router.status.as_ref().and_then(|text| loopback(text, &mut problems));
     let ports: Vec<Option<RouterPort>> =
-        file.port.iter().map(|table| port(table, folder, &mut problems)).collect();
+        file.port.iter().map(|table| port(table, file.path.len(), folder, &mut problems)).collect();
     let queued = file.path.iter().filter(|path| !drops(path.get_ref()));
     let weights = queued.map(|path| path.get_ref().weight.as_ref());
     let weights = weights.map(|weight| weight.map_or(1, |weight| *weight.get_ref()));
@@ -249,8 +249,10 @@ fn reservation(
     }
 }
 
+/// A port that so many paths share.
 fn port(
     spanned: &Spanned<PortTable>,
+    paths: usize,
     folder: &Path,
     problems: &mut Vec<Problem>,
 ) -> Option<RouterPort> {
@@ -326,7 +328,7 @@ fn port(
         addresses,
         nat,
         discipline: row,
-        structure: row.auto_structure(&Options::default(), 16),
+        structure: row.auto_structure(&Options::default(), paths),
         input: reservation(table.input_reservation.as_ref(), table.cost, problems),
         output: reservation(table.output_reservation.as_ref(), table.cost, problems),
         longest_sleep_ns: table.longest_sleep.map_or(LONGEST_SLEEP_NS, |sleep| sleep.0),
