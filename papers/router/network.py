@@ -33,6 +33,8 @@ class Seen:
     """What happened in a stretch of time, by source or path: packets a second."""
 
     offered: list[float]
+    #: Of them, lost by devices that were full.
+    lost: list[float]
     sent: list[float]
     dropped: list[float]
     #: Of each process, in the router's order: inputs, paths, outputs, ns.
@@ -56,6 +58,10 @@ class Seen:
         """Packets forwarded in a second of the router's processor time."""
         return self.all / max(1e-9, self.worked)
 
+    def kept(self, path: int) -> float:
+        """The part of what is offered that is not lost; each path has its own device."""
+        return 1 - (self.lost[path] + self.dropped[path]) / max(1.0, self.offered[path])
+
     @property
     def cost(self) -> float:
         """Of all processes, for a packet that was sent, ns."""
@@ -74,10 +80,11 @@ class Seen:
 
 @dataclass
 class Look:
-    """What had been counted: by the router, by the kernel for each device, and its working time, ns."""
+    """What the router had counted, and the kernel for each device; and how long the router had worked, ns."""
 
     report: dict[str, Any]
     offered: list[tuple[float, int]]
+    lost: list[tuple[float, int]]
     worked: tuple[float, int]
 
 
@@ -153,13 +160,14 @@ class Network:
         report = self.status()
         if report is None:
             sys.exit("the router does not answer")
-        offered = []
+        offered, lost = [], []
         for namespace, device in devices:
             shown = json.loads(ip("-n", namespace, "-j", "-s", "link", "show", device))
-            counted = shown[0]["stats64"]["tx"]
-            offered.append((time.perf_counter(), int(counted["packets"]) + int(counted["dropped"])))
+            now, counted = time.perf_counter(), shown[0]["stats64"]["tx"]
+            offered.append((now, int(counted["packets"]) + int(counted["dropped"])))
+            lost.append((now, int(counted["dropped"])))
         worked = int(Path(f"/proc/{self.process}/schedstat").read_text().split()[0])
-        return Look(report, offered, (time.perf_counter(), worked))
+        return Look(report, offered, lost, (time.perf_counter(), worked))
 
     @contextmanager
     def running(self, file: str) -> Iterator[None]:
@@ -203,6 +211,7 @@ class Network:
 
         return Seen(
             offered=[rate(old, new) for old, new in zip(first.offered, last.offered, strict=True)],
+            lost=[rate(old, new) for old, new in zip(first.lost, last.lost, strict=True)],
             sent=[packets / took for packets in grown("paths", "sent")],
             dropped=[packets / took for packets in grown("paths", "dropped_full", "dropped_late")],
             used=grown("processes", "busy_ns"),
