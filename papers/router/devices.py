@@ -88,7 +88,6 @@ def with_devices(
     router: str,
     rates: list[str] | None = None,
     outputs: list[str] | None = None,
-    ring: int = RING,
 ) -> Iterator[Sending]:
     """The router with these flows, by these further keys."""
     for at, flow in enumerate(flows):
@@ -97,5 +96,5 @@ def with_devices(
     text = file(flows, router, rates or [UNLIMITED] * SINKS, outputs or [""] * SINKS)
     with network.running(text):
         for at in range(len(flows)):
-            ip("-n", network.router, "link", "set", f"t{at}", "txqueuelen", str(ring))
+            ip("-n", network.router, "link", "set", f"t{at}", "txqueuelen", str(RING))
         yield Sending(network, flows)
