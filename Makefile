@@ -3,7 +3,7 @@
 # make bench    what a decision costs, and a ten-million-packet run
 # make figures  regenerate the tables and figures of papers/
 # make paper-coprocessor  the media server beside a load, live; five minutes, as root
-# make paper-router  the live router overloaded, between network namespaces; three minutes, as root
+# make paper-router  the Router paper with the live router, between network namespaces; seven minutes, as root
 # make book     the book as web pages, target/book
 # make fuzz     five minutes of each fuzz target
 # make soak     the same, after advisories, threads under ThreadSanitizer, a minute of each player and two

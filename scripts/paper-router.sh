@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# The Router paper's experiments with the live router: three sources, one router on a processor of its own,
-# between network namespaces. Writes papers/router/measured/live.txt and draws its page anew. As root.
+# The Router paper's experiments with the live router: sources, one router on a processor of its own, between
+# network namespaces. Writes papers/router/measured and draws its page anew. As root.
 #
-# Usage: paper-router.sh [SECONDS]: how long each point is measured, 4 by default.
+# Usage: paper-router.sh [SECONDS]: how long a point is measured, 4 by default; of many rounds, a part of that.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 scripts/test-tools.sh

@@ -5,266 +5,105 @@ Usage: papers/router/live.py FILE.md [SECONDS]. As root; needs iproute2, curl an
 target/release/millstream, or MILLSTREAM. Three sources send packets of 60 bytes from network namespaces
 of their own by veth pairs; the router has the last processor to itself, senders share the others. Where
 packets are to cost so much that senders can overload the router, each path has an extension that counts
-down. Tables go to FILE.md.
+down. section4.py has the experiments that need devices as the paper's. Tables go to FILE.md, the points of
+Figures 7 to 9 to costs.csv beside it.
 """
 
-import json
-import os
-import signal
-import subprocess
+import itertools
 import sys
 import tempfile
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from statistics import median
 
 import overload
-from overload import ip
+import section4
+from devices import UNLIMITED
+from modules import FUEL_A_TURN, counting
+from network import SOURCES, STATUS, Network, Seen, Sender, kpps, preferred, table
 
-SOURCES = 3
 #: Turns of the loop for each packet: what makes the router's processor the bottleneck.
-TURNS = 1_000
-#: What is offered at most, in parts of what the router can forward.
+TURNS = 3_000
+#: What is offered, in parts of what the router can forward; and up to what its rate is to be flat.
+PARTS = (0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 3.3)
 MOST = 3.0
-WARM_UP = 1.0
+#: Who forwards so much of what is offered has kept up.
+KEPT_UP = 0.9
 Row = list[str]
+#: By title, a table and its gists.
+Parts = dict[str, tuple[str, list[Row]]]
 
 
-def burn(turns: int) -> bytes:
-    """A WebAssembly module that counts down from `turns` and leaves the packet as it is."""
+def file(paths: list[str], batch: int, output: str = "", reading: str = "polled", **more: bool) -> str:
+    """A router's file whose path number n takes what source n sends.
 
-    def number(value: int) -> bytes:
-        """Signed LEB128."""
-        out = bytearray()
-        while True:
-            low, value = value & 0x7F, value >> 7
-            done = (value == 0 and not low & 0x40) or (value == -1 and low & 0x40)
-            out.append(low if done else low | 0x80)
-            if done:
-                return bytes(out)
-
-    def section(kind: int, body: bytes) -> bytes:
-        return bytes([kind, len(body)]) + body
-
-    def name(text: str) -> bytes:
-        return bytes([len(text)]) + text.encode()
-
-    i32 = 0x7F
-    # local 1 = turns; loop { local 1 -= 1; again if it is not 0 }; local 0
-    code = bytes([1, 1, i32, 0x41]) + number(turns) + bytes([0x21, 1, 0x03, 0x40, 0x20, 1, 0x41, 1])
-    code += bytes([0x6B, 0x22, 1, 0x0D, 0, 0x0B, 0x20, 0, 0x0B])
-    kinds = {"memory": 2, "packet": 3, "process": 0}
-    exports = b"".join(name(what) + bytes([kind, 0]) for what, kind in kinds.items())
-    return (
-        b"\0asm\1\0\0\0"
-        + section(1, bytes([1, 0x60, 1, i32, 1, i32]))
-        + section(3, bytes([1, 0]))
-        + section(5, bytes([1, 0, 1]))
-        + section(6, bytes([1, i32, 0, 0x41, 0, 0x0B]))
-        + section(7, bytes([3]) + exports)
-        + section(10, bytes([1, len(code)]) + code)
-    )
+    `paths` are their further keys, `output` the output's; `reading` is how ports are read. With `costly` each
+    path has the extension, with `reserved` each input has a reservation.
+    """
+    text = f'[router]\nname = "paper"\nbatch = {batch}\nstatus = "{STATUS}"\ninput = "{reading}"\n'
+    for at in range(SOURCES):
+        text += f'[[port]]\nname = "in{at}"\nkind = "interface"\nrate = "{UNLIMITED}"\n'
+        text += 'input-reservation = "150 Mcps"\n' if more.get("reserved") else ""
+    text += f'[[port]]\nname = "out0"\nkind = "interface"\nrate = "{UNLIMITED}"\n{output}\n'
+    for at, keys in enumerate(paths):
+        text += f'[[path]]\nname = "{"ABC"[at]}"\nmatch = {{ port = "in{at}" }}\nto = "out0"\n{keys}\n'
+        module = f'module = "burn.wasm", fuel = {FUEL_A_TURN * TURNS}'
+        text += f"extension = {{ {module} }}\n" if more.get("costly") else ""
+    route = 'prefix = "10.2.0.0/16"\nport = "out0"\nneighbour = "02:00:00:00:00:09"\n'
+    return f"{text}[[route]]\n{route}"
 
 
-@dataclass
-class Seen:
-    """What happened in a stretch of time, by source or path: packets a second."""
+def sent_at(network: Network, rates: list[float], seconds: float) -> Seen:
+    """What happens when sources send at these rates a second, 0 being as fast as it goes."""
 
-    offered: list[float]
-    sent: list[float]
-    dropped: list[float]
-    #: Of each path's process, ns.
-    busy: list[float]
-    #: Of all processes, for a packet that was sent, ns.
-    cost: float
-    #: The processor's, a second.
-    cycles: int
-    #: What the router had of its processor: others may have used it, too.
-    worked: float
-
-    @property
-    def all(self) -> float:
-        """Packets forwarded a second."""
-        return sum(self.sent)
-
-    @property
-    def each(self) -> float:
-        """Packets forwarded in a second of the router's processor time."""
-        return self.all / max(1e-9, self.worked)
-
-    @property
-    def overloaded(self) -> bool:
-        """Whether it could not forward what was offered."""
-        return self.all < 0.9 * sum(self.offered)
-
-
-class Network:
-    """Sources, a router and a sink, joined."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.program = os.environ.get("MILLSTREAM", "target/release/millstream")
-        *self.others, self.last = sorted(os.sched_getaffinity(0))
-        if not self.others:
-            sys.exit("two processors are needed: one for the router, one for senders")
-        self.names = [f"pr{os.getpid()}-{name}" for name in ("router", "sink", *range(SOURCES))]
-        self.router, self.sink, *self.sources = self.names
-        (folder / "burn.wasm").write_bytes(burn(TURNS))
-
-    def make(self) -> None:
-        """Makes the namespaces and the wires."""
-        for name in self.names:
-            ip("netns", "add", name)
-        far = [(source, "a0", f"in{at}") for at, source in enumerate(self.sources)]
-        for namespace, device, near in [*far, (self.sink, "b0", "out")]:
-            wire = ["link", "add", device, "type", "veth", "peer", "name", near, "netns", self.router]
-            ip("-n", namespace, *wire)
-            ip("-n", namespace, "link", "set", device, "up")
-            ip("-n", self.router, "link", "set", near, "up")
-        ip("-n", self.router, "link", "set", "lo", "up")
-        shown = json.loads(ip("-n", self.router, "-j", "link", "show"))
-        self.macs = {of["ifname"]: of["address"] for of in shown}
-
-    def remove(self) -> None:
-        """Takes everything away."""
-        for name in self.names:
-            subprocess.run(["ip", "netns", "del", name], check=False, capture_output=True)
-
-    def file(
-        self, paths: list[str], batch: int, extension: bool, output: str = "", reading: str = "polled"
-    ) -> str:
-        """A router's file whose path number n takes what source n sends.
-
-        `paths` are their further keys, `output` the output's; `reading` is how ports are read.
-        """
-        text = f'[router]\nname = "paper"\nbatch = {batch}\nstatus = "127.0.0.1:9816"\ninput = "{reading}"\n'
-        for at in range(SOURCES):
-            text += f'[[port]]\nname = "in{at}"\nkind = "interface"\nrate = "100 Gbps"\n'
-            text += 'input-reservation = "150 Mcps"\n' if extension and reading == "polled" else ""
-        text += f'[[port]]\nname = "out"\nkind = "interface"\nrate = "100 Gbps"\n{output}\n'
-        for at, keys in enumerate(paths):
-            text += f'[[path]]\nname = "{"ABC"[at]}"\nmatch = {{ port = "in{at}" }}\nto = "out"\n{keys}\n'
-            text += 'extension = { module = "burn.wasm" }\n' if extension else ""
-        route = 'prefix = "10.2.0.0/16"\nport = "out"\nneighbour = "02:00:00:00:00:09"\n'
-        return f"{text}[[route]]\n{route}"
-
-    def report(self) -> tuple[float, dict[str, Any], list[int], int]:
-        """The time, the router's counters, what the kernel sent for sources, and how long it worked, ns."""
-        ask = ["curl", "-s", "http://127.0.0.1:9816/status"]
-        within = ["ip", "netns", "exec", self.router]
-        answer = subprocess.run([*within, *ask], check=True, capture_output=True)
-        sent = []
-        for source in self.sources:
-            shown = json.loads(ip("-n", source, "-j", "-s", "link", "show", "a0"))
-            sent.append(int(shown[0]["stats64"]["tx"]["packets"]))
-        report: dict[str, Any] = json.loads(answer.stdout)
-        worked = int(Path(f"/proc/{self.process}/schedstat").read_text().split()[0])
-        return time.perf_counter(), report, sent, worked
-
-    @contextmanager
-    def running(self, file: str) -> Iterator[None]:
-        """The router by this file, on its processor."""
-        path = self.folder / "router.toml"
-        path.write_text(file)
-        command = ["taskset", "-c", str(self.last), self.program, "route", str(path)]
-        within = ["ip", "netns", "exec", self.router]
-        router = subprocess.Popen([*within, *command], stdout=-3, stderr=-3)
-        # `ip` and `taskset` become the router.
-        self.process = router.pid
-        try:
-            time.sleep(1)
-            if router.poll() is not None:
-                sys.exit(f"the router did not start by {path}")
-            yield
-        finally:
-            router.send_signal(signal.SIGINT)
-            router.wait()
-
-    def measure(self, rates: list[float], seconds: float) -> Seen:
-        """Sends at these rates a second, 0 being as fast as it goes and less nothing."""
-        senders = []
-        for at, rate in enumerate(rates):
-            if rate >= 0:
-                place = self.others[at % len(self.others)]
-                senders.append(overload.sender(self.sources[at], place, self.macs[f"in{at}"], rate))
-        try:
-            time.sleep(WARM_UP)
-            began, before, sent_before, worked_before = self.report()
-            time.sleep(seconds)
-            ended, after, sent_after, worked_after = self.report()
-        finally:
-            for sender in senders:
-                sender.kill()
-                sender.wait()
-        took = ended - began
-
-        def paths(*fields: str) -> list[float]:
-            both = zip(before["paths"], after["paths"], strict=True)
-            return [sum(new[field] - old[field] for field in fields) / took for old, new in both]
-
-        used = [
-            new["busy_ns"] - old["busy_ns"]
-            for old, new in zip(before["processes"], after["processes"], strict=True)
+    def start() -> list[Sender]:
+        places = itertools.cycle(network.others)
+        every = enumerate(zip(network.sources, places, rates, strict=False))
+        return [
+            overload.sender(source, place, network.mac(f"in{at}"), rate)
+            for at, (source, place, rate) in every
         ]
-        sent = paths("sent")
-        ports = len(after["ports"])
-        return Seen(
-            offered=[(b - a) / took for a, b in zip(sent_before, sent_after, strict=True)],
-            sent=sent,
-            dropped=paths("dropped_full", "dropped_late"),
-            busy=used[ports : ports + len(sent)],
-            cost=sum(used) / max(1.0, sum(sent) * took),
-            cycles=sum(process["reserved_cycles"] for process in after["processes"]),
-            worked=(worked_after - worked_before) / 1e9 / took,
-        )
+
+    return network.measure(start, network.far, seconds)
 
 
-def table(heads: Row, rows: list[Row]) -> str:
-    """A table of the book's pages."""
-    lines = [heads, ["---", *["--:"] * (len(heads) - 1)], *rows]
-    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
-
-
-def kpps(rate: float) -> str:
-    """A rate in thousands a second."""
-    return f"{rate / 1e3:.1f}"
-
-
-def overloaded(network: Network, seconds: float, full: Seen | None = None) -> tuple[str, Row, Seen]:
-    """Figure 5: what is forwarded, up to three times what can be; the table, its gist, and what can be.
+def overloaded(network: Network, seconds: float, full: Seen | None = None) -> tuple[str, list[Row], Seen]:
+    """Figure 5: what is forwarded, up to three times what can be; the table, its gists, and what can be.
 
     Polled; or by interrupts if what polling can forward is given.
     """
     reading = "interrupt" if full else "polled"
-    with network.running(network.file([""] * SOURCES, 16, True, reading=reading)):
-        # As fast as the senders can: what the router can.
-        network.measure([0.0] * SOURCES, WARM_UP)
-        full = full or network.measure([0.0] * SOURCES, seconds)
-        parts = [0.25, 0.5, 0.75, 1.0, 1.5, 2.0, MOST]
-        seen = [network.measure([part * full.all / SOURCES] * SOURCES, seconds) for part in parts]
-    peak = max(of.each for of in seen if of.overloaded) if any(of.overloaded for of in seen) else full.each
-    rows = [
-        [
-            kpps(sum(of.offered)),
-            kpps(of.all),
-            f"{100 * of.worked:.0f} %",
-            kpps(of.each) if of.overloaded else "it kept up",
-            f"{of.each / peak:.2f}" if of.overloaded else "",
-        ]
-        for of in seen
-    ]
-    beyond = [of for of in seen if of.overloaded]
-    live = "the senders could not overload it"
-    if beyond:
-        least = min(of.each for of in beyond) / peak
-        most = max(sum(of.offered) / of.all for of in beyond)
-        live = f"{100 * least:.0f} % of the peak at least, up to {most:.1f} times what it forwards"
-    gist = ["Fig 5: the rate under overload", "remains flat", "flat", live]
+    with network.running(file([""] * SOURCES, 16, reading=reading, costly=True)):
+        if full is None:
+            # As fast as the senders can: what the router can.
+            every = [sent_at(network, [0.0] * SOURCES, seconds / 2) for _ in range(section4.ROUNDS)]
+            full = sorted(every, key=lambda one: one.each)[len(every) // 2]
+        most = full.each / SOURCES
+        seen = section4.rounds(
+            lambda part: sent_at(network, [part * most] * SOURCES, seconds / 3),
+            [(part,) for part in PARTS],
+            section4.ROUNDS,
+        )
+    rows, beyond = [], []
+    for some in seen.values():
+        offered, got, each, worked = (
+            median(of)
+            for of in zip(*((sum(one.offered), one.all, one.each, one.worked) for one in some), strict=True)
+        )
+        rows.append([kpps(offered), kpps(got), f"{100 * worked:.0f} %", "it kept up", ""])
+        if got < KEPT_UP * offered:
+            beyond.append((each, offered / got))
+            rows[-1][3:] = [kpps(each), each]
+    peak = max((each for each, _ in beyond), default=1.0)
+    rows = [[f"{one / peak:.2f}" if isinstance(one, float) else one for one in row] for row in rows]
+    least, most = min(beyond, default=(1.0, 0))[0] / peak, max((times for _, times in beyond), default=0.0)
+    live = f"{100 * least:.0f} % of the peak at least, up to {most:.1f} times what it forwards"
+    gists = [["Fig 5: the rate under overload", "remains flat", "flat", live]]
     if reading == "interrupt":
-        gist = ["Fig 5: the same by interrupts", "livelock", "livelock", live]
+        gists = [["Fig 5: the same by interrupts", "livelock", "livelock", live]]
+    else:
+        held = "yes" if least >= 0.95 and most >= MOST else "no"
+        goal = "the goal: within 5 % of the peak from once to 3 times what it forwards"
+        gists.append([goal, "", "yes", held])
     heads = [
         "offered (Kpps)",
         "forwarded (Kpps)",
@@ -272,7 +111,7 @@ def overloaded(network: Network, seconds: float, full: Seen | None = None) -> tu
         "forwarded in a second of that (Kpps)",
         "of the peak",
     ]
-    return table(heads, rows), gist, full
+    return table(heads, rows), gists, full
 
 
 def shares(network: Network, full: Seen, seconds: float) -> tuple[str, Row]:
@@ -282,8 +121,8 @@ def shares(network: Network, full: Seen, seconds: float) -> tuple[str, Row]:
     # that cannot follow shares by its own discipline.
     keys = [f'reservation = "{part * weight} Mcps"\nqueue = 4096' for weight in (1, 2, 3)]
     output = f'output-reservation = "{6 * part} Mcps"'
-    with network.running(network.file(keys, 16, True, output)):
-        seen = network.measure([0.0] * SOURCES, seconds)
+    with network.running(file(keys, 16, output, costly=True, reserved=True)):
+        seen = sent_at(network, [0.0] * SOURCES, seconds)
     busy, worst = sum(seen.busy), 0.0
     rows = []
     for at, weight in enumerate((1, 2, 3)):
@@ -299,12 +138,12 @@ def shares(network: Network, full: Seen, seconds: float) -> tuple[str, Row]:
 
 def promised(network: Network, full: Seen, seconds: float) -> tuple[str, Row]:
     """Figure 6: B and C are promised a rate each, and A offers more and more."""
-    rate = full.all / 5
+    rate = full.each / 5
     cost = f'cost = "{int(1.1 * full.cost)} ns"\nreservation = "{int(rate)} pps"'
     rows, kept = [], []
-    with network.running(network.file(["", cost, cost], 16, True)):
+    with network.running(file(["", cost, cost], 16, costly=True, reserved=True)):
         for part in (0.2, 0.4, 0.6, 1.0, MOST):
-            seen = network.measure([part * full.all, rate * 0.98, rate * 0.98], seconds)
+            seen = sent_at(network, [part * full.each, rate * 0.98, rate * 0.98], seconds)
             kept += [seen.sent[at] / max(1.0, seen.offered[at]) for at in (1, 2)]
             dropped = [f"{seen.dropped[at]:.0f}" for at in range(SOURCES)]
             pairs = zip(seen.offered, seen.sent, strict=True)
@@ -319,8 +158,8 @@ def batches(network: Network, seconds: float) -> tuple[str, Row]:
     """Table 2's question: what batching saves."""
     costs = {}
     for batch in (1, 4, 16, 32):
-        with network.running(network.file([""] * SOURCES, batch, False)):
-            costs[batch] = network.measure([0.0] * SOURCES, seconds)
+        with network.running(file([""] * SOURCES, batch)):
+            costs[batch] = sent_at(network, [0.0] * SOURCES, seconds)
     base = costs[16].cost
     rows = [
         [str(batch), kpps(seen.all), f"{seen.cost:.0f}", f"{base / seen.cost:.2f}"]
@@ -331,26 +170,58 @@ def batches(network: Network, seconds: float) -> tuple[str, Row]:
     return table(heads, rows), gist
 
 
+def by_wires(network: Network, seconds: float) -> Parts:
+    """The experiments on veth pairs: titles, and what was made of them."""
+    (network.folder / "burn.wasm").write_bytes(counting(TURNS))
+    flat, first, full = overloaded(network, seconds)
+    interrupts, second, _ = overloaded(network, seconds, full)
+    reserved, third = shares(network, full, seconds)
+    mixed, fourth = promised(network, full, seconds)
+    batched, fifth = batches(network, seconds)
+    return {
+        "Overload (Figure 5)": (flat, first),
+        "Overload, read by interrupts": (interrupts, second),
+        "Functions that reserve 1, 2 and 3 parts": (reserved, [third]),
+        "Best effort beside two promises (Figure 6; Kpps)": (mixed, [fourth]),
+        "Batches (Table 2)": (batched, [fifth]),
+    }
+
+
+def by_devices(network: Network, seconds: float) -> tuple[Parts, str]:
+    """The experiments on devices as the paper's, likewise; and the points of Figures 7 to 9."""
+    of = section4.costs(network, section4.WAYS, seconds)
+    simple, _, bounded = of.values()
+    costs, gists, points = section4.link_and_processor(network, of, seconds)
+    parts = {
+        "Shares that are not right (Table 3)": section4.best_effort(network, simple, seconds),
+        "Idle ports (section 4.2)": section4.idle_ports(network, simple, seconds),
+        "From link-bound to CPU-bound (Figures 7, 8 and 9)": (costs, gists),
+        "Packets that cost differently (section 4.5)": section4.data_dependent(network, bounded, seconds),
+    }
+    return parts, points
+
+
+def write(parts: Parts, points: str, out: Path) -> None:
+    """Writes the tables, the gists before them, and the points beside."""
+    every = [gist for _, gists in parts.values() for gist in gists]
+    text = table(["shape", "the paper", "the model", "live"], every)
+    out.write_text(text + "".join(f"\n### {title}\n\n{rows}" for title, (rows, _) in parts.items()))
+    out.with_name("costs.csv").write_text(points)
+
+
 def main() -> None:
     """Measures and writes."""
     out = Path(sys.argv[1])
     seconds = float(sys.argv[2]) if len(sys.argv) > 2 else 4.0
-    with tempfile.TemporaryDirectory() as folder:
+    with preferred(), tempfile.TemporaryDirectory() as folder:
         network = Network(Path(folder))
         try:
             network.make()
-            flat, first, full = overloaded(network, seconds)
-            parts = {
-                "Overload (Figure 5)": (flat, first),
-                "Overload, read by interrupts": overloaded(network, seconds, full)[:2],
-                "Functions that reserve 1, 2 and 3 parts": shares(network, full, seconds),
-                "Best effort beside two promises (Figure 6; Kpps)": promised(network, full, seconds),
-                "Batches (Table 2)": batches(network, seconds),
-            }
+            parts = by_wires(network, seconds)
+            more, points = by_devices(network, seconds / 5)
         finally:
             network.remove()
-    text = table(["shape", "the paper", "the model", "live"], [gist for _, gist in parts.values()])
-    out.write_text(text + "".join(f"\n### {title}\n\n{rows}" for title, (rows, _) in parts.items()))
+    write(parts | more, points, out)
 
 
 if __name__ == "__main__":

@@ -46,9 +46,9 @@ def ip(*arguments: str) -> str:
     return subprocess.run(["ip", *arguments], check=True, capture_output=True, text=True).stdout
 
 
-def frame(mac: str) -> bytes:
-    """A packet of 60 bytes to 10.2.0.1 by UDP."""
-    ip_header = bytes.fromhex("4500002e000000004011") + bytes(2) + bytes([10, 1, 0, 1, 10, 2, 0, 1])
+def frame(mac: str, network: int = 2) -> bytes:
+    """A packet of 60 bytes to 10.`network`.0.1 by UDP."""
+    ip_header = bytes.fromhex("4500002e000000004011") + bytes(2) + bytes([10, 1, 0, 1, 10, network, 0, 1])
     total = sum(int.from_bytes(ip_header[k : k + 2]) for k in range(0, 20, 2))
     total = (total & 0xFFFF) + (total >> 16)
     checksum = (~total & 0xFFFF).to_bytes(2)

@@ -36,23 +36,6 @@ fn elapsed_ns(since: Instant) -> u64 {
     u64::try_from(since.elapsed().as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// A measured file's rows, each a name of so many cells and numbers.
-fn read(folder: &Path, name: &str, names: usize) -> miette::Result<Vec<(String, Vec<f64>)>> {
-    let path = folder.join("measured").join(name);
-    let mut reader = csv::Reader::from_path(&path)
-        .into_diagnostic()
-        .wrap_err_with(|| format!("{}", path.display()))?;
-    let row = |row: csv::StringRecord| -> miette::Result<_> {
-        let name: Vec<&str> = row.iter().take(names).collect();
-        let cells = row.iter().skip(names).map(|cell| {
-            let number: Result<f64, _> = cell.parse();
-            number.map_err(|_| miette::miette!("{}: `{cell}` is no number", path.display()))
-        });
-        Ok((name.join(" "), cells.collect::<miette::Result<_>>()?))
-    };
-    reader.records().map(|record| row(record.into_diagnostic()?)).collect()
-}
-
 /// Figures and the paper's statements.
 pub(crate) fn page(folder: &Path) -> miette::Result<Page> {
     let runs = Runs::compute();

@@ -1,6 +1,6 @@
 //! Running a paper's scenario, and what a page about a paper is made of.
 
-use miette::IntoDiagnostic;
+use miette::{IntoDiagnostic, WrapErr};
 use millstream::{Departure, Event};
 use millstream_report::chart::{self, Chart, Line};
 use millstream_scenario::Scenario;
@@ -30,6 +30,27 @@ pub(crate) fn rows<'a>(claims: impl IntoIterator<Item = &'a Claim>, prefix: &str
 pub(crate) struct Page {
     pub(crate) files: Vec<(String, String)>,
     pub(crate) claims: Vec<Claim>,
+}
+
+/// A measured file's rows, each a name of so many cells and numbers.
+pub(crate) fn measured(
+    folder: &Path,
+    name: &str,
+    names: usize,
+) -> miette::Result<Vec<(String, Vec<f64>)>> {
+    let path = folder.join("measured").join(name);
+    let mut reader = csv::Reader::from_path(&path)
+        .into_diagnostic()
+        .wrap_err_with(|| format!("{}", path.display()))?;
+    let row = |row: csv::StringRecord| -> miette::Result<_> {
+        let name: Vec<&str> = row.iter().take(names).collect();
+        let cells = row.iter().skip(names).map(|cell| {
+            let number: Result<f64, _> = cell.parse();
+            number.map_err(|_| miette::miette!("{}: `{cell}` is no number", path.display()))
+        });
+        Ok((name.join(" "), cells.collect::<miette::Result<_>>()?))
+    };
+    reader.records().map(|record| row(record.into_diagnostic()?)).collect()
 }
 
 /// Who was served, packet-time by packet-time.

@@ -3,6 +3,7 @@
 
 mod experiments;
 mod figures;
+mod live;
 mod machine;
 mod statements;
 
@@ -31,7 +32,8 @@ pub(crate) fn page(folder: &Path) -> miette::Result<Page> {
     text += &fs::read_to_string(folder.join("measured/live.txt")).into_diagnostic()?;
     text += "\n## Figures\n";
     let mut page = Page { files: Vec::new(), claims: of.claims };
-    for (file, title, svg) in curves.draw()? {
+    let drawn = curves.draw()?.into_iter().chain(live::draw(folder, &curves)?);
+    for (file, title, svg) in drawn {
         let _ = writeln!(text, "\n![{title}]({file})");
         page.files.push((file, svg));
     }

@@ -6,8 +6,7 @@ use std::path::Path;
 
 use millstream_report::chart::Line;
 
-use super::read;
-use crate::experiment::{Claim, figure};
+use crate::experiment::{Claim, figure, measured};
 
 /// Seconds that bandwidth is averaged over: the film's length, whose rate varies.
 const WINDOW: usize = 8;
@@ -42,8 +41,8 @@ pub(super) struct Live {
 impl Live {
     pub(super) fn read(folder: &Path) -> miette::Result<Self> {
         Ok(Self {
-            seconds: read(folder, "live.csv", 2)?,
-            summary: read(folder, "live-summary.csv", 2)?,
+            seconds: measured(folder, "live.csv", 2)?,
+            summary: measured(folder, "live-summary.csv", 2)?,
         })
     }
 

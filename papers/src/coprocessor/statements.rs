@@ -5,8 +5,7 @@ use std::path::Path;
 
 use super::figures::{Runs, bandwidth, delay};
 use super::host::Outcome;
-use super::read;
-use crate::experiment::Claim;
+use crate::experiment::{Claim, measured};
 
 /// How far ours may be from the paper's.
 const NEAR: f64 = 0.1;
@@ -125,7 +124,7 @@ pub(super) fn tables(folder: &Path) -> miette::Result<String> {
     let mut text = String::from(include_str!("tables.md"));
     text += "| | the paper, software floating point | fixed point | here, software floating point | \
              floating point | fixed point |\n|---|--:|--:|--:|--:|--:|\n";
-    let rows = read(folder, "scheduler.csv", 3)?;
+    let rows = measured(folder, "scheduler.csv", 3)?;
     let value = |arithmetic: &str, caches: &str, place: &str, column: usize| {
         let name = format!("{arithmetic} {caches} {place}");
         let row = rows.iter().find(|(row, _)| *row == name);
@@ -149,7 +148,7 @@ pub(super) fn tables(folder: &Path) -> miette::Result<String> {
     let queue = [["–", "72.48, 96.48"], ["–", "27.80"], ["–", "44.68, 68.68"]];
     table("Table 3, cache, registers", "warm", "registers", queue)?;
     text += include_str!("tables45.md");
-    let rows = read(folder, "paths.csv", 1)?;
+    let rows = measured(folder, "paths.csv", 1)?;
     for (name, what, paper) in [
         ("I", "I: file, by the file system's cache, host", "1,000 (ufs), 8,000"),
         ("II", "II: disk, NI", "5,400"),
@@ -166,7 +165,7 @@ pub(super) fn tables(folder: &Path) -> miette::Result<String> {
         let _ = writeln!(text, "| {what} | {paper} | {median} | {p99} |");
     }
     text += include_str!("server-paths.md");
-    let rows = read(folder, "frame-paths.csv", 1)?;
+    let rows = measured(folder, "frame-paths.csv", 1)?;
     for (name, what, paper) in [
         ("host", "A: file, host, NI (`host`)", "I: 1,000 (ufs), 8,000"),
         ("ni", "C: file, NI (`ni`)", "II: 5,400"),

@@ -1,0 +1,100 @@
+"""The live router on devices as the paper's: they hold 32 packets; and functions that cost what is asked."""
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from modules import FUEL_A_TURN, counting
+from network import SINKS, STATUS, Network, Seen, Sender
+from overload import ip
+from paced import SPREAD, VALUES
+
+#: Packets that a device holds: the model's receive rings.
+RING = 32
+#: Outputs as fast as they can.
+UNLIMITED = "100 Gbps"
+#: Of a packet on a link, bits.
+BITS = 60 * 8
+
+
+@dataclass
+class Flow:
+    """A flow from its own device through its own path."""
+
+    #: Packets a second.
+    rate: float
+    #: Turns of its extension, and how many more for each unit of the byte that packets differ in.
+    turns: int = 1
+    by_byte: int = 0
+    #: Which output it leaves by.
+    output: int = 0
+    #: Further keys of its input and its path.
+    port: str = ""
+    path: str = ""
+
+
+def pace(rate: float) -> str:
+    """The speed of a link that carries so many packets a second."""
+    return f"{int(rate * BITS)} bps"
+
+
+def file(flows: list[Flow], router: str, rates: list[str], outputs: list[str]) -> str:
+    """A router's file: keys of the router, speeds and further keys of the outputs."""
+    text = f'[router]\nname = "paper"\nstatus = "{STATUS}"\n{router}\n'
+    for at, flow in enumerate(flows):
+        text += f'[[port]]\nname = "t{at}"\nkind = "tap"\nrate = "{UNLIMITED}"\n{flow.port}\n'
+    for at in range(SINKS):
+        text += f'[[port]]\nname = "out{at}"\nkind = "interface"\nrate = "{rates[at]}"\n{outputs[at]}\n'
+    for at, flow in enumerate(flows):
+        text += f'[[path]]\nname = "{"ABC"[at]}"\nmatch = {{ port = "t{at}" }}\nto = "out{flow.output}"\n'
+        fuel = FUEL_A_TURN * (flow.turns + flow.by_byte * VALUES) + 100
+        text += f'{flow.path}\nextension = {{ module = "burn{at}.wasm", fuel = {fuel} }}\n'
+    for at in range(SINKS):
+        text += f'[[route]]\nprefix = "10.{2 + at}.0.0/16"\nport = "out{at}"\n'
+        text += 'neighbour = "02:00:00:00:00:09"\n'
+    return text
+
+
+class Sending:
+    """Flows through a router that runs."""
+
+    def __init__(self, network: Network, flows: list[Flow]) -> None:
+        """Of these flows."""
+        self.network, self.flows = network, flows
+        self.devices = [(network.router, f"t{at}") for at in range(len(flows))]
+
+    def measure(self, seconds: float) -> Seen:
+        """What happens while all flows are sent, from one process on another processor."""
+        arguments = [str(self.network.others[0])]
+        for at, flow in enumerate(self.flows):
+            if flow.rate:
+                arguments += [f"t{at}", self.network.mac(f"t{at}"), str(2 + flow.output), str(flow.rate)]
+        program = Path(__file__).with_name("paced.py")
+        command = ["ip", "netns", "exec", self.network.router, sys.executable, str(program), *arguments]
+
+        def start() -> list[Sender]:
+            return [subprocess.Popen(command)]
+
+        return self.network.measure(start, self.devices, seconds)
+
+
+@contextmanager
+def with_devices(
+    network: Network,
+    flows: list[Flow],
+    router: str,
+    rates: list[str] | None = None,
+    outputs: list[str] | None = None,
+) -> Iterator[Sending]:
+    """The router with these flows, by these further keys."""
+    for at, flow in enumerate(flows):
+        module = counting(max(1, flow.turns), flow.by_byte, SPREAD)
+        (network.folder / f"burn{at}.wasm").write_bytes(module)
+    text = file(flows, router, rates or [UNLIMITED] * SINKS, outputs or [""] * SINKS)
+    with network.running(text):
+        for at in range(len(flows)):
+            ip("-n", network.router, "link", "set", f"t{at}", "txqueuelen", str(RING))
+        yield Sending(network, flows)

@@ -1,0 +1,233 @@
+"""Network namespaces around a router that has a processor of its own, and what is counted there."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from overload import ip
+
+SOURCES = 3
+SINKS = 2
+STATUS = "127.0.0.1:9816"
+#: How long a router may take to start, s.
+START = 30.0
+#: How long senders send before anything is counted, s.
+WARM_UP = 0.5
+Sender = Any
+#: Starts processes that send.
+Start = Callable[[], list[Sender]]
+#: A namespace and a device in it.
+Device = tuple[str, str]
+
+
+@dataclass
+class Seen:
+    """What happened in a stretch of time, by source or path: packets a second."""
+
+    offered: list[float]
+    #: Of them, lost by devices that were full.
+    lost: list[float]
+    sent: list[float]
+    dropped: list[float]
+    #: Of each process, in the router's order: inputs, paths, outputs, ns.
+    used: list[float]
+    #: What those processes moved.
+    moved: list[float]
+    #: The processor's, a second.
+    cycles: int
+    #: What the router had of its processor: others may have used it, too.
+    worked: float
+    #: Of the stretch, s.
+    took: float
+
+    @property
+    def all(self) -> float:
+        """Packets forwarded a second."""
+        return sum(self.sent)
+
+    @property
+    def each(self) -> float:
+        """Packets forwarded in a second of the router's processor time."""
+        return self.all / max(1e-9, self.worked)
+
+    def kept(self, path: int) -> float:
+        """The part of what is offered that is not lost; each path has its own device."""
+        return 1 - (self.lost[path] + self.dropped[path]) / max(1.0, self.offered[path])
+
+    @property
+    def cost(self) -> float:
+        """Of all processes, for a packet that was sent, ns."""
+        return sum(self.used) / max(1.0, self.all * self.took)
+
+    @property
+    def busy(self) -> list[float]:
+        """Of each path's process, ns."""
+        ports = (len(self.used) - len(self.sent)) // 2
+        return self.used[ports : ports + len(self.sent)]
+
+    def a_packet(self, process: int) -> float:
+        """What a process uses for a packet that it moves, ns."""
+        return self.used[process] / max(1.0, self.moved[process])
+
+
+@dataclass
+class Look:
+    """What the router had counted, and the kernel for each device; and how long the router had worked, ns."""
+
+    report: dict[str, Any]
+    offered: list[tuple[float, int]]
+    lost: list[tuple[float, int]]
+    worked: tuple[float, int]
+
+
+def rate(old: tuple[float, int], new: tuple[float, int]) -> float:
+    """How much has been counted a second."""
+    return (new[1] - old[1]) / (new[0] - old[0])
+
+
+@contextmanager
+def preferred() -> Iterator[None]:
+    """What this starts has processors before all else that runs here, as far as the kernel allows."""
+    group = Path("/proc/self/autogroup")
+    with suppress(OSError):
+        os.nice(-20)
+    was = group.read_text().split()[-1] if group.exists() else ""
+    with suppress(OSError):
+        group.write_text("-20" if was else "")
+    try:
+        yield
+    finally:
+        with suppress(OSError):
+            group.write_text(was)
+
+
+class Network:
+    """Sources, a router and a sink, joined."""
+
+    def __init__(self, folder: Path) -> None:
+        """Not made yet; files go to `folder`."""
+        self.folder = folder
+        self.program = os.environ.get("MILLSTREAM", "target/release/millstream")
+        *self.others, self.last = sorted(os.sched_getaffinity(0))
+        if not self.others:
+            sys.exit("two processors are needed: one for the router, one for senders")
+        os.sched_setaffinity(0, self.others)
+        self.names = [f"pr{os.getpid()}-{name}" for name in ("router", "sink", *range(SOURCES))]
+        self.router, self.sink, *self.sources = self.names
+        #: What sources send by.
+        self.far: list[Device] = [(source, "a0") for source in self.sources]
+
+    def make(self) -> None:
+        """Makes the namespaces and the wires."""
+        for name in self.names:
+            ip("netns", "add", name)
+        wires = [(source, "a0", f"in{at}") for at, source in enumerate(self.sources)]
+        wires += [(self.sink, f"b{at}", f"out{at}") for at in range(SINKS)]
+        for namespace, device, near in wires:
+            wire = ["link", "add", device, "type", "veth", "peer", "name", near, "netns", self.router]
+            ip("-n", namespace, *wire)
+            ip("-n", namespace, "link", "set", device, "up")
+            ip("-n", self.router, "link", "set", near, "up")
+        ip("-n", self.router, "link", "set", "lo", "up")
+
+    def remove(self) -> None:
+        """Takes everything away."""
+        for name in self.names:
+            subprocess.run(["ip", "netns", "del", name], check=False, capture_output=True)
+
+    def mac(self, device: str) -> str:
+        """The address of one of the router's devices."""
+        address: str = json.loads(ip("-n", self.router, "-j", "link", "show", device))[0]["address"]
+        return address
+
+    def status(self) -> dict[str, Any] | None:
+        """The router's counters, or nothing if it does not answer."""
+        ask = ["ip", "netns", "exec", self.router, "curl", "-s", f"http://{STATUS}/status"]
+        answer = subprocess.run(ask, check=False, capture_output=True)
+        report: dict[str, Any] | None = None if answer.returncode else json.loads(answer.stdout)
+        return report
+
+    def look(self, devices: list[Device]) -> Look:
+        """What has been counted until now, each with its own time."""
+        report = self.status()
+        if report is None:
+            sys.exit("the router does not answer")
+        offered, lost = [], []
+        for namespace, device in devices:
+            shown = json.loads(ip("-n", namespace, "-j", "-s", "link", "show", device))
+            now, counted = time.perf_counter(), shown[0]["stats64"]["tx"]
+            offered.append((now, int(counted["packets"]) + int(counted["dropped"])))
+            lost.append((now, int(counted["dropped"])))
+        worked = int(Path(f"/proc/{self.process}/schedstat").read_text().split()[0])
+        return Look(report, offered, lost, (time.perf_counter(), worked))
+
+    @contextmanager
+    def running(self, file: str) -> Iterator[None]:
+        """The router by this file, on its processor."""
+        path = self.folder / "router.toml"
+        path.write_text(file)
+        command = ["taskset", "-c", str(self.last), self.program, "route", str(path)]
+        within = ["ip", "netns", "exec", self.router]
+        with (self.folder / "router.log").open("w") as log:
+            router = subprocess.Popen([*within, *command], stdout=log, stderr=log)
+        # `ip` and `taskset` become the router.
+        self.process = router.pid
+        try:
+            until = time.perf_counter() + START
+            while self.status() is None:
+                if router.poll() is not None or time.perf_counter() > until:
+                    sys.exit(f"the router did not start:\n{(self.folder / 'router.log').read_text()}\n{file}")
+            yield
+        finally:
+            router.send_signal(signal.SIGINT)
+            router.wait()
+
+    def measure(self, start: Start, devices: list[Device], seconds: float) -> Seen:
+        """What happens while these senders send by these devices."""
+        senders = start()
+        try:
+            time.sleep(WARM_UP)
+            first = self.look(devices)
+            time.sleep(seconds)
+            last = self.look(devices)
+        finally:
+            for sender in senders:
+                sender.kill()
+                sender.wait()
+        before, after = first.report, last.report
+        took = (after["elapsed_ns"] - before["elapsed_ns"]) / 1e9
+
+        def grown(what: str, *fields: str) -> list[float]:
+            both = zip(before[what], after[what], strict=True)
+            return [float(sum(new[field] - old[field] for field in fields)) for old, new in both]
+
+        return Seen(
+            offered=[rate(old, new) for old, new in zip(first.offered, last.offered, strict=True)],
+            lost=[rate(old, new) for old, new in zip(first.lost, last.lost, strict=True)],
+            sent=[packets / took for packets in grown("paths", "sent")],
+            dropped=[packets / took for packets in grown("paths", "dropped_full", "dropped_late")],
+            used=grown("processes", "busy_ns"),
+            moved=grown("processes", "packets"),
+            cycles=sum(process["reserved_cycles"] for process in after["processes"]),
+            worked=rate(first.worked, last.worked) / 1e9,
+            took=took,
+        )
+
+
+def table(heads: list[str], rows: list[list[str]]) -> str:
+    """A table of the book's pages."""
+    lines = [heads, ["---", *["--:"] * (len(heads) - 1)], *rows]
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+
+def kpps(rate: float) -> str:
+    """A rate in thousands a second."""
+    return f"{rate / 1e3:.1f}"

@@ -1,0 +1,43 @@
+//! Figures 7 to 9 with what the live router did beside the model: points of `measured/costs.csv`, which
+//! `make paper-router` writes. What each flow gets is a part of what it offers, so that both have one axis.
+
+use millstream_report::chart::Line;
+use std::path::Path;
+
+use super::figures::Curves;
+use crate::experiment::{figure, measured};
+
+/// The flows, and what they offer in the paper, Kpps.
+const FLOWS: [(&str, f64); 3] = [("A", 50.0), ("B", 90.0), ("C", 90.0)];
+/// Columns behind the way of batching: the cost of A's packets, µs of the paper's, and what the first flow gets.
+const COST: usize = 0;
+const FIRST: usize = 1;
+/// Figures 7, 8 and 9: their titles, and what the file calls them.
+const FIGURES: [(&str, &str); 3] = [
+    ("Fig 7, live: simple batching", "simple batching"),
+    ("Fig 8, live: no batching", "no batching"),
+    ("Fig 9, live: batches of 30 µs", "batches of 30 µs"),
+];
+
+/// The figures: file names, what they show, and drawings.
+pub(super) fn draw(
+    folder: &Path,
+    curves: &Curves,
+) -> miette::Result<Vec<(String, String, String)>> {
+    let rows = measured(folder, "costs.csv", 1)?;
+    let mut drawn = Vec::new();
+    for (at, (title, way)) in FIGURES.into_iter().enumerate() {
+        let of_way = || rows.iter().filter(|(name, _)| name == way).map(|(_, row)| row);
+        let mut lines = Vec::new();
+        for (flow, (name, offered)) in FLOWS.into_iter().enumerate() {
+            let model = curves.costs[at][flow].iter().map(|(us, kpps)| (*us, kpps / offered));
+            let live = of_way().map(|row| (row[COST], row[FIRST + flow]));
+            lines.push(Line { name: format!("{name}, live"), points: live.collect() });
+            lines.push(Line { name: format!("{name}, model"), points: model.collect() });
+        }
+        let axis = ("forwarded / offered", false);
+        let svg = figure(title, ("cost of A's packets (µs of the paper's)", false), axis, &lines)?;
+        drawn.push((format!("live-fig{}.svg", at + 7), title.to_owned(), svg));
+    }
+    Ok(drawn)
+}
