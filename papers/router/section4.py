@@ -22,10 +22,8 @@ Case = tuple[Any, ...]
 Made = tuple[str, list[Row]]
 #: Microseconds here for one of the paper's.
 SLOWER = 1.5
-#: What the paper's sources send at most, packets a second.
+#: What the paper's sources send at most, and its links carry, packets a second.
 LINE = 140_000 / SLOWER
-#: Its links have more: a router that has slept wakes late, and meanwhile a paced link has nothing.
-LINK = 1.15 * LINE
 #: What best effort is reserved to be read in section 4.5, packets a second: what is about left.
 BEST_EFFORT = 117_000 / SLOWER
 #: What a source here can send at most, and more.
@@ -216,7 +214,7 @@ def link_and_processor(
         a = promise(of, offered, 0, path=f"{QUEUE}\nweight = 50", output=1)
         a = replace(a, turns=of.like(cost_us), path=f"{QUEUE}\nweight = 50")
         outputs = [leaving(of, promised), leaving(of, LINE)]
-        with with_devices(network, [a, b, c], WAYS[way], [pace(LINK)] * 2, outputs) as running:
+        with with_devices(network, [a, b, c], WAYS[way], [pace(LINE)] * 2, outputs) as running:
             return running.measure(seconds)
 
     seen = rounds(measure, itertools.product(WAYS, A_COSTS), ROUNDS)
@@ -262,7 +260,7 @@ def data_dependent(network: Network, of: Costs, seconds: float) -> Made:
         best.port = f'input-reservation = "{cycles(reading)}"'
         outputs = [leaving(of, LINE if one_link else promised), "" if one_link else leaving(of, LINE)]
         with with_devices(
-            network, [flow, best], BOUNDED if queue > 1 else SINGLE, [pace(LINK)] * 2, outputs
+            network, [flow, best], BOUNDED if queue > 1 else SINGLE, [pace(LINE)] * 2, outputs
         ) as running:
             return running.measure(seconds)
 
