@@ -109,8 +109,8 @@ def kernel_seconds(processor: int) -> float:
 class Forwarder:
     """What forwards from a1 to b1, on its processor."""
 
-    def __init__(self, network: Network, way: str, bare: str, processor: int) -> None:
-        """Starts it."""
+    def __init__(self, network: Network, way: str, bare: str, processor: int, file: str) -> None:
+        """Starts it; `file` is the router's."""
         self.network, self.way, self.processor = network, way, processor
         self.running: Any = None
         self.file = tempfile.NamedTemporaryFile("w", suffix=".toml")
@@ -126,7 +126,7 @@ class Forwarder:
             self.running = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
         else:
             program = os.environ.get("MILLSTREAM", "target/release/millstream")
-            self.file.write(FILE.format(io=way, mac=FAR))
+            self.file.write(file.format(io=way, mac=FAR))
             self.file.flush()
             self.running = subprocess.Popen(
                 [*inside, program, "route", self.file.name], stdout=quiet, stderr=quiet
@@ -139,9 +139,11 @@ class Forwarder:
             return kernel_seconds(self.processor)
         if self.way == "bare":
             self.running.send_signal(signal.SIGUSR1)
-            return int(self.running.stdout.readline().split()[1]) / 1e9
+            line: str = self.running.stdout.readline()
+            return int(line.split()[1]) / 1e9
         status = self.network.run(self.network.router, "curl", "-s", "http://127.0.0.1:9814/status")
-        return sum(of["busy_ns"] for of in json.loads(status)["processes"] if of["packets"]) / 1e9
+        ran = (of for of in json.loads(status)["processes"] if of["packets"])
+        return float(sum(of["busy_ns"] for of in ran)) / 1e9
 
     def stop(self) -> None:
         """Stops it."""
@@ -154,15 +156,24 @@ class Forwarder:
                 ip("-n", self.network.router, "address", "flush", "dev", device)
 
 
-def measure(network: Network, way: str, folder: str, seconds: float, first: int, last: int) -> list[float]:
+def measure(
+    network: Network,
+    way: str,
+    folder: str,
+    seconds: float,
+    first: int,
+    last: int,
+    file: str = FILE,
+    streams: int = 1,
+) -> list[float]:
     """Mpps offered, Mpps forwarded, ns a packet."""
     way, _, alone = way.partition(" ")
     network.received_by(network.sink, "b0", None if alone else first)
     network.received_by(network.router, "a1", last if way == "kernel" else first)
-    forwarder = Forwarder(network, way, f"{folder}/xdp_forward", last)
+    forwarder = Forwarder(network, way, f"{folder}/xdp_forward", last, file)
     try:
         send = ["taskset", "-c", str(first), f"{folder}/flood", "a0", network.mac(network.router, "a1")]
-        send += ["02:00:00:00:00:04", str(seconds + 1.5)]
+        send += ["02:00:00:00:00:04", str(seconds + 1.5), str(streams)]
         sending = subprocess.Popen(["ip", "netns", "exec", network.source, *send])
         time.sleep(0.5)
 
@@ -181,6 +192,22 @@ def measure(network: Network, way: str, folder: str, seconds: float, first: int,
         forwarder.stop()
 
 
+def build(folder: str) -> None:
+    """Compiles the sender and the bare forwarder."""
+    compiler = os.environ.get("CC", "cc")
+    for program in ("flood", "xdp_forward"):
+        source = HERE / f"{program}.c"
+        subprocess.run([compiler, "-O2", "-o", f"{folder}/{program}", source], check=True)
+
+
+def show(rows: dict[str, list[list[float]]]) -> None:
+    """Prints the best of each way's rounds."""
+    print("by             offered  forwarded (Mpps)  ns a packet  Mpps a core")
+    for way, of in rows.items():
+        offered, forwarded, took = max(of, key=lambda row: row[1])
+        print(f"{way:15}{offered:7.2f}{forwarded:11.2f}{took:20.0f}{1e3 / took:13.2f}")
+
+
 def main() -> None:
     """Measures and prints."""
     seconds = float(sys.argv[1]) if len(sys.argv) > 1 else 3.0
@@ -189,10 +216,7 @@ def main() -> None:
     if len(processors) < 2:
         sys.exit("two processors are needed: one for what forwards, one for the sender")
     with tempfile.TemporaryDirectory() as folder:
-        compiler = os.environ.get("CC", "cc")
-        for program in ("flood", "xdp_forward"):
-            source = HERE / f"{program}.c"
-            subprocess.run([compiler, "-O2", "-o", f"{folder}/{program}", source], check=True)
+        build(folder)
         network = Network()
         try:
             rows: dict[str, list[list[float]]] = {way: [] for way in WAYS}
@@ -201,10 +225,7 @@ def main() -> None:
                     rows[way].append(measure(network, way, folder, seconds, processors[0], processors[-1]))
         finally:
             network.remove()
-    print("by         offered  forwarded (Mpps)  ns a packet  Mpps a core")
-    for way, of in rows.items():
-        offered, forwarded, took = max(of, key=lambda row: row[1])
-        print(f"{way:11}{offered:7.2f}{forwarded:11.2f}{took:20.0f}{1e3 / took:13.2f}")
+    show(rows)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,107 @@
+#!/usr/bin/env python3
+"""What a core shapes: thousands of streams with a cap each, by the router and by the kernel's HTB.
+
+Usage: benches/peers/shape.py [SECONDS [ROUNDS [STREAMS]]]. As root; needs what veth.py needs, and tc. The network is that of
+veth.py; packets are of 4,000 streams by chance, a UDP port each, more than anyone forwards. The router, by AF_XDP, has a path
+for each with a `max-rate`, the kernel a class of HTB for each with that rate and ceiling, found by two hash tables of u32, one
+for each byte of the port, no two filters in a bucket. All queues hold as much. Rounds go by turns, once with caps that all
+streams together keep below, once with caps that hold back most of what comes. Printed are, for each way and the best of
+its rounds, what came, what came out, and what a packet that came out took of the forwarding processor, as veth.py counts it.
+"""
+
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import veth
+
+#: The first stream's port.
+FIRST_PORT = 1024
+#: What a queue holds, packets.
+QUEUE = 16
+#: Caps, bit/s: none is reached, and nearly all are.
+CAPS = {"free": 10_000_000, "tight": 120_000, "capped": 24_000}
+
+
+def router_file(streams: int, cap: int) -> str:
+    """The router's file, to be formatted as veth.py does: a path for each stream."""
+    head, tail = veth.FILE.split('[[path]]\nname = "all"\n')
+    buffers = f"[router]\nbuffers = {2 * QUEUE * streams + 4096}"
+    paths = [
+        f'[[path]]\nname = "s{k}"\nmatch = {{{{ protocol = "udp", destination-port = {FIRST_PORT + k} }}}}\n'
+        f'queue = {QUEUE}\nmax-rate = "{cap} bps"\nburst = "1500 B"\n'
+        for k in range(streams)
+    ]
+    return head.replace("[router]", buffers) + "".join(paths) + tail
+
+
+def htb(streams: int, cap: int) -> str:
+    """The same of the kernel, as lines for tc."""
+    device, rate = "dev b1", "100gbit"
+    lines = [
+        f"qdisc add {device} root handle 1: htb",
+        f"class add {device} parent 1: classid 1:1 htb rate {rate} ceil {rate} quantum 1514",
+        f"filter add {device} parent 1: prio 1 handle 2: protocol ip u32 divisor 256",
+        f"filter add {device} parent 1: prio 1 protocol ip u32 ht 800:: match ip protocol 17 0xff "
+        "hashkey mask 0x0000ff00 at 20 link 2:",
+    ]
+    for k in range(streams):
+        port = FIRST_PORT + k
+        high, low, table = port >> 8, port & 255, (port >> 8) + 16
+        if low == 0 or k == 0:
+            lines += [
+                f"filter add {device} parent 1: prio 1 handle {table:x}: protocol ip u32 divisor 256",
+                f"filter add {device} parent 1: prio 1 protocol ip u32 ht 2:{high:x}: match u32 0 0 "
+                f"hashkey mask 0x000000ff at 20 link {table:x}:",
+            ]
+        lines += [
+            f"class add {device} parent 1:1 classid 1:{port:x} htb rate {cap}bit ceil {cap}bit "
+            "burst 1500 cburst 1500 quantum 1514",
+            f"qdisc add {device} parent 1:{port:x} pfifo limit {QUEUE}",
+            f"filter add {device} parent 1: prio 1 protocol ip u32 ht {table:x}:{low:x}: "
+            f"match u16 {port} 0xffff at 22 flowid 1:{port:x}",
+        ]
+    return "".join(f"{line}\n" for line in lines)
+
+
+def measure(network: veth.Network, way: str, folder: str, seconds: float, streams: int) -> list[float]:
+    """Mpps offered, Mpps forwarded, ns a packet."""
+    processors = sorted(os.sched_getaffinity(0))
+    way, _, caps = way.partition(" ")
+    if way == "xdp":
+        return veth.measure(
+            network, way, folder, seconds, processors[0], processors[-1], router_file(streams, CAPS[caps]), streams
+        )
+    lines = Path(folder, "htb")
+    lines.write_text(htb(streams, CAPS[caps]))
+    network.run(network.router, "tc", "-batch", str(lines))
+    try:
+        return veth.measure(network, way, folder, seconds, processors[0], processors[-1], streams=streams)
+    finally:
+        network.run(network.router, "tc", "qdisc", "del", "dev", "b1", "root")
+
+
+def main() -> None:
+    """Measures and prints."""
+    seconds = float(sys.argv[1]) if len(sys.argv) > 1 else 3.0
+    rounds = int(sys.argv[2]) if len(sys.argv) > 2 else 3
+    streams = int(sys.argv[3]) if len(sys.argv) > 3 else 4000
+    if len(os.sched_getaffinity(0)) < 2:
+        sys.exit("two processors are needed: one for what forwards, one for the sender")
+    rows: dict[str, list[list[float]]] = {f"{way} {caps}": [] for caps in CAPS for way in ("xdp", "kernel")}
+    with tempfile.TemporaryDirectory() as folder:
+        veth.build(folder)
+        network = veth.Network()
+        try:
+            for _ in range(rounds):
+                for way, of in rows.items():
+                    of.append(measure(network, way, folder, seconds, streams))
+        finally:
+            network.remove()
+    veth.show(rows)
+
+
+if __name__ == "__main__":
+    main()
