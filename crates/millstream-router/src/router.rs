@@ -231,6 +231,9 @@ pub struct Router<M> {
     parted: bool,
     cpu: Cpu,
     now_ns: u64,
+    /// The CPU scheduler's time: what all runs took together, ns. In time that others took from the router nobody here
+    /// was served, so nobody is owed any of it.
+    worked_ns: u64,
     inputs: Vec<Input>,
     interrupts: Interrupts,
     paths: Vec<Path>,
@@ -282,6 +285,7 @@ impl<M: Machine> Router<M> {
             stages: plan.stages,
             batch: plan.batch,
             parted: false,
+            worked_ns: 0,
             cpu,
             inputs,
             interrupts: Interrupts::default(),
@@ -328,7 +332,8 @@ impl<M: Machine> Router<M> {
         if self.gathered_ns <= self.now_ns {
             self.gathered();
         }
-        let Some(number) = self.cpu.choose(self.now_ns).or_else(|| self.choose_gathering()) else {
+        let Some(number) = self.cpu.choose(self.worked_ns).or_else(|| self.choose_gathering())
+        else {
             let look_again_ns = self.interrupts.look_again_ns(self.now_ns);
             return Step::Idle { until_ns: self.next_wake_ns.min(look_again_ns) };
         };
@@ -360,7 +365,8 @@ impl<M: Machine> Router<M> {
             matches!(process, Process::Forward(path) if self.gather(path) && self.has_room(path));
         self.found(moved);
         let eligible = self.is_eligible(process, number);
-        self.cpu.finish(number, self.now_ns, took_ns, eligible);
+        self.worked_ns += took_ns;
+        self.cpu.finish(number, self.worked_ns, took_ns, eligible);
         if gathers && !eligible && self.asleep_until_ns[number] == 0 {
             self.cpu.pause(number);
         }
@@ -538,6 +544,6 @@ impl<M: Machine> Router<M> {
     #[inline]
     fn refresh(&mut self, number: usize) {
         let eligible = self.is_eligible(self.process(number), number);
-        self.cpu.set_eligible(number, self.now_ns, eligible);
+        self.cpu.set_eligible(number, self.worked_ns, eligible);
     }
 }

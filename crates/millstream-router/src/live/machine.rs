@@ -124,7 +124,9 @@ impl<P: Port> LiveMachine<P> {
     pub fn new(clock: Clock, pool: Pool, classifier: Classifier, function: Forwarder) -> Self {
         let (sides, received) = (Vec::new(), Vec::new());
         let (closed, failed, now_ns, error_ns) = (false, None, 0, 0);
-        let (held, ask_again_ns, worked) = (Held::new(pool.free()), 0, (0, 0));
+        let (held, ask_again_ns) = (Held::new(pool.free()), 0);
+        // What the thread did before is none of this machine's.
+        let worked = (clock.now_ns(), clock.worked_ns().unwrap_or(0));
         Self {
             clock,
             pool,

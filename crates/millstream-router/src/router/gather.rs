@@ -60,7 +60,7 @@ impl<M: Machine> Router<M> {
     #[cold]
     pub(super) fn choose_gathering(&mut self) -> Option<usize> {
         self.gathered();
-        self.cpu.choose(self.now_ns)
+        self.cpu.choose(self.worked_ns)
     }
 }
 
@@ -83,14 +83,22 @@ mod tests {
         at: usize,
         /// What the port takes.
         room: usize,
+        /// For how long the processor is taken away in the next run, and was in the last, ns.
+        away_ns: u64,
+        stolen_ns: u64,
     }
 
     impl Machine for Scripted {
         const FREE_CLOCK: bool = false;
 
         fn now_ns(&mut self) -> u64 {
-            self.now_ns += RUN_NS;
+            self.stolen_ns = std::mem::take(&mut self.away_ns);
+            self.now_ns += RUN_NS + self.stolen_ns;
             self.now_ns
+        }
+
+        fn stolen_ns(&mut self, _: u64) -> u64 {
+            self.stolen_ns
         }
 
         fn receive(&mut self, _: usize, most: usize, into: &mut Vec<(usize, u64)>) -> usize {
@@ -151,8 +159,11 @@ mod tests {
             paths: vec![path(), path()],
             outputs: vec![output],
         };
-        Router::new(&plan, Scripted { now_ns: 0, reads, at: 0, room: usize::MAX })
-            .expect("contracts are whole")
+        Router::new(
+            &plan,
+            Scripted { now_ns: 0, reads, at: 0, room: usize::MAX, away_ns: 0, stolen_ns: 0 },
+        )
+        .expect("contracts are whole")
     }
 
     #[test]
@@ -163,6 +174,23 @@ mod tests {
         }
         // Read, asked twice in vain, forwarded, sent.
         assert_eq!(router.path(0).sent, 1);
+    }
+
+    /// Inputs that were asked in vain meanwhile are owed nothing of the time that was nobody's.
+    #[test]
+    fn who_has_work_after_the_processor_was_away_does_not_wait_for_that_time() {
+        let mut router = router([vec![[0, 0]; 30], vec![[8, 0]]].concat());
+        for _ in 0..20 {
+            router.step();
+        }
+        router.machine_mut().away_ns = 1_000_000_000;
+        while router.machine().at < 31 {
+            router.step();
+        }
+        for _ in 0..12 {
+            router.step();
+        }
+        assert_eq!(router.path(0).sent, 8);
     }
 
     #[test]
