@@ -38,7 +38,7 @@ printf '%s\r\n' 'DESCRIBE rtsp://h/film RTSP/1.0' 'CSeq: 1' \
     'Authorization: Digest username="a", realm="millstream", nonce="0", uri="rtsp://h/film", qop=auth, nc=00000001, cnonce="c", response="00000000000000000000000000000000"' '' >fuzz/corpus/credentials/digest
 
 targets=("$@")
-[[ $# -gt 0 ]] || targets=(hilq_exact scenario router requests published credentials packet machine extension csv capture mpeg transport_stream)
+[[ $# -gt 0 ]] || targets=(hilq_exact scenario router requests published credentials packet machine proxy extension csv capture mpeg transport_stream)
 for target in "${targets[@]}"; do
     echo "== $target, $seconds s"
     cargo +nightly fuzz run --release "$target" -- -max_total_time="$seconds" -rss_limit_mb=4096 \
