@@ -185,9 +185,10 @@ fn strangers_plan() -> Plan {
     }
 }
 
-/// What the router sent meanwhile, ARP and others apart.
+/// What the router sent meanwhile, ARP and others apart. Who is interrupted for less than is looked at waits for some
+/// thousand steps of others.
 fn runs(router: &mut Router<LiveMachine<MemoryPort>>) -> (usize, Vec<Vec<u8>>) {
-    for _ in 0..2_000 {
+    for _ in 0..50_000 {
         router.step();
         router.resume();
     }
