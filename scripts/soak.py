@@ -200,7 +200,8 @@ class Router:
         sleep = chance.choice(("200 us", "500 us", "1 ms"))
         route = f'[[route]]\nprefix = "10.{{}}.0.0/16"\nport = "b1"\nneighbour = "{SINK}"\n'
         text = (
-            f'[router]\nname = "soak"\ncores = {self.cores}\nbuffers = 8192\nbatch = {chance.choice((8, 32, 64))}\n'
+            f'[router]\nname = "soak"\ncores = {self.cores}\nbuffers = 8192\n'
+            f"batch = {chance.choice((8, 32, 64))}\n"
             f'status = "{STATUS[0]}:{STATUS[1]}"\n'
         )
         rates = {"a1": "1 Gbps", "f1": "1 Gbps", "b1": f"{chance.choice((14, 17, 20))} Mbps"}
