@@ -34,8 +34,11 @@ const _: () = assert!(BUFFER_BYTES as u64 <= LENGTH, "a length has room in a han
 pub struct Pool {
     bytes: Vec<u8>,
     free: Vec<u32>,
-    /// Buffers from this number on are for packets from other cores; those of them that are free.
+    /// Buffers from this number on are for packets from other cores,
     own: u32,
+    /// up to this one;
+    end: u32,
+    /// those of them that were needed and are free.
     for_others: Vec<u32>,
     /// A frame with its tag, on its way out.
     tagged: Vec<u8>,
@@ -49,25 +52,25 @@ impl Pool {
         let free = (0..buffers).rev().collect();
         let tagged = Vec::with_capacity(BUFFER_BYTES + TAG_BYTES);
         let bytes = vec![0; buffers as usize * STRIDE_BYTES];
-        Self { bytes, free, own: buffers, for_others: Vec::new(), tagged }
+        Self { bytes, free, own: buffers, end: buffers, for_others: Vec::new(), tagged }
     }
 
-    /// Has so many buffers for packets from other cores, or more.
+    /// There may be so many buffers for packets from other cores, or more.
     pub(super) fn keep_for_others(&mut self, buffers: usize) {
-        let have = self.bytes.len() / STRIDE_BYTES;
-        let more = (self.own as usize + buffers).saturating_sub(have);
-        let last = u32::try_from(have + more).unwrap_or(u32::MAX);
-        self.bytes.resize(last as usize * STRIDE_BYTES, 0);
-        let first = last - u32::try_from(more).unwrap_or(u32::MAX).min(last);
-        let free = std::mem::take(&mut self.for_others);
-        self.for_others = (first..last).rev().chain(free).collect();
+        let buffers = u32::try_from(buffers).unwrap_or(u32::MAX);
+        self.end = self.end.max(self.own.saturating_add(buffers));
+        let more = self.end as usize * STRIDE_BYTES - self.bytes.len();
+        // Room, but nothing is written to it: what is never needed takes no memory.
+        self.bytes.reserve_exact(more);
+        let others = (self.end - self.own) as usize;
+        self.for_others.reserve_exact(others - self.for_others.len());
     }
 
     /// Has some buffers for packets from other cores that are free.
     #[cold]
     pub(super) fn make_room_for_others(&mut self) {
-        if self.for_others.is_empty() {
-            let have = self.bytes.len() / STRIDE_BYTES - self.own as usize;
+        if !self.has_for_others() {
+            let have = (self.end - self.own) as usize;
             self.keep_for_others(have + 256);
         }
     }
@@ -75,7 +78,27 @@ impl Pool {
     /// Whether a packet from another core has a buffer.
     #[inline]
     pub(super) fn has_for_others(&self) -> bool {
-        !self.for_others.is_empty()
+        !self.for_others.is_empty() || self.made() < self.end
+    }
+
+    /// The first buffer that was not needed so far.
+    #[inline]
+    fn made(&self) -> u32 {
+        // Made from numbers of 32 bits.
+        #[allow(clippy::cast_possible_truncation)]
+        let made = (self.bytes.len() / STRIDE_BYTES) as u32;
+        made
+    }
+
+    /// One more buffer for packets from other cores, if there may be one.
+    #[cold]
+    fn make(&mut self) -> Option<u32> {
+        let made = self.made();
+        if made >= self.end {
+            return None;
+        }
+        self.bytes.resize(self.bytes.len() + STRIDE_BYTES, 0);
+        Some(made)
     }
 
     /// A packet from another core, where its handle was `there`; `None` if it has no buffer.
@@ -84,7 +107,7 @@ impl Pool {
         if frame.len() > BUFFER_BYTES {
             return None;
         }
-        let number = self.for_others.pop()?;
+        let number = self.for_others.pop().or_else(|| self.make())?;
         let at = number as usize * STRIDE_BYTES;
         self.bytes[at..at + frame.len()].copy_from_slice(frame);
         let crossed = if crossed { CROSSED } else { 0 };
@@ -261,4 +284,50 @@ fn number(handle: u64) -> u32 {
 #[inline]
 fn place(handle: u64) -> (usize, usize) {
     (number(handle) as usize * STRIDE_BYTES, Pool::length(handle) as usize)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn packets_from_other_cores_take_what_memory_they_need_at_once_and_not_more() {
+        let mut pool = Pool::new(4);
+        let frame = [7; 60];
+        let there = (frame.len() as u64) << LENGTH_SHIFT;
+        assert_eq!(pool.arrive(&frame, there, false), None);
+        pool.keep_for_others(1_000);
+        let handles: Vec<u64> = (0..3).filter_map(|_| pool.arrive(&frame, there, false)).collect();
+        assert_eq!(handles.iter().map(|handle| number(*handle)).collect::<Vec<_>>(), [4, 5, 6]);
+        assert!(handles.iter().all(|handle| pool.frame(*handle) == frame));
+        for handle in handles {
+            pool.release(handle);
+        }
+        for _ in 0..1_000 {
+            let handle = pool.arrive(&frame, there, true).unwrap();
+            pool.release(handle);
+        }
+        pool.keep_for_others(2_000);
+        pool.keep_for_others(10);
+        assert_eq!(pool.bytes.len(), 7 * STRIDE_BYTES);
+        assert_eq!(pool.free(), 4, "what ports receive here has its own");
+    }
+
+    #[test]
+    fn packets_from_other_cores_have_as_many_buffers_as_there_may_be() {
+        let mut pool = Pool::new(1);
+        pool.keep_for_others(3);
+        let there = 60 << LENGTH_SHIFT;
+        let handles: Vec<u64> =
+            std::iter::from_fn(|| pool.arrive(&[0; 60], there, false)).collect();
+        assert_eq!(handles.len(), 3);
+        assert!(!pool.has_for_others());
+        let room = pool.bytes.capacity();
+        pool.release(handles[1]);
+        assert!(pool.has_for_others());
+        assert_eq!(pool.arrive(&[0; 60], there, false).map(number), Some(number(handles[1])));
+        assert_eq!(pool.bytes.capacity(), room, "no packet allocates");
+        pool.make_room_for_others();
+        assert!(pool.has_for_others());
+    }
 }
