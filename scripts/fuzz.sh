@@ -22,6 +22,7 @@ seed() {
 seed scenario examples/*/scenario.toml papers/*/*.toml conformance/traces/*/scenario.toml
 seed router examples/router/router.toml
 seed packet examples/data/uplink.pcap
+seed segments examples/data/uplink.pcap
 seed machine examples/data/uplink.pcap
 seed extension examples/router/mark.wasm
 seed csv conformance/traces/*/arrivals.csv

@@ -5,6 +5,7 @@ mod cores;
 mod firewall;
 mod ipv6;
 mod network;
+mod offload;
 mod programs;
 mod proxy;
 mod vlan;
@@ -390,8 +391,8 @@ via = "10.2.0.2"
 "#,
     )
     .unwrap();
-    network.address("source", "a0", "10.1.0.2/24", "10.1.0.1");
-    network.address("sink", "b0", "10.2.0.2/24", "10.2.0.1");
+    network.host("source", "a0", "10.1.0.2/24", "10.1.0.1");
+    network.host("sink", "b0", "10.2.0.2/24", "10.2.0.1");
     network.execute("sink", &["ip", "address", "add", "10.3.0.1/32", "dev", "b0"]);
     let router = network.start(env!("CARGO_BIN_EXE_millstream"), &file);
     let ping = |more: &[&str]| network.try_execute("source", &[&["ping", "-n"], more].concat());
@@ -444,9 +445,8 @@ name = "all"
 "#,
     )
     .unwrap();
-    network.address("source", "a0", "10.1.0.2/24", "10.1.0.1");
+    network.host("source", "a0", "10.1.0.2/24", "10.1.0.1");
     network.execute("sink", &["ip", "address", "add", "10.2.0.2/24", "dev", "b0"]);
-    network.execute("sink", &["ethtool", "-K", "b0", "tx", "off"]);
     let seen = network.watch("sink", "b0", "net 10.1.0.0/24");
     let router = network.start(env!("CARGO_BIN_EXE_millstream"), &file);
     let text = network.execute("source", &["ping", "-n", "-c", "3", "-i", "0.2", "10.2.0.2"]);
@@ -477,8 +477,8 @@ fn the_kernel_s_routes_and_neighbours_are_followed_as_they_change() {
     let ports = port("a1") + &port("b1");
     let text = format!("[router]\nkernel-routes = true\n{ports}[[path]]\nname = \"all\"\n");
     fs::write(&file, text).unwrap();
-    network.address("source", "a0", "10.1.0.2/24", "10.1.0.1");
-    network.address("sink", "b0", "10.2.0.2/24", "10.2.0.1");
+    network.host("source", "a0", "10.1.0.2/24", "10.1.0.1");
+    network.host("sink", "b0", "10.2.0.2/24", "10.2.0.1");
     network.execute("sink", &["ip", "address", "add", "10.3.0.1/32", "dev", "b0"]);
     let kernel = |command: &str| {
         let command = [&["ip"][..], &command.split(' ').collect::<Vec<_>>()].concat();

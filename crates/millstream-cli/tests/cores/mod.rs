@@ -126,9 +126,8 @@ fn hosts_find_each_other(io: &str) {
     );
     // `back` comes by core 1, is forwarded on 0 and leaves there; `all` comes by 0 and goes on by 1.
     fs::write(&path, &file).unwrap();
-    network.address("source", "a0", "10.1.0.2/24", "10.1.0.1");
+    network.host("source", "a0", "10.1.0.2/24", "10.1.0.1");
     network.execute("sink", &["ip", "address", "add", "10.2.0.2/24", "dev", "b0"]);
-    network.execute("sink", &["ethtool", "-K", "b0", "tx", "off"]);
     for (host, of, device) in [("source", 1, "a0"), ("sink", 2, "b0")] {
         let execute = |command: &str| {
             network.execute(host, &command.split(' ').collect::<Vec<_>>());

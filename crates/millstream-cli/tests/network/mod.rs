@@ -74,6 +74,13 @@ impl Network {
         run(&["-n", &of, "link", "set", b, "up"]);
     }
 
+    /// A device moves from one namespace to another, and is up there.
+    pub(crate) fn hand_over(&self, from: &str, device: &str, to: &str) {
+        let (from, to) = (self.name(from), self.name(to));
+        run(&["-n", &from, "link", "set", device, "netns", &to]);
+        run(&["-n", &to, "link", "set", device, "up"]);
+    }
+
     /// Fails, saying what to install, unless these programs are there.
     pub(crate) fn require(&self, programs: &[&str]) {
         for program in programs {
@@ -340,13 +347,6 @@ impl Network {
         let of = self.name(namespace);
         run(&["-n", &of, "address", "add", address, "dev", device]);
         run(&["-n", &of, "route", "add", "default", "via", gateway]);
-    }
-
-    /// The same for one that leaves large segments and checksums to nobody: AF_PACKET has no room for the
-    /// segments.
-    pub(crate) fn address(&self, namespace: &str, device: &str, address: &str, gateway: &str) {
-        self.host(namespace, device, address, gateway);
-        self.execute(namespace, &["ethtool", "-K", device, "tx", "off"]);
     }
 
     /// Whether a datagram to `address`, where nobody listens, is answered by an error that its sender gets.

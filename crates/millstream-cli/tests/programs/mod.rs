@@ -223,8 +223,11 @@ fn programs_keep_their_reservations_beside_a_flood_and_every_packet_is_counted()
         network.execute(namespace, &["sh", "-c", quiet]);
     }
     network.execute("router", &["ip", "link", "set", "lo", "up"]);
-    network.address("source", "a0", "10.1.0.2/24", "10.1.0.1");
-    network.address("sink", "b0", "10.2.0.2/24", "10.2.0.1");
+    for (host, device, of) in [("source", "a0", 1), ("sink", "b0", 2)] {
+        network.host(host, device, &format!("10.{of}.0.2/24"), &format!("10.{of}.0.1"));
+        // So the kernel counts packets as the router does, not large segments.
+        network.execute(host, &["ethtool", "-K", device, "tx", "off"]);
+    }
     let limit = format!("echo {IN_FLIGHT} > /proc/sys/net/ipv4/tcp_wmem");
     network.execute("source", &["sh", "-c", &limit]);
 

@@ -34,7 +34,7 @@ fn client_and_server(network: &Network, folder: &TempDir) -> crate::network::Pro
             .execute(namespace, &[&["ip"][..], &command.split(' ').collect::<Vec<_>>()].concat());
     };
     for (namespace, device, of) in [("source", "a0", 1), ("sink", "b0", 2)] {
-        network.address(namespace, device, &format!("10.{of}.0.2/24"), &format!("10.{of}.0.1"));
+        network.host(namespace, device, &format!("10.{of}.0.2/24"), &format!("10.{of}.0.1"));
         ip(namespace, &format!("address add 2001:db8:{of}::2/64 dev {device} nodad"));
         ip(namespace, &format!("-6 route add default via 2001:db8:{of}::1"));
         ip(namespace, "link set lo up");

@@ -37,8 +37,11 @@ fn hosts(network: &Network) -> Switch {
     {
         network.loop_back(host, device, port);
     }
-    network.address("source", "v10", "10.1.0.2/24", "10.1.0.1");
-    network.address("sink", "v20", "10.2.0.2/24", "10.2.0.1");
+    for (host, device, of) in [("source", "v10", 1), ("sink", "v20", 2)] {
+        network.host(host, device, &format!("10.{of}.0.2/24"), &format!("10.{of}.0.1"));
+        // The switch of this test cuts nothing.
+        network.execute(host, &["ethtool", "-K", device, "tx", "off"]);
+    }
     let execute = |host: &str, command: &str| {
         network.execute(host, &command.split(' ').collect::<Vec<_>>());
     };

@@ -1,7 +1,8 @@
 //! Buffers that packets lie in, and handles by which queues hold them.
 //!
 //! A handle is a buffer's number (32 bits), the packet's length (12), whether its path's own function (extension, proxy) has
-//! seen it, whether it has a VLAN tag, whether it came to its path from another core, and the tag (16), in one word.
+//! seen it, whether it has a VLAN tag, whether it came to its path from another core, whether it was cut from a larger
+//! one here, and the tag (16), in one word.
 //!
 //! Packets from other cores have buffers of their own: what ports receive here cannot keep them from arriving.
 
@@ -23,6 +24,8 @@ const HAS_TAG: u64 = 1 << 45;
 const TAG_SHIFT: u32 = 48;
 /// In a handle: it waits in its path's input queue, and came there from another core.
 const CROSSED: u64 = 1 << 46;
+/// In a handle: it was cut from a larger one here, so its checksum is right.
+const CUT: u64 = 1 << 47;
 /// In a handle: which buffer.
 const NUMBER: u64 = 0xffff_ffff;
 const TAG: u64 = HAS_TAG | 0xffff << TAG_SHIFT;
@@ -238,7 +241,8 @@ impl Pool {
     pub(super) fn replace(&mut self, handle: u64, frame: &[u8]) -> u64 {
         let (at, _) = place(handle);
         self.bytes[at..at + frame.len()].copy_from_slice(frame);
-        let kept = handle & !(LENGTH << LENGTH_SHIFT);
+        // Whoever wrote it answers for its checksum.
+        let kept = handle & !(LENGTH << LENGTH_SHIFT | CUT);
         kept | (frame.len() as u64) << LENGTH_SHIFT | SEEN
     }
 
@@ -252,6 +256,18 @@ impl Pool {
     #[inline]
     pub(super) fn seen(handle: u64) -> bool {
         handle & SEEN != 0
+    }
+
+    /// The handle of a packet that was cut from a larger one, with a right checksum.
+    #[inline]
+    pub(super) fn mark_cut(handle: u64) -> u64 {
+        handle | CUT
+    }
+
+    /// Whether it was cut from a larger one here.
+    #[inline]
+    pub(super) fn is_cut(handle: u64) -> bool {
+        handle & CUT != 0
     }
 
     /// Gives a packet's buffer back.

@@ -45,14 +45,14 @@ pub(super) struct Opened {
 /// An interface, open, for whichever thread will use it.
 pub(super) enum Handle {
     Xdp(Box<Shared>),
-    Packet(PacketDevice),
+    Packet(Box<PacketDevice>),
 }
 
 impl Handle {
     pub(super) fn device(self) -> Box<dyn Device> {
         match self {
             Self::Xdp(shared) => Box::new(XdpDevice::new(*shared)),
-            Self::Packet(device) => Box::new(device),
+            Self::Packet(device) => device,
         }
     }
 
@@ -68,15 +68,18 @@ impl Handle {
 impl Way {
     /// Opens it now.
     pub(super) fn open(&self) -> Result<Opened, String> {
+        let mtu = fs::read_to_string(format!("/sys/class/net/{}/mtu", self.interface));
+        let mtu = mtu.ok().and_then(|text| text.trim().parse::<u32>().ok());
         let handle = match &self.redirect {
-            None => Handle::Packet(PacketDevice::open(&self.interface)?),
+            None => {
+                let index = self.index().ok();
+                Handle::Packet(Box::new(PacketDevice::open(&self.interface, index, mtu)?))
+            }
             Some(redirect) => {
                 let index = self.index().map_err(|error| error.to_string())?;
                 Handle::Xdp(Box::new(Shared::open(redirect, index)?))
             }
         };
-        let mtu = fs::read_to_string(format!("/sys/class/net/{}/mtu", self.interface));
-        let mtu = mtu.ok().and_then(|text| text.trim().parse::<u32>().ok());
         let longest_bytes = mtu.map_or(u32::MAX, |mtu| mtu.saturating_add(ETHERNET_BYTES));
         let (membership, groups) = (self.join(), self.groups.clone());
         Ok(Opened { handle, longest_bytes, membership, groups })

@@ -1,0 +1,153 @@
+#!/usr/bin/env python3
+"""How fast one TCP connection is between two namespaces: through the router's ports of each kind, and by the kernel.
+
+Usage: benches/peers/bulk.py [SECONDS [ROUNDS]]. As root; needs iproute2, iperf3 and target/release/millstream, or
+MILLSTREAM. All offloads are left as the kernel sets them, and the router's batches are such that the segments of 64 KiB
+fit. Rounds go by turns; all run on all processors, wherever the kernel puts them. Printed is, for each way and the best of
+its rounds, what arrived, Gbit/s.
+"""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+#: By what packets go from one namespace to the other.
+WAYS = ("tap", "xdp", "packet", "bridge", "kernel")
+#: Devices of the router, each with its end of the network and addresses of both sides.
+SIDES = {"left": ("l1", "l0", "10.1.0"), "right": ("r1", "r0", "10.2.0")}
+PORT = """
+[[port]]
+name = "{name}"
+kind = "{kind}"
+rate = "100 Gbps"
+{io}mac = "02:00:00:00:00:0{k}"
+address = "{network}.1/24"
+[[route]]
+prefix = "{network}.0/24"
+port = "{name}"
+"""
+
+
+def ip(*arguments: str) -> str:
+    """What `ip` prints."""
+    return subprocess.run(["ip", *arguments], check=True, capture_output=True, text=True).stdout
+
+
+class Network:
+    """Two namespaces that one in the middle joins."""
+
+    def __init__(self, way: str) -> None:
+        """Makes them."""
+        self.way = way
+        self.names = {name: f"bk{os.getpid()}-{name}" for name in (*SIDES, "middle")}
+        self.router: Any = None
+        self.file = tempfile.NamedTemporaryFile("w", suffix=".toml")
+        for name in self.names.values():
+            ip("netns", "add", name)
+            ip("-n", name, "link", "set", "lo", "up")
+
+    def remove(self) -> None:
+        """Removes them."""
+        if self.router:
+            self.router.send_signal(signal.SIGINT)
+            self.router.wait()
+        for name in self.names.values():
+            subprocess.run(["ip", "netns", "del", name], check=False, capture_output=True)
+
+    def join(self) -> None:
+        """Makes what joins them."""
+        middle = self.names["middle"]
+        if self.way != "tap":
+            for side, (near, far, _) in SIDES.items():
+                peer = ("type", "veth", "peer", "name", near, "netns", middle)
+                ip("-n", self.names[side], "link", "add", far, *peer)
+                ip("-n", middle, "link", "set", near, "up")
+        if self.way == "bridge":
+            ip("-n", middle, "link", "add", "bridge0", "type", "bridge")
+            ip("-n", middle, "link", "set", "bridge0", "up")
+            for near, _, _ in SIDES.values():
+                ip("-n", middle, "link", "set", near, "master", "bridge0")
+        elif self.way == "kernel":
+            ip("netns", "exec", middle, "sysctl", "-qw", "net.ipv4.ip_forward=1")
+            for near, _, network in SIDES.values():
+                ip("-n", middle, "address", "add", f"{network}.1/24", "dev", near)
+        else:
+            self.route()
+        for side, (_, far, network) in SIDES.items():
+            name = self.names[side]
+            if self.way == "bridge":
+                network, length = "10.1.0", 24
+            ip("-n", name, "link", "set", far, "up")
+            host = self.host(side)
+            ip("-n", name, "address", "add", f"{host}/24", "dev", far)
+            if self.way != "bridge":
+                ip("-n", name, "route", "add", "default", "via", f"{network}.1")
+
+    def host(self, side: str) -> str:
+        """The address of a side."""
+        if self.way == "bridge":
+            return "10.1.0.2" if side == "left" else "10.1.0.3"
+        return f"{SIDES[side][2]}.2"
+
+    def route(self) -> None:
+        """Starts the router, by its devices."""
+        text = '[router]\nbatch = 64\n[[path]]\nname = "all"\nqueue = 1024\n'
+        for k, (near, far, network) in enumerate(SIDES.values()):
+            kind, name = ("tap", far) if self.way == "tap" else ("interface", near)
+            io = "" if self.way == "tap" else f'io = "{self.way}"\n'
+            text += PORT.format(name=name, kind=kind, io=io, network=network, k=k + 1)
+        self.file.write(text)
+        self.file.flush()
+        program = os.environ.get("MILLSTREAM", "target/release/millstream")
+        inside = ["ip", "netns", "exec", self.names["middle"]]
+        self.router = subprocess.Popen(
+            [*inside, program, "route", self.file.name], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
+        time.sleep(1)
+        if self.way == "tap":
+            for side, (_, far, _) in SIDES.items():
+                ip("-n", self.names["middle"], "link", "set", far, "netns", self.names[side])
+
+    def gbps(self, seconds: float) -> float:
+        """What a connection carries."""
+        inside = {side: ["ip", "netns", "exec", self.names[side]] for side in SIDES}
+        quiet = subprocess.DEVNULL
+        server = subprocess.Popen([*inside["right"], "iperf3", "-s", "-1"], stdout=quiet, stderr=quiet)
+        time.sleep(0.5)
+        command = [*inside["left"], "iperf3", "-c", self.host("right"), "-t", str(seconds), "-J"]
+        answer = subprocess.run(command, check=False, capture_output=True, text=True)
+        said = json.loads(answer.stdout)
+        if "error" in said:
+            server.kill()
+            sys.exit(f"{self.way}: {said['error']}")
+        server.wait()
+        received: float = said["end"]["sum_received"]["bits_per_second"]
+        return received / 1e9
+
+
+def main() -> None:
+    """Measures and prints."""
+    seconds = float(sys.argv[1]) if len(sys.argv) > 1 else 3.0
+    rounds = int(sys.argv[2]) if len(sys.argv) > 2 else 3
+    best = dict.fromkeys(WAYS, 0.0)
+    for _ in range(rounds):
+        for way in WAYS:
+            network = Network(way)
+            try:
+                network.join()
+                best[way] = max(best[way], network.gbps(seconds))
+            finally:
+                network.remove()
+    print("by         Gbit/s")
+    for way, of in best.items():
+        print(f"{way:10}{of:7.2f}")
+
+
+if __name__ == "__main__":
+    main()
