@@ -14,7 +14,6 @@ import subprocess
 import sys
 import tempfile
 import time
-from pathlib import Path
 from typing import Any
 
 #: By what packets go from one namespace to the other.
@@ -81,8 +80,6 @@ class Network:
             self.route()
         for side, (_, far, network) in SIDES.items():
             name = self.names[side]
-            if self.way == "bridge":
-                network, length = "10.1.0", 24
             ip("-n", name, "link", "set", far, "up")
             host = self.host(side)
             ip("-n", name, "address", "add", f"{host}/24", "dev", far)
