@@ -102,7 +102,7 @@ impl Device for PacketDevice {
             match self.ring.next_packet() {
                 Ok(packet) => {
                     let length = packet.header.len as usize;
-                    if let Some(whole) = &self.whole
+                    if let Some(whole) = &mut self.whole
                         && whole.has(packet.data, length)
                         && whole.begin(packet.data, length, &mut self.cutter)
                     {

@@ -140,8 +140,9 @@ impl Cutter {
         upper[at..at + 2].copy_from_slice(&[0, 0]);
         let sum = pseudo.add_2bytes([0, self.ip.protocol]).add_2bytes(bytes.to_be_bytes());
         let sum = sum.add_slice(upper);
-        // TCP's may be zero, but then 0xffff is as right.
-        let sum = sum.to_ones_complement_with_no_zero();
+        // Of UDP zero stands for none.
+        let sum =
+            if at == 16 { sum.ones_complement() } else { sum.to_ones_complement_with_no_zero() };
         upper[at..at + 2].copy_from_slice(&sum.to_ne_bytes());
     }
 }

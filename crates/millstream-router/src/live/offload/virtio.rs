@@ -79,7 +79,11 @@ impl Virtio {
         let summed = frame.get_mut(from..).filter(|_| self.flags & NEEDS_SUM != 0);
         let Some(summed) = summed.filter(|summed| at + 2 <= summed.len()) else { return };
         // What stands there is the pseudo header's sum, and so a part of it.
-        let sum = Sum16BitWords::new().add_slice(summed).to_ones_complement_with_no_zero();
+        let sum = Sum16BitWords::new().add_slice(summed);
+        // Of UDP zero stands for none.
+        let is_tcp = self.sum_at == TCP_SUM;
+        let sum =
+            if is_tcp { sum.ones_complement() } else { sum.to_ones_complement_with_no_zero() };
         summed[at..at + 2].copy_from_slice(&sum.to_ne_bytes());
     }
 }

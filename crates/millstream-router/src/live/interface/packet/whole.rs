@@ -6,6 +6,7 @@
 
 use rustix::io::{Errno, readv, writev};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with, sockopt};
+use std::collections::VecDeque;
 use std::io::{self, IoSlice, IoSliceMut};
 use std::os::fd::{AsRawFd, OwnedFd};
 
@@ -18,14 +19,22 @@ use crate::live::tag::{self, TAG_BYTES};
 const WAITING_BYTES: usize = 8 << 20;
 /// So many of the first bytes tell one packet from another: IP's and TCP's headers, or as much of the payload.
 const HEAD_BYTES: usize = 96;
-/// The most packets that are passed over in looking for one.
-const PASSED_OVER: usize = 4_096;
+/// How many packets are read at most in looking for one, and how many are kept that were not looked for yet.
+const ASIDE: usize = 8;
 
 /// The second socket.
 pub(super) struct Whole {
     socket: OwnedFd,
     /// The longest frame that is in the ring as a whole, without its tag, bytes.
     longest: usize,
+    /// Read, and not looked for yet; the oldest first.
+    aside: VecDeque<Read>,
+}
+
+/// A packet, and what the kernel knows of it.
+struct Read {
+    bytes: Vec<u8>,
+    said: Virtio,
 }
 
 impl Whole {
@@ -52,7 +61,7 @@ impl Whole {
         }
         bind(&socket, index)?;
         let longest = usize::try_from(longest).unwrap_or(usize::MAX);
-        Ok(Self { socket, longest })
+        Ok(Self { socket, longest, aside: VecDeque::new() })
     }
 
     /// Whether the ring may have the first bytes only of a packet of so many bytes, which begins with `head`.
@@ -63,25 +72,33 @@ impl Whole {
 
     /// The packet that begins with `head` and has so many bytes is to be cut by `cutter`; returns whether it can be.
     ///
-    /// Both have packets in the order in which they came, but either may have lost some: what is passed over here was
-    /// lost there.
-    pub(super) fn begin(&self, head: &[u8], length: usize, cutter: &mut Cutter) -> bool {
-        for _ in 0..PASSED_OVER {
+    /// Ring and socket have packets in nearly the same order: two processors that receive may overtake each other between
+    /// the two, and either may have lost some.
+    pub(super) fn begin(&mut self, head: &[u8], length: usize, cutter: &mut Cutter) -> bool {
+        let found = self.aside.iter().position(|of| same(head, length, &of.bytes).is_some());
+        if let Some(of) = found.and_then(|at| self.aside.remove(at)) {
+            let read = of.bytes.len();
+            cutter.room()[..read].copy_from_slice(&of.bytes);
+            return cut(head, length, read, of.said, cutter);
+        }
+        for _ in 0..ASIDE {
             let mut said = [0; VIRTIO_BYTES];
             let room = cutter.room();
-            let read = {
-                let mut slices = [IoSliceMut::new(&mut said), IoSliceMut::new(room)];
-                readv(&self.socket, &mut slices)
-            };
-            let read = match read {
+            let mut slices = [IoSliceMut::new(&mut said), IoSliceMut::new(room)];
+            let read = match readv(&self.socket, &mut slices) {
                 Ok(read) => read.saturating_sub(VIRTIO_BYTES),
                 // Of a kind that the kernel cannot tell of, and gone.
                 Err(Errno::INVAL) => continue,
                 Err(_) => return false,
             };
-            let Some(tag) = same(head, length, &room[..read]) else { continue };
-            let whole = put_back(tag, head, room, read);
-            return cutter.begin(whole, Virtio::read(said).size().unwrap_or(0));
+            let said = Virtio::read(said);
+            if same(head, length, &room[..read]).is_some() {
+                return cut(head, length, read, said, cutter);
+            }
+            if self.aside.len() == ASIDE {
+                self.aside.pop_front();
+            }
+            self.aside.push_back(Read { bytes: room[..read].to_vec(), said });
         }
         false
     }
@@ -92,6 +109,12 @@ impl Whole {
             .slices(pool, packets, |slices: &[IoSlice<'_>]| writev(&self.socket, slices))
             .map(drop)
     }
+}
+
+/// What was read into the room of `cutter` is that of `length` bytes that begins with `head`: begins to cut it.
+fn cut(head: &[u8], length: usize, read: usize, said: Virtio, cutter: &mut Cutter) -> bool {
+    let whole = put_back(length - read, head, cutter.room(), read);
+    cutter.begin(whole, said.size().unwrap_or(0))
 }
 
 /// If `packet` is that of `length` bytes that begins with `head`: how many bytes of a tag it lacks.
@@ -163,6 +186,75 @@ fn bind(socket: &OwnedFd, index: u32) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use etherparse::PacketBuilder;
+    use rustix::io::write;
+    use rustix::net::socketpair;
+
+    /// A large segment of TCP; no two are alike.
+    fn segment(number: u8) -> Vec<u8> {
+        let mut frame = Vec::new();
+        let ip = PacketBuilder::ethernet2([2; 6], [4; 6]).ipv4([10, 1, 0, 2], [10, 2, 0, 2], 64);
+        let tcp = ip.tcp(80, 4_000, u32::from(number) << 16, 100);
+        tcp.write(&mut frame, &[number; 2_500]).expect("room");
+        frame
+    }
+
+    /// What the socket has, in this order.
+    fn holding(numbers: &[u8]) -> (Whole, OwnedFd) {
+        let (kernel, socket) = socketpair(
+            AddressFamily::UNIX,
+            SocketType::DGRAM,
+            SocketFlags::NONBLOCK | SocketFlags::CLOEXEC,
+            None,
+        )
+        .unwrap();
+        let mut said = [0; VIRTIO_BYTES];
+        // TCP by IPv4, a thousand bytes each.
+        said[1] = 1;
+        said[4..6].copy_from_slice(&1_000_u16.to_ne_bytes());
+        for number in numbers {
+            write(&kernel, &[&said[..], &segment(*number)].concat()).unwrap();
+        }
+        (Whole { socket, longest: 1_514, aside: VecDeque::new() }, kernel)
+    }
+
+    /// Which of `numbers`, that the ring has, are cut.
+    fn found(whole: &mut Whole, numbers: &[u8]) -> Vec<u8> {
+        let (mut cutter, mut pool) = (Cutter::default(), Pool::new(3));
+        let is_found = |number: &u8| {
+            let frame = segment(*number);
+            assert!(whole.has(&frame[..200], frame.len()));
+            let found = whole.begin(&frame[..200], frame.len(), &mut cutter);
+            let packets: Vec<u64> = std::iter::from_fn(|| cutter.next(&mut pool)).collect();
+            assert_eq!(packets.len(), if found { 3 } else { 0 });
+            for packet in packets {
+                assert!(pool.frame(packet)[54..].iter().all(|byte| byte == number));
+                pool.release(packet);
+            }
+            found
+        };
+        numbers.iter().copied().filter(is_found).collect()
+    }
+
+    #[test]
+    fn packets_are_found_whatever_either_side_has_lost() {
+        let all: Vec<u8> = (0..8).collect();
+        let find = |has: &[u8], asked: &[u8]| {
+            let (mut whole, _kernel) = holding(has);
+            found(&mut whole, asked)
+        };
+        assert_eq!(find(&all, &all), all);
+        assert_eq!(find(&all, &[1, 0, 2, 5, 4, 3]), [1, 0, 2, 5, 4, 3], "overtaken");
+        assert_eq!(find(&all, &[3, 7]), [3, 7], "lost by the ring");
+        assert_eq!(find(&[0, 4, 5, 6], &all), [0, 4, 5, 6], "lost by the socket");
+        assert!(find(&[], &[1, 2]).is_empty());
+        // Further on than is read at once, and more than is kept: the oldest are gone.
+        let many: Vec<u8> = (0..20).collect();
+        assert_eq!(find(&many, &[18, 19, 12, 11, 0, 17]), [12, 11, 17]);
+        let (mut whole, _kernel) = holding(&many);
+        assert!(found(&mut whole, &[100, 101, 102]).is_empty());
+        assert_eq!(whole.aside.len(), ASIDE);
+    }
 
     /// What the ring has of a packet with a tag, and what the socket has: all, without it.
     fn tagged() -> (Vec<u8>, Vec<u8>) {
