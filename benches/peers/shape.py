@@ -9,8 +9,6 @@ streams together keep below, once with caps that hold back most of what comes. P
 its rounds, what came, what came out, and what a packet that came out took of the forwarding processor, as veth.py counts it.
 """
 
-import os
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
@@ -68,17 +66,16 @@ def htb(streams: int, cap: int) -> str:
 
 def measure(network: veth.Network, way: str, folder: str, seconds: float, streams: int) -> list[float]:
     """Mpps offered, Mpps forwarded, ns a packet."""
-    processors = sorted(os.sched_getaffinity(0))
+    first, last = veth.two_processors()
     way, _, caps = way.partition(" ")
     if way == "xdp":
-        return veth.measure(
-            network, way, folder, seconds, processors[0], processors[-1], router_file(streams, CAPS[caps]), streams
-        )
+        file = router_file(streams, CAPS[caps])
+        return veth.measure(network, way, folder, seconds, first, last, file, streams)
     lines = Path(folder, "htb")
     lines.write_text(htb(streams, CAPS[caps]))
     network.run(network.router, "tc", "-batch", str(lines))
     try:
-        return veth.measure(network, way, folder, seconds, processors[0], processors[-1], streams=streams)
+        return veth.measure(network, way, folder, seconds, first, last, streams=streams)
     finally:
         network.run(network.router, "tc", "qdisc", "del", "dev", "b1", "root")
 
@@ -88,8 +85,6 @@ def main() -> None:
     seconds = float(sys.argv[1]) if len(sys.argv) > 1 else 3.0
     rounds = int(sys.argv[2]) if len(sys.argv) > 2 else 3
     streams = int(sys.argv[3]) if len(sys.argv) > 3 else 4000
-    if len(os.sched_getaffinity(0)) < 2:
-        sys.exit("two processors are needed: one for what forwards, one for the sender")
     rows: dict[str, list[list[float]]] = {f"{way} {caps}": [] for caps in CAPS for way in ("xdp", "kernel")}
     with tempfile.TemporaryDirectory() as folder:
         veth.build(folder)

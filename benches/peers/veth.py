@@ -128,9 +128,7 @@ class Forwarder:
             program = os.environ.get("MILLSTREAM", "target/release/millstream")
             self.file.write(file.format(io=way, mac=FAR))
             self.file.flush()
-            self.running = subprocess.Popen(
-                [*inside, program, "route", self.file.name], stdout=quiet, stderr=quiet
-            )
+            self.running = subprocess.Popen([*inside, program, "route", self.file.name], stdout=quiet, stderr=quiet)
         time.sleep(1)
 
     def busy_seconds(self) -> float:
@@ -208,13 +206,19 @@ def show(rows: dict[str, list[list[float]]]) -> None:
         print(f"{way:15}{offered:7.2f}{forwarded:11.2f}{took:20.0f}{1e3 / took:13.2f}")
 
 
+def two_processors() -> tuple[int, int]:
+    """One for the sender and who receives, one for what forwards."""
+    processors = sorted(os.sched_getaffinity(0))
+    if len(processors) < 2:
+        sys.exit("two processors are needed: one for what forwards, one for the sender")
+    return processors[0], processors[-1]
+
+
 def main() -> None:
     """Measures and prints."""
     seconds = float(sys.argv[1]) if len(sys.argv) > 1 else 3.0
     rounds = int(sys.argv[2]) if len(sys.argv) > 2 else 3
-    processors = sorted(os.sched_getaffinity(0))
-    if len(processors) < 2:
-        sys.exit("two processors are needed: one for what forwards, one for the sender")
+    first, last = two_processors()
     with tempfile.TemporaryDirectory() as folder:
         build(folder)
         network = Network()
@@ -222,7 +226,7 @@ def main() -> None:
             rows: dict[str, list[list[float]]] = {way: [] for way in WAYS}
             for _ in range(rounds):
                 for way in WAYS:
-                    rows[way].append(measure(network, way, folder, seconds, processors[0], processors[-1]))
+                    rows[way].append(measure(network, way, folder, seconds, first, last))
         finally:
             network.remove()
     show(rows)

@@ -1,0 +1,157 @@
+// How long packets take from one interface to another: latency INTERFACE DESTINATION-MAC SOURCE-MAC NAMESPACE INTERFACE
+// PACKETS-PER-SECOND SECONDS
+//
+// Sends 60-byte frames as flood.c has them, one by one at even distances; every 64th is a probe, to UDP port 7777,
+// with the time at which it was sent. The second interface is in the named network namespace; the kernel says when
+// each probe came there. After a pause of the sender (somebody else had the processor) what is late is not sent, so no
+// burst follows. Prints a line: sent, probes sent, probes received, then ns of the median, the 90th, 99th and 99.9th
+// percentile and the longest.
+#define _GNU_SOURCE
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/filter.h>
+#include <linux/if_packet.h>
+#include <net/ethernet.h>
+#include <net/if.h>
+#include <sched.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { BYTES = 60, PROBE_EVERY = 64, PORT = 7777, PORT_AT = 36, STAMP_AT = 42, MOST_LATE = 8 };
+
+static void fail(const char *what) {
+    perror(what);
+    exit(1);
+}
+
+static uint64_t now_ns(void) {
+    struct timespec time;
+    clock_gettime(CLOCK_REALTIME, &time);
+    return (uint64_t)time.tv_sec * 1000000000 + (uint64_t)time.tv_nsec;
+}
+
+static int bound(const char *interface, int protocol) {
+    int fd = socket(AF_PACKET, SOCK_RAW | SOCK_NONBLOCK, 0);
+    struct sockaddr_ll address = {.sll_family = AF_PACKET, .sll_protocol = htons((uint16_t)protocol)};
+    address.sll_ifindex = (int)if_nametoindex(interface);
+    if (fd < 0 || address.sll_ifindex == 0) fail(interface);
+    if (protocol != 0) {
+        struct sock_filter only[] = {
+            {BPF_LD | BPF_H | BPF_ABS, 0, 0, 12},  {BPF_JMP | BPF_JEQ | BPF_K, 0, 3, ETH_P_IP},
+            {BPF_LD | BPF_H | BPF_ABS, 0, 0, PORT_AT}, {BPF_JMP | BPF_JEQ | BPF_K, 0, 1, PORT},
+            {BPF_RET | BPF_K, 0, 0, BYTES},        {BPF_RET | BPF_K, 0, 0, 0},
+        };
+        struct sock_fprog program = {6, only};
+        int on = 1, room = 8 << 20;
+        if (setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof program) < 0 ||
+            setsockopt(fd, SOL_SOCKET, SO_TIMESTAMPNS, &on, sizeof on) < 0 ||
+            setsockopt(fd, SOL_SOCKET, SO_RCVBUFFORCE, &room, sizeof room) < 0)
+            fail("socket");
+    } else {
+        int on = 1;
+        if (setsockopt(fd, SOL_PACKET, PACKET_QDISC_BYPASS, &on, sizeof on) < 0) fail("socket");
+    }
+    if (bind(fd, (struct sockaddr *)&address, sizeof address) < 0) fail(interface);
+    return fd;
+}
+
+static uint64_t *taken;
+static size_t received;
+
+static void receive(int fd, size_t most) {
+    for (;;) {
+        unsigned char frame[BYTES];
+        char control[128];
+        struct iovec vector = {frame, sizeof frame};
+        struct msghdr message = {
+            .msg_iov = &vector, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof control};
+        if (recvmsg(fd, &message, 0) < BYTES) return;
+        struct cmsghdr *said = CMSG_FIRSTHDR(&message);
+        if (said == NULL || said->cmsg_type != SCM_TIMESTAMPNS || received == most) continue;
+        struct timespec time;
+        uint64_t sent;
+        memcpy(&time, CMSG_DATA(said), sizeof time);
+        memcpy(&sent, frame + STAMP_AT, sizeof sent);
+        taken[received++] = (uint64_t)time.tv_sec * 1000000000 + (uint64_t)time.tv_nsec - sent;
+    }
+}
+
+static int compare(const void *a, const void *b) {
+    uint64_t one = *(const uint64_t *)a, other = *(const uint64_t *)b;
+    return (one > other) - (one < other);
+}
+
+int main(int count, char **arguments) {
+    if (count != 8) {
+        fprintf(stderr, "latency INTERFACE DESTINATION-MAC SOURCE-MAC NAMESPACE INTERFACE PACKETS-PER-SECOND SECONDS\n");
+        return 2;
+    }
+    unsigned char frame[BYTES] = {0};
+    for (int of = 0; of < 2; of++) {
+        unsigned char *at = frame + 6 * of;
+        if (sscanf(arguments[2 + of], "%hhx:%hhx:%hhx:%hhx:%hhx:%hhx", at, at + 1, at + 2, at + 3, at + 4, at + 5) != 6)
+            fail(arguments[2 + of]);
+    }
+    const unsigned char ip[] = {8, 0, 0x45, 0, 0, 46, 0, 0, 0, 0, 64, 17, 0, 0, 10, 1, 0, 2, 10, 2, 0, 2,
+                                0, 9, 4, 0, 0, 26};
+    memcpy(frame + 12, ip, sizeof ip);
+    unsigned sum = 0;
+    for (int k = 14; k < 34; k += 2) sum += (unsigned)frame[k] << 8 | frame[k + 1];
+    sum = (sum & 0xffff) + (sum >> 16);
+    sum = ~((sum & 0xffff) + (sum >> 16));
+    frame[24] = (unsigned char)(sum >> 8);
+    frame[25] = (unsigned char)sum;
+    unsigned char probe[BYTES];
+    memcpy(probe, frame, BYTES);
+    probe[PORT_AT] = PORT >> 8;
+    probe[PORT_AT + 1] = PORT & 255;
+
+    char path[256];
+    snprintf(path, sizeof path, "/run/netns/%s", arguments[4]);
+    int here = open("/proc/self/ns/net", O_RDONLY), there = open(path, O_RDONLY);
+    if (here < 0 || there < 0 || setns(there, CLONE_NEWNET) < 0) fail(arguments[4]);
+    int in = bound(arguments[5], ETH_P_ALL);
+    if (setns(here, CLONE_NEWNET) < 0) fail("network namespace");
+    int out = bound(arguments[1], 0);
+
+    double rate = atof(arguments[6]) / 1e9;
+    uint64_t for_ns = (uint64_t)(atof(arguments[7]) * 1e9), begin = now_ns(), from = begin, sent = 0, all = 0, probes = 0;
+    size_t most = (size_t)(rate * (double)for_ns / PROBE_EVERY) + 1024;
+    taken = calloc(most, sizeof *taken);
+    if (taken == NULL) fail("memory");
+    for (uint64_t now = begin; now - begin < for_ns; now = now_ns()) {
+        uint64_t due = (uint64_t)((double)(now - from) * rate);
+        if (due - sent > MOST_LATE) {
+            from = now;
+            sent = 0;
+            continue;
+        }
+        for (; sent < due; sent++) {
+            int is_probe = all++ % PROBE_EVERY == 0;
+            if (is_probe) {
+                uint64_t stamp = now_ns();
+                memcpy(probe + STAMP_AT, &stamp, sizeof stamp);
+            }
+            if (send(out, is_probe ? probe : frame, BYTES, 0) == BYTES) probes += (uint64_t)is_probe;
+            if (is_probe) receive(in, most);
+        }
+    }
+    usleep(100000);
+    receive(in, most);
+    if (received == 0) {
+        fprintf(stderr, "no probe came\n");
+        return 1;
+    }
+    qsort(taken, received, sizeof *taken, compare);
+    printf("%llu %llu %zu", (unsigned long long)all, (unsigned long long)probes, received);
+    const double parts[] = {0.5, 0.9, 0.99, 0.999, 1.0};
+    for (int k = 0; k < 5; k++) printf(" %llu", (unsigned long long)taken[(size_t)((double)(received - 1) * parts[k])]);
+    printf("\n");
+    return 0;
+}

@@ -1,0 +1,71 @@
+#!/usr/bin/env python3
+"""How long packets take through the router and through a bare AF_XDP forwarder, at some load.
+
+Usage: benches/peers/latency.py [PACKETS-PER-SECOND [SECONDS [ROUNDS]]]; 300000, 3 and 3 unless given. As root; needs what
+veth.py needs, whose network it uses: 60-byte packets are sent one by one at even distances by one processor, the other
+forwards. Rounds go by turns. Printed are, for each way, the medians of its rounds: what was sent a second, which part of
+the probes was lost, and percentiles of the time from the call that sent a probe to its arrival in the last namespace, us.
+"""
+
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+import veth
+
+WAYS = ("bare", "xdp", "packet", "kernel")
+
+
+def build(folder: str) -> None:
+    """Compiles what sends and receives."""
+    veth.build(folder)
+    source = veth.HERE / "latency.c"
+    subprocess.run(["cc", "-O2", "-o", f"{folder}/latency", source], check=True)
+
+
+def measure(
+    network: veth.Network, way: str, folder: str, rate: int, seconds: float, first: int, last: int
+) -> list[float]:
+    """Packets a second, part lost, percentiles in us."""
+    network.received_by(network.sink, "b0", first)
+    network.received_by(network.router, "a1", last if way == "kernel" else first)
+    forwarder = veth.Forwarder(network, way, f"{folder}/xdp_forward", last, veth.FILE)
+    try:
+        mac = network.mac(network.router, "a1")
+        command = ["taskset", "-c", str(first), f"{folder}/latency", "a0", mac, "02:00:00:00:00:04", network.sink]
+        # What the forwarder has to learn or to load is over when it is measured.
+        network.run(network.source, *command, "b0", str(rate), "0.3")
+        time.sleep(0.2)
+        said = network.run(network.source, *command, "b0", str(rate), str(seconds))
+    finally:
+        forwarder.stop()
+    sent, probes, received, *ns = (int(word) for word in said.split())
+    return [sent / seconds, 1 - received / probes, *(of / 1e3 for of in ns)]
+
+
+def main() -> None:
+    """Measures and prints."""
+    rate = int(sys.argv[1]) if len(sys.argv) > 1 else 300_000
+    seconds = float(sys.argv[2]) if len(sys.argv) > 2 else 3.0
+    rounds = int(sys.argv[3]) if len(sys.argv) > 3 else 3
+    first, last = veth.two_processors()
+    with tempfile.TemporaryDirectory() as folder:
+        build(folder)
+        network = veth.Network()
+        try:
+            rows: dict[str, list[list[float]]] = {way: [] for way in WAYS}
+            for _ in range(rounds):
+                for way in WAYS:
+                    rows[way].append(measure(network, way, folder, rate, seconds, first, last))
+        finally:
+            network.remove()
+    print("by         sent/s    lost     50 %     90 %     99 %   99.9 %  longest (us)")
+    for way, of in rows.items():
+        sent, lost, *times = (statistics.median(column) for column in zip(*of, strict=True))
+        print(f"{way:8}{sent:9.0f}{100 * lost:7.2f}%" + "".join(f"{time:9.1f}" for time in times))
+
+
+if __name__ == "__main__":
+    main()
