@@ -15,7 +15,7 @@ pip install --quiet --disable-pip-version-check --no-deps --force-reinstall \
 
 export MILLSTREAM=$target/release/millstream
 cd python
-pages=(../scripts/{api,commands,concepts,keys,pages,soak}.py ../docs/links.py)
+pages=(../scripts/{api,commands,concepts,frames,keys,pages,soak}.py ../docs/links.py)
 ruff format --quiet --check . "${pages[@]}"
 ruff check --quiet . "${pages[@]}"
 mypy --no-error-summary millstream examples tests benches "${pages[@]}"

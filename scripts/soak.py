@@ -31,10 +31,12 @@ from multiprocessing.synchronize import Event
 from pathlib import Path
 from typing import Any
 
+from frames import MACS, frame, odd_frames
+
 STATUS = ("127.0.0.1", 9815)
-#: Ports with their far ends, and the hardware addresses of both.
+#: Ports with their far ends.
 LINKS = {"a1": ("source", "a0"), "f1": ("stranger", "f0"), "b1": ("sink", "b0")}
-MACS = {"a1": "02:00:00:00:00:a1", "f1": "02:00:00:00:00:f1", "b1": "02:00:00:00:00:b1"}
+#: The hardware address of the far end that packets are for.
 SINK = "02:00:00:00:00:b0"
 #: Interfaces that are taken away; the third never is, and must not lose anything.
 FLAPPING = ("a1", "b1")
@@ -74,43 +76,6 @@ def enter(namespace: str) -> None:
     with Path(f"/run/netns/{namespace}").open() as file:
         if ctypes.CDLL(None, use_errno=True).setns(file.fileno(), 0) != 0:
             raise OSError(ctypes.get_errno(), f"setns {namespace}")
-
-
-def frame(
-    port: str, to: str, dscp: int, size: int, hops: int = 9, source: str = "10.1.0.2"
-) -> bytes:
-    """An IPv4 packet by UDP for the router's port."""
-    addresses = socket.inet_aton(source) + socket.inet_aton(to)
-    header = bytes([0x45, dscp << 2]) + (size - 14).to_bytes(2) + bytes([0, 0, 0, 0, hops, 17])
-    total = sum(int.from_bytes((header + addresses)[k : k + 2]) for k in range(0, 18, 2))
-    total = (total & 0xFFFF) + (total >> 16)
-    checksum = (~((total & 0xFFFF) + (total >> 16)) & 0xFFFF).to_bytes(2)
-    ethernet = (
-        bytes.fromhex(MACS[port].replace(":", "")) + bytes.fromhex("020000000004") + b"\x08\x00"
-    )
-    udp = bytes([0, 9, 0, 9]) + (size - 34).to_bytes(2) + bytes(2)
-    return (ethernet + header + checksum + addresses + udp).ljust(size, b"\0")
-
-
-def odd_frames() -> list[bytes]:
-    """Frames that are dropped, each for another reason, or answered."""
-    own = "10.3.0.2"
-    plain = frame("f1", "10.2.0.1", 0, 60, source=own)
-    return [
-        frame(
-            "f1", "10.2.0.1", 0, 60, hops=1, source=own
-        ),  # its sender is told, if it can be found
-        frame("f1", "9.9.9.9", 0, 60, source=own),  # no route
-        frame("f1", "10.3.0.77", 0, 60, source="10.1.0.2"),  # nobody there
-        frame("f1", "10.2.0.1", 10, 60, source=own),  # by a path that does not lead there
-        frame("f1", "10.2.0.1", 20, 60, source=own),  # by a path that comes and goes
-        plain[:24] + b"\0\0" + plain[26:],  # a wrong checksum
-        plain[:14] + b"\x4f" + plain[15:],  # a header that is longer than it should be
-        b"\xff" + plain[1:],  # for others
-        plain[:20],
-        bytes(60),
-        bytes.fromhex("ffffffffffff0200000000040806") + bytes(46),
-    ]
 
 
 class Sender:
