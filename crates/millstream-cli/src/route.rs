@@ -339,6 +339,7 @@ pub(crate) fn check(file: &Path, json: bool) -> Result<(), Failure> {
         let kind = match &port.kind {
             PortKind::Interface(name, _) => format!("interface {name}"),
             PortKind::Tap(name) => format!("TAP device {name}"),
+            PortKind::Tun(name) => format!("TUN device {name}"),
             PortKind::Pcap(..) => "captures".to_owned(),
         };
         vec![port.name.clone(), kind, human::rate(port.rate_bps), port.discipline.name.to_owned()]

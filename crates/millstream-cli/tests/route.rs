@@ -8,6 +8,7 @@ mod network;
 mod offload;
 mod programs;
 mod proxy;
+mod tun;
 mod vlan;
 mod xdp;
 

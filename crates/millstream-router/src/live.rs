@@ -7,6 +7,7 @@
 //! |---|---|
 //! | [`interface`](InterfacePort) | a Linux interface: AF_XDP, a call for a batch sent; or AF_PACKET, a call for each packet sent |
 //! | [`tap`](TapPort) | a TAP device that it makes |
+//! | [`tun`](TunPort) | a TUN device that it makes |
 //! | [`capture`](CapturePort) | pcap files |
 //! | [`memory`](MemoryPort) | frames in memory: benches and tests |
 //!
@@ -62,6 +63,7 @@ mod standing;
 mod status;
 mod tag;
 mod tap;
+mod tun;
 mod vlan;
 
 pub use admission::{admitted, reading};
@@ -89,4 +91,5 @@ pub use routes::{Hop, Routes};
 pub use status::serve;
 pub use tag::Tag;
 pub use tap::TapPort;
+pub use tun::TunPort;
 pub use vlan::VlanPort;

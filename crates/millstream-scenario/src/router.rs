@@ -55,6 +55,8 @@ pub enum PortKind {
     Interface(String, InterfaceIo),
     /// A TAP device, by name.
     Tap(String),
+    /// A TUN device, by name.
+    Tun(String),
     /// Captures: read from, written to.
     Pcap(Option<PathBuf>, Option<PathBuf>),
 }

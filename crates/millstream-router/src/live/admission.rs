@@ -123,7 +123,7 @@ pub(super) fn plan(scenario: &RouterScenario, reserved: &[u64]) -> Plan {
         // A capture waits, a device does not.
         when_full: match port.kind {
             PortKind::Pcap(..) => WhenFull::Wait,
-            PortKind::Interface(..) | PortKind::Tap(_) => WhenFull::Drop,
+            PortKind::Interface(..) | PortKind::Tap(_) | PortKind::Tun(_) => WhenFull::Drop,
         },
     });
     let path_plans =

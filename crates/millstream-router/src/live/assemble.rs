@@ -23,6 +23,7 @@ use crate::live::report::{Ended, Report};
 use crate::live::routes::{Hop, Routes};
 use crate::live::standing::{Frame, report};
 use crate::live::tap::TapPort;
+use crate::live::tun::{self, TunPort};
 use crate::live::vlan::open_ports;
 use crate::router::Process;
 
@@ -228,8 +229,10 @@ impl LiveRouter {
         let interfaces = ports.filter_map(|(at, port)| match &port.kind {
             // To the kernel a VLAN is an interface of its own.
             PortKind::Interface(name, _) if port.vlan.is_none() => Some((name.clone(), at)),
-            // The kernel stands on the other side of a TAP device.
-            PortKind::Interface(..) | PortKind::Tap(_) | PortKind::Pcap(..) => None,
+            // The kernel stands on the other side of a TAP or TUN device.
+            PortKind::Interface(..) | PortKind::Tap(_) | PortKind::Tun(_) | PortKind::Pcap(..) => {
+                None
+            }
         });
         kernel::follow(interfaces.collect(), control)
     }
@@ -478,6 +481,7 @@ fn open(
             Box::new(InterfacePort::open(name, interface, *io, against.as_deref())?)
         }
         PortKind::Tap(device) => Box::new(TapPort::open(name, device)?),
+        PortKind::Tun(device) => Box::new(TunPort::open(name, device, hardware_address(port)?)?),
         PortKind::Pcap(input, output) => {
             let (input, output) = (input.as_deref(), output.as_deref());
             Box::new(CapturePort::open(name, input, output, clock.clone())?)
@@ -491,6 +495,7 @@ fn hardware_address(port: &RouterPort) -> Result<[u8; 6], PortError> {
         (None, PortKind::Interface(device, _) | PortKind::Tap(device)) => {
             interface_mac(&port.name, device)
         }
+        (None, PortKind::Tun(_)) => Ok(tun::HERE),
         (None, PortKind::Pcap(..)) => Err(PortError::new(&port.name, "it has no hardware address")),
     }
 }

@@ -35,14 +35,7 @@ impl TapPort {
     pub fn open(name: &str, device: &str) -> Result<Self, PortError> {
         let made = DeviceBuilder::new().name(device).layer(Layer::L2).offload(true).build_sync();
         let made = made.and_then(|tap| tap.set_nonblocking(true).map(|()| tap));
-        let tap = made.map_err(|error| {
-            let what = PortError::new(name, format!("cannot make TAP device `{device}`: {error}"));
-            if error.kind() == ErrorKind::PermissionDenied {
-                what.help("run as root, or give the program CAP_NET_ADMIN")
-            } else {
-                what
-            }
-        })?;
+        let tap = made.map_err(|error| PortError::no_device(name, "TAP", device, &error))?;
         Ok(Self {
             name: name.to_owned(),
             tap,

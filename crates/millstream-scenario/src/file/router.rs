@@ -72,6 +72,8 @@ pub(crate) enum PortKind {
     Interface,
     /// A TAP device, which is made; needs CAP_NET_ADMIN.
     Tap,
+    /// A TUN device, which is made: IP packets without hardware addresses; needs CAP_NET_ADMIN.
+    Tun,
     /// Captures in place of a device.
     Pcap,
 }

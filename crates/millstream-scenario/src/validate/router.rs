@@ -279,6 +279,7 @@ fn port(
     let kind = match table.kind {
         KindName::Interface => PortKind::Interface(interface(), table.io.unwrap_or_default()),
         KindName::Tap => PortKind::Tap(interface()),
+        KindName::Tun => PortKind::Tun(interface()),
         KindName::Pcap => {
             if table.input.is_none() && table.output.is_none() {
                 let message = format!("port `{name}` has neither `input` nor `output`");

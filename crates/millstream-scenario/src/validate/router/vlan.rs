@@ -3,7 +3,7 @@
 use toml::Spanned;
 
 use crate::error::Problem;
-use crate::file::router::{PortTable, RouterFile};
+use crate::file::router::{PortKind as KindName, PortTable, RouterFile};
 use crate::router::{PortKind, RouterPort};
 
 /// What a tag takes of the wire, bytes.
@@ -44,7 +44,14 @@ pub(super) fn of_port(table: &PortTable, problems: &mut Vec<Problem>) -> Option<
             format!("`pcp` of port `{}`, whose frames leave without a tag", table.name.get_ref());
         problems.push(Problem::new(given.span(), message).help("give it a `vlan`, or take it out"));
     }
-    vlan(table.vlan.as_ref()?, problems)
+    let given = table.vlan.as_ref()?;
+    if matches!(table.kind, KindName::Tun) {
+        let message =
+            format!("`vlan` of port `{}`, a TUN device: no Ethernet", table.name.get_ref());
+        let help = "take it out, or make it kind = \"tap\"";
+        problems.push(Problem::new(given.span(), message).help(help));
+    }
+    vlan(given, problems)
 }
 
 /// Ports of one device are different VLANs of it, and what a path wants can come.
@@ -89,7 +96,9 @@ pub(super) fn shared(file: &RouterFile, ports: &[Option<RouterPort>], problems: 
 /// What stands behind a port, by name; ports with the same one share it.
 fn device(kind: &PortKind) -> String {
     match kind {
-        PortKind::Interface(device, _) | PortKind::Tap(device) => device.clone(),
+        PortKind::Interface(device, _) | PortKind::Tap(device) | PortKind::Tun(device) => {
+            device.clone()
+        }
         PortKind::Pcap(input, output) => {
             let files = [input, output].into_iter().flatten();
             let files: Vec<_> = files.map(|file| file.display().to_string()).collect();
