@@ -64,6 +64,7 @@ mod status;
 mod tag;
 mod tap;
 mod tun;
+mod tunnel;
 mod vlan;
 
 pub use admission::{admitted, reading};

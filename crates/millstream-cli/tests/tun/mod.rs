@@ -90,3 +90,39 @@ fn mistakes_about_tun_devices_are_shown_where_they_stand() {
         }
     }
 }
+
+/// Set down and up again it carries as before; one that is deleted keeps the router from nothing else.
+#[test]
+fn a_device_that_goes_down_or_is_deleted_is_survived_and_counted() {
+    for kind in ["tun", "tap"] {
+        let network = Network::new();
+        let folder = TempDir::new().unwrap();
+        let file = folder.path().join("router.toml");
+        fs::write(&file, FILE.replace("\"tun\"", &format!("\"{kind}\""))).unwrap();
+        let router = network.start(env!("CARGO_BIN_EXE_millstream"), &file);
+        for (device, namespace, of) in [("t1", "source", 1), ("t2", "sink", 2)] {
+            network.hand_over("router", device, namespace);
+            let gateway = format!("10.{of}.0.1");
+            network.host(namespace, device, &format!("10.{of}.0.2/24"), &gateway);
+        }
+        let ping = |count: &str| {
+            let ping = ["ping", "-n", "-c", count, "-i", "0.1", "-W", "1", "10.2.0.2"];
+            network.try_execute("source", &ping)
+        };
+        assert!(ping("3").contains(" 3 received"), "{kind}");
+        network.execute("sink", &["ip", "link", "set", "t2", "down"]);
+        assert!(ping("5").contains(" 0 received"), "{kind}");
+        network.execute("sink", &["ip", "link", "set", "t2", "up"]);
+        network.execute("sink", &["ip", "route", "add", "default", "via", "10.2.0.1"]);
+        network.until("the device carries again", || ping("1").contains(" 1 received"));
+        assert!(ping("3").contains(" 3 received"), "{kind}");
+        network.execute("sink", &["ip", "link", "del", "t2"]);
+        assert!(ping("5").contains(" 0 received"), "{kind}");
+        let text = network.try_execute("source", &["ping", "-n", "-c", "1", "10.1.0.1"]);
+        assert!(text.contains("1 received"), "{kind}: the router itself: {text}");
+        let (report, log) = router.stop_with_log();
+        assert_eq!(report["unaccounted"], 0, "{log}{report:#}");
+        assert_eq!(number(&report, "ports", "t2", "went_away"), 2, "{log}{report:#}");
+        assert_eq!(number(&report, "ports", "t1", "went_away"), 0, "{log}{report:#}");
+    }
+}

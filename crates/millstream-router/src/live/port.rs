@@ -1,6 +1,5 @@
 //! What packets come in and go out by.
 
-use std::io;
 use std::net::Ipv6Addr;
 use std::os::fd::RawFd;
 
@@ -29,16 +28,6 @@ impl PortError {
     /// `message` about the path called `path`.
     pub fn of_path(path: &str, message: impl Into<String>) -> Self {
         Self { of: "path", ..Self::new(path, message) }
-    }
-
-    /// That a device of `kind` cannot be made for the port called `port`.
-    pub(super) fn no_device(port: &str, kind: &str, device: &str, error: &io::Error) -> Self {
-        let what = Self::new(port, format!("cannot make {kind} device `{device}`: {error}"));
-        if error.kind() == io::ErrorKind::PermissionDenied {
-            what.help("run as root, or give the program CAP_NET_ADMIN")
-        } else {
-            what
-        }
     }
 
     /// With what would be right.

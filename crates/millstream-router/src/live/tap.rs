@@ -3,20 +3,22 @@
 //! The kernel leaves checksums and cutting to the router, and takes segments that were [joined](crate::live::offload): a
 //! system call is for up to 64 KiB, not for a frame.
 
-use std::io::{Error, ErrorKind, IoSlice, IoSliceMut};
-use std::os::fd::{AsRawFd, RawFd};
-use tun_rs::{DeviceBuilder, Layer, SyncDevice};
+use std::io::{ErrorKind, IoSlice, IoSliceMut};
+use std::os::fd::RawFd;
+use tun_rs::Layer;
 
 use crate::live::offload::{Cutter, Joined, VIRTIO_BYTES, Virtio};
 use crate::live::pool::{BUFFER_BYTES, Pool};
 use crate::live::port::{Port, PortError};
+use crate::live::tunnel::Tunnel;
 
 /// A port on a TAP device.
 pub struct TapPort {
-    name: String,
-    tap: SyncDevice,
+    tunnel: Tunnel,
     cutter: Cutter,
     joined: Joined,
+    /// The kernel takes what was joined, as far as it was tried.
+    joins: bool,
 }
 
 /// What came of reading.
@@ -33,29 +35,21 @@ impl TapPort {
     /// # Errors
     /// If it cannot be made.
     pub fn open(name: &str, device: &str) -> Result<Self, PortError> {
-        let made = DeviceBuilder::new().name(device).layer(Layer::L2).offload(true).build_sync();
-        let made = made.and_then(|tap| tap.set_nonblocking(true).map(|()| tap));
-        let tap = made.map_err(|error| PortError::no_device(name, "TAP", device, &error))?;
-        Ok(Self {
-            name: name.to_owned(),
-            tap,
-            cutter: Cutter::default(),
-            joined: Joined::default(),
-        })
+        let tunnel = Tunnel::open(name, device, Layer::L2)?;
+        Ok(Self { tunnel, cutter: Cutter::default(), joined: Joined::default(), joins: true })
     }
 
     /// Reads a packet: into a buffer what has room there, and the rest to where it is cut.
-    fn read(&mut self, pool: &mut Pool) -> Result<Read, Error> {
+    fn read(&mut self, pool: &mut Pool) -> Result<Read, PortError> {
         let (mut said, mut large) = ([0; VIRTIO_BYTES], None);
-        let (tap, room) = (&self.tap, self.cutter.room());
-        let mut failed = None;
+        let (device, room) = (&self.tunnel.device, self.cutter.room());
+        let mut result = Ok(0);
         let packet = pool.fill(|buffer| {
             let rest = &mut room[BUFFER_BYTES..];
             let mut slices =
                 [IoSliceMut::new(&mut said), IoSliceMut::new(buffer), IoSliceMut::new(rest)];
-            let read = tap.recv_vectored(&mut slices);
-            let length = read.map_err(|error| failed = Some(error)).ok()?;
-            let length = length.checked_sub(VIRTIO_BYTES)?;
+            result = device.recv_vectored(&mut slices);
+            let length = result.as_ref().ok()?.checked_sub(VIRTIO_BYTES)?;
             let virtio = Virtio::read(said);
             if virtio.size().is_some() || length > BUFFER_BYTES {
                 let head = length.min(BUFFER_BYTES);
@@ -66,10 +60,8 @@ impl TapPort {
             virtio.finish(&mut buffer[..length]);
             Some(length)
         });
-        match failed {
-            Some(error) if error.kind() == ErrorKind::WouldBlock => return Ok(Read::Nothing),
-            Some(error) => return Err(error),
-            None => {}
+        if self.tunnel.moved(result)?.is_none() {
+            return Ok(Read::Nothing);
         }
         let Some((length, size)) = large else { return Ok(Read::Packet(packet)) };
         let cut = self.cutter.begin(length, size);
@@ -77,20 +69,19 @@ impl TapPort {
     }
 
     /// Sends what was joined, or a packet; returns whether the kernel took it.
-    fn write(&self, pool: &mut Pool, packets: &[u64]) -> Result<(), Error> {
-        if packets.len() > 1 {
-            return self
-                .joined
-                .slices(pool, packets, |slices| self.tap.send_vectored(slices))
-                .map(drop);
+    fn write(&mut self, pool: &mut Pool, packets: &[u64]) -> Result<bool, PortError> {
+        let device = &self.tunnel.device;
+        let result = if packets.len() > 1 {
+            self.joined.slices(pool, packets, |slices| device.send_vectored(slices))
+        } else {
+            let said = Virtio::default().bytes();
+            device.send_vectored(&[IoSlice::new(&said), IoSlice::new(pool.wire(packets[0]))])
+        };
+        if packets.len() > 1 && matches!(&result, Err(of) if of.kind() == ErrorKind::InvalidInput) {
+            self.joins = false;
+            return Ok(false);
         }
-        let said = Virtio::default().bytes();
-        let slices = [IoSlice::new(&said), IoSlice::new(pool.wire(packets[0]))];
-        self.tap.send_vectored(&slices).map(drop)
-    }
-
-    fn failed(&self, error: &Error) -> PortError {
-        PortError::new(&self.name, error.to_string())
+        Ok(self.tunnel.moved(result)?.is_some())
     }
 }
 
@@ -104,7 +95,7 @@ impl Port for TapPort {
         let mut count = 0;
         while count < most && pool.free() > 0 {
             let packet = if self.cutter.is_empty() {
-                match self.read(pool).map_err(|error| self.failed(&error))? {
+                match self.read(pool)? {
                     Read::Packet(packet) => packet,
                     Read::Nothing => break,
                 }
@@ -117,22 +108,29 @@ impl Port for TapPort {
         Ok(count)
     }
 
-    fn arrivals(&self) -> Option<RawFd> {
-        self.cutter.is_empty().then(|| self.tap.as_raw_fd())
-    }
-
     fn transmit(&mut self, pool: &mut Pool, packets: &[u64]) -> Result<usize, PortError> {
         let mut taken = 0;
         while taken < packets.len() {
-            let together = self.joined.begin(pool, &packets[taken..]);
-            let packets = &packets[taken..taken + together];
-            match self.write(pool, packets) {
-                Ok(()) => packets.iter().for_each(|packet| pool.release(*packet)),
-                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(taken),
-                Err(error) => return Err(self.failed(&error)),
+            let rest = &packets[taken..];
+            let together = if self.joins { self.joined.begin(pool, rest) } else { 1 };
+            if !self.write(pool, &rest[..together])? {
+                break;
             }
+            rest[..together].iter().for_each(|packet| pool.release(*packet));
             taken += together;
         }
         Ok(taken)
+    }
+
+    fn arrivals(&self) -> Option<RawFd> {
+        self.tunnel.arrivals().filter(|_| self.cutter.is_empty())
+    }
+
+    fn went_away(&self) -> u64 {
+        self.tunnel.went_away()
+    }
+
+    fn is_away(&self) -> bool {
+        self.tunnel.is_away()
     }
 }

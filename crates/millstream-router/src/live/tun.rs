@@ -3,17 +3,17 @@
 //! To the router a port is one of Ethernet. So packets get hardware addresses when they come in and lose them when they
 //! leave, and whoever is asked for is found at once: all who can be reached by the device have one hardware address.
 
+use etherparse::ArpOperation;
 use std::collections::VecDeque;
-use std::io::{Error, ErrorKind};
-use std::os::fd::{AsRawFd, RawFd};
-use tun_rs::{DeviceBuilder, Layer, SyncDevice};
+use std::os::fd::RawFd;
+use tun_rs::Layer;
 
 use crate::live::header::ETHERNET;
 use crate::live::host::{self, Party};
 use crate::live::ndp;
 use crate::live::pool::Pool;
 use crate::live::port::{Port, PortError};
-use etherparse::ArpOperation;
+use crate::live::tunnel::Tunnel;
 
 /// The hardware address of the router's end, if the file gives it none,
 pub(super) const HERE: [u8; 6] = [2, 0, 0, 0, 0, 1];
@@ -27,8 +27,7 @@ const IPV6: [u8; 2] = [0x86, 0xdd];
 
 /// A port on a TUN device.
 pub struct TunPort {
-    name: String,
-    tun: SyncDevice,
+    tunnel: Tunnel,
     /// The port's hardware address.
     mac: [u8; 6],
     /// Frames that say where somebody is.
@@ -41,14 +40,8 @@ impl TunPort {
     /// # Errors
     /// If it cannot be made.
     pub fn open(name: &str, device: &str, mac: [u8; 6]) -> Result<Self, PortError> {
-        let made = DeviceBuilder::new().name(device).layer(Layer::L3).build_sync();
-        let made = made.and_then(|tun| tun.set_nonblocking(true).map(|()| tun));
-        let tun = made.map_err(|error| PortError::no_device(name, "TUN", device, &error))?;
-        Ok(Self { name: name.to_owned(), tun, mac, answers: VecDeque::new() })
-    }
-
-    fn failed(&self, error: &Error) -> PortError {
-        PortError::new(&self.name, error.to_string())
+        let tunnel = Tunnel::open(name, device, Layer::L3)?;
+        Ok(Self { tunnel, mac, answers: VecDeque::new() })
     }
 }
 
@@ -96,18 +89,16 @@ impl Port for TunPort {
                 count += 1;
                 continue;
             }
-            let (mut failed, tun, mac) = (None, &self.tun, self.mac);
+            let (mut result, device, mac) = (Ok(0), &self.tunnel.device, self.mac);
             let packet = pool.fill(|buffer| {
-                let read = tun.recv(&mut buffer[ETHERNET..]);
-                let length = read.map_err(|error| failed = Some(error)).ok()?;
+                result = device.recv(&mut buffer[ETHERNET..]);
+                let length = *result.as_ref().ok()?;
                 let header = ethernet(mac, &buffer[ETHERNET..ETHERNET + length])?;
                 buffer[..ETHERNET].copy_from_slice(&header);
                 Some(ETHERNET + length)
             });
-            match failed {
-                Some(error) if error.kind() == ErrorKind::WouldBlock => break,
-                Some(error) => return Err(self.failed(&error)),
-                None => {}
+            if self.tunnel.moved(result)?.is_none() {
+                break;
             }
             into.extend(packet);
             count += 1;
@@ -116,7 +107,15 @@ impl Port for TunPort {
     }
 
     fn arrivals(&self) -> Option<RawFd> {
-        self.answers.is_empty().then(|| self.tun.as_raw_fd())
+        self.tunnel.arrivals().filter(|_| self.answers.is_empty())
+    }
+
+    fn went_away(&self) -> u64 {
+        self.tunnel.went_away()
+    }
+
+    fn is_away(&self) -> bool {
+        self.tunnel.is_away()
     }
 
     fn transmit(&mut self, pool: &mut Pool, packets: &[u64]) -> Result<usize, PortError> {
@@ -127,10 +126,9 @@ impl Port for TunPort {
                     self.answers.push_back(answer);
                 }
             } else if [IPV4, IPV6].iter().any(|kind| frame.get(12..ETHERNET) == Some(&kind[..])) {
-                match self.tun.send(&frame[ETHERNET..]) {
-                    Ok(_) => {}
-                    Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(taken),
-                    Err(error) => return Err(self.failed(&error)),
+                let result = self.tunnel.device.send(&frame[ETHERNET..]);
+                if self.tunnel.moved(result)?.is_none() {
+                    return Ok(taken);
                 }
             }
             pool.release(*packet);
