@@ -7,7 +7,7 @@
 
 use etherparse::checksum::Sum16BitWords;
 
-use crate::live::header::{transport, transport_v6};
+use crate::live::header::{Transport, any_transport, is_v6};
 
 /// TCP's and UDP's protocol numbers, and where the checksum is in their headers.
 const TCP: (u8, usize) = (6, 16);
@@ -16,20 +16,15 @@ const UDP: (u8, usize) = (17, 6);
 /// Computes the TCP or UDP checksum of a packet if it stands unfinished; others are left as they are. One packet
 /// of 65,536 whose checksum is right looks unfinished, and gets the same again.
 pub(super) fn finish(frame: &mut [u8]) {
-    let found = transport(frame).map(|ip| (ip, addresses::<8>(frame, ip.header + 12)));
-    let found =
-        found.or_else(|| transport_v6(frame).map(|ip| (ip, addresses::<32>(frame, ip.header + 8))));
-    let Some((ip, pseudo)) = found.filter(|(ip, _)| !ip.fragment) else { return };
-    let protocol = ip.protocol;
+    let Some(ip) = any_transport(frame).filter(|ip| !ip.fragment) else { return };
+    let (pseudo, protocol) = (pseudo(frame, &ip), ip.protocol);
     let segment = &mut frame[ip.start..ip.end];
     let at = match protocol {
         _ if protocol == TCP.0 => TCP.1,
         _ if protocol == UDP.0 => UDP.1,
         _ => return,
     };
-    let Some(length) = u16::try_from(segment.len()).ok() else { return };
     let Some(field) = segment.get(at..at + 2) else { return };
-    let pseudo = pseudo.add_2bytes([0, protocol]).add_2bytes(length.to_be_bytes());
     // The sum itself is there, not its complement; sums are in the machine's order.
     if field != (!pseudo.ones_complement()).to_ne_bytes() {
         return;
@@ -43,10 +38,14 @@ pub(super) fn finish(frame: &mut [u8]) {
     segment[at..at + 2].copy_from_slice(&sum.to_ne_bytes());
 }
 
-/// The sum of both addresses of a packet, which are at `at`.
-fn addresses<const BYTES: usize>(frame: &[u8], at: usize) -> Sum16BitWords {
-    let bytes = frame.get(at..).and_then(|rest| rest.first_chunk::<BYTES>());
-    Sum16BitWords::new().add_slice(bytes.map_or(&[], |bytes| &bytes[..]))
+/// The sum of the pseudo header of a packet with these parts, whose IP header is in `frame`.
+pub(super) fn pseudo(frame: &[u8], ip: &Transport) -> Sum16BitWords {
+    let addresses = if is_v6(frame) { 8..40 } else { 12..20 };
+    let addresses = frame.get(ip.header..).and_then(|header| header.get(addresses));
+    // IP can say of no longer ones.
+    let length = u16::try_from(ip.end - ip.start).unwrap_or(u16::MAX);
+    let sum = Sum16BitWords::new().add_slice(addresses.unwrap_or_default());
+    sum.add_2bytes([0, ip.protocol]).add_2bytes(length.to_be_bytes())
 }
 
 #[cfg(test)]

@@ -78,6 +78,11 @@ pub(super) struct Transport {
     pub(super) fragment: bool,
 }
 
+/// The parts of the IP packet in `frame`, of either kind.
+pub(super) fn any_transport(frame: &[u8]) -> Option<Transport> {
+    if is_v6(frame) { transport_v6(frame) } else { transport(frame) }
+}
+
 /// The parts of the IPv4 packet in `frame`.
 pub(super) fn transport(frame: &[u8]) -> Option<Transport> {
     let (_, fixed, length, total) = shape(frame)?;

@@ -11,6 +11,26 @@ mod join;
 mod tests;
 mod virtio;
 
+use etherparse::checksum::Sum16BitWords;
+
+use crate::live::header::{Transport, is_v6};
 pub use cut::Cutter;
 pub use join::Joined;
 pub use virtio::{VIRTIO_BYTES, Virtio};
+
+/// Writes into the IP header of `frame` how long a packet with these parts is.
+fn set_length(frame: &mut [u8], ip: &Transport) {
+    let is_v6 = is_v6(frame);
+    let length = ip.end - ip.header - if is_v6 { 40 } else { 0 };
+    // IP can say of no longer ones.
+    let length = u16::try_from(length).unwrap_or(u16::MAX).to_be_bytes();
+    let header = &mut frame[ip.header..ip.start];
+    if is_v6 {
+        header[4..6].copy_from_slice(&length);
+        return;
+    }
+    header[2..4].copy_from_slice(&length);
+    header[10..12].copy_from_slice(&[0, 0]);
+    let sum = Sum16BitWords::new().add_slice(header).ones_complement();
+    header[10..12].copy_from_slice(&sum.to_ne_bytes());
+}

@@ -3,9 +3,9 @@
 //! Source: Documentation/networking/segmentation-offloads.rst of Linux; RFC 9293 (PSH and FIN belong to the last), RFC
 //! 3168 section 6.1.2 (CWR to the first), RFC 6864 (IPv4's identification counts on).
 
-use etherparse::checksum::Sum16BitWords;
-
-use crate::live::header::{ETHERNET, Transport, is_v6, transport, transport_v6};
+use super::set_length;
+use crate::live::checksum::pseudo;
+use crate::live::header::{ETHERNET, Transport, any_transport, is_v6};
 use crate::live::pool::{BUFFER_BYTES, Pool};
 use crate::live::tag::{self, TAG_BYTES, Tag};
 
@@ -61,8 +61,7 @@ impl Cutter {
         }
         let frame = &self.bytes[..length];
         self.v6 = is_v6(frame);
-        let ip = if self.v6 { transport_v6(frame) } else { transport(frame) };
-        let Some(ip) = ip.filter(|ip| !ip.fragment) else { return false };
+        let Some(ip) = any_transport(frame).filter(|ip| !ip.fragment) else { return false };
         // With options or extension headers the checksum may be of another destination (source routes).
         if ip.start - ip.header != if self.v6 { 40 } else { 20 } {
             return false;
@@ -101,32 +100,22 @@ impl Cutter {
     }
 
     /// Writes into the headers what is the next segment's own.
-    // A frame's length has 12 bits, and a large segment's and what counts its parts 16.
+    // There are fewer segments than bytes, and of these 64 KiB.
     #[allow(clippy::cast_possible_truncation)]
     fn number(&self, frame: &mut [u8]) {
-        let (header, start) = (self.ip.header, self.ip.start);
+        let ip = Transport { end: frame.len(), ..self.ip };
         let before = self.next - self.payload;
-        let segment = before / self.size;
-        let (length, segment) = (frame.len() as u16, segment as u16);
-        let pseudo = if self.v6 {
-            let length = length - (header + 40) as u16;
-            frame[header + 4..header + 6].copy_from_slice(&length.to_be_bytes());
-            Sum16BitWords::new().add_slice(&frame[header + 8..header + 40])
-        } else {
-            let length = length - header as u16;
-            frame[header + 2..header + 4].copy_from_slice(&length.to_be_bytes());
-            let first = u16::from_be_bytes([frame[header + 4], frame[header + 5]]);
-            let identification = first.wrapping_add(segment);
-            frame[header + 4..header + 6].copy_from_slice(&identification.to_be_bytes());
-            frame[header + 10..header + 12].copy_from_slice(&[0, 0]);
-            let sum = Sum16BitWords::new().add_slice(&frame[header..start]).ones_complement();
-            frame[header + 10..header + 12].copy_from_slice(&sum.to_ne_bytes());
-            Sum16BitWords::new().add_slice(&frame[header + 12..header + 20])
-        };
+        if !self.v6 {
+            let at = ip.header + 4;
+            let first = u16::from_be_bytes([frame[at], frame[at + 1]]);
+            let identification = first.wrapping_add((before / self.size) as u16);
+            frame[at..at + 2].copy_from_slice(&identification.to_be_bytes());
+        }
+        set_length(frame, &ip);
+        let pseudo = pseudo(frame, &ip);
         let is_last = before + (frame.len() - self.payload) == self.ip.end - self.payload;
-        let upper = &mut frame[start..];
-        let bytes = length - start as u16;
-        let at = if self.ip.protocol == TCP {
+        let upper = &mut frame[ip.start..];
+        let at = if ip.protocol == TCP {
             let first = u32::from_be_bytes([upper[4], upper[5], upper[6], upper[7]]);
             let sequence = first.wrapping_add(before as u32);
             upper[4..8].copy_from_slice(&sequence.to_be_bytes());
@@ -134,12 +123,12 @@ impl Cutter {
             upper[13] = if before == 0 { flags } else { flags & !CWR };
             16
         } else {
-            upper[4..6].copy_from_slice(&bytes.to_be_bytes());
+            let length = upper.len() as u16;
+            upper[4..6].copy_from_slice(&length.to_be_bytes());
             6
         };
         upper[at..at + 2].copy_from_slice(&[0, 0]);
-        let sum = pseudo.add_2bytes([0, self.ip.protocol]).add_2bytes(bytes.to_be_bytes());
-        let sum = sum.add_slice(upper);
+        let sum = pseudo.add_slice(upper);
         // Of UDP zero stands for none.
         let sum =
             if at == 16 { sum.ones_complement() } else { sum.to_ones_complement_with_no_zero() };

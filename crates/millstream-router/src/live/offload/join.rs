@@ -4,12 +4,13 @@
 //! Only what was [cut](super::cut) here is joined: its checksums are known to be right, so nothing that came in wrong is
 //! made right.
 
-use etherparse::checksum::Sum16BitWords;
 use std::io::IoSlice;
 
 use super::cut::{CWR, LAST, TCP};
+use super::set_length;
 use super::virtio::{VIRTIO_BYTES, Virtio};
-use crate::live::header::{Transport, is_v6, transport, transport_v6};
+use crate::live::checksum::pseudo;
+use crate::live::header::{Transport, any_transport, is_v6};
 use crate::live::pool::Pool;
 
 /// The most segments that are joined.
@@ -45,7 +46,7 @@ impl<'a> Segment<'a> {
         }
         let frame = pool.frame(packet);
         let v6 = is_v6(frame);
-        let ip = if v6 { transport_v6(frame) } else { transport(frame) }?;
+        let ip = any_transport(frame)?;
         let payload = ip.start + usize::from(frame.get(ip.start + 12)? >> 4) * 4;
         let whole = ip.protocol == TCP
             && !ip.fragment
@@ -147,7 +148,7 @@ impl Joined {
 
     /// Writes the headers of all together, which end at `end` and have these flags.
     fn write(&mut self, first: &Segment<'_>, end: usize, flags: u8) {
-        let (ip, tcp, payload) = (first.ip.header, first.ip.start, first.payload);
+        let (tcp, payload) = (first.ip.start, first.payload);
         // All within 64 KiB.
         #[allow(clippy::cast_possible_truncation)]
         let word = |of: usize| of as u16;
@@ -163,20 +164,12 @@ impl Joined {
         let head = &mut head[..payload];
         head.copy_from_slice(&first.frame[..payload]);
         self.headers = payload;
-        let pseudo = if first.v6 {
-            head[ip + 4..ip + 6].copy_from_slice(&word(end - ip - 40).to_be_bytes());
-            Sum16BitWords::new().add_slice(&head[ip + 8..ip + 40])
-        } else {
-            head[ip + 2..ip + 4].copy_from_slice(&word(end - ip).to_be_bytes());
-            head[ip + 10..ip + 12].copy_from_slice(&[0, 0]);
-            let sum = Sum16BitWords::new().add_slice(&head[ip..tcp]).ones_complement();
-            head[ip + 10..ip + 12].copy_from_slice(&sum.to_ne_bytes());
-            Sum16BitWords::new().add_slice(&head[ip + 12..ip + 20])
-        };
-        let pseudo = pseudo.add_2bytes([0, TCP]).add_2bytes(word(end - tcp).to_be_bytes());
+        let ip = Transport { end, ..first.ip };
+        set_length(head, &ip);
         head[tcp + 13] = flags;
+        let sum = pseudo(head, &ip);
         // The sum itself, not its complement, for whoever finishes it.
-        head[tcp + 16..tcp + 18].copy_from_slice(&(!pseudo.ones_complement()).to_ne_bytes());
+        head[tcp + 16..tcp + 18].copy_from_slice(&(!sum.ones_complement()).to_ne_bytes());
     }
 
     /// Calls `send` with what is to be sent of the packets that [`begin`](Self::begin) was called with.

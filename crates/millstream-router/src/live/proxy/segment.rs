@@ -3,7 +3,7 @@
 use etherparse::checksum::Sum16BitWords;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-use crate::live::header::{Transport, is_v6, transport, transport_v6};
+use crate::live::header::{Transport, any_transport, is_v6};
 
 /// IP's number of TCP.
 pub(in crate::live) const TCP: u8 = 6;
@@ -44,8 +44,7 @@ impl Segment {
     /// The segment of `frame`; `None` if it holds no whole one, or a part of a packet, or its ends are none that could
     /// speak with each other.
     pub(super) fn parse(frame: &[u8]) -> Option<Self> {
-        let ip = if is_v6(frame) { transport_v6(frame) } else { transport(frame) };
-        let ip = ip.filter(|ip| ip.protocol == TCP && !ip.fragment)?;
+        let ip = any_transport(frame).filter(|ip| ip.protocol == TCP && !ip.fragment)?;
         let header = frame.get(ip.start..ip.end)?.first_chunk::<FIXED>()?;
         let data = ip.start + usize::from(header[12] >> 4) * 4;
         if data < ip.start + FIXED || data > ip.end {
