@@ -22,6 +22,7 @@ use netlink_packet_route::route::{
     RouteAddress, RouteAttribute, RouteHeader, RouteMessage, RouteType,
 };
 use netlink_sys::{Socket, SocketAddr, protocols::NETLINK_ROUTE};
+use nix::net::if_::if_nametoindex;
 use std::collections::{HashMap, HashSet};
 use std::hash::Hash;
 use std::io;
@@ -29,7 +30,6 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::{Arc, Weak};
 use std::thread;
 use std::time::Duration;
-use tappers::Interface;
 
 use crate::live::control::Control;
 
@@ -304,9 +304,10 @@ fn dump(request: Message, mut each: impl FnMut(&Message)) -> io::Result<()> {
 
 /// Reads all that concerns the router, whose ports have these interfaces.
 fn read(interfaces: &[(String, usize)]) -> io::Result<Tables> {
-    let index = |name: &String| Interface::new(name).and_then(|interface| interface.index());
     // One that is away has no index, and no routes.
-    let ports = interfaces.iter().filter_map(|(name, port)| Some((index(name).ok()?, *port)));
+    let ports = interfaces
+        .iter()
+        .filter_map(|(name, port)| Some((if_nametoindex(name.as_str()).ok()?, *port)));
     let mut tables = Tables { ports: ports.collect(), ..Tables::default() };
     for family in FAMILIES {
         let mut addresses = AddressMessage::default();

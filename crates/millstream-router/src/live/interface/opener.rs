@@ -3,6 +3,7 @@
 //! By AF_XDP the kernel may be at closing and opening for long, as both wait for whatever else changes interfaces. So
 //! the thread that forwards does neither.
 
+use nix::net::if_::if_nametoindex;
 use rustix::net::{AddressFamily, SocketType, socket, sockopt};
 use std::net::Ipv6Addr;
 use std::os::fd::OwnedFd;
@@ -11,7 +12,6 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread;
 use std::time::Duration;
 use std::{fs, io};
-use tappers::Interface;
 
 use crate::live::header::ETHERNET_BYTES;
 use crate::live::interface::Device;
@@ -86,7 +86,7 @@ impl Way {
     }
 
     fn index(&self) -> io::Result<u32> {
-        Interface::new(&self.interface)?.index()
+        Ok(if_nametoindex(self.interface.as_str())?)
     }
 
     /// Makes the interface take frames to the groups in, and switches that listen send them (MLD): the kernel joins
