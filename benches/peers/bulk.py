@@ -16,6 +16,8 @@ import tempfile
 import time
 from typing import Any
 
+from veth import ip
+
 #: By what packets go from one namespace to the other.
 WAYS = ("tap", "xdp", "packet", "bridge", "kernel")
 #: Devices of the router, each with its end of the network and addresses of both sides.
@@ -31,11 +33,6 @@ address = "{network}.1/24"
 prefix = "{network}.0/24"
 port = "{name}"
 """
-
-
-def ip(*arguments: str) -> str:
-    """What `ip` prints."""
-    return subprocess.run(["ip", *arguments], check=True, capture_output=True, text=True).stdout
 
 
 class Network:

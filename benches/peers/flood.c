@@ -13,7 +13,7 @@
 
 #include "xdp.h"
 
-enum { BATCH = 256, BYTES = 60, FIRST_PORT = 1024, PORT_AT = 36 };
+enum { BATCH = 256, FIRST_PORT = 1024 };
 
 static volatile sig_atomic_t over;
 
@@ -60,18 +60,8 @@ int main(int count, char **arguments) {
         fprintf(stderr, "flood INTERFACE DESTINATION-MAC SOURCE-MAC SECONDS [STREAMS]\n");
         return 2;
     }
-    unsigned char frame[BYTES] = {0};
-    hardware_address(arguments[2], frame);
-    hardware_address(arguments[3], frame + 6);
-    const unsigned char ip[] = {8, 0, 0x45, 0, 0, 46, 0, 0, 0, 0, 64, 17, 0, 0, 10, 1, 0, 2, 10, 2, 0, 2,
-                                0, 9, 4, 0, 0, 26};
-    memcpy(frame + 12, ip, sizeof ip);
-    unsigned sum = 0;
-    for (int k = 14; k < 34; k += 2) sum += (unsigned)frame[k] << 8 | frame[k + 1];
-    sum = (sum & 0xffff) + (sum >> 16);
-    sum = ~((sum & 0xffff) + (sum >> 16));
-    frame[24] = (unsigned char)(sum >> 8);
-    frame[25] = (unsigned char)sum;
+    unsigned char frame[BYTES];
+    write_frame(frame, arguments[2], arguments[3]);
 
     unsigned interface = if_nametoindex(arguments[1]);
     if (interface == 0) fail(arguments[1]);

@@ -8,7 +8,6 @@
 // percentile and the longest.
 #define _GNU_SOURCE
 #include <arpa/inet.h>
-#include <errno.h>
 #include <fcntl.h>
 #include <linux/filter.h>
 #include <linux/if_packet.h>
@@ -16,19 +15,13 @@
 #include <net/if.h>
 #include <sched.h>
 #include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
 
-enum { BYTES = 60, PROBE_EVERY = 64, PORT = 7777, PORT_AT = 36, STAMP_AT = 42, MOST_LATE = 8 };
+#include "frame.h"
 
-static void fail(const char *what) {
-    perror(what);
-    exit(1);
-}
+enum { PROBE_EVERY = 64, PORT = 7777, STAMP_AT = 42, MOST_LATE = 8 };
 
 static uint64_t now_ns(void) {
     struct timespec time;
@@ -92,21 +85,8 @@ int main(int count, char **arguments) {
         fprintf(stderr, "latency INTERFACE DESTINATION-MAC SOURCE-MAC NAMESPACE INTERFACE PACKETS-PER-SECOND SECONDS\n");
         return 2;
     }
-    unsigned char frame[BYTES] = {0};
-    for (int of = 0; of < 2; of++) {
-        unsigned char *at = frame + 6 * of;
-        if (sscanf(arguments[2 + of], "%hhx:%hhx:%hhx:%hhx:%hhx:%hhx", at, at + 1, at + 2, at + 3, at + 4, at + 5) != 6)
-            fail(arguments[2 + of]);
-    }
-    const unsigned char ip[] = {8, 0, 0x45, 0, 0, 46, 0, 0, 0, 0, 64, 17, 0, 0, 10, 1, 0, 2, 10, 2, 0, 2,
-                                0, 9, 4, 0, 0, 26};
-    memcpy(frame + 12, ip, sizeof ip);
-    unsigned sum = 0;
-    for (int k = 14; k < 34; k += 2) sum += (unsigned)frame[k] << 8 | frame[k + 1];
-    sum = (sum & 0xffff) + (sum >> 16);
-    sum = ~((sum & 0xffff) + (sum >> 16));
-    frame[24] = (unsigned char)(sum >> 8);
-    frame[25] = (unsigned char)sum;
+    unsigned char frame[BYTES];
+    write_frame(frame, arguments[2], arguments[3]);
     unsigned char probe[BYTES];
     memcpy(probe, frame, BYTES);
     probe[PORT_AT] = PORT >> 8;

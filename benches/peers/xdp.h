@@ -5,16 +5,10 @@
 #include <linux/bpf.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
-static inline void fail(const char *what) {
-    perror(what);
-    exit(1);
-}
+#include "frame.h"
 
 static inline int bpf(int command, union bpf_attr *attribute, const char *what) {
     int result = (int)syscall(SYS_bpf, command, attribute, sizeof *attribute);
@@ -44,16 +38,6 @@ static inline int load(const struct bpf_insn *instructions, unsigned count) {
         fail("loading the program");
     }
     return program;
-}
-
-// The hardware address that `text` says, or the end.
-static inline void hardware_address(const char *text, unsigned char *into) {
-    unsigned at[6];
-    if (sscanf(text, "%x:%x:%x:%x:%x:%x", at, at + 1, at + 2, at + 3, at + 4, at + 5) != 6) {
-        fprintf(stderr, "`%s` is no hardware address such as 02:00:00:00:00:01\n", text);
-        exit(2);
-    }
-    for (int k = 0; k < 6; k++) into[k] = (unsigned char)at[k];
 }
 
 #endif
