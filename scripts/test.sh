@@ -2,6 +2,17 @@
 # Every check, cheapest first. Stops at the first that fails.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+
+# What is kept for compiling again doubles what a build takes, and is of no use to one from the beginning.
+export CARGO_INCREMENTAL=0
+# A linker that finds no room says "Bus error".
+needed=7
+free=$(df --output=avail -B1G . | tail -1)
+if [ ! -d target/debug ] && [ "$free" -lt "$needed" ]; then
+    echo "error: ${free// /} GB are free for $PWD/target; what the tests build takes $needed GB" >&2
+    exit 1
+fi
+
 step() {
     # What goes on beside the others is told of as soon as it has failed.
     if [ -n "$hardware" ] && ! kill -0 "$hardware" 2>/dev/null; then hardware_ended; fi
