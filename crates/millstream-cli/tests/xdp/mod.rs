@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 use std::fs;
+use std::net::UdpSocket;
 use std::thread;
 use std::time::Duration;
 use tempfile::TempDir;
@@ -96,6 +97,84 @@ fn af_xdp_ports_that_go_away_and_come_back_lose_nothing_that_was_taken() {
     for port in ["a1", "b1"] {
         assert!(of(&report, port, "went_away") >= 1, "{port}: {log}{report:#}");
     }
+}
+
+/// Packets of queues that no socket read would be the kernel's, which does not forward. They are again all read after the interface was down.
+#[test]
+fn every_receive_queue_is_read() {
+    const FLOWS: u64 = 64;
+    let network = Network::new();
+    network.execute("source", &["ip", "link", "del", "a0"]);
+    let queues = ["numtxqueues", "4", "numrxqueues", "4"];
+    let pair = [
+        &["ip", "link", "add", "a0"],
+        &queues[..],
+        &["type", "veth", "peer", "name", "a1"],
+        &queues[..],
+    ];
+    network.execute("source", &pair.concat());
+    network.hand_over("source", "a1", "router");
+    network.execute("source", &["ip", "link", "set", "a0", "up"]);
+    hosts(&network);
+    network.execute("router", &["ip", "link", "set", "lo", "up"]);
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("router.toml");
+    fs::write(&path, file("auto", &format!("status = \"{STATUS}\"\n"))).unwrap();
+    let router = network.start(env!("CARGO_BIN_EXE_millstream"), &path);
+    let by_queue = || {
+        let said = network.execute("router", &["ethtool", "-S", "a1"]);
+        let queue = |queue: u32| {
+            let name = format!("rx_queue_{queue}_xdp_packets:");
+            let value = said.lines().find_map(|line| line.trim().strip_prefix(&name));
+            value.unwrap_or_else(|| panic!("{said}")).trim().parse::<u64>().unwrap()
+        };
+        [0, 1, 2, 3].map(queue)
+    };
+    for went in 0..2 {
+        let text = network.execute("source", &["ping", "-n", "-c", "2", "-i", "0.2", "10.2.0.2"]);
+        assert!(text.contains(" 0% packet loss"), "{text}");
+        let (before, counted) = (by_queue(), network.count("sink", "b0", "udp port 7003", FLOWS));
+        let sending = network.within("source", || {
+            for _ in 0..FLOWS {
+                // Another port, so another flow; Linux spreads them over the queues.
+                let socket = UdpSocket::bind("0.0.0.0:0").unwrap();
+                socket.send_to(&[0; 100], "10.2.0.2:7003").unwrap();
+            }
+        });
+        sending.join().unwrap();
+        assert_eq!(counted.join().unwrap(), FLOWS);
+        let used = by_queue().into_iter().zip(before).filter(|(after, before)| after > before);
+        assert!(used.count() > 1, "the flows all came by one queue: {before:?}");
+        if went == 0 {
+            network.execute("router", &["ip", "link", "set", "a1", "down"]);
+            network.await_port(STATUS, "a1", true);
+            network.execute("router", &["ip", "link", "set", "a1", "up"]);
+            network.await_port(STATUS, "a1", false);
+        }
+    }
+    let (report, log) = router.stop_with_log();
+    assert_eq!(report["unaccounted"], 0, "{report:#}");
+    assert!(log.lines().any(|line| line.contains("port=a1") && line.contains("queues=4")), "{log}");
+}
+
+/// More of them than are read leave the interface to AF_PACKET, and the file that insists is told.
+#[test]
+fn an_interface_of_too_many_receive_queues_is_left_to_the_kernel() {
+    let network = Network::new();
+    let many = ["ip", "link", "add", "m1", "numrxqueues", "17", "type", "veth"];
+    network.execute("router", &[&many[..], &["peer", "name", "m0"]].concat());
+    network.execute("router", &["ip", "link", "set", "m1", "up"]);
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("router.toml");
+    fs::write(&path, file("auto", "").replace("a1", "m1")).unwrap();
+    let (_, log) = network.start(env!("CARGO_BIN_EXE_millstream"), &path).stop_with_log();
+    let of_m1 = log.lines().find(|line| line.contains("port=m1")).unwrap();
+    assert!(of_m1.contains("AF_PACKET") && of_m1.contains("17 receive queues"), "{log}");
+    fs::write(&path, file("xdp", "").replace("a1", "m1")).unwrap();
+    let route = [env!("CARGO_BIN_EXE_millstream"), "route", path.to_str().unwrap(), "--for", "1 s"];
+    let said = network.try_execute("router", &route);
+    assert!(said.contains("17 receive queues") && said.contains("16 are read"), "{said}");
+    assert!(said.contains("ethtool -L"), "{said}");
 }
 
 /// By itself the router takes packets from the kernel only where the kernel does not want them.

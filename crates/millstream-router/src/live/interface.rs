@@ -15,6 +15,7 @@ use std::net::Ipv6Addr;
 use std::os::fd::{OwnedFd, RawFd};
 use std::sync::Arc;
 
+use self::xdp::MOST_QUEUES;
 use crate::live::checksum;
 use crate::live::pool::Pool;
 use crate::live::port::{Port, PortError};
@@ -39,7 +40,7 @@ trait Device {
     }
 
     /// As [`Port::arrivals`].
-    fn arrivals(&self) -> Option<RawFd>;
+    fn arrivals(&self) -> Option<Vec<RawFd>>;
 
     /// Packets lost since it was opened.
     fn lost(&mut self) -> u64;
@@ -88,8 +89,8 @@ impl InterfacePort {
             (InterfaceIo::Packet, _) => "so the file says".to_owned(),
             (InterfaceIo::Auto, Some(reason)) => reason.to_owned(),
             (InterfaceIo::Auto | InterfaceIo::Xdp, _) => {
-                let opened =
-                    Redirect::load().map_err(|error| format!("loading a program: {error}"));
+                let opened = Redirect::load(MOST_QUEUES)
+                    .map_err(|error| format!("loading a program: {error}"));
                 let opened = opened.and_then(|redirect| {
                     let redirect = Some(Arc::new(redirect));
                     let way = Way { redirect, ..packet.clone() };
@@ -97,7 +98,7 @@ impl InterfacePort {
                 });
                 match opened {
                     Ok((opened, way)) => {
-                        log::info!(port = name, interface = interface, io = "AF_XDP", mode = opened.handle.mode(); "the interface is open");
+                        log::info!(port = name, interface = interface, io = "AF_XDP", mode = opened.handle.mode(), queues = opened.handle.queues(); "the interface is open");
                         return Ok(Self::new(name, way, opened));
                     }
                     Err(error) if io == InterfaceIo::Xdp => {
@@ -163,7 +164,7 @@ fn refused(name: &str, interface: &str, by: &str, error: &str) -> PortError {
         what.help("`ip link` lists the interfaces of this network namespace")
     } else if lower.contains("no buffer space") {
         what.help(
-            "16 MiB of locked memory a port: `ulimit -l`, or CAP_IPC_LOCK; or io = \"packet\"",
+            "16 MiB of locked memory a port, 8 for each further receive queue: `ulimit -l`, or CAP_IPC_LOCK; or io = \"packet\"",
         )
     } else if by == "AF_XDP" {
         what.help("io = \"packet\" does without AF_XDP")
@@ -210,7 +211,7 @@ impl Port for InterfacePort {
         Ok(taken)
     }
 
-    fn arrivals(&self) -> Option<RawFd> {
+    fn arrivals(&self) -> Option<Vec<RawFd>> {
         self.device.as_ref()?.arrivals()
     }
 
@@ -258,20 +259,11 @@ impl Port for InterfacePort {
 /// Why packets of `interface` should not be taken from the kernel, which they are by AF_XDP; `None` if nobody would
 /// miss them.
 pub(super) fn against_xdp(interface: &str) -> Option<String> {
-    let entries = |path: String| {
-        let entries = fs::read_dir(path).into_iter().flatten().flatten();
-        entries.filter_map(|entry| entry.file_name().into_string().ok())
-    };
-    let device = format!("/sys/class/net/{interface}");
-    if let Some(upper) = entries(device.clone()).find(|name| name.starts_with("upper_")) {
+    let entries = fs::read_dir(format!("/sys/class/net/{interface}")).into_iter().flatten();
+    let mut names = entries.flatten().filter_map(|entry| entry.file_name().into_string().ok());
+    if let Some(upper) = names.find(|name| name.starts_with("upper_")) {
         let upper = upper.trim_start_matches("upper_").to_owned();
         return Some(format!("the kernel's `{upper}` uses it"));
-    }
-    let queues = entries(device + "/queues").filter(|name| name.starts_with("rx-")).count();
-    if queues > 1 {
-        return Some(format!(
-            "it has {queues} receive queues: `ethtool -L {interface} combined 1`"
-        ));
     }
     let has_address = getifaddrs().into_iter().flatten().any(|of| {
         let address = of.address.filter(|_| of.interface_name == interface);

@@ -70,7 +70,7 @@ pub trait Port {
 
     /// What becomes readable when packets have come, as long as the port is open and not away; `None` if there is no such
     /// thing, or packets have been taken from it and not been received yet.
-    fn arrivals(&self) -> Option<RawFd> {
+    fn arrivals(&self) -> Option<Vec<RawFd>> {
         None
     }
 
@@ -144,7 +144,7 @@ impl<P: Port + ?Sized> Port for Box<P> {
         (**self).backlog()
     }
 
-    fn arrivals(&self) -> Option<RawFd> {
+    fn arrivals(&self) -> Option<Vec<RawFd>> {
         (**self).arrivals()
     }
 

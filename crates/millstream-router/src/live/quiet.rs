@@ -81,8 +81,8 @@ impl<P: Port> LiveMachine<P> {
         if self.waits_for_neighbours() {
             return None;
         }
-        let ports = self.ports().map(Port::arrivals);
-        ports.chain(self.bell_event().map(Some)).collect()
+        let ports = self.ports().map(Port::arrivals).collect::<Option<Vec<_>>>()?;
+        Some(ports.into_iter().flatten().chain(self.bell_event()).collect())
     }
 }
 
@@ -110,8 +110,8 @@ mod tests {
             Ok(packets.len())
         }
 
-        fn arrivals(&self) -> Option<RawFd> {
-            self.0.as_ref().map(AsRawFd::as_raw_fd)
+        fn arrivals(&self) -> Option<Vec<RawFd>> {
+            self.0.as_ref().map(|of| vec![of.as_raw_fd()])
         }
     }
 

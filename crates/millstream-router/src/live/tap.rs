@@ -122,7 +122,7 @@ impl Port for TapPort {
         Ok(taken)
     }
 
-    fn arrivals(&self) -> Option<RawFd> {
+    fn arrivals(&self) -> Option<Vec<RawFd>> {
         self.tunnel.arrivals().filter(|_| self.cutter.is_empty())
     }
 

@@ -106,7 +106,7 @@ impl Port for TunPort {
         Ok(count)
     }
 
-    fn arrivals(&self) -> Option<RawFd> {
+    fn arrivals(&self) -> Option<Vec<RawFd>> {
         self.tunnel.arrivals().filter(|_| self.answers.is_empty())
     }
 

@@ -66,8 +66,8 @@ impl Tunnel {
     }
 
     /// What becomes readable when packets have come; `None` while it is away.
-    pub(super) fn arrivals(&self) -> Option<RawFd> {
-        (!self.away).then(|| self.device.as_raw_fd())
+    pub(super) fn arrivals(&self) -> Option<Vec<RawFd>> {
+        (!self.away).then(|| vec![self.device.as_raw_fd()])
     }
 
     /// Whether it is down or deleted, as far as it was tried.

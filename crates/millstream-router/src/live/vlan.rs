@@ -184,7 +184,7 @@ impl<P: Port> Port for VlanPort<P> {
         Ok(taken + into.len() - first + strays + unfit)
     }
 
-    fn arrivals(&self) -> Option<RawFd> {
+    fn arrivals(&self) -> Option<Vec<RawFd>> {
         let trunk = self.trunk.borrow();
         let taken = trunk.members.iter().any(|member| !member.waiting.is_empty());
         if taken { None } else { trunk.device.arrivals() }

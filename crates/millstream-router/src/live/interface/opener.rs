@@ -63,6 +63,14 @@ impl Handle {
             Self::Packet(_) => "AF_PACKET",
         }
     }
+
+    /// How many receive queues are read.
+    pub(super) fn queues(&self) -> usize {
+        match self {
+            Self::Xdp(shared) => shared.queues(),
+            Self::Packet(_) => 1,
+        }
+    }
 }
 
 impl Way {
@@ -77,7 +85,8 @@ impl Way {
             }
             Some(redirect) => {
                 let index = self.index().map_err(|error| error.to_string())?;
-                Handle::Xdp(Box::new(Shared::open(redirect, index)?))
+                let queues = receive_queues(&self.interface);
+                Handle::Xdp(Box::new(Shared::open(redirect, index, queues)?))
             }
         };
         let longest_bytes = mtu.map_or(u32::MAX, |mtu| mtu.saturating_add(ETHERNET_BYTES));
@@ -109,6 +118,14 @@ impl Way {
             })
             .ok()
     }
+}
+
+/// How many receive queues an interface has, as far as the kernel says.
+fn receive_queues(interface: &str) -> u32 {
+    let queues = fs::read_dir(format!("/sys/class/net/{interface}/queues"));
+    let names = queues.into_iter().flatten().flatten().map(|queue| queue.file_name());
+    let queues = names.filter(|name| name.to_string_lossy().starts_with("rx-")).count();
+    u32::try_from(queues).unwrap_or(u32::MAX)
 }
 
 /// What is left of an interface, to be closed, and how to open it again.

@@ -135,8 +135,8 @@ impl Device for PacketDevice {
         (taken, None)
     }
 
-    fn arrivals(&self) -> Option<RawFd> {
-        self.cutter.is_empty().then(|| self.ring.as_raw_fd())
+    fn arrivals(&self) -> Option<Vec<RawFd>> {
+        self.cutter.is_empty().then(|| vec![self.ring.as_raw_fd()])
     }
 
     fn close(self: Box<Self>) -> Box<dyn Send> {

@@ -97,10 +97,14 @@ pub(super) struct Redirect {
 }
 
 impl Redirect {
-    /// Loads the program.
-    pub(super) fn load() -> io::Result<Self> {
-        let map =
-            MapCreate { map_type: MAP_TYPE_XSKMAP, key_size: 4, value_size: 4, max_entries: 1 };
+    /// Loads the program, for an interface of so many receive queues at most.
+    pub(super) fn load(queues: u32) -> io::Result<Self> {
+        let map = MapCreate {
+            map_type: MAP_TYPE_XSKMAP,
+            key_size: 4,
+            value_size: 4,
+            max_entries: queues,
+        };
         let sockets = made(MAP_CREATE, &map)?;
         let instruction = |code: u8, registers: u8, offset: u16, value: u32| {
             u64::from(code)
@@ -139,9 +143,9 @@ impl Redirect {
         made(LINK_CREATE, &LinkCreate { program, interface, attach_type: ATTACH_XDP, flags: mode })
     }
 
-    /// Packets of the first queue go to `socket` until it is closed.
-    pub(super) fn send_to(&self, socket: impl AsFd) -> io::Result<()> {
-        let (key, value) = (0_u32, number(&socket.as_fd()));
+    /// Packets of `queue` go to `socket` until it is closed.
+    pub(super) fn send_to(&self, queue: u32, socket: impl AsFd) -> io::Result<()> {
+        let (key, value) = (queue, number(&socket.as_fd()));
         let update = MapUpdate {
             map: number(&self.sockets),
             padding: 0,
