@@ -4,14 +4,17 @@
 Usage: benches/peers/latency.py [PACKETS-PER-SECOND [SECONDS [ROUNDS]]]; 300000, 3 and 3 unless given. As root; needs what
 veth.py needs, whose network it uses: 60-byte packets are sent one by one at even distances by one processor, the other
 forwards. Rounds go by turns. Printed are, for each way, the medians of its rounds: what was sent a second, which part of
-the probes was lost, and percentiles of the time from the call that sent a probe to its arrival in the last namespace, us.
+the probes was lost, which part of a processor the forwarder's process used, or the kernel that forwards, and percentiles
+of the time from the call that sent a probe to its arrival in the last namespace, us.
 """
 
+import os
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
+from pathlib import Path
 
 import veth
 
@@ -25,10 +28,19 @@ def build(folder: str) -> None:
     subprocess.run(["cc", "-O2", "-o", f"{folder}/latency", source], check=True)
 
 
+def used_seconds(forwarder: veth.Forwarder) -> float:
+    """Processor time that it has used."""
+    if forwarder.way == "kernel":
+        return veth.kernel_seconds(forwarder.processor)
+    _, _, rest = Path(f"/proc/{forwarder.running.pid}/stat").read_text().rpartition(")")
+    user, system = rest.split()[11:13]
+    return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
+
+
 def measure(
     network: veth.Network, way: str, folder: str, rate: int, seconds: float, first: int, last: int
 ) -> list[float]:
-    """Packets a second, part lost, percentiles in us."""
+    """Packets a second, part lost, part of a processor, percentiles in us."""
     network.received_by(network.sink, "b0", first)
     network.received_by(network.router, "a1", last if way == "kernel" else first)
     forwarder = veth.Forwarder(network, way, f"{folder}/xdp_forward", last, veth.FILE)
@@ -38,11 +50,13 @@ def measure(
         # What the forwarder has to learn or to load is over when it is measured.
         network.run(network.source, *command, "b0", str(rate), "0.3")
         time.sleep(0.2)
+        used, began = used_seconds(forwarder), time.monotonic()
         said = network.run(network.source, *command, "b0", str(rate), str(seconds))
+        used = (used_seconds(forwarder) - used) / (time.monotonic() - began)
     finally:
         forwarder.stop()
     sent, probes, received, *ns = (int(word) for word in said.split())
-    return [sent / seconds, 1 - received / probes, *(of / 1e3 for of in ns)]
+    return [sent / seconds, 1 - received / probes, used, *(of / 1e3 for of in ns)]
 
 
 def main() -> None:
@@ -61,10 +75,10 @@ def main() -> None:
                     rows[way].append(measure(network, way, folder, rate, seconds, first, last))
         finally:
             network.remove()
-    print("by         sent/s    lost     50 %     90 %     99 %   99.9 %  longest (us)")
+    print("by         sent/s    lost  processor     50 %     90 %     99 %   99.9 %  longest (us)")
     for way, of in rows.items():
-        sent, lost, *times = (statistics.median(column) for column in zip(*of, strict=True))
-        print(f"{way:8}{sent:9.0f}{100 * lost:7.2f}%" + "".join(f"{time:9.1f}" for time in times))
+        sent, lost, used, *times = (statistics.median(column) for column in zip(*of, strict=True))
+        print(f"{way:8}{sent:9.0f}{100 * lost:7.2f}%{100 * used:10.0f}%" + "".join(f"{time:9.1f}" for time in times))
 
 
 if __name__ == "__main__":

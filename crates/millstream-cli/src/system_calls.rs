@@ -187,9 +187,10 @@ fn listed(ports: Ports) -> Result<Rules, seccompiler::Error> {
     // Signals to this process only; its limits, and what the kernel told it at its start, are read only.
     let own = u64::from(std::process::id());
     rules.insert(libc::SYS_tgkill, vec![rule(&[(0, SeccompCmpOp::Eq, own)])?]);
-    // A thread that has just been started may still name itself.
-    let process = [PR_GET_AUXV, u64::from(libc::PR_SET_NAME.cast_unsigned())];
-    let process = process.into_iter().map(|option| rule(&[(0, SeccompCmpOp::Eq, option)]));
+    // A thread that has just been started may still name itself, and one that forwards says how exactly it sleeps.
+    let said = [libc::PR_SET_NAME, libc::PR_SET_TIMERSLACK].map(|of| u64::from(of.cast_unsigned()));
+    let process = [PR_GET_AUXV].into_iter().chain(said);
+    let process = process.map(|option| rule(&[(0, SeccompCmpOp::Eq, option)]));
     rules.insert(libc::SYS_prctl, process.collect::<Result<_, _>>()?);
     let read = wide_rule(&[(2, SeccompCmpOp::Eq, 0)], SeccompCmpArgLen::Qword);
     rules.insert(libc::SYS_prlimit64, vec![read?]);

@@ -49,6 +49,7 @@ mod line;
 mod machine;
 mod memory;
 mod metrics;
+mod nap;
 mod nat;
 mod ndp;
 mod neighbours;

@@ -69,12 +69,12 @@ impl Bell {
         self.event.as_raw_fd()
     }
 
-    /// Sleeps until it is rung, or for `for_ns`. To be announced.
-    pub(super) fn wait(&self, for_ns: u64) {
+    /// Sleeps until it is rung, or for `for_ns`; returns whether it was rung. To be announced.
+    pub(super) fn wait(&self, for_ns: u64) -> bool {
         let mut wanted = [PollFd::from_borrowed_fd(self.event.as_fd(), PollFlags::IN)];
         let for_ns = for_ns.min(999_999_999).cast_signed();
         // Whatever it says, everything is looked at now.
-        let _ = poll(&mut wanted, Some(&Timespec { tv_sec: 0, tv_nsec: for_ns }));
+        poll(&mut wanted, Some(&Timespec { tv_sec: 0, tv_nsec: for_ns })).is_ok_and(|rung| rung > 0)
     }
 }
 

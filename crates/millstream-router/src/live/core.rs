@@ -1,6 +1,8 @@
 //! One core of a router: its ports, processes and scheduler.
 
 use millstream_scenario::{PathAction, RouterScenario};
+use rustix::thread::set_current_timer_slack;
+use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
@@ -14,6 +16,7 @@ use crate::live::extension::Extensions;
 use crate::live::filter::Filters;
 use crate::live::kernel::Change;
 use crate::live::machine::{Arrived, LiveMachine};
+use crate::live::nap::Naps;
 use crate::live::pool::Pool;
 use crate::live::port::{Port, PortError};
 use crate::live::quiet::Quiet;
@@ -25,7 +28,7 @@ use crate::router::{Router, Step};
 const STEPS: u32 = 64;
 /// After so many other cores are looked at.
 const CROSSING_STEPS: u32 = 16;
-/// Shorter idle times are waited for with the processor.
+/// So long after packets moved a core that others hand packets to does not sleep.
 const SPIN_NS: u64 = 20_000;
 /// How long a core that waits for another sleeps at most, ns.
 const OTHERS_NS: u64 = 50_000;
@@ -56,6 +59,7 @@ pub(super) struct Core {
     paths: usize,
     router: Router<LiveMachine<Box<dyn Port>>>,
     quiet: Quiet,
+    naps: Naps,
     arrived: Vec<Arrived>,
 }
 
@@ -119,8 +123,8 @@ impl Core {
         if let Some(elsewhere) = elsewhere {
             router.part(&elsewhere);
         }
-        let (quiet, arrived) = (Quiet::default(), Vec::new());
-        Ok(Self { number, paths: scenario.paths.len(), router, quiet, arrived })
+        let (paths, quiet, naps) = (scenario.paths.len(), Quiet::default(), Naps::default());
+        Ok(Self { number, paths, router, quiet, naps, arrived: Vec::new() })
     }
 
     /// Runs on by a changed file, whose path `n` was `kept[n]`. Returns what paths counted that are gone.
@@ -196,6 +200,8 @@ impl Core {
 
     /// Forwarding begins, or goes on; returns the time, ns.
     pub(super) fn begin(&mut self) -> u64 {
+        // Linux lets threads sleep 50 us longer than they ask for unless told otherwise: as long as a whole sleep. Refused, packets wait longer.
+        let _ = set_current_timer_slack(NonZeroU64::new(1));
         self.router.machine_mut().rested();
         self.router.resume();
         let now_ns = self.router.machine_mut().now_ns();
@@ -290,29 +296,36 @@ impl Core {
     }
 
     /// Nothing to do for so long; returns whether the thread slept.
-    fn wait(&self, now_ns: u64, for_ns: u64) -> bool {
+    fn wait(&mut self, now_ns: u64, for_ns: u64) -> bool {
         let machine = self.router.machine();
-        let Some(bell) = machine.bell() else {
-            let sleeps = for_ns > SPIN_NS;
-            if sleeps {
-                thread::sleep(Duration::from_nanos(for_ns - SPIN_NS / 2));
-            } else {
-                std::hint::spin_loop();
-            }
-            return sleeps;
+        let (for_ns, soon) = match machine.bell() {
+            // What just came is often followed by more.
+            Some(_) => (for_ns.min(OTHERS_NS), self.quiet.for_ns(now_ns) <= SPIN_NS),
+            None => (for_ns, false),
         };
-        let for_ns = for_ns.min(OTHERS_NS);
-        // What just came is often followed by more.
-        if for_ns <= SPIN_NS || self.quiet.for_ns(now_ns) <= SPIN_NS {
+        let asked_ns = if soon { None } else { self.naps.length_ns(for_ns) };
+        let Some(asked_ns) = asked_ns else {
             std::hint::spin_loop();
             return false;
+        };
+        let began_ns = machine.clock_ns();
+        let (slept, in_time) = match machine.bell() {
+            None => {
+                thread::sleep(Duration::from_nanos(asked_ns));
+                (true, true)
+            }
+            Some(bell) => {
+                let sleeps = machine.announce();
+                let rung = sleeps && bell.wait(asked_ns);
+                machine.awake();
+                (sleeps, sleeps && !rung)
+            }
+        };
+        if in_time {
+            let took_ns = self.router.machine().clock_ns() - began_ns;
+            self.naps.took(asked_ns, took_ns);
         }
-        let sleeps = machine.announce();
-        if sleeps {
-            bell.wait(for_ns - SPIN_NS / 2);
-        }
-        machine.awake();
-        sleeps
+        slept
     }
 
     /// Whether there are orders for this core, once.

@@ -10,11 +10,11 @@ use crate::live::machine::LiveMachine;
 use crate::live::port::Port;
 
 /// After how long without a packet, ns.
-const QUIET_NS: u64 = 2_000_000;
+const QUIET_NS: u64 = 50_000;
 /// How long at most before everything is looked at again, ns: interfaces that went away, what is to be stopped.
 const LONGEST_NS: u64 = 10_000_000;
 /// What is worth asking for, ns.
-const SHORTEST_NS: u64 = 100_000;
+const SHORTEST_NS: u64 = 50_000;
 
 /// Since when nothing has moved, ns.
 #[derive(Clone, Copy, Debug, Default)]

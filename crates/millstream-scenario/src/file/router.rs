@@ -143,7 +143,7 @@ pub(crate) struct PortTable {
     pub(crate) output_reservation: Option<Spanned<ReservationText>>,
     /// What a packet costs each of the two; needed where a reservation is in packets.
     pub(crate) cost: Option<Duration>,
-    /// The longest that the input process leaves its device alone; default "50 us".
+    /// The longest that the input process leaves its device alone; default "25 us".
     pub(crate) longest_sleep: Option<Duration>,
 }
 

@@ -43,7 +43,7 @@ const FLOWS: u32 = 16_384;
 const HOST_FLOWS: u32 = 2_048;
 const MOST_FLOWS: u32 = 1 << 18;
 const FILTER_BYTES: usize = 4_096;
-const LONGEST_SLEEP_NS: u64 = 50_000;
+const LONGEST_SLEEP_NS: u64 = 25_000;
 /// The largest packet, for defaults that depend on it.
 const LARGEST_BYTES: u32 = 1_514;
 
