@@ -303,7 +303,9 @@ impl Core {
             Some(_) => (for_ns.min(OTHERS_NS), self.quiet.for_ns(now_ns) <= SPIN_NS),
             None => (for_ns, false),
         };
-        let asked_ns = if soon { None } else { self.naps.length_ns(for_ns) };
+        // Rather late than busy where nothing comes that the kernel does not tell of.
+        let quiet = self.quiet.is_long(now_ns);
+        let asked_ns = if soon { None } else { self.naps.length_ns(for_ns, quiet) };
         let Some(asked_ns) = asked_ns else {
             std::hint::spin_loop();
             return false;

@@ -212,7 +212,7 @@ impl Port for InterfacePort {
     }
 
     fn arrivals(&self) -> Option<Vec<RawFd>> {
-        self.device.as_ref()?.arrivals()
+        self.device.as_ref().map_or_else(|| Some(Vec::new()), |device| device.arrivals())
     }
 
     fn lost(&mut self) -> u64 {

@@ -21,9 +21,11 @@ impl Default for Naps {
 }
 
 impl Naps {
-    /// How long a sleep to ask for to be awake in `for_ns`, ns; `None`: none.
-    pub(super) fn length_ns(&mut self, for_ns: u64) -> Option<u64> {
-        let ask_ns = for_ns.checked_sub(self.late_ns).filter(|ask_ns| *ask_ns >= SHORTEST_NS);
+    /// How long a sleep to ask for to be awake in `for_ns`, or soon after if that `may_be_late`, ns; `None`: none.
+    pub(super) fn length_ns(&mut self, for_ns: u64, may_be_late: bool) -> Option<u64> {
+        let in_time_ns = for_ns.saturating_sub(self.late_ns);
+        let ask_ns = if may_be_late { in_time_ns.max(SHORTEST_NS) } else { in_time_ns };
+        let ask_ns = Some(ask_ns).filter(|ask_ns| (SHORTEST_NS..=for_ns).contains(ask_ns));
         if ask_ns.is_none() {
             // Who never sleeps does not learn that sleeps end earlier now.
             self.late_ns = self.late_ns.saturating_sub(1);
@@ -51,10 +53,10 @@ mod tests {
         for late_ns in [0, 3_000, 28_000, LATEST_NS] {
             let mut naps = Naps::default();
             for _ in 0..200 {
-                let ask_ns = naps.length_ns(50_000).unwrap();
+                let ask_ns = naps.length_ns(50_000, false).unwrap();
                 naps.took(ask_ns, ask_ns + late_ns);
             }
-            let ends_ns = naps.length_ns(50_000).unwrap() + late_ns;
+            let ends_ns = naps.length_ns(50_000, false).unwrap() + late_ns;
             assert!((49_900..=50_000).contains(&ends_ns), "{late_ns}: {ends_ns}");
         }
     }
@@ -65,14 +67,23 @@ mod tests {
         for _ in 0..100 {
             naps.took(10_000, 5_000_000);
         }
-        assert_eq!(naps.length_ns(50_000), Some(50_000 - LATEST_NS));
+        assert_eq!(naps.length_ns(50_000, false), Some(50_000 - LATEST_NS));
+    }
+
+    #[test]
+    fn who_may_be_late_sleeps_all_the_same() {
+        let mut naps = Naps::default();
+        naps.took(10_000, 40_000);
+        assert_eq!(naps.length_ns(20_000, true), Some(SHORTEST_NS));
+        assert_eq!(naps.length_ns(60_000, true), naps.length_ns(60_000, false));
+        assert_eq!(naps.length_ns(SHORTEST_NS - 1, true), None, "not for so short");
     }
 
     #[test]
     fn who_does_not_sleep_for_being_late_tries_again() {
         let mut naps = Naps::default();
         naps.took(10_000, u64::MAX);
-        let tries = (1..100_000).find(|_| naps.length_ns(15_000).is_some());
+        let tries = (1..100_000).find(|_| naps.length_ns(15_000, false).is_some());
         assert!(tries.is_some_and(|tries| tries > 1_000), "{tries:?}");
     }
 }

@@ -68,8 +68,8 @@ pub trait Port {
         None
     }
 
-    /// What becomes readable when packets have come, as long as the port is open and not away; `None` if there is no such
-    /// thing, or packets have been taken from it and not been received yet.
+    /// What becomes readable when packets have come, as long as the port is open; nothing does while it is away. `None` if
+    /// there is no such thing, or packets have been taken from it and not been received yet.
     fn arrivals(&self) -> Option<Vec<RawFd>> {
         None
     }

@@ -123,7 +123,7 @@ impl Port for TapPort {
     }
 
     fn arrivals(&self) -> Option<Vec<RawFd>> {
-        self.tunnel.arrivals().filter(|_| self.cutter.is_empty())
+        self.cutter.is_empty().then(|| self.tunnel.arrivals())
     }
 
     fn went_away(&self) -> u64 {

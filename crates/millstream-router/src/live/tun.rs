@@ -107,7 +107,7 @@ impl Port for TunPort {
     }
 
     fn arrivals(&self) -> Option<Vec<RawFd>> {
-        self.tunnel.arrivals().filter(|_| self.answers.is_empty())
+        self.answers.is_empty().then(|| self.tunnel.arrivals())
     }
 
     fn went_away(&self) -> u64 {

@@ -65,9 +65,9 @@ impl Tunnel {
         Ok(None)
     }
 
-    /// What becomes readable when packets have come; `None` while it is away.
-    pub(super) fn arrivals(&self) -> Option<Vec<RawFd>> {
-        (!self.away).then(|| vec![self.device.as_raw_fd()])
+    /// What becomes readable when packets have come; nothing while it is away.
+    pub(super) fn arrivals(&self) -> Vec<RawFd> {
+        if self.away { Vec::new() } else { vec![self.device.as_raw_fd()] }
     }
 
     /// Whether it is down or deleted, as far as it was tried.
