@@ -6,8 +6,8 @@
 # make paper-router  the Router paper with the live router, between network namespaces; seven minutes, as root
 # make book     the book as web pages, target/book
 # make fuzz     five minutes of each fuzz target
-# make soak     the same, after advisories, threads under ThreadSanitizer, a minute of each player and two
-#               hours of the router (as root)
+# make soak     the same, after advisories, threads under ThreadSanitizer, the unit under a systemd, a minute of
+#               each player and two hours of the router (as root)
 # make rtl-report area and clock of the hardware by synthesis, place and route; an hour or more
 # make rtl-full all hardware configurations and proofs, ten million decisions compared
 SHELL := /bin/bash
@@ -48,7 +48,7 @@ rtl-report:
 	@$(SETUP); scripts/rtl-report.sh
 
 soak:
-	@$(SETUP); scripts/deny.sh; scripts/concurrency.sh --stress; \
+	@$(SETUP); scripts/deny.sh; scripts/concurrency.sh --stress; scripts/unit.sh; \
 		for io in packet xdp; do SOAK_IO=$$io scripts/soak.sh $(SOAK_SECONDS); done; \
 		scripts/test-tools.sh players; cargo test --quiet -p millstream-cli --test players -- --ignored; \
 		scripts/fuzz.sh
