@@ -27,10 +27,13 @@ impl Tunnel {
             let kind = if is_tap { "TAP" } else { "TUN" };
             let message = format!("cannot make {kind} device `{device}`: {error}");
             let what = PortError::new(name, message);
-            if error.kind() == ErrorKind::PermissionDenied {
-                what.help("run as root, or give the program CAP_NET_ADMIN")
-            } else {
-                what
+            match error.raw_os_error() {
+                Some(libc::EPERM) => what.help("run as root, or give the program CAP_NET_ADMIN"),
+                Some(libc::EACCES) => what.help(
+                    "run as root, or let this user open /dev/net/tun, and give the program CAP_NET_ADMIN",
+                ),
+                Some(libc::ENOENT) => what.help("there is no /dev/net/tun: `modprobe tun`"),
+                _ => what,
             }
         })?;
         Ok(Self { name: name.to_owned(), device, away: false, went_away: 0 })
