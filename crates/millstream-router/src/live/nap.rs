@@ -33,7 +33,7 @@ impl Naps {
         ask_ns
     }
 
-    /// A sleep of `asked_ns` took `took_ns`: of four the latest counts most.
+    /// A sleep of `asked_ns` took `took_ns`. Later than was thought counts a quarter, sooner a sixteenth: rather awake too soon.
     pub(super) fn took(&mut self, asked_ns: u64, took_ns: u64) {
         let late_ns = took_ns.saturating_sub(asked_ns).min(LATEST_NS);
         self.late_ns = if late_ns > self.late_ns {

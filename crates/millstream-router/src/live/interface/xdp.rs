@@ -52,7 +52,6 @@ pub(super) struct XdpDevice {
     queues: Vec<Queue>,
     /// Whose turn it is.
     next: usize,
-    mode: &'static str,
     probed: Instant,
 }
 
@@ -105,9 +104,8 @@ impl Shared {
 impl XdpDevice {
     /// Uses an interface that is open.
     pub(super) fn new(shared: Shared) -> Self {
-        let Shared { link, queues, mode } = shared;
-        let queues = queues.into_iter().map(Queue::new).collect();
-        Self { link, queues, next: 0, mode, probed: Instant::now() }
+        let queues = shared.queues.into_iter().map(Queue::new).collect();
+        Self { link: shared.link, queues, next: 0, probed: Instant::now() }
     }
 }
 
@@ -149,9 +147,8 @@ impl Device for XdpDevice {
     }
 
     fn close(self: Box<Self>) -> Box<dyn Send> {
-        let Self { link, queues, mode, .. } = *self;
-        let queues = queues.into_iter().map(Queue::into_shared).collect();
-        Box::new(Shared { link, queues, mode })
+        let queues: Vec<_> = self.queues.into_iter().map(Queue::into_shared).collect();
+        Box::new((self.link, queues))
     }
 
     fn flush(&mut self) {

@@ -77,6 +77,7 @@ impl Shared {
         Ok(Self { socket, rings, umem })
     }
 
+    /// The socket, for the table of those that packets go to, and to send.
     pub(super) fn socket(&self) -> BorrowedFd<'_> {
         // SAFETY: the socket is open for as long as this is.
         #[allow(unsafe_code)]
