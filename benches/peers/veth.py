@@ -13,6 +13,7 @@ in a virtual machine an interrupt costs more than a packet. So AF_XDP is measure
 far end takes to drop a packet is in it then.
 """
 
+import contextlib
 import json
 import os
 import signal
@@ -132,7 +133,8 @@ class Forwarder:
             self.running = subprocess.Popen(command, stdout=quiet, stderr=quiet, start_new_session=True)
         if self.running:
             # As the unit for systemd has it: before others, which would have the processor for milliseconds.
-            Path(f"/proc/{self.running.pid}/autogroup").write_text("-20")
+            with contextlib.suppress(OSError):
+                Path(f"/proc/{self.running.pid}/autogroup").write_text("-20")
         time.sleep(1)
 
     def busy_seconds(self) -> float:
