@@ -5,7 +5,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
 use std::fs::{self, File};
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -182,7 +182,7 @@ impl Network {
         sending.join().unwrap();
     }
 
-    /// Sends copies of a frame as fast as it can, until it is stopped.
+    /// Sends copies of a frame as fast as it can, until it is stopped; it has begun when this returns.
     pub(crate) fn flood(&self, namespace: &str, interface: &'static str, frame: Vec<u8>) -> Flood {
         self.flood_by(namespace, interface, vec![frame])
     }
@@ -196,6 +196,7 @@ impl Network {
     ) -> Flood {
         let stopped = Arc::new(AtomicBool::new(false));
         let stop = Arc::clone(&stopped);
+        let (first, begun) = mpsc::channel();
         let sending = self.within(namespace, move || {
             let mut capture = pcap::Capture::from_device(interface).unwrap().open().unwrap();
             let mut sent = 0;
@@ -203,10 +204,15 @@ impl Network {
                 if stop.load(Ordering::Relaxed) {
                     break;
                 }
-                sent += u64::from(capture.sendpacket(&frame[..]).is_ok());
+                let is_sent = capture.sendpacket(&frame[..]).is_ok();
+                if is_sent && sent == 0 {
+                    first.send(()).unwrap();
+                }
+                sent += u64::from(is_sent);
             }
             sent
         });
+        begun.recv().unwrap();
         Flood { sending, stopped }
     }
 
@@ -356,8 +362,7 @@ impl Network {
             socket.connect(address).unwrap();
             socket.set_read_timeout(Some(PATIENCE)).unwrap();
             socket.send(b"anybody?").unwrap();
-            let error = socket.recv(&mut [0]).unwrap_err();
-            error.kind() == std::io::ErrorKind::ConnectionRefused
+            socket.recv(&mut [0]).unwrap_err().kind() == ErrorKind::ConnectionRefused
         });
         asking.join().unwrap()
     }
@@ -370,10 +375,21 @@ impl Network {
         address: &'static str,
         bytes: usize,
     ) -> (u64, u64) {
+        self.transfer_by(from, (to, address), address, bytes)
+    }
+
+    /// The same to a listener that is known by another address.
+    pub(crate) fn transfer_by(
+        &self,
+        from: &str,
+        (to, listens): (&str, &'static str),
+        address: &'static str,
+        bytes: usize,
+    ) -> (u64, u64) {
         let sum = |data: &[u8]| data.iter().zip(1u64..).map(|(byte, k)| u64::from(*byte) * k).sum();
         let (ready, listening) = mpsc::channel();
         let receiving = self.within(to, move || {
-            let listener = TcpListener::bind(address).unwrap();
+            let listener = TcpListener::bind(listens).unwrap();
             ready.send(()).unwrap();
             let (mut stream, _) = listener.accept().unwrap();
             stream.set_read_timeout(Some(PATIENCE)).unwrap();
