@@ -1,5 +1,5 @@
 //! No frames make a router with addresses of its own panic or lose a buffer: ARP, neighbour discovery, echo, ICMP
-//! errors, classification and forwarding together, on a port for frames without a VLAN and on one for VLAN 10.
+//! errors, classification, translation and forwarding together, on a port for frames without a VLAN and on one for VLAN 10.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -7,7 +7,7 @@ use millstream_router::live::{
     Classifier, Clock, Forwarder, LiveMachine, MemoryPort, Pool, Routes, VlanPort,
 };
 use millstream_router::{Machine, Verdict};
-use millstream_scenario::{Match, PcpSource};
+use millstream_scenario::{Match, PcpSource, PortForward, PortNat};
 
 const MAC: [u8; 6] = [2, 0, 0, 0, 0, 1];
 const BUFFERS: u32 = 64;
@@ -37,6 +37,9 @@ fuzz_target!(|frames: Vec<&[u8]>| {
     }
     machine.set_address(0, [net, net_v6]);
     machine.set_address(1, [other]);
+    let to = "10.1.0.5:53".parse().expect("a host's port");
+    let forwards = vec![PortForward { protocol: 17, port: 53, to }];
+    machine.translate(0, Some(&PortNat { flows: 4, host_flows: 2, forwards }));
     let mut read = Vec::new();
     while machine.receive(0, 8, &mut read) + machine.receive(1, 8, &mut read) > 0 {
         for (path, mut packet) in read.drain(..) {

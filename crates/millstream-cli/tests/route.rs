@@ -4,6 +4,7 @@
 mod cores;
 mod firewall;
 mod ipv6;
+mod nat;
 mod network;
 mod offload;
 mod programs;
@@ -195,6 +196,36 @@ fn mistakes_are_shown_where_they_stand() {
             "overhead = 24",
             "address = \"10.2.0.1/24\"\nnat = { flows = 9, host-flows = 10 }",
             &["`host-flows` of 10", "from 1 to 9"],
+        ),
+        (
+            "overhead = 24",
+            "address = \"10.2.0.1/24\"\nnat = { forward = [{ protocol = \"sctp\", port = 80, to = \"10.1.0.5:80\" }] }",
+            &["unknown variant `sctp`", "`tcp`", "`udp`"],
+        ),
+        (
+            "overhead = 24",
+            "address = \"10.2.0.1/24\"\nnat = { forward = [{ protocol = \"tcp\", port = 0, to = \"10.1.0.5:80\" }] }",
+            &["`port` of 0", "from 1 to 65535"],
+        ),
+        (
+            "overhead = 24",
+            "address = \"10.2.0.1/24\"\nnat = { forward = [{ protocol = \"tcp\", port = 80, to = \"10.1.0.5\" }] }",
+            &["`10.1.0.5` is not an IPv4 address and a port", "10.1.0.5:80"],
+        ),
+        (
+            "overhead = 24",
+            "address = \"10.2.0.1/24\"\nnat = { forward = [{ protocol = \"tcp\", port = 80, to = \"224.0.0.5:80\" }] }",
+            &["nobody listens at 224.0.0.5:80"],
+        ),
+        (
+            "overhead = 24",
+            "address = \"10.2.0.1/24\"\nnat = { forward = [{ protocol = \"tcp\", port = 80, to = \"10.2.0.1:80\" }] }",
+            &["10.2.0.1 is the router itself", "proxy"],
+        ),
+        (
+            "overhead = 24",
+            "address = \"10.2.0.1/24\"\nnat = { forward = [{ protocol = \"tcp\", port = 80, to = \"10.1.0.5:80\" }, { protocol = \"tcp\", port = 80, to = \"10.1.0.6:80\" }] }",
+            &["port 80 is forwarded twice"],
         ),
         (
             "dscp = 46",
@@ -416,55 +447,6 @@ via = "10.2.0.2"
     let report = router.stop();
     assert_eq!(report["unaccounted"], 0, "{report:#}");
     assert!(number(&report, "ports", "a1", "originated") > 5, "{report:#}");
-}
-
-/// A host that the other network has no route to, by the kernel's own ping, TCP and UDP.
-#[test]
-fn a_host_behind_the_router_s_address_is_answered_and_nobody_sees_its_own() {
-    let network = Network::new();
-    network.execute("router", &["ip", "link", "set", "lo", "up"]);
-    let folder = TempDir::new().unwrap();
-    let file = folder.path().join("router.toml");
-    fs::write(
-        &file,
-        r#"
-[router]
-status = "127.0.0.1:9817"
-[[port]]
-name = "a1"
-kind = "interface"
-rate = "1 Gbps"
-address = "10.1.0.1/24"
-[[port]]
-name = "b1"
-kind = "interface"
-rate = "1 Gbps"
-address = "10.2.0.1/24"
-nat = { flows = 100, host-flows = 50 }
-[[path]]
-name = "all"
-"#,
-    )
-    .unwrap();
-    network.host("source", "a0", "10.1.0.2/24", "10.1.0.1");
-    network.execute("sink", &["ip", "address", "add", "10.2.0.2/24", "dev", "b0"]);
-    let seen = network.watch("sink", "b0", "net 10.1.0.0/24");
-    let router = network.start(env!("CARGO_BIN_EXE_millstream"), &file);
-    let text = network.execute("source", &["ping", "-n", "-c", "3", "-i", "0.2", "10.2.0.2"]);
-    assert!(text.contains("3 received") && text.contains("ttl=63"), "{text}");
-    let (sent, received) = network.transfer("source", "sink", "10.2.0.2:7000", 4 << 20);
-    assert_eq!(sent, received);
-    assert!(network.is_refused("source", "10.2.0.2:9"), "the error about it is translated, too");
-    // The router itself still answers at that address.
-    let text = network.execute("sink", &["ping", "-n", "-c", "1", "10.2.0.1"]);
-    assert!(text.contains("1 received"), "{text}");
-    let metrics = network.get("router", "127.0.0.1:9817", "/metrics");
-    assert!(metrics.contains("millstream_port_nat_flows{port=\"b1\"} 3\n"), "{metrics}");
-    let report = router.stop();
-    assert!(seen.stop().is_empty(), "an address of the inside was seen outside");
-    let nat = &report["ports"][1]["nat"];
-    assert_eq!((&nat["opened"], &nat["refused-full"]), (&3.into(), &0.into()), "{report:#}");
-    assert_eq!(report["unaccounted"], 0, "{report:#}");
 }
 
 /// The file has no route and no address: both are the kernel's, and change while packets flow.

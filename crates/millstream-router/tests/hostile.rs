@@ -12,7 +12,7 @@ use millstream_router::live::{
     BUFFER_BYTES, Classifier, Clock, Forwarder, Hop, LiveMachine, MemoryPort, Pool, Routes,
 };
 use millstream_router::{Batch, Machine, PathPlan, Plan, Router, Stages};
-use millstream_scenario::Match;
+use millstream_scenario::{Match, PortForward, PortNat};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use support::{input, output};
@@ -242,7 +242,10 @@ fn survives(frames: Vec<Vec<u8>>, nat: bool) -> Result<Vec<Vec<u8>>, TestCaseErr
     machine.add(MemoryPort::new(frames, many).keeping(), ROUTER, 100_000_000_000, 0);
     machine.add(MemoryPort::default().keeping(), ROUTER, 100_000_000_000, 0);
     machine.set_address(0, [net, net_v6]);
-    machine.translate(0, nat.then_some((4, 2)));
+    let to = "10.2.0.5:53".parse().unwrap();
+    let forwards = vec![PortForward { protocol: 17, port: 53, to }];
+    let how = PortNat { flows: 4, host_flows: 2, forwards };
+    machine.translate(0, nat.then_some(&how));
     machine.now_ns();
     let plan = Plan {
         stages: Stages::Three,

@@ -14,7 +14,7 @@ use millstream_router::live::{
     Classifier, Clock, Forwarder, Header, Hop, LiveMachine, MemoryPort, Pool, Routes,
 };
 use millstream_router::{Batch, Machine, PathPlan, Plan, Router, Stages};
-use millstream_scenario::Match;
+use millstream_scenario::{Match, PortNat};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use std::net::Ipv6Addr;
@@ -436,7 +436,7 @@ fn ports_that_hide_ipv4_hosts_pass_ipv6_as_it_is() {
     let mut rig = Rig::new();
     let machine = rig.router.machine_mut();
     machine.set_address(1, ["10.2.0.1/24".parse().unwrap()]);
-    machine.translate(1, Some((4, 2)));
+    machine.translate(1, Some(&PortNat { flows: 4, host_flows: 2, forwards: Vec::new() }));
     let sent = frame(host(1, 9), host(2, 9), 9, 7);
     rig.hear(sent.clone());
     let left = rig.router.machine_mut().port_mut(1).kept().to_vec();

@@ -30,8 +30,8 @@ pub use file::schema;
 pub use media::{Allowance, Cluster, FramePath, Instruction, Media, Placement, Tls};
 pub use router::{
     HostPattern, InputMode, InterfaceIo, MOST_IPV6, Match, NextHop, PathAction, PathExtension,
-    PathProxy, PcpSource, PortKind, PortNat, ProxyKind, Reservation, Route, RouterPath, RouterPort,
-    RouterScenario, router_schema,
+    PathProxy, PcpSource, PortForward, PortKind, PortNat, ProxyKind, Reservation, Route,
+    RouterPath, RouterPort, RouterScenario, router_schema,
 };
 pub use scenario::{
     Class, EndSystem, Link, LinkCredits, Scenario, Sharing, Stream, largest_file_bytes,

@@ -9,7 +9,7 @@ use millstream::catalogue::{DisciplineRow, StructureName};
 use millstream::{Contract, MaxRate};
 use schemars::JsonSchema;
 use serde::Deserialize;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, SocketAddr, SocketAddrV4};
 use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
 
@@ -84,12 +84,25 @@ pub enum PcpSource {
 }
 
 /// Many hosts behind a port's address (RFC 3022).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PortNat {
     /// Flows at once; at least 1.
     pub flows: u32,
     /// Flows of one host at once; at least 1.
     pub host_flows: u32,
+    /// Ports of the address that hosts behind it serve.
+    pub forwards: Vec<PortForward>,
+}
+
+/// A port of an address that a host behind it serves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PortForward {
+    /// IP protocol number: TCP's or UDP's.
+    pub protocol: u8,
+    /// The port of the address; at least 1. Of one protocol each is another.
+    pub port: u16,
+    /// The host, and its port.
+    pub to: SocketAddrV4,
 }
 
 /// A port.

@@ -373,6 +373,6 @@ impl Core {
 fn set_ports(machine: &mut LiveMachine<Box<dyn Port>>, scenario: &RouterScenario) {
     for (at, port) in scenario.ports.iter().enumerate() {
         machine.set_address(at, port.addresses.iter().copied());
-        machine.translate(at, port.nat.map(|nat| (nat.flows, nat.host_flows)));
+        machine.translate(at, port.nat.as_ref());
     }
 }

@@ -5,7 +5,7 @@ mod own;
 mod proxied;
 
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
-use millstream_scenario::RouterScenario;
+use millstream_scenario::{PortNat, RouterScenario};
 use std::net::Ipv6Addr;
 
 use crate::live::classifier::Classifier;
@@ -233,16 +233,16 @@ impl<P: Port> LiveMachine<P> {
         side.port.join(&groups);
     }
 
-    /// Whoever sends IPv4 by `port` does so from its address, and answers find their way back: for so many flows
-    /// at once, and so many of one host. Flows stay known if both stay the same.
+    /// Whoever sends IPv4 by `port` does so from its address, and answers find their way back, as `how` says. Flows
+    /// stay known if so many may be as before.
     ///
     /// # Panics
     /// If there is no such port.
-    pub fn translate(&mut self, port: usize, flows: Option<(u32, u32)>) {
+    pub fn translate(&mut self, port: usize, how: Option<&PortNat>) {
         let nat = &mut self.sides[port].nat;
-        *nat = flows.map(|(flows, host_flows)| match nat.take() {
-            Some(nat) if nat.is_for(flows, host_flows) => nat,
-            _ => Nat::new(flows, host_flows),
+        *nat = how.map(|how| match nat.take() {
+            Some(nat) => nat.changed(how),
+            None => Nat::new(how),
         });
     }
 
@@ -355,7 +355,7 @@ impl<P: Port> LiveMachine<P> {
 
 /// Translation at ports that have one.
 impl<P: Port> LiveMachine<P> {
-    /// Whether a packet for the router belongs to a flow that a host began; it goes to that host now.
+    /// Whether a packet for the router belongs to a flow of a host; it goes to that host now.
     #[cold]
     fn answers_flow(&mut self, input: usize, packet: u64) -> bool {
         let side = &mut self.sides[input];

@@ -132,6 +132,12 @@ pub fn metrics(report: &Report) -> String {
     let translations = || report.ports.iter().filter_map(|of| Some((of, of.nat?)));
     let flows = translations().map(|(of, nat)| (vec![("port", of.name.clone())], nat.flows));
     gauges(&mut registry, "port_nat_flows", "Flows whose addresses are translated", flows);
+    let begun = translations().flat_map(|(of, nat)| {
+        let begun = [("inside", nat.opened - nat.forwarded), ("outside", nat.forwarded)];
+        begun.map(|(by, count)| (vec![("port", of.name.clone()), ("by", by.to_owned())], count))
+    });
+    let help = "Flows that were begun, by hosts inside or outside";
+    counters(&mut registry, "port_nat_flows_begun", help, begun);
     let events = translations().flat_map(|(of, nat)| {
         let events = [
             ("outbound", nat.outbound),

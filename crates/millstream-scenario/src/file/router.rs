@@ -157,6 +157,34 @@ pub(crate) struct NatTable {
     /// Flows of one host at once; default 2048.
     #[schemars(with = "Option<u32>", range(min = 1, max = 262_144))]
     pub(crate) host_flows: Option<Spanned<u32>>,
+    /// Ports of `address` that hosts behind it serve; at most 1024. Default: nobody outside can begin anything.
+    #[serde(default)]
+    #[schemars(with = "Vec<ForwardTable>")]
+    pub(crate) forward: Vec<Spanned<ForwardTable>>,
+}
+
+/// A port that a host behind the address serves: what comes for it goes there.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(crate) struct ForwardTable {
+    /// Whose port.
+    pub(crate) protocol: ForwardProtocol,
+    /// The port of `address`.
+    #[schemars(with = "u16", range(min = 1))]
+    pub(crate) port: Spanned<u16>,
+    /// The host and its port, for example "10.1.0.5:80".
+    #[schemars(with = "String")]
+    pub(crate) to: Spanned<String>,
+}
+
+/// What has ports that can be forwarded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum ForwardProtocol {
+    /// TCP.
+    Tcp,
+    /// UDP.
+    Udp,
 }
 
 /// What packets a path takes; all that is given must hold.

@@ -3,6 +3,7 @@
 mod address;
 mod cores;
 mod input;
+mod nat;
 mod proxy;
 mod vlan;
 
@@ -18,12 +19,11 @@ use super::{stem, syntax_problem};
 use crate::error::{Problem, list, nearest};
 use crate::file::LateName;
 use crate::file::router::{
-    ExtensionTable, MatchTable, NatTable, PathTable, PortKind as KindName, PortTable, RouteTable,
-    RouterFile,
+    ExtensionTable, MatchTable, PathTable, PortKind as KindName, PortTable, RouteTable, RouterFile,
 };
 use crate::router::{
-    Match, NextHop, PathAction, PathExtension, PcpSource, PortKind, PortNat, Reservation, Route,
-    RouterPath, RouterPort, RouterScenario, max_rate,
+    Match, NextHop, PathAction, PathExtension, PcpSource, PortKind, Reservation, Route, RouterPath,
+    RouterPort, RouterScenario, max_rate,
 };
 use crate::units::{Duration, ReservationText};
 
@@ -39,9 +39,6 @@ const MEMORY_BYTES: u64 = 2 << 20;
 const MEMORY_RANGE: std::ops::RangeInclusive<u64> = 1 << 16..=1 << 30;
 const FUEL: u32 = 20_000;
 const FAULTS: u32 = 8;
-const FLOWS: u32 = 16_384;
-const HOST_FLOWS: u32 = 2_048;
-const MOST_FLOWS: u32 = 1 << 18;
 const FILTER_BYTES: usize = 4_096;
 const LONGEST_SLEEP_NS: u64 = 25_000;
 /// The largest packet, for defaults that depend on it.
@@ -119,6 +116,7 @@ pub(crate) fn validate_router(
         })
         .collect();
     vlan::shared(&file, &ports, &mut problems);
+    nat::hosts(&file, &ports, &mut problems);
     let cores = cores::count(router.cores.as_ref(), &mut problems);
     cores::shared(&file, cores, &ports, &paths, &mut problems);
     let nets: Vec<&[IpNet]> =
@@ -315,7 +313,7 @@ fn port(
     // What cannot be read has been said.
     let has_ipv4 = addresses.iter().any(|net| net.addr().is_ipv4());
     let addressed = has_ipv4 || table.address.is_some() && addresses.is_empty();
-    let nat = table.nat.as_ref().map(|nat| self::nat(nat, addressed, problems));
+    let nat = table.nat.as_ref().map(|nat| self::nat::nat(nat, addressed, problems));
     let row = row?;
     Some(RouterPort {
         name,
@@ -334,19 +332,6 @@ fn port(
         output: reservation(table.output_reservation.as_ref(), table.cost, problems),
         longest_sleep_ns: table.longest_sleep.map_or(LONGEST_SLEEP_NS, |sleep| sleep.0),
     })
-}
-
-fn nat(table: &Spanned<NatTable>, addressed: bool, problems: &mut Vec<Problem>) -> PortNat {
-    if !addressed {
-        let problem =
-            Problem::new(table.span(), "the port has no IPv4 `address` to hide others behind");
-        problems.push(problem.help("for example address = \"203.0.113.1/24\""));
-    }
-    let table = table.get_ref();
-    let flows = ranged(table.flows.as_ref(), FLOWS, 1..=MOST_FLOWS, "`flows`", problems);
-    let most = table.host_flows.as_ref();
-    let host_flows = ranged(most, HOST_FLOWS.min(flows), 1..=flows, "`host-flows`", problems);
-    PortNat { flows, host_flows }
 }
 
 fn matches(table: &MatchTable, known: &[&str], problems: &mut Vec<Problem>) -> Match {

@@ -279,6 +279,9 @@ impl<P: Port> LiveMachine<P> {
         }
         let Some(packet) = self.pool.copy(frame) else { return };
         let side = &mut self.sides[output];
+        if let Some((nat, net)) = side.nat.as_mut().zip(side.address) {
+            nat.say(self.pool.frame_mut(packet), net.addr());
+        }
         match side.port.transmit(&mut self.pool, &[packet]) {
             Ok(1) => side.counters.originated += 1,
             Ok(_) => self.pool.release(packet),

@@ -1,10 +1,13 @@
 //! Translation against a list of flows; its checksums against etherparse.
 
+use super::packet::{UDP, sum};
 use super::*;
 use etherparse::icmpv4::DestUnreachableHeader;
-use etherparse::{Icmpv4Type, NetSlice, PacketBuilder, SlicedPacket, TransportSlice};
-use proptest::collection::vec;
+use etherparse::{Icmpv4Type, Ipv4Header, NetSlice, PacketBuilder, SlicedPacket, TransportSlice};
+use millstream_scenario::PortForward;
+use proptest::collection::{btree_map, vec};
 use proptest::prelude::*;
+use std::net::SocketAddrV4;
 
 const US: Ipv4Addr = Ipv4Addr::new(203, 0, 113, 1);
 const SECOND: u64 = 1_000_000_000;
@@ -77,6 +80,16 @@ fn server(number: u8) -> End {
     (Ipv4Addr::new(192, 0, 2, number), 80)
 }
 
+/// A translation for so many flows; each of `forwards` is a protocol, our port and the host's end.
+fn port(flows: u32, host_flows: u32, forwards: &[(u8, u16, End)]) -> PortNat {
+    let forwards = forwards.iter().map(|(protocol, port, (host, to))| PortForward {
+        protocol: *protocol,
+        port: *port,
+        to: SocketAddrV4::new(*host, *to),
+    });
+    PortNat { flows, host_flows, forwards: forwards.collect() }
+}
+
 /// Sends a packet out; returns our port.
 fn send(nat: &mut Nat, protocol: u8, from: End, to: End, now_ns: u64) -> Option<u16> {
     let mut frame = frame(protocol, from, to, b"question");
@@ -107,7 +120,7 @@ fn answer(nat: &mut Nat, protocol: u8, from: End, port: u16, now_ns: u64) -> Opt
 
 #[test]
 fn a_host_keeps_its_port_and_gets_its_answers() {
-    let mut nat = Nat::new(8, 8);
+    let mut nat = Nat::new(&port(8, 8, &[]));
     for (protocol, other) in [(UDP, server(1)), (TCP, server(1)), (ICMP, (server(1).0, 0))] {
         assert_eq!(send(&mut nat, protocol, host(5, 4_000), other, 0), Some(4_000));
         assert_eq!(answer(&mut nat, protocol, other, 4_000, 1), Some(host(5, 4_000)));
@@ -131,7 +144,7 @@ fn a_host_keeps_its_port_and_gets_its_answers() {
 
 #[test]
 fn flows_are_bounded_and_end_by_silence() {
-    let mut nat = Nat::new(3, 2);
+    let mut nat = Nat::new(&port(3, 2, &[]));
     assert!(send(&mut nat, UDP, host(1, 2_000), server(1), 0).is_some());
     assert!(send(&mut nat, TCP, host(1, 2_000), server(1), 0).is_some());
     assert_eq!(send(&mut nat, UDP, host(1, 2_001), server(1), 0), None, "two of a host");
@@ -153,7 +166,7 @@ fn flows_are_bounded_and_end_by_silence() {
 
 #[test]
 fn tcp_is_remembered_for_hours_once_answered_and_for_minutes_once_ended() {
-    let mut nat = Nat::new(4, 4);
+    let mut nat = Nat::new(&port(4, 4, &[]));
     let (from, to) = (host(1, 2_000), server(1));
     send(&mut nat, TCP, from, to, 0).unwrap();
     assert!(answer(&mut nat, TCP, to, 2_000, 0).is_some());
@@ -165,10 +178,150 @@ fn tcp_is_remembered_for_hours_once_answered_and_for_minutes_once_ended() {
 }
 
 #[test]
+fn a_forwarded_port_is_one_host_s_in_both_directions() {
+    let (web, names) = (host(5, 80), host(6, 53));
+    let forwards = [(TCP, 8_080, web), (UDP, 53, names), (TCP, 8_081, web)];
+    let mut nat = Nat::new(&port(8, 4, &forwards));
+    let client = (server(1).0, 40_000);
+    assert_eq!(answer(&mut nat, TCP, client, 8_080, 0), Some(web));
+    assert_eq!(send(&mut nat, TCP, web, client, 0), Some(8_080));
+    assert_eq!(answer(&mut nat, TCP, (client.0, 40_001), 8_081, 0), Some(web));
+    assert_eq!(send(&mut nat, TCP, web, (client.0, 40_001), 0), Some(8_081));
+    assert_eq!(answer(&mut nat, UDP, client, 53, 0), Some(names));
+    for (protocol, port) in [(UDP, 8_080), (TCP, 53), (TCP, 80)] {
+        assert_eq!(answer(&mut nat, protocol, client, port, 0), None);
+    }
+    let mut to_another = frame(TCP, client, (host(9, 0).0, 8_080), b"");
+    assert!(!nat.inbound(&mut to_another, US, 0), "not for us");
+    // What the host begins there comes from its port, and no other host is given that.
+    assert_eq!(send(&mut nat, TCP, web, server(2), 0), Some(8_080));
+    assert_ne!(send(&mut nat, TCP, host(7, 8_080), server(2), 0), Some(8_080));
+    assert_ne!(send(&mut nat, TCP, host(7, 8_081), server(3), 0), Some(8_081), "nor if it is free");
+    let counters = nat.counters();
+    assert_eq!((counters.opened, counters.forwarded, counters.refused_full), (6, 3, 0));
+    // Four flows of the host that are not answered: the fifth has to wait until they are forgotten.
+    let mut nat = Nat::new(&port(8, 4, &forwards));
+    let strangers = |number: u16| (server(3).0, number);
+    for number in 0..4 {
+        assert!(answer(&mut nat, TCP, strangers(number), 8_080, 0).is_some());
+    }
+    assert_eq!(answer(&mut nat, TCP, strangers(4), 8_080, 10 * SECOND), None);
+    assert_eq!(nat.counters().refused_full, 1);
+    assert!(answer(&mut nat, TCP, strangers(4), 8_080, 11 * SECOND).is_some());
+    // One that is answered is known for hours.
+    assert!(send(&mut nat, TCP, web, strangers(4), 12 * SECOND).is_some());
+    assert_eq!(send(&mut nat, TCP, web, strangers(4), 7_000 * SECOND), Some(8_080));
+    assert_eq!(nat.counters().opened, 5);
+}
+
+#[test]
+fn forwards_change_and_flows_stay() {
+    let (first, second) = (host(5, 80), host(6, 80));
+    let mut nat = Nat::new(&port(8, 4, &[(TCP, 80, first)]));
+    let client = |number| (server(1).0, number);
+    assert_eq!(answer(&mut nat, TCP, client(1), 80, 0), Some(first));
+    // The second speaks with a client by another port before it gets this one.
+    let other = send(&mut nat, TCP, second, client(3), 0).unwrap();
+    assert_ne!(other, 80);
+    let mut nat = nat.changed(&port(8, 4, &[(TCP, 80, second)]));
+    assert_eq!(answer(&mut nat, TCP, client(1), 80, 0), Some(first));
+    assert_eq!(answer(&mut nat, TCP, client(2), 80, 0), Some(second));
+    assert_eq!(
+        answer(&mut nat, TCP, client(3), 80, 0),
+        None,
+        "its answers would come from another"
+    );
+    assert_eq!(nat.counters().refused_full, 1);
+    let mut nat = nat.changed(&port(9, 4, &[(TCP, 80, second)]));
+    assert_eq!(nat.counters(), NatCounters::default());
+    assert_eq!(answer(&mut nat, TCP, client(1), 80, 0), Some(second));
+}
+
+/// The parts of the packet in `frame`, as IP's own fragmentation makes them; `size` is a multiple of eight.
+fn parts(frame: &[u8], identification: u16, size: usize) -> Vec<Vec<u8>> {
+    let payload = &frame[34..];
+    let part = |(number, bytes): (usize, &[u8])| {
+        let mut header = Ipv4Header::from_slice(&frame[14..34]).unwrap().0;
+        header.identification = identification;
+        header.dont_fragment = false;
+        header.more_fragments = (number + 1) * size < payload.len();
+        let offset = u16::try_from(number * size / 8).unwrap();
+        header.fragment_offset = offset.try_into().unwrap();
+        header.total_len = u16::try_from(20 + bytes.len()).unwrap();
+        header.header_checksum = header.calc_header_checksum();
+        [&frame[..14], &header.to_bytes()[..], bytes].concat()
+    };
+    payload.chunks(size).enumerate().map(part).collect()
+}
+
+/// The packet that these are parts of, and its identification, which they must share.
+fn joined(parts: &[Vec<u8>]) -> (Vec<u8>, u16) {
+    let headers: Vec<_> =
+        parts.iter().map(|part| Ipv4Header::from_slice(&part[14..34]).unwrap().0).collect();
+    let mut whole = headers[0].clone();
+    for (header, part) in headers.iter().zip(parts) {
+        assert_eq!(header.header_checksum, header.calc_header_checksum());
+        assert_eq!(header.identification, whole.identification);
+        assert_eq!((header.source, header.destination), (whole.source, whole.destination));
+        assert_eq!(part.len(), 14 + usize::from(header.total_len));
+    }
+    let payload: Vec<u8> = parts.iter().flat_map(|part| &part[34..]).copied().collect();
+    whole.more_fragments = false;
+    whole.total_len = u16::try_from(20 + payload.len()).unwrap();
+    whole.header_checksum = whole.calc_header_checksum();
+    let frame = [&parts[0][..14], &whole.to_bytes()[..], &payload].concat();
+    (frame, whole.identification)
+}
+
+#[test]
+fn later_parts_go_where_the_first_went() {
+    let question = [7; 100];
+    let protocols = [(UDP, server(1)), (TCP, server(1)), (ICMP, (server(1).0, 0))];
+    for (protocol, to) in protocols {
+        let mut nat = Nat::new(&port(4, 4, &[]));
+        let from = host(5, 4_000);
+        let mut sent = parts(&frame(protocol, from, to, &question), 9, 32);
+        assert!(sent.len() > 3);
+        let mut early = sent[1].clone();
+        assert!(!nat.outbound(&mut early, US, 0), "the first has not come");
+        // Another host has taken the same identification; and the first part comes twice.
+        let mut others = parts(&frame(protocol, host(6, 4_001), to, &question), 9, 32);
+        let mut again = sent[0].clone();
+        for part in sent.iter_mut().zip(&mut others).flat_map(|(a, b)| [a, b]) {
+            assert!(nat.outbound(part, US, 0));
+        }
+        assert!(nat.outbound(&mut again, US, 0));
+        assert_eq!(again, sent[0]);
+        let ((whole, one), (_, another)) = (joined(&sent), joined(&others));
+        assert_ne!(one, another, "the other end could not tell them apart");
+        let expected =
+            Said { protocol, source: (US, 4_000), destination: to, payload: question.into() };
+        assert_eq!(read(&whole), expected);
+        assert_eq!(
+            (nat.counters().outbound, nat.counters().refused_kind),
+            (9 + 2 * (sent.len() as u64 - 4), 1)
+        );
+
+        let mut answers = parts(&frame(protocol, to, (US, 4_000), &question), 10, 32);
+        let mut late = answers[1].clone();
+        for part in &mut answers {
+            assert!(nat.inbound(part, US, 0));
+        }
+        assert!(!nat.inbound(&mut late, US, 31 * SECOND));
+        let (whole, identification) = joined(&answers);
+        assert_eq!(identification, 10);
+        assert_eq!(
+            read(&whole),
+            Said { protocol, source: to, destination: from, payload: question.into() }
+        );
+    }
+}
+
+#[test]
 fn what_cannot_be_translated_is_refused() {
-    let mut nat = Nat::new(4, 4);
-    let mut fragment = frame(UDP, host(1, 2_000), server(1), b"part");
-    fragment[20] = 0x20;
+    let mut nat = Nat::new(&port(4, 4, &[]));
+    // Less than a first part must have.
+    let fragment = parts(&frame(TCP, host(1, 2_000), server(1), b"part"), 1, 16).swap_remove(0);
     let mut strange = frame(UDP, host(1, 2_000), server(1), b"SCTP");
     strange[23] = 132;
     // Somebody answers an echo that nobody sent.
@@ -186,7 +339,7 @@ fn what_cannot_be_translated_is_refused() {
 fn an_error_finds_the_host_whose_packet_it_quotes() {
     for (protocol, to) in [(UDP, server(1)), (TCP, server(1)), (ICMP, (server(1).0, 0))] {
         for quoted in [28, 48, 200] {
-            let mut nat = Nat::new(4, 4);
+            let mut nat = Nat::new(&port(4, 4, &[]));
             // Another host has the port already, so that the second's must change.
             send(&mut nat, protocol, host(1, 5_000), to, 0).unwrap();
             let mut sent = frame(protocol, host(2, 5_000), to, &[7; 200]);
@@ -217,6 +370,48 @@ fn an_error_finds_the_host_whose_packet_it_quotes() {
     }
 }
 
+#[test]
+fn an_error_about_what_came_in_is_understood_outside() {
+    let web = host(5, 80);
+    let client = (server(1).0, 40_000);
+    for (protocol, quoted) in [(UDP, 28), (TCP, 28), (TCP, 60)] {
+        let mut nat = Nat::new(&port(4, 4, &[(protocol, 8_080, web)]));
+        let mut came = frame(protocol, client, (US, 8_080), &[7; 200]);
+        let before = came.clone();
+        assert!(nat.inbound(&mut came, US, 0));
+        // By the host, by a router before it, and by this one: the client hears of it from our address.
+        for from in [web.0, host(200, 0).0, US] {
+            let builder = PacketBuilder::ethernet2([4; 6], [2; 6]);
+            let about = Icmpv4Type::DestinationUnreachable(DestUnreachableHeader::Port);
+            let builder = builder.ipv4(from.octets(), client.0.octets(), 60).icmpv4(about);
+            let mut error = Vec::new();
+            builder.write(&mut error, &came[14..14 + quoted]).unwrap();
+            if from == US {
+                nat.say(&mut error, US);
+            } else {
+                assert!(nat.outbound(&mut error, US, 0));
+            }
+            let packet = SlicedPacket::from_ethernet(&error).unwrap();
+            let Some(NetSlice::Ipv4(ip)) = &packet.net else { panic!() };
+            let header = ip.header().to_header();
+            assert_eq!(header.header_checksum, header.calc_header_checksum());
+            assert_eq!((header.source, header.destination), (US.octets(), client.0.octets()));
+            let Some(TransportSlice::Icmpv4(icmp)) = &packet.transport else { panic!() };
+            assert_eq!(icmp.checksum(), icmp.icmp_type().calc_checksum(icmp.payload()));
+            assert_eq!(icmp.payload(), &before[14..14 + quoted], "{protocol} {quoted} {from}");
+        }
+        // About a packet of no flow nobody is told.
+        let mut strange = Vec::new();
+        let about = Icmpv4Type::DestinationUnreachable(DestUnreachableHeader::Port);
+        let builder = PacketBuilder::ethernet2([4; 6], [2; 6]);
+        let builder = builder.ipv4(web.0.octets(), client.0.octets(), 60).icmpv4(about);
+        let other = frame(protocol, (client.0, 1), web, &[7; 200]);
+        builder.write(&mut strange, &other[14..14 + quoted]).unwrap();
+        assert!(!nat.outbound(&mut strange, US, 0));
+        assert_eq!((nat.counters().outbound, nat.counters().refused_kind), (2, 1));
+    }
+}
+
 /// What happens: a host sends, or a server answers to one of our ports.
 #[derive(Clone, Debug)]
 enum Event {
@@ -236,15 +431,32 @@ fn events() -> impl Strategy<Value = Vec<Event>> {
     vec(event, 0..200)
 }
 
+/// Ports that are forwarded, each to a port of some host.
+fn forwards() -> impl Strategy<Value = Vec<(u8, u16, End)>> {
+    let end = (0..4u8, 1_020..1_030u16).prop_map(|(number, port)| host(number, port));
+    let forward = ((prop_oneof![Just(UDP), Just(TCP)], 1_020..1_030u16), end);
+    btree_map(forward.0, forward.1, 0..4).prop_map(|map| {
+        map.into_iter().map(|((protocol, port), to)| (protocol, port, to)).collect()
+    })
+}
+
 proptest! {
     /// Against all flows in a list, looked through from end to end: who is reached, who keeps which port, which
     /// flows are remembered.
     #[test]
-    fn it_equals_a_list_of_flows(events in events(), flows in 1..20u32, host_flows in 1..8u32) {
-        let mut nat = Nat::new(flows, host_flows);
+    fn it_equals_a_list_of_flows(
+        events in events(),
+        flows in 1..20u32,
+        host_flows in 1..8u32,
+        forwards in forwards(),
+    ) {
+        let mut nat = Nat::new(&port(flows, host_flows, &forwards));
         let mut list: Vec<Flow> = Vec::new();
         let mut now_ns = 0;
         for event in events {
+            let of_host = |list: &[Flow], host: End| {
+                list.iter().filter(|flow| flow.host.0 == host.0).count()
+            };
             match event {
                 Event::Wait(wait_ns) => now_ns += wait_ns,
                 Event::Send(protocol, from, port, to) => {
@@ -257,51 +469,94 @@ proptest! {
                         (Some(flow), sent) => {
                             prop_assert_eq!(sent, Some(flow.port));
                             flow.last_ns = now_ns;
+                            flow.answered |= flow.from_outside;
                         }
                         (None, Some(ours)) => {
                             let taken = |port| {
                                 list.iter().any(|flow| flow.outside() == (protocol, port, to))
                             };
                             prop_assert!(!taken(ours));
-                            let keeps = !taken(port) && (port >= FIRST_PORT || protocol == ICMP);
-                            prop_assert_eq!(keeps, ours == port);
-                            let (last_ns, answered, ended) = (now_ns, false, false);
+                            let his = forwards.iter().find(|of| (of.0, of.2) == (protocol, from));
+                            let of_another = |port| {
+                                let is = |of: &(u8, u16, End)| (of.0, of.1) == (protocol, port);
+                                forwards.iter().any(is) && his.is_none_or(|of| of.1 != port)
+                            };
+                            prop_assert!(!of_another(ours));
+                            let low = port < FIRST_PORT && protocol != ICMP;
+                            let keeps = !low && !taken(port) && !of_another(port);
+                            match his.map(|of| of.1).filter(|port| !taken(*port)) {
+                                Some(published) => prop_assert_eq!(ours, published),
+                                None => prop_assert_eq!(keeps, ours == port),
+                            }
                             list.push(Flow {
-                                protocol, host: from, port: ours, other: to, last_ns, answered, ended,
+                                protocol,
+                                host: from,
+                                port: ours,
+                                other: to,
+                                from_outside: false,
+                                last_ns: now_ns,
+                                answered: false,
+                                ended: false,
                             });
                         }
                         // Flows that are over make room only when they are met.
                         (None, None) => {
-                            let of_host = list.iter().filter(|flow| flow.host.0 == from.0).count();
                             let full = list.len() >= flows as usize
-                                || of_host >= host_flows as usize
+                                || of_host(&list, from) >= host_flows as usize
                                 || nat.counters().flows > list.len() as u64;
                             prop_assert!(full);
                         }
                     }
-                    let of_host = list.iter().filter(|flow| flow.host.0 == from.0).count();
-                    prop_assert!(list.len() <= flows as usize && of_host <= host_flows as usize);
+                    prop_assert!(of_host(&list, from) <= host_flows as usize);
                 }
                 Event::Answer(protocol, from, port) => {
                     let from = (server(from).0, if protocol == ICMP { 0 } else { 80 });
                     let reached = answer(&mut nat, protocol, from, port, now_ns);
                     list.retain(|flow| !flow.is_over(now_ns));
                     let found = list.iter_mut().find(|flow| flow.outside() == (protocol, port, from));
-                    prop_assert_eq!(reached, found.as_ref().map(|flow| flow.host));
-                    if let Some(flow) = found {
-                        flow.answered = true;
-                        if protocol == TCP {
-                            flow.last_ns = now_ns;
+                    let forward = forwards.iter().find(|of| (of.0, of.1) == (protocol, port));
+                    match (found, forward) {
+                        (Some(flow), _) => {
+                            prop_assert_eq!(reached, Some(flow.host));
+                            flow.answered |= !flow.from_outside;
+                            if protocol == TCP {
+                                flow.last_ns = now_ns;
+                            }
+                        }
+                        (None, None) => prop_assert_eq!(reached, None),
+                        (None, Some((_, _, end))) if reached.is_some() => {
+                            prop_assert_eq!(reached, Some(*end));
+                            let flow = Flow {
+                                protocol,
+                                host: *end,
+                                port,
+                                other: from,
+                                from_outside: true,
+                                last_ns: now_ns,
+                                answered: false,
+                                ended: false,
+                            };
+                            prop_assert!(list.iter().all(|of| of.inside() != flow.inside()));
+                            list.push(flow);
+                            prop_assert!(of_host(&list, *end) <= host_flows as usize);
+                        }
+                        (None, Some((_, _, end))) => {
+                            let full = list.len() >= flows as usize
+                                || of_host(&list, *end) >= host_flows as usize
+                                || nat.counters().flows > list.len() as u64
+                                || list.iter().any(|of| of.inside() == (protocol, *end, from));
+                            prop_assert!(full);
                         }
                     }
                 }
             }
+            prop_assert!(list.len() <= flows as usize);
         }
     }
 
     #[test]
     fn no_frame_makes_it_panic(mut bytes in vec(any::<u8>(), 0..160), kind in 0..4u8, flow in any::<bool>()) {
-        let mut nat = Nat::new(2, 2);
+        let mut nat = Nat::new(&port(2, 2, &[]));
         if flow {
             send(&mut nat, UDP, host(1, 4_000), server(1), 0);
         }

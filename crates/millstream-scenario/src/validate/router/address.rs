@@ -48,7 +48,7 @@ pub(super) fn addresses(given: &Spanned<AddressText>, problems: &mut Vec<Problem
 }
 
 /// Whether one host of the network can have this address.
-fn is_host(net: IpNet) -> bool {
+pub(super) fn is_host(net: IpNet) -> bool {
     let address = net.addr();
     let ends = match net {
         IpNet::V4(net) => {

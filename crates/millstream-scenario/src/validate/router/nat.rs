@@ -1,0 +1,86 @@
+//! A port's `nat`: every rule that types cannot say.
+
+use std::net::{IpAddr, SocketAddrV4};
+use toml::Spanned;
+
+use super::{address, parsed, ranged};
+use crate::error::Problem;
+use crate::file::router::{ForwardProtocol, ForwardTable, NatTable, RouterFile};
+use crate::router::{PortForward, PortNat, RouterPort};
+
+const FLOWS: u32 = 16_384;
+const HOST_FLOWS: u32 = 2_048;
+const MOST_FLOWS: u32 = 1 << 18;
+const MOST_FORWARDS: usize = 1_024;
+
+/// The translation at a port, which has an IPv4 address or not.
+pub(super) fn nat(
+    spanned: &Spanned<NatTable>,
+    addressed: bool,
+    problems: &mut Vec<Problem>,
+) -> PortNat {
+    if !addressed {
+        let problem =
+            Problem::new(spanned.span(), "the port has no IPv4 `address` to hide others behind");
+        problems.push(problem.help("for example address = \"203.0.113.1/24\""));
+    }
+    let table = spanned.get_ref();
+    let flows = ranged(table.flows.as_ref(), FLOWS, 1..=MOST_FLOWS, "`flows`", problems);
+    let most = table.host_flows.as_ref();
+    let host_flows = ranged(most, HOST_FLOWS.min(flows), 1..=flows, "`host-flows`", problems);
+    if table.forward.len() > MOST_FORWARDS {
+        let message = format!("{} ports are forwarded", table.forward.len());
+        let help = format!("at most {MOST_FORWARDS}");
+        problems.push(Problem::new(spanned.span(), message).help(help));
+    }
+    let mut forwards: Vec<PortForward> = Vec::new();
+    for forward in table.forward.iter().take(MOST_FORWARDS) {
+        let Some(forward) = self::forward(forward.get_ref(), &forwards, problems) else { continue };
+        forwards.push(forward);
+    }
+    PortNat { flows, host_flows, forwards }
+}
+
+/// A port that is forwarded, beside those before it.
+fn forward(
+    table: &ForwardTable,
+    before: &[PortForward],
+    problems: &mut Vec<Problem>,
+) -> Option<PortForward> {
+    let port = *table.port.get_ref();
+    let protocol = match table.protocol {
+        ForwardProtocol::Tcp => 6,
+        ForwardProtocol::Udp => 17,
+    };
+    if port == 0 {
+        let problem = Problem::new(table.port.span(), "`port` of 0");
+        problems.push(problem.help("from 1 to 65535"));
+    } else if before.iter().any(|of| (of.protocol, of.port) == (protocol, port)) {
+        let message = format!("port {port} is forwarded twice");
+        let help = "one host gets what comes for it: take one out";
+        problems.push(Problem::new(table.port.span(), message).label("the second").help(help));
+    }
+    let to: SocketAddrV4 =
+        parsed(&table.to, "an IPv4 address and a port", "10.1.0.5:80", problems)?;
+    let host = IpAddr::V4(*to.ip());
+    if to.port() == 0 || to.ip().is_broadcast() || !address::is_host(host.into()) {
+        let problem = Problem::new(table.to.span(), format!("nobody listens at {to}"));
+        problems.push(problem.help("a host's address and a port, for example \"10.1.0.5:80\""));
+    }
+    Some(PortForward { protocol, port, to })
+}
+
+/// Nothing is forwarded to the router itself.
+pub(super) fn hosts(file: &RouterFile, ports: &[Option<RouterPort>], problems: &mut Vec<Problem>) {
+    let own: Vec<_> = ports.iter().flatten().flat_map(|port| &port.addresses).collect();
+    let tables = file.port.iter().filter_map(|port| port.get_ref().nat.as_ref());
+    for table in tables.flat_map(|nat| &nat.get_ref().forward) {
+        let to = &table.get_ref().to;
+        let Ok(host) = to.get_ref().parse::<SocketAddrV4>() else { continue };
+        if own.iter().any(|net| net.addr() == *host.ip()) {
+            let message = format!("{} is the router itself", host.ip());
+            let help = "a host's address; a proxy's path takes what comes for the router as it is";
+            problems.push(Problem::new(to.span(), message).help(help));
+        }
+    }
+}
