@@ -30,6 +30,9 @@ seed capture examples/data/uplink.pcap
 seed mpeg examples/data/clip.mpg
 seed transport_stream examples/data/clip.mpg
 
+sed '/name = "wan"/a address = "10.2.0.9/24"\
+nat = { flows = 9, host-flows = 2, forward = [{ protocol = "tcp", port = 80, to = "10.1.0.5:80" }] }' \
+    examples/router/router.toml >fuzz/corpus/router/nat
 mkdir -p fuzz/corpus/requests
 printf '%s\r\n' 'SETUP rtsp://h/film/video RTSP/1.0' 'CSeq: 1' \
     'Transport: RTP/AVP;unicast;client_port=5000-5001' '' >fuzz/corpus/requests/setup
@@ -39,7 +42,7 @@ printf '%s\r\n' 'DESCRIBE rtsp://h/film RTSP/1.0' 'CSeq: 1' \
     'Authorization: Digest username="a", realm="millstream", nonce="0", uri="rtsp://h/film", qop=auth, nc=00000001, cnonce="c", response="00000000000000000000000000000000"' '' >fuzz/corpus/credentials/digest
 
 targets=("$@")
-[[ $# -gt 0 ]] || targets=(hilq_exact scenario router requests published credentials packet machine proxy extension csv capture mpeg transport_stream)
+[[ $# -gt 0 ]] || mapfile -t targets < <(cargo fuzz list)
 for target in "${targets[@]}"; do
     echo "== $target, $seconds s"
     cargo +nightly fuzz run --release "$target" -- -max_total_time="$seconds" -rss_limit_mb=4096 \

@@ -332,7 +332,7 @@ fn it_outlives_processor_and_server() {
     assert!(film.len() > 10 && film.iter().all(|frame| frame.kind != 3));
     let [film, _] = watch_while(&mut players, || {
         remove(&server, "filter");
-        std::thread::sleep(Duration::from_millis(200));
+        std::thread::sleep(Duration::from_secs(1));
     });
     assert!(film.iter().any(|frame| frame.kind == 3));
     drop(players);

@@ -365,8 +365,8 @@ fn a_changed_file_is_taken_over_without_losing_a_packet_of_a_path_that_stays() {
     // One that is wrong changes nothing.
     fs::write(&file, before.replace("weight = 100", "weight = 0")).unwrap();
     router.hang_up();
+    network.until("the wrong one is refused", || router.has_said("was not taken over"));
     let after = before.replace("weight = 100", "weight = 50").replace("best-effort", "the-rest");
-    thread::sleep(Duration::from_millis(100));
     fs::write(&file, after).unwrap();
     router.hang_up();
     network.send("source", "a0", &voice, half, Duration::from_micros(250));
@@ -495,7 +495,7 @@ fn the_kernel_s_routes_and_neighbours_are_followed_as_they_change() {
     until("10.3.0.1", "Net Unreachable");
     // A neighbour that only the kernel knows.
     let sink = network.mac("sink", "b0").map(|byte| format!("{byte:02x}")).join(":");
-    let silent = network.watch("sink", "b0", "dst host 10.2.0.77");
+    let silent = network.watch("sink", "b0", "ip and dst host 10.2.0.77");
     kernel(&format!("neighbour replace 10.2.0.77 lladdr {sink} dev b1 nud permanent"));
     thread::sleep(Duration::from_millis(200));
     ping("10.2.0.77");
@@ -532,16 +532,20 @@ fn an_interface_that_goes_away_and_comes_back_is_survived_and_counted() {
 #[test]
 fn what_the_kernel_sends_on_a_tap_device_is_routed() {
     let network = Network::new();
+    network.execute("router", &["ip", "link", "set", "lo", "up"]);
     let folder = TempDir::new().unwrap();
     let file = folder.path().join("router.toml");
     let wan = ROUTER_FILE.find("[[port]]\nname = \"wan\"").unwrap();
-    let lan = "[router]\n[[port]]\nname = \"t0\"\nkind = \"tap\"\nrate = \"1 Gbps\"\n\
+    let lan = "[router]\nstatus = \"127.0.0.1:9817\"\n[[port]]\nname = \"t0\"\nkind = \"tap\"\nrate = \"1 Gbps\"\n\
                mac = \"02:00:00:00:00:01\"\n";
     let rest = ROUTER_FILE[wan..].replace("port = \"lan\"", "port = \"t0\"");
     fs::write(&file, format!("{lan}{rest}")).unwrap();
     let router = network.start(env!("CARGO_BIN_EXE_millstream"), &file);
     network.send_by_kernel("t0", "02:00:00:00:00:01", 20);
-    thread::sleep(Duration::from_millis(300));
+    let sent = "path_packets_total{path=\"best-effort\",outcome=\"sent\"} 20\n";
+    network.until("all have been sent", || {
+        network.get("router", "127.0.0.1:9817", "/metrics").contains(sent)
+    });
     let report = router.stop();
     assert_eq!(number(&report, "paths", "best-effort", "sent"), 20, "{report:#}");
     assert_eq!(number(&report, "ports", "wan", "transmitted"), 20);

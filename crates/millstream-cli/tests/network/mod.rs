@@ -10,9 +10,9 @@ use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::mpsc;
+use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -420,17 +420,17 @@ impl Network {
         // It says so when its ports are open.
         let errors = BufReader::new(child.stderr.take().unwrap());
         let (ready, opened) = mpsc::channel();
-        let log = thread::spawn(move || {
-            let mut log = String::new();
+        let log = Arc::new(Mutex::new(String::new()));
+        let written = Arc::clone(&log);
+        let reading = thread::spawn(move || {
             for line in errors.lines().map_while(Result::ok) {
+                *written.lock().unwrap() += &(line.clone() + "\n");
                 if line.contains("ports are open") {
                     let _ = ready.send(());
                 }
-                log = log + &line + "\n";
             }
-            log
         });
-        let child = Running { child, log };
+        let child = Running { child, log, reading };
         assert!(opened.recv_timeout(PATIENCE).is_ok(), "the router did not start");
         child
     }
@@ -496,10 +496,16 @@ impl Watch {
 
 pub(crate) struct Running {
     child: Child,
-    log: JoinHandle<String>,
+    log: Arc<Mutex<String>>,
+    reading: JoinHandle<()>,
 }
 
 impl Running {
+    /// Whether it has logged this.
+    pub(crate) fn has_said(&self, text: &str) -> bool {
+        self.log.lock().unwrap().contains(text)
+    }
+
     /// The router reads its file again.
     pub(crate) fn hang_up(&self) {
         self.signal(Signal::SIGHUP);
@@ -545,7 +551,8 @@ impl Running {
     pub(crate) fn stop_with_log(self) -> (Value, String) {
         self.signal(Signal::SIGINT);
         let output = self.child.wait_with_output().unwrap();
-        let log = self.log.join().unwrap();
+        self.reading.join().unwrap();
+        let log = std::mem::take(&mut *self.log.lock().unwrap());
         (serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{log}")), log)
     }
 
