@@ -3,9 +3,10 @@
 mod others;
 mod own;
 mod proxied;
+mod translation;
 
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
-use millstream_scenario::{PortNat, RouterScenario};
+use millstream_scenario::RouterScenario;
 use std::net::Ipv6Addr;
 
 use crate::live::classifier::Classifier;
@@ -14,11 +15,11 @@ use crate::live::crossing::{Crossing, Errand};
 use crate::live::extension::{ExtensionCounters, Extensions};
 use crate::live::flows::{Flow, Flows};
 use crate::live::function::Forwarder;
-use crate::live::header::{Header, is_v6};
+use crate::live::header::Header;
 use crate::live::held::Held;
 use crate::live::kernel::{Change, Way};
 use crate::live::line::Line;
-use crate::live::nat::{Nat, NatCounters};
+use crate::live::nat::Nat;
 use crate::live::ndp;
 use crate::live::pool::Pool;
 use crate::live::port::{Port, PortError};
@@ -233,28 +234,6 @@ impl<P: Port> LiveMachine<P> {
         side.port.join(&groups);
     }
 
-    /// Whoever sends IPv4 by `port` does so from its address, and answers find their way back, as `how` says. Flows
-    /// stay known if so many may be as before.
-    ///
-    /// # Panics
-    /// If there is no such port.
-    pub fn translate(&mut self, port: usize, how: Option<&PortNat>) {
-        let nat = &mut self.sides[port].nat;
-        *nat = how.map(|how| match nat.take() {
-            Some(nat) => nat.changed(how),
-            None => Nat::new(how),
-        });
-    }
-
-    /// What the translation at a port did, if there is one.
-    ///
-    /// # Panics
-    /// If there is no such port.
-    #[must_use]
-    pub fn translation(&self, port: usize) -> Option<NatCounters> {
-        self.sides[port].nat.as_ref().map(Nat::counters)
-    }
-
     /// The kernel's routes, neighbours and addresses are different now.
     pub(super) fn kernel_changed(&mut self, changes: &[Change]) {
         if changes.is_empty() {
@@ -353,35 +332,6 @@ impl<P: Port> LiveMachine<P> {
     }
 }
 
-/// Translation at ports that have one.
-impl<P: Port> LiveMachine<P> {
-    /// Whether a packet for the router belongs to a flow of a host; it goes to that host now.
-    #[cold]
-    fn answers_flow(&mut self, input: usize, packet: u64) -> bool {
-        let side = &mut self.sides[input];
-        let Some((nat, net)) = side.nat.as_mut().zip(side.address) else { return false };
-        nat.inbound(self.pool.frame_mut(packet), net.addr(), self.now_ns)
-    }
-
-    /// Whether a packet may leave by `output`; it comes from the port's address now if that hides others, which it
-    /// does of IPv4.
-    #[inline]
-    fn translated(&mut self, output: usize, packet: u64) -> bool {
-        let side = &mut self.sides[output];
-        if side.elsewhere {
-            // It is there that it may leave, or not.
-            return true;
-        }
-        match side.nat.as_mut().zip(side.address) {
-            Some((nat, net)) => {
-                let frame = self.pool.frame_mut(packet);
-                is_v6(frame) || nat.outbound(frame, net.addr(), self.now_ns)
-            }
-            None => true,
-        }
-    }
-}
-
 impl<P: Port> Machine for LiveMachine<P> {
     const FREE_CLOCK: bool = false;
 
@@ -435,7 +385,7 @@ impl<P: Port> Machine for LiveMachine<P> {
                 continue;
             };
             let mut to = self.whose(header.destination);
-            if to == Some(Whose::Router) && self.answers_flow(input, packet) {
+            if to == Some(Whose::Router) && self.answers_flow(input, header.destination, packet) {
                 let Some(translated) = Header::parse(self.pool.frame(packet)) else {
                     self.pool.release(packet);
                     continue;

@@ -204,6 +204,21 @@ impl Nat {
         translated.is_some()
     }
 
+    /// A host behind `us` sends to `us`: if it belongs to a flow, or begins one at a port that is forwarded, it comes
+    /// from `us` now and goes to that flow's host ("hairpinning", RFC 4787, REQ-9).
+    pub(super) fn reflect(&mut self, frame: &mut [u8], us: Ipv4Addr, now_ns: u64) -> bool {
+        let Some(ip) = transport(frame) else { return false };
+        let of_flow = match (packet::part(frame, ip), packet::ends(frame, ip)) {
+            (Part::Later, _) => self.parts.of(&packet::whole(frame, ip), now_ns).is_some(),
+            (_, Some(ends)) => {
+                self.forwards.contains_key(&(ip.protocol, ends.destination.1))
+                    || self.inside.contains_key(&(ip.protocol, ends.source, ends.destination))
+            }
+            (_, None) => packet::quoted(frame, ip).is_some(),
+        };
+        of_flow && self.outbound(frame, us, now_ns) && self.inbound(frame, us, now_ns)
+    }
+
     fn receive(
         &mut self,
         frame: &mut [u8],

@@ -1,0 +1,67 @@
+//! Translation at ports that have one: which packets it sees.
+
+use millstream_scenario::PortNat;
+use std::net::Ipv4Addr;
+
+use super::{LiveMachine, Side};
+use crate::live::header::is_v6;
+use crate::live::nat::{Nat, NatCounters};
+use crate::live::port::Port;
+
+impl<P: Port> LiveMachine<P> {
+    /// Whoever sends IPv4 by `port` does so from its address, and answers find their way back, as `how` says. Flows
+    /// stay known if so many may be as before.
+    ///
+    /// # Panics
+    /// If there is no such port.
+    pub fn translate(&mut self, port: usize, how: Option<&PortNat>) {
+        let nat = &mut self.sides[port].nat;
+        *nat = how.map(|how| match nat.take() {
+            Some(nat) => nat.changed(how),
+            None => Nat::new(how),
+        });
+    }
+
+    /// What the translation at a port did, if there is one.
+    ///
+    /// # Panics
+    /// If there is no such port.
+    #[must_use]
+    pub fn translation(&self, port: usize) -> Option<NatCounters> {
+        self.sides[port].nat.as_ref().map(Nat::counters)
+    }
+
+    /// Whether a packet for the router's address `us` belongs to a flow of a host; it goes to that host now.
+    #[cold]
+    pub(super) fn answers_flow(&mut self, input: usize, us: Ipv4Addr, packet: u64) -> bool {
+        let is_inside = self.sides[input].nat.is_none();
+        let is =
+            |side: &Side<P>| !side.elsewhere && side.address.is_some_and(|net| net.addr() == us);
+        let Some(port) = self.sides.iter().position(is) else { return false };
+        let Some(nat) = self.sides[port].nat.as_mut() else { return false };
+        let frame = self.pool.frame_mut(packet);
+        if port == input {
+            nat.inbound(frame, us, self.now_ns)
+        } else {
+            is_inside && nat.reflect(frame, us, self.now_ns)
+        }
+    }
+
+    /// Whether a packet may leave by `output`; it comes from the port's address now if that hides others, which it
+    /// does of IPv4.
+    #[inline]
+    pub(super) fn translated(&mut self, output: usize, packet: u64) -> bool {
+        let side = &mut self.sides[output];
+        if side.elsewhere {
+            // It is there that it may leave, or not.
+            return true;
+        }
+        match side.nat.as_mut().zip(side.address) {
+            Some((nat, net)) => {
+                let frame = self.pool.frame_mut(packet);
+                is_v6(frame) || nat.outbound(frame, net.addr(), self.now_ns)
+            }
+            None => true,
+        }
+    }
+}

@@ -1,0 +1,184 @@
+//! Translation against a list of flows; and any bytes.
+
+use proptest::collection::{btree_map, vec};
+use proptest::prelude::*;
+
+use super::*;
+
+/// What happens: a host sends, or a server answers to one of our ports.
+#[derive(Clone, Debug)]
+enum Event {
+    Send(u8, u8, u16, u8),
+    Answer(u8, u8, u16),
+    Wait(u64),
+}
+
+fn events() -> impl Strategy<Value = Vec<Event>> {
+    let protocol = || prop_oneof![Just(UDP), Just(TCP), Just(ICMP)];
+    let port = || 1_020..1_030u16;
+    let event = prop_oneof![
+        4 => (protocol(), 0..4u8, port(), 0..3u8).prop_map(|(p, h, n, s)| Event::Send(p, h, n, s)),
+        4 => (protocol(), 0..3u8, port()).prop_map(|(p, s, n)| Event::Answer(p, s, n)),
+        1 => (0..400u64).prop_map(|seconds| Event::Wait(seconds * SECOND)),
+    ];
+    vec(event, 0..200)
+}
+
+/// Ports that are forwarded, each to a port of some host.
+fn forwards() -> impl Strategy<Value = Vec<(u8, u16, End)>> {
+    let end = (0..4u8, 1_020..1_030u16).prop_map(|(number, port)| host(number, port));
+    let forward = ((prop_oneof![Just(UDP), Just(TCP)], 1_020..1_030u16), end);
+    btree_map(forward.0, forward.1, 0..4).prop_map(|map| {
+        map.into_iter().map(|((protocol, port), to)| (protocol, port, to)).collect()
+    })
+}
+
+proptest! {
+    /// Against all flows in a list, looked through from end to end: who is reached, who keeps which port, which
+    /// flows are remembered.
+    #[test]
+    fn it_equals_a_list_of_flows(
+        events in events(),
+        flows in 1..20u32,
+        host_flows in 1..8u32,
+        forwards in forwards(),
+    ) {
+        let mut nat = Nat::new(&port(flows, host_flows, &forwards));
+        let mut list: Vec<Flow> = Vec::new();
+        let mut now_ns = 0;
+        for event in events {
+            let of_host = |list: &[Flow], host: End| {
+                list.iter().filter(|flow| flow.host.0 == host.0).count()
+            };
+            match event {
+                Event::Wait(wait_ns) => now_ns += wait_ns,
+                Event::Send(protocol, from, port, to) => {
+                    let from = host(from, port);
+                    let to = (server(to).0, if protocol == ICMP { 0 } else { 80 });
+                    let sent = send(&mut nat, protocol, from, to, now_ns);
+                    list.retain(|flow| !flow.is_over(now_ns));
+                    let found = list.iter_mut().find(|flow| flow.inside() == (protocol, from, to));
+                    match (found, sent) {
+                        (Some(flow), sent) => {
+                            prop_assert_eq!(sent, Some(flow.port));
+                            flow.last_ns = now_ns;
+                            flow.answered |= flow.from_outside;
+                        }
+                        (None, Some(ours)) => {
+                            let taken = |port| {
+                                list.iter().any(|flow| flow.outside() == (protocol, port, to))
+                            };
+                            prop_assert!(!taken(ours));
+                            let his = forwards.iter().find(|of| (of.0, of.2) == (protocol, from));
+                            let of_another = |port| {
+                                let is = |of: &(u8, u16, End)| (of.0, of.1) == (protocol, port);
+                                forwards.iter().any(is) && his.is_none_or(|of| of.1 != port)
+                            };
+                            prop_assert!(!of_another(ours));
+                            let low = port < FIRST_PORT && protocol != ICMP;
+                            let keeps = !low && !taken(port) && !of_another(port);
+                            match his.map(|of| of.1).filter(|port| !taken(*port)) {
+                                Some(published) => prop_assert_eq!(ours, published),
+                                None => prop_assert_eq!(keeps, ours == port),
+                            }
+                            list.push(Flow {
+                                protocol,
+                                host: from,
+                                port: ours,
+                                other: to,
+                                from_outside: false,
+                                last_ns: now_ns,
+                                answered: false,
+                                ended: false,
+                            });
+                        }
+                        // Flows that are over make room only when they are met.
+                        (None, None) => {
+                            let full = list.len() >= flows as usize
+                                || of_host(&list, from) >= host_flows as usize
+                                || nat.counters().flows > list.len() as u64;
+                            prop_assert!(full);
+                        }
+                    }
+                    prop_assert!(of_host(&list, from) <= host_flows as usize);
+                }
+                Event::Answer(protocol, from, port) => {
+                    let from = (server(from).0, if protocol == ICMP { 0 } else { 80 });
+                    let reached = answer(&mut nat, protocol, from, port, now_ns);
+                    list.retain(|flow| !flow.is_over(now_ns));
+                    let found = list.iter_mut().find(|flow| flow.outside() == (protocol, port, from));
+                    let forward = forwards.iter().find(|of| (of.0, of.1) == (protocol, port));
+                    match (found, forward) {
+                        (Some(flow), _) => {
+                            prop_assert_eq!(reached, Some(flow.host));
+                            flow.answered |= !flow.from_outside;
+                            if protocol == TCP {
+                                flow.last_ns = now_ns;
+                            }
+                        }
+                        (None, None) => prop_assert_eq!(reached, None),
+                        (None, Some((_, _, end))) if reached.is_some() => {
+                            prop_assert_eq!(reached, Some(*end));
+                            let flow = Flow {
+                                protocol,
+                                host: *end,
+                                port,
+                                other: from,
+                                from_outside: true,
+                                last_ns: now_ns,
+                                answered: false,
+                                ended: false,
+                            };
+                            prop_assert!(list.iter().all(|of| of.inside() != flow.inside()));
+                            list.push(flow);
+                            prop_assert!(of_host(&list, *end) <= host_flows as usize);
+                        }
+                        (None, Some((_, _, end))) => {
+                            let full = list.len() >= flows as usize
+                                || of_host(&list, *end) >= host_flows as usize
+                                || nat.counters().flows > list.len() as u64
+                                || list.iter().any(|of| of.inside() == (protocol, *end, from));
+                            prop_assert!(full);
+                        }
+                    }
+                }
+            }
+            prop_assert!(list.len() <= flows as usize);
+        }
+    }
+
+    #[test]
+    fn no_frame_makes_it_panic(mut bytes in vec(any::<u8>(), 0..160), kind in 0..4u8, flow in any::<bool>()) {
+        let mut nat = Nat::new(&port(2, 2, &[(UDP, 0x0f_a0, host(2, 53))]));
+        if flow {
+            send(&mut nat, UDP, host(1, 4_000), server(1), 0);
+        }
+        if bytes.len() > 42 && kind > 0 {
+            bytes[12..15].copy_from_slice(&[8, 0, 0x45]);
+            let length = u16::try_from(bytes.len() - 14).unwrap();
+            bytes[16..18].copy_from_slice(&length.to_be_bytes());
+            bytes[20..22].fill(0);
+            bytes[23] = [0, ICMP, TCP, UDP][usize::from(kind)];
+            if kind == 1 {
+                bytes[34] = 3;
+                bytes[42] = bytes[42] % 32 + 0x40;
+                if bytes.len() > 70 && flow {
+                    // As if it quoted the flow's packet.
+                    bytes[48..50].fill(0);
+                    bytes[51] = UDP;
+                    bytes[54..58].copy_from_slice(&US.octets());
+                    bytes[58..62].copy_from_slice(&server(1).0.octets());
+                    bytes[62..66].copy_from_slice(&[15, 160, 0, 80]);
+                }
+                bytes[36..38].fill(0);
+                let right = sum(&bytes[34..]);
+                bytes[36..38].copy_from_slice(&right.to_be_bytes());
+            }
+        }
+        let length = bytes.len();
+        let _ = (nat.inbound(&mut bytes, US, 0), nat.outbound(&mut bytes, US, 0));
+        nat.reflect(&mut bytes, US, 0);
+        nat.say(&mut bytes, US);
+        prop_assert_eq!(bytes.len(), length);
+    }
+}
