@@ -287,12 +287,27 @@ fn proxies(report: &Report) -> String {
 
 /// What ports did that hide others behind their address; nothing if there are none.
 fn translations(report: &Report) -> String {
-    let header =
-        ["nat of", "flows", "opened", "outbound", "inbound", "refused: full", "refused: kind"];
+    let header = [
+        "nat of",
+        "flows",
+        "begun",
+        "begun outside",
+        "outbound",
+        "inbound",
+        "refused: full",
+        "refused: kind",
+    ];
     let rows = report.ports.iter().filter_map(|port| {
         let of = port.nat?;
-        let counts =
-            [of.flows, of.opened, of.outbound, of.inbound, of.refused_full, of.refused_kind];
+        let counts = [
+            of.flows,
+            of.opened,
+            of.forwarded,
+            of.outbound,
+            of.inbound,
+            of.refused_full,
+            of.refused_kind,
+        ];
         Some([port.name.clone()].into_iter().chain(counts.map(|n| n.to_string())).collect())
     });
     let rows: Vec<Vec<String>> = rows.collect();
