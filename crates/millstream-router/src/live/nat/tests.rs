@@ -90,6 +90,27 @@ fn port(flows: u32, host_flows: u32, forwards: &[(u8, u16, End)]) -> PortNat {
     PortNat { flows, host_flows, forwards: forwards.collect() }
 }
 
+/// An ICMP error that quotes this much of a packet.
+fn error(from: Ipv4Addr, to: Ipv4Addr, quoted: &[u8]) -> Vec<u8> {
+    let about = Icmpv4Type::DestinationUnreachable(DestUnreachableHeader::Port);
+    let builder = PacketBuilder::ethernet2([4; 6], [2; 6]);
+    let builder = builder.ipv4(from.octets(), to.octets(), 60).icmpv4(about);
+    let mut frame = Vec::new();
+    builder.write(&mut frame, quoted).unwrap();
+    frame
+}
+
+/// Where an ICMP error is from, where it goes, and what it quotes, once its checksums are found right.
+fn read_error(frame: &[u8]) -> (Ipv4Addr, Ipv4Addr, Vec<u8>) {
+    let packet = SlicedPacket::from_ethernet(frame).unwrap();
+    let Some(NetSlice::Ipv4(ip)) = &packet.net else { panic!("{packet:?}") };
+    let header = ip.header().to_header();
+    assert_eq!(header.header_checksum, header.calc_header_checksum());
+    let Some(TransportSlice::Icmpv4(icmp)) = &packet.transport else { panic!("{packet:?}") };
+    assert_eq!(icmp.checksum(), icmp.icmp_type().calc_checksum(icmp.payload()));
+    (header.source.into(), header.destination.into(), icmp.payload().to_vec())
+}
+
 /// Sends a packet out; returns our port.
 fn send(nat: &mut Nat, protocol: u8, from: End, to: End, now_ns: u64) -> Option<u16> {
     let mut frame = frame(protocol, from, to, b"question");
@@ -238,17 +259,9 @@ fn hosts_reach_each_other_by_a_forwarded_port() {
     let mut question = frame(UDP, client, (US, 8_080), b"question");
     let asked = question.clone();
     assert!(nat.reflect(&mut question, US, 2));
-    let mut error = Vec::new();
-    let about = Icmpv4Type::DestinationUnreachable(DestUnreachableHeader::Port);
-    let builder = PacketBuilder::ethernet2([4; 6], [2; 6]);
-    let builder = builder.ipv4(server.0.octets(), US.octets(), 60).icmpv4(about);
-    builder.write(&mut error, &question[14..]).unwrap();
+    let mut error = error(server.0, US, &question[14..]);
     assert!(nat.reflect(&mut error, US, 2));
-    let packet = SlicedPacket::from_ethernet(&error).unwrap();
-    let Some(NetSlice::Ipv4(ip)) = &packet.net else { panic!() };
-    assert_eq!((ip.header().source_addr(), ip.header().destination_addr()), (US, client.0));
-    let Some(TransportSlice::Icmpv4(icmp)) = &packet.transport else { panic!() };
-    assert_eq!(icmp.payload(), &asked[14..]);
+    assert_eq!(read_error(&error), (US, client.0, asked[14..].to_vec()));
     assert_eq!(nat.counters().flows, 2);
 }
 
@@ -383,24 +396,13 @@ fn an_error_finds_the_host_whose_packet_it_quotes() {
             let mut sent = frame(protocol, host(2, 5_000), to, &[7; 200]);
             let before = sent.clone();
             assert!(nat.outbound(&mut sent, US, 0));
-            let builder = PacketBuilder::ethernet2([4; 6], [2; 6]);
-            let router = [198, 51, 100, 7];
-            let about = Icmpv4Type::DestinationUnreachable(DestUnreachableHeader::Host);
-            let mut error = Vec::new();
-            let builder = builder.ipv4(router, US.octets(), 60).icmpv4(about);
-            builder.write(&mut error, &sent[14..14 + quoted]).unwrap();
+            let router = Ipv4Addr::new(198, 51, 100, 7);
+            let mut error = error(router, US, &sent[14..14 + quoted]);
             let mut broken = error.clone();
             assert!(nat.inbound(&mut error, US, 0));
-
-            let packet = SlicedPacket::from_ethernet(&error).unwrap();
-            let Some(NetSlice::Ipv4(ip)) = &packet.net else { panic!() };
-            let header = ip.header().to_header();
-            assert_eq!(header.header_checksum, header.calc_header_checksum());
-            assert_eq!((header.source, header.destination), (router, host(2, 0).0.octets()));
-            let Some(TransportSlice::Icmpv4(icmp)) = &packet.transport else { panic!() };
-            assert_eq!(icmp.checksum(), icmp.icmp_type().calc_checksum(icmp.payload()));
             // The host sees its packet as it sent it.
-            assert_eq!(icmp.payload(), &before[14..14 + quoted], "{protocol} {quoted}");
+            let expected = (router, host(2, 0).0, before[14..14 + quoted].to_vec());
+            assert_eq!(read_error(&error), expected, "{protocol} {quoted}");
 
             *broken.last_mut().unwrap() ^= 1;
             assert!(!nat.inbound(&mut broken, US, 0), "a wrong checksum");
@@ -419,32 +421,18 @@ fn an_error_about_what_came_in_is_understood_outside() {
         assert!(nat.inbound(&mut came, US, 0));
         // By the host, by a router before it, and by this one: the client hears of it from our address.
         for from in [web.0, host(200, 0).0, US] {
-            let builder = PacketBuilder::ethernet2([4; 6], [2; 6]);
-            let about = Icmpv4Type::DestinationUnreachable(DestUnreachableHeader::Port);
-            let builder = builder.ipv4(from.octets(), client.0.octets(), 60).icmpv4(about);
-            let mut error = Vec::new();
-            builder.write(&mut error, &came[14..14 + quoted]).unwrap();
+            let mut error = error(from, client.0, &came[14..14 + quoted]);
             if from == US {
                 nat.say(&mut error, US);
             } else {
                 assert!(nat.outbound(&mut error, US, 0));
             }
-            let packet = SlicedPacket::from_ethernet(&error).unwrap();
-            let Some(NetSlice::Ipv4(ip)) = &packet.net else { panic!() };
-            let header = ip.header().to_header();
-            assert_eq!(header.header_checksum, header.calc_header_checksum());
-            assert_eq!((header.source, header.destination), (US.octets(), client.0.octets()));
-            let Some(TransportSlice::Icmpv4(icmp)) = &packet.transport else { panic!() };
-            assert_eq!(icmp.checksum(), icmp.icmp_type().calc_checksum(icmp.payload()));
-            assert_eq!(icmp.payload(), &before[14..14 + quoted], "{protocol} {quoted} {from}");
+            let expected = (US, client.0, before[14..14 + quoted].to_vec());
+            assert_eq!(read_error(&error), expected, "{protocol} {quoted} {from}");
         }
         // About a packet of no flow nobody is told.
-        let mut strange = Vec::new();
-        let about = Icmpv4Type::DestinationUnreachable(DestUnreachableHeader::Port);
-        let builder = PacketBuilder::ethernet2([4; 6], [2; 6]);
-        let builder = builder.ipv4(web.0.octets(), client.0.octets(), 60).icmpv4(about);
         let other = frame(protocol, (client.0, 1), web, &[7; 200]);
-        builder.write(&mut strange, &other[14..14 + quoted]).unwrap();
+        let mut strange = error(web.0, client.0, &other[14..14 + quoted]);
         assert!(!nat.outbound(&mut strange, US, 0));
         assert_eq!((nat.counters().outbound, nat.counters().refused_kind), (2, 1));
     }
