@@ -94,6 +94,12 @@ impl Gates {
         !self.gates.is_empty()
     }
 
+    /// Whether the gate of `stream` may close when its packets are served.
+    #[inline]
+    pub(crate) fn may_close(&self, stream: StreamId) -> bool {
+        stream.index() < self.gates.len()
+    }
+
     fn limited(&mut self, stream: StreamId) -> &mut Gate {
         if self.gates.len() <= stream.index() {
             let open = Gate { opened_by_caller: true, credits: None, bucket: None };

@@ -264,10 +264,46 @@ impl<S: Select> Scheduler<S> {
         while count < most
             && let Some(departure) = self.decide(now_ns, observer)
         {
+            let stream = departure.stream;
             sent(departure);
             count += 1;
+            if self.selector.is_alone(stream) && !self.room.gates.may_close(stream) {
+                // The last one is for a decision: nothing is behind it.
+                let behind = self.room.queues.waiting(stream).packets.saturating_sub(1) as usize;
+                let again = behind.min(most - count);
+                self.serve_alone(now_ns, stream, again, observer, &mut sent);
+                count += again;
+            }
         }
         count
+    }
+
+    /// So many decision cycles of which the winner is known; more packets than that wait.
+    #[inline]
+    fn serve_alone(
+        &mut self,
+        now_ns: u64,
+        stream: StreamId,
+        count: usize,
+        observer: &mut (impl Observer + ?Sized),
+        mut sent: impl FnMut(Departure),
+    ) {
+        for _ in 0..count {
+            let deadline_ns = self.selector.deadline_ns(stream);
+            let popped = self.room.queues.pop(stream, now_ns, deadline_ns, Event::Sent);
+            let Some((departure, Some((head, stamp)))) = popped else {
+                debug_assert!(false, "more than that wait");
+                break;
+            };
+            let next = NewHead { head, stamp, open: true };
+            if self.selector.serve_alone(stream, now_ns, next) {
+                observer.missed(stream, now_ns, 1, 0);
+            }
+            sent(departure);
+        }
+        if count > 0 {
+            self.selector.settle(stream);
+        }
     }
 
     /// Opens (`true`, the start) or closes the gate of `stream`. A stream with a closed gate is

@@ -163,6 +163,29 @@ pub trait Select {
     /// The head of `stream` has left; `next` is the one after it.
     fn follow(&mut self, stream: StreamId, next: Option<NewHead<Self::Stamp>>);
 
+    /// Whether `stream`, which was served just now, is the next to be served at this instant, and again, whatever its
+    /// packets are like: no other stream has a head that may be chosen.
+    #[inline]
+    fn is_alone(&self, stream: StreamId) -> bool {
+        let _ = stream;
+        false
+    }
+
+    /// The head of a stream that is [alone](Self::is_alone) starts to be served, and has left; `next` is the one after
+    /// it, and may be chosen. Returns whether it was late. [`settle`](Self::settle) is to follow the last of these.
+    #[inline]
+    fn serve_alone(&mut self, stream: StreamId, now_ns: u64, next: NewHead<Self::Stamp>) -> bool {
+        let late = self.served(stream, now_ns);
+        self.follow(stream, Some(next));
+        late
+    }
+
+    /// The head of a stream that was alone stands among others from now on.
+    #[inline]
+    fn settle(&mut self, stream: StreamId) {
+        let _ = stream;
+    }
+
     /// The packet of `stream` that was served last cost `extra_bytes` more than its length. Returns
     /// whether the discipline can take that into account.
     fn charge_extra(&mut self, stream: StreamId, extra_bytes: i64) -> bool;

@@ -79,10 +79,12 @@ impl Link {
         observer: &mut impl Observer,
         mut sent: impl FnMut(Departure),
     ) {
-        each!(self, link => for _ in 0..most {
-            let Some(departure) = link.decide(now_ns, observer) else { break };
-            sent(departure);
-        });
+        match self {
+            Self::FairScan(link) => link.decide_batch(now_ns, most, observer, sent),
+            Self::FairHeap(link) => link.decide_batch(now_ns, most, observer, sent),
+            Self::FifoHeap(link) => link.decide_batch(now_ns, most, observer, sent),
+            Self::Any(link) => link.decide_batch(now_ns, most, observer, &mut sent),
+        };
     }
 
     pub(super) fn next_eligible_ns(&self) -> Option<u64> {

@@ -24,6 +24,24 @@ pub trait DynScheduler {
     /// See [`Scheduler::decide`].
     fn decide(&mut self, now_ns: u64, observer: &mut dyn Observer) -> Option<Departure>;
 
+    /// See [`Scheduler::decide_batch`].
+    fn decide_batch(
+        &mut self,
+        now_ns: u64,
+        most: usize,
+        observer: &mut dyn Observer,
+        sent: &mut dyn FnMut(Departure),
+    ) -> usize {
+        let mut count = 0;
+        while count < most
+            && let Some(departure) = self.decide(now_ns, observer)
+        {
+            sent(departure);
+            count += 1;
+        }
+        count
+    }
+
     /// See [`Scheduler::set_eligible`].
     fn set_eligible(&mut self, now_ns: u64, stream: StreamId, eligible: bool);
 
@@ -57,6 +75,16 @@ impl<S: Select> DynScheduler for Scheduler<S> {
 
     fn decide(&mut self, now_ns: u64, observer: &mut dyn Observer) -> Option<Departure> {
         Scheduler::decide(self, now_ns, observer)
+    }
+
+    fn decide_batch(
+        &mut self,
+        now_ns: u64,
+        most: usize,
+        observer: &mut dyn Observer,
+        sent: &mut dyn FnMut(Departure),
+    ) -> usize {
+        Scheduler::decide_batch(self, now_ns, most, observer, sent)
     }
 
     fn set_eligible(&mut self, now_ns: u64, stream: StreamId, eligible: bool) {

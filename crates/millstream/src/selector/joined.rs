@@ -220,6 +220,43 @@ impl<D: Discipline, S: Structure<D::Rank>> Select for Selector<D, S> {
         }
     }
 
+    #[inline]
+    fn is_alone(&self, stream: StreamId) -> bool {
+        // Deadlines are charged and rounds are gone at each decision.
+        D::Rank::EXPIRY == Expiry::Never
+            && !D::VISITS
+            && self.placed + self.pending.len() == 1
+            && self.active(stream)
+    }
+
+    #[inline]
+    fn serve_alone(&mut self, stream: StreamId, now_ns: u64, next: NewHead<D::Stamp>) -> bool {
+        let slot = &mut self.slots[stream.index()];
+        if D::REGULATED {
+            let start = self.discipline.start(&slot.state);
+            self.outrun = !start.reached_by(self.discipline.reached());
+            if self.outrun {
+                self.discipline.leap(start);
+            }
+        }
+        let late = self.discipline.served(&mut slot.state, stream, slot.head, now_ns);
+        slot.head = next.head;
+        let (state, how) = (&mut slot.state, Activation::Next);
+        self.discipline.became_head(state, next.head);
+        self.discipline.activated(state, stream, next.head, next.stamp, how);
+        late
+    }
+
+    #[inline]
+    fn settle(&mut self, stream: StreamId) {
+        self.one_started = false;
+        if D::REGULATED && self.outrun && !self.has_started(stream.0) {
+            self.postpone(stream);
+        } else {
+            self.place(stream);
+        }
+    }
+
     fn charge_extra(&mut self, stream: StreamId, extra_bytes: i64) -> bool {
         self.one_started = false;
         let active = self.active(stream);

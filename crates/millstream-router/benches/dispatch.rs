@@ -1,0 +1,162 @@
+//! What the router's own scheduling costs: packets that nobody touches, in batches of 32, on one core. As software
+//! switches measure their pipelines, nothing is read, classified, changed or written: each packet is a number.
+//!
+//! *One stage*: each path is one process from its source to the port. *Three stages*: input, one process for each
+//! path, output, with queues between, and a link that is scheduled by WF²Q+ packet by packet. Processes share the
+//! processor by measured time and reservations of 1, 2 and 3 parts in turn; *error* is the greatest difference of a
+//! process's share from its reservation, in percent of that, of those that always have work.
+//!
+//! Each number is the median of seven runs of a fifth of a second; millions of packets a second. `cargo bench -p
+//! millstream-router --bench dispatch`.
+
+use millstream::catalogue::{DisciplineRow, Options, StructureName};
+use millstream::{Contract, Link};
+use millstream_router::live::Clock;
+use millstream_router::{
+    Batch, InputPlan, Machine, OutputPlan, PathPlan, Plan, Process, Router, Stages, Verdict,
+    WhenFull,
+};
+
+const RUN_NS: u64 = 200_000_000;
+const RUNS: usize = 7;
+const BATCH: u32 = 32;
+
+/// Sources that always have packets, functions that do nothing, ports that take all.
+struct Untouched {
+    clock: Clock,
+    /// The time when a long run was last looked at, and what the thread had worked by then, ns.
+    worked: (u64, u64),
+    paths: usize,
+    /// Each source has the packets of one path, or one has those of all in turn.
+    own_source: bool,
+    next: u64,
+}
+
+impl Machine for Untouched {
+    const FREE_CLOCK: bool = false;
+
+    fn now_ns(&mut self) -> u64 {
+        self.clock.now_ns()
+    }
+
+    fn stolen_ns(&mut self, took_ns: u64) -> u64 {
+        let now = (self.clock.now_ns(), self.clock.worked_ns().unwrap_or(0));
+        let before = std::mem::replace(&mut self.worked, now);
+        (now.0 - before.0).saturating_sub(now.1.saturating_sub(before.1)).min(took_ns)
+    }
+
+    fn receive(&mut self, input: usize, most: usize, into: &mut Vec<(usize, u64)>) -> usize {
+        let mut turn = input;
+        into.extend((self.next..).take(most).map(|packet| {
+            let path = turn;
+            if !self.own_source {
+                turn = if turn + 1 == self.paths { 0 } else { turn + 1 };
+            }
+            (path, packet)
+        }));
+        self.next += most as u64;
+        most
+    }
+
+    fn forward(&mut self, _path: usize, _packet: &mut u64) -> Verdict {
+        Verdict::Send(0)
+    }
+
+    fn bytes(&self, _packet: u64) -> u32 {
+        60
+    }
+
+    fn room(&mut self, _output: usize, _now_ns: u64) -> usize {
+        usize::MAX
+    }
+
+    fn room_at_ns(&mut self, _output: usize, now_ns: u64) -> u64 {
+        now_ns
+    }
+
+    fn transmit(&mut self, _output: usize, packets: &[u64]) -> usize {
+        std::hint::black_box(packets).len()
+    }
+
+    fn discard(&mut self, _packet: u64) {}
+}
+
+/// Millions of packets a second of so many paths, and how far shares are from reservations, percent.
+#[allow(clippy::cast_precision_loss)]
+fn run(stages: Stages, paths: u32) -> (f64, f64) {
+    let own_source = stages == Stages::One;
+    let (clock, many) = (Clock::default(), paths as usize);
+    let machine = Untouched { clock, worked: (0, 0), paths: many, own_source, next: 0 };
+    let parts = |number: u32| number % 3 + 1;
+    let input = |reservation| InputPlan { reservation, throttle: None, when_full: WhenFull::Wait };
+    let inputs = if own_source {
+        (0..paths).map(|path| input(parts(path) * 1_000)).collect()
+    } else {
+        vec![input(1_000_000)]
+    };
+    let plan = Plan {
+        stages,
+        batch: Batch { packets: BATCH, time_ns: u64::MAX, gather_ns: 50_000 },
+        inputs,
+        paths: (0..paths)
+            .map(|path| PathPlan {
+                reservation: parts(path) * 1_000_000 / paths,
+                drops: false,
+                input_queue: 256,
+                output_queue: 256,
+                outputs: vec![(0, Contract::new())],
+            })
+            .collect(),
+        outputs: vec![OutputPlan {
+            reservation: 1_000_000,
+            throttle: None,
+            discipline: DisciplineRow::parse("wf2q+").expect("in the catalogue"),
+            options: Options {
+                link: Link { rate_bps: 1 << 46, overhead_bytes: 0 },
+                ..Options::default()
+            },
+            structure: if paths <= 16 { StructureName::Scan } else { StructureName::Heap },
+        }],
+    };
+    let mut router = Router::new(&plan, machine).expect("contracts are whole");
+    let elapsed_ns = loop {
+        for _ in 0..256 {
+            router.step();
+        }
+        let elapsed_ns = router.machine_mut().now_ns();
+        if elapsed_ns >= RUN_NS {
+            break elapsed_ns;
+        }
+    };
+    let sent: u64 = (0..many).map(|path| router.path(path).sent).sum();
+    let mut error = 0.0f64;
+    if own_source {
+        let used = |input: u32| router.used(Process::Input(input as usize)).busy_ns as f64;
+        let (all, asked) = ((0..paths).map(used).sum::<f64>(), (0..paths).map(parts).sum::<u32>());
+        for path in 0..paths {
+            let share = used(path) / all * f64::from(asked) / f64::from(parts(path));
+            error = error.max((share - 1.0).abs() * 100.0);
+        }
+    }
+    (sent as f64 * 1e3 / elapsed_ns as f64, error)
+}
+
+fn main() {
+    println!("router: untouched packets in batches of {BATCH}, one core");
+    println!("{:>6} {:>5} {:>8} {:>9}", "stages", "paths", "Mpps", "error, %");
+    for (stages, paths) in [
+        (Stages::One, 1),
+        (Stages::One, 3),
+        (Stages::One, 64),
+        (Stages::Three, 1),
+        (Stages::Three, 3),
+        (Stages::Three, 64),
+    ] {
+        let mut results: Vec<_> = (0..RUNS).map(|_| run(stages, paths)).collect();
+        results.sort_by(|a, b| a.0.total_cmp(&b.0));
+        let (mpps, _) = results[RUNS / 2];
+        let worst = results.iter().map(|(_, error)| *error).fold(0.0, f64::max);
+        let error = if stages == Stages::One { format!("{worst:.2}") } else { "–".to_owned() };
+        println!("{:>6} {paths:5} {mpps:8.1} {error:>9}", format!("{stages:?}"));
+    }
+}

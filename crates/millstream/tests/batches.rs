@@ -1,0 +1,142 @@
+//! Decisions at one instant are the same made together as one by one, by every discipline on every structure: who is
+//! served, what is missed, and all that follows.
+#![allow(clippy::unwrap_used)]
+
+use millstream::catalogue::{DISCIPLINES, DynScheduler, Options};
+use millstream::{Contract, Departure, Late, Link, MaxRate, Observer, Packet, StreamId, Window};
+use proptest::collection::vec;
+use proptest::prelude::*;
+use std::num::NonZeroU64;
+
+/// One byte a nanosecond.
+const LINK: Link = Link { rate_bps: 8_000_000_000, overhead_bytes: 3 };
+const STREAMS: u32 = 4;
+
+/// What was heard of a scheduler, in order.
+#[derive(Default, Debug, PartialEq, Eq)]
+struct Heard(Vec<(StreamId, u64, u64, u64)>, Vec<Departure>);
+
+impl Observer for Heard {
+    fn missed(&mut self, stream: StreamId, now_ns: u64, missed: u64, violations: u64) {
+        self.0.push((stream, now_ns, missed, violations));
+    }
+
+    fn dropped(&mut self, departure: &Departure) {
+        self.1.push(*departure);
+    }
+}
+
+#[derive(Clone, Debug)]
+enum Event {
+    /// So many packets come.
+    Arrive(u32, u32, u32),
+    /// The link takes so many.
+    Decide(usize),
+    Pass(u64),
+    Gate(u32, bool),
+    Credits(u32, u64),
+    /// The last service of a stream cost so much more.
+    Charge(u32, i64),
+}
+
+fn events() -> impl Strategy<Value = Vec<Event>> {
+    // Mostly one stream, so that it is alone now and then.
+    let stream = || prop_oneof![3 => Just(0u32), 2 => 1..STREAMS];
+    let event = prop_oneof![
+        4 => (stream(), 1..12u32, prop_oneof![Just(100u32), 0..1_600u32])
+            .prop_map(|(stream, count, bytes)| Event::Arrive(stream, count, bytes)),
+        5 => (1..9usize).prop_map(Event::Decide),
+        3 => prop_oneof![0..300u64, 0..30_000u64].prop_map(Event::Pass),
+        1 => (stream(), any::<bool>()).prop_map(|(stream, open)| Event::Gate(stream, open)),
+        1 => (stream(), 1..40u64).prop_map(|(stream, credits)| Event::Credits(stream, credits)),
+        1 => (stream(), -50..400i64).prop_map(|(stream, extra)| Event::Charge(stream, extra)),
+    ];
+    vec(event, 1..60)
+}
+
+/// A stream's weight, and its limits, if it has any: credits, a rate and a burst.
+type Terms = (u32, Option<u64>, Option<(u64, u64)>);
+
+fn terms() -> impl Strategy<Value = Vec<Terms>> {
+    let rate = proptest::option::weighted(0.15, (1_000_000..9_000_000_000u64, 0..4_000u64));
+    let credits = proptest::option::weighted(0.15, 0..100u64);
+    vec((1..7u32, credits, rate), STREAMS as usize)
+}
+
+fn contract(&(weight, credits, rate): &Terms) -> Contract {
+    let contract = Contract::new().weight(weight).unwrap().quantum_bytes(700).unwrap();
+    let contract = contract.period_ns(1_000 * u64::from(weight)).unwrap().priority(weight % 3);
+    let contract = contract.window(Window::new(1, 3).unwrap());
+    let contract = contract.late(if weight == 5 { Late::Drop } else { Late::Send });
+    let contract = match credits {
+        Some(credits) => contract.credits(credits),
+        None => contract,
+    };
+    match rate {
+        Some((rate_bps, burst_bytes)) => {
+            let rate_bps = NonZeroU64::new(rate_bps).unwrap();
+            contract.max_rate(MaxRate { rate_bps, burst_bytes })
+        }
+        None => contract,
+    }
+}
+
+/// Everything that is heard of `scheduler`.
+fn run(
+    mut scheduler: Box<dyn DynScheduler + Send>,
+    terms: &[Terms],
+    events: &[Event],
+    together: bool,
+) -> (Heard, u64, Option<u64>) {
+    for terms in terms {
+        scheduler.add_stream(contract(terms)).unwrap();
+    }
+    let (mut heard, mut sent, mut now_ns) = (Heard::default(), Vec::new(), 0);
+    for event in events {
+        match *event {
+            Event::Arrive(stream, count, bytes) => {
+                for _ in 0..count {
+                    scheduler.enqueue(now_ns, StreamId(stream), Packet::new(bytes)).unwrap();
+                }
+            }
+            Event::Decide(most) if together => {
+                let mut take = |departure| sent.push(departure);
+                let count = scheduler.decide_batch(now_ns, most, &mut heard, &mut take);
+                assert!(count <= most);
+            }
+            Event::Decide(most) => {
+                for _ in 0..most {
+                    let Some(departure) = scheduler.decide(now_ns, &mut heard) else { break };
+                    sent.push(departure);
+                }
+            }
+            Event::Pass(ns) => now_ns += ns,
+            Event::Gate(stream, open) => scheduler.set_eligible(now_ns, StreamId(stream), open),
+            Event::Credits(stream, credits) => {
+                scheduler.add_credits(now_ns, StreamId(stream), credits);
+            }
+            Event::Charge(stream, extra) => {
+                scheduler.charge(now_ns, StreamId(stream), extra);
+            }
+        }
+    }
+    heard.1.extend(sent);
+    (heard, scheduler.total_waiting(), scheduler.next_eligible_ns())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 5_000, ..ProptestConfig::default() })]
+
+    #[test]
+    fn decisions_together_are_those_one_by_one(terms in terms(), events in events()) {
+        let table = (0..STREAMS).map(StreamId).collect();
+        let options = Options { link: LINK, table, ..Options::default() };
+        for row in DISCIPLINES {
+            for structure in row.structures(&options) {
+                let run = |together| run(row.build(&options, structure), &terms, &events, together);
+                let (together, singly) = (run(true), run(false));
+                prop_assert_eq!(together, singly, "{} {}", row.name, structure.name());
+            }
+        }
+    }
+}
