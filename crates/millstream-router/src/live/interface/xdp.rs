@@ -12,6 +12,7 @@ mod queue;
 
 use std::os::fd::{OwnedFd, RawFd};
 use std::time::{Duration, Instant};
+use std::{io, thread};
 
 use crate::live::interface::redirect::{DRIVER_MODE, Redirect, SKB_MODE};
 use crate::live::interface::{Device, Moved};
@@ -22,6 +23,30 @@ use queue::Queue;
 pub(super) const MOST_QUEUES: u32 = 16;
 /// How often an interface by which nothing comes is asked whether it is there.
 const PROBE: Duration = Duration::from_millis(100);
+
+/// The kernel frees what was open some time after it was closed: it is asked again after so long, so often.
+const BUSY: Duration = Duration::from_millis(20);
+const BUSY_TRIES: u32 = 25;
+
+/// Why an interface cannot be opened.
+struct Failed {
+    /// Somebody else has it, or had it just now.
+    busy: bool,
+    text: String,
+}
+
+impl From<io::Error> for Failed {
+    fn from(error: io::Error) -> Self {
+        Self { busy: error.kind() == io::ErrorKind::ResourceBusy, text: error.to_string() }
+    }
+}
+
+impl Failed {
+    /// The same, of `what`.
+    fn of(self, what: &str) -> Self {
+        Self { text: format!("{what}: {}", self.text), ..self }
+    }
+}
 
 /// A way of using AF_XDP.
 struct Mode {
@@ -63,30 +88,39 @@ impl Shared {
                 "it has {queues} receive queues, {MOST_QUEUES} are read at most: `ethtool -L` changes that"
             ));
         }
+        let mut tries = BUSY_TRIES;
+        let mut modes = MODES.iter();
+        let mut mode = modes.next();
         let mut failed = String::new();
-        for mode in &MODES {
-            match Self::open_by(mode, redirect, index, queues) {
+        while let Some(by) = mode {
+            match Self::open_by(by, redirect, index, queues) {
                 Ok(shared) => {
                     // One that is down can be opened, but does not send.
                     shared.queues[0].remind().map_err(|error| error.to_string())?;
                     return Ok(shared);
                 }
-                Err(error) => failed = error,
+                // Not by the next, which is worse for as long as it is open.
+                Err(Failed { busy: true, text }) if tries == 0 => return Err(text),
+                Err(Failed { busy: true, .. }) => {
+                    tries -= 1;
+                    thread::sleep(BUSY);
+                }
+                Err(Failed { busy: false, text }) => (failed, mode) = (text, modes.next()),
             }
         }
         Err(failed)
     }
 
-    fn open_by(mode: &Mode, redirect: &Redirect, index: u32, queues: u32) -> Result<Self, String> {
+    fn open_by(mode: &Mode, redirect: &Redirect, index: u32, queues: u32) -> Result<Self, Failed> {
         let open = |number| {
             let queue = queue::Shared::open(index, number, mode.zero_copy)?;
             let sent = redirect.send_to(number, queue.socket());
-            sent.map_err(|error| format!("its table of sockets: {error}"))?;
+            sent.map_err(|error| Failed::from(error).of("its table of sockets"))?;
             Ok(queue)
         };
-        let queues = (0..queues.max(1)).map(open).collect::<Result<_, String>>()?;
+        let queues = (0..queues.max(1)).map(open).collect::<Result<_, Failed>>()?;
         let link = redirect.attach(index, mode.attach);
-        let link = link.map_err(|error| format!("attaching the program: {error}"))?;
+        let link = link.map_err(|error| Failed::from(error).of("attaching the program"))?;
         Ok(Self { link, queues, mode: mode.name })
     }
 

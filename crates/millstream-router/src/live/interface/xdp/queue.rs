@@ -5,7 +5,6 @@
 
 use rustix::io::Errno;
 use rustix::net::{SendFlags, send};
-use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
 use xdp::nic::NicIndex;
 use xdp::slab::{HeapSlab, Slab};
@@ -13,6 +12,7 @@ use xdp::socket::{SocketError, XdpSocket, XdpSocketBuilder};
 use xdp::umem::{FrameSize, UmemCfgBuilder};
 use xdp::{RingConfigBuilder, Rings, Umem};
 
+use super::Failed;
 use crate::live::interface::Moved;
 use crate::live::pool::Pool;
 
@@ -46,14 +46,14 @@ pub(super) struct Queue {
 
 impl Shared {
     /// Opens queue `number` of the interface of index `index`; the first is the one to send by.
-    pub(super) fn open(index: u32, number: u32, zero_copy: bool) -> Result<Self, String> {
-        let text = |error: xdp::error::Error| error.to_string();
+    pub(super) fn open(index: u32, number: u32, zero_copy: bool) -> Result<Self, Failed> {
+        let text = |error: xdp::error::Error| Failed { busy: false, text: error.to_string() };
         let sends = if number == 0 { RING } else { 0 };
         // Of which the kernel keeps 256 bytes: in one of 2 KiB there would not be room for any packet of the pool.
         let frame_size = FrameSize::FourK;
         let cfg = UmemCfgBuilder { frame_size, frame_count: RING + sends, ..Default::default() };
         let umem = Umem::map(cfg.build().map_err(text)?);
-        let mut umem = umem.map_err(|error| format!("memory for packets: {error}"))?;
+        let mut umem = umem.map_err(|error| Failed::from(error).of("memory for packets"))?;
         let mut builder = XdpSocketBuilder::new().map_err(why)?;
         let rings = RingConfigBuilder {
             rx_count: RING,
@@ -243,12 +243,12 @@ impl Queue {
 }
 
 /// What a socket's error says, without its type's name.
-fn why(error: SocketError) -> String {
-    let inner: Option<&io::Error> = match &error {
-        SocketError::SocketCreation(inner) | SocketError::Bind(inner) => Some(inner),
-        SocketError::SetSockOpt { inner, .. }
+fn why(error: SocketError) -> Failed {
+    match error {
+        SocketError::SocketCreation(inner)
+        | SocketError::Bind(inner)
+        | SocketError::SetSockOpt { inner, .. }
         | SocketError::GetSockOpt { inner, .. }
-        | SocketError::RingMap { inner, .. } => Some(inner),
-    };
-    inner.map_or_else(|| error.to_string(), io::Error::to_string)
+        | SocketError::RingMap { inner, .. } => inner.into(),
+    }
 }
