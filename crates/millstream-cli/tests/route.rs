@@ -224,6 +224,11 @@ fn mistakes_are_shown_where_they_stand() {
         ),
         (
             "overhead = 24",
+            "address = \"10.2.0.1/24\"\nnat = { forward = [{ protocol = \"tcp\", port = 80, to = \"10.2.0.9:80\" }] }",
+            &["10.2.0.9 is outside", "behind another port"],
+        ),
+        (
+            "overhead = 24",
             "address = \"10.2.0.1/24\"\nnat = { forward = [{ protocol = \"tcp\", port = 80, to = \"10.1.0.5:80\" }, { protocol = \"tcp\", port = 80, to = \"10.1.0.6:80\" }] }",
             &["port 80 is forwarded twice"],
         ),

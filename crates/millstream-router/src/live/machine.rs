@@ -19,7 +19,7 @@ use crate::live::header::Header;
 use crate::live::held::Held;
 use crate::live::kernel::{Change, Way};
 use crate::live::line::Line;
-use crate::live::nat::Nat;
+use crate::live::nat::{Met, Nat};
 use crate::live::ndp;
 use crate::live::pool::Pool;
 use crate::live::port::{Port, PortError};
@@ -385,19 +385,36 @@ impl<P: Port> Machine for LiveMachine<P> {
                 continue;
             };
             let mut to = self.whose(header.destination);
-            if to == Some(Whose::Router) && self.answers_flow(input, header.destination, packet) {
-                let Some(translated) = Header::parse(self.pool.frame(packet)) else {
-                    self.pool.release(packet);
-                    continue;
-                };
-                header = translated;
-                flow = None;
-                // A proxy's own connection has a flow, too.
-                to = self.whose(header.destination);
+            // What it says itself, and what paths go by: who reaches a host by the router's address has its own.
+            let mut said = header;
+            if to == Some(Whose::Router) {
+                match self.meet(input, header.destination, packet) {
+                    Met::No => {}
+                    Met::Host => {
+                        let Some(translated) = Header::parse(self.pool.frame(packet)) else {
+                            self.pool.release(packet);
+                            continue;
+                        };
+                        said = translated;
+                        let ports = translated.ports.zip(header.ports);
+                        let ports = ports.map(|(new, old)| (old.0, new.1));
+                        header = Header { source: header.source, ports, ..translated };
+                        flow = None;
+                        // A proxy's own connection has a flow, too.
+                        to = self.whose(header.destination);
+                    }
+                    Met::Refused => {
+                        self.pool.release(packet);
+                        continue;
+                    }
+                }
+            } else if to.is_none() && self.is_hidden(input) {
+                self.pool.release(packet);
+                continue;
             }
             if self.proxies.any() {
                 let path = || self.classifier.path(input, &header, self.pool.frame(packet));
-                if let Some(path) = self.proxied(&header, to, path) {
+                if let Some(path) = self.proxied(&said, to, path) {
                     into.push((path, packet));
                     continue;
                 }

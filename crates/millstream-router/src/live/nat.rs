@@ -33,6 +33,8 @@ use parts::{Change, Parts};
 const LOOKED_AT: usize = 8;
 /// and port numbers tried.
 const TRIED: u64 = 64;
+/// All of them are looked at when there is no room, but no more often than this, ns.
+const SWEEP_NS: u64 = 1_000_000_000;
 /// The first port number that hosts are given; those below name services.
 const FIRST_PORT: u16 = 1_024;
 
@@ -44,16 +46,17 @@ pub struct NatCounters {
     pub flows: u64,
     /// Flows that were begun.
     pub opened: u64,
-    /// Those of them that were begun outside, at ports that are forwarded.
+    /// Those of them that were begun at ports that are forwarded.
     pub forwarded: u64,
     /// Packets whose source was translated.
     pub outbound: u64,
     /// Packets whose destination was translated.
     pub inbound: u64,
-    /// Packets that could begin no flow, because there are too many, or too many of their host.
+    /// Packets that could begin no flow, because there are too many, or too many of their host, or their host has one to
+    /// that end by another port.
     pub refused_full: u64,
-    /// Packets dropped because they are of none of UDP, TCP and ICMP echo, or later parts of a packet whose first part
-    /// has not come.
+    /// Packets that did not leave because they are of none of UDP, TCP and ICMP echo, later parts of a packet whose first
+    /// part has not come, or errors about packets of no flow.
     pub refused_kind: u64,
 }
 
@@ -61,6 +64,17 @@ pub struct NatCounters {
 enum Refusal {
     Full,
     Kind,
+}
+
+/// What became of a packet for the address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Met {
+    /// It is of no flow, and as it was.
+    No,
+    /// It goes to a host now.
+    Host,
+    /// It cannot go on.
+    Refused,
 }
 
 /// The translation at one port.
@@ -76,6 +90,8 @@ pub(super) struct Nat {
     host_flows: u32,
     /// Where silent flows are looked for next.
     hand: usize,
+    /// When all of them were looked at.
+    swept_ns: Option<u64>,
     /// Ports that are forwarded, to which host's end,
     forwards: HashMap<(u8, u16), End>,
     /// and the port of each such end.
@@ -101,6 +117,7 @@ impl Nat {
             hosts: HashMap::with_capacity(2 * count),
             host_flows: port.host_flows,
             hand: 0,
+            swept_ns: None,
             forwards: HashMap::new(),
             published: HashMap::new(),
             parts: Parts::new(),
@@ -169,14 +186,15 @@ impl Nat {
             return self.error_outward(frame, ip, quoted, us).ok_or(Refusal::Kind);
         }
         // Nobody inside was asked, as echo requests from outside are the router's own.
-        let ends = packet::ends(frame, ip).filter(|_| !packet::is_echo_reply(frame, ip));
+        let ends = packet::ends(frame, ip).filter(|_| !packet::is_echo(frame, ip, false));
         let ends = ends.ok_or(Refusal::Kind)?;
         let known = self.inside.get(&(ip.protocol, ends.source, ends.destination)).copied();
         let slot = known.filter(|slot| !self.drop_if_over(*slot, now_ns));
-        let slot = slot.or_else(|| self.open(ip.protocol, ends, now_ns)).ok_or(Refusal::Full)?;
+        let slot =
+            slot.or_else(|| self.open(ip.protocol, ends, us, now_ns)).ok_or(Refusal::Full)?;
         let flow = self.flows[slot as usize].as_mut().ok_or(Refusal::Full)?;
         flow.last_ns = now_ns;
-        flow.answered |= flow.from_outside;
+        flow.spoken = true;
         note_flags(flow, frame, ip);
         let port = flow.port;
         if part == Part::First {
@@ -197,17 +215,32 @@ impl Nat {
 
     /// A packet came in for `us`: if it belongs to a flow, or begins one at a port that is forwarded, it goes to the
     /// flow's host now.
-    pub(super) fn inbound(&mut self, frame: &mut [u8], us: Ipv4Addr, now_ns: u64) -> bool {
-        let ours = transport(frame).filter(|ip| packet::addresses(frame, *ip).1 == us);
-        let translated = ours.and_then(|ip| self.receive(frame, ip, us, now_ns));
+    pub(super) fn inbound(&mut self, frame: &mut [u8], us: Ipv4Addr, now_ns: u64) -> Met {
+        // Nobody else has the address.
+        let ours = |ip: &Transport| {
+            let (from, to) = packet::addresses(frame, *ip);
+            to == us && from != us
+        };
+        let ip = transport(frame).filter(ours);
+        self.deliver(frame, ip, us, now_ns)
+    }
+
+    fn deliver(
+        &mut self,
+        frame: &mut [u8],
+        ip: Option<Transport>,
+        us: Ipv4Addr,
+        now_ns: u64,
+    ) -> Met {
+        let translated = ip.and_then(|ip| self.receive(frame, ip, us, now_ns));
         self.counters.inbound += u64::from(translated.is_some());
-        translated.is_some()
+        if translated.is_some() { Met::Host } else { Met::No }
     }
 
     /// A host behind `us` sends to `us`: if it belongs to a flow, or begins one at a port that is forwarded, it comes
     /// from `us` now and goes to that flow's host ("hairpinning", RFC 4787, REQ-9).
-    pub(super) fn reflect(&mut self, frame: &mut [u8], us: Ipv4Addr, now_ns: u64) -> bool {
-        let Some(ip) = transport(frame) else { return false };
+    pub(super) fn reflect(&mut self, frame: &mut [u8], us: Ipv4Addr, now_ns: u64) -> Met {
+        let Some(ip) = transport(frame) else { return Met::No };
         let of_flow = match (packet::part(frame, ip), packet::ends(frame, ip)) {
             (Part::Later, _) => self.parts.of(&packet::whole(frame, ip), now_ns).is_some(),
             (_, Some(ends)) => {
@@ -216,7 +249,16 @@ impl Nat {
             }
             (_, None) => packet::quoted(frame, ip).is_some(),
         };
-        of_flow && self.outbound(frame, us, now_ns) && self.inbound(frame, us, now_ns)
+        if !of_flow || packet::addresses(frame, ip).0 == us {
+            return Met::No;
+        }
+        if !self.outbound(frame, us, now_ns) {
+            return Met::Refused;
+        }
+        match self.deliver(frame, transport(frame), us, now_ns) {
+            Met::Host => Met::Host,
+            Met::No | Met::Refused => Met::Refused,
+        }
     }
 
     fn receive(
@@ -233,13 +275,14 @@ impl Nat {
         if let Some(quoted) = packet::quoted(frame, ip) {
             return self.error_inward(frame, ip, quoted, us, now_ns);
         }
-        let ends = packet::ends(frame, ip)?;
+        // Who is outside asks the router itself.
+        let ends = packet::ends(frame, ip).filter(|_| !packet::is_echo(frame, ip, true))?;
         let outside = (ip.protocol, ends.destination.1, ends.source);
         let known = self.outside.get(&outside).copied();
         let slot = known.filter(|slot| !self.drop_if_over(*slot, now_ns));
         let slot = slot.or_else(|| self.forward(ip.protocol, ends, now_ns))?;
         let flow = self.flows[slot as usize].as_mut()?;
-        flow.answered |= !flow.from_outside;
+        flow.answered |= !flow.from_outside || flow.spoken && packet::has_heard(frame, ip);
         // Who is outside cannot keep a UDP flow alive (RFC 4787, REQ-6).
         if flow.protocol == TCP {
             flow.last_ns = now_ns;
@@ -311,9 +354,9 @@ impl Nat {
     }
 
     /// A new flow of a host; `None` if there is no room for it.
-    fn open(&mut self, protocol: u8, ends: Ends, now_ns: u64) -> Option<u32> {
+    fn open(&mut self, protocol: u8, ends: Ends, us: Ipv4Addr, now_ns: u64) -> Option<u32> {
         self.make_room(ends.source.0, now_ns)?;
-        let port = self.port(protocol, ends, now_ns)?;
+        let port = self.port(protocol, ends, us, now_ns)?;
         self.insert(Flow {
             protocol,
             host: ends.source,
@@ -321,6 +364,7 @@ impl Nat {
             other: ends.destination,
             from_outside: false,
             last_ns: now_ns,
+            spoken: true,
             answered: false,
             ended: false,
         })
@@ -336,6 +380,7 @@ impl Nat {
             other: ends.source,
             from_outside: true,
             last_ns: now_ns,
+            spoken: false,
             answered: false,
             ended: false,
         };
@@ -355,8 +400,20 @@ impl Nat {
             self.hand = (self.hand + 1) % self.flows.len();
             self.drop_if_over(u32::try_from(self.hand).ok()?, now_ns);
         }
-        let of_host = self.hosts.get(&host).copied().unwrap_or(0);
-        (of_host < self.host_flows).then_some(())
+        if self.is_full(host)
+            && self.swept_ns.is_none_or(|then_ns| now_ns.saturating_sub(then_ns) >= SWEEP_NS)
+        {
+            self.swept_ns = Some(now_ns);
+            for slot in 0..self.flows.len() {
+                self.drop_if_over(u32::try_from(slot).ok()?, now_ns);
+            }
+        }
+        (!self.is_full(host)).then_some(())
+    }
+
+    /// Whether no flow of a host may be begun.
+    fn is_full(&self, host: Ipv4Addr) -> bool {
+        self.free.is_empty() || self.hosts.get(&host).is_some_and(|of| *of >= self.host_flows)
     }
 
     fn insert(&mut self, flow: Flow) -> Option<u32> {
@@ -371,7 +428,7 @@ impl Nat {
 
     /// A port of ours that is free for the flow's other end: the one that is forwarded to the host's, or the host's
     /// own number, if it can be.
-    fn port(&mut self, protocol: u8, ends: Ends, now_ns: u64) -> Option<u16> {
+    fn port(&mut self, protocol: u8, ends: Ends, us: Ipv4Addr, now_ns: u64) -> Option<u16> {
         // Nobody outside can tell which comes next (RFC 6056).
         let first = self.numbers.hash_one((protocol, ends.source, ends.destination));
         let published = self.published.get(&(protocol, ends.source)).copied();
@@ -381,7 +438,9 @@ impl Nat {
             let known = self.outside.get(&(protocol, *port, ends.destination)).copied();
             is_his && known.is_none_or(|slot| self.drop_if_over(slot, now_ns))
         };
-        let own = Some(ends.source.1).filter(|port| *port >= FIRST_PORT || protocol == ICMP);
+        // Clients of a proxy know its port.
+        let keeps = |port: &u16| *port >= FIRST_PORT || protocol == ICMP || ends.source.0 == us;
+        let own = Some(ends.source.1).filter(keeps);
         if let Some(port) = published.into_iter().chain(own).find(&mut is_free) {
             return Some(port);
         }

@@ -245,6 +245,10 @@ impl<P: Port> LiveMachine<P> {
             host::complainant(frame).map(IpAddr::V4)
         };
         let Some(source) = source else { return };
+        // Who reached a host by the router's address cannot be told.
+        if matches!(source, IpAddr::V4(source) if self.whose(source).is_some()) {
+            return;
+        }
         let mut ask = None;
         if let Ok(next) = self.function.next(source, self.now_ns, &mut ask) {
             let (side, mac) = (&self.sides[next.output], next.from);

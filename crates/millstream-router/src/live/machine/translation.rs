@@ -5,7 +5,7 @@ use std::net::Ipv4Addr;
 
 use super::{LiveMachine, Side};
 use crate::live::header::is_v6;
-use crate::live::nat::{Nat, NatCounters};
+use crate::live::nat::{Met, Nat, NatCounters};
 use crate::live::port::Port;
 
 impl<P: Port> LiveMachine<P> {
@@ -33,18 +33,28 @@ impl<P: Port> LiveMachine<P> {
 
     /// Whether a packet for the router's address `us` belongs to a flow of a host; it goes to that host now.
     #[cold]
-    pub(super) fn answers_flow(&mut self, input: usize, us: Ipv4Addr, packet: u64) -> bool {
+    pub(super) fn meet(&mut self, input: usize, us: Ipv4Addr, packet: u64) -> Met {
         let is_inside = self.sides[input].nat.is_none();
         let is =
             |side: &Side<P>| !side.elsewhere && side.address.is_some_and(|net| net.addr() == us);
-        let Some(port) = self.sides.iter().position(is) else { return false };
-        let Some(nat) = self.sides[port].nat.as_mut() else { return false };
+        let Some(port) = self.sides.iter().position(is) else { return Met::No };
+        let Some(nat) = self.sides[port].nat.as_mut() else { return Met::No };
         let frame = self.pool.frame_mut(packet);
         if port == input {
             nat.inbound(frame, us, self.now_ns)
+        } else if is_inside {
+            nat.reflect(frame, us, self.now_ns)
         } else {
-            is_inside && nat.reflect(frame, us, self.now_ns)
+            Met::No
         }
+    }
+
+    /// Whether a packet of IPv4 that came by `input` is for hosts that are hidden there: they cannot be meant by their
+    /// own addresses.
+    #[inline]
+    pub(super) fn is_hidden(&self, input: usize) -> bool {
+        let side = &self.sides[input];
+        side.nat.is_some() && side.address.is_some()
     }
 
     /// Whether a packet may leave by `output`; it comes from the port's address now if that hides others, which it

@@ -2,7 +2,7 @@
 
 use std::net::Ipv4Addr;
 
-use super::packet::{ICMP, UDP};
+use super::packet::{ICMP, TCP, UDP};
 
 const SECOND_NS: u64 = 1_000_000_000;
 
@@ -12,8 +12,8 @@ const ICMP_NS: u64 = 60 * SECOND_NS;
 const ESTABLISHED_NS: u64 = 7_440 * SECOND_NS;
 /// Of TCP before it is answered, and after it was ended.
 const TRANSITORY_NS: u64 = 240 * SECOND_NS;
-/// Of one that was begun outside, before its host answers: its next packet begins it anew.
-const UNANSWERED_NS: u64 = 10 * SECOND_NS;
+/// Of UDP that was begun outside, and of such TCP before both ends have spoken: the next packet begins it anew.
+const BRIEF_NS: u64 = 10 * SECOND_NS;
 
 /// One end of a flow. Of ICMP echo the port is its identifier.
 pub(super) type End = (Ipv4Addr, u16);
@@ -32,6 +32,10 @@ pub(super) struct Flow {
     /// Whether the other end began it, by a port that is forwarded.
     pub(super) from_outside: bool,
     pub(super) last_ns: u64,
+    /// Whether the host has.
+    pub(super) spoken: bool,
+    /// Whether who did not begin it has spoken; of TCP that was begun outside, whether it heard the host's answer, so
+    /// that its address is not made up.
     pub(super) answered: bool,
     pub(super) ended: bool,
 }
@@ -48,7 +52,8 @@ impl Flow {
     /// Whether it was silent for too long.
     pub(super) fn is_over(&self, now_ns: u64) -> bool {
         let patience_ns = match self.protocol {
-            _ if self.from_outside && !self.answered => UNANSWERED_NS,
+            UDP if self.from_outside => BRIEF_NS,
+            TCP if self.from_outside && !self.answered => BRIEF_NS,
             UDP => UDP_NS,
             ICMP => ICMP_NS,
             _ if self.answered && !self.ended => ESTABLISHED_NS,

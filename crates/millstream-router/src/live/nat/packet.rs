@@ -102,8 +102,17 @@ pub(super) fn quoted(frame: &[u8], ip: Transport) -> Option<Transport> {
     Some(Transport { protocol: quoted[9], header: quoted_at, start, end: ip.end, fragment: false })
 }
 
-pub(super) fn is_echo_reply(frame: &[u8], ip: Transport) -> bool {
-    ip.protocol == ICMP && frame.get(ip.start) == Some(&0)
+/// Whether it is an echo request, if so `asks`, or a reply.
+pub(super) fn is_echo(frame: &[u8], ip: Transport, asks: bool) -> bool {
+    let kind = if asks { 8 } else { 0 };
+    ip.protocol == ICMP && frame.get(ip.start) == Some(&kind)
+}
+
+/// Whether a segment of TCP says that its sender has heard the other end.
+pub(super) fn has_heard(frame: &[u8], ip: Transport) -> bool {
+    const ACK: u8 = 16;
+    const SYN: u8 = 2;
+    ip.protocol == TCP && frame[ip.start + 13] & (ACK | SYN) == ACK
 }
 
 /// The checksum of `bytes`; 0 if theirs is right.

@@ -73,13 +73,22 @@ fn forward(
 /// Nothing is forwarded to the router itself.
 pub(super) fn hosts(file: &RouterFile, ports: &[Option<RouterPort>], problems: &mut Vec<Problem>) {
     let own: Vec<_> = ports.iter().flatten().flat_map(|port| &port.addresses).collect();
-    let tables = file.port.iter().filter_map(|port| port.get_ref().nat.as_ref());
-    for table in tables.flat_map(|nat| &nat.get_ref().forward) {
-        let to = &table.get_ref().to;
-        let Ok(host) = to.get_ref().parse::<SocketAddrV4>() else { continue };
-        if own.iter().any(|net| net.addr() == *host.ip()) {
-            let message = format!("{} is the router itself", host.ip());
-            let help = "a host's address; a proxy's path takes what comes for the router as it is";
+    for (table, port) in file.port.iter().zip(ports) {
+        let forwards = table.get_ref().nat.iter().flat_map(|nat| &nat.get_ref().forward);
+        for to in forwards.map(|forward| &forward.get_ref().to) {
+            let Ok(host) = to.get_ref().parse::<SocketAddrV4>() else { continue };
+            let host = IpAddr::V4(*host.ip());
+            let outside = port.iter().flat_map(|port| &port.addresses);
+            let (message, help) = if own.iter().any(|net| net.addr() == host) {
+                let help =
+                    "a host's address; a proxy's path takes what comes for the router as it is";
+                (format!("{host} is the router itself"), help)
+            } else if outside.into_iter().any(|net| net.contains(&host)) {
+                let message = format!("{host} is outside: on the network of the port itself");
+                (message, "a host behind another port, for example \"10.1.0.5:80\"")
+            } else {
+                continue;
+            };
             problems.push(Problem::new(to.span(), message).help(help));
         }
     }

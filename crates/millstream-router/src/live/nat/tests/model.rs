@@ -62,7 +62,7 @@ proptest! {
                         (Some(flow), sent) => {
                             prop_assert_eq!(sent, Some(flow.port));
                             flow.last_ns = now_ns;
-                            flow.answered |= flow.from_outside;
+                            flow.spoken = true;
                         }
                         (None, Some(ours)) => {
                             let taken = |port| {
@@ -88,6 +88,7 @@ proptest! {
                                 other: to,
                                 from_outside: false,
                                 last_ns: now_ns,
+                                spoken: true,
                                 answered: false,
                                 ended: false,
                             });
@@ -111,7 +112,8 @@ proptest! {
                     match (found, forward) {
                         (Some(flow), _) => {
                             prop_assert_eq!(reached, Some(flow.host));
-                            flow.answered |= !flow.from_outside;
+                            let heard = flow.spoken && protocol == TCP;
+                            flow.answered |= !flow.from_outside || heard;
                             if protocol == TCP {
                                 flow.last_ns = now_ns;
                             }
@@ -126,6 +128,7 @@ proptest! {
                                 other: from,
                                 from_outside: true,
                                 last_ns: now_ns,
+                                spoken: false,
                                 answered: false,
                                 ended: false,
                             };
