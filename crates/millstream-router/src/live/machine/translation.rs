@@ -15,6 +15,7 @@ impl<P: Port> LiveMachine<P> {
     /// # Panics
     /// If there is no such port.
     pub fn translate(&mut self, port: usize, how: Option<&PortNat>) {
+        self.flows.forget();
         let nat = &mut self.sides[port].nat;
         *nat = how.map(|how| match nat.take() {
             Some(nat) => nat.changed(how),
