@@ -6,12 +6,12 @@
 //! processor by measured time and reservations of 1, 2 and 3 parts in turn; *error* is the greatest difference of a
 //! process's share from its reservation, in percent of that, of those that always have work.
 //!
-//! Each number is the median of seven runs of a fifth of a second, each error their greatest; millions of packets a second. `cargo bench -p
-//! millstream-router --bench dispatch`.
+//! Each number is the median of seven runs of a fifth of a second, each error their greatest; millions of packets a
+//! second. `cargo bench -p millstream-router --bench dispatch`.
 
 use millstream::catalogue::{DisciplineRow, Options, StructureName};
 use millstream::{Contract, Link};
-use millstream_router::live::Clock;
+use millstream_router::live::{Clock, Worked};
 use millstream_router::{
     Batch, InputPlan, Machine, OutputPlan, PathPlan, Plan, Process, Router, Stages, Verdict,
     WhenFull,
@@ -24,8 +24,8 @@ const BATCH: u32 = 32;
 /// Sources that always have packets, functions that do nothing, ports that take all.
 struct Untouched {
     clock: Clock,
-    /// The time when a long run was last looked at, and what the thread had worked by then, ns.
-    worked: (u64, u64),
+    /// When a long run was last looked at.
+    worked: Worked,
     paths: usize,
     /// Each source has the packets of one path, or one has those of all in turn.
     own_source: bool,
@@ -42,9 +42,7 @@ impl Machine for Untouched {
     }
 
     fn stolen_ns(&mut self, took_ns: u64) -> u64 {
-        let now = (self.clock.now_ns(), self.clock.worked_ns().unwrap_or(0));
-        let before = std::mem::replace(&mut self.worked, now);
-        (now.0 - before.0).saturating_sub(now.1.saturating_sub(before.1)).min(took_ns)
+        self.worked.stolen_ns(&self.clock, self.clock.now_ns(), took_ns)
     }
 
     fn receive(&mut self, input: usize, most: usize, into: &mut Vec<(usize, u64)>) -> usize {
@@ -89,7 +87,8 @@ impl Machine for Untouched {
 fn run(stages: Stages, paths: u32) -> (f64, f64) {
     let own_source = stages == Stages::One;
     let (clock, many) = (Clock::default(), paths as usize);
-    let machine = Untouched { clock, worked: (0, 0), paths: many, own_source, next: 0, turn: 0 };
+    let worked = Worked::until_now(&clock);
+    let machine = Untouched { clock, worked, paths: many, own_source, next: 0, turn: 0 };
     let parts = |number: u32| number % 3 + 1;
     let input = |reservation| InputPlan { reservation, throttle: None, when_full: WhenFull::Wait };
     let inputs = if own_source {

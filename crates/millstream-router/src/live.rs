@@ -73,7 +73,7 @@ pub use assemble::LiveRouter;
 pub use calibrate::{Calibration, FRAME_BYTES, FunctionCost, calibrate};
 pub use capture::CapturePort;
 pub use classifier::Classifier;
-pub use clock::Clock;
+pub use clock::{Clock, Worked};
 pub use control::Control;
 pub use extension::{ExtensionCounters, Extensions};
 pub use filter::Filters;

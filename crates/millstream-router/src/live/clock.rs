@@ -51,3 +51,27 @@ impl Clock {
         u64::try_from(u128::from(cycles) * 1_000_000_000 / nanoseconds).unwrap_or(u64::MAX)
     }
 }
+
+/// A moment, and what the processor had worked for this thread by then.
+#[derive(Clone, Copy, Debug)]
+pub struct Worked {
+    at_ns: u64,
+    worked_ns: u64,
+}
+
+impl Worked {
+    /// By now.
+    #[must_use]
+    pub fn until_now(clock: &Clock) -> Self {
+        Self { at_ns: clock.now_ns(), worked_ns: clock.worked_ns().unwrap_or(0) }
+    }
+
+    /// How long the processor has worked for others since then, ns: `took_ns` at most, 0 by hand. `now_ns` is the moment
+    /// from now on.
+    pub fn stolen_ns(&mut self, clock: &Clock, now_ns: u64, took_ns: u64) -> u64 {
+        let Some(worked_ns) = clock.worked_ns() else { return 0 };
+        let then = std::mem::replace(self, Self { at_ns: now_ns, worked_ns });
+        let passed_ns = now_ns.saturating_sub(then.at_ns);
+        passed_ns.saturating_sub(worked_ns.saturating_sub(then.worked_ns)).min(took_ns)
+    }
+}

@@ -10,7 +10,7 @@ use millstream_scenario::RouterScenario;
 use std::net::Ipv6Addr;
 
 use crate::live::classifier::Classifier;
-use crate::live::clock::Clock;
+use crate::live::clock::{Clock, Worked};
 use crate::live::crossing::{Crossing, Errand};
 use crate::live::extension::{ExtensionCounters, Extensions};
 use crate::live::flows::{Flow, Flows};
@@ -111,8 +111,8 @@ pub struct LiveMachine<P> {
     failed: Option<PortError>,
     /// The time when it was last asked for, ns.
     now_ns: u64,
-    /// Time, and of it what the processor worked for this thread, when that was last asked for, ns.
-    worked: (u64, u64),
+    /// When what the processor worked for this thread was last asked for.
+    worked: Worked,
     /// When the last ICMP error that may be sent has made room for another, ns.
     error_ns: u64,
     /// The same of what other cores are told of neighbours.
@@ -127,7 +127,7 @@ impl<P: Port> LiveMachine<P> {
         let (closed, failed, now_ns, error_ns) = (false, None, 0, 0);
         let (held, ask_again_ns) = (Held::new(pool.free()), 0);
         // What the thread did before is none of this machine's.
-        let worked = (clock.now_ns(), clock.worked_ns().unwrap_or(0));
+        let worked = Worked::until_now(&clock);
         Self {
             clock,
             pool,
@@ -274,7 +274,7 @@ impl<P: Port> LiveMachine<P> {
 
     /// The thread has slept, by its own will: no work was taken from it.
     pub(super) fn rested(&mut self) {
-        self.worked = (self.clock.now_ns(), self.clock.worked_ns().unwrap_or(0));
+        self.worked = Worked::until_now(&self.clock);
     }
 
     /// Receives nothing from now on.
@@ -343,11 +343,7 @@ impl<P: Port> Machine for LiveMachine<P> {
 
     #[cold]
     fn stolen_ns(&mut self, took_ns: u64) -> u64 {
-        let (then_ns, worked_then_ns) = self.worked;
-        let Some(worked_ns) = self.clock.worked_ns() else { return 0 };
-        self.worked = (self.now_ns, worked_ns);
-        let passed_ns = self.now_ns.saturating_sub(then_ns);
-        passed_ns.saturating_sub(worked_ns.saturating_sub(worked_then_ns)).min(took_ns)
+        self.worked.stolen_ns(&self.clock, self.now_ns, took_ns)
     }
 
     #[inline]
