@@ -88,27 +88,35 @@ impl Shared {
                 "it has {queues} receive queues, {MOST_QUEUES} are read at most: `ethtool -L` changes that"
             ));
         }
-        let mut tries = BUSY_TRIES;
-        let mut modes = MODES.iter();
-        let mut mode = modes.next();
         let mut failed = String::new();
-        while let Some(by) = mode {
-            match Self::open_by(by, redirect, index, queues) {
+        for mode in &MODES {
+            match Self::open_when_free(mode, redirect, index, queues) {
                 Ok(shared) => {
                     // One that is down can be opened, but does not send.
                     shared.queues[0].remind().map_err(|error| error.to_string())?;
                     return Ok(shared);
                 }
                 // Not by the next, which is worse for as long as it is open.
-                Err(Failed { busy: true, text }) if tries == 0 => return Err(text),
-                Err(Failed { busy: true, .. }) => {
-                    tries -= 1;
-                    thread::sleep(BUSY);
-                }
-                Err(Failed { busy: false, text }) => (failed, mode) = (text, modes.next()),
+                Err(Failed { busy: true, text }) => return Err(text),
+                Err(Failed { busy: false, text }) => failed = text,
             }
         }
         Err(failed)
+    }
+
+    fn open_when_free(
+        mode: &Mode,
+        redirect: &Redirect,
+        index: u32,
+        queues: u32,
+    ) -> Result<Self, Failed> {
+        for _ in 0..BUSY_TRIES {
+            match Self::open_by(mode, redirect, index, queues) {
+                Err(Failed { busy: true, .. }) => thread::sleep(BUSY),
+                opened => return opened,
+            }
+        }
+        Self::open_by(mode, redirect, index, queues)
     }
 
     fn open_by(mode: &Mode, redirect: &Redirect, index: u32, queues: u32) -> Result<Self, Failed> {
