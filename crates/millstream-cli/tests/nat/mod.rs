@@ -3,9 +3,10 @@
 use std::fs;
 use std::io::ErrorKind;
 use std::net::TcpStream;
+use std::path::Path;
 use tempfile::TempDir;
 
-use crate::network::Network;
+use crate::network::{Network, Running, Watch};
 
 const STATUS: &str = "127.0.0.1:9817";
 
@@ -27,18 +28,22 @@ nat = { flows = 100, host-flows = 50 }
 name = "all"
 "#;
 
-/// A host that the other network has no route to.
-#[test]
-fn a_host_behind_the_router_s_address_is_answered_and_nobody_sees_its_own() {
-    let network = Network::new();
+/// The other network has no route to the host; it is watched for who sees it nevertheless.
+fn hide(network: &Network, file: &Path) -> (Running, Watch) {
     network.execute("router", &["ip", "link", "set", "lo", "up"]);
-    let folder = TempDir::new().unwrap();
-    let file = folder.path().join("router.toml");
-    fs::write(&file, FILE).unwrap();
+    fs::write(file, FILE).unwrap();
     network.host("source", "a0", "10.1.0.2/24", "10.1.0.1");
     network.execute("sink", &["ip", "address", "add", "10.2.0.2/24", "dev", "b0"]);
     let seen = network.watch("sink", "b0", "net 10.1.0.0/24");
-    let router = network.start(env!("CARGO_BIN_EXE_millstream"), &file);
+    (network.start(env!("CARGO_BIN_EXE_millstream"), file), seen)
+}
+
+#[test]
+fn a_host_behind_the_router_s_address_is_answered_and_nobody_sees_its_own() {
+    let network = Network::new();
+    let folder = TempDir::new().unwrap();
+    let file = folder.path().join("router.toml");
+    let (router, seen) = hide(&network, &file);
     let text = network.execute("source", &["ping", "-n", "-c", "3", "-i", "0.2", "10.2.0.2"]);
     assert!(text.contains("3 received") && text.contains("ttl=63"), "{text}");
     let (sent, received) = network.transfer("source", "sink", "10.2.0.2:7000", 4 << 20);
@@ -65,14 +70,9 @@ fn a_host_behind_the_router_s_address_is_answered_and_nobody_sees_its_own() {
 #[test]
 fn a_server_behind_the_router_s_address_is_reached_by_a_port_that_is_forwarded() {
     let network = Network::new();
-    network.execute("router", &["ip", "link", "set", "lo", "up"]);
     let folder = TempDir::new().unwrap();
     let file = folder.path().join("router.toml");
-    fs::write(&file, FILE).unwrap();
-    network.host("source", "a0", "10.1.0.2/24", "10.1.0.1");
-    network.execute("sink", &["ip", "address", "add", "10.2.0.2/24", "dev", "b0"]);
-    let seen = network.watch("sink", "b0", "net 10.1.0.0/24");
-    let router = network.start(env!("CARGO_BIN_EXE_millstream"), &file);
+    let (router, seen) = hide(&network, &file);
     let forward = "host-flows = 50, forward = [\
                    { protocol = \"tcp\", port = 8080, to = \"10.1.0.2:80\" }, \
                    { protocol = \"udp\", port = 8081, to = \"10.1.0.2:9\" }, \

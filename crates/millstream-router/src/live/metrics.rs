@@ -136,7 +136,8 @@ pub fn metrics(report: &Report) -> String {
         let begun = [("inside", nat.opened - nat.forwarded), ("outside", nat.forwarded)];
         begun.map(|(by, count)| (vec![("port", of.name.clone()), ("by", by.to_owned())], count))
     });
-    let help = "Flows that were begun, by hosts inside or outside";
+    let help =
+        "Flows that were begun: by hosts inside, or at ports that are forwarded, as from outside";
     counters(&mut registry, "port_nat_flows_begun", help, begun);
     let events = translations().flat_map(|(of, nat)| {
         let events = [

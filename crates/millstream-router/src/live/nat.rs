@@ -26,7 +26,7 @@ use std::net::Ipv4Addr;
 
 use crate::live::header::{Transport, transport};
 use flow::{End, Flow, Inside, Outside};
-use packet::{Ends, Field, ICMP, Part, TCP};
+use packet::{Ends, Field, ICMP, Part, SYN, TCP};
 use parts::{Change, Parts};
 
 /// Flows looked at for each new one, whether they were silent for too long,
@@ -221,20 +221,14 @@ impl Nat {
             let (from, to) = packet::addresses(frame, *ip);
             to == us && from != us
         };
-        let ip = transport(frame).filter(ours);
-        self.deliver(frame, ip, us, now_ns)
+        let Some(ip) = transport(frame).filter(ours) else { return Met::No };
+        if self.deliver(frame, ip, us, now_ns) { Met::Host } else { Met::No }
     }
 
-    fn deliver(
-        &mut self,
-        frame: &mut [u8],
-        ip: Option<Transport>,
-        us: Ipv4Addr,
-        now_ns: u64,
-    ) -> Met {
-        let translated = ip.and_then(|ip| self.receive(frame, ip, us, now_ns));
-        self.counters.inbound += u64::from(translated.is_some());
-        if translated.is_some() { Met::Host } else { Met::No }
+    fn deliver(&mut self, frame: &mut [u8], ip: Transport, us: Ipv4Addr, now_ns: u64) -> bool {
+        let translated = self.receive(frame, ip, us, now_ns).is_some();
+        self.counters.inbound += u64::from(translated);
+        translated
     }
 
     /// A host behind `us` sends to `us`: if it belongs to a flow, or begins one at a port that is forwarded, it comes
@@ -252,13 +246,8 @@ impl Nat {
         if !of_flow || packet::addresses(frame, ip).0 == us {
             return Met::No;
         }
-        if !self.outbound(frame, us, now_ns) {
-            return Met::Refused;
-        }
-        match self.deliver(frame, transport(frame), us, now_ns) {
-            Met::Host => Met::Host,
-            Met::No | Met::Refused => Met::Refused,
-        }
+        let goes_on = self.outbound(frame, us, now_ns) && self.deliver(frame, ip, us, now_ns);
+        if goes_on { Met::Host } else { Met::Refused }
     }
 
     fn receive(
@@ -473,9 +462,8 @@ impl Nat {
 
 fn note_flags(flow: &mut Flow, frame: &[u8], ip: Transport) {
     const FIN_OR_RST: u8 = 5;
-    const SYN: u8 = 2;
     if ip.protocol == TCP {
-        let flags = frame[ip.start + 13];
+        let flags = packet::flags(frame, ip);
         flow.ended = flags & FIN_OR_RST != 0 || flow.ended && flags & SYN == 0;
     }
 }

@@ -10,6 +10,8 @@ use crate::live::header::{Transport, updated};
 pub(super) const ICMP: u8 = 1;
 pub(super) const TCP: u8 = 6;
 pub(super) const UDP: u8 = 17;
+/// Among TCP's flags.
+pub(super) const SYN: u8 = 2;
 
 /// Both ends of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -111,8 +113,12 @@ pub(super) fn is_echo(frame: &[u8], ip: Transport, asks: bool) -> bool {
 /// Whether a segment of TCP says that its sender has heard the other end.
 pub(super) fn has_heard(frame: &[u8], ip: Transport) -> bool {
     const ACK: u8 = 16;
-    const SYN: u8 = 2;
-    ip.protocol == TCP && frame[ip.start + 13] & (ACK | SYN) == ACK
+    ip.protocol == TCP && flags(frame, ip) & (ACK | SYN) == ACK
+}
+
+/// The flags of a segment of TCP.
+pub(super) fn flags(frame: &[u8], ip: Transport) -> u8 {
+    frame[ip.start + 13]
 }
 
 /// The checksum of `bytes`; 0 if theirs is right.

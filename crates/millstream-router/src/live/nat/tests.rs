@@ -239,7 +239,6 @@ fn a_forwarded_port_is_one_host_s_in_both_directions() {
 /// Whoever has made up its address hears no answer.
 #[test]
 fn who_only_knocks_is_forgotten_soon() {
-    const SYN: u8 = 2;
     let web = host(5, 80);
     let mut nat = Nat::new(&port(4_096, 100, &[(TCP, 80, web), (UDP, 53, web)]));
     let knock = |nat: &mut Nat, number: u16, now_ns: u64| {

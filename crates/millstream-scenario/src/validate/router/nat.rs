@@ -35,8 +35,8 @@ pub(super) fn nat(
     }
     let mut forwards: Vec<PortForward> = Vec::new();
     for forward in table.forward.iter().take(MOST_FORWARDS) {
-        let Some(forward) = self::forward(forward.get_ref(), &forwards, problems) else { continue };
-        forwards.push(forward);
+        let forward = self::forward(forward.get_ref(), &forwards, problems);
+        forwards.extend(forward);
     }
     PortNat { flows, host_flows, forwards }
 }
@@ -70,7 +70,7 @@ fn forward(
     Some(PortForward { protocol, port, to })
 }
 
-/// Nothing is forwarded to the router itself.
+/// Nothing is forwarded to the router itself, or to where it comes from.
 pub(super) fn hosts(file: &RouterFile, ports: &[Option<RouterPort>], problems: &mut Vec<Problem>) {
     let own: Vec<_> = ports.iter().flatten().flat_map(|port| &port.addresses).collect();
     for (table, port) in file.port.iter().zip(ports) {
@@ -78,12 +78,12 @@ pub(super) fn hosts(file: &RouterFile, ports: &[Option<RouterPort>], problems: &
         for to in forwards.map(|forward| &forward.get_ref().to) {
             let Ok(host) = to.get_ref().parse::<SocketAddrV4>() else { continue };
             let host = IpAddr::V4(*host.ip());
-            let outside = port.iter().flat_map(|port| &port.addresses);
+            let mut outside = port.iter().flat_map(|port| &port.addresses);
             let (message, help) = if own.iter().any(|net| net.addr() == host) {
                 let help =
                     "a host's address; a proxy's path takes what comes for the router as it is";
                 (format!("{host} is the router itself"), help)
-            } else if outside.into_iter().any(|net| net.contains(&host)) {
+            } else if outside.any(|net| net.contains(&host)) {
                 let message = format!("{host} is outside: on the network of the port itself");
                 (message, "a host behind another port, for example \"10.1.0.5:80\"")
             } else {
