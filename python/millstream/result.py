@@ -17,7 +17,16 @@ if TYPE_CHECKING:
 #: Streams that a notebook shows; ``Result.streams`` has all.
 _SHOWN = 40
 
-_COUNTS = ("arrived", "sent", "sent_bytes", "dropped_late", "dropped_full", "missed", "violations")
+_COUNTS = (
+    "arrived",
+    "sent",
+    "sent_bytes",
+    "dropped_late",
+    "dropped_full",
+    "queued",
+    "missed",
+    "violations",
+)
 _NESTED = {"delay_ns": ("mean", "p50", "p99", "max"), "jitter_ns": ("mean", "max")}
 
 

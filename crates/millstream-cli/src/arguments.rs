@@ -20,8 +20,11 @@ pub(crate) enum Command {
     Run(RunArguments),
     /// Run a scenario with every combination of settings and seeds; print means and intervals
     Sweep(SweepArguments),
-    /// Validate a scenario or a router's file; print what will be run and whether its contracts can be
+    /// Validate a scenario or a router's file; print what will be run and whether its contracts will be
     /// kept
+    ///
+    /// Each contract is guaranteed (a theorem, whose premises were checked), infeasible, or not known.
+    /// The exit status is 3 if one is infeasible.
     Check(CheckArguments),
     /// Route packets between Linux interfaces, TAP devices or captures, as a file says
     Route(RouteArguments),
@@ -292,4 +295,7 @@ pub(crate) struct CheckArguments {
     /// Print JSON instead of text
     #[arg(long)]
     pub(crate) json: bool,
+    /// End with status 3 unless every contract is guaranteed
+    #[arg(long)]
+    pub(crate) require_guarantee: bool,
 }

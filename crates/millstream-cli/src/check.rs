@@ -1,20 +1,32 @@
 //! `millstream check FILE`: what will be run, and whether its contracts can be kept.
 
 use millstream_report::human;
-use millstream_scenario::{Explanation, RouterScenario, Scenario, explain};
+use millstream_scenario::{Answer, Explanation, RouterScenario, Scenario, explain};
 use std::fmt::Write as _;
 
 use crate::arguments::CheckArguments;
 use crate::fabric;
 use crate::failure::Failure;
 use crate::print;
-use crate::route;
+use crate::{route, serve};
 
 /// Arrivals that are read to learn what sources offer; beyond, the answer is about these.
 const READ_AT_MOST: u64 = 5_000_000;
 
 /// Validates the scenario, its inputs included, and explains it.
 pub(crate) fn check(arguments: &CheckArguments) -> Result<(), Failure> {
+    let answer = answer(arguments)?;
+    match answer {
+        Answer::Infeasible => Err(Failure::Contract("a contract is infeasible".into())),
+        Answer::NotKnown if arguments.require_guarantee => {
+            Err(Failure::Contract("a contract is not guaranteed".into()))
+        }
+        Answer::NotKnown | Answer::Guaranteed => Ok(()),
+    }
+}
+
+/// Prints what the file describes; the answer for all its contracts.
+fn answer(arguments: &CheckArguments) -> Result<Answer, Failure> {
     if RouterScenario::is_one(&arguments.file) {
         return route::check(&arguments.file, arguments.json);
     }
@@ -23,11 +35,27 @@ pub(crate) fn check(arguments: &CheckArguments) -> Result<(), Failure> {
         return fabric::check(&scenario, arguments.json);
     }
     let explanation = explain(&scenario, READ_AT_MOST)?;
+    let admission = if scenario.has_media { Some(serve::admission(&scenario)?) } else { None };
     if arguments.json {
-        print(&(serde_json::to_string_pretty(&explanation).unwrap_or_default() + "\n"))
+        let mut value = serde_json::to_value(&explanation).unwrap_or_default();
+        if let Some(admission) = &admission {
+            value["admission"] = serde_json::to_value(admission).unwrap_or_default();
+        }
+        print(&(serde_json::to_string_pretty(&value).unwrap_or_default() + "\n"))?;
     } else {
-        print(&text(&explanation))
+        let media = admission.as_deref().map_or(String::new(), serve::admission_text);
+        print(&(text(&explanation) + &media))?;
     }
+    let of_link = match explanation.feasible {
+        Some(true) => Answer::Guaranteed,
+        Some(false) => Answer::Infeasible,
+        None => Answer::NotKnown,
+    };
+    // What clients are promised, admission keeps; what a run on the link alone would do is beside it.
+    Ok(match admission {
+        Some(admission) if of_link != Answer::Infeasible => serve::answer(&admission),
+        _ => of_link,
+    })
 }
 
 fn text(explanation: &Explanation) -> String {
@@ -48,6 +76,7 @@ fn text(explanation: &Explanation) -> String {
             or_none(stream.promise.guaranteed_bps, human::rate),
             or_none(stream.promise.worst_delay_ns, human::time),
             or_none(stream.promise.worst_backlog_bytes, |bytes| format!("{bytes} B")),
+            stream.verdict.answer.name().to_owned(),
         ]
     });
     let header = [
@@ -58,12 +87,15 @@ fn text(explanation: &Explanation) -> String {
         "guaranteed",
         "worst delay",
         "worst backlog",
+        "verdict",
     ];
     text += &millstream_report::text_table(&header, rows);
     let _ = writeln!(text, "offered load: {:.1} % of the link", explanation.load * 100.0);
     let _ = writeln!(text, "{}", explanation.verdict);
-    for (why, names) in reasons(explanation) {
-        let _ = writeln!(text, "no bound on the delay of {names}: {why}");
+    for answer in [Answer::Infeasible, Answer::NotKnown, Answer::Guaranteed] {
+        for (reason, names) in reasons(explanation, answer) {
+            let _ = writeln!(text, "{} for {names}: {reason}", answer.name());
+        }
     }
     for note in &explanation.notes {
         let _ = writeln!(text, "note: {note}");
@@ -78,14 +110,23 @@ fn or_none(value: Option<u64>, show: impl Fn(u64) -> String) -> String {
 /// How many names are listed for one reason.
 const NAMED: usize = 5;
 
-/// Why streams have no bound, each reason once, with whose it is.
-fn reasons(explanation: &Explanation) -> Vec<(&str, String)> {
-    let mut reasons: Vec<(&str, Vec<&str>)> = Vec::new();
-    for stream in &explanation.streams {
-        let Some(why) = stream.promise.no_promise.as_deref() else { continue };
-        match reasons.iter_mut().find(|(known, _)| *known == why) {
+/// Why streams have this answer, each reason once, with the streams that have it.
+fn reasons(explanation: &Explanation, answer: Answer) -> Vec<(String, String)> {
+    let mut reasons: Vec<(String, Vec<&str>)> = Vec::new();
+    for stream in explanation.streams.iter().filter(|stream| stream.verdict.answer == answer) {
+        let verdict = &stream.verdict;
+        let reason = match (answer, &verdict.theorem, &verdict.change) {
+            // The bound is in the table, so streams of one theorem share a line.
+            (Answer::Guaranteed, Some(theorem), _) if stream.promise.worst_delay_ns.is_some() => {
+                format!("the worst delay, by {theorem}")
+            }
+            (Answer::Guaranteed, Some(theorem), _) => format!("{}, by {theorem}", verdict.because),
+            (_, _, Some(change)) => format!("{}; what would do: {change}", verdict.because),
+            _ => verdict.because.clone(),
+        };
+        match reasons.iter_mut().find(|(known, _)| *known == reason) {
             Some((_, names)) => names.push(&stream.name),
-            None => reasons.push((why, vec![&stream.name])),
+            None => reasons.push((reason, vec![&stream.name])),
         }
     }
     let listed = |(why, names): (_, Vec<&str>)| {

@@ -2,9 +2,9 @@
 
 use miette::miette;
 use millstream_report::{fabric_table, human};
-use millstream_scenario::Scenario;
+use millstream_scenario::{Answer, Scenario};
 use millstream_sim::fabric::{FabricError, FabricListener, Journeys, PrepareError};
-use millstream_sweep::fabric::{FabricExplanation, FabricRun, Looks};
+use millstream_sweep::fabric::{FabricExplanation, FabricRun, FabricStreamExplanation, Looks};
 use millstream_traffic::Reading;
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -126,10 +126,16 @@ fn traced(journeys: &Journeys) -> String {
 }
 
 /// What a fabric is, whether its routes are free of deadlock, and what admission says.
-pub(crate) fn check(scenario: &Scenario, json: bool) -> Result<(), Failure> {
+///
+/// Connections that admission refuses are infeasible; delays through a fabric are not known.
+pub(crate) fn check(scenario: &Scenario, json: bool) -> Result<Answer, Failure> {
     let explanation = FabricExplanation::of(scenario)?;
+    let refused = |of: &FabricStreamExplanation| of.connections_admitted < of.connections_asked;
+    let refused = explanation.streams.iter().any(refused);
+    let answer = if refused { Answer::Infeasible } else { Answer::NotKnown };
     if json {
-        return print(&(serde_json::to_string_pretty(&explanation).unwrap_or_default() + "\n"));
+        print(&(serde_json::to_string_pretty(&explanation).unwrap_or_default() + "\n"))?;
+        return Ok(answer);
     }
     let mut text = format!(
         "{}: {} end-points, {} switches, {} one-way links of {}, discipline {}\n",
@@ -160,8 +166,15 @@ pub(crate) fn check(scenario: &Scenario, json: bool) -> Result<(), Failure> {
         layers => format!("on {layers} layers"),
     };
     let _ = writeln!(text, "routes: {verdict}, {layers}");
+    let _ = match answer {
+        Answer::Infeasible => {
+            writeln!(text, "infeasible: more connections are asked for than the links carry")
+        }
+        _ => writeln!(text, "not known: no theorem here bounds the delay through a fabric"),
+    };
     for note in &explanation.notes {
         let _ = writeln!(text, "note: {note}");
     }
-    print(&text)
+    print(&text)?;
+    Ok(answer)
 }

@@ -14,6 +14,8 @@ pub(crate) enum Failure {
     Input(Report),
     /// The run failed.
     Run(Report),
+    /// A contract is infeasible, or a guarantee was required and one is not known.
+    Contract(String),
     /// Nobody reads what is printed any more.
     ClosedPipe,
     /// Ctrl-C; what was finished is written.
@@ -40,6 +42,10 @@ impl Failure {
             Self::Run(report) => {
                 eprintln!("{report:?}");
                 ExitCode::from(1)
+            }
+            Self::Contract(message) => {
+                eprintln!("error: {message}");
+                ExitCode::from(3)
             }
             Self::ClosedPipe => ExitCode::SUCCESS,
             Self::Interrupted(message) => {

@@ -1,6 +1,7 @@
 //! The `millstream` command: arguments in, crates called, nothing else.
 //!
-//! Exit status: 0 done; 1 the run failed; 2 the command line or a file is wrong; 130 interrupted.
+//! Exit status: 0 done; 1 the run failed; 2 the command line or a file is wrong; 3 from `check`: a
+//! contract cannot be kept; 130 interrupted.
 //! Results go to standard output, everything else to standard error.
 
 mod arguments;

@@ -2,9 +2,12 @@
 
 use miette::{Diagnostic, Report as Diagnosis};
 use millstream_report::{human, text_table};
-use millstream_router::live::{Control, Extensions, Filters, LiveRouter, PortError, Report, serve};
+use millstream_router::live::{
+    Clock, Control, Extensions, Filters, LiveRouter, PortError, Report, admitted, serve,
+};
 use millstream_scenario::{
-    PathAction, PortKind, Reservation, RouterPort, RouterScenario, parse_duration_ns,
+    Answer, PathAction, PortKind, Reservation, RouterPath, RouterPort, RouterScenario,
+    parse_duration_ns,
 };
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
@@ -315,18 +318,40 @@ fn translations(report: &Report) -> String {
 }
 
 /// Validates a router's file and says what it describes.
-pub(crate) fn check(file: &Path, json: bool) -> Result<(), Failure> {
+///
+/// The processor is the one that this runs on: a reservation that does not fit it is infeasible.
+pub(crate) fn check(file: &Path, json: bool) -> Result<Answer, Failure> {
     let scenario = load(file)?;
-    Extensions::load(&scenario).map_err(failure)?;
+    Extensions::load(&scenario).map_err(|error| match failure(error) {
+        Failure::Run(report) => Failure::Input(report),
+        other => other,
+    })?;
+    let admitted = admitted(&scenario, Clock::default().cycles_per_second());
+    let verdicts: Vec<_> =
+        scenario.paths.iter().map(|path| path_verdict(&scenario, path, admitted.is_ok())).collect();
+    let answer = if admitted.is_err() {
+        Answer::Infeasible
+    } else if verdicts.iter().flatten().any(|(answer, _)| *answer == Answer::NotKnown) {
+        Answer::NotKnown
+    } else {
+        Answer::Guaranteed
+    };
+    let cpu = match &admitted {
+        Ok(_) => "the reservations fit this processor".to_owned(),
+        Err(error) => format!("infeasible: {error}"),
+    };
     if json {
         let paths: Vec<_> = scenario
             .paths
             .iter()
-            .map(|path| {
+            .zip(&verdicts)
+            .map(|(path, verdict)| {
                 let drops = path.action == PathAction::Drop;
                 serde_json::json!({ "name": path.name, "drops": drops,
                     "queue": (!drops).then_some(path.queue),
-                    "reservation": path.reservation.map(reservation) })
+                    "reservation": path.reservation.map(reservation),
+                    "verdict": verdict.map(|(answer, _)| answer),
+                    "because": verdict.map(|(_, because)| because) })
             })
             .collect();
         let ports: Vec<_> = scenario
@@ -338,8 +363,9 @@ pub(crate) fn check(file: &Path, json: bool) -> Result<(), Failure> {
             })
             .collect();
         let value = serde_json::json!({ "router": scenario.name, "ports": ports, "paths": paths,
-            "routes": scenario.routes.len() });
-        return print(&(serde_json::to_string_pretty(&value).unwrap_or_default() + "\n"));
+            "routes": scenario.routes.len(), "verdict": answer, "processor": cpu });
+        print(&(serde_json::to_string_pretty(&value).unwrap_or_default() + "\n"))?;
+        return Ok(answer);
     }
     let mut text = format!(
         "{}: {} ports, {} paths, {} routes; batches of {} packets or {}\n",
@@ -360,16 +386,52 @@ pub(crate) fn check(file: &Path, json: bool) -> Result<(), Failure> {
         vec![port.name.clone(), kind, human::rate(port.rate_bps), port.discipline.name.to_owned()]
     });
     text += &text_table(&["port", "what", "rate", "discipline"], ports);
-    let paths = scenario.paths.iter().map(|path| {
+    let none = || "–".to_owned();
+    let paths = scenario.paths.iter().zip(&verdicts).map(|(path, verdict)| {
         if path.action == PathAction::Drop {
-            return vec![path.name.clone(), "–".to_owned(), "dropped".to_owned(), "–".to_owned()];
+            return vec![path.name.clone(), none(), "dropped".to_owned(), none(), none()];
         }
         let to = path.to.map_or("any", |to| scenario.ports[to].name.as_str());
-        let reserved = path.reservation.map_or("a part of what is left".to_owned(), reservation);
-        vec![path.name.clone(), path.queue.to_string(), to.to_owned(), reserved]
+        let reserved = path.reservation.map_or("best effort".to_owned(), reservation);
+        let verdict = verdict.map_or_else(none, |(answer, _)| answer.name().to_owned());
+        vec![path.name.clone(), path.queue.to_string(), to.to_owned(), reserved, verdict]
     });
-    text += &text_table(&["path", "queue (packets)", "leaves by", "processor"], paths);
-    print(&text)
+    text += &text_table(&["path", "queue (packets)", "leaves by", "processor", "verdict"], paths);
+    let _ = writeln!(text, "processor: {cpu}");
+    for (path, verdict) in scenario.paths.iter().zip(&verdicts) {
+        if let Some((answer, because)) = verdict {
+            let _ = writeln!(text, "{} for `{}`: {because}", answer.name(), path.name);
+        }
+    }
+    print(&text)?;
+    Ok(answer)
+}
+
+/// Disciplines of ports that guarantee a path its share of the link whenever its packets arrive.
+const GUARANTEE_SHARES: [&str; 9] =
+    ["wfq", "wf2q", "wf2q+", "virtual-clock", "scfq", "sfq", "drr", "wrr", "wirr"];
+
+/// Whether what `path` reserves will be kept; `None` for best effort and for paths that drop.
+fn path_verdict(
+    scenario: &RouterScenario,
+    path: &RouterPath,
+    admitted: bool,
+) -> Option<(Answer, &'static str)> {
+    if path.action == PathAction::Drop || path.reservation.is_none() {
+        return None;
+    }
+    if !admitted {
+        return Some((Answer::Infeasible, "more is reserved than the processor has"));
+    }
+    let leaves = |at: usize| path.to.is_none_or(|to| to == at);
+    let shares = scenario.ports.iter().enumerate().filter(|(at, _)| leaves(*at));
+    if shares.clone().all(|(_, port)| GUARANTEE_SHARES.contains(&port.discipline.name)) {
+        return Some((Answer::Guaranteed, "its cycles by WF²Q+, its share of the link"));
+    }
+    Some((
+        Answer::NotKnown,
+        "when live packets arrive is unknown, which its port's discipline needs",
+    ))
 }
 
 fn reservation(reservation: Reservation) -> String {

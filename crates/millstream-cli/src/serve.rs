@@ -2,11 +2,11 @@
 
 use miette::miette;
 use millstream_media::{
-    Account, Course, Ingested, MediaError, MediaServer, Moves, Report, frame_producer,
-    network_interface_processor,
+    Account, Course, Ingested, MediaError, MediaServer, Moves, Report, TitleAdmission,
+    admission_of, frame_producer, network_interface_processor,
 };
 use millstream_report::{human, text_table};
-use millstream_scenario::{Scenario, parse_duration_ns};
+use millstream_scenario::{Answer, Scenario, parse_duration_ns};
 use std::fmt::Write as _;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -73,6 +73,42 @@ pub(crate) fn serve(arguments: &ServeArguments) -> Result<(), Failure> {
     } else {
         print(&text(&served))
     }
+}
+
+/// What admission says of each stream: whether a client of it fits, alone.
+pub(crate) fn admission(scenario: &Scenario) -> Result<Vec<TitleAdmission>, Failure> {
+    admission_of(scenario).map_err(|error| Failure::Input(report(error)))
+}
+
+/// The answer for all streams.
+pub(crate) fn answer(admission: &[TitleAdmission]) -> Answer {
+    let of = |title: &TitleAdmission| match (title.room, title.by_deadline) {
+        (0, _) => Answer::Infeasible,
+        (_, true) => Answer::Guaranteed,
+        (_, false) => Answer::NotKnown,
+    };
+    let answers: Vec<_> = admission.iter().map(of).collect();
+    let worst = [Answer::Infeasible, Answer::NotKnown].into_iter().find(|w| answers.contains(w));
+    worst.unwrap_or(Answer::Guaranteed)
+}
+
+/// Lines about the clients of each stream.
+pub(crate) fn admission_text(admission: &[TitleAdmission]) -> String {
+    let line = |title: &TitleAdmission| match &title.refused {
+        Some(why) => format!("infeasible for clients of `{}`: {why}\n", title.name),
+        None if title.by_deadline => format!(
+            "guaranteed to clients of `{}`: their windows, for up to {} at once (non-preemptive EDF, \
+             Jeffay, Stanat and Martel 1991)\n",
+            title.name, title.room
+        ),
+        None => {
+            let name = &title.name;
+            format!(
+                "not known for clients of `{name}`: the discipline does not order by deadline\n"
+            )
+        }
+    };
+    admission.iter().map(line).collect()
 }
 
 /// What `serve` starts for `placement = "ni"`.

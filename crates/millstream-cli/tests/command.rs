@@ -130,10 +130,12 @@ fn json_replaces_the_table_and_a_check_explains() {
     assert_eq!(summary["link"]["busy_ns"].as_u64().unwrap() % 10_000_000, 0);
     let (status, text, _) = outcome(millstream().arg("check").arg(&file));
     assert_eq!(status, 0);
-    assert!(text.contains("offered load") && text.contains("periods differ"), "{text}");
+    assert!(text.contains("offered load") && text.contains("not known for `a`"), "{text}");
     let (_, json, _) = outcome(millstream().args(["check", "--json"]).arg(&file));
     let explanation: Value = serde_json::from_str(&json).unwrap();
-    assert_eq!(explanation["feasible"], Value::Null, "the periods differ");
+    assert_eq!(explanation["feasible"], Value::Null, "a deadline can be missed");
+    assert_eq!(explanation["streams"][0]["verdict"], "not-known");
+    assert_eq!(explanation["streams"][1]["verdict"], "guaranteed", "its window asks for nothing");
     let fair = fs::read_to_string(&file).unwrap().replace("\"dwcs\"", "\"wfq\"");
     fs::write(&file, fair).unwrap();
     let (_, json, _) = outcome(millstream().args(["check", "--json"]).arg(&file));
@@ -160,7 +162,7 @@ fn hilq_runs_and_promises_nothing() {
     assert!(total("dropped_late") > 0 && total("sent") > 0, "{json}");
     let (status, text, _) = outcome(millstream().arg("check").arg(&file));
     assert_eq!(status, 0);
-    assert!(text.contains("structure hilq") && text.contains("nothing is guaranteed"), "{text}");
+    assert!(text.contains("structure hilq does not order deadlines"), "{text}");
 }
 
 #[test]

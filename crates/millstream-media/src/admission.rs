@@ -8,8 +8,13 @@
 //! demand is [`Demand`]'s). It holds for clients that begin at any time. Disciplines that do not serve
 //! by deadline are promised nothing by it.
 
+use millstream_scenario::Scenario;
+
+use crate::MediaError;
 use crate::demand::{Demand, WHOLE_LINK};
 use crate::dispatch::SLACK_NS;
+use crate::library::Library;
+use crate::processor::Schedule;
 
 /// The most stretches of time that are looked at for an answer.
 const MOST_STEPS: u64 = 200_000;
@@ -116,6 +121,40 @@ impl Admission {
         }
         fits
     }
+}
+
+/// What admission says of one stream on an empty link.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+pub struct TitleAdmission {
+    /// The stream's name.
+    pub name: String,
+    /// How many clients of it alone are admitted, of at most as many as there may be sessions.
+    pub room: u64,
+    /// Whether the discipline serves by deadline, so that admission guarantees windows.
+    pub by_deadline: bool,
+    /// Why not one is admitted.
+    pub refused: Option<String>,
+}
+
+/// What admission says of each stream of `scenario`, whose files are read.
+///
+/// # Errors
+/// A scenario that cannot be served.
+pub fn admission_of(scenario: &Scenario) -> Result<Vec<TitleAdmission>, MediaError> {
+    let library = Library::open(scenario)?;
+    let demands = library.demands();
+    let empty = Admission::new(scenario.link.rate_bps);
+    let most = u64::from(scenario.media.sessions);
+    let titles = library.titles.iter().enumerate();
+    let own = titles.filter(|(_, title)| title.looser_than.is_none());
+    Ok(own
+        .map(|(at, title)| TitleAdmission {
+            name: title.name.clone(),
+            room: empty.room(&demands, at, most),
+            by_deadline: library.schedule != Schedule::Fifo,
+            refused: empty.admits(&demands, at, 1).err(),
+        })
+        .collect())
 }
 
 /// Rounded up to microseconds.

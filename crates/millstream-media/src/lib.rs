@@ -51,6 +51,7 @@ mod status;
 mod store;
 mod tls;
 
+pub use admission::{TitleAdmission, admission_of};
 pub use cluster::Moves;
 pub use error::MediaError;
 pub use feed::producer::frame_producer;

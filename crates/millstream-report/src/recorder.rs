@@ -162,6 +162,12 @@ impl Results {
 }
 
 impl StreamResults {
+    /// Packets that neither left nor were dropped: still waiting when the run ended.
+    #[must_use]
+    pub fn queued(&self) -> u64 {
+        self.arrived.saturating_sub(self.sent + self.dropped_late + self.dropped_full)
+    }
+
     #[inline]
     fn delay(&mut self, delay_ns: u64) {
         if self.sent > 1 {

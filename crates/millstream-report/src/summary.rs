@@ -92,6 +92,8 @@ pub struct StreamSummary {
     pub dropped_late: u64,
     /// Packets dropped at a full queue.
     pub dropped_full: u64,
+    /// Packets still waiting at the end: without credits, or of an interrupted run.
+    pub queued: u64,
     /// Deadlines missed.
     pub missed: u64,
     /// Misses with no loss left in the window.
@@ -160,6 +162,7 @@ impl StreamResults {
             sent_bytes: self.sent_bytes,
             dropped_late: self.dropped_late,
             dropped_full: self.dropped_full,
+            queued: self.queued(),
             missed: self.missed,
             violations: self.violations,
             rate_bps: self.rate_bps(end_ns),
@@ -207,7 +210,7 @@ mod tests {
         let json = serde_json::to_string(&recorder.finish(4000).summary("s")).unwrap();
         assert_eq!(
             json,
-            r#"{"scenario":"s","link":{"busy_ns":2000,"end_ns":4000,"utilisation":0.5},"streams":[{"name":"a","arrived":3,"sent":2,"sent_bytes":200,"dropped_late":1,"dropped_full":0,"missed":2,"violations":1,"rate_bps":400000000,"delay_ns":{"mean":1500,"p50":500,"p99":2500,"max":2500},"jitter_ns":{"mean":2000,"max":2000}},{"name":"b","arrived":0,"sent":0,"sent_bytes":0,"dropped_late":0,"dropped_full":0,"missed":0,"violations":0,"rate_bps":0,"delay_ns":null,"jitter_ns":null}]}"#
+            r#"{"scenario":"s","link":{"busy_ns":2000,"end_ns":4000,"utilisation":0.5},"streams":[{"name":"a","arrived":3,"sent":2,"sent_bytes":200,"dropped_late":1,"dropped_full":0,"queued":0,"missed":2,"violations":1,"rate_bps":400000000,"delay_ns":{"mean":1500,"p50":500,"p99":2500,"max":2500},"jitter_ns":{"mean":2000,"max":2000}},{"name":"b","arrived":0,"sent":0,"sent_bytes":0,"dropped_late":0,"dropped_full":0,"queued":0,"missed":0,"violations":0,"rate_bps":0,"delay_ns":null,"jitter_ns":null}]}"#
         );
     }
 

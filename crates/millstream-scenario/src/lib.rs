@@ -23,7 +23,11 @@ mod units;
 mod validate;
 
 pub use error::{Problem, ScenarioError};
-pub use explain::{Explanation, Promise, StreamExplanation, explain};
+#[doc(hidden)]
+pub use explain::explain_assuming;
+pub use explain::{
+    Answer, Explanation, PremiseCheck, Promise, StreamExplanation, Verdict, explain,
+};
 pub use fabric::{CableEnd, Fabric, FabricCrossbar, FabricTopology};
 pub use feeds::{CaptureInput, Input, open};
 pub use file::schema;

@@ -125,6 +125,8 @@ pub struct Scenario {
     pub fabric: Option<Fabric>,
     /// How the streams are served to players.
     pub media: Media,
+    /// Whether the file has a `[media]` section: it is meant for `millstream serve`.
+    pub has_media: bool,
     /// How the link is shared: among the streams, or the children of the root.
     pub scheduler: Sharing,
     /// The winner is found by the hardware, structure `rtl`; `scheduler` is its equal in software.

@@ -114,6 +114,7 @@ pub(crate) fn validate(name: &str, text: &str, folder: &Path) -> Result<Scenario
             link: link(&file),
             fabric,
             media,
+            has_media: file.media.is_some(),
             scheduler,
             hardware,
             end_system,

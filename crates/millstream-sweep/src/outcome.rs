@@ -71,7 +71,7 @@ const fn text(name: &'static str) -> Column {
     Column { name, kind: Kind::Text }
 }
 
-const LINK: [Column; 19] = [
+const LINK: [Column; 20] = [
     text("scenario"),
     count("busy_ns"),
     count("end_ns"),
@@ -82,6 +82,7 @@ const LINK: [Column; 19] = [
     count("sent_bytes"),
     count("dropped_late"),
     count("dropped_full"),
+    count("queued"),
     count("missed"),
     count("violations"),
     count("rate_bps"),
@@ -165,6 +166,7 @@ fn link_row(summary: &Summary, stream: &StreamSummary) -> Vec<Cell> {
         Cell::Count(stream.sent_bytes),
         Cell::Count(stream.dropped_late),
         Cell::Count(stream.dropped_full),
+        Cell::Count(stream.queued),
         Cell::Count(stream.missed),
         Cell::Count(stream.violations),
         Cell::Count(stream.rate_bps),

@@ -21,20 +21,24 @@
 //! decides when it is free, no [`charge`](crate::Scheduler::charge). Streams but the one asked about
 //! may send what they like where no source is mentioned. Lengths count with the link's overhead.
 
+mod arrivals;
 mod channel;
 mod exact;
 mod fair;
 mod feasible;
+mod proof;
 
 use core::num::{NonZeroU32, NonZeroU64};
 
-use crate::contract::{Contract, Window};
+use crate::contract::{Contract, Late, Window};
 use crate::link::Link;
 use exact::{BITS_NS, ceil_ns, ratio_up};
 
+pub use arrivals::ArrivalPattern;
 pub use channel::Channel;
 pub use fair::{FairDiscipline, LatencyRate, NoPromise};
 pub use feasible::{EdfVerdict, Premise, WindowVerdict, Windows};
+pub use proof::{Checked, Condition, Failing, Theorem};
 
 /// A token bucket that a stream's packets conform to: in any interval of t seconds, closed, at most
 /// `burst_bytes` + `rate_bps`·t/8 arrive.
@@ -63,8 +67,18 @@ pub struct StreamLimits {
     pub period_ns: u64,
     /// x/y of DWCS and VDS.
     pub window: Window,
+    /// The deadline that the contract gives the first packet, ns.
+    pub first_deadline_ns: Option<u64>,
+    /// What becomes of late packets.
+    pub late: Late,
+    /// How many packets may wait; `None`: any number.
+    pub queue: Option<u32>,
+    /// Whether a rate cap or lack of credits can hold the stream back.
+    pub gated: bool,
     /// The token bucket; `None` if the stream may send what it likes.
     pub source: Option<Source>,
+    /// When its packets arrive; `None` if they may at any time.
+    pub arrivals: Option<ArrivalPattern>,
 }
 
 impl StreamLimits {
@@ -79,12 +93,17 @@ impl StreamLimits {
             priority: 0,
             period_ns: 0,
             window: Window::default(),
+            first_deadline_ns: None,
+            late: Late::Send,
+            queue: None,
+            gated: false,
             source: None,
+            arrivals: None,
         }
     }
 
-    /// What `contract` says of a stream whose packets are as long as given; no source. What it
-    /// does not say is 0.
+    /// What `contract` says of a stream whose packets are as long as given; no source and no
+    /// arrivals. What it does not say is 0.
     #[must_use]
     pub fn of(contract: &Contract, smallest_bytes: u32, largest_bytes: u32) -> Self {
         Self {
@@ -95,7 +114,12 @@ impl StreamLimits {
             priority: contract.priority,
             period_ns: contract.period_ns.map_or(0, NonZeroU64::get),
             window: contract.window,
+            first_deadline_ns: contract.first_deadline_ns,
+            late: contract.late,
+            queue: contract.queue,
+            gated: contract.is_limited(),
             source: None,
+            arrivals: None,
         }
     }
 }

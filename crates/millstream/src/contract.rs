@@ -222,6 +222,19 @@ impl Contract {
         self.max_rate.is_some() || self.credits.is_some()
     }
 
+    /// The rate cap, if there is one.
+    #[must_use]
+    pub fn rate_cap(&self) -> Option<MaxRate> {
+        self.max_rate
+    }
+
+    /// The credits that the stream starts with, in units of [`CREDIT_BYTES`](crate::CREDIT_BYTES);
+    /// `None` without flow control.
+    #[must_use]
+    pub fn initial_credits(&self) -> Option<u64> {
+        self.credits
+    }
+
     /// The stream is the fabric management channel: under `minbw` it goes before all others.
     #[must_use]
     pub fn fmc(mut self) -> Self {

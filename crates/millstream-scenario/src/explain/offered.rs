@@ -1,9 +1,11 @@
 //! What the sources offer: counts, and the token bucket that the packets fit into.
 
+use millstream::bounds::ArrivalPattern;
 use millstream_traffic::TrafficError;
+use std::num::NonZeroU64;
 
 use crate::feeds;
-use crate::scenario::{Link, Scenario};
+use crate::scenario::{Link, Scenario, Stream};
 
 /// ns in a second × bits in a byte.
 const SCALE: u128 = 8_000_000_000;
@@ -17,6 +19,7 @@ pub(super) struct Offered {
     pub(super) largest_bytes: u32,
     pub(super) smallest_bytes: u32,
     pub(super) last_ns: u64,
+    pub(super) pattern: Option<ArrivalPattern>,
     /// At what rate the bucket empties, bits/s.
     pub(super) bucket_bps: u64,
     /// In byte × ns × bits/s, at the last arrival.
@@ -27,7 +30,8 @@ pub(super) struct Offered {
 /// What all sources offer.
 pub(super) struct Read {
     pub(super) streams: Vec<Offered>,
-    /// The longest that the link is busy without a pause, whatever the discipline, ns.
+    /// The longest that the link is busy without a pause, whatever the discipline, ns. Where gates
+    /// may hold packets back: how long all of them take.
     pub(super) busy_ns: u64,
     /// Whether every arrival was read.
     pub(super) complete: bool,
@@ -39,6 +43,9 @@ impl Offered {
         self.smallest_bytes =
             if self.packets == 0 { bytes } else { self.smallest_bytes.min(bytes) };
         self.largest_bytes = self.largest_bytes.max(bytes);
+        if let Some(pattern) = &mut self.pattern {
+            pattern.record(time_ns);
+        }
         self.packets += 1;
         self.bytes += u64::from(bytes);
         let drained = u128::from(time_ns - self.last_ns) * u128::from(self.bucket_bps);
@@ -68,10 +75,18 @@ impl Read {
         buckets_bps: &[u64],
     ) -> Result<Self, TrafficError> {
         let mut input = feeds::open(scenario, false)?;
-        let bucket = |bucket_bps: &u64| Offered { bucket_bps: *bucket_bps, ..Offered::default() };
-        let mut streams: Vec<Offered> = buckets_bps.iter().map(bucket).collect();
+        let offered = |(stream, bucket_bps): (&Stream, &u64)| {
+            let period_ns = stream.period_ns.and_then(NonZeroU64::new);
+            let first_deadline_ns = stream.contract.terms().first_deadline_ns;
+            Offered {
+                bucket_bps: *bucket_bps,
+                pattern: Some(ArrivalPattern::new(period_ns, first_deadline_ns)),
+                ..Offered::default()
+            }
+        };
+        let mut streams: Vec<_> = scenario.streams.iter().zip(buckets_bps).map(offered).collect();
         let until_ns = scenario.duration_ns.unwrap_or(u64::MAX);
-        let (mut busy_ns, mut busy_from_ns, mut free_ns) = (0, 0, 0u64);
+        let (mut busy_ns, mut busy_from_ns, mut free_ns, mut all_ns) = (0, 0, 0u64, 0u64);
         let mut complete = false;
         for _ in 0..most {
             let Some(arrival) = input.feed.next_arrival()?.filter(|a| a.time_ns < until_ns) else {
@@ -82,9 +97,13 @@ impl Read {
             if arrival.time_ns > free_ns {
                 (busy_from_ns, free_ns) = (arrival.time_ns, arrival.time_ns);
             }
-            free_ns = free_ns.saturating_add(scenario.link.transmission_ns(arrival.bytes));
+            let transmission_ns = scenario.link.transmission_ns(arrival.bytes);
+            free_ns = free_ns.saturating_add(transmission_ns);
             busy_ns = busy_ns.max(free_ns - busy_from_ns);
+            all_ns = all_ns.saturating_add(transmission_ns);
         }
+        let gated = scenario.streams.iter().any(|stream| stream.contract.is_limited());
+        let busy_ns = if gated { all_ns } else { busy_ns };
         Ok(Self { streams, busy_ns, complete, notes: input.notes() })
     }
 

@@ -1,17 +1,17 @@
-//! What theory promises each stream, or why it promises nothing.
+//! What theory promises each stream, or why it promises nothing; each with its verdict.
 //!
 //! The bounds are the engine's ([`millstream::bounds`]). They speak of token buckets; a stream's
 //! bucket is the tightest that its packets fit into at the rate it is guaranteed, so the bounds are
 //! those of these packets, whoever the others are (fair queueing, round robins), or of these packets
 //! and those of the streams that can go before (FIFO, static priority).
 
-use millstream::bounds::{
-    Bounds, Channel, EdfVerdict, FairDiscipline, LatencyRate, Source, StreamLimits, Windows,
-};
+use millstream::bounds::{Bounds, Channel, FairDiscipline, LatencyRate, Source, StreamLimits};
 use millstream::catalogue::MinBwAlgorithm;
 use serde::Serialize;
 
+use super::deadlines;
 use super::offered::{Offered, Read};
+use super::verdict::{Answer, Checks, Unmet, Verdict};
 use crate::scenario::Scenario;
 
 /// What one stream is promised; `None` where nothing is.
@@ -41,9 +41,11 @@ enum Theory {
     Silent(&'static str),
 }
 
+const IN_A_TREE: &str = "the stream is in a tree of classes; bounds are for one level";
+
 fn theory(scenario: &Scenario) -> Theory {
     if !scenario.classes.is_empty() {
-        return Theory::Silent("it stands in a tree of classes; bounds are for one level");
+        return Theory::Silent(IN_A_TREE);
     }
     Theory::Fair(match scenario.scheduler.discipline.name {
         "wfq" => FairDiscipline::Wfq,
@@ -81,8 +83,9 @@ fn minbw(scenario: &Scenario) -> Theory {
 
 /// The streams as bounds know them.
 pub(super) fn limits(scenario: &Scenario, offered: &[Offered]) -> Vec<StreamLimits> {
-    let limits = |(stream, offered): (&crate::scenario::Stream, &Offered)| {
-        StreamLimits::of(&stream.contract, offered.smallest_bytes, offered.largest_bytes)
+    let limits = |(stream, offered): (&crate::scenario::Stream, &Offered)| StreamLimits {
+        arrivals: offered.pattern,
+        ..StreamLimits::of(&stream.contract, offered.smallest_bytes, offered.largest_bytes)
     };
     let mut limits: Vec<_> = scenario.streams.iter().zip(offered).map(limits).collect();
     if scenario.scheduler.discipline.name == "table" && scenario.classes.is_empty() {
@@ -123,43 +126,43 @@ pub(super) fn bucket_rates(scenario: &Scenario, read: &Read, span_ns: u64) -> Ve
     }
 }
 
-/// What each stream is promised, its bucket having been measured.
-pub(super) fn promises(scenario: &Scenario, read: &Read, span_ns: u64) -> Vec<Promise> {
+/// What is said of one stream.
+pub(super) struct Said {
+    pub(super) promise: Promise,
+    pub(super) verdict: Verdict,
+}
+
+/// What all streams' promises are derived from.
+struct Case<'a> {
+    scenario: &'a Scenario,
+    bounds: Bounds<'a>,
+    /// Mean offered rates, bits/s.
+    means: Vec<u64>,
+    complete: bool,
+    assumed: Option<&'static str>,
+}
+
+/// What each stream is promised, its bucket having been measured. `assumed`: the name of a premise
+/// that is taken to hold.
+pub(super) fn promises(
+    scenario: &Scenario,
+    read: &Read,
+    span_ns: u64,
+    assumed: Option<&'static str>,
+) -> Vec<Said> {
     let mut limits = limits(scenario, &read.streams);
     for (limits, offered) in limits.iter_mut().zip(&read.streams) {
         let source = Source { rate_bps: offered.bucket_bps, burst_bytes: offered.burst_bytes() };
-        limits.source = Some(source).filter(|source| source.rate_bps > 0);
+        // A stream without packets has an empty bucket.
+        limits.source = Some(source).filter(|s| s.rate_bps > 0 || offered.packets == 0);
     }
     let bounds = Bounds { busy_ns: Some(read.busy_ns), ..Bounds::new(link(scenario), &limits) };
+    let means = read.streams.iter().map(|offered| offered.mean_bps(span_ns, &scenario.link));
+    let means = means.collect();
+    let case = Case { scenario, bounds, means, complete: read.complete, assumed };
     let theory = theory(scenario);
-    let means: Vec<u64> =
-        read.streams.iter().map(|offered| offered.mean_bps(span_ns, &scenario.link)).collect();
-    (0..limits.len())
-        .map(|stream| {
-            let mut promise = match theory {
-                Theory::Fair(discipline) => {
-                    fair(&bounds, latency_rate(&bounds, discipline, stream), stream, means[stream])
-                }
-                Theory::Below(discipline, channel) => {
-                    let promised = below(scenario, &bounds, discipline, channel, stream);
-                    fair(&bounds, promised, stream, means[stream])
-                }
-                Theory::Fifo => queue(&bounds, stream, bounds.fifo_delay_ns(), &means, |_| true),
-                Theory::StaticPriority => {
-                    let own = limits[stream].priority;
-                    let delay_ns = bounds.static_priority_delay_ns(stream);
-                    queue(&bounds, stream, delay_ns, &means, |other| limits[other].priority <= own)
-                }
-                Theory::Deadlines => deadlines(scenario, &bounds, stream),
-                Theory::Silent(why) => silent(why),
-            };
-            if scenario.streams[stream].contract.is_limited() && promise.no_promise.is_none() {
-                let why = "its rate cap or lack of credits can hold it back for longer";
-                promise = Promise { guaranteed_bps: promise.guaranteed_bps, ..silent(why) };
-            }
-            promise
-        })
-        .collect()
+    let overload = deadlines::overload(scenario, &limits);
+    (0..limits.len()).map(|stream| case.said(&theory, overload, stream)).collect()
 }
 
 fn silent(why: impl Into<String>) -> Promise {
@@ -198,75 +201,258 @@ fn below(
         .map_err(|error| error.to_string())
 }
 
-fn fair(
-    bounds: &Bounds,
-    promised: Result<LatencyRate, String>,
-    stream: usize,
-    mean_bps: u64,
-) -> Promise {
-    let promised = match promised {
-        Ok(promised) => promised,
-        Err(why) => return silent(why),
-    };
-    let guaranteed_bps = Some(promised.rate_bps);
-    let Some(source) = bounds.streams[stream].source.filter(|s| mean_bps <= s.rate_bps) else {
-        return Promise { guaranteed_bps, ..silent("it offers more than it is guaranteed") };
-    };
-    Promise {
-        guaranteed_bps,
-        worst_delay_ns: promised.delay_ns(source),
-        worst_backlog_bytes: promised.backlog_bytes(source),
-        no_promise: None,
+impl Case<'_> {
+    fn said(&self, theory: &Theory, overload: Option<u64>, stream: usize) -> Said {
+        let (mut promise, mut verdict) = match theory {
+            Theory::Fair(discipline) => {
+                let promised = latency_rate(&self.bounds, *discipline, stream);
+                self.fair(theorem(*discipline), promised, stream)
+            }
+            Theory::Below(discipline, channel) => {
+                let promised = below(self.scenario, &self.bounds, *discipline, *channel, stream);
+                self.fair(theorem(*discipline), promised, stream)
+            }
+            Theory::Fifo => self.queue("FIFO with token buckets (Cruz 1991)", stream, |_| true),
+            Theory::StaticPriority => {
+                let own = self.bounds.streams[stream].priority;
+                let before = |other: usize| self.bounds.streams[other].priority <= own;
+                self.queue("static priority with token buckets (Cruz 1991)", stream, before)
+            }
+            Theory::Deadlines => self.deadlines(stream),
+            Theory::Silent(why) => {
+                let mut checks = self.checks("none");
+                let change = (*why == IN_A_TREE).then(|| "streams without `class`".to_owned());
+                checks.add("one-level", Some(Unmet { detail: (*why).into(), change }));
+                (silent(*why), checks.verdict(""))
+            }
+        };
+        let asks =
+            |verdict: &Verdict| verdict.answer != Answer::Guaranteed || verdict.theorem.is_some();
+        if let Some(impossible) =
+            deadlines::impossible(self.scenario, &self.bounds.streams[stream], stream)
+        {
+            verdict = impossible;
+        } else if let Some(ppm) =
+            overload.filter(|_| asks(&verdict) && self.orders_by_deadlines(stream))
+        {
+            verdict = self.overloaded(ppm);
+        }
+        if verdict.answer != Answer::Guaranteed && promise.no_promise.is_none() {
+            let kept =
+                Promise { guaranteed_bps: promise.guaranteed_bps, ..silent(&*verdict.because) };
+            // A full queue loses packets; those that are sent keep the bound.
+            let only_queue = verdict.premises.iter().all(|of| of.holds || of.premise == "queues");
+            if verdict.answer == Answer::Infeasible || !only_queue {
+                promise = kept;
+            }
+        }
+        Said { promise, verdict }
+    }
+
+    fn orders_by_deadlines(&self, stream: usize) -> bool {
+        deadlines::orders(self.scenario, stream)
+    }
+
+    fn overloaded(&self, ppm: u64) -> Verdict {
+        let needed = deadlines::scaled(self.scenario.link.rate_bps, ppm);
+        Verdict::infeasible(
+            format!("the contracts need {} % of the link", deadlines::percent(ppm)),
+            Some(format!("link.rate = \"{needed} bps\", or looser contracts")),
+        )
+    }
+
+    /// The premises that every theorem shares.
+    fn checks(&self, theorem: &str) -> Checks {
+        let mut checks = Checks::new(theorem, self.assumed);
+        self.common(&mut checks);
+        checks
+    }
+
+    fn common(&self, checks: &mut Checks) {
+        let partly = || Unmet::new("not all arrivals were read", "a shorter `duration`");
+        checks.add("all-arrivals-read", (!self.complete).then(partly));
+        let card = || {
+            let detail = "the end-system card delays arrivals and counts deadlines in decisions";
+            Unmet::new(detail, "no [end-system]")
+        };
+        checks.add("link-alone", self.scenario.end_system.is_some().then(card));
+    }
+
+    fn fair(
+        &self,
+        theorem: &str,
+        promised: Result<LatencyRate, String>,
+        stream: usize,
+    ) -> (Promise, Verdict) {
+        let mut checks = self.checks(theorem);
+        let promised = match promised {
+            Ok(promised) => promised,
+            Err(why) => {
+                checks.add("share", Some(Unmet { detail: why.clone(), change: None }));
+                return (silent(why), checks.verdict(""));
+            }
+        };
+        checks.add("share", None);
+        let guaranteed_bps = Some(promised.rate_bps);
+        let mean_bps = self.means[stream];
+        let source = self.bounds.streams[stream].source.filter(|s| mean_bps <= s.rate_bps);
+        let more = || Unmet {
+            detail: "it offers more than it is guaranteed".into(),
+            change: self.sufficient_share(stream, mean_bps),
+        };
+        checks.add("rate", source.is_none().then(more));
+        // A stream that WFQ's fluid leaves at a closed gate was served ahead of the fluid, which then
+        // runs ahead of the link, once more at each closing.
+        let fluid = |of: &Self| match of.scenario.scheduler.discipline.name {
+            "minbw" => of.scenario.scheduler.options.algorithm == MinBwAlgorithm::Wfq,
+            name => ["wfq", "wf2q"].contains(&name),
+        };
+        let channel = |other: usize| self.scenario.streams[other].contract.is_fmc();
+        let fluid = fluid(self);
+        let counts = |other: usize| other == stream || fluid && !channel(other);
+        checks.add("no-gates", self.gated(counts));
+        let Some(source) = source else {
+            return (
+                Promise { guaranteed_bps, ..silent("it offers more than it is guaranteed") },
+                checks.verdict(""),
+            );
+        };
+        let promise = Promise {
+            guaranteed_bps,
+            worst_delay_ns: promised.delay_ns(source),
+            worst_backlog_bytes: promised.backlog_bytes(source),
+            no_promise: None,
+        };
+        self.bounded(promise, checks, stream)
+    }
+
+    /// What a weight or quantum would guarantee `mean_bps`, the others' as they are.
+    fn sufficient_share(&self, stream: usize, mean_bps: u64) -> Option<String> {
+        let by_bytes = self.scenario.scheduler.discipline.name == "drr";
+        let of = |limits: &StreamLimits| {
+            u128::from(if by_bytes { limits.quantum_bytes } else { limits.weight })
+        };
+        let others: u128 =
+            self.bounds.streams.iter().map(of).sum::<u128>() - of(&self.bounds.streams[stream]);
+        let left =
+            u128::from(self.bounds.effective_rate_bps()).checked_sub(u128::from(mean_bps))?;
+        let share = (u128::from(mean_bps) * others).div_ceil(left.max(1));
+        let byte_fair =
+            !matches!(self.scenario.scheduler.discipline.name, "wrr" | "wirr" | "table");
+        let key = if by_bytes { "quantum" } else { "weight" };
+        (byte_fair && left > 0 && share < 1 << 31).then(|| format!("{key} = {share}"))
+    }
+
+    fn queue(
+        &self,
+        theorem: &str,
+        stream: usize,
+        before: impl Fn(usize) -> bool,
+    ) -> (Promise, Verdict) {
+        let bounds = &self.bounds;
+        let mut checks = self.checks(theorem);
+        let load: u128 = (0..self.means.len())
+            .filter(|other| before(*other))
+            .map(|other| u128::from(self.means[other]))
+            .sum();
+        let delay_ns = match self.scenario.scheduler.discipline.name {
+            "fifo" => bounds.fifo_delay_ns(),
+            _ => bounds.static_priority_delay_ns(stream),
+        };
+        let source = bounds.streams[stream].source;
+        let fits = load <= u128::from(bounds.effective_rate_bps());
+        let why = "it and those that go before it offer more than the link carries";
+        let bound = delay_ns.zip(source).filter(|_| fits);
+        let faster = u64::try_from(load).ok().map(|load| format!("link.rate above {load} bps"));
+        checks.add("rate", bound.is_none().then(|| Unmet { detail: why.into(), change: faster }));
+        checks.add("no-gates", self.gated(before));
+        let Some((delay_ns, source)) = bound else { return (silent(why), checks.verdict("")) };
+        let meanwhile = u128::from(source.rate_bps) * u128::from(delay_ns);
+        let meanwhile = u64::try_from(meanwhile.div_ceil(8_000_000_000)).unwrap_or(u64::MAX);
+        let promise = Promise {
+            guaranteed_bps: None,
+            worst_delay_ns: Some(delay_ns),
+            worst_backlog_bytes: Some(source.burst_bytes.saturating_add(meanwhile)),
+            no_promise: None,
+        };
+        self.bounded(promise, checks, stream)
+    }
+
+    /// The first gated stream of those that `counts`.
+    fn gated(&self, counts: impl Fn(usize) -> bool) -> Option<Unmet> {
+        let gated = |other: &usize| self.bounds.streams[*other].gated && counts(*other);
+        let stream = (0..self.bounds.streams.len()).find(gated)?;
+        let name = &self.scenario.streams[stream].name;
+        let capped = self.scenario.streams[stream].contract.rate_cap().is_some();
+        let (what, change) = if capped {
+            ("its rate cap", format!("`{name}` without `max-rate`"))
+        } else {
+            ("lack of credits", "[link] without `credits`".to_owned())
+        };
+        Some(Unmet::new(format!("{what} can hold packets of `{name}` back for longer"), change))
+    }
+
+    /// A bound on the backlog decides whether the queue can overflow.
+    fn bounded(&self, promise: Promise, mut checks: Checks, stream: usize) -> (Promise, Verdict) {
+        let of = &self.bounds.streams[stream];
+        let (Some(delay_ns), Some(backlog)) = (promise.worst_delay_ns, promise.worst_backlog_bytes)
+        else {
+            let why = "its bound is beyond the range of numbers";
+            checks.add("range", Some(Unmet { detail: why.into(), change: None }));
+            return (silent(why), checks.verdict(""));
+        };
+        let smallest = self.bounds.link.wire_bytes(of.smallest_bytes).max(1);
+        let packets = backlog / smallest;
+        let full = of.queue.filter(|queue| packets > u64::from(*queue)).map(|_| {
+            let detail = format!("{packets} of its packets may wait, more than its queue holds");
+            Unmet::new(detail, format!("queue = {packets}"))
+        });
+        checks.add("queues", full);
+        (
+            promise,
+            checks.verdict(format!("no packet leaves later than {delay_ns} ns after its arrival")),
+        )
+    }
+
+    /// Under a schedule of deadlines a stream that is served in m of k periods of T gets m·L/(k·T).
+    fn deadlines(&self, stream: usize) -> (Promise, Verdict) {
+        let common = |checks: &mut Checks| self.common(checks);
+        let verdict =
+            deadlines::verdict(self.scenario, &self.bounds, stream, &common, self.assumed);
+        if verdict.answer != Answer::Guaranteed {
+            return (silent("its contract may be broken"), verdict);
+        }
+        let limits = &self.bounds.streams[stream];
+        let (served, of) = match (self.scenario.scheduler.discipline.name, limits.window.of()) {
+            ("edf", _) => (1, 1),
+            (_, 0) => (0, 1),
+            (_, of) => (of - limits.window.lost(), of),
+        };
+        let bits = u128::from(self.bounds.link.wire_bytes(limits.smallest_bytes)) * 8_000_000_000;
+        let periods = u128::from(of) * u128::from(limits.period_ns.max(1));
+        let rate = u64::try_from(bits * u128::from(served) / periods).unwrap_or(u64::MAX);
+        let promise = Promise {
+            guaranteed_bps: Some(rate).filter(|rate| *rate > 0),
+            no_promise: Some(
+                "a packet starts before its deadline, or is lost as its window allows".into(),
+            ),
+            ..Promise::default()
+        };
+        (promise, verdict)
     }
 }
 
-fn queue(
-    bounds: &Bounds,
-    stream: usize,
-    delay_ns: Option<u64>,
-    means: &[u64],
-    before: impl Fn(usize) -> bool,
-) -> Promise {
-    let load: u128 =
-        (0..means.len()).filter(|other| before(*other)).map(|other| u128::from(means[other])).sum();
-    let fits = load <= u128::from(bounds.effective_rate_bps());
-    let (Some(delay_ns), Some(source), true) = (delay_ns, bounds.streams[stream].source, fits)
-    else {
-        return silent("it and those that go before it offer more than the link carries");
-    };
-    let meanwhile = u128::from(source.rate_bps) * u128::from(delay_ns);
-    let meanwhile = u64::try_from(meanwhile.div_ceil(8_000_000_000)).unwrap_or(u64::MAX);
-    Promise {
-        guaranteed_bps: None,
-        worst_delay_ns: Some(delay_ns),
-        worst_backlog_bytes: Some(source.burst_bytes.saturating_add(meanwhile)),
-        no_promise: None,
-    }
-}
-
-/// Under a schedule of deadlines a stream that is served in m of k periods of T gets m·L/(k·T).
-fn deadlines(scenario: &Scenario, bounds: &Bounds, stream: usize) -> Promise {
-    let limits = &bounds.streams[stream];
-    let kept = match scenario.scheduler.discipline.name {
-        "edf" => matches!(bounds.edf(), Some(EdfVerdict::Feasible { .. })),
-        _ => super::windows(scenario, bounds).is_ok_and(|verdict| verdict.windows == Windows::Kept),
-    };
-    if !kept {
-        return silent("its contract may be broken");
-    }
-    let (served, of) = match (scenario.scheduler.discipline.name, limits.window.of()) {
-        ("edf", _) => (1, 1),
-        (_, 0) => (0, 1),
-        (_, of) => (of - limits.window.lost(), of),
-    };
-    let bits = u128::from(bounds.link.wire_bytes(limits.smallest_bytes)) * 8_000_000_000;
-    let periods = u128::from(of) * u128::from(limits.period_ns.max(1));
-    let rate = u64::try_from(bits * u128::from(served) / periods).unwrap_or(u64::MAX);
-    Promise {
-        guaranteed_bps: Some(rate).filter(|rate| *rate > 0),
-        no_promise: Some(
-            "a packet starts before its deadline, or is lost as its window allows".into(),
-        ),
-        ..Promise::default()
+/// The theorem behind a discipline's guaranteed rate.
+fn theorem(discipline: FairDiscipline) -> &'static str {
+    match discipline {
+        FairDiscipline::Wfq => "WFQ (Parekh and Gallager 1993)",
+        FairDiscipline::Wf2q => "WF²Q (Bennett and Zhang 1996)",
+        FairDiscipline::Wf2qPlus => "WF²Q+ (Bennett and Zhang 1997)",
+        FairDiscipline::VirtualClock => "virtual clock (Figueira and Pasquale 1995)",
+        FairDiscipline::Scfq => "SCFQ (Golestani 1995)",
+        FairDiscipline::Sfq => "SFQ (Goyal, Vin and Cheng 1996)",
+        FairDiscipline::Drr => "DRR (Boyer, Stea and Sofack 2012)",
+        FairDiscipline::Wrr => "WRR by rounds",
+        FairDiscipline::Wirr => "interleaved WRR by rounds",
     }
 }

@@ -4,6 +4,7 @@ use core::cmp::Ordering;
 use core::fmt;
 
 use super::exact::{Sum, ratio_up, sum_fractions};
+use super::proof::asks_for_several;
 use super::{Bounds, StreamLimits};
 
 /// How many points of the demand [`Bounds::edf`] looks at, times streams, before it gives up.
@@ -115,7 +116,7 @@ impl Bounds<'_> {
     /// C being the transmission time of the stream's largest packet, whole ns. For x ≥ max T this
     /// is ΣC/T ≤ 1, so only shorter x are looked at, and none where the slack makes up for max C. It is necessary too where packets can be of
     /// their greatest length and arrive at the worst times. Reads largest packets and periods;
-    /// first deadlines given by a scenario are not taken into account. Source: the criterion of
+    /// [`prove`](Self::prove) checks first deadlines and gates, too. Source: the criterion of
     /// Jeffay, Stanat and Martel 1991, for the start of service instead of its end.
     ///
     /// `None` if a period is 0 or the link has no rate.
@@ -201,6 +202,8 @@ impl Bounds<'_> {
     /// which it could have left to the others, and both others then need the sixth. A sum of 0.57
     /// is not safe either: 98/99 twice and 450/1000.
     ///
+    /// When packets arrive is not looked at: [`prove`](Self::prove) does.
+    ///
     /// # Errors
     /// The premise that fails.
     pub fn vds(&self) -> Result<WindowVerdict, Premise> {
@@ -214,7 +217,8 @@ impl Bounds<'_> {
     /// they may go before others of the same deadline.
     ///
     /// Lowest x'/y' first is earliest virtual deadline first where periods are equal, so the
-    /// counterexample is the same; West and Schwan 1999 claim it for all windows.
+    /// counterexample is the same; West and Schwan 1999 claim it for all windows. When packets
+    /// arrive is not looked at: [`prove`](Self::prove) does.
     ///
     /// # Errors
     /// The premise that fails.
@@ -236,7 +240,8 @@ impl Bounds<'_> {
 
     /// Whether PD² keeps every window-constraint: Σ m·C/(k·T) ≤ 1, whatever the windows if all periods
     /// are equal, else of those that [`vds`](Self::vds) keeps; the premises are the same. Source:
-    /// Anderson and Srinivasan 2001, a period being a slot in which T/C tasks are served.
+    /// Anderson and Srinivasan 2001, a period being a slot in which T/C tasks are served. When
+    /// packets arrive is not looked at: [`prove`](Self::prove) does.
     ///
     /// # Errors
     /// The premise that fails.
@@ -249,7 +254,7 @@ impl Bounds<'_> {
     }
 
     /// The first stream whose period is not the first stream's.
-    fn odd_period(&self) -> Option<usize> {
+    pub(super) fn odd_period(&self) -> Option<usize> {
         let first = self.streams.first()?;
         self.streams.iter().position(|stream| stream.period_ns != first.period_ns)
     }
@@ -271,24 +276,27 @@ impl Bounds<'_> {
                 return Err(Premise::PeriodNotMultiple { stream: at });
             }
         }
-        let Sum { against_one, ppm } = sum_fractions(self.streams.iter().map(|stream| {
-            let slots = u128::from(stream.period_ns / cost_ns);
-            let (lost, of) = (u128::from(stream.window.lost()), u128::from(stream.window.of()));
-            match of {
-                0 => (u128::from(none_asks_for_all), slots),
-                _ => (of - lost, of * slots),
-            }
-        }));
-        let several = |stream: &StreamLimits| {
-            let (lost, of) = (stream.window.lost(), stream.window.of());
-            lost > 0 && of - lost > 1
-        };
-        let windows = match (against_one, self.streams.iter().position(several)) {
+        let Sum { against_one, ppm } = self.slot_sum(none_asks_for_all);
+        let windows = match (against_one, self.streams.iter().position(asks_for_several)) {
             (None, _) => Windows::TooClose,
             (Some(Ordering::Greater), _) => Windows::Overloaded,
             (Some(_), Some(stream)) => Windows::Unproven { stream },
             (Some(_), None) => Windows::Kept,
         };
         Ok(WindowVerdict { windows, utilisation_ppm: ppm })
+    }
+
+    /// Σ m·C/(k·T) of unit jobs, C being the transmission time of the first stream's largest packet.
+    pub(super) fn slot_sum(&self, none_asks_for_all: bool) -> Sum {
+        let bytes = self.streams.first().map_or(0, |first| first.largest_bytes);
+        let cost_ns = self.link.transmission_ns(bytes);
+        sum_fractions(self.streams.iter().map(|stream| {
+            let slots = u128::from((stream.period_ns / cost_ns.max(1)).max(1));
+            let (lost, of) = (u128::from(stream.window.lost()), u128::from(stream.window.of()));
+            match of {
+                0 => (u128::from(none_asks_for_all), slots),
+                _ => (of - lost, of * slots),
+            }
+        }))
     }
 }

@@ -1,0 +1,227 @@
+//! `check` as a gate: its answers, premises and exit statuses.
+#![allow(clippy::unwrap_used)]
+
+use assert_cmd::Command;
+use serde_json::Value;
+use std::fs;
+use std::path::Path;
+use tempfile::TempDir;
+
+/// Runs `check` with `options` on a file with `text`: status, standard output, standard error.
+fn check(text: &str, options: &[&str]) -> (i32, String, String) {
+    let folder = TempDir::new().unwrap();
+    let file = folder.path().join("s.toml");
+    fs::write(&file, text).unwrap();
+    run("check", &file, options)
+}
+
+fn run(command: &str, file: &Path, options: &[&str]) -> (i32, String, String) {
+    let mut millstream = Command::cargo_bin("millstream").unwrap();
+    let output = millstream.arg(command).arg(file).args(options).output().unwrap();
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    (output.status.code().unwrap(), text(output.stdout), text(output.stderr))
+}
+
+fn json(text: &str, options: &[&str]) -> (i32, Value) {
+    let (status, out, _) = check(text, &[&["--json"], options].concat());
+    (status, serde_json::from_str(&out).unwrap())
+}
+
+/// Streams of 1,000 bytes, 1 ms each at 8 Mb/s, backlogged, with these periods and windows.
+fn backlogged(discipline: &str, streams: &[(&str, &str)]) -> String {
+    let mut text =
+        format!("[link]\nrate = \"8 Mbps\"\n[scheduler]\ndiscipline = \"{discipline}\"\n");
+    for (at, (period, window)) in streams.iter().enumerate() {
+        text += &format!(
+            "[[stream]]\nname = \"s{at}\"\nperiod = \"{period}\"\nwindow = \"{window}\"\nsource = {{ \
+             kind = \"backlog\", packets = 50, bytes = 1000 }}\n"
+        );
+    }
+    text
+}
+
+#[test]
+fn contracts_that_need_more_than_the_link_end_with_status_3() {
+    let text = backlogged("edf", &[("1 ms", "0/1"), ("2 ms", "0/1"), ("10 ms", "0/1")]);
+    let (status, value) = json(&text, &[]);
+    assert_eq!((status, &value["feasible"]), (3, &Value::Bool(false)));
+    for stream in value["streams"].as_array().unwrap() {
+        assert_eq!(stream["verdict"], "infeasible");
+        assert_eq!(stream["because"], "the contracts need 160.0 % of the link");
+        assert_eq!(stream["change"], "link.rate = \"12800000 bps\", or looser contracts");
+    }
+    let (status, out, errors) = check(&text, &[]);
+    assert_eq!((status, errors.as_str()), (3, "error: a contract is infeasible\n"));
+    assert!(out.contains("infeasible for `s0`, `s1`, `s2`"), "{out}");
+}
+
+#[test]
+fn a_guarantee_names_its_theorem_and_its_premises() {
+    let text = backlogged("dwcs", &[("2 ms", "1/2"), ("2 ms", "2/3"), ("2 ms", "0/1")]);
+    let (status, value) = json(&text, &["--require-guarantee"]);
+    assert_eq!((status, &value["feasible"]), (0, &Value::Bool(true)));
+    let stream = &value["streams"][1];
+    assert_eq!(stream["verdict"], "guaranteed");
+    assert_eq!(stream["theorem"], "EDF of unit jobs with equal periods (Horn 1974)");
+    assert_eq!(stream["because"], "of each 3 requests at most 2 miss their deadline");
+    let premises: Vec<_> = stream["premises"].as_array().unwrap().iter().collect();
+    assert!(premises.iter().all(|premise| premise["holds"] == true));
+    let names: Vec<_> =
+        premises.iter().map(|premise| premise["premise"].as_str().unwrap()).collect();
+    assert_eq!(
+        names,
+        [
+            "all-arrivals-read",
+            "link-alone",
+            "order-and-rules",
+            "no-gates",
+            "first-deadlines",
+            "equal-lengths",
+            "whole-slots",
+            "equal-periods",
+            "slots",
+            "phases",
+            "no-pauses",
+            "windows",
+            "utilisation",
+            "queues"
+        ]
+    );
+}
+
+#[test]
+fn what_is_not_known_names_the_premise_and_the_change_that_mends_it() {
+    let kept = backlogged("dwcs", &[("2 ms", "1/2"), ("2 ms", "2/3"), ("2 ms", "0/1")]);
+    let late = kept.replacen("bytes = 1000 }", "bytes = 1000, start = \"3 ms\" }", 1);
+    for (text, premise, change) in [
+        (late, "phases", "first-deadline of `s1` later by 1000000 ns"),
+        (
+            kept.replacen("window = \"1/2\"", "window = \"1/2\"\nmax-rate = \"6 Mbps\"", 1),
+            "no-gates",
+            "`s0` without `max-rate`",
+        ),
+        (
+            kept.replacen("window = \"0/1\"", "window = \"0/1\"\nqueue = 20", 1),
+            "queues",
+            "queue = 50 of `s2`",
+        ),
+        (kept.replacen("2 ms", "3 ms", 1), "demand", "link.rate = \"10666672 bps\""),
+    ] {
+        let (status, value) = json(&text, &[]);
+        assert_eq!((status, &value["feasible"]), (0, &Value::Null), "{premise}");
+        let stream = &value["streams"][2];
+        assert_eq!(stream["verdict"], "not-known");
+        let failing: Vec<_> = stream["premises"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .filter(|premise| premise["holds"] == false)
+            .collect();
+        assert!(failing.iter().any(|failing| failing["premise"] == premise), "{stream:#}");
+        assert!(failing.iter().all(|failing| failing["detail"].is_string()), "{stream:#}");
+        assert!(stream["change"].as_str().unwrap().contains(change), "{stream:#}");
+        let (status, _, errors) = check(&text, &["--require-guarantee"]);
+        assert_eq!((status, errors.as_str()), (3, "error: a contract is not guaranteed\n"));
+    }
+}
+
+#[test]
+fn edf_that_can_miss_names_a_period_with_which_it_cannot() {
+    // A packet of 10 ms may have begun when one comes that must start within 3 ms.
+    let text = backlogged("edf", &[("3 ms", "0/1"), ("100 ms", "0/1")]);
+    let at = text.rfind("bytes = 1000").unwrap();
+    let text = format!("{}bytes = 10000{}", &text[..at], &text[at + "bytes = 1000".len()..]);
+    let (status, value) = json(&text, &[]);
+    assert_eq!((status, &value["feasible"]), (0, &Value::Null));
+    assert_eq!(value["streams"][0]["change"], "period = \"10000000 ns\" of `s0`");
+    let (status, value) = json(&text.replacen("3 ms", "10 ms", 1), &["--require-guarantee"]);
+    assert_eq!((status, &value["feasible"]), (0, &Value::Bool(true)));
+}
+
+#[test]
+fn packets_that_never_have_credits_enough_are_infeasible_and_counted_as_queued() {
+    let text = "[link]\nrate = \"8 Mbps\"\ncredits = { buffer = \"512 B\" }\n[scheduler]\n\
+                discipline = \"drr\"\n[[stream]]\nname = \"large\"\nsource = { kind = \"backlog\", \
+                packets = 3, bytes = 1000 }\n[[stream]]\nname = \"small\"\nsource = { kind = \
+                \"backlog\", packets = 3, bytes = 100 }\n";
+    let (status, value) = json(text, &[]);
+    assert_eq!(status, 3);
+    let [large, small] = [0, 1].map(|at| &value["streams"][at]);
+    assert_eq!((&large["verdict"], &small["verdict"]), (&"infeasible".into(), &"not-known".into()));
+    assert_eq!(
+        large["because"],
+        "its packet of 1000 bytes needs 16 credits and the buffer has 8: it is never sent"
+    );
+    assert_eq!(large["change"], "credits.buffer = \"1024 B\"");
+    let folder = TempDir::new().unwrap();
+    let file = folder.path().join("s.toml");
+    fs::write(&file, text).unwrap();
+    let (status, out, _) = run("run", &file, &["--json"]);
+    assert_eq!(status, 0);
+    let summary: Value = serde_json::from_str(&out).unwrap();
+    let streams = &summary["streams"];
+    assert_eq!((&streams[0]["queued"], &streams[1]["queued"]), (&3.into(), &0.into()));
+    assert_eq!((&streams[0]["sent"], &streams[1]["sent"]), (&0.into(), &3.into()));
+}
+
+#[test]
+fn a_first_deadline_that_has_passed_and_a_cap_below_the_contract_are_infeasible() {
+    let kept = backlogged("edf", &[("2 ms", "0/1")]);
+    let passed = kept.replacen("window", "first-deadline = \"1 ms\"\nwindow", 1);
+    let passed = passed.replacen("bytes = 1000 }", "bytes = 1000, start = \"5 ms\" }", 1);
+    let capped = kept.replacen("window", "max-rate = \"3 Mbps\"\nwindow", 1);
+    for (text, because, change) in [
+        (
+            passed,
+            "its first packet arrives at 5000000 ns, its first deadline is 1000000 ns",
+            "first-deadline = \"7000000 ns\"",
+        ),
+        (
+            capped,
+            "its contract needs 4000000 bit/s and max-rate is 3000000 bit/s",
+            "max-rate = \"4000000 bps\"",
+        ),
+    ] {
+        let (status, value) = json(&text, &[]);
+        let stream = &value["streams"][0];
+        assert_eq!(
+            (status, &stream["because"], &stream["change"]),
+            (3, &because.into(), &change.into())
+        );
+    }
+}
+
+#[test]
+fn a_processor_that_has_fewer_cycles_than_are_reserved_ends_with_status_3() {
+    let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/router/router.toml");
+    let (status, out, errors) = run("check", &example, &["--json", "--require-guarantee"]);
+    assert_eq!(status, 0, "{errors}");
+    let value: Value = serde_json::from_str(&out).unwrap();
+    assert_eq!(value["verdict"], "guaranteed");
+    assert_eq!(value["paths"][0]["verdict"], "guaranteed");
+    assert_eq!(value["paths"][1]["verdict"], Value::Null, "best effort has no contract");
+    let text = fs::read_to_string(&example).unwrap().replacen("50 Kpps", "50 Mpps", 1);
+    let (status, out, errors) = check(&text, &[]);
+    assert_eq!((status, errors.as_str()), (3, "error: a contract is infeasible\n"));
+    assert!(out.contains("50000 Mcps") || out.contains("more than there are"), "{out}");
+    let text = fs::read_to_string(&example).unwrap().replace("\"wf2q+\"", "\"fifo\"");
+    let (status, _, errors) = check(&text, &["--require-guarantee"]);
+    assert_eq!((status, errors.as_str()), (3, "error: a contract is not guaranteed\n"));
+}
+
+#[test]
+fn a_film_that_fits_no_client_onto_the_link_ends_with_status_3() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/media");
+    let example = folder.join("scenario.toml");
+    let (status, out, errors) = run("check", &example, &["--json", "--require-guarantee"]);
+    assert_eq!(status, 0, "{errors}");
+    let value: Value = serde_json::from_str(&out).unwrap();
+    assert_eq!(value["admission"][0]["name"], "clip");
+    assert_eq!(value["admission"][0]["room"], 10);
+    let text = fs::read_to_string(&example).unwrap();
+    let data = folder.join("../data/").display().to_string();
+    let slow = text.replace("20 Mbps", "500 Kbps").replace("../data/", &data);
+    let (status, out, _) = check(&slow, &[]);
+    assert_eq!(status, 3, "{out}");
+    assert!(out.contains("infeasible for clients of `clip`"), "{out}");
+}

@@ -1,0 +1,365 @@
+//! Verdicts of EDF, DWCS, VDS and PD²: which theorem applies to the set, and what a stream's own
+//! numbers rule out.
+
+use millstream::bounds::{ArrivalPattern, Bounds, EdfVerdict, Failing, StreamLimits, Theorem};
+use millstream::catalogue::{DwcsOrder, StructureName};
+use millstream::{CREDIT_BYTES, Rules, Window};
+
+use super::verdict::{Checks, Unmet, Verdict};
+use crate::scenario::{Scenario, Sharing, Stream};
+
+/// The window of a stream that may lose nothing.
+const EVERY_REQUEST: (u32, u32) = (0, 1);
+
+/// The theorems that may apply to a discipline, the one preferred where several come as near last.
+fn theorems(discipline: &str) -> &'static [Theorem] {
+    match discipline {
+        "edf" => &[Theorem::EdfDemand],
+        "dwcs" => &[Theorem::EdfDemand, Theorem::UnitJobsInStep],
+        "vds" => &[Theorem::UnitJobs],
+        "pd2" => &[Theorem::UnitJobs, Theorem::Pfair],
+        _ => &[],
+    }
+}
+
+/// Whether `discipline` orders by deadlines.
+pub(super) fn has_deadlines(discipline: &str) -> bool {
+    !theorems(discipline).is_empty()
+}
+
+/// Whether `stream` asks for nothing under `discipline`, so that nothing can be violated.
+fn asks_for_nothing(discipline: &str, stream: &Stream) -> bool {
+    let (lost, of) = stream.window;
+    discipline != "edf" && lost == of
+}
+
+/// How the parent of `stream` shares the link.
+fn sharing<'a>(scenario: &'a Scenario, stream: &Stream) -> &'a Sharing {
+    stream.class.map_or(&scenario.scheduler, |class| &scenario.classes[class].sharing)
+}
+
+/// Whether the parent of stream `at` orders it by a deadline that it may miss.
+pub(super) fn orders(scenario: &Scenario, at: usize) -> bool {
+    let stream = &scenario.streams[at];
+    let discipline = sharing(scenario, stream).discipline.name;
+    has_deadlines(discipline) && !asks_for_nothing(discipline, stream)
+}
+
+/// What rules out the contract of one stream, whatever the others do.
+pub(super) fn impossible(scenario: &Scenario, limits: &StreamLimits, at: usize) -> Option<Verdict> {
+    let stream = &scenario.streams[at];
+    let packets = limits.arrivals.as_ref().map_or(0, ArrivalPattern::packets);
+    if packets == 0 {
+        return None;
+    }
+    if let Some(credits) = stream.contract.initial_credits() {
+        let needed = u64::from(limits.largest_bytes.div_ceil(CREDIT_BYTES));
+        if needed > credits {
+            return Some(Verdict::infeasible(
+                format!(
+                    "its packet of {} bytes needs {needed} credits and the buffer has {credits}: it \
+                     is never sent",
+                    limits.largest_bytes
+                ),
+                Some(format!("credits.buffer = \"{} B\"", needed * u64::from(CREDIT_BYTES))),
+            ));
+        }
+    }
+    let discipline = sharing(scenario, stream).discipline.name;
+    if !has_deadlines(discipline) || asks_for_nothing(discipline, stream) {
+        return None;
+    }
+    first_deadline_passed(discipline, limits).or_else(|| capped(scenario, discipline, limits, at))
+}
+
+/// The first packet arrives when its deadline has passed already.
+fn first_deadline_passed(discipline: &str, limits: &StreamLimits) -> Option<Verdict> {
+    let none_may_be_lost = match discipline {
+        "edf" => true,
+        "dwcs" => limits.window.lost() == 0,
+        _ => false,
+    };
+    let given_ns = limits.first_deadline_ns.filter(|_| none_may_be_lost)?;
+    let first_ns = limits.arrivals.as_ref()?.first_ns();
+    (given_ns <= first_ns).then(|| {
+        Verdict::infeasible(
+            format!(
+                "its first packet arrives at {first_ns} ns, its first deadline is {given_ns} ns"
+            ),
+            Some(format!("first-deadline = \"{} ns\"", first_ns.saturating_add(limits.period_ns))),
+        )
+    })
+}
+
+/// The rate cap is below what the contract asks for.
+fn capped(
+    scenario: &Scenario,
+    discipline: &str,
+    limits: &StreamLimits,
+    at: usize,
+) -> Option<Verdict> {
+    let cap_bps = scenario.streams[at].contract.rate_cap()?.rate_bps.get();
+    let (lost, of) = (limits.window.lost(), limits.window.of());
+    let (served, of) = if discipline == "edf" || of == 0 { (1, 1) } else { (of - lost, of) };
+    let bytes = scenario.scheduler.options.link.wire_bytes(limits.smallest_bytes);
+    let bits = u128::from(bytes) * 8_000_000_000 * u128::from(served);
+    let periods = u128::from(of) * u128::from(limits.period_ns.max(1));
+    let need_bps = u64::try_from(bits.div_ceil(periods)).unwrap_or(u64::MAX);
+    (need_bps > cap_bps).then(|| {
+        Verdict::infeasible(
+            format!("its contract needs {need_bps} bit/s and max-rate is {cap_bps} bit/s"),
+            Some(format!("max-rate = \"{need_bps} bps\"")),
+        )
+    })
+}
+
+/// The contracts of deadlines need more than the link: the part in 10⁻⁶.
+///
+/// In a tree, streams whose class orders by deadlines count.
+pub(super) fn overload(scenario: &Scenario, limits: &[StreamLimits]) -> Option<u64> {
+    let mut asking = Vec::new();
+    for (stream, limits) in scenario.streams.iter().zip(limits) {
+        let discipline = sharing(scenario, stream).discipline.name;
+        let arrives = limits.arrivals.as_ref().is_some_and(|of| of.packets() > 0);
+        if !arrives || !has_deadlines(discipline) || asks_for_nothing(discipline, stream) {
+            continue;
+        }
+        let window = if discipline == "edf" { EVERY_REQUEST } else { stream.window };
+        let window = Window::new(window.0, window.1).unwrap_or_default();
+        asking.push(StreamLimits { window, ..*limits });
+    }
+    let bounds = Bounds::new(scenario.scheduler.options.link, &asking);
+    let (ppm, too_much) = bounds.need(false, true);
+    too_much.then_some(ppm)
+}
+
+/// The verdict of a stream of a flat set of deadlines that is not overloaded.
+pub(super) fn verdict(
+    scenario: &Scenario,
+    bounds: &Bounds,
+    at: usize,
+    common: &dyn Fn(&mut Checks),
+    assumed: Option<&'static str>,
+) -> Verdict {
+    let discipline = scenario.scheduler.discipline.name;
+    if asks_for_nothing(discipline, &scenario.streams[at]) {
+        return Verdict::trivial("its window asks for nothing");
+    }
+    let mut nearest: Option<(Theorem, Checks)> = None;
+    for theorem in theorems(discipline) {
+        let mut checks = Checks::new(theorem.to_string(), assumed);
+        common(&mut checks);
+        if discipline == "dwcs" {
+            checks.add("order-and-rules", dwcs_settings(scenario, *theorem));
+        }
+        for checked in bounds.prove(*theorem) {
+            let unmet = checked.failing.map(|failing| unmet(scenario, bounds, failing));
+            checks.add(checked.condition.name(), unmet);
+        }
+        if nearest.as_ref().is_none_or(|(_, known)| checks.failing() <= known.failing()) {
+            // A theorem that holds is not given up for another that does.
+            if nearest.as_ref().is_none_or(|(_, known)| known.failing() > 0) {
+                nearest = Some((*theorem, checks));
+            }
+        }
+    }
+    let Some((theorem, checks)) = nearest else { return Verdict::trivial("nothing is asked") };
+    let (lost, of) = scenario.streams[at].window;
+    let promise = match theorem {
+        Theorem::EdfDemand => "every packet starts before its deadline".to_owned(),
+        _ if of == 0 => "every packet starts before its deadline".to_owned(),
+        _ => format!("of each {of} requests at most {lost} miss their deadline"),
+    };
+    checks.verdict(promise)
+}
+
+/// What of DWCS's settings the theorem does not cover.
+fn dwcs_settings(scenario: &Scenario, theorem: Theorem) -> Option<Unmet> {
+    let options = &scenario.scheduler.options;
+    if scenario.scheduler.structure == StructureName::Hilq {
+        let detail = "structure hilq does not order deadlines within a millisecond";
+        return Some(Unmet::new(detail, "structure = \"hilq-exact\""));
+    }
+    if options.order != DwcsOrder::EdfFirst {
+        return Some(Unmet::new("the order is loss-first", "order = \"edf-first\""));
+    }
+    if options.dwcs.rules != Rules::Standard && theorem != Theorem::EdfDemand {
+        return Some(Unmet::new("the rules are those of 1999", "rules = \"standard\""));
+    }
+    None
+}
+
+/// A failing condition in words, with names instead of numbers.
+fn unmet(scenario: &Scenario, bounds: &Bounds, failing: Failing) -> Unmet {
+    let name = |stream: usize| format!("`{}`", scenario.streams[stream].name);
+    let of = |stream: usize| &bounds.streams[stream];
+    match failing {
+        Failing::Gated { stream } => {
+            let capped = scenario.streams[stream].contract.rate_cap().is_some();
+            let (what, change) = if capped {
+                ("a rate cap", format!("{} without `max-rate`", name(stream)))
+            } else {
+                ("credits", "[link] without `credits`".to_owned())
+            };
+            let detail = format!("{} has {what}, which can hold its packets back", name(stream));
+            Unmet::new(detail, change)
+        }
+        Failing::FirstDeadline { stream, least_ns } => Unmet {
+            detail: format!(
+                "the first deadline of {} is earlier than its first arrival + period",
+                name(stream)
+            ),
+            change: least_ns.map(|ns| format!("first-deadline = \"{ns} ns\" of {}", name(stream))),
+        },
+        Failing::Queue { stream, packets } => Unmet::new(
+            match packets {
+                Some(packets) => {
+                    format!(
+                        "{packets} packets of {} may wait, more than its queue holds",
+                        name(stream)
+                    )
+                }
+                None => format!("late packets of {} may fill its queue", name(stream)),
+            },
+            match packets {
+                Some(packets) => format!("queue = {packets} of {}", name(stream)),
+                None => format!("late = \"drop\" of {}, or no `queue`", name(stream)),
+            },
+        ),
+        Failing::Length { stream } => Unmet::new(
+            format!("packets of {} are not all as long as those of {}", name(stream), name(0)),
+            format!("packets of {} bytes in every stream", of(0).largest_bytes),
+        ),
+        Failing::BrokenSlots { stream, slot_ns } => {
+            let period_ns = of(stream).period_ns;
+            let whole_ns = period_ns.max(1).div_ceil(slot_ns.max(1)).saturating_mul(slot_ns);
+            let detail = format!(
+                "the period of {} is not a multiple of a packet's transmission time, {slot_ns} ns",
+                name(stream)
+            );
+            Unmet::new(detail, format!("period = \"{whole_ns} ns\" of {}", name(stream)))
+        }
+        Failing::Period { stream } => Unmet::new(
+            format!("the periods of {} and {} differ", name(stream), name(0)),
+            format!("period = \"{} ns\" of {}, or discipline vds", of(0).period_ns, name(stream)),
+        ),
+        Failing::OffSlot { stream, slot_ns } => Unmet::new(
+            format!("packets of {} arrive within slots of {slot_ns} ns", name(stream)),
+            format!(
+                "arrivals of {} at multiples of {slot_ns} ns after those of the others",
+                name(stream)
+            ),
+        ),
+        Failing::Phase { stream, by_ns } => match by_ns {
+            Some(by_ns) => Unmet::new(
+                format!(
+                    "the periods of {} begin {by_ns} ns after those of the first stream",
+                    name(stream)
+                ),
+                format!(
+                    "first-deadline of {} later by {} ns",
+                    name(stream),
+                    of(stream).period_ns - by_ns
+                ),
+            ),
+            None => Unmet::new(
+                format!("the periods of {} begin anew at different phases", name(stream)),
+                format!("a packet of {} in every period", name(stream)),
+            ),
+        },
+        Failing::Pause { stream } => Unmet::new(
+            format!("{} has periods without a request in the middle of its window", name(stream)),
+            format!("a packet of {} in every period, or window = \"0/1\"", name(stream)),
+        ),
+        Failing::Window { stream } => several(scenario, bounds, stream),
+        Failing::Overload { ppm } => Unmet::new(
+            format!(
+                "{} % of the link are needed if every packet is as long as the longest",
+                percent(ppm)
+            ),
+            format!("link.rate = \"{} bps\"", scaled(scenario.link.rate_bps, ppm)),
+        ),
+        Failing::TooClose => Unmet::new(
+            "the contracts need so nearly all of the link that it cannot be told".to_owned(),
+            "longer periods".to_owned(),
+        ),
+        Failing::Miss { at_ns } => missed(scenario, bounds, at_ns),
+        Failing::Unknown { stream } => Unmet {
+            detail: format!("when packets of {} arrive is unknown", name(stream)),
+            change: None,
+        },
+    }
+}
+
+/// A window that asks for several of its requests, and one that would imply it.
+fn several(scenario: &Scenario, bounds: &Bounds, stream: usize) -> Unmet {
+    let window = bounds.streams[stream].window;
+    let (lost, of) = (window.lost(), window.of());
+    let block = of / (of - lost);
+    let name = &scenario.streams[stream].name;
+    Unmet::new(
+        format!(
+            "window {lost}/{of} of `{name}` asks for {} of {of}: a sum below the link is enough only \
+             where each window asks for all of its requests or for one",
+            of - lost
+        ),
+        format!(
+            "window = \"{}/{block}\" of `{name}`, which implies it, or discipline pd2 with equal \
+             periods",
+            block - 1
+        ),
+    )
+}
+
+/// The most streams for which a sufficient period is searched.
+const SEARCHED_STREAMS: usize = 64;
+
+/// A deadline can be missed although the sum is at most 1.
+fn missed(scenario: &Scenario, bounds: &Bounds, at_ns: Option<u64>) -> Unmet {
+    let at_ns = at_ns.unwrap_or(0);
+    let detail = format!(
+        "a deadline can be missed {at_ns} ns after a rush begins, packets in service being finished"
+    );
+    let change = sufficient_period(bounds, at_ns).map(|(stream, period_ns)| {
+        format!("period = \"{period_ns} ns\" of `{}`", scenario.streams[stream].name)
+    });
+    Unmet { detail, change }
+}
+
+/// The stream of the shortest period within `at_ns`, and the shortest period with which the
+/// criterion holds, found by halving.
+fn sufficient_period(bounds: &Bounds, at_ns: u64) -> Option<(usize, u64)> {
+    if bounds.streams.len() > SEARCHED_STREAMS {
+        return None;
+    }
+    let short = bounds.streams.iter().enumerate().filter(|(_, of)| of.period_ns <= at_ns);
+    let stream = short.min_by_key(|(_, of)| of.period_ns)?.0;
+    let holds = |period_ns: u64| {
+        let mut streams = bounds.streams.to_vec();
+        streams[stream].period_ns = period_ns;
+        let bounds = Bounds { streams: &streams, ..*bounds };
+        matches!(bounds.edf(), Some(EdfVerdict::Feasible { .. }))
+    };
+    let mut short_ns = bounds.streams[stream].period_ns;
+    let mut long_ns = short_ns.saturating_mul(1024);
+    if !holds(long_ns) {
+        return None;
+    }
+    while long_ns - short_ns > 1 {
+        let middle_ns = short_ns + (long_ns - short_ns) / 2;
+        if holds(middle_ns) { long_ns = middle_ns } else { short_ns = middle_ns }
+    }
+    Some((stream, long_ns))
+}
+
+/// 10⁻⁶ as a percentage of one decimal, rounded up.
+pub(super) fn percent(ppm: u64) -> String {
+    let tenths = ppm.div_ceil(1_000);
+    format!("{}.{}", tenths / 10, tenths % 10)
+}
+
+/// `rate_bps` × `ppm` / 10⁶, rounded up.
+pub(super) fn scaled(rate_bps: u64, ppm: u64) -> u64 {
+    let scaled = (u128::from(rate_bps) * u128::from(ppm)).div_ceil(1_000_000);
+    u64::try_from(scaled).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,270 @@
+//! Random scenario files: every discipline, with phases, first deadlines, caps, credits and trees.
+//!
+//! Draws are biased towards what theorems cover (one length, whole slots, a common phase), and each
+//! premise is broken with a small chance of its own, so that answers of all three kinds come up.
+
+use millstream::catalogue::DISCIPLINES;
+use rand_chacha::ChaCha8Rng;
+use rand_core::{RngCore, SeedableRng};
+use std::fmt::Write as _;
+
+pub(crate) struct Draw(ChaCha8Rng);
+
+/// What all streams of a scenario have in common.
+struct Common {
+    discipline: &'static str,
+    rate_bps: u64,
+    overhead: u64,
+    streams: u64,
+    /// The length of packets, unless a stream has its own.
+    bytes: u64,
+    /// The period, unless a stream has its own.
+    period_ns: u64,
+}
+
+impl Common {
+    fn slot_ns(&self, bytes: u64) -> u64 {
+        ((bytes + self.overhead) * 8_000_000_000).div_ceil(self.rate_bps)
+    }
+}
+
+impl Draw {
+    pub(crate) fn new(seed: u64) -> Self {
+        Self(ChaCha8Rng::seed_from_u64(seed))
+    }
+
+    /// 0 to `end` − 1.
+    fn below(&mut self, end: u64) -> u64 {
+        self.0.next_u64() % end.max(1)
+    }
+
+    fn once_in(&mut self, times: u64) -> bool {
+        self.below(times) == 0
+    }
+
+    fn one_of<T: Copy>(&mut self, choices: &[T]) -> T {
+        choices[usize::try_from(self.below(choices.len() as u64)).unwrap()]
+    }
+
+    /// A scenario's text.
+    pub(crate) fn scenario(&mut self) -> String {
+        if self.once_in(3) { self.tight() } else { self.loose() }
+    }
+
+    /// Unit jobs that need nearly all of the link, one premise broken in half of the draws.
+    fn tight(&mut self) -> String {
+        let discipline = self.one_of(&["dwcs", "vds", "pd2"]);
+        let (slot_ns, slots) = (1_000, self.below(3) + 1);
+        let equal = discipline == "dwcs" || self.once_in(2);
+        let broken = self.below(12);
+        let late = self.one_of(&["send", "drop"]);
+        let mut text = format!(
+            "[scenario]\nduration = \"{} ns\"\n\n[link]\nrate = \"1 Gbps\"\n\n[scheduler]\n\
+             discipline = \"{discipline}\"\n",
+            slot_ns * slots * (60 + self.below(60)),
+        );
+        let mut left = 1.0;
+        for stream in 0..12 {
+            let periods = if equal { slots } else { self.below(6) + 1 };
+            let mut period_ns = periods * slot_ns;
+            let of = self.below(if broken == 0 { 18 } else { 9 }) + 1;
+            let asked = match self.below(if broken == 0 { 9 } else { 4 }) {
+                0 | 1 => of,
+                2 | 3 => 1,
+                _ => self.below(of) + 1,
+            };
+            #[allow(clippy::cast_precision_loss)]
+            let need = asked as f64 / (of * periods) as f64;
+            if need > left + 1e-9 {
+                continue;
+            }
+            left -= need;
+            if broken == 1 && self.once_in(3) {
+                period_ns += self.below(slot_ns);
+            }
+            let start_ns = match broken {
+                2 => self.below(period_ns * 2),
+                3 => self.below(slots * 2) * slot_ns,
+                _ => 0,
+            };
+            let _ = writeln!(text, "\n[[stream]]\nname = \"s{stream}\"\nlate = \"{late}\"");
+            let _ = writeln!(text, "period = \"{period_ns} ns\"\nwindow = \"{}/{of}\"", of - asked);
+            let interval = format!("bytes = 125, interval = \"{period_ns} ns\"");
+            let source = match self.below(4) {
+                _ if broken == 4 => format!(
+                    "kind = \"generator\", packets = 80, {interval}, pause-after = {}, pause = \"{} ns\"",
+                    self.below(12) + 1,
+                    period_ns * (self.below(12) + 1),
+                ),
+                0 => format!("kind = \"cbr\", {interval}"),
+                _ => "kind = \"backlog\", bytes = 125, packets = 200".to_owned(),
+            };
+            let _ = writeln!(text, "source = {{ {source}, start = \"{start_ns} ns\" }}");
+        }
+        text
+    }
+
+    fn loose(&mut self) -> String {
+        let row = &DISCIPLINES[usize::try_from(self.below(DISCIPLINES.len() as u64)).unwrap()];
+        let deadlines = ["edf", "dwcs", "vds", "pd2"];
+        // Half of all draws are of deadlines, which have most premises.
+        let discipline = if self.once_in(2) { self.one_of(&deadlines) } else { row.name };
+        let rate_bps = self.one_of(&[8_000_000, 100_000_000, 1_000_000_000, 12_345_678]);
+        let streams = self.below(5) + 1;
+        let mut common = Common {
+            discipline,
+            rate_bps,
+            overhead: self.one_of(&[0, 24]),
+            streams,
+            bytes: self.one_of(&[125, 500, 1500]),
+            period_ns: 0,
+        };
+        let slot_ns = common.slot_ns(common.bytes);
+        common.period_ns = (self.below(streams) + 1) * slot_ns;
+        if self.once_in(6) {
+            common.period_ns += self.below(slot_ns);
+        }
+        let duration_ns = slot_ns * (50 + self.below(150));
+        let mut text = format!(
+            "[scenario]\nseed = {}\nduration = \"{duration_ns} ns\"\n\n[link]\nrate = \"{rate_bps} \
+             bps\"\noverhead = {}\n",
+            self.below(1_000_000),
+            common.overhead,
+        );
+        if self.once_in(10) {
+            let buffer = (self.below(60) + 1) * 64;
+            let delay_ns = self.below(slot_ns * 4);
+            let _ = writeln!(
+                text,
+                "credits = {{ buffer = \"{buffer} B\", return-delay = \"{delay_ns} ns\" }}"
+            );
+        }
+        let _ = writeln!(text, "\n[scheduler]\ndiscipline = \"{discipline}\"");
+        self.settings(&mut text, &common);
+        let flat = streams < 2 || ["table", "minbw"].contains(&discipline);
+        let tree = !flat && self.once_in(8);
+        if tree {
+            for class in ["left", "right"] {
+                let inner = self.one_of(&["fifo", "wf2q+", "drr", "dwcs", "edf"]);
+                let _ = writeln!(text, "\n[[class]]\nname = \"{class}\"\ndiscipline = \"{inner}\"");
+                let _ = writeln!(text, "period = \"{} ns\"", common.period_ns);
+            }
+        }
+        for stream in 0..streams {
+            self.stream(&mut text, &common, stream, tree);
+        }
+        text
+    }
+
+    fn settings(&mut self, text: &mut String, common: &Common) {
+        match common.discipline {
+            "dwcs" => {
+                if self.once_in(8) {
+                    text.push_str("order = \"loss-first\"\n");
+                }
+                if self.once_in(8) {
+                    text.push_str("rules = \"rtas99\"\n");
+                }
+                if self.once_in(4) {
+                    text.push_str("zero-window = \"lowest-denominator\"\n");
+                }
+            }
+            "minbw" => {
+                let algorithm = self.one_of(&["wfq", "scfq", "drr"]);
+                let _ = writeln!(text, "algorithm = \"{algorithm}\"");
+            }
+            "table" => {
+                let mut entries: Vec<_> = (0..common.streams).collect();
+                for _ in 0..self.below(6) {
+                    entries.push(self.below(common.streams));
+                }
+                let names: Vec<_> = entries.iter().map(|at| format!("\"s{at}\"")).collect();
+                let _ = writeln!(text, "table = [{}]", names.join(", "));
+            }
+            _ => {}
+        }
+    }
+
+    fn stream(&mut self, text: &mut String, common: &Common, at: u64, tree: bool) {
+        let bytes = if self.once_in(6) { self.one_of(&[64, 125, 500, 1500]) } else { common.bytes };
+        let slot_ns = common.slot_ns(bytes);
+        // Where periods may differ, draws near the whole link take several.
+        let mixed = ["vds", "pd2"].contains(&common.discipline) && common.streams > 2;
+        let period_ns = match self.below(if mixed { 4 } else { 8 }) {
+            0 => (self.below(common.streams * 2) + 1) * slot_ns,
+            1 => self.below(slot_ns * 8) + 1,
+            _ => common.period_ns,
+        };
+        let _ = writeln!(text, "\n[[stream]]\nname = \"s{at}\"");
+        if tree {
+            let class = if at.is_multiple_of(2) { "left" } else { "right" };
+            let _ = writeln!(text, "class = \"{class}\"");
+        }
+        let _ = writeln!(text, "period = \"{period_ns} ns\"");
+        let of = self.below(8) + 1;
+        let (lost, of) = match self.below(5) {
+            0 => (0, of),
+            1 => (of - 1, of),
+            2 => (of, of),
+            3 => (0, 0),
+            _ => (self.below(of + 1), of),
+        };
+        let _ = writeln!(text, "window = \"{lost}/{of}\"");
+        let _ = writeln!(text, "weight = {}", self.below(5) + 1);
+        let _ = writeln!(text, "priority = {}", self.below(3));
+        if self.once_in(2) {
+            text.push_str("late = \"drop\"\n");
+        }
+        if self.once_in(4) {
+            let _ = writeln!(text, "queue = {}", self.one_of(&[1, 2, 3, 8, 400]));
+        }
+        if self.once_in(16) {
+            let rate = common.rate_bps / self.one_of(&[2, 3, 10]);
+            let _ = writeln!(text, "max-rate = \"{rate} bps\"");
+        }
+        if at == 0 && common.discipline == "minbw" {
+            let _ = writeln!(text, "fmc = true\nmax-rate = \"{} bps\"", common.rate_bps / 10)
+                .map(|()| dedup_max_rate(text));
+        }
+        let start_ns = match self.below(8) {
+            0 => self.below(common.period_ns * 4),
+            1 => self.below(4) * common.slot_ns(common.bytes),
+            2 => self.below(4) * common.period_ns,
+            _ => 0,
+        };
+        if self.once_in(8) {
+            let first_ns = match self.below(3) {
+                0 => self.below(period_ns * 4),
+                1 => start_ns + period_ns * (self.below(3) + 1),
+                _ => start_ns + period_ns + self.below(period_ns),
+            };
+            let _ = writeln!(text, "first-deadline = \"{first_ns} ns\"");
+        }
+        let interval_ns = match self.below(8) {
+            0 => self.below(period_ns * 2) + 1,
+            1 => period_ns * (self.below(4) + 1),
+            2 => slot_ns * (self.below(common.streams * 2) + 1),
+            _ => period_ns,
+        };
+        let rate = common.rate_bps / (common.streams + self.below(common.streams * 3));
+        let source = match self.below(8) {
+            0 => format!("kind = \"poisson\", bytes = {bytes}, rate = \"{rate} bps\""),
+            1 | 2 => {
+                format!("kind = \"backlog\", bytes = {bytes}, packets = {}", self.below(200) + 1)
+            }
+            3 => format!("kind = \"cbr\", bytes = {bytes}, rate = \"{rate} bps\""),
+            _ => format!("kind = \"cbr\", bytes = {bytes}, interval = \"{interval_ns} ns\""),
+        };
+        let _ = writeln!(text, "source = {{ {source}, start = \"{start_ns} ns\" }}");
+    }
+}
+
+/// Leaves the last `max-rate` of the last stream.
+fn dedup_max_rate(text: &mut String) {
+    let from = text.rfind("[[stream]]").unwrap_or(0);
+    let lines: Vec<_> = text[from..].match_indices("max-rate").map(|(at, _)| from + at).collect();
+    if let [first, _] = lines[..] {
+        let end = text[first..].find('\n').map_or(text.len(), |end| first + end + 1);
+        text.replace_range(first..end, "");
+    }
+}
