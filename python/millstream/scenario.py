@@ -240,7 +240,9 @@ class Scenario:
     def check(self) -> dict[str, Any]:
         """What ``millstream check --json`` prints.
 
-        Of a link: load, feasibility, what each stream is promised. Of a fabric: its size, the
+        Of a link: load, and for each stream what it is promised and its ``verdict``: "guaranteed",
+        "infeasible" or "not-known", with the ``premises`` that were checked. Admission of media
+        files is left to the command. Of a fabric: its size, the
         connections admitted, whether its routes can deadlock.
 
         Raises:

@@ -1,7 +1,9 @@
 //! `millstream check FILE`: what will be run, and whether its contracts can be kept.
 
+use millstream_media::TitleAdmission;
 use millstream_report::human;
 use millstream_scenario::{Answer, Explanation, RouterScenario, Scenario, explain};
+use serde::Serialize;
 use std::fmt::Write as _;
 
 use crate::arguments::CheckArguments;
@@ -25,6 +27,16 @@ pub(crate) fn check(arguments: &CheckArguments) -> Result<(), Failure> {
     }
 }
 
+/// The JSON form.
+#[derive(Serialize)]
+struct Output<'a> {
+    #[serde(flatten)]
+    explanation: &'a Explanation,
+    /// Of files with a `[media]` section.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    admission: Option<&'a [TitleAdmission]>,
+}
+
 /// Prints what the file describes; the answer for all its contracts.
 fn answer(arguments: &CheckArguments) -> Result<Answer, Failure> {
     if RouterScenario::is_one(&arguments.file) {
@@ -37,11 +49,8 @@ fn answer(arguments: &CheckArguments) -> Result<Answer, Failure> {
     let explanation = explain(&scenario, READ_AT_MOST)?;
     let admission = if scenario.has_media { Some(serve::admission(&scenario)?) } else { None };
     if arguments.json {
-        let mut value = serde_json::to_value(&explanation).unwrap_or_default();
-        if let Some(admission) = &admission {
-            value["admission"] = serde_json::to_value(admission).unwrap_or_default();
-        }
-        print(&(serde_json::to_string_pretty(&value).unwrap_or_default() + "\n"))?;
+        let output = Output { explanation: &explanation, admission: admission.as_deref() };
+        print(&(serde_json::to_string_pretty(&output).unwrap_or_default() + "\n"))?;
     } else {
         let media = admission.as_deref().map_or(String::new(), serve::admission_text);
         print(&(text(&explanation) + &media))?;
