@@ -15,8 +15,8 @@
 
 mod reading;
 
-use millstream::selector::Select;
-use millstream::{Contract, Late, Window};
+use millstream::selector::{Select, Selector};
+use millstream::{Contract, Heap, Late, Window};
 use millstream_scenario::Link;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -30,6 +30,7 @@ use crate::lane::Lane;
 use crate::live::followers::Followers;
 use crate::live::frames::Copied;
 use crate::region::{Region, Setting, State, Want, Word};
+use crate::sharing::{EqualLoss, LossRank};
 use crate::store::{FrameRecord, Packets, Store};
 
 /// How far packets are sent ahead of their time, ns, so that several go to the kernel at once.
@@ -79,7 +80,7 @@ pub(crate) struct Dispatch<S> {
     region: Region,
     link: Link,
     mandatory: Lane<S>,
-    optional: Lane<S>,
+    optional: Lane<Selector<EqualLoss, Heap<LossRank>>>,
     /// Clients by slot; a slot has a stream in each lane, and is another client's once it is empty.
     clients: Vec<Client>,
     /// Slots by session.
@@ -109,12 +110,13 @@ pub(crate) struct Dispatch<S> {
 
 impl<S: Select<Stamp = ()>> Dispatch<S> {
     /// A dispatcher of `store`'s files to the clients of `region`, those that play already included;
-    /// the lanes are scheduled by `selectors`.
-    pub(crate) fn new(store: Store, region: Region, selectors: [S; 2], now_ns: u64) -> Self {
+    /// `selector` schedules the mandatory lane.
+    pub(crate) fn new(store: Store, region: Region, selector: S, now_ns: u64) -> Self {
         let overhead = u32::try_from(region.get(Setting::LinkOverhead)).unwrap_or(0);
         let rate_bps = region.get(Setting::LinkRate).max(1);
         let sessions = region.sessions();
-        let [mandatory, optional] = selectors.map(Lane::new);
+        let mandatory = Lane::new(selector);
+        let optional = Lane::new(Selector::new(EqualLoss, Heap::default()));
         region.notices().clear();
         region.set(Setting::LookAtAll, 1);
         Self {
@@ -271,9 +273,8 @@ impl<S: Select<Stamp = ()>> Dispatch<S> {
     }
 
     fn add_slot(&mut self, client: Client) -> Option<usize> {
-        let contract = Contract::new().period_ns(client.period_ns()).ok()?.late(Late::Drop);
-        let mandatory = contract.clone().window(Window::new(0, 1).ok()?);
-        let optional = contract.window(Window::new(1, 2).ok()?);
+        let optional = Contract::new().period_ns(client.period_ns()).ok()?.late(Late::Drop);
+        let mandatory = optional.clone().window(Window::new(0, 1).ok()?);
         self.mandatory.add(&mandatory, client.media.queue).ok()?;
         self.optional.add(&optional, client.media.queue).ok()?;
         self.clients.push(client);
@@ -334,9 +335,17 @@ impl<S: Select<Stamp = ()>> Dispatch<S> {
         if self.is_away(slot, &frame) {
             return self.hold(slot, frame, optional);
         }
-        let lane = if optional { &mut self.optional } else { &mut self.mandatory };
-        lane.push(self.time_ns, slot, frame, &mut self.clients);
+        self.enqueue(slot, frame, optional);
         self.tell_wanted(slot);
+    }
+
+    /// Puts a frame into its lane.
+    fn enqueue(&mut self, slot: usize, frame: Descriptor, optional: bool) {
+        if optional {
+            self.optional.push(self.time_ns, slot, frame, &mut self.clients);
+        } else {
+            self.mandatory.push(self.time_ns, slot, frame, &mut self.clients);
+        }
     }
 
     /// What the instructions of its stream say of a frame.

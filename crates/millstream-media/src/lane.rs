@@ -130,6 +130,10 @@ impl<S: Select<Stamp = ()>> Lane<S> {
         let stream = self.selector.select(now_ns, &mut heads, &mut ())?;
         let slot = stream.index();
         let frame = heads.pop(slot)?;
+        if heads.clients[slot].is_overtaken(&frame) {
+            // It will be dropped: no service for its client.
+            self.selector.resize(stream, 0);
+        }
         self.selector.served(stream, now_ns);
         let next = heads.head(slot);
         self.selector.follow(stream, next);

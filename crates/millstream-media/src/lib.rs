@@ -47,6 +47,7 @@ mod ring;
 mod rtsp;
 mod server;
 mod session;
+mod sharing;
 mod status;
 mod store;
 mod tls;

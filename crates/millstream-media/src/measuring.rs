@@ -82,9 +82,9 @@ pub fn frame(
     let (region, _file) = Region::create_with(clients, filter.is_some())?;
     region.set(Setting::LinkRate, scenario.link.rate_bps);
     region.set(Setting::LinkOverhead, scenario.link.overhead.into());
-    let selector = || Selector::new(Dwcs::<EdfFirst>::default(), Heap::default());
+    let selector = Selector::new(Dwcs::<EdfFirst>::default(), Heap::default());
     let period_ns = library.store.media()[0].period_ns;
-    let mut dispatch = Dispatch::new(library.store, region, [selector(), selector()], 0);
+    let mut dispatch = Dispatch::new(library.store, region, selector, 0);
     if let Some((board, wasm)) = region.board().zip(filter) {
         let Allowance { memory_bytes, fuel, faults } = Allowance::default();
         let limits = Limits { memory_bytes, fuel, faults };

@@ -96,7 +96,7 @@ fn run_by<S: Select<Stamp = ()>>(parts: Parts, selector: fn() -> S) -> io::Resul
     let Parts { store, region, estate, builder, films, mut bell } = parts;
     bell.set_nonblocking(true)?;
     let mut network = Network::new(estate.rtp.try_clone()?, estate.rtcp.try_clone()?, region)?;
-    let mut dispatch = Dispatch::new(store, region, [selector(), selector()], now_ns());
+    let mut dispatch = Dispatch::new(store, region, selector(), now_ns());
     if let Some((board, builder)) = region.board().zip(builder) {
         dispatch.instructions = Instructions::open(board, builder);
     }

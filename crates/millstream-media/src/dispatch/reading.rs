@@ -77,8 +77,7 @@ impl<S: Select<Stamp = ()>> Dispatch<S> {
             match shelf.stands(self.clients[slot].session, frame.number) {
                 Stands::There => {
                     self.held.pop(slot);
-                    let lane = if optional { &mut self.optional } else { &mut self.mandatory };
-                    lane.push(self.time_ns, slot, frame, &mut self.clients);
+                    self.enqueue(slot, frame, optional);
                 }
                 Stands::Away if self.time_ns < frame.deadline_ns => return,
                 Stands::Away | Stands::Failed => {

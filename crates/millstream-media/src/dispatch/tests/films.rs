@@ -17,7 +17,7 @@ fn bench(shelf: Shelf) -> (Bench, [Vec<u8>; 2], Store) {
     let file = builder.seal().unwrap();
     let (region, _) = Region::create(2).unwrap();
     region.set(Setting::LinkRate, 10_000_000);
-    let mut dispatch = Dispatch::new(Store::open(&file).unwrap(), region, selectors(), 0);
+    let mut dispatch = Dispatch::new(Store::open(&file).unwrap(), region, selector(), 0);
     dispatch.take_from(shelf);
     let bench = Bench { dispatch, region, record: Record::default(), now_ns: 0 };
     for session in 0..2 {

@@ -10,7 +10,7 @@ fn bench(clients: u32, rate_bps: u64) -> (Bench, FrameRing) {
     let (region, _) = Region::create(clients).unwrap();
     region.set(Setting::LinkRate, rate_bps);
     let (writers, readers) = pair(&[Shape::new(T, 1_000_000, 10_000, 20 * T)]);
-    let dispatch = Dispatch::new(live_store(readers), region, selectors(), 0);
+    let dispatch = Dispatch::new(live_store(readers), region, selector(), 0);
     (Bench { dispatch, region, record: Record::default(), now_ns: 0 }, writers[0])
 }
 
@@ -98,7 +98,7 @@ fn what_a_dispatcher_missed_is_lost_whether_it_was_stopped_or_died() {
         put(&ring, (220 + number) * T, false, 2, 1);
     }
     let rings = live_store(bench.dispatch.store.rings.clone());
-    bench.dispatch = Dispatch::new(rings, bench.region, selectors(), 227 * T);
+    bench.dispatch = Dispatch::new(rings, bench.region, selector(), 227 * T);
     bench.now_ns = 227 * T;
     bench.dispatch.step(bench.now_ns, &mut bench.record);
     publish(&mut bench, &ring, 230 * T);
