@@ -140,6 +140,7 @@ fn json(report: &Report) -> serde_json::Value {
         "turned_away": report.turned_away, "cut_off": report.cut_off, "processors": report.processors,
         "wrong_credentials": report.wrong_credentials,
         "too_many_connections": report.too_many[0], "too_many_sessions": report.too_many[1],
+        "stalled": report.stalled,
         "decisions": report.decisions, "scheduling_ns": report.scheduling_ns,
         "sending_ns": report.sending_ns,
         "frames": {
@@ -168,6 +169,9 @@ fn text(report: &Report) -> String {
     }
     if report.wrong_credentials > 0 {
         let _ = writeln!(text, "wrong passwords and tokens: {}", report.wrong_credentials);
+    }
+    if report.stalled > 0 {
+        let _ = writeln!(text, "closed as their clients took nothing: {}", report.stalled);
     }
     if let [connections, sessions] = report.too_many
         && connections + sessions > 0

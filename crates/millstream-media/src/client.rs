@@ -5,12 +5,15 @@
 //! are reserved there before any of its packets is sent, so none is used twice, whatever dies when.
 
 mod live;
+mod transit;
 
+use self::transit::PassedOn;
 use crate::live::choice::OnlineChoice;
 use crate::optional::{Choice, Importance};
 use crate::packets::CLOCK_RATE;
 use crate::region::{LATENESS, Row, State, Word};
 use crate::store::{FrameRecord, MediaRecord, Store};
+use std::collections::VecDeque;
 
 /// How often sender reports go out, ns (RFC 3550, section 6.2: at least 5 s apart).
 const REPORT_NS: u64 = 5_000_000_000;
@@ -67,6 +70,8 @@ pub(crate) struct Client {
     waits_until_ns: Option<u64>,
     /// Frames lost in the last two blocks of y: the block's number and how many.
     losses: [(u64, u64); 2],
+    /// Interleaved: frames that the host has and has not told the outcome of.
+    passed_on: VecDeque<PassedOn>,
 }
 
 impl Client {
@@ -84,6 +89,7 @@ impl Client {
             reads: false,
             waits_until_ns: None,
             losses: [(0, 0), (1, 0)],
+            passed_on: VecDeque::new(),
         }
     }
 
@@ -156,6 +162,7 @@ impl Client {
     pub(crate) fn leave(&mut self) {
         self.row.add(Word::Discarded, self.row.get(Word::Next).wrapping_sub(self.row.resolved()));
         self.taken = false;
+        self.passed_on.clear();
     }
 
     /// When the next frame is released, ns.
@@ -231,7 +238,7 @@ impl Client {
         sequence
     }
 
-    /// A frame is out whole. Returns whether it was the first.
+    /// A frame is out whole, or the host has it. Returns whether it was the first.
     pub(crate) fn sent(&mut self, frame: &Descriptor, record: &FrameRecord, now_ns: u64) -> bool {
         let row = self.row;
         if !self.taken {
@@ -242,12 +249,20 @@ impl Client {
         // Octets of payload (RFC 3550, section 6.4.1).
         let headers = u64::from(record.packets) * crate::packets::RTP_HEADER as u64;
         row.add(Word::Octets, u64::from(record.bytes).saturating_sub(headers));
+        if !self.is_interleaved() {
+            self.count_sent(frame, now_ns);
+        }
+        first
+    }
+
+    /// A frame is on its way whole.
+    fn count_sent(&self, frame: &Descriptor, now_ns: u64) {
+        let row = self.row;
         row.add_at(Word::Sent, frame.kind(), 1);
         let took_ns = now_ns.saturating_sub(frame.release_ns);
         row.set(Word::WorstNs, row.get(Word::WorstNs).max(took_ns));
         let bucket = (64 - (took_ns / 1_000).leading_zeros()) as usize;
         row.add_at(Word::Lateness, bucket.min(LATENESS - 1), 1);
-        first
     }
 
     /// A frame was dropped, and counted as `how` says.

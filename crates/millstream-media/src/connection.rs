@@ -1,10 +1,14 @@
 //! A TCP connection: what has come and is not read yet, what is to go and has not gone; both bounded.
 
+pub(crate) mod transit;
+
 use mio::net::TcpStream;
 use std::io::{self, Read, Write};
 use std::net::IpAddr;
 
+use self::transit::{Frame, Outcome, Transit};
 use crate::access::Pass;
+use crate::tcp;
 use crate::tls::Secured;
 
 /// What a client may leave unread, bytes. A frame for it that finds no room is dropped whole.
@@ -21,6 +25,16 @@ pub(crate) struct Connection {
     output: Vec<u8>,
     /// How much of `output` has gone.
     gone: usize,
+    /// Bytes that were before those in `output`, over the whole connection.
+    before: u64,
+    /// Bytes of the connection that the kernel has taken.
+    accepted: u64,
+    /// Frames whose outcome is not known.
+    transit: Transit,
+    /// The kernel has refused bytes, and has not sent all that it has taken since.
+    behind: bool,
+    /// What `accepted` was when the output last moved, and since when it has not, ns; 0: nothing waits.
+    stalled: (u64, u64),
     /// When it last said something, ns.
     pub(crate) heard_ns: u64,
     /// What it has shown of itself.
@@ -45,6 +59,11 @@ impl Connection {
             input,
             output,
             gone: 0,
+            before: 0,
+            accepted: 0,
+            transit: Transit::default(),
+            behind: false,
+            stalled: (0, 0),
             heard_ns: now_ns,
             pass: Pass::default(),
             closing: false,
@@ -133,9 +152,21 @@ impl Connection {
     /// # Errors
     /// If the connection is broken.
     pub(crate) fn write(&mut self) -> io::Result<bool> {
+        let written = self.write_now();
+        // TLS keeps records: that all of them have gone is known, and not how much of one.
+        let kept = self.tls.as_ref().is_some_and(Secured::has_more);
+        if !kept {
+            self.accepted = self.before + self.gone as u64;
+        }
+        self.behind |= matches!(written, Ok(false));
+        written
+    }
+
+    fn write_now(&mut self) -> io::Result<bool> {
         if let Some(tls) = &mut self.tls {
             let (taken, gone) = tls.write(&mut self.stream, &self.output)?;
             self.output.drain(..taken);
+            self.before += taken as u64;
             return Ok(gone && self.output.is_empty());
         }
         while self.gone < self.output.len() {
@@ -144,6 +175,7 @@ impl Connection {
                 Ok(count) => self.gone += count,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     self.output.drain(..self.gone);
+                    self.before += self.gone as u64;
                     self.gone = 0;
                     return Ok(false);
                 }
@@ -152,8 +184,58 @@ impl Connection {
             }
         }
         self.output.clear();
+        self.before += self.gone as u64;
         self.gone = 0;
         Ok(true)
+    }
+
+    /// Where the next byte that is appended to the output stands in the connection.
+    pub(crate) fn end_of_output(&self) -> u64 {
+        self.before + self.output.len() as u64
+    }
+
+    /// Frames whose outcome is not known.
+    pub(crate) fn transit(&mut self) -> &mut Transit {
+        &mut self.transit
+    }
+
+    /// Decides what became of frames and delivers it; to be called after each write, and every few milliseconds while
+    /// the connection [needs care](Self::needs_care).
+    ///
+    /// Costs a system call only while the client is behind: as long as the kernel takes every frame whole, at most
+    /// what `TCP_NOTSENT_LOWAT` and one segment allow is unsent, and each frame counts as on its way.
+    pub(crate) fn settle(&mut self, now_ns: u64, deliver: impl FnMut(&Frame, Outcome) -> bool) {
+        let mut sent = self.accepted;
+        if self.behind {
+            let not_sent = tcp::not_sent_bytes(&self.stream);
+            sent = sent.saturating_sub(not_sent);
+            self.behind = not_sent > 0 || self.unsent() > 0;
+        }
+        let (before, output) = (self.before, &mut self.output);
+        let begun = before + self.gone as u64;
+        let place = |at: u64| usize::try_from(at - before).unwrap_or(usize::MAX);
+        self.transit.decide(now_ns, sent, begun, |first, end| {
+            output.drain(place(first)..place(end));
+        });
+        self.transit.deliver(deliver);
+        self.stalled = match self.stalled {
+            _ if self.unsent() == 0 => (self.accepted, 0),
+            (accepted, since_ns) if accepted == self.accepted && since_ns > 0 => {
+                (accepted, since_ns)
+            }
+            _ => (self.accepted, now_ns),
+        };
+    }
+
+    /// Whether frames on it have to be looked at though nothing else happens.
+    pub(crate) fn needs_care(&self) -> bool {
+        self.behind || !self.transit.is_empty()
+    }
+
+    /// Whether the kernel has taken nothing for `timeout_ns` of what waits.
+    pub(crate) fn is_stalled(&self, now_ns: u64, timeout_ns: u64) -> bool {
+        let (_, since_ns) = self.stalled;
+        since_ns > 0 && now_ns.saturating_sub(since_ns) > timeout_ns
     }
 
     /// Says that nothing more comes, where that is said.

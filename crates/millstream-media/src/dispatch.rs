@@ -21,7 +21,7 @@ use millstream_scenario::Link;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use crate::client::{Client, Descriptor};
+use crate::client::{Client, Descriptor, low_bits};
 use crate::feed::held::Held;
 use crate::feed::shelf::Shelf;
 use crate::instruction::look::Look;
@@ -42,8 +42,9 @@ pub(crate) const SLACK_NS: u64 = 1_000_000;
 
 /// What becomes of packets.
 pub(crate) trait Outlet {
-    /// Sends `packets` packets of a client's frame, from number `first` on.
-    fn packets(&mut self, of: &Sending<'_>, first: usize, packets: usize);
+    /// Sends `packets` packets of a client's frame, from number `first` on. `false`: the frame was refused whole, and
+    /// what becomes of it is not told.
+    fn packets(&mut self, of: &Sending<'_>, first: usize, packets: usize) -> bool;
 
     /// A sender report, or a goodbye if `bye`.
     fn report(&mut self, client: &Client, rtp_time: u32, bye: bool);
@@ -118,6 +119,7 @@ impl<S: Select<Stamp = ()>> Dispatch<S> {
         let mandatory = Lane::new(selector);
         let optional = Lane::new(Selector::new(EqualLoss, Heap::default()));
         region.notices().clear();
+        region.outcomes().clear();
         region.set(Setting::LookAtAll, 1);
         Self {
             followers: Followers::new(&store.rings, sessions),
@@ -144,6 +146,7 @@ impl<S: Select<Stamp = ()>> Dispatch<S> {
     /// Does what is due by `now_ns`. Returns when there is more to do, ns; `u64::MAX` if that depends
     /// on others.
     pub(crate) fn step(&mut self, now_ns: u64, outlet: &mut impl Outlet) -> u64 {
+        self.take_outcomes();
         self.take_notices(now_ns, outlet);
         self.take_frames();
         loop {
@@ -185,6 +188,17 @@ impl<S: Select<Stamp = ()>> Dispatch<S> {
                 && session < self.sessions.len()
             {
                 self.reconcile(session, now_ns, outlet);
+            }
+        }
+    }
+
+    /// Counts what became of the frames that the host passed on.
+    fn take_outcomes(&mut self) {
+        while let Some([who, frame, sent_ns, _]) = self.region.outcomes().pop() {
+            let slot = self.sessions.get(low_bits(who) as usize).copied().flatten();
+            let client = slot.map(|slot| &mut self.clients[slot]);
+            if let Some(client) = client.filter(|client| client.called() == who) {
+                client.settled(frame, sent_ns);
             }
         }
     }
@@ -373,6 +387,11 @@ impl<S: Select<Stamp = ()>> Dispatch<S> {
         if client.is_overtaken(&frame) {
             return client.dropped(&frame, Word::Late);
         }
+        if client.is_choked() {
+            // Without RTP numbers: the client sees a gap in time, not in them.
+            client.row.add(Word::Slow, 1);
+            return client.dropped(&frame, Word::Full);
+        }
         let record = match client.ring() {
             None if client.media.film != 0 => self.take_read(slot, &frame),
             None => Some(client.frame(&frame, &self.store)),
@@ -412,7 +431,15 @@ impl<S: Select<Stamp = ()>> Dispatch<S> {
         }
         let sending =
             Sending { client, frame: service.frame, packets, rtp_time, sequence: service.sequence };
-        outlet.packets(&sending, service.packet, count);
+        let passed = outlet.packets(&sending, service.packet, count);
+        if service.packet == 0 && client.is_interleaved() {
+            let client = &mut self.clients[service.client];
+            if passed {
+                client.passed_on(&service.frame);
+            } else {
+                client.dropped(&service.frame, Word::Full);
+            }
+        }
         service.packet += count;
         service.next_ns = next_ns;
         if service.packet < packets.records.len() {

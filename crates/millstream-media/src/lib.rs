@@ -50,6 +50,7 @@ mod session;
 mod sharing;
 mod status;
 mod store;
+mod tcp;
 mod tls;
 
 pub use admission::{TitleAdmission, admission_of};

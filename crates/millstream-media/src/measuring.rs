@@ -48,9 +48,9 @@ struct Nowhere {
 }
 
 impl Outlet for Nowhere {
-    fn packets(&mut self, of: &Sending<'_>, first: usize, packets: usize) {
+    fn packets(&mut self, of: &Sending<'_>, first: usize, packets: usize) -> bool {
         if !self.written {
-            return;
+            return true;
         }
         self.buffer.clear();
         let all = of.packets.records;
@@ -58,6 +58,7 @@ impl Outlet for Nowhere {
             write_packet(&mut self.buffer, of, at, packet, at + 1 == all.len());
         }
         std::hint::black_box(&mut self.buffer);
+        true
     }
 
     fn report(&mut self, _: &Client, _: u32, _: bool) {}

@@ -165,18 +165,17 @@ pub(crate) fn write_packet(
 }
 
 impl Outlet for Network {
-    fn packets(&mut self, of: &Sending<'_>, first: usize, packets: usize) {
+    fn packets(&mut self, of: &Sending<'_>, first: usize, packets: usize) -> bool {
         let Some((destination, _)) = of.client.row.destinations() else {
-            if first == 0 {
-                let numbers = of.sequence;
-                let frame = of.client.stream_number(&of.frame);
-                let order = [of.client.session as u64, frame, numbers, of.client.ssrc()];
-                if !self.region.orders().push(order) {
-                    self.region.add(Setting::SendErrors, 1);
-                }
-                self.ordered = true;
+            if first > 0 {
+                return true;
             }
-            return;
+            let frame = of.client.stream_number(&of.frame);
+            let order = [of.client.called(), frame, of.sequence, of.frame.deadline_ns];
+            let ordered = self.region.orders().push(order);
+            self.region.add(Setting::SendErrors, u64::from(!ordered));
+            self.ordered = true;
+            return ordered;
         };
         let all = of.packets.records;
         let end = all.len().min(first + packets);
@@ -186,12 +185,13 @@ impl Outlet for Network {
             self.send(destination, of, next..next + count);
             next += count;
         }
+        true
     }
 
     fn report(&mut self, client: &Client, rtp_time: u32, bye: bool) {
         let Some((_, destination)) = client.row.destinations() else {
             let what = u64::from(bye) << 32 | u64::from(rtp_time);
-            if !self.region.orders().push([client.session as u64, REPORT, what, client.ssrc()]) {
+            if !self.region.orders().push([client.called(), REPORT, what, 0]) {
                 self.region.add(Setting::SendErrors, 1);
             }
             self.ordered = true;

@@ -381,6 +381,11 @@ fn metrics(
             region.get(Setting::SendErrors),
         ),
         (
+            "millstream_media_stalled",
+            "Connections closed because their clients took nothing for stall-timeout",
+            sessions.stalled,
+        ),
+        (
             "millstream_media_processors",
             "Processors that were started",
             region.get(Setting::Generation),

@@ -1,7 +1,7 @@
 //! What host and network interface processor (NI) tell each other: words of shared memory.
 //!
 //! ```text
-//! settings | notices: host to NI | orders: NI to host | sessions: one row a client | instructions
+//! settings | notices: host to NI | orders: NI to host | outcomes: host to NI | sessions: one row a client | …
 //! ```
 //! A session's row holds what the host *wants* of it and what the NI has made of it: its state, where
 //! it is in its file, its counters. A notice only says which row to look at, so a lost one costs
@@ -20,9 +20,10 @@ use zerocopy::FromBytes;
 use crate::instruction::board::Board;
 use crate::ring::{self, Ring};
 
-const MAGIC: u64 = 0x4d53_5452_4541_4e07;
+const MAGIC: u64 = 0x4d53_5452_4541_4e08;
 const NOTICES: usize = 1024;
 const ORDERS: usize = 1024;
+const OUTCOMES: usize = 1024;
 const ROW: usize = 96;
 
 /// What both sides must know from the start.
@@ -92,9 +93,9 @@ pub(crate) enum Word {
     SequenceBase,
     /// When the RTSP connection last said something, ns.
     HostHeardNs,
-    /// Frames that the host could not pass on to a slow interleaved client.
-    Slow,
     // The NI's.
+    /// Frames late or dropped because an interleaved client read too slowly.
+    Slow,
     /// A [`State`] as a number.
     State,
     /// RTP packets numbered so far, from 0: the next one's number, sequence base not counted.
@@ -228,7 +229,8 @@ impl Region {
 
     fn words(sessions: usize, board: bool) -> usize {
         let board = if board { Board::WORDS } else { 0 };
-        SETTINGS + ring::words(NOTICES) + ring::words(ORDERS) + sessions * ROW + board
+        let rings = ring::words(NOTICES) + ring::words(ORDERS) + ring::words(OUTCOMES);
+        SETTINGS + rings + sessions * ROW + board
     }
 
     /// The board of instructions, if there is one.
@@ -262,9 +264,16 @@ impl Region {
     }
 
     /// Frames that the host is to send on an RTSP connection:
-    /// `[session, frame, first sequence number, RTP source]`.
+    /// `[RTP source << 32 | session, frame, first sequence number, deadline]`.
     pub(crate) fn orders(&self) -> Ring {
         Ring::new(&self.words[SETTINGS + ring::words(NOTICES)..][..ring::words(ORDERS)])
+    }
+
+    /// What became of them: `[RTP source << 32 | session, frame, when it was on its way, 0]`, the time 0 of a frame
+    /// that was late. Nothing is left out: what finds no room is told later.
+    pub(crate) fn outcomes(&self) -> Ring {
+        let before = SETTINGS + ring::words(NOTICES) + ring::words(ORDERS);
+        Ring::new(&self.words[before..][..ring::words(OUTCOMES)])
     }
 
     /// How many rows there are.

@@ -6,6 +6,7 @@ mod drain;
 mod films;
 mod live;
 mod passing;
+mod serving;
 
 use millstream_scenario::{Media, Placement, Scenario};
 use mio::net::UnixStream;
@@ -30,10 +31,10 @@ use crate::placement::{self, Estate, Processor};
 use crate::processor::{drain, ring};
 use crate::refusals::Reason;
 use crate::region::{Region, Setting, Want, Word};
-use crate::rtsp::{Asker, Desk};
 use crate::session::{Account, Sessions};
 use crate::status::About;
 use crate::store::Store;
+use crate::tcp;
 use door::{Door, Doors};
 use drain::Drain;
 use films::Films;
@@ -81,6 +82,8 @@ pub struct MediaServer {
     short_lives: u32,
     bell: UnixStream,
     connections: Vec<Option<Connection>>,
+    /// Connections whose clients are behind, by place.
+    behind: Vec<usize>,
     cluster: Option<Cluster>,
     live: Publishing,
     inlets: Inlets,
@@ -111,6 +114,8 @@ pub struct Report {
     pub wrong_credentials: u64,
     /// Connections and sessions that were one too many of their address.
     pub too_many: [u64; 2],
+    /// Connections that were closed because their clients took nothing for `stall-timeout`.
+    pub stalled: u64,
     /// Clients that still played when `drain-timeout` was over.
     pub cut_off: u64,
     /// What became of all frames.
@@ -200,6 +205,7 @@ impl MediaServer {
             short_lives: 0,
             bell,
             connections,
+            behind: Vec::new(),
             cluster,
             live,
             inlets,
@@ -270,6 +276,7 @@ impl MediaServer {
                 Course::End => break,
             }
             let pause = self.attend_cluster();
+            let pause = self.attend_behind(pause);
             match self.poll.poll(&mut events, Some(pause)) {
                 Ok(()) => {}
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -313,69 +320,6 @@ impl MediaServer {
         pages::answer(questions, about);
     }
 
-    /// Reads, answers and writes what can be on a connection.
-    fn serve(&mut self, place: usize) {
-        let Some(Some(mut connection)) = self.connections.get_mut(place).map(Option::take) else {
-            return;
-        };
-        let limit = self.media.request_bytes;
-        // Edge-triggered: read until there is no more, taking what can be understood out of the way.
-        let open = loop {
-            let Ok(open) = connection.read(limit) else { break false };
-            let more = connection.input.len() > limit;
-            if !connection.input.is_empty() {
-                connection.heard_ns = now_ns();
-            }
-            let before = connection.input.len();
-            self.understand(&mut connection, place);
-            connection.understood(connection.input.len() < before, now_ns());
-            if !open || !more || connection.closing {
-                break open;
-            }
-        };
-        let written = connection.write();
-        let done = match written {
-            Ok(everything) => everything && (connection.closing || !open),
-            Err(_) => true,
-        };
-        if done || (!open && !connection.closing) {
-            self.close(connection, place);
-        } else {
-            self.connections[place] = Some(connection);
-        }
-    }
-
-    /// Answers the requests that have come whole.
-    fn understand(&mut self, connection: &mut Connection, place: usize) {
-        let secured = connection.is_secured();
-        let asker = Asker { peer: connection.peer, connection: place, secured };
-        let room = connection.room();
-        let mut desk = Desk {
-            library: &self.library,
-            sessions: &mut self.sessions,
-            access: &self.access,
-            live: &mut self.live,
-            cluster: self.cluster.as_mut(),
-            bell: &self.bell,
-            server_ports: self.server_ports,
-            local: self.doors.rtsp.address,
-            idle_timeout_ns: self.media.idle_timeout_ns,
-            request_bytes: self.media.request_bytes,
-            now_ns: now_ns(),
-        };
-        let (input, output, pass) = connection.parts();
-        connection.closing |= !desk.converse(input, output, pass, room, asker);
-    }
-
-    fn close(&mut self, mut connection: Connection, place: usize) {
-        connection.end();
-        let _ = self.poll.registry().deregister(&mut connection.stream);
-        self.live.closed(place, now_ns());
-        for number in self.sessions.of_connection(place) {
-            self.sessions.want(number, Want::Stop, &self.bell);
-        }
-    }
-
     /// The processor has something for us, or is gone.
     fn rung(&mut self) -> Result<(), MediaError> {
         let there = drain(&mut self.bell);
@@ -383,6 +327,7 @@ impl MediaServer {
         if there {
             return Ok(());
         }
+        self.forget_frames();
         let why = self.processor.wait().unwrap_or_else(|| "it ended by itself".to_owned());
         if self.media.placement == Placement::Host {
             return Err(MediaError::new(format!("scheduler and dispatch failed: {why}")));
@@ -432,9 +377,15 @@ impl MediaServer {
             let idle = now_ns.saturating_sub(connection.heard_ns) > timeout_ns
                 && self.sessions.of_connection(place).is_empty()
                 && self.live.of_connection(place).is_none();
-            if (idle || connection.is_stuck(now_ns))
+            let stalled = connection.is_stalled(now_ns, self.media.stall_timeout_ns);
+            if (idle || stalled || connection.is_stuck(now_ns))
                 && let Some(connection) = self.connections[place].take()
             {
+                if stalled {
+                    // One that is closing has been counted.
+                    self.sessions.stalled += u64::from(!connection.closing);
+                    tcp::abandon(&connection.stream);
+                }
                 self.close(connection, place);
             }
         }
@@ -472,6 +423,7 @@ impl MediaServer {
             wrong_credentials: self.sessions.refusals.count(Reason::Credentials),
             too_many: [Reason::Connections, Reason::Sessions]
                 .map(|reason| self.sessions.refusals.count(reason)),
+            stalled: self.sessions.stalled,
             cut_off: 0,
             moves: self.sessions.moves,
             ingested: self.live.total(),

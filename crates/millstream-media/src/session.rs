@@ -64,6 +64,8 @@ pub(crate) struct Sessions {
     pub(crate) draining: bool,
     /// Clients that came while it drained.
     pub(crate) turned_away: u64,
+    /// Connections whose clients took nothing for too long.
+    pub(crate) stalled: u64,
     /// What sessions that have ended counted.
     pub(crate) past: Account,
     /// How many clients one address may be.
@@ -96,7 +98,7 @@ pub struct Account {
     pub lost: u64,
     /// Frames lost beyond what the contract allows.
     pub violations: u64,
-    /// Sent frames that an interleaved client was too slow for.
+    /// Frames among the late and dropped ones that an interleaved client read too slowly for.
     pub slow: u64,
     /// RTP packets sent.
     pub packets: u64,
@@ -190,6 +192,7 @@ impl Sessions {
             admitted: 0,
             draining: false,
             turned_away: 0,
+            stalled: 0,
             past: Account::default(),
             per_address: usize::MAX,
             refusals: Refusals::default(),
@@ -423,6 +426,16 @@ impl Sessions {
     pub(crate) fn of_connection(&self, connection: usize) -> Vec<usize> {
         let of = self.iter().filter(|(_, s)| s.connection == connection && !s.stopping);
         of.map(|(number, _)| number).collect()
+    }
+
+    /// The rates of the streams that are interleaved in a connection, together, bits/s.
+    pub(crate) fn interleaved_bps(&self, library: &Library, connection: usize) -> u64 {
+        let of_it = self.iter().filter(|(_, session)| {
+            session.connection == connection
+                && !session.stopping
+                && matches!(session.transport, Transport::Interleaved(..))
+        });
+        of_it.map(|(_, session)| library.titles[session.title].mean_bps).sum()
     }
 
     /// Tells the processor what is wanted of a session.

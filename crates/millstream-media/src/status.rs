@@ -33,6 +33,9 @@ pub struct Status {
     pub refused: u64,
     /// Clients that came while it drained.
     pub turned_away: u64,
+    /// Connections that were closed because their clients took nothing for `stall-timeout`.
+    #[serde(default)]
+    pub stalled: u64,
     /// Whether it drains.
     pub draining: bool,
     /// Processors that were started: 1 if none crashed.
@@ -200,6 +203,7 @@ impl About<'_> {
             admitted: sessions.admitted,
             refused: sessions.refused,
             turned_away: sessions.turned_away,
+            stalled: sessions.stalled,
             draining: sessions.draining,
             processors: region.get(Setting::Generation),
             decisions: region.get(Setting::Decisions),

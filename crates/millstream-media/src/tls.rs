@@ -12,6 +12,9 @@ use std::sync::Arc;
 use crate::MediaError;
 use crate::access::secret_file;
 
+/// Bytes of records that wait to be written, at most: what is in a record has begun, and cannot be taken back.
+const UNSENT: usize = 16 << 10;
+
 /// What connections are secured by.
 pub(crate) type Configuration = Arc<rustls::ServerConfig>;
 
@@ -50,7 +53,9 @@ impl Secured {
     /// # Errors
     /// If the configuration is of no use.
     pub(crate) fn new(configuration: &Configuration) -> io::Result<Self> {
-        let connection = ServerConnection::new(configuration.clone()).map_err(io::Error::other)?;
+        let mut connection =
+            ServerConnection::new(configuration.clone()).map_err(io::Error::other)?;
+        connection.set_buffer_limit(Some(UNSENT));
         Ok(Self(Box::new(connection)))
     }
 

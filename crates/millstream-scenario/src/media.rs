@@ -83,6 +83,8 @@ pub struct Media {
     pub request_bytes: usize,
     /// A client that says nothing for so long is gone, ns.
     pub idle_timeout_ns: u64,
+    /// A connection whose client takes nothing of what waits for it for so long is closed, ns.
+    pub stall_timeout_ns: u64,
     /// How long clips that run when the server is asked to terminate may go on, ns.
     pub drain_timeout_ns: u64,
     /// The longest RTP packet, its header included, bytes.
@@ -188,6 +190,7 @@ impl Default for Media {
             sessions_per_address: None,
             request_bytes: 8 << 10,
             idle_timeout_ns: 60_000_000_000,
+            stall_timeout_ns: 10_000_000_000,
             drain_timeout_ns: 30_000_000_000,
             packet_bytes: 1_400,
             store_bytes: 512_000_000,

@@ -19,6 +19,9 @@ pub(super) fn difference(before: &Status, now: &Status) -> String {
         now.refused,
         percent(now.reserved_bps, now.link_bps)
     );
+    if now.stalled > 0 {
+        let _ = writeln!(text, "{} closed as stalled", now.stalled);
+    }
     let machine = percent(
         since(now.cpu.machine_busy_ticks, before.cpu.machine_busy_ticks),
         since(now.cpu.machine_ticks, before.cpu.machine_ticks),

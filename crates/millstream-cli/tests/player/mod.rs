@@ -3,12 +3,14 @@
 #![allow(dead_code)]
 
 use nix::sched::{CloneFlags, setns};
+use nix::sys::socket::{AddressFamily, SockFlag, SockType, SockaddrStorage, bind, connect, socket};
 use rtp_types::RtpPacket;
 use rtsp_types::headers::{CSEQ, SESSION, TRANSPORT};
 use rtsp_types::{Message, Method, ParseError, Request, Response, StatusCode, Url, Version};
 use std::collections::{BTreeMap, HashSet};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream, UdpSocket};
+use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
@@ -43,6 +45,16 @@ pub(crate) fn is_there(program: &str) -> bool {
     }
     assert!(there, "{program} is missing; scripts/test-tools.sh installs it");
     true
+}
+
+/// A connection from another address of this machine.
+pub(crate) fn connect_from(address: &str, to: SocketAddr) -> TcpStream {
+    let flags = SockFlag::SOCK_CLOEXEC;
+    let stream = socket(AddressFamily::Inet, SockType::Stream, flags, None).unwrap();
+    let from = SockaddrStorage::from(SocketAddr::new(address.parse().unwrap(), 0));
+    bind(stream.as_raw_fd(), &from).unwrap();
+    connect(stream.as_raw_fd(), &SockaddrStorage::from(to)).unwrap();
+    stream.into()
 }
 
 /// So many of `seeds` in turn, some bytes changed, some cut off somewhere; the same every time.
@@ -321,8 +333,22 @@ impl Player {
 
     /// A player of what is called so at the server there.
     pub(crate) fn open(server: SocketAddr, name: &str) -> Self {
+        Self::by(TcpStream::connect(server).unwrap(), server, name)
+    }
+
+    /// A player over a connection that is there.
+    pub(crate) fn over(control: TcpStream, server: &Server) -> Self {
+        Self::by(control, server.rtsp, "film")
+    }
+
+    /// Its connection.
+    pub(crate) fn into_control(self) -> TcpStream {
+        self.control
+    }
+
+    fn by(control: TcpStream, server: SocketAddr, name: &str) -> Self {
         Self {
-            control: TcpStream::connect(server).unwrap(),
+            control,
             input: Vec::new(),
             sequence: 0,
             url: format!("rtsp://{server}/{name}"),

@@ -2,6 +2,7 @@
 //! for.
 
 mod films;
+mod interleaved;
 mod live;
 
 use millstream::selector::Selector;
@@ -25,13 +26,14 @@ struct Record {
 }
 
 impl Outlet for Record {
-    fn packets(&mut self, of: &Sending<'_>, first: usize, packets: usize) {
+    fn packets(&mut self, of: &Sending<'_>, first: usize, packets: usize) -> bool {
         if first == 0 {
             self.frames.push((self.now_ns, of.client.session, of.frame.number));
         }
         for packet in first..first + packets {
             self.packets.push((self.now_ns, of.client.session, of.frame.number, packet));
         }
+        true
     }
 
     fn report(&mut self, _: &Client, _: u32, bye: bool) {

@@ -12,6 +12,7 @@ use crate::MediaError;
 use crate::clock::now_ns;
 use crate::connection::Connection;
 use crate::refusals::{Reason, holder};
+use crate::tcp;
 use crate::tls::{self, Secured};
 
 /// Files that are open besides connections, with room to spare.
@@ -100,7 +101,7 @@ impl MediaServer {
             let interest = Interest::READABLE | Interest::WRITABLE;
             let registry = self.poll.registry();
             if registry.register(&mut stream, Token(place + FIRST_CONNECTION), interest).is_ok() {
-                let _ = stream.set_nodelay(true);
+                tcp::set_up(&stream, self.media.stall_timeout_ns);
                 let connection = Connection::new(stream, peer, now_ns);
                 self.connections[place] = Some(match tls {
                     Some(tls) => connection.secured(tls),

@@ -1,28 +1,38 @@
-//! What the processor has chosen for interleaved clients, passed on to their connections.
+//! What the processor has chosen for interleaved clients, passed on to their connections, and what became of it.
+
+use std::time::Duration;
 
 use super::{MediaServer, interleave};
 use crate::client::{Client, Descriptor, low_bits};
+use crate::clock::now_ns;
+use crate::connection::Connection;
+use crate::connection::transit::Outcome;
 use crate::dispatch::Sending;
 use crate::outlet::{REPORT, write_packet, write_report};
-use crate::region::Word;
+use crate::region::{Region, Word};
 use crate::session::Transport;
 use crate::store::Packets;
+use crate::tcp;
+
+/// How often connections whose clients are behind are looked at: one system call each.
+const LOOK: Duration = Duration::from_millis(10);
 
 impl MediaServer {
     /// Sends the frames of interleaved clients that the processor has chosen.
     pub(super) fn pass_on(&mut self) {
-        while let Some([number, frame, sequence, ssrc]) = self.sessions.region.orders().pop() {
-            let Ok(number) = usize::try_from(number) else { continue };
+        while let Some([who, frame, sequence, deadline_ns]) = self.sessions.region.orders().pop() {
+            let number = low_bits(who) as usize;
             let Some(session) = self.sessions.get(number) else { continue };
             let Transport::Interleaved(rtp, rtcp) = session.transport else { continue };
             let (place, title) = (session.connection, session.title);
             let row = self.sessions.region.session(number);
             let Some(Some(connection)) = self.connections.get_mut(place) else { continue };
-            if row.get(Word::Ssrc) != ssrc {
+            if row.get(Word::Ssrc) != who >> 32 {
                 continue;
             }
             let store = &self.library.store;
             let client = Client::new(number, title, store.media()[title], row);
+            let now_ns = now_ns();
             if frame == REPORT {
                 let mut packet = [0; 256];
                 let time = low_bits(sequence);
@@ -32,6 +42,7 @@ impl MediaServer {
                     interleave(connection.output(), rtcp, &packet[..length]);
                 }
             } else {
+                let which = (who, frame);
                 let frame = Descriptor::numbered(frame);
                 let live = client.ring().map(|ring| self.live.copy(ring, frame.number));
                 let found = match live {
@@ -50,24 +61,60 @@ impl MediaServer {
                 let found = found.filter(|(record, packets)| {
                     connection.room() >= record.bytes as usize + 4 * packets.records.len()
                 });
-                let Some((record, packets)) = found else {
-                    row.add(Word::Slow, 1);
-                    continue;
-                };
-                let rtp_time = client.rtp_time(&frame, &record);
-                let sending = Sending { client: &client, frame, packets, rtp_time, sequence };
-                let mut packet = Vec::new();
-                let records = packets.records;
-                for (at, record) in records.iter().enumerate() {
-                    packet.clear();
-                    write_packet(&mut packet, &sending, at, record, at + 1 == records.len());
-                    interleave(connection.output(), rtp, &packet);
+                if let Some((record, packets)) = found {
+                    let rtp_time = client.rtp_time(&frame, &record);
+                    let sending = Sending { client: &client, frame, packets, rtp_time, sequence };
+                    let first = connection.end_of_output();
+                    let mut packet = Vec::new();
+                    let records = packets.records;
+                    for (at, record) in records.iter().enumerate() {
+                        packet.clear();
+                        write_packet(&mut packet, &sending, at, record, at + 1 == records.len());
+                        interleave(connection.output(), rtp, &packet);
+                    }
+                    let range = (first, connection.end_of_output());
+                    connection.transit().push(which, range, deadline_ns, now_ns);
+                } else {
+                    connection.transit().refuse(which);
                 }
             }
             // What does not go now goes when the connection has room again.
-            if connection.write().is_err() {
+            if let Err(error) = connection.write() {
                 connection.closing = true;
+                self.sessions.stalled += u64::from(tcp::is_stall(&error));
+            }
+            if settle(connection, self.sessions.region) && !self.behind.contains(&place) {
+                self.behind.push(place);
             }
         }
     }
+
+    /// Looks at connections whose clients are behind. Returns how soon to look again, at most `pause`.
+    pub(super) fn attend_behind(&mut self, pause: Duration) -> Duration {
+        let (connections, region) = (&mut self.connections, self.sessions.region);
+        self.behind.retain(|place| match &mut connections[*place] {
+            Some(connection) => settle(connection, region),
+            None => false,
+        });
+        if self.behind.is_empty() { pause } else { pause.min(LOOK) }
+    }
+
+    /// No processor waits for the outcomes of frames any more: the next one counts them as lost.
+    pub(super) fn forget_frames(&mut self) {
+        for connection in self.connections.iter_mut().flatten() {
+            connection.transit().clear();
+        }
+    }
+}
+
+/// Tells the processor what became of a connection's frames. Returns whether to look again soon.
+pub(super) fn settle(connection: &mut Connection, region: Region) -> bool {
+    connection.settle(now_ns(), |frame, outcome| {
+        let sent_ns = match outcome {
+            Outcome::Sent(at_ns) => at_ns.max(1),
+            Outcome::Late => 0,
+        };
+        region.outcomes().push([frame.session, frame.number, sent_ns, 0])
+    });
+    connection.needs_care()
 }

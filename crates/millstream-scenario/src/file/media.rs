@@ -53,6 +53,9 @@ pub(crate) struct MediaTable {
     /// A client that says nothing for so long is gone; default "60 s".
     #[schemars(with = "Option<Duration>")]
     pub(crate) idle_timeout: Option<Spanned<Duration>>,
+    /// A connection whose client takes nothing for so long of what waits for it is closed; default "10 s".
+    #[schemars(with = "Option<Duration>")]
+    pub(crate) stall_timeout: Option<Spanned<Duration>>,
     /// How long clips that run when the server is asked to terminate may go on; default "30 s".
     #[schemars(with = "Option<Duration>")]
     pub(crate) drain_timeout: Option<Spanned<Duration>>,

@@ -55,6 +55,8 @@ pub(super) fn media(
     let packet = ranged(size(&table.packet_bytes), "`packet-bytes`", 128..=65_507, " B", problems);
     let idle = spanned(&table.idle_timeout, |time| time.0);
     let idle = ranged(idle, "`idle-timeout`", 1_000_000_000..=86_400_000_000_000, " ns", problems);
+    let stall = spanned(&table.stall_timeout, |time| time.0);
+    let stall = ranged(stall, "`stall-timeout`", 100_000_000..=3_600_000_000_000, " ns", problems);
     let drain = spanned(&table.drain_timeout, |time| time.0);
     let drain = ranged(drain, "`drain-timeout`", 0..=86_400_000_000_000, " ns", problems);
     let store = ranged(size(&table.store), "`store`", 1..=1 << 40, " B", problems);
@@ -83,6 +85,7 @@ pub(super) fn media(
         sessions_per_address: sessions_each,
         request_bytes: bytes(request, default.request_bytes),
         idle_timeout_ns: idle.unwrap_or(default.idle_timeout_ns),
+        stall_timeout_ns: stall.unwrap_or(default.stall_timeout_ns),
         drain_timeout_ns: drain.unwrap_or(default.drain_timeout_ns),
         packet_bytes: bytes(packet, default.packet_bytes),
         store_bytes: bytes(store, default.store_bytes),
@@ -197,7 +200,7 @@ mod tests {
             "[media]\nlisten = \"[::1]:5\"\nhttp = \"127.0.0.1:6\"\nplacement = \"ni\"\ncore = 3\n\
              frame-path = \"producer\"\nread-ahead = \"500 ms\"\nframe-folder = \"spool\"\n\
              socket = \"run/s\"\nsessions = 7\nconnections = 8\nrequest-bytes = \"1 KiB\"\nidle-timeout = \"2 s\"\n\
-             drain-timeout = \"3 s\"\npacket-bytes = \"500 B\"\nstore = \"1 MB\"\n\
+             stall-timeout = \"4 s\"\ndrain-timeout = \"3 s\"\npacket-bytes = \"500 B\"\nstore = \"1 MB\"\n\
              users = \"users\"\ntokens = \"tokens\"\nrealm = \"films\"\nconnections-per-address = 4\n\
              sessions-per-address = 2\ninstructions = true\ntls = { certificate = \"c\", key = \"k\" }",
         );
@@ -213,6 +216,7 @@ mod tests {
             connections: 8,
             request_bytes: 1024,
             idle_timeout_ns: 2_000_000_000,
+            stall_timeout_ns: 4_000_000_000,
             drain_timeout_ns: 3_000_000_000,
             packet_bytes: 500,
             store_bytes: 1_000_000,
@@ -277,6 +281,7 @@ mod tests {
             ("[media]\nsessions = 0", ["`sessions` of 0", "from 1"]),
             ("[media]\npacket-bytes = \"99 KB\"", ["99000", "to 65507"]),
             ("[media]\nidle-timeout = \"1 ms\"", ["1000000 ns", "from 1000000000"]),
+            ("[media]\nstall-timeout = \"10 ms\"", ["10000000 ns", "from 100000000"]),
             ("[media]\nhttp = \"0.0.0.0:80\"", ["0.0.0.0:80", "127.0.0.1"]),
             ("[media]\nsessions-per-address = 0", ["`sessions-per-address` of 0", "from 1"]),
             ("[media]\ntls = { certificate = \"c\" }", ["key", "missing"]),

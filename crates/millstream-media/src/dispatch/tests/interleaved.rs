@@ -1,0 +1,94 @@
+//! Clients whose frames the host passes on: what it says of them is what is counted.
+
+use super::*;
+
+/// A row without ports: its packets go by its RTSP connection.
+fn play(bench: &Bench, session: usize) {
+    bench.row(session).set(Word::Ssrc, 7);
+    bench.row(session).set(Word::Want, Want::Play as u64);
+    assert!(bench.region.notices().push([session as u64, 0, 0, 0]));
+}
+
+/// The host says what became of a frame.
+fn tell(bench: &Bench, session: usize, frame: u64, sent_ns: u64) {
+    assert!(bench.region.outcomes().push([7 << 32 | session as u64, frame, sent_ns, 0]));
+}
+
+fn all(bench: &Bench, word: Word) -> u64 {
+    bench.counts(0, word).iter().sum()
+}
+
+#[test]
+fn a_frame_is_sent_or_late_when_the_host_says_so_and_not_before() {
+    let mut bench = Bench::new(media(T, 1, 6), 10 * FILM_BPS, 1);
+    play(&bench, 0);
+    bench.until(6 * T);
+    assert_eq!((bench.record.frames.len(), bench.row(0).resolved()), (6, 0));
+    tell(&bench, 0, 0, 3_000_000);
+    tell(&bench, 0, 1, 0);
+    tell(&bench, 0, 2, 0);
+    // Of no frame that waits, and of another client that had the row.
+    tell(&bench, 0, 5, 0);
+    assert!(bench.region.outcomes().push([8 << 32, 3, 0, 0]));
+    bench.until(6 * T + 1);
+    assert_eq!(bench.counts(0, Word::Sent), [1, 0, 0]);
+    assert_eq!(bench.counts(0, Word::Late), [0, 0, 2]);
+    // One of six may be lost.
+    let row = bench.row(0);
+    assert_eq!((row.get(Word::Slow), row.get(Word::Violations)), (2, 1));
+    assert_eq!(row.get(Word::WorstNs), 3_000_000);
+    for frame in 3..6 {
+        tell(&bench, 0, frame, 7 * T);
+    }
+    bench.until(6 * T + 2);
+    assert_eq!((all(&bench, Word::Sent), row.resolved()), (4, 6));
+}
+
+#[test]
+fn of_what_the_host_does_not_get_rid_of_only_so_much_is_passed_on() {
+    let mut bench = Bench::new(media(T, 1, 6), 10 * FILM_BPS, 1);
+    play(&bench, 0);
+    bench.until(100 * T);
+    let row = bench.row(0);
+    assert_eq!(bench.record.frames.len(), 64);
+    assert_eq!((all(&bench, Word::Full), row.get(Word::Slow)), (36, 36));
+    // Those that were not passed on take no RTP numbers: a film's round has ten packets in six frames.
+    assert_eq!(row.get(Word::Sequence), 10 * 10 + 4 + 1 + 1 + 2);
+    for frame in 0..64 {
+        tell(&bench, 0, frame, 0);
+    }
+    bench.until(101 * T);
+    assert_eq!((all(&bench, Word::Late), bench.record.frames.len()), (64, 65));
+    bench.want_stop();
+    assert_eq!((row.resolved(), row.get(Word::Discarded)), (row.get(Word::Next), 1));
+    // Whatever is said later is about nobody.
+    tell(&bench, 0, 100, 0);
+    bench.until(103 * T);
+    assert_eq!(row.resolved(), row.get(Word::Next));
+}
+
+#[test]
+fn what_the_host_had_of_a_dead_processor_is_lost_once() {
+    let mut bench = Bench::new(media(T, 1, 6), 10 * FILM_BPS, 1);
+    play(&bench, 0);
+    bench.until(4 * T);
+    tell(&bench, 0, 0, T);
+    bench.until(4 * T + 1);
+    let (region, now_ns) = (bench.region, bench.now_ns);
+    bench.dispatch = Dispatch::new(store(media(T, 1, 6), &FILM), region, selector(), now_ns);
+    // The host has not heard of it yet.
+    tell(&bench, 0, 1, 2 * T);
+    bench.until(6 * T);
+    assert_eq!((all(&bench, Word::Sent), bench.row(0).get(Word::Lost)), (1, 4));
+    tell(&bench, 0, 5, 6 * T);
+    bench.until(6 * T + 1);
+    assert_eq!((all(&bench, Word::Sent), bench.row(0).resolved()), (2, 6));
+}
+
+impl Bench {
+    fn want_stop(&mut self) {
+        self.row(0).set(Word::Want, Want::Stop as u64);
+        assert!(self.region.notices().push([0; 4]));
+        self.until(self.now_ns + T);
+    }
+}

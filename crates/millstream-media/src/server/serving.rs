@@ -1,0 +1,87 @@
+//! What comes by connections: read, answered, closed.
+
+use super::{MediaServer, passing};
+use crate::clock::now_ns;
+use crate::connection::Connection;
+use crate::region::Want;
+use crate::rtsp::{Asker, Desk};
+use crate::tcp;
+
+impl MediaServer {
+    /// Reads, answers and writes what can be on a connection.
+    pub(super) fn serve(&mut self, place: usize) {
+        let Some(Some(mut connection)) = self.connections.get_mut(place).map(Option::take) else {
+            return;
+        };
+        let limit = self.media.request_bytes;
+        // Edge-triggered: read until there is no more, taking what can be understood out of the way.
+        let open = loop {
+            let open = match connection.read(limit) {
+                Ok(open) => open,
+                Err(error) => {
+                    self.sessions.stalled += u64::from(tcp::is_stall(&error));
+                    break false;
+                }
+            };
+            let more = connection.input.len() > limit;
+            if !connection.input.is_empty() {
+                connection.heard_ns = now_ns();
+            }
+            let before = connection.input.len();
+            let admitted = self.sessions.admitted;
+            self.understand(&mut connection, place);
+            if self.sessions.admitted != admitted {
+                let rate_bps = self.sessions.interleaved_bps(&self.library, place);
+                tcp::bound(&connection.stream, rate_bps);
+            }
+            connection.understood(connection.input.len() < before, now_ns());
+            if !open || !more || connection.closing {
+                break open;
+            }
+        };
+        let written = connection.write();
+        if passing::settle(&mut connection, self.sessions.region) && !self.behind.contains(&place) {
+            self.behind.push(place);
+        }
+        let done = match written {
+            Ok(everything) => everything && (connection.closing || !open),
+            Err(_) => true,
+        };
+        if done || (!open && !connection.closing) {
+            self.close(connection, place);
+        } else {
+            self.connections[place] = Some(connection);
+        }
+    }
+
+    /// Answers the requests that have come whole.
+    fn understand(&mut self, connection: &mut Connection, place: usize) {
+        let secured = connection.is_secured();
+        let asker = Asker { peer: connection.peer, connection: place, secured };
+        let room = connection.room();
+        let mut desk = Desk {
+            library: &self.library,
+            sessions: &mut self.sessions,
+            access: &self.access,
+            live: &mut self.live,
+            cluster: self.cluster.as_mut(),
+            bell: &self.bell,
+            server_ports: self.server_ports,
+            local: self.doors.rtsp.address,
+            idle_timeout_ns: self.media.idle_timeout_ns,
+            request_bytes: self.media.request_bytes,
+            now_ns: now_ns(),
+        };
+        let (input, output, pass) = connection.parts();
+        connection.closing |= !desk.converse(input, output, pass, room, asker);
+    }
+
+    pub(super) fn close(&mut self, mut connection: Connection, place: usize) {
+        connection.end();
+        let _ = self.poll.registry().deregister(&mut connection.stream);
+        self.live.closed(place, now_ns());
+        for number in self.sessions.of_connection(place) {
+            self.sessions.want(number, Want::Stop, &self.bell);
+        }
+    }
+}
