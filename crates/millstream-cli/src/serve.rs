@@ -140,6 +140,7 @@ fn json(report: &Report) -> serde_json::Value {
         "turned_away": report.turned_away, "cut_off": report.cut_off, "processors": report.processors,
         "wrong_credentials": report.wrong_credentials,
         "too_many_connections": report.too_many[0], "too_many_sessions": report.too_many[1],
+        "backed_off": report.backed_off, "no_connection": report.full, "evicted": report.evicted,
         "stalled": report.stalled,
         "decisions": report.decisions, "scheduling_ns": report.scheduling_ns,
         "sending_ns": report.sending_ns,
@@ -168,7 +169,18 @@ fn text(report: &Report) -> String {
         );
     }
     if report.wrong_credentials > 0 {
-        let _ = writeln!(text, "wrong passwords and tokens: {}", report.wrong_credentials);
+        let _ = writeln!(
+            text,
+            "wrong passwords and tokens: {}; not read after too many of them: {}",
+            report.wrong_credentials, report.backed_off
+        );
+    }
+    if report.full + report.evicted > 0 {
+        let _ = writeln!(
+            text,
+            "connections: {} found no place, {} without a request made room",
+            report.full, report.evicted
+        );
     }
     if report.stalled > 0 {
         let _ = writeln!(text, "closed as their clients took nothing: {}", report.stalled);

@@ -224,7 +224,8 @@ fn mangled_credentials_and_greetings_are_refused_or_closed_and_others_served() {
     let to_tls = player::mangled(&greetings, 300);
     let to_tls = to_tls.into_iter().map(|bytes| (server.rtsps.unwrap(), bytes));
     for (to, bytes) in to_rtsp.chain(to_tls) {
-        let mut stream = TcpStream::connect(to).unwrap();
+        // From another address than the player's: wrong passwords delay the next of their own address.
+        let mut stream = player::connect_from("127.0.0.2", to);
         let _ = stream.write_all(&bytes);
         stream.shutdown(std::net::Shutdown::Write).unwrap();
         let mut answer = Vec::new();
@@ -239,7 +240,10 @@ fn mangled_credentials_and_greetings_are_refused_or_closed_and_others_served() {
     }
     let url = format!("rtsps://ann:open%20sesame@{}/clip", server.rtsps.unwrap());
     assert!(ffmpeg_plays(&url, &[]));
-    server.end();
+    let account = server.end();
+    let [wrong, unread] =
+        ["wrong_credentials", "backed_off"].map(|of| account[of].as_u64().unwrap());
+    assert!(wrong < 40 && unread > 40, "{account}");
 }
 
 #[test]

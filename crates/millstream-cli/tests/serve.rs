@@ -267,7 +267,7 @@ fn a_server_that_is_started_again_takes_its_clients_over() {
 
 #[test]
 fn what_is_no_request_is_answered_or_closed_and_others_are_served() {
-    let media = "connections = 20\nidle-timeout = \"1 s\"";
+    let media = "connections = 20\nconnections-per-address = 20\nidle-timeout = \"1 s\"";
     let server = Server::start(60, "50 Mbps", media, DEADLINE, "");
     let long = [b"OPTIONS * RTSP/1.0\r\nX: ".as_slice(), &[b'x'; 100_000]].concat();
     for bytes in [
@@ -307,19 +307,29 @@ fn a_thousand_idle_connections_cost_little_and_disturb_nobody() {
     use nix::sys::resource::{Resource, getrlimit, setrlimit};
     let (_, most) = getrlimit(Resource::RLIMIT_NOFILE).unwrap();
     setrlimit(Resource::RLIMIT_NOFILE, most.min(4_096), most).unwrap();
-    let server = Server::start(120, "50 Mbps", "connections = 1001", DEADLINE, "");
+    let server = Server::start(
+        120,
+        "50 Mbps",
+        "connections = 1001\nconnections-per-address = 2000",
+        DEADLINE,
+        "",
+    );
     let mut player = Player::connect(&server);
     assert_eq!(player.set_up(false).status(), StatusCode::Ok);
     let before = resident(server.child.id());
     let mut idle: Vec<TcpStream> =
         (0..1000).map(|_| TcpStream::connect(server.rtsp).unwrap()).collect();
-    // The last is there: it is answered. One more has no place.
+    // The last is there: it is answered.
     idle[999].write_all(b"OPTIONS * RTSP/1.0\r\nCSeq: 1\r\n\r\n").unwrap();
     let mut answer = [0; 12];
     idle[999].read_exact(&mut answer).unwrap();
     assert_eq!(&answer, b"RTSP/1.0 200");
+    // One more takes the place of the oldest that has asked for nothing, the first of them.
     let mut beyond = TcpStream::connect(server.rtsp).unwrap();
-    assert_eq!(beyond.read(&mut [0; 10]).unwrap(), 0);
+    beyond.write_all(b"OPTIONS * RTSP/1.0\r\nCSeq: 1\r\n\r\n").unwrap();
+    beyond.read_exact(&mut answer).unwrap();
+    assert_eq!(&answer, b"RTSP/1.0 200");
+    assert_eq!(idle[0].read(&mut [0; 10]).unwrap(), 0);
     let each = resident(server.child.id()).saturating_sub(before) * 1024 / 1000;
     assert!(each < 16 << 10, "{each} bytes a connection");
     player.play();
@@ -338,12 +348,12 @@ fn a_thousand_idle_connections_cost_little_and_disturb_nobody() {
         }
         assert!(Instant::now() < end, "no place");
     }
-    server.end();
+    assert_eq!(server.end()["evicted"], 1);
 }
 
 #[test]
 fn a_scanners_worth_of_requests_is_answered_or_closed() {
-    let media = "connections = 20\nidle-timeout = \"2 s\"";
+    let media = "connections = 20\nconnections-per-address = 20\nidle-timeout = \"2 s\"";
     let server = Server::start(60, "50 Mbps", media, DEADLINE, "");
     let seeds: [&[u8]; 9] = [
         b"OPTIONS rtsp://h/film RTSP/1.0\r\nCSeq: 1\r\n\r\n",

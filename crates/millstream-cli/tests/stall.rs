@@ -7,9 +7,9 @@ mod player;
 use nix::sys::socket::{
     AddressFamily, SockFlag, SockType, SockaddrStorage, connect, setsockopt, socket, sockopt,
 };
-use player::{Player, Server, assert_conserved};
+use player::{Player, Server, assert_conserved, connect_from};
 use rtsp_types::StatusCode;
-use std::io::Read;
+use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -105,6 +105,31 @@ fn narrow_rest(player: Player) -> TcpStream {
     let stream = player.into_control();
     stream.set_read_timeout(Some(LONG)).unwrap();
     stream
+}
+
+#[test]
+fn one_address_has_a_sixteenth_of_all_places_where_the_file_does_not_say() {
+    let media = "connections = 96\nsessions = 80\nhttp = \"127.0.0.1:0\"";
+    let server = Server::start(60, "50 Mbps", media, DEADLINE, "");
+    let mut players: Vec<Player> = (0..6).map(|_| Player::connect(&server)).collect();
+    let status: Vec<StatusCode> =
+        players.iter_mut().map(|player| player.set_up(true).status()).collect();
+    assert_eq!(status[..5], [StatusCode::Ok; 5]);
+    assert_eq!(status[5..], [StatusCode::ServiceUnavailable]);
+    let mut beyond = TcpStream::connect(server.rtsp).unwrap();
+    assert_eq!(beyond.read(&mut [0; 10]).unwrap_or(0), 0);
+    // Another address has places of its own.
+    let mut other = connect_from("127.0.0.2", server.rtsp);
+    other.write_all(b"OPTIONS * RTSP/1.0\r\nCSeq: 1\r\n\r\n").unwrap();
+    let mut answer = [0; 12];
+    other.read_exact(&mut answer).unwrap();
+    assert_eq!(&answer, b"RTSP/1.0 200");
+    let metrics = server.page("/metrics");
+    let reason = "millstream_media_refusals_total{reason=\"connections-per-address\"} 1";
+    assert!(metrics.contains(reason), "{metrics}");
+    let account = server.end();
+    assert_eq!(account["too_many_connections"], 1, "{account}");
+    assert_eq!(account["too_many_sessions"], 1, "{account}");
 }
 
 #[test]

@@ -45,7 +45,8 @@ impl Server {
     fn ours(program: &str, film: &Path, placement: &str) -> Self {
         let scenario = film.with_file_name(format!("{placement}.toml"));
         let text = format!(
-            "[media]\nlisten = \"127.0.0.1:0\"\nplacement = \"{placement}\"\n[link]\nrate = \"1 Gbps\"\n\
+            "[media]\nlisten = \"127.0.0.1:0\"\nplacement = \"{placement}\"\n\
+             sessions-per-address = 256\nconnections-per-address = 512\n[link]\nrate = \"1 Gbps\"\n\
              overhead = 28\n[scheduler]\ndiscipline = \"dwcs\"\n[[stream]]\nname = \"clip\"\n\
              period = \"40 ms\"\nwindow = \"2/12\"\nfirst-deadline = \"200 ms\"\nlate = \"drop\"\n\
              source = {{ kind = \"mpeg\", file = \"{}\" }}\n",

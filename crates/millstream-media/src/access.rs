@@ -4,6 +4,8 @@
 //! A nonce belongs to one connection, so there are as many as connections, and what was overheard is of no use on
 //! another. No file holds a password or a token: of users there is what `htdigest` writes, of tokens their SHA-256.
 
+pub(crate) mod backoff;
+
 use md5::Md5;
 use rtsp_types::headers::{AUTHORIZATION, HeaderValue};
 use rtsp_types::{Request, Url};
@@ -79,9 +81,30 @@ impl Pass {
         self.name.as_deref()
     }
 
+    /// Whether all credentials that it has shown were right, and some were.
+    pub(crate) fn is_trusted(&self) -> bool {
+        self.name.is_some() && self.wrong == 0
+    }
+
+    /// Credentials were refused unread.
+    pub(crate) fn refuse(&mut self) {
+        self.wrong += 1;
+    }
+
     /// Whether the connection has guessed often enough.
     pub(crate) fn is_used_up(&self) -> bool {
         self.wrong >= MOST_WRONG
+    }
+}
+
+/// Credentials that a request shows, right or wrong.
+#[derive(Debug)]
+pub(crate) struct Shown(Option<String>);
+
+impl Shown {
+    /// The user that they name; tokens name none.
+    pub(crate) fn user(&self) -> Option<&str> {
+        self.0.as_deref()
     }
 }
 
@@ -163,6 +186,23 @@ impl Access {
             }
         }
         Ok(users)
+    }
+
+    /// The credentials that a request shows, if it shows any and they matter.
+    pub(crate) fn shown(&self, request: &Request<Vec<u8>>) -> Option<Shown> {
+        if self.tokens.is_some() && request.request_uri().and_then(token).is_some() {
+            return Some(Shown(None));
+        }
+        self.users.as_ref()?;
+        let header = request.header(&AUTHORIZATION)?;
+        let credentials = http_auth::parse_challenges(header.as_str()).ok();
+        let credentials = credentials.as_deref().and_then(<[_]>::first);
+        let user = credentials.and_then(|credentials| {
+            let mut fields = credentials.params.iter();
+            let (_, user) = fields.find(|(name, _)| name.eq_ignore_ascii_case("username"))?;
+            Some(user.to_unescaped())
+        });
+        Some(Shown(user))
     }
 
     /// Whether `request` is done for a connection that has shown `pass`.

@@ -39,6 +39,10 @@ pub(crate) struct Connection {
     pub(crate) heard_ns: u64,
     /// What it has shown of itself.
     pass: Pass,
+    /// When it came, ns.
+    since_ns: u64,
+    /// A request of it was answered.
+    pub(crate) answered: bool,
     /// To be closed once everything has gone.
     pub(crate) closing: bool,
     /// Since when a request has begun and is not whole, ns; 0 if none has.
@@ -66,6 +70,8 @@ impl Connection {
             stalled: (0, 0),
             heard_ns: now_ns,
             pass: Pass::default(),
+            since_ns: now_ns,
+            answered: false,
             closing: false,
             begun_ns: 0,
         }
@@ -124,6 +130,11 @@ impl Connection {
         let waits = if self.closing { !written } else { self.begun_ns != 0 };
         let long = waits && now_ns.saturating_sub(since_ns) > PATIENCE_NS;
         long || (self.closing && written)
+    }
+
+    /// Since when it has been there without a complete request, ns.
+    pub(crate) fn incomplete_since_ns(&self) -> Option<u64> {
+        (!self.answered).then_some(self.since_ns)
     }
 
     /// Bytes that have not gone; those that TLS has taken count as one.

@@ -7,6 +7,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::Path;
 use std::sync::OnceLock;
 
+use crate::access::backoff::BackOff;
 use crate::access::{Access, Pass};
 use crate::library::Library;
 use crate::live::frames::{self, FrameRing};
@@ -130,12 +131,14 @@ pub(crate) fn with_guarded_server<T>(access: &Access, what: impl FnOnce(&mut Tal
     let mut sessions = Sessions::new(*region, 20_000_000);
     let mut live = live();
     let mut connection = 0;
+    let mut back_off = BackOff::default();
     what(&mut |peer, bytes| {
         let mut output = Vec::new();
         let mut desk = Desk {
             library,
             sessions: &mut sessions,
             access,
+            back_off: &mut back_off,
             live: &mut live,
             cluster: None,
             bell: &NoBell,

@@ -62,4 +62,4 @@ pub use live::ingest::Ingested;
 pub use placement::network_interface_processor;
 pub use server::{Course, MediaServer, Report};
 pub use session::Account;
-pub use status::{ClientStatus, Cpu, LiveStatus, Reading, Status, WindowStatus};
+pub use status::{ClientStatus, Cpu, LiveStatus, Reading, RefusalStatus, Status, WindowStatus};

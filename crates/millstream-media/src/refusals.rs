@@ -2,6 +2,8 @@
 
 use std::net::{IpAddr, Ipv6Addr};
 
+use crate::status::RefusalStatus;
+
 /// The shortest time between two lines about the same reason, ns: whoever is refused must not fill the log.
 const QUIET_NS: u64 = 1_000_000_000;
 
@@ -14,13 +16,26 @@ pub(crate) enum Reason {
     Connections,
     /// Too many sessions of one address.
     Sessions,
+    /// Credentials that were not read, after too many wrong ones.
+    BackOff,
+    /// No connection was left.
+    Full,
+    /// The oldest connection without a request, which made room for another.
+    Evicted,
 }
 
 /// What is counted, and what metrics and lines call it.
-pub(crate) const REASONS: [(Reason, &str, &str); 3] = [
+pub(crate) const REASONS: [(Reason, &str, &str); 6] = [
     (Reason::Credentials, "credentials", "a wrong password or token"),
     (Reason::Connections, "connections-per-address", "too many connections of its address"),
     (Reason::Sessions, "sessions-per-address", "too many sessions of its address"),
+    (Reason::BackOff, "back-off", "credentials were not read, after too many wrong ones"),
+    (Reason::Full, "connections", "all connections are taken"),
+    (
+        Reason::Evicted,
+        "incomplete-request",
+        "no request yet, and another client needed a connection",
+    ),
 ];
 
 /// Whose address it is: of IPv6 the /64, in which a client can take any.
@@ -70,6 +85,15 @@ impl Refusals {
             String::new()
         };
         Some(format!("refused: {peer}: {why}{since}"))
+    }
+
+    /// All of them, as `/status` says them.
+    pub(crate) fn status(&self) -> Vec<RefusalStatus> {
+        let status = |(which, reason, _): (Reason, &str, _)| RefusalStatus {
+            reason: reason.to_owned(),
+            count: self.count(which),
+        };
+        REASONS.map(status).into()
     }
 
     /// How many were refused for a reason.

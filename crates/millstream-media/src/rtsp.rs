@@ -3,11 +3,12 @@
 //! One stream a presentation: `rtsp://HOST/NAME` with one track, `video`. A session belongs to the
 //! client address that made it, and its packets go to that address alone.
 
+mod admittance;
 pub(crate) mod publish;
 
 use rtsp_types::headers::{
     ACCEPT, CONTENT_BASE, CONTENT_TYPE, CSEQ, LOCATION, PUBLIC, RANGE, REQUIRE, RTP_INFO, SERVER,
-    SESSION, TRANSPORT, UNSUPPORTED, WWW_AUTHENTICATE,
+    SESSION, TRANSPORT, UNSUPPORTED,
 };
 use rtsp_types::headers::{
     RtpLowerTransport, RtpProfile, RtpTransport, Transport as Offered, Transports,
@@ -18,12 +19,12 @@ use rtsp_types::{
 };
 use std::net::{IpAddr, SocketAddr};
 
-use crate::access::{Access, Pass, Verdict};
+use crate::access::backoff::BackOff;
+use crate::access::{Access, Pass};
 use crate::client::{Client, Descriptor, low_bits};
 use crate::cluster::Cluster;
 use crate::library::Library;
 use crate::live::publishing::Publishing;
-use crate::refusals::Reason;
 use crate::region::{State, Want, Word};
 use crate::session::{AsBell, Refused, Sessions, Transport};
 
@@ -47,6 +48,7 @@ pub(crate) struct Desk<'a, B> {
     pub(crate) library: &'a Library,
     pub(crate) sessions: &'a mut Sessions,
     pub(crate) access: &'a Access,
+    pub(crate) back_off: &'a mut BackOff,
     pub(crate) live: &'a mut Publishing,
     pub(crate) cluster: Option<&'a mut Cluster>,
     pub(crate) bell: &'a B,
@@ -99,6 +101,10 @@ impl<B: AsBell> Desk<'_, B> {
                 continue;
             }
             let refused = match Message::<Vec<u8>>::parse(rest) {
+                // Also of one that came whole in one read.
+                Ok((Message::Request(_), length)) if length > self.request_bytes => {
+                    StatusCode::RequestMessageBodyTooLarge
+                }
                 Ok((Message::Request(request), length)) => {
                     used += length;
                     let answer = self.answer(&request, pass, asker);
@@ -166,33 +172,6 @@ impl<B: AsBell> Desk<'_, B> {
         }
         answer.insert_header(SERVER, concat!("millstream/", env!("CARGO_PKG_VERSION")));
         answer
-    }
-
-    /// What a client is answered that has not shown that it may ask; what the server can do, anybody may ask.
-    fn admittance(
-        &mut self,
-        request: &Request<Vec<u8>>,
-        pass: &mut Pass,
-        asker: Asker,
-    ) -> Option<Answer> {
-        if *request.method() == Method::Options {
-            return None;
-        }
-        let challenge = match self.access.judge(pass, request, self.now_ns) {
-            Verdict::Allowed => return None,
-            Verdict::Asked(challenge) => challenge,
-            Verdict::Wrong(challenge) => {
-                self.sessions.refusals.note(Reason::Credentials, asker.peer, self.now_ns);
-                challenge
-            }
-        };
-        let answer = Response::builder(Version::V1_0, StatusCode::Unauthorized);
-        Some(match challenge {
-            Some(challenge) => answer.header(WWW_AUTHENTICATE, challenge).build(Vec::new()),
-            None => answer
-                .header(CONTENT_TYPE, "text/plain")
-                .build(b"the URL must say ?token= and a token\n".to_vec()),
-        })
     }
 
     fn done(&mut self, request: &Request<Vec<u8>>, asker: Asker) -> Result<Answer, Refusal> {
@@ -527,6 +506,20 @@ mod tests {
                 if expected.is_empty() { String::new() } else { format!("RTSP/1.0 {expected}") };
             assert!(status.starts_with(&expected), "{request:?}: {status:?}");
         }
+    }
+
+    #[test]
+    fn a_request_that_is_too_long_is_refused_also_if_it_comes_whole() {
+        for (bytes, expected) in [(8 << 10, "RTSP/1.0 200"), ((8 << 10) + 1, "RTSP/1.0 413")] {
+            let head = "OPTIONS * RTSP/1.0\r\nCSeq: 1\r\nX: ";
+            let filling = "x".repeat(bytes - head.len() - 4);
+            let status = status(&format!("{head}{filling}\r\n\r\n"));
+            assert!(status.starts_with(expected), "{bytes}: {status}");
+        }
+        let body = "x".repeat(9_000);
+        let long =
+            format!("SET_PARAMETER * RTSP/1.0\r\nCSeq: 1\r\nContent-Length: 9000\r\n\r\n{body}");
+        assert!(status(&long).starts_with("RTSP/1.0 413"));
     }
 
     #[test]

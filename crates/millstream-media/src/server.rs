@@ -17,6 +17,7 @@ use std::time::{Duration, Instant};
 
 use crate::MediaError;
 use crate::access::Access;
+use crate::access::backoff::BackOff;
 use crate::clock::now_ns;
 use crate::cluster::{Cluster, Moves};
 use crate::connection::Connection;
@@ -74,6 +75,7 @@ pub struct MediaServer {
     server_ports: (u16, u16),
     library: Library,
     access: Access,
+    back_off: BackOff,
     sessions: Sessions,
     estate: Estate,
     processor: Processor,
@@ -114,6 +116,12 @@ pub struct Report {
     pub wrong_credentials: u64,
     /// Connections and sessions that were one too many of their address.
     pub too_many: [u64; 2],
+    /// Requests whose credentials were not read, after too many wrong ones of their address.
+    pub backed_off: u64,
+    /// Connections that found no place.
+    pub full: u64,
+    /// Connections without a complete request that made room for others.
+    pub evicted: u64,
     /// Connections that were closed because their clients took nothing for `stall-timeout`.
     pub stalled: u64,
     /// Clients that still played when `drain-timeout` was over.
@@ -184,10 +192,11 @@ impl MediaServer {
         let (live, inlets) = live::open(&library, &access, &media, &estate, found, &poll)?;
         let connections = (0..media.connections).map(|_| None).collect();
         let mut sessions = Sessions::new(region, scenario.link.rate_bps);
-        sessions.per_address = media.sessions_per_address.map_or(usize::MAX, |most| most as usize);
+        sessions.per_address = media.most_sessions_per_address() as usize;
         let adopted = found.then(|| sessions.adopt(&library, &bell));
         Ok(Self {
             access,
+            back_off: BackOff::default(),
             sessions,
             adopted,
             media,
@@ -423,6 +432,9 @@ impl MediaServer {
             wrong_credentials: self.sessions.refusals.count(Reason::Credentials),
             too_many: [Reason::Connections, Reason::Sessions]
                 .map(|reason| self.sessions.refusals.count(reason)),
+            backed_off: self.sessions.refusals.count(Reason::BackOff),
+            full: self.sessions.refusals.count(Reason::Full),
+            evicted: self.sessions.refusals.count(Reason::Evicted),
             stalled: self.sessions.stalled,
             cut_off: 0,
             moves: self.sessions.moves,

@@ -36,6 +36,9 @@ pub struct Status {
     /// Connections that were closed because their clients took nothing for `stall-timeout`.
     #[serde(default)]
     pub stalled: u64,
+    /// Who was refused for other reasons than bandwidth.
+    #[serde(default)]
+    pub refusals: Vec<RefusalStatus>,
     /// Whether it drains.
     pub draining: bool,
     /// Processors that were started: 1 if none crashed.
@@ -62,6 +65,15 @@ pub struct Status {
     pub reading: Reading,
     /// Instructions that there are.
     pub instructions: Vec<InstructionStatus>,
+}
+
+/// A reason for which clients are refused, and how often they were.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RefusalStatus {
+    /// As `/metrics` calls it.
+    pub reason: String,
+    /// How often.
+    pub count: u64,
 }
 
 /// A live stream.
@@ -204,6 +216,7 @@ impl About<'_> {
             refused: sessions.refused,
             turned_away: sessions.turned_away,
             stalled: sessions.stalled,
+            refusals: sessions.refusals.status(),
             draining: sessions.draining,
             processors: region.get(Setting::Generation),
             decisions: region.get(Setting::Decisions),

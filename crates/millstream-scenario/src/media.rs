@@ -75,9 +75,9 @@ pub struct Media {
     pub sessions: u32,
     /// Connections at once.
     pub connections: u32,
-    /// Connections at once from one address, if not as many as there may be in all.
+    /// Connections at once from one address, if given; see [`Media::most_connections_per_address`].
     pub connections_per_address: Option<u32>,
-    /// Clients at once at one address, if not as many as there may be in all.
+    /// Clients at once at one address, if given; see [`Media::most_sessions_per_address`].
     pub sessions_per_address: Option<u32>,
     /// The longest request, bytes.
     pub request_bytes: usize,
@@ -172,6 +172,28 @@ pub struct Cluster {
     pub address: Option<SocketAddr>,
     /// About how long a server may be silent until it is taken for dead, ns.
     pub dead_after_ns: u64,
+}
+
+/// Of all places, one in so many is one address's where the file does not say.
+const PLACES_TO_ONE_ADDRESS: u32 = 16;
+
+/// An address may have so many places in any case: a household with several players must work on a small server.
+const FEWEST_TO_ONE_ADDRESS: u32 = 4;
+
+impl Media {
+    /// Connections that one address may have at once: as the file says, or a 16th of all, but not fewer than 4.
+    #[must_use]
+    pub fn most_connections_per_address(&self) -> u32 {
+        let share = (self.connections / PLACES_TO_ONE_ADDRESS).max(FEWEST_TO_ONE_ADDRESS);
+        self.connections_per_address.unwrap_or(share)
+    }
+
+    /// Clients that one address may be at once: as the file says, or a 16th of all, but not fewer than 4.
+    #[must_use]
+    pub fn most_sessions_per_address(&self) -> u32 {
+        let share = (self.sessions / PLACES_TO_ONE_ADDRESS).max(FEWEST_TO_ONE_ADDRESS);
+        self.sessions_per_address.unwrap_or(share)
+    }
 }
 
 impl Default for Media {

@@ -19,8 +19,12 @@ pub(super) fn difference(before: &Status, now: &Status) -> String {
         now.refused,
         percent(now.reserved_bps, now.link_bps)
     );
-    if now.stalled > 0 {
-        let _ = writeln!(text, "{} closed as stalled", now.stalled);
+    let refusals = now.refusals.iter().filter(|refusal| refusal.count > 0);
+    let refusals = refusals.map(|refusal| format!("{} {}", refusal.count, refusal.reason));
+    let stalled = (now.stalled > 0).then(|| format!("{} closed as stalled", now.stalled));
+    let all: Vec<String> = refusals.chain(stalled).collect();
+    if !all.is_empty() {
+        let _ = writeln!(text, "refused: {}", all.join(", "));
     }
     let machine = percent(
         since(now.cpu.machine_busy_ticks, before.cpu.machine_busy_ticks),

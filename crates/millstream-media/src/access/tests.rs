@@ -70,6 +70,30 @@ fn judge(access: &Access, pass: &mut Pass, authorization: &str, now_ns: u64) -> 
 }
 
 #[test]
+fn guesses_are_read_ever_more_rarely_and_others_are_not_hindered() {
+    let access = mufasa(Algorithm::Md5);
+    let describe = |password: &str| {
+        let text = answer(Algorithm::Md5, password, "DESCRIBE", "n", None);
+        format!("DESCRIBE {FILM} RTSP/1.0\r\nCSeq: 1\r\nAuthorization: {text}\r\n\r\n")
+    };
+    let [guesser, other] = [[192, 0, 2, 1], [192, 0, 2, 2]].map(IpAddr::from);
+    with_guarded_server(&access, |talk| {
+        let mut status = |peer, request: &str| {
+            String::from_utf8(talk(peer, request.as_bytes())).unwrap()[9..12].to_owned()
+        };
+        // Each a connection of its own; at one instant, five are read.
+        let answers: Vec<String> = (0..100).map(|_| status(guesser, &describe("guess"))).collect();
+        assert!(answers[..5].iter().all(|status| status == "401"), "{answers:?}");
+        assert!(answers[5..].iter().all(|status| status == "503"), "{answers:?}");
+        // Neither is the right password read, which would tell it from a wrong one.
+        assert_eq!(status(guesser, &describe("Circle Of Life")), "503");
+        // From elsewhere it is read (401, stale: the nonce is not this connection's), and who says nothing is asked.
+        assert_eq!(status(other, &describe("Circle Of Life")), "401");
+        assert_eq!(status(guesser, "DESCRIBE rtsp://h/film RTSP/1.0\r\nCSeq: 1\r\n\r\n"), "401");
+    });
+}
+
+#[test]
 fn digests_are_those_of_the_standards_examples() {
     // RFC 7616, section 3.9.1, by its own steps: the paths there are no RTSP URLs.
     for (algorithm, expected) in [

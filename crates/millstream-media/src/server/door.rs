@@ -1,4 +1,5 @@
-//! The doors: where connections come from, how many of one address may, and the ports that media leave by.
+//! The doors: where connections come from, how many of one address may, who makes room, and the ports that media
+//! leave by.
 
 use millstream_scenario::Media;
 use mio::net::TcpListener;
@@ -84,20 +85,23 @@ impl MediaServer {
                 (RTSPS, Doors { rtsps: Some((door, tls)), .. }) => (Some(door), Some(tls)),
                 (_, doors) => (Some(&doors.rtsp), None),
             };
+            let tls = tls.cloned();
             let Some(Ok((mut stream, peer))) = door.map(|door| door.listener.accept()) else {
                 return;
             };
             let (peer, now_ns) = (peer.ip().to_canonical(), now_ns());
-            let Some(place) = self.connections.iter().position(Option::is_none) else { continue };
-            if let Some(most) = self.media.connections_per_address {
-                let there = self.connections.iter().flatten();
-                let same = there.filter(|other| holder(other.peer) == holder(peer));
-                if same.count() >= most as usize {
-                    self.sessions.refusals.note(Reason::Connections, peer, now_ns);
-                    continue;
-                }
+            let there = self.connections.iter().flatten();
+            let same = there.filter(|other| holder(other.peer) == holder(peer)).count();
+            if same >= self.media.most_connections_per_address() as usize {
+                self.sessions.refusals.note(Reason::Connections, peer, now_ns);
+                continue;
             }
-            let Ok(tls) = tls.map(Secured::new).transpose() else { continue };
+            let free = self.connections.iter().position(Option::is_none);
+            let Some(place) = free.or_else(|| self.evict(now_ns)) else {
+                self.sessions.refusals.note(Reason::Full, peer, now_ns);
+                continue;
+            };
+            let Ok(tls) = tls.as_ref().map(Secured::new).transpose() else { continue };
             let interest = Interest::READABLE | Interest::WRITABLE;
             let registry = self.poll.registry();
             if registry.register(&mut stream, Token(place + FIRST_CONNECTION), interest).is_ok() {
@@ -109,6 +113,22 @@ impl MediaServer {
                 });
             }
         }
+    }
+
+    /// Closes the oldest of the connections that have not had a request answered yet. Returns its place.
+    ///
+    /// Clients ask as soon as they are connected, so what has been silent or slow for longest is the least likely to
+    /// be one. A flood of connections that say nothing then costs those connections and not the clients.
+    fn evict(&mut self, now_ns: u64) -> Option<usize> {
+        let there = self.connections.iter().enumerate();
+        let incomplete = there.filter_map(|(place, connection)| {
+            Some((connection.as_ref()?.incomplete_since_ns()?, place))
+        });
+        let (_, place) = incomplete.min()?;
+        let connection = self.connections[place].take()?;
+        self.sessions.refusals.note(Reason::Evicted, connection.peer, now_ns);
+        self.close(connection, place);
+        Some(place)
     }
 }
 

@@ -29,7 +29,9 @@ impl MediaServer {
             }
             let before = connection.input.len();
             let admitted = self.sessions.admitted;
+            let answered = connection.end_of_output();
             self.understand(&mut connection, place);
+            connection.answered |= connection.end_of_output() > answered;
             if self.sessions.admitted != admitted {
                 let rate_bps = self.sessions.interleaved_bps(&self.library, place);
                 tcp::bound(&connection.stream, rate_bps);
@@ -63,6 +65,7 @@ impl MediaServer {
             library: &self.library,
             sessions: &mut self.sessions,
             access: &self.access,
+            back_off: &mut self.back_off,
             live: &mut self.live,
             cluster: self.cluster.as_mut(),
             bell: &self.bell,

@@ -41,10 +41,10 @@ pub(crate) struct MediaTable {
     /// RTSP connections at once; default 512.
     #[schemars(with = "Option<u32>", range(min = 1, max = 65536))]
     pub(crate) connections: Option<Spanned<u32>>,
-    /// Connections at once from one address, of IPv6 one /64; default: as many as `connections`.
+    /// Connections at once from one address, of IPv6 one /64; default: a 16th of `connections`, at least 4.
     #[schemars(with = "Option<u32>", range(min = 1, max = 65536))]
     pub(crate) connections_per_address: Option<Spanned<u32>>,
-    /// Clients at once at one address, of IPv6 one /64; default: as many as `sessions`.
+    /// Clients at once at one address, of IPv6 one /64; default: a 16th of `sessions`, at least 4.
     #[schemars(with = "Option<u32>", range(min = 1, max = 65536))]
     pub(crate) sessions_per_address: Option<Spanned<u32>>,
     /// The longest request, body included; default "8 KiB".
