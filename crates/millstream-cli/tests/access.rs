@@ -224,7 +224,8 @@ fn mangled_credentials_and_greetings_are_refused_or_closed_and_others_served() {
     let to_tls = player::mangled(&greetings, 300);
     let to_tls = to_tls.into_iter().map(|bytes| (server.rtsps.unwrap(), bytes));
     for (to, bytes) in to_rtsp.chain(to_tls) {
-        // From another address than the player's: wrong passwords delay the next of their own address.
+        // From another address than the player's: wrong passwords delay the next of their own
+        // address.
         let mut stream = player::connect_from("127.0.0.2", to);
         let _ = stream.write_all(&bytes);
         stream.shutdown(std::net::Shutdown::Write).unwrap();

@@ -1,4 +1,5 @@
-//! `millstream serve` to players that read too slowly or not at all, or take more than their share of places.
+//! `millstream serve` to players that read too slowly or not at all, or take more than their share
+//! of places.
 
 #![allow(clippy::unwrap_used)]
 
@@ -18,9 +19,9 @@ use std::time::{Duration, Instant};
 const LONG: Duration = Duration::from_secs(30);
 const DEADLINE: &str = "period = \"16.666666 ms\"\nfirst-deadline = \"200 ms\"\nwindow = \"1/6\"";
 
-/// Frames that the server may take for sent though nobody reads: what fits the receive buffer (4 KB, which the kernel
-/// doubles), the unsent bytes that the kernel may hold (4 KiB and a segment), and what the RTP headers add. The film
-/// has 2.3 KB a frame.
+/// Frames that the server may take for sent though nobody reads: what fits the receive buffer (4
+/// KB, which the kernel doubles), the unsent bytes that the kernel may hold (4 KiB and a segment),
+/// and what the RTP headers add. The film has 2.3 KB a frame.
 const HIDDEN_FRAMES: u64 = 40;
 
 /// A connection whose kernel takes a few kilobytes and no more.
@@ -73,7 +74,8 @@ fn a_player_that_stops_reading_is_charged_and_closed_and_others_play_on() {
             watching.join().unwrap();
             (most_sent, gone)
         });
-        // Of about 75 frames in that time, few were taken for sent; the others are late, or went with the client.
+        // Of about 75 frames in that time, few were taken for sent; the others are late, or went
+        // with the client.
         assert!(most_sent <= HIDDEN_FRAMES, "{most_sent} sent, {gone}");
         assert!(sum(&gone, "sent") <= HIDDEN_FRAMES, "{gone}");
         let lost = sum(&gone, "late") + sum(&gone, "full");
@@ -156,8 +158,8 @@ fn a_player_that_reads_at_half_the_rate_gets_frames_in_time_and_is_not_closed() 
     assert_eq!(status["stalled"], 0, "{status}");
     let frames = &status["clients"][0]["frames"];
     let (sent, slow) = (sum(frames, "sent"), frames["slow"].as_u64().unwrap());
-    // About half of the frames can go. Those that would be too late are left out before they begin, so a good part of
-    // the others is in time.
+    // About half of the frames can go. Those that would be too late are left out before they begin,
+    // so a good part of the others is in time.
     assert!(slow > 20, "{frames}");
     assert!(sent > 30, "{frames}");
     assert_eq!(slow, sum(frames, "late") + sum(frames, "full"), "{frames}");

@@ -33,7 +33,8 @@ pub(crate) struct Connection {
     transit: Transit,
     /// The kernel has refused bytes, and has not sent all that it has taken since.
     behind: bool,
-    /// What `accepted` was when the output last moved, and since when it has not, ns; 0: nothing waits.
+    /// What `accepted` was when the output last moved, and since when it has not, ns; 0: nothing
+    /// waits.
     stalled: (u64, u64),
     /// When it last said something, ns.
     pub(crate) heard_ns: u64,
@@ -210,11 +211,12 @@ impl Connection {
         &mut self.transit
     }
 
-    /// Decides what became of frames and delivers it; to be called after each write, and every few milliseconds while
-    /// the connection [needs care](Self::needs_care).
+    /// Decides what became of frames and delivers it; to be called after each write, and every few
+    /// milliseconds while the connection [needs care](Self::needs_care).
     ///
-    /// Costs a system call only while the client is behind: as long as the kernel takes every frame whole, at most
-    /// what `TCP_NOTSENT_LOWAT` and one segment allow is unsent, and each frame counts as on its way.
+    /// Costs a system call only while the client is behind: as long as the kernel takes every frame
+    /// whole, at most what `TCP_NOTSENT_LOWAT` and one segment allow is unsent, and each frame
+    /// counts as on its way.
     pub(crate) fn settle(&mut self, now_ns: u64, deliver: impl FnMut(&Frame, Outcome) -> bool) {
         let mut sent = self.accepted;
         if self.behind {

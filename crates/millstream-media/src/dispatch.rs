@@ -42,8 +42,8 @@ pub(crate) const SLACK_NS: u64 = 1_000_000;
 
 /// What becomes of packets.
 pub(crate) trait Outlet {
-    /// Sends `packets` packets of a client's frame, from number `first` on. `false`: the frame was refused whole, and
-    /// what becomes of it is not told.
+    /// Sends `packets` packets of a client's frame, from number `first` on. `false`: the frame was
+    /// refused whole, and what becomes of it is not told.
     fn packets(&mut self, of: &Sending<'_>, first: usize, packets: usize) -> bool;
 
     /// A sender report, or a goodbye if `bye`.

@@ -9,9 +9,10 @@
 //! Optional frames of any client go only where no client's mandatory frame waits. So mandatory frames
 //! are served by earliest deadline as if there were no others (but for one frame that has begun), and
 //! as long as they fit the link no client loses more than x of y; what is lost is what hurts least.
-//! Among optional frames, that of the client that lost most lately goes first ([`sharing`](crate::sharing)).
-//! The idea of fixing the optional ones beforehand is that of (m, k)-firm scheduling by patterns (Ramanathan,
-//! *Overload management in real-time control applications using (m, k)-firm guarantee*, 1999).
+//! Among optional frames, that of the client that lost most lately goes first
+//! ([`sharing`](crate::sharing)). The idea of fixing the optional ones beforehand is that of (m,
+//! k)-firm scheduling by patterns (Ramanathan, *Overload management in real-time control
+//! applications using (m, k)-firm guarantee*, 1999).
 
 use millstream_traffic::mpeg::FrameKind;
 

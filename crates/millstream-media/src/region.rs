@@ -1,7 +1,7 @@
 //! What host and network interface processor (NI) tell each other: words of shared memory.
 //!
 //! ```text
-//! settings | notices: host to NI | orders: NI to host | outcomes: host to NI | sessions: one row a client | …
+//! settings | notices, outcomes: host to NI | orders: NI to host | sessions: one row a client | …
 //! ```
 //! A session's row holds what the host *wants* of it and what the NI has made of it: its state, where
 //! it is in its file, its counters. A notice only says which row to look at, so a lost one costs
@@ -269,8 +269,8 @@ impl Region {
         Ring::new(&self.words[SETTINGS + ring::words(NOTICES)..][..ring::words(ORDERS)])
     }
 
-    /// What became of them: `[RTP source << 32 | session, frame, when it was on its way, 0]`, the time 0 of a frame
-    /// that was late. Nothing is left out: what finds no room is told later.
+    /// What became of them: `[RTP source << 32 | session, frame, when it was on its way, 0]`, the
+    /// time 0 of a frame that was late. Nothing is left out: what finds no room is told later.
     pub(crate) fn outcomes(&self) -> Ring {
         let before = SETTINGS + ring::words(NOTICES) + ring::words(ORDERS);
         Ring::new(&self.words[before..][..ring::words(OUTCOMES)])

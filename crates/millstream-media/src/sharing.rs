@@ -1,16 +1,19 @@
-//! Order of the optional frames: the client that has lost the largest share of them lately goes first.
+//! Order of the optional frames: the client that has lost the largest share of them lately goes
+//! first.
 //!
-//! Deadlines alone do not share losses. Clients with equal contracts release their frames at fixed phases of a
-//! common period, so the same client is the last one in every round and loses every time. The order here has a
-//! memory instead, the share of its recent optional frames that each client lost:
+//! Deadlines alone do not share losses. Clients with equal contracts release their frames at fixed
+//! phases of a common period, so the same client is the last one in every round and loses every
+//! time. The order here has a memory instead, the share of its recent optional frames that each
+//! client lost:
 //!
 //! ```text
 //! rank:   highest share, then earliest deadline, then arrival, then slot
 //! sent:                                                                  share -= share / 64
 //! deadline passed, or a later frame of the client was chosen before:     the same, then += 1/64
 //! ```
-//! The memory fades, so a loss under an earlier load does not count for ever, and a slot's next client soon has a
-//! share of its own. Shares are integers in units of 2⁻³²; rounding is far below the 1/64 of a frame.
+//! The memory fades, so a loss under an earlier load does not count for ever, and a slot's next
+//! client soon has a share of its own. Shares are integers in units of 2⁻³²; rounding is far below
+//! the 1/64 of a frame.
 //!
 //! Cost: one word a client, one comparison more than earliest deadline first.
 

@@ -12,7 +12,8 @@ use std::sync::Arc;
 use crate::MediaError;
 use crate::access::secret_file;
 
-/// Bytes of records that wait to be written, at most: what is in a record has begun, and cannot be taken back.
+/// Bytes of records that wait to be written, at most: what is in a record has begun, and cannot be
+/// taken back.
 const UNSENT: usize = 16 << 10;
 
 /// What connections are secured by.

@@ -177,18 +177,21 @@ pub struct Cluster {
 /// Of all places, one in so many is one address's where the file does not say.
 const PLACES_TO_ONE_ADDRESS: u32 = 16;
 
-/// An address may have so many places in any case: a household with several players must work on a small server.
+/// An address may have so many places in any case: a household with several players must work on a
+/// small server.
 const FEWEST_TO_ONE_ADDRESS: u32 = 4;
 
 impl Media {
-    /// Connections that one address may have at once: as the file says, or a 16th of all, but not fewer than 4.
+    /// Connections that one address may have at once: as the file says, or a 16th of all, but not
+    /// fewer than 4.
     #[must_use]
     pub fn most_connections_per_address(&self) -> u32 {
         let share = (self.connections / PLACES_TO_ONE_ADDRESS).max(FEWEST_TO_ONE_ADDRESS);
         self.connections_per_address.unwrap_or(share)
     }
 
-    /// Clients that one address may be at once: as the file says, or a 16th of all, but not fewer than 4.
+    /// Clients that one address may be at once: as the file says, or a 16th of all, but not fewer
+    /// than 4.
     #[must_use]
     pub fn most_sessions_per_address(&self) -> u32 {
         let share = (self.sessions / PLACES_TO_ONE_ADDRESS).max(FEWEST_TO_ONE_ADDRESS);

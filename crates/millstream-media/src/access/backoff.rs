@@ -1,19 +1,20 @@
 //! Delay after wrong passwords and tokens, over all connections.
 //!
-//! Two things are counted: wrong answers of an address, and wrong answers of an address for one user. After some free
-//! ones each further one doubles the time for which the next is refused unread:
+//! Two things are counted: wrong answers of an address, and wrong answers of an address for one
+//! user. After some free ones each further one doubles the time for which the next is refused
+//! unread:
 //!
 //! | of | free | first delay | longest delay |
 //! |---|--:|--:|--:|
 //! | an address and a user | 4 | 1 s | 64 s |
 //! | an address | 16 | 250 ms | 16 s |
 //!
-//! A user alone is not counted: whoever knows a name could then lock its owner out from anywhere. So a right password
-//! from an address that has not guessed is never refused. Behind one address (NAT), guesses for one user do not hinder
-//! the others before the address itself has guessed often.
+//! A user alone is not counted: an attacker who knows a name could lock its owner out from anywhere.
+//! So a right password from an address that has not guessed is never refused. Behind one address
+//! (NAT), guesses for one user delay the others only once the address itself has guessed often.
 //!
-//! Users are kept as keyed hashes, [`ENTRIES`] entries at most. A full table drops what it has forgotten, then the
-//! entry whose delay ends first.
+//! Users are kept as keyed hashes, [`ENTRIES`] entries at most. A full table drops what it has
+//! forgotten, then the entry whose delay ends first.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
@@ -68,7 +69,7 @@ impl Entry {
     }
 }
 
-/// Who was wrong lately.
+/// Recent wrong credentials, by address and by address and user.
 #[derive(Debug, Default)]
 pub(crate) struct BackOff {
     entries: HashMap<Key, Entry>,
@@ -76,7 +77,8 @@ pub(crate) struct BackOff {
 }
 
 impl BackOff {
-    /// How long credentials that name `user`, from `peer`, are still refused, ns; `None`: they may be read.
+    /// How long credentials that name `user`, from `peer`, are still refused, ns; `None`: they may
+    /// be read.
     pub(crate) fn wait_ns(&self, peer: IpAddr, user: Option<&str>, now_ns: u64) -> Option<u64> {
         let until = |(key, _): (Key, _)| self.entries.get(&key).map(|entry| entry.until_ns);
         let until_ns = self.keys(peer, user).filter_map(until).max()?;
@@ -138,7 +140,8 @@ mod tests {
         IpAddr::from([192, 0, 2, last])
     }
 
-    /// How many of the guesses that an address makes, one a millisecond, are read in so many seconds.
+    /// How many of the guesses that an address makes, one a millisecond, are read in so many
+    /// seconds.
     fn read(back_off: &mut BackOff, seconds: u64, user: impl Fn(u64) -> Option<String>) -> u64 {
         let guesses = (0..seconds * 1_000).map(|ms| ms * 1_000_000);
         let is_read = |(number, now_ns): &(u64, u64)| {
@@ -158,7 +161,8 @@ mod tests {
         let one_user = |_| Some("ann".to_owned());
         assert_eq!(read(&mut BackOff::default(), 4, one_user), 5 + 2);
         assert_eq!(read(&mut BackOff::default(), 3_600, one_user), 5 + 6 + 55);
-        // Seventeen at once, then after 250 ms, 500 ms … 16 s; the same with a user each, and for tokens.
+        // Seventeen at once, then after 250 ms, 500 ms … 16 s; the same with a user each, and for
+        // tokens.
         let many_users = |number| Some(format!("user{number}"));
         assert_eq!(read(&mut BackOff::default(), 4, many_users), 17 + 4);
         assert_eq!(read(&mut BackOff::default(), 3_600, many_users), 17 + 6 + 224);
@@ -166,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_guesses_locks_nobody_out_elsewhere() {
+    fn guesses_lock_no_user_out_elsewhere() {
         let mut back_off = BackOff::default();
         for _ in 0..1_000 {
             back_off.wrong(address(1), Some("ann"), 0);

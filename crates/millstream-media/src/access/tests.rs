@@ -87,7 +87,8 @@ fn guesses_are_read_ever_more_rarely_and_others_are_not_hindered() {
         assert!(answers[5..].iter().all(|status| status == "503"), "{answers:?}");
         // Neither is the right password read, which would tell it from a wrong one.
         assert_eq!(status(guesser, &describe("Circle Of Life")), "503");
-        // From elsewhere it is read (401, stale: the nonce is not this connection's), and who says nothing is asked.
+        // From elsewhere it is read (401, stale: the nonce is not this connection's). A request
+        // without credentials gets a challenge.
         assert_eq!(status(other, &describe("Circle Of Life")), "401");
         assert_eq!(status(guesser, "DESCRIBE rtsp://h/film RTSP/1.0\r\nCSeq: 1\r\n\r\n"), "401");
     });

@@ -1,13 +1,13 @@
 //! Frames of an interleaved client that the host has: they are sent or late when the host says so.
 //!
-//! The host tells outcomes in the order in which it was given the frames. What it has not told when the client
-//! leaves is discarded, and lost if the processor dies: so every frame is counted once.
+//! The host tells outcomes in the order in which it was given the frames. What it has not told when
+//! the client leaves is discarded, and lost if the processor dies: so every frame is counted once.
 
 use super::{Client, Descriptor};
 use crate::region::Word;
 
-/// Frames that the host may have of one client, where its `queue` is not longer. A connection that keeps up has one or
-/// two.
+/// Frames that the host may have of one client, where its `queue` is not longer. A connection that
+/// keeps up has one or two.
 const MOST: usize = 64;
 
 /// A frame that was passed on to the host.
@@ -24,7 +24,8 @@ impl Client {
         self.row.destinations().is_none()
     }
 
-    /// What tells it from every other client in messages between host and processor: RTP source << 32 | session.
+    /// What tells it from every other client in messages between host and processor: RTP source <<
+    /// 32 | session.
     pub(crate) fn called(&self) -> u64 {
         self.ssrc() << 32 | self.session as u64
     }
@@ -42,7 +43,8 @@ impl Client {
         }
     }
 
-    /// The host tells what became of the oldest frame that it has: on its way at `sent_ns`, or late if that is 0.
+    /// The host tells what became of the oldest frame that it has: on its way at `sent_ns`, or late
+    /// if that is 0.
     pub(crate) fn settled(&mut self, stream_number: u64, sent_ns: u64) {
         let Some(oldest) = self.passed_on.front() else { return };
         if oldest.stream_number != stream_number {

@@ -5,21 +5,23 @@
 //!                                  ^ accepted by the kernel
 //! frames:                    [ 1 ][ 2 ][  3  ][ 4 ]
 //! ```
-//! A frame is *sent* once the kernel has sent its last byte, which it does as the client's window allows. A frame
-//! of which that cannot be said when it is due is *late*. A frame that has not begun [`GOING_NS`] before, or when half of
-//! its time is over, is late, too, and taken out of the output; one that has begun goes to its end. Without that rule
-//! the connection of a slow client would always begin the frame that is due next, and finish every one too late.
+//! A frame is *sent* once the kernel has sent its last byte, which it does as the client's window
+//! allows. A frame of which that cannot be said when it is due is *late*. A frame that has not
+//! begun [`GOING_NS`] before, or when half of its time is over, is late, too, and taken out of the
+//! output; one that has begun goes to its end. Without that rule the connection of a slow client
+//! would always begin the frame that is due next, and finish every one too late.
 //!
-//! Outcomes are delivered in the frames' order; one that finds no room in the ring is delivered later.
+//! Outcomes are delivered in the frames' order; one that finds no room in the ring is delivered
+//! later.
 
 use std::collections::VecDeque;
 
-/// The least time that a connection has for a frame, ns. A frame may be chosen just before its deadline, and its way
-/// from the processor to the connection must not make it late.
+/// The least time that a connection has for a frame, ns. A frame may be chosen just before its
+/// deadline, and its way from the processor to the connection must not make it late.
 const LEAST_NS: u64 = 100_000_000;
 
-/// How long a frame that has begun may take to be on its way, ns: it goes behind what the kernel holds, 20 ms of the
-/// stream's rate and a segment, at the rate at which the client reads.
+/// How long a frame that has begun may take to be on its way, ns: it goes behind what the kernel
+/// holds, 20 ms of the stream's rate and a segment, at the rate at which the client reads.
 const GOING_NS: u64 = 250_000_000;
 
 /// A frame on its way.
@@ -83,8 +85,9 @@ impl Transit {
         self.frames.clear();
     }
 
-    /// Decides what can be decided at `now_ns`, when the kernel has sent the bytes before `sent` and was given those
-    /// before `begun`. Calls `cut` with each range of bytes that is not to go, given that earlier ones are gone.
+    /// Decides what can be decided at `now_ns`, when the kernel has sent the bytes before `sent`
+    /// and was given those before `begun`. Calls `cut` with each range of bytes that is not to go,
+    /// given that earlier ones are gone.
     pub(crate) fn decide(
         &mut self,
         now_ns: u64,

@@ -236,7 +236,8 @@ fn losses(tenths: u64, deadline: u64, phases: [u64; 3]) -> [u64; 3] {
     [0, 1, 2].map(|session| bench.counts(session, Word::Late)[2])
 }
 
-/// By deadline alone the client that began last bears all losses at 2.9 of 3 films' rate: 0, 0, 498.
+/// By deadline alone the client that began last bears all losses at 2.9 of 3 films' rate: 0, 0,
+/// 498.
 #[test]
 fn clients_that_began_apart_share_optional_losses_all_the_same() {
     for phases in [[0, 0, 0], [0, 3, 7], [0, 13, 26], [0, 1, 20], [0, 5, 5]] {

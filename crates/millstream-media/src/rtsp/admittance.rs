@@ -1,4 +1,4 @@
-//! Who may ask: what a client is answered that has not shown so, and the delay after wrong passwords.
+//! Authentication of requests: challenges, and the delay after wrong passwords.
 
 use rtsp_types::headers::{CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
 use rtsp_types::{Method, Request, Response, StatusCode, Version};
@@ -9,7 +9,8 @@ use crate::refusals::Reason;
 use crate::session::AsBell;
 
 impl<B: AsBell> Desk<'_, B> {
-    /// What a client is answered that has not shown that it may ask; what the server can do, anybody may ask.
+    /// The answer to a request that is not authenticated; `None`: the request is allowed. OPTIONS
+    /// needs no authentication.
     pub(super) fn admittance(
         &mut self,
         request: &Request<Vec<u8>>,

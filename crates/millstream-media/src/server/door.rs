@@ -1,5 +1,5 @@
-//! The doors: where connections come from, how many of one address may, who makes room, and the ports that media
-//! leave by.
+//! The doors: where connections come from, how many of one address may, who makes room, and the
+//! ports that media leave by.
 
 use millstream_scenario::Media;
 use mio::net::TcpListener;
@@ -115,10 +115,12 @@ impl MediaServer {
         }
     }
 
-    /// Closes the oldest of the connections that have not had a request answered yet. Returns its place.
+    /// Closes the oldest of the connections that have not had a request answered yet. Returns its
+    /// place.
     ///
-    /// Clients ask as soon as they are connected, so what has been silent or slow for longest is the least likely to
-    /// be one. A flood of connections that say nothing then costs those connections and not the clients.
+    /// Clients ask as soon as they are connected, so what has been silent or slow for longest is
+    /// the least likely to be one. A flood of connections that say nothing then costs those
+    /// connections and not the clients.
     fn evict(&mut self, now_ns: u64) -> Option<usize> {
         let there = self.connections.iter().enumerate();
         let incomplete = there.filter_map(|(place, connection)| {

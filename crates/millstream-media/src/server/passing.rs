@@ -1,4 +1,5 @@
-//! What the processor has chosen for interleaved clients, passed on to their connections, and what became of it.
+//! What the processor has chosen for interleaved clients, passed on to their connections, and what
+//! became of it.
 
 use std::time::Duration;
 
@@ -89,7 +90,8 @@ impl MediaServer {
         }
     }
 
-    /// Looks at connections whose clients are behind. Returns how soon to look again, at most `pause`.
+    /// Looks at connections whose clients are behind. Returns how soon to look again, at most
+    /// `pause`.
     pub(super) fn attend_behind(&mut self, pause: Duration) -> Duration {
         let (connections, region) = (&mut self.connections, self.sessions.region);
         self.behind.retain(|place| match &mut connections[*place] {

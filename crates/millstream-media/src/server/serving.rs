@@ -14,7 +14,8 @@ impl MediaServer {
             return;
         };
         let limit = self.media.request_bytes;
-        // Edge-triggered: read until there is no more, taking what can be understood out of the way.
+        // Edge-triggered: read until there is no more, taking what can be understood out of the
+        // way.
         let open = loop {
             let open = match connection.read(limit) {
                 Ok(open) => open,

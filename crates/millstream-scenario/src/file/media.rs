@@ -41,7 +41,8 @@ pub(crate) struct MediaTable {
     /// RTSP connections at once; default 512.
     #[schemars(with = "Option<u32>", range(min = 1, max = 65536))]
     pub(crate) connections: Option<Spanned<u32>>,
-    /// Connections at once from one address, of IPv6 one /64; default: a 16th of `connections`, at least 4.
+    /// Connections at once from one address, of IPv6 one /64; default: a 16th of `connections`, at
+    /// least 4.
     #[schemars(with = "Option<u32>", range(min = 1, max = 65536))]
     pub(crate) connections_per_address: Option<Spanned<u32>>,
     /// Clients at once at one address, of IPv6 one /64; default: a 16th of `sessions`, at least 4.
@@ -53,7 +54,8 @@ pub(crate) struct MediaTable {
     /// A client that says nothing for so long is gone; default "60 s".
     #[schemars(with = "Option<Duration>")]
     pub(crate) idle_timeout: Option<Spanned<Duration>>,
-    /// A connection whose client takes nothing for so long of what waits for it is closed; default "10 s".
+    /// A connection whose client takes nothing for so long of what waits for it is closed; default
+    /// "10 s".
     #[schemars(with = "Option<Duration>")]
     pub(crate) stall_timeout: Option<Spanned<Duration>>,
     /// How long clips that run when the server is asked to terminate may go on; default "30 s".

@@ -52,7 +52,8 @@ fn of_what_the_host_does_not_get_rid_of_only_so_much_is_passed_on() {
     let row = bench.row(0);
     assert_eq!(bench.record.frames.len(), 64);
     assert_eq!((all(&bench, Word::Full), row.get(Word::Slow)), (36, 36));
-    // Those that were not passed on take no RTP numbers: a film's round has ten packets in six frames.
+    // Those that were not passed on take no RTP numbers: a film's round has ten packets in six
+    // frames.
     assert_eq!(row.get(Word::Sequence), 10 * 10 + 4 + 1 + 1 + 2);
     for frame in 0..64 {
         tell(&bench, 0, frame, 0);
