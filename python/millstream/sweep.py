@@ -437,7 +437,13 @@ def _text(value: Any) -> str:
 
 
 def _write(table: pa.Table, path: Path) -> None:
-    """All or nothing: a file that is there is whole."""
+    """All or nothing: a file that is there is whole, also after a crash of the machine."""
     partial = path.with_suffix(f".{os.getpid()}.partial")
-    pq.write_table(table, partial)
-    partial.replace(path)
+    try:
+        with partial.open("wb") as file:
+            pq.write_table(table, file)
+            file.flush()
+            os.fsync(file.fileno())
+        partial.replace(path)
+    finally:
+        partial.unlink(missing_ok=True)

@@ -10,6 +10,7 @@ use millstream_report::chart::{self, Chart, Line};
 
 use crate::arguments::{BenchArguments, BenchDeadlines, BenchWork};
 use crate::failure::Failure;
+use crate::outputs::{self, Output, refuse_collisions};
 use crate::print;
 
 /// Streams beyond which a scan, which takes milliseconds, is left out.
@@ -21,6 +22,8 @@ pub(crate) fn bench(arguments: &BenchArguments) -> Result<(), Failure> {
         eprintln!("note: not kept on one core, so times vary more");
     }
     let subjects = subjects(&arguments.structures)?;
+    refuse_collisions(&[("--figure", arguments.figure.as_deref())], &arguments.peers)?;
+    let figure_file = arguments.figure.as_deref().map(Output::create).transpose()?;
     let mut measurements = Vec::new();
     for workload in workloads(arguments) {
         let fits = |subject: &&Subject| {
@@ -34,11 +37,10 @@ pub(crate) fn bench(arguments: &BenchArguments) -> Result<(), Failure> {
             }
         }
     }
-    if let Some(file) = &arguments.figure {
-        let written = figure(&measurements)
-            .and_then(|svg| std::fs::write(file, svg).map_err(|error| error.to_string()));
-        let place = file.display();
-        written.map_err(|why| Failure::Run(miette::miette!("cannot write `{place}`: {why}")))?;
+    if let Some(file) = figure_file {
+        let svg = figure(&measurements)
+            .map_err(|why| Failure::Run(miette::miette!("cannot draw --figure: {why}")))?;
+        outputs::write(file, "--figure", &svg)?;
     }
     if arguments.json {
         print(&(serde_json::to_string_pretty(&measurements).unwrap_or_default() + "\n"))

@@ -13,9 +13,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::arguments::RunArguments;
 use crate::failure::Failure;
-use crate::outputs::{create, inputs};
+use crate::outputs::{self, Output, inputs, refuse_collisions};
 use crate::print;
 use crate::progress::Progress;
+use crate::run;
 use crate::selection::selection;
 use crate::trace::write_journeys;
 
@@ -49,9 +50,10 @@ pub(crate) fn run(
         }
     }
     let inputs = inputs(&arguments.file, scenario);
-    let open = |path: &Option<PathBuf>| path.as_ref().map(|path| create(path, &inputs)).transpose();
-    let mut summary_file = open(&arguments.summary)?;
-    let mut report_file = open(&arguments.report)?;
+    refuse_collisions(&run::named(arguments), &inputs)?;
+    let open = |path: &Option<PathBuf>| path.as_deref().map(Output::create).transpose();
+    let summary_file = open(&arguments.summary)?;
+    let report_file = open(&arguments.report)?;
     let mut run = FabricRun::new(scenario)?;
     let streams = u8::try_from(scenario.streams.len()).unwrap_or(u8::MAX);
     let end_points = run.simulation.topology().end_points();
@@ -65,24 +67,27 @@ pub(crate) fn run(
     } else {
         finish(&mut run, scenario, interrupted, &mut ())
     };
-    if let (Some(file), Some(journeys)) = (trace_file, &journeys) {
+    if let (Some(mut file), Some(journeys)) = (trace_file, &journeys) {
         let names: Vec<String> =
             scenario.streams.iter().map(|stream| stream.name.clone()).collect();
-        write_journeys(file, journeys, run.simulation.topology(), &names)
-            .map_err(|error| Failure::output("--trace", &error))?;
+        let written = write_journeys(&mut file, journeys, run.simulation.topology(), &names);
+        let written = written.and_then(|()| match &ended {
+            Ok(()) => file.finish(),
+            Err(_) => file.keep_partial(),
+        });
+        written.map_err(|error| Failure::output("--trace", &error))?;
         eprintln!("trace: {}", traced(journeys));
     }
     ended?;
-    if let (Some(file), Some(looks)) = (&mut report_file, &looks) {
-        let written = looks.write_page(file, &run, scenario).and_then(|()| file.flush());
+    if let (Some(mut file), Some(looks)) = (report_file, &looks) {
+        let written = looks.write_page(&mut file, &run, scenario).and_then(|()| file.finish());
         written.map_err(|error| Failure::output("--report", &error))?;
     }
     let summary = run.summary(scenario);
     scenario.notes.iter().for_each(|note| eprintln!("note: {note}"));
     let json = serde_json::to_string_pretty(&summary).unwrap_or_default() + "\n";
-    if let Some(file) = &mut summary_file {
-        let written = file.write_all(json.as_bytes()).and_then(|()| file.flush());
-        written.map_err(|error| Failure::output("--summary", &error))?;
+    if let Some(file) = summary_file {
+        outputs::write(file, "--summary", &json)?;
     }
     print(&if arguments.json { json } else { fabric_table(&summary) })?;
     if let Some(path) = &arguments.report {

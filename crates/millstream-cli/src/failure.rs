@@ -5,6 +5,7 @@ use millstream_scenario::ScenarioError;
 use millstream_sim::RunError;
 use millstream_traffic::TrafficError;
 use std::io;
+use std::path::Path;
 use std::process::ExitCode;
 
 /// Why the command does not succeed.
@@ -29,6 +30,16 @@ impl Failure {
             Self::ClosedPipe
         } else {
             Self::Run(miette::miette!("cannot write {name}: {error}"))
+        }
+    }
+
+    /// The file at `path` could not be opened: it is the wrong one, unless the disk is full or broken.
+    pub(crate) fn file(path: &Path, error: &io::Error) -> Self {
+        use io::ErrorKind::{FileTooLarge, Other, QuotaExceeded, StorageFull, WriteZero};
+        let report = miette::miette!("{}: {error}", path.display());
+        match error.kind() {
+            StorageFull | QuotaExceeded | FileTooLarge | WriteZero | Other => Self::Run(report),
+            _ => Self::Input(report),
         }
     }
 

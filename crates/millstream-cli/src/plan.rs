@@ -15,6 +15,7 @@ use serde_json::json;
 
 use crate::arguments::{PlanArguments, PlanDiscipline};
 use crate::failure::Failure;
+use crate::outputs::{self, Output, refuse_collisions};
 use crate::print;
 
 /// Misses of request periods, percent: 1.7 a decision.
@@ -36,16 +37,18 @@ pub(crate) fn plan(arguments: &PlanArguments) -> Result<(), Failure> {
         bytes: arguments.bytes + u32::from(arguments.overhead),
         rate_bps: arguments.rate,
     };
+    let inputs: Vec<_> = arguments.software.iter().cloned().collect();
+    refuse_collisions(&[("--figure", arguments.figure.as_deref())], &inputs)?;
+    let figure_file = arguments.figure.as_deref().map(Output::create).transpose()?;
     let software = match &arguments.software {
         Some(file) => read(file, arguments.streams)?,
         None => measure_all(arguments),
     };
     let found = candidates(&demand, &software);
-    if let Some(file) = &arguments.figure {
-        let written = figure(&demand, &software)
-            .and_then(|svg| fs::write(file, svg).map_err(|error| error.to_string()));
-        let place = file.display();
-        written.map_err(|why| Failure::Run(miette::miette!("cannot write `{place}`: {why}")))?;
+    if let Some(file) = figure_file {
+        let svg = figure(&demand, &software)
+            .map_err(|why| Failure::Run(miette::miette!("cannot draw --figure: {why}")))?;
+        outputs::write(file, "--figure", &svg)?;
     }
     if arguments.json {
         let answer = json!({

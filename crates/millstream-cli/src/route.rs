@@ -19,6 +19,7 @@ use std::thread;
 use crate::arguments::{RouteArguments, RouteCommand};
 use crate::calibrate::calibrate;
 use crate::failure::Failure;
+use crate::outputs::refuse_collisions;
 use crate::{print, privileges, system_calls};
 
 /// A port's failure with what would be right.
@@ -35,16 +36,38 @@ pub(crate) fn failure(error: PortError) -> Failure {
     Failure::Run(Diagnosis::new(PortFailure { error, help }))
 }
 
-/// Reads a router's file; its filters are right, too.
+/// Reads a router's file; the filters, modules and captures that it names are right, too.
 fn load(file: &Path) -> Result<RouterScenario, Failure> {
     let scenario = RouterScenario::load(file)?;
-    match Filters::load(&scenario) {
-        Ok(_) => Ok(scenario),
-        Err(error) => {
-            let help = error.help.clone();
-            Err(Failure::Input(Diagnosis::new(PortFailure { error, help })))
-        }
-    }
+    let checked = Filters::load(&scenario).map(drop);
+    let checked = checked.and_then(|()| Extensions::load(&scenario).map(drop));
+    checked.map_err(|error| {
+        let help = error.help.clone();
+        Failure::Input(Diagnosis::new(PortFailure { error, help }))
+    })?;
+    refuse_captures(file, &scenario)?;
+    Ok(scenario)
+}
+
+/// Refuses captures to be written that are one file, or one that is read.
+fn refuse_captures(file: &Path, scenario: &RouterScenario) -> Result<(), Failure> {
+    let captures = |port: &'_ RouterPort| match &port.kind {
+        PortKind::Pcap(input, output) => (input.clone(), output.clone()),
+        _ => (None, None),
+    };
+    let modules = scenario.paths.iter().filter_map(|path| path.extension.as_ref());
+    let inputs: Vec<_> = std::iter::once(file.to_owned())
+        .chain(scenario.ports.iter().filter_map(|port| captures(port).0))
+        .chain(modules.map(|extension| extension.module.clone()))
+        .collect();
+    let outputs = scenario
+        .ports
+        .iter()
+        .filter_map(|port| Some((format!("`output` of port `{}`:", port.name), captures(port).1?)));
+    let outputs: Vec<_> = outputs.collect();
+    let named: Vec<_> =
+        outputs.iter().map(|(name, path)| (name.as_str(), Some(path.as_path()))).collect();
+    refuse_collisions(&named, &inputs)
 }
 
 /// Forwards packets until the time is over, every capture has ended, or Ctrl-C.
@@ -322,10 +345,6 @@ fn translations(report: &Report) -> String {
 /// The processor is the one that this runs on: a reservation that does not fit it is infeasible.
 pub(crate) fn check(file: &Path, json: bool) -> Result<Answer, Failure> {
     let scenario = load(file)?;
-    Extensions::load(&scenario).map_err(|error| match failure(error) {
-        Failure::Run(report) => Failure::Input(report),
-        other => other,
-    })?;
     let admitted = admitted(&scenario, Clock::default().cycles_per_second());
     let verdicts: Vec<_> =
         scenario.paths.iter().map(|path| path_verdict(&scenario, path, admitted.is_ok())).collect();

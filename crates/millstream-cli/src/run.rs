@@ -5,7 +5,7 @@ use millstream_hw::end_system::Cost;
 use millstream_report::{DeparturesWriter, Recorder, RecorderOptions, ReportInput, Results};
 use millstream_scenario::{Input, Scenario};
 use millstream_sim::{End, RunError, link};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -14,7 +14,7 @@ use crate::fabric;
 use crate::failure::Failure;
 use crate::hardware::{self, Broken};
 use crate::interrupt::watch_interrupts;
-use crate::outputs::{Outputs, create, inputs, refuse_input};
+use crate::outputs::{self, Output, Outputs, inputs, refuse_collisions};
 use crate::print;
 use crate::progress::Progress;
 
@@ -40,17 +40,17 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<(), Failure> {
         None => Some(hardware::scheduler(&scenario)?),
     };
     let inputs = inputs(&arguments.file, &scenario);
-    let open = |path: &Option<_>| {
-        path.as_ref().map(|path: &std::path::PathBuf| create(path, &inputs)).transpose()
-    };
+    let open = |path: &Option<PathBuf>| path.as_deref().map(Output::create).transpose();
     let mut input = millstream_scenario::open(&scenario, arguments.pcap.is_some())?;
+    refuse_collisions(&named(arguments), &inputs)?;
     let departures = open(&arguments.departures)?;
-    let mut summary_file = open(&arguments.summary)?;
-    let mut report_file = open(&arguments.report)?;
+    let summary_file = open(&arguments.summary)?;
+    let report_file = open(&arguments.report)?;
     let capture = match &arguments.pcap {
         Some(path) => {
-            refuse_input(path, &inputs)?;
-            Some(scenario.capture_writer(path)?)
+            let mut capture = scenario.capture_writer(outputs::file(path)?)?;
+            capture.flush().map_err(|error| Failure::output("--pcap", &error))?;
+            Some(capture)
         }
         None => None,
     };
@@ -83,29 +83,30 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<(), Failure> {
     let (end, cost) = match ended {
         Ok(ended) => ended,
         Err(broken) => {
-            // What happened before the failure is still worth having.
-            let _ = outputs.flush();
-            return Err(match (broken, outputs.failed) {
+            let failed = outputs.failed;
+            outputs.keep_partial();
+            return Err(match (broken, failed) {
                 (Broken::Run(RunError::Output(error)), Some(name)) => Failure::output(name, &error),
                 (Broken::Run(error), _) => error.into(),
                 (Broken::Card(what), _) => Failure::Run(miette!("{what}")),
             });
         }
     };
-    outputs.flush()?;
-    scheduler.as_ref().map_or(Ok(()), hardware::Chosen::check)?;
-    let results = outputs.recorder.finish(end.end_ns);
+    if let Err(failure) = scheduler.as_ref().map_or(Ok(()), hardware::Chosen::check) {
+        outputs.keep_partial();
+        return Err(failure);
+    }
+    let results = outputs.finish()?.finish(end.end_ns);
     let mut notes = notes(&scenario, &input, end, &interrupted);
     notes.extend(cost.as_ref().map(hardware::note));
     let summary = || summary_json(&scenario, &results, cost.as_ref());
     notes.iter().for_each(|note| eprintln!("note: {note}"));
-    if let Some(file) = &mut summary_file {
-        let written = file.write_all(summary().as_bytes()).and_then(|()| file.flush());
-        written.map_err(|error| Failure::output("--summary", &error))?;
+    if let Some(file) = summary_file {
+        outputs::write(file, "--summary", &summary())?;
     }
-    if let Some(file) = &mut report_file {
+    if let Some(mut file) = report_file {
         let written = millstream_report::write_report(
-            file,
+            &mut file,
             &ReportInput {
                 results: &results,
                 scenario_name: &scenario.name,
@@ -119,7 +120,7 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<(), Failure> {
                 notes: &notes,
             },
         );
-        let written = written.and_then(|()| file.flush());
+        let written = written.and_then(|()| file.finish());
         written.map_err(|error| Failure::output("--report", &error))?;
     }
     if arguments.json {
@@ -131,6 +132,20 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<(), Failure> {
         eprintln!("report: {}", path.display());
     }
     interruption(end, interrupted.load(Ordering::Relaxed))
+}
+
+/// Every file that the command line names as an output, with its flag.
+pub(crate) fn named(arguments: &RunArguments) -> [(&'static str, Option<&Path>); 5] {
+    // Unlike the others, `--pcap -` is a file of that name.
+    let pcap = arguments.pcap.as_deref();
+    let pcap = pcap.map(|path| if path == Path::new("-") { Path::new("./-") } else { path });
+    [
+        ("--departures", arguments.departures.as_deref()),
+        ("--summary", arguments.summary.as_deref()),
+        ("--report", arguments.report.as_deref()),
+        ("--pcap", pcap),
+        ("--trace", arguments.trace.as_deref()),
+    ]
 }
 
 fn summary_json(scenario: &Scenario, results: &Results, cost: Option<&Cost>) -> String {

@@ -3,13 +3,13 @@
 use millstream_sweep::{
     Grid, Output, Plan, Progress, Setting, SweepError, Swept, Until, parse_seeds,
 };
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::thread::available_parallelism;
 
 use crate::arguments::SweepArguments;
 use crate::failure::Failure;
 use crate::interrupt::watch_interrupts;
-use crate::outputs::refuse_input;
+use crate::outputs::refuse_collisions;
 use crate::print;
 use crate::progress::RunsProgress;
 
@@ -24,7 +24,7 @@ impl From<SweepError> for Failure {
             }
             SweepError::Asked { message, help: None } => Self::Input(miette::miette!("{message}")),
             SweepError::Scenario(error) => error.into(),
-            error @ SweepError::File { .. } => Self::Run(miette::miette!("{error}")),
+            SweepError::File { path, error } => Self::file(Path::new(&path), &error),
         }
     }
 }
@@ -40,7 +40,8 @@ pub(crate) fn sweep(arguments: &SweepArguments) -> Result<(), Failure> {
     let output = arguments.out.as_deref().map(Output::at).transpose()?;
     if let Some(output) = &output {
         let inputs: Vec<PathBuf> = grid.inputs().map(PathBuf::from).collect();
-        output.files().try_for_each(|file| refuse_input(file, &inputs))?;
+        let files: Vec<_> = output.files().map(|file| ("--out", Some(file))).collect();
+        refuse_collisions(&files, &inputs)?;
     }
     let plan = Plan {
         seeds: seeds.unwrap_or_else(|| vec![grid.seed()]),

@@ -420,7 +420,12 @@ fn an_interrupted_run_keeps_what_it_did_and_says_so() {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    while fs::metadata(&departures).map_or(0, |data| data.len()) < 200_000 {
+    // Until the end it has another name.
+    let largest = || {
+        let lengths = fs::read_dir(folder.path()).unwrap();
+        lengths.map(|entry| entry.unwrap().metadata().map_or(0, |data| data.len())).max().unwrap()
+    };
+    while largest() < 200_000 {
         std::thread::sleep(std::time::Duration::from_millis(20));
     }
     // The shell's own kill: a bare system has no other.

@@ -9,11 +9,10 @@ use millstream_scenario::Scenario;
 use millstream_sim::{Listener, RunError, link};
 use millstream_sweep::RunFailure;
 use millstream_sweep::fabric::{FabricRun, Looks};
-use millstream_traffic::FrameBytes;
+use millstream_traffic::{FrameBytes, OutputFile, write_file};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use std::fs::File;
-use std::io::{self, BufWriter, Write};
+use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -271,10 +270,10 @@ impl RunResult {
             let results = match &self.numbers {
                 Numbers::Link(results) => results,
                 Numbers::Fabric { page, .. } => {
-                    return std::fs::write(path, page.as_deref().unwrap_or_default());
+                    return write_file(&path, page.as_deref().unwrap_or_default());
                 }
             };
-            let mut file = BufWriter::new(File::create(path)?);
+            let mut file = OutputFile::create(&path)?;
             let input = ReportInput {
                 results,
                 scenario_name: &self.scenario.name,
@@ -285,7 +284,7 @@ impl RunResult {
                 notes: &self.notes,
             };
             millstream_report::write_report(&mut file, &input)?;
-            file.flush()
+            file.finish()
         })
         .map_err(PyErr::from)
     }

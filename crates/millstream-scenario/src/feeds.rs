@@ -6,10 +6,11 @@
 use millstream_traffic::mpeg::{FrameKinds, FrameRate, Mpeg4Model, MpegFeed, Packets, VideoFile};
 use millstream_traffic::{
     Backlog, CaptureCounts, CaptureFeed, CaptureWriter, Cbr, CsvTrace, Feed, FollowedFile,
-    Generator, Merge, PacketBytes, ParetoOnOff, Poisson, Random, Reading, Threaded, TrafficError,
+    Generator, Merge, OutputFile, PacketBytes, ParetoOnOff, Poisson, Random, Reading, Threaded,
+    TrafficError,
 };
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -83,8 +84,8 @@ impl Scenario {
     /// A writer of captures of the link type of this scenario's.
     ///
     /// # Errors
-    /// If no source is a capture, or `path` cannot be written.
-    pub fn capture_writer(&self, path: &Path) -> Result<CaptureWriter, TrafficError> {
+    /// If no source is a capture.
+    pub fn capture_writer(&self, file: OutputFile) -> Result<CaptureWriter, TrafficError> {
         let capture = self.streams.iter().find_map(|stream| match &stream.source {
             Source::Pcap { file, .. } => Some(self.input_path(file)),
             _ => None,
@@ -97,7 +98,7 @@ impl Scenario {
                 help: Some("--pcap needs a stream whose source is kind = \"pcap\"".into()),
             });
         };
-        CaptureFeed::open(&capture, &[], false)?.writer(path)
+        Ok(CaptureFeed::open(&capture, &[], false)?.writer(file))
     }
 }
 

@@ -1,7 +1,7 @@
 //! The dataset as CSV and Parquet: `point`, the settings, `seed`, then the columns of a run.
 
-use std::fs::File;
-use std::io::{self, BufWriter, Write};
+use millstream_traffic::OutputFile;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use crate::error::SweepError;
@@ -74,17 +74,10 @@ impl Output {
 }
 
 /// All or nothing.
-fn replace(
-    path: &Path,
-    write: impl FnOnce(&mut BufWriter<File>) -> io::Result<()>,
-) -> io::Result<()> {
-    let mut partial = path.as_os_str().to_owned();
-    partial.push(".partial");
-    let partial = PathBuf::from(partial);
-    let mut file = BufWriter::new(File::create(&partial)?);
+fn replace(path: &Path, write: impl FnOnce(&mut OutputFile) -> io::Result<()>) -> io::Result<()> {
+    let mut file = OutputFile::create(path)?;
     write(&mut file)?;
-    file.flush()?;
-    std::fs::rename(&partial, path)
+    file.finish()
 }
 
 fn write_csv(file: &mut impl Write, grid: &Grid, runs: &[Made]) -> io::Result<()> {

@@ -2,15 +2,25 @@
 //!
 //! The first line says what the sweep is of; a journal of another is refused. A line that a killed
 //! process left unfinished is cut off. The file is locked while a sweep writes it.
+//!
+//! Rows are synced to the disk by batch: when [`BATCH_ROWS`] were written or [`BATCH_TIME`] has
+//! passed since the last sync, and at the sweep's end. A crash of the machine costs the runs since.
 
+use millstream_traffic::sync_folder;
 use serde::{Deserialize, Serialize};
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use crate::error::SweepError;
 use crate::grid::Grid;
 use crate::outcome::{Cell, Outcome};
+
+/// Rows between two syncs at most.
+const BATCH_ROWS: u32 = 64;
+/// Time between two syncs at most, as long as runs end.
+const BATCH_TIME: Duration = Duration::from_secs(1);
 
 /// Told apart from any other file, and from journals of another form.
 const FORMAT: &str = "millstream-sweep-1";
@@ -79,6 +89,9 @@ impl Grid {
 pub(crate) struct Journal {
     file: File,
     path: PathBuf,
+    /// Rows that were written since the last sync.
+    unsynced: u32,
+    synced: Instant,
 }
 
 impl Journal {
@@ -101,7 +114,7 @@ impl Journal {
         let mut bytes = Vec::new();
         file.read_to_end(&mut bytes).map_err(SweepError::file(path))?;
         let head = line(&wanted);
-        let mut journal = Self { file, path: path.to_owned() };
+        let mut journal = Self { file, path: path.to_owned(), unsynced: 0, synced: Instant::now() };
         let whole = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
         if whole == 0 {
             if !head.starts_with(&bytes) {
@@ -110,6 +123,8 @@ impl Journal {
             journal
                 .cut(0)
                 .and_then(|()| journal.file.write_all(&head))
+                .and_then(|()| journal.file.sync_all())
+                .and_then(|()| sync_folder(path))
                 .map_err(SweepError::file(path))?;
             return Ok((journal, Vec::new()));
         }
@@ -154,8 +169,28 @@ impl Journal {
     }
 
     /// One more run is done.
+    ///
+    /// # Errors
+    /// If the row, or one before it, cannot be written.
     pub(crate) fn append(&mut self, entry: &Entry) -> Result<(), SweepError> {
-        self.file.write_all(&line(entry)).map_err(SweepError::file(&self.path))
+        self.file.write_all(&line(entry)).map_err(SweepError::file(&self.path))?;
+        self.unsynced += 1;
+        if self.unsynced >= BATCH_ROWS || self.synced.elapsed() >= BATCH_TIME {
+            self.sync()?;
+        }
+        Ok(())
+    }
+
+    /// Waits until all rows are on the disk.
+    ///
+    /// # Errors
+    /// If one cannot be written.
+    pub(crate) fn sync(&mut self) -> Result<(), SweepError> {
+        if self.unsynced > 0 {
+            self.file.sync_data().map_err(SweepError::file(&self.path))?;
+        }
+        (self.unsynced, self.synced) = (0, Instant::now());
+        Ok(())
     }
 }
 
@@ -170,4 +205,35 @@ fn no_journal(path: &Path) -> SweepError {
         format!("{} is no journal of a sweep", path.display()),
         "give another --out, or remove that file",
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_are_synced_by_batch_and_by_time() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("s.toml");
+        let scenario = "[link]\nrate = \"1 Mbps\"\n[scheduler]\ndiscipline = \"fifo\"\n[[stream]]\n\
+                        name = \"a\"\nsource = { kind = \"backlog\", packets = 1, bytes = 100 }\n";
+        std::fs::write(&file, scenario).unwrap();
+        let grid = Grid::load(&file, Vec::new()).unwrap();
+        let (mut journal, entries) = Journal::open(&folder.path().join("j"), &grid).unwrap();
+        assert_eq!(entries, []);
+        let row = |seed| Entry { point: 0, seed, inputs: String::new(), rows: Vec::new() };
+        for seed in 0..2 * u64::from(BATCH_ROWS) {
+            journal.append(&row(seed)).unwrap();
+            assert!(journal.unsynced < BATCH_ROWS, "{seed}");
+        }
+        journal.synced = Instant::now() - BATCH_TIME;
+        journal.append(&row(1000)).unwrap();
+        assert_eq!(journal.unsynced, 0, "the time is over");
+        journal.append(&row(1001)).unwrap();
+        journal.sync().unwrap();
+        assert_eq!(journal.unsynced, 0);
+        drop(journal);
+        let (_, entries) = Journal::open(&folder.path().join("j"), &grid).unwrap();
+        assert_eq!(entries.len(), 2 * BATCH_ROWS as usize + 2);
+    }
 }

@@ -130,10 +130,12 @@ pub fn run(
             threads.spawn(work);
         }
     });
-    let shared = shared.into_inner().expect("no thread panics while it holds the lock");
+    let mut shared = shared.into_inner().expect("no thread panics while it holds the lock");
+    let synced = shared.journal.as_mut().map_or(Ok(()), Journal::sync);
     if let Some(error) = shared.broken {
         return Err(error);
     }
+    synced?;
     let mut swept = Swept {
         runs: Vec::new(),
         failures: Vec::new(),

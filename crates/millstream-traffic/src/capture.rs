@@ -19,6 +19,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 pub use self::writer::CaptureWriter;
 use crate::arrival::{Arrival, Feed, FrameBytes, TrafficError};
+use crate::output_file::OutputFile;
 use crate::reading::Reading;
 
 /// What a capture held beside the packets that arrived; readable while and after it is read.
@@ -119,11 +120,9 @@ impl CaptureFeed {
     }
 
     /// A writer of captures of the same link type.
-    ///
-    /// # Errors
-    /// If `path` cannot be written.
-    pub fn writer(&self, path: &Path) -> Result<CaptureWriter, TrafficError> {
-        CaptureWriter::create(path, self.capture.get_datalink())
+    #[must_use]
+    pub fn writer(&self, file: OutputFile) -> CaptureWriter {
+        CaptureWriter::new(file, self.capture.get_datalink())
     }
 }
 
@@ -268,13 +267,13 @@ mod tests {
         let capture = file(&pcap(&[(1, 0, udp(5004), 60), (2, 7, udp(5004), 70)]));
         let mut feed = CaptureFeed::open(capture.path(), &[(0, None)], true).unwrap();
         let copy = tempfile::NamedTempFile::new().unwrap();
-        let mut writer = feed.writer(copy.path()).unwrap();
+        let mut writer = feed.writer(OutputFile::create(copy.path()).unwrap());
         let mut originals = Vec::new();
         while let Some(arrival) = feed.next_arrival().unwrap() {
             writer.write(arrival.time_ns, arrival.frame.as_ref().unwrap());
             originals.push(arrival);
         }
-        writer.flush().unwrap();
+        writer.finish().unwrap();
         let mut again = CaptureFeed::open(copy.path(), &[(0, None)], true).unwrap();
         for original in originals {
             assert_eq!(again.next_arrival().unwrap(), Some(original));

@@ -15,6 +15,8 @@
 //! | [`CaptureFeed`] | packets of a pcap or pcapng file, matched by pcap-filter expressions |
 //! | [`mpeg`] | video frames of a file or a model |
 //!
+//! [`OutputFile`] is how every command and crate above writes a file, captures first of all.
+//!
 //! [`OnOff`], [`mpeg::Mpeg4Model`] and [`Random`] are what sources are made of, for a realisation
 //! whose packets are no stream's.
 
@@ -27,6 +29,7 @@ mod generator;
 mod merge;
 pub mod mpeg;
 mod on_off;
+mod output_file;
 mod pareto;
 mod poisson;
 mod random;
@@ -41,6 +44,7 @@ pub use csv_trace::CsvTrace;
 pub use generator::Generator;
 pub use merge::Merge;
 pub use on_off::{OnOff, OnOffPacket, PacketBytes};
+pub use output_file::{OutputFile, is_same_file, sync_folder, write_file};
 pub use pareto::ParetoOnOff;
 pub use poisson::{Poisson, PoissonTimes};
 pub use random::Random;

@@ -1,7 +1,11 @@
 //! Captures in place of a device: packets come from one as fast as they are read, and go to another
 //! with the times at which they were sent.
+//!
+//! A live port's capture may have no end, and is read while it grows: it is written under its own
+//! name from the start.
 
-use pcap::{Capture, Linktype, Offline, Packet, PacketHeader, Precision, Savefile};
+use millstream_traffic::{CaptureWriter, OutputFile};
+use pcap::{Capture, Linktype, Offline};
 use std::path::Path;
 
 use crate::live::clock::Clock;
@@ -12,7 +16,7 @@ use crate::live::port::{Port, PortError};
 pub struct CapturePort {
     name: String,
     input: Option<Capture<Offline>>,
-    output: Option<Savefile>,
+    output: Option<CaptureWriter>,
     clock: Clock,
 }
 
@@ -43,9 +47,11 @@ impl CapturePort {
             }
         });
         let output = output.map(|path| {
-            Capture::dead_with_precision(Linktype::ETHERNET, Precision::Nano)
-                .and_then(|capture| capture.savefile(path))
-                .map_err(|error| wrong(path, error.to_string()))
+            let writer = OutputFile::create_in_place(path).and_then(|file| {
+                let mut writer = CaptureWriter::new(file, Linktype::ETHERNET);
+                writer.flush().map(|()| writer)
+            });
+            writer.map_err(|error| wrong(path, error.to_string()))
         });
         Ok(Self {
             name: name.to_owned(),
@@ -91,9 +97,7 @@ impl Port for CapturePort {
         for packet in packets {
             if let Some(output) = &mut self.output {
                 let frame = pool.wire(*packet);
-                let length = u32::try_from(frame.len()).unwrap_or(0);
-                let header = PacketHeader { ts: time(now_ns), caplen: length, len: length };
-                output.write(&Packet::new(&header, frame));
+                output.write_bytes(now_ns, frame, u32::try_from(frame.len()).unwrap_or(u32::MAX));
             }
             pool.release(*packet);
         }
@@ -108,12 +112,4 @@ impl Port for CapturePort {
         let Some(output) = &mut self.output else { return Ok(()) };
         output.flush().map_err(|error| PortError::new(&self.name, error.to_string()))
     }
-}
-
-/// A capture's time stamp; in a file of nanoseconds its second part is nanoseconds.
-#[allow(clippy::useless_conversion)]
-fn time(now_ns: u64) -> libc::timeval {
-    let seconds = i64::try_from(now_ns / 1_000_000_000).unwrap_or(i64::MAX);
-    let rest = i64::try_from(now_ns % 1_000_000_000).unwrap_or(0);
-    libc::timeval { tv_sec: seconds.into(), tv_usec: rest.into() }
 }
