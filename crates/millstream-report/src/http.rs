@@ -1,18 +1,21 @@
 //! Pages of a running program by HTTP/1.1: its dashboard, counters for Prometheus, its state as JSON.
 //!
 //! One thread for all of it, besides what the program does. What a client may take is bounded: so many
-//! connections at once (others wait to be accepted), one request on each, so many bytes of header, and a
-//! time for the header and for all of it. Bodies are read of orders alone, where a program takes any, up to a
-//! length that it sets.
+//! connections at once, one request on each, so many bytes of header, and a time for the header and for
+//! all of it. Bodies are read of orders alone, where a program takes any, up to a length that it sets.
+//!
+//! When all connections are taken, the one whose request has been incomplete for longest is closed for
+//! the next ([`places`]): clients that send nothing keep no other out.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use http_body_util::{BodyExt as _, Full, LengthLimitError, Limited};
 use hyper::body::{Bytes, Incoming};
-use hyper::header::{self, HeaderMap, HeaderValue};
+use hyper::header::{self, HeaderValue};
+use hyper::http::uri::Authority;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
-use hyper::{Method, Request, Response, StatusCode};
+use hyper::{Method, Request, Response, StatusCode, Version};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use sha2::{Digest as _, Sha256};
 use std::convert::Infallible;
@@ -21,7 +24,10 @@ use std::net::{IpAddr, TcpListener};
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
-use tokio::sync::Semaphore;
+
+mod places;
+
+use places::{Place, Places};
 
 /// Connections at once.
 const CONNECTIONS: usize = 32;
@@ -153,19 +159,20 @@ async fn accept<F: Fn(&str) -> Answer + 'static>(
     listener: tokio::net::TcpListener,
     site: Arc<Site<F>>,
 ) {
-    let places = Arc::new(Semaphore::new(CONNECTIONS));
+    let places = Places::new(CONNECTIONS);
     loop {
-        let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
         let Ok((stream, _)) = listener.accept().await else {
             // Out of descriptors, say: do not spin.
             tokio::time::sleep(Duration::from_millis(10)).await;
             continue;
         };
+        let place = places.take().await;
+        let number = place.number;
         let site = Arc::clone(&site);
-        tokio::task::spawn_local(async move {
+        let connection = tokio::task::spawn_local(async move {
             let service = service_fn(|request| {
-                let site = Arc::clone(&site);
-                async move { Ok::<_, Infallible>(site.respond(request).await) }
+                let (site, place) = (&site, &place);
+                async move { Ok::<_, Infallible>(site.respond(request, place).await) }
             });
             let connection = http1::Builder::new()
                 .timer(TokioTimer::new())
@@ -176,21 +183,27 @@ async fn accept<F: Fn(&str) -> Answer + 'static>(
                 .serve_connection(TokioIo::new(stream), service);
             // What a client did wrong is the client's to know.
             let _ = tokio::time::timeout(CONNECTION_TIME, connection).await;
-            drop(place);
         });
+        places.begins(number, connection.abort_handle());
     }
 }
 
 impl<F: Fn(&str) -> Answer> Site<F> {
-    async fn respond(&self, request: Request<Incoming>) -> Response<Full<Bytes>> {
+    async fn respond(&self, request: Request<Incoming>, place: &Place) -> Response<Full<Bytes>> {
         let text = "text/plain; charset=utf-8";
         let ordered = self.orders.as_ref().zip(verb(request.method()));
-        let answer = if self.loopback && !is_local(&request) {
+        if ordered.is_none() {
+            place.is_complete();
+        }
+        let host = host(&request);
+        let answer = if let Err(why) = host {
+            Answer::Refused(StatusCode::BAD_REQUEST.as_u16(), why.to_owned())
+        } else if self.loopback && !is_local(&request, host.unwrap_or_default()) {
             let said =
                 "this address is for its own machine only: ask for it by number, or as localhost";
             Answer::Refused(StatusCode::MISDIRECTED_REQUEST.as_u16(), said.to_owned())
         } else if let Some((orders, verb)) = ordered {
-            order(orders, verb, request).await
+            order(orders, verb, request, place).await
         } else if !matches!(*request.method(), Method::GET | Method::HEAD) {
             Answer::Refused(StatusCode::METHOD_NOT_ALLOWED.as_u16(), "GET only".to_owned())
         } else if request.uri().path() == "/" {
@@ -249,7 +262,12 @@ fn verb(method: &Method) -> Option<Verb> {
 }
 
 /// Has an order done that no browser gave.
-async fn order(orders: &Arc<Orders>, verb: Verb, request: Request<Incoming>) -> Answer {
+async fn order(
+    orders: &Arc<Orders>,
+    verb: Verb,
+    request: Request<Incoming>,
+    place: &Place,
+) -> Answer {
     let headers = request.headers();
     if headers.contains_key(header::ORIGIN) || headers.contains_key("sec-fetch-site") {
         return Answer::Refused(403, "pages of the web give no orders here".to_owned());
@@ -266,23 +284,47 @@ async fn order(orders: &Arc<Orders>, verb: Verb, request: Request<Incoming>) -> 
         }
         Err(error) => return Answer::Refused(400, error.to_string()),
     };
+    place.is_complete();
     let order = Order { verb, path, query, content_type, body };
     let orders = Arc::clone(orders);
     let done = tokio::task::spawn_blocking(move || (orders.obey)(order)).await;
     done.unwrap_or_else(|_| Answer::Unavailable("the order was not done".to_owned()))
 }
 
-/// Whether a request names this machine as only a program on it does, or nothing.
-fn is_local(request: &Request<Incoming>) -> bool {
-    names_local(request.headers()) && request.uri().host().is_none_or(is_local_name)
+/// Returns the host that a request names, without its port; `None` if it names none, which HTTP/1.0
+/// allows (RFC 9112, section 3.2).
+///
+/// # Errors
+/// Why the request is a bad one: no `Host` in HTTP/1.1, more than one, or one that is no host.
+fn host(request: &Request<Incoming>) -> Result<Option<String>, &'static str> {
+    let mut fields = request.headers().get_all(header::HOST).iter();
+    let Some(field) = fields.next() else {
+        return match request.version() {
+            Version::HTTP_10 => Ok(None),
+            _ => Err("a request of HTTP/1.1 has a Host field"),
+        };
+    };
+    if fields.next().is_some() {
+        return Err("a request has one Host field");
+    }
+    let authority = field.to_str().ok().and_then(|field| field.parse::<Authority>().ok());
+    let plain = |authority: &Authority| {
+        // No user, and a port that is a number or nothing.
+        let port = authority.as_str().strip_prefix(authority.host());
+        let digits = port.and_then(|port| port.strip_prefix(':')).unwrap_or_default();
+        !authority.host().is_empty()
+            && port.is_some_and(|port| port.is_empty() || port.starts_with(':'))
+            && (digits.is_empty() || digits.parse::<u16>().is_ok())
+    };
+    match authority.filter(plain) {
+        Some(authority) => Ok(Some(authority.host().to_owned())),
+        None => Err("the Host field is a host, or a host and a port"),
+    }
 }
 
-fn names_local(headers: &HeaderMap) -> bool {
-    let Some(host) = headers.get(header::HOST) else { return true };
-    let Ok(authority) = host.to_str().unwrap_or("").parse::<hyper::http::uri::Authority>() else {
-        return false;
-    };
-    is_local_name(authority.host())
+/// Whether a request names this machine as only a program on it does, or nothing.
+fn is_local(request: &Request<Incoming>, host: Option<String>) -> bool {
+    host.is_none_or(|host| is_local_name(&host)) && request.uri().host().is_none_or(is_local_name)
 }
 
 fn is_local_name(host: &str) -> bool {

@@ -68,7 +68,13 @@ fn other_requests_are_refused() {
         ("evil.example", 421),
         ("127.0.0.1.evil.example", 421),
         ("10.0.0.1", 421),
-        ("a b", 421),
+        ("a b", 400),
+        ("", 400),
+        ("localhost:http", 400),
+        ("user@localhost", 400),
+        ("localhost, localhost", 400),
+        ("localhost\r\nHost: localhost", 400),
+        ("localhost\r\nhost: evil.example", 400),
     ] {
         let request = format!("GET /status HTTP/1.1\r\nHost: {host}\r\n\r\n");
         let answer = ask(address, request.as_bytes());
@@ -81,6 +87,60 @@ fn other_requests_are_refused() {
         let answer = ask(address, wrong);
         assert!(answer.is_empty() || answer.starts_with("HTTP/1.1 4"), "{answer}");
     }
+}
+
+#[test]
+fn requests_of_http_1_1_name_one_host() {
+    let address = site();
+    let none = ask(address, b"GET /status HTTP/1.1\r\n\r\n");
+    assert!(none.starts_with("HTTP/1.1 400 "), "{none}");
+    let old = ask(address, b"GET /status HTTP/1.0\r\n\r\n");
+    assert!(old.starts_with("HTTP/1.0 200 "), "{old}");
+    let absolute = b"GET http://evil.example/status HTTP/1.1\r\nHost: localhost\r\n\r\n";
+    let absolute = ask(address, absolute);
+    assert!(absolute.starts_with("HTTP/1.1 421 "), "{absolute}");
+}
+
+/// Whether the other end has closed the connection, of which nothing is read yet.
+fn is_closed(stream: &mut TcpStream) -> bool {
+    stream.set_nonblocking(true).unwrap();
+    match stream.read(&mut [0; 1]) {
+        Ok(read) => read == 0,
+        Err(error) => error.kind() != io::ErrorKind::WouldBlock,
+    }
+}
+
+#[test]
+fn half_open_requests_give_way_to_whole_ones_the_oldest_first() {
+    let address = site();
+    let mut half_open: Vec<_> = (0..200)
+        .map(|_| {
+            let mut stream = TcpStream::connect(address).unwrap();
+            stream.write_all(b"GET /status HTTP/1.1\r\nHost: ").unwrap();
+            stream
+        })
+        .collect();
+    let answer = get(address, "/status");
+    assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
+    // The answer came when this many had given way, and their ends were sent before it.
+    let must = half_open.len() - CONNECTIONS + 1;
+    let closed: Vec<bool> = half_open.iter_mut().map(is_closed).collect();
+    assert!(closed[..must].iter().all(|closed| *closed), "{closed:?}");
+}
+
+#[test]
+fn orders_whose_bodies_do_not_come_give_way_too() {
+    let address = obedient();
+    let request = b"PUT /a HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\nabc";
+    let mut slow: Vec<_> = (0..CONNECTIONS)
+        .map(|_| {
+            let mut stream = TcpStream::connect(address).unwrap();
+            stream.write_all(request).unwrap();
+            stream
+        })
+        .collect();
+    assert!(give(address, "POST", "", "abc").ends_with("cba"));
+    assert!(is_closed(&mut slow[0]), "the oldest");
 }
 
 #[test]
