@@ -18,9 +18,10 @@ use std::thread;
 
 use crate::arguments::{RouteArguments, RouteCommand};
 use crate::calibrate::calibrate;
+use crate::confine::system_calls::{self, Ports, Program};
 use crate::failure::Failure;
 use crate::outputs::refuse_collisions;
-use crate::{print, privileges, system_calls};
+use crate::{confine, print};
 
 /// A port's failure with what would be right.
 #[derive(Debug, thiserror::Error, Diagnostic)]
@@ -90,8 +91,11 @@ pub(crate) fn route(arguments: &RouteArguments) -> Result<(), Failure> {
     let mut router = LiveRouter::open(&scenario).map_err(failure)?;
     let is_interface = |port: &RouterPort| matches!(port.kind, PortKind::Interface(..));
     let may_reopen = scenario.ports.iter().any(is_interface);
-    let given_up = router.each_thread(move || privileges::give_up(may_reopen));
-    given_up.map_err(failure)?.into_iter().collect::<Result<(), Failure>>()?;
+    let confined = router.each_thread(move || confine::router(may_reopen)).map_err(failure)?;
+    let confined = confined.into_iter().collect::<Result<Vec<_>, Failure>>()?;
+    if let Some(lacking) = confined.into_iter().flatten().next() {
+        log::warn!("{lacking}");
+    }
     router.prepare().map_err(failure)?;
     obey_signals(&control, file)?;
     if let Some(address) = scenario.status {
@@ -108,7 +112,7 @@ pub(crate) fn route(arguments: &RouteArguments) -> Result<(), Failure> {
             Failure::Run(miette::miette!("cannot follow the kernel's routes: {error}"))
         })?;
     }
-    match system_calls::limit(system_calls::Ports::of(&scenario)) {
+    match system_calls::limit(Program::Router(Ports::of(&scenario))) {
         Ok(()) => log::info!("system calls are limited"),
         Err(error) => log::warn!("system calls are not limited: {error}"),
     }

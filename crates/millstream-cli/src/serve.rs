@@ -2,8 +2,8 @@
 
 use miette::miette;
 use millstream_media::{
-    Account, Course, Ingested, MediaError, MediaServer, Moves, Report, TitleAdmission,
-    admission_of, frame_producer, network_interface_processor,
+    Account, Confined, Course, Ingested, MediaError, MediaServer, Moves, Report, TitleAdmission,
+    admission_of, confined_processor, frame_producer,
 };
 use millstream_report::{human, text_table};
 use millstream_scenario::{Answer, Scenario, parse_duration_ns};
@@ -12,6 +12,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use crate::arguments::ServeArguments;
+use crate::confine;
 use crate::failure::Failure;
 use crate::interrupt::watch_endings;
 use crate::print;
@@ -33,7 +34,13 @@ pub(crate) fn serve(arguments: &ServeArguments) -> Result<(), Failure> {
     };
     let scenario = Scenario::load(&arguments.file)?;
     let endings = watch_endings()?;
-    let server = MediaServer::open(&scenario).map_err(|error| Failure::Input(report(error)))?;
+    let confinement = confine::Server::of(&scenario.media);
+    let mut confined = Ok(None);
+    let server = MediaServer::open_confined(&scenario, &mut || confined = confinement.begin())
+        .map_err(|error| Failure::Input(report(error)))?;
+    if let Some(lacking) = confined? {
+        eprintln!("warning: {lacking}");
+    }
     let address = server.rtsp_address();
     for stream in server.streams() {
         eprintln!("rtsp://{address}/{stream}");
@@ -54,6 +61,9 @@ pub(crate) fn serve(arguments: &ServeArguments) -> Result<(), Failure> {
     }
     if let Some(clients) = server.adopted() {
         eprintln!("taken over from a server before: {clients} clients");
+    }
+    if let Err(error) = confinement.limit() {
+        eprintln!("warning: system calls are not limited: {error}");
     }
     let started = Instant::now();
     let over = || time.is_some_and(|time| started.elapsed() >= Duration::from_nanos(time));
@@ -113,11 +123,13 @@ pub(crate) fn admission_text(admission: &[TitleAdmission]) -> String {
 
 /// What `serve` starts for `placement = "ni"`.
 pub(crate) fn processor() -> Result<(), Failure> {
-    network_interface_processor().map_err(|error| Failure::Run(miette!("{error}")))
+    let confined = Confined { thread: confine::thread_of_child, process: confine::child };
+    confined_processor(confined).map_err(|error| Failure::Run(miette!("{error}")))
 }
 
 /// What `serve` starts for `frame-path = "producer"`.
 pub(crate) fn producer() -> Result<(), Failure> {
+    confine::child();
     frame_producer().map_err(|error| Failure::Run(miette!("{error}")))
 }
 

@@ -59,7 +59,7 @@ pub use error::MediaError;
 pub use feed::producer::frame_producer;
 pub use instruction::desk::InstructionStatus;
 pub use live::ingest::Ingested;
-pub use placement::network_interface_processor;
+pub use placement::{Confined, confined_processor, network_interface_processor};
 pub use server::{Course, MediaServer, Report};
 pub use session::Account;
 pub use status::{ClientStatus, Cpu, LiveStatus, Reading, RefusalStatus, Status, WindowStatus};

@@ -91,7 +91,7 @@ pub fn frame(
         let limits = Limits { memory_bytes, fuel, faults };
         let (name, streams, wasm) = ("filter".to_owned(), desk::ALL, wasm.to_vec());
         board.slot(0).write(&Given { name, limits, streams, wasm });
-        dispatch.instructions = Instructions::open(board, Builder::start(board)?);
+        dispatch.instructions = Instructions::open(board, Builder::start(board, || ())?);
         assert!(dispatch.instructions.see(0), "a module that filters");
     }
     let sink = UdpSocket::bind("127.0.0.1:0")?;

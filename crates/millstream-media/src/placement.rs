@@ -116,7 +116,7 @@ impl Processor {
         estate.region.add(Setting::Generation, 1);
         let processor = match placement {
             Placement::Host => {
-                let parts = Parts::new(estate.try_clone()?, theirs)?;
+                let parts = Parts::new(estate.try_clone()?, theirs, || ())?;
                 let thread = std::thread::Builder::new().name("dispatch".to_owned());
                 Self::Thread(Some(thread.spawn(move || processor::run(parts))?))
             }
@@ -318,12 +318,30 @@ pub(crate) fn receive(from: &UnixStream) -> io::Result<(Vec<OwnedFd>, u16)> {
 /// # Errors
 /// If it was not started by a server, or cannot wait for its sockets.
 pub fn network_interface_processor() -> io::Result<()> {
+    confined_processor(Confined { thread: || (), process: || () })
+}
+
+/// How a network interface processor confines itself.
+#[derive(Clone, Copy, Debug)]
+pub struct Confined {
+    /// Called first in each thread that it starts.
+    pub thread: fn(),
+    /// Called when it has its core, priority and memory.
+    pub process: fn(),
+}
+
+/// The same, confined.
+///
+/// # Errors
+/// As [`network_interface_processor`].
+pub fn confined_processor(confined: Confined) -> io::Result<()> {
     let bell = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
     let wrong = || io::Error::other("this command is started by `millstream serve` alone");
     let (estate, core) = Estate::take(&bell).map_err(|_| wrong())?;
     estate.region.set(Setting::Process, std::process::id().into());
-    let parts = Parts::new(estate, bell)?;
+    let parts = Parts::new(estate, bell, confined.thread)?;
     settle(core);
+    (confined.process)();
     processor::run(parts)
 }
 

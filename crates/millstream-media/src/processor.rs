@@ -57,21 +57,22 @@ pub(crate) struct Parts {
 }
 
 impl Parts {
-    /// Everything of `estate`, with this end of the bell.
+    /// Everything of `estate`, with this end of the bell. Threads that are started call `begin` first.
     ///
     /// # Errors
     /// If the store is damaged.
-    pub(crate) fn new(estate: Estate, bell: UnixStream) -> io::Result<Self> {
+    pub(crate) fn new(estate: Estate, bell: UnixStream, begin: fn()) -> io::Result<Self> {
         let mut store = Store::open(&estate.store)?;
         store.rings = frames::read(&estate.live)?;
         let region = estate.region;
-        let builder = region.board().map(Builder::start).transpose()?;
+        let builder = region.board().map(|board| Builder::start(board, begin)).transpose()?;
         let own = region.get(Setting::FramePath) == FramePath::Ni as u64;
         let films = if own && !estate.films.is_empty() {
             Some(reader::start_later(
                 estate.store.try_clone()?,
                 estate.shelf.try_clone()?,
                 estate.films.iter().map(File::try_clone).collect::<io::Result<_>>()?,
+                begin,
             )?)
         } else {
             None

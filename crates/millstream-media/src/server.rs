@@ -148,6 +148,18 @@ impl MediaServer {
     /// # Errors
     /// If a file cannot be served or a port not be opened.
     pub fn open(scenario: &Scenario) -> Result<Self, MediaError> {
+        Self::open_confined(scenario, &mut || ())
+    }
+
+    /// Opens the server as [`open`](Self::open) does, and calls `confine` when files are loaded and ports below
+    /// 1024 may be open, before a thread or a process is started: they inherit what it gives up.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub fn open_confined(
+        scenario: &Scenario,
+        confine: &mut dyn FnMut(),
+    ) -> Result<Self, MediaError> {
         let library = Library::open(scenario)?;
         let media = scenario.media.clone();
         let file = |name: &Option<std::path::PathBuf>| {
@@ -160,14 +172,18 @@ impl MediaServer {
         let mut doors = Doors::open(&media, &scenario.folder)?;
         let http = media.http.map(Door::open).transpose()?;
         let http_address = http.as_ref().map(|door| door.address);
-        let (processor, estate, bell, found) = match find(&library, scenario)? {
-            Some((processor, estate, bell)) => (processor, estate, bell, true),
-            None => {
-                let estate = new_estate(&library, scenario)?;
-                let (processor, bell) = Processor::start(media.placement, &estate)
-                    .map_err(|error| failed("the network interface processor", &error))?;
-                (processor, estate, bell, false)
-            }
+        let (estate, running) = match find(&library, scenario)? {
+            Some((processor, estate, bell)) => (estate, Some((processor, bell))),
+            None => (new_estate(&library, scenario)?, None),
+        };
+        let found = running.is_some();
+        let cluster =
+            clustered::join(scenario, &library, doors.rtsp.address, &poll, estate.region)?;
+        confine();
+        let (processor, bell) = match running {
+            Some(running) => running,
+            None => Processor::start(media.placement, &estate)
+                .map_err(|error| failed("the network interface processor", &error))?,
         };
         let films = Films::open(&estate, media.frame_path, &poll)?;
         let region = estate.region;
@@ -188,7 +204,6 @@ impl MediaServer {
         };
         let questions =
             http.map(pages).transpose().map_err(|error| failed("the HTTP pages", &error))?;
-        let cluster = clustered::join(scenario, &library, doors.rtsp.address, &poll, region)?;
         let (live, inlets) = live::open(&library, &access, &media, &estate, found, &poll)?;
         let connections = (0..media.connections).map(|_| None).collect();
         let mut sessions = Sessions::new(region, scenario.link.rate_bps);

@@ -74,14 +74,20 @@ impl Readers {
 }
 
 /// Starts threads that will read `films` for the store and the shelf in these files, once the sender says so; they
-/// end with it. They are of this thread's class and on its cores, whatever becomes of it meanwhile.
+/// end with it. The first of them calls `begin` before the others start. They are of this thread's class and on its cores, whatever becomes of it meanwhile.
 ///
 /// # Errors
 /// If a thread cannot be started.
-pub(crate) fn start_later(store: File, shelf: File, films: Vec<File>) -> io::Result<Sender<()>> {
+pub(crate) fn start_later(
+    store: File,
+    shelf: File,
+    films: Vec<File>,
+    begin: fn(),
+) -> io::Result<Sender<()>> {
     let (to, from) = channel();
     let start = move || Readers::start(Store::open(&store)?, Shelf::open(&shelf)?, films);
     std::thread::Builder::new().name("films".to_owned()).spawn(move || {
+        begin();
         if from.recv().is_err() {
             return;
         }

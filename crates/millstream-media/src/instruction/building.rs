@@ -34,11 +34,11 @@ pub(crate) struct Builder {
 }
 
 impl Builder {
-    /// Starts the thread. Its priority is that of the caller: a processor takes its own afterwards.
+    /// Starts the thread, which calls `begin` first. Its priority is that of the caller: a processor takes its own afterwards.
     ///
     /// # Errors
     /// If the system has no thread for it.
-    pub(crate) fn start(board: Board) -> io::Result<Self> {
+    pub(crate) fn start(board: Board, begin: fn()) -> io::Result<Self> {
         // As many jobs as there can be at once: what is in a slot, and what was.
         let (jobs, work) = sync_channel(2 * MOST);
         let (done, built) = sync_channel(MOST);
@@ -47,6 +47,7 @@ impl Builder {
         theirs.set_nonblocking(true)?;
         let thread = std::thread::Builder::new().name("instructions".to_owned());
         thread.spawn(move || {
+            begin();
             while let Ok(job) = work.recv() {
                 let new = match job {
                     Job::Build(slot) => build(board, slot),

@@ -319,7 +319,7 @@ mod tests {
     }
 
     fn open(board: Board) -> Instructions {
-        Instructions::open(board, Builder::start(board).unwrap())
+        Instructions::open(board, Builder::start(board, || ()).unwrap())
     }
 
     /// A frame of so important a kind and so many packets.
