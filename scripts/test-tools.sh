@@ -15,6 +15,7 @@ command -v nginx >/dev/null || packages+=(nginx)
 command -v ab >/dev/null || packages+=(apache2-utils)
 command -v ffmpeg >/dev/null || packages+=(ffmpeg)
 command -v openssl >/dev/null || packages+=(openssl)
+command -v systemd-analyze >/dev/null || packages+=(systemd)
 if [[ ${1:-} == players ]]; then
     command -v chromium >/dev/null || packages+=(chromium)
     command -v cvlc >/dev/null || packages+=(vlc-bin vlc-plugin-base)

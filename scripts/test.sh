@@ -53,6 +53,9 @@ scripts/rtl.sh quick >target/rtl.log 2>&1 &
 hardware=$!
 cargo test --workspace --quiet
 
+step "how exposed the units are"
+scripts/exposure.sh
+
 step "what threads share, through its interleavings"
 scripts/concurrency.sh
 

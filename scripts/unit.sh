@@ -1,6 +1,9 @@
 #!/usr/bin/env bash
-# The router's unit under a systemd: it starts with every kind of port, has given up what it should, reads its file
-# again, and stops in order.
+# The units under a systemd: the router's starts with every kind of port, has given up what it should, reads its
+# file again, and stops in order; the media server's starts with a processor of its own, has given up everything, and
+# starts another when that is killed.
+#
+# Usage: unit.sh. MILLSTREAM=PATH: that program, instead of one that is built here.
 #
 # That systemd has namespaces of its own, of the network, too, and starts nothing else; of the machine it sees the files.
 # As root; needs systemd and what scripts/test-tools.sh installs.
@@ -8,25 +11,31 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 inside() {
-    local folder=$1 unit=/run/systemd/system/millstream-router.service device
+    local folder=$1 units=/run/systemd/system name
     mount --make-rprivate /
     mount -t tmpfs -o mode=755 tmpfs /run
     # Of this network, and of these control groups.
     umount -l /sys
     mount -t sysfs sysfs /sys
     mount -t cgroup2 cgroup2 /sys/fs/cgroup
-    mkdir -p /run/systemd/system "$unit.d" /run/millstream
+    mkdir -p "$units" /run/millstream
     # As udev leaves it.
     mknod -m 666 /run/tun c 10 200
     mount --bind /run/tun /dev/net/tun
-    cp "${CARGO_TARGET_DIR:-target}/release/millstream" /run/millstream/
-    cp "$folder/router.toml" /run/millstream/
-    sed 's|/usr/local/bin/|/run/millstream/|; s|/etc/millstream/|/run/millstream/|' \
-        examples/router/millstream-router.service >"$unit"
-    printf '%s\n' '[Unit]' 'DefaultDependencies=no' '[Service]' "StandardError=file:$folder/log" \
-        "StandardOutput=file:$folder/out" >"$unit.d/test.conf"
-    printf '%s\n' '[Unit]' 'DefaultDependencies=no' 'Wants=millstream-router.service' \
-        >/run/systemd/system/only.target
+    cp "$MILLSTREAM" /run/millstream/millstream
+    cp "$folder"/*.toml examples/data/clip.mpg /run/millstream/
+    for name in router media; do
+        sed 's|/usr/local/bin/|/run/millstream/|; s|/etc/millstream/|/run/millstream/|' \
+            "examples/$name/millstream-$name.service" >"$units/millstream-$name.service"
+        mkdir -p "$units/millstream-$name.service.d"
+        printf '%s\n' '[Unit]' 'DefaultDependencies=no' '[Service]' "StandardError=file:$folder/$name.log" \
+            "StandardOutput=file:$folder/$name.out" >"$units/millstream-$name.service.d/test.conf"
+    done
+    # Where this root may not raise limits, systemd cannot either: the router locks memory by a capability.
+    $RAISES || printf '%s\n' 'AmbientCapabilities=CAP_IPC_LOCK' 'CapabilityBoundingSet=CAP_IPC_LOCK' \
+        >>"$units/millstream-router.service.d/test.conf"
+    printf '%s\n' '[Unit]' 'DefaultDependencies=no' 'Wants=millstream-router.service millstream-media.service' \
+        >"$units/only.target"
     ip link set lo up
     for device in a b; do
         ip link add "${device}0" type veth peer name "${device}1"
@@ -42,18 +51,22 @@ fi
 
 fail() {
     echo "error: the unit: $1" >&2
-    tail -n 20 "$folder"/{systemd,log} >&2
+    tail -n 20 "$folder"/{systemd,router.log,media.log} >&2
     exit 1
 }
 
 scripts/test-tools.sh
-for needed in systemctl unshare nsenter; do
+for needed in systemctl unshare nsenter pgrep; do
     command -v "$needed" >/dev/null || { echo "error: no $needed here: install systemd" >&2; exit 1; }
 done
-cargo build --release --quiet -p millstream-cli
-# The program need not be installed.
-wrong=$(systemd-analyze verify --man=no examples/router/millstream-router.service 2>&1 | grep -v 'is not executable' || true)
-[ -z "$wrong" ] || { echo "error: $wrong" >&2; exit 1; }
+scripts/exposure.sh
+if [ -z "${MILLSTREAM:-}" ]; then
+    cargo build --release --quiet -p millstream-cli
+    MILLSTREAM=${CARGO_TARGET_DIR:-target}/release/millstream
+fi
+RAISES=true
+(ulimit -l unlimited) 2>/dev/null || RAISES=false
+export MILLSTREAM RAISES
 
 folder=$(mktemp -d)
 outside=
@@ -85,33 +98,85 @@ rate = "1 Gbps"
 [[path]]
 name = "all"
 TOML
+cat >"$folder/media.toml" <<'TOML'
+[scenario]
+duration = "1 h"
+[media]
+listen = "127.0.0.1:8554"
+http = "127.0.0.1:9815"
+placement = "ni"
+socket = "/run/millstream-media/processor"
+[link]
+rate = "20 Mbps"
+[scheduler]
+discipline = "dwcs"
+[[stream]]
+name = "clip"
+period = "40 ms"
+first-deadline = "200 ms"
+late = "drop"
+source = { kind = "mpeg", file = "clip.mpg", repeat = true }
+TOML
 unshare --mount --pid --fork --uts --ipc --net --cgroup --mount-proc --kill-child \
     "scripts/unit.sh" inside "$folder" >"$folder/systemd" 2>&1 </dev/null &
 outside=$!
 disown "$outside"
 
-# What is in the log within ten seconds.
+# What is in a log within ten seconds.
 logged() {
     local tries=100
-    until grep -q "$1" "$folder/log" 2>/dev/null; do
+    until grep -q "$2" "$folder/$1.log" 2>/dev/null; do
         tries=$((tries - 1))
-        [ "$tries" -gt 0 ] || fail "its log does not say \"$1\""
+        [ "$tries" -gt 0 ] || fail "the log of $1 does not say \"$2\""
         sleep 0.1
     done
 }
 within() { nsenter --target "$(pgrep -P "$outside")" --mount --pid --net --cgroup "$@"; }
+# A process of unit $1, by id, is another user's, and has these capabilities and limits.
+confined() {
+    local status wanted
+    status=$(within cat "/proc/$2/status")
+    for wanted in "Uid:.\+6[0-9]\{4\}" "CapEff:.0*$3" "CapPrm:.0*$3" "CapBnd:.0*$4" 'NoNewPrivs:.1' 'Seccomp:.2'; do
+        grep -q "^$wanted\>" <<<"$status" || fail "$1 has not $wanted: $(grep "^${wanted%%:*}:" <<<"$status")"
+    done
+}
+main() { within systemctl show --property MainPID --value "millstream-$1"; }
+stops() {
+    within systemctl stop "millstream-$1"
+    result=$(within systemctl show --property Result --value "millstream-$1")
+    [ "$result" = success ] || fail "$1 ended by $result"
+}
 
-logged "ports are open ports=4"
-router=$(within systemctl show --property MainPID --value millstream-router)
-status=$(within cat "/proc/$router/status")
-grep -q "^Uid:.\+6[0-9]\{4\}" <<<"$status" || fail "it runs as: $(grep ^Uid <<<"$status")"
-# CAP_NET_RAW and CAP_IPC_LOCK.
-grep -q "^CapEff:.0*6000$" <<<"$status" || fail "it keeps: $(grep ^CapEff <<<"$status")"
-within curl --silent --fail --output /dev/null http://127.0.0.1:9814/status || fail "it does not answer"
+logged router "ports are open ports=4"
+# CAP_NET_RAW; of the set that bounds, which no_new_privs makes void, CAP_BPF and CAP_NET_ADMIN, too.
+if $RAISES; then
+    confined router "$(main router)" 2000 8000003000
+else
+    echo "no limit can be raised here: the router keeps CAP_IPC_LOCK, the media server's processor has no priority"
+    confined router "$(main router)" 6000 8000007000
+fi
+within curl --silent --fail --output /dev/null http://127.0.0.1:9814/status || fail "the router does not answer"
 within systemctl reload millstream-router
-logged "the file was read again"
-within systemctl stop millstream-router
-logged "the router has ended unaccounted=0"
-result=$(within systemctl show --property Result --value millstream-router)
-[ "$result" = success ] || fail "it ended by $result"
-echo "the unit started, was reloaded and stopped"
+logged router "the file was read again"
+stops router
+logged router "the router has ended unaccounted=0"
+
+logged media "network interface processor: process"
+within curl --silent --fail --output /dev/null http://127.0.0.1:9815/status || fail "the media server does not answer"
+processor=$(within pgrep -P "$(main media)")
+for process in "$(main media)" "$processor"; do confined media "$process" 0 0; done
+! grep "not limited" "$folder/media.log" || fail "the media server is not confined"
+! $RAISES || ! grep "not pinned\|no real-time\|not locked" "$folder/media.log" || fail "the processor lacks something"
+# SCHED_FIFO, at its lowest priority.
+! $RAISES || [ "$(within awk '{ print $40, $41 }' "/proc/$processor/stat")" = "1 1" ] ||
+    fail "the processor is no real-time process"
+within kill -9 "$processor"
+logged media "starting another"
+for _ in {1..100}; do
+    another=$(within pgrep -P "$(main media)") && break || sleep 0.1
+done
+sleep 0.5
+confined media "$another" 0 0
+within curl --silent --fail --output /dev/null http://127.0.0.1:9815/status || fail "the media server is gone"
+stops media
+echo "the units started, were confined, reloaded and stopped"

@@ -13,6 +13,7 @@ pub(crate) mod system_calls;
 
 use millstream_scenario::{FramePath, Media, Placement};
 use rustix::thread::CapabilitySet;
+use std::net::SocketAddr;
 
 use crate::failure::Failure;
 use capabilities::Kept;
@@ -32,11 +33,15 @@ pub(crate) fn begin(kept: Kept, may: &Files) -> Result<Option<String>, Failure> 
 }
 
 /// Gives up privileges and limits files of a router's thread, of which some may have to open an interface again:
-/// with CAP_NET_RAW, and CAP_IPC_LOCK for memory shared with the kernel.
-pub(crate) fn router(may_reopen: bool) -> Result<Option<String>, Failure> {
+/// with CAP_NET_RAW, and CAP_IPC_LOCK for memory shared with the kernel. Its counters are shown at `status` later.
+pub(crate) fn router(
+    may_reopen: bool,
+    status: Option<SocketAddr>,
+) -> Result<Option<String>, Failure> {
     let reopen = CapabilitySet::NET_RAW | CapabilitySet::IPC_LOCK;
     let own = if may_reopen { reopen } else { CapabilitySet::empty() };
-    begin(Kept { own, ..Kept::NOTHING }, &Files::default())
+    let listens = status.map(|address| address.port());
+    begin(Kept { own, ..Kept::NOTHING }, &Files { listens, ..Files::default() })
 }
 
 /// A media server: before it starts threads and processes, and once it runs.
@@ -62,7 +67,7 @@ impl Server {
         Self {
             kept: Kept { children, ..Kept::NOTHING },
             program: Program::Server { children: starts_itself, socket: removes.is_some() },
-            files: Files { starts_itself, removes },
+            files: Files { starts_itself, removes, listens: None },
         }
     }
 

@@ -91,7 +91,9 @@ pub(crate) fn route(arguments: &RouteArguments) -> Result<(), Failure> {
     let mut router = LiveRouter::open(&scenario).map_err(failure)?;
     let is_interface = |port: &RouterPort| matches!(port.kind, PortKind::Interface(..));
     let may_reopen = scenario.ports.iter().any(is_interface);
-    let confined = router.each_thread(move || confine::router(may_reopen)).map_err(failure)?;
+    let status = scenario.status;
+    let confine = move || confine::router(may_reopen, status);
+    let confined = router.each_thread(confine).map_err(failure)?;
     let confined = confined.into_iter().collect::<Result<Vec<_>, Failure>>()?;
     if let Some(lacking) = confined.into_iter().flatten().next() {
         log::warn!("{lacking}");

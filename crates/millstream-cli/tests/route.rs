@@ -356,7 +356,12 @@ fn a_changed_file_is_taken_over_without_losing_a_packet_of_a_path_that_stays() {
     let counted = network.count("sink", "b0", "udp and ip[1] & 0xfc == 0xb8", PACKETS);
     let router = network.start(env!("CARGO_BIN_EXE_millstream"), &file);
     let privileges = router.privileges();
-    for part in ["CapPrm:\t0000000000006000", "CapEff:\t0000000000006000", "NoNewPrivs:\t1"] {
+    for part in [
+        "CapPrm:\t0000000000006000",
+        "CapEff:\t0000000000006000",
+        "CapBnd:\t0000000000000000",
+        "NoNewPrivs:\t1",
+    ] {
         assert!(privileges.contains(part), "{privileges}");
     }
     let threads = router.threads();

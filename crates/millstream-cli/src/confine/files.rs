@@ -1,8 +1,8 @@
 //! What of the file system a live program may use once its ports are open (Landlock, landlock(7)): it reads, and
-//! makes, changes and starts nothing but what is named here. No TCP connection is made, no TCP port opened.
+//! makes, changes and starts nothing but what is named here. It makes no TCP connection.
 
 use landlock::{
-    ABI, Access, AccessFs, AccessNet, BitFlags, PathBeneath, PathFd, Ruleset, RulesetAttr,
+    ABI, Access, AccessFs, AccessNet, BitFlags, NetPort, PathBeneath, PathFd, Ruleset, RulesetAttr,
     RulesetCreated, RulesetCreatedAttr, RulesetError, RulesetStatus, Scope,
 };
 use std::fs;
@@ -18,6 +18,8 @@ pub(crate) struct Files {
     pub(crate) starts_itself: bool,
     /// It removes this file at its end.
     pub(crate) removes: Option<PathBuf>,
+    /// It opens this TCP port later.
+    pub(crate) listens: Option<u16>,
 }
 
 /// How much of it the kernel enforces.
@@ -52,6 +54,9 @@ pub(crate) fn limit(files: &Files) -> Result<Enforced, RulesetError> {
         let folder = if folder == Path::new("") { Path::new(".") } else { folder };
         rules = allow(rules, folder, AccessFs::RemoveFile.into())?;
     }
+    if let Some(port) = files.listens {
+        rules = rules.add_rule(NetPort::new(port, AccessNet::BindTcp))?;
+    }
     Ok(match rules.restrict_self()?.ruleset {
         RulesetStatus::FullyEnforced => Enforced::Fully,
         RulesetStatus::PartiallyEnforced => Enforced::Partly,
@@ -82,4 +87,77 @@ fn programs() -> Vec<PathBuf> {
     programs.extend(std::env::current_exe());
     programs.dedup();
     programs
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{self, ErrorKind};
+    use std::net::TcpListener;
+    use std::process::Command;
+    use std::thread;
+
+    /// What a thread that is limited so gets from `tries`; `None` where the kernel has no Landlock.
+    fn limited<R: Send + 'static>(
+        files: Files,
+        tries: impl FnOnce() -> R + Send + 'static,
+    ) -> Option<R> {
+        let limited = move || match limit(&files).unwrap() {
+            Enforced::Not => {
+                eprintln!("not tested: the kernel has no Landlock");
+                None
+            }
+            Enforced::Fully | Enforced::Partly => Some(tries()),
+        };
+        thread::spawn(limited).join().unwrap()
+    }
+
+    fn denied(tried: io::Result<()>) -> bool {
+        tried.is_err_and(|error| error.kind() == ErrorKind::PermissionDenied)
+    }
+
+    #[test]
+    fn files_are_read_and_nothing_else() {
+        let folder = tempfile::tempdir().unwrap();
+        let there = folder.path().join("there");
+        fs::write(&there, "text").unwrap();
+        let tried = limited(Files::default(), move || {
+            (
+                fs::read_to_string(&there).unwrap(),
+                [
+                    fs::write(&there, "other"),
+                    fs::write(there.with_extension("new"), ""),
+                    fs::remove_file(&there),
+                    Command::new("/bin/true").status().map(drop),
+                ]
+                .map(denied),
+            )
+        });
+        assert!(tried.is_none_or(|tried| tried == ("text".to_owned(), [true; 4])));
+    }
+
+    #[test]
+    fn what_is_named_may_be_removed_and_started() {
+        let folder = tempfile::tempdir().unwrap();
+        let socket = folder.path().join("socket");
+        fs::write(&socket, "").unwrap();
+        let may = Files { removes: Some(socket.clone()), starts_itself: true, listens: None };
+        let tried = limited(may, move || {
+            let mut again = Command::new(std::env::current_exe().unwrap());
+            let started = again.arg("--list").stdout(std::process::Stdio::null()).status();
+            let other = denied(Command::new("/bin/true").status().map(drop));
+            (fs::remove_file(&socket).is_ok(), started.unwrap().success(), other)
+        });
+        assert!(tried.is_none_or(|tried| tried == (true, true, true)), "{tried:?}");
+    }
+
+    #[test]
+    fn one_tcp_port_may_be_opened_if_it_is_named() {
+        let bind = |port| TcpListener::bind(("127.0.0.1", port)).map(drop);
+        let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let may = Files { listens: Some(free), ..Files::default() };
+        let Some((this, other)) = limited(may, move || (bind(free), bind(0))) else { return };
+        // Kernels before 6.7 do not limit ports.
+        assert!(this.is_ok() && (other.is_ok() || denied(other)));
+    }
 }

@@ -294,7 +294,11 @@ fn listed(program: Program) -> Result<Rules, seccompiler::Error> {
     match program {
         Program::Router(ports) if ports.interface => add(INTERFACE),
         Program::Router(_) => {}
-        Program::Child => add(MEDIA),
+        Program::Child => {
+            add(MEDIA);
+            // A thread that was started before may still be giving up its capabilities.
+            add(&[libc::SYS_capget, libc::SYS_capset]);
+        }
         Program::Server { children, socket } => {
             add(MEDIA);
             if children {
@@ -318,8 +322,10 @@ fn listed(program: Program) -> Result<Rules, seccompiler::Error> {
     let mut options = vec![PR_GET_AUXV, PR_SET_VMA];
     let mut number = |option: libc::c_int| options.push(u64::from(option.cast_unsigned()));
     [libc::PR_SET_NAME, libc::PR_SET_TIMERSLACK].into_iter().for_each(&mut number);
-    if program.starts_children() {
+    if program.starts_children() || program == Program::Child {
         LIMITING.iter().copied().for_each(&mut number);
+    }
+    if program.starts_children() {
         // A process that it started may abort.
         signals.push(rule(&[(2, SeccompCmpOp::Eq, u64::from(libc::SIGABRT.cast_unsigned()))])?);
     }

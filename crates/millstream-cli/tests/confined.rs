@@ -1,0 +1,116 @@
+//! What `millstream serve` and the processes that it starts may still do while they run. (That of `route`:
+//! `route.rs`; what each list of system calls lets through: `src/confine/system_calls.rs`.)
+
+#![allow(clippy::unwrap_used)]
+
+mod player;
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use player::{Player, Server};
+use rtsp_types::StatusCode;
+use std::fs;
+use std::time::{Duration, Instant};
+
+const STREAM: &str = "period = \"16.666666 ms\"\nfirst-deadline = \"2 s\"";
+/// CAP_IPC_LOCK and CAP_SYS_NICE, as far as the tests have them.
+const CHILDREN: u64 = 1 << 14 | 1 << 23;
+
+/// A field of a thread's status file.
+fn field(status: &str, name: &str) -> String {
+    let line = status.lines().find_map(|line| line.strip_prefix(&format!("{name}:")));
+    line.unwrap_or_else(|| panic!("no {name}: {status}")).trim().to_owned()
+}
+
+fn own(name: &str) -> u64 {
+    let status = fs::read_to_string("/proc/self/status").unwrap();
+    u64::from_str_radix(&field(&status, name), 16).unwrap()
+}
+
+/// The status of every thread of a process.
+fn threads(id: u32) -> Vec<String> {
+    let tasks = fs::read_dir(format!("/proc/{id}/task")).unwrap();
+    let status = tasks.map(|task| fs::read_to_string(task.unwrap().path().join("status")));
+    status.filter_map(Result::ok).collect()
+}
+
+/// Every thread of a process is confined, within ten seconds; `permitted` are capabilities that are kept for
+/// processes that it starts.
+fn assert_confined(id: u32, permitted: u64) {
+    let bounding = if own("CapEff") >> 8 & 1 == 1 { 0 } else { own("CapBnd") };
+    let sets = [
+        ("CapEff", 0),
+        ("CapPrm", permitted),
+        ("CapInh", permitted),
+        ("CapAmb", permitted),
+        ("CapBnd", bounding),
+    ];
+    let end = Instant::now() + Duration::from_secs(10);
+    loop {
+        let threads = threads(id);
+        let wrong = threads.iter().find(|status| {
+            sets.iter().any(|(name, set)| field(status, name) != format!("{set:016x}"))
+                || field(status, "NoNewPrivs") != "1"
+                || field(status, "Seccomp") != "2"
+        });
+        match wrong {
+            None if !threads.is_empty() => return,
+            _ => assert!(Instant::now() < end, "{sets:x?}: {wrong:?}"),
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// Plays some frames.
+fn play(server: &Server) {
+    let mut player = Player::connect(server);
+    assert_eq!(player.set_up(false).status(), StatusCode::Ok);
+    player.play();
+    player.watch_frames(10);
+}
+
+#[test]
+fn a_server_keeps_no_capability_in_any_thread() {
+    let media = "http = \"127.0.0.1:0\"\ninstructions = true";
+    let server = Server::start(60, "50 Mbps", media, STREAM, ", repeat = true");
+    play(&server);
+    assert!(server.page("/status").starts_with("HTTP/1.1 200"));
+    let id = server.child.id();
+    assert!(threads(id).len() >= 4, "it serves, dispatches, answers HTTP and compiles");
+    assert_confined(id, 0);
+    server.end();
+}
+
+#[test]
+fn processes_that_a_server_starts_keep_none_either_also_when_they_are_started_again() {
+    let media = "placement = \"ni\"\nhttp = \"127.0.0.1:0\"\nframe-path = \"producer\"\ninstructions = true";
+    let server = Server::start(60, "50 Mbps", media, STREAM, ", repeat = true");
+    play(&server);
+    let producer = || {
+        let id = server.status()["reading"]["producer"].as_u64();
+        id.and_then(|id| u32::try_from(id).ok()).filter(|id| *id != 0)
+    };
+    let id = server.child.id();
+    assert_confined(id, own("CapPrm") & CHILDREN);
+    let processor = server.processor.unwrap();
+    assert_confined(processor, 0);
+    let first = producer().expect("a producer");
+    assert_confined(first, 0);
+    let end = |id: u32| kill(Pid::from_raw(id.try_into().unwrap()), Signal::SIGKILL).unwrap();
+    end(processor);
+    end(first);
+    let mut again = Vec::new();
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while again.len() < 2 {
+        assert!(Instant::now() < deadline, "not started again: {again:?}");
+        std::thread::sleep(Duration::from_millis(50));
+        let children = fs::read_to_string(format!("/proc/{id}/task/{id}/children")).unwrap();
+        let children = children.split_whitespace().map(|id| id.parse::<u32>().unwrap());
+        again = children.filter(|id| ![processor, first].contains(id)).collect();
+    }
+    for child in again {
+        assert_confined(child, 0);
+    }
+    play(&server);
+    server.end();
+}
