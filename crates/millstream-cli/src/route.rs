@@ -12,7 +12,7 @@ use millstream_scenario::{
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use std::fmt::Write as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread;
 
@@ -61,11 +61,18 @@ fn refuse_captures(file: &Path, scenario: &RouterScenario) -> Result<(), Failure
         .chain(scenario.ports.iter().filter_map(|port| captures(port).0))
         .chain(modules.map(|extension| extension.module.clone()))
         .collect();
-    let outputs = scenario
-        .ports
-        .iter()
-        .filter_map(|port| Some((format!("`output` of port `{}`:", port.name), captures(port).1?)));
-    let outputs: Vec<_> = outputs.collect();
+    let mut outputs: Vec<(String, PathBuf)> = Vec::new();
+    for (at, port) in scenario.ports.iter().enumerate() {
+        // VLANs of one capture are one device.
+        let shares = |other: &RouterPort| {
+            other.kind == port.kind && other.vlan.is_some() && port.vlan.is_some()
+        };
+        if let Some(output) = captures(port).1
+            && !scenario.ports[..at].iter().any(shares)
+        {
+            outputs.push((format!("`output` of port `{}`:", port.name), output));
+        }
+    }
     let named: Vec<_> =
         outputs.iter().map(|(name, path)| (name.as_str(), Some(path.as_path()))).collect();
     refuse_collisions(&named, &inputs)

@@ -69,6 +69,9 @@ fn folder() -> TempDir {
     put("uplink.toml", &LINK.replace(source, "kind = \"pcap\", file = \"uplink.pcap\""));
     put("router.toml", &ROUTER.replace("OUT", "out.pcap"));
     put("router-in.toml", &ROUTER.replace("OUT", "./uplink.pcap"));
+    let more = "[[port]]\nname = \"more\"\nkind = \"pcap\"\noutput = \"./out.pcap\"\n\
+                mac = \"02:00:00:00:00:04\"\nrate = \"1 Gbps\"\n[[route]]";
+    put("router-twice.toml", &ROUTER.replace("OUT", "out.pcap").replace("[[route]]", more));
     put("router-full.toml", &ROUTER.replace("OUT", "/dev/full"));
     put("router-wasm.toml", &format!("{ROUTER}extension = {{ module = \"bad.wasm\" }}\n"));
     put("bad.wasm", "no module");
@@ -187,6 +190,10 @@ fn outputs_that_are_one_file_are_refused_with_both_flags() {
         ("sweep link.toml --out link.toml.csv", &[]),
         (&format!("{PLAN} ./bench.json"), &["--figure ./bench.json is an input"]),
         ("check router-in.toml", &["`output` of port `wan`:", "uplink.pcap is an input"]),
+        (
+            "check router-twice.toml",
+            &["`output` of port `wan`:", "`output` of port `more`:", "are one file"],
+        ),
         ("route router-in.toml", &["`output` of port `wan`:", "uplink.pcap is an input"]),
     ];
     for (line, told) in rows.iter().filter(|(_, told)| !told.is_empty()) {
