@@ -5,7 +5,7 @@
 //! all of it. Bodies are read of orders alone, where a program takes any, up to a length that it sets.
 //!
 //! When all connections are taken, the one whose request has been incomplete for longest is closed for
-//! the next ([`places`]): clients that send nothing keep no other out.
+//! the next (`places`): clients that send nothing keep no other out.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
