@@ -8,7 +8,7 @@ use std::path::PathBuf;
 #[derive(Debug, Parser)]
 #[command(name = "millstream", version, arg_required_else_help = true)]
 #[command(after_help = "Exit status: 0 done; 1 the run failed; 2 the command line or a file is \
-                        wrong; 130 interrupted.")]
+                        wrong; 3 from `check`: a contract cannot be kept; 130 interrupted.")]
 pub(crate) struct Arguments {
     #[command(subcommand)]
     pub(crate) command: Command,
