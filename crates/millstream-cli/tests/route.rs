@@ -7,6 +7,7 @@ mod ipv6;
 mod nat;
 mod network;
 mod offload;
+mod pacing;
 mod programs;
 mod proxy;
 mod tun;
@@ -190,6 +191,7 @@ fn mistakes_are_shown_where_they_stand() {
         ("slice = ", "slise = ", &["did you mean `slice`"]),
         ("batch = 32", "batch = 32\nstatus = \"0.0.0.0:99\"", &["from the network", "127.0.0.1"]),
         ("batch = 32", "batch = 0", &["a batch of 0", "from 1 to 1024"]),
+        ("overhead = 24", "line-burst = \"101 ms\"", &["`line-burst` of more than", "100 us"]),
         ("overhead = 24", "nat = {}", &["no IPv4 `address` to hide others behind", "address = "]),
         ("overhead = 24", "address = \"10.2.0.1/24\"\nnat = { flows = 0 }", &["`flows` of 0"]),
         (

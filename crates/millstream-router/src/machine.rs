@@ -98,6 +98,21 @@ pub trait Machine {
     /// How many packets output `output` would take at `now_ns`.
     fn room(&mut self, output: usize, now_ns: u64) -> usize;
 
+    /// How many more packets a run at `now_ns` may give to output `output`, `most` at most, after
+    /// `given`: so many packets, of so many bytes in all. No packet is longer than
+    /// `longest_bytes`. A slow line takes one at a time.
+    #[inline]
+    fn fits(
+        &self,
+        _output: usize,
+        _now_ns: u64,
+        _given: (usize, u64),
+        _longest_bytes: u32,
+        most: usize,
+    ) -> usize {
+        most
+    }
+
     /// How long the line of output `output` has had nothing to carry until `now_ns`, ns in all; 0 if its time
     /// passes whatever it carries.
     #[inline]

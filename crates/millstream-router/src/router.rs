@@ -137,6 +137,8 @@ struct Output {
     paths: Vec<usize>,
     /// Packets selected that the port did not take yet.
     staged: VecDeque<u64>,
+    /// No packet that waits is longer, bytes: the longest since none waited.
+    longest_bytes: u32,
 }
 
 /// Packets that the link's discipline dropped during a decision.
@@ -168,8 +170,16 @@ impl Parts {
             let link = Link::new(output.discipline, &output.options, output.structure);
             let throttle = output.throttle.map(Throttle::new);
             let (time, paths) = (LinkTime::new(output, capped), Vec::new());
-            let (elsewhere, held_back, staged) = (false, false, VecDeque::new());
-            outputs.push(Output { elsewhere, held_back, throttle, link, time, paths, staged });
+            outputs.push(Output {
+                elsewhere: false,
+                held_back: false,
+                throttle,
+                link,
+                time,
+                paths,
+                staged: VecDeque::new(),
+                longest_bytes: 0,
+            });
         }
         for input in &plan.inputs {
             cpu.add(input.reservation)?;

@@ -123,6 +123,8 @@ pub struct RouterPort {
     pub rate_bps: u64,
     /// Bytes that a packet takes on the wire beyond its length; a VLAN's tag is among them.
     pub overhead_bytes: u32,
+    /// How long the line takes for packets that it is given at once, unless it is one, ns.
+    pub line_burst_ns: u64,
     /// Its hardware address, if the file gives one.
     pub mac: Option<MacAddr6>,
     /// The router's own addresses on the port's networks, with each network's length: at most one of IPv4 and

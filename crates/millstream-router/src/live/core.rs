@@ -369,10 +369,11 @@ impl Core {
     }
 }
 
-/// Addresses and translation, as the file has them.
+/// Addresses, bursts and translation, as the file has them.
 fn set_ports(machine: &mut LiveMachine<Box<dyn Port>>, scenario: &RouterScenario) {
     for (at, port) in scenario.ports.iter().enumerate() {
         machine.set_address(at, port.addresses.iter().copied());
+        machine.set_line_burst(at, port.line_burst_ns);
         machine.translate(at, port.nat.as_ref());
     }
 }

@@ -272,6 +272,15 @@ impl<P: Port> LiveMachine<P> {
         self.sides[port].line.set_rate(rate_bps, overhead_bytes);
     }
 
+    /// Packets that `port` is given at once take its line `burst_ns` at most, or are one; 100 µs
+    /// unless it is set.
+    ///
+    /// # Panics
+    /// If there is no such port.
+    pub fn set_line_burst(&mut self, port: usize, burst_ns: u64) {
+        self.sides[port].line.set_burst(burst_ns);
+    }
+
     /// The thread has slept, by its own will: no work was taken from it.
     pub(super) fn rested(&mut self) {
         self.worked = Worked::until_now(&self.clock);
@@ -510,6 +519,18 @@ impl<P: Port> Machine for LiveMachine<P> {
 
     fn room_at_ns(&mut self, output: usize, now_ns: u64) -> u64 {
         self.sides[output].line.room_at_ns(now_ns)
+    }
+
+    #[inline]
+    fn fits(
+        &self,
+        output: usize,
+        now_ns: u64,
+        given: (usize, u64),
+        longest_bytes: u32,
+        most: usize,
+    ) -> usize {
+        self.sides[output].line.fits(now_ns, given, longest_bytes, most)
     }
 
     #[inline]

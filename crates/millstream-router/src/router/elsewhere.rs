@@ -72,8 +72,9 @@ impl<M: Machine> Router<M> {
                 };
                 let link_ns = self.link_time(output, self.now_ns);
                 let described = Packet { bytes: self.machine.bytes(packet), tag: packet };
-                let described = std::iter::once(described);
                 let of = &mut self.outputs[output];
+                of.longest_bytes = of.longest_bytes.max(described.bytes);
+                let described = std::iter::once(described);
                 let first = of.link.waiting(stream) == 0;
                 of.link.enqueue_all(link_ns, stream, described);
                 self.may_send(output, first);

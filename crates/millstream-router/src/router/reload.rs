@@ -52,6 +52,7 @@ impl<M: Machine> Router<M> {
         }
         for (output, mut old) in old_outputs.into_iter().enumerate() {
             self.outputs[output].staged = mem::take(&mut old.staged);
+            self.outputs[output].longest_bytes = old.longest_bytes;
             self.outputs[output].time.idle(self.machine.idle_ns(output, self.now_ns), false);
             let mut waiting = Vec::new();
             let mut late = Late::default();

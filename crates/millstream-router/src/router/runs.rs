@@ -236,37 +236,55 @@ impl<M: Machine> Router<M> {
     /// SELECT, DEQUEUE, WRITE.
     pub(super) fn run_output(&mut self, output: usize) -> u32 {
         let number = self.number(Process::Output(output));
-        let room = self.machine.room(output, self.now_ns);
-        if room == 0 {
+        let most = self.machine.room(output, self.now_ns).min(self.batch.packets as usize);
+        let longest_bytes = self.outputs[output].longest_bytes;
+        let fit = match most {
+            0 => 0,
+            most => self.machine.fits(output, self.now_ns, (0, 0), longest_bytes, most),
+        };
+        if fit == 0 {
             let until_ns = self.machine.room_at_ns(output, self.now_ns);
             self.sleep(number, until_ns.max(self.now_ns + 1));
             return 0;
         }
-        let most = room.min(self.batch.packets as usize);
         let now_ns = self.clock_ns();
         let link_ns = self.link_time(output, now_ns);
         let mut chosen = std::mem::take(&mut self.chosen);
-        let retried = self.outputs[output].staged.len().min(most);
-        if retried > 0 {
-            chosen.extend(self.outputs[output].staged.drain(..retried));
+        while chosen.len() < fit
+            && let Some(packet) = self.outputs[output].staged.pop_front()
+        {
+            chosen.push(packet);
         }
         let (of, paths, cpu) = (&mut self.outputs[output], &mut self.paths, &self.cpu);
         let (freed, forward, machine) = (&mut self.freed, self.inputs.len(), &self.machine);
-        of.link.decide_all(link_ns, most - retried, &mut self.late, |departure| {
-            let number = of.paths[departure.stream.index()];
-            let path = &mut paths[number];
-            path.counters.sent += 1;
-            path.counters.sent_bytes += u64::from(departure.bytes);
-            chosen.push(departure.tag);
-            if path.elsewhere {
-                machine.left_output(number, output);
+        let mut fit = fit;
+        // As many as surely fit, then as many as fit beside what these turned out to be.
+        while chosen.len() < fit {
+            of.link.decide_all(link_ns, fit - chosen.len(), &mut self.late, |departure| {
+                let number = of.paths[departure.stream.index()];
+                let path = &mut paths[number];
+                path.counters.sent += 1;
+                path.counters.sent_bytes += u64::from(departure.bytes);
+                chosen.push(departure.tag);
+                if path.elsewhere {
+                    machine.left_output(number, output);
+                }
+                let wants = !path.queue.is_empty() || machine.due_ns(number) <= now_ns;
+                let may_run = wants && !cpu.eligible(forward + number);
+                if may_run && !std::mem::replace(&mut path.freed, true) {
+                    freed.push(number);
+                }
+            });
+            if chosen.len() < fit || fit == most {
+                break;
             }
-            let wants = !path.queue.is_empty() || machine.due_ns(number) <= now_ns;
-            let may_run = wants && !cpu.eligible(forward + number);
-            if may_run && !std::mem::replace(&mut path.freed, true) {
-                freed.push(number);
-            }
-        });
+            let bytes = chosen.iter().map(|packet| u64::from(machine.bytes(*packet))).sum();
+            let given = (fit, bytes);
+            fit += machine.fits(output, self.now_ns, given, longest_bytes, most - fit);
+        }
+        if of.link.total_waiting() == 0 && of.staged.is_empty() {
+            of.longest_bytes = 0;
+        }
         of.held_back = chosen.is_empty() && of.link.total_waiting() > 0;
         while let Some(path) = self.freed.pop() {
             self.paths[path].freed = false;
@@ -279,6 +297,7 @@ impl<M: Machine> Router<M> {
         // Those just sent waited until then: the processor may have been taken away after they were chosen.
         of.time.idle(idle_ns, !chosen.is_empty());
         for packet in chosen.drain(..).skip(taken).rev() {
+            of.longest_bytes = of.longest_bytes.max(self.machine.bytes(packet));
             of.staged.push_front(packet);
         }
         self.chosen = chosen;
@@ -366,12 +385,14 @@ impl<M: Machine> Router<M> {
             return packets.iter().for_each(|packet| self.machine.hand_over(place, *packet));
         }
         let link_ns = self.link_time(output, now_ns);
-        let machine = &mut self.machine;
+        let (machine, of) = (&mut self.machine, &mut self.outputs[output]);
+        let longest_bytes = &mut of.longest_bytes;
         let described = packets.iter().map(|packet| {
             machine.handed_over();
-            Packet { bytes: machine.bytes(*packet), tag: *packet }
+            let bytes = machine.bytes(*packet);
+            *longest_bytes = bytes.max(*longest_bytes);
+            Packet { bytes, tag: *packet }
         });
-        let of = &mut self.outputs[output];
         let first = of.link.waiting(stream) == 0;
         of.link.enqueue_all(link_ns, stream, described);
         self.may_send(output, first);

@@ -120,6 +120,10 @@ pub(crate) struct PortTable {
     /// Bytes that a packet takes on the wire beyond its length; default 0.
     #[serde(default)]
     pub(crate) overhead: u32,
+    /// The longest burst: packets that are sent at once take the line this long at most, or
+    /// are one. "0 us": one at a time. At most "100 ms"; default "100 us".
+    #[schemars(with = "Option<Duration>")]
+    pub(crate) line_burst: Option<Spanned<Duration>>,
     /// The port's own hardware address; default: the interface's. Pcap ports need it.
     #[schemars(with = "Option<String>")]
     pub(crate) mac: Option<Spanned<String>>,

@@ -41,6 +41,8 @@ const FUEL: u32 = 20_000;
 const FAULTS: u32 = 8;
 const FILTER_BYTES: usize = 4_096;
 const LONGEST_SLEEP_NS: u64 = 25_000;
+const LINE_BURST_NS: u64 = 100_000;
+const MOST_LINE_BURST_NS: u64 = 100_000_000;
 /// The largest packet, for defaults that depend on it.
 const LARGEST_BYTES: u32 = 1_514;
 
@@ -307,6 +309,11 @@ fn port(
             found
         }
     };
+    let line_burst_ns = table.line_burst.as_ref().map_or(LINE_BURST_NS, |of| of.get_ref().0);
+    if let Some(given) = table.line_burst.as_ref().filter(|_| line_burst_ns > MOST_LINE_BURST_NS) {
+        let problem = Problem::new(given.span(), "a `line-burst` of more than 100 ms");
+        problems.push(problem.help("from \"0 us\" to \"100 ms\", for example \"100 us\""));
+    }
     let mac = table.mac.as_ref().and_then(|text| mac(text, problems));
     let addresses =
         table.address.as_ref().map_or_else(Vec::new, |given| address::addresses(given, problems));
@@ -323,6 +330,7 @@ fn port(
         pcp: table.pcp.as_ref().map_or(PcpSource::Keep, |pcp| *pcp.get_ref()),
         rate_bps: table.rate.0,
         overhead_bytes: table.overhead.saturating_add(vlan::tag_bytes(table)),
+        line_burst_ns,
         mac,
         addresses,
         nat,

@@ -1,0 +1,171 @@
+// How long voice waits on a slow line that a flood fills, and how far apart packets leave it:
+// pacing INTERFACE DESTINATION-MAC SOURCE-MAC NAMESPACE INTERFACE BITS-PER-SECOND SECONDS
+//
+// Sends 1,500-byte frames as frame.h has them, at even distances and twice the line's rate, and
+// 200-byte probes to UDP port 7777, 10 to 30 ms apart by chance, with the time at which each was
+// sent. The second interface is in the named network namespace; the kernel says when each frame
+// came there. Prints a line: probes sent, probes received, ns of the probes' median and 99th
+// percentile and the longest, then of frames at the far end: bits a second, and in thousandths of
+// what the line takes for all but the last the least time from the first to the last of four in a
+// row, and of two.
+#define _GNU_SOURCE
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <linux/filter.h>
+#include <linux/if_packet.h>
+#include <net/ethernet.h>
+#include <net/if.h>
+#include <sched.h>
+#include <stdint.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "frame.h"
+
+enum { FLOOD = 1500, VOICE = 200, PORT = 7777, STAMP_AT = 42, MOST_LATE = 64, MOST = 1 << 22, FIRST = 16 };
+
+static uint64_t now_ns(void) {
+    struct timespec time;
+    clock_gettime(CLOCK_REALTIME, &time);
+    return (uint64_t)time.tv_sec * 1000000000 + (uint64_t)time.tv_nsec;
+}
+
+static int bound(const char *interface, int receives) {
+    int fd = socket(AF_PACKET, SOCK_RAW | SOCK_NONBLOCK, 0);
+    struct sockaddr_ll address = {.sll_family = AF_PACKET, .sll_protocol = htons((uint16_t)(receives ? ETH_P_IP : 0))};
+    address.sll_ifindex = (int)if_nametoindex(interface);
+    if (fd < 0 || address.sll_ifindex == 0) fail(interface);
+    int on = 1, room = 64 << 20;
+    if (receives) {
+        if (setsockopt(fd, SOL_SOCKET, SO_TIMESTAMPNS, &on, sizeof on) < 0 ||
+            setsockopt(fd, SOL_SOCKET, SO_RCVBUFFORCE, &room, sizeof room) < 0)
+            fail("socket");
+    } else if (setsockopt(fd, SOL_PACKET, PACKET_QDISC_BYPASS, &on, sizeof on) < 0) {
+        fail("socket");
+    }
+    if (bind(fd, (struct sockaddr *)&address, sizeof address) < 0) fail(interface);
+    return fd;
+}
+
+static uint64_t *waited, *came;
+static uint32_t *lengths;
+static size_t probes, frames;
+
+static void receive(int fd) {
+    for (;;) {
+        unsigned char frame[FLOOD];
+        char control[128];
+        struct iovec vector = {frame, sizeof frame};
+        struct msghdr message = {
+            .msg_iov = &vector, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof control};
+        ssize_t length = recvmsg(fd, &message, 0);
+        if (length < 0) return;
+        struct cmsghdr *said = CMSG_FIRSTHDR(&message);
+        if (length < VOICE || said == NULL || said->cmsg_type != SCM_TIMESTAMPNS || frames == MOST) continue;
+        struct timespec time;
+        memcpy(&time, CMSG_DATA(said), sizeof time);
+        uint64_t at = (uint64_t)time.tv_sec * 1000000000 + (uint64_t)time.tv_nsec, sent;
+        came[frames] = at;
+        lengths[frames++] = (uint32_t)length;
+        memcpy(&sent, frame + STAMP_AT, sizeof sent);
+        if (length == VOICE) waited[probes++] = at - sent;
+    }
+}
+
+static int compare(const void *a, const void *b) {
+    uint64_t one = *(const uint64_t *)a, other = *(const uint64_t *)b;
+    return (one > other) - (one < other);
+}
+
+// The least time from the first to the last of so many frames in a row, in thousandths of what the
+// line takes.
+static double closest(size_t many, double bits_a_ns) {
+    double least = 1e9;
+    for (size_t last = FIRST + many - 1; last < frames; last++) {
+        double takes = 0;
+        for (size_t k = last - many + 1; k < last; k++) takes += lengths[k] * 8 / bits_a_ns;
+        double apart = (double)(came[last] - came[last - many + 1]) / takes * 1000;
+        if (apart < least) least = apart;
+    }
+    return least;
+}
+
+static void resize(unsigned char *frame, int bytes) {
+    frame[16] = (unsigned char)((bytes - 14) >> 8);
+    frame[17] = (unsigned char)(bytes - 14);
+    frame[24] = frame[25] = 0;
+    unsigned sum = 0;
+    for (int k = 14; k < 34; k += 2) sum += (unsigned)frame[k] << 8 | frame[k + 1];
+    sum = (sum & 0xffff) + (sum >> 16);
+    sum = ~((sum & 0xffff) + (sum >> 16));
+    frame[24] = (unsigned char)(sum >> 8);
+    frame[25] = (unsigned char)sum;
+    frame[38] = (unsigned char)((bytes - 34) >> 8);
+    frame[39] = (unsigned char)(bytes - 34);
+}
+
+int main(int count, char **arguments) {
+    if (count != 8) {
+        fprintf(stderr, "pacing INTERFACE DESTINATION-MAC SOURCE-MAC NAMESPACE INTERFACE BITS-PER-SECOND SECONDS\n");
+        return 2;
+    }
+    unsigned char flood[FLOOD] = {0}, voice[VOICE] = {0};
+    write_frame(flood, arguments[2], arguments[3]);
+    memcpy(voice, flood, BYTES);
+    resize(flood, FLOOD);
+    resize(voice, VOICE);
+    voice[PORT_AT] = PORT >> 8;
+    voice[PORT_AT + 1] = PORT & 255;
+
+    char path[256];
+    snprintf(path, sizeof path, "/run/netns/%s", arguments[4]);
+    int here = open("/proc/self/ns/net", O_RDONLY), there = open(path, O_RDONLY);
+    if (here < 0 || there < 0 || setns(there, CLONE_NEWNET) < 0) fail(arguments[4]);
+    int in = bound(arguments[5], 1);
+    if (setns(here, CLONE_NEWNET) < 0) fail("network namespace");
+    int out = bound(arguments[1], 0);
+
+    double bits_a_ns = atof(arguments[6]) / 1e9, rate = 2 * bits_a_ns / (FLOOD * 8);
+    uint64_t for_ns = (uint64_t)(atof(arguments[7]) * 1e9), begin = now_ns(), from = begin, sent = 0, asked = 0;
+    // Voice begins when the queue of the flood is full.
+    uint64_t next = begin + 500000000;
+    waited = calloc(MOST, sizeof *waited);
+    came = calloc(MOST, sizeof *came);
+    lengths = calloc(MOST, sizeof *lengths);
+    if (waited == NULL || came == NULL || lengths == NULL) fail("memory");
+    srandom(1);
+    for (uint64_t now = begin; now - begin < for_ns; now = now_ns()) {
+        uint64_t due = (uint64_t)((double)(now - from) * rate);
+        if (due - sent > MOST_LATE) {
+            from = now;
+            sent = 0;
+            continue;
+        }
+        for (; sent < due; sent++) (void)!send(out, flood, FLOOD, 0);
+        if (now >= next) {
+            uint64_t stamp = now_ns();
+            memcpy(voice + STAMP_AT, &stamp, sizeof stamp);
+            asked += send(out, voice, VOICE, 0) == VOICE;
+            next = now + 10000000 + (uint64_t)random() % 20000000;
+        }
+        receive(in);
+    }
+    // What came until then came while the line was full.
+    size_t full = frames;
+    usleep(200000);
+    receive(in);
+    frames = full;
+    if (probes == 0 || frames < FIRST + 8) {
+        fprintf(stderr, "%zu probes and %zu frames came\n", probes, frames);
+        return 1;
+    }
+    qsort(waited, probes, sizeof *waited, compare);
+    double bits = 0;
+    for (size_t k = FIRST; k < frames - 1; k++) bits += lengths[k] * 8;
+    double carried = bits / (double)(came[frames - 1] - came[FIRST]) * 1e9;
+    printf("%llu %zu %llu %llu %llu %.0f %.0f %.0f\n", (unsigned long long)asked, probes,
+           (unsigned long long)waited[(probes - 1) / 2], (unsigned long long)waited[(size_t)((double)(probes - 1) * 0.99)],
+           (unsigned long long)waited[probes - 1], carried, closest(4, bits_a_ns), closest(2, bits_a_ns));
+    return 0;
+}

@@ -1,0 +1,276 @@
+//! What a router gives to its line, on a simulated clock: how far apart, and how soon the highest
+//! priority.
+
+use millstream::catalogue::DISCIPLINES;
+use proptest::collection::vec;
+use proptest::prelude::*;
+
+use super::*;
+
+/// Of each path; the first has the highest priority.
+const PATHS: usize = 3;
+/// What asking for the time takes, ns; a step of the router takes once or twice as long.
+const STEP_NS: u64 = 500;
+
+/// A packet that comes.
+#[derive(Clone, Copy, Debug)]
+struct Coming {
+    at_ns: u64,
+    path: usize,
+    bytes: u32,
+}
+
+/// A packet that the line was given.
+#[derive(Clone, Copy, Debug)]
+struct Given {
+    at_ns: u64,
+    /// Which call of `transmit` gave it.
+    call: usize,
+    number: usize,
+}
+
+/// Packets that come at given times, and a line; handles are positions in `coming`.
+struct Wire {
+    now_ns: u64,
+    line: Line,
+    coming: Vec<Coming>,
+    next: usize,
+    calls: usize,
+    given: Vec<Given>,
+}
+
+impl Machine for Wire {
+    const FREE_CLOCK: bool = false;
+
+    fn now_ns(&mut self) -> u64 {
+        self.now_ns += STEP_NS;
+        self.now_ns
+    }
+
+    fn receive(&mut self, _: usize, most: usize, into: &mut Vec<(usize, u64)>) -> usize {
+        let due = self.coming[self.next..].iter().take_while(|of| of.at_ns <= self.now_ns);
+        let due = due.take(most).count();
+        let numbers = self.next..self.next + due;
+        into.extend(numbers.map(|number| (self.coming[number].path, number as u64)));
+        self.next += due;
+        due
+    }
+
+    fn forward(&mut self, _: usize, _: &mut u64) -> Verdict {
+        Verdict::Send(0)
+    }
+
+    fn bytes(&self, packet: u64) -> u32 {
+        self.coming[usize::try_from(packet).unwrap()].bytes
+    }
+
+    fn room(&mut self, _: usize, now_ns: u64) -> usize {
+        if self.line.has_room(now_ns) { usize::MAX } else { 0 }
+    }
+
+    fn fits(
+        &self,
+        _: usize,
+        now_ns: u64,
+        given: (usize, u64),
+        longest_bytes: u32,
+        most: usize,
+    ) -> usize {
+        self.line.fits(now_ns, given, longest_bytes, most)
+    }
+
+    fn idle_ns(&self, _: usize, now_ns: u64) -> u64 {
+        self.line.idle_ns(now_ns)
+    }
+
+    fn room_at_ns(&mut self, _: usize, now_ns: u64) -> u64 {
+        self.line.room_at_ns(now_ns)
+    }
+
+    fn transmit(&mut self, _: usize, packets: &[u64]) -> usize {
+        for packet in packets {
+            let number = usize::try_from(*packet).unwrap();
+            self.given.push(Given { at_ns: self.now_ns, call: self.calls, number });
+        }
+        self.calls += 1;
+        let lengths = packets.iter().map(|packet| self.bytes(*packet));
+        let lengths: Vec<u32> = lengths.collect();
+        self.line.carry(self.now_ns, lengths.into_iter());
+        packets.len()
+    }
+
+    fn discard(&mut self, _: u64) {}
+}
+
+fn paced_plan(discipline: &str, rate_bps: u64, batch: u32) -> Plan {
+    let link = Link { rate_bps, overhead_bytes: 0 };
+    let contract = |path: u32| {
+        let of = Contract::new().weight(path + 1).unwrap().quantum_bytes(1_500).unwrap();
+        of.priority(path).period_ns(1_000_000 * u64::from(path + 1)).unwrap()
+    };
+    let path = |path| PathPlan {
+        drops: false,
+        reservation: 1,
+        input_queue: 64,
+        output_queue: 64,
+        outputs: vec![(0, contract(path))],
+    };
+    Plan {
+        stages: Stages::Three,
+        batch: Batch { packets: batch, time_ns: u64::MAX, gather_ns: 0 },
+        inputs: vec![InputPlan { reservation: 1, throttle: None, when_full: WhenFull::Drop }],
+        paths: (0_u32..).take(PATHS).map(path).collect(),
+        outputs: vec![OutputPlan {
+            reservation: 1,
+            throttle: None,
+            discipline: DisciplineRow::parse(discipline).unwrap(),
+            options: Options { link, ..Options::default() },
+            structure: StructureName::Scan,
+        }],
+    }
+}
+
+/// All that the line is given; the router wakes late by `late_ns`, in turn.
+fn given(plan: &Plan, coming: &[Coming], late_ns: &[u64]) -> Vec<Given> {
+    let line = Line::new(plan.outputs[0].options.link.rate_bps, 0);
+    let coming = coming.to_vec();
+    let wire = Wire { now_ns: 0, line, coming, next: 0, calls: 0, given: Vec::new() };
+    let mut router = Router::new(plan, wire).unwrap();
+    let mut late_ns = late_ns.iter().cycle();
+    loop {
+        let step = router.step();
+        let machine = router.machine_mut();
+        let next_ns = machine.coming.get(machine.next).map(|of| of.at_ns);
+        let ran = matches!(step, Step::Ran(_, packets) if packets > 0);
+        if ran {
+            continue;
+        }
+        // Inputs are asked without end: time goes on to when a packet comes or the line has room.
+        let room_ns = machine.line.room_at_ns(machine.now_ns);
+        let waits = (0..PATHS).any(|path| router.waiting(path) != (0, 0));
+        let machine = router.machine_mut();
+        let soon_ns = match (next_ns, waits) {
+            (None, false) => return std::mem::take(&mut machine.given),
+            (next_ns, true) => room_ns.min(next_ns.unwrap_or(u64::MAX)),
+            (Some(next_ns), false) => next_ns,
+        };
+        if soon_ns > machine.now_ns + 4 * STEP_NS {
+            machine.now_ns = soon_ns + late_ns.next().unwrap();
+            router.resume();
+        }
+    }
+}
+
+/// How long the line takes for a packet, ns.
+fn takes_ns(bytes: u32, rate_bps: u64) -> u64 {
+    u64::from(bytes) * 8_000_000_000 / rate_bps
+}
+
+/// Asserts that no two packets are closer than nine tenths of what the line takes for the first and
+/// those between them, save for packets of one run, which takes the line the burst at most.
+fn assert_apart(given: &[Given], coming: &[Coming], rate_bps: u64) -> Result<(), TestCaseError> {
+    let takes = |of: &Given| takes_ns(coming[of.number].bytes, rate_bps);
+    let (mut run_ns, mut before_ns) = (0, 0);
+    // What the run of each took before it.
+    let mut in_run = Vec::new();
+    for (at, packet) in given.iter().enumerate() {
+        let begins = at == 0 || packet.at_ns >= run_ns + before_ns * 9 / 10;
+        if begins && (at == 0 || given[at - 1].call != packet.call) {
+            (run_ns, before_ns) = (packet.at_ns, 0);
+        }
+        in_run.push(before_ns);
+        before_ns += takes(packet);
+        prop_assert!(in_run[at] == 0 || before_ns <= BURST_NS, "{packet:?} takes a run too far");
+    }
+    for first in 0..given.len() {
+        let mut takes_ns = 0;
+        for last in first + 1..given.len().min(first + 64) {
+            takes_ns += takes(&given[last - 1]);
+            let apart_ns = given[last].at_ns - given[first].at_ns;
+            let least_ns = takes_ns.saturating_sub(in_run[last]) * 9 / 10;
+            let (one, other) = (given[first], given[last]);
+            prop_assert!(apart_ns >= least_ns, "{apart_ns} ns from {one:?} to {other:?}");
+        }
+    }
+    Ok(())
+}
+
+fn any_coming() -> impl Strategy<Value = Vec<Coming>> {
+    let bytes = prop_oneof![Just(60_u32), Just(200), Just(1_500), 60..1_500_u32];
+    let pause_ns = prop_oneof![4 => Just(0_u64), 3 => 0..20_000_u64, 2 => 0..700_000_u64, 1 => 0..9_000_000_u64];
+    vec((pause_ns, 0..PATHS, bytes), 1..300).prop_map(|all| {
+        let mut at_ns = 1_000_000;
+        let come = all.into_iter().map(|(pause_ns, path, bytes)| {
+            at_ns += pause_ns;
+            Coming { at_ns, path, bytes }
+        });
+        come.collect()
+    })
+}
+
+fn any_rate() -> impl Strategy<Value = u64> {
+    prop_oneof![
+        Just(1_000_000_u64),
+        Just(10_000_000),
+        Just(20_000_000),
+        Just(100_000_000),
+        1_000_000..2_000_000_000_u64
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(100))]
+
+    /// Whatever comes, by every discipline, however late the router wakes.
+    #[test]
+    fn packets_are_as_far_apart_as_the_line_has_them(
+        coming in any_coming(),
+        rate_bps in any_rate(),
+        batch in prop_oneof![Just(1_u32), Just(32), 1..64_u32],
+        late_ns in vec(prop_oneof![4 => Just(0_u64), 2 => 0..60_000_u64, 1 => 0..3_000_000_u64], 1..9),
+    ) {
+        let fit = |row: &&DisciplineRow| !row.needs.contains(&"table") && row.name != "minbw";
+        for row in DISCIPLINES.iter().filter(fit) {
+            let given = given(&paced_plan(row.name, rate_bps, batch), &coming, &late_ns);
+            assert_apart(&given, &coming, rate_bps)?;
+        }
+    }
+
+    /// The highest priority under overload waits for the packet in transmission and one more at
+    /// most, or for a run of the line's burst, beside what the router itself takes.
+    #[test]
+    fn voice_waits_for_the_packet_in_transmission_and_one_more(
+        rate_bps in any_rate(),
+        voice in vec(0..2_000_000_u64, 1..30),
+        bytes in 60..1_500_u32,
+    ) {
+        let longest_ns = takes_ns(1_500, rate_bps);
+        let voice_bytes = 200;
+        // Twice what the line carries, on two paths.
+        let flood_ns = 40_000_000;
+        let mut coming: Vec<Coming> = Vec::new();
+        let mut at_ns = 1_000_000;
+        while at_ns < flood_ns && coming.len() < 4_000 {
+            let path = 1 + coming.len() % 2;
+            let bytes = if path == 1 { 1_500 } else { bytes };
+            coming.push(Coming { at_ns, path, bytes });
+            at_ns += takes_ns(bytes, rate_bps) / 2 + 1;
+        }
+        let mut voice_ns = 1_500_000;
+        for pause_ns in voice {
+            // Not closer than two of them take with another before each.
+            voice_ns += pause_ns + 3 * longest_ns + 2 * BURST_NS;
+            coming.push(Coming { at_ns: voice_ns, path: 0, bytes: voice_bytes });
+        }
+        coming.sort_by_key(|of| of.at_ns);
+        let given = given(&paced_plan("static-priority", rate_bps, 32), &coming, &[0]);
+        let in_transmission_ns = longest_ns.max(BURST_NS);
+        // Some dozen steps may be taken for packets that came with it.
+        let most_ns = in_transmission_ns + longest_ns + 64 * STEP_NS;
+        let of_voice = given.iter().filter(|of| coming[of.number].path == 0);
+        for of in of_voice {
+            let waited_ns = of.at_ns - coming[of.number].at_ns;
+            prop_assert!(waited_ns <= most_ns, "{waited_ns} ns, and {most_ns} at most");
+        }
+    }
+}
