@@ -39,7 +39,7 @@ fuzz_target!(|frames: Vec<&[u8]>| {
     machine.set_address(1, [other]);
     let to = "10.1.0.5:53".parse().expect("a host's port");
     let forwards = vec![PortForward { protocol: 17, port: 53, to }];
-    machine.translate(0, Some(&PortNat { flows: 4, host_flows: 2, forwards }));
+    machine.translate(0, Some(&PortNat { flows: 4, host_flows: 2, check_source: true, forwards }));
     let mut read = Vec::new();
     while machine.receive(0, 8, &mut read) + machine.receive(1, 8, &mut read) > 0 {
         for (path, mut packet) in read.drain(..) {

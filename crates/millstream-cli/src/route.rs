@@ -331,10 +331,12 @@ fn translations(report: &Report) -> String {
         "flows",
         "begun",
         "begun outside",
+        "evicted",
         "outbound",
         "inbound",
         "refused: full",
         "refused: kind",
+        "refused: source",
     ];
     let rows = report.ports.iter().filter_map(|port| {
         let of = port.nat?;
@@ -342,10 +344,12 @@ fn translations(report: &Report) -> String {
             of.flows,
             of.opened,
             of.forwarded,
+            of.evicted,
             of.outbound,
             of.inbound,
             of.refused_full,
             of.refused_kind,
+            of.refused_source,
         ];
         Some([port.name.clone()].into_iter().chain(counts.map(|n| n.to_string())).collect())
     });

@@ -244,7 +244,7 @@ fn survives(frames: Vec<Vec<u8>>, nat: bool) -> Result<Vec<Vec<u8>>, TestCaseErr
     machine.set_address(0, [net, net_v6]);
     let to = "10.2.0.5:53".parse().unwrap();
     let forwards = vec![PortForward { protocol: 17, port: 53, to }];
-    let how = PortNat { flows: 4, host_flows: 2, forwards };
+    let how = PortNat { flows: 4, host_flows: 2, check_source: true, forwards };
     machine.translate(0, nat.then_some(&how));
     machine.now_ns();
     let plan = Plan {

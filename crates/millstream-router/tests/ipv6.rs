@@ -436,7 +436,10 @@ fn ports_that_hide_ipv4_hosts_pass_ipv6_as_it_is() {
     let mut rig = Rig::new();
     let machine = rig.router.machine_mut();
     machine.set_address(1, ["10.2.0.1/24".parse().unwrap()]);
-    machine.translate(1, Some(&PortNat { flows: 4, host_flows: 2, forwards: Vec::new() }));
+    machine.translate(
+        1,
+        Some(&PortNat { flows: 4, host_flows: 2, check_source: true, forwards: Vec::new() }),
+    );
     let sent = frame(host(1, 9), host(2, 9), 9, 7);
     rig.hear(sent.clone());
     let left = rig.router.machine_mut().port_mut(1).kept().to_vec();

@@ -90,6 +90,8 @@ pub struct PortNat {
     pub flows: u32,
     /// Flows of one host at once; at least 1.
     pub host_flows: u32,
+    /// Packets are dropped whose source does not belong to the port that they came by.
+    pub check_source: bool,
     /// Ports of the address that hosts behind it serve.
     pub forwards: Vec<PortForward>,
 }

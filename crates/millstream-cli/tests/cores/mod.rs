@@ -122,7 +122,11 @@ fn hosts_find_each_other(io: &str) {
          [[path]]\nname = \"all\"\ncore = 1\nqueue = 1024\nweight = 100\n",
         port("a1", 0, "address = [\"10.1.0.1/24\", \"2001:db8:1::1/64\"]"),
         port("f1", 0, ""),
-        port("b1", 1, "address = [\"10.2.0.1/24\", \"2001:db8:2::1/64\"]\nnat = {}"),
+        port(
+            "b1",
+            1,
+            "address = [\"10.2.0.1/24\", \"2001:db8:2::1/64\"]\nnat = { check-source = false }"
+        ),
     );
     // `back` comes by core 1, is forwarded on 0 and leaves there; `all` comes by 0 and goes on by 1.
     fs::write(&path, &file).unwrap();

@@ -346,11 +346,21 @@ impl Core {
             } else {
                 None
             };
+            let refused_source = router.machine().refused_source(at);
             let port = router.machine_mut().port_mut(at);
             let (strays, went_away, away) = (port.strays(), port.went_away(), port.is_away());
             let lost = port.lost();
             let unclassified = router.input(at).unclassified;
-            ports.push(PortStanding { counters, unclassified, strays, went_away, away, lost, nat });
+            ports.push(PortStanding {
+                counters,
+                unclassified,
+                strays,
+                went_away,
+                away,
+                lost,
+                nat,
+                refused_source,
+            });
         }
         let paths = (0..self.paths).map(|at| PathStanding {
             counters: router.path(at),

@@ -181,6 +181,19 @@ impl Forwarder {
         Ok(next.output)
     }
 
+    /// The output that leads to `address`; quick for addresses that packets went to of late.
+    #[inline]
+    pub(super) fn leads_by(&self, address: Ipv4Addr) -> Option<usize> {
+        match &self.v4.recent[address.slot()] {
+            Some(recent) if recent.destination == address => Some(recent.hop.output),
+            _ => match self.v4.routes.find(address)? {
+                Next::Hop(hop) => Some(hop.output),
+                Next::Resolve(output, ..) => Some(output),
+                Next::Nowhere => None,
+            },
+        }
+    }
+
     /// The output that leads to `destination`.
     pub(super) fn output(&mut self, destination: IpAddr) -> Option<usize> {
         fn output<A: Address>(ways: &mut Ways<A>, destination: A) -> Option<usize> {

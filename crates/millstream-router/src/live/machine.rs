@@ -59,6 +59,8 @@ struct Side<P> {
     kernel_v6: Vec<Ipv6Net>,
     /// Hides who sends IPv4 by it behind `address`.
     nat: Option<Nat>,
+    /// Packets for it that this core dropped because their source belongs to another port.
+    refused_source: u64,
     line: Line,
     /// The longest frame that it carries, bytes.
     longest_bytes: u32,
@@ -92,6 +94,8 @@ pub struct LiveMachine<P> {
     clock: Clock,
     pool: Pool,
     sides: Vec<Side<P>>,
+    /// Some port translates and checks sources.
+    checks_source: bool,
     classifier: Classifier,
     flows: Flows,
     function: Forwarder,
@@ -132,6 +136,7 @@ impl<P: Port> LiveMachine<P> {
             clock,
             pool,
             sides,
+            checks_source: false,
             classifier,
             flows: Flows::default(),
             function,
@@ -165,6 +170,7 @@ impl<P: Port> LiveMachine<P> {
             addresses_v6: Vec::new(),
             kernel_v6: Vec::new(),
             nat: None,
+            refused_source: 0,
             line: Line::new(rate_bps, overhead_bytes),
             longest_bytes,
             counters,
@@ -389,6 +395,10 @@ impl<P: Port> Machine for LiveMachine<P> {
                 }
                 continue;
             };
+            if self.has_foreign_source(input, &header) {
+                self.pool.release(packet);
+                continue;
+            }
             let mut to = self.whose(header.destination);
             // What it says itself, and what paths go by: who reaches a host by the router's address has its own.
             let mut said = header;
@@ -513,15 +523,6 @@ impl<P: Port> Machine for LiveMachine<P> {
     }
 
     #[inline]
-    fn idle_ns(&self, output: usize, now_ns: u64) -> u64 {
-        self.sides[output].line.idle_ns(now_ns)
-    }
-
-    fn room_at_ns(&mut self, output: usize, now_ns: u64) -> u64 {
-        self.sides[output].line.room_at_ns(now_ns)
-    }
-
-    #[inline]
     fn fits(
         &self,
         output: usize,
@@ -531,6 +532,15 @@ impl<P: Port> Machine for LiveMachine<P> {
         most: usize,
     ) -> usize {
         self.sides[output].line.fits(now_ns, given, longest_bytes, most)
+    }
+
+    #[inline]
+    fn idle_ns(&self, output: usize, now_ns: u64) -> u64 {
+        self.sides[output].line.idle_ns(now_ns)
+    }
+
+    fn room_at_ns(&mut self, output: usize, now_ns: u64) -> u64 {
+        self.sides[output].line.room_at_ns(now_ns)
     }
 
     #[inline]

@@ -139,12 +139,16 @@ pub fn metrics(report: &Report) -> String {
     let help =
         "Flows that were begun: by hosts inside, or at ports that are forwarded, as from outside";
     counters(&mut registry, "port_nat_flows_begun", help, begun);
+    let evicted = translations().map(|(of, nat)| (vec![("port", of.name.clone())], nat.evicted));
+    let help = "Flows that nobody had answered, and that made room for others";
+    counters(&mut registry, "port_nat_flows_evicted", help, evicted);
     let events = translations().flat_map(|(of, nat)| {
         let events = [
             ("outbound", nat.outbound),
             ("inbound", nat.inbound),
             ("refused-full", nat.refused_full),
             ("refused-kind", nat.refused_kind),
+            ("refused-source", nat.refused_source),
         ];
         events.map(|(event, count)| {
             (vec![("port", of.name.clone()), ("event", event.to_owned())], count)

@@ -6,16 +6,19 @@
 //! <── to 10.1.0.5:4000 ── from 192.0.2.9:80   <── to 203.0.113.1:4000 ── from 192.0.2.9:80
 //! ```
 //!
-//! A *flow* is a protocol and both ends' addresses and ports; only answers from the flow's other end come in.
-//! A host keeps its port number where that is free for this other end, so a host that speaks with several has one
-//! port to all of them. Flows, and those of one host, are bounded; those that were silent for too long
-//! make room. A port number that is *forwarded* is one host's end, always: whoever is outside begins flows there.
+//! A *flow* is a protocol and both ends' addresses and ports; only answers from the flow's other
+//! end come in. A host keeps its port number where that is free for this other end, so a host that
+//! speaks with several has one port to all of them. Flows, and those of one host, are bounded;
+//! those that were silent for too long make room, then those that nobody has answered (`hosts.rs`).
+//! A port number that is *forwarded* is one host's end, always: whoever is outside begins flows
+//! there.
 //!
 //! Source: RFC 3022 (NAPT); RFC 4787 (UDP), RFC 5382 (TCP), RFC 5508 (ICMP), of which it is the strict
 //! kind ("address and port-dependent filtering"). Later parts of a packet that come before its first are dropped (RFC
 //! 4787, REQ-14, asks for them to be kept).
 
 mod flow;
+mod hosts;
 mod packet;
 mod parts;
 
@@ -26,6 +29,7 @@ use std::net::Ipv4Addr;
 
 use crate::live::header::{Transport, transport};
 use flow::{End, Flow, Inside, Outside};
+use hosts::Hosts;
 use packet::{Ends, Field, ICMP, Part, SYN, TCP};
 use parts::{Change, Parts};
 
@@ -35,6 +39,10 @@ const LOOKED_AT: usize = 8;
 const TRIED: u64 = 64;
 /// All of them are looked at when there is no room, but no more often than this, ns.
 const SWEEP_NS: u64 = 1_000_000_000;
+/// A host loses pending flows before others if it has more of them than this part of all flows,
+const SHARE: u32 = 256;
+/// and more than this.
+const LEAST_SHARE: u32 = 16;
 /// The first port number that hosts are given; those below name services.
 const FIRST_PORT: u16 = 1_024;
 
@@ -52,12 +60,18 @@ pub struct NatCounters {
     pub outbound: u64,
     /// Packets whose destination was translated.
     pub inbound: u64,
+    /// Flows that nobody had answered, and that made room for others.
+    #[serde(default)]
+    pub evicted: u64,
     /// Packets that could begin no flow, because there are too many, or too many of their host, or their host has one to
     /// that end by another port.
     pub refused_full: u64,
     /// Packets that did not leave because they are of none of UDP, TCP and ICMP echo, later parts of a packet whose first
     /// part has not come, or errors about packets of no flow.
     pub refused_kind: u64,
+    /// Packets whose source does not belong to the port that they came by.
+    #[serde(default)]
+    pub refused_source: u64,
 }
 
 /// Why a packet cannot leave.
@@ -85,9 +99,11 @@ pub(super) struct Nat {
     free: Vec<u32>,
     inside: HashMap<Inside, u32>,
     outside: HashMap<Outside, u32>,
-    /// Flows of each host.
-    hosts: HashMap<Ipv4Addr, u32>,
+    hosts: Hosts,
+    /// How many flows each host may have.
     host_flows: u32,
+    /// Packets are dropped whose source does not belong to the port that they came by.
+    check_source: bool,
     /// Where silent flows are looked for next.
     hand: usize,
     /// When all of them were looked at.
@@ -114,8 +130,9 @@ impl Nat {
             free: (0..port.flows).rev().collect(),
             inside: HashMap::with_capacity(2 * count),
             outside: HashMap::with_capacity(2 * count),
-            hosts: HashMap::with_capacity(2 * count),
+            hosts: Hosts::new(port.flows, (port.flows / SHARE).max(LEAST_SHARE)),
             host_flows: port.host_flows,
+            check_source: port.check_source,
             hand: 0,
             swept_ns: None,
             forwards: HashMap::new(),
@@ -134,8 +151,14 @@ impl Nat {
         if (self.flows.len(), self.host_flows) != (port.flows as usize, port.host_flows) {
             return Self::new(port);
         }
+        self.check_source = port.check_source;
         self.set_forwards(port);
         self
+    }
+
+    /// Whether packets are dropped whose source does not belong to the port that they came by.
+    pub(super) fn checks_source(&self) -> bool {
+        self.check_source
     }
 
     fn set_forwards(&mut self, port: &PortNat) {
@@ -195,8 +218,16 @@ impl Nat {
         let flow = self.flows[slot as usize].as_mut().ok_or(Refusal::Full)?;
         flow.last_ns = now_ns;
         flow.spoken = true;
+        if flow.answered && !flow.from_outside {
+            flow.established |= packet::has_heard(frame, ip);
+        }
         note_flags(flow, frame, ip);
-        let port = flow.port;
+        let (port, settled) = (flow.port, flow.is_settled());
+        if settled {
+            self.hosts.settle(slot);
+        } else {
+            self.hosts.set_pending(slot);
+        }
         if part == Part::First {
             let whole = packet::whole(frame, ip);
             let identification = self.parts.of(&whole, now_ns).map_or_else(
@@ -276,8 +307,14 @@ impl Nat {
         if flow.protocol == TCP {
             flow.last_ns = now_ns;
         }
+        flow.established |= flow.protocol == TCP && flow.from_outside && flow.answered;
         note_flags(flow, frame, ip);
-        let host = flow.host;
+        let (host, settled) = (flow.host, flow.is_settled());
+        if settled {
+            self.hosts.settle(slot);
+        } else if !self.hosts.is_pending(slot) {
+            self.hosts.set_pending(slot);
+        }
         if part == Part::First {
             let whole = packet::whole(frame, ip);
             let change = Change { to: host.0, identification: whole.3 };
@@ -355,6 +392,7 @@ impl Nat {
             last_ns: now_ns,
             spoken: true,
             answered: false,
+            established: false,
             ended: false,
         })
     }
@@ -371,6 +409,7 @@ impl Nat {
             last_ns: now_ns,
             spoken: false,
             answered: false,
+            established: false,
             ended: false,
         };
         // The host may have begun one by another port, before this was forwarded.
@@ -383,11 +422,21 @@ impl Nat {
         slot
     }
 
-    /// Forgets some flows that were silent for too long; `None` if a host has too many others.
+    /// Forgets some flows that were silent for too long, then one that nobody has answered; `None`
+    /// if there are too many others, or too many of the host.
     fn make_room(&mut self, host: Ipv4Addr, now_ns: u64) -> Option<()> {
         for _ in 0..LOOKED_AT {
             self.hand = (self.hand + 1) % self.flows.len();
             self.drop_if_over(u32::try_from(self.hand).ok()?, now_ns);
+        }
+        let victim = match self.is_full(host) {
+            true if self.has_its_flows(host) => self.hosts.victim_of(host),
+            true => self.hosts.victim(),
+            false => None,
+        };
+        if let Some(slot) = victim {
+            self.forget(slot);
+            self.counters.evicted += 1;
         }
         if self.is_full(host)
             && self.swept_ns.is_none_or(|then_ns| now_ns.saturating_sub(then_ns) >= SWEEP_NS)
@@ -402,14 +451,19 @@ impl Nat {
 
     /// Whether no flow of a host may be begun.
     fn is_full(&self, host: Ipv4Addr) -> bool {
-        self.free.is_empty() || self.hosts.get(&host).is_some_and(|of| *of >= self.host_flows)
+        self.free.is_empty() || self.has_its_flows(host)
+    }
+
+    /// Whether a host has as many flows as it may have.
+    fn has_its_flows(&self, host: Ipv4Addr) -> bool {
+        self.hosts.flows(host) >= self.host_flows
     }
 
     fn insert(&mut self, flow: Flow) -> Option<u32> {
         let slot = self.free.pop()?;
         self.inside.insert(flow.inside(), slot);
         self.outside.insert(flow.outside(), slot);
-        *self.hosts.entry(flow.host.0).or_default() += 1;
+        self.hosts.begin(slot, flow.host.0);
         self.flows[slot as usize] = Some(flow);
         self.counters.opened += 1;
         Some(slot)
@@ -445,25 +499,27 @@ impl Nat {
         let Some(flow) = self.flows[slot as usize] else { return true };
         let over = flow.is_over(now_ns);
         if over {
-            self.flows[slot as usize] = None;
-            self.free.push(slot);
-            self.inside.remove(&flow.inside());
-            self.outside.remove(&flow.outside());
-            if let Some(count) = self.hosts.get_mut(&flow.host.0) {
-                *count -= 1;
-                if *count == 0 {
-                    self.hosts.remove(&flow.host.0);
-                }
-            }
+            self.forget(slot);
         }
         over
+    }
+
+    /// Forgets the flow of a slot.
+    fn forget(&mut self, slot: u32) {
+        let Some(flow) = self.flows[slot as usize].take() else { return };
+        self.free.push(slot);
+        self.inside.remove(&flow.inside());
+        self.outside.remove(&flow.outside());
+        self.hosts.end(slot);
     }
 }
 
 fn note_flags(flow: &mut Flow, frame: &[u8], ip: Transport) {
+    const RST: u8 = 4;
     const FIN_OR_RST: u8 = 5;
     if ip.protocol == TCP {
         let flags = packet::flags(frame, ip);
+        flow.established &= flags & RST == 0;
         flow.ended = flags & FIN_OR_RST != 0 || flow.ended && flags & SYN == 0;
     }
 }

@@ -11,7 +11,7 @@ use crate::live::proxy::ProxyCounters;
 use crate::live::report::{Ended, PathReport, PortReport, ProcessReport, Report};
 use crate::router::Process;
 
-/// A port, as its core knows it; the others know nothing of it.
+/// A port, as its core knows it; the others know only whom they refused.
 #[derive(Clone, Debug, Default)]
 pub(super) struct PortStanding {
     pub(super) counters: PortCounters,
@@ -21,7 +21,10 @@ pub(super) struct PortStanding {
     pub(super) went_away: u64,
     pub(super) away: bool,
     pub(super) lost: u64,
+    /// What its core says of its translation,
     pub(super) nat: Option<NatCounters>,
+    /// and packets that this core refused for their source.
+    pub(super) refused_source: u64,
 }
 
 /// A path, as a core knows it: packets are received on one, and sent on another.
@@ -62,6 +65,7 @@ impl Standing {
             port.away |= other.away;
             port.lost += other.lost;
             port.nat = port.nat.or(other.nat);
+            port.refused_source += other.refused_source;
         }
         for (path, other) in self.paths.iter_mut().zip(other.paths) {
             path.counters.add(&other.counters);
@@ -111,7 +115,9 @@ pub(super) fn report(of: &Frame, standing: Standing) -> Report {
             went_away: standing.went_away,
             away: standing.away,
             lost_by_device: standing.lost,
-            nat: standing.nat,
+            nat: standing
+                .nat
+                .map(|nat| NatCounters { refused_source: standing.refused_source, ..nat }),
         }
     });
     let ports: Vec<_> = ports.collect();

@@ -155,12 +155,16 @@ pub(crate) struct PortTable {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(crate) struct NatTable {
-    /// Flows at once; packets that would begin more are dropped. Default 16384.
+    /// Flows at once. A new one takes the place of one that nobody has answered yet; if all are
+    /// answered, the packet is dropped. Default 16384.
     #[schemars(with = "Option<u32>", range(min = 1, max = 262_144))]
     pub(crate) flows: Option<Spanned<u32>>,
     /// Flows of one host at once; default 2048.
     #[schemars(with = "Option<u32>", range(min = 1, max = 262_144))]
     pub(crate) host_flows: Option<Spanned<u32>>,
+    /// Whether packets are dropped whose source does not belong to the port that they came by: the
+    /// router's own route to it leads by another port, or there is none. Default: true.
+    pub(crate) check_source: Option<bool>,
     /// Ports of `address` that hosts behind it serve; at most 1024. Default: nobody outside can begin anything.
     #[serde(default)]
     #[schemars(with = "Vec<ForwardTable>")]

@@ -4,7 +4,7 @@ use millstream_scenario::PortNat;
 use std::net::Ipv4Addr;
 
 use super::{LiveMachine, Side};
-use crate::live::header::is_v6;
+use crate::live::header::{Header, is_v6};
 use crate::live::nat::{Met, Nat, NatCounters};
 use crate::live::port::Port;
 
@@ -21,6 +21,37 @@ impl<P: Port> LiveMachine<P> {
             Some(nat) => nat.changed(how),
             None => Nat::new(how),
         });
+        self.checks_source =
+            self.sides.iter().any(|side| side.nat.as_ref().is_some_and(Nat::checks_source));
+    }
+
+    /// Whether a packet of IPv4 that came by `input` is dropped: it is for a port that translates
+    /// and checks sources, and the route to its own source does not lead by `input`. It is counted
+    /// there.
+    #[inline]
+    pub(super) fn has_foreign_source(&mut self, input: usize, header: &Header) -> bool {
+        self.checks_source
+            && self.sides[input].nat.is_none()
+            && self.function.leads_by(header.source) != Some(input)
+            && self.refuse_source(header.destination)
+    }
+
+    #[cold]
+    fn refuse_source(&mut self, destination: Ipv4Addr) -> bool {
+        let is = |side: &Side<P>| side.address.is_some_and(|net| net.addr() == destination);
+        let output = self.sides.iter().position(is);
+        let output = output.or_else(|| self.function.leads_by(destination));
+        let side = output.map(|output| &mut self.sides[output]);
+        let side = side.filter(|side| side.nat.as_ref().is_some_and(Nat::checks_source));
+        side.map(|side| side.refused_source += 1).is_some()
+    }
+
+    /// Packets for a port that were refused here for their source.
+    ///
+    /// # Panics
+    /// If there is no such port.
+    pub(in crate::live) fn refused_source(&self, port: usize) -> u64 {
+        self.sides[port].refused_source
     }
 
     /// What the translation at a port did, if there is one.
@@ -29,7 +60,9 @@ impl<P: Port> LiveMachine<P> {
     /// If there is no such port.
     #[must_use]
     pub fn translation(&self, port: usize) -> Option<NatCounters> {
-        self.sides[port].nat.as_ref().map(Nat::counters)
+        let side = &self.sides[port];
+        let counters = side.nat.as_ref()?.counters();
+        Some(NatCounters { refused_source: side.refused_source, ..counters })
     }
 
     /// Whether a packet for the router's address `us` belongs to a flow of a host; it goes to that host now.

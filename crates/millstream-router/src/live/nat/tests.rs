@@ -87,7 +87,7 @@ fn port(flows: u32, host_flows: u32, forwards: &[(u8, u16, End)]) -> PortNat {
         port: *port,
         to: SocketAddrV4::new(*host, *to),
     });
-    PortNat { flows, host_flows, forwards: forwards.collect() }
+    PortNat { flows, host_flows, check_source: true, forwards: forwards.collect() }
 }
 
 /// An ICMP error that quotes this much of a packet.
@@ -163,39 +163,140 @@ fn a_host_keeps_its_port_and_gets_its_answers() {
     assert_eq!((counters.flows, counters.outbound, counters.inbound), (5, 5, 5));
 }
 
-#[test]
-fn flows_are_bounded_and_end_by_silence() {
-    let mut nat = Nat::new(&port(3, 2, &[]));
-    assert!(send(&mut nat, UDP, host(1, 2_000), server(1), 0).is_some());
-    assert!(send(&mut nat, TCP, host(1, 2_000), server(1), 0).is_some());
-    assert_eq!(send(&mut nat, UDP, host(1, 2_001), server(1), 0), None, "two of a host");
-    assert!(send(&mut nat, ICMP, host(2, 9), (server(1).0, 0), 0).is_some());
-    assert_eq!(send(&mut nat, UDP, host(3, 2_000), server(1), 0), None, "three in all");
-    assert_eq!(nat.counters().refused_full, 2);
-    // The echo's minute is over first, then the TCP that nobody answered, then UDP.
-    assert!(send(&mut nat, UDP, host(3, 2_000), server(2), 61 * SECOND).is_some());
-    assert_eq!(answer(&mut nat, ICMP, (server(1).0, 0), 9, 61 * SECOND), None);
-    assert_eq!(answer(&mut nat, TCP, server(1), 2_000, 241 * SECOND), None);
-    assert!(answer(&mut nat, UDP, server(1), 2_000, 299 * SECOND).is_some());
-    assert_eq!(
-        answer(&mut nat, UDP, server(1), 2_000, 301 * SECOND),
-        None,
-        "an answer keeps nothing alive"
-    );
-    assert_eq!(nat.counters().flows, 1);
+/// An answer, and what the host says then, so that it is established if it is TCP.
+fn settle(nat: &mut Nat, protocol: u8, from: End, to: End, port: u16, now_ns: u64) {
+    assert_eq!(answer(nat, protocol, to, port, now_ns), Some(from));
+    assert_eq!(send(nat, protocol, from, to, now_ns), Some(port));
 }
 
 #[test]
-fn tcp_is_remembered_for_hours_once_answered_and_for_minutes_once_ended() {
+fn flows_are_bounded_and_end_by_silence() {
+    let mut nat = Nat::new(&port(3, 2, &[]));
+    for protocol in [UDP, TCP] {
+        assert!(send(&mut nat, protocol, host(1, 2_000), server(1), 0).is_some());
+        settle(&mut nat, protocol, host(1, 2_000), server(1), 2_000, 0);
+    }
+    assert_eq!(send(&mut nat, UDP, host(1, 2_001), server(1), 0), None, "two of a host");
+    let echo = (server(1).0, 0);
+    assert!(send(&mut nat, ICMP, host(2, 9), echo, 0).is_some());
+    settle(&mut nat, ICMP, host(2, 9), echo, 9, 0);
+    assert_eq!(send(&mut nat, UDP, host(3, 2_000), server(1), 0), None, "three in all");
+    assert_eq!((nat.counters().refused_full, nat.counters().evicted), (2, 0));
+    // The echo's minute is over first, then UDP, then TCP.
+    assert!(send(&mut nat, UDP, host(3, 2_000), server(2), 61 * SECOND).is_some());
+    assert_eq!(answer(&mut nat, ICMP, echo, 9, 61 * SECOND), None);
+    assert!(answer(&mut nat, UDP, server(1), 2_000, 299 * SECOND).is_some());
+    let late = answer(&mut nat, UDP, server(1), 2_000, 301 * SECOND);
+    assert_eq!(late, None, "an answer keeps nothing alive");
+    assert!(answer(&mut nat, TCP, server(1), 2_000, 7_440 * SECOND).is_some());
+    assert_eq!(nat.counters().flows, 2, "and one that was not looked at");
+}
+
+#[test]
+fn a_flow_that_nobody_answers_is_forgotten_soon() {
+    for (protocol, seconds) in [(UDP, 30), (ICMP, 60), (TCP, 240)] {
+        let to = (server(1).0, if protocol == ICMP { 0 } else { 80 });
+        for (late, expected) in [(0, Some(host(1, 2_000))), (1, None)] {
+            let mut nat = Nat::new(&port(4, 4, &[]));
+            send(&mut nat, protocol, host(1, 2_000), to, 0).unwrap();
+            let at_ns = seconds * SECOND + late;
+            assert_eq!(answer(&mut nat, protocol, to, 2_000, at_ns), expected, "{protocol}");
+        }
+    }
+}
+
+#[test]
+fn tcp_is_remembered_for_hours_once_established_and_for_minutes_once_ended() {
     let mut nat = Nat::new(&port(4, 4, &[]));
     let (from, to) = (host(1, 2_000), server(1));
     send(&mut nat, TCP, from, to, 0).unwrap();
-    assert!(answer(&mut nat, TCP, to, 2_000, 0).is_some());
+    settle(&mut nat, TCP, from, to, 2_000, 0);
     assert!(answer(&mut nat, TCP, to, 2_000, 7_000 * SECOND).is_some());
     let mut fin = frame(TCP, from, to, b"");
     fin[14 + 20 + 13] |= 1;
     assert!(nat.outbound(&mut fin, US, 7_000 * SECOND));
     assert_eq!(answer(&mut nat, TCP, to, 2_000, 7_241 * SECOND), None);
+}
+
+/// A host that is not there acknowledges no answer, so its connection is not established.
+#[test]
+fn half_open_connections_make_room_and_established_ones_stay() {
+    let mut nat = Nat::new(&port(3, 3, &[]));
+    let to = server(1);
+    for number in 1..=3 {
+        send(&mut nat, TCP, host(number, 2_000), server(number), 0).unwrap();
+        assert!(answer(&mut nat, TCP, server(number), 2_000, 0).is_some());
+    }
+    // The second completes its handshake; the first is the oldest of the others.
+    send(&mut nat, TCP, host(2, 2_000), server(2), 1).unwrap();
+    assert!(send(&mut nat, UDP, host(4, 2_000), to, 2).is_some());
+    assert_eq!(answer(&mut nat, TCP, server(1), 2_000, 3), None);
+    assert!(send(&mut nat, UDP, host(5, 2_000), to, 4).is_some());
+    assert_eq!(answer(&mut nat, TCP, server(3), 2_000, 5), None);
+    // Every further one takes the place of another that nobody has answered.
+    for number in 6..100 {
+        assert!(send(&mut nat, UDP, host(number, 2_000), server(7), 6).is_some());
+    }
+    assert_eq!(answer(&mut nat, TCP, server(2), 2_000, 7), Some(host(2, 2_000)));
+    // One that is reset makes room like one that never was.
+    let mut reset = frame(TCP, host(2, 2_000), server(2), b"");
+    reset[14 + 20 + 13] |= 4;
+    reset[14 + 20 + 16..14 + 20 + 18].fill(0);
+    assert!(nat.outbound(&mut reset, US, 8));
+    for number in 100..103 {
+        assert!(send(&mut nat, UDP, host(number, 2_000), server(7), 9).is_some());
+    }
+    assert_eq!(answer(&mut nat, TCP, server(2), 2_000, 10), None);
+    let counters = nat.counters();
+    assert_eq!((counters.flows, counters.evicted, counters.refused_full), (3, 99, 0));
+}
+
+/// Fifty thousand a second from made-up addresses, and an honest host with some connections whose
+/// answers take 100 ms: from all addresses of a network of 254, from a sixteenth of it, from one,
+/// and from addresses of which none comes twice.
+#[test]
+fn a_flood_keeps_no_other_host_from_being_answered() {
+    const PPS: u64 = 50_000;
+    const SECONDS: u64 = 2;
+    const ROUND_TRIP_NS: u64 = 100_000_000;
+    for addresses in [1, 16, 254, u32::MAX] {
+        let mut nat = Nat::new(&port(16_384, 2_048, &[]));
+        let honest = Ipv4Addr::new(10, 200, 0, 7);
+        let old = ((honest, 999), server(9));
+        let ours = send(&mut nat, TCP, old.0, old.1, 0).unwrap();
+        settle(&mut nat, TCP, old.0, old.1, ours, 0);
+        let mut asked = std::collections::VecDeque::new();
+        let mut answered = 0;
+        for number in 0..u32::try_from(PPS * SECONDS).unwrap() {
+            let now_ns = u64::from(number) * SECOND / PPS;
+            let from = Ipv4Addr::from(0x0a01_0000 + number % addresses);
+            let to = (Ipv4Addr::from(0xc633_0000 + number / addresses), 9);
+            let flood = u16::try_from(2_000 + number % 50_000).unwrap();
+            let mut frame = frame(UDP, (from, flood), to, b"flood");
+            nat.outbound(&mut frame, US, now_ns);
+            // A new connection or echo every 20 ms.
+            if number % 1_000 == 0 {
+                let port = u16::try_from(3_000 + number / 1_000).unwrap();
+                let (protocol, to) = match number % 2_000 {
+                    0 => (TCP, server(1)),
+                    _ => (ICMP, (server(1).0, 0)),
+                };
+                let ours = send(&mut nat, protocol, (honest, port), to, now_ns).unwrap();
+                asked.push_back((now_ns + ROUND_TRIP_NS, protocol, (honest, port), to, ours));
+            }
+            while let Some((due_ns, protocol, from, to, ours)) = asked.front().copied()
+                && due_ns <= now_ns
+            {
+                settle(&mut nat, protocol, from, to, ours, now_ns);
+                asked.pop_front();
+                answered += 1;
+            }
+        }
+        assert_eq!(answered, SECONDS * 50 - 5, "{addresses} addresses");
+        let ours = nat.inside[&(TCP, old.0, old.1)];
+        assert!(nat.flows[ours as usize].unwrap().established);
+        assert!(nat.counters().flows <= 16_384 && nat.counters().evicted > 80_000);
+    }
 }
 
 #[test]
@@ -220,15 +321,15 @@ fn a_forwarded_port_is_one_host_s_in_both_directions() {
     assert_ne!(send(&mut nat, TCP, host(7, 8_081), server(3), 0), Some(8_081), "nor if it is free");
     let counters = nat.counters();
     assert_eq!((counters.opened, counters.forwarded, counters.refused_full), (6, 3, 0));
-    // Four flows of the host that are not answered: the fifth has to wait until they are forgotten.
+    // Four flows of the host that are not answered: the fifth takes the place of the oldest.
     let mut nat = Nat::new(&port(8, 4, &forwards));
     let strangers = |number: u16| (server(3).0, number);
     for number in 0..4 {
         assert!(answer(&mut nat, TCP, strangers(number), 8_080, 0).is_some());
     }
-    assert_eq!(answer(&mut nat, TCP, strangers(4), 8_080, 10 * SECOND), None);
-    assert_eq!(nat.counters().refused_full, 1);
-    assert!(answer(&mut nat, TCP, strangers(4), 8_080, 11 * SECOND).is_some());
+    assert!(answer(&mut nat, TCP, strangers(4), 8_080, 10 * SECOND).is_some());
+    assert_eq!((nat.counters().evicted, nat.counters().refused_full), (1, 0));
+    assert_eq!(nat.inside.get(&(TCP, web, strangers(0))), None);
     // One of which both ends have spoken is known for hours.
     assert!(send(&mut nat, TCP, web, strangers(4), 12 * SECOND).is_some());
     assert!(answer(&mut nat, TCP, strangers(4), 8_080, 13 * SECOND).is_some());
@@ -254,11 +355,15 @@ fn who_only_knocks_is_forgotten_soon() {
     for number in 0..100 {
         assert_eq!(knock(&mut nat, number, 0), Met::Host);
     }
-    assert_eq!(knock(&mut nat, 100, 10 * SECOND), Met::No);
-    assert_eq!(send(&mut nat, UDP, web, server(2), 10 * SECOND), None);
-    // Wherever in the table they stand.
-    assert!(send(&mut nat, UDP, web, server(2), 11 * SECOND).is_some());
-    assert_eq!(nat.counters().flows, 1);
+    // As many more take their place, and what the host itself begins does.
+    for number in 100..200 {
+        assert_eq!(knock(&mut nat, number, 5 * SECOND), Met::Host);
+    }
+    assert!(send(&mut nat, UDP, web, server(2), 10 * SECOND).is_some());
+    assert_eq!((nat.counters().flows, nat.counters().evicted), (100, 101));
+    // All of them are silent for too long, wherever in the table they stand.
+    assert_eq!(knock(&mut nat, 200, 16 * SECOND), Met::Host);
+    assert_eq!((nat.counters().refused_full, nat.counters().evicted), (0, 102));
     let mut ours = frame(UDP, (US, 53), (US, 53), b"an echo for ever");
     assert_eq!(nat.inbound(&mut ours, US, 11 * SECOND), Met::No, "nobody else has our address");
     assert_eq!(nat.reflect(&mut ours, US, 11 * SECOND), Met::No);

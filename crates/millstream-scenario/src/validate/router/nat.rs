@@ -38,7 +38,8 @@ pub(super) fn nat(
         let forward = self::forward(forward.get_ref(), &forwards, problems);
         forwards.extend(forward);
     }
-    PortNat { flows, host_flows, forwards }
+    let check_source = table.check_source.unwrap_or(true);
+    PortNat { flows, host_flows, check_source, forwards }
 }
 
 /// A port that is forwarded, beside those before it.

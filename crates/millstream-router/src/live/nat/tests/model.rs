@@ -33,6 +33,37 @@ fn forwards() -> impl Strategy<Value = Vec<(u8, u16, End)>> {
     })
 }
 
+/// Takes out of `list` what has made room for a flow of `host`: nothing unless there was no room,
+/// and then one flow that nobody had answered and whose host had sent nothing for the longest time,
+/// of all or of this host. The list is in the order in which hosts sent.
+fn evict(
+    nat: &Nat,
+    before: &[Flow],
+    list: &mut Vec<Flow>,
+    host: End,
+    (flows, host_flows): (u32, u32),
+) -> Result<(), TestCaseError> {
+    let gone = list.iter().position(|flow| !nat.inside.contains_key(&flow.inside()));
+    let Some(gone) = gone else { return Ok(()) };
+    let of_host = |flow: &&Flow| flow.host.0 == host.0;
+    let has_its_flows = before.iter().filter(of_host).count() >= host_flows as usize;
+    prop_assert!(has_its_flows || before.len() >= flows as usize, "there was room");
+    let mut pending = list.iter().filter(|flow| !flow.is_settled());
+    let oldest =
+        if has_its_flows { pending.find(of_host) } else { pending.next() }.map(Flow::inside);
+    prop_assert_eq!(Some(list.remove(gone).inside()), oldest);
+    prop_assert!(list.iter().all(|flow| nat.inside.contains_key(&flow.inside())), "one is enough");
+    Ok(())
+}
+
+/// Whether no flow can make room for another of `host`.
+fn nobody_makes_room(list: &[Flow], host: End, host_flows: u32) -> bool {
+    let of_host: Vec<&Flow> = list.iter().filter(|flow| flow.host.0 == host.0).collect();
+    let has_its_flows = of_host.len() >= host_flows as usize;
+    of_host.iter().all(|flow| flow.is_settled())
+        && (has_its_flows || list.iter().all(Flow::is_settled))
+}
+
 proptest! {
     /// Against all flows in a list, looked through from end to end: who is reached, who keeps which port, which
     /// flows are remembered.
@@ -50,6 +81,8 @@ proptest! {
             let of_host = |list: &[Flow], host: End| {
                 list.iter().filter(|flow| flow.host.0 == host.0).count()
             };
+            // What the translation knew, flows that are over among them.
+            let before: Vec<Flow> = nat.flows.iter().copied().flatten().collect();
             match event {
                 Event::Wait(wait_ns) => now_ns += wait_ns,
                 Event::Send(protocol, from, port, to) => {
@@ -57,14 +90,19 @@ proptest! {
                     let to = (server(to).0, if protocol == ICMP { 0 } else { 80 });
                     let sent = send(&mut nat, protocol, from, to, now_ns);
                     list.retain(|flow| !flow.is_over(now_ns));
-                    let found = list.iter_mut().find(|flow| flow.inside() == (protocol, from, to));
+                    let found = list.iter().position(|flow| flow.inside() == (protocol, from, to));
                     match (found, sent) {
-                        (Some(flow), sent) => {
+                        (Some(at), sent) => {
+                            let mut flow = list.remove(at);
                             prop_assert_eq!(sent, Some(flow.port));
                             flow.last_ns = now_ns;
                             flow.spoken = true;
+                            let opener = protocol == TCP && !flow.from_outside;
+                            flow.established |= opener && flow.answered;
+                            list.push(flow);
                         }
                         (None, Some(ours)) => {
+                            evict(&nat, &before, &mut list, from, (flows, host_flows))?;
                             let taken = |port| {
                                 list.iter().any(|flow| flow.outside() == (protocol, port, to))
                             };
@@ -90,15 +128,18 @@ proptest! {
                                 last_ns: now_ns,
                                 spoken: true,
                                 answered: false,
+                                established: false,
                                 ended: false,
                             });
                         }
                         // Flows that are over make room only when they are met.
                         (None, None) => {
+                            evict(&nat, &before, &mut list, from, (flows, host_flows))?;
                             let full = list.len() >= flows as usize
                                 || of_host(&list, from) >= host_flows as usize
                                 || nat.counters().flows > list.len() as u64;
                             prop_assert!(full);
+                            prop_assert!(nobody_makes_room(&list, from, host_flows));
                         }
                     }
                     prop_assert!(of_host(&list, from) <= host_flows as usize);
@@ -114,6 +155,7 @@ proptest! {
                             prop_assert_eq!(reached, Some(flow.host));
                             let heard = flow.spoken && protocol == TCP;
                             flow.answered |= !flow.from_outside || heard;
+                            flow.established |= flow.from_outside && heard;
                             if protocol == TCP {
                                 flow.last_ns = now_ns;
                             }
@@ -121,6 +163,7 @@ proptest! {
                         (None, None) => prop_assert_eq!(reached, None),
                         (None, Some((_, _, end))) if reached.is_some() => {
                             prop_assert_eq!(reached, Some(*end));
+                            evict(&nat, &before, &mut list, *end, (flows, host_flows))?;
                             let flow = Flow {
                                 protocol,
                                 host: *end,
@@ -130,6 +173,7 @@ proptest! {
                                 last_ns: now_ns,
                                 spoken: false,
                                 answered: false,
+                                established: false,
                                 ended: false,
                             };
                             prop_assert!(list.iter().all(|of| of.inside() != flow.inside()));
@@ -137,16 +181,24 @@ proptest! {
                             prop_assert!(of_host(&list, *end) <= host_flows as usize);
                         }
                         (None, Some((_, _, end))) => {
+                            evict(&nat, &before, &mut list, *end, (flows, host_flows))?;
                             let full = list.len() >= flows as usize
                                 || of_host(&list, *end) >= host_flows as usize
                                 || nat.counters().flows > list.len() as u64
                                 || list.iter().any(|of| of.inside() == (protocol, *end, from));
                             prop_assert!(full);
+                            let meets = list.iter().any(|of| of.inside() == (protocol, *end, from));
+                            prop_assert!(meets || nobody_makes_room(&list, *end, host_flows));
                         }
                     }
                 }
             }
             prop_assert!(list.len() <= flows as usize);
+            for flow in &list {
+                let slot = nat.inside.get(&flow.inside());
+                let known = slot.map(|slot| nat.flows[*slot as usize].unwrap().is_settled());
+                prop_assert_eq!(known, Some(flow.is_settled()), "{:?}", flow);
+            }
         }
     }
 

@@ -1,0 +1,337 @@
+//! Flows of each host, and which flow makes room for a new one.
+//!
+//! A flow is *pending* until its other end has answered (`Flow::is_settled`). Only pending flows
+//! are evicted: of a host that has more than `share` of them its oldest, if there is such a host;
+//! otherwise the oldest of all. So a flood costs the flooder first, if it has few addresses, and
+//! pending flows of hosts with few of them stay the longest that they can. A flow is as old as the
+//! last packet of its host.
+//!
+//! ```text
+//!  by_age   a ─ b ─ c ─ d ─ e        all pending flows, the oldest first
+//!  pending  host 1: a ─ c ─ d        those of each host
+//!           host 2: b ─ e
+//!  crowded  host 1                   hosts with more than `share` of them, in turn
+//! ```
+//!
+//! Every operation is a few steps, whatever the number of flows. Nothing is allocated after `new`.
+
+use std::collections::HashMap;
+use std::net::Ipv4Addr;
+
+/// No slot, and no host.
+const NONE: u32 = u32::MAX;
+
+/// The entries before and after one in a list.
+#[derive(Clone, Copy, Debug)]
+struct Links {
+    before: u32,
+    after: u32,
+}
+
+/// A doubly linked list of slots or hosts; its links lie in an array of their own.
+#[derive(Clone, Copy, Debug)]
+struct List {
+    first: u32,
+    last: u32,
+}
+
+impl List {
+    const EMPTY: Self = Self { first: NONE, last: NONE };
+
+    fn first(self) -> Option<u32> {
+        (self.first != NONE).then_some(self.first)
+    }
+
+    fn push(&mut self, links: &mut [Links], at: u32) {
+        links[at as usize] = Links { before: self.last, after: NONE };
+        match self.last {
+            NONE => self.first = at,
+            last => links[last as usize].after = at,
+        }
+        self.last = at;
+    }
+
+    fn remove(&mut self, links: &mut [Links], at: u32) {
+        let Links { before, after } = links[at as usize];
+        match before {
+            NONE => self.first = after,
+            before => links[before as usize].after = after,
+        }
+        match after {
+            NONE => self.last = before,
+            after => links[after as usize].before = before,
+        }
+    }
+}
+
+/// A host that has flows.
+#[derive(Clone, Copy, Debug)]
+struct Host {
+    address: Ipv4Addr,
+    flows: u32,
+    /// How many of them are pending, and which, the oldest first.
+    count: u32,
+    pending: List,
+}
+
+/// The flow of a slot.
+#[derive(Clone, Copy, Debug)]
+struct Slot {
+    /// [`NONE`] if there is no flow.
+    host: u32,
+    pending: bool,
+}
+
+/// Hosts, and their flows by slot.
+#[derive(Debug)]
+pub(super) struct Hosts {
+    numbers: HashMap<Ipv4Addr, u32>,
+    hosts: Vec<Host>,
+    free: Vec<u32>,
+    slots: Vec<Slot>,
+    share: u32,
+    by_age: List,
+    crowded: List,
+    age_links: Vec<Links>,
+    pending_links: Vec<Links>,
+    crowded_links: Vec<Links>,
+}
+
+impl Hosts {
+    /// For so many slots; a host with more than `share` pending flows loses them first.
+    pub(super) fn new(slots: u32, share: u32) -> Self {
+        let count = slots as usize;
+        let links = vec![Links { before: NONE, after: NONE }; count];
+        Self {
+            // With twice the room, a table never grows again.
+            numbers: HashMap::with_capacity(2 * count),
+            hosts: Vec::with_capacity(count),
+            free: Vec::with_capacity(count),
+            slots: vec![Slot { host: NONE, pending: false }; count],
+            share,
+            by_age: List::EMPTY,
+            crowded: List::EMPTY,
+            age_links: links.clone(),
+            pending_links: links.clone(),
+            crowded_links: links,
+        }
+    }
+
+    /// How many flows a host has.
+    pub(super) fn flows(&self, host: Ipv4Addr) -> u32 {
+        self.numbers.get(&host).map_or(0, |number| self.hosts[*number as usize].flows)
+    }
+
+    /// The flow that makes room for another of any host; `None` if no flow is pending.
+    pub(super) fn victim(&self) -> Option<u32> {
+        let crowded = self.crowded.first().map(|number| self.hosts[number as usize].pending);
+        crowded.unwrap_or(self.by_age).first()
+    }
+
+    /// The flow that makes room for another of `host`.
+    pub(super) fn victim_of(&self, host: Ipv4Addr) -> Option<u32> {
+        let number = self.numbers.get(&host)?;
+        self.hosts[*number as usize].pending.first()
+    }
+
+    /// A pending flow of `host` begins in a free slot.
+    pub(super) fn begin(&mut self, slot: u32, host: Ipv4Addr) {
+        let number = self.numbers.get(&host).copied().unwrap_or_else(|| self.add(host));
+        self.hosts[number as usize].flows += 1;
+        self.slots[slot as usize] = Slot { host: number, pending: false };
+        self.set_pending(slot);
+    }
+
+    fn add(&mut self, address: Ipv4Addr) -> u32 {
+        let host = Host { address, flows: 0, count: 0, pending: List::EMPTY };
+        let number = match self.free.pop() {
+            Some(number) => {
+                self.hosts[number as usize] = host;
+                number
+            }
+            None => {
+                self.hosts.push(host);
+                // As many as there are slots at most.
+                u32::try_from(self.hosts.len() - 1).unwrap_or(NONE)
+            }
+        };
+        self.numbers.insert(address, number);
+        number
+    }
+
+    /// The flow of a slot ends.
+    pub(super) fn end(&mut self, slot: u32) {
+        self.settle(slot);
+        let Slot { host: number, .. } = self.slots[slot as usize];
+        self.slots[slot as usize].host = NONE;
+        let host = &mut self.hosts[number as usize];
+        host.flows -= 1;
+        if host.flows == 0 {
+            self.numbers.remove(&host.address);
+            self.free.push(number);
+        }
+    }
+
+    /// The flow of a slot is pending, and its host has just sent a packet.
+    #[inline]
+    pub(super) fn set_pending(&mut self, slot: u32) {
+        self.settle(slot);
+        self.slots[slot as usize].pending = true;
+        self.by_age.push(&mut self.age_links, slot);
+        let number = self.slots[slot as usize].host;
+        let host = &mut self.hosts[number as usize];
+        host.pending.push(&mut self.pending_links, slot);
+        host.count += 1;
+        if host.count == self.share + 1 {
+            self.crowded.push(&mut self.crowded_links, number);
+        }
+    }
+
+    /// The flow of a slot is not pending any more.
+    #[inline]
+    pub(super) fn settle(&mut self, slot: u32) {
+        let of = &mut self.slots[slot as usize];
+        if !std::mem::replace(&mut of.pending, false) {
+            return;
+        }
+        let number = of.host;
+        self.by_age.remove(&mut self.age_links, slot);
+        let host = &mut self.hosts[number as usize];
+        host.pending.remove(&mut self.pending_links, slot);
+        host.count -= 1;
+        if host.count == self.share {
+            self.crowded.remove(&mut self.crowded_links, number);
+        }
+    }
+
+    /// Whether the flow of a slot is pending.
+    #[inline]
+    pub(super) fn is_pending(&self, slot: u32) -> bool {
+        self.slots[slot as usize].pending
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
+    const SLOTS: u32 = 24;
+    const SHARE: u32 = 3;
+
+    #[derive(Clone, Copy, Debug)]
+    enum Event {
+        Begin(u8),
+        Send(u32),
+        Settle(u32),
+        Reset(u32),
+        End(u32),
+        Evict,
+        EvictOf(u8),
+    }
+
+    fn address(host: u8) -> Ipv4Addr {
+        Ipv4Addr::new(10, 0, 0, host)
+    }
+
+    fn events() -> impl Strategy<Value = Vec<Event>> {
+        let slot = || 0..SLOTS;
+        let event = prop_oneof![
+            6 => (0..6u8).prop_map(Event::Begin),
+            2 => slot().prop_map(Event::Send),
+            2 => slot().prop_map(Event::Settle),
+            1 => slot().prop_map(Event::Reset),
+            1 => slot().prop_map(Event::End),
+            3 => Just(Event::Evict),
+            1 => (0..6u8).prop_map(Event::EvictOf),
+        ];
+        vec(event, 0..300)
+    }
+
+    proptest! {
+        /// Against a list of flows, looked through from end to end. Which of several crowded hosts
+        /// loses a flow is left open.
+        #[test]
+        fn victims_are_those_of_a_list(events in events()) {
+            let mut hosts = Hosts::new(SLOTS, SHARE);
+            // Slot, host, pending; the oldest first.
+            let mut list: Vec<(u32, u8, bool)> = Vec::new();
+            for event in events {
+                let at = |slot: u32| list.iter().position(|of| of.0 == slot);
+                match event {
+                    Event::Begin(host) => {
+                        let free = (0..SLOTS).find(|slot| at(*slot).is_none());
+                        if let Some(slot) = free {
+                            hosts.begin(slot, address(host));
+                            list.push((slot, host, true));
+                        }
+                    }
+                    Event::Send(slot) | Event::Reset(slot) => {
+                        let again = matches!(event, Event::Reset(_));
+                        if let Some(at) = at(slot).filter(|at| again || list[*at].2) {
+                            hosts.set_pending(slot);
+                            let of = list.remove(at);
+                            list.push((of.0, of.1, true));
+                        }
+                    }
+                    Event::Settle(slot) => {
+                        if let Some(at) = at(slot) {
+                            hosts.settle(slot);
+                            list[at].2 = false;
+                        }
+                    }
+                    Event::End(slot) => {
+                        if let Some(at) = at(slot) {
+                            hosts.end(slot);
+                            list.remove(at);
+                        }
+                    }
+                    Event::Evict | Event::EvictOf(_) => {
+                        let of_one = match event {
+                            Event::EvictOf(host) => Some(host),
+                            _ => None,
+                        };
+                        let pending = |host: u8| {
+                            list.iter().filter(move |of| of.1 == host && of.2)
+                        };
+                        let crowded = |host: &u8| pending(*host).count() > SHARE as usize;
+                        let any_crowded = (0..6).any(|host| crowded(&host));
+                        let victim = match of_one {
+                            Some(host) => hosts.victim_of(address(host)),
+                            None => hosts.victim(),
+                        };
+                        let Some(victim) = victim else {
+                            let none = (0..6).all(|host| {
+                                of_one.is_some_and(|of| of != host) || pending(host).count() == 0
+                            });
+                            prop_assert!(none);
+                            continue;
+                        };
+                        let at = at(victim).unwrap();
+                        let host = list[at].1;
+                        prop_assert!(list[at].2, "a settled flow");
+                        prop_assert_eq!(pending(host).next().unwrap().0, victim);
+                        if let Some(of) = of_one {
+                            prop_assert_eq!(of, host);
+                        } else if any_crowded {
+                            prop_assert!(crowded(&host));
+                        } else {
+                            prop_assert_eq!(list.iter().find(|of| of.2).unwrap().0, victim);
+                        }
+                        hosts.end(victim);
+                        list.remove(at);
+                    }
+                }
+                for host in 0..6 {
+                    let flows = list.iter().filter(|of| of.1 == host).count();
+                    prop_assert_eq!(hosts.flows(address(host)) as usize, flows);
+                }
+                for (slot, _, pending) in &list {
+                    prop_assert_eq!(hosts.is_pending(*slot), *pending);
+                }
+                prop_assert!(hosts.hosts.len() <= 6 && hosts.numbers.len() <= 6);
+            }
+        }
+    }
+}
