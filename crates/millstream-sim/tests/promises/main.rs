@@ -223,7 +223,7 @@ fn known_counterexamples_are_not_promised_and_name_their_premise() {
         source = { kind = "cbr", bytes = 1500, interval = "3048 us", start = "4408693 ns" }
     "#;
     for (text, premise, violations) in
-        [(several, "windows", 1), (periods, "equal-periods", 300), (offsets.into(), "demand", 96)]
+        [(several, "windows", 1), (periods, "equal-periods", 300), (offsets.into(), "demand", 97)]
     {
         let scenario = Scenario::parse("known", &text, Path::new("")).unwrap();
         let explanation = explain(&scenario, 1_000_000).unwrap();
