@@ -197,19 +197,26 @@ impl StoreBuilder {
     /// # Errors
     /// If there is no memory for it.
     pub(crate) fn seal(&self) -> io::Result<File> {
-        let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
-        let mut file = File::from(memfd_create("millstream-media", flags)?);
         let header = Header {
             magic: MAGIC,
             media: self.media.len() as u64,
             frames: self.frames.len() as u64,
             packets: self.packets.len() as u64,
         };
-        file.write_all(header.as_bytes())?;
-        file.write_all(self.media.as_bytes())?;
-        file.write_all(self.frames.as_bytes())?;
-        file.write_all(self.packets.as_bytes())?;
-        file.write_all(&self.bytes)?;
+        let (media, frames) = (self.media.as_bytes(), self.frames.as_bytes());
+        Self::sealed(&[header.as_bytes(), media, frames, self.packets.as_bytes(), &self.bytes])
+    }
+
+    /// A sealed memory file of these bytes, one part behind the other.
+    ///
+    /// # Errors
+    /// If there is no memory for it.
+    pub(crate) fn sealed(parts: &[&[u8]]) -> io::Result<File> {
+        let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
+        let mut file = File::from(memfd_create("millstream-media", flags)?);
+        for part in parts {
+            file.write_all(part)?;
+        }
         let seals = SealFlags::WRITE | SealFlags::GROW | SealFlags::SHRINK | SealFlags::SEAL;
         fcntl_add_seals(&file, seals)?;
         Ok(file)

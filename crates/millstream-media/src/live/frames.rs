@@ -171,7 +171,11 @@ fn damaged() -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, "not rings of live frames")
 }
 
-fn rings(all: &'static [AtomicU64]) -> io::Result<Vec<FrameRing>> {
+/// The rings in `all`.
+///
+/// # Errors
+/// If there are none in it.
+pub(crate) fn rings(all: &'static [AtomicU64]) -> io::Result<Vec<FrameRing>> {
     let word = |at: usize| all.get(at).map(|word| word.load(Ordering::Acquire));
     let count = word(1).filter(|count| word(0) == Some(MAGIC) && *count <= MOST_RINGS);
     let mut at = HEADER;
