@@ -60,7 +60,7 @@ fn every_target_is_run_here_and_under_libfuzzer() {
 }
 
 #[test]
-fn every_seed_passes_the_first_parser_or_is_one_of_a_few() {
+fn at_least_half_of_the_seeds_pass_the_first_parser() {
     for target in TARGETS {
         let seeds = (target.seeds)();
         let passed = seeds.iter().filter(|seed| (target.run)(seed)).count();

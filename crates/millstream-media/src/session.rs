@@ -161,8 +161,7 @@ impl Account {
     /// Frames that were released and are neither sent nor counted as anything else: those that wait.
     #[must_use]
     pub fn waiting(&self) -> u64 {
-        let resolved =
-            [self.sent_frames(), self.missed(), self.filtered_frames(), self.discarded];
+        let resolved = [self.sent_frames(), self.missed(), self.filtered_frames(), self.discarded];
         self.released.saturating_sub(sum(&resolved))
     }
 }
@@ -496,4 +495,18 @@ pub(crate) fn random_word() -> Option<u64> {
     let mut bytes = [0u8; 8];
     let count = rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty()).ok()?;
     (count == bytes.len()).then(|| u64::from_le_bytes(bytes))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_account_of_a_damaged_row_ends_at_the_largest_number() {
+        let most = [u64::MAX; 3];
+        let damaged = Account { sent: most, late: most, released: 9, ..Account::default() };
+        let both = damaged.plus(damaged);
+        assert_eq!((both.sent, both.released), (most, 18));
+        assert_eq!((both.sent_frames(), both.missed(), both.waiting()), (u64::MAX, u64::MAX, 0));
+    }
 }

@@ -15,6 +15,7 @@ use std::io::{self, Write};
 use std::ops::Range;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
+use crate::library::{LONGEST_QUEUE, LONGEST_WINDOW};
 use crate::live::frames::FrameRing;
 use crate::optional::Importance;
 use crate::packets::{Piece, RTP_HEADER};
@@ -297,6 +298,8 @@ impl Store {
                 && media.period_ns > 0
                 && media.rate_frames > 0
                 && media.lost <= media.of
+                && media.of <= LONGEST_WINDOW
+                && media.queue <= LONGEST_QUEUE
                 && inside(media.first_frame, media.frames, self.all_frames().len())
         }) && self.all_frames().iter().all(|frame| {
             let bytes = if frame.length > 0 { frame.length as usize } else { bytes };
@@ -431,5 +434,12 @@ pub(crate) mod tests {
         builder.add_plain(media(40, 1, 3), &[(Importance::I, 1)]);
         builder.packets[0].bytes = 101;
         assert!(Store::open(&builder.seal().unwrap()).is_err(), "a packet beyond the end");
+        for (of, queue) in [(LONGEST_WINDOW + 1, 8), (3, LONGEST_QUEUE + 1)] {
+            let mut builder = StoreBuilder::default();
+            let long = MediaRecord { queue, ..media(40, 1, of) };
+            builder.add_plain(long, &[(Importance::I, 1)]);
+            let opened = Store::open(&builder.seal().unwrap());
+            assert!(opened.is_err(), "room for a window of {of} and a queue of {queue}");
+        }
     }
 }

@@ -33,10 +33,66 @@ pub(crate) const TARGET: Target = Target {
         &[0x36, 2, 0],
         &[0x28, 2, 0],
     ],
-    mutate: Mutation::bytes,
+    mutate,
     admits: Some(|module| load(module).is_some()),
     run,
 };
+
+/// A module whose `process` has this body.
+fn module(body: &str) -> Vec<u8> {
+    let text = format!(
+        "(module (memory (export \"memory\") 1)
+           (global (export \"packet\") i32 (i32.const 1024))
+           (global $kept (mut i32) (i32.const 0))
+           (data (i32.const 0) \"\\01\\02\")
+           (func (export \"process\") (param $length i32) (result i32) {body}))"
+    );
+    wat::parse_str(text).expect("a module")
+}
+
+/// Changes the module's bytes, most of which make it invalid; or begins anew with another body.
+fn mutate(mutation: &mut Mutation, input: &mut Vec<u8>) {
+    if mutation.one_in(4) {
+        let body = (0..mutation.below(3)).map(|_| statement(mutation)).collect::<String>();
+        *input = module(&(body + &value(mutation, 4)));
+    } else {
+        mutation.bytes(input);
+    }
+}
+
+/// A statement of WebAssembly's text format.
+fn statement(mutation: &mut Mutation) -> String {
+    let (first, second) = (value(mutation, 2), value(mutation, 3));
+    match mutation.below(6) {
+        0 => format!("(i32.store8 {first} {second})"),
+        1 => format!("(i32.store16 offset=1030 {first} {second})"),
+        2 => format!("(global.set $kept {first})"),
+        3 => format!("(if {first} (then (return {second})))"),
+        4 => format!("(loop $again (local.set $length {second}) (br_if $again {first}))"),
+        _ => format!("(drop {first})"),
+    }
+}
+
+/// An expression whose value is a number, nested `depth` deep at most.
+fn value(mutation: &mut Mutation, depth: usize) -> String {
+    if depth == 0 || mutation.one_in(3) {
+        return match mutation.below(4) {
+            0 => "(global.get $kept)".to_owned(),
+            1 => format!("(i32.const {})", mutation.number() & 0xffff_ffff),
+            2 => format!("(i32.const {})", mutation.random.u32(..2_048)),
+            _ => "(local.get $length)".to_owned(),
+        };
+    }
+    let (first, second) = (value(mutation, depth - 1), value(mutation, depth - 1));
+    let binary = ["add", "sub", "mul", "div_u", "rem_s", "and", "xor", "shl", "lt_u", "eq"];
+    match mutation.below(6) {
+        0 => format!("(i32.load8_u {first})"),
+        1 => format!("(i32.load offset=1036 {first})"),
+        2 => format!("(memory.grow {first})"),
+        3 => format!("(select {first} {second} (local.get $length))"),
+        _ => format!("(i32.{} {first} {second})", mutation.of(&binary)),
+    }
+}
 
 /// Modules that forward, drop, change, trap, compute too long, want memory and lie about lengths.
 fn modules() -> Vec<Vec<u8>> {
@@ -52,15 +108,6 @@ fn modules() -> Vec<Vec<u8>> {
         "(if (i32.lt_u (local.get $length) (i32.const 42)) (then (return (i32.const 0))))
          (i32.load16_u offset=2 (i32.const 1036))",
     ];
-    let module = |body: &str| {
-        let text = format!(
-            "(module (memory (export \"memory\") 1)
-               (global (export \"packet\") i32 (i32.const 1024))
-               (data (i32.const 0) \"\\01\\02\")
-               (func (export \"process\") (param $length i32) (result i32) {body}))"
-        );
-        wat::parse_str(text).expect("a module")
-    };
     let mut modules: Vec<Vec<u8>> = bodies.iter().map(|body| module(body)).collect();
     modules.push(seeds::file("examples/router/mark.wasm"));
     modules

@@ -18,7 +18,8 @@ pub(crate) const TARGET: Target = Target {
 };
 
 fn frames() -> Vec<Vec<u8>> {
-    seeds::frames(40).into_iter().chain(super::machine::frames()).collect()
+    let frames = seeds::frames(60).into_iter().chain(super::machine::frames());
+    frames.filter(|frame| super::machine::is_ip(frame)).collect()
 }
 
 /// Filters that look at lengths, offsets and divisors of the packet's own.
