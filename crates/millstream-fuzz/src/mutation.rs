@@ -39,6 +39,9 @@ const ATTEMPTS: usize = 12;
 /// Of how many mutants one runs whatever the first parser says of it.
 const UNCHECKED: u32 = 10;
 
+/// A driver's own mutator.
+pub type Raw<'a> = dyn FnMut(&mut Vec<u8>) + 'a;
+
 /// The source of choices for one mutant.
 pub struct Mutation {
     /// Chance.
@@ -57,7 +60,7 @@ pub fn mutant(
     input: &[u8],
     random: u64,
     most: usize,
-    mut raw: Option<&mut dyn FnMut(&mut Vec<u8>)>,
+    mut raw: Option<&mut Raw<'_>>,
 ) -> Vec<u8> {
     let random = Rng::with_seed(random);
     let mut mutation = Mutation { random, words: target.words, seeds: Arc::clone(seeds) };

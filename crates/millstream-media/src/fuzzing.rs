@@ -23,7 +23,7 @@ use crate::region::Region;
 use crate::rtsp::{Asker, Desk};
 use crate::session::{AsBell, Sessions, Transport};
 
-pub use orders::{most_order_bytes, orders};
+pub use orders::orders;
 pub use takeover::{Edit, takeover};
 
 struct NoBell;

@@ -32,7 +32,7 @@ pub(crate) const TARGET: Target = Target {
         b"\r\n",
     ],
     mutate,
-    admits: None,
+    admits: Some(begins),
     run,
 };
 
@@ -89,9 +89,23 @@ fn seeds() -> Vec<Vec<u8>> {
     })
 }
 
+/// Whether the first line is that of this sweep, byte for byte.
+fn begins(input: &[u8]) -> bool {
+    thread_local! {
+        static FIRST: Vec<u8> = first_line(&seeds()[0]).to_vec();
+    }
+    FIRST.with(|first| first_line(input) == first)
+}
+
+/// The first line, or nothing where it has no end.
+fn first_line(input: &[u8]) -> &[u8] {
+    let end = input.iter().position(|byte| *byte == b'\n').map_or(0, |end| end + 1);
+    &input[..end]
+}
+
 /// Changes mostly lines after the first: with another first line it is another sweep's journal.
 fn mutate(mutation: &mut Mutation, input: &mut Vec<u8>) {
-    let first = input.iter().position(|byte| *byte == b'\n').map_or(0, |end| end + 1);
+    let first = first_line(input).len();
     if first == 0 || mutation.one_in(20) {
         return mutation.text(input);
     }

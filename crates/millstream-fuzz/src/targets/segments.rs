@@ -23,7 +23,7 @@ pub(crate) const TARGET: Target = Target {
         &[17],
     ],
     mutate,
-    admits: None,
+    admits: Some(begins),
     run,
 };
 
@@ -50,6 +50,25 @@ fn seeds() -> Vec<Vec<u8>> {
     whole[1] = 0;
     whole.extend_from_slice(&tcp_4[VIRTIO_BYTES..]);
     vec![tcp_4, tcp_6, udp, whole]
+}
+
+/// Whether the router would segment a frame.
+fn begins(input: &[u8]) -> bool {
+    thread_local! {
+        static CUTTER: RefCell<Cutter> = RefCell::default();
+    }
+    let Some((said, frame)) = input.split_first_chunk::<VIRTIO_BYTES>() else { return false };
+    CUTTER.with_borrow_mut(|cutter| {
+        let room = cutter.room();
+        let Some(room) = room.get_mut(..frame.len()) else { return false };
+        room.copy_from_slice(frame);
+        cutter.begin(frame.len(), size(Virtio::read(*said), said))
+    })
+}
+
+/// The payload of each segment; small ones, too, as frames are short here.
+fn size(virtio: Virtio, said: &[u8; VIRTIO_BYTES]) -> usize {
+    virtio.size().unwrap_or(usize::from(said[2]))
 }
 
 /// Changes what the kernel says, or the frame, whose IPv4 header is mostly right afterwards.
@@ -88,8 +107,7 @@ fn run(bytes: &[u8]) -> bool {
             return false;
         }
         room[..frame.len()].copy_from_slice(frame);
-        // Small parts, too, as frames are short here.
-        let size = virtio.size().unwrap_or(usize::from(said[2]));
+        let size = size(virtio, said);
         if !cutter.begin(frame.len(), size) {
             assert!(cutter.is_empty());
             return false;

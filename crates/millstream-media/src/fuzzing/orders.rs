@@ -46,18 +46,13 @@ fn attend(board: Board, instructions: &Mutex<Instructions>) {
     }
 }
 
-/// The longest body of an order, bytes.
-#[must_use]
-pub fn most_order_bytes() -> usize {
-    BODY_BYTES
-}
-
-/// What a server without instructions answers to what came on a connection of HTTP.
+/// What a server without instructions answers to what comes on connections of HTTP, one after the
+/// other: the answer to the last.
 ///
 /// # Panics
 /// If the processor does not deal with an order, or an instruction cannot be shown.
 #[must_use]
-pub fn orders(bytes: &[u8]) -> Vec<u8> {
+pub fn orders(connections: &[&[u8]]) -> Vec<u8> {
     let server = SERVER.get_or_init(|| Mutex::new(server()));
     let server = server.lock().unwrap_or_else(PoisonError::into_inner);
     for slot in server.board.slots().filter(|slot| !slot.is_empty()) {
@@ -71,5 +66,9 @@ pub fn orders(bytes: &[u8]) -> Vec<u8> {
         }
         _ => Answer::NotFound,
     };
-    fuzzing::converse(bytes, "/instructions", pages, &server.orders)
+    let mut answer = Vec::new();
+    for bytes in connections {
+        answer = fuzzing::converse(bytes, "/instructions", pages, &server.orders);
+    }
+    answer
 }

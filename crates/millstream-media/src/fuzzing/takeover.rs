@@ -8,6 +8,7 @@
 use millstream::selector::Selector;
 use millstream::{Dwcs, EdfFirst, Heap};
 use millstream_scenario::Allowance;
+use std::iter;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
@@ -36,6 +37,8 @@ const SESSIONS: u32 = 8;
 const FRAMES: usize = 12;
 /// Edits of one input that are made.
 const MOST_EDITS: usize = 256;
+/// Words of a slot of the board that are edited: all but a module's, and its first.
+const SLOT_EDITED: usize = 256;
 /// Steps of the processor, and the most that its clock goes on by at each, ns.
 const STEPS: u64 = 48;
 const STEP_NS: u64 = 20_000_000;
@@ -263,7 +266,13 @@ pub fn takeover(edits: &[Edit]) -> bool {
 
 fn with_memory(memory: &Memory, edits: &[Edit]) -> bool {
     let Image { region, live, shelf, store } = &memory.image;
-    for (to, from) in [(memory.region, region), (memory.live, live), (memory.shelf, shelf)] {
+    // Of the board what is written: the rest of a slot is room for a module.
+    let board = FIRST_ROW + ROW * SESSIONS as usize;
+    let slots = (board + board::HEADER..region.len()).step_by(board::SLOT);
+    let parts =
+        slots.map(|slot| slot..slot + SLOT_EDITED).chain(iter::once(0..board + board::HEADER));
+    let parts = parts.map(|part| (&memory.region[part.clone()], &region[part]));
+    for (to, from) in parts.chain([(memory.live, &live[..]), (memory.shelf, &shelf[..])]) {
         for (word, value) in to.iter().zip(from) {
             word.store(*value, Ordering::Relaxed);
         }
@@ -306,7 +315,7 @@ fn make(edit: &Edit, memory: &Memory, parts: &mut [&'static [AtomicU64]; 3], sto
             let board = &memory.region[rows.end..];
             let slot = at >> 8;
             let first = if slot == 0 { 0 } else { board::HEADER + (slot - 1) % 4 * board::SLOT };
-            set(&board[first..first + 256], at & 255);
+            set(&board[first..first + SLOT_EDITED], at & 255);
         }
         6 if !store.is_empty() => {
             // The value's eight bytes, wherever they fit.
