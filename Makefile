@@ -5,7 +5,7 @@
 # make paper-coprocessor  the media server beside a load, live; five minutes, as root
 # make paper-router  the Router paper with the live router, between network namespaces; seven minutes, as root
 # make book     the book as web pages, target/book
-# make fuzz     five minutes of each fuzz target
+# make fuzz     five minutes of each fuzz target, and how many inputs passed its first parser
 # make soak     the same, after advisories, threads under ThreadSanitizer, the unit under a systemd, a minute of
 #               each player and two hours of the router (as root)
 # make rtl-report area and clock of the hardware by synthesis, place and route; an hour or more

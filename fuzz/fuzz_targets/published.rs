@@ -1,6 +1,4 @@
-//! Whatever RTP a publisher sends, nothing panics and every frame is accounted for.
+//! The target `published` under libFuzzer.
 #![no_main]
 
-use libfuzzer_sys::fuzz_target;
-
-fuzz_target!(|bytes: &[u8]| millstream_media::fuzzing::published(bytes));
+millstream_libfuzzer::target!("published");

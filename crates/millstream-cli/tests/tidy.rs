@@ -76,6 +76,17 @@ const ARROWS: &[(&str, &[&str])] = &[
         ],
     ),
     (
+        "millstream-fuzz",
+        &[
+            "millstream",
+            "millstream-media",
+            "millstream-router",
+            "millstream-scenario",
+            "millstream-sweep",
+            "millstream-traffic",
+        ],
+    ),
+    (
         "millstream-cli",
         &[
             "millstream",

@@ -149,6 +149,11 @@ impl Access {
         Ok(access)
     }
 
+    /// How many users and tokens there are.
+    pub(crate) fn len(&self) -> usize {
+        self.users.as_ref().map_or(0, BTreeMap::len) + self.tokens.as_ref().map_or(0, Vec::len)
+    }
+
     /// Whether a user or token is called so.
     pub(crate) fn knows(&self, name: &str) -> bool {
         self.users.as_ref().is_some_and(|users| users.contains_key(name))

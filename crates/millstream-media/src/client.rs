@@ -9,6 +9,7 @@ mod transit;
 
 use self::transit::PassedOn;
 use crate::live::choice::OnlineChoice;
+use crate::live::frames::FrameRing;
 use crate::optional::{Choice, Importance};
 use crate::packets::CLOCK_RATE;
 use crate::region::{LATENESS, Row, State, Word};
@@ -21,6 +22,12 @@ const REPORT_NS: u64 = 5_000_000_000;
 /// How long after a film's last period its goodbye goes out, ns: players take it for the end, whatever they
 /// have not read yet.
 const READING_NS: u64 = 500_000_000;
+
+/// The most frames that a row may say were released: at 100 a second, those of 89,000 years.
+const MOST_FRAMES: u64 = 1 << 48;
+
+/// The longest time that a row may say has passed, ns: 146 years.
+const MOST_NS: u64 = 1 << 62;
 
 /// A frame in a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -117,6 +124,29 @@ impl Client {
         self.row.set(Word::PhaseNs, now_ns.wrapping_sub(since_first));
         self.row.set(Word::HeardNs, now_ns);
         self.row.set(Word::State, State::Playing as u64);
+    }
+
+    /// What is wrong with the row that a dispatcher before this one left, if anything is: a release
+    /// time that is beyond the clock's range would be due again and again.
+    pub(crate) fn damage(&self, now_ns: u64, store: &Store) -> Option<String> {
+        let (row, next) = (self.row, self.row.get(Word::Next));
+        let too_far = |name: &str, value: u64| Some(format!("{name} = {value}"));
+        let played_ns = next.checked_mul(self.period_ns()).filter(|ns| *ns < MOST_NS);
+        if next >= MOST_FRAMES || (played_ns.is_none() && self.ring().is_none()) {
+            return too_far("frames released", next);
+        }
+        if row.state() != State::Playing {
+            return None;
+        }
+        let Some(number) = self.ring() else {
+            let phase_ns = row.get(Word::PhaseNs);
+            let far = now_ns.wrapping_sub(phase_ns) >= MOST_NS;
+            return if far { too_far("first release, ns", phase_ns) } else { None };
+        };
+        let offset = row.get(Word::Offset);
+        let head = store.rings.get(number).map_or(0, FrameRing::head);
+        let far = row.get(Word::From) == 0 && head.wrapping_sub(offset) >= MOST_FRAMES;
+        if far { too_far("first live frame", offset) } else { None }
     }
 
     /// Begins where the row says: what waited in a dispatcher that died is lost.

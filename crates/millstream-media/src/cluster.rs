@@ -10,6 +10,7 @@
 //! one session, because a cut between them has healed, the one that was not first to have it yields.
 //! Every server decides by itself what it admits.
 
+pub(crate) mod fuzzing;
 mod membership;
 mod seal;
 mod shared;
@@ -216,6 +217,11 @@ impl Cluster {
     pub(crate) fn step(&mut self, ground: &mut Ground<'_>) -> u64 {
         let now_ns = now_ns();
         self.read(now_ns, ground.library);
+        self.step_at(now_ns, ground)
+    }
+
+    /// Does what is due by `now_ns`. Returns when there is more to do, ns.
+    fn step_at(&mut self, now_ns: u64, ground: &mut Ground<'_>) -> u64 {
         let next_ns = self.membership.step(now_ns);
         if now_ns.saturating_sub(self.looked_ns) >= LOOK_NS {
             self.looked_ns = now_ns;
@@ -252,36 +258,43 @@ impl Cluster {
         let mut datagram = [0; DATAGRAM];
         for _ in 0..READ_AT_ONCE {
             let Ok((length, from)) = self.socket.recv_from(&mut datagram) else { return };
-            let Some(member) = self.members.iter_mut().find(|member| member.address == from) else {
-                continue;
-            };
-            let Some(opened) = self.seal.open(from, &datagram[..length]) else { continue };
-            let Opened { run, counter, kind, of, payload } = opened;
-            if (run, counter) <= member.last {
-                continue;
-            }
-            if run != member.last.0 {
-                // Started again: unless it says that it has them still, its sessions are nobody's.
-                let from_ns = now_ns + TURN_NS;
-                self.orphans.extend(member.abandon().map(|told| Orphan { told, from_ns }));
-                member.status = None;
-                member.differs = false;
-            }
-            member.last = (run, counter);
-            // What could have been recorded before this run changes no session.
-            let mine = of == self.seal.run;
-            match kind {
-                Kind::Membership => self.membership.take(&payload, now_ns),
-                Kind::Status if mine => member.take_status(&payload, self.catalogue),
-                Kind::Sessions if mine => {
-                    let told = member.take_sessions(&payload, library, now_ns);
-                    for Begun { at_ns, peer, title } in told {
-                        self.begun(peer, title, at_ns);
-                    }
-                }
-                _ => {}
-            }
+            self.take(from, &datagram[..length], now_ns, library);
         }
+    }
+
+    /// Takes in a datagram. Returns whether it is new and comes from a member; one about membership
+    /// must also be readable.
+    fn take(&mut self, from: SocketAddr, datagram: &[u8], now_ns: u64, library: &Library) -> bool {
+        let Some(member) = self.members.iter_mut().find(|member| member.address == from) else {
+            return false;
+        };
+        let Some(opened) = self.seal.open(from, datagram) else { return false };
+        let Opened { run, counter, kind, of, payload } = opened;
+        if (run, counter) <= member.last {
+            return false;
+        }
+        if run != member.last.0 {
+            // Started again: unless it says that it has them still, its sessions are nobody's.
+            let from_ns = now_ns + TURN_NS;
+            self.orphans.extend(member.abandon().map(|told| Orphan { told, from_ns }));
+            member.status = None;
+            member.differs = false;
+        }
+        member.last = (run, counter);
+        // What could have been recorded before this run changes no session.
+        let mine = of == self.seal.run;
+        match kind {
+            Kind::Membership => return self.membership.take(&payload, now_ns),
+            Kind::Status if mine => member.take_status(&payload, self.catalogue),
+            Kind::Sessions if mine => {
+                let told = member.take_sessions(&payload, library, now_ns);
+                for Begun { at_ns, peer, title } in told {
+                    self.begun(peer, title, at_ns);
+                }
+            }
+            _ => {}
+        }
+        true
     }
 
     fn happened(&mut self, event: Event, now_ns: u64) {

@@ -222,20 +222,20 @@ impl<S: Select<Stamp = ()>> Dispatch<S> {
         let row = self.region.session(session);
         match (row.want(), row.state()) {
             (Want::Play, State::Ready | State::Paused) => {
-                let Some(client) = self.client_of(session) else { return };
+                let Some(client) = self.client_of(session, now_ns) else { return };
                 self.clients[client].play(now_ns, &self.store);
                 self.begin_reading(client);
                 self.schedule_release(session, client);
             }
             // Played by an NI that is no more.
             (Want::Play, State::Playing) if self.sessions[session].is_none() => {
-                let Some(client) = self.client_of(session) else { return };
+                let Some(client) = self.client_of(session, now_ns) else { return };
                 self.clients[client].catch_up(now_ns, &self.store);
                 self.begin_reading(client);
                 self.schedule_release(session, client);
             }
             (Want::Pause, State::Playing) => {
-                if let Some(client) = self.client_of(session) {
+                if let Some(client) = self.client_of(session, now_ns) {
                     self.clients[client].pause();
                 }
             }
@@ -257,8 +257,9 @@ impl<S: Select<Stamp = ()>> Dispatch<S> {
         }
     }
 
-    /// The client slot of a session, one that nothing waits in being taken if it has none.
-    fn client_of(&mut self, session: usize) -> Option<usize> {
+    /// The client slot of a session, one that nothing waits in being taken if it has none; `None` if the
+    /// session's row is damaged, which ends the session.
+    fn client_of(&mut self, session: usize, now_ns: u64) -> Option<usize> {
         if let Some(client) = self.sessions[session] {
             return Some(client);
         }
@@ -274,6 +275,11 @@ impl<S: Select<Stamp = ()>> Dispatch<S> {
                 && self.in_service.is_none_or(|frame| frame.client != *slot)
         });
         let mut client = Client::new(session, number, media, row);
+        if let Some(what) = client.damage(now_ns, &self.store) {
+            eprintln!("session {session} ends, its row is damaged: {what}");
+            client.end();
+            return None;
+        }
         client.take_over(&self.store);
         let slot = match free {
             Some(slot) => {

@@ -1,4 +1,9 @@
-//! What fuzz targets and tests call: the reader of requests with a server behind it that plays nothing.
+//! What fuzz targets and tests call: the reader of requests with a server behind it that plays
+//! nothing, and in modules of their own a cluster's server, a processor that takes over shared
+//! memory, and orders to the dashboard.
+
+mod orders;
+mod takeover;
 
 use millstream_scenario::Scenario;
 use millstream_traffic::mpeg::VideoPayload;
@@ -7,8 +12,10 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::Path;
 use std::sync::OnceLock;
 
+use crate::MediaError;
 use crate::access::backoff::BackOff;
 use crate::access::{Access, Pass};
+pub use crate::cluster::fuzzing::{Part, cluster, cluster_parts};
 use crate::library::Library;
 use crate::live::frames::{self, FrameRing};
 use crate::live::publishing::Publishing;
@@ -16,6 +23,9 @@ use crate::packets::mpeg_ts;
 use crate::region::Region;
 use crate::rtsp::{Asker, Desk};
 use crate::session::{AsBell, Sessions, Transport};
+
+pub use orders::orders;
+pub use takeover::{Edit, takeover};
 
 struct NoBell;
 
@@ -72,12 +82,26 @@ pub fn transport_stream(file: &[u8]) -> Option<Vec<u8>> {
     mpeg_ts::wrap(&video, 200_000_000, 1 << 22).ok().map(|wrapped| wrapped.bytes)
 }
 
+/// Reads a file of users, of which `realm` is the realm, and one of tokens. Returns how many of both
+/// there are.
+///
+/// # Errors
+/// If a file is refused: what the user is told.
+pub fn access_files(
+    users: Option<&Path>,
+    tokens: Option<&Path>,
+    realm: &str,
+) -> Result<usize, MediaError> {
+    Access::read(users, tokens, realm).map(|access| access.len())
+}
+
 /// What a publisher's packets come to, each a byte of length and so many bytes, a packet a millisecond. Every frame is
-/// accounted for.
+/// accounted for. Returns whether any packet was RTP of the stream.
 ///
 /// # Panics
-/// If one is not.
-pub fn published(bytes: &[u8]) {
+/// If a frame is not accounted for.
+#[must_use]
+pub fn published(bytes: &[u8]) -> bool {
     let mut live = live();
     live.announce(0, (0, IpAddr::V4(Ipv4Addr::LOCALHOST)), 96, Vec::new(), 1);
     if let Some(publisher) = &mut live.streams[0].publisher {
@@ -95,6 +119,7 @@ pub fn published(bytes: &[u8]) {
     let of = live.total();
     let released: u64 = of.released.iter().sum();
     assert_eq!(of.frames, released + of.incomplete + of.before_entry + of.beyond);
+    of.packets > 0
 }
 
 /// What the server has: `film`, and rows for four clients.
@@ -108,15 +133,23 @@ pub(crate) fn estate() -> &'static (Library, Region) {
     })
 }
 
+thread_local! {
+    /// Rows and rings of this thread: targets run beside each other.
+    static REGION: Region = Region::create(4).expect("shared memory").0;
+    static RINGS: Vec<FrameRing> = {
+        let shapes: Vec<_> = estate().0.live.iter().map(|live| live.shape).collect();
+        frames::write(&frames::create(&shapes).expect("memory")).expect("rings")
+    };
+}
+
+/// Rows for four clients, this thread's own.
+pub(crate) fn own_region() -> Region {
+    REGION.with(|region| *region)
+}
+
 /// The live stream of a new server, which nobody publishes.
 fn live() -> Publishing {
-    static RINGS: OnceLock<Vec<FrameRing>> = OnceLock::new();
-    let specs = &estate().0.live;
-    let rings = RINGS.get_or_init(|| {
-        let shapes: Vec<_> = specs.iter().map(|live| live.shape).collect();
-        frames::write(&frames::create(&shapes).expect("memory")).expect("rings")
-    });
-    Publishing::of(specs, rings.clone(), 60_000_000_000, None)
+    Publishing::of(&estate().0.live, RINGS.with(Clone::clone), 60_000_000_000, None)
 }
 
 /// Talks to a new server; each call is a connection of its own.
@@ -126,9 +159,9 @@ pub(crate) fn with_server<T>(what: impl FnOnce(&mut Talk<'_>) -> T) -> T {
 
 /// The same, with a server that asks who it is.
 pub(crate) fn with_guarded_server<T>(access: &Access, what: impl FnOnce(&mut Talk<'_>) -> T) -> T {
-    let (library, region) = estate();
+    let (library, region) = (&estate().0, own_region());
     let local = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 554);
-    let mut sessions = Sessions::new(*region, 20_000_000);
+    let mut sessions = Sessions::new(region, 20_000_000);
     let mut live = live();
     let mut connection = 0;
     let mut back_off = BackOff::default();

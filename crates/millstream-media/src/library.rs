@@ -26,7 +26,10 @@ use crate::processor::Schedule;
 use crate::store::{MediaRecord, NewFrame, Store, StoreBuilder};
 
 /// The longest window that is kept account of, frames.
-const LONGEST_WINDOW: u32 = 4_096;
+pub(crate) const LONGEST_WINDOW: u32 = 4_096;
+
+/// The most frames that may wait in a client's queue.
+pub(crate) const LONGEST_QUEUE: u32 = 1 << 16;
 
 /// Frames that may wait where the file does not say.
 const QUEUE: u32 = 64;
@@ -336,7 +339,7 @@ fn record(
         first_byte: 0,
         lost,
         of,
-        queue: stream.contract.queue_limit().unwrap_or(QUEUE).min(1 << 16),
+        queue: stream.contract.queue_limit().unwrap_or(QUEUE).min(LONGEST_QUEUE),
         payload_type: format.payload_type().into(),
         rate_frames: 1,
         rate_seconds: 1,

@@ -24,7 +24,11 @@ const MAGIC: u64 = 0x4d53_5452_4541_4e08;
 const NOTICES: usize = 1024;
 const ORDERS: usize = 1024;
 const OUTCOMES: usize = 1024;
-const ROW: usize = 96;
+/// Words of a session's row.
+pub(crate) const ROW: usize = 96;
+/// Where the first row begins.
+pub(crate) const FIRST_ROW: usize =
+    SETTINGS + ring::words(NOTICES) + ring::words(ORDERS) + ring::words(OUTCOMES);
 
 /// What both sides must know from the start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,7 +72,8 @@ pub(crate) enum Setting {
     FramePath,
 }
 
-const SETTINGS: usize = 32;
+/// Words of the settings.
+pub(crate) const SETTINGS: usize = 32;
 
 /// Words of a session's row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -215,8 +220,16 @@ impl Region {
     /// # Errors
     /// If `file` is none.
     pub(crate) fn open(file: &File) -> io::Result<Self> {
+        Self::of(map(file)?)
+    }
+
+    /// The region in `words`.
+    ///
+    /// # Errors
+    /// If there is none in them.
+    pub(crate) fn of(words: &'static [AtomicU64]) -> io::Result<Self> {
         let damaged = || io::Error::new(io::ErrorKind::InvalidData, "not a shared region");
-        let region = Self { words: map(file)?, sessions: 0 };
+        let region = Self { words, sessions: 0 };
         if region.words.len() < SETTINGS || region.get(Setting::Magic) != MAGIC {
             return Err(damaged());
         }
@@ -229,8 +242,7 @@ impl Region {
 
     fn words(sessions: usize, board: bool) -> usize {
         let board = if board { Board::WORDS } else { 0 };
-        let rings = ring::words(NOTICES) + ring::words(ORDERS) + ring::words(OUTCOMES);
-        SETTINGS + rings + sessions * ROW + board
+        FIRST_ROW + sessions * ROW + board
     }
 
     /// The board of instructions, if there is one.
@@ -287,7 +299,7 @@ impl Region {
     /// If there is no such row.
     pub(crate) fn session(&self, session: usize) -> Row {
         assert!(session < self.sessions, "row {session}");
-        let first = Self::words(0, false) + session * ROW;
+        let first = FIRST_ROW + session * ROW;
         Row { words: &self.words[first..first + ROW] }
     }
 }

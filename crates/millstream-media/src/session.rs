@@ -122,49 +122,55 @@ impl Account {
         }
     }
 
-    /// The two together.
+    /// The two together. Sums end at the largest number: a damaged row may say anything.
     #[must_use]
     pub fn plus(self, other: Self) -> Self {
-        let each = |a: [u64; 3], b: [u64; 3]| [a[0] + b[0], a[1] + b[1], a[2] + b[2]];
+        let add = u64::saturating_add;
+        let each = |a: [u64; 3], b: [u64; 3]| [add(a[0], b[0]), add(a[1], b[1]), add(a[2], b[2])];
         Self {
-            released: self.released + other.released,
+            released: add(self.released, other.released),
             sent: each(self.sent, other.sent),
             late: each(self.late, other.late),
             full: each(self.full, other.full),
             filtered: each(self.filtered, other.filtered),
             unread: each(self.unread, other.unread),
-            discarded: self.discarded + other.discarded,
-            lost: self.lost + other.lost,
-            violations: self.violations + other.violations,
-            slow: self.slow + other.slow,
-            packets: self.packets + other.packets,
+            discarded: add(self.discarded, other.discarded),
+            lost: add(self.lost, other.lost),
+            violations: add(self.violations, other.violations),
+            slow: add(self.slow, other.slow),
+            packets: add(self.packets, other.packets),
         }
     }
 
     /// Frames sent, of all types.
     #[must_use]
     pub fn sent_frames(&self) -> u64 {
-        self.sent.iter().sum()
+        sum(&self.sent)
     }
 
     /// Frames that did not go in time: dropped late, at a full queue or unread, or lost with a processor.
     #[must_use]
     pub fn missed(&self) -> u64 {
-        self.late.iter().chain(&self.full).chain(&self.unread).sum::<u64>() + self.lost
+        sum(&[sum(&self.late), sum(&self.full), sum(&self.unread), self.lost])
     }
 
     /// Frames that an instruction took out, of all types.
     #[must_use]
     pub fn filtered_frames(&self) -> u64 {
-        self.filtered.iter().sum()
+        sum(&self.filtered)
     }
 
     /// Frames that were released and are neither sent nor counted as anything else: those that wait.
     #[must_use]
     pub fn waiting(&self) -> u64 {
-        let resolved = self.sent_frames() + self.missed() + self.filtered_frames() + self.discarded;
-        self.released.saturating_sub(resolved)
+        let resolved = [self.sent_frames(), self.missed(), self.filtered_frames(), self.discarded];
+        self.released.saturating_sub(sum(&resolved))
     }
+}
+
+/// The sum, or the largest number if that is less.
+fn sum(counters: &[u64]) -> u64 {
+    counters.iter().fold(0, |sum, counter| sum.saturating_add(*counter))
 }
 
 /// Why a session cannot be had.
@@ -502,4 +508,18 @@ pub(crate) fn random_word() -> Option<u64> {
     let mut bytes = [0u8; 8];
     let count = rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty()).ok()?;
     (count == bytes.len()).then(|| u64::from_le_bytes(bytes))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_account_of_a_damaged_row_ends_at_the_largest_number() {
+        let most = [u64::MAX; 3];
+        let damaged = Account { sent: most, late: most, released: 9, ..Account::default() };
+        let both = damaged.plus(damaged);
+        assert_eq!((both.sent, both.released), (most, 18));
+        assert_eq!((both.sent_frames(), both.missed(), both.waiting()), (u64::MAX, u64::MAX, 0));
+    }
 }

@@ -15,6 +15,7 @@ use std::io::{self, Write};
 use std::ops::Range;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
+use crate::library::{LONGEST_QUEUE, LONGEST_WINDOW};
 use crate::live::frames::FrameRing;
 use crate::optional::Importance;
 use crate::packets::{Piece, RTP_HEADER};
@@ -197,19 +198,26 @@ impl StoreBuilder {
     /// # Errors
     /// If there is no memory for it.
     pub(crate) fn seal(&self) -> io::Result<File> {
-        let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
-        let mut file = File::from(memfd_create("millstream-media", flags)?);
         let header = Header {
             magic: MAGIC,
             media: self.media.len() as u64,
             frames: self.frames.len() as u64,
             packets: self.packets.len() as u64,
         };
-        file.write_all(header.as_bytes())?;
-        file.write_all(self.media.as_bytes())?;
-        file.write_all(self.frames.as_bytes())?;
-        file.write_all(self.packets.as_bytes())?;
-        file.write_all(&self.bytes)?;
+        let (media, frames) = (self.media.as_bytes(), self.frames.as_bytes());
+        Self::sealed(&[header.as_bytes(), media, frames, self.packets.as_bytes(), &self.bytes])
+    }
+
+    /// A sealed memory file of these bytes, one part behind the other.
+    ///
+    /// # Errors
+    /// If there is no memory for it.
+    pub(crate) fn sealed(parts: &[&[u8]]) -> io::Result<File> {
+        let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
+        let mut file = File::from(memfd_create("millstream-media", flags)?);
+        for part in parts {
+            file.write_all(part)?;
+        }
         let seals = SealFlags::WRITE | SealFlags::GROW | SealFlags::SHRINK | SealFlags::SEAL;
         fcntl_add_seals(&file, seals)?;
         Ok(file)
@@ -290,6 +298,8 @@ impl Store {
                 && media.period_ns > 0
                 && media.rate_frames > 0
                 && media.lost <= media.of
+                && media.of <= LONGEST_WINDOW
+                && media.queue <= LONGEST_QUEUE
                 && inside(media.first_frame, media.frames, self.all_frames().len())
         }) && self.all_frames().iter().all(|frame| {
             let bytes = if frame.length > 0 { frame.length as usize } else { bytes };
@@ -424,5 +434,12 @@ pub(crate) mod tests {
         builder.add_plain(media(40, 1, 3), &[(Importance::I, 1)]);
         builder.packets[0].bytes = 101;
         assert!(Store::open(&builder.seal().unwrap()).is_err(), "a packet beyond the end");
+        for (of, queue) in [(LONGEST_WINDOW + 1, 8), (3, LONGEST_QUEUE + 1)] {
+            let mut builder = StoreBuilder::default();
+            let long = MediaRecord { queue, ..media(40, 1, of) };
+            builder.add_plain(long, &[(Importance::I, 1)]);
+            let opened = Store::open(&builder.seal().unwrap());
+            assert!(opened.is_err(), "room for a window of {of} and a queue of {queue}");
+        }
     }
 }

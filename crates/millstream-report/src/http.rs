@@ -174,18 +174,24 @@ async fn accept<F: Fn(&str) -> Answer + 'static>(
                 let (site, place) = (&site, &place);
                 async move { Ok::<_, Infallible>(site.respond(request, place).await) }
             });
-            let connection = http1::Builder::new()
-                .timer(TokioTimer::new())
-                .header_read_timeout(HEADER_TIME)
-                .max_buf_size(HEADER_BYTES)
-                .max_headers(HEADER_FIELDS)
-                .keep_alive(false)
-                .serve_connection(TokioIo::new(stream), service);
+            let connection = connections().serve_connection(TokioIo::new(stream), service);
             // What a client did wrong is the client's to know.
             let _ = tokio::time::timeout(CONNECTION_TIME, connection).await;
         });
         places.begins(number, connection.abort_handle());
     }
+}
+
+/// How connections are served.
+fn connections() -> http1::Builder {
+    let mut builder = http1::Builder::new();
+    builder
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEADER_TIME)
+        .max_buf_size(HEADER_BYTES)
+        .max_headers(HEADER_FIELDS)
+        .keep_alive(false);
+    builder
 }
 
 impl<F: Fn(&str) -> Answer> Site<F> {
@@ -350,5 +356,7 @@ fn policy(page: &str) -> io::Result<HeaderValue> {
     HeaderValue::try_from(policy).map_err(io::Error::other)
 }
 
+#[doc(hidden)]
+pub mod fuzzing;
 #[cfg(test)]
 mod tests;

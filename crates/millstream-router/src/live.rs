@@ -80,6 +80,8 @@ pub use filter::Filters;
 pub use function::Forwarder;
 pub use header::Header;
 pub use interface::InterfacePort;
+#[doc(hidden)]
+pub use kernel::fuzzing::{rtnetlink, rtnetlink_messages};
 pub use machine::{LiveMachine, PortCounters};
 pub use memory::MemoryPort;
 pub use metrics::metrics;

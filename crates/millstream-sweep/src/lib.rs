@@ -15,6 +15,8 @@ mod dataset;
 mod digest;
 mod error;
 pub mod fabric;
+#[doc(hidden)]
+pub mod fuzzing;
 mod grid;
 mod interval;
 mod journal;

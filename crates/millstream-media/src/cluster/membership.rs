@@ -68,10 +68,11 @@ impl Membership {
         self.schedule(now_ns);
     }
 
-    /// Takes what another one sent; what is no message changes nothing.
-    pub(super) fn take(&mut self, payload: &[u8], now_ns: u64) {
-        let _ = self.foca.handle_data(payload, &mut self.runtime);
+    /// Takes what another one sent; what is no message changes nothing. Returns whether it was one.
+    pub(super) fn take(&mut self, payload: &[u8], now_ns: u64) -> bool {
+        let taken = self.foca.handle_data(payload, &mut self.runtime).is_ok();
         self.schedule(now_ns);
+        taken
     }
 
     /// Does what is due. Returns when the next is, ns.

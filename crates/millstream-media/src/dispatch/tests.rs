@@ -123,6 +123,26 @@ fn with_room_every_frame_goes_in_its_period_and_paced() {
 }
 
 #[test]
+fn a_damaged_row_ends_its_session_and_no_other() {
+    let far = [(Word::Next, u64::MAX), (Word::Next, 1 << 47), (Word::PhaseNs, 5)];
+    for (word, value) in far {
+        let mut bench = Bench::new(media(T, 1, 6), 100 * FILM_BPS, 2);
+        let row = bench.row(0);
+        row.set(Word::State, State::Playing as u64);
+        row.set(word, value);
+        bench.want(0, Want::Play);
+        bench.want(1, Want::Play);
+        bench.until(12 * T);
+        assert_eq!(row.state(), State::Ended, "{word:?} = {value}");
+        assert_eq!(bench.counts(1, Word::Sent), [2, 2, 8], "{word:?} = {value}");
+        // The host stops it as any other.
+        bench.want(0, Want::Stop);
+        bench.until(13 * T);
+        assert_eq!(row.state(), State::Stopped, "{word:?} = {value}");
+    }
+}
+
+#[test]
 fn under_overload_only_b_frames_are_lost_and_never_more_than_the_contract_allows() {
     // Two of six frames may go: B-frames. The mandatory 8 packets of 3 clients fit, the rest do not.
     for (rate, lost) in [(27, true), (31, false)] {

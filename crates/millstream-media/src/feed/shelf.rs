@@ -178,7 +178,7 @@ fn map(file: &File) -> io::Result<(&'static AtomicU32, &'static [AtomicU64])> {
     let (bell, words) = bytes.split_at_mut_checked(BELL).ok_or_else(damaged)?;
     let bells = <[AtomicU32]>::mut_from_bytes(bell).map_err(|_| damaged())?;
     let words = <[AtomicU64]>::mut_from_bytes(words).map_err(|_| damaged())?;
-    (words.len() >= HEADER).then_some((&bells[0], &*words)).ok_or_else(damaged)
+    Ok((&bells[0], words))
 }
 
 impl Shelf {
@@ -187,8 +187,19 @@ impl Shelf {
     /// # Errors
     /// If there is none in it.
     pub(crate) fn open(file: &File) -> io::Result<Self> {
-        let damaged = || io::Error::new(io::ErrorKind::InvalidData, "no shelf of frames");
         let (bell, words) = map(file)?;
+        Self::of(bell, words)
+    }
+
+    /// The shelf in `words`, whose readers sleep by `bell`.
+    ///
+    /// # Errors
+    /// If there is none in them.
+    pub(crate) fn of(bell: &'static AtomicU32, words: &'static [AtomicU64]) -> io::Result<Self> {
+        let damaged = || io::Error::new(io::ErrorKind::InvalidData, "no shelf of frames");
+        if words.len() < HEADER {
+            return Err(damaged());
+        }
         let get = |of: Of| words[of as usize].load(Ordering::Acquire);
         let shape = Shape { slots: get(Of::Slots), words: get(Of::Words) };
         let sound = get(Of::Magic) == MAGIC

@@ -36,7 +36,8 @@ enum Call {
     Answer = 8 + MESSAGE_BYTES / 8,
 }
 
-const HEADER: usize = Call::Answer as usize + MESSAGE_BYTES / 8;
+/// Words before the slots.
+pub(crate) const HEADER: usize = Call::Answer as usize + MESSAGE_BYTES / 8;
 
 const NAME_AT: usize = 5;
 const STREAMS_AT: usize = NAME_AT + NAME_BYTES / 8;
@@ -65,7 +66,8 @@ enum Word {
 }
 
 const _: () = assert!(Word::Why as usize + WHY_BYTES / 8 <= Word::Module as usize);
-const SLOT: usize = Word::Module as usize + MODULE_BYTES / 8;
+/// Words of a slot.
+pub(crate) const SLOT: usize = Word::Module as usize + MODULE_BYTES / 8;
 const COUNTERS: usize = 8;
 
 /// What an instruction did, counted since it was loaded first under its name.

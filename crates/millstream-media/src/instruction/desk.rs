@@ -150,7 +150,7 @@ fn bits(places: &[usize]) -> Streams {
     streams
 }
 
-fn limits(allowance: Allowance) -> Limits {
+pub(crate) fn limits(allowance: Allowance) -> Limits {
     let Allowance { memory_bytes, fuel, faults } = allowance;
     Limits { memory_bytes, fuel, faults }
 }

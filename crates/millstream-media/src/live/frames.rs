@@ -39,6 +39,9 @@ const MOST_RINGS: u64 = 1 << 16;
 const MOST_PACKETS: u64 = 1 << 20;
 const MOST_WORDS: u64 = 1 << 37;
 
+/// The most frames that a ring may say there have been.
+const MOST_FRAMES: u64 = 1 << 48;
+
 /// How long a ring is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Shape {
@@ -171,7 +174,11 @@ fn damaged() -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, "not rings of live frames")
 }
 
-fn rings(all: &'static [AtomicU64]) -> io::Result<Vec<FrameRing>> {
+/// The rings in `all`.
+///
+/// # Errors
+/// If there are none in it.
+pub(crate) fn rings(all: &'static [AtomicU64]) -> io::Result<Vec<FrameRing>> {
     let word = |at: usize| all.get(at).map(|word| word.load(Ordering::Acquire));
     let count = word(1).filter(|count| word(0) == Some(MAGIC) && *count <= MOST_RINGS);
     let mut at = HEADER;
@@ -185,7 +192,11 @@ fn rings(all: &'static [AtomicU64]) -> io::Result<Vec<FrameRing>> {
         let end = usize::try_from(shape.all_words()).ok().and_then(|more| at.checked_add(more));
         let words = end.and_then(|end| all.get(at..end)).ok_or_else(damaged)?;
         at += words.len();
-        found.push(FrameRing { number, words, shape });
+        let ring = FrameRing { number, words, shape };
+        if ring.head() > MOST_FRAMES {
+            return Err(damaged());
+        }
+        found.push(ring);
     }
     Ok(found)
 }
@@ -481,7 +492,8 @@ pub(crate) mod tests {
         assert!(read(&file).is_err() && write(&file).is_err());
         let file = create(&[Shape { slots: 4, words: 30 }]).unwrap();
         let all = writable(&file).unwrap();
-        for (at, value) in [(HEADER, 3), (HEADER + 1, u64::MAX), (1, 2), (0, 7)] {
+        let far = (HEADER + 2, MOST_FRAMES + 1);
+        for (at, value) in [(HEADER, 3), (HEADER + 1, u64::MAX), far, (1, 2), (0, 7)] {
             let before = all[at].swap(value, Ordering::Relaxed);
             assert!(read(&file).is_err(), "word {at}");
             all[at].store(before, Ordering::Relaxed);

@@ -400,5 +400,6 @@ fn listen(
     }
 }
 
+pub(super) mod fuzzing;
 #[cfg(test)]
 mod tests;

@@ -1,0 +1,93 @@
+//! The driver of `make test`: a fixed number of inputs from a fixed seed, on stable Rust.
+
+use std::any::Any;
+use std::fs;
+use std::path::Path;
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use fastrand::Rng;
+
+use crate::mutation::mutant;
+use crate::{Depth, Target};
+
+/// The longest input, bytes.
+pub const MOST_BYTES: usize = 40_000;
+
+/// Inputs that passed and are kept to be changed further.
+const KEPT: usize = 128;
+
+/// How long one input may take; an input that takes longer loops without end.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Runs the seeds of a target and `inputs` mutants. An input that fails is written to `folder`.
+///
+/// # Panics
+/// If an input violates an invariant, or takes longer than a minute.
+#[must_use]
+pub fn smoke(target: &'static Target, inputs: usize, random: u64, folder: &Path) -> Depth {
+    let current: Arc<Mutex<Vec<u8>>> = Arc::default();
+    let (tell, told) = channel();
+    let of_thread = Arc::clone(&current);
+    let running = thread::spawn(move || {
+        inputs_of(target, inputs, random, |input| {
+            input.clone_into(&mut of_thread.lock().unwrap_or_else(PoisonError::into_inner));
+            // A receiver that is gone has given up on an earlier input.
+            let _ = tell.send(());
+            (target.run)(input)
+        })
+    });
+    let why = loop {
+        match told.recv_timeout(PATIENCE) {
+            Ok(()) => {}
+            Err(RecvTimeoutError::Timeout) => break format!("takes more than {PATIENCE:?}"),
+            Err(RecvTimeoutError::Disconnected) => match running.join() {
+                Ok(depth) => return depth,
+                Err(panic) => break format!("panics: {}", message(&*panic)),
+            },
+        }
+    };
+    let path = folder.join(format!("fuzz-{}", target.name));
+    let input = current.lock().unwrap_or_else(PoisonError::into_inner);
+    fs::write(&path, &*input).unwrap_or_else(|error| eprintln!("{}: {error}", path.display()));
+    panic!("{}: an input {why}; it is in {}", target.name, path.display())
+}
+
+/// What a panic says.
+fn message(panic: &(dyn Any + Send)) -> &str {
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no message")
+}
+
+fn inputs_of(
+    target: &Target,
+    inputs: usize,
+    random: u64,
+    mut run: impl FnMut(&[u8]) -> bool,
+) -> Depth {
+    let seeds: Arc<[Vec<u8>]> = (target.seeds)().into();
+    let mut random = Rng::with_seed(random);
+    let mut kept = seeds.to_vec();
+    let mut depth = Depth::default();
+    for seed in &*seeds {
+        depth.count(run(seed));
+    }
+    for _ in 0..inputs {
+        let from = &kept[random.usize(..kept.len())];
+        let input = mutant(target, &seeds, from, random.u64(..), MOST_BYTES, None);
+        let passed = run(&input);
+        depth.count(passed);
+        // Changes add up; seeds stay.
+        if passed && random.u8(..8) == 0 {
+            if kept.len() < seeds.len() + KEPT {
+                kept.push(input);
+            } else {
+                let at = seeds.len() + random.usize(..KEPT);
+                kept[at] = input;
+            }
+        }
+    }
+    depth
+}

@@ -1,0 +1,129 @@
+//! No journal makes a sweep panic: it goes on with what it accepts and says why it refuses the rest.
+//! A journal that was accepted is accepted again, with the same runs, and takes a further one.
+
+use millstream_sweep::{Grid, SweepError, fuzzing};
+use std::fs;
+use std::path::PathBuf;
+use tempfile::TempDir;
+
+use crate::{Mutation, Target};
+
+pub(crate) const TARGET: Target = Target {
+    name: "journal",
+    first_parser: "the first line, that of this sweep",
+    seeds,
+    words: &[
+        b"\"point\":",
+        b"\"seed\":",
+        b"\"inputs\":",
+        b"\"rows\":",
+        b"[[",
+        b"]]",
+        b"null",
+        b"true",
+        b"1e999",
+        b"-0.0",
+        b"-1",
+        b"18446744073709551616",
+        b"\"film\"",
+        b"{",
+        b"}",
+        b"\n",
+        b"\r\n",
+    ],
+    mutate,
+    admits: Some(begins),
+    run,
+};
+
+/// Named, because the first line of a journal depends on the name: a corpus outlives the folder.
+const SCENARIO: &str = r#"
+[link]
+rate = "1 Mbps"
+[scheduler]
+discipline = "fifo"
+[[stream]]
+name = "film"
+source = { kind = "backlog", packets = 2, bytes = 100 }
+[[stream]]
+name = "other"
+source = { kind = "cbr", bytes = 100, rate = "1 Kbps" }
+[scenario]
+name = "fuzz"
+duration = "1 ms"
+"#;
+
+/// A sweep, and a folder for its journal.
+struct Sweep {
+    grid: Grid,
+    journal: PathBuf,
+    _folder: TempDir,
+}
+
+thread_local! {
+    static SWEEP: Sweep = sweep();
+}
+
+fn sweep() -> Sweep {
+    let folder = TempDir::new_in("/dev/shm").expect("a folder");
+    let file = folder.path().join("scenario.toml");
+    fs::write(&file, SCENARIO).expect("written");
+    let settings = vec!["link.rate=1 Mbps,2 Mbps".parse().expect("a setting")];
+    let grid = Grid::load(&file, settings).expect("a grid");
+    Sweep { grid, journal: folder.path().join("journal"), _folder: folder }
+}
+
+/// Journals as sweeps of two and of nine runs leave them, and one that was cut off.
+fn seeds() -> Vec<Vec<u8>> {
+    SWEEP.with(|sweep| {
+        let after = |runs: usize| {
+            let _ = fs::remove_file(&sweep.journal);
+            for _ in 0..runs {
+                fuzzing::journal(&sweep.journal, &sweep.grid).expect("a journal of its own");
+            }
+            fs::read(&sweep.journal).expect("written")
+        };
+        let (two, nine) = (after(2), after(9));
+        let cut = two[..two.len() - 9].to_vec();
+        vec![two, nine, cut]
+    })
+}
+
+/// Whether the first line is that of this sweep, byte for byte.
+fn begins(input: &[u8]) -> bool {
+    thread_local! {
+        static FIRST: Vec<u8> = first_line(&seeds()[0]).to_vec();
+    }
+    FIRST.with(|first| first_line(input) == first)
+}
+
+/// The first line, or nothing where it has no end.
+fn first_line(input: &[u8]) -> &[u8] {
+    let end = input.iter().position(|byte| *byte == b'\n').map_or(0, |end| end + 1);
+    &input[..end]
+}
+
+/// Changes mostly lines after the first: with another first line it is another sweep's journal.
+fn mutate(mutation: &mut Mutation, input: &mut Vec<u8>) {
+    let first = first_line(input).len();
+    if first == 0 || mutation.one_in(20) {
+        return mutation.text(input);
+    }
+    let mut rest = input.split_off(first);
+    mutation.text(&mut rest);
+    input.extend(rest);
+}
+
+fn run(input: &[u8]) -> bool {
+    SWEEP.with(|sweep| {
+        fs::write(&sweep.journal, input).expect("written");
+        match fuzzing::journal(&sweep.journal, &sweep.grid) {
+            Ok(_) => true,
+            Err(SweepError::Asked { message, help }) => {
+                assert!(message.contains("journal") && help.is_some(), "{message}");
+                message.contains(", line ")
+            }
+            Err(error) => panic!("{error}"),
+        }
+    })
+}

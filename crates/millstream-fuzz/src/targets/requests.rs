@@ -1,0 +1,99 @@
+//! Whatever a client sends on an RTSP connection, the server answers or closes it; nothing panics.
+
+use rtsp_types::Message;
+
+use crate::{Mutation, Target};
+
+pub(crate) const TARGET: Target = Target {
+    name: "requests",
+    first_parser: "an RTSP request, whole",
+    seeds,
+    words: WORDS,
+    mutate: Mutation::text,
+    admits: Some(is_request),
+    run,
+};
+
+pub(super) const WORDS: &[&[u8]] = &[
+    b"OPTIONS",
+    b"DESCRIBE",
+    b"ANNOUNCE",
+    b"SETUP",
+    b"PLAY",
+    b"RECORD",
+    b"PAUSE",
+    b"GET_PARAMETER",
+    b"TEARDOWN",
+    b"RTSP/1.0",
+    b"rtsp://h/film",
+    b"rtsp://h/live/video",
+    b"CSeq",
+    b"Session",
+    b"Transport",
+    b"Range",
+    b"Require",
+    b"Accept",
+    b"Content-Length",
+    b"Content-Type",
+    b"application/sdp",
+    b"RTP/AVP",
+    b"RTP/AVP/TCP",
+    b"unicast",
+    b"multicast",
+    b"interleaved=0-1",
+    b"client_port=5000-5001",
+    b"mode=record",
+    b"npt=0-",
+    b"npt=now-",
+    b"Authorization",
+    b"Digest",
+    b"Basic",
+    b"username",
+    b"realm",
+    b"nonce",
+    b"uri",
+    b"response",
+    b"qop=auth",
+    b"algorithm=MD5",
+    b"algorithm=SHA-256",
+    b"token=x",
+    b"\r\n",
+    b"$\x00\x00\x04",
+];
+
+fn seeds() -> Vec<Vec<u8>> {
+    let setup = "SETUP rtsp://h/film/video RTSP/1.0\r\nCSeq: 1\r\n\
+                 Transport: RTP/AVP;unicast;client_port=5000-5001\r\n\r\n";
+    let live = "SETUP rtsp://h/live/video RTSP/1.0\r\nCSeq: 3\r\n\
+                Transport: RTP/AVP/TCP;unicast;interleaved=0-1;mode=record\r\n\r\n";
+    let sdp = "v=0\r\no=- 0 0 IN IP4 127.0.0.1\r\ns=x\r\nc=IN IP4 127.0.0.1\r\nt=0 0\r\n\
+               m=video 0 RTP/AVP 96\r\na=rtpmap:96 H264/90000\r\na=fmtp:96 packetization-mode=1\r\n";
+    let announce = format!(
+        "ANNOUNCE rtsp://h/live RTSP/1.0\r\nCSeq: 2\r\nContent-Type: application/sdp\r\n\
+         Content-Length: {}\r\n\r\n{sdp}",
+        sdp.len()
+    );
+    let plain = |method: &str| {
+        format!("{method} rtsp://h/film RTSP/1.0\r\nCSeq: 5\r\nRange: npt=1.5-\r\n\r\n")
+    };
+    let texts = [
+        setup.to_owned(),
+        announce.clone() + live,
+        announce + live + &plain("RECORD"),
+        plain("OPTIONS") + &plain("DESCRIBE"),
+        setup.to_owned() + &plain("PLAY") + &plain("PAUSE") + &plain("TEARDOWN"),
+        plain("GET_PARAMETER"),
+    ];
+    texts.map(String::into_bytes).to_vec()
+}
+
+/// Whether it begins with a whole request.
+pub(super) fn is_request(input: &[u8]) -> bool {
+    matches!(Message::<Vec<u8>>::parse(input), Ok((Message::Request(_), _)))
+}
+
+fn run(input: &[u8]) -> bool {
+    let answers = millstream_media::fuzzing::requests(input);
+    assert!(answers.is_empty() || answers.starts_with(b"RTSP/1.0 "));
+    is_request(input)
+}

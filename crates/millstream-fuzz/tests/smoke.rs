@@ -1,0 +1,78 @@
+//! Every fuzz target runs some inputs, and enough of them pass its first parser.
+//!
+//! Inputs are the same in every run. `MILLSTREAM_SMOKE_INPUTS` sets how many there are of each
+//! target, `MILLSTREAM_SMOKE_SEED` which ones. An input that fails is written to a file, which the
+//! failure names.
+
+use millstream_fuzz::smoke::smoke;
+use millstream_fuzz::{CANARY, Depth, LEAST_SHARE, TARGETS, Target, target};
+use std::collections::BTreeSet;
+use std::env;
+use std::fs;
+use std::panic::catch_unwind;
+use std::path::Path;
+
+/// Inputs of a target, unless the environment says otherwise.
+const INPUTS: usize = 400;
+
+fn setting(name: &str) -> Option<usize> {
+    env::var(name).ok().map(|text| text.parse().unwrap_or_else(|_| panic!("{name} = {text}")))
+}
+
+fn run(target: &'static Target, inputs: usize) -> Depth {
+    let inputs = setting("MILLSTREAM_SMOKE_INPUTS").unwrap_or(inputs);
+    let seed = setting("MILLSTREAM_SMOKE_SEED").unwrap_or(1);
+    let depth = smoke(target, inputs, seed as u64, Path::new(env!("CARGO_TARGET_TMPDIR")));
+    let Depth { inputs, passed } = depth;
+    println!("{}: {passed} of {inputs} inputs passed {}", target.name, target.first_parser);
+    depth
+}
+
+/// One test a target, so that they run beside each other.
+macro_rules! smoke_tests {
+    ($($name:ident)*) => {
+        $(#[test]
+        fn $name() {
+            let depth = run(target(stringify!($name)), INPUTS);
+            assert!(depth.is_enough(), "{} % of inputs, not {LEAST_SHARE}", depth.share());
+        })*
+
+        /// Targets that are run above.
+        const RUN: &[&str] = &[$(stringify!($name)),*];
+    };
+}
+
+smoke_tests! {
+    access_files capture cluster credentials csv extension hilq_exact journal machine mpeg orders
+    packet proxy published requests router rtnetlink scenario segments takeover transport_stream
+}
+
+#[test]
+fn every_target_is_run_here_and_under_libfuzzer() {
+    let names: Vec<&str> = TARGETS.iter().map(|target| target.name).collect();
+    assert_eq!(names, RUN);
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/fuzz_targets");
+    let files = fs::read_dir(folder).expect("the folder of binaries").flatten();
+    let stem = |file: fs::DirEntry| Some(file.path().file_stem()?.to_str()?.to_owned());
+    let binaries: BTreeSet<String> = files.filter_map(stem).collect();
+    let all = names.iter().chain([&CANARY.name]).map(|name| (*name).to_owned());
+    assert_eq!(binaries, all.collect());
+}
+
+#[test]
+fn at_least_half_of_the_seeds_pass_the_first_parser() {
+    for target in TARGETS {
+        let seeds = (target.seeds)();
+        let passed = seeds.iter().filter(|seed| (target.run)(seed)).count();
+        assert!(2 * passed >= seeds.len(), "{}: {passed} of {} seeds", target.name, seeds.len());
+    }
+}
+
+#[test]
+fn the_planted_bug_is_found() {
+    let seeds = (CANARY.seeds)();
+    assert!(seeds.iter().all(|seed| (CANARY.run)(seed)), "a seed meets the bug");
+    let found = catch_unwind(|| run(target(CANARY.name), INPUTS)).expect_err("it is not found");
+    let message = found.downcast_ref::<String>().expect("a message");
+    assert!(message.contains("canary: an input panics: the planted bug"), "{message}");
+}

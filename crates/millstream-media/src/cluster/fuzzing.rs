@@ -1,0 +1,271 @@
+//! What fuzz targets call: a server of a cluster that is told anything by two others.
+//!
+//! An input is a list of parts, each of which is a datagram or a time that passes. Its first byte
+//! says which, see [`Part`]; the others are what is sealed. So mutants reach what is behind the seal.
+
+use mio::net::{UdpSocket, UnixStream};
+use std::cell::Cell;
+use std::net::SocketAddr;
+
+use super::membership::Membership;
+use super::*;
+use crate::fuzzing::{estate, own_region};
+use crate::region::Word;
+use crate::session::Sessions;
+
+const SECRET_TEXT: &[u8] = b"a secret of the fuzz targets' own";
+
+/// When the server begins, ns.
+const BEGIN_NS: u64 = 1 << 50;
+
+/// Parts of one input that are looked at.
+const MOST_PARTS: usize = 64;
+
+/// Bits of a part's first byte.
+#[derive(Clone, Copy)]
+pub struct Part(pub u8);
+
+impl Part {
+    /// A time passes: each byte that follows is 10 ms.
+    pub const TIME: u8 = 3;
+    /// Kinds of datagrams, in the lowest two bits.
+    pub const MEMBERSHIP: u8 = 0;
+    /// What a server has room for, behind the digest of what is served.
+    pub const STATUS: u8 = 1;
+    /// Sessions.
+    pub const SESSIONS: u8 = 2;
+    /// The second of the two other servers sends it.
+    pub const SECOND: u8 = 4;
+    /// It goes out as it is, without a seal.
+    pub const RAW: u8 = 8;
+    /// It is sealed for another run of the recipient.
+    pub const STALE: u8 = 16;
+    /// Its sender has been started again.
+    pub const AGAIN: u8 = 32;
+
+    fn is(self, bit: u8) -> bool {
+        self.0 & bit != 0
+    }
+}
+
+fn others() -> [SocketAddr; 2] {
+    // The discard port: answers go nowhere.
+    [SocketAddr::from(([127, 0, 0, 2], 9)), SocketAddr::from(([127, 0, 0, 3], 9))]
+}
+
+thread_local! {
+    /// A digest of all that is served, which takes long.
+    static CATALOGUE: [u8; 32] = catalogue(&estate().0);
+}
+
+/// A server without others in sight.
+fn server() -> Cluster {
+    let me = SocketAddr::from(([127, 0, 0, 1], 0));
+    let seal = Seal::new(SECRET_TEXT, me, 99);
+    let member = |address: SocketAddr| Member {
+        address,
+        alive: false,
+        differs: false,
+        last: (Run::default(), 0),
+        status: None,
+        sessions: BTreeMap::new(),
+    };
+    Cluster {
+        socket: UdpSocket::bind(me).expect("a port"),
+        me,
+        rtsp: SocketAddr::from(([127, 0, 0, 1], 554)),
+        catalogue: CATALOGUE.with(|catalogue| *catalogue),
+        membership: Membership::new(me, BEGIN_NS, 4, 1_000_000_000),
+        seal,
+        members: others().map(member).into(),
+        orphans: Vec::new(),
+        begun: VecDeque::new(),
+        reckoned: None,
+        rooms: Vec::new(),
+        rounds: 0,
+        next_session: 0,
+        told_ns: 0,
+        looked_ns: 0,
+    }
+}
+
+/// What is sealed of a value.
+fn plain(value: &impl Serialize) -> Vec<u8> {
+    let mut buffer = [0; PAYLOAD];
+    postcard::to_slice(value, &mut buffer).expect("it fits").to_vec()
+}
+
+/// What the two others tell a server. Returns whether it could read any of it.
+///
+/// # Panics
+/// If a session is called like another one, or more sessions play than there is room for.
+#[must_use]
+pub fn cluster(parts: &[&[u8]]) -> bool {
+    let library = &estate().0;
+    let region = own_region();
+    for row in 0..region.sessions() {
+        region.session(row).clear();
+    }
+    while region.notices().pop().is_some() {}
+    let mut cluster = server();
+    let (bell, _theirs) = UnixStream::pair().expect("a socket");
+    let mut sessions = Sessions::new(region, 20_000_000);
+    let (me, mine) = (cluster.me, cluster.seal.run);
+    let random = Cell::new(1);
+    let seal = |of: SocketAddr| {
+        random.set(random.get() + 1);
+        let mut seal = Seal::new(SECRET_TEXT, of, random.get());
+        // Later than the run before, whatever the clock says.
+        seal.run.began_ns = BEGIN_NS + random.get();
+        seal
+    };
+    let mut seals = others().map(seal);
+    let (mut now_ns, mut passed) = (BEGIN_NS, false);
+    for part in parts.iter().take(MOST_PARTS) {
+        let Some((first, payload)) = part.split_first() else { continue };
+        let part = Part(*first);
+        let which = usize::from(part.is(Part::SECOND));
+        let from = others()[which];
+        if part.is(Part::AGAIN) {
+            seals[which] = seal(from);
+        }
+        let kind = match part.0 & 3 {
+            Part::MEMBERSHIP => Kind::Membership,
+            Part::STATUS => Kind::Status,
+            Part::SESSIONS => Kind::Sessions,
+            _ => {
+                let steps = payload.iter().take(2).map(|steps| u64::from(*steps)).sum::<u64>();
+                now_ns += 10_000_000 * steps;
+                step(&mut cluster, &mut sessions, &bell, now_ns);
+                continue;
+            }
+        };
+        let mut plain = Vec::new();
+        if matches!(kind, Kind::Status) {
+            plain.extend(cluster.catalogue);
+        }
+        plain.extend(payload);
+        let of = if part.is(Part::STALE) { Run::default() } else { mine };
+        let datagram = if part.is(Part::RAW) {
+            payload.to_vec()
+        } else {
+            seals[which].seal(me, kind, of, &plain)
+        };
+        let taken = cluster.take(from, &datagram, now_ns, library);
+        passed |= taken
+            && match kind {
+                Kind::Membership => true,
+                Kind::Status => postcard::from_bytes::<Status>(&plain).is_ok(),
+                Kind::Sessions => postcard::take_from_bytes::<(u64, Shared)>(&plain).is_ok(),
+            };
+    }
+    // Whoever is told of is dead by now, and its sessions are taken in, or were waited for long enough.
+    for _ in 0..24 {
+        now_ns += 300_000_000;
+        step(&mut cluster, &mut sessions, &bell, now_ns);
+    }
+    passed
+}
+
+fn step(cluster: &mut Cluster, sessions: &mut Sessions, bell: &UnixStream, now_ns: u64) {
+    let library = &estate().0;
+    let mut ground = Ground { library, sessions, bell, idle_timeout_ns: 60_000_000_000 };
+    cluster.step_at(now_ns, &mut ground);
+    let ids: Vec<u64> = ground.sessions.playing().map(|(_, id, _)| id).collect();
+    for (at, id) in ids.iter().enumerate() {
+        assert!(*id != 0 && !ids[..at].contains(id), "two sessions are called {id:x}");
+    }
+    for title in 0..library.titles.len() {
+        let _ = cluster.elsewhere(library, ground.sessions, title, false);
+    }
+    let _ = ground.sessions.total();
+}
+
+/// What others may tell a server: that they are there, what they have room for, their sessions; then
+/// they die.
+///
+/// # Panics
+/// If the clock does not go.
+#[must_use]
+pub fn cluster_parts() -> Vec<Vec<Vec<u8>>> {
+    let me = SocketAddr::from(([127, 0, 0, 1], 0));
+    let mut membership = Vec::new();
+    for (at, other) in others().into_iter().enumerate() {
+        // Talks to a server like the one that is fuzzed; what it says is kept.
+        let mut members = [
+            Membership::new(other, 5, 3, 1_000_000_000),
+            Membership::new(me, BEGIN_NS, 4, 1_000_000_000),
+        ];
+        members[0].announce(me, 0);
+        for step in 0..60u64 {
+            let now_ns = step * 50_000_000;
+            for from in 0..2 {
+                members[from].step(now_ns);
+                while let Some((_, payload)) = members[from].message() {
+                    members[1 - from].take(&payload, now_ns);
+                    if from == 0 && membership.len() < 12 * (at + 1) {
+                        let kind = Part::MEMBERSHIP | if at == 1 { Part::SECOND } else { 0 };
+                        membership.push([&[kind][..], &payload].concat());
+                    }
+                }
+            }
+        }
+    }
+    let rtsp = SocketAddr::from(([127, 0, 0, 2], 554));
+    let status = |rounds: u64| {
+        let of = (rtsp, rounds, vec![3u32, 4]);
+        [&[Part::STATUS][..], &plain(&of)].concat()
+    };
+    let region = own_region();
+    let told = |id: u64, next: u64| {
+        let row = region.session(0);
+        row.clear();
+        row.set_address(IpAddr::from([127, 0, 0, 1]), 5_000, 5_001);
+        for (word, value) in [
+            (Word::Id, id),
+            (Word::State, 1),
+            (Word::Next, next),
+            (Word::Sequence, 9),
+            (Word::PhaseNs, BEGIN_NS - next * 40_000_000),
+            (Word::HeardNs, BEGIN_NS - 5),
+        ] {
+            row.set(word, value);
+        }
+        row.add_at(Word::Sent, 0, next / 2);
+        Shared::of(row, BEGIN_NS).expect("it plays")
+    };
+    let sessions = |round: u64, told: &[Shared]| {
+        let mut part = vec![Part::SESSIONS];
+        part.extend(plain(&round));
+        for session in told {
+            part.extend(plain(session));
+        }
+        part
+    };
+    let time = |steps: u8| vec![Part::TIME, steps];
+    let again = |mut part: Vec<u8>| {
+        part[0] |= Part::AGAIN;
+        part
+    };
+    let two = [told(7, 10), told(8, 30)];
+    let first = membership[0].clone();
+    let talk = vec![
+        first.clone(),
+        status(1),
+        sessions(1, &two),
+        time(20),
+        status(2),
+        sessions(2, &two[..1]),
+        time(200),
+    ];
+    let restarted = vec![
+        first,
+        status(1),
+        sessions(1, &two),
+        again(status(1)),
+        time(40),
+        sessions(1, &[told(9, 0)]),
+        time(40),
+    ];
+    vec![talk, restarted, membership, vec![status(1), sessions(0, &two)], vec![sessions(3, &two)]]
+}

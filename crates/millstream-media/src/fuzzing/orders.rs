@@ -1,0 +1,74 @@
+//! Orders to a server's dashboard, with a processor that carries them out at once.
+
+use millstream_report::http::{Answer, Order, Orders, fuzzing};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
+
+use crate::instruction::board::Board;
+use crate::instruction::building::Builder;
+use crate::instruction::desk::{BODY_BYTES, Desk, list};
+use crate::instruction::running::Instructions;
+use crate::region::Region;
+
+/// How long the processor has to compile what was ordered.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// A server that takes orders, one input at a time.
+struct Server {
+    board: Board,
+    orders: Arc<Orders>,
+    instructions: Arc<Mutex<Instructions>>,
+}
+
+static SERVER: OnceLock<Mutex<Server>> = OnceLock::new();
+
+fn server() -> Server {
+    let (region, _) = Region::create_with(1, true).expect("memory");
+    let board = region.board().expect("it has one");
+    let builder = Builder::start(board, || ()).expect("a thread");
+    let instructions = Arc::new(Mutex::new(Instructions::open(board, builder)));
+    let by_order = Arc::clone(&instructions);
+    let names = ["film", "live"].map(str::to_owned).to_vec();
+    let desk = Desk::new(region, true, names, move || attend(board, &by_order));
+    let obey = Box::new(move |order: Order| desk.obey(&order));
+    Server { board, orders: Arc::new(Orders { most_bytes: BODY_BYTES, obey }), instructions }
+}
+
+/// The processor looks at the board until it has dealt with all that is on it.
+fn attend(board: Board, instructions: &Mutex<Instructions>) {
+    let mut instructions = instructions.lock().unwrap_or_else(PoisonError::into_inner);
+    instructions.attend();
+    let end = Instant::now() + PATIENCE;
+    while board.slots().any(|slot| slot.version() % 2 == 0 && slot.seen() != slot.version()) {
+        assert!(Instant::now() < end, "the processor does not deal with an order");
+        instructions.take_built();
+        std::thread::yield_now();
+    }
+}
+
+/// What a server without instructions answers to what comes on connections of HTTP, one after the
+/// other: the answer to the last.
+///
+/// # Panics
+/// If the processor does not deal with an order, or an instruction cannot be shown.
+#[must_use]
+pub fn orders(connections: &[&[u8]]) -> Vec<u8> {
+    let server = SERVER.get_or_init(|| Mutex::new(server()));
+    let server = server.lock().unwrap_or_else(PoisonError::into_inner);
+    for slot in server.board.slots().filter(|slot| !slot.is_empty()) {
+        slot.remove();
+    }
+    attend(server.board, &server.instructions);
+    let pages = |path: &str| match path {
+        "/instructions" => {
+            let all = list(server.board, &["film", "live"]);
+            Answer::Json(serde_json::to_string(&all).expect("it can be shown"))
+        }
+        _ => Answer::NotFound,
+    };
+    let mut answer = Vec::new();
+    for bytes in connections {
+        answer = fuzzing::converse(bytes, "/instructions", pages, &server.orders);
+    }
+    answer
+}

@@ -1,0 +1,390 @@
+//! Shared memory that a processor takes over, as a dead one may have left it.
+//!
+//! The memory is right but for edits: words of the region, the rings of live frames, the shelf and
+//! the instructions' board, and bytes of the store. Then a processor begins, plays for a while by a
+//! clock of its own, and is left without a host; then a server adopts the sessions. The memory is not
+//! mapped from files, since a mapping is never undone.
+
+use millstream::selector::Selector;
+use millstream::{Dwcs, EdfFirst, Heap};
+use millstream_scenario::Allowance;
+use std::iter;
+use std::net::IpAddr;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+use super::{NoBell, estate};
+use crate::client::Client;
+use crate::dispatch::{Dispatch, Outlet, Sending};
+use crate::feed::shelf::{self, Shelf};
+use crate::instruction::board::{self, Given};
+use crate::instruction::building::Builder;
+use crate::instruction::desk;
+use crate::instruction::running::Instructions;
+use crate::live::frames::{self, FrameRing, LiveFrame};
+use crate::optional::Importance;
+use crate::outlet::{write_packet, write_report};
+use crate::packets::Piece;
+use crate::processor::Schedule;
+use crate::region::{FIRST_ROW, ROW, Region, SETTINGS, Setting, State, Want, Word};
+use crate::session::Sessions;
+use crate::store::{MediaRecord, NewFrame, Store, StoreBuilder};
+
+/// When the processor begins, ns.
+const BEGIN_NS: u64 = 1 << 50;
+const PERIOD_NS: u64 = 40_000_000;
+const SESSIONS: u32 = 8;
+/// Frames of each file.
+const FRAMES: usize = 12;
+/// Edits of one input that are made.
+const MOST_EDITS: usize = 256;
+/// Words of a slot of the board that are edited: all but a module's, and its first.
+const SLOT_EDITED: usize = 256;
+/// Steps of the processor, and the most that its clock goes on by at each, ns.
+const STEPS: u64 = 48;
+const STEP_NS: u64 = 20_000_000;
+
+/// One change of the memory: of which part, where, to what.
+#[derive(Clone, Copy, Debug)]
+pub struct Edit {
+    /// 0: a setting; 1: a session's word; 2: any word of the region; 3: of the rings of live frames;
+    /// 4: of the shelf; 5: of the board; 6: eight bytes of the store; 7: how long a part is; 8: a
+    /// notice; else a session's word while the processor plays.
+    pub part: u8,
+    /// Which word, modulo how many there are.
+    pub at: u16,
+    /// What it becomes.
+    pub value: u64,
+}
+
+impl Edit {
+    /// Bytes of an edit.
+    pub const BYTES: usize = 11;
+
+    /// The edit in some bytes, if there are enough.
+    #[must_use]
+    pub fn read(bytes: &[u8]) -> Option<Self> {
+        let (&[part, low, high, ref value @ ..], _) =
+            bytes.split_first_chunk::<{ Self::BYTES }>()?;
+        Some(Self { part, at: u16::from_le_bytes([low, high]), value: u64::from_le_bytes(*value) })
+    }
+
+    /// The bytes of an edit.
+    #[must_use]
+    pub fn bytes(self) -> Vec<u8> {
+        [&[self.part][..], &self.at.to_le_bytes(), &self.value.to_le_bytes()].concat()
+    }
+}
+
+/// Memory of this thread that inputs use one after the other.
+struct Memory {
+    image: Image,
+    region: &'static [AtomicU64],
+    live: &'static [AtomicU64],
+    shelf: &'static [AtomicU64],
+    bell: &'static AtomicU32,
+}
+
+/// What the parts hold before they are edited.
+struct Image {
+    region: Vec<u64>,
+    live: Vec<u64>,
+    shelf: Vec<u64>,
+    store: Vec<u8>,
+}
+
+thread_local! {
+    static MEMORY: Memory = {
+        let image = image();
+        let room = |of: &[u64]| -> &'static [AtomicU64] {
+            of.iter().map(|_| AtomicU64::new(0)).collect::<Vec<_>>().leak()
+        };
+        let (region, live, shelf) = (room(&image.region), room(&image.live), room(&image.shelf));
+        Memory { image, region, live, shelf, bell: Box::leak(Box::default()) }
+    };
+}
+
+/// A store of a file, a film that is read ahead of need and a live stream, with clients that play each.
+fn image() -> Image {
+    let mut builder = StoreBuilder::default();
+    for media in [media(0, 0, 1), media(1, 0, 0)] {
+        builder.add(media, &file_frames(), &[7; FRAMES * 100]);
+    }
+    builder.add(media(0, 1, 0), &[], &[]);
+    let store = Store::open(&builder.seal().expect("memory")).expect("a store").bytes().to_vec();
+    let shape = frames::Shape::new(PERIOD_NS, 1_000_000, 2_000, 600_000_000);
+    let live = frames::create(&[shape]).expect("memory");
+    let ring = frames::write(&live).expect("rings")[0];
+    (0..40).for_each(|number| put(&ring, number));
+    let shelf_file = shelf::create(SESSIONS, shelf::Shape::new(8, 200)).expect("memory");
+    let shelf = Shelf::open(&shelf_file).expect("a shelf");
+    shelf.begin(1, 1, 3);
+    let wanted = shelf.wanted(1).expect("it began");
+    for number in 3..8 {
+        shelf.put(1, &wanted, number, Some(&[7; 100]));
+    }
+    let (region, region_file) = Region::create_with(SESSIONS, true).expect("memory");
+    for (setting, value) in [
+        (Setting::LinkRate, 20_000_000),
+        (Setting::Schedule, Schedule::Dwcs as u64),
+        (Setting::Generation, 3),
+        (Setting::IdleTimeoutNs, 60_000_000_000),
+        (Setting::HandOverNs, 500_000_000),
+        (Setting::FramePath, 2),
+    ] {
+        region.set(setting, value);
+    }
+    // Session, file, state, next frame; interleaved where there is no port.
+    for (session, media, want, state, port) in [
+        (0, 0, Want::Play, State::Playing, 5_000),
+        (1, 1, Want::Play, State::Playing, 5_002),
+        (2, 2, Want::Play, State::Playing, 0),
+        (3, 0, Want::Pause, State::Paused, 5_004),
+        (4, 1, Want::Stop, State::Playing, 5_006),
+        (5, 0, Want::Yield, State::Ended, 5_008),
+        (6, 2, Want::Play, State::Ready, 5_010),
+    ] {
+        let row = region.session(session);
+        row.set_address(IpAddr::from([127, 0, 0, 1]), port, if port == 0 { 0 } else { port + 1 });
+        for (word, value) in [
+            (Word::Id, 1 + session as u64),
+            (Word::Want, want as u64),
+            (Word::State, state as u64),
+            (Word::Media, media),
+            (Word::Next, 5),
+            (Word::Sent, 2),
+            (Word::PhaseNs, BEGIN_NS - 6 * PERIOD_NS),
+            (Word::HeardNs, BEGIN_NS - PERIOD_NS),
+            (Word::Sequence, 9),
+            (Word::SequenceBase, 77),
+        ] {
+            row.set(word, value);
+        }
+    }
+    let board = region.board().expect("it has one");
+    // A module that passes every frame; its bytes are those of `(func (export "filter") …)`.
+    let wasm = PASS.to_vec();
+    let (limits, streams) = (desk::limits(Allowance::default()), desk::ALL);
+    board.slot(0).write(&Given { name: "pass".to_owned(), limits, streams, wasm });
+    region.notices().push([3, 0, 0, 0]);
+    let words = |file: &std::fs::File| {
+        let bytes = bytes_of(file);
+        bytes.as_chunks::<8>().0.iter().map(|word| u64::from_ne_bytes(*word)).collect::<Vec<_>>()
+    };
+    // Behind the shelf's bell.
+    let shelf = words(&shelf_file).split_off(8);
+    Image { region: words(&region_file), live: words(&live), shelf, store }
+}
+
+/// A module with a memory, a global `frame` and a function `filter` that returns 1.
+const PASS: &[u8] = b"\0asm\x01\0\0\0\
+    \x01\x06\x01\x60\x01\x7f\x01\x7f\
+    \x03\x02\x01\0\
+    \x05\x03\x01\0\x01\
+    \x06\x07\x01\x7f\0\x41\xc0\0\x0b\
+    \x07\x1b\x03\x06memory\x02\0\x05frame\x03\0\x06filter\0\0\
+    \x0a\x06\x01\x04\0\x41\x01\x0b";
+
+fn bytes_of(file: &std::fs::File) -> Vec<u8> {
+    use std::os::unix::fs::FileExt;
+    let length = file.metadata().expect("a file").len();
+    let mut bytes = vec![0; usize::try_from(length).expect("it was mapped")];
+    file.read_exact_at(&mut bytes, 0).expect("it is there");
+    bytes
+}
+
+fn media(film: u32, live: u32, repeat: u32) -> MediaRecord {
+    MediaRecord {
+        period_ns: PERIOD_NS,
+        deadline_ns: 5 * PERIOD_NS,
+        first_frame: 0,
+        frames: 0,
+        first_byte: 0,
+        stream: film + 2 * live,
+        film,
+        lost: 1,
+        of: 3,
+        queue: 8,
+        payload_type: 32,
+        rate_frames: 25,
+        rate_seconds: 1,
+        repeat,
+        live,
+        ahead: 4,
+        behind: 1,
+    }
+}
+
+fn file_frames() -> Vec<NewFrame> {
+    let frame = |at: usize| NewFrame {
+        importance: Importance::from_number(u32::try_from(at % 4).unwrap_or(0)),
+        display: u32::try_from(at).unwrap_or(0),
+        range: at * 100..(at + 1) * 100,
+        pieces: pieces(),
+    };
+    (0..FRAMES).map(frame).collect()
+}
+
+/// Two packets of a frame of 100 bytes.
+fn pieces() -> Vec<Piece> {
+    let piece = |range| Piece { header: [1, 2, 3, 4], header_bytes: 4, range };
+    vec![piece(0..60), piece(60..100)]
+}
+
+fn put(ring: &FrameRing, number: u64) {
+    let pieces = pieces();
+    let rtp_time = u32::try_from(number * 3_600).unwrap_or(0);
+    let record = frames::record(&pieces, rtp_time, if number.is_multiple_of(6) { 3 } else { 2 });
+    let release_ns = BEGIN_NS - 30 * PERIOD_NS + number * PERIOD_NS;
+    let about = LiveFrame { release_ns, entry: number.is_multiple_of(6), record };
+    assert!(ring.put(about, &[9; 100], &pieces));
+}
+
+/// Where packets go: nowhere, but they are written as they would be sent.
+#[derive(Default)]
+struct Nowhere(Vec<u8>);
+
+impl Outlet for Nowhere {
+    fn packets(&mut self, of: &Sending<'_>, first: usize, packets: usize) -> bool {
+        let all = of.packets.records;
+        let _ = of.client.row.destinations();
+        for (at, packet) in all.iter().enumerate().skip(first).take(packets) {
+            self.0.clear();
+            write_packet(&mut self.0, of, at, packet, at + 1 == all.len());
+        }
+        true
+    }
+
+    fn report(&mut self, client: &Client, rtp_time: u32, bye: bool) {
+        let _ = write_report(&mut [0; 256], client, rtp_time, bye);
+    }
+}
+
+/// Lets a processor take over memory with these edits. Returns whether it accepted the memory.
+#[must_use]
+pub fn takeover(edits: &[Edit]) -> bool {
+    MEMORY.with(|memory| with_memory(memory, &edits[..edits.len().min(MOST_EDITS)]))
+}
+
+fn with_memory(memory: &Memory, edits: &[Edit]) -> bool {
+    let Image { region, live, shelf, store } = &memory.image;
+    // Of the board what is written: the rest of a slot is room for a module.
+    let board = FIRST_ROW + ROW * SESSIONS as usize;
+    let slots = (board + board::HEADER..region.len()).step_by(board::SLOT);
+    let parts =
+        slots.map(|slot| slot..slot + SLOT_EDITED).chain(iter::once(0..board + board::HEADER));
+    let parts = parts.map(|part| (&memory.region[part.clone()], &region[part]));
+    for (to, from) in parts.chain([(memory.live, &live[..]), (memory.shelf, &shelf[..])]) {
+        for (word, value) in to.iter().zip(from) {
+            word.store(*value, Ordering::Relaxed);
+        }
+    }
+    let (mut parts, mut store) = ([memory.region, memory.live, memory.shelf], store.clone());
+    for edit in edits {
+        make(edit, memory, &mut parts, &mut store);
+    }
+    let [region, live, shelf] = parts;
+    let opened = Region::of(region).and_then(|region| {
+        let mut store = Store::open(&StoreBuilder::sealed(&[&store])?)?;
+        store.rings = frames::rings(live)?;
+        Ok((region, store, Shelf::of(memory.bell, shelf)?))
+    });
+    let Ok((region, store, shelf)) = opened else { return false };
+    // Periods are the operator's choice; one of a nanosecond keeps any processor busy.
+    if store.media().iter().any(|media| media.period_ns < PERIOD_NS / 100) {
+        return false;
+    }
+    play(region, store, shelf, edits);
+    adopt(region);
+    true
+}
+
+fn make(edit: &Edit, memory: &Memory, parts: &mut [&'static [AtomicU64]; 3], store: &mut Vec<u8>) {
+    let at = usize::from(edit.at);
+    let set = |words: &[AtomicU64], at: usize| {
+        if !words.is_empty() {
+            words[at % words.len()].store(edit.value, Ordering::Relaxed);
+        }
+    };
+    let rows = FIRST_ROW..FIRST_ROW + ROW * SESSIONS as usize;
+    match edit.part {
+        0 => set(&memory.region[..SETTINGS], at),
+        2 => set(&memory.region[..rows.end], at),
+        3 => set(memory.live, at),
+        4 => set(memory.shelf, at),
+        5 => {
+            // The call, or what is before the module of a slot.
+            let board = &memory.region[rows.end..];
+            let slot = at >> 8;
+            let first = if slot == 0 { 0 } else { board::HEADER + (slot - 1) % 4 * board::SLOT };
+            set(&board[first..first + SLOT_EDITED], at & 255);
+        }
+        6 if !store.is_empty() => {
+            // The value's eight bytes, wherever they fit.
+            let at = at % store.len();
+            for (to, from) in store[at..].iter_mut().zip(edit.value.to_le_bytes()) {
+                *to = from;
+            }
+        }
+        7 => {
+            let length = usize::try_from(edit.value).unwrap_or(usize::MAX);
+            match parts.get_mut(at % 4) {
+                Some(part) => *part = &part[..part.len().min(length)],
+                None => store.truncate(length),
+            }
+        }
+        1 => set(&memory.region[rows], at),
+        _ => {}
+    }
+}
+
+fn play(region: Region, store: Store, shelf: Shelf, edits: &[Edit]) {
+    let selector = Selector::new(Dwcs::<EdfFirst>::default(), Heap::default());
+    let mut now_ns = BEGIN_NS;
+    let mut dispatch = Dispatch::new(store, region, selector, now_ns);
+    if let Some(board) = region.board() {
+        let builder = Builder::start(board, || ()).expect("a thread");
+        dispatch.instructions = Instructions::open(board, builder);
+    }
+    dispatch.take_from(shelf);
+    let mut outlet = Nowhere::default();
+    let mut later = edits.iter().filter(|edit| edit.part >= 8);
+    for step in 0..STEPS {
+        let next_ns = dispatch.step(now_ns, &mut outlet);
+        now_ns = next_ns.clamp(now_ns + 1, now_ns + STEP_NS);
+        // The host goes on writing what is its own.
+        if let Some(edit) = later.next() {
+            let session = usize::from(edit.at) % (region.sessions() + 1);
+            if session < region.sessions() {
+                let host = [Word::Want, Word::Media, Word::Ports, Word::HostHeardNs, Word::Id];
+                let word = host[usize::from(edit.part) % host.len()];
+                region.session(session).set(word, edit.value);
+            }
+            region.notices().push([u64::from(edit.at), 0, 0, 0]);
+            region.outcomes().push([u64::from(edit.at), edit.value, 0, 0]);
+            region.set(Setting::LookAtBoard, 1);
+        }
+        match step {
+            20 => dispatch.end_unheard(now_ns, region.get(Setting::IdleTimeoutNs)),
+            30 => dispatch.end_live(),
+            40 => dispatch.hand_over(),
+            _ => dispatch.instructions.take_built(),
+        }
+        let _ = (dispatch.is_playing(), dispatch.unresolved());
+    }
+}
+
+/// A server that takes the place of a dead one looks at the sessions.
+fn adopt(region: Region) {
+    let library = &estate().0;
+    let mut sessions = Sessions::new(region, 20_000_000);
+    sessions.adopt(library, &NoBell);
+    let _ = sessions.total();
+    for number in 0..region.sessions() {
+        let _ = (sessions.shared(number, BEGIN_NS), sessions.account(number).waiting());
+    }
+    if let Some(board) = region.board() {
+        let _ = desk::list(board, &["a", "b", "c"]);
+    }
+    let stopped = sessions.stopped();
+    sessions.sweep(&stopped);
+}

@@ -1,0 +1,85 @@
+//! What fuzz targets call: a connection whose bytes are all there at once.
+
+use super::places::Places;
+use super::*;
+use hyper::rt::{Read, ReadBufCursor, Write};
+use std::cell::RefCell;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll};
+
+/// A connection: what is still to be read of it, and what was written.
+struct Memory {
+    rest: Vec<u8>,
+    at: usize,
+    written: Rc<RefCell<Vec<u8>>>,
+}
+
+impl Read for Memory {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+        mut buffer: ReadBufCursor<'_>,
+    ) -> Poll<io::Result<()>> {
+        // A few bytes at a time: headers and bodies come in pieces.
+        let length = buffer.remaining().min(self.rest.len() - self.at).min(1_000);
+        buffer.put_slice(&self.rest[self.at..self.at + length]);
+        self.at += length;
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl Write for Memory {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        self.written.borrow_mut().extend_from_slice(bytes);
+        Poll::Ready(Ok(bytes.len()))
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+}
+
+thread_local! {
+    static RUNTIME: tokio::runtime::Runtime = tokio::runtime::Builder::new_current_thread()
+        .max_blocking_threads(1)
+        .enable_time()
+        .build()
+        .expect("a poller");
+}
+
+/// What a program that takes orders answers to the bytes of one connection, at a loopback address.
+///
+/// # Panics
+/// If the system has no poller.
+pub fn converse(
+    bytes: &[u8],
+    paths: &'static str,
+    answer: impl Fn(&str) -> Answer,
+    orders: &Arc<Orders>,
+) -> Vec<u8> {
+    let policy = policy(DASHBOARD).expect("the dashboard has both");
+    let orders = Some(Arc::clone(orders));
+    let site = Site { loopback: true, paths, policy, answer, orders };
+    let written = Rc::new(RefCell::new(Vec::new()));
+    let stream = Memory { rest: bytes.to_vec(), at: 0, written: Rc::clone(&written) };
+    RUNTIME.with(|runtime| {
+        runtime.block_on(async {
+            let place = &Places::new(1).take().await;
+            let service = service_fn(|request| async {
+                Ok::<_, Infallible>(site.respond(request, place).await)
+            });
+            // What a client did wrong is the client's to know.
+            let _ = connections().serve_connection(stream, service).await;
+        });
+    });
+    written.take()
+}

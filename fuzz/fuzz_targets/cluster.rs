@@ -1,0 +1,4 @@
+//! The target `cluster` under libFuzzer.
+#![no_main]
+
+millstream_libfuzzer::target!("cluster");

@@ -1,0 +1,4 @@
+//! The target `rtnetlink` under libFuzzer.
+#![no_main]
+
+millstream_libfuzzer::target!("rtnetlink");

@@ -1,0 +1,4 @@
+//! The target `takeover` under libFuzzer.
+#![no_main]
+
+millstream_libfuzzer::target!("takeover");
