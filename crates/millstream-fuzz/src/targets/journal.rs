@@ -1,4 +1,4 @@
-//! No journal makes a sweep panic: it goes on with what it accepts and says why it refuses the rest.
+//! No journal makes a sweep panic: the sweep goes on with it or says why it refuses it.
 //! A journal that was accepted is accepted again, with the same runs, and takes a further one.
 
 use millstream_sweep::{Grid, SweepError, fuzzing};

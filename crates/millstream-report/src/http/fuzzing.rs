@@ -77,8 +77,11 @@ pub fn converse(
             let service = service_fn(|request| async {
                 Ok::<_, Infallible>(site.respond(request, place).await)
             });
+            // The end of the bytes must not cancel an order that is being done.
+            let mut connections = connections();
+            connections.half_close(true);
             // What a client did wrong is the client's to know.
-            let _ = connections().serve_connection(stream, service).await;
+            let _ = connections.serve_connection(stream, service).await;
         });
     });
     written.take()
