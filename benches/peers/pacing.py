@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """How long voice waits on a slow line that a flood fills, by the router and by the kernel's HTB; and how far apart packets leave.
 
-Usage: benches/peers/pacing.py [SECONDS [MBIT-PER-SECOND ...]]; 8, and 1, 10, 20 and 100, unless given. As root; needs what
+Usage: benches/peers/pacing.py [SECONDS [MBIT-PER-SECOND ...]]; 20, and 1, 10, 20 and 100, unless given. As root; needs what
 veth.py needs, whose network it uses, and tc. Twice what the line carries is sent in 1,500-byte packets, and voice beside it, of
 the highest priority (pacing.c). The router has `discipline = "static-priority"`, the kernel's HTB a class for each. Both
 run by turns; a run in which the machine's host took more than 2 % of the processors (steal) is repeated, up to five times.
@@ -102,7 +102,7 @@ def measure(network: veth.Network, way: str, folder: str, rate: int, seconds: fl
 
 def main() -> None:
     """Measures, prints and judges."""
-    seconds = float(sys.argv[1]) if len(sys.argv) > 1 else 8.0
+    seconds = float(sys.argv[1]) if len(sys.argv) > 1 else 20.0
     rates = [int(float(word) * 1e6) for word in sys.argv[2:] or ("1", "10", "20", "100")]
     wrong = []
     print("Mbit/s by       probes lost     50 %     99 %  longest (ms)   line  four   two  steal")
