@@ -7,7 +7,7 @@ use millstream_router::live::{
 };
 use millstream_scenario::{
     Answer, PathAction, PortKind, Reservation, RouterPath, RouterPort, RouterScenario,
-    parse_duration_ns,
+    guarantees_shares, parse_duration_ns,
 };
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
@@ -443,10 +443,6 @@ pub(crate) fn check(file: &Path, json: bool) -> Result<Answer, Failure> {
     Ok(answer)
 }
 
-/// Disciplines of ports that guarantee a path its share of the link whenever its packets arrive.
-const GUARANTEE_SHARES: [&str; 9] =
-    ["wfq", "wf2q", "wf2q+", "virtual-clock", "scfq", "sfq", "drr", "wrr", "wirr"];
-
 /// Whether what `path` reserves will be kept; `None` for best effort and for paths that drop.
 fn path_verdict(
     scenario: &RouterScenario,
@@ -461,7 +457,7 @@ fn path_verdict(
     }
     let leaves = |at: usize| path.to.is_none_or(|to| to == at);
     let shares = scenario.ports.iter().enumerate().filter(|(at, _)| leaves(*at));
-    if shares.clone().all(|(_, port)| GUARANTEE_SHARES.contains(&port.discipline.name)) {
+    if shares.clone().all(|(_, port)| guarantees_shares(port.discipline.name)) {
         return Some((Answer::Guaranteed, "its cycles by WF²Q+, its share of the link"));
     }
     Some((

@@ -15,7 +15,7 @@ use millstream_traffic::TrafficError;
 use serde::Serialize;
 
 use self::offered::Read;
-pub use self::promise::Promise;
+pub use self::promise::{Promise, guarantees_shares};
 pub use self::verdict::{Answer, PremiseCheck, Verdict};
 use crate::scenario::Scenario;
 

@@ -27,6 +27,7 @@ pub use error::{Problem, ScenarioError};
 pub use explain::explain_assuming;
 pub use explain::{
     Answer, Explanation, PremiseCheck, Promise, StreamExplanation, Verdict, explain,
+    guarantees_shares,
 };
 pub use fabric::{CableEnd, Fabric, FabricCrossbar, FabricTopology};
 pub use feeds::{CaptureInput, Input, open};

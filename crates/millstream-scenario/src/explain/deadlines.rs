@@ -133,44 +133,54 @@ pub(super) fn overload(scenario: &Scenario, limits: &[StreamLimits]) -> Option<u
     too_much.then_some(ppm)
 }
 
-/// The verdict of a stream of a flat set of deadlines that is not overloaded.
-pub(super) fn verdict(
+/// The theorem that comes nearest to a flat set of deadlines, with its premises checked.
+pub(super) struct Proof {
+    theorem: Theorem,
+    checks: Checks,
+}
+
+/// Proves the set of all streams, `checks` making the premises of a theorem of this name that all
+/// theorems share. `None` for disciplines without deadlines.
+pub(super) fn prove(
     scenario: &Scenario,
     bounds: &Bounds,
-    at: usize,
-    common: &dyn Fn(&mut Checks),
-    assumed: Option<&'static str>,
-) -> Verdict {
+    checks: impl Fn(&str) -> Checks,
+) -> Option<Proof> {
     let discipline = scenario.scheduler.discipline.name;
-    if asks_for_nothing(discipline, &scenario.streams[at]) {
-        return Verdict::trivial("its window asks for nothing");
-    }
-    let mut nearest: Option<(Theorem, Checks)> = None;
-    for theorem in theorems(discipline) {
-        let mut checks = Checks::new(theorem.to_string(), assumed);
-        common(&mut checks);
+    let mut nearest: Option<Proof> = None;
+    for &theorem in theorems(discipline) {
+        let mut checks = checks(&theorem.to_string());
         if discipline == "dwcs" {
-            checks.add("order-and-rules", dwcs_settings(scenario, *theorem));
+            checks.add("order-and-rules", dwcs_settings(scenario, theorem));
         }
-        for checked in bounds.prove(*theorem) {
+        for checked in bounds.prove(theorem) {
             let unmet = checked.failing.map(|failing| unmet(scenario, bounds, failing));
             checks.add(checked.condition.name(), unmet);
         }
-        if nearest.as_ref().is_none_or(|(_, known)| checks.failing() <= known.failing()) {
-            // A theorem that holds is not given up for another that does.
-            if nearest.as_ref().is_none_or(|(_, known)| known.failing() > 0) {
-                nearest = Some((*theorem, checks));
-            }
+        // A theorem that holds is not given up for another that does.
+        let nearer = |known: &Proof| {
+            known.checks.failing() > 0 && checks.failing() <= known.checks.failing()
+        };
+        if nearest.as_ref().is_none_or(nearer) {
+            nearest = Some(Proof { theorem, checks });
         }
     }
-    let Some((theorem, checks)) = nearest else { return Verdict::trivial("nothing is asked") };
+    nearest
+}
+
+/// The verdict of stream `at` of a set with this proof.
+pub(super) fn verdict(scenario: &Scenario, at: usize, proof: &Proof) -> Verdict {
+    if asks_for_nothing(scenario.scheduler.discipline.name, &scenario.streams[at]) {
+        return Verdict::trivial("its window asks for nothing");
+    }
+    let Proof { theorem, checks } = proof;
     let (lost, of) = scenario.streams[at].window;
     let promise = match theorem {
         Theorem::EdfDemand => "every packet starts before its deadline".to_owned(),
         _ if of == 0 => "every packet starts before its deadline".to_owned(),
         _ => format!("of each {of} requests at most {lost} miss their deadline"),
     };
-    checks.verdict(promise)
+    checks.clone().verdict(promise)
 }
 
 /// What of DWCS's settings the theorem does not cover.
@@ -194,16 +204,7 @@ fn unmet(scenario: &Scenario, bounds: &Bounds, failing: Failing) -> Unmet {
     let name = |stream: usize| format!("`{}`", scenario.streams[stream].name);
     let of = |stream: usize| &bounds.streams[stream];
     match failing {
-        Failing::Gated { stream } => {
-            let capped = scenario.streams[stream].contract.rate_cap().is_some();
-            let (what, change) = if capped {
-                ("a rate cap", format!("{} without `max-rate`", name(stream)))
-            } else {
-                ("credits", "[link] without `credits`".to_owned())
-            };
-            let detail = format!("{} has {what}, which can hold its packets back", name(stream));
-            Unmet::new(detail, change)
-        }
+        Failing::Gated { stream } => held_back(scenario, stream),
         Failing::FirstDeadline { stream, least_ns } => Unmet {
             detail: format!(
                 "the first deadline of {} is earlier than its first arrival + period",
@@ -289,6 +290,18 @@ fn unmet(scenario: &Scenario, bounds: &Bounds, failing: Failing) -> Unmet {
             change: None,
         },
     }
+}
+
+/// The stream has a rate cap or credits.
+pub(super) fn held_back(scenario: &Scenario, stream: usize) -> Unmet {
+    let stream = &scenario.streams[stream];
+    let name = &stream.name;
+    let (what, change) = if stream.contract.rate_cap().is_some() {
+        ("a rate cap", format!("`{name}` without `max-rate`"))
+    } else {
+        ("credits", "[link] without `credits`".to_owned())
+    };
+    Unmet::new(format!("`{name}` has {what}, which can hold its packets back"), change)
 }
 
 /// A window that asks for several of its requests, and one that would imply it.

@@ -9,7 +9,7 @@ use millstream::bounds::{Bounds, Channel, FairDiscipline, LatencyRate, Source, S
 use millstream::catalogue::MinBwAlgorithm;
 use serde::Serialize;
 
-use super::deadlines;
+use super::deadlines::{self, Proof};
 use super::offered::{Offered, Read};
 use super::verdict::{Answer, Checks, Unmet, Verdict};
 use crate::scenario::Scenario;
@@ -47,7 +47,20 @@ fn theory(scenario: &Scenario) -> Theory {
     if !scenario.classes.is_empty() {
         return Theory::Silent(IN_A_TREE);
     }
-    Theory::Fair(match scenario.scheduler.discipline.name {
+    match scenario.scheduler.discipline.name {
+        "fifo" => Theory::Fifo,
+        "static-priority" => Theory::StaticPriority,
+        "minbw" => minbw(scenario),
+        name if deadlines::has_deadlines(name) => Theory::Deadlines,
+        name => fair_discipline(name).map_or(Theory::Silent(NO_BOUNDS), Theory::Fair),
+    }
+}
+
+const NO_BOUNDS: &str = "the discipline has no bounds here";
+
+/// The bounds of the discipline called `name` that guarantees a rate whenever packets arrive.
+fn fair_discipline(name: &str) -> Option<FairDiscipline> {
+    Some(match name {
         "wfq" => FairDiscipline::Wfq,
         "wf2q" => FairDiscipline::Wf2q,
         "wf2q+" => FairDiscipline::Wf2qPlus,
@@ -58,12 +71,15 @@ fn theory(scenario: &Scenario) -> Theory {
         // A table is weighted round robin by entries.
         "wrr" | "table" => FairDiscipline::Wrr,
         "wirr" => FairDiscipline::Wirr,
-        "fifo" => return Theory::Fifo,
-        "static-priority" => return Theory::StaticPriority,
-        "edf" | "dwcs" | "vds" | "pd2" => return Theory::Deadlines,
-        "minbw" => return minbw(scenario),
-        _ => return Theory::Silent("the discipline has no bounds here"),
+        _ => return None,
     })
+}
+
+/// Whether the discipline called `name` guarantees each stream a share of the link whenever its
+/// packets arrive. A table does not: it may leave streams out.
+#[must_use]
+pub fn guarantees_shares(name: &str) -> bool {
+    name != "table" && fair_discipline(name).is_some()
 }
 
 fn minbw(scenario: &Scenario) -> Theory {
@@ -161,8 +177,11 @@ pub(super) fn promises(
     let means = means.collect();
     let case = Case { scenario, bounds, means, complete: read.complete, assumed };
     let theory = theory(scenario);
+    let proof = matches!(theory, Theory::Deadlines)
+        .then(|| deadlines::prove(scenario, &case.bounds, |theorem| case.checks(theorem)))
+        .flatten();
     let overload = deadlines::overload(scenario, &limits);
-    (0..limits.len()).map(|stream| case.said(&theory, overload, stream)).collect()
+    (0..limits.len()).map(|stream| case.said(&theory, proof.as_ref(), overload, stream)).collect()
 }
 
 fn silent(why: impl Into<String>) -> Promise {
@@ -202,7 +221,18 @@ fn below(
 }
 
 impl Case<'_> {
-    fn said(&self, theory: &Theory, overload: Option<u64>, stream: usize) -> Said {
+    fn said(
+        &self,
+        theory: &Theory,
+        proof: Option<&Proof>,
+        overload: Option<u64>,
+        stream: usize,
+    ) -> Said {
+        let silent_because = |why: &str, change: Option<String>| {
+            let mut checks = self.checks("none");
+            checks.add("one-level", Some(Unmet { detail: why.into(), change }));
+            (silent(why), checks.verdict(""))
+        };
         let (mut promise, mut verdict) = match theory {
             Theory::Fair(discipline) => {
                 let promised = latency_rate(&self.bounds, *discipline, stream);
@@ -218,12 +248,13 @@ impl Case<'_> {
                 let before = |other: usize| self.bounds.streams[other].priority <= own;
                 self.queue("static priority with token buckets (Cruz 1991)", stream, before)
             }
-            Theory::Deadlines => self.deadlines(stream),
+            Theory::Deadlines => match proof {
+                Some(proof) => self.deadlines(stream, proof),
+                None => silent_because(NO_BOUNDS, None),
+            },
             Theory::Silent(why) => {
-                let mut checks = self.checks("none");
-                let change = (*why == IN_A_TREE).then(|| "streams without `class`".to_owned());
-                checks.add("one-level", Some(Unmet { detail: (*why).into(), change }));
-                (silent(*why), checks.verdict(""))
+                let flat = (*why == IN_A_TREE).then(|| "streams without `class`".to_owned());
+                silent_because(why, flat)
             }
         };
         let asks =
@@ -233,7 +264,7 @@ impl Case<'_> {
         {
             verdict = impossible;
         } else if let Some(ppm) =
-            overload.filter(|_| asks(&verdict) && self.orders_by_deadlines(stream))
+            overload.filter(|_| asks(&verdict) && deadlines::orders(self.scenario, stream))
         {
             verdict = self.overloaded(ppm);
         }
@@ -249,10 +280,6 @@ impl Case<'_> {
         Said { promise, verdict }
     }
 
-    fn orders_by_deadlines(&self, stream: usize) -> bool {
-        deadlines::orders(self.scenario, stream)
-    }
-
     fn overloaded(&self, ppm: u64) -> Verdict {
         let needed = deadlines::scaled(self.scenario.link.rate_bps, ppm);
         Verdict::infeasible(
@@ -264,11 +291,6 @@ impl Case<'_> {
     /// The premises that every theorem shares.
     fn checks(&self, theorem: &str) -> Checks {
         let mut checks = Checks::new(theorem, self.assumed);
-        self.common(&mut checks);
-        checks
-    }
-
-    fn common(&self, checks: &mut Checks) {
         let partly = || Unmet::new("not all arrivals were read", "a shorter `duration`");
         checks.add("all-arrivals-read", (!self.complete).then(partly));
         let card = || {
@@ -276,6 +298,7 @@ impl Case<'_> {
             Unmet::new(detail, "no [end-system]")
         };
         checks.add("link-alone", self.scenario.end_system.is_some().then(card));
+        checks
     }
 
     fn fair(
@@ -303,12 +326,11 @@ impl Case<'_> {
         checks.add("rate", source.is_none().then(more));
         // A stream that WFQ's fluid leaves at a closed gate was served ahead of the fluid, which then
         // runs ahead of the link, once more at each closing.
-        let fluid = |of: &Self| match of.scenario.scheduler.discipline.name {
-            "minbw" => of.scenario.scheduler.options.algorithm == MinBwAlgorithm::Wfq,
+        let fluid = match self.scenario.scheduler.discipline.name {
+            "minbw" => self.scenario.scheduler.options.algorithm == MinBwAlgorithm::Wfq,
             name => ["wfq", "wf2q"].contains(&name),
         };
         let channel = |other: usize| self.scenario.streams[other].contract.is_fmc();
-        let fluid = fluid(self);
         let counts = |other: usize| other == stream || fluid && !channel(other);
         checks.add("no-gates", self.gated(counts));
         let Some(source) = source else {
@@ -382,14 +404,7 @@ impl Case<'_> {
     fn gated(&self, counts: impl Fn(usize) -> bool) -> Option<Unmet> {
         let gated = |other: &usize| self.bounds.streams[*other].gated && counts(*other);
         let stream = (0..self.bounds.streams.len()).find(gated)?;
-        let name = &self.scenario.streams[stream].name;
-        let capped = self.scenario.streams[stream].contract.rate_cap().is_some();
-        let (what, change) = if capped {
-            ("its rate cap", format!("`{name}` without `max-rate`"))
-        } else {
-            ("lack of credits", "[link] without `credits`".to_owned())
-        };
-        Some(Unmet::new(format!("{what} can hold packets of `{name}` back for longer"), change))
+        Some(deadlines::held_back(self.scenario, stream))
     }
 
     /// A bound on the backlog decides whether the queue can overflow.
@@ -415,10 +430,8 @@ impl Case<'_> {
     }
 
     /// Under a schedule of deadlines a stream that is served in m of k periods of T gets m·L/(k·T).
-    fn deadlines(&self, stream: usize) -> (Promise, Verdict) {
-        let common = |checks: &mut Checks| self.common(checks);
-        let verdict =
-            deadlines::verdict(self.scenario, &self.bounds, stream, &common, self.assumed);
+    fn deadlines(&self, stream: usize, proof: &Proof) -> (Promise, Verdict) {
+        let verdict = deadlines::verdict(self.scenario, stream, proof);
         if verdict.answer != Answer::Guaranteed {
             return (silent("its contract may be broken"), verdict);
         }

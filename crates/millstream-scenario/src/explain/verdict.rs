@@ -79,6 +79,7 @@ impl Verdict {
 }
 
 /// Why a premise fails, and what would make it hold.
+#[derive(Clone)]
 pub(super) struct Unmet {
     pub(super) detail: String,
     pub(super) change: Option<String>,
@@ -91,6 +92,7 @@ impl Unmet {
 }
 
 /// The premises of one theorem while they are checked.
+#[derive(Clone)]
 pub(super) struct Checks {
     theorem: String,
     premises: Vec<PremiseCheck>,

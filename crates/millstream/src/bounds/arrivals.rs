@@ -14,6 +14,8 @@
 
 use core::num::NonZeroU64;
 
+use super::exact::{greatest_common_divisor, narrow};
+
 /// The arrival times of one stream, seen from its request period.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ArrivalPattern {
@@ -69,12 +71,12 @@ impl ArrivalPattern {
             self.period_end_ns = after_ns;
             self.run = 1;
         } else {
-            self.step_ns = greatest_common_divisor(self.step_ns, time_ns - self.first_ns);
+            self.step_ns = common_step_ns(self.step_ns, time_ns - self.first_ns);
             if time_ns > self.deadline_ns {
                 self.pauses = true;
                 self.deadline_ns = after_ns;
                 let shift_ns = after_ns.abs_diff(self.first_deadline_ns);
-                self.restart_step_ns = greatest_common_divisor(self.restart_step_ns, shift_ns);
+                self.restart_step_ns = common_step_ns(self.restart_step_ns, shift_ns);
                 self.run = 1;
             } else {
                 self.deadline_ns = self.deadline_ns.saturating_add(self.period_ns);
@@ -155,11 +157,8 @@ impl ArrivalPattern {
     }
 }
 
-fn greatest_common_divisor(mut a: u64, mut b: u64) -> u64 {
-    while b > 0 {
-        (a, b) = (b, a % b);
-    }
-    a
+fn common_step_ns(one_ns: u64, other_ns: u64) -> u64 {
+    narrow(greatest_common_divisor(one_ns.into(), other_ns.into()))
 }
 
 #[cfg(test)]

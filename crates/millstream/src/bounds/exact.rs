@@ -40,7 +40,7 @@ pub(super) fn signed_product(a: u128, b: u128) -> Option<i128> {
     i128::try_from(a.checked_mul(b)?).ok()
 }
 
-fn greatest_common_divisor(mut a: u128, mut b: u128) -> u128 {
+pub(super) fn greatest_common_divisor(mut a: u128, mut b: u128) -> u128 {
     while b > 0 {
         (a, b) = (b, a % b);
     }
