@@ -1,10 +1,12 @@
-// The 60-byte frame that flood.c and latency.c send, and what all programs here need.
+// The 60-byte frame that flood.c, latency.c and pacing.c send, and what all programs here need.
 #ifndef FRAME_H
 #define FRAME_H
 
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 // Bytes of a frame, and where its UDP port is.
 enum { BYTES = 60, PORT_AT = 36 };
@@ -24,6 +26,23 @@ static inline void hardware_address(const char *text, unsigned char *into) {
     for (int k = 0; k < 6; k++) into[k] = (unsigned char)at[k];
 }
 
+// The checksum of the IPv4 header, whose field is zero.
+static inline void write_checksum(unsigned char *frame) {
+    unsigned sum = 0;
+    for (int k = 14; k < 34; k += 2) sum += (unsigned)frame[k] << 8 | frame[k + 1];
+    sum = (sum & 0xffff) + (sum >> 16);
+    sum = ~((sum & 0xffff) + (sum >> 16));
+    frame[24] = (unsigned char)(sum >> 8);
+    frame[25] = (unsigned char)sum;
+}
+
+// Nanoseconds by the clock that the kernel stamps packets with.
+static inline uint64_t now_ns(void) {
+    struct timespec time;
+    clock_gettime(CLOCK_REALTIME, &time);
+    return (uint64_t)time.tv_sec * 1000000000 + (uint64_t)time.tv_nsec;
+}
+
 // IPv4, UDP, from 10.1.0.2 to 10.2.0.2, port 1024.
 static inline void write_frame(unsigned char *frame, const char *to, const char *from) {
     memset(frame, 0, BYTES);
@@ -32,12 +51,7 @@ static inline void write_frame(unsigned char *frame, const char *to, const char 
     const unsigned char ip[] = {8, 0, 0x45, 0, 0, 46, 0, 0, 0, 0, 64, 17, 0, 0, 10, 1, 0, 2, 10, 2, 0, 2,
                                 0, 9, 4, 0, 0, 26};
     memcpy(frame + 12, ip, sizeof ip);
-    unsigned sum = 0;
-    for (int k = 14; k < 34; k += 2) sum += (unsigned)frame[k] << 8 | frame[k + 1];
-    sum = (sum & 0xffff) + (sum >> 16);
-    sum = ~((sum & 0xffff) + (sum >> 16));
-    frame[24] = (unsigned char)(sum >> 8);
-    frame[25] = (unsigned char)sum;
+    write_checksum(frame);
 }
 
 #endif

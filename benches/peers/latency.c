@@ -23,12 +23,6 @@
 
 enum { PROBE_EVERY = 64, PORT = 7777, STAMP_AT = 42, MOST_LATE = 8 };
 
-static uint64_t now_ns(void) {
-    struct timespec time;
-    clock_gettime(CLOCK_REALTIME, &time);
-    return (uint64_t)time.tv_sec * 1000000000 + (uint64_t)time.tv_nsec;
-}
-
 static int bound(const char *interface, int protocol) {
     int fd = socket(AF_PACKET, SOCK_RAW | SOCK_NONBLOCK, 0);
     struct sockaddr_ll address = {.sll_family = AF_PACKET, .sll_protocol = htons((uint16_t)protocol)};

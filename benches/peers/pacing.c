@@ -25,12 +25,6 @@
 
 enum { FLOOD = 1500, VOICE = 200, PORT = 7777, STAMP_AT = 42, MOST_LATE = 64, MOST = 1 << 22, FIRST = 16 };
 
-static uint64_t now_ns(void) {
-    struct timespec time;
-    clock_gettime(CLOCK_REALTIME, &time);
-    return (uint64_t)time.tv_sec * 1000000000 + (uint64_t)time.tv_nsec;
-}
-
 static int bound(const char *interface, int receives) {
     int fd = socket(AF_PACKET, SOCK_RAW | SOCK_NONBLOCK, 0);
     struct sockaddr_ll address = {.sll_family = AF_PACKET, .sll_protocol = htons((uint16_t)(receives ? ETH_P_IP : 0))};
@@ -95,12 +89,7 @@ static void resize(unsigned char *frame, int bytes) {
     frame[16] = (unsigned char)((bytes - 14) >> 8);
     frame[17] = (unsigned char)(bytes - 14);
     frame[24] = frame[25] = 0;
-    unsigned sum = 0;
-    for (int k = 14; k < 34; k += 2) sum += (unsigned)frame[k] << 8 | frame[k + 1];
-    sum = (sum & 0xffff) + (sum >> 16);
-    sum = ~((sum & 0xffff) + (sum >> 16));
-    frame[24] = (unsigned char)(sum >> 8);
-    frame[25] = (unsigned char)sum;
+    write_checksum(frame);
     frame[38] = (unsigned char)((bytes - 34) >> 8);
     frame[39] = (unsigned char)(bytes - 34);
 }

@@ -32,8 +32,9 @@ pub(crate) fn begin(kept: Kept, may: &Files) -> Result<Option<String>, Failure> 
     })
 }
 
-/// Gives up privileges and limits files of a router's thread, of which some may have to open an interface again:
-/// with CAP_NET_RAW, and CAP_IPC_LOCK for memory shared with the kernel. Its counters are shown at `status` later.
+/// Drops privileges and limits file access of a router's thread. With `may_reopen`
+/// it keeps CAP_NET_RAW, to open an interface again, and CAP_IPC_LOCK, for memory shared with the
+/// kernel. `status` is the address that counters are served at later.
 pub(crate) fn router(
     may_reopen: bool,
     status: Option<SocketAddr>,

@@ -128,7 +128,7 @@ impl Admission {
 pub struct TitleAdmission {
     /// The stream's name.
     pub name: String,
-    /// How many clients of it alone are admitted, of at most as many as there may be sessions.
+    /// Number of clients of this stream alone that are admitted, at most the session limit.
     pub room: u64,
     /// Whether the discipline serves by deadline, so that admission guarantees windows.
     pub by_deadline: bool,

@@ -274,7 +274,7 @@ impl Cluster {
             return false;
         }
         if run != member.last.0 {
-            // Started again: unless it says that it has them still, its sessions are nobody's.
+            // Restarted: unless it claims its sessions again, they are unowned.
             let from_ns = now_ns + TURN_NS;
             self.orphans.extend(member.abandon().map(|told| Orphan { told, from_ns }));
             member.status = None;

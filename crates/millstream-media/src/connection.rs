@@ -201,7 +201,7 @@ impl Connection {
         Ok(true)
     }
 
-    /// Where the next byte that is appended to the output stands in the connection.
+    /// The stream offset of the next byte appended to the output.
     pub(crate) fn end_of_output(&self) -> u64 {
         self.before + self.output.len() as u64
     }

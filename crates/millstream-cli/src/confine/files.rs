@@ -8,7 +8,7 @@ use landlock::{
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The newest version whose rights are meant here; of an older kernel's, those that it has.
+/// The Landlock ABI version asked for. On an older kernel the rights that it knows are used.
 const VERSION: ABI = ABI::V6;
 
 /// What a program does with files besides reading them.

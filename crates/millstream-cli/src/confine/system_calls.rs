@@ -5,7 +5,7 @@
 //! |---|---|
 //! | listed | goes through |
 //! | listed, but in one of the ways of [`refused`] | fails with EPERM: libraries try it, and do without |
-//! | clone3 | fails with ENOSYS: C libraries use clone then, whose flags a filter sees |
+//! | clone3 | fails with ENOSYS: C libraries then call clone, whose flags a filter can read |
 //! | any other | ends the process (SIGSYS): nothing of the program makes it, so an attacker does |
 //!
 //! It is installed when every port is open. From then on no file is opened for writing, nothing is connected to,
@@ -134,7 +134,7 @@ const ALWAYS: &[i64] = &[
     libc::SYS_statx,
     libc::SYS_write,
     libc::SYS_writev,
-    // Sockets that are open, and who asks for pages.
+    // Open sockets, and accepting connections to the status page.
     libc::SYS_accept4,
     libc::SYS_epoll_ctl,
     libc::SYS_epoll_pwait,
@@ -148,7 +148,7 @@ const ALWAYS: &[i64] = &[
     libc::SYS_sendto,
     libc::SYS_setsockopt,
     libc::SYS_shutdown,
-    // Listed to be refused: who looks up a host's name is told that there is none.
+    // Listed to fail with an error: a host name lookup then reports that there is none.
     libc::SYS_connect,
     libc::SYS_socket,
 ];
@@ -357,7 +357,7 @@ fn refused(program: Program) -> Result<Rules, seccompiler::Error> {
     }
     let writes: Result<_, _> = writes.into_iter().map(|flag| has(2, flag)).collect();
     rules.insert(libc::SYS_openat, writes?);
-    // What is typed into the terminal of whoever started it.
+    // TIOCSTI would type into the controlling terminal of the parent shell.
     let typed = wide_rule(&[(1, SeccompCmpOp::Eq, libc::TIOCSTI)], SeccompCmpArgLen::Dword)?;
     rules.insert(libc::SYS_ioctl, vec![typed]);
     if program.starts_threads() {
@@ -394,7 +394,7 @@ fn rule(conditions: &[(u8, SeccompCmpOp, u64)]) -> Result<SeccompRule, seccompil
     wide_rule(conditions, SeccompCmpArgLen::Dword)
 }
 
-/// The same of arguments that are integers, of which the kernel takes 32 bits, or pointers, of 64.
+/// Compares an argument: 32 bits of an integer, 64 bits of a pointer.
 fn wide_rule(
     conditions: &[(u8, SeccompCmpOp, u64)],
     length: SeccompCmpArgLen,

@@ -154,7 +154,7 @@ fn a_flood_from_made_up_sources_leaves_room_for_new_connections() {
     let evicted = "millstream_port_nat_flows_evicted_total{port=\"b1\"}";
     network.until("the table is full", || counted(evicted) > 10_000);
     assert!(flood.stop() > 20_000);
-    // At once, with the table full of flows that nobody answers.
+    // While the table is full of unanswered flows.
     let text = network.execute("source", &ping);
     assert!(text.contains("3 received"), "{text}");
     let (sent, received) = network.transfer("source", "sink", "10.2.0.2:7000", 1 << 20);

@@ -9,7 +9,7 @@
 //! | an address and a user | 4 | 1 s | 64 s |
 //! | an address | 16 | 250 ms | 16 s |
 //!
-//! A user alone is not counted: an attacker who knows a name could lock its owner out from anywhere.
+//! Wrong answers are not counted by user alone: that would let an attacker lock a user out.
 //! So a right password from an address that has not guessed is never refused. Behind one address
 //! (NAT), guesses for one user delay the others only once the address itself has guessed often.
 //!

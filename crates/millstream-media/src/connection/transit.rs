@@ -80,7 +80,7 @@ impl Transit {
         self.frames.is_empty()
     }
 
-    /// Forgets all of them: nobody waits for their outcomes.
+    /// Clears all frames: no processor is left to report outcomes to.
     pub(crate) fn clear(&mut self) {
         self.frames.clear();
     }

@@ -1,5 +1,5 @@
-//! The doors: where connections come from, how many of one address may, who makes room, and the
-//! ports that media leave by.
+//! Listeners: where connections come from, the limit per address, the connection evicted when all
+//! places are taken, and the UDP ports that media leave by.
 
 use millstream_scenario::Media;
 use mio::net::TcpListener;

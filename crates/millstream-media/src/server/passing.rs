@@ -15,7 +15,7 @@ use crate::session::Transport;
 use crate::store::Packets;
 use crate::tcp;
 
-/// How often connections whose clients are behind are looked at: one system call each.
+/// The interval between polls of connections that are behind; each poll is one system call.
 const LOOK: Duration = Duration::from_millis(10);
 
 impl MediaServer {

@@ -4,8 +4,7 @@
 //! accepted ── incomplete ── is_complete ──> being answered ──> done
 //!                 └── all places are taken, it is the oldest and had GRACE: closed
 //! ```
-//! An attacker who opens connections and sends no request (slowloris) otherwise holds every place until
-//! each times out. A client that sends its request at once needs less than [`GRACE`].
+//! Connections without a request (slowloris) otherwise hold every place until each times out. A client that sends its request at once needs less than [`GRACE`].
 
 use std::cell::RefCell;
 use std::rc::Rc;

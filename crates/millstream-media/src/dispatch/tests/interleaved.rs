@@ -62,7 +62,7 @@ fn of_what_the_host_does_not_get_rid_of_only_so_much_is_passed_on() {
     assert_eq!((all(&bench, Word::Late), bench.record.frames.len()), (64, 65));
     bench.want_stop();
     assert_eq!((row.resolved(), row.get(Word::Discarded)), (row.get(Word::Next), 1));
-    // Whatever is said later is about nobody.
+    // Later outcomes belong to no session and are ignored.
     tell(&bench, 0, 100, 0);
     bench.until(103 * T);
     assert_eq!(row.resolved(), row.get(Word::Next));

@@ -225,7 +225,7 @@ fn nobody_pays_for_a_machine_that_stood_still() {
     while router.machine().now_ns < 62_000_000_000 {
         step(&mut router);
     }
-    // Some seconds later everybody runs again, whoever was running.
+    // Within two more seconds every process runs again, whichever had been running.
     let processes = [Process::Input(0), Process::Forward(0), Process::Output(0)];
     let before = processes.map(|process| router.used(process));
     while router.machine().now_ns < 64_000_000_000 {
