@@ -458,7 +458,10 @@ fn path_verdict(
     let leaves = |at: usize| path.to.is_none_or(|to| to == at);
     let shares = scenario.ports.iter().enumerate().filter(|(at, _)| leaves(*at));
     if shares.clone().all(|(_, port)| guarantees_shares(port.discipline.name)) {
-        return Some((Answer::Guaranteed, "its cycles by WF²Q+, its share of the link"));
+        return Some((
+            Answer::Guaranteed,
+            "its cycles by WF²Q+ and its share of the link, if packets cost what the file says",
+        ));
     }
     Some((
         Answer::NotKnown,
