@@ -34,6 +34,11 @@ trait Device {
     /// As [`Port::transmit`].
     fn transmit(&mut self, pool: &mut Pool, packets: &[u64]) -> Moved;
 
+    /// As [`Port::retry_pending`].
+    fn retry_pending(&mut self) -> bool {
+        false
+    }
+
     /// As [`Port::backlog`].
     fn backlog(&self) -> Option<usize> {
         None
@@ -209,6 +214,10 @@ impl Port for InterfacePort {
             self.away(&error)?;
         }
         Ok(taken)
+    }
+
+    fn retry_pending(&mut self) -> bool {
+        self.device.as_mut().is_some_and(|device| device.retry_pending())
     }
 
     fn arrivals(&self) -> Option<Vec<RawFd>> {

@@ -112,6 +112,16 @@ impl Line {
         if room_ns > now_ns { room_ns } else { now_ns + RETRY_NS }
     }
 
+    /// The last run left the device only at `now_ns`: the next keeps its distance from then.
+    pub(crate) fn run_left(&mut self, now_ns: u64) {
+        self.run_ns = now_ns;
+        self.next_run_ns = now_ns + self.shortest_gap_ns();
+    }
+
+    fn shortest_gap_ns(&self) -> u64 {
+        (self.run_takes_ns * CATCH_UP_TENTHS).div_ceil(10)
+    }
+
     /// How long it has had nothing to carry until `now_ns`, ns in all.
     #[inline]
     pub(crate) fn idle_ns(&self, now_ns: u64) -> u64 {
@@ -131,8 +141,7 @@ impl Line {
         }
         self.run_takes_ns += takes_ns;
         self.run_bytes += bytes;
-        let apart_ns = (self.run_takes_ns * CATCH_UP_TENTHS).div_ceil(10);
-        self.next_run_ns = self.run_ns + apart_ns;
+        self.next_run_ns = self.run_ns + self.shortest_gap_ns();
         self.idle_ns = self.idle_ns(now_ns);
         self.free_ns = self.free_ns.max(now_ns) + takes_ns;
     }

@@ -62,6 +62,8 @@ struct Side<P> {
     /// Packets for it that this core dropped because their source belongs to another port.
     refused_source: u64,
     line: Line,
+    /// The last run is still in the device's transmit ring.
+    pending: bool,
     /// The longest frame that it carries, bytes.
     longest_bytes: u32,
     counters: PortCounters,
@@ -172,6 +174,7 @@ impl<P: Port> LiveMachine<P> {
             nat: None,
             refused_source: 0,
             line: Line::new(rate_bps, overhead_bytes),
+            pending: false,
             longest_bytes,
             counters,
         });
@@ -519,7 +522,15 @@ impl<P: Port> Machine for LiveMachine<P> {
 
     #[inline]
     fn room(&mut self, output: usize, now_ns: u64) -> usize {
-        if self.sides[output].line.has_room(now_ns) { usize::MAX } else { 0 }
+        let side = &mut self.sides[output];
+        if side.pending {
+            side.pending = side.port.retry_pending();
+            if side.pending {
+                return 0;
+            }
+            side.line.run_left(self.clock.now_ns());
+        }
+        if side.line.has_room(now_ns) { usize::MAX } else { 0 }
     }
 
     #[inline]
@@ -559,6 +570,7 @@ impl<P: Port> Machine for LiveMachine<P> {
         side.counters.transmitted += taken as u64;
         let lengths = packets[..taken].iter().map(|packet| Pool::length(*packet));
         side.line.carry(self.clock.now_ns(), lengths);
+        side.pending = taken > 0 && side.port.retry_pending();
         taken
     }
 

@@ -58,6 +58,12 @@ pub trait Port {
     /// If the device fails.
     fn transmit(&mut self, pool: &mut Pool, packets: &[u64]) -> Result<usize, PortError>;
 
+    /// Retries packets that were taken and are still in the device's transmit ring, as behind a receiver
+    /// that stalls; returns whether some remain there.
+    fn retry_pending(&mut self) -> bool {
+        false
+    }
+
     /// Nothing will come in any more.
     fn ended(&self) -> bool {
         false
@@ -134,6 +140,10 @@ impl<P: Port + ?Sized> Port for Box<P> {
 
     fn transmit(&mut self, pool: &mut Pool, packets: &[u64]) -> Result<usize, PortError> {
         (**self).transmit(pool, packets)
+    }
+
+    fn retry_pending(&mut self) -> bool {
+        (**self).retry_pending()
     }
 
     fn ended(&self) -> bool {

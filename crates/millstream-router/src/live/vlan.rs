@@ -199,6 +199,10 @@ impl<P: Port> Port for VlanPort<P> {
         taken
     }
 
+    fn retry_pending(&mut self) -> bool {
+        self.trunk.borrow_mut().device.retry_pending()
+    }
+
     fn ended(&self) -> bool {
         let trunk = self.trunk.borrow();
         trunk.device.ended() && trunk.members[self.at].waiting.is_empty()

@@ -180,6 +180,10 @@ impl Device for XdpDevice {
         self.queues[0].transmit(pool, packets)
     }
 
+    fn retry_pending(&mut self) -> bool {
+        self.queues[0].retry_pending()
+    }
+
     fn lost(&mut self) -> u64 {
         self.queues.iter().map(Queue::lost).sum()
     }

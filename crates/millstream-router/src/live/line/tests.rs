@@ -3,6 +3,7 @@
 mod runs;
 
 use super::*;
+use crate::live::{Classifier, Clock, Forwarder, LiveMachine, Pool, Port, PortError};
 use crate::machine::{Machine, Verdict};
 use crate::{
     Batch, InputPlan, OutputPlan, PathPlan, Plan, Process, Router, Stages, Step, WhenFull,
@@ -10,6 +11,8 @@ use crate::{
 use millstream::catalogue::{DisciplineRow, Options, StructureName};
 use millstream::{Contract, Link};
 use proptest::prelude::*;
+use std::cell::Cell;
+use std::rc::Rc;
 
 /// How many packets of these lengths a run of `line` takes at `now_ns`, the longest known.
 fn run(line: &mut Line, now_ns: u64, lengths: &[u32]) -> usize {
@@ -91,6 +94,49 @@ fn a_late_run_is_made_up_for_and_never_in_one_burst() {
     run(&mut line, next_ns, &[1_500]);
     assert_eq!(line.idle_ns(0), 4_900_000);
     assert_eq!(line.room_at_ns(next_ns) - next_ns, 540_000);
+}
+
+/// A port whose transmit ring is full until `sends` is set.
+struct Stalling {
+    sends: Rc<Cell<bool>>,
+}
+
+impl Port for Stalling {
+    fn receive(&mut self, _: &mut Pool, _: usize, _: &mut Vec<u64>) -> Result<usize, PortError> {
+        Ok(0)
+    }
+
+    fn transmit(&mut self, pool: &mut Pool, packets: &[u64]) -> Result<usize, PortError> {
+        packets.iter().for_each(|packet| pool.release(*packet));
+        Ok(packets.len())
+    }
+
+    fn retry_pending(&mut self) -> bool {
+        !self.sends.get()
+    }
+}
+
+/// 1,500 bytes at 100 Mbit/s take 120 us; packets leave 108 us apart at least. A device that sends
+/// the first only after 500 us is given the second 108 us after that.
+#[test]
+fn a_run_that_the_device_delayed_keeps_its_distance_from_the_next() {
+    const MBPS: u64 = 1_000_000;
+    let (clock, hand) = Clock::by_hand();
+    let (sends, mut pool) = (Rc::new(Cell::new(false)), Pool::new(4));
+    let packets = [(); 2].map(|()| pool.copy(&[0; 1_500]).unwrap());
+    let port = Stalling { sends: Rc::clone(&sends) };
+    let (classifier, function) = (Classifier::new(Vec::new()), Forwarder::default());
+    let mut machine = LiveMachine::new(clock, pool, classifier, function);
+    machine.add(port, [2, 0, 0, 0, 0, 1], 100 * MBPS, 0);
+    assert_eq!(machine.transmit(0, &packets[..1]), 1);
+    hand.increment(499_999);
+    assert_eq!(machine.room(0, 499_999), 0, "the first is still in the ring");
+    sends.set(true);
+    hand.increment(1);
+    assert_eq!(machine.room(0, 500_000), 0, "it has only just left");
+    assert_eq!(machine.room_at_ns(0, 500_000), 608_000);
+    assert_eq!(machine.room(0, 607_999), 0);
+    assert!(machine.room(0, 608_000) > 0);
 }
 
 /// What a packet of each path is: its number is its handle.

@@ -164,6 +164,15 @@ impl Queue {
         Ok(())
     }
 
+    /// Retries what the kernel left in the ring; returns whether some of it remains there. An error is reported by
+    /// the next call that sends or receives.
+    pub(super) fn retry_pending(&mut self) -> bool {
+        if self.left {
+            let _ = self.remind();
+        }
+        self.left
+    }
+
     /// Sends packets by the first queue; returns how many were taken.
     pub(super) fn transmit(&mut self, pool: &mut Pool, packets: &[u64]) -> Moved {
         let mut taken = 0;
