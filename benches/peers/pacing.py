@@ -13,17 +13,6 @@ Printed for each rate and system: the voice's median, 99th percentile and maximu
 least time between four consecutive packets and between two, as a fraction of their time on the line, steal and lost time. Exit
 status 1 if at some rate the router's voice waits, at the 99th percentile, longer than the packet in transmission, one
 more packet and HTB's 99th percentile; or if four consecutive packets are closer than 0.9 of their time.
-"""How long voice waits on a slow line that a flood fills, by the router and by the kernel's HTB; and how far apart packets leave.
-
-Usage: benches/peers/pacing.py [SECONDS [MBIT-PER-SECOND ...]]; 20, and 1, 10, 20 and 100, unless given. As root; needs what
-veth.py needs, whose network it uses, and tc. Twice what the line carries is sent in 1,500-byte packets, and voice beside it, of
-the highest priority (pacing.c). The router has `discipline = "static-priority"`, the kernel's HTB a class for each. Both
-run by turns; a run in which the machine's host took more than 2 % of the processors (steal) is repeated, up to five times.
-
-Printed are, for each rate and way, the voice's median, 99th percentile and longest time in ms, the share of the line that was
-used, and the least time between four packets in a row, and two, in parts of what the line takes. The status is 1 if at some
-rate the router's voice waits, at the 99th percentile, for more than the packet in transmission, another one, and what HTB
-takes; or if four packets in a row are closer than 0.9 of their time.
 """
 
 import subprocess
