@@ -17,18 +17,17 @@
 //!
 //! Source: Bavier, Karlin, Peterson and Qie, *Scheduling Computations on a Programmable Router*.
 
-mod counters;
-mod cpu;
+mod clock;
+mod io;
 pub mod live;
-mod machine;
 pub mod model;
-mod plan;
+mod net;
+mod proxy;
 mod router;
-mod throttle;
 
-pub use counters::{InputCounters, PathCounters, ProcessCounters};
-pub use cpu::Cpu;
-pub use machine::{Machine, Place, Verdict};
-pub use plan::{Batch, InputPlan, OutputPlan, PathPlan, Plan, Reading, Stages, WhenFull};
+pub use router::counters::{InputCounters, PathCounters, ProcessCounters};
+pub use router::cpu::Cpu;
+pub use router::machine::{Machine, Place, Verdict};
+pub use router::plan::{Batch, InputPlan, OutputPlan, PathPlan, Plan, Reading, Stages, WhenFull};
+pub use router::throttle::{Estimator, Throttle, ThrottlePlan};
 pub use router::{Elsewhere, Process, Router, Step};
-pub use throttle::{Estimator, Throttle, ThrottlePlan};

@@ -12,8 +12,8 @@ pub use device::{InputDevice, OutputDevice};
 use millstream::ContractError;
 use millstream_traffic::Random;
 
-use crate::machine::{Machine, Verdict};
-use crate::plan::{Plan, Reading};
+use crate::router::machine::{Machine, Verdict};
+use crate::router::plan::{Plan, Reading};
 use crate::router::{Router, Step};
 
 /// What the steps of processes cost, ns.

@@ -10,23 +10,28 @@
 //! finished packet is dropped at a full queue. Nothing is allocated once all queues have been
 //! full.
 
+pub(crate) mod counters;
+pub(crate) mod cpu;
 mod elsewhere;
 mod gather;
 mod interrupts;
 mod link;
 mod link_time;
+pub(crate) mod machine;
+pub(crate) mod plan;
 mod reload;
 mod runs;
 mod sleep;
+pub(crate) mod throttle;
 
 use millstream::{ContractError, Departure, Observer, StreamId};
 use std::collections::VecDeque;
 
-use crate::counters::{InputCounters, PathCounters, ProcessCounters};
-use crate::cpu::Cpu;
-use crate::machine::{Machine, Place, Verdict};
-use crate::plan::{Batch, Plan, Stages, WhenFull};
-use crate::throttle::Throttle;
+use crate::router::counters::{InputCounters, PathCounters, ProcessCounters};
+use crate::router::cpu::Cpu;
+use crate::router::machine::{Machine, Place, Verdict};
+use crate::router::plan::{Batch, Plan, Stages, WhenFull};
+use crate::router::throttle::Throttle;
 pub use elsewhere::Elsewhere;
 use interrupts::Interrupts;
 use link::Link;

@@ -4,9 +4,11 @@ use millstream::Link;
 use millstream::catalogue::Options;
 use millstream_scenario::{InputMode, PathAction, PortKind, Reservation, RouterScenario};
 
-use crate::live::port::PortError;
-use crate::plan::{Batch, InputPlan, OutputPlan, PathPlan, Plan, Reading, Stages, WhenFull};
-use crate::throttle::ThrottlePlan;
+use crate::io::port::PortError;
+use crate::router::plan::{
+    Batch, InputPlan, OutputPlan, PathPlan, Plan, Reading, Stages, WhenFull,
+};
+use crate::router::throttle::ThrottlePlan;
 
 /// Cycles a second that one unit of a reservation stands for in the CPU scheduler.
 const CYCLES_A_UNIT: u64 = 1_000;

@@ -4,28 +4,28 @@ use millstream_scenario::{NextHop, PathAction, PortKind, RouterPath, RouterPort,
 use std::sync::Arc;
 use std::{fs, io};
 
-use crate::counters::PathCounters;
+use crate::clock::Clock;
+use crate::io::capture::CapturePort;
+use crate::io::interface::{InterfacePort, against_xdp};
+use crate::io::port::{Port, PortError};
+use crate::io::tap::TapPort;
+use crate::io::tun::{self, TunPort};
+use crate::io::vlan::open_ports;
 use crate::live::admission::admit;
-use crate::live::capture::CapturePort;
-use crate::live::classifier::Classifier;
-use crate::live::clock::Clock;
 use crate::live::control::{Changed, Control};
 use crate::live::core::{Core, Parts, board, part};
 use crate::live::cores::{Worker, pin, processors};
-use crate::live::crossing::{Board, Crossing, PortState, RemotePort};
 use crate::live::extension::Extensions;
-use crate::live::filter::Filters;
-use crate::live::function::Forwarder;
-use crate::live::interface::{InterfacePort, against_xdp};
-use crate::live::kernel;
-use crate::live::port::{Port, PortError};
+use crate::live::inter_core::{Board, Crossing, PortState, RemotePort};
+use crate::live::netlink;
 use crate::live::report::{Ended, Report};
-use crate::live::routes::{Hop, Routes};
-use crate::live::standing::{Frame, report};
-use crate::live::tap::TapPort;
-use crate::live::tun::{self, TunPort};
-use crate::live::vlan::open_ports;
+use crate::live::snapshot::{Frame, report};
+use crate::net::classifier::Classifier;
+use crate::net::fib::{Hop, Routes};
+use crate::net::filter::Filters;
+use crate::net::forwarder::Forwarder;
 use crate::router::Process;
+use crate::router::counters::PathCounters;
 
 /// How long queues may drain at the end, ns.
 const DRAIN_NS: u64 = 1_000_000_000;
@@ -234,7 +234,7 @@ impl LiveRouter {
                 None
             }
         });
-        kernel::follow(interfaces.collect(), control)
+        netlink::follow(interfaces.collect(), control)
     }
 
     /// Does what was asked for.

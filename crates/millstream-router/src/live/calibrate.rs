@@ -13,16 +13,16 @@ use millstream_scenario::{
 use serde::Serialize;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
+use crate::clock::Clock;
+use crate::io::memory::MemoryPort;
+use crate::io::port::{Port, PortError};
 use crate::live::assemble::{LiveRouter, processes};
-use crate::live::classifier::Classifier;
-use crate::live::clock::Clock;
 use crate::live::control::Control;
-use crate::live::filter::Filters;
-use crate::live::header::Header;
-use crate::live::memory::MemoryPort;
-use crate::live::port::{Port, PortError};
 use crate::live::report::Report;
-use crate::live::tag::{self, Tag};
+use crate::net::classifier::Classifier;
+use crate::net::filter::Filters;
+use crate::net::header::Header;
+use crate::net::vlan_tag::{self, Tag};
 
 /// Frames that are measured: the shortest, and the longest of Ethernet, bytes.
 pub const FRAME_BYTES: [usize; 2] = [60, 1_514];
@@ -88,7 +88,7 @@ pub fn calibrate(scenario: &RouterScenario) -> Result<Calibration, PortError> {
             let frames = FRAME_BYTES.map(|bytes| {
                 let frame = frame(&sample, macs[port], bytes);
                 let mut tagged = Vec::new();
-                sample.tag.inspect(|tag| tag::insert(&frame, *tag, &mut tagged));
+                sample.tag.inspect(|tag| vlan_tag::insert(&frame, *tag, &mut tagged));
                 if tagged.is_empty() { frame } else { tagged }
             });
             let measured = measure(&open, port, &frames)?;

@@ -8,12 +8,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use crate::io::port::PortError;
 use crate::live::core::part;
 use crate::live::extension::Extensions;
-use crate::live::filter::Filters;
-use crate::live::kernel::Change;
-use crate::live::port::PortError;
+use crate::live::netlink::Change;
 use crate::live::report::Report;
+use crate::net::filter::Filters;
 
 /// A changed file, and what was made of it while the router forwards.
 pub(super) struct Changed {

@@ -7,21 +7,21 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use crate::counters::PathCounters;
+use crate::clock::Clock;
+use crate::io::port::{Port, PortError};
 use crate::live::admission::{plan, reading};
 use crate::live::assemble::{processes, rules};
-use crate::live::clock::Clock;
-use crate::live::crossing::{Board, Crossing};
 use crate::live::extension::Extensions;
-use crate::live::filter::Filters;
-use crate::live::kernel::Change;
+use crate::live::idle_detector::Quiet;
+use crate::live::inter_core::{Board, Crossing};
 use crate::live::machine::{Arrived, LiveMachine};
-use crate::live::nap::Naps;
-use crate::live::pool::Pool;
-use crate::live::port::{Port, PortError};
-use crate::live::quiet::Quiet;
-use crate::live::standing::{PathStanding, PortStanding, Standing};
-use crate::machine::{Machine, Place};
+use crate::live::netlink::Change;
+use crate::live::sleep_calibrator::Naps;
+use crate::live::snapshot::{PathStanding, PortStanding, Standing};
+use crate::net::filter::Filters;
+use crate::net::pool::Pool;
+use crate::router::counters::PathCounters;
+use crate::router::machine::{Machine, Place};
 use crate::router::{Router, Step};
 
 /// After so many steps it is asked whether to stop.

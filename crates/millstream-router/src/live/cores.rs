@@ -7,9 +7,9 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 
-use crate::live::bell::Bell;
+use crate::io::port::{Port, PortError};
 use crate::live::core::Core;
-use crate::live::port::{Port, PortError};
+use crate::live::waker::Bell;
 
 /// What a core's thread has.
 #[derive(Default)]

@@ -13,8 +13,8 @@
 use millstream_extension::{Buffer, Fault, Function, Limits, Module, Unusable};
 use millstream_scenario::{PathExtension, RouterScenario};
 
-use crate::live::pool::{BUFFER_BYTES, Pool};
-use crate::live::port::PortError;
+use crate::io::port::PortError;
+use crate::net::pool::{BUFFER_BYTES, Pool};
 
 /// The largest module, bytes.
 const MODULE_BYTES: u64 = 4 << 20;

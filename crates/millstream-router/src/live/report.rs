@@ -1,8 +1,8 @@
 //! What a live router did: every packet accounted for.
 
 use crate::live::extension::ExtensionCounters;
-use crate::live::nat::NatCounters;
-use crate::live::proxy::ProxyCounters;
+use crate::net::nat::NatCounters;
+use crate::proxy::ProxyCounters;
 
 /// How a router stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]

@@ -14,8 +14,8 @@
 use millstream::Packet;
 
 use super::Router;
-use crate::machine::{Machine, Place};
-use crate::plan::WhenFull;
+use crate::router::machine::{Machine, Place};
+use crate::router::plan::WhenFull;
 
 /// What of a plan belongs to other routers, by the plan's numbers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

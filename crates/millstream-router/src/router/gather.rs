@@ -4,7 +4,7 @@
 //! little but choose. Nobody waits for longer than the plan says, nor while there is nothing else to do.
 
 use super::{Gathering, NEVER, Router};
-use crate::machine::Machine;
+use crate::router::machine::Machine;
 
 impl<M: Machine> Router<M> {
     /// `path` waits for a batch from now on if it has packets, but no whole batch; whether it does.
@@ -67,7 +67,7 @@ impl<M: Machine> Router<M> {
 #[cfg(test)]
 mod tests {
     use super::super::*;
-    use crate::plan::{InputPlan, OutputPlan, PathPlan};
+    use crate::router::plan::{InputPlan, OutputPlan, PathPlan};
     use millstream::catalogue::{DisciplineRow, Options, StructureName};
     use millstream::{Contract, Link as Wire};
     use proptest::prelude::*;

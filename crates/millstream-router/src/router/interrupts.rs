@@ -7,8 +7,8 @@
 //! Interrupt-driven Kernel*.
 
 use super::{NEVER, Process, Router, Step};
-use crate::machine::Machine;
-use crate::plan::Reading;
+use crate::router::machine::Machine;
+use crate::router::plan::Reading;
 
 /// The shortest time after which an idle router looks at its devices again, ns.
 const SHORTEST_SLEEP_NS: u64 = 1_000;

@@ -1,6 +1,6 @@
 //! The time that a link's discipline is told.
 
-use crate::plan::OutputPlan;
+use crate::router::plan::OutputPlan;
 
 /// That time.
 ///

@@ -4,9 +4,9 @@ use millstream::{ContractError, Packet};
 use std::mem;
 
 use super::{Late, NEVER, Parts, Router};
-use crate::counters::PathCounters;
-use crate::machine::Machine;
-use crate::plan::Plan;
+use crate::router::counters::PathCounters;
+use crate::router::machine::Machine;
+use crate::router::plan::Plan;
 
 impl<M: Machine> Router<M> {
     /// Runs on by another plan with the same inputs and outputs. Path `n` of the new plan is the old

@@ -3,8 +3,8 @@
 use millstream::Packet;
 
 use super::{Process, Router};
-use crate::machine::{Machine, Place, Verdict};
-use crate::plan::{Stages, WhenFull};
+use crate::router::machine::{Machine, Place, Verdict};
+use crate::router::plan::{Stages, WhenFull};
 
 impl<M: Machine> Router<M> {
     /// READ, CLASSIFY, ENQUEUE.

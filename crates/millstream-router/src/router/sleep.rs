@@ -1,7 +1,7 @@
 //! Processes that sleep, and who wakes them.
 
 use super::{NEVER, Process, Router};
-use crate::machine::Machine;
+use crate::router::machine::Machine;
 
 impl<M: Machine> Router<M> {
     /// A process sleeps until `until_ns`.

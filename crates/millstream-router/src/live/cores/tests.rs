@@ -6,15 +6,15 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
+use crate::clock::Clock;
+use crate::io::port::{Port, PortError};
 use crate::live::assemble::LiveRouter;
-use crate::live::clock::Clock;
 use crate::live::control::Control;
 use crate::live::core::{Core, Parts, board, part};
-use crate::live::crossing::{Crossing, PortState, RemotePort};
-use crate::live::pool::Pool;
-use crate::live::port::{Port, PortError};
+use crate::live::inter_core::{Crossing, PortState, RemotePort};
 use crate::live::report::{Ended, Report};
-use crate::live::standing::{Frame, Standing, report};
+use crate::live::snapshot::{Frame, Standing, report};
+use crate::net::pool::Pool;
 
 const CORES: usize = 4;
 const MAC: [u8; 6] = [2, 0, 0, 0, 0, 1];

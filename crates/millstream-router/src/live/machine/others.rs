@@ -5,14 +5,14 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::LiveMachine;
-use crate::live::bell::Bell;
-use crate::live::crossing::{Board, Crossing, Errand};
-use crate::live::header::is_v6;
-use crate::live::host;
-use crate::live::ndp;
-use crate::live::pool::Pool;
-use crate::live::port::Port;
-use crate::machine::Place;
+use crate::io::port::Port;
+use crate::live::inter_core::{Board, Crossing, Errand};
+use crate::live::waker::Bell;
+use crate::net::header::is_v6;
+use crate::net::ipv4_control;
+use crate::net::ndp;
+use crate::net::pool::Pool;
+use crate::router::machine::Place;
 
 /// Other cores are told what a port heard once in so long at most, ns on average,
 const SPREAD_NS: u64 = 100_000;
@@ -21,16 +21,16 @@ const SPREADS: u64 = 64;
 
 /// A packet that has come from another core.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::live) struct Arrived {
-    pub(in crate::live) place: Place,
-    pub(in crate::live) packet: u64,
+pub(crate) struct Arrived {
+    pub(crate) place: Place,
+    pub(crate) packet: u64,
     /// It may not leave by the port that it is for.
-    pub(in crate::live) refused: bool,
+    pub(crate) refused: bool,
 }
 
 impl<P: Port> LiveMachine<P> {
     /// Some ports and paths are those of other cores, with whom this one has `crossing`; their packets have so many buffers.
-    pub(in crate::live) fn cross(&mut self, crossing: Crossing, buffers: usize) {
+    pub(crate) fn cross(&mut self, crossing: Crossing, buffers: usize) {
         let elsewhere = crossing.board.elsewhere(crossing.core);
         for (side, elsewhere) in self.sides.iter_mut().zip(elsewhere.outputs) {
             side.elsewhere = elsewhere;
@@ -40,7 +40,7 @@ impl<P: Port> LiveMachine<P> {
     }
 
     /// Paths are those of another file, of `board`.
-    pub(in crate::live) fn cross_by(&mut self, board: &Arc<Board>, buffers: usize) {
+    pub(crate) fn cross_by(&mut self, board: &Arc<Board>, buffers: usize) {
         self.pool.keep_for_others(buffers);
         if let Some(crossing) = &mut self.crossing {
             crossing.board = Arc::clone(board);
@@ -49,22 +49,22 @@ impl<P: Port> LiveMachine<P> {
 
     /// Whether there are other cores.
     #[inline]
-    pub(in crate::live) fn is_parted(&self) -> bool {
+    pub(crate) fn is_parted(&self) -> bool {
         self.crossing.is_some()
     }
 
     /// Whether no packet is on its way between this core and another, as far as it knows.
-    pub(in crate::live) fn is_crossed(&self) -> bool {
+    pub(crate) fn is_crossed(&self) -> bool {
         self.crossing.as_ref().is_none_or(Crossing::is_empty)
     }
 
     /// There are buffers for what other cores gave to this one.
-    pub(in crate::live) fn make_room_for_others(&mut self) {
+    pub(crate) fn make_room_for_others(&mut self) {
         self.pool.make_room_for_others();
     }
 
     /// What other cores gave to this one goes to `into`, and what this one has for them to them.
-    pub(in crate::live) fn exchange(&mut self, into: &mut Vec<Arrived>) {
+    pub(crate) fn exchange(&mut self, into: &mut Vec<Arrived>) {
         let Some(crossing) = &mut self.crossing else { return };
         let mut come = std::mem::take(&mut self.come);
         crossing.exchange(&mut self.pool, &mut come);
@@ -86,7 +86,7 @@ impl<P: Port> LiveMachine<P> {
     }
 
     /// Other cores know how the ports here are.
-    pub(in crate::live) fn show_ports(&self) {
+    pub(crate) fn show_ports(&self) {
         let Some(crossing) = &self.crossing else { return };
         let here = self.sides.iter().zip(&*crossing.ports).filter(|(side, _)| !side.elsewhere);
         for (side, state) in here {
@@ -116,7 +116,7 @@ impl<P: Port> LiveMachine<P> {
             return;
         }
         let frame = self.pool.frame(packet);
-        if host::arp(frame).is_some() || is_v6(frame) && ndp::message(frame).is_some() {
+        if ipv4_control::arp(frame).is_some() || is_v6(frame) && ndp::message(frame).is_some() {
             self.spread_ns = self.spread_ns.max(self.now_ns) + SPREAD_NS;
             let frame = frame.to_vec();
             crossing.spread(&mut self.pool, input, &frame);
@@ -138,24 +138,24 @@ impl<P: Port> LiveMachine<P> {
     }
 
     /// The bell of this core, if there are others.
-    pub(in crate::live) fn bell(&self) -> Option<&Arc<Bell>> {
+    pub(crate) fn bell(&self) -> Option<&Arc<Bell>> {
         self.crossing.as_ref().map(|crossing| &crossing.bell)
     }
 
     /// What becomes readable when something comes from another core.
-    pub(in crate::live) fn bell_event(&self) -> Option<RawFd> {
+    pub(crate) fn bell_event(&self) -> Option<RawFd> {
         self.bell().map(|bell| bell.event())
     }
 
     /// Says that this core is about to sleep; returns whether it may.
-    pub(in crate::live) fn announce(&self) -> bool {
+    pub(crate) fn announce(&self) -> bool {
         self.crossing
             .as_ref()
             .is_none_or(|crossing| crossing.bell.announce() && !crossing.has_come())
     }
 
     /// It does not sleep any more.
-    pub(in crate::live) fn awake(&self) {
+    pub(crate) fn awake(&self) {
         if let Some(bell) = self.bell() {
             bell.awake();
         }

@@ -6,15 +6,15 @@ use ipnet::{Ipv4Net, Ipv6Net};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use super::{LiveMachine, Side};
-use crate::live::function::{Ask, Undelivered};
-use crate::live::header::{ETHERNET_BYTES, Header, is_v6};
-use crate::live::host::{self, Error, Party};
-use crate::live::icmpv6;
-use crate::live::ndp::{self, Message};
-use crate::live::neighbours::{ASK_NS, Found, Word};
-use crate::live::pool::Pool;
-use crate::live::port::Port;
-use crate::machine::Verdict;
+use crate::io::port::Port;
+use crate::net::forwarder::{Ask, Undelivered};
+use crate::net::header::{ETHERNET_BYTES, Header, is_v6};
+use crate::net::icmpv6;
+use crate::net::ipv4_control::{self, Error, Party};
+use crate::net::ndp::{self, Message};
+use crate::net::neighbours::{ASK_NS, Found, Word};
+use crate::net::pool::Pool;
+use crate::router::machine::Verdict;
 
 /// The router sends an ICMP error for so long at most, ns on average,
 const ERROR_NS: u64 = 1_000_000;
@@ -112,9 +112,11 @@ impl<P: Port> LiveMachine<P> {
         let frame = self.pool.frame(packet);
         if let Some(whose) = to {
             side.counters.for_router += 1;
-            return (whose == Whose::Router).then(|| host::echo_reply(frame, side.mac)).flatten();
+            return (whose == Whose::Router)
+                .then(|| ipv4_control::echo_reply(frame, side.mac))
+                .flatten();
         }
-        let (arp, net) = host::arp(frame).zip(side.speaker())?;
+        let (arp, net) = ipv4_control::arp(frame).zip(side.speaker())?;
         side.counters.for_router += 1;
         let us = Party { mac: side.mac, address: net.addr() };
         let them = Party { mac: arp.sender_mac, address: Ipv4Addr::from(arp.sender_ipv4) };
@@ -124,7 +126,7 @@ impl<P: Port> LiveMachine<P> {
         self.function.heard(input, net, word, self.now_ns);
         self.held.release(|neighbour| neighbour == (input, address.into()));
         let answers = asked_us && mac[0] & 1 == 0 && side.address.is_some();
-        (answers && arp.operation == ArpOperation::REQUEST).then(|| host::answer(us, them))
+        (answers && arp.operation == ArpOperation::REQUEST).then(|| ipv4_control::answer(us, them))
     }
 
     /// The same by IPv6.
@@ -185,7 +187,7 @@ impl<P: Port> LiveMachine<P> {
         let question = match address {
             IpAddr::V4(address) => side.speaker().map(|net| {
                 let us = Party { mac, address: net.addr() };
-                host::request(us, address)
+                ipv4_control::request(us, address)
             }),
             IpAddr::V6(address) => side.speaker_v6(address).map(|net| {
                 let us = Party { mac, address: net.addr() };
@@ -242,7 +244,7 @@ impl<P: Port> LiveMachine<P> {
         let source = if is_v6(frame) {
             icmpv6::complainant(frame).map(IpAddr::V6)
         } else {
-            host::complainant(frame).map(IpAddr::V4)
+            ipv4_control::complainant(frame).map(IpAddr::V4)
         };
         let Some(source) = source else { return };
         // Who reached a host by the router's address cannot be told.
@@ -255,7 +257,7 @@ impl<P: Port> LiveMachine<P> {
             let error = match source {
                 IpAddr::V4(address) => side.speaker().and_then(|net| {
                     let us = Party { mac, address: net.addr() };
-                    host::error(frame, why, us, Party { mac: next.to, address })
+                    ipv4_control::error(frame, why, us, Party { mac: next.to, address })
                 }),
                 IpAddr::V6(address) => side.speaker_v6(address).and_then(|net| {
                     let us = Party { mac, address: net.addr() };

@@ -3,11 +3,11 @@
 use std::net::IpAddr;
 
 use super::{LiveMachine, Side, Whose};
-use crate::live::function::{Forwarder, Undelivered};
-use crate::live::header::{Header, is_v6};
-use crate::live::port::Port;
-use crate::live::proxy::{Networks, TCP, Tuple};
-use crate::machine::Verdict;
+use crate::io::port::Port;
+use crate::net::forwarder::{Forwarder, Undelivered};
+use crate::net::header::{Header, is_v6};
+use crate::proxy::{Networks, TCP, Tuple};
+use crate::router::machine::Verdict;
 
 /// The router's addresses, by its routes.
 struct Around<'a, P> {

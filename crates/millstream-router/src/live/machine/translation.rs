@@ -4,9 +4,9 @@ use millstream_scenario::PortNat;
 use std::net::Ipv4Addr;
 
 use super::{LiveMachine, Side};
-use crate::live::header::{Header, is_v6};
-use crate::live::nat::{Met, Nat, NatCounters};
-use crate::live::port::Port;
+use crate::io::port::Port;
+use crate::net::header::{Header, is_v6};
+use crate::net::nat::{Met, Nat, NatCounters};
 
 impl<P: Port> LiveMachine<P> {
     /// Whoever sends IPv4 by `port` does so from its address, and answers find their way back, as `how` says. Flows
@@ -50,7 +50,7 @@ impl<P: Port> LiveMachine<P> {
     ///
     /// # Panics
     /// If there is no such port.
-    pub(in crate::live) fn refused_source(&self, port: usize) -> u64 {
+    pub(crate) fn refused_source(&self, port: usize) -> u64 {
         self.sides[port].refused_source
     }
 

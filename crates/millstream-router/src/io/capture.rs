@@ -1,0 +1,115 @@
+//! Captures in place of a device: packets come from one as fast as they are read, and go to another
+//! with the times at which they were sent.
+//!
+//! A live port's capture may have no end, and is read while it grows: it is written under its own
+//! name from the start.
+
+use millstream_traffic::{CaptureWriter, OutputFile};
+use pcap::{Capture, Linktype, Offline};
+use std::path::Path;
+
+use crate::clock::Clock;
+use crate::io::port::{Port, PortError};
+use crate::net::pool::Pool;
+
+/// A port made of captures.
+pub struct CapturePort {
+    name: String,
+    input: Option<Capture<Offline>>,
+    output: Option<CaptureWriter>,
+    clock: Clock,
+}
+
+impl CapturePort {
+    /// Reads `input`, writes `output`; whatever is not given receives nothing, or drops everything.
+    ///
+    /// # Errors
+    /// If a file cannot be opened or holds no Ethernet frames.
+    pub fn open(
+        name: &str,
+        input: Option<&Path>,
+        output: Option<&Path>,
+        clock: Clock,
+    ) -> Result<Self, PortError> {
+        let wrong = |path: &Path, error: String| {
+            PortError::new(name, format!("{}: {error}", path.display()))
+        };
+        let input = input.map(|path| {
+            let capture =
+                Capture::from_file(path).map_err(|error| wrong(path, error.to_string()))?;
+            match capture.get_datalink() {
+                Linktype::ETHERNET => Ok(capture),
+                other => {
+                    let kind = other.get_name().unwrap_or_else(|_| other.0.to_string());
+                    Err(wrong(path, format!("its link type is {kind}"))
+                        .help("a capture of Ethernet frames"))
+                }
+            }
+        });
+        let output = output.map(|path| {
+            let writer = OutputFile::create_in_place(path).and_then(|file| {
+                let mut writer = CaptureWriter::new(file, Linktype::ETHERNET);
+                writer.flush().map(|()| writer)
+            });
+            writer.map_err(|error| wrong(path, error.to_string()))
+        });
+        Ok(Self {
+            name: name.to_owned(),
+            input: input.transpose()?,
+            output: output.transpose()?,
+            clock,
+        })
+    }
+}
+
+impl Port for CapturePort {
+    fn receive(
+        &mut self,
+        pool: &mut Pool,
+        most: usize,
+        into: &mut Vec<u64>,
+    ) -> Result<usize, PortError> {
+        let Some(input) = &mut self.input else { return Ok(0) };
+        let mut count = 0;
+        // A file waits: better than to read what there is no buffer for.
+        while count < most && pool.free() > 0 {
+            match input.next_packet() {
+                Ok(packet) => {
+                    let whole = packet.header.len as usize == packet.data.len();
+                    into.extend(whole.then(|| pool.copy(packet.data)).flatten());
+                    count += 1;
+                }
+                Err(pcap::Error::NoMorePackets) => {
+                    self.input = None;
+                    break;
+                }
+                Err(error) => {
+                    self.input = None;
+                    return Err(PortError::new(&self.name, error.to_string()));
+                }
+            }
+        }
+        Ok(count)
+    }
+
+    fn transmit(&mut self, pool: &mut Pool, packets: &[u64]) -> Result<usize, PortError> {
+        let now_ns = self.clock.now_ns();
+        for packet in packets {
+            if let Some(output) = &mut self.output {
+                let frame = pool.wire(*packet);
+                output.write_bytes(now_ns, frame, u32::try_from(frame.len()).unwrap_or(u32::MAX));
+            }
+            pool.release(*packet);
+        }
+        Ok(packets.len())
+    }
+
+    fn ended(&self) -> bool {
+        self.input.is_none()
+    }
+
+    fn flush(&mut self) -> Result<(), PortError> {
+        let Some(output) = &mut self.output else { return Ok(()) };
+        output.flush().map_err(|error| PortError::new(&self.name, error.to_string()))
+    }
+}

@@ -1,0 +1,295 @@
+//! A network interface, by AF_XDP or by AF_PACKET.
+//!
+//! An interface that goes down or away is survived: nothing comes in, packets to be sent wait in
+//! their queues, and another thread tries to open it again (`opener`).
+
+mod opener;
+mod packet;
+mod redirect;
+mod xdp;
+
+use nix::ifaddrs::getifaddrs;
+use nix::sys::socket::{AddressFamily, SockaddrLike};
+use std::fs;
+use std::net::Ipv6Addr;
+use std::os::fd::{OwnedFd, RawFd};
+use std::sync::Arc;
+
+use self::xdp::MOST_QUEUES;
+use crate::io::port::{Port, PortError};
+use crate::net::checksum;
+use crate::net::pool::Pool;
+use millstream_scenario::InterfaceIo;
+use opener::{Opened, Opener, Way};
+use redirect::Redirect;
+
+/// How many packets were taken, and why the interface is away, if it is.
+type Moved = (usize, Option<String>);
+
+/// An open interface.
+trait Device {
+    /// As [`Port::receive`].
+    fn receive(&mut self, pool: &mut Pool, most: usize, into: &mut Vec<u64>) -> Moved;
+
+    /// As [`Port::transmit`].
+    fn transmit(&mut self, pool: &mut Pool, packets: &[u64]) -> Moved;
+
+    /// As [`Port::retry_pending`].
+    fn retry_pending(&mut self) -> bool {
+        false
+    }
+
+    /// As [`Port::backlog`].
+    fn backlog(&self) -> Option<usize> {
+        None
+    }
+
+    /// As [`Port::arrivals`].
+    fn arrivals(&self) -> Option<Vec<RawFd>>;
+
+    /// Packets lost since it was opened.
+    fn lost(&mut self) -> u64;
+
+    /// What is left to be closed, which may take long.
+    fn close(self: Box<Self>) -> Box<dyn Send>;
+
+    /// Sends what is left.
+    fn flush(&mut self) {}
+}
+
+/// A port on a network interface.
+pub struct InterfacePort {
+    name: String,
+    way: Way,
+    /// `None` while it is away.
+    device: Option<Box<dyn Device>>,
+    /// What opens it again.
+    opener: Option<Opener>,
+    /// Packets of local senders may come in with checksums that nobody has computed.
+    unfinished: bool,
+    /// The longest frame that its MTU allows, bytes.
+    longest_bytes: u32,
+    /// What makes the kernel let frames to the groups in.
+    membership: Option<OwnedFd>,
+    went_away: u64,
+    /// Packets that the device lost before it went away.
+    lost: u64,
+}
+
+impl InterfacePort {
+    /// Opens the interface `interface` for the port called `name`. With [`InterfaceIo::Auto`] it is AF_XDP where
+    /// that can be and `against_xdp` is `None`, a reason against it.
+    ///
+    /// # Errors
+    /// If there is no such interface, or it may not be opened.
+    pub fn open(
+        name: &str,
+        interface: &str,
+        io: InterfaceIo,
+        against_xdp: Option<&str>,
+    ) -> Result<Self, PortError> {
+        let (interface_name, groups) = (interface.to_owned(), Vec::new());
+        let packet = Way { interface: interface_name, redirect: None, groups };
+        let reason = match (io, against_xdp) {
+            (InterfaceIo::Packet, _) => "so the file says".to_owned(),
+            (InterfaceIo::Auto, Some(reason)) => reason.to_owned(),
+            (InterfaceIo::Auto | InterfaceIo::Xdp, _) => {
+                let opened = Redirect::load(MOST_QUEUES)
+                    .map_err(|error| format!("loading a program: {error}"));
+                let opened = opened.and_then(|redirect| {
+                    let redirect = Some(Arc::new(redirect));
+                    let way = Way { redirect, ..packet.clone() };
+                    Ok((way.open()?, way))
+                });
+                match opened {
+                    Ok((opened, way)) => {
+                        log::info!(port = name, interface = interface, io = "AF_XDP", mode = opened.handle.mode(), queues = opened.handle.queues(); "the interface is open");
+                        return Ok(Self::new(name, way, opened));
+                    }
+                    Err(error) if io == InterfaceIo::Xdp => {
+                        return Err(refused(name, interface, "AF_XDP", &error));
+                    }
+                    Err(error) => error,
+                }
+            }
+        };
+        let opened =
+            packet.open().map_err(|error| refused(name, interface, "AF_PACKET", &error))?;
+        log::info!(port = name, interface = interface, io = "AF_PACKET"; "the interface is open, without AF_XDP: {reason}");
+        Ok(Self::new(name, packet, opened))
+    }
+
+    fn new(name: &str, way: Way, opened: Opened) -> Self {
+        let unfinished = is_local(&way.interface);
+        let (name, opener) = (name.to_owned(), None);
+        let Opened { handle, longest_bytes, membership, .. } = opened;
+        let (device, went_away, lost) = (Some(handle.device()), 0, 0);
+        Self { name, way, device, opener, unfinished, longest_bytes, membership, went_away, lost }
+    }
+
+    #[cold]
+    fn away(&mut self, error: &str) -> Result<(), PortError> {
+        self.lost = self.lost();
+        self.went_away += 1;
+        log::warn!(port = self.name, interface = self.way.interface; "the interface is away: {error}");
+        let Some(device) = self.device.take() else { return Ok(()) };
+        self.prepare()?;
+        if let Some(opener) = &self.opener {
+            let left = (device.close(), self.membership.take());
+            opener.again(Box::new(left), self.way.clone());
+        }
+        Ok(())
+    }
+
+    #[cold]
+    fn look(&mut self) {
+        if let Some(opened) = self.opener.as_ref().and_then(Opener::opened) {
+            log::info!(port = self.name, interface = self.way.interface, mode = opened.handle.mode(); "the interface is back");
+            let Opened { handle, longest_bytes, membership, groups } = opened;
+            self.device = Some(handle.device());
+            (self.longest_bytes, self.membership) = (longest_bytes, membership);
+            if groups != self.way.groups {
+                self.membership = self.way.join();
+            }
+        }
+    }
+}
+
+fn refused(name: &str, interface: &str, by: &str, error: &str) -> PortError {
+    let message = format!("cannot open interface `{interface}` by {by}: {error}");
+    let what = PortError::new(name, message);
+    let lower = error.to_lowercase();
+    if lower.contains("permi") {
+        what.help(if by == "AF_XDP" {
+            "run as root, or give the program CAP_NET_RAW, CAP_NET_ADMIN, CAP_BPF and CAP_IPC_LOCK; or io = \"packet\""
+        } else {
+            "run as root, or give the program CAP_NET_RAW"
+        })
+    } else if lower.contains("no such device") || lower.contains("doesn't exist") {
+        what.help("`ip link` lists the interfaces of this network namespace")
+    } else if lower.contains("no buffer space") {
+        what.help(
+            "16 MiB of locked memory a port, 8 for each further receive queue: `ulimit -l`, or CAP_IPC_LOCK; or io = \"packet\"",
+        )
+    } else if by == "AF_XDP" {
+        what.help("io = \"packet\" does without AF_XDP")
+    } else {
+        what
+    }
+}
+
+impl Port for InterfacePort {
+    fn receive(
+        &mut self,
+        pool: &mut Pool,
+        most: usize,
+        into: &mut Vec<u64>,
+    ) -> Result<usize, PortError> {
+        let Some(device) = &mut self.device else {
+            self.look();
+            return Ok(0);
+        };
+        let before = into.len();
+        let (count, away) = device.receive(pool, most, into);
+        if self.unfinished {
+            // What was cut here is right already.
+            for packet in into[before..].iter().filter(|packet| !Pool::is_cut(**packet)) {
+                checksum::finish(pool.frame_mut(*packet));
+            }
+        }
+        if let Some(error) = away {
+            self.away(&error)?;
+        }
+        Ok(count)
+    }
+
+    fn backlog(&self) -> Option<usize> {
+        self.device.as_ref()?.backlog()
+    }
+
+    fn transmit(&mut self, pool: &mut Pool, packets: &[u64]) -> Result<usize, PortError> {
+        let Some(device) = &mut self.device else { return Ok(0) };
+        let (taken, away) = device.transmit(pool, packets);
+        if let Some(error) = away {
+            self.away(&error)?;
+        }
+        Ok(taken)
+    }
+
+    fn retry_pending(&mut self) -> bool {
+        self.device.as_mut().is_some_and(|device| device.retry_pending())
+    }
+
+    fn arrivals(&self) -> Option<Vec<RawFd>> {
+        self.device.as_ref().map_or_else(|| Some(Vec::new()), |device| device.arrivals())
+    }
+
+    fn lost(&mut self) -> u64 {
+        self.lost + self.device.as_mut().map_or(0, |device| device.lost())
+    }
+
+    fn went_away(&self) -> u64 {
+        self.went_away
+    }
+
+    fn is_away(&self) -> bool {
+        self.device.is_none()
+    }
+
+    fn longest_bytes(&self) -> u32 {
+        self.longest_bytes
+    }
+
+    fn join(&mut self, groups: &[Ipv6Addr]) {
+        if self.way.groups != groups {
+            self.way.groups = groups.to_vec();
+            self.membership = self.way.join();
+        }
+    }
+
+    fn prepare(&mut self) -> Result<(), PortError> {
+        if self.opener.is_none() {
+            let opener = Opener::start().map_err(|error| {
+                PortError::new(&self.name, format!("no thread to open it again: {error}"))
+            })?;
+            self.opener = Some(opener);
+        }
+        Ok(())
+    }
+
+    fn flush(&mut self) -> Result<(), PortError> {
+        if let Some(device) = &mut self.device {
+            device.flush();
+        }
+        Ok(())
+    }
+}
+
+/// Why packets of `interface` should not be taken from the kernel, which they are by AF_XDP; `None` if nobody would
+/// miss them.
+pub(crate) fn against_xdp(interface: &str) -> Option<String> {
+    let entries = fs::read_dir(format!("/sys/class/net/{interface}")).into_iter().flatten();
+    let mut names = entries.flatten().filter_map(|entry| entry.file_name().into_string().ok());
+    if let Some(upper) = names.find(|name| name.starts_with("upper_")) {
+        let upper = upper.trim_start_matches("upper_").to_owned();
+        return Some(format!("the kernel's `{upper}` uses it"));
+    }
+    let has_address = getifaddrs().into_iter().flatten().any(|of| {
+        let address = of.address.filter(|_| of.interface_name == interface);
+        address.is_some_and(|address| match address.family() {
+            Some(AddressFamily::Inet) => true,
+            Some(AddressFamily::Inet6) => {
+                // Every interface has a link-local address.
+                address.as_sockaddr_in6().is_some_and(|of| !of.ip().is_unicast_link_local())
+            }
+            _ => false,
+        })
+    });
+    has_address.then(|| "the kernel has an address there, whose packets it would take".to_owned())
+}
+
+/// Whether senders are on this machine, or on its host: no wire, and nobody who has computed checksums for it.
+fn is_local(interface: &str) -> bool {
+    let driver = fs::read_link(format!("/sys/class/net/{interface}/device/driver"));
+    driver.map_or(true, |driver| driver.ends_with("virtio_net"))
+}

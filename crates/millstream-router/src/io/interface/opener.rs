@@ -1,0 +1,178 @@
+//! Opening an interface, again and again if it is away.
+//!
+//! By AF_XDP the kernel may be at closing and opening for long, as both wait for whatever else changes interfaces. So
+//! the thread that forwards does neither.
+
+use nix::net::if_::if_nametoindex;
+use rustix::net::{AddressFamily, SocketType, socket, sockopt};
+use std::net::Ipv6Addr;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::thread;
+use std::time::Duration;
+use std::{fs, io};
+
+use crate::io::interface::Device;
+use crate::io::interface::packet::PacketDevice;
+use crate::io::interface::redirect::Redirect;
+use crate::io::interface::xdp::{Shared, XdpDevice};
+use crate::net::header::ETHERNET_BYTES;
+
+/// How often an interface that is away is tried.
+const RETRY: Duration = Duration::from_millis(100);
+
+/// What is opened, and how.
+#[derive(Clone)]
+pub(super) struct Way {
+    pub(super) interface: String,
+    /// The program for AF_XDP, if that is used.
+    pub(super) redirect: Option<Arc<Redirect>>,
+    /// Groups whose frames are to come in.
+    pub(super) groups: Vec<Ipv6Addr>,
+}
+
+/// An interface that is open, and what belongs to it.
+pub(super) struct Opened {
+    pub(super) handle: Handle,
+    /// The longest frame that its MTU allows, bytes.
+    pub(super) longest_bytes: u32,
+    /// What makes the kernel let frames to these groups in.
+    pub(super) membership: Option<OwnedFd>,
+    pub(super) groups: Vec<Ipv6Addr>,
+}
+
+/// An interface, open, for whichever thread will use it.
+pub(super) enum Handle {
+    Xdp(Box<Shared>),
+    Packet(Box<PacketDevice>),
+}
+
+impl Handle {
+    pub(super) fn device(self) -> Box<dyn Device> {
+        match self {
+            Self::Xdp(shared) => Box::new(XdpDevice::new(*shared)),
+            Self::Packet(device) => device,
+        }
+    }
+
+    /// How the kernel hands packets over.
+    pub(super) fn mode(&self) -> &'static str {
+        match self {
+            Self::Xdp(shared) => shared.mode(),
+            Self::Packet(_) => "AF_PACKET",
+        }
+    }
+
+    /// How many receive queues are read.
+    pub(super) fn queues(&self) -> usize {
+        match self {
+            Self::Xdp(shared) => shared.queues(),
+            Self::Packet(_) => 1,
+        }
+    }
+}
+
+impl Way {
+    /// Opens it now.
+    pub(super) fn open(&self) -> Result<Opened, String> {
+        let mtu = fs::read_to_string(format!("/sys/class/net/{}/mtu", self.interface));
+        let mtu = mtu.ok().and_then(|text| text.trim().parse::<u32>().ok());
+        let handle = match &self.redirect {
+            None => {
+                let index = self.index().ok();
+                Handle::Packet(Box::new(PacketDevice::open(&self.interface, index, mtu)?))
+            }
+            Some(redirect) => {
+                let index = self.index().map_err(|error| error.to_string())?;
+                let queues = receive_queues(&self.interface);
+                Handle::Xdp(Box::new(Shared::open(redirect, index, queues)?))
+            }
+        };
+        let longest_bytes = mtu.map_or(u32::MAX, |mtu| mtu.saturating_add(ETHERNET_BYTES));
+        let (membership, groups) = (self.join(), self.groups.clone());
+        Ok(Opened { handle, longest_bytes, membership, groups })
+    }
+
+    fn index(&self) -> io::Result<u32> {
+        Ok(if_nametoindex(self.interface.as_str())?)
+    }
+
+    /// Makes the interface take frames to the groups in, and switches that listen send them (MLD): the kernel joins
+    /// the groups for a socket that is bound to nothing.
+    pub(super) fn join(&self) -> Option<OwnedFd> {
+        if self.groups.is_empty() {
+            return None;
+        }
+        let join = || -> io::Result<OwnedFd> {
+            let index = self.index()?;
+            let membership = socket(AddressFamily::INET6, SocketType::DGRAM, None)?;
+            for group in &self.groups {
+                sockopt::set_ipv6_add_membership(&membership, group, index)?;
+            }
+            Ok(membership)
+        };
+        join()
+            .inspect_err(|error| {
+                log::warn!(interface = self.interface; "solicitations may not come in: the kernel does not join their groups: {error}");
+            })
+            .ok()
+    }
+}
+
+/// How many receive queues an interface has, as far as the kernel says.
+fn receive_queues(interface: &str) -> u32 {
+    let queues = fs::read_dir(format!("/sys/class/net/{interface}/queues"));
+    let names = queues.into_iter().flatten().flatten().map(|queue| queue.file_name());
+    let queues = names.filter(|name| name.to_string_lossy().starts_with("rx-")).count();
+    u32::try_from(queues).unwrap_or(u32::MAX)
+}
+
+/// What is left of an interface, to be closed, and how to open it again.
+type Away = (Box<dyn Send>, Way);
+
+/// A thread that closes what is away and opens it again. It ends with this.
+pub(super) struct Opener {
+    away: Sender<Away>,
+    back: Receiver<Opened>,
+}
+
+impl Opener {
+    pub(super) fn start() -> io::Result<Self> {
+        let (away, gone) = channel();
+        let (found, back) = channel();
+        thread::Builder::new().spawn(move || serve(&gone, &found))?;
+        Ok(Self { away, back })
+    }
+
+    /// The interface is away; `left` is to be closed.
+    pub(super) fn again(&self, left: Box<dyn Send>, way: Way) {
+        // The thread ends with this only.
+        let _ = self.away.send((left, way));
+    }
+
+    /// The interface, if it is open again.
+    pub(super) fn opened(&self) -> Option<Opened> {
+        self.back.try_recv().ok()
+    }
+}
+
+fn serve(gone: &Receiver<Away>, found: &Sender<Opened>) {
+    while let Ok((left, way)) = gone.recv() {
+        drop(left);
+        loop {
+            match way.open() {
+                Ok(opened) => match found.send(opened) {
+                    Ok(()) => break,
+                    Err(_) => return,
+                },
+                Err(error) => {
+                    log::debug!(interface = way.interface; "the interface is not back: {error}");
+                }
+            }
+            if let Err(RecvTimeoutError::Disconnected) = gone.recv_timeout(RETRY) {
+                return;
+            }
+        }
+    }
+}

@@ -1,0 +1,149 @@
+//! An interface by AF_PACKET through libpcap.
+//!
+//! Packets are read from libpcap's memory-mapped ring, without a system call while any wait there;
+//! each one sent is a system call, or those that were cut from a larger one are together. Only what comes in is read,
+//! not what is sent here. The kernel has all packets, too.
+
+mod whole;
+
+use pcap::{Active, Capture, Direction};
+use rustix::io::Errno;
+use std::os::fd::{AsRawFd, RawFd};
+
+use crate::io::interface::{Device, Moved};
+use crate::net::pool::Pool;
+use crate::net::segmentation::{Cutter, Joined};
+use whole::Whole;
+
+/// The ring that packets wait in, bytes.
+const RING_BYTES: i32 = 16 << 20;
+/// What is read of a packet, bytes: more than any buffer, so that longer ones are noticed.
+const SNAP_BYTES: i32 = 4_096;
+
+/// An open interface.
+pub(super) struct PacketDevice {
+    ring: Capture<Active>,
+    /// What has packets whole that are longer than the MTU, if that can be.
+    whole: Option<Whole>,
+    cutter: Cutter,
+    joined: Joined,
+}
+
+impl PacketDevice {
+    /// Opens the interface of this name, index and MTU, as far as these are known.
+    pub(super) fn open(
+        interface: &str,
+        index: Option<u32>,
+        mtu: Option<u32>,
+    ) -> Result<Self, String> {
+        let open = || {
+            let capture = Capture::from_device(interface)?;
+            let capture = capture.promisc(true).immediate_mode(true).snaplen(SNAP_BYTES);
+            let capture = capture.buffer_size(RING_BYTES).open()?;
+            capture.direction(Direction::In)?;
+            capture.setnonblock()
+        };
+        let ring = open().map_err(|error: pcap::Error| error.to_string())?;
+        let whole = index.zip(mtu).map(|(index, mtu)| Whole::open(index, mtu));
+        let whole = whole.and_then(|opened| {
+            opened
+                .inspect_err(|error| {
+                    log::warn!(interface = interface; "segments that senders leave to the interface to cut are dropped: {error}");
+                })
+                .ok()
+        });
+        Ok(Self { ring, whole, cutter: Cutter::default(), joined: Joined::default() })
+    }
+
+    /// Sends a packet, or what was joined of several.
+    fn send(&mut self, pool: &mut Pool, packets: &[u64]) -> Result<(), Failed> {
+        if let (2.., Some(whole)) = (packets.len(), &self.whole) {
+            match whole.send(&self.joined, pool, packets) {
+                Ok(()) => return Ok(()),
+                Err(Errno::AGAIN | Errno::NOBUFS) => return Err(Failed::Later),
+                // One after the other says which.
+                Err(_) => {}
+            }
+        }
+        for packet in packets {
+            let Err(error) = self.ring.sendpacket(pool.wire(*packet)) else { continue };
+            let error = error.to_string();
+            // The MTU has become less: others are not to wait for this one.
+            if error.contains("Message too long") {
+                continue;
+            }
+            // The device's queue is full.
+            let later =
+                error.contains("No buffer space") || error.contains("temporarily unavailable");
+            return Err(if later { Failed::Later } else { Failed::Away(error) });
+        }
+        Ok(())
+    }
+}
+
+/// Why a packet was not sent.
+enum Failed {
+    /// It may be later.
+    Later,
+    /// The interface is away.
+    Away(String),
+}
+
+impl Device for PacketDevice {
+    fn receive(&mut self, pool: &mut Pool, most: usize, into: &mut Vec<u64>) -> Moved {
+        let mut count = 0;
+        while count < most {
+            if !self.cutter.is_empty() {
+                let Some(packet) = self.cutter.next(pool) else { break };
+                into.push(packet);
+                count += 1;
+                continue;
+            }
+            match self.ring.next_packet() {
+                Ok(packet) => {
+                    let length = packet.header.len as usize;
+                    if let Some(whole) = &mut self.whole
+                        && whole.has(packet.data, length)
+                        && whole.begin(packet.data, length, &mut self.cutter)
+                    {
+                        continue;
+                    }
+                    let whole = length == packet.data.len();
+                    into.extend(whole.then(|| pool.copy(packet.data)).flatten());
+                    count += 1;
+                }
+                Err(pcap::Error::TimeoutExpired | pcap::Error::NoMorePackets) => break,
+                Err(error) => return (count, Some(error.to_string())),
+            }
+        }
+        (count, None)
+    }
+
+    fn transmit(&mut self, pool: &mut Pool, packets: &[u64]) -> Moved {
+        let mut taken = 0;
+        while taken < packets.len() {
+            let rest = &packets[taken..];
+            let together = if self.whole.is_some() { self.joined.begin(pool, rest) } else { 1 };
+            let packets = &rest[..together];
+            match self.send(pool, packets) {
+                Ok(()) => packets.iter().for_each(|packet| pool.release(*packet)),
+                Err(Failed::Later) => return (taken, None),
+                Err(Failed::Away(error)) => return (taken, Some(error)),
+            }
+            taken += together;
+        }
+        (taken, None)
+    }
+
+    fn arrivals(&self) -> Option<Vec<RawFd>> {
+        self.cutter.is_empty().then(|| vec![self.ring.as_raw_fd()])
+    }
+
+    fn close(self: Box<Self>) -> Box<dyn Send> {
+        self
+    }
+
+    fn lost(&mut self) -> u64 {
+        self.ring.stats().map_or(0, |stats| u64::from(stats.dropped))
+    }
+}

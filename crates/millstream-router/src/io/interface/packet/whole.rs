@@ -1,0 +1,300 @@
+//! Packets that are longer than the interface's MTU, whole: large segments that the kernel has not cut, or has joined.
+//!
+//! The ring has their first bytes only, as all packets have as much room there. So a second socket gets those that are
+//! too long, and no others, with what the kernel knows of them; and takes joined ones to be sent. Source: packet(7),
+//! Documentation/networking/packet_mmap.rst of Linux (PACKET_VNET_HDR).
+
+use rustix::io::{Errno, readv, writev};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with, sockopt};
+use std::collections::VecDeque;
+use std::io::{self, IoSlice, IoSliceMut};
+use std::os::fd::{AsRawFd, OwnedFd};
+
+use crate::net::header::ETHERNET_BYTES;
+use crate::net::pool::Pool;
+use crate::net::segmentation::{Cutter, Joined, VIRTIO_BYTES, Virtio};
+use crate::net::vlan_tag::{self, TAG_BYTES};
+
+/// What may wait at the socket, bytes; fewer without CAP_NET_ADMIN.
+const WAITING_BYTES: usize = 8 << 20;
+/// So many of the first bytes tell one packet from another: IP's and TCP's headers, or as much of the payload.
+const HEAD_BYTES: usize = 96;
+/// How many packets are read at most in looking for one, and how many are kept that were not looked for yet.
+const ASIDE: usize = 8;
+
+/// The second socket.
+pub(super) struct Whole {
+    socket: OwnedFd,
+    /// The longest frame that is in the ring as a whole, without its tag, bytes.
+    longest: usize,
+    /// Read, and not looked for yet; the oldest first.
+    aside: VecDeque<Read>,
+}
+
+/// A packet, and what the kernel knows of it.
+struct Read {
+    bytes: Vec<u8>,
+    said: Virtio,
+}
+
+impl Whole {
+    /// For the interface of this index and MTU.
+    pub(super) fn open(index: u32, mtu: u32) -> io::Result<Self> {
+        let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+        // Nothing comes in before it is bound.
+        let socket = socket_with(AddressFamily::PACKET, SocketType::RAW, flags, None)?;
+        let longest = mtu.saturating_add(ETHERNET_BYTES);
+        let load = |code: u32, k: u32| filter(code, k, 0);
+        let mut program = [
+            load(libc::BPF_LD | libc::BPF_W | libc::BPF_LEN, 0),
+            // Longer: all of it; else nothing.
+            filter(libc::BPF_JMP | libc::BPF_JGT | libc::BPF_K, longest, 1),
+            load(libc::BPF_RET | libc::BPF_K, u32::MAX),
+            load(libc::BPF_RET | libc::BPF_K, 0),
+        ];
+        let program = libc::sock_fprog { len: 4, filter: program.as_mut_ptr() };
+        set(&socket, libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &program)?;
+        set(&socket, libc::SOL_PACKET, libc::PACKET_VNET_HDR, &1_i32)?;
+        set(&socket, libc::SOL_PACKET, libc::PACKET_IGNORE_OUTGOING, &1_i32)?;
+        if sockopt::set_socket_recv_buffer_size_force(&socket, WAITING_BYTES).is_err() {
+            sockopt::set_socket_recv_buffer_size(&socket, WAITING_BYTES)?;
+        }
+        bind(&socket, index)?;
+        let longest = usize::try_from(longest).unwrap_or(usize::MAX);
+        Ok(Self { socket, longest, aside: VecDeque::new() })
+    }
+
+    /// Whether the ring may have the first bytes only of a packet of so many bytes, which begins with `head`.
+    #[inline]
+    pub(super) fn has(&self, head: &[u8], length: usize) -> bool {
+        length > self.longest
+            && (length > self.longest + TAG_BYTES || vlan_tag::split(head).is_none())
+    }
+
+    /// The packet that begins with `head` and has so many bytes is to be cut by `cutter`; returns whether it can be.
+    ///
+    /// Ring and socket have packets in nearly the same order: two processors that receive may overtake each other between
+    /// the two, and either may have lost some.
+    pub(super) fn begin(&mut self, head: &[u8], length: usize, cutter: &mut Cutter) -> bool {
+        let found = self.aside.iter().position(|of| same(head, length, &of.bytes).is_some());
+        if let Some(of) = found.and_then(|at| self.aside.remove(at)) {
+            let read = of.bytes.len();
+            cutter.room()[..read].copy_from_slice(&of.bytes);
+            return cut(head, length, read, of.said, cutter);
+        }
+        for _ in 0..ASIDE {
+            let mut said = [0; VIRTIO_BYTES];
+            let room = cutter.room();
+            let mut slices = [IoSliceMut::new(&mut said), IoSliceMut::new(room)];
+            let read = match readv(&self.socket, &mut slices) {
+                Ok(read) => read.saturating_sub(VIRTIO_BYTES),
+                // Of a kind that the kernel cannot tell of, and gone.
+                Err(Errno::INVAL) => continue,
+                Err(_) => return false,
+            };
+            let said = Virtio::read(said);
+            if same(head, length, &room[..read]).is_some() {
+                return cut(head, length, read, said, cutter);
+            }
+            if self.aside.len() == ASIDE {
+                self.aside.pop_front();
+            }
+            self.aside.push_back(Read { bytes: room[..read].to_vec(), said });
+        }
+        false
+    }
+
+    /// Sends what was joined.
+    pub(super) fn send(&self, joined: &Joined, pool: &Pool, packets: &[u64]) -> Result<(), Errno> {
+        joined
+            .slices(pool, packets, |slices: &[IoSlice<'_>]| writev(&self.socket, slices))
+            .map(drop)
+    }
+}
+
+/// What was read into the room of `cutter` is that of `length` bytes that begins with `head`: begins to cut it.
+fn cut(head: &[u8], length: usize, read: usize, said: Virtio, cutter: &mut Cutter) -> bool {
+    let whole = put_back(length - read, head, cutter.room(), read);
+    cutter.begin(whole, said.size().unwrap_or(0))
+}
+
+/// If `packet` is that of `length` bytes that begins with `head`: how many bytes of a tag it lacks.
+fn same(head: &[u8], length: usize, packet: &[u8]) -> Option<usize> {
+    let tag = length.checked_sub(packet.len()).filter(|tag| [0, TAG_BYTES].contains(tag))?;
+    let addresses = ETHERNET_BYTES as usize - 2;
+    let (before, after) = (head.get(..addresses)?, head.get(addresses + tag..)?);
+    let after = &after[..after.len().min(HEAD_BYTES)];
+    let rest = packet.get(addresses..addresses + after.len())?;
+    (packet.starts_with(before) && rest == after).then_some(tag)
+}
+
+/// The first `read` bytes of `packet` lack so many bytes of a tag, which the kernel has taken out and the ring has: puts
+/// it back, and returns how many bytes the packet has then.
+fn put_back(tag: usize, head: &[u8], packet: &mut [u8], read: usize) -> usize {
+    let at = ETHERNET_BYTES as usize - 2;
+    if tag > 0 && read + tag <= packet.len() {
+        packet.copy_within(at..read, at + tag);
+        packet[at..at + tag].copy_from_slice(&head[at..at + tag]);
+    }
+    read + tag
+}
+
+/// An instruction that passes over `skip` ones if what it asks is not so.
+fn filter(code: u32, k: u32, skip: u8) -> libc::sock_filter {
+    // Codes have 16 bits.
+    #[allow(clippy::cast_possible_truncation)]
+    let code = code as u16;
+    libc::sock_filter { code, jt: 0, jf: skip, k }
+}
+
+fn set<T>(socket: &OwnedFd, level: i32, name: i32, value: &T) -> io::Result<()> {
+    // A dozen bytes.
+    #[allow(clippy::cast_possible_truncation)]
+    let length = size_of::<T>() as libc::socklen_t;
+    let value = std::ptr::from_ref(value).cast();
+    // SAFETY: the kernel reads `length` bytes of `value`, which is laid out as packet(7) and socket(7) say; an address
+    // in it is of a value that the caller keeps until this returns.
+    #[allow(unsafe_code)]
+    let result = unsafe { libc::setsockopt(socket.as_raw_fd(), level, name, value, length) };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+fn bind(socket: &OwnedFd, index: u32) -> io::Result<()> {
+    let sll_ifindex = i32::try_from(index).map_err(io::Error::other)?;
+    // Constants of 16 bits, and two dozen bytes.
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+    let (family, every, length) = (
+        libc::AF_PACKET as u16,
+        (libc::ETH_P_ALL as u16).to_be(),
+        size_of::<libc::sockaddr_ll>() as libc::socklen_t,
+    );
+    let address = libc::sockaddr_ll {
+        sll_family: family,
+        sll_protocol: every,
+        sll_ifindex,
+        sll_hatype: 0,
+        sll_pkttype: 0,
+        sll_halen: 0,
+        sll_addr: [0; 8],
+    };
+    let address = std::ptr::from_ref(&address).cast();
+    // SAFETY: the kernel reads `length` bytes of `address`, which is laid out as packet(7) says.
+    #[allow(unsafe_code)]
+    let result = unsafe { libc::bind(socket.as_raw_fd(), address, length) };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use etherparse::PacketBuilder;
+    use rustix::io::write;
+    use rustix::net::socketpair;
+
+    /// A large segment of TCP; no two are alike.
+    fn segment(number: u8) -> Vec<u8> {
+        let mut frame = Vec::new();
+        let ip = PacketBuilder::ethernet2([2; 6], [4; 6]).ipv4([10, 1, 0, 2], [10, 2, 0, 2], 64);
+        let tcp = ip.tcp(80, 4_000, u32::from(number) << 16, 100);
+        tcp.write(&mut frame, &[number; 2_500]).expect("room");
+        frame
+    }
+
+    /// What the socket has, in this order.
+    fn holding(numbers: &[u8]) -> (Whole, OwnedFd) {
+        let (kernel, socket) = socketpair(
+            AddressFamily::UNIX,
+            SocketType::DGRAM,
+            SocketFlags::NONBLOCK | SocketFlags::CLOEXEC,
+            None,
+        )
+        .unwrap();
+        let mut said = [0; VIRTIO_BYTES];
+        // TCP by IPv4, a thousand bytes each.
+        said[1] = 1;
+        said[4..6].copy_from_slice(&1_000_u16.to_ne_bytes());
+        for number in numbers {
+            write(&kernel, &[&said[..], &segment(*number)].concat()).unwrap();
+        }
+        (Whole { socket, longest: 1_514, aside: VecDeque::new() }, kernel)
+    }
+
+    /// Which of `numbers`, that the ring has, are cut.
+    fn found(whole: &mut Whole, numbers: &[u8]) -> Vec<u8> {
+        let (mut cutter, mut pool) = (Cutter::default(), Pool::new(3));
+        let is_found = |number: &u8| {
+            let frame = segment(*number);
+            assert!(whole.has(&frame[..200], frame.len()));
+            let found = whole.begin(&frame[..200], frame.len(), &mut cutter);
+            let packets: Vec<u64> = std::iter::from_fn(|| cutter.next(&mut pool)).collect();
+            assert_eq!(packets.len(), if found { 3 } else { 0 });
+            for packet in packets {
+                assert!(pool.frame(packet)[54..].iter().all(|byte| byte == number));
+                pool.release(packet);
+            }
+            found
+        };
+        numbers.iter().copied().filter(is_found).collect()
+    }
+
+    #[test]
+    fn packets_are_found_whatever_either_side_has_lost() {
+        let all: Vec<u8> = (0..8).collect();
+        let find = |has: &[u8], asked: &[u8]| {
+            let (mut whole, _kernel) = holding(has);
+            found(&mut whole, asked)
+        };
+        assert_eq!(find(&all, &all), all);
+        assert_eq!(find(&all, &[1, 0, 2, 5, 4, 3]), [1, 0, 2, 5, 4, 3], "overtaken");
+        assert_eq!(find(&all, &[3, 7]), [3, 7], "lost by the ring");
+        assert_eq!(find(&[0, 4, 5, 6], &all), [0, 4, 5, 6], "lost by the socket");
+        assert!(find(&[], &[1, 2]).is_empty());
+        // Further on than is read at once, and more than is kept: the oldest are gone.
+        let many: Vec<u8> = (0..20).collect();
+        assert_eq!(find(&many, &[18, 19, 12, 11, 0, 17]), [12, 11, 17]);
+        let (mut whole, _kernel) = holding(&many);
+        assert!(found(&mut whole, &[100, 101, 102]).is_empty());
+        assert_eq!(whole.aside.len(), ASIDE);
+    }
+
+    /// What the ring has of a packet with a tag, and what the socket has: all, without it.
+    fn tagged() -> (Vec<u8>, Vec<u8>) {
+        let whole: Vec<u8> = (0..3_000).map(|k: u32| (k * k).to_le_bytes()[0]).collect();
+        let mut ring = whole.clone();
+        ring.splice(12..12, [0x81, 0, 0x60, 7]);
+        (ring, whole)
+    }
+
+    #[test]
+    fn a_packet_is_known_by_its_first_bytes_and_its_length() {
+        let (ring, whole) = tagged();
+        let head = &ring[..200];
+        assert_eq!(same(head, 3_004, &whole), Some(4));
+        assert_eq!(same(&whole[..200], 3_000, &whole), Some(0));
+        assert_eq!(same(&whole, 3_000, &whole), Some(0));
+        for at in [0, 11, 12, 60, 100] {
+            let mut other = whole.clone();
+            other[at] ^= 1;
+            assert_eq!(same(head, 3_004, &other), None, "byte {at}");
+        }
+        for length in [0, 2_999, 3_000, 3_002, 3_005] {
+            assert_eq!(same(head, length, &whole), None, "{length} bytes");
+        }
+        assert_eq!(same(&[], 3_000, &whole), None);
+        assert_eq!(same(head, 4, &[]), None);
+    }
+
+    #[test]
+    fn a_tag_that_was_taken_out_is_put_back() {
+        let (ring, whole) = tagged();
+        let mut room = whole.clone();
+        room.resize(4_000, 0);
+        assert_eq!(put_back(4, &ring[..200], &mut room, 3_000), 3_004);
+        assert_eq!(room[..3_004], ring);
+        room[..3_000].copy_from_slice(&whole);
+        assert_eq!(put_back(0, &whole[..200], &mut room, 3_000), 3_000);
+        assert_eq!(room[..3_000], whole);
+        // Longer than there is room for: nobody cuts that.
+        assert_eq!(put_back(4, &ring[..200], &mut room, 3_998), 4_002);
+    }
+}

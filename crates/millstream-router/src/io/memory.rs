@@ -1,0 +1,82 @@
+//! A port in memory: frames that are received over and over, or until they have been received so
+//! many times; what is transmitted is counted, and kept if that is asked for.
+
+use crate::io::port::{Port, PortError};
+use crate::net::pool::Pool;
+
+/// A port in memory.
+#[derive(Debug, Default)]
+pub struct MemoryPort {
+    frames: Vec<Vec<u8>>,
+    next: usize,
+    remaining: u64,
+    transmitted: u64,
+    kept: Option<Vec<Vec<u8>>>,
+}
+
+impl MemoryPort {
+    /// Receives `packets` packets, `frames` in turn; transmits to nowhere.
+    #[must_use]
+    pub fn new(frames: Vec<Vec<u8>>, packets: u64) -> Self {
+        let remaining = if frames.is_empty() { 0 } else { packets };
+        Self { frames, next: 0, remaining, transmitted: 0, kept: None }
+    }
+
+    /// Keeps what is transmitted.
+    #[must_use]
+    pub fn keeping(mut self) -> Self {
+        self.kept = Some(Vec::new());
+        self
+    }
+
+    /// How many packets were transmitted.
+    #[must_use]
+    pub fn transmitted(&self) -> u64 {
+        self.transmitted
+    }
+
+    /// What was transmitted, if it was kept.
+    #[must_use]
+    pub fn kept(&self) -> &[Vec<u8>] {
+        self.kept.as_deref().unwrap_or(&[])
+    }
+}
+
+impl Port for MemoryPort {
+    #[inline]
+    fn receive(
+        &mut self,
+        pool: &mut Pool,
+        most: usize,
+        into: &mut Vec<u64>,
+    ) -> Result<usize, PortError> {
+        let most = most.min(usize::try_from(self.remaining).unwrap_or(usize::MAX));
+        let mut count = 0;
+        while count < most
+            && pool.free() > 0
+            && let Some(frame) = self.frames.get(self.next)
+        {
+            into.extend(pool.copy(frame));
+            self.next = if self.next + 1 == self.frames.len() { 0 } else { self.next + 1 };
+            count += 1;
+        }
+        self.remaining -= count as u64;
+        Ok(count)
+    }
+
+    #[inline]
+    fn transmit(&mut self, pool: &mut Pool, packets: &[u64]) -> Result<usize, PortError> {
+        for packet in packets {
+            if let Some(kept) = &mut self.kept {
+                kept.push(pool.wire(*packet).to_vec());
+            }
+            pool.release(*packet);
+        }
+        self.transmitted += packets.len() as u64;
+        Ok(packets.len())
+    }
+
+    fn ended(&self) -> bool {
+        self.remaining == 0
+    }
+}

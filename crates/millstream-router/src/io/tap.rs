@@ -1,0 +1,136 @@
+//! A TAP device that the router makes: frames that the kernel sends on it come in here.
+//!
+//! The kernel leaves checksums and cutting to the router, and takes segments that were [joined](crate::net::segmentation): a
+//! system call is for up to 64 KiB, not for a frame.
+
+use std::io::{ErrorKind, IoSlice, IoSliceMut};
+use std::os::fd::RawFd;
+use tun_rs::Layer;
+
+use crate::io::port::{Port, PortError};
+use crate::io::tunnel::Tunnel;
+use crate::net::pool::{BUFFER_BYTES, Pool};
+use crate::net::segmentation::{Cutter, Joined, VIRTIO_BYTES, Virtio};
+
+/// A port on a TAP device.
+pub struct TapPort {
+    tunnel: Tunnel,
+    cutter: Cutter,
+    joined: Joined,
+    /// The kernel takes what was joined, as far as it was tried.
+    joins: bool,
+}
+
+/// What came of reading.
+enum Read {
+    /// A packet, in a buffer or to be cut.
+    Packet(Option<u64>),
+    /// Nothing more.
+    Nothing,
+}
+
+impl TapPort {
+    /// Makes the TAP device `device` for the port called `name`, and sets it up.
+    ///
+    /// # Errors
+    /// If it cannot be made.
+    pub fn open(name: &str, device: &str) -> Result<Self, PortError> {
+        let tunnel = Tunnel::open(name, device, Layer::L2)?;
+        Ok(Self { tunnel, cutter: Cutter::default(), joined: Joined::default(), joins: true })
+    }
+
+    /// Reads a packet: into a buffer what has room there, and the rest to where it is cut.
+    fn read(&mut self, pool: &mut Pool) -> Result<Read, PortError> {
+        let (mut said, mut large) = ([0; VIRTIO_BYTES], None);
+        let (device, room) = (&self.tunnel.device, self.cutter.room());
+        let mut result = Ok(0);
+        let packet = pool.fill(|buffer| {
+            let rest = &mut room[BUFFER_BYTES..];
+            let mut slices =
+                [IoSliceMut::new(&mut said), IoSliceMut::new(buffer), IoSliceMut::new(rest)];
+            result = device.recv_vectored(&mut slices);
+            let length = result.as_ref().ok()?.checked_sub(VIRTIO_BYTES)?;
+            let virtio = Virtio::read(said);
+            if virtio.size().is_some() || length > BUFFER_BYTES {
+                let head = length.min(BUFFER_BYTES);
+                room[..head].copy_from_slice(&buffer[..head]);
+                large = Some((length, virtio.size().unwrap_or(0)));
+                return None;
+            }
+            virtio.finish(&mut buffer[..length]);
+            Some(length)
+        });
+        if self.tunnel.moved(result)?.is_none() {
+            return Ok(Read::Nothing);
+        }
+        let Some((length, size)) = large else { return Ok(Read::Packet(packet)) };
+        let cut = self.cutter.begin(length, size);
+        Ok(Read::Packet(if cut { self.cutter.next(pool) } else { None }))
+    }
+
+    /// Sends what was joined, or a packet; returns whether the kernel took it.
+    fn write(&mut self, pool: &mut Pool, packets: &[u64]) -> Result<bool, PortError> {
+        let device = &self.tunnel.device;
+        let result = if packets.len() > 1 {
+            self.joined.slices(pool, packets, |slices| device.send_vectored(slices))
+        } else {
+            let said = Virtio::default().bytes();
+            device.send_vectored(&[IoSlice::new(&said), IoSlice::new(pool.wire(packets[0]))])
+        };
+        if packets.len() > 1 && matches!(&result, Err(of) if of.kind() == ErrorKind::InvalidInput) {
+            self.joins = false;
+            return Ok(false);
+        }
+        Ok(self.tunnel.moved(result)?.is_some())
+    }
+}
+
+impl Port for TapPort {
+    fn receive(
+        &mut self,
+        pool: &mut Pool,
+        most: usize,
+        into: &mut Vec<u64>,
+    ) -> Result<usize, PortError> {
+        let mut count = 0;
+        while count < most && pool.free() > 0 {
+            let packet = if self.cutter.is_empty() {
+                match self.read(pool)? {
+                    Read::Packet(packet) => packet,
+                    Read::Nothing => break,
+                }
+            } else {
+                self.cutter.next(pool)
+            };
+            into.extend(packet);
+            count += 1;
+        }
+        Ok(count)
+    }
+
+    fn transmit(&mut self, pool: &mut Pool, packets: &[u64]) -> Result<usize, PortError> {
+        let mut taken = 0;
+        while taken < packets.len() {
+            let rest = &packets[taken..];
+            let together = if self.joins { self.joined.begin(pool, rest) } else { 1 };
+            if !self.write(pool, &rest[..together])? {
+                break;
+            }
+            rest[..together].iter().for_each(|packet| pool.release(*packet));
+            taken += together;
+        }
+        Ok(taken)
+    }
+
+    fn arrivals(&self) -> Option<Vec<RawFd>> {
+        self.cutter.is_empty().then(|| self.tunnel.arrivals())
+    }
+
+    fn went_away(&self) -> u64 {
+        self.tunnel.went_away()
+    }
+
+    fn is_away(&self) -> bool {
+        self.tunnel.is_away()
+    }
+}

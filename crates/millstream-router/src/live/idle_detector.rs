@@ -1,0 +1,146 @@
+//! A router by which nothing comes sleeps until something does.
+//!
+//! Looking at every device after each of the longest sleeps costs some percent of a processor. When no packet has moved for
+//! a while, none waits, and every port has something that tells of arrivals, the kernel is asked to wake the router.
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use std::os::fd::{BorrowedFd, RawFd};
+
+use crate::io::port::Port;
+use crate::live::machine::LiveMachine;
+
+/// After how long without a packet, ns.
+const QUIET_NS: u64 = 50_000;
+/// How long at most before everything is looked at again, ns: interfaces that went away, what is to be stopped.
+const LONGEST_NS: u64 = 10_000_000;
+/// What is worth asking for, ns.
+const SHORTEST_NS: u64 = 50_000;
+
+/// Since when nothing has moved, ns.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Quiet {
+    since_ns: u64,
+}
+
+impl Quiet {
+    /// At `now_ns` packets had just moved.
+    #[inline]
+    pub(crate) fn ended(&mut self, now_ns: u64) {
+        self.since_ns = now_ns;
+    }
+
+    /// Whether nothing has moved for long, at `now_ns`.
+    #[inline]
+    pub(crate) fn is_long(&self, now_ns: u64) -> bool {
+        self.for_ns(now_ns) >= QUIET_NS
+    }
+
+    /// For how long nothing has moved at `now_ns`, ns.
+    #[inline]
+    pub(crate) fn for_ns(&self, now_ns: u64) -> u64 {
+        now_ns - self.since_ns
+    }
+
+    /// Waits until something comes to a port or from another core, or for `for_ns` from `now_ns` on; returns whether it did wait. To be asked
+    /// when no packet waits.
+    pub(crate) fn wait<P: Port>(
+        &mut self,
+        machine: &mut LiveMachine<P>,
+        now_ns: u64,
+        for_ns: u64,
+    ) -> bool {
+        let for_ns = for_ns.min(LONGEST_NS);
+        if !self.is_long(now_ns) || for_ns < SHORTEST_NS {
+            return false;
+        }
+        let Some(arrivals) = machine.arrivals() else { return false };
+        if !machine.announce() {
+            machine.awake();
+            return false;
+        }
+        // SAFETY: they are those of ports, which stay open until this returns.
+        #[allow(unsafe_code)]
+        let borrowed = arrivals.into_iter().map(|of| unsafe { BorrowedFd::borrow_raw(of) });
+        let borrowed: Vec<BorrowedFd> = borrowed.collect();
+        let wanted = |of| PollFd::from_borrowed_fd(of, PollFlags::IN);
+        let mut wanted: Vec<PollFd> = borrowed.into_iter().map(wanted).collect();
+        let timeout = Timespec { tv_sec: 0, tv_nsec: for_ns.cast_signed() };
+        // Whatever it says, everything is looked at now.
+        if poll(&mut wanted, Some(&timeout)).is_ok_and(|ready| ready > 0) {
+            self.since_ns = machine.clock_ns();
+        }
+        machine.awake();
+        true
+    }
+}
+
+impl<P: Port> LiveMachine<P> {
+    /// What becomes readable when something comes to a port, of every port, or from another core; `None` if one has no such thing, or packets wait
+    /// for neighbours.
+    fn arrivals(&self) -> Option<Vec<RawFd>> {
+        if self.waits_for_neighbours() {
+            return None;
+        }
+        let ports = self.ports().map(Port::arrivals).collect::<Option<Vec<_>>>()?;
+        Some(ports.into_iter().flatten().chain(self.bell_event()).collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::live::{Classifier, Clock, Forwarder, MemoryPort, Pool, PortError};
+    use std::io::{Write, pipe};
+    use std::os::fd::{AsRawFd, OwnedFd};
+
+    /// A port by which something has come when its pipe says so.
+    struct Told(Option<OwnedFd>);
+
+    impl Port for Told {
+        fn receive(
+            &mut self,
+            _: &mut Pool,
+            _: usize,
+            _: &mut Vec<u64>,
+        ) -> Result<usize, PortError> {
+            Ok(0)
+        }
+
+        fn transmit(&mut self, _: &mut Pool, packets: &[u64]) -> Result<usize, PortError> {
+            Ok(packets.len())
+        }
+
+        fn arrivals(&self) -> Option<Vec<RawFd>> {
+            self.0.as_ref().map(|of| vec![of.as_raw_fd()])
+        }
+    }
+
+    fn machine<P: Port>(ports: Vec<P>) -> LiveMachine<P> {
+        let (classifier, function) = (Classifier::new(Vec::new()), Forwarder::default());
+        let mut machine = LiveMachine::new(Clock::default(), Pool::new(64), classifier, function);
+        for port in ports {
+            machine.add(port, [2; 6], 1 << 30, 0);
+        }
+        machine
+    }
+
+    #[test]
+    fn it_waits_when_it_has_been_quiet_and_every_port_tells() {
+        let (told, mut tell) = pipe().unwrap();
+        let (silent, _held) = pipe().unwrap();
+        let mut all = machine(vec![Told(Some(told.into())), Told(Some(silent.into()))]);
+        let mut quiet = Quiet::default();
+        assert!(!quiet.wait(&mut all, QUIET_NS - 1, u64::MAX), "packets moved just before");
+        assert!(!quiet.wait(&mut all, QUIET_NS, SHORTEST_NS - 1), "not worth it");
+        assert!(quiet.wait(&mut all, QUIET_NS, SHORTEST_NS));
+        assert_eq!(quiet.since_ns, 0, "nothing came");
+        tell.write_all(&[1]).unwrap();
+        assert!(quiet.wait(&mut all, QUIET_NS, u64::MAX));
+        assert!(quiet.since_ns > 0, "something came");
+        let (told, _tell) = pipe().unwrap();
+        let mut some = machine(vec![Told(Some(told.into())), Told(None)]);
+        assert!(!Quiet::default().wait(&mut some, QUIET_NS, u64::MAX), "one cannot tell");
+        let mut memory = machine(vec![MemoryPort::default()]);
+        assert!(!Quiet::default().wait(&mut memory, QUIET_NS, u64::MAX));
+    }
+}

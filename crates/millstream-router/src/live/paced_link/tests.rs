@@ -1,0 +1,326 @@
+//! Lines, and routers that send by one.
+
+mod runs;
+
+use super::*;
+use crate::live::{Classifier, Clock, Forwarder, LiveMachine, Pool, Port, PortError};
+use crate::router::machine::{Machine, Verdict};
+use crate::{
+    Batch, InputPlan, OutputPlan, PathPlan, Plan, Process, Router, Stages, Step, WhenFull,
+};
+use millstream::catalogue::{DisciplineRow, Options, StructureName};
+use millstream::{Contract, Link};
+use proptest::prelude::*;
+use std::cell::Cell;
+use std::rc::Rc;
+
+/// How many packets of these lengths a run of `line` takes at `now_ns`, the longest known.
+fn run(line: &mut Line, now_ns: u64, lengths: &[u32]) -> usize {
+    let longest = lengths.iter().copied().max().unwrap_or(0);
+    let (mut given, mut bytes) = (0, 0);
+    loop {
+        let more = line.fits(now_ns, (given, bytes), longest, lengths.len() - given);
+        if more == 0 {
+            line.carry(now_ns, lengths[..given].iter().copied());
+            return given;
+        }
+        bytes += lengths[given..given + more].iter().map(|of| u64::from(*of)).sum::<u64>();
+        given += more;
+    }
+}
+
+#[test]
+fn a_run_is_one_packet_or_what_the_line_carries_in_its_burst() {
+    const MBPS: u64 = 1_000_000;
+    for (rate_bps, bytes, expected) in [
+        (MBPS, 1_500, 1),
+        (MBPS, 60, 1),
+        (20 * MBPS, 1_500, 1),
+        (20 * MBPS, 60, 4),
+        (100 * MBPS, 1_500, 1),
+        (100 * MBPS, 1_000, 1),
+        (100 * MBPS, 625, 2),
+        (1_000 * MBPS, 1_500, 8),
+        (1_000 * MBPS, 60, 32),
+        (10_000 * MBPS, 1_500, 32),
+    ] {
+        let mut line = Line::new(rate_bps, 0);
+        assert_eq!(run(&mut line, 0, &[bytes; 32]), expected, "{rate_bps} bits/s, {bytes} bytes");
+    }
+    let mut line = Line::new(100 * MBPS, 0);
+    // 1,250 bytes: after three short ones the next might be the long one.
+    assert_eq!(run(&mut line, 0, &[60, 60, 60, 60, 1_100]), 3);
+    let mut line = Line::new(1_000 * MBPS, 38);
+    assert_eq!(run(&mut line, 0, &[1_500; 32]), 8, "12,304 bytes with their overhead");
+    line.set_burst(0);
+    assert_eq!(run(&mut line, 1_000_000, &[1_500; 32]), 1);
+    assert!(!line.has_room(1_000_001), "nothing is given ahead");
+    line.set_burst(1_000_000);
+    assert_eq!(run(&mut line, 2_000_000, &[1_500; 128]), 81);
+}
+
+/// A run that the batch cut short goes on until the burst is used up.
+#[test]
+fn runs_in_a_row_are_one_until_it_is_full() {
+    let mut line = Line::new(1_000_000_000, 0);
+    let mut packets = 0;
+    for now_ns in 0..6 {
+        packets += run(&mut line, now_ns, &[500; 5]);
+    }
+    assert_eq!(packets, 25, "100 us at 4 us each");
+    assert!(!line.has_room(5));
+    assert_eq!(line.room_at_ns(5), 90_000);
+    assert_eq!(run(&mut line, 90_000, &[500; 25]), 25);
+}
+
+/// 1,500 bytes at 20 Mbit/s take 600 us. A run that is late by up to the burst costs no line time:
+/// those after it follow each other after nine tenths of it until the line is ahead again.
+#[test]
+fn a_late_run_is_made_up_for_and_never_in_one_burst() {
+    let mut line = Line::new(20_000_000, 0);
+    let mut now_ns = 0;
+    let mut gaps = Vec::new();
+    for number in 0..12_u64 {
+        assert_eq!(run(&mut line, now_ns, &[1_500; 32]), 1);
+        let late_ns = if number == 4 { 100_000 } else { 0 };
+        let next_ns = line.room_at_ns(now_ns) + late_ns;
+        gaps.push((next_ns - now_ns) / 1_000);
+        now_ns = next_ns;
+    }
+    assert_eq!(gaps, [540, 560, 600, 600, 700, 540, 560, 600, 600, 600, 600, 600]);
+    assert_eq!(line.idle_ns(0), 0);
+    // What is beyond the burst is lost: the line was idle.
+    let next_ns = now_ns + 5_000_000;
+    run(&mut line, next_ns, &[1_500]);
+    assert_eq!(line.idle_ns(0), 4_900_000);
+    assert_eq!(line.room_at_ns(next_ns) - next_ns, 540_000);
+}
+
+/// A port whose transmit ring is full until `sends` is set.
+struct Stalling {
+    sends: Rc<Cell<bool>>,
+}
+
+impl Port for Stalling {
+    fn receive(&mut self, _: &mut Pool, _: usize, _: &mut Vec<u64>) -> Result<usize, PortError> {
+        Ok(0)
+    }
+
+    fn transmit(&mut self, pool: &mut Pool, packets: &[u64]) -> Result<usize, PortError> {
+        packets.iter().for_each(|packet| pool.release(*packet));
+        Ok(packets.len())
+    }
+
+    fn retry_pending(&mut self) -> bool {
+        !self.sends.get()
+    }
+}
+
+/// 1,500 bytes at 100 Mbit/s take 120 us; packets leave 108 us apart at least. A device that sends
+/// the first only after 500 us is given the second 108 us after that.
+#[test]
+fn a_run_that_the_device_delayed_keeps_its_distance_from_the_next() {
+    const MBPS: u64 = 1_000_000;
+    let (clock, hand) = Clock::by_hand();
+    let (sends, mut pool) = (Rc::new(Cell::new(false)), Pool::new(4));
+    let packets = [(); 2].map(|()| pool.copy(&[0; 1_500]).unwrap());
+    let port = Stalling { sends: Rc::clone(&sends) };
+    let (classifier, function) = (Classifier::new(Vec::new()), Forwarder::default());
+    let mut machine = LiveMachine::new(clock, pool, classifier, function);
+    machine.add(port, [2, 0, 0, 0, 0, 1], 100 * MBPS, 0);
+    assert_eq!(machine.transmit(0, &packets[..1]), 1);
+    hand.increment(499_999);
+    assert_eq!(machine.room(0, 499_999), 0, "the first is still in the ring");
+    sends.set(true);
+    hand.increment(1);
+    assert_eq!(machine.room(0, 500_000), 0, "it has only just left");
+    assert_eq!(machine.room_at_ns(0, 500_000), 608_000);
+    assert_eq!(machine.room(0, 607_999), 0);
+    assert!(machine.room(0, 608_000) > 0);
+}
+
+/// What a packet of each path is: its number is its handle.
+const BYTES: u32 = 1_000;
+/// Packets of the path that comes and goes, at a time.
+const BURST: u64 = 40;
+const BATCH: u32 = 8;
+const WEIGHTS: [u32; 2] = [3, 5];
+
+/// A path that always has packets, and one that has a burst when it is told so, on a processor that
+/// is taken away for as long as `away_ns` says, anywhere.
+struct Interrupted {
+    now_ns: u64,
+    line: Line,
+    away_ns: Vec<u64>,
+    at: usize,
+    burst: u64,
+    /// Packets sent of each path since the burst came.
+    sent: [u64; 2],
+}
+
+impl Interrupted {
+    /// Work takes time, and so do others.
+    fn work(&mut self) {
+        self.at = (self.at + 1) % self.away_ns.len();
+        self.now_ns += 1_000 + self.away_ns[self.at];
+    }
+}
+
+impl Machine for Interrupted {
+    const FREE_CLOCK: bool = false;
+
+    fn now_ns(&mut self) -> u64 {
+        self.work();
+        self.now_ns
+    }
+
+    fn receive(&mut self, _: usize, most: usize, into: &mut Vec<(usize, u64)>) -> usize {
+        let burst = self.burst.min(most as u64);
+        self.burst -= burst;
+        into.extend((0..most as u64).map(|at| (usize::from(at < burst), u64::from(at < burst))));
+        most
+    }
+
+    fn forward(&mut self, _: usize, _: &mut u64) -> Verdict {
+        Verdict::Send(0)
+    }
+
+    fn bytes(&self, _: u64) -> u32 {
+        BYTES
+    }
+
+    fn room(&mut self, _: usize, now_ns: u64) -> usize {
+        if self.line.has_room(now_ns) { usize::MAX } else { 0 }
+    }
+
+    fn fits(
+        &self,
+        _: usize,
+        now_ns: u64,
+        given: (usize, u64),
+        longest_bytes: u32,
+        most: usize,
+    ) -> usize {
+        self.line.fits(now_ns, given, longest_bytes, most)
+    }
+
+    fn idle_ns(&self, _: usize, now_ns: u64) -> u64 {
+        self.line.idle_ns(now_ns)
+    }
+
+    fn room_at_ns(&mut self, _: usize, now_ns: u64) -> u64 {
+        self.line.room_at_ns(now_ns)
+    }
+
+    fn transmit(&mut self, _: usize, packets: &[u64]) -> usize {
+        self.work();
+        for packet in packets {
+            self.sent[usize::from(*packet == 1)] += 1;
+        }
+        self.line.carry(self.now_ns, packets.iter().map(|_| BYTES));
+        packets.len()
+    }
+
+    fn discard(&mut self, _: u64) {}
+}
+
+fn plan(rate_bps: u64) -> Plan {
+    let link = Link { rate_bps, overhead_bytes: 0 };
+    Plan {
+        stages: Stages::Three,
+        batch: Batch { packets: BATCH, time_ns: u64::MAX, gather_ns: 0 },
+        inputs: vec![InputPlan { reservation: 1, throttle: None, when_full: WhenFull::Drop }],
+        paths: WEIGHTS
+            .map(|weight| PathPlan {
+                drops: false,
+                reservation: 1,
+                input_queue: 64,
+                output_queue: 64,
+                outputs: vec![(0, Contract::new().weight(weight).expect("not 0"))],
+            })
+            .into(),
+        outputs: vec![OutputPlan {
+            reservation: 1,
+            throttle: None,
+            discipline: DisciplineRow::parse("wf2q+").expect("in the catalogue"),
+            options: Options { link, ..Options::default() },
+            structure: StructureName::Scan,
+        }],
+    }
+}
+
+fn step(router: &mut Router<Interrupted>) {
+    if let Step::Idle { until_ns } = router.step() {
+        let machine = router.machine_mut();
+        machine.now_ns = machine.now_ns.max(until_ns);
+        router.resume();
+    }
+}
+
+#[test]
+fn nobody_pays_for_a_machine_that_stood_still() {
+    let mut away_ns = vec![0; 10_000];
+    away_ns[5_000] = 60_000_000_000;
+    let line = Line::new(1_000_000_000, 0);
+    let machine = Interrupted { now_ns: 0, line, away_ns, at: 0, burst: 0, sent: [0; 2] };
+    let mut router = Router::new(&plan(1_000_000_000), machine).unwrap();
+    while router.machine().now_ns < 60_000_000_000 {
+        step(&mut router);
+    }
+    router.machine_mut().away_ns = vec![0];
+    while router.machine().now_ns < 62_000_000_000 {
+        step(&mut router);
+    }
+    // Within two more seconds every process runs again, whichever had been running.
+    let processes = [Process::Input(0), Process::Forward(0), Process::Output(0)];
+    let before = processes.map(|process| router.used(process));
+    while router.machine().now_ns < 64_000_000_000 {
+        step(&mut router);
+    }
+    for (process, before) in processes.into_iter().zip(before) {
+        let used = router.used(process);
+        assert!(used.packets > before.packets, "{process:?} does not run");
+        assert!(used.busy_ns < 4_000_000_000, "{process:?} was charged {} ns", used.busy_ns);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+
+    /// However the processor comes and goes, a path that comes back has its share of the line at
+    /// once.
+    #[test]
+    fn who_comes_back_does_not_wait_for_time_that_nobody_had(
+        rate_bps in 1_000_000..10_000_000_000u64,
+        away_ns in proptest::collection::vec(
+            prop_oneof![3 => Just(0), 1 => 0..200_000u64, 1 => 0..30_000_000u64], 1..50),
+        rounds in 1..6usize,
+    ) {
+        let line = Line::new(rate_bps, 0);
+        let machine = Interrupted { now_ns: 0, line, away_ns, at: 0, burst: 0, sent: [0; 2] };
+        let mut router = Router::new(&plan(rate_bps), machine).unwrap();
+        for _ in 0..rounds {
+            let before = router.path(0).sent;
+            while router.path(0).sent < before + 300 {
+                step(&mut router);
+            }
+            // All of it waits at the link before it is counted.
+            router.machine_mut().burst = BURST;
+            while router.machine().burst > 0 || router.waiting(1).0 > 0 {
+                step(&mut router);
+            }
+            router.machine_mut().sent = [0; 2];
+            let waiting = router.waiting(1).1 as u64;
+            while router.waiting(1).1 > 0 {
+                step(&mut router);
+            }
+            let [other, own] = router.machine().sent;
+            prop_assert_eq!(own, waiting);
+            let fair = own * u64::from(WEIGHTS[0]) / u64::from(WEIGHTS[1]);
+            // Decisions are made by batches, so the link's time is ahead by what one of them takes;
+            // where that is less than a run, by what two of them do.
+            let most = fair + 3 * u64::from(BATCH);
+            prop_assert!(other <= most, "{other} packets of the other for {own}");
+        }
+    }
+}

@@ -1,0 +1,175 @@
+//! How each core stands, and what that comes to for the router.
+
+use millstream_scenario::RouterScenario;
+
+use crate::live::assemble::processes;
+use crate::live::extension::ExtensionCounters;
+use crate::live::machine::PortCounters;
+use crate::live::report::{Ended, PathReport, PortReport, ProcessReport, Report};
+use crate::net::nat::NatCounters;
+use crate::proxy::ProxyCounters;
+use crate::router::Process;
+use crate::router::counters::{PathCounters, ProcessCounters};
+
+/// A port, as its core knows it; the others know only whom they refused.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct PortStanding {
+    pub(crate) counters: PortCounters,
+    /// Packets that no path is for, those that did not fit or were for the router among them.
+    pub(crate) unclassified: u64,
+    pub(crate) strays: u64,
+    pub(crate) went_away: u64,
+    pub(crate) away: bool,
+    pub(crate) lost: u64,
+    /// What its core says of its translation,
+    pub(crate) nat: Option<NatCounters>,
+    /// and packets that this core refused for their source.
+    pub(crate) refused_source: u64,
+}
+
+/// A path, as a core knows it: packets are received on one, and sent on another.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct PathStanding {
+    pub(crate) counters: PathCounters,
+    /// Before its function, and after.
+    pub(crate) waiting: (usize, usize),
+    pub(crate) extension: Option<ExtensionCounters>,
+    pub(crate) proxy: Option<ProxyCounters>,
+}
+
+/// A core.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Standing {
+    pub(crate) ports: Vec<PortStanding>,
+    pub(crate) paths: Vec<PathStanding>,
+    /// In the router's order.
+    pub(crate) processes: Vec<ProcessCounters>,
+    /// Packets that outputs have selected and ports have not taken.
+    pub(crate) staged: u64,
+}
+
+impl Standing {
+    /// Adds another core of the same router.
+    pub(crate) fn add(&mut self, other: Self) {
+        for (port, other) in self.ports.iter_mut().zip(other.ports) {
+            let PortCounters { received, unfit, for_router, transmitted, originated } =
+                other.counters;
+            port.counters.received += received;
+            port.counters.unfit += unfit;
+            port.counters.for_router += for_router;
+            port.counters.transmitted += transmitted;
+            port.counters.originated += originated;
+            port.unclassified += other.unclassified;
+            port.strays += other.strays;
+            port.went_away += other.went_away;
+            port.away |= other.away;
+            port.lost += other.lost;
+            port.nat = port.nat.or(other.nat);
+            port.refused_source += other.refused_source;
+        }
+        for (path, other) in self.paths.iter_mut().zip(other.paths) {
+            path.counters.add(&other.counters);
+            path.waiting.0 += other.waiting.0;
+            path.waiting.1 += other.waiting.1;
+            path.extension = path.extension.or(other.extension);
+            path.proxy = path.proxy.or(other.proxy);
+        }
+        for (process, other) in self.processes.iter_mut().zip(other.processes) {
+            process.runs += other.runs;
+            process.packets += other.packets;
+            process.busy_ns += other.busy_ns;
+        }
+        self.staged += other.staged;
+    }
+}
+
+/// What a report needs beside how cores stand.
+pub(crate) struct Frame<'a> {
+    pub(crate) scenario: &'a RouterScenario,
+    /// Of each process, cycles a second.
+    pub(crate) reserved: &'a [u64],
+    /// Of a processor, cycles a second.
+    pub(crate) frequency: u64,
+    pub(crate) elapsed_ns: u64,
+    pub(crate) ended: Ended,
+    pub(crate) reloads: u64,
+    pub(crate) removed: Option<PathCounters>,
+}
+
+/// The router, whose cores together stand so.
+pub(crate) fn report(of: &Frame, standing: Standing) -> Report {
+    let scenario = of.scenario;
+    let ports = scenario.ports.iter().zip(standing.ports).map(|(port, standing)| {
+        let counters = standing.counters;
+        // Those that the port dropped itself are among what did not fit, for the machine.
+        let unfit = counters.unfit.saturating_sub(standing.strays);
+        PortReport {
+            name: port.name.clone(),
+            received: counters.received,
+            unclassified: standing.unclassified - counters.unfit - counters.for_router,
+            unfit,
+            strays: standing.strays,
+            for_router: counters.for_router,
+            transmitted: counters.transmitted,
+            originated: counters.originated,
+            went_away: standing.went_away,
+            away: standing.away,
+            lost_by_device: standing.lost,
+            nat: standing
+                .nat
+                .map(|nat| NatCounters { refused_source: standing.refused_source, ..nat }),
+        }
+    });
+    let ports: Vec<_> = ports.collect();
+    let paths = scenario.paths.iter().zip(standing.paths);
+    let paths = paths.map(|(path, standing)| path_report(&path.name, &standing));
+    let removed = of.removed.map(|counters| {
+        path_report("(removed)", &PathStanding { counters, ..PathStanding::default() })
+    });
+    let paths: Vec<_> = paths.chain(removed).collect();
+    let processes = processes(scenario).into_iter().map(|(name, process, number)| {
+        let used = standing.processes[number];
+        let cycles = u128::from(used.busy_ns) * u128::from(of.frequency);
+        let cycles = cycles / u128::from(of.elapsed_ns.max(1));
+        let core = match process {
+            Process::Input(port) | Process::Output(port) => scenario.ports[port].core,
+            Process::Forward(path) => scenario.paths[path].core,
+        };
+        ProcessReport {
+            name,
+            core,
+            reserved_cycles: of.reserved[number],
+            used_cycles: u64::try_from(cycles).unwrap_or(u64::MAX),
+            busy_ns: used.busy_ns,
+            runs: used.runs,
+            packets: used.packets,
+        }
+    });
+    let processes = processes.collect();
+    let unaccounted = Report::account(&ports, &paths, standing.staged);
+    let router = scenario.name.clone();
+    let (elapsed_ns, ended, reloads) = (of.elapsed_ns, of.ended, of.reloads);
+    Report { router, elapsed_ns, ended, ports, paths, reloads, processes, unaccounted }
+}
+
+fn path_report(name: &str, of: &PathStanding) -> PathReport {
+    let (counters, (before, after)) = (of.counters, of.waiting);
+    PathReport {
+        name: name.to_owned(),
+        received: counters.received,
+        dropped_by_action: counters.dropped_by_action,
+        dropped_full: counters.dropped_full,
+        dropped_by_function: counters.dropped_by_function,
+        dropped_elsewhere: counters.dropped_elsewhere,
+        dropped_late: counters.dropped_late,
+        dropped_by_reload: counters.dropped_by_reload,
+        sent: counters.sent,
+        sent_bytes: counters.sent_bytes,
+        queued: (before + after) as u64,
+        at_links: after as u64,
+        made: counters.made,
+        consumed: counters.consumed,
+        extension: of.extension,
+        proxy: of.proxy,
+    }
+}

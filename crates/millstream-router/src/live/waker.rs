@@ -1,0 +1,132 @@
+//! How a core's thread sleeps until something comes to one of its ports or from another core.
+//!
+//! The sleeper announces itself, *looks once more*, and only then polls; who rings publishes, then looks for the
+//! announcement. Of the fences between one comes first: either the ringer sees the announcement, or the second look
+//! sees what was published. While nobody sleeps, ringing is a fence and a load.
+
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
+use std::sync::atomic::{AtomicBool, Ordering, fence};
+
+/// The bell of one core; any thread may ring it.
+#[derive(Debug)]
+pub(crate) struct Bell {
+    asleep: AtomicBool,
+    /// Somebody wants more than that packets are looked at.
+    ordered: AtomicBool,
+    event: OwnedFd,
+}
+
+impl Bell {
+    pub(crate) fn new() -> io::Result<Self> {
+        let event = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?;
+        Ok(Self { asleep: AtomicBool::new(false), ordered: AtomicBool::new(false), event })
+    }
+
+    /// Wakes the core if it sleeps or is about to, for what this thread published before.
+    #[inline]
+    pub(crate) fn ring(&self) {
+        fence(Ordering::SeqCst);
+        if self.asleep.load(Ordering::Relaxed) && self.asleep.swap(false, Ordering::Relaxed) {
+            self.wake();
+        }
+    }
+
+    #[cold]
+    fn wake(&self) {
+        // It cannot be full: who sleeps has emptied it.
+        let _ = rustix::io::write(&self.event, &1u64.to_ne_bytes());
+    }
+
+    /// Has the core look for orders.
+    pub(crate) fn order(&self) {
+        self.ordered.store(true, Ordering::Release);
+        self.ring();
+    }
+
+    /// Whether there are orders, once.
+    #[inline]
+    pub(crate) fn ordered(&self) -> bool {
+        self.ordered.load(Ordering::Relaxed) && self.ordered.swap(false, Ordering::Acquire)
+    }
+
+    /// The core is about to sleep: it is to look once more whether there is anything for it. Returns whether it may.
+    pub(crate) fn announce(&self) -> bool {
+        self.asleep.store(true, Ordering::Relaxed);
+        fence(Ordering::SeqCst);
+        !self.ordered.load(Ordering::Relaxed)
+    }
+
+    /// It is awake.
+    pub(crate) fn awake(&self) {
+        self.asleep.store(false, Ordering::Relaxed);
+        let _ = rustix::io::read(&self.event, &mut [0; 8]);
+    }
+
+    /// What becomes readable when it is rung.
+    pub(crate) fn event(&self) -> RawFd {
+        self.event.as_raw_fd()
+    }
+
+    /// Sleeps until it is rung, or for `for_ns`; returns whether it was rung. To be announced.
+    pub(crate) fn wait(&self, for_ns: u64) -> bool {
+        let mut wanted = [PollFd::from_borrowed_fd(self.event.as_fd(), PollFlags::IN)];
+        let for_ns = for_ns.min(999_999_999).cast_signed();
+        // Whatever it says, everything is looked at now.
+        poll(&mut wanted, Some(&Timespec { tv_sec: 0, tv_nsec: for_ns })).is_ok_and(|rung| rung > 0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+    use std::sync::atomic::AtomicU64;
+    use std::thread;
+
+    /// Would hang if a wake-up were lost: the waits are for seconds.
+    #[test]
+    fn no_ring_is_lost() {
+        const TURNS: u64 = 20_000;
+        let bells = [(); 2].map(|()| Arc::new(Bell::new().unwrap()));
+        let ball = Arc::new(AtomicU64::new(0));
+        let player = |side: usize| {
+            let (mine, theirs) = (Arc::clone(&bells[side]), Arc::clone(&bells[1 - side]));
+            let ball = Arc::clone(&ball);
+            thread::spawn(move || {
+                let mut slept = 0;
+                loop {
+                    let at = ball.load(Ordering::Acquire);
+                    if at >= TURNS {
+                        return slept;
+                    }
+                    if at % 2 == side as u64 {
+                        ball.store(at + 1, Ordering::Release);
+                        theirs.ring();
+                        continue;
+                    }
+                    if mine.announce() && ball.load(Ordering::Acquire) == at {
+                        slept += 1;
+                        mine.wait(999_999_999);
+                    }
+                    mine.awake();
+                }
+            })
+        };
+        let slept: u64 = [player(0), player(1)].map(|of| of.join().unwrap()).iter().sum();
+        assert!(slept > 0, "they never slept");
+        assert!(ball.load(Ordering::Relaxed) >= TURNS);
+    }
+
+    #[test]
+    fn orders_are_seen_once_and_keep_it_awake() {
+        let bell = Bell::new().unwrap();
+        assert!(bell.announce());
+        bell.order();
+        assert!(!bell.announce());
+        assert!(bell.ordered());
+        assert!(!bell.ordered());
+        assert!(bell.announce());
+    }
+}

@@ -1,0 +1,209 @@
+//! What the router says in its own name by IPv4: ARP, echo replies, ICMP errors.
+//!
+//! These frames are few and made one by one; etherparse reads and writes them. Source: RFC 826,
+//! RFC 792, RFC 1812 section 4.3 (which packets no error is sent about, and how much of them goes
+//! along).
+
+use etherparse::{
+    ArpEthIpv4Packet, ArpOperation, Icmpv4Type, NetSlice, PacketBuilder, SlicedPacket,
+    TransportSlice, icmpv4,
+};
+use std::net::Ipv4Addr;
+
+/// Hops that our own packets may take.
+const HOPS: u8 = 64;
+/// The longest ICMP error, bytes after the Ethernet header.
+const ERROR_BYTES: usize = 576;
+/// Headers of an ICMP error, bytes.
+const ERROR_HEADERS: usize = 28;
+const EVERYBODY: [u8; 6] = [0xff; 6];
+
+/// One end of a conversation: hardware and IP address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Party<A = Ipv4Addr> {
+    pub(crate) mac: [u8; 6],
+    pub(crate) address: A,
+}
+
+/// Why a packet does not go on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Error {
+    TimeExceeded,
+    NetUnreachable,
+    HostUnreachable,
+    /// It is longer than the next link carries: so many bytes after the Ethernet header.
+    TooBig(u32),
+}
+
+/// The ARP packet that `frame` holds.
+pub(crate) fn arp(frame: &[u8]) -> Option<ArpEthIpv4Packet> {
+    if frame.get(12..14) != Some(&[8, 6]) {
+        return None;
+    }
+    match SlicedPacket::from_ethernet(frame).ok()?.net? {
+        NetSlice::Arp(arp) => arp.to_packet().try_eth_ipv4().ok(),
+        _ => None,
+    }
+}
+
+/// Who has `target`? `us` asks.
+pub(crate) fn request(us: Party, target: Ipv4Addr) -> Vec<u8> {
+    write_arp(ArpOperation::REQUEST, us, Party { mac: [0; 6], address: target }, EVERYBODY)
+}
+
+/// `us` has the address that `them` asked for.
+pub(crate) fn answer(us: Party, them: Party) -> Vec<u8> {
+    write_arp(ArpOperation::REPLY, us, them, them.mac)
+}
+
+fn write_arp(operation: ArpOperation, us: Party, them: Party, to: [u8; 6]) -> Vec<u8> {
+    let arp = ArpEthIpv4Packet {
+        operation,
+        sender_mac: us.mac,
+        sender_ipv4: us.address.octets(),
+        target_mac: them.mac,
+        target_ipv4: them.address.octets(),
+    };
+    let mut frame = Vec::new();
+    // Writing to a vector does not fail.
+    let _ = PacketBuilder::ethernet2(us.mac, to).arp(arp.into()).write(&mut frame);
+    frame
+}
+
+/// The reply to the echo request that `frame` holds, by the port whose hardware address is `mac`.
+pub(crate) fn echo_reply(frame: &[u8], mac: [u8; 6]) -> Option<Vec<u8>> {
+    let packet = SlicedPacket::from_ethernet(frame).ok()?;
+    let (Some(NetSlice::Ipv4(ip)), Some(TransportSlice::Icmpv4(icmp))) =
+        (&packet.net, &packet.transport)
+    else {
+        return None;
+    };
+    let header = ip.header().to_header();
+    let Icmpv4Type::EchoRequest(echo) = icmp.icmp_type() else { return None };
+    let right = icmp.icmp_type().calc_checksum(icmp.payload()) == icmp.checksum()
+        && header.calc_header_checksum() == header.header_checksum
+        && !header.is_fragmenting_payload()
+        && is_host(header.source.into());
+    if !right {
+        return None;
+    }
+    let them: [u8; 6] = *frame[6..].first_chunk()?;
+    let builder = PacketBuilder::ethernet2(mac, them);
+    let builder = builder.ipv4(header.destination, header.source, HOPS);
+    let mut reply = Vec::new();
+    builder.icmpv4(Icmpv4Type::EchoReply(echo)).write(&mut reply, icmp.payload()).ok()?;
+    Some(reply)
+}
+
+/// Where the packet of `frame` comes from, if an error may be sent about it.
+pub(crate) fn complainant(frame: &[u8]) -> Option<Ipv4Addr> {
+    let ip = etherparse::Ipv4Slice::from_slice(frame.get(14..)?).ok()?;
+    let header = ip.header();
+    let (source, destination) = (header.source_addr(), header.destination_addr());
+    // An error about an error could go on for ever: types of queries and their answers only.
+    let about_error = header.protocol() == etherparse::IpNumber::ICMP
+        && !matches!(ip.payload().payload.first(), Some(0 | 8 | 13..=18));
+    let fits = header.fragments_offset().value() == 0
+        && !about_error
+        && is_host(source)
+        && is_host(destination)
+        && frame[0] & 1 == 0;
+    fits.then_some(source)
+}
+
+/// `us` tells `them` why the packet of `frame`, which they sent, does not go on.
+pub(crate) fn error(frame: &[u8], why: Error, us: Party, them: Party) -> Option<Vec<u8>> {
+    use icmpv4::{DestUnreachableHeader, TimeExceededCode};
+    let whole = frame.get(14..).filter(|ip| ip.len() >= 20)?;
+    let total = usize::from(u16::from_be_bytes([whole[2], whole[3]]));
+    let about = match why {
+        Error::TimeExceeded => Icmpv4Type::TimeExceeded(TimeExceededCode::TtlExceededInTransit),
+        Error::NetUnreachable => Icmpv4Type::DestinationUnreachable(DestUnreachableHeader::Network),
+        Error::HostUnreachable => Icmpv4Type::DestinationUnreachable(DestUnreachableHeader::Host),
+        Error::TooBig(mtu) => {
+            // Only whoever forbids fragments expects an answer (RFC 1191).
+            let next_hop_mtu = u16::try_from(mtu).ok().filter(|_| whole[6] & 0x40 != 0)?;
+            let about = DestUnreachableHeader::FragmentationNeeded { next_hop_mtu };
+            Icmpv4Type::DestinationUnreachable(about)
+        }
+    };
+    let part = &whole[..whole.len().min(total).min(ERROR_BYTES - ERROR_HEADERS)];
+    let builder = PacketBuilder::ethernet2(us.mac, them.mac);
+    let builder = builder.ipv4(us.address.octets(), them.address.octets(), HOPS);
+    let mut reply = Vec::new();
+    builder.icmpv4(about).write(&mut reply, part).ok()?;
+    Some(reply)
+}
+
+/// Whether `address` can be that of one host.
+fn is_host(address: Ipv4Addr) -> bool {
+    !(address.is_unspecified()
+        || address.is_multicast()
+        || address.is_broadcast()
+        || address.is_loopback()
+        || address.octets()[0] >= 240
+        || address.octets()[0] == 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
+    const US: Party = Party { mac: [2, 0, 0, 0, 0, 1], address: Ipv4Addr::new(10, 0, 0, 1) };
+    const THEM: Party = Party { mac: [2, 0, 0, 0, 0, 9], address: Ipv4Addr::new(10, 0, 0, 9) };
+
+    fn echo(payload: &[u8]) -> Vec<u8> {
+        let builder = PacketBuilder::ethernet2(THEM.mac, US.mac);
+        let builder = builder.ipv4(THEM.address.octets(), US.address.octets(), 9);
+        let mut frame = Vec::new();
+        builder.icmpv4_echo_request(7, 8).write(&mut frame, payload).unwrap();
+        frame
+    }
+
+    #[test]
+    fn a_request_is_understood_and_answered() {
+        let asked = arp(&request(THEM, US.address)).unwrap();
+        assert_eq!((asked.sender_mac, asked.target_ipv4), (THEM.mac, US.address.octets()));
+        let said = answer(US, THEM);
+        assert_eq!(said[..6], THEM.mac);
+        let said = arp(&said).unwrap();
+        assert_eq!((said.sender_mac, said.sender_ipv4), (US.mac, US.address.octets()));
+    }
+
+    #[test]
+    fn an_echo_carries_its_payload_and_right_checksums() {
+        let reply = echo_reply(&echo(b"abc"), US.mac).unwrap();
+        let packet = SlicedPacket::from_ethernet(&reply).unwrap();
+        let Some(TransportSlice::Icmpv4(icmp)) = &packet.transport else { panic!("{packet:?}") };
+        assert_eq!(icmp.payload(), b"abc");
+        assert_eq!(icmp.checksum(), icmp.icmp_type().calc_checksum(b"abc"));
+        assert_eq!(reply[..6], THEM.mac);
+        let mut wrong = echo(b"abc");
+        *wrong.last_mut().unwrap() ^= 1;
+        assert_eq!(echo_reply(&wrong, US.mac), None, "a wrong checksum");
+    }
+
+    #[test]
+    fn errors_quote_the_packet_and_none_is_sent_about_an_error() {
+        let sent = echo(&[5; 1_000]);
+        assert_eq!(complainant(&sent), Some(THEM.address));
+        let told = error(&sent, Error::TimeExceeded, US, THEM).unwrap();
+        assert_eq!(told.len(), 14 + ERROR_BYTES);
+        assert_eq!(told[42..], sent[14..14 + ERROR_BYTES - ERROR_HEADERS]);
+        assert_eq!(complainant(&told), None);
+    }
+
+    proptest! {
+        #[test]
+        fn no_frame_makes_it_panic(mut bytes in vec(any::<u8>(), 0..120), kind in 0..3u8) {
+            if bytes.len() > 24 && kind > 0 {
+                bytes[12..15].copy_from_slice(if kind == 1 { &[8, 0, 0x45] } else { &[8, 6, 0] });
+                bytes[23] = 1;
+            }
+            let _ = (arp(&bytes), echo_reply(&bytes, US.mac), complainant(&bytes));
+            let _ = error(&bytes, Error::HostUnreachable, US, THEM);
+        }
+    }
+}

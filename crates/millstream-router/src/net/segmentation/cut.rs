@@ -1,0 +1,137 @@
+//! Cutting: each segment gets the headers, with its own length, sequence number, flags and checksums.
+//!
+//! Source: Documentation/networking/segmentation-offloads.rst of Linux; RFC 9293 (PSH and FIN belong to the last), RFC
+//! 3168 section 6.1.2 (CWR to the first), RFC 6864 (IPv4's identification counts on).
+
+use super::set_length;
+use crate::net::checksum::pseudo;
+use crate::net::header::{ETHERNET, Transport, any_transport, is_v6};
+use crate::net::pool::{BUFFER_BYTES, Pool};
+use crate::net::vlan_tag::{self, TAG_BYTES, Tag};
+
+/// The largest frame that can be cut, bytes: what IP can say of a length, hardware addresses and a tag.
+const LARGEST: usize = 65_535 + ETHERNET + TAG_BYTES;
+pub(super) const TCP: u8 = 6;
+const UDP: u8 = 17;
+/// TCP's flags that only the last segment has,
+pub(super) const LAST: u8 = 0x01 | 0x08;
+/// and only the first.
+pub(super) const CWR: u8 = 0x80;
+
+/// A large segment, and how much of it has been cut.
+pub struct Cutter {
+    /// The frame.
+    bytes: Vec<u8>,
+    tag: Option<Tag>,
+    v6: bool,
+    ip: Transport,
+    /// Where the payload begins,
+    payload: usize,
+    /// and what of it is next, up to `ip.end`.
+    next: usize,
+    /// Payload of a segment, bytes.
+    size: usize,
+}
+
+impl Default for Cutter {
+    /// With room for a large segment and nothing in it.
+    fn default() -> Self {
+        let ip = Transport { protocol: 0, header: 0, start: 0, end: 0, fragment: false };
+        let bytes = vec![0; LARGEST];
+        Self { bytes, tag: None, v6: false, ip, payload: 0, next: 0, size: 1 }
+    }
+}
+
+impl Cutter {
+    /// Where the next large segment is to be written when all of the last [is cut](Self::is_empty).
+    pub fn room(&mut self) -> &mut [u8] {
+        &mut self.bytes
+    }
+
+    /// The first `length` bytes of its [room](Self::room) are a frame whose payload is to be cut into parts of `size`
+    /// bytes, TCP's or UDP's; returns whether they can be.
+    pub fn begin(&mut self, length: usize, size: usize) -> bool {
+        let Some(frame) = self.bytes.get(..length) else { return false };
+        self.tag = vlan_tag::split(frame).map(|(tag, ..)| tag);
+        let mut length = length;
+        if self.tag.is_some() {
+            let at = ETHERNET - 2;
+            self.bytes.copy_within(at + TAG_BYTES..length, at);
+            length -= TAG_BYTES;
+        }
+        let frame = &self.bytes[..length];
+        self.v6 = is_v6(frame);
+        let Some(ip) = any_transport(frame).filter(|ip| !ip.fragment) else { return false };
+        // With options or extension headers the checksum may be of another destination (source routes).
+        if ip.start - ip.header != if self.v6 { 40 } else { 20 } {
+            return false;
+        }
+        let header = match ip.protocol {
+            TCP => frame.get(ip.start + 12).map_or(0, |offset| usize::from(offset >> 4) * 4),
+            UDP => 8,
+            _ => 0,
+        };
+        let least = if ip.protocol == TCP { 20 } else { 8 };
+        let payload = ip.start + header;
+        if header < least || payload > ip.end || size == 0 || payload + size > BUFFER_BYTES {
+            return false;
+        }
+        (self.ip, self.payload, self.next, self.size) = (ip, payload, payload, size);
+        payload < ip.end
+    }
+
+    /// Whether all is cut.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.next >= self.ip.end
+    }
+
+    /// The next segment; `None` if there is none, or no buffer.
+    pub fn next(&mut self, pool: &mut Pool) -> Option<u64> {
+        let length = self.size.min(self.ip.end.checked_sub(self.next).filter(|left| *left > 0)?);
+        let handle = pool.blank(self.payload + length)?;
+        let frame = pool.frame_mut(handle);
+        let (headers, payload) = frame.split_at_mut(self.payload);
+        headers.copy_from_slice(&self.bytes[..self.payload]);
+        payload.copy_from_slice(&self.bytes[self.next..self.next + length]);
+        self.number(frame);
+        self.next += length;
+        Some(Pool::mark_cut(Pool::with_tag(handle, self.tag)))
+    }
+
+    /// Writes into the headers what is the next segment's own.
+    // There are fewer segments than bytes, and of these 64 KiB.
+    #[allow(clippy::cast_possible_truncation)]
+    fn number(&self, frame: &mut [u8]) {
+        let ip = Transport { end: frame.len(), ..self.ip };
+        let before = self.next - self.payload;
+        if !self.v6 {
+            let at = ip.header + 4;
+            let first = u16::from_be_bytes([frame[at], frame[at + 1]]);
+            let identification = first.wrapping_add((before / self.size) as u16);
+            frame[at..at + 2].copy_from_slice(&identification.to_be_bytes());
+        }
+        set_length(frame, &ip);
+        let pseudo = pseudo(frame, &ip);
+        let is_last = before + (frame.len() - self.payload) == self.ip.end - self.payload;
+        let upper = &mut frame[ip.start..];
+        let at = if ip.protocol == TCP {
+            let first = u32::from_be_bytes([upper[4], upper[5], upper[6], upper[7]]);
+            let sequence = first.wrapping_add(before as u32);
+            upper[4..8].copy_from_slice(&sequence.to_be_bytes());
+            let flags = if is_last { upper[13] } else { upper[13] & !LAST };
+            upper[13] = if before == 0 { flags } else { flags & !CWR };
+            16
+        } else {
+            let length = upper.len() as u16;
+            upper[4..6].copy_from_slice(&length.to_be_bytes());
+            6
+        };
+        upper[at..at + 2].copy_from_slice(&[0, 0]);
+        let sum = pseudo.add_slice(upper);
+        // Of UDP zero stands for none.
+        let sum =
+            if at == 16 { sum.ones_complement() } else { sum.to_ones_complement_with_no_zero() };
+        upper[at..at + 2].copy_from_slice(&sum.to_ne_bytes());
+    }
+}

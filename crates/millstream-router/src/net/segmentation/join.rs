@@ -1,0 +1,189 @@
+//! Joining: segments of TCP that were cut here and leave one after the other are one system call, and one packet to the
+//! kernel, which hands them over whole or cuts them again.
+//!
+//! Only what was [cut](super::cut) here is joined: its checksums are known to be right, so nothing that came in wrong is
+//! made right.
+
+use std::io::IoSlice;
+
+use super::cut::{CWR, LAST, TCP};
+use super::set_length;
+use super::virtio::{VIRTIO_BYTES, Virtio};
+use crate::net::checksum::pseudo;
+use crate::net::header::{Transport, any_transport, is_v6};
+use crate::net::pool::Pool;
+
+/// The most segments that are joined.
+const MOST: usize = 64;
+/// The most bytes of headers.
+const HEADERS: usize = 192;
+/// The longest packet that IP can say of.
+const LONGEST: usize = 65_535;
+/// TCP's flags of segments that are not joined: URG, RST, SYN.
+const ALONE: u8 = 0x20 | 0x04 | 0x02;
+
+/// Some segments that leave as one.
+pub struct Joined {
+    /// What the kernel is told, and the headers.
+    head: [u8; VIRTIO_BYTES + HEADERS],
+    /// Bytes of headers.
+    headers: usize,
+    segments: usize,
+}
+
+/// A segment's headers.
+struct Segment<'a> {
+    frame: &'a [u8],
+    v6: bool,
+    ip: Transport,
+    payload: usize,
+}
+
+impl<'a> Segment<'a> {
+    fn of(pool: &'a Pool, packet: u64) -> Option<Self> {
+        if !Pool::is_cut(packet) || Pool::tag(packet).is_some() {
+            return None;
+        }
+        let frame = pool.frame(packet);
+        let v6 = is_v6(frame);
+        let ip = any_transport(frame)?;
+        let payload = ip.start + usize::from(frame.get(ip.start + 12)? >> 4) * 4;
+        let whole = ip.protocol == TCP
+            && !ip.fragment
+            && ip.end == frame.len()
+            && (ip.start + 20..frame.len()).contains(&payload)
+            && payload <= HEADERS;
+        whole.then_some(Self { frame, v6, ip, payload })
+    }
+
+    fn flags(&self) -> u8 {
+        self.frame[self.ip.start + 13]
+    }
+
+    fn sequence(&self) -> u32 {
+        let at = self.ip.start + 4;
+        u32::from_be_bytes([0, 1, 2, 3].map(|k| self.frame[at + k]))
+    }
+
+    fn identification(&self) -> u16 {
+        let at = self.ip.header + 4;
+        u16::from_be_bytes([self.frame[at], self.frame[at + 1]])
+    }
+
+    fn bytes(&self) -> usize {
+        self.frame.len() - self.payload
+    }
+
+    /// Whether `other` has the same headers, but for what each segment has for itself.
+    fn is_like(&self, other: &Self) -> bool {
+        let (ip, tcp) = (self.ip.header, self.ip.start);
+        let shape = self.v6 == other.v6 && tcp == other.ip.start && self.payload == other.payload;
+        let same = |from: usize, to: usize| self.frame[from..to] == other.frame[from..to];
+        let network = |v6: bool| {
+            if v6 {
+                same(0, ip + 4) && same(ip + 6, tcp)
+            } else {
+                same(0, ip + 2) && same(ip + 6, ip + 10) && same(ip + 12, tcp)
+            }
+        };
+        let own = LAST | CWR;
+        shape
+            && network(self.v6)
+            && same(tcp, tcp + 4)
+            && same(tcp + 8, tcp + 13)
+            && self.flags() & !own == other.flags() & !own
+            && same(tcp + 14, tcp + 16)
+            && same(tcp + 18, self.payload)
+    }
+}
+
+impl Default for Joined {
+    /// With nothing in it.
+    fn default() -> Self {
+        Self { head: [0; VIRTIO_BYTES + HEADERS], headers: 0, segments: 0 }
+    }
+}
+
+impl Joined {
+    /// How many of the first of `packets` leave as one, 1 at least. If they are more, [`slices`](Self::slices) are what
+    /// is to be sent.
+    pub fn begin(&mut self, pool: &Pool, packets: &[u64]) -> usize {
+        self.segments = 1;
+        let Some(first) = packets.first().and_then(|packet| Segment::of(pool, *packet)) else {
+            return 1;
+        };
+        if first.flags() & (ALONE | LAST) != 0 {
+            return 1;
+        }
+        let size = first.bytes();
+        let (mut end, mut flags) = (first.frame.len(), first.flags());
+        for packet in packets.iter().take(MOST).skip(1) {
+            let Some(next) = Segment::of(pool, *packet) else { break };
+            // Fewer than 64 segments of fewer than 64 KiB.
+            #[allow(clippy::cast_possible_truncation)]
+            let (before, count) = ((end - first.payload) as u32, self.segments as u16);
+            let follows = next.sequence() == first.sequence().wrapping_add(before)
+                && (first.v6
+                    || next.identification() == first.identification().wrapping_add(count))
+                && next.bytes() <= size
+                && end + next.bytes() - first.ip.header <= LONGEST
+                && next.flags() & CWR == 0
+                && first.is_like(&next);
+            if !follows {
+                break;
+            }
+            self.segments += 1;
+            end += next.bytes();
+            flags |= next.flags();
+            // The last.
+            if next.bytes() < size || next.flags() & LAST != 0 {
+                break;
+            }
+        }
+        if self.segments > 1 {
+            self.write(&first, end, flags);
+        }
+        self.segments
+    }
+
+    /// Writes the headers of all together, which end at `end` and have these flags.
+    fn write(&mut self, first: &Segment<'_>, end: usize, flags: u8) {
+        let (tcp, payload) = (first.ip.start, first.payload);
+        // All within 64 KiB.
+        #[allow(clippy::cast_possible_truncation)]
+        let word = |of: usize| of as u16;
+        let virtio = Virtio::joined(
+            first.v6,
+            flags & CWR != 0,
+            word(payload),
+            word(tcp),
+            word(first.bytes()),
+        );
+        let (said, head) = self.head.split_at_mut(VIRTIO_BYTES);
+        said.copy_from_slice(&virtio.bytes());
+        let head = &mut head[..payload];
+        head.copy_from_slice(&first.frame[..payload]);
+        self.headers = payload;
+        let ip = Transport { end, ..first.ip };
+        set_length(head, &ip);
+        head[tcp + 13] = flags;
+        let sum = pseudo(head, &ip);
+        // The sum itself, not its complement, for whoever finishes it.
+        head[tcp + 16..tcp + 18].copy_from_slice(&(!sum.ones_complement()).to_ne_bytes());
+    }
+
+    /// Calls `send` with what is to be sent of the packets that [`begin`](Self::begin) was called with.
+    pub fn slices<T>(
+        &self,
+        pool: &Pool,
+        packets: &[u64],
+        send: impl FnOnce(&[IoSlice<'_>]) -> T,
+    ) -> T {
+        let mut slices = [IoSlice::new(&[]); MOST + 1];
+        slices[0] = IoSlice::new(&self.head[..VIRTIO_BYTES + self.headers]);
+        for (slice, packet) in slices[1..].iter_mut().zip(&packets[..self.segments]) {
+            *slice = IoSlice::new(&pool.frame(*packet)[self.headers..]);
+        }
+        send(&slices[..=self.segments])
+    }
+}
