@@ -27,11 +27,11 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use crate::MediaError;
-use crate::admission::Admission;
 use crate::clock::now_ns;
-use crate::library::Library;
-use crate::region::Want;
-use crate::session::{Sessions, random_word};
+use crate::files::library::Library;
+use crate::rtsp::session::{Sessions, random_word};
+use crate::scheduler::admission::Admission;
+use crate::shared_memory::region::Want;
 use membership::{Event, Membership};
 use seal::{DATAGRAM, Kind, Opened, PAYLOAD, Run, SECRET, Seal};
 pub(crate) use shared::Shared;

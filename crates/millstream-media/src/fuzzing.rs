@@ -13,16 +13,16 @@ use std::path::Path;
 use std::sync::OnceLock;
 
 use crate::MediaError;
-use crate::access::backoff::BackOff;
-use crate::access::{Access, Pass};
 pub use crate::cluster::fuzzing::{Part, cluster, cluster_parts};
-use crate::library::Library;
+use crate::files::library::Library;
 use crate::live::frames::{self, FrameRing};
 use crate::live::publishing::Publishing;
-use crate::packets::mpeg_ts;
-use crate::region::Region;
+use crate::payload::mpeg_ts;
+use crate::rtsp::access::backoff::BackOff;
+use crate::rtsp::access::{Access, Pass};
+use crate::rtsp::session::{AsBell, Sessions, Transport};
 use crate::rtsp::{Asker, Desk};
-use crate::session::{AsBell, Sessions, Transport};
+use crate::shared_memory::region::Region;
 
 pub use orders::orders;
 pub use takeover::{Edit, takeover};

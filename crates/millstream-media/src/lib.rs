@@ -17,49 +17,33 @@
 //!
 //! [`MediaServer`] is the way in; [`network_interface_processor`] is what the other process runs.
 
-mod access;
-mod admission;
-mod client;
 mod clock;
 mod cluster;
-mod connection;
-mod demand;
-mod dispatch;
+mod data_plane;
 mod error;
-mod feed;
+mod files;
 #[doc(hidden)]
 pub mod fuzzing;
 mod instruction;
-mod lane;
-mod library;
 mod live;
 #[doc(hidden)]
 pub mod measuring;
-mod optional;
-mod outlet;
-mod packets;
 mod pages;
-mod placement;
-mod processor;
-mod refusals;
-mod region;
-mod ring;
+mod payload;
 mod rtsp;
+mod scheduler;
 mod server;
-mod session;
-mod sharing;
-mod status;
-mod store;
-mod tcp;
-mod tls;
+mod shared_memory;
 
-pub use admission::{TitleAdmission, admission_of};
 pub use cluster::Moves;
+pub use data_plane::placement::{Confined, confined_processor, network_interface_processor};
 pub use error::MediaError;
-pub use feed::producer::frame_producer;
+pub use files::read_ahead::producer::frame_producer;
 pub use instruction::desk::InstructionStatus;
 pub use live::ingest::Ingested;
-pub use placement::{Confined, confined_processor, network_interface_processor};
+pub use pages::status::{
+    ClientStatus, Cpu, LiveStatus, Reading, RefusalStatus, Status, WindowStatus,
+};
+pub use rtsp::session::Account;
+pub use scheduler::admission::{TitleAdmission, admission_of};
 pub use server::{Course, MediaServer, Report};
-pub use session::Account;
-pub use status::{ClientStatus, Cpu, LiveStatus, Reading, RefusalStatus, Status, WindowStatus};

@@ -9,15 +9,15 @@ use std::io;
 use std::net::UdpSocket;
 use std::time::Instant;
 
-use crate::client::Client;
-use crate::dispatch::{Dispatch, Outlet, Sending};
+use crate::data_plane::packet_sender::{Network, write_packet};
+use crate::files::library::Library;
 use crate::instruction::board::Given;
 use crate::instruction::building::Builder;
 use crate::instruction::desk;
 use crate::instruction::running::Instructions;
-use crate::library::Library;
-use crate::outlet::{Network, write_packet};
-use crate::region::{Region, Setting, Want, Word};
+use crate::scheduler::client::Client;
+use crate::scheduler::dispatch::{Dispatch, Outlet, Sending};
+use crate::shared_memory::region::{Region, Setting, Want, Word};
 
 /// What is done with a frame that was chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,6 +3,9 @@
 //!
 //! Session control knows what stands on them, another thread speaks HTTP: it asks, one question at a time.
 
+pub(crate) mod rejects;
+pub(crate) mod status;
+
 use millstream_report::http::{self, Answer, Orders};
 use mio::Waker;
 use prometheus_client::collector::Collector;
@@ -18,14 +21,14 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::Duration;
 
+use crate::files::library::Library;
 use crate::instruction::desk::{BODY_BYTES, Desk, InstructionStatus};
-use crate::library::Library;
 use crate::live::ingest::Ingested;
 use crate::live::publishing::Publishing;
-use crate::refusals::{REASONS, Refusals};
-use crate::region::{LATENESS, Region, Setting, State, Word};
-use crate::session::{Account, Sessions};
-use crate::status::About;
+use crate::pages::rejects::{REASONS, Refusals};
+use crate::pages::status::About;
+use crate::rtsp::session::{Account, Sessions};
+use crate::shared_memory::region::{LATENESS, Region, Setting, State, Word};
 
 /// How long session control may take to answer.
 const PATIENCE: Duration = Duration::from_secs(1);

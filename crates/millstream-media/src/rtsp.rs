@@ -3,8 +3,13 @@
 //! One stream a presentation: `rtsp://HOST/NAME` with one track, `video`. A session belongs to the
 //! client address that made it, and its packets go to that address alone.
 
+pub(crate) mod access;
 mod admittance;
+pub(crate) mod connection;
 pub(crate) mod publish;
+pub(crate) mod session;
+pub(crate) mod tcp;
+pub(crate) mod tls;
 
 use rtsp_types::headers::{
     ACCEPT, CONTENT_BASE, CONTENT_TYPE, CSEQ, LOCATION, PUBLIC, RANGE, REQUIRE, RTP_INFO, SERVER,
@@ -19,14 +24,14 @@ use rtsp_types::{
 };
 use std::net::{IpAddr, SocketAddr};
 
-use crate::access::backoff::BackOff;
-use crate::access::{Access, Pass};
-use crate::client::{Client, Descriptor, low_bits};
 use crate::cluster::Cluster;
-use crate::library::Library;
+use crate::files::library::Library;
 use crate::live::publishing::Publishing;
-use crate::region::{State, Want, Word};
-use crate::session::{AsBell, Refused, Sessions, Transport};
+use crate::rtsp::access::backoff::BackOff;
+use crate::rtsp::access::{Access, Pass};
+use crate::rtsp::session::{AsBell, Refused, Sessions, Transport};
+use crate::scheduler::client::{Client, Descriptor, low_bits};
+use crate::shared_memory::region::{State, Want, Word};
 
 const METHODS: &str =
     "OPTIONS, DESCRIBE, ANNOUNCE, SETUP, PLAY, RECORD, PAUSE, GET_PARAMETER, TEARDOWN";

@@ -18,6 +18,7 @@
 //! Source: Bavier, Karlin, Peterson and Qie, *Scheduling Computations on a Programmable Router*.
 
 mod clock;
+mod error;
 mod io;
 pub mod live;
 pub mod model;

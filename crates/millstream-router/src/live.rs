@@ -42,10 +42,11 @@ mod status;
 mod waker;
 
 pub use crate::clock::{Clock, Worked};
+pub use crate::error::PortError;
 pub use crate::io::capture::CapturePort;
 pub use crate::io::interface::InterfacePort;
 pub use crate::io::memory::MemoryPort;
-pub use crate::io::port::{Port, PortError};
+pub use crate::io::port::Port;
 pub use crate::io::tap::TapPort;
 pub use crate::io::tun::TunPort;
 pub use crate::io::vlan::VlanPort;

@@ -10,8 +10,8 @@ use std::net::SocketAddr;
 use super::membership::Membership;
 use super::*;
 use crate::fuzzing::{estate, own_region};
-use crate::region::Word;
-use crate::session::Sessions;
+use crate::rtsp::session::Sessions;
+use crate::shared_memory::region::Word;
 
 const SECRET_TEXT: &[u8] = b"a secret of the fuzz targets' own";
 

@@ -6,10 +6,10 @@
 use serde::{Deserialize, Serialize};
 use std::net::IpAddr;
 
-use crate::client::{Client, low_bits};
-use crate::library::Library;
-use crate::region::{Row, State, Word};
+use crate::files::library::Library;
 use crate::rtsp::LOWEST_PORT;
+use crate::scheduler::client::{Client, low_bits};
+use crate::shared_memory::region::{Row, State, Word};
 
 /// Counters that go on where the session goes on; those of frames that are dealt with come first.
 const COUNTERS: [(Word, usize); 22] = [
@@ -174,7 +174,7 @@ impl Shared {
 mod tests {
     use super::*;
     use crate::fuzzing::estate;
-    use crate::region::Region;
+    use crate::shared_memory::region::Region;
 
     const PERIOD_NS: u64 = 40_000_000;
 

@@ -8,7 +8,7 @@ use crate::instruction::board::Board;
 use crate::instruction::building::Builder;
 use crate::instruction::desk::{BODY_BYTES, Desk, list};
 use crate::instruction::running::Instructions;
-use crate::region::Region;
+use crate::shared_memory::region::Region;
 
 /// How long the processor has to compile what was ordered.
 const PATIENCE: Duration = Duration::from_secs(5);

@@ -13,21 +13,21 @@ use std::net::IpAddr;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use super::{NoBell, estate};
-use crate::client::Client;
-use crate::dispatch::{Dispatch, Outlet, Sending};
-use crate::feed::shelf::{self, Shelf};
+use crate::data_plane::Schedule;
+use crate::data_plane::packet_sender::{write_packet, write_report};
+use crate::files::read_ahead::shelf::{self, Shelf};
 use crate::instruction::board::{self, Given};
 use crate::instruction::building::Builder;
 use crate::instruction::desk;
 use crate::instruction::running::Instructions;
 use crate::live::frames::{self, FrameRing, LiveFrame};
-use crate::optional::Importance;
-use crate::outlet::{write_packet, write_report};
-use crate::packets::Piece;
-use crate::processor::Schedule;
-use crate::region::{FIRST_ROW, ROW, Region, SETTINGS, Setting, State, Want, Word};
-use crate::session::Sessions;
-use crate::store::{MediaRecord, NewFrame, Store, StoreBuilder};
+use crate::payload::Piece;
+use crate::rtsp::session::Sessions;
+use crate::scheduler::client::Client;
+use crate::scheduler::dispatch::{Dispatch, Outlet, Sending};
+use crate::scheduler::optional_frames::Importance;
+use crate::shared_memory::region::{FIRST_ROW, ROW, Region, SETTINGS, Setting, State, Want, Word};
+use crate::shared_memory::store::{MediaRecord, NewFrame, Store, StoreBuilder};
 
 /// When the processor begins, ns.
 const BEGIN_NS: u64 = 1 << 50;

@@ -6,7 +6,7 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
 use super::board::{Board, Given};
 use super::{Loaded, MOST};
-use crate::processor::ring;
+use crate::data_plane::ring;
 
 /// What the thread is to do.
 pub(crate) enum Job {

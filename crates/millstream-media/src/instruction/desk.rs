@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 use super::board::{Board, Counter, Given, Outcome, STREAMS, Slot, State, Streams};
 use super::{Loaded, MESSAGE_BYTES, MODULE_BYTES};
 use crate::MediaError;
-use crate::region::{Region, Setting};
+use crate::shared_memory::region::{Region, Setting};
 
 /// How long the processor may take to load a module, and to answer a call.
 const PATIENCE: Duration = Duration::from_secs(5);

@@ -4,7 +4,7 @@ use zerocopy::little_endian::{I64, U32, U64};
 use zerocopy::{Immutable, IntoBytes};
 
 use super::FRAME_BYTES;
-use crate::client::{Client, Descriptor};
+use crate::scheduler::client::{Client, Descriptor};
 
 /// A frame that is released. Little-endian; later versions may know more, behind this.
 #[derive(Clone, Copy, Debug, Immutable, IntoBytes)]

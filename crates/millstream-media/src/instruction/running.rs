@@ -11,7 +11,7 @@ use super::board::{Board, Counter, Outcome, STREAMS, Slot, State, Streams};
 use super::building::{Builder, Built, Job, build};
 use super::look::Look;
 use super::{Loaded, MESSAGE_BYTES, MOST};
-use crate::processor::drain;
+use crate::data_plane::drain;
 
 /// What is to become of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -293,12 +293,12 @@ fn outcome(fault: &Fault) -> Outcome {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::client::Client;
     use crate::instruction::board::Given;
     use crate::instruction::tests::{LIMITS, module};
-    use crate::optional::Importance;
-    use crate::region::Region;
-    use crate::store::tests::{media, store};
+    use crate::scheduler::client::Client;
+    use crate::scheduler::optional_frames::Importance;
+    use crate::shared_memory::region::Region;
+    use crate::shared_memory::store::tests::{media, store};
     use std::io::Read;
 
     /// Drops B-frames, makes P-frames optional, fails at those of 112 bytes, one packet, with any other type.

@@ -165,13 +165,13 @@ impl Assembler {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::packets::Format;
+    use crate::payload::Format;
     use millstream_traffic::mpeg::units;
 
     /// The packets of a frame as a server sends them.
     fn packets(format: Format, frame: &[u8], packet_bytes: usize) -> Vec<Vec<u8>> {
         let pieces = format.cut(frame, packet_bytes);
-        let payload = |piece: crate::packets::Piece| {
+        let payload = |piece: crate::payload::Piece| {
             [&piece.header[..piece.header_bytes.into()], &frame[piece.range]].concat()
         };
         pieces.into_iter().map(payload).collect()

@@ -2,9 +2,9 @@
 //!
 //! Of each block of y frames, B-frames that nothing refers to are optional until x are; then, so that there are
 //! always x, the last ones of the block, whatever they are. A file's frames are chosen with all of the block
-//! known ([`Choice`](crate::optional::Choice)); of frames that are all alike both choose as many.
+//! known ([`Choice`](crate::scheduler::optional_frames::Choice)); of frames that are all alike both choose as many.
 
-use crate::optional::Importance;
+use crate::scheduler::optional_frames::Importance;
 
 /// The choice for the block of frames that is being released.
 #[derive(Clone, Copy, Debug)]

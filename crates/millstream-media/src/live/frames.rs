@@ -18,9 +18,9 @@ use std::io;
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 use zerocopy::FromBytes;
 
-use crate::client::low_bits;
-use crate::packets::{Piece, RTP_HEADER};
-use crate::store::{FrameRecord, PacketRecord};
+use crate::payload::{Piece, RTP_HEADER};
+use crate::scheduler::client::low_bits;
+use crate::shared_memory::store::{FrameRecord, PacketRecord};
 
 /// "MSTREAM" and the layout's version.
 const MAGIC: u64 = 0x4d53_5452_4541_4c01;
@@ -430,7 +430,10 @@ pub(crate) mod tests {
             assert_eq!((frame.record.packets, frame.record.bytes), (2, 2 * (12 + 2 + 101)));
             assert_eq!(frame.record.display, u32::from(number) * 3_600);
             assert_eq!(copied.packets.len(), 2);
-            let store = crate::store::Packets { records: &copied.packets, bytes: &copied.bytes };
+            let store = crate::shared_memory::store::Packets {
+                records: &copied.packets,
+                bytes: &copied.bytes,
+            };
             assert_eq!(store.payload(&copied.packets[1]), (&[9, 8][..], &[number; 101][..]));
         }
         // Frames of 28 words: three of them are there.

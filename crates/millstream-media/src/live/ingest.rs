@@ -11,8 +11,8 @@ use super::assemble::{Assembled, Assembler};
 use super::frames::{FrameRing, LiveFrame, record};
 use super::police::{Allowance, Police};
 use super::reorder::{Packet, Reorder};
-use crate::optional::Importance;
-use crate::packets::{CLOCK_RATE, Format, RTP_HEADER};
+use crate::payload::{CLOCK_RATE, Format, RTP_HEADER};
+use crate::scheduler::optional_frames::Importance;
 
 /// The longest parameter set that is kept, bytes.
 const LONGEST_SET: usize = 1_024;

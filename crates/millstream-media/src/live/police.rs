@@ -6,7 +6,7 @@
 //! is *beyond*: dropped. So of what is released in any stretch of time, the link time is at most the bucket's, which
 //! is what admission reckons with (the generic cell rate algorithm of ITU-T I.371, twice).
 
-use crate::demand::Demand;
+use crate::scheduler::demand::Demand;
 use millstream_scenario::Link;
 
 /// By which part of its period a publisher may be faster than it said: 1/100.
@@ -133,7 +133,7 @@ mod tests {
         let link = Link { rate_bps: 20_000_000, overhead: 28, credits: None };
         let room = |burst, deadline_ms| {
             let demand = Allowance::new(40 * MS, 2_000_000, burst, link).demand(deadline_ms * MS);
-            crate::admission::Admission::new(1).room(&[&demand], 0, 100)
+            crate::scheduler::admission::Admission::new(1).room(&[&demand], 0, 100)
         };
         // The whole rate: nine of ten, as one frame may have begun and the dispatcher wake late.
         assert_eq!(room(10_000, 2_000), 9);

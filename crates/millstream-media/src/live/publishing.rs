@@ -9,9 +9,9 @@ use std::net::{IpAddr, SocketAddr};
 use super::frames::{self, Copied, FrameRing, Shape};
 use super::ingest::{Ingest, Ingested};
 use super::police::Allowance;
-use crate::region::{Row, State, Word};
-use crate::session::Transport;
-use crate::store::{FrameRecord, Packets};
+use crate::rtsp::session::Transport;
+use crate::shared_memory::region::{Row, State, Word};
+use crate::shared_memory::store::{FrameRecord, Packets};
 
 /// How long a publisher may say nothing before RECORD, ns.
 const PATIENCE_NS: u64 = 10_000_000_000;

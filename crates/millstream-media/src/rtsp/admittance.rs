@@ -4,9 +4,9 @@ use rtsp_types::headers::{CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
 use rtsp_types::{Method, Request, Response, StatusCode, Version};
 
 use super::{Answer, Asker, Desk};
-use crate::access::{Pass, Verdict};
-use crate::refusals::Reason;
-use crate::session::AsBell;
+use crate::pages::rejects::Reason;
+use crate::rtsp::access::{Pass, Verdict};
+use crate::rtsp::session::AsBell;
 
 impl<B: AsBell> Desk<'_, B> {
     /// The answer to a request that is not authenticated; `None`: the request is allowed. OPTIONS

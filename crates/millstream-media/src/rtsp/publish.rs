@@ -10,8 +10,8 @@ use rtsp_types::headers::{CONTENT_TYPE, SESSION, TRANSPORT, Transports};
 use rtsp_types::{Method, Request, StatusCode};
 
 use super::{Answer, Asker, Desk, Refusal, acceptable, name_of, ok, refuse};
-use crate::packets::{CLOCK_RATE, Format};
-use crate::session::{AsBell, Transport, random_word};
+use crate::payload::{CLOCK_RATE, Format};
+use crate::rtsp::session::{AsBell, Transport, random_word};
 
 /// The parameter sets of an announcement that are looked at.
 const MOST_SETS: usize = 4;

@@ -9,8 +9,8 @@ use super::{CLUSTER, MediaServer, TICK, failed};
 use crate::MediaError;
 use crate::clock::now_ns;
 use crate::cluster::{Cluster, Ground};
-use crate::library::Library;
-use crate::region::{Region, Setting};
+use crate::files::library::Library;
+use crate::shared_memory::region::{Region, Setting};
 
 /// Joins the scenario's cluster, if it names one, for a server that speaks RTSP at `rtsp`.
 pub(super) fn join(

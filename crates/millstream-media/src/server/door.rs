@@ -11,10 +11,10 @@ use std::path::Path;
 use super::{FIRST_CONNECTION, MediaServer, RTSP, RTSPS, failed};
 use crate::MediaError;
 use crate::clock::now_ns;
-use crate::connection::Connection;
-use crate::refusals::{Reason, holder};
-use crate::tcp;
-use crate::tls::{self, Secured};
+use crate::pages::rejects::{Reason, holder};
+use crate::rtsp::connection::Connection;
+use crate::rtsp::tcp;
+use crate::rtsp::tls::{self, Secured};
 
 /// Files that are open besides connections, with room to spare.
 const OTHER_FILES: u64 = 128;

@@ -3,8 +3,8 @@
 use std::time::{Duration, Instant};
 
 use super::{MediaServer, TICK};
-use crate::connection::UNREAD;
-use crate::region::{State, Want};
+use crate::rtsp::connection::UNREAD;
+use crate::shared_memory::region::{State, Want};
 
 /// A drain that has begun.
 #[derive(Debug)]

@@ -8,13 +8,13 @@ use std::time::Instant;
 
 use super::{MediaServer, PRODUCER, RESTART, SHORT_LIFE, SHORT_LIVES, failed};
 use crate::MediaError;
-use crate::feed::producer::Producer;
-use crate::feed::shelf::Shelf;
+use crate::data_plane::drain;
+use crate::data_plane::placement::Estate;
+use crate::files::read_ahead::producer::Producer;
+use crate::files::read_ahead::shelf::Shelf;
 use crate::live::frames::Copied;
-use crate::placement::Estate;
-use crate::processor::drain;
-use crate::status::Reading;
-use crate::store::FrameRecord;
+use crate::pages::status::Reading;
+use crate::shared_memory::store::FrameRecord;
 
 /// Films that are read ahead; nothing where whole films are in the store.
 #[derive(Debug, Default)]

@@ -9,13 +9,13 @@ use std::net::IpAddr;
 
 use super::{FIRST_CONNECTION, MediaServer, door, failed};
 use crate::MediaError;
-use crate::access::Access;
 use crate::clock::now_ns;
-use crate::library::Library;
+use crate::data_plane::placement::Estate;
+use crate::data_plane::ring;
+use crate::files::library::Library;
 use crate::live::publishing::Publishing;
-use crate::placement::Estate;
-use crate::processor::ring;
-use crate::region::Want;
+use crate::rtsp::access::Access;
+use crate::shared_memory::region::Want;
 
 /// The longest datagram.
 const LONGEST: usize = 65_536;

@@ -4,16 +4,16 @@
 use std::time::Duration;
 
 use super::{MediaServer, interleave};
-use crate::client::{Client, Descriptor, low_bits};
 use crate::clock::now_ns;
-use crate::connection::Connection;
-use crate::connection::transit::Outcome;
-use crate::dispatch::Sending;
-use crate::outlet::{REPORT, write_packet, write_report};
-use crate::region::{Region, Word};
-use crate::session::Transport;
-use crate::store::Packets;
-use crate::tcp;
+use crate::data_plane::packet_sender::{REPORT, write_packet, write_report};
+use crate::rtsp::connection::Connection;
+use crate::rtsp::connection::transit::Outcome;
+use crate::rtsp::session::Transport;
+use crate::rtsp::tcp;
+use crate::scheduler::client::{Client, Descriptor, low_bits};
+use crate::scheduler::dispatch::Sending;
+use crate::shared_memory::region::{Region, Word};
+use crate::shared_memory::store::Packets;
 
 /// The interval between polls of connections that are behind; each poll is one system call.
 const LOOK: Duration = Duration::from_millis(10);

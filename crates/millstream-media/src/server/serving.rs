@@ -2,10 +2,10 @@
 
 use super::{MediaServer, passing};
 use crate::clock::now_ns;
-use crate::connection::Connection;
-use crate::region::Want;
+use crate::rtsp::connection::Connection;
+use crate::rtsp::tcp;
 use crate::rtsp::{Asker, Desk};
-use crate::tcp;
+use crate::shared_memory::region::Want;
 
 impl MediaServer {
     /// Reads, answers and writes what can be on a connection.

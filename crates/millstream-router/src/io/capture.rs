@@ -9,7 +9,8 @@ use pcap::{Capture, Linktype, Offline};
 use std::path::Path;
 
 use crate::clock::Clock;
-use crate::io::port::{Port, PortError};
+use crate::error::PortError;
+use crate::io::port::Port;
 use crate::net::pool::Pool;
 
 /// A port made of captures.

@@ -16,7 +16,8 @@ use std::os::fd::{OwnedFd, RawFd};
 use std::sync::Arc;
 
 use self::xdp::MOST_QUEUES;
-use crate::io::port::{Port, PortError};
+use crate::error::PortError;
+use crate::io::port::Port;
 use crate::net::checksum;
 use crate::net::pool::Pool;
 use millstream_scenario::InterfaceIo;

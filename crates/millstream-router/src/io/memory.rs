@@ -1,7 +1,8 @@
 //! A port in memory: frames that are received over and over, or until they have been received so
 //! many times; what is transmitted is counted, and kept if that is asked for.
 
-use crate::io::port::{Port, PortError};
+use crate::error::PortError;
+use crate::io::port::Port;
 use crate::net::pool::Pool;
 
 /// A port in memory.

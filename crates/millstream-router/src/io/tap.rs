@@ -7,7 +7,8 @@ use std::io::{ErrorKind, IoSlice, IoSliceMut};
 use std::os::fd::RawFd;
 use tun_rs::Layer;
 
-use crate::io::port::{Port, PortError};
+use crate::error::PortError;
+use crate::io::port::Port;
 use crate::io::tunnel::Tunnel;
 use crate::net::pool::{BUFFER_BYTES, Pool};
 use crate::net::segmentation::{Cutter, Joined, VIRTIO_BYTES, Virtio};

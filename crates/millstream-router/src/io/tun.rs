@@ -8,7 +8,8 @@ use std::collections::VecDeque;
 use std::os::fd::RawFd;
 use tun_rs::Layer;
 
-use crate::io::port::{Port, PortError};
+use crate::error::PortError;
+use crate::io::port::Port;
 use crate::io::tunnel::Tunnel;
 use crate::net::header::ETHERNET;
 use crate::net::ipv4_control::{self, Party};

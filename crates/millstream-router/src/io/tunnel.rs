@@ -6,7 +6,7 @@ use std::io::{Error, ErrorKind};
 use std::os::fd::{AsRawFd, RawFd};
 use tun_rs::{DeviceBuilder, Layer, SyncDevice};
 
-use crate::io::port::PortError;
+use crate::error::PortError;
 
 /// The device of a port.
 pub(crate) struct Tunnel {

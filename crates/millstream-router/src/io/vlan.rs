@@ -18,7 +18,8 @@ use std::rc::Rc;
 
 use millstream_scenario::{PcpSource, RouterPort, RouterScenario};
 
-use crate::io::port::{Port, PortError};
+use crate::error::PortError;
+use crate::io::port::Port;
 use crate::net::header::Header;
 use crate::net::pool::Pool;
 use crate::net::vlan_tag::is_stacked;

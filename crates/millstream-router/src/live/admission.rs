@@ -4,7 +4,7 @@ use millstream::Link;
 use millstream::catalogue::Options;
 use millstream_scenario::{InputMode, PathAction, PortKind, Reservation, RouterScenario};
 
-use crate::io::port::PortError;
+use crate::error::PortError;
 use crate::router::plan::{
     Batch, InputPlan, OutputPlan, PathPlan, Plan, Reading, Stages, WhenFull,
 };

@@ -5,9 +5,10 @@ use std::sync::Arc;
 use std::{fs, io};
 
 use crate::clock::Clock;
+use crate::error::PortError;
 use crate::io::capture::CapturePort;
 use crate::io::interface::{InterfacePort, against_xdp};
-use crate::io::port::{Port, PortError};
+use crate::io::port::Port;
 use crate::io::tap::TapPort;
 use crate::io::tun::{self, TunPort};
 use crate::io::vlan::open_ports;

@@ -14,8 +14,9 @@ use serde::Serialize;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use crate::clock::Clock;
+use crate::error::PortError;
 use crate::io::memory::MemoryPort;
-use crate::io::port::{Port, PortError};
+use crate::io::port::Port;
 use crate::live::assemble::{LiveRouter, processes};
 use crate::live::control::Control;
 use crate::live::report::Report;

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::io::port::PortError;
+use crate::error::PortError;
 use crate::live::core::part;
 use crate::live::extension::Extensions;
 use crate::live::netlink::Change;

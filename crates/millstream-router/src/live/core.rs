@@ -8,7 +8,8 @@ use std::thread;
 use std::time::Duration;
 
 use crate::clock::Clock;
-use crate::io::port::{Port, PortError};
+use crate::error::PortError;
+use crate::io::port::Port;
 use crate::live::admission::{plan, reading};
 use crate::live::assemble::{processes, rules};
 use crate::live::extension::Extensions;

@@ -7,7 +7,8 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 
-use crate::io::port::{Port, PortError};
+use crate::error::PortError;
+use crate::io::port::Port;
 use crate::live::core::Core;
 use crate::live::waker::Bell;
 

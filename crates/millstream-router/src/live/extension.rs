@@ -13,7 +13,7 @@
 use millstream_extension::{Buffer, Fault, Function, Limits, Module, Unusable};
 use millstream_scenario::{PathExtension, RouterScenario};
 
-use crate::io::port::PortError;
+use crate::error::PortError;
 use crate::net::pool::{BUFFER_BYTES, Pool};
 
 /// The largest module, bytes.

@@ -16,7 +16,8 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
-use crate::io::port::{Port, PortError};
+use crate::error::PortError;
+use crate::io::port::Port;
 use crate::live::waker::Bell;
 use crate::net::pool::{BUFFER_BYTES, Pool};
 use crate::router::Elsewhere;

@@ -10,7 +10,8 @@ use millstream_scenario::RouterScenario;
 use std::net::Ipv6Addr;
 
 use crate::clock::{Clock, Worked};
-use crate::io::port::{Port, PortError};
+use crate::error::PortError;
+use crate::io::port::Port;
 use crate::live::extension::{ExtensionCounters, Extensions};
 use crate::live::inter_core::{Crossing, Errand};
 use crate::live::netlink::{Change, Way};

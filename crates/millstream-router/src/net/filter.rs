@@ -12,7 +12,7 @@ use millstream_scenario::{RouterPath, RouterScenario};
 use pcap::{BpfInstruction, BpfProgram, Capture, Linktype};
 use std::fmt;
 
-use crate::io::port::PortError;
+use crate::error::PortError;
 
 /// The longest program of one expression, instructions.
 const INSTRUCTIONS: usize = 1_024;

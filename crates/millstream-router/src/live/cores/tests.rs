@@ -7,7 +7,8 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 use crate::clock::Clock;
-use crate::io::port::{Port, PortError};
+use crate::error::PortError;
+use crate::io::port::Port;
 use crate::live::assemble::LiveRouter;
 use crate::live::control::Control;
 use crate::live::core::{Core, Parts, board, part};

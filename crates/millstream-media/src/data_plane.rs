@@ -1,0 +1,218 @@
+//! The network interface processor's loop: scheduler and dispatch, wherever they are placed.
+//!
+//! It sleeps until the next thing is due, the host rings, or a client's RTCP comes. If the host is
+//! gone, clients that are heard of by RTCP play on; when the last is gone, so is the processor.
+
+pub(crate) mod packet_sender;
+pub(crate) mod placement;
+
+use millstream::selector::{Select, Selector};
+use millstream::{Dwcs, Edf, EdfFirst, Fifo, Heap};
+use millstream_scenario::FramePath;
+use rtcp_types::Compound;
+use rustix::event::{PollFd, PollFlags, poll};
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
+use std::sync::mpsc::Sender;
+
+use crate::clock::{now_ns, timespec};
+use crate::data_plane::packet_sender::Network;
+use crate::data_plane::placement::{Estate, welcome};
+use crate::files::read_ahead::reader;
+use crate::files::read_ahead::shelf::Shelf;
+use crate::instruction::building::Builder;
+use crate::instruction::running::Instructions;
+use crate::live::frames;
+use crate::scheduler::dispatch::Dispatch;
+use crate::shared_memory::region::{Region, Setting, Word};
+use crate::shared_memory::store::Store;
+
+/// The longest sleep, ns.
+const LONGEST_SLEEP_NS: u64 = 100_000_000;
+
+/// Datagrams of clients that are looked at in a row.
+const HEARD_AT_ONCE: usize = 16;
+
+/// The disciplines that frames are scheduled by, as the host tells the NI.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u64)]
+pub(crate) enum Schedule {
+    Dwcs,
+    Edf,
+    Fifo,
+}
+
+/// What a processor works with.
+#[derive(Debug)]
+pub(crate) struct Parts {
+    store: Store,
+    region: Region,
+    /// What all of it is made from, for a server that takes the place of a dead one.
+    estate: Estate,
+    /// What compiles instructions, if there can be any.
+    builder: Option<Builder>,
+    /// Threads that read films, if this processor does so itself: told to begin, and by its end to end.
+    films: Option<Sender<()>>,
+    /// Rings at both ends; closed when the other end is gone.
+    bell: UnixStream,
+}
+
+impl Parts {
+    /// Everything of `estate`, with this end of the bell. Threads that are started call `begin` first.
+    ///
+    /// # Errors
+    /// If the store is damaged.
+    pub(crate) fn new(estate: Estate, bell: UnixStream, begin: fn()) -> io::Result<Self> {
+        let mut store = Store::open(&estate.store)?;
+        store.rings = frames::read(&estate.live)?;
+        let region = estate.region;
+        let builder = region.board().map(|board| Builder::start(board, begin)).transpose()?;
+        let own = region.get(Setting::FramePath) == FramePath::Ni as u64;
+        let films = if own && !estate.films.is_empty() {
+            Some(reader::start_later(
+                estate.store.try_clone()?,
+                estate.shelf.try_clone()?,
+                estate.films.iter().map(File::try_clone).collect::<io::Result<_>>()?,
+                begin,
+            )?)
+        } else {
+            None
+        };
+        Ok(Self { store, region, estate, builder, films, bell })
+    }
+}
+
+/// Serves until it is told to end, or the host and all clients are gone.
+///
+/// # Errors
+/// If a socket cannot be set up or waited for.
+pub(crate) fn run(parts: Parts) -> io::Result<()> {
+    match parts.region.get(Setting::Schedule) {
+        1 => run_by(parts, || Selector::new(Edf, Heap::default())),
+        2 => run_by(parts, || Selector::new(Fifo, Heap::default())),
+        _ => run_by(parts, || Selector::new(Dwcs::<EdfFirst>::default(), Heap::default())),
+    }
+}
+
+fn run_by<S: Select<Stamp = ()>>(parts: Parts, selector: fn() -> S) -> io::Result<()> {
+    let Parts { store, region, estate, builder, films, mut bell } = parts;
+    bell.set_nonblocking(true)?;
+    let mut network = Network::new(estate.rtp.try_clone()?, estate.rtcp.try_clone()?, region)?;
+    let mut dispatch = Dispatch::new(store, region, selector(), now_ns());
+    if let Some((board, builder)) = region.board().zip(builder) {
+        dispatch.instructions = Instructions::open(board, builder);
+    }
+    if !estate.films.is_empty() {
+        // Not before the memory was locked: of the shelf only what is used takes memory.
+        dispatch.take_from(Shelf::open(&estate.shelf)?);
+    }
+    if let Some(films) = &films {
+        let _ = films.send(());
+    }
+    let mut host_is_there = true;
+    let mut alone_since_ns = u64::MAX;
+    while region.get(Setting::End) == 0 {
+        let before_ns = now_ns();
+        let (sending, next_ns) =
+            (region.get(Setting::SendingNs), dispatch.step(before_ns, &mut network));
+        let after_ns = now_ns();
+        let sent_ns = region.get(Setting::SendingNs) - sending;
+        region.add(Setting::SchedulingNs, (after_ns - before_ns).saturating_sub(sent_ns));
+        if std::mem::take(&mut network.ordered) {
+            ring(&mut bell);
+        }
+        let sleep_ns = next_ns.saturating_sub(after_ns).min(LONGEST_SLEEP_NS);
+        if sleep_ns == 0 {
+            continue;
+        }
+        let wait = timespec(sleep_ns);
+        let (rung, heard, built) = {
+            let events = PollFlags::IN;
+            // A host that is gone rings no more, but another may come.
+            let host = match (host_is_there, &estate.listener) {
+                (true, _) => Some(bell.as_fd()),
+                (false, listener) => listener.as_ref().map(AsFd::as_fd),
+            };
+            let rtcp = network.rtcp();
+            let builder = dispatch.instructions.bell().map(AsFd::as_fd);
+            // Where there is none, nothing of RTCP's is waited for in its place.
+            let [host, builder] = [host, builder].map(|fd| match fd {
+                Some(fd) => PollFd::from_borrowed_fd(fd, events),
+                None => PollFd::new(rtcp, PollFlags::empty()),
+            });
+            let mut waited = [PollFd::new(rtcp, events), host, builder];
+            match poll(&mut waited, Some(&wait)) {
+                Ok(_) | Err(rustix::io::Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+            let has = |at: usize| waited.get(at).is_some_and(|fd| !fd.revents().is_empty());
+            (has(1), has(0), has(2))
+        };
+        if built {
+            dispatch.instructions.take_built();
+        }
+        if rung && host_is_there {
+            host_is_there = drain(&mut bell);
+            alone_since_ns = after_ns;
+        } else if rung && let Some(new) = welcome(&estate) {
+            bell = new;
+            host_is_there = true;
+        }
+        if heard {
+            hear(&network, &dispatch);
+        }
+        if !host_is_there {
+            dispatch.end_unheard(after_ns, region.get(Setting::IdleTimeoutNs));
+            let alone_ns = after_ns.saturating_sub(alone_since_ns);
+            // Live frames come through a host.
+            if estate.listener.is_none() || alone_ns > region.get(Setting::IdleTimeoutNs) {
+                dispatch.end_live();
+            }
+            let hand_over_ns = region.get(Setting::HandOverNs);
+            if hand_over_ns > 0 && alone_ns > hand_over_ns {
+                dispatch.hand_over();
+            }
+            if !dispatch.is_playing() && dispatch.unresolved() == 0 {
+                return Ok(());
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Rings the other end's bell; one that is full of rings need not be rung.
+pub(crate) fn ring(mut bell: impl Write) {
+    let _ = bell.write(&[1]);
+}
+
+/// Takes all rings. Returns whether the other end is still there.
+pub(crate) fn drain(mut bell: impl Read) -> bool {
+    let mut rings = [0; 256];
+    loop {
+        match bell.read(&mut rings) {
+            Ok(0) => return false,
+            Ok(_) => {}
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return true,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(_) => return false,
+        }
+    }
+}
+
+/// Notes which clients sent RTCP: they are alive.
+fn hear(network: &Network, dispatch: &Dispatch<impl Select<Stamp = ()>>) {
+    let mut datagram = [0; 1500];
+    for _ in 0..HEARD_AT_ONCE {
+        let Ok((length, from)) = network.rtcp().recv_from(&mut datagram) else { return };
+        if Compound::parse(&datagram[..length]).is_err() {
+            continue;
+        }
+        let sender =
+            dispatch.clients().find(|c| c.row.destinations().is_some_and(|(_, rtcp)| rtcp == from));
+        if let Some(client) = sender {
+            client.row.set(Word::HeardNs, now_ns());
+        }
+    }
+}

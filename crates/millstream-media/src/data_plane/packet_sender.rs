@@ -1,0 +1,230 @@
+//! Where frames go: datagrams to a client's ports, or an order to the host that has its connection.
+//!
+//! Packets of one length that are due together go to the kernel in one call (UDP segmentation
+//! offload), the last of them may be shorter. The kernel gathers them from where they lie: headers from
+//! here, payload from the store, which is not copied before.
+
+use rtcp_types::{Bye, Compound, RtcpPacketWriterExt, Sdes, SdesChunk, SdesItem, SenderReport};
+use rtp_types::RtpPacketBuilder;
+use socket2::{MsgHdr, SockAddr, SockRef};
+use std::io::{self, IoSlice};
+use std::net::{SocketAddr, UdpSocket};
+use std::ops::Range;
+
+use crate::clock::{now_ns, ntp_now};
+use crate::payload::TRANSPORT_STREAM;
+use crate::scheduler::client::{Client, low_bits};
+use crate::scheduler::dispatch::{Outlet, Sending};
+use crate::shared_memory::region::{Region, Setting, Word};
+use crate::shared_memory::store::PacketRecord;
+
+/// The most that goes to the kernel in one call: a datagram's limit.
+const LARGEST_CALL: usize = 65_507;
+
+/// Packets of one call; every kernel that segments takes as many.
+const SEGMENTS: usize = 32;
+
+/// Bytes of a packet's headers: RTP's and the payload format's.
+const HEADER: usize = 16;
+
+/// Bytes of the control message that says how long segments are: its header, the number, padding.
+const CONTROL_HEADER: usize = size_of::<usize>() + 8;
+const CONTROL: usize = CONTROL_HEADER + size_of::<usize>();
+
+/// In an order, in a frame's place: a report; the next word is whether it is a goodbye << 32 | RTP time.
+pub(crate) const REPORT: u64 = u64::MAX;
+
+/// The sockets of all clients, and the way to the host.
+pub(crate) struct Network {
+    rtp: UdpSocket,
+    rtcp: UdpSocket,
+    region: Region,
+    /// Several packets may go in one call.
+    segments: bool,
+    /// Orders were given that the host is to be told of.
+    pub(crate) ordered: bool,
+}
+
+impl Network {
+    /// Sends by these two sockets.
+    ///
+    /// # Errors
+    /// If the sockets cannot be set up.
+    pub(crate) fn new(rtp: UdpSocket, rtcp: UdpSocket, region: Region) -> io::Result<Self> {
+        // A kernel without room holds dispatch up, as a link does that is slower than was said: a
+        // frame that was begun is sent whole.
+        rtp.set_nonblocking(false)?;
+        rtcp.set_nonblocking(true)?;
+        // Room for a burst; what the kernel does not grant costs only more calls.
+        let _ = SockRef::from(&rtp).set_send_buffer_size(4 << 20);
+        Ok(Self { rtp, rtcp, region, segments: true, ordered: false })
+    }
+
+    /// The RTCP socket, to hear from clients.
+    pub(crate) fn rtcp(&self) -> &UdpSocket {
+        &self.rtcp
+    }
+
+    /// Sends these packets of a frame in one call; what the kernel refuses is counted and given up.
+    fn send(&mut self, to: SocketAddr, of: &Sending<'_>, which: Range<usize>) {
+        let all = of.packets.records;
+        let mut headers = [[0; HEADER]; SEGMENTS];
+        let mut lengths = [0; SEGMENTS];
+        let packets = which.clone().zip(&all[which.clone()]);
+        for ((at, packet), (header, length)) in packets.zip(headers.iter_mut().zip(&mut lengths)) {
+            let (format, _) = of.packets.payload(packet);
+            let last = at + 1 == all.len();
+            *length = builder(of, at, last).payload(format).write_into_unchecked(header);
+        }
+        let mut parts = [IoSlice::new(&[]); 2 * SEGMENTS];
+        let written = headers.iter().zip(lengths).zip(&all[which.clone()]);
+        for (pair, ((header, length), packet)) in parts.chunks_exact_mut(2).zip(written) {
+            let (_, payload) = of.packets.payload(packet);
+            pair.copy_from_slice(&[IoSlice::new(&header[..length]), IoSlice::new(payload)]);
+        }
+        let parts = &parts[..2 * which.len()];
+        let before_ns = now_ns();
+        let segment = (which.len() > 1).then(|| all[which.start].length());
+        if let Err(error) = gather(&self.rtp, to, parts, segment) {
+            // A device that cannot, where the kernel does not do it in its place.
+            let cannot = segment.is_some()
+                && matches!(
+                    error.raw_os_error(),
+                    Some(libc::EIO | libc::EINVAL | libc::EOPNOTSUPP)
+                );
+            self.segments &= !cannot;
+            let refused = |pair: &&[IoSlice<'_>]| gather(&self.rtp, to, pair, None).is_err();
+            let lost = if cannot { parts.chunks_exact(2).filter(refused).count() } else { 1 };
+            self.region.add(Setting::SendErrors, lost as u64);
+        }
+        self.region.add(Setting::SendingNs, now_ns() - before_ns);
+    }
+
+    /// How many of `packets` go in one call: as long as each but the last is as long as the first.
+    fn together(&self, packets: &[PacketRecord]) -> usize {
+        let Some(first) = packets.first().filter(|_| self.segments) else { return 1 };
+        let segment = first.length();
+        let most = SEGMENTS.min(LARGEST_CALL / segment.max(1) as usize).max(1);
+        let full =
+            packets.iter().take(most).take_while(|packet| packet.length() == segment).count();
+        let shorter = packets.get(full).is_some_and(|packet| packet.length() < segment);
+        full + usize::from(shorter && full < most)
+    }
+}
+
+/// One call: `parts` one behind the other, cut into datagrams of `segment` bytes.
+fn gather(
+    socket: &UdpSocket,
+    to: SocketAddr,
+    parts: &[IoSlice<'_>],
+    segment: Option<u32>,
+) -> io::Result<()> {
+    let to = SockAddr::from(to);
+    let mut control = [0; CONTROL];
+    let mut message = MsgHdr::new().with_addr(&to).with_buffers(parts);
+    if let Some(segment) = segment.and_then(|segment| u16::try_from(segment).ok()) {
+        let (length, rest) = control.split_at_mut(size_of::<usize>());
+        length.copy_from_slice(&(CONTROL_HEADER + size_of::<u16>()).to_ne_bytes());
+        rest[..4].copy_from_slice(&libc::SOL_UDP.to_ne_bytes());
+        rest[4..8].copy_from_slice(&libc::UDP_SEGMENT.to_ne_bytes());
+        rest[8..10].copy_from_slice(&segment.to_ne_bytes());
+        message = message.with_control(&control);
+    }
+    loop {
+        match SockRef::from(socket).sendmsg(&message, 0) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            result => return result.map(|_| ()),
+        }
+    }
+}
+
+/// The RTP header of packet `at` of a frame; `last` marks the end of the frame.
+fn builder<'a>(of: &Sending<'_>, at: usize, last: bool) -> RtpPacketBuilder<&'a [u8], &'a [u8]> {
+    let row = of.client.row;
+    let payload_type = u8::try_from(of.client.media.payload_type & 127).unwrap_or(0);
+    let number = row.get(Word::SequenceBase).wrapping_add(of.sequence).wrapping_add(at as u64);
+    RtpPacketBuilder::new()
+        .payload_type(payload_type)
+        .marker_bit(last && payload_type != TRANSPORT_STREAM)
+        .sequence_number(u16::try_from(number & 0xffff).unwrap_or(0))
+        .timestamp(of.rtp_time)
+        .ssrc(low_bits(row.get(Word::Ssrc)))
+}
+
+/// Writes packet `at` of a frame to the end of `buffer`; `last` marks the end of the frame.
+pub(crate) fn write_packet(
+    buffer: &mut Vec<u8>,
+    of: &Sending<'_>,
+    at: usize,
+    packet: &PacketRecord,
+    last: bool,
+) {
+    let (header, payload) = of.packets.payload(packet);
+    let builder = builder(of, at, last).payload(header).payload(payload);
+    builder.write_into_vec_unchecked(buffer);
+}
+
+impl Outlet for Network {
+    fn packets(&mut self, of: &Sending<'_>, first: usize, packets: usize) -> bool {
+        let Some((destination, _)) = of.client.row.destinations() else {
+            if first > 0 {
+                return true;
+            }
+            let frame = of.client.stream_number(&of.frame);
+            let order = [of.client.called(), frame, of.sequence, of.frame.deadline_ns];
+            let ordered = self.region.orders().push(order);
+            self.region.add(Setting::SendErrors, u64::from(!ordered));
+            self.ordered = true;
+            return ordered;
+        };
+        let all = of.packets.records;
+        let end = all.len().min(first + packets);
+        let mut next = first;
+        while next < end {
+            let count = self.together(&all[next..end]);
+            self.send(destination, of, next..next + count);
+            next += count;
+        }
+        true
+    }
+
+    fn report(&mut self, client: &Client, rtp_time: u32, bye: bool) {
+        let Some((_, destination)) = client.row.destinations() else {
+            let what = u64::from(bye) << 32 | u64::from(rtp_time);
+            if !self.region.orders().push([client.called(), REPORT, what, 0]) {
+                self.region.add(Setting::SendErrors, 1);
+            }
+            self.ordered = true;
+            return;
+        };
+        let mut packet = [0; 256];
+        let sent = write_report(&mut packet, client, rtp_time, bye)
+            .is_some_and(|length| self.rtcp.send_to(&packet[..length], destination).is_ok());
+        if !sent {
+            self.region.add(Setting::SendErrors, 1);
+        }
+    }
+}
+
+/// A compound RTCP packet: sender report, canonical name, and goodbye at the end (RFC 3550, 6.1).
+pub(crate) fn write_report(
+    buffer: &mut [u8],
+    client: &Client,
+    rtp_time: u32,
+    bye: bool,
+) -> Option<usize> {
+    let row = client.row;
+    let ssrc = low_bits(row.get(Word::Ssrc));
+    let report = SenderReport::builder(ssrc)
+        .ntp_timestamp(ntp_now())
+        .rtp_timestamp(rtp_time)
+        .packet_count(low_bits(row.get(Word::Packets)))
+        .octet_count(low_bits(row.get(Word::Octets)));
+    let name = SdesChunk::builder(ssrc).add_item(SdesItem::builder(SdesItem::CNAME, "millstream"));
+    let mut compound =
+        Compound::builder().add_packet(report).add_packet(Sdes::builder().add_chunk(name));
+    if bye {
+        compound = compound.add_packet(Bye::builder().add_source(ssrc));
+    }
+    compound.write_into(buffer).ok()
+}

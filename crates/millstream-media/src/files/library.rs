@@ -1,0 +1,588 @@
+//! The files that are served: read, cut into packets, put into the store; and their descriptions.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use millstream::Late;
+use millstream_scenario::{
+    FramePath, Link, Live, Scenario, Source, Stream, VideoCarrier, VideoInput,
+};
+use millstream_traffic::mpeg::{Codec, CodedFrame, VideoPayload, units};
+use std::borrow::Cow;
+use std::fs::File;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::ops::Range;
+use std::path::PathBuf;
+
+use crate::MediaError;
+use crate::data_plane::Schedule;
+use crate::files::read_ahead::films;
+use crate::files::read_ahead::shelf::Shape as ShelfShape;
+use crate::live::frames::Shape;
+use crate::live::police::{AHEAD_NS, Allowance};
+use crate::live::publishing::LiveSpec;
+use crate::payload::{CLOCK_RATE, Format, RTP_HEADER, mpeg_ts};
+use crate::scheduler::demand::{Demand, FrameWork};
+use crate::scheduler::optional_frames::{Choice, Importance};
+use crate::shared_memory::store::{MediaRecord, NewFrame, Store, StoreBuilder};
+
+/// The longest window that is kept account of, frames.
+pub(crate) const LONGEST_WINDOW: u32 = 4_096;
+
+/// The most frames that may wait in a client's queue.
+pub(crate) const LONGEST_QUEUE: u32 = 1 << 16;
+
+/// Frames that may wait where the file does not say.
+const QUEUE: u32 = 64;
+
+/// How much longer than it can be sent a live frame is kept, ns: for a processor that is late, and one that takes
+/// another's place.
+const LIVE_SLACK_NS: u64 = 2_000_000_000;
+
+/// How long frames are kept that were sent, ns: the host passes them on to interleaved clients.
+const BEHIND_NS: u64 = 250_000_000;
+
+/// Looser windows that a stream may be had under besides its own: so many steps between the two ends.
+const LOOSER: u32 = 3;
+
+/// A file that clients may ask for, under one window.
+#[derive(Clone, Debug)]
+pub(crate) struct Title {
+    /// What stands in its URL: the stream's name; with the window behind it, as in `clip/4/12`, if that is
+    /// looser than the stream's.
+    pub(crate) name: String,
+    /// The stream of which this is the same under a looser window.
+    pub(crate) looser_than: Option<usize>,
+    /// Of y frames at most x may be lost: x, y.
+    pub(crate) window: (u32, u32),
+    format: Format,
+    /// H.264: profile and level, and the parameter sets.
+    parameters: Option<(String, String)>,
+    /// The mean rate of its mandatory frames on the link, bits/s.
+    pub(crate) reserved_bps: u64,
+    /// The mean rate of all its frames on the link, bits/s.
+    pub(crate) mean_bps: u64,
+    /// What a client of it can ask of the link in any stretch of time.
+    pub(crate) demand: Demand,
+    /// Seconds of one round, rounded.
+    seconds: u64,
+    repeat: bool,
+    /// Of a live stream, its number among them.
+    pub(crate) live: Option<usize>,
+}
+
+/// Everything that is served.
+#[derive(Debug)]
+pub(crate) struct Library {
+    pub(crate) titles: Vec<Title>,
+    pub(crate) schedule: Schedule,
+    pub(crate) file: File,
+    pub(crate) store: Store,
+    /// The live streams.
+    pub(crate) live: Vec<LiveSpec>,
+    /// What the frames of films are read from that are not in the store.
+    pub(crate) films: Films,
+}
+
+/// Films whose frames are read ahead of need.
+#[derive(Debug, Default)]
+pub(crate) struct Films {
+    /// Their files, in the order of their numbers.
+    pub(crate) files: Vec<File>,
+    /// Frames of a session that may have to be kept: how many at most, and their words.
+    frames: u64,
+    words: u64,
+}
+
+impl Films {
+    /// What each session needs of the shelf.
+    pub(crate) fn shape(&self) -> ShelfShape {
+        ShelfShape::new(self.frames, self.words)
+    }
+
+    /// Adds a film of frames of `sizes` bytes in `file`, of which `ahead` in a row are kept.
+    fn add(&mut self, file: File, sizes: &[u32], ahead: u64) {
+        let words: Vec<u64> = sizes.iter().map(|bytes| ShelfShape::words_of(*bytes)).collect();
+        let frames = words.len() as u64;
+        let rest = usize::try_from(ahead % frames.max(1)).unwrap_or(0);
+        let all: u64 = words.iter().sum();
+        let mut run: u64 = words[..rest].iter().sum();
+        let mut most = run;
+        for at in 0..words.len() {
+            run = run + words[(at + rest) % words.len()] - words[at];
+            most = most.max(run);
+        }
+        let largest = words.iter().copied().max().unwrap_or(0);
+        let need = all.saturating_mul(ahead / frames.max(1)).saturating_add(most + largest);
+        self.words = self.words.max(need);
+        self.frames = self.frames.max(ahead + 1);
+        self.files.push(file);
+    }
+}
+
+impl Library {
+    /// Reads every file of the scenario.
+    pub(crate) fn open(scenario: &Scenario) -> Result<Self, MediaError> {
+        let schedule = schedule(scenario)?;
+        let mut room = scenario.media.store_bytes;
+        let mut builder = StoreBuilder::default();
+        let mut titles = Vec::with_capacity(scenario.streams.len());
+        let mut live = Vec::new();
+        let mut films = Films::default();
+        for stream in &scenario.streams {
+            check_name(&stream.name)?;
+            let bytes = match &stream.source {
+                Source::Live(source) => {
+                    add_live(scenario, stream, source, room, &mut builder, &mut titles, &mut live)?
+                }
+                _ => add(scenario, stream, room, &mut builder, &mut titles, &mut films)?,
+            };
+            room = room.saturating_sub(bytes);
+        }
+        let sessions = scenario.media.sessions;
+        let shelf = films.shape().bytes(sessions);
+        if !films.files.is_empty() && shelf > room {
+            let message = format!(
+                "frames that are read ahead for {sessions} sessions need {shelf} bytes of memory, {room} are left"
+            );
+            return Err(MediaError::new(message)
+                .help("a larger `store` in [media], fewer `sessions` or a shorter `read-ahead`"));
+        }
+        let failed = |error| MediaError::new(format!("no memory for the files: {error}"));
+        let file = builder.seal().map_err(failed)?;
+        let store = Store::open(&file).map_err(failed)?;
+        Ok(Self { titles, schedule, file, store, live, films })
+    }
+}
+
+/// How frames are scheduled, if the scenario's way is one that media are served by.
+fn schedule(scenario: &Scenario) -> Result<Schedule, MediaError> {
+    if scenario.fabric.is_some() || !scenario.classes.is_empty() || scenario.hardware {
+        return Err(MediaError::new("media are served over one link, without fabric or classes")
+            .help("take out [fabric], [[class]] and structure = \"rtl\""));
+    }
+    let name = scenario.scheduler.discipline.name;
+    let order = scenario.scheduler.options.order;
+    match name {
+        "dwcs" if order == millstream::catalogue::DwcsOrder::EdfFirst => Ok(Schedule::Dwcs),
+        "edf" => Ok(Schedule::Edf),
+        "fifo" => Ok(Schedule::Fifo),
+        _ => Err(MediaError::new(format!("media cannot be served by `{name}` as it is given"))
+            .help("discipline = \"dwcs\" with order = \"edf-first\", \"edf\" or \"fifo\"")),
+    }
+}
+
+/// Adds a stream's file under its window and under looser ones; the file's bytes.
+fn add(
+    scenario: &Scenario,
+    stream: &Stream,
+    room: usize,
+    builder: &mut StoreBuilder,
+    titles: &mut Vec<Title>,
+    films: &mut Films,
+) -> Result<usize, MediaError> {
+    let name = &stream.name;
+    let wrong = |message: &str| MediaError::new(format!("stream `{name}`: {message}"));
+    let Source::Mpeg { input: VideoInput::File { file, repeat, payload }, frames, .. } =
+        &stream.source
+    else {
+        return Err(wrong("only video files and live streams are served").help(
+            "source = { kind = \"mpeg\", file = \"clip.mpg\", repeat = true }, or { kind = \"live\", rate = \"2 \
+             Mbps\" }",
+        ));
+    };
+    if !['I', 'P', 'B'].iter().all(|kind| frames.contains(*kind)) {
+        return Err(wrong("some frames are left out").help("take out `frames`"));
+    }
+    let (lost, of) = window(stream)?;
+    let path = scenario.folder.join(file);
+    let in_memory = scenario.media.frame_path == FramePath::Host;
+    let video = if in_memory {
+        VideoPayload::open(&path, room)
+    } else {
+        VideoPayload::unpack(&path, &frame_folder(scenario))
+    };
+    let video = video.map_err(|error| wrong(&error.to_string()))?;
+    let frame_ns = u64::try_from(video.rate.time_ns(1)).unwrap_or(u64::MAX).max(1);
+    let period_ns = stream.period_ns.unwrap_or(frame_ns);
+    if period_ns.abs_diff(frame_ns) > frame_ns / 100 {
+        return Err(wrong(&format!("a period of {period_ns} ns"))
+            .help(format!("the file has a frame every {frame_ns} ns")));
+    }
+    let deadline_ns = stream.contract.terms().first_deadline_ns.unwrap_or(frame_ns);
+    let Packed { format, bytes, frames } =
+        packed(&video, *payload, deadline_ns, scenario.media.packet_bytes, room)
+            .map_err(|why| wrong(&why))?;
+    let mut new = Vec::with_capacity(video.frames.len());
+    for (frame, (range, display)) in video.frames.iter().zip(frames) {
+        let pieces = format.cut(&bytes[range.clone()], scenario.media.packet_bytes);
+        if pieces.is_empty() {
+            return Err(wrong(&format!("frame {} is empty", new.len())).help("the file is damaged"));
+        }
+        let importance = Importance::of(frame.kind, frame.reference);
+        new.push(NewFrame { importance, display, range, pieces });
+    }
+    let mut record = MediaRecord {
+        rate_frames: video.rate.frames,
+        rate_seconds: video.rate.seconds,
+        repeat: u32::from(*repeat),
+        ..record(stream, (frame_ns, deadline_ns), (lost, of), format, titles)
+    };
+    let mut memory = bytes.len();
+    if !in_memory {
+        let unpacked = video.bytes.file().filter(|_| matches!(bytes, Cow::Borrowed(_)));
+        let found = films::file_of(&path, &bytes, unpacked, &frame_folder(scenario));
+        found
+            .map(|found| put_in_file(scenario, found, &new, &mut record, films))
+            .map_err(|error| wrong(&error.to_string()))?;
+        memory = 0;
+    }
+    builder.add(record, &new, &bytes);
+    let duration_ns = u128::from(frame_ns) * new.len() as u128;
+    let work = |frame: &NewFrame| FrameWork {
+        work_ns: packets(frame).map(|bytes| scenario.link.transmission_ns(bytes)).sum(),
+        importance: frame.importance,
+    };
+    let film: Vec<FrameWork> = new.iter().map(work).collect();
+    let own = titles.len();
+    for window in std::iter::once((lost, of)).chain(looser((lost, of))) {
+        let [reserved_bps, mean_bps] = rates(&new, window, scenario.link, duration_ns);
+        let looser_than = (titles.len() > own).then_some(own);
+        if looser_than.is_some() {
+            builder.add_window(own, window.0);
+        }
+        titles.push(Title {
+            name: match looser_than {
+                None => name.clone(),
+                Some(_) => format!("{name}/{}/{}", window.0, window.1),
+            },
+            looser_than,
+            window,
+            format,
+            parameters: parameters(&video).filter(|_| format == Format::H264),
+            reserved_bps,
+            mean_bps,
+            demand: Demand::new(&film, window, *repeat, frame_ns, record.deadline_ns),
+            seconds: u64::try_from(duration_ns / 1_000_000_000).unwrap_or(0),
+            repeat: *repeat,
+            live: None,
+        });
+    }
+    Ok(memory)
+}
+
+/// Where films are unpacked that cannot be read from as they are.
+fn frame_folder(scenario: &Scenario) -> PathBuf {
+    let folder = scenario.media.frame_folder.as_ref();
+    folder.map_or_else(std::env::temp_dir, |folder| scenario.folder.join(folder))
+}
+
+/// Says in a film's record that its frames are read from a file, of which they begin at a byte, and how.
+fn put_in_file(
+    scenario: &Scenario,
+    (file, first_byte): (File, u64),
+    frames: &[NewFrame],
+    record: &mut MediaRecord,
+    films: &mut Films,
+) {
+    let frames_in = |time_ns: u64| time_ns.div_ceil(record.period_ns.max(1));
+    let behind = frames_in(BEHIND_NS) + 1;
+    // Frames wait for up to their deadline; beyond that is what is read ahead.
+    let ahead = behind + frames_in(record.deadline_ns) + frames_in(scenario.media.read_ahead_ns);
+    let sizes: Vec<u32> =
+        frames.iter().map(|frame| u32::try_from(frame.range.len()).unwrap_or(u32::MAX)).collect();
+    films.add(file, &sizes, ahead);
+    record.first_byte = first_byte;
+    record.film = u32::try_from(films.files.len()).unwrap_or(u32::MAX);
+    record.behind = u32::try_from(behind).unwrap_or(u32::MAX);
+    record.ahead = u32::try_from(ahead).unwrap_or(u32::MAX);
+}
+
+/// Whether a stream can be called so.
+fn check_name(name: &str) -> Result<(), MediaError> {
+    let fit = |letter: char| letter.is_ascii_alphanumeric() || "-_.".contains(letter);
+    if name.chars().all(fit) && !name.starts_with('.') {
+        return Ok(());
+    }
+    Err(MediaError::new(format!("stream `{name}`: its name is to stand in a URL"))
+        .help("letters, digits, - _ and ."))
+}
+
+/// x and y of a stream's window, if it can be served so.
+fn window(stream: &Stream) -> Result<(u32, u32), MediaError> {
+    let wrong = |message: &str| MediaError::new(format!("stream `{}`: {message}", stream.name));
+    if stream.contract.terms().late != Late::Drop {
+        return Err(wrong("late frames are dropped whole here").help("late = \"drop\""));
+    }
+    let (lost, of) = stream.window;
+    if of > LONGEST_WINDOW {
+        return Err(
+            wrong(&format!("a window of {of} frames")).help(format!("at most {LONGEST_WINDOW}"))
+        );
+    }
+    Ok((lost, of))
+}
+
+/// The record of a stream that follows those of `titles`: its frames come over and over, and not from a file.
+fn record(
+    stream: &Stream,
+    (period_ns, deadline_ns): (u64, u64),
+    (lost, of): (u32, u32),
+    format: Format,
+    titles: &[Title],
+) -> MediaRecord {
+    let before = titles.iter().filter(|title| title.looser_than.is_none()).count();
+    MediaRecord {
+        period_ns,
+        deadline_ns,
+        first_frame: 0,
+        frames: 0,
+        first_byte: 0,
+        lost,
+        of,
+        queue: stream.contract.queue_limit().unwrap_or(QUEUE).min(LONGEST_QUEUE),
+        payload_type: format.payload_type().into(),
+        rate_frames: 1,
+        rate_seconds: 1,
+        repeat: 1,
+        stream: u32::try_from(before).unwrap_or(u32::MAX),
+        film: 0,
+        live: 0,
+        ahead: 0,
+        behind: 0,
+    }
+}
+
+/// Adds a live stream; the bytes of its ring. What of it may be lost is not known before it comes, so all that it
+/// may send is reserved, and a looser window would reserve no less.
+fn add_live(
+    scenario: &Scenario,
+    stream: &Stream,
+    source: &Live,
+    room: usize,
+    builder: &mut StoreBuilder,
+    titles: &mut Vec<Title>,
+    live: &mut Vec<LiveSpec>,
+) -> Result<usize, MediaError> {
+    let wrong = |message: &str| MediaError::new(format!("stream `{}`: {message}", stream.name));
+    let (lost, of) = window(stream)?;
+    let Some(period_ns) = stream.period_ns.filter(|period_ns| *period_ns > 0) else {
+        return Err(wrong("a live stream without a period").help("period = \"40 ms\""));
+    };
+    let deadline_ns = stream.contract.terms().first_deadline_ns.unwrap_or(period_ns);
+    let Live { rate_bps, burst_bytes, codec, ref publishers, wait_ns, .. } = *source;
+    let allowance = Allowance::new(period_ns, rate_bps, burst_bytes, scenario.link);
+    let kept_ns = deadline_ns.saturating_add(AHEAD_NS).saturating_add(LIVE_SLACK_NS);
+    let shape = Shape::new(allowance.spacing_ns, rate_bps, burst_bytes, kept_ns);
+    if shape.bytes() > room {
+        let message = format!("its frames need {} bytes of memory, {room} are left", shape.bytes());
+        return Err(wrong(&message).help("a larger `store` in [media], or a lower `rate`"));
+    }
+    let format = Format::of(codec);
+    live.push(LiveSpec {
+        name: stream.name.clone(),
+        title: titles.len(),
+        codec,
+        allowance,
+        burst_bytes,
+        link: scenario.link,
+        packet_bytes: scenario.media.packet_bytes,
+        publishers: publishers.clone(),
+        wait_ns,
+        shape,
+    });
+    let record = MediaRecord {
+        live: u32::try_from(live.len()).unwrap_or(u32::MAX),
+        ..record(stream, (period_ns, deadline_ns), (lost, of), format, titles)
+    };
+    builder.add(record, &[], &[]);
+    titles.push(Title {
+        name: stream.name.clone(),
+        looser_than: None,
+        window: (lost, of),
+        format,
+        parameters: None,
+        reserved_bps: rate_bps,
+        mean_bps: rate_bps,
+        demand: allowance.demand(deadline_ns),
+        seconds: 0,
+        repeat: true,
+        live: Some(live.len() - 1),
+    });
+    Ok(shape.bytes())
+}
+
+/// Windows of as many frames of which more may be lost, but not all, the strictest first.
+fn looser((lost, of): (u32, u32)) -> impl Iterator<Item = (u32, u32)> {
+    let more = u64::from(of.saturating_sub(lost));
+    let steps = (1..=LOOSER).map(move |step| more * u64::from(step) / u64::from(LOOSER + 1));
+    let mut last = 0;
+    let steps = steps.filter(move |more| std::mem::replace(&mut last, *more) < *more);
+    steps.map(move |more| (lost + u32::try_from(more).unwrap_or(0), of))
+}
+
+/// A film as its packets carry it.
+struct Packed<'a> {
+    format: Format,
+    bytes: Cow<'a, [u8]>,
+    /// Each frame's range of the bytes, and its place among the time stamps.
+    frames: Vec<(Range<usize>, u32)>,
+}
+
+/// The film as it is, or wrapped in a transport stream.
+fn packed(
+    video: &VideoPayload,
+    carrier: VideoCarrier,
+    deadline_ns: u64,
+    packet_bytes: usize,
+    room: usize,
+) -> Result<Packed<'_>, String> {
+    match carrier {
+        VideoCarrier::Elementary => {
+            let range = |frame: &CodedFrame| frame.start..frame.start + frame.bytes as usize;
+            let frames = video.frames.iter().map(|frame| (range(frame), frame.display)).collect();
+            let bytes = Cow::Borrowed(&video.bytes[..]);
+            Ok(Packed { format: Format::of(video.codec), bytes, frames })
+        }
+        VideoCarrier::MpegTs => {
+            let least = RTP_HEADER + mpeg_ts::PACKET;
+            if packet_bytes < least {
+                return Err(format!(
+                    "`packet-bytes` of {packet_bytes} B hold no transport packet; at least {least} B do"
+                ));
+            }
+            let wrapped = mpeg_ts::wrap(video, deadline_ns, room)?;
+            let frames = wrapped.frames.into_iter().zip(0..).collect();
+            Ok(Packed { format: Format::MpegTs, bytes: Cow::Owned(wrapped.bytes), frames })
+        }
+    }
+}
+
+/// The lengths of a frame's RTP packets, bytes.
+fn packets(frame: &NewFrame) -> impl Iterator<Item = u32> {
+    frame.pieces.iter().map(|piece| {
+        let bytes = RTP_HEADER + usize::from(piece.header_bytes) + piece.range.len();
+        u32::try_from(bytes).unwrap_or(u32::MAX)
+    })
+}
+
+/// Mean rates on the link of the mandatory frames, and of all, bits/s.
+fn rates(frames: &[NewFrame], window: (u32, u32), link: Link, duration_ns: u128) -> [u64; 2] {
+    let mut choice = Choice::new(window.0, window.1);
+    let importance = |number: u64| {
+        usize::try_from(number % frames.len() as u64)
+            .map_or(Importance::I, |n| frames[n].importance)
+    };
+    let (mut mandatory, mut all) = (0u128, 0u128);
+    for (number, frame) in (0..).zip(frames) {
+        let bytes = packets(frame).map(|bytes| u64::from(bytes) + u64::from(link.overhead));
+        let bits = u128::from(bytes.sum::<u64>()) * 8;
+        all += bits;
+        if !choice.is_optional(number, importance) {
+            mandatory += bits;
+        }
+    }
+    [mandatory, all].map(|bits| {
+        u64::try_from((bits * 1_000_000_000).div_ceil(duration_ns.max(1))).unwrap_or(u64::MAX)
+    })
+}
+
+/// What SDP says of H.264's parameter sets (RFC 6184, section 8.1): `profile-level-id` and
+/// `sprop-parameter-sets`.
+fn parameters(video: &VideoPayload) -> Option<(String, String)> {
+    let start = video.frames.first().filter(|_| video.codec == Codec::H264)?;
+    let frame = video.frame(start);
+    let set = |kind: u8| units(frame).find(|unit| frame[unit.start] & 31 == kind);
+    let (sequence, picture) = (&frame[set(7)?], &frame[set(8)?]);
+    let [_, profile, constraints, level, ..] = sequence else { return None };
+    let id = format!("{profile:02x}{constraints:02x}{level:02x}");
+    Some((id, format!("{},{}", STANDARD.encode(sequence), STANDARD.encode(picture))))
+}
+
+impl Library {
+    /// Every title's demand.
+    pub(crate) fn demands(&self) -> Vec<&Demand> {
+        self.titles.iter().map(|title| &title.demand).collect()
+    }
+}
+
+impl Title {
+    /// Its description (RFC 8866) for a client of the server at `address`.
+    /// `published` are the parameters of a live stream's publisher, as those of a file.
+    pub(crate) fn sdp(&self, address: IpAddr, published: Option<(String, String)>) -> Vec<u8> {
+        let attribute = |name: &str, value: String| sdp_types::Attribute {
+            attribute: name.to_owned(),
+            value: Some(value),
+        };
+        let (payload, encoding) = (self.format.payload_type(), self.format.encoding());
+        let mut attributes =
+            vec![attribute("rtpmap", format!("{payload} {encoding}/{CLOCK_RATE}"))];
+        if self.format == Format::H264 {
+            let mut format = format!("{payload} packetization-mode=1");
+            if let Some((level, sets)) = published.as_ref().or(self.parameters.as_ref()) {
+                format += &format!(";profile-level-id={level};sprop-parameter-sets={sets}");
+            }
+            attributes.push(attribute("fmtp", format));
+        }
+        attributes.push(attribute("control", "video".to_owned()));
+        let any = match address {
+            IpAddr::V4(_) => IpAddr::from(Ipv4Addr::UNSPECIFIED),
+            IpAddr::V6(_) => IpAddr::from(Ipv6Addr::UNSPECIFIED),
+        };
+        let range = if self.live.is_some() {
+            "npt=now-".to_owned()
+        } else if self.repeat {
+            "npt=0-".to_owned()
+        } else {
+            format!("npt=0-{}", self.seconds)
+        };
+        let session = sdp_types::Session {
+            origin: sdp_types::Origin::with_ip_addr("0", 0, address),
+            session_name: self.name.clone(),
+            session_description: None,
+            uri: None,
+            emails: Vec::new(),
+            phones: Vec::new(),
+            connection: Some(sdp_types::Connection::from_ip_addr(any)),
+            bandwidths: Vec::new(),
+            times: vec![sdp_types::Time { start_time: 0, stop_time: 0, repeats: Vec::new() }],
+            time_zones: Vec::new(),
+            key: None,
+            attributes: vec![attribute("control", "*".to_owned()), attribute("range", range)],
+            medias: vec![sdp_types::Media {
+                media: "video".to_owned(),
+                port: 0,
+                num_ports: None,
+                proto: "RTP/AVP".to_owned(),
+                fmt: payload.to_string(),
+                media_title: None,
+                connections: Vec::new(),
+                bandwidths: vec![sdp_types::Bandwidth {
+                    bwtype: "AS".to_owned(),
+                    bandwidth: self.mean_bps.div_ceil(1_000),
+                }],
+                key: None,
+                attributes,
+            }],
+        };
+        let mut text = Vec::new();
+        // Writing to memory does not fail.
+        let _ = session.write(&mut text);
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn looser_windows_lose_more_but_not_all_of_as_many() {
+        let windows = |window| looser(window).map(|(lost, _)| lost).collect::<Vec<_>>();
+        assert_eq!(windows((2, 12)), [4, 7, 9]);
+        assert_eq!(windows((0, 4)), [1, 2, 3]);
+        assert_eq!(windows((1, 3)), [2]);
+        for none in [(0, 0), (0, 1), (3, 3), (2, 3)] {
+            assert!(windows(none).is_empty(), "{none:?}");
+        }
+    }
+}

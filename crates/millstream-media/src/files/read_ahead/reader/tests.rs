@@ -1,0 +1,164 @@
+//! Readers of films in memory: what comes onto the shelf, and what does not.
+
+use super::*;
+use crate::files::read_ahead::shelf::{Stands, create};
+use crate::payload::Piece;
+use crate::scheduler::optional_frames::Importance;
+use crate::shared_memory::store::tests::media;
+use crate::shared_memory::store::{NewFrame, StoreBuilder};
+use std::sync::mpsc::{Receiver, Sender, channel};
+
+/// A film in memory that answers when it is told to, or at once.
+pub(crate) struct Slow {
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) answers: Option<Receiver<()>>,
+    pub(crate) fails_at: Option<u64>,
+    pub(crate) buffer: Vec<u8>,
+}
+
+impl Slow {
+    pub(crate) fn of(bytes: &[u8]) -> Self {
+        Self { bytes: bytes.to_vec(), answers: None, fails_at: None, buffer: Vec::new() }
+    }
+
+    pub(crate) fn gated(bytes: &[u8]) -> (Self, Sender<()>) {
+        let (to, from) = channel();
+        (Self { answers: Some(from), ..Self::of(bytes) }, to)
+    }
+}
+
+impl Film for Slow {
+    fn read(&mut self, at: u64, length: usize) -> io::Result<&[u8]> {
+        if let Some(answers) = &self.answers {
+            let _ = answers.recv();
+        }
+        if self.fails_at.is_some_and(|fails| (at..at + length as u64).contains(&fails)) {
+            return Err(io::Error::other("a bad block"));
+        }
+        let from = usize::try_from(at).unwrap().min(self.bytes.len());
+        let to = (from + length).min(self.bytes.len());
+        self.buffer = self.bytes[from..to].to_vec();
+        Ok(&self.buffer)
+    }
+
+    fn name(&self) -> String {
+        "memory".to_owned()
+    }
+}
+
+/// The bytes of a film of `frames` frames, of 100 to 400 bytes, and the film put into a store.
+pub(crate) fn film(builder: &mut StoreBuilder, number: u32, frames: u32, repeat: u32) -> Vec<u8> {
+    let (mut bytes, mut new) = (Vec::new(), Vec::new());
+    for frame in 0..frames {
+        let from = bytes.len();
+        for packet in 0..=frame % 4 {
+            bytes.extend([u8::try_from((frame * 7 + packet + number) % 251).unwrap(); 100]);
+        }
+        let piece =
+            |at: usize| Piece { header: [0; 4], header_bytes: 0, range: at * 100..at * 100 + 100 };
+        let pieces = (0..(bytes.len() - from) / 100).map(piece).collect();
+        let range = from..bytes.len();
+        new.push(NewFrame { importance: Importance::P, display: frame, range, pieces });
+    }
+    let media = media(40_000_000, 1, 3);
+    builder.add(
+        crate::shared_memory::store::MediaRecord {
+            film: number,
+            repeat,
+            ahead: 10,
+            behind: 2,
+            ..media
+        },
+        &new,
+        &bytes,
+    );
+    bytes
+}
+
+/// Waits until a frame stands so that nothing more becomes of it.
+pub(crate) fn await_done(shelf: Shelf, place: usize, number: u64) -> Stands {
+    let end = Instant::now() + Duration::from_secs(30);
+    while shelf.stands(place, number) == Stands::Away {
+        assert!(Instant::now() < end, "frame {number} was not read");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    shelf.stands(place, number)
+}
+
+fn open(builder: &StoreBuilder, places: u32) -> (Store, Store, Shelf) {
+    let file = builder.seal().unwrap();
+    let shelf = create(places, Shape::new(16, 16 * 50 + 50)).unwrap();
+    (Store::open(&file).unwrap(), Store::open(&file).unwrap(), Shelf::open(&shelf).unwrap())
+}
+
+#[test]
+fn a_session_finds_every_frame_of_its_film_round_after_round() {
+    let mut builder = StoreBuilder::default();
+    let bytes = film(&mut builder, 1, 7, 1);
+    let once = film(&mut builder, 2, 5, 0);
+    let (store, other, shelf) = open(&builder, 2);
+    let _readers = Readers::of(other, shelf, vec![Slow::of(&bytes), Slow::of(&once)]).unwrap();
+    shelf.begin(0, 0, 3);
+    shelf.begin(1, 1, 0);
+    let mut copy = Vec::new();
+    for (place, bytes, numbers) in [(0, &bytes, 3..60u64), (1, &once, 0..5)] {
+        let media = store.media()[place];
+        for number in numbers {
+            assert_eq!(await_done(shelf, place, number), Stands::There);
+            let at = usize::try_from(number % media.frames).unwrap();
+            let record = store.frames(&media)[at];
+            assert!(shelf.copy(place, number, record.length, &mut copy), "frame {number}");
+            let from = usize::try_from(record.at).unwrap();
+            assert_eq!(copy, bytes[from..from + record.length as usize]);
+            shelf.want_from(place, number);
+        }
+    }
+    assert_eq!(shelf.stands(1, 5), Stands::Away, "played once");
+}
+
+#[test]
+fn what_is_not_what_was_loaded_is_left_out_and_the_rest_is_not() {
+    let mut builder = StoreBuilder::default();
+    let bytes = film(&mut builder, 1, 8, 0);
+    let (store, ..) = open(&builder, 1);
+    let media = store.media()[0];
+    let records = store.frames(&media).to_vec();
+    let at = |frame: usize| usize::try_from(records[frame].at).unwrap();
+    let mut changed = Slow::of(&bytes);
+    changed.bytes[at(2) + 5] ^= 1;
+    let mut truncated = Slow::of(&bytes);
+    truncated.bytes.truncate(at(5) + 1);
+    let mut broken = Slow::of(&bytes);
+    broken.fails_at = Some(records[4].at);
+    for (film, out) in
+        [(changed, vec![2]), (truncated, vec![5, 6, 7]), (broken, vec![0, 1, 2, 3, 4])]
+    {
+        let (_, other, shelf) = open(&builder, 1);
+        let _readers = Readers::of(other, shelf, vec![film]).unwrap();
+        shelf.begin(0, 0, 0);
+        for number in 0..8 {
+            let failed = await_done(shelf, 0, number) == Stands::Failed;
+            assert_eq!(failed, out.contains(&number), "frame {number} of {out:?}");
+        }
+        assert!(shelf.get(Of::Failures) > 0);
+    }
+}
+
+#[test]
+fn a_place_that_changes_hands_while_its_film_is_read_gets_nothing_of_it() {
+    let mut builder = StoreBuilder::default();
+    let bytes = film(&mut builder, 1, 8, 1);
+    let (_, other, shelf) = open(&builder, 1);
+    let (slow, answer) = Slow::gated(&bytes);
+    let _readers = Readers::of(other, shelf, vec![slow]).unwrap();
+    shelf.begin(0, 0, 0);
+    shelf.end(0);
+    shelf.begin(0, 0, 4);
+    // Whatever was being read for the first turn is answered, too.
+    for _ in 0..100 {
+        let _ = answer.send(());
+    }
+    assert_eq!(await_done(shelf, 0, 4), Stands::There);
+    assert_eq!(shelf.stands(0, 0), Stands::Away);
+    drop(answer);
+}

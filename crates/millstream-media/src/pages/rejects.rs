@@ -1,0 +1,129 @@
+//! Who was refused for what they are rather than for lack of bandwidth: counted, and said once in a while.
+
+use std::net::{IpAddr, Ipv6Addr};
+
+use crate::pages::status::RefusalStatus;
+
+/// The shortest time between two lines about the same reason, ns: whoever is refused must not fill the log.
+const QUIET_NS: u64 = 1_000_000_000;
+
+/// Why somebody was refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Reason {
+    /// A wrong password or token.
+    Credentials,
+    /// Too many connections of one address.
+    Connections,
+    /// Too many sessions of one address.
+    Sessions,
+    /// Credentials that were not read, after too many wrong ones.
+    BackOff,
+    /// No connection was left.
+    Full,
+    /// The oldest connection without a request, which made room for another.
+    Evicted,
+}
+
+/// What is counted, and what metrics and lines call it.
+pub(crate) const REASONS: [(Reason, &str, &str); 6] = [
+    (Reason::Credentials, "credentials", "a wrong password or token"),
+    (Reason::Connections, "connections-per-address", "too many connections of its address"),
+    (Reason::Sessions, "sessions-per-address", "too many sessions of its address"),
+    (Reason::BackOff, "back-off", "credentials were not read, after too many wrong ones"),
+    (Reason::Full, "connections", "all connections are taken"),
+    (
+        Reason::Evicted,
+        "incomplete-request",
+        "no request yet, and another client needed a connection",
+    ),
+];
+
+/// Whose address it is: of IPv6 the /64, in which a client can take any.
+pub(crate) fn holder(address: IpAddr) -> IpAddr {
+    match address {
+        IpAddr::V4(_) => address,
+        IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits() >> 64 << 64).into(),
+    }
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Tally {
+    count: u64,
+    /// Of them, those that no line told of.
+    unsaid: u64,
+    /// When the last line was written, ns; 0: never.
+    said_ns: u64,
+}
+
+/// The refusals of a server.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Refusals {
+    tallies: [Tally; REASONS.len()],
+}
+
+impl Refusals {
+    /// Somebody was refused.
+    pub(crate) fn note(&mut self, reason: Reason, peer: IpAddr, now_ns: u64) {
+        if let Some(line) = self.line(reason, peer, now_ns) {
+            eprintln!("{line}");
+        }
+    }
+
+    fn line(&mut self, reason: Reason, peer: IpAddr, now_ns: u64) -> Option<String> {
+        let tally = &mut self.tallies[reason as usize];
+        tally.count += 1;
+        tally.unsaid += 1;
+        if tally.said_ns != 0 && now_ns.saturating_sub(tally.said_ns) < QUIET_NS {
+            return None;
+        }
+        tally.said_ns = now_ns.max(1);
+        let (_, _, why) = REASONS[reason as usize];
+        let others = std::mem::take(&mut tally.unsaid) - 1;
+        let since = if others > 0 {
+            format!(" ({others} more since the last line)")
+        } else {
+            String::new()
+        };
+        Some(format!("refused: {peer}: {why}{since}"))
+    }
+
+    /// All of them, as `/status` says them.
+    pub(crate) fn status(&self) -> Vec<RefusalStatus> {
+        let status = |(which, reason, _): (Reason, &str, _)| RefusalStatus {
+            reason: reason.to_owned(),
+            count: self.count(which),
+        };
+        REASONS.map(status).into()
+    }
+
+    /// How many were refused for a reason.
+    pub(crate) fn count(&self, reason: Reason) -> u64 {
+        self.tallies[reason as usize].count
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_ipv6_a_whole_network_is_one_holder() {
+        let holders = ["2001:db8::1", "2001:db8::2:0:0:1", "2001:db8:0:1::1", "192.0.2.1"]
+            .map(|text| holder(text.parse().unwrap()));
+        assert_eq!(holders[0], holders[1]);
+        assert_ne!(holders[0], holders[2]);
+        assert_eq!(holders[3].to_string(), "192.0.2.1");
+    }
+
+    #[test]
+    fn all_are_counted_and_few_are_said() {
+        let mut refusals = Refusals::default();
+        let peer = IpAddr::from([192, 0, 2, 1]);
+        let mut line = |now_ns| refusals.line(Reason::Credentials, peer, now_ns);
+        assert_eq!(line(5).unwrap(), "refused: 192.0.2.1: a wrong password or token");
+        assert_eq!((line(6), line(7)), (None, None));
+        assert!(line(QUIET_NS + 5).unwrap().ends_with("(2 more since the last line)"));
+        assert_eq!(refusals.count(Reason::Credentials), 4);
+        assert!(REASONS.iter().zip(0..).all(|((reason, ..), at)| *reason as usize == at));
+    }
+}

@@ -1,0 +1,217 @@
+//! Delay after wrong passwords and tokens, over all connections.
+//!
+//! Two things are counted: wrong answers of an address, and wrong answers of an address for one
+//! user. After some free ones each further one doubles the time for which the next is refused
+//! unread:
+//!
+//! | of | free | first delay | longest delay |
+//! |---|--:|--:|--:|
+//! | an address and a user | 4 | 1 s | 64 s |
+//! | an address | 16 | 250 ms | 16 s |
+//!
+//! Wrong answers are not counted by user alone: that would let an attacker lock a user out.
+//! So a right password from an address that has not guessed is never refused. Behind one address
+//! (NAT), guesses for one user delay the others only once the address itself has guessed often.
+//!
+//! Users are kept as keyed hashes, [`ENTRIES`] entries at most. A full table drops what it has
+//! forgotten, then the entry whose delay ends first.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasher, RandomState};
+use std::net::IpAddr;
+
+use crate::pages::rejects::holder;
+
+/// Entries at most, some 64 bytes each.
+const ENTRIES: usize = 4096;
+
+/// An entry counts for nothing so long after its delay, ns.
+const FORGET_NS: u64 = 600_000_000_000;
+
+/// How often one may be wrong, and what follows.
+#[derive(Clone, Copy, Debug)]
+struct Patience {
+    free: u32,
+    first_ns: u64,
+    longest_ns: u64,
+}
+
+const OF_USER: Patience = Patience { free: 4, first_ns: 1_000_000_000, longest_ns: 64_000_000_000 };
+const OF_ADDRESS: Patience =
+    Patience { free: 16, first_ns: 250_000_000, longest_ns: 16_000_000_000 };
+
+impl Patience {
+    /// The delay after so many wrong answers, ns.
+    fn delay_ns(self, wrong: u32) -> u64 {
+        match wrong.checked_sub(self.free) {
+            None | Some(0) => 0,
+            Some(beyond) => {
+                let doubled = 1u64.checked_shl(beyond - 1).unwrap_or(u64::MAX);
+                self.first_ns.saturating_mul(doubled).min(self.longest_ns)
+            }
+        }
+    }
+}
+
+/// An address, or an address and a user's hash.
+type Key = (IpAddr, Option<u64>);
+
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    wrong: u32,
+    /// Until when nothing is read, ns.
+    until_ns: u64,
+}
+
+impl Entry {
+    fn is_forgotten(&self, now_ns: u64) -> bool {
+        now_ns > self.until_ns.saturating_add(FORGET_NS)
+    }
+}
+
+/// Recent wrong credentials, by address and by address and user.
+#[derive(Debug, Default)]
+pub(crate) struct BackOff {
+    entries: HashMap<Key, Entry>,
+    hasher: RandomState,
+}
+
+impl BackOff {
+    /// How long credentials that name `user`, from `peer`, are still refused, ns; `None`: they may
+    /// be read.
+    pub(crate) fn wait_ns(&self, peer: IpAddr, user: Option<&str>, now_ns: u64) -> Option<u64> {
+        let until = |(key, _): (Key, _)| self.entries.get(&key).map(|entry| entry.until_ns);
+        let until_ns = self.keys(peer, user).filter_map(until).max()?;
+        until_ns.checked_sub(now_ns).filter(|wait_ns| *wait_ns > 0)
+    }
+
+    /// Credentials that name `user`, from `peer`, were wrong.
+    pub(crate) fn wrong(&mut self, peer: IpAddr, user: Option<&str>, now_ns: u64) {
+        let keys: Vec<_> = self.keys(peer, user).collect();
+        for (key, patience) in keys {
+            if !self.entries.contains_key(&key) {
+                self.make_room(now_ns);
+            }
+            let entry = self.entries.entry(key).or_insert(Entry { wrong: 0, until_ns: now_ns });
+            if entry.is_forgotten(now_ns) {
+                entry.wrong = 0;
+            }
+            entry.wrong = entry.wrong.saturating_add(1);
+            entry.until_ns = now_ns.saturating_add(patience.delay_ns(entry.wrong));
+        }
+    }
+
+    /// They were right. What its address guessed of others still counts.
+    pub(crate) fn right(&mut self, peer: IpAddr, user: &str) {
+        let key = self.key(peer, user);
+        self.entries.remove(&key);
+    }
+
+    fn key(&self, peer: IpAddr, user: &str) -> Key {
+        (holder(peer), Some(self.hasher.hash_one(user)))
+    }
+
+    fn keys(&self, peer: IpAddr, user: Option<&str>) -> impl Iterator<Item = (Key, Patience)> {
+        let of_user = user.map(|user| (self.key(peer, user), OF_USER));
+        [((holder(peer), None), OF_ADDRESS)].into_iter().chain(of_user)
+    }
+
+    fn make_room(&mut self, now_ns: u64) {
+        if self.entries.len() < ENTRIES {
+            return;
+        }
+        self.entries.retain(|_, entry| !entry.is_forgotten(now_ns));
+        if self.entries.len() >= ENTRIES
+            && let Some(first) =
+                self.entries.iter().min_by_key(|(_, entry)| entry.until_ns).map(|(key, _)| *key)
+        {
+            self.entries.remove(&first);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: u64 = 1_000_000_000;
+
+    fn address(last: u8) -> IpAddr {
+        IpAddr::from([192, 0, 2, last])
+    }
+
+    /// How many of the guesses that an address makes, one a millisecond, are read in so many
+    /// seconds.
+    fn read(back_off: &mut BackOff, seconds: u64, user: impl Fn(u64) -> Option<String>) -> u64 {
+        let guesses = (0..seconds * 1_000).map(|ms| ms * 1_000_000);
+        let is_read = |(number, now_ns): &(u64, u64)| {
+            let user = user(*number);
+            let read = back_off.wait_ns(address(1), user.as_deref(), *now_ns).is_none();
+            if read {
+                back_off.wrong(address(1), user.as_deref(), *now_ns);
+            }
+            read
+        };
+        (0..).zip(guesses).filter(is_read).count() as u64
+    }
+
+    #[test]
+    fn few_guesses_are_read_however_many_are_made() {
+        // Five at once, then after 1, 2, 4 … 64 s.
+        let one_user = |_| Some("ann".to_owned());
+        assert_eq!(read(&mut BackOff::default(), 4, one_user), 5 + 2);
+        assert_eq!(read(&mut BackOff::default(), 3_600, one_user), 5 + 6 + 55);
+        // Seventeen at once, then after 250 ms, 500 ms … 16 s; the same with a user each, and for
+        // tokens.
+        let many_users = |number| Some(format!("user{number}"));
+        assert_eq!(read(&mut BackOff::default(), 4, many_users), 17 + 4);
+        assert_eq!(read(&mut BackOff::default(), 3_600, many_users), 17 + 6 + 224);
+        assert_eq!(read(&mut BackOff::default(), 4, |_| None), 17 + 4);
+    }
+
+    #[test]
+    fn guesses_lock_no_user_out_elsewhere() {
+        let mut back_off = BackOff::default();
+        for _ in 0..1_000 {
+            back_off.wrong(address(1), Some("ann"), 0);
+        }
+        assert_eq!(back_off.wait_ns(address(1), Some("ann"), SECOND), Some(63 * SECOND));
+        assert_eq!(back_off.wait_ns(address(2), Some("ann"), SECOND), None);
+        // Its neighbours behind the same address wait for less, and only as it guessed so often.
+        assert_eq!(back_off.wait_ns(address(1), Some("bob"), SECOND), Some(15 * SECOND));
+        let mut few = BackOff::default();
+        (0..8).for_each(|_| few.wrong(address(1), Some("ann"), 0));
+        assert_eq!(few.wait_ns(address(1), Some("bob"), 0), None);
+        // An IPv6 client has its whole /64.
+        let [one, other] = ["2001:db8::1", "2001:db8::2:0:0:1"].map(|text| text.parse().unwrap());
+        (0..20).for_each(|_| few.wrong(one, None, 0));
+        assert!(few.wait_ns(other, None, 0).is_some());
+    }
+
+    #[test]
+    fn it_is_forgotten_after_a_while_or_once_the_password_is_right() {
+        let mut back_off = BackOff::default();
+        (0..5).for_each(|_| back_off.wrong(address(1), Some("ann"), 0));
+        assert_eq!(back_off.wait_ns(address(1), Some("ann"), 0), Some(SECOND));
+        back_off.right(address(1), "ann");
+        assert_eq!(back_off.wait_ns(address(1), Some("ann"), 0), None);
+        (0..5).for_each(|_| back_off.wrong(address(1), Some("ann"), 0));
+        let later_ns = SECOND + FORGET_NS + 1;
+        back_off.wrong(address(1), Some("ann"), later_ns);
+        assert_eq!(back_off.wait_ns(address(1), Some("ann"), later_ns), None, "the first again");
+    }
+
+    #[test]
+    fn the_table_is_bounded_and_keeps_the_longest_delays() {
+        let mut back_off = BackOff::default();
+        for _ in 0..30 {
+            back_off.wrong(address(1), None, 0);
+        }
+        for number in 0..3 * ENTRIES as u64 {
+            let peer = IpAddr::from(std::net::Ipv4Addr::from_bits(u32::try_from(number).unwrap()));
+            back_off.wrong(peer, None, number);
+        }
+        assert_eq!(back_off.entries.len(), ENTRIES);
+        assert!(back_off.wait_ns(address(1), None, 0).is_some());
+    }
+}

@@ -1,0 +1,133 @@
+//! TLS: what a server shows of itself, and a connection's way through it.
+
+use mio::net::TcpStream;
+use rustls::ServerConnection;
+use rustls::crypto::ring;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use std::io::{self, Read, Write};
+use std::path::Path;
+use std::sync::Arc;
+
+use crate::MediaError;
+use crate::rtsp::access::secret_file;
+
+/// Bytes of records that wait to be written, at most: what is in a record has begun, and cannot be
+/// taken back.
+const UNSENT: usize = 16 << 10;
+
+/// What connections are secured by.
+pub(crate) type Configuration = Arc<rustls::ServerConfig>;
+
+/// TLS 1.2 and 1.3 with a certificate and its key; clients need none.
+///
+/// # Errors
+/// If a file cannot be read, holds nothing of its kind, or the two do not belong together.
+pub(crate) fn configuration(certificate: &Path, key: &Path) -> Result<Configuration, MediaError> {
+    let wrong = |path: &Path, error: &dyn std::fmt::Display, what: &str| {
+        MediaError::new(format!("{}: {error}", path.display()))
+            .help(format!("a PEM file with {what}"))
+    };
+    let no_chain = |error: &dyn std::fmt::Display| wrong(certificate, error, "the certificate");
+    let chain: Vec<CertificateDer<'static>> = CertificateDer::pem_file_iter(certificate)
+        .and_then(Iterator::collect)
+        .map_err(|error| no_chain(&error))?;
+    if chain.is_empty() {
+        return Err(no_chain(&"no certificate"));
+    }
+    let secret = PrivateKeyDer::from_pem_slice(secret_file(key)?.as_bytes())
+        .map_err(|error| wrong(key, &error, "the certificate's private key"))?;
+    rustls::ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .and_then(|builder| builder.with_no_client_auth().with_single_cert(chain, secret))
+        .map(Arc::new)
+        .map_err(|error| wrong(key, &error, "the private key of the certificate"))
+}
+
+/// A secured connection's state.
+#[derive(Debug)]
+pub(crate) struct Secured(Box<ServerConnection>);
+
+impl Secured {
+    /// A connection whose client has said nothing yet.
+    ///
+    /// # Errors
+    /// If the configuration is of no use.
+    pub(crate) fn new(configuration: &Configuration) -> io::Result<Self> {
+        let mut connection =
+            ServerConnection::new(configuration.clone()).map_err(io::Error::other)?;
+        connection.set_buffer_limit(Some(UNSENT));
+        Ok(Self(Box::new(connection)))
+    }
+
+    /// Whether client and server do not yet know what they are secured by.
+    pub(crate) fn is_beginning(&self) -> bool {
+        self.0.is_handshaking()
+    }
+
+    /// Whether something has not gone yet.
+    pub(crate) fn has_more(&self) -> bool {
+        self.0.wants_write()
+    }
+
+    /// Reads what the client said; 0: it has ended.
+    ///
+    /// # Errors
+    /// If the connection is broken, has nothing now (`WouldBlock`), or what came is not TLS.
+    pub(crate) fn read(&mut self, stream: &mut TcpStream, to: &mut [u8]) -> io::Result<usize> {
+        loop {
+            match self.0.reader().read(to) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(0),
+                result => return result,
+            }
+            if self.0.read_tls(stream)? == 0 {
+                return Ok(0);
+            }
+            if let Err(error) = self.0.process_new_packets() {
+                // The client is told what was wrong.
+                let _ = self.0.write_tls(stream);
+                return Err(io::Error::new(io::ErrorKind::InvalidData, error));
+            }
+        }
+    }
+
+    /// Takes as much of `from` as there is room for, and writes what goes now. How much was taken, and
+    /// whether all of that has gone.
+    ///
+    /// # Errors
+    /// If the connection is broken.
+    pub(crate) fn write(
+        &mut self,
+        stream: &mut TcpStream,
+        from: &[u8],
+    ) -> io::Result<(usize, bool)> {
+        let mut taken = 0;
+        loop {
+            while taken < from.len() {
+                match self.0.writer().write(&from[taken..])? {
+                    0 => break,
+                    count => taken += count,
+                }
+            }
+            if !self.0.wants_write() {
+                return Ok((taken, true));
+            }
+            match self.0.write_tls(stream) {
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(_) => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    return Ok((taken, false));
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// Says that nothing more comes.
+    pub(crate) fn end(&mut self, stream: &mut TcpStream) {
+        self.0.send_close_notify();
+        let _ = self.0.write_tls(stream);
+    }
+}

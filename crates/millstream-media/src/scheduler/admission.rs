@@ -1,0 +1,208 @@
+//! Who may play: a client is admitted if no stretch of time can hold more frames that must go than
+//! the link carries in it.
+//!
+//! Mandatory frames are served by earliest deadline, one frame whole at a time. So all of them leave by
+//! their deadlines if, for every t, what can be both released and due within t, the longest frame that
+//! may have begun before, and [`crate::scheduler::dispatch::SLACK_NS`] for a late wake-up take no longer than t
+//! (Jeffay, Stanat and Martel, *On non-preemptive scheduling of periodic and sporadic tasks*, 1991; the
+//! demand is [`Demand`]'s). It holds for clients that begin at any time. Disciplines that do not serve
+//! by deadline are promised nothing by it.
+
+use millstream_scenario::Scenario;
+
+use crate::MediaError;
+use crate::data_plane::Schedule;
+use crate::files::library::Library;
+use crate::scheduler::demand::{Demand, WHOLE_LINK};
+use crate::scheduler::dispatch::SLACK_NS;
+
+/// The most stretches of time that are looked at for an answer.
+const MOST_STEPS: u64 = 200_000;
+
+/// The link, and who has been admitted to it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Admission {
+    /// Bits/s.
+    pub(crate) link_bps: u64,
+    /// The mean rates of the admitted clients' mandatory frames, bits/s.
+    pub(crate) reserved_bps: u64,
+    /// Admitted clients by title.
+    clients: Vec<u64>,
+}
+
+impl Admission {
+    /// Nobody on a link.
+    pub(crate) fn new(link_bps: u64) -> Self {
+        Self { link_bps, reserved_bps: 0, clients: Vec::new() }
+    }
+
+    /// A client of a title that needs `bps` has come.
+    pub(crate) fn add(&mut self, title: usize, bps: u64) {
+        if self.clients.len() <= title {
+            self.clients.resize(title + 1, 0);
+        }
+        self.clients[title] += 1;
+        self.reserved_bps += bps;
+    }
+
+    /// It has gone.
+    pub(crate) fn remove(&mut self, title: usize, bps: u64) {
+        self.clients[title] -= 1;
+        self.reserved_bps -= bps;
+    }
+
+    /// Whether `more` clients of `title` can be admitted; `demands` are the titles'.
+    ///
+    /// # Errors
+    /// Why not, in words.
+    pub(crate) fn admits(
+        &self,
+        demands: &[&Demand],
+        title: usize,
+        more: u64,
+    ) -> Result<(), String> {
+        let clients = |at: usize| {
+            self.clients.get(at).copied().unwrap_or(0) + if at == title { more } else { 0 }
+        };
+        let present: Vec<(&Demand, u64)> = (0..)
+            .zip(demands)
+            .map(|(at, demand)| (*demand, clients(at)))
+            .filter(|(_, clients)| *clients > 0)
+            .collect();
+        let sum = |of: &dyn Fn(&Demand) -> i128| -> i128 {
+            present.iter().map(|(demand, clients)| of(demand) * i128::from(*clients)).sum()
+        };
+        let blocking_ns = present.iter().map(|(demand, _)| demand.longest_frame_ns).max();
+        let blocking_ns = blocking_ns.unwrap_or(0).saturating_add(SLACK_NS);
+
+        let free = WHOLE_LINK - sum(&|demand| demand.rate);
+        if free <= 0 {
+            let percent = (WHOLE_LINK - free) * 100 / WHOLE_LINK;
+            return Err(format!(
+                "the frames that must go, where they are densest, would want {percent} % of the link's \
+                 {} bits/s",
+                self.link_bps
+            ));
+        }
+        // From here on the lines above the demands are below the link's.
+        let line = sum(&Demand::intercept) + i128::from(blocking_ns) * WHOLE_LINK;
+        let end_ns = u64::try_from(line / free + 1).unwrap_or(u64::MAX);
+        let steps = present.iter().map(|(demand, _)| demand.steps(end_ns));
+        if steps.fold(0, u64::saturating_add) > MOST_STEPS {
+            return Err("the link would be so nearly full that nothing can be promised".into());
+        }
+        for time_ns in present.iter().flat_map(|(demand, _)| demand.steps_ns(end_ns)) {
+            let wanted = present
+                .iter()
+                .map(|(demand, clients)| demand.within_ns(time_ns).saturating_mul(*clients))
+                .fold(blocking_ns, u64::saturating_add);
+            if wanted > time_ns {
+                return Err(format!(
+                    "within {} the frames that must go may want {} of the link, with one before \
+                     them that has begun",
+                    milliseconds(time_ns),
+                    milliseconds(wanted)
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// How many more clients of `title` can be admitted, of at most `most`.
+    pub(crate) fn room(&self, demands: &[&Demand], title: usize, most: u64) -> u64 {
+        let (mut fits, mut too_many) = (0, most + 1);
+        while too_many - fits > 1 {
+            let middle = fits + (too_many - fits) / 2;
+            if self.admits(demands, title, middle).is_ok() {
+                fits = middle;
+            } else {
+                too_many = middle;
+            }
+        }
+        fits
+    }
+}
+
+/// What admission says of one stream on an empty link.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+pub struct TitleAdmission {
+    /// The stream's name.
+    pub name: String,
+    /// Number of clients of this stream alone that are admitted, at most the session limit.
+    pub room: u64,
+    /// Whether the discipline serves by deadline, so that admission guarantees windows.
+    pub by_deadline: bool,
+    /// Why not one is admitted.
+    pub refused: Option<String>,
+}
+
+/// What admission says of each stream of `scenario`, whose files are read.
+///
+/// # Errors
+/// A scenario that cannot be served.
+pub fn admission_of(scenario: &Scenario) -> Result<Vec<TitleAdmission>, MediaError> {
+    let library = Library::open(scenario)?;
+    let demands = library.demands();
+    let empty = Admission::new(scenario.link.rate_bps);
+    let most = u64::from(scenario.media.sessions);
+    let titles = library.titles.iter().enumerate();
+    let own = titles.filter(|(_, title)| title.looser_than.is_none());
+    Ok(own
+        .map(|(at, title)| TitleAdmission {
+            name: title.name.clone(),
+            room: empty.room(&demands, at, most),
+            by_deadline: library.schedule != Schedule::Fifo,
+            refused: empty.admits(&demands, at, 1).err(),
+        })
+        .collect())
+}
+
+/// Rounded up to microseconds.
+fn milliseconds(ns: u64) -> String {
+    let us = ns.div_ceil(1_000);
+    format!("{}.{:03} ms", us / 1_000, us % 1_000)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scheduler::demand::FrameWork;
+    use crate::scheduler::optional_frames::Importance::{B, I};
+
+    const MS: u64 = 1_000_000;
+
+    /// An I-frame of `i` ms and three B-frames of 1 ms, every 40 ms, due after `deadline` ms.
+    fn film(i: u64, deadline: u64, window: (u32, u32)) -> Demand {
+        let frame = |ms, importance| FrameWork { work_ns: ms * MS, importance };
+        let frames = [frame(i, I), frame(1, B), frame(1, B), frame(1, B)];
+        Demand::new(&frames, window, true, 40 * MS, deadline * MS)
+    }
+
+    fn room(demand: &Demand) -> u64 {
+        Admission::new(1).room(&[demand], 0, 1_000)
+    }
+
+    #[test]
+    fn i_frames_that_come_at_once_must_fit_into_one_deadline() {
+        // 1 ms of slack and a frame of 10 ms that has begun leave 29 of 40 ms, 69 of 80 ms.
+        assert_eq!(room(&film(10, 40, (0, 1))), 2);
+        assert_eq!(room(&film(10, 80, (0, 1))), 6);
+        // With a longer deadline the mean counts: 13 ms of 160, or 10 if all B-frames may be lost.
+        assert_eq!(room(&film(10, 400, (0, 1))), 12);
+        assert_eq!(room(&film(10, 400, (3, 4))), 15);
+    }
+
+    #[test]
+    fn whoever_goes_makes_room_for_others() {
+        let demands = [&film(10, 40, (0, 1)), &film(5, 400, (0, 1))];
+        let mut admission = Admission::new(1);
+        admission.add(0, 7);
+        admission.add(0, 7);
+        let why = admission.admits(&demands, 0, 1).unwrap_err();
+        assert!(why.starts_with("within 40.000 ms") && why.contains("41.000 ms"), "{why}");
+        assert!(admission.admits(&demands, 1, 1).is_ok());
+        admission.remove(0, 7);
+        assert_eq!(admission.admits(&demands, 0, 1), Ok(()));
+        assert_eq!(admission.reserved_bps, 7);
+    }
+}

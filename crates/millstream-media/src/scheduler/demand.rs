@@ -1,0 +1,211 @@
+//! How much link time the frames of a file that must go can want in any stretch of time.
+//!
+//! A client's frames are released a period apart and are to have left by their deadline. In a stretch
+//! of t ns, those that are both released and due in it are at most n consecutive ones, n = 1 +
+//! floor((t - deadline) / period); [`Demand`] knows the most link time that any n of them take together. That is
+//! the demand bound of a sporadic task (Baruah, Mok and Rosier, *Preemptively scheduling
+//! hard-real-time sporadic tasks on one processor*, 1990), with the film's own sizes.
+
+use crate::scheduler::optional_frames::{Choice, Importance};
+
+/// The most frames in a row that are looked at; more are bounded by these, put side by side.
+const LONGEST_RUN: u64 = 1_024;
+
+/// The most sums of consecutive frames that are formed for a file.
+const MOST_SUMS: u64 = 1 << 26;
+
+/// One unit of the rates here, as a part of the link.
+pub(crate) const WHOLE_LINK: i128 = 1 << 40;
+
+/// One frame: how long it takes on the link, ns, and what it costs to lose it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct FrameWork {
+    pub(crate) work_ns: u64,
+    pub(crate) importance: Importance,
+}
+
+/// What any client of a file can ask of the link.
+#[derive(Clone, Debug)]
+pub(crate) struct Demand {
+    period_ns: u64,
+    deadline_ns: u64,
+    /// The most link time of n consecutive frames' mandatory ones, ns; n from 0.
+    most_ns: Vec<u64>,
+    /// The link time of the longest frame, mandatory or not, ns.
+    pub(crate) longest_frame_ns: u64,
+    /// The densest run's part of the link, rounded up, of [`WHOLE_LINK`].
+    pub(crate) rate: i128,
+    /// For any n, `most_ns` of n is at most `rate` x n periods + this (in parts of [`WHOLE_LINK`]).
+    burst: i128,
+}
+
+impl Demand {
+    /// The demand of a film with a window of `lost` of every `of` frames, played from its start, over
+    /// and over if it repeats.
+    pub(crate) fn new(
+        film: &[FrameWork],
+        (lost, of): (u32, u32),
+        repeats: bool,
+        period_ns: u64,
+        deadline_ns: u64,
+    ) -> Self {
+        let longest_frame_ns = film.iter().map(|frame| frame.work_ns).max().unwrap_or(0);
+        let mandatory_ns = mandatory(film, (lost, of), repeats);
+        let frames = mandatory_ns.len() as u64;
+        // Each frame begins a run, and runs go on over the film's end.
+        let run = (MOST_SUMS / frames.max(1)).clamp(32, LONGEST_RUN);
+        let run = if repeats { run } else { run.min(frames) };
+        let mut sums = vec![0_u64; mandatory_ns.len()];
+        let mut most_ns = vec![0];
+        for length in 0..run {
+            let mut most = 0;
+            for (start, sum) in sums.iter_mut().enumerate() {
+                let at = start as u64 + length;
+                let at = if repeats { at % frames } else { at };
+                let next = usize::try_from(at).ok().and_then(|at| mandatory_ns.get(at));
+                *sum += next.copied().unwrap_or(0);
+                most = most.max(*sum);
+            }
+            most_ns.push(most);
+        }
+        Self::of_runs(most_ns, longest_frame_ns, period_ns, deadline_ns)
+    }
+
+    /// The demand of frames at least a period apart, of which any n in a row take at most `most(n)` ns of the
+    /// link, n from 1, and one at most `longest_frame_ns`.
+    pub(crate) fn bounded(
+        most: impl Fn(u64) -> u64,
+        longest_frame_ns: u64,
+        period_ns: u64,
+        deadline_ns: u64,
+    ) -> Self {
+        let most_ns = std::iter::once(0).chain((1..=LONGEST_RUN).map(most)).collect();
+        Self::of_runs(most_ns, longest_frame_ns, period_ns, deadline_ns)
+    }
+
+    fn of_runs(most_ns: Vec<u64>, longest_frame_ns: u64, period_ns: u64, deadline_ns: u64) -> Self {
+        let run = most_ns.len() as u64 - 1;
+        let whole = i128::from(*most_ns.last().unwrap_or(&0)) * WHOLE_LINK;
+        let time = i128::from(period_ns.max(1)) * i128::from(run.max(1));
+        let rate = (whole + time - 1) / time;
+        let over = |(frames, most): (i128, &u64)| {
+            i128::from(*most) * WHOLE_LINK - rate * frames * i128::from(period_ns)
+        };
+        let burst = (0..).zip(&most_ns).map(over).max().unwrap_or(0);
+        Self { period_ns, deadline_ns, most_ns, longest_frame_ns, rate, burst }
+    }
+
+    /// The link time of frames that are released and due within some `time_ns`, at most, ns.
+    pub(crate) fn within_ns(&self, time_ns: u64) -> u64 {
+        let Some(more_ns) = time_ns.checked_sub(self.deadline_ns) else { return 0 };
+        let run = self.most_ns.len() as u64 - 1;
+        if run == 0 {
+            return 0;
+        }
+        let frames = more_ns / self.period_ns.max(1) + 1;
+        let [whole, rest] =
+            [run, frames % run].map(|n| self.most_ns[usize::try_from(n).unwrap_or(0)]);
+        (frames / run).saturating_mul(whole).saturating_add(rest)
+    }
+
+    /// `within_ns` of any time t is at most `rate` x t + this (in parts of [`WHOLE_LINK`]).
+    pub(crate) fn intercept(&self) -> i128 {
+        let early_ns = i128::from(self.period_ns) - i128::from(self.deadline_ns);
+        self.burst + self.rate * early_ns.max(0)
+    }
+
+    /// The times at which `within_ns` grows, up to `end_ns`.
+    pub(crate) fn steps_ns(&self, end_ns: u64) -> impl Iterator<Item = u64> + use<> {
+        let period_ns = self.period_ns.max(1);
+        std::iter::successors(Some(self.deadline_ns), move |time| time.checked_add(period_ns))
+            .take_while(move |time| *time <= end_ns)
+    }
+
+    /// How many there are.
+    pub(crate) fn steps(&self, end_ns: u64) -> u64 {
+        end_ns.checked_sub(self.deadline_ns).map_or(0, |time| time / self.period_ns.max(1) + 1)
+    }
+}
+
+/// The link time of each frame that must go, 0 of the others, until the choice repeats, ns.
+fn mandatory(film: &[FrameWork], (lost, of): (u32, u32), repeats: bool) -> Vec<u64> {
+    let frames = film.len() as u64;
+    if frames == 0 {
+        return Vec::new();
+    }
+    let common = |mut a: u64, mut b: u64| {
+        while b > 0 {
+            (a, b) = (b, a % b);
+        }
+        a
+    };
+    let rounds =
+        if repeats { u64::from(of.max(1)) / common(frames, u64::from(of.max(1))) } else { 1 };
+    let at = |number: u64| film[usize::try_from(number % frames).unwrap_or(0)];
+    // Where the choice takes too many rounds to repeat, no frame is taken for optional.
+    if frames * rounds > MOST_SUMS / 32 {
+        return film.iter().map(|frame| frame.work_ns).collect();
+    }
+    let mut choice = Choice::new(lost, of);
+    let work = |number| {
+        if choice.is_optional(number, |number| at(number).importance) {
+            0
+        } else {
+            at(number).work_ns
+        }
+    };
+    (0..frames * rounds).map(work).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use Importance::{B, I, P};
+
+    const FILM: [FrameWork; 4] = [
+        FrameWork { work_ns: 40, importance: I },
+        FrameWork { work_ns: 10, importance: B },
+        FrameWork { work_ns: 20, importance: P },
+        FrameWork { work_ns: 10, importance: B },
+    ];
+
+    #[test]
+    fn the_densest_frames_in_a_row_count_optional_ones_not() {
+        let all = Demand::new(&FILM, (0, 1), true, 100, 150);
+        assert_eq!(all.most_ns[..7], [0, 40, 50, 70, 80, 120, 130]);
+        // One of each three may go: 40 - 20 | 10 40 - | 20 - 40 | 10 20 -.
+        let some = Demand::new(&FILM, (1, 3), true, 100, 150);
+        assert_eq!(some.most_ns[..7], [0, 40, 50, 70, 70, 110, 110]);
+        let once = Demand::new(&FILM, (0, 1), false, 100, 150);
+        assert_eq!(once.most_ns, [0, 40, 50, 70, 80]);
+    }
+
+    #[test]
+    fn in_a_stretch_are_the_frames_both_released_and_due_in_it() {
+        let demand = Demand::new(&FILM, (0, 1), true, 100, 150);
+        let within = |time| demand.within_ns(time);
+        assert_eq!([149, 150, 249, 250, 350].map(within), [0, 40, 40, 50, 70]);
+        assert_eq!(demand.steps_ns(350).collect::<Vec<_>>(), [150, 250, 350]);
+        assert_eq!((demand.steps(149), demand.steps(350)), (0, 3));
+        // Far out: 80 of every four frames, and the run's length does not matter.
+        assert_eq!(within(150 + 100 * (4 * 5_000 - 1)), 80 * 5_000);
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn the_line_is_above_the_steps(
+            works in proptest::collection::vec((0u64..1_000_000, 0u32..4), 1..40),
+            lost in 0u32..5, more in 0u32..5, repeats: bool, period_ns in 1u64..1_000_000,
+            deadline_ns in 0u64..3_000_000, time_ns in 0u64..10_000_000_000,
+        ) {
+            let film: Vec<_> = works
+                .into_iter()
+                .map(|(work_ns, kind)| FrameWork { work_ns, importance: Importance::from_number(kind) })
+                .collect();
+            let window = (lost, lost + more);
+            let demand = Demand::new(&film, window, repeats, period_ns, deadline_ns);
+            let line = demand.rate * i128::from(time_ns) + demand.intercept();
+            proptest::prop_assert!(i128::from(demand.within_ns(time_ns)) * WHOLE_LINK <= line);
+        }
+    }
+}

@@ -1,0 +1,416 @@
+//! The dispatcher on a made-up clock: which frames go, which are lost, and that all are accounted
+//! for.
+
+mod films;
+mod interleaved;
+mod live;
+
+use millstream::selector::Selector;
+use millstream::{Discipline, Dwcs, EdfFirst, Heap};
+
+use super::*;
+use crate::scheduler::admission::Admission;
+use crate::scheduler::demand::{Demand, FrameWork};
+use crate::scheduler::optional_frames::Importance::{self, B, I, P};
+use crate::shared_memory::region::{Row, State};
+use crate::shared_memory::store::MediaRecord;
+use crate::shared_memory::store::tests::{media, store};
+
+/// What was sent: time, session, frame, packets.
+#[derive(Default)]
+struct Record {
+    now_ns: u64,
+    frames: Vec<(u64, usize, u64)>,
+    packets: Vec<(u64, usize, u64, usize)>,
+    byes: usize,
+}
+
+impl Outlet for Record {
+    fn packets(&mut self, of: &Sending<'_>, first: usize, packets: usize) -> bool {
+        if first == 0 {
+            self.frames.push((self.now_ns, of.client.session, of.frame.number));
+        }
+        for packet in first..first + packets {
+            self.packets.push((self.now_ns, of.client.session, of.frame.number, packet));
+        }
+        true
+    }
+
+    fn report(&mut self, _: &Client, _: u32, bye: bool) {
+        self.byes += usize::from(bye);
+    }
+}
+
+type DwcsOnHeap = Selector<Dwcs<EdfFirst>, Heap<<Dwcs<EdfFirst> as Discipline>::Rank>>;
+
+fn selector() -> DwcsOnHeap {
+    Selector::new(Dwcs::default(), Heap::default())
+}
+
+struct Bench {
+    dispatch: Dispatch<DwcsOnHeap>,
+    region: Region,
+    record: Record,
+    now_ns: u64,
+}
+
+const T: u64 = 40_000_000;
+const FILM: [(Importance, u32); 6] = [(I, 4), (B, 1), (B, 1), (P, 2), (B, 1), (B, 1)];
+
+impl Bench {
+    /// A film of 10 packets of 112 bytes in 6 frames, at `rate_bps`, for so many clients.
+    fn new(media: MediaRecord, rate_bps: u64, clients: u32) -> Self {
+        Self::of(&FILM, media, rate_bps, clients)
+    }
+
+    fn of(film: &[(Importance, u32)], media: MediaRecord, rate_bps: u64, clients: u32) -> Self {
+        let (region, _) = Region::create(clients).unwrap();
+        region.set(Setting::LinkRate, rate_bps);
+        let dispatch = Dispatch::new(store(media, film), region, selector(), 0);
+        Self { dispatch, region, record: Record::default(), now_ns: 0 }
+    }
+
+    fn want(&self, session: usize, want: Want) {
+        let row = self.region.session(session);
+        row.set_address("127.0.0.1".parse().unwrap(), 5000, 5001);
+        row.set(Word::Want, want as u64);
+        assert!(self.region.notices().push([session as u64, 0, 0, 0]));
+    }
+
+    fn until(&mut self, end_ns: u64) {
+        while self.now_ns < end_ns {
+            self.record.now_ns = self.now_ns;
+            let next_ns = self.dispatch.step(self.now_ns, &mut self.record);
+            assert!(next_ns > self.now_ns);
+            self.now_ns = next_ns.min(end_ns);
+        }
+    }
+
+    fn row(&self, session: usize) -> Row {
+        self.region.session(session)
+    }
+
+    fn counts(&self, session: usize, word: Word) -> [u64; 3] {
+        [0, 1, 2].map(|kind| self.row(session).get_at(word, kind))
+    }
+
+    fn check_conservation(&self, sessions: usize) {
+        let rows = || (0..sessions).map(|session| self.row(session));
+        let released: u64 = rows().map(|row| row.get(Word::Next)).sum();
+        let resolved: u64 = rows().map(|row| row.resolved()).sum();
+        assert_eq!(released - resolved, self.dispatch.unresolved() as u64);
+    }
+}
+
+/// A round of the film takes 6 T; its 10 packets of 112 bytes in 240 ms are 37,333 bits/s.
+const FILM_BPS: u64 = 10 * 112 * 8 * 1_000_000_000 / (6 * T) + 1;
+
+#[test]
+fn with_room_every_frame_goes_in_its_period_and_paced() {
+    let mut bench = Bench::new(media(T, 1, 6), 10 * FILM_BPS, 1);
+    bench.want(0, Want::Play);
+    bench.until(60 * T);
+    assert_eq!(bench.counts(0, Word::Sent), [10, 10, 40]);
+    for (number, (time_ns, _, frame)) in (0..).zip(&bench.record.frames) {
+        assert_eq!((*frame, *time_ns), (number, number * T));
+    }
+    let packet_ns = 112 * 8 * 1_000_000_000 / (10 * FILM_BPS);
+    let first: Vec<u64> = bench.record.packets[..4].iter().map(|packet| packet.0).collect();
+    for (number, time_ns) in (0..).zip(first) {
+        assert!(time_ns.abs_diff(number * packet_ns) <= AHEAD_NS, "packet {number} at {time_ns}");
+    }
+    bench.check_conservation(1);
+}
+
+#[test]
+fn a_damaged_row_ends_its_session_and_no_other() {
+    let far = [(Word::Next, u64::MAX), (Word::Next, 1 << 47), (Word::PhaseNs, 5)];
+    for (word, value) in far {
+        let mut bench = Bench::new(media(T, 1, 6), 100 * FILM_BPS, 2);
+        let row = bench.row(0);
+        row.set(Word::State, State::Playing as u64);
+        row.set(word, value);
+        bench.want(0, Want::Play);
+        bench.want(1, Want::Play);
+        bench.until(12 * T);
+        assert_eq!(row.state(), State::Ended, "{word:?} = {value}");
+        assert_eq!(bench.counts(1, Word::Sent), [2, 2, 8], "{word:?} = {value}");
+        // The host stops it as any other.
+        bench.want(0, Want::Stop);
+        bench.until(13 * T);
+        assert_eq!(row.state(), State::Stopped, "{word:?} = {value}");
+    }
+}
+
+#[test]
+fn under_overload_only_b_frames_are_lost_and_never_more_than_the_contract_allows() {
+    // Two of six frames may go: B-frames. The mandatory 8 packets of 3 clients fit, the rest do not.
+    for (rate, lost) in [(27, true), (31, false)] {
+        let mut bench = Bench::new(media(T, 2, 6), rate * FILM_BPS / 10, 3);
+        for session in 0..3 {
+            bench.want(session, Want::Play);
+            bench.until((session as u64 + 1) * 7_000_000);
+        }
+        bench.until(600 * T);
+        for session in 0..3 {
+            let (late, row) = (bench.counts(session, Word::Late), bench.row(session));
+            assert_eq!(late[..2], [0, 0], "session {session}");
+            assert_eq!(row.get(Word::Violations), 0);
+            assert_eq!(late[2] > 0, lost, "session {session}: {late:?}");
+            assert!(late[2] <= 200);
+        }
+        bench.check_conservation(3);
+        // Of a frame all packets go, in order.
+        let mut packets = bench.record.packets.iter();
+        for (_, session, frame) in &bench.record.frames {
+            let of_frame = FILM[usize::try_from(frame % 6).unwrap()].1 as usize;
+            for packet in 0..of_frame.min(packets.len()) {
+                let (_, of, number, at) = packets.next().unwrap();
+                assert_eq!((of, number, *at), (session, frame, packet));
+            }
+        }
+        // And of a client frames go in order.
+        for session in 0..3 {
+            let of = bench.record.frames.iter().filter(|frame| frame.1 == session);
+            let numbers: Vec<u64> = of.map(|frame| frame.2).collect();
+            assert!(numbers.is_sorted_by(|a, b| a < b));
+        }
+    }
+}
+
+/// Numbers of a client's frames that are settled and were not sent.
+fn missing(bench: &Bench, session: usize) -> Vec<u64> {
+    let of_client = |frame: &&(u64, usize, u64)| frame.1 == session;
+    let sent: std::collections::HashSet<u64> =
+        bench.record.frames.iter().filter(of_client).map(|frame| frame.2).collect();
+    // What was released a deadline ago is sent or dropped.
+    let settled = bench.row(session).get(Word::Next).saturating_sub(6);
+    (0..settled).filter(|number| !sent.contains(number)).collect()
+}
+
+/// The rule: what is missing of a block are some of its x least important frames, among equals the later;
+/// all of them where the link has no time that mandatory frames leave over.
+#[test]
+fn under_overload_exactly_the_frames_that_the_contract_allows_are_missing() {
+    // So many packets a round of 6 T; mandatory are, by window, 10 - x or fewer of each of 3 clients.
+    let packets_bps = |packets: u64| packets * 112 * 8 * 1_000_000_000 / (6 * T);
+    let with_reference = [I, B, B, P, Importance::ReferencedB, B];
+    for (window, importance, optional, mandatory) in [
+        ((2, 6), FILM.map(|frame| frame.0), vec![4, 5], 24),
+        ((2, 6), with_reference, vec![2, 5], 24),
+        ((4, 6), FILM.map(|frame| frame.0), vec![1, 2, 4, 5], 18),
+        ((5, 6), FILM.map(|frame| frame.0), vec![1, 2, 3, 4, 5], 12),
+    ] {
+        let film = [0, 1, 2, 3, 4, 5].map(|at| (importance[at], FILM[at].1));
+        for (packets, expected) in [(mandatory, "all"), (27, "some"), (36, "none")] {
+            let mut bench = Bench::of(&film, media(T, window.0, window.1), packets_bps(packets), 3);
+            for session in 0..3 {
+                bench.want(session, Want::Play);
+            }
+            bench.until(600 * T);
+            let mut total = 0;
+            for session in 0..3 {
+                let missing = missing(&bench, session);
+                total += missing.len();
+                let case =
+                    format!("{window:?}, {packets} packets a round, client {session}: {missing:?}");
+                assert_eq!(bench.row(session).get(Word::Violations), 0, "{case}");
+                assert!(missing.iter().all(|number| optional.contains(&(number % 6))), "{case}");
+                // No I or P is missing where there are B-frames enough.
+                let kinds = [0, 1].map(|kind| bench.counts(session, Word::Late)[kind]);
+                assert!(kinds == [0, 0] || window.0 > 4, "{case}");
+                if expected == "all" {
+                    let settled = bench.row(session).get(Word::Next) - 6;
+                    let all = (0..settled).filter(|number| optional.contains(&(number % 6)));
+                    assert!(missing.iter().copied().eq(all), "{case}");
+                }
+            }
+            assert_eq!(total == 0, expected == "none", "{window:?}, {packets}: {total} missing");
+        }
+    }
+}
+
+#[test]
+fn clients_share_what_is_left_for_optional_frames() {
+    let mut bench = Bench::new(media(T, 2, 6), 36 * FILM_BPS / 10, 4);
+    for session in 0..4 {
+        bench.want(session, Want::Play);
+    }
+    bench.until(3_000 * T);
+    let late: Vec<u64> = (0..4).map(|session| bench.counts(session, Word::Late)[2]).collect();
+    let (least, most) = (late.iter().min().unwrap(), late.iter().max().unwrap());
+    assert!(*least > 0 && most - least <= most / 4, "{late:?}");
+}
+
+/// Optional losses of three clients with equal contracts that begin at these phases, ms.
+fn losses(tenths: u64, deadline: u64, phases: [u64; 3]) -> [u64; 3] {
+    let record = MediaRecord { deadline_ns: deadline * T, ..media(T, 2, 6) };
+    let mut bench = Bench::new(record, tenths * FILM_BPS / 10, 3);
+    for (session, phase) in phases.into_iter().enumerate() {
+        bench.until(phase * 1_000_000 + 1);
+        bench.want(session, Want::Play);
+    }
+    bench.until(3_000 * T);
+    assert!((0..3).all(|session| bench.row(session).get(Word::Violations) == 0));
+    bench.check_conservation(3);
+    [0, 1, 2].map(|session| bench.counts(session, Word::Late)[2])
+}
+
+/// By deadline alone the client that began last bears all losses at 2.9 of 3 films' rate: 0, 0,
+/// 498.
+#[test]
+fn clients_that_began_apart_share_optional_losses_all_the_same() {
+    for phases in [[0, 0, 0], [0, 3, 7], [0, 13, 26], [0, 1, 20], [0, 5, 5]] {
+        for deadline in [3, 5] {
+            assert_eq!(losses(25, deadline, phases), [831, 831, 832], "{phases:?}");
+            assert_eq!(losses(27, deadline, phases), [498, 499, 499], "{phases:?}");
+            assert_eq!(losses(29, deadline, phases), [166, 166, 166], "{phases:?}");
+        }
+    }
+    // With a deadline of one period hardly two optional frames wait at once: nothing can be chosen.
+    assert_eq!(losses(29, 1, [0, 0, 0]), [0, 500, 0]);
+}
+
+#[test]
+fn more_than_fits_is_counted_as_violations() {
+    let mut bench = Bench::new(media(T, 1, 6), FILM_BPS, 3);
+    for session in 0..3 {
+        bench.want(session, Want::Play);
+    }
+    bench.until(300 * T);
+    let violations: u64 = (0..3).map(|s| bench.row(s).get(Word::Violations)).sum();
+    assert!(violations > 0);
+    bench.check_conservation(3);
+}
+
+#[test]
+fn a_file_that_is_not_repeated_ends_with_a_goodbye_once_all_is_sent() {
+    let once = MediaRecord { repeat: 0, ..media(T, 1, 6) };
+    let mut bench = Bench::new(once, 10 * FILM_BPS, 1);
+    bench.want(0, Want::Play);
+    bench.until(20 * T);
+    assert_eq!(bench.row(0).state(), State::Ended);
+    assert_eq!((bench.record.frames.len(), bench.record.byes), (6, 1));
+    bench.want(0, Want::Stop);
+    bench.until(21 * T);
+    assert_eq!((bench.row(0).state(), bench.record.byes), (State::Stopped, 1));
+}
+
+#[test]
+fn a_paused_client_goes_on_where_it_was() {
+    let mut bench = Bench::new(media(T, 1, 6), 10 * FILM_BPS, 1);
+    bench.want(0, Want::Play);
+    bench.until(3 * T + T / 2);
+    bench.want(0, Want::Pause);
+    bench.until(10 * T);
+    assert_eq!(bench.record.frames.len(), 4);
+    bench.want(0, Want::Play);
+    bench.until(11 * T + T / 2);
+    let frames: Vec<u64> = bench.record.frames.iter().map(|frame| frame.2).collect();
+    assert_eq!(frames, [0, 1, 2, 3, 4, 5]);
+    bench.check_conservation(1);
+}
+
+#[test]
+fn a_row_can_be_used_again_and_what_waited_is_accounted_for() {
+    let mut bench = Bench::new(media(T, 1, 6), FILM_BPS / 2, 1);
+    bench.want(0, Want::Play);
+    bench.until(9 * T + T / 2);
+    assert!(bench.dispatch.unresolved() > 0);
+    bench.want(0, Want::Stop);
+    bench.until(10 * T);
+    let row = bench.row(0);
+    assert_eq!((row.state(), row.resolved()), (State::Stopped, row.get(Word::Next)));
+    assert!(row.get(Word::Discarded) > 0);
+    row.clear();
+    bench.want(0, Want::Play);
+    bench.until(40 * T);
+    assert!(bench.row(0).get_at(Word::Sent, 0) > 0);
+    bench.check_conservation(1);
+}
+
+#[test]
+fn a_new_processor_goes_on_with_the_clients_of_a_dead_one() {
+    let mut bench = Bench::new(media(T, 1, 6), FILM_BPS * 3 / 2, 2);
+    bench.want(0, Want::Play);
+    bench.want(1, Want::Play);
+    bench.until(20 * T + T / 2);
+    let numbers = bench.row(0).get(Word::Sequence);
+    let later_ns = 25 * T + T / 2;
+    bench.dispatch =
+        Dispatch::new(store(media(T, 1, 6), &FILM), bench.region, selector(), later_ns);
+    bench.now_ns = later_ns;
+    bench.record = Record::default();
+    bench.until(30 * T + T / 2);
+    for session in 0..2 {
+        assert!(bench.row(session).get(Word::Lost) >= 5, "frames 21 to 25 at least");
+    }
+    assert!(bench.record.frames.iter().all(|frame| frame.2 >= 26), "{:?}", bench.record.frames);
+    assert!(bench.row(0).get(Word::Sequence) > numbers);
+    bench.check_conservation(2);
+}
+
+#[test]
+fn what_waited_in_a_dead_processor_is_accounted_for_whatever_is_wanted_next() {
+    for want in [Want::Pause, Want::Stop] {
+        let mut bench = Bench::new(media(T, 1, 6), FILM_BPS / 2, 1);
+        bench.want(0, Want::Play);
+        bench.until(9 * T + T / 2);
+        assert!(bench.dispatch.unresolved() > 0);
+        let (region, now_ns) = (bench.region, bench.now_ns);
+        bench.want(0, want);
+        bench.dispatch = Dispatch::new(store(media(T, 1, 6), &FILM), region, selector(), now_ns);
+        bench.until(10 * T);
+        let row = bench.row(0);
+        assert_eq!(row.resolved(), row.get(Word::Next), "{want:?}");
+        assert!(row.get(Word::Lost) > 0);
+    }
+}
+
+#[test]
+fn a_dispatcher_that_was_stopped_drops_what_is_late() {
+    let mut bench = Bench::new(media(T, 1, 6), 10 * FILM_BPS, 1);
+    bench.want(0, Want::Play);
+    bench.until(T / 2);
+    bench.now_ns = 10 * T + T / 2;
+    bench.until(20 * T + T / 2);
+    let late: u64 = bench.counts(0, Word::Late).iter().sum();
+    let full: u64 = bench.counts(0, Word::Full).iter().sum();
+    assert!(late + full >= 4, "{late} late, {full} full");
+    assert!(bench.row(0).get(Word::Violations) > 0);
+    bench.check_conservation(1);
+}
+
+proptest::proptest! {
+    #![proptest_config(proptest::prelude::ProptestConfig::with_cases(60))]
+
+    #[test]
+    fn whoever_is_admitted_loses_nothing_that_must_go(
+        tenths in 12u64..90, deadline in 1u64..5, window in 0u32..4,
+        starts in proptest::collection::vec(0u64..3 * T, 12),
+    ) {
+        let rate_bps = tenths * FILM_BPS / 10;
+        let record = MediaRecord { deadline_ns: deadline * T, ..media(T, window, 6) };
+        let link = Link { rate_bps, overhead: 0, credits: None };
+        let film = FILM.map(|(importance, packets)| FrameWork {
+            work_ns: u64::from(packets) * link.transmission_ns(112),
+            importance,
+        });
+        let demand = Demand::new(&film, (window, 6), true, T, record.deadline_ns);
+        let admitted = Admission::new(rate_bps).room(&[&demand], 0, starts.len() as u64);
+        let admitted = usize::try_from(admitted).unwrap();
+        let mut bench = Bench::new(record, rate_bps, u32::try_from(starts.len()).unwrap());
+        let mut order: Vec<usize> = (0..admitted).collect();
+        order.sort_by_key(|session| starts[*session]);
+        for session in order {
+            bench.until(starts[session]);
+            bench.want(session, Want::Play);
+        }
+        bench.until(100 * T);
+        for session in 0..admitted {
+            let (sent, row) = (bench.counts(session, Word::Sent), bench.row(session));
+            proptest::prop_assert!(sent[0] > 0);
+            proptest::prop_assert_eq!(row.get(Word::Violations), 0, "{} of {} clients", session, admitted);
+        }
+    }
+}

@@ -1,0 +1,147 @@
+//! A lane of the dispatcher: the engine's discipline over the clients' queues of one class of frames.
+//!
+//! A client's stream has its slot's number in every lane. Queues are circular and bounded by what the
+//! file allows; heads are told to the engine, frames stay here.
+
+use millstream::selector::{Backlog, NewHead, Observer, Select};
+use millstream::{Contract, ContractError, Head, StreamId};
+use std::collections::VecDeque;
+
+use crate::scheduler::client::{Client, Descriptor};
+use crate::shared_memory::region::Word;
+
+/// One class of all clients' frames.
+#[derive(Debug)]
+pub(crate) struct Lane<S> {
+    selector: S,
+    queues: Vec<VecDeque<Descriptor>>,
+    waiting: usize,
+}
+
+/// The queues while the selector looks at them.
+struct Heads<'a> {
+    clients: &'a mut [Client],
+    queues: &'a mut [VecDeque<Descriptor>],
+    waiting: &'a mut usize,
+}
+
+impl Heads<'_> {
+    fn head(&self, slot: usize) -> Option<NewHead<()>> {
+        let frame = self.queues[slot].front()?;
+        // The engine's deadline is arrival + period, whatever the frame before it had.
+        let arrival_ns = frame.deadline_ns.saturating_sub(self.clients[slot].period_ns());
+        let head = Head { arrival_ns, bytes: frame.bytes };
+        Some(NewHead { head, stamp: (), open: true })
+    }
+
+    fn pop(&mut self, slot: usize) -> Option<Descriptor> {
+        let frame = self.queues[slot].pop_front()?;
+        *self.waiting -= 1;
+        Some(frame)
+    }
+}
+
+impl Backlog<()> for Heads<'_> {
+    fn drop_head(
+        &mut self,
+        stream: StreamId,
+        _now_ns: u64,
+        _deadline_ns: Option<u64>,
+        _observer: &mut (impl Observer + ?Sized),
+    ) -> Option<NewHead<()>> {
+        let slot = stream.index();
+        let frame = self.pop(slot)?;
+        self.clients[slot].dropped(&frame, Word::Late);
+        self.head(slot)
+    }
+}
+
+impl<S: Select<Stamp = ()>> Lane<S> {
+    pub(crate) fn new(selector: S) -> Self {
+        Self { selector, queues: Vec::new(), waiting: 0 }
+    }
+
+    /// Adds a stream of at most `limit` waiting frames: that of the next slot.
+    pub(crate) fn add(&mut self, contract: &Contract, limit: u32) -> Result<(), ContractError> {
+        self.selector.add_stream(contract)?;
+        self.queues.push(VecDeque::with_capacity(limit as usize));
+        Ok(())
+    }
+
+    /// Frames that wait.
+    pub(crate) fn waiting(&self) -> usize {
+        self.waiting
+    }
+
+    /// Frames that wait in a slot.
+    pub(crate) fn queued(&self, slot: usize) -> usize {
+        self.queues[slot].len()
+    }
+
+    /// A slot's oldest.
+    pub(crate) fn front(&self, slot: usize) -> Option<Descriptor> {
+        self.queues[slot].front().copied()
+    }
+
+    /// Whether a slot has none.
+    pub(crate) fn is_empty(&self, slot: usize) -> bool {
+        self.queues[slot].is_empty()
+    }
+
+    /// A frame of `slot` waits from now on, or is dropped where too many do.
+    pub(crate) fn push(
+        &mut self,
+        now_ns: u64,
+        slot: usize,
+        frame: Descriptor,
+        clients: &mut [Client],
+    ) {
+        if self.queues[slot].len() >= clients[slot].media.queue as usize {
+            return clients[slot].dropped(&frame, Word::Full);
+        }
+        let stream = stream(slot);
+        self.selector.advance(now_ns);
+        self.queues[slot].push_back(frame);
+        self.waiting += 1;
+        if self.queues[slot].len() > 1 {
+            let active = self.selector.active(stream);
+            self.selector.arrived(stream, frame.bytes, active);
+            return;
+        }
+        self.selector.arrived(stream, frame.bytes, true);
+        let heads = Heads { clients, queues: &mut self.queues, waiting: &mut self.waiting };
+        if let Some(head) = heads.head(slot) {
+            self.selector.became_backlogged(stream, head);
+        }
+    }
+
+    /// The frame that goes next, late ones having been dropped; its slot.
+    pub(crate) fn decide(
+        &mut self,
+        now_ns: u64,
+        clients: &mut [Client],
+    ) -> Option<(usize, Descriptor)> {
+        self.selector.advance(now_ns);
+        if self.waiting == 0 {
+            self.selector.idle();
+            return None;
+        }
+        let mut heads = Heads { clients, queues: &mut self.queues, waiting: &mut self.waiting };
+        let stream = self.selector.select(now_ns, &mut heads, &mut ())?;
+        let slot = stream.index();
+        let frame = heads.pop(slot)?;
+        if heads.clients[slot].is_overtaken(&frame) {
+            // It will be dropped: no service for its client.
+            self.selector.resize(stream, 0);
+        }
+        self.selector.served(stream, now_ns);
+        let next = heads.head(slot);
+        self.selector.follow(stream, next);
+        Some((slot, frame))
+    }
+}
+
+/// The stream of a slot; there are fewer than 2³² slots, as each has one.
+fn stream(slot: usize) -> StreamId {
+    StreamId(u32::try_from(slot).unwrap_or(u32::MAX))
+}

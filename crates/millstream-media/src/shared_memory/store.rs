@@ -1,0 +1,445 @@
+//! The store: every frame that may be served, once, in memory that processes share.
+//!
+//! ```text
+//! header | media records | frame records | packet records | the files' bytes
+//! ```
+//! Of films that are read ahead of need (`film`), the bytes stay in their files: the store says where each frame lies
+//! there, and what its checksum is. It is written once, into a memory file that is then sealed against every change. So what is
+//! mapped never changes under a reader, whichever process that is, and a copy of the frames outlives
+//! the process that loaded them. Frames are cut into packets here, not when they are sent.
+
+use memmap2::Mmap;
+use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
+use std::fs::File;
+use std::io::{self, Write};
+use std::ops::Range;
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+
+use crate::files::library::{LONGEST_QUEUE, LONGEST_WINDOW};
+use crate::live::frames::FrameRing;
+use crate::payload::{Piece, RTP_HEADER};
+use crate::scheduler::optional_frames::Importance;
+
+/// "MSTREAM" and the layout's version.
+const MAGIC: u64 = 0x4d53_5452_4541_4d04;
+
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, KnownLayout, Immutable)]
+#[repr(C)]
+struct Header {
+    magic: u64,
+    media: u64,
+    frames: u64,
+    packets: u64,
+}
+
+/// A file that is served, and its contract.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
+#[repr(C)]
+pub(crate) struct MediaRecord {
+    /// T: the time between frames, ns.
+    pub(crate) period_ns: u64,
+    /// How long after its release a frame is late, ns.
+    pub(crate) deadline_ns: u64,
+    /// Where its frames begin among all.
+    pub(crate) first_frame: u64,
+    /// How many it has; 0 of a live stream alone.
+    pub(crate) frames: u64,
+    /// Where its bytes begin in the store's.
+    pub(crate) first_byte: u64,
+    /// The stream's place in the scenario, from 0,
+    pub(crate) stream: u32,
+    /// 0: its bytes are in the store; otherwise they are in the file of this number − 1.
+    pub(crate) film: u32,
+    /// x of the window-constraint.
+    pub(crate) lost: u32,
+    /// y.
+    pub(crate) of: u32,
+    /// Frames that may wait in a client's queue.
+    pub(crate) queue: u32,
+    /// RTP payload type.
+    pub(crate) payload_type: u32,
+    /// Frames a second: so many frames …
+    pub(crate) rate_frames: u32,
+    /// … in so many seconds.
+    pub(crate) rate_seconds: u32,
+    /// 1: it starts over at its end.
+    pub(crate) repeat: u32,
+    /// 0: a file; otherwise its frames are those of the ring of this number − 1.
+    pub(crate) live: u32,
+    /// Of a film in a file: frames that are read ahead of the oldest that may be wanted,
+    pub(crate) ahead: u32,
+    /// and how many are kept behind the oldest that waits, for whoever still passes them on.
+    pub(crate) behind: u32,
+}
+
+/// A frame.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable,
+)]
+#[repr(C)]
+pub(crate) struct FrameRecord {
+    /// Where its packets begin among all.
+    pub(crate) first_packet: u64,
+    /// How many it has; never 0.
+    pub(crate) packets: u32,
+    /// Its RTP packets' bytes, headers included.
+    pub(crate) bytes: u32,
+    /// Its place in the order shown.
+    pub(crate) display: u32,
+    /// What its loss would cost: an [`Importance`].
+    pub(crate) importance: u32,
+    /// Of a film in a file: where it begins there,
+    pub(crate) at: u64,
+    /// its bytes there; 0: they are in the store; and its packets begin where it does,
+    pub(crate) length: u32,
+    /// and their CRC-32.
+    pub(crate) check: u32,
+}
+
+/// A packet's contents.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
+#[repr(C)]
+pub(crate) struct PacketRecord {
+    /// Where its payload begins in the store's bytes, or in the frame's if that is in a file.
+    start: u64,
+    /// The payload's bytes, the format's own header not counted.
+    bytes: u32,
+    header: [u8; 4],
+    header_bytes: u32,
+    reserved: u32,
+}
+
+impl PacketRecord {
+    /// Of `bytes` payload bytes from `start` on, behind the first `header_bytes` of a format's header.
+    pub(crate) fn of(start: u64, bytes: u32, header: [u8; 4], header_bytes: u32) -> Self {
+        Self { start, bytes, header, header_bytes, reserved: 0 }
+    }
+
+    /// Whether it has no longer a header than there is.
+    pub(crate) fn is_sound(&self) -> bool {
+        self.header_bytes as usize <= self.header.len()
+    }
+
+    /// Bytes of the whole RTP packet.
+    pub(crate) fn length(&self) -> u32 {
+        let headers = u32::try_from(RTP_HEADER).unwrap_or(u32::MAX);
+        headers.saturating_add(self.header_bytes).saturating_add(self.bytes)
+    }
+}
+
+/// A frame that is to be put into a store.
+pub(crate) struct NewFrame {
+    pub(crate) importance: Importance,
+    pub(crate) display: u32,
+    /// Its range of the file's bytes.
+    pub(crate) range: Range<usize>,
+    /// What its packets carry; ranges are of the frame.
+    pub(crate) pieces: Vec<Piece>,
+}
+
+/// What is to be put into a store.
+#[derive(Default)]
+pub(crate) struct StoreBuilder {
+    media: Vec<MediaRecord>,
+    frames: Vec<FrameRecord>,
+    packets: Vec<PacketRecord>,
+    bytes: Vec<u8>,
+}
+
+impl StoreBuilder {
+    /// Adds a file of `bytes`; where its frames and bytes begin is filled in. The bytes are kept if they are in no
+    /// film's file.
+    pub(crate) fn add(&mut self, media: MediaRecord, frames: &[NewFrame], bytes: &[u8]) {
+        let (first_frame, first_byte) = (self.frames.len() as u64, self.bytes.len() as u64);
+        for frame in frames {
+            let first_packet = self.packets.len() as u64;
+            let kept = media.film == 0;
+            let base = if kept { first_byte + frame.range.start as u64 } else { 0 };
+            let (at, length, check) = if kept {
+                (0, 0, 0)
+            } else {
+                let bytes = &bytes[frame.range.clone()];
+                let length = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
+                (frame.range.start as u64 + media.first_byte, length, crc32fast::hash(bytes))
+            };
+            self.packets.extend(frame.pieces.iter().map(|piece| PacketRecord {
+                start: base + piece.range.start as u64,
+                bytes: u32::try_from(piece.range.len()).unwrap_or(u32::MAX),
+                header: piece.header,
+                header_bytes: u32::from(piece.header_bytes),
+                reserved: 0,
+            }));
+            let of_frame = &self.packets[usize::try_from(first_packet).unwrap_or(usize::MAX)..];
+            self.frames.push(FrameRecord {
+                first_packet,
+                packets: u32::try_from(frame.pieces.len()).unwrap_or(u32::MAX),
+                bytes: of_frame.iter().fold(0, |sum, packet| sum.saturating_add(packet.length())),
+                display: frame.display,
+                importance: frame.importance as u32,
+                at,
+                length,
+                check,
+            });
+        }
+        let count = frames.len() as u64;
+        self.media.push(MediaRecord { first_frame, frames: count, first_byte, ..media });
+        if media.film == 0 {
+            self.bytes.extend_from_slice(bytes);
+        }
+    }
+
+    /// Adds a file that is there, by number, once more: with `lost` as x of its window.
+    pub(crate) fn add_window(&mut self, file: usize, lost: u32) {
+        self.media.push(MediaRecord { lost, ..self.media[file] });
+    }
+
+    /// The sealed memory file.
+    ///
+    /// # Errors
+    /// If there is no memory for it.
+    pub(crate) fn seal(&self) -> io::Result<File> {
+        let header = Header {
+            magic: MAGIC,
+            media: self.media.len() as u64,
+            frames: self.frames.len() as u64,
+            packets: self.packets.len() as u64,
+        };
+        let (media, frames) = (self.media.as_bytes(), self.frames.as_bytes());
+        Self::sealed(&[header.as_bytes(), media, frames, self.packets.as_bytes(), &self.bytes])
+    }
+
+    /// A sealed memory file of these bytes, one part behind the other.
+    ///
+    /// # Errors
+    /// If there is no memory for it.
+    pub(crate) fn sealed(parts: &[&[u8]]) -> io::Result<File> {
+        let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
+        let mut file = File::from(memfd_create("millstream-media", flags)?);
+        for part in parts {
+            file.write_all(part)?;
+        }
+        let seals = SealFlags::WRITE | SealFlags::GROW | SealFlags::SHRINK | SealFlags::SEAL;
+        fcntl_add_seals(&file, seals)?;
+        Ok(file)
+    }
+}
+
+/// A sealed store, mapped.
+#[derive(Debug)]
+pub(crate) struct Store {
+    map: Mmap,
+    media: Range<usize>,
+    frames: Range<usize>,
+    packets: Range<usize>,
+    bytes: Range<usize>,
+    /// Of live streams; none where nobody plays from it.
+    pub(crate) rings: Vec<FrameRing>,
+}
+
+/// The packets of one frame.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Packets<'a> {
+    pub(crate) records: &'a [PacketRecord],
+    /// What the records point into.
+    pub(crate) bytes: &'a [u8],
+}
+
+impl<'a> Packets<'a> {
+    /// What a packet of this frame carries: the payload format's header, then a part of the frame.
+    pub(crate) fn payload(&self, packet: &'a PacketRecord) -> (&'a [u8], &'a [u8]) {
+        let start = index(packet.start);
+        let header = &packet.header[..packet.header_bytes as usize];
+        (header, &self.bytes[start..start + packet.bytes as usize])
+    }
+}
+
+impl Store {
+    /// Maps a store.
+    ///
+    /// # Errors
+    /// If `file` is not a sealed store, or a record points outside it.
+    #[allow(unsafe_code)]
+    pub(crate) fn open(file: &File) -> io::Result<Self> {
+        let damaged = || io::Error::new(io::ErrorKind::InvalidData, "not a media store");
+        let needed = SealFlags::WRITE | SealFlags::SHRINK;
+        if !rustix::fs::fcntl_get_seals(file)?.contains(needed) {
+            return Err(damaged());
+        }
+        // SAFETY: the file is a memory file sealed against writing and shrinking, which cannot be
+        // undone: the mapped bytes exist and never change.
+        let map = unsafe { Mmap::map(file)? };
+        let (header, _) = Header::read_from_prefix(&map).map_err(|_| damaged())?;
+        if header.magic != MAGIC {
+            return Err(damaged());
+        }
+        let mut from = size_of::<Header>();
+        let mut part = |count: u64, size: usize| {
+            let bytes = usize::try_from(count).ok()?.checked_mul(size)?;
+            let to = from.checked_add(bytes).filter(|to| *to <= map.len())?;
+            Some(std::mem::replace(&mut from, to)..to)
+        };
+        let media = part(header.media, size_of::<MediaRecord>()).ok_or_else(damaged)?;
+        let frames = part(header.frames, size_of::<FrameRecord>()).ok_or_else(damaged)?;
+        let packets = part(header.packets, size_of::<PacketRecord>()).ok_or_else(damaged)?;
+        let bytes = packets.end..map.len();
+        let rings = Vec::new();
+        let store = Self { map, media, frames, packets, bytes, rings };
+        if store.is_consistent() { Ok(store) } else { Err(damaged()) }
+    }
+
+    /// Whether every record lies inside the store, so that no later look-up can fail.
+    fn is_consistent(&self) -> bool {
+        let inside = |first: u64, count: u64, all: usize| {
+            first.checked_add(count).is_some_and(|end| end <= all as u64)
+        };
+        let bytes = self.bytes.len();
+        self.media().iter().all(|media| {
+            (media.frames > 0) == (media.live == 0)
+                && media.period_ns > 0
+                && media.rate_frames > 0
+                && media.lost <= media.of
+                && media.of <= LONGEST_WINDOW
+                && media.queue <= LONGEST_QUEUE
+                && inside(media.first_frame, media.frames, self.all_frames().len())
+        }) && self.all_frames().iter().all(|frame| {
+            let bytes = if frame.length > 0 { frame.length as usize } else { bytes };
+            frame.packets > 0
+                && inside(frame.first_packet, frame.packets.into(), self.all_packets().len())
+                && frame.at.checked_add(frame.length.into()).is_some()
+                && self.packets(frame).records.iter().all(|packet| {
+                    packet.is_sound() && inside(packet.start, packet.bytes.into(), bytes)
+                })
+        }) && self.media().iter().all(|media| {
+            self.frames(media).iter().all(|frame| (frame.length > 0) == (media.film > 0))
+        })
+    }
+
+    /// Whether it holds the same files, cut the same way.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        self.map[..] == other.map[..]
+    }
+
+    /// All of it, the header included.
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.map
+    }
+
+    /// Every file.
+    pub(crate) fn media(&self) -> &[MediaRecord] {
+        <[MediaRecord]>::ref_from_bytes(&self.map[self.media.clone()]).unwrap_or_default()
+    }
+
+    fn all_frames(&self) -> &[FrameRecord] {
+        <[FrameRecord]>::ref_from_bytes(&self.map[self.frames.clone()]).unwrap_or_default()
+    }
+
+    fn all_packets(&self) -> &[PacketRecord] {
+        <[PacketRecord]>::ref_from_bytes(&self.map[self.packets.clone()]).unwrap_or_default()
+    }
+
+    /// The frames of a file of this store.
+    pub(crate) fn frames(&self, media: &MediaRecord) -> &[FrameRecord] {
+        let first = index(media.first_frame);
+        &self.all_frames()[first..first + index(media.frames)]
+    }
+
+    /// The packets of a frame of this store; of one in a file, the bytes are elsewhere.
+    pub(crate) fn packets(&self, frame: &FrameRecord) -> Packets<'_> {
+        let first = index(frame.first_packet);
+        let records = &self.all_packets()[first..first + frame.packets as usize];
+        Packets { records, bytes: &self.map[self.bytes.clone()] }
+    }
+}
+
+/// A number that was checked when the store was opened.
+fn index(number: u64) -> usize {
+    usize::try_from(number).unwrap_or(usize::MAX)
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    /// A store of one file: frames of `packets` packets each, of 100 payload bytes.
+    pub(crate) fn store(media: MediaRecord, frames: &[(Importance, u32)]) -> Store {
+        let mut builder = StoreBuilder::default();
+        builder.add_plain(media, frames);
+        Store::open(&builder.seal().unwrap()).unwrap()
+    }
+
+    impl StoreBuilder {
+        pub(crate) fn add_plain(&mut self, media: MediaRecord, frames: &[(Importance, u32)]) {
+            let mut at = 0;
+            let frames: Vec<NewFrame> = frames
+                .iter()
+                .zip(0..)
+                .map(|(&(importance, packets), display)| {
+                    let bytes = packets as usize * 100;
+                    let piece = |number: usize| Piece {
+                        header: [0; 4],
+                        header_bytes: 0,
+                        range: number * 100..(number + 1) * 100,
+                    };
+                    let pieces = (0..packets as usize).map(piece).collect();
+                    at += bytes;
+                    NewFrame { importance, display, range: at - bytes..at, pieces }
+                })
+                .collect();
+            self.add(media, &frames, &vec![7; at]);
+        }
+    }
+
+    pub(crate) fn media(period_ns: u64, lost: u32, of: u32) -> MediaRecord {
+        MediaRecord {
+            period_ns,
+            deadline_ns: 5 * period_ns,
+            first_frame: 0,
+            frames: 0,
+            first_byte: 0,
+            lost,
+            of,
+            queue: 8,
+            payload_type: 96,
+            rate_frames: 25,
+            rate_seconds: 1,
+            repeat: 1,
+            live: 0,
+            stream: 0,
+            film: 0,
+            ahead: 0,
+            behind: 0,
+        }
+    }
+
+    #[test]
+    fn what_goes_in_comes_out() {
+        let store = store(media(40, 1, 3), &[(Importance::I, 3), (Importance::B, 1)]);
+        let media = store.media()[0];
+        let frames = store.frames(&media);
+        assert_eq!((media.frames, frames[0].bytes, frames[1].bytes), (2, 336, 112));
+        let packets = store.packets(&frames[0]);
+        assert_eq!((packets.records.len(), packets.records[2].length()), (3, 112));
+        assert_eq!(packets.payload(&packets.records[2]), (&[][..], &[7; 100][..]));
+    }
+
+    #[test]
+    fn a_file_that_can_still_change_or_is_no_store_is_refused() {
+        let open = memfd_create("test", MemfdFlags::ALLOW_SEALING).unwrap();
+        let mut file = File::from(open);
+        file.write_all(&[1; 100]).unwrap();
+        assert!(Store::open(&file).is_err(), "not sealed");
+        fcntl_add_seals(&file, SealFlags::WRITE | SealFlags::SHRINK).unwrap();
+        assert!(Store::open(&file).is_err(), "not a store");
+        let mut builder = StoreBuilder::default();
+        builder.add_plain(media(40, 1, 3), &[(Importance::I, 1)]);
+        builder.packets[0].bytes = 101;
+        assert!(Store::open(&builder.seal().unwrap()).is_err(), "a packet beyond the end");
+        for (of, queue) in [(LONGEST_WINDOW + 1, 8), (3, LONGEST_QUEUE + 1)] {
+            let mut builder = StoreBuilder::default();
+            let long = MediaRecord { queue, ..media(40, 1, of) };
+            builder.add_plain(long, &[(Importance::I, 1)]);
+            let opened = Store::open(&builder.seal().unwrap());
+            assert!(opened.is_err(), "room for a window of {of} and a queue of {queue}");
+        }
+    }
+}
