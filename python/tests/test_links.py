@@ -13,7 +13,7 @@ import pytest
 from tests_support import ROOT
 
 #: Folders with Markdown that people read.
-READ = ("", "docs/src", "papers/*", "examples/*", "rtl", "conformance", "benches/*/*")
+READ = ("", "docs/src", "docs/src/*", "papers/*", "examples/*", "rtl", "conformance", "benches/*/*")
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 
 

@@ -14,10 +14,15 @@ from millstream import Scenario, sweep
 
 #: The repository.
 ROOT = Path(__file__).resolve().parents[2]
+#: The book's pages.
+BOOK = ROOT / "docs/src"
 #: What every realisation replays.
 TRACES = sorted((ROOT / "conformance/traces").iterdir())
 #: What users read: the README and the book.
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs/src").glob("*.md"))]
+PAGES = [
+    ROOT / "README.md",
+    *sorted(page for at in ("*.md", "router/*.md", "media/*.md") for page in BOOK.glob(at)),
+]
 
 
 def blocks(page: Path, language: str) -> list[str]:
