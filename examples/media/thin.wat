@@ -1,6 +1,6 @@
 ;; An instruction of the media server that thins streams by frame type. A program sets the level
-;; with a message of one byte: 0 (every frame, the initial level), 1 (no B-frames) or 2 (I-frames only).
-;; The answer is the previous level.
+;; with a message of one byte: 0 (every frame, the initial level), 1 (no B-frames) or 2 (only
+;; I-frames). The answer is the previous level.
 ;;
 ;;   wat2wasm thin.wat        (package wabt) makes thin.wasm
 ;;   curl -X PUT -H 'Content-Type: application/wasm' --data-binary @thin.wasm \
