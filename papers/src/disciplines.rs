@@ -247,8 +247,8 @@ fn fairness_page(rows: &[Fairness]) -> String {
          fluid link. The numbers are bytes per unit of weight.\n\n\
          They are the worst of {SEEDS} random sets of 2 to 7 backlogged streams. Weights are 1, 2, \
          4 and 8,\npackets have up to 64, 600 or {LARGEST} bytes, and some streams start after a \
-         third of the traffic.\nDRR's turns are {TURN} bytes for weight 1. `make figures` writes this \
-         page.\n\n\
+         third of the traffic.\nDRR's turns are {TURN} bytes for weight 1. `make figures` writes \
+         this page.\n\n\
          | discipline | worst seen | theory | worst seen, of its bound |\n|---|---:|---|---:|\n"
     );
     for row in rows {
@@ -264,7 +264,7 @@ fn fairness_page(rows: &[Fairness]) -> String {
             writeln!(page, "| `{}` | {:.0} | {theory} | {of_bound} |", row.discipline, row.worst);
     }
     page + "\nL_max is the largest packet of all streams, C_i = min((n − 1)·L_max/φ_i, max \
-            L_n/φ_n), q\nDRR's turn for weight 1. Sources: Golestani 1994 (SCFQ); Goyal, Vin and Cheng 1996 \
-            (SFQ);\nStiliadis and Varma 1998 (WFQ); Shreedhar and Varghese 1995 (DRR); Bennett and \
-            Zhang 1996\n(WF²Q, from its distance to the fluid).\n"
+            L_n/φ_n), q\nDRR's turn for weight 1. Sources: Golestani 1994 (SCFQ); Goyal, Vin and \
+            Cheng 1996 (SFQ);\nStiliadis and Varma 1998 (WFQ); Shreedhar and Varghese 1995 (DRR); \
+            Bennett and Zhang 1996\n(WF²Q, from its distance to the fluid).\n"
 }
