@@ -242,13 +242,12 @@ fn bound(theory: Theory, weights: &[u32], largest: &[u32], i: usize, j: usize) -
 fn fairness_page(rows: &[Fairness]) -> String {
     let mut page = format!(
         "# How fair each discipline is\n\n\
-         Unfairness is the largest difference between two streams' service per unit of weight,\n\
-         |W_i/φ_i − W_j/φ_j|, over any interval in which both always have packets. It is 0 on a\n\
-         fluid link. The numbers are bytes per unit of weight.\n\n\
-         They are the worst of {SEEDS} random sets of 2 to 7 backlogged streams. Weights are 1, 2, \
-         4 and 8,\npackets have up to 64, 600 or {LARGEST} bytes, and some streams start after a \
-         third of the traffic.\nDRR's turns are {TURN} bytes for weight 1. `make figures` writes \
-         this page.\n\n\
+         Fairness here is the worst difference between two streams' service per unit of weight, over \
+         any time in which both always had packets: |W_i/φ_i − W_j/φ_j|. A fluid link would have 0. \
+         Measured on {SEEDS} random sets of 2 to 7 backlogged streams of weights 1, 2, 4 and 8 and \
+         packets up to 64, 600 or {LARGEST} bytes, of which some come when a third has been sent; the \
+         numbers are bytes per unit of weight. DRR's turns are {TURN} bytes for weight 1. This page is \
+         written by `make figures`.\n\n\
          | discipline | worst seen | theory | worst seen, of its bound |\n|---|---:|---|---:|\n"
     );
     for row in rows {
@@ -263,8 +262,8 @@ fn fairness_page(rows: &[Fairness]) -> String {
         let _ =
             writeln!(page, "| `{}` | {:.0} | {theory} | {of_bound} |", row.discipline, row.worst);
     }
-    page + "\nL_max is the largest packet of all streams, C_i = min((n − 1)·L_max/φ_i, max \
-            L_n/φ_n), q\nDRR's turn for weight 1. Sources: Golestani 1994 (SCFQ); Goyal, Vin and \
-            Cheng 1996 (SFQ);\nStiliadis and Varma 1998 (WFQ); Shreedhar and Varghese 1995 (DRR); \
-            Bennett and Zhang 1996\n(WF²Q, from its distance to the fluid).\n"
+    page + "\nL_max is the largest packet of all streams, C_i = min((n − 1)·L_max/φ_i, max L_n/φ_n), q \
+            DRR's turn for weight 1. Sources: Golestani 1994 (SCFQ); Goyal, Vin and Cheng 1996 (SFQ); \
+            Stiliadis and Varma 1998 (WFQ); Shreedhar and Varghese 1995 (DRR); Bennett and Zhang 1996 \
+            (WF²Q, from its distance to the fluid).\n"
 }
