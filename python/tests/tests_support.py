@@ -14,15 +14,12 @@ from millstream import Scenario, sweep
 
 #: The repository.
 ROOT = Path(__file__).resolve().parents[2]
-#: The book's pages.
-BOOK = ROOT / "docs/src"
 #: What every realisation replays.
 TRACES = sorted((ROOT / "conformance/traces").iterdir())
 #: What users read: the README and the book.
-PAGES = [
-    ROOT / "README.md",
-    *sorted(page for at in ("*.md", "router/*.md", "media/*.md") for page in BOOK.glob(at)),
-]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs/src").glob("*.md"))]
+PAGES += sorted((ROOT / "docs/src").glob("router/*.md"))
+PAGES += sorted((ROOT / "docs/src").glob("media/*.md"))
 
 
 def blocks(page: Path, language: str) -> list[str]:
