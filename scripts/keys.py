@@ -18,7 +18,7 @@ go together. A key in **bold** must be given.
 """
 ROUTER = """## A router's file
 
-For `millstream route`; [the programmable router](router.md) explains it.
+For `millstream route`; [the programmable router](router/reference.md) explains it.
 """
 #: Tables in this order, any others after them.
 FIRST = ("scenario", "link", "scheduler", "class", "stream", "fabric", "media", "router", "port")

@@ -1,6 +1,6 @@
-;; An instruction of the media server that thins streams out as far as a program tells it to: by a message of
-;; one byte, 0 (every frame goes, as at the start), 1 (no B-frames) or 2 (I-frames alone). The answer is the
-;; byte that held before.
+;; An instruction of the media server that thins streams by frame type. A program sets the level
+;; with a message of one byte: 0 (every frame, the initial level), 1 (no B-frames) or 2 (only
+;; I-frames). The answer is the previous level.
 ;;
 ;;   wat2wasm thin.wat        (package wabt) makes thin.wasm
 ;;   curl -X PUT -H 'Content-Type: application/wasm' --data-binary @thin.wasm \
@@ -9,17 +9,17 @@
 ;;     http://127.0.0.1:8580/instructions/thin
 (module
   (memory (export "memory") 1)
-  ;; Where a frame is described, and where messages stand: room for 64 and for 4096 bytes.
+  ;; Addresses of the frame description (64 bytes) and of messages (4096 bytes).
   (global (export "frame") i32 (i32.const 0))
   (global (export "message") i32 (i32.const 1024))
   (global $level (mut i32) (i32.const 0))
 
-  ;; A frame of its streams is released: 0 drops it, 1 lets it go, 2 lets it go as an optional frame.
+  ;; Called when a frame is released: 0 drops it, 1 passes it, 2 passes it as optional.
   (func (export "filter") (param $length i32) (result i32)
-    ;; Its type is the second number: 0 I, 1 P, 2 B. Types from 3 - level on are dropped.
+    ;; The second field is the type: 0 I, 1 P, 2 B. Types from 3 - level on are dropped.
     (i32.lt_u (i32.load (i32.const 4)) (i32.sub (i32.const 3) (global.get $level))))
 
-  ;; A program calls it: the length of the message comes, that of the answer goes.
+  ;; Called by a program: takes the message's length, returns the answer's.
   (func (export "call") (param $length i32) (result i32)
     (local $before i32)
     (local.set $before (global.get $level))

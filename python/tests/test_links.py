@@ -18,7 +18,8 @@ LINK = re.compile(r"\]\(([^)\s]+)\)")
 
 
 def pages() -> list[Path]:
-    return sorted({page for folder in READ for page in ROOT.glob(f"{folder}/*.md".lstrip("/"))})
+    folders = (*READ, "docs/src/*")
+    return sorted({page for folder in folders for page in ROOT.glob(f"{folder}/*.md".lstrip("/"))})
 
 
 @pytest.mark.parametrize("page", pages(), ids=lambda page: str(page.relative_to(ROOT)))

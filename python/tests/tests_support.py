@@ -18,6 +18,8 @@ ROOT = Path(__file__).resolve().parents[2]
 TRACES = sorted((ROOT / "conformance/traces").iterdir())
 #: What users read: the README and the book.
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs/src").glob("*.md"))]
+PAGES += sorted((ROOT / "docs/src").glob("router/*.md"))
+PAGES += sorted((ROOT / "docs/src").glob("media/*.md"))
 
 
 def blocks(page: Path, language: str) -> list[str]:
