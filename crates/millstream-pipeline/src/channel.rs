@@ -3,7 +3,7 @@
 //! Bells are rung once a batch and before a stage sleeps, not for every value; an end that is
 //! dropped rings for the last time.
 
-use crate::bell::Bell;
+use crate::parker::Bell;
 use crate::ring::{self, Consumer, Producer};
 
 /// Why a value was not sent.

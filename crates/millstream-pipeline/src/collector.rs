@@ -2,7 +2,7 @@
 
 use millstream::Departure;
 
-use crate::bell::Sleeper;
+use crate::parker::Sleeper;
 use crate::channel::{Received, Receiver};
 use crate::transmitter::Progress;
 

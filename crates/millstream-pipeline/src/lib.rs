@@ -25,7 +25,7 @@
 //! threads in the HILQ paper, section 5.4; here the stages share rings where there they shared the
 //! queue, so that no update works on old values.
 
-mod bell;
+mod parker;
 mod channel;
 mod clock;
 mod collector;
@@ -33,7 +33,7 @@ mod counters;
 mod inputs;
 #[cfg(all(test, loom))]
 mod models;
-mod outlet;
+mod packet_sender;
 mod pipeline;
 mod producer;
 mod ring;

@@ -8,7 +8,7 @@ use loom::thread;
 use millstream::catalogue::{DisciplineRow, Options, StructureName};
 use millstream::{Contract, Link, Packet, StreamId};
 
-use crate::bell::{Sleeper, Step};
+use crate::parker::{Sleeper, Step};
 use crate::channel::{End, Received, Receiver, SendError, Sender, channel};
 use crate::counters::{Aside, Counters, Counts};
 use crate::inputs::{Inputs, Outlook};

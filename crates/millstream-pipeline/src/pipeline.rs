@@ -3,12 +3,12 @@
 use crossbeam_utils::CachePadded;
 use millstream::catalogue::DynScheduler;
 
-use crate::bell::Sleeper;
+use crate::parker::Sleeper;
 use crate::channel::{End, channel};
 use crate::collector::Collector;
 use crate::counters::{Aside, Counters};
 use crate::inputs::Inputs;
-use crate::outlet::Outlet;
+use crate::packet_sender::Outlet;
 use crate::producer::Producer;
 use crate::scheduling::Scheduling;
 use crate::sync::Arc;

@@ -3,7 +3,7 @@
 use crossbeam_utils::CachePadded;
 use millstream::{Packet, StreamId};
 
-use crate::bell::{Sleeper, Step};
+use crate::parker::{Sleeper, Step};
 use crate::channel::{SendError, Sender};
 use crate::counters::Aside;
 use crate::sync::Arc;

@@ -5,11 +5,11 @@ use std::time::Duration;
 use millstream::catalogue::DynScheduler;
 use millstream::{Departure, Link};
 
-use crate::bell::{Sleeper, Step};
+use crate::parker::{Sleeper, Step};
 use crate::clock::Clock;
 use crate::counters::Counts;
 use crate::inputs::{Inputs, Outlook};
-use crate::outlet::{Drops, Outlet};
+use crate::packet_sender::{Drops, Outlet};
 use crate::producer::Offer;
 
 /// How a scheduler's run ended.

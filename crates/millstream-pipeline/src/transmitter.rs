@@ -2,7 +2,7 @@
 
 use millstream::Departure;
 
-use crate::bell::{Sleeper, Step};
+use crate::parker::{Sleeper, Step};
 use crate::channel::{Received, Receiver, Sender};
 
 /// What a stage has done without waiting.

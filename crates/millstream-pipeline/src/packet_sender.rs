@@ -2,7 +2,7 @@
 
 use millstream::{Departure, Event, Observer};
 
-use crate::bell::{Sleeper, Step};
+use crate::parker::{Sleeper, Step};
 use crate::channel::{SendError, Sender};
 use crate::counters::{Counters, Counts};
 
