@@ -1,32 +1,33 @@
-//! How a thread sleeps until another has something for it, and no wake-up is lost.
+//! Parks a stage's thread until another stage wakes it; no wake-up is lost.
 //!
-//! Every stage has one bell. Whoever changes a ring at one end rings the bell of the stage at the
-//! other. The sleeper announces itself, *looks once more*, and only then parks; the ringer
-//! publishes, then looks for the announcement:
+//! Every stage has one waker. A stage that changes a ring wakes the stage at the ring's other end.
+//! The parking stage sets a flag, *checks its rings again*, and only then parks. The waking stage
+//! publishes, then reads the flag:
 //!
 //! ```text
-//! sleeper                          ringer
+//! parking stage                    waking stage
 //!   asleep = true                    push (release)
 //!   fence(SeqCst)                    fence(SeqCst)
-//!   look at the rings again          if asleep: asleep = false, unpark
-//!   nothing? park
+//!   check the rings again            if asleep: asleep = false, unpark
+//!   empty? park
 //! ```
 //!
-//! Of the two fences one comes first. If it is the sleeper's, the ringer sees the announcement; if
-//! it is the ringer's, the second look sees what was pushed. Every change of the announcement is a
-//! read-modify-write, so that all of them stand in one order. While nobody sleeps a ring of the bell
-//! is a fence and a load of a line that nobody writes: no lock and no system call.
+//! The two fences are ordered. If the parking stage's comes first, the waking stage sees the flag.
+//! Otherwise the second check sees the pushed value.
+//! Every write of the flag is a read-modify-write, so that the writes have one total order.
+//! While the stage is awake, `wake` costs a fence and a load of an unmodified cache line: no lock,
+//! no system call.
 
 use std::time::Duration;
 
-use crossbeam_utils::sync::{Parker, Unparker};
+use crossbeam_utils::sync::{self as thread, Unparker};
 use crossbeam_utils::{Backoff, CachePadded};
 
 use crate::sync::{Arc, AtomicBool, Ordering, fence};
 
-/// The bell of one stage; any thread may ring it.
+/// Wakes one stage; any thread may hold a clone.
 #[derive(Clone, Debug)]
-pub(crate) struct Bell(Arc<CachePadded<Shared>>);
+pub(crate) struct Waker(Arc<CachePadded<Shared>>);
 
 #[derive(Debug)]
 struct Shared {
@@ -34,52 +35,53 @@ struct Shared {
     unparker: Unparker,
 }
 
-impl Bell {
-    /// Wakes the stage if it sleeps or is about to, for what this thread published before.
+impl Waker {
+    /// Wakes the stage if it is parked or about to park. The stage sees everything that this thread
+    /// published before the call.
     #[inline]
-    pub(crate) fn ring(&self) {
+    pub(crate) fn wake(&self) {
         fence(Ordering::SeqCst);
-        // The swap lets one of several ringers unpark.
+        // The swap lets one of several concurrent wakers unpark.
         if self.0.asleep.load(Ordering::Relaxed) && self.0.asleep.swap(false, Ordering::Relaxed) {
             self.0.unparker.unpark();
         }
     }
 }
 
-/// What one look at the rings found.
+/// The result of one check of the rings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step<T> {
-    /// What was waited for.
+    /// The awaited value.
     Done(T),
-    /// Something was done; look again at once.
+    /// Some work was done; check again at once.
     Progress,
-    /// Nothing to do until somebody rings.
+    /// No work until another stage calls [`Waker::wake`].
     Idle,
-    /// The same, but no longer than this.
+    /// As [`Idle`](Self::Idle), but for at most this duration.
     IdleFor(Duration),
 }
 
-/// A stage's own side of its bell: spins, then yields, then parks.
+/// Waits on behalf of one stage: spins, then yields, then parks.
 #[derive(Debug)]
-pub(crate) struct Sleeper {
-    parker: Parker,
-    bell: Bell,
+pub(crate) struct Parker {
+    parker: thread::Parker,
+    waker: Waker,
 }
 
-impl Sleeper {
+impl Parker {
     pub(crate) fn new() -> Self {
-        let parker = Parker::new();
+        let parker = thread::Parker::new();
         let shared = Shared { asleep: AtomicBool::new(false), unparker: parker.unparker().clone() };
-        Self { parker, bell: Bell(Arc::new(CachePadded::new(shared))) }
+        Self { parker, waker: Waker(Arc::new(CachePadded::new(shared))) }
     }
 
-    /// The bell that others are to ring.
-    pub(crate) fn bell(&self) -> Bell {
-        self.bell.clone()
+    /// The waker of this stage, for its neighbours.
+    pub(crate) fn waker(&self) -> Waker {
+        self.waker.clone()
     }
 
-    /// Takes steps until one is done, sleeping in between while they are idle. Before a step says
-    /// that it is idle it has rung for everything that it did. Steps may sleep themselves.
+    /// Calls `step` until it returns [`Step::Done`], and waits while it returns `Idle`. Before a
+    /// step returns `Idle` it must have flushed its wake-ups. Steps may call `drive` themselves.
     #[inline]
     pub(crate) fn drive<T>(&mut self, mut step: impl FnMut(&mut Self) -> Step<T>) -> T {
         let backoff = Backoff::new();
@@ -87,12 +89,12 @@ impl Sleeper {
             match step(self) {
                 Step::Done(value) => return value,
                 Step::Progress => backoff.reset(),
-                // A model need not spin: it would only be more of the same.
+                // Spinning under loom would only multiply equivalent interleavings.
                 Step::Idle | Step::IdleFor(_) if !cfg!(loom) && !backoff.is_completed() => {
                     backoff.snooze();
                 }
                 Step::Idle | Step::IdleFor(_) => {
-                    if let Some(value) = self.look_and_park(&mut step) {
+                    if let Some(value) = self.check_and_park(&mut step) {
                         return value;
                     }
                     backoff.reset();
@@ -101,20 +103,21 @@ impl Sleeper {
         }
     }
 
-    /// The announcement, the second look, and sleep if there is still nothing.
+    /// Sets the flag, checks again, and parks if there is still no work.
     #[cold]
-    fn look_and_park<T>(&mut self, step: &mut impl FnMut(&mut Self) -> Step<T>) -> Option<T> {
-        self.bell.0.asleep.swap(true, Ordering::Relaxed);
+    fn check_and_park<T>(&mut self, step: &mut impl FnMut(&mut Self) -> Step<T>) -> Option<T> {
+        self.waker.0.asleep.swap(true, Ordering::Relaxed);
         fence(Ordering::SeqCst);
         let found = step(self);
-        // Rung meanwhile, or a step that slept took the announcement back: not worth parking for.
-        let still = self.bell.0.asleep.load(Ordering::Relaxed);
+        // Do not park if another stage has woken this one, or a nested `drive` has cleared the
+        // flag.
+        let asleep = self.waker.0.asleep.load(Ordering::Relaxed);
         match found {
-            Step::Idle if still => self.parker.park(),
-            Step::IdleFor(time) if still => self.parker.park_timeout(time),
+            Step::Idle if asleep => self.parker.park(),
+            Step::IdleFor(time) if asleep => self.parker.park_timeout(time),
             _ => {}
         }
-        self.bell.0.asleep.swap(false, Ordering::Relaxed);
+        self.waker.0.asleep.swap(false, Ordering::Relaxed);
         if let Step::Done(value) = found { Some(value) } else { None }
     }
 }
