@@ -203,7 +203,7 @@ fn line_card_shares(folder: &Path) -> miette::Result<String> {
     let mut text = "packets,cycle,stream_1,stream_2,stream_3,stream_4\n".to_owned();
     let mut counts = [0usize; STREAMS];
     let mut next = 1;
-    for (packets, line_card::Left { stream, cycle }) in (1..).zip(&left) {
+    for (packets, line_card::SentPacket { stream, cycle }) in (1..).zip(&left) {
         counts[*stream] += 1;
         if packets == next || packets == left.len() {
             // A hundredth more each time: the axis is logarithmic.
