@@ -1,15 +1,17 @@
 #!/usr/bin/env python3
-"""How long voice waits on a slow line that a flood fills, by the router and by the kernel's HTB; and how far apart packets leave.
+"""Delay of voice beside a flood on a slow line, and spacing of packets, by the router and HTB.
 
-Usage: benches/peers/pacing.py [SECONDS [MBIT-PER-SECOND ...]]; 20, and 1, 10, 20 and 100, unless given. As root; needs what
-veth.py needs, whose network it uses, and tc. Twice what the line carries is sent in 1,500-byte packets, and voice beside it, of
-the highest priority (pacing.c). The router has `discipline = "static-priority"`, the kernel's HTB a class for each. Both
-run by turns; a run in which the machine's host took more than 2 % of the processors (steal) is repeated, up to five times.
+Usage: benches/peers/pacing.py [SECONDS [MBIT-PER-SECOND ...]]; default 20, and 1, 10, 20 and 100.
+Needs root, tc and the tools of veth.py, whose network it uses. It sends 1,500-byte packets at twice
+the line rate and voice of the highest priority beside them (pacing.c). The router has `discipline =
+"static-priority"`, HTB a class for each. Runs alternate. A run with more than 2 % steal time is
+repeated, up to five times.
 
-Printed are, for each rate and way, the voice's median, 99th percentile and longest time in ms, the share of the line that was
-used, and the least time between four packets in a row, and two, in parts of what the line takes. The status is 1 if at some
-rate the router's voice waits, at the 99th percentile, for more than the packet in transmission, another one, and what HTB
-takes; or if four packets in a row are closer than 0.9 of their time.
+For each rate and way it prints the voice's median, 99th percentile and maximum delay in ms, the
+utilisation of the line, and the minimum spacing of four consecutive packets, and of two, relative
+to their transmission time. The status is 1 if the router's 99th percentile exceeds the packet in
+transmission, another packet, and HTB's delay at some rate; or if four consecutive packets are
+closer than 0.9 of their transmission time.
 """
 
 import subprocess
@@ -22,7 +24,7 @@ import veth
 
 #: Bits of the longest packet.
 PACKET_BITS = 1500 * 8
-#: What the far end's spacing may not be below, and how much of the processors others may take.
+#: Minimum relative spacing at the far end, and maximum share of steal time.
 SPACING, STEAL = 0.9, 0.02
 TRIES = 5
 FILE = """
@@ -53,21 +55,23 @@ neighbour = "{mac}"
 """
 HTB = """qdisc add dev b1 root handle 1: htb default 20
 class add dev b1 parent 1: classid 1:1 htb rate RATEbit ceil RATEbit burst 1514 cburst 1514
-class add dev b1 parent 1:1 classid 1:10 htb rate VOICEbit ceil RATEbit burst 1514 cburst 1514 prio 0 quantum 1514
-class add dev b1 parent 1:1 classid 1:20 htb rate VOICEbit ceil RATEbit burst 1514 cburst 1514 prio 1 quantum 1514
+class add dev b1 parent 1:1 classid 1:10 htb rate VOICEbit ceil RATEbit burst 1514 cburst 1514 \
+prio 0 quantum 1514
+class add dev b1 parent 1:1 classid 1:20 htb rate VOICEbit ceil RATEbit burst 1514 cburst 1514 \
+prio 1 quantum 1514
 qdisc add dev b1 parent 1:20 pfifo limit 64
 filter add dev b1 parent 1: prio 1 protocol ip u32 match ip dport 7777 0xffff flowid 1:10
 """
 
 
 def stolen() -> tuple[int, int]:
-    """What the host took of all processors, and all time."""
+    """Returns steal time and total time of all CPUs."""
     times = [int(word) for word in Path("/proc/stat").read_text().splitlines()[0].split()[1:9]]
     return times[7], sum(times)
 
 
 def run(network: veth.Network, way: str, folder: str, rate: int, seconds: float) -> list[float]:
-    """One run; what pacing.c prints."""
+    """Runs once; returns the numbers that pacing.c prints."""
     first, last = veth.two_processors()
     network.received_by(network.sink, "b0", first)
     network.received_by(network.router, "a1", last if way == "kernel" else first)
@@ -78,16 +82,30 @@ def run(network: veth.Network, way: str, folder: str, rate: int, seconds: float)
             lines.write_text(HTB.replace("RATE", str(rate)).replace("VOICE", str(rate // 10)))
             network.run(network.router, "tc", "-batch", str(lines))
         mac = network.mac(network.router, "a1")
-        command = ["taskset", "-c", str(first), f"{folder}/pacing", "a0", mac, "02:00:00:00:00:04", network.sink]
-        return [float(word) for word in network.run(network.source, *command, "b0", str(rate), str(seconds)).split()]
+        command = [
+            "taskset",
+            "-c",
+            str(first),
+            f"{folder}/pacing",
+            "a0",
+            mac,
+            "02:00:00:00:00:04",
+            network.sink,
+        ]
+        return [
+            float(word)
+            for word in network.run(network.source, *command, "b0", str(rate), str(seconds)).split()
+        ]
     finally:
         if way == "kernel":
             network.run(network.router, "tc", "qdisc", "del", "dev", "b1", "root")
         forwarder.stop()
 
 
-def measure(network: veth.Network, way: str, folder: str, rate: int, seconds: float) -> tuple[list[float], float]:
-    """A run of little steal, or the one of the least."""
+def measure(
+    network: veth.Network, way: str, folder: str, rate: int, seconds: float
+) -> tuple[list[float], float]:
+    """Returns a run with little steal time, or the one with the least."""
     best: tuple[list[float], float] = ([], 2.0)
     for _ in range(TRIES):
         before = stolen()
@@ -101,7 +119,7 @@ def measure(network: veth.Network, way: str, folder: str, rate: int, seconds: fl
 
 
 def main() -> None:
-    """Measures, prints and judges."""
+    """Measures, prints a table and checks the bounds."""
     seconds = float(sys.argv[1]) if len(sys.argv) > 1 else 20.0
     rates = [int(float(word) * 1e6) for word in sys.argv[2:] or ("1", "10", "20", "100")]
     wrong = []
@@ -118,16 +136,24 @@ def main() -> None:
                     waits[way] = tail / 1e6
                     name = "HTB" if way == "kernel" else way
                     print(
-                        f"{rate / 1e6:6.0f} {name:8}{sent:7.0f}{sent - received:5.0f}{median / 1e6:9.3f}{tail / 1e6:9.3f}"
-                        f"{longest / 1e6:14.3f}{100 * carried / rate:6.1f}%{four / 1e3:6.2f}{two / 1e3:6.2f}{100 * steal:6.1f}%",
+                        f"{rate / 1e6:6.0f} {name:8}{sent:7.0f}{sent - received:5.0f}"
+                        f"{median / 1e6:9.3f}{tail / 1e6:9.3f}"
+                        f"{longest / 1e6:14.3f}{100 * carried / rate:6.1f}%"
+                        f"{four / 1e3:6.2f}{two / 1e3:6.2f}{100 * steal:6.1f}%",
                         flush=True,
                     )
                     if way != "kernel" and four / 1e3 < SPACING:
-                        wrong.append(f"{name} at {rate / 1e6:.0f} Mbit/s: four packets {four / 1e3:.3f} of their time apart")
+                        wrong.append(
+                            f"{name} at {rate / 1e6:.0f} Mbit/s: four packets in "
+                            f"{four / 1e3:.3f} of their transmission time"
+                        )
                 most = 2 * PACKET_BITS / rate * 1e3 + waits.pop("kernel")
                 for way, tail in waits.items():
                     if tail > most:
-                        wrong.append(f"{way} at {rate / 1e6:.0f} Mbit/s: voice waits {tail:.3f} ms, {most:.3f} at most")
+                        wrong.append(
+                            f"{way} at {rate / 1e6:.0f} Mbit/s: voice waits {tail:.3f} ms, "
+                            f"the limit is {most:.3f}"
+                        )
         finally:
             network.remove()
     for line in wrong:
