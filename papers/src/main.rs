@@ -1,11 +1,12 @@
 //! Regenerates the papers' tables and figures (`make figures`), and checks them (`--check`).
 //!
 //! Each paper has a folder of scenarios and a module with the paper's claims and their measurement.
-//! The book's comparison of disciplines is generated here, too. A run writes each folder's pages and
-//! figures. `--check` compares instead, pages with the committed files and figures with `DIGESTS`,
-//! and fails if a claim does not hold or a page or figure differs. Long experiments keep their runs
-//! in a file: `--check` repeats a few of them, and `--redraw` writes pages and figures from the file.
-//! After either, `hardware`, `cards`, `block`, `router` or `coprocessor` selects one page.
+//! The book's comparison of disciplines is generated here, too. A run writes each folder's pages
+//! and figures. `--check` compares instead, pages with the committed files and figures with
+//! `DIGESTS`, and fails if a claim does not hold or a page or figure differs. Long experiments keep
+//! their runs in a file: `--check` repeats a few of them, and `--redraw` writes pages and figures
+//! from the file. After either, `hardware`, `cards`, `block`, `router` or `coprocessor` selects one
+//! page.
 //!
 //! `--cards` measures ShareStreams' cards into `sharestreams/hardware` and needs Verilator. With
 //! `--check` it compares with the committed measurements.
@@ -13,8 +14,8 @@
 //! `--coprocessor` measures the Co-processor paper's tables on this machine into
 //! `coprocessor/measured`.
 //!
-//! `--minbw-cycles SCHEDULER COUNT` runs COUNT decisions of a MinBW scheduler and prints the time of
-//! one; `scripts/minbw-cost.py` makes a table of these times.
+//! `--minbw-cycles SCHEDULER COUNT` runs COUNT decisions of a MinBW scheduler and prints the time
+//! of one; `scripts/minbw-cost.py` makes a table of these times.
 
 mod coprocessor;
 mod digests;
@@ -31,6 +32,7 @@ mod sharestreams;
 mod sharestreams_block;
 mod sharestreams_cards;
 mod sharestreams_hardware;
+mod wrap;
 
 use miette::{IntoDiagnostic, miette};
 use std::collections::BTreeSet;
@@ -39,6 +41,7 @@ use std::process::ExitCode;
 use std::{env, fs};
 
 use crate::digests::Digests;
+use crate::wrap::wrapped;
 
 /// What a run does.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -97,7 +100,8 @@ fn main() -> miette::Result<ExitCode> {
         Some("coprocessor") => vec![(coprocessor::page(&coprocessor)?, &coprocessor)],
         Some(other) => {
             return Err(miette!(
-                "unknown page `{other}`; use `hardware`, `cards`, `block`, `router` or `coprocessor`"
+                "unknown page `{other}`; use `hardware`, `cards`, `block`, `router` or \
+                 `coprocessor`"
             ));
         }
         None => vec![
@@ -123,6 +127,7 @@ fn main() -> miette::Result<ExitCode> {
         pages.iter().flat_map(|(page, at)| page.files.iter().map(move |(n, c)| (n, c, at)))
     {
         let path = folder.join(name);
+        let contents = &if name.ends_with(".md") { wrapped(contents) } else { contents.clone() };
         let figure = figure_path(root, &path);
         let matches = match &figure {
             Some(figure) => digests.matches(figure, contents),
