@@ -1,4 +1,4 @@
-"""Fabrics: the command's numbers, links, sweeps; and sweeps equal the command's."""
+"""Fabrics: numbers, links and sweeps equal the command's."""
 
 from __future__ import annotations
 
@@ -214,7 +214,7 @@ def test_the_shell_sweeps_to_the_same_dataset(
     assert ours.schema.names == made.table.schema.names
     assert ours.schema.types == made.table.schema.types
     assert ours.to_pylist() == made.table.to_pylist()
-    # CSV has no types: read as those of the other.
+    # CSV is untyped: read with the types of the other.
     types = {name: ours.schema.field(name).type for name in ours.schema.names}
     options = pyarrow.csv.ConvertOptions(column_types=types, strings_can_be_null=False)
     csv: pa.Table = pyarrow.csv.read_csv(shell / "sweep.csv", convert_options=options)

@@ -1,4 +1,4 @@
-"""The standard views show what the numbers say."""
+"""The standard views show the numbers of the results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Scenarios and results: the command's numbers, the command's errors, Arrow without copies."""
+"""Scenarios and results: the command's numbers and errors, and Arrow without copies."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ CBR = {"kind": "cbr", "bytes": 1000, "rate": "4 Mbps"}
 
 
 def endless() -> Scenario:
-    """Runs for long unless it is stopped."""
+    """A scenario that runs for long unless it is stopped."""
     return Scenario("1 Gbps", duration="100000000 s").stream("a", source=CBR)
 
 
@@ -142,7 +142,7 @@ def test_departures_are_one_memory_for_arrow_pandas_and_polars(root: Path, tmp_p
     assert table.num_rows == sum(
         row["sent"] + row["dropped_late"] + row["dropped_full"] for row in result.summary["streams"]
     )
-    # Two readers get the same buffers, so none is a copy.
+    # Two readers get the same buffers, so neither is a copy.
     native = result._native.departures
     again, reader = pa.table(native), pa.RecordBatchReader.from_stream(native)
     addresses = [
@@ -194,8 +194,8 @@ def test_a_stream_of_nothing_has_no_delay_and_names_are_harmless_in_a_page() -> 
 
 
 def test_a_run_lets_other_threads_go_on(tmp_path: Path) -> None:
-    # The run waits for a pipe that only this thread writes: were it to hold the interpreter,
-    # neither would ever end. In a process of its own, so that failing would not hang.
+    # The run waits for a pipe that only this thread writes: it deadlocks if the run holds the GIL.
+    # In a process of its own, so that a failure cannot hang the tests.
     script = """
 import os, sys, threading
 from millstream import Scenario
@@ -216,7 +216,7 @@ assert sent == [100_000], sent
 
 
 def test_ctrl_c_ends_a_run() -> None:
-    # A shell's background jobs begin with it ignored.
+    # A shell's background jobs start with SIGINT ignored.
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     timer = threading.Timer(0.2, lambda: os.kill(os.getpid(), signal.SIGINT))
     timer.start()

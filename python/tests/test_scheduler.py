@@ -1,4 +1,4 @@
-"""The scheduler's own rules: gates, credits, wrong arguments, disciplines in Python."""
+"""Rules of the scheduler: gates, credits, invalid arguments, disciplines in Python."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def test_columns_need_not_be_contiguous_or_of_the_right_type() -> None:
 
 
 class EarliestDeadline:
-    """EDF as a prototype: rank by deadline, then arrival."""
+    """EDF as a prototype: ranks by deadline, then arrival."""
 
     def __init__(self, periods_ns: list[int]) -> None:
         self.periods_ns = periods_ns
@@ -132,7 +132,7 @@ class EarliestDeadline:
 
 @pytest.mark.parametrize("structure", ["auto", "heap", "scan"])
 def test_a_discipline_in_python_schedules_as_the_same_in_rust(structure: str) -> None:
-    # Ever backlogged, so that the engine's EDF counts deadlines by periods alone.
+    # Always backlogged, so that the engine's EDF derives deadlines from periods alone.
     random = np.random.default_rng(3)
     periods_ns = [int(period) for period in random.integers(50, 500, 9)]
     prototype = EarliestDeadline(periods_ns)

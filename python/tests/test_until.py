@@ -1,4 +1,4 @@
-"""Enough seeds: the same ones as the command counts, whatever runs where and in which order."""
+"""The seeds that count equal the command's, for every executor and order."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Command = Callable[..., "subprocess.CompletedProcess[str]"]
 
 @dataclass
 class Run:
-    """A run of no scenario."""
+    """A run without a scenario."""
 
     key: str
     error: str = ""
@@ -100,7 +100,7 @@ def test_the_same_seeds_count_as_for_the_command(
     theirs = [line["metrics"]["rate_bps"] for line in points if line["stream"] == "a"]
     assert counted == [line["runs"] for line in theirs]
     assert any(3 < count < 40 for count in counted), counted
-    # What is there is taken, also what was made in vain, and the seeds are the same.
+    # Existing runs are used, including speculative ones, and the seeds are the same.
     again = sweep.run(few(), seeds=range(1, 41), results=tmp_path / "py", until=until)
     assert (again.made, again.found) == (0, len(done(tmp_path / "py")))
     assert again.path.read_bytes() == made.path.read_bytes()
