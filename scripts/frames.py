@@ -31,7 +31,7 @@ def odd_frames() -> list[bytes]:
             "f1", "10.2.0.1", 0, 60, hops=1, source=own
         ),  # its sender is told, if it can be found
         frame("f1", "9.9.9.9", 0, 60, source=own),  # no route
-        frame("f1", "10.3.0.77", 0, 60, source="10.1.0.2"),  # nobody there
+        frame("f1", "10.3.0.77", 0, 60, source="10.1.0.2"),  # unknown host
         frame("f1", "10.2.0.1", 10, 60, source=own),  # by a path that does not lead there
         frame("f1", "10.2.0.1", 20, 60, source=own),  # by a path that comes and goes
         plain[:24] + b"\0\0" + plain[26:],  # a wrong checksum

@@ -173,7 +173,7 @@ mod tests {
     use crate::hilq_violations::{random, windows};
 
     #[test]
-    fn the_heaps_stay_heaps_and_serve_everyone_once_a_period() {
+    fn the_heaps_stay_heaps_and_serve_every_stream_once_a_period() {
         for streams in [1, 2, 3, 10, 57] {
             let mut heaps = Heaps::new(&windows(streams, &mut random(3)), 10);
             for _ in 0..50 {

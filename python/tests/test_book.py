@@ -58,7 +58,7 @@ def describe(url: str) -> str:
             request = f"DESCRIBE {url} RTSP/1.0\r\nCSeq: 1\r\nAccept: application/sdp\r\n\r\n"
             connection.sendall(request.encode())
             return connection.makefile("r").readline()
-    return "nobody listens"
+    return "no server listens"
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
@@ -118,7 +118,7 @@ def test_python_runs_word_by_word(page: Path, folder: Path) -> None:
     assert ran.returncode == 0, ran.stderr
 
 
-def test_every_block_says_what_it_is() -> None:
+def test_every_block_has_a_language() -> None:
     languages = {"sh", "python", "toml", "text", "json", "rust"}
     for page in PAGES:
         for number, line in enumerate(page.read_text().splitlines(), 1):
@@ -127,7 +127,7 @@ def test_every_block_says_what_it_is() -> None:
 
 
 @pytest.mark.parametrize("script", ["api", "commands", "concepts", "keys"])
-def test_what_a_script_writes_is_fresh(script: str, root: Path) -> None:
+def test_generated_pages_are_up_to_date(script: str, root: Path) -> None:
     check = [sys.executable, str(root / f"scripts/{script}.py"), "--check"]
     ran = subprocess.run(check, capture_output=True, text=True)
     assert ran.returncode == 0, ran.stderr

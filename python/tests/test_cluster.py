@@ -50,7 +50,7 @@ def local(tmp_path_factory: pytest.TempPathFactory) -> bytes:
     return swept(tmp_path_factory.mktemp("local"), workers=2)
 
 
-def test_a_thousand_scenarios_are_the_local_pools_bytes(
+def test_a_thousand_scenarios_equal_the_local_pools_bytes(
     tmp_path: Path, client: Client, local: bytes
 ) -> None:
     assert swept(tmp_path, executor=client) == local

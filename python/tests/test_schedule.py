@@ -100,7 +100,7 @@ def link(scheduler: Scheduler, table: dict[str, Any], folder: Path) -> list[Row]
 
 
 @pytest.mark.parametrize("trace", TRACES, ids=lambda trace: trace.name)
-def test_every_trace_is_scheduled_as_by_the_command(trace: Path, command: Command) -> None:
+def test_every_trace_gives_the_commands_schedule(trace: Path, command: Command) -> None:
     ran = command("run", trace / "scenario.toml", "--departures", "-")
     assert ran.returncode == 0, ran.stderr
     expected = rows_of(ran.stdout)

@@ -43,7 +43,7 @@ def test_local_processes_and_threads_give_the_same_bytes(tmp_path: Path) -> None
     assert last["utilisation"] == alone["link"]["utilisation"]
 
 
-def test_what_is_done_is_not_done_again(tmp_path: Path) -> None:
+def test_finished_runs_are_not_repeated(tmp_path: Path) -> None:
     with futures.ThreadPoolExecutor(2) as threads:
 
         def run(some: list[Any], **more: Any) -> sweep.Sweep:
@@ -79,7 +79,7 @@ def test_a_key_is_the_content(tmp_path: Path) -> None:
         assert run(scenario).made == 1
 
 
-def test_an_interrupted_sweep_goes_on_where_it_was(tmp_path: Path) -> None:
+def test_an_interrupted_sweep_resumes(tmp_path: Path) -> None:
     class Interrupted(futures.ThreadPoolExecutor):
         left = 5
 
@@ -100,7 +100,7 @@ def test_an_interrupted_sweep_goes_on_where_it_was(tmp_path: Path) -> None:
     assert resumed.path.read_bytes() == whole.path.read_bytes()
 
 
-def test_failures_stand_alone_with_their_scenario(tmp_path: Path) -> None:
+def test_failures_are_isolated_and_hold_their_scenario(tmp_path: Path) -> None:
     lost = {"kind": "trace", "file": "none.csv"}
     some = [
         *sweep.grid(small_scenario(), {"scheduler.discipline": ["fifo", "dwsc", "edf"]}),
@@ -153,7 +153,7 @@ def test_a_killed_local_worker_loses_nothing(
     assert made.path.read_bytes() == whole_table(tmp_path, duration)
 
 
-def test_a_pool_that_breaks_before_it_takes_a_run_loses_nothing(tmp_path: Path) -> None:
+def test_a_pool_that_breaks_on_submission_loses_nothing(tmp_path: Path) -> None:
     class Breaks(futures.ThreadPoolExecutor):
         left = 3
 
@@ -199,7 +199,7 @@ def test_a_run_that_always_kills_its_worker_fails_alone(tmp_path: Path) -> None:
     assert len(killer.killed) >= 3, "the pool once, then alone twice"
 
 
-def test_an_empty_sweep_and_a_clash_of_names(tmp_path: Path) -> None:
+def test_empty_sweeps_and_reserved_parameter_names_are_rejected(tmp_path: Path) -> None:
     assert sweep.run([], results=tmp_path).table.num_rows == 0
     with pytest.raises(ValueError, match="may not be called seed"):
         sweep.run([sweep.Point(small_scenario(), {"seed": 1})], results=tmp_path)

@@ -42,7 +42,7 @@ def begun(of: Plan[Run], runs: int, *, perhaps: bool) -> list[str]:
     return [run.key for run in taken if run is not None]
 
 
-def test_runs_that_may_be_in_vain_come_last_and_only_if_asked() -> None:
+def test_speculative_runs_come_last_and_on_request() -> None:
     wanted = plan(2, 5)
     assert begun(wanted, 9, perhaps=False) == ["0.0", "0.1", "0.2", "1.0", "1.1", "1.2"]
     assert begun(wanted, 1, perhaps=True) == ["0.3"]
@@ -52,7 +52,7 @@ def test_runs_that_may_be_in_vain_come_last_and_only_if_asked() -> None:
 
 
 @pytest.mark.parametrize("order", [[0, 1, 2, 3], [3, 2, 1, 0], [1, 3, 0, 2]])
-def test_the_first_seeds_that_are_enough_count_in_whatever_order_they_end(order: list[int]) -> None:
+def test_the_first_sufficient_seeds_count_in_any_order_of_completion(order: list[int]) -> None:
     wanted = plan(1, 5)
     for seed in order:
         wanted.end(f"0.{seed}", delay(100))
@@ -106,7 +106,7 @@ def test_the_same_seeds_count_as_for_the_command(
     assert again.path.read_bytes() == made.path.read_bytes()
 
 
-def test_what_is_wrong_is_said(tmp_path: Path) -> None:
+def test_errors_name_the_problem(tmp_path: Path) -> None:
     wrong: list[tuple[str, float, str]] = [
         ("delay_maen", 0.1, "no such metric; there is busy_ns"),
         ("call.delay_mean", 0.1, "no stream is called 'call'"),

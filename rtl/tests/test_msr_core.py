@@ -22,7 +22,7 @@ async def a_decision_takes_its_cycles_and_time_moves_by_the_step(dut):
         now = int(dut.now_o.value)
         dut.step_i.value = step
         winner, cycles = await core.decide()
-        assert winner is None, "nobody has a packet"
+        assert winner is None, "no stream has a packet"
         assert cycles == CYCLES
         assert int(dut.now_o.value) == now + step
 

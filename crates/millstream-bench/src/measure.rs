@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn workloads_miss_what_they_say() {
+    fn workloads_miss_the_requested_share() {
         for deadlines in [Deadlines::Spread, Deadlines::Tied] {
             for (missed_percent, misses) in [(0, 0.0), (10, 0.11), (50, 1.0), (63, 1.7)] {
                 let workload = decisions(256, deadlines, missed_percent);
@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn queues_by_deadline_are_measured_where_nothing_is_missed() {
+    fn deadline_queues_are_measured_without_misses() {
         for queue in Subject::QUEUES {
             assert_eq!(Subject::parse(queue.name()), Some(queue));
             assert!(measure(queue, decisions(100, Deadlines::Spread, 0)).is_some());

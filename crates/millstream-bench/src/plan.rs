@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn what_decides_within_a_packet_time_keeps_up_and_the_fastest_is_first() {
+    fn candidates_within_a_packet_time_keep_up_fastest_first() {
         let demand = Demand { streams: 4, bytes: 1500, rate_bps: 1_000_000_000 };
         let software = [
             measured("slow", 4, 24_000.0),
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn more_streams_than_any_core_has_leave_software() {
+    fn only_software_serves_more_streams_than_any_core() {
         let demand = Demand { streams: 100_000, bytes: 64, rate_bps: 1 };
         assert!(plan(&demand, &[]).is_empty());
     }

@@ -3,7 +3,7 @@
 //! | queue | what it does |
 //! |---|---|
 //! | [`Heap`] | the standard library's binary heap by (deadline, stream): exact |
-//! | [`Cffs`] | Eiffel's circular hierarchical find-first-set queue; FIFO in a bucket of a packet time |
+//! | [`Cffs`] | Eiffel's hierarchical find-first-set queue; FIFO in a bucket of a packet time |
 //! | [`Wheel`] | a timing wheel that scans slot after slot; FIFO in a slot |
 //!
 //! They keep deadlines only: no windows, no misses, no attributes of other streams. They are
@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn queues_are_in_order_of_buckets_and_exact_where_those_are_a_nanosecond() {
+    fn queues_are_ordered_by_bucket_and_exact_for_buckets_of_a_nanosecond() {
         for streams in [1, 3, 70, 500] {
             let exact = deadlines::<Heap>(streams, 1);
             assert!(exact.is_sorted());

@@ -88,7 +88,7 @@ impl Rings {
             match self.departures.receive() {
                 Received::Value(departure) => {
                     transmit(&departure);
-                    // There is room; if the collector is gone nobody wants the packet back.
+                    // The ring has a slot, unless the collector was dropped: the packet is discarded.
                     let _ = self.finished.send(departure);
                 }
                 Received::Empty => return Progress::of_batch(count, false),

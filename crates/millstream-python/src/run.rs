@@ -201,7 +201,7 @@ impl RunResult {
         &self.scenario.name
     }
 
-    /// Where the run's randomness came from.
+    /// The random seed of the run.
     #[getter]
     fn seed(&self) -> u64 {
         self.scenario.seed

@@ -73,7 +73,7 @@ pub(crate) fn cycles(name: Option<&str>, count: Option<&str>) -> miette::Result<
     }
     let took_ns = start.elapsed().as_nanos() as f64 / count as f64;
     if idle > 0 {
-        return Err(miette!("{idle} of {count} decisions had nobody to serve"));
+        return Err(miette!("{idle} of {count} decisions found no packet"));
     }
     Ok(took_ns)
 }

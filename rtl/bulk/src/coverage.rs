@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn the_rule_that_decides_is_counted_and_nothing_else() {
+    fn only_the_deciding_rule_is_counted() {
         let dwcs = Settings { mode: Mode::Dwcs, lowest_denominator: false, rtas99: false };
         for (first, other, bins) in [
             (stream(1, 7, 1, 2, 0), stream(0, 9, 0, 2, 0), vec![Bin::Deadline]),

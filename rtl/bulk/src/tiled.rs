@@ -185,7 +185,7 @@ impl Run<'_> {
             return if ended.decisions == 0 {
                 Ok(())
             } else {
-                Err(format!("nobody asked: {ended:?}"))
+                Err(format!("unexpected decision: {ended:?}"))
             };
         };
         if (ended.decisions, ended.decided_after) != (1, WINNER_AFTER) {

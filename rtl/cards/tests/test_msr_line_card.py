@@ -226,7 +226,7 @@ async def what_finds_no_room_is_counted_and_leaves_the_others_alone(dut):
         card.send(1, data)
     card.given[1].pop(0)
     if N < 64:
-        card.send(N, b"nobody")
+        card.send(N, b"none")
     while not card.source.idle():
         await RisingEdge(dut.clk_i)
     arrived, full = await card.count(0, "ARRIVED", "DROPPED_FULL")

@@ -38,7 +38,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_seed_is_right_and_does_not_meet_the_bug() {
+    fn the_seed_is_valid_and_does_not_trigger_the_bug() {
         assert!(seeds().iter().all(|seed| run(seed)));
         assert!(!run(b"CNRY\x07\x01\x02\x03"));
     }

@@ -156,7 +156,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn orders_of_programs_are_done_and_those_of_browsers_are_not() {
+    fn commands_of_programs_are_executed_and_those_of_browsers_are_not() {
         let seeds = seeds();
         let answer = |at: usize| fuzzing::orders(&[&seeds[0], &seeds[at]]);
         let called = answer(2);

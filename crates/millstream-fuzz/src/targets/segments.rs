@@ -9,7 +9,7 @@ use crate::{Mutation, Target};
 
 pub(crate) const TARGET: Target = Target {
     name: "segments",
-    first_parser: "the headers of a TCP or UDP packet that is to be segmented",
+    first_parser: "the headers of a TCP or UDP packet to segment",
     seeds,
     words: &[
         &[1, 1],
