@@ -104,8 +104,8 @@ impl<E: DynScheduler + ?Sized> SchedulerStage<E> {
         });
         self.now_ns = now_ns;
         let before = self.output.counts;
-        let room = self.output.free_slots();
-        for _ in 0..room.min(self.batch) {
+        let free = self.output.free_slots();
+        for _ in 0..free.min(self.batch) {
             if self.scheduler.total_waiting() == 0 {
                 break;
             }
@@ -126,7 +126,7 @@ impl<E: DynScheduler + ?Sized> SchedulerStage<E> {
             }
             return Step::Idle;
         }
-        if room == 0 {
+        if free == 0 {
             return Step::Idle;
         }
         match self.scheduler.next_eligible_ns() {
