@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
-# What a decision costs, by structure and number of streams; then ten million packets of 1,000
-# streams from a CSV file to the end of a run.
+# Measures the cost of a decision by structure and number of streams, and a run of ten million
+# packets of 1,000 streams from a CSV file.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-cargo bench --quiet -p millstream --bench decision -- --quiet 2>/dev/null | grep -E "time:|^(dwcs|disciplines|tree)"
+cargo bench --quiet -p millstream --bench decision -- --quiet 2>/dev/null |
+    grep -E "time:|^(dwcs|disciplines|tree)"
 cargo bench --quiet -p millstream-router
 cargo bench --quiet -p millstream-media --bench media
 cargo build --profile dist --quiet -p millstream-cli
@@ -14,7 +15,7 @@ with_peers=()
 for peer in "$peers"/*; do
     [[ -x $peer ]] && with_peers+=(--peer "$peer")
 done
-echo "DWCS, a packet out and one in, beside other systems:"
+echo "DWCS, one packet out and one in, with peers:"
 "$millstream" bench --work packet --missed 0 --streams 16,1024,4096 "${with_peers[@]}"
 echo "DWCS, a decision and its updates, and a packet:"
 "$millstream" bench --streams 4,16,64,256,1024,4096,16384,65536,1048576 --missed 0,10,50,63
@@ -32,7 +33,8 @@ awk -v folder="$scratch" 'BEGIN {
     csv = folder "/a.csv"
     print "time_ns,stream,bytes" > csv
     srand(1)
-    for (k = 0; k < 10000000; k++) printf "%.0f,s%d,%d\n", k * 600, int(rand() * 1000), 64 + int(rand() * 1400) > csv
+        for (k = 0; k < 10000000; k++)
+            printf "%.0f,s%d,%d\n", k * 600, int(rand() * 1000), 64 + int(rand() * 1400) > csv
 }'
 echo "ten million packets, 1,000 streams, CSV in, table out:"
 start=$(date +%s.%N)
@@ -41,4 +43,5 @@ start=$(date +%s.%N)
 end=$(date +%s.%N)
 tail -1 "$scratch/table"
 tail -1 "$scratch/log"
-awk -v a="$start" -v b="$end" 'BEGIN { printf "%.2f s, %.2f million packets/s\n", b - a, 10 / (b - a) }'
+awk -v a="$start" -v b="$end" \
+    'BEGIN { printf "%.2f s, %.2f million packets/s\n", b - a, 10 / (b - a) }'

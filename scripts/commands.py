@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes docs/src/commands.md: what `millstream --help` and each command's `--help` say.
+"""Writes docs/src/commands.md: the output of `millstream --help` and of each command's `--help`.
 
 Usage: scripts/commands.py [--check]. Needs target/release/millstream, or MILLSTREAM.
 """
@@ -15,14 +15,14 @@ What each says of itself with `--help`; this page is written by `scripts/command
 
 
 def listed(text: str) -> list[str]:
-    """The commands that a help page lists."""
+    """Returns the commands that a help page lists."""
     found = re.search(r"^Commands:\n((?:  .*\n)+)", text, re.MULTILINE)
     names = [line.split()[0] for line in found[1].splitlines() if line[2] != " "] if found else []
     return [name for name in names if name != "help"]
 
 
 def parts(*command: str) -> list[str]:
-    """What a command says, and those below it."""
+    """Returns the help of a command and of its subcommands."""
     text = asked(*command, "--help")
     title = f"## {' '.join(command)}\n\n" if command else ""
     found = [f"{title}```text\n{text}\n```\n"]

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# What threads share: loom's models of it, run through their interleavings; with --stress also the
-# tests on real threads under ThreadSanitizer, longer (needs a nightly toolchain with rust-src).
+# Runs the loom models of the state that threads share. --stress also runs the tests on real threads
+# under ThreadSanitizer (needs a nightly toolchain with rust-src).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 target=${CARGO_TARGET_DIR:-target}
@@ -10,6 +10,7 @@ if [[ ${1:-} == --stress ]]; then
     echo "== ThreadSanitizer"
     RUSTFLAGS="-Zsanitizer=thread" CARGO_TARGET_DIR=$target/thread-sanitizer \
         MILLSTREAM_STRESS_PACKETS=${MILLSTREAM_STRESS_PACKETS:-2000000} \
-        cargo +nightly test --release --quiet -Zbuild-std --target "$(rustc -vV | sed -n 's/host: //p')" \
-        -p millstream-pipeline --test stress --test same_schedule
+                cargo +nightly test --release --quiet -Zbuild-std \
+                --target "$(rustc -vV | sed -n 's/host: //p')" \
+                -p millstream-pipeline --test stress --test same_schedule
 fi

@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
-# Licences, bans and sources must hold; advisories are checked where their database can be had.
+# Checks licences, bans and sources, and advisories if their database can be fetched.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 version=0.20.2
 tool="$(pwd)/target/tools/bin/cargo-deny"
 if ! [ -x "$tool" ] || [ "$("$tool" --version)" != "cargo-deny $version" ]; then
     echo "building cargo-deny $version (once)"
-    # Unoptimised: it runs for a second, and would be built for minutes.
-    CARGO_PROFILE_DEV_DEBUG=0 cargo install cargo-deny --version "$version" --locked --debug --quiet \
-        --root target/tools --target-dir target/tools/build
+    # Unoptimised: it runs for a second, but an optimised build takes minutes.
+    CARGO_PROFILE_DEV_DEBUG=0 cargo install cargo-deny --version "$version" --locked --debug \
+        --quiet --root target/tools --target-dir target/tools/build
     rm -rf target/tools/build
 fi
 "$tool" --log-level error check licenses bans sources

@@ -1,4 +1,4 @@
-"""Frames that the soak test sends, right and odd ones."""
+"""Frames of the soak test, valid and invalid."""
 
 import socket
 
@@ -9,7 +9,7 @@ MACS = {"a1": "02:00:00:00:00:a1", "f1": "02:00:00:00:00:f1", "b1": "02:00:00:00
 def frame(
     port: str, to: str, dscp: int, size: int, hops: int = 9, source: str = "10.1.0.2"
 ) -> bytes:
-    """An IPv4 packet by UDP for the router's port."""
+    """Builds a UDP/IPv4 frame for a port of the router."""
     addresses = socket.inet_aton(source) + socket.inet_aton(to)
     header = bytes([0x45, dscp << 2]) + (size - 14).to_bytes(2) + bytes([0, 0, 0, 0, hops, 17])
     total = sum(int.from_bytes((header + addresses)[k : k + 2]) for k in range(0, 18, 2))
@@ -23,7 +23,7 @@ def frame(
 
 
 def odd_frames() -> list[bytes]:
-    """Frames that are dropped, each for another reason, or answered."""
+    """Returns frames that are dropped, each for another reason, or answered."""
     own = "10.3.0.2"
     plain = frame("f1", "10.2.0.1", 0, 60, source=own)
     return [
@@ -31,7 +31,7 @@ def odd_frames() -> list[bytes]:
             "f1", "10.2.0.1", 0, 60, hops=1, source=own
         ),  # its sender is told, if it can be found
         frame("f1", "9.9.9.9", 0, 60, source=own),  # no route
-        frame("f1", "10.3.0.77", 0, 60, source="10.1.0.2"),  # nobody there
+        frame("f1", "10.3.0.77", 0, 60, source="10.1.0.2"),  # unknown host
         frame("f1", "10.2.0.1", 10, 60, source=own),  # by a path that does not lead there
         frame("f1", "10.2.0.1", 20, 60, source=own),  # by a path that comes and goes
         plain[:24] + b"\0\0" + plain[26:],  # a wrong checksum

@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
-# Runs fuzz targets (default: each) for SECONDS_EACH seconds (default 300). Needs a nightly toolchain.
+# Runs fuzz targets (default: all) for SECONDS_EACH seconds each (default 300) on a nightly
+# toolchain.
 # Usage: scripts/fuzz.sh [TARGET...]
 #
 # Then prints how many inputs of each target passed its first parser. Fails if a target found a bug,
-# if fewer than 30 % of its inputs passed, or if the planted bug of the target `canary` is not found.
+# if less than 30 % of its inputs passed, or if the planted bug of the target `canary` is not found.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 seconds=${SECONDS_EACH:-300}
@@ -16,7 +17,7 @@ fi
 depths="$PWD/target/fuzz-depths"
 mkdir -p "$depths"
 
-# Arithmetic that overflows is a bug, too. Seeds and mutators are those of crates/millstream-fuzz.
+# Overflow is a bug, too. Seeds and mutators are those of crates/millstream-fuzz.
 fuzz() {
     local target=$1 time=$2
     rm -f "$depths/$target"

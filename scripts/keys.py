@@ -20,20 +20,20 @@ ROUTER = """## A router's file
 
 For `millstream route`; [the programmable router](router/reference.md) explains it.
 """
-#: Tables in this order, any others after them.
+#: Order of the tables; all others follow.
 FIRST = ("scenario", "link", "scheduler", "class", "stream", "fabric", "media", "router", "port")
 Schema = dict[str, Any]
 
 
 class Format:
-    """A file's schema."""
+    """The schema of a file format."""
 
     def __init__(self, *options: str) -> None:
-        """Asks the command for it."""
+        """Reads the schema from the command."""
         self.schema: Schema = json.loads(asked("schema", *options))
 
     def behind(self, schema: Schema) -> Schema:
-        """What a reference or an optional value stands for."""
+        """Resolves a reference, an optional value or a list."""
         for option in schema.get("anyOf", ()):
             if option.get("type") != "null":
                 return self.behind(option)
@@ -43,7 +43,7 @@ class Format:
         return self.behind(schema["items"]) if schema.get("type") == "array" else schema
 
     def tables(self) -> Iterator[tuple[str, Schema]]:
-        """Every table of the file with its heading, tables within tables after their own."""
+        """Yields every table of the file with its heading, nested tables after their parent."""
         keys = self.schema["properties"]
         for key in [
             *(key for key in FIRST if key in keys),
@@ -53,7 +53,7 @@ class Format:
             yield from self.within(key, f"[[{key}]]" if many else f"[{key}]", keys[key])
 
     def within(self, path: str, heading: str, schema: Schema) -> Iterator[tuple[str, Schema]]:
-        """A table, and those in it."""
+        """Yields a table and its nested tables."""
         table = self.behind(schema)
         yield heading, table
         for key, value in table.get("properties", {}).items():
@@ -62,7 +62,7 @@ class Format:
                 yield from self.within(f"{path}.{key}", f"{path}.{key}", value)
 
     def table(self, heading: str, table: Schema) -> str:
-        """A table's part of the page."""
+        """Returns a table's section of the page."""
         parts = [f"### `{heading}`\n", str(table.get("description", "")) + "\n"]
         if is_choice_of_tables(table):
             for option in table["oneOf"]:
@@ -79,7 +79,7 @@ class Format:
         return "\n".join(parts)
 
     def rows(self, table: Schema) -> str:
-        """Its keys."""
+        """Returns the rows of a table's keys."""
         needed = table.get("required", ())
         made = ["| key | value | meaning |", "|---|---|---|"]
         for key, value in table["properties"].items():
@@ -92,7 +92,7 @@ class Format:
         return "\n".join(made) + "\n"
 
     def choices(self, value: Schema) -> list[str]:
-        """What each name that may stand there means."""
+        """Describes each name that the value may have."""
         options = self.behind(value).get("oneOf", ())
         return [
             f"`{option['const']}`: {sentence(option['description'])}"
@@ -101,7 +101,7 @@ class Format:
         ]
 
     def kind(self, value: Schema) -> str:
-        """What may stand there."""
+        """Returns the type of a value."""
         inner = self.behind(value)
         if value.get("type") == "array" or "array" in value.get("type", ()):
             items = value.get("items", {})
@@ -113,7 +113,7 @@ class Format:
         if "properties" in inner or is_choice_of_tables(inner):
             return "table, below"
         if "additionalProperties" in inner:
-            # Its keys are the user's own.
+            # The keys are the user's.
             return f"table of {self.kind(inner['additionalProperties'])}"
         reference = next((r for r in (value, *value.get("anyOf", ())) if "$ref" in r), None)
         if reference is not None:
@@ -122,12 +122,12 @@ class Format:
 
 
 def is_choice_of_tables(schema: Schema) -> bool:
-    """Whether it is one of several tables, told apart by their kind."""
+    """Whether a schema is a choice of tables by ``kind``."""
     return any("properties" in option for option in schema.get("oneOf", ()))
 
 
 def plain(schema: Schema) -> str:
-    """A number, a word, a truth value."""
+    """Returns a number, text or boolean type with its range."""
     kinds = schema.get("type", "string")
     kind = next(k for k in ([kinds] if isinstance(kinds, str) else kinds) if k != "null")
     named = {"integer": "whole number", "number": "number", "string": "text"}
@@ -139,7 +139,7 @@ def plain(schema: Schema) -> str:
 
 
 def kind_row(kind: Schema) -> str:
-    """A kind of source, with its keys."""
+    """Returns the row of a kind of source with its keys."""
     name = kind["kind"]["properties"]["kind"]["const"]
     needed = set(kind.get("required", ()))
     keys = [key for key in kind["propertyNames"]["enum"] if key != "kind"]
@@ -151,18 +151,18 @@ def kind_row(kind: Schema) -> str:
 
 
 def sentence(text: str) -> str:
-    """It ends in a full stop."""
+    """Returns the text with a full stop."""
     text = " ".join(text.split())
     return text if not text or text.endswith(".") else f"{text}."
 
 
 def cell(text: str) -> str:
-    """As a table's cell may hold it."""
+    """Escapes text for a table cell."""
     return text.replace("|", "\\|")
 
 
 def units(*formats: Format) -> str:
-    """What the words in the tables stand for."""
+    """Returns the table of value types."""
     known: dict[str, str] = {}
     for each in formats:
         for name, schema in each.schema["$defs"].items():
@@ -173,7 +173,7 @@ def units(*formats: Format) -> str:
 
 
 def page() -> str:
-    """The page."""
+    """Returns the page."""
     scenario, router = Format(), Format("--router")
     parts = [HEAD, units(scenario, router), "## A scenario file\n"]
     parts += [scenario.table(*table) for table in scenario.tables()]

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Whether every dependency is one that deny.toml allows: its licence, its source, its version.
+"""Checks every dependency against deny.toml: its licence, source and version.
 
-cargo-deny knows more, advisories among it, but takes minutes to build: `make soak` runs it.
+cargo-deny checks more, including advisories, but takes minutes to build: `make soak` runs it.
 """
 
 import json
@@ -18,8 +18,11 @@ SPDX = get_spdx_licensing()
 
 
 def packages(target: str) -> list[dict]:
-    """What is built for `target`; what tests alone need is not given to anyone."""
-    command = ["cargo", "metadata", "--format-version", "1", "--locked", "--filter-platform", target]
+    """Returns the packages built for `target`, without dependencies of tests."""
+    command = [
+        *("cargo", "metadata", "--format-version", "1", "--locked"),
+        *("--filter-platform", target),
+    ]
     metadata = json.loads(subprocess.check_output(command, cwd=ROOT))
     nodes = {node["id"]: node for node in metadata["resolve"]["nodes"]}
     reached, left = set(), list(metadata["workspace_members"])
@@ -34,8 +37,8 @@ def packages(target: str) -> list[dict]:
 
 
 def permits(expression: str, allowed: set[str]) -> bool:
-    """Whether a choice that `expression` offers is of licences that are all in `allowed`."""
-    # Before SPDX expressions crates wrote a slash for a choice.
+    """Whether `expression` offers a choice of licences that are all in `allowed`."""
+    # Older crates separate choices by a slash.
     parsed = SPDX.parse(expression.replace("/", " OR "), validate=True)
     values = {symbol: symbol.render() in allowed for symbol in parsed.symbols}
     algebra = {symbol: SPDX.TRUE if value else SPDX.FALSE for symbol, value in values.items()}
@@ -43,7 +46,7 @@ def permits(expression: str, allowed: set[str]) -> bool:
 
 
 def faults(package: dict, policy: dict) -> list[str]:
-    """What `policy` has against a package."""
+    """Returns the violations of `policy` by a package."""
     found = []
     expression = package["license"]
     try:

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""What a decision costs by each of MinBW's schedulers, in time and in operations.
+"""Measures what a decision costs in each of MinBW's schedulers, in time and in operations.
 
-Writes papers/minbw/cost.md. Time is the median of several runs, the schedulers by turns. Operations are
-counted by valgrind's callgrind, which executes every instruction of a run of 20,000 decisions and of one
-of 40,000; the difference is what 20,000 cost. Multiplications, divisions and comparisons are told by
-their instructions' names, as objdump disassembles the program.
+Writes papers/minbw/cost.md. Time is the median of several runs, alternating between schedulers.
+Operations are counted by valgrind's callgrind on a run of 20,000 decisions and on one of 40,000;
+the difference is the cost of 20,000. Multiplications, divisions and comparisons are identified by
+the instruction names in objdump's disassembly.
 
 Needs valgrind and binutils (apt install valgrind binutils). Usage: scripts/minbw-cost.py
 """
@@ -26,23 +26,24 @@ TURNS = 7
 
 PAGE = f"""# MinBW: what a decision costs
 
-Written by `scripts/minbw-cost.py`, which measures everything anew (a minute or two). The paper compares
-its schedulers' complexity in words; here it is counted.
+`scripts/minbw-cost.py` measures and writes this page (a minute or two). The paper compares the
+complexity of its schedulers in words; here it is counted.
 
-One link's scheduler with the paper's seven channels, weights and buffers (`papers/src/minbw/cost.rs`), all
-backlogged: per cycle one packet arrives, one is chosen, the credits of one come back. Every hundredth cycle
-a packet of the management channel goes first. All six stand below the management channel.
+One link's scheduler with the paper's seven channels, weights and buffers
+(`papers/src/minbw/cost.rs`), all backlogged: per cycle one packet arrives, one is selected, and the
+credits of one return. Every hundredth cycle a packet of the management channel has priority over
+all six.
 
-Time is ns a cycle, the median of {TURNS} runs of {TIMED:,} cycles, schedulers by turns, and in brackets the
-fastest; compare within the table, never across machines, and mind that a busy machine stretches times (the
-counts it leaves alone). The rest are numbers a cycle, counted by valgrind's
-callgrind over {COUNTED:,} cycles: instructions, memory accesses (loads and stores), compare and test
-instructions, multiplications and divisions by instruction name, conditional branches and those that its
-simple predictor misses. They hold for this compiler's x86-64 code.
+Time is ns a cycle, the median of {TURNS} runs of {TIMED:,} cycles, alternating between schedulers;
+in brackets the fastest. Compare within the table only: times depend on the machine and its load.
+The other columns are numbers a cycle, counted by valgrind's callgrind over {COUNTED:,} cycles:
+instructions, memory accesses (loads and stores), compare and test instructions, multiplications and
+divisions by instruction name, conditional branches and those that its simple predictor misses. They
+hold for this compiler's x86-64 code.
 
 """
 
-# What an instruction is called, by what it does; memory is counted by callgrind itself.
+# Kinds of instructions by name; callgrind counts memory accesses.
 KINDS = {
     "multiplications": re.compile(r"^(i?mul[bwlq]?|mulx\w?|v?p?mul\w+|adcx|adox)$"),
     "divisions": re.compile(r"^(i?div[bwlq]?|v?div[sp][sd])$"),
@@ -51,26 +52,28 @@ KINDS = {
 
 
 def mnemonics(program):
-    """The name of the instruction at each address of the program."""
+    """Returns the instruction name at each address of the program."""
     listing = subprocess.run(
         ["objdump", "--disassemble", "--no-show-raw-insn", "--wide", program],
         check=True, capture_output=True, text=True,
     ).stdout
     found = {}
     for line in listing.splitlines():
-        match = re.match(r"^\s+([0-9a-f]+):\s+(?:(?:lock|rep[nz]?|bnd|notrack|data16)\s+)*(\S+)", line)
+        match = re.match(
+            r"^\s+([0-9a-f]+):\s+(?:(?:lock|rep[nz]?|bnd|notrack|data16)\s+)*(\S+)", line
+        )
         if match:
             found[int(match[1], 16)] = match[2]
     return found
 
 
 def count(program, names, scheduler, decisions):
-    """Events of a run, by name."""
+    """Returns the events of a run, by name."""
     with tempfile.NamedTemporaryFile() as output:
         subprocess.run(
-            ["valgrind", "--tool=callgrind", f"--callgrind-out-file={output.name}", "--dump-instr=yes",
-             "--cache-sim=yes", "--branch-sim=yes", "--compress-strings=no", "--compress-pos=no",
-             program, "--minbw-cycles", scheduler, str(decisions)],
+            ["valgrind", "--tool=callgrind", f"--callgrind-out-file={output.name}",
+             "--dump-instr=yes", "--cache-sim=yes", "--branch-sim=yes", "--compress-strings=no",
+             "--compress-pos=no", program, "--minbw-cycles", scheduler, str(decisions)],
             check=True, capture_output=True,
         )
         with open(output.name, encoding="utf-8") as file:
@@ -82,7 +85,7 @@ def count(program, names, scheduler, decisions):
         elif line.startswith("ob="):
             ours = os.path.basename(line[3:]) == os.path.basename(program)
         elif line.startswith("calls="):
-            # The next line is what the called function costs, which is counted there.
+            # The next line is the cost of the callee, which is counted there.
             called = True
         elif line.startswith("0x"):
             if called:
@@ -102,7 +105,8 @@ def main():
     for tool in ("valgrind", "objdump"):
         if not shutil.which(tool):
             sys.exit(f"{tool} is not installed (apt install valgrind binutils)")
-    subprocess.run(["cargo", "build", "--profile", "dist", "--quiet", "-p", "millstream-papers"], cwd=ROOT, check=True)
+    build = ["cargo", "build", "--profile", "dist", "--quiet", "-p", "millstream-papers"]
+    subprocess.run(build, cwd=ROOT, check=True)
     target = os.environ.get("CARGO_TARGET_DIR", os.path.join(ROOT, "target"))
     program = os.path.join(target, "dist", "millstream-papers")
     names = mnemonics(program)
@@ -115,12 +119,16 @@ def main():
     for _ in range(TURNS):
         for scheduler in SCHEDULERS:
             run = subprocess.run(
-                [program, "--minbw-cycles", scheduler, str(TIMED)], check=True, capture_output=True, text=True
+                [program, "--minbw-cycles", scheduler, str(TIMED)],
+                check=True, capture_output=True, text=True,
             )
             times[scheduler].append(float(run.stdout))
     columns = [
-        ("instructions", lambda of: of["Ir"]), ("loads", lambda of: of["Dr"]), ("stores", lambda of: of["Dw"]),
-        ("comparisons", lambda of: of["comparisons"]), ("multipli&shy;cations", lambda of: of["multiplications"]),
+        ("instructions", lambda of: of["Ir"]),
+        ("loads", lambda of: of["Dr"]),
+        ("stores", lambda of: of["Dw"]),
+        ("comparisons", lambda of: of["comparisons"]),
+        ("multipli&shy;cations", lambda of: of["multiplications"]),
         ("divisions", lambda of: of["divisions"]), ("branches", lambda of: of["Bc"]),
         ("mispredicted", lambda of: of["Bcm"]),
     ]

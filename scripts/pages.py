@@ -1,4 +1,4 @@
-"""What the scripts that write pages of the book have in common."""
+"""Helpers of the scripts that write pages of the book."""
 
 import os
 import subprocess
@@ -11,9 +11,9 @@ BOOK = ROOT / "docs/src"
 
 
 def asked(*arguments: str) -> str:
-    """What the command prints; MILLSTREAM names it, else it is target/release/millstream."""
+    """Returns the output of a command of MILLSTREAM, by default target/release/millstream."""
     program = os.environ.get("MILLSTREAM", str(ROOT / "target/release/millstream"))
-    # However wide the terminal is.
+    # Independent of the terminal's width.
     environment = {**os.environ, "COLUMNS": "100"}
     ran = subprocess.run(
         [program, *arguments], capture_output=True, text=True, check=True, env=environment
@@ -22,7 +22,7 @@ def asked(*arguments: str) -> str:
 
 
 def write(made: dict[str, str]) -> None:
-    """Writes files of the book; with ``--check`` says which are not fresh instead."""
+    """Writes files of the book; with ``--check`` reports stale ones instead."""
     script = Path(sys.argv[0]).name
     if sys.argv[1:] not in ([], ["--check"]):
         sys.exit(f"usage: {script} [--check]")

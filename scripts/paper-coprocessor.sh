@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# The Co-processor paper on this machine: its tables, then the real server with clients beside a load,
-# scheduler in the host and apart from it. Writes papers/coprocessor/measured and draws its page anew.
+# Measures the Co-processor paper on this machine: its tables, then the live server with clients
+# beside a load, with the scheduler on the host and on a core of its own. Writes
+# papers/coprocessor/measured and the page.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 cargo build --release --quiet -p millstream-papers

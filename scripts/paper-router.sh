@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# The Router paper's experiments with the live router: sources, one router on a processor of its own, between
-# network namespaces. Writes papers/router/measured and draws its page anew. As root.
+# Runs the Router paper's experiments with the live router on a core of its own, between network
+# namespaces. Writes papers/router/measured and the page. Needs root.
 #
-# Usage: paper-router.sh [SECONDS]: how long a point is measured, 4 by default; of many rounds, a part of that.
+# Usage: paper-router.sh [SECONDS]: duration of a point, 4 by default; a part of it where there are
+# many rounds.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 scripts/test-tools.sh

@@ -1,6 +1,7 @@
 # shellcheck shell=bash
-# Sourced, in the repository: the Python environment of the tests and the book, target/python, made
-# once for each interpreter (PYTHON chooses it) and each set of requirements; then first on the path.
+# To be sourced in the repository. Creates the Python environment of the tests and the book,
+# target/python, once for each interpreter (PYTHON selects it) and set of requirements, and puts it
+# first in PATH.
 python=${PYTHON:-python3}
 target=$(realpath -m "${CARGO_TARGET_DIR:-target}")
 venv=$target/python
@@ -11,10 +12,11 @@ if ! "$python" -c 'import ensurepip' 2>/dev/null; then
         exit 1
     fi
     apt-get update -qq
-    DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends python3-venv >/dev/null
+        DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
+            python3-venv >/dev/null
 fi
 
-# One environment for each interpreter and each set of requirements.
+# One environment for each interpreter and set of requirements.
 requirements=(python/requirements.txt docs/requirements.txt)
 stamp=$({ "$python" -VV; cat "${requirements[@]}"; } | sha256sum)
 if [[ ! -e $venv/stamp || $(<"$venv/stamp") != "$stamp" ]]; then

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# One wheel under every Python that it is for: a fresh environment each, the README's program, and
-# the tests that need nothing but the wheel. Pythons are looked for on the path and where pyenv and
-# uv keep them; what is not here is said. --all makes a missing one an error, --but leaves one out.
+# Tests one wheel under every supported Python: a fresh environment each, the README's program, and
+# the tests that need only the wheel. Pythons are found in PATH and in the folders of pyenv and uv;
+# missing ones are reported. --all makes a missing one an error, --but skips one.
 # Usage: python-versions.sh [--all] [--but VERSION] WHEEL
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -18,10 +18,11 @@ wheel=$(realpath "${1:?a wheel}")
 pytest=$(grep '^pytest==' python/requirements.txt)
 target=$(realpath -m "${CARGO_TARGET_DIR:-target}")
 
-# The interpreter of this version, or nothing.
+# Prints the interpreter of this version, or nothing.
 interpreter() {
     local candidate
-    for candidate in "$(command -v "python$1")" "${PYENV_ROOT:-$HOME/.pyenv}"/versions/"$1".*/bin/python \
+        for candidate in "$(command -v "python$1")" \
+            "${PYENV_ROOT:-$HOME/.pyenv}"/versions/"$1".*/bin/python \
         "${XDG_DATA_HOME:-$HOME/.local/share}"/uv/python/cpython-"$1".*/bin/python; do
         if [[ -x $candidate ]] && "$candidate" -c "import ensurepip, sys
 sys.exit(sys.version_info[:2] != tuple(map(int, '$1'.split('.'))))" 2>/dev/null; then

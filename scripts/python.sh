@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# The Python package as its users get it: a wheel in a fresh environment, its tests, its types; the
-# same wheel under the other Pythons that are here; the book, built.
-# PYTHON chooses the interpreter; --bench also measures the batch path.
+# Tests the Python package as users get it: a wheel in a fresh environment, its tests and types, the
+# same wheel under the other installed Pythons, and the built book.
+# PYTHON selects the interpreter; --bench also measures the batch path.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 source scripts/python-env.sh
@@ -14,6 +14,10 @@ pip install --quiet --disable-pip-version-check --no-deps --force-reinstall \
     "$target"/wheels/python/*.whl
 
 export MILLSTREAM=$target/release/millstream
+# The conformance traces that are not in the repository.
+export MILLSTREAM_TRACES=$target/traces
+cargo run --release --quiet -p millstream-reference --bin make-traces -- \
+    --generated "$MILLSTREAM_TRACES"
 cd python
 pages=(../scripts/{api,commands,concepts,frames,keys,pages,soak}.py ../docs/links.py)
 ruff format --quiet --check . "${pages[@]}"

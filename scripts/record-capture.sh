@@ -2,8 +2,8 @@
 # Makes examples/data: a capture of real programs that share a site's uplink, and an MPEG-1 clip.
 # Prints the tables of examples/data/README.md. Usage: record-capture.sh [FOLDER]
 #
-# Two network namespaces joined by a veth pair: a server that sends, a client that asks. Nothing
-# leaves them, and they are removed at the end. Needs root; installs what is missing by apt.
+# Two network namespaces joined by a veth pair: a server that sends and a client. No traffic leaves
+# them, and they are removed at the end. Needs root; installs missing programs by apt.
 #
 #   video call   ffmpeg sends RTP video (port 5004) and RTP audio (port 5006)
 #   web          nginx answers ApacheBench and curl
@@ -58,7 +58,7 @@ cleanup() {
 trap cleanup EXIT
 trap 'exit 1' INT TERM
 
-# `ip netns exec` becomes the program, so the pid kept here is the program's own.
+# `ip netns exec` becomes the program: the pid kept here is the program's own.
 in_background() {
     local namespace=$1 log
     shift
@@ -72,7 +72,7 @@ fail() {
     exit 1
 }
 
-# The number of packets of a capture that match, their bytes on the wire, and the mean rate.
+# The number of matching packets of a capture, their bytes on the wire, and the mean rate.
 row() {
     local name=$1 filter=$2
     tcpdump -nn -e -tt -r "$scratch/uplink.pcap" "$filter" 2>/dev/null |
@@ -88,7 +88,7 @@ row() {
 }
 
 echo "making the clip"
-# A zoom into a fractal behind moving bars, then a cut to the bars alone: frames of unlike sizes.
+# A zoom into a fractal behind moving bars, then a cut to the bars alone: frame sizes vary.
 ffmpeg -v error -nostdin -y \
     -f lavfi -i "mandelbrot=size=352x288:rate=25:end_pts=200:end_scale=0.02:maxiter=400" \
     -f lavfi -i "testsrc2=size=352x288:rate=25" \
@@ -104,12 +104,12 @@ for namespace in "$server" "$client"; do
     namespaces+=("$namespace")
     ip -n "$namespace" link set lo up
 done
-# Fixed hardware addresses, and no IPv6 chatter.
+# Fixed hardware addresses, and no IPv6 traffic.
 ip link add uplink address 02:00:00:00:00:01 netns "$server" type veth \
     peer name downlink address 02:00:00:00:00:02 netns "$client"
 connect() {
     local namespace=$1 device=$2 address=$3
-    # Packets as they are on a wire: no segments of many packets, checksums filled in.
+    # Packets as on a wire: no segmentation offload, checksums filled in.
     ip netns exec "$namespace" ethtool -K "$device" tso off gso off gro off tx off rx off >/dev/null
     ip -n "$namespace" link set "$device" addrgenmode none
     ip -n "$namespace" address add "$address/24" dev "$device"
@@ -148,7 +148,7 @@ for number in {1..200}; do
         "host$number.example.test A" "example.test TXT" "example.test MX"
 done >"$scratch/queries"
 
-# The far end of the call, told of the streams before they start.
+# The receiver of the call, configured with the streams before they start.
 sdp() {
     printf '%s\n' "v=0" "o=- 0 0 IN IP4 $server_address" "s=call" "c=IN IP4 $client_address" \
         "t=0 0" "$@"
@@ -181,7 +181,7 @@ in_background "$server" ffmpeg -v error -nostdin -re -f lavfi -i testsrc2=size=6
     -t "$seconds" -an -c:v libx264 -preset veryfast -tune zerolatency -bf 0 -g 50 \
     -b:v 1500k -maxrate 1800k -bufsize 400k -bitexact \
     -f rtp "rtp://$client_address:5004?pkt_size=1200"
-# Samples of 20 ms a frame: ffmpeg's default of 128 ms would send seven packets at a time.
+# Samples of 20 ms a frame: ffmpeg's default of 128 ms sends bursts of seven packets.
 in_background "$server" ffmpeg -v error -nostdin -re -f lavfi \
     -i "sine=frequency=440:sample_rate=8000:samples_per_frame=160" \
     -t "$seconds" -vn -c:a pcm_mulaw -bitexact -f rtp "rtp://$client_address:5006?pkt_size=172"
@@ -210,7 +210,7 @@ longest=$(tcpdump -nn -e -r "$scratch/uplink.pcap" 2>/dev/null |
 
 mkdir -p "$data"
 for file in uplink.pcap clip.mpg; do
-    # Whoever reads the old file meanwhile keeps it whole.
+    # Replaced by a rename: concurrent readers keep the old file.
     cp "$scratch/$file" "$data/.$file.new"
     mv "$data/.$file.new" "$data/$file"
 done
@@ -237,7 +237,7 @@ row "all" "greater 0"
 echo
 echo "| frames of clip.mpg | number | bytes | smallest | largest |"
 echo "|---|--:|--:|--:|--:|"
-# ffmpeg names the field of a frame's size pkt_size; the kind follows it.
+# ffmpeg names a frame's size pkt_size; the kind follows it.
 ffprobe -v error -select_streams v -show_entries frame=pkt_size,pict_type -of compact=p=0:nk=0 \
     "$scratch/clip.mpg" | sed -n 's/^pkt_size=\([0-9]*\)|pict_type=\([IPB]\).*/\2 \1/p' |
     awk '{ n[$1]++; sum[$1] += $2; if ($2 > max[$1]) max[$1] = $2

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# The cards' checks, after those of rtl.sh: generated registers are fresh, lint,
-# conformance traces replayed by the hardware, the cards driven from Rust against the engine, the papers'
-# figures by them, cocotb tests by Verilator and Icarus.
+# Checks the cards, after rtl.sh: generated registers, lint, conformance traces replayed by the
+# hardware, the cards driven from Rust against the engine, the papers' figures, and cocotb tests by
+# Verilator and Icarus.
 #
 # Usage: rtl-cards.sh [quick|long]. Long: all configurations.
 set -euo pipefail
@@ -13,7 +13,7 @@ source scripts/rtl-tools.sh
 rtl_tools "$root" rtl/requirements.txt rtl/cards/requirements.txt
 step() { printf '\n== %s\n' "$1"; }
 
-step "cards: registers are what registers.py makes of their source"
+step "cards: generated registers"
 fresh=$root/target/rtl-cards/registers
 rm -rf "$fresh"
 python rtl/cards/registers/registers.py "$fresh"
@@ -38,8 +38,9 @@ step "the hardware as a structure: conformance traces"
 export VERILATOR=$VERILATOR_ROOT/bin/verilator MILLSTREAM_CACHE=$root/target/rtl-cache
 cargo test --quiet -p millstream-cli --test rtl -- --include-ignored
 
-step "cards: driven from Rust, against the engine; the user's command"
-cargo test --release --quiet -p millstream-hw --test end_system --test line_card -- --include-ignored
+step "cards: driven from Rust against the engine"
+cargo test --release --quiet -p millstream-hw --test end_system --test line_card -- \
+    --include-ignored
 
 step "cards: the paper's Figures 12 to 14"
 cargo run --release --quiet -p millstream-papers -- --cards --check

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Measures area and clock of the hardware by open tools and draws the paper's figures beside ours.
+# Measures area and clock of the hardware with open tools and draws the figures.
 #
-# Usage: rtl-report.sh [DESIGN ...], designs as in rtl/synthesis/designs.toml with their size
-# (`ca-32`); without names, all of them, which takes an hour or more on two cores.
+# Usage: rtl-report.sh [DESIGN ...], designs of rtl/synthesis/designs.toml with their size
+# (`ca-32`). Without names, all of them: an hour or more on two cores.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 source scripts/rtl-tools.sh

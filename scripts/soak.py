@@ -1,16 +1,16 @@
 #!/usr/bin/env python3
-"""A router for hours: steady traffic, changed files, interfaces that go away, failing extensions.
+"""Soaks a router for hours: steady traffic, reloads, interfaces that fail, failing extensions.
 
-Usage: scripts/soak.py [SECONDS [SEED]]. As root; needs iproute2 and target/release/millstream, or
-MILLSTREAM. SECONDS is 3600 unless it is given, SEED is drawn and printed. SOAK_IO is the `io` of
-the router's ports, packet unless it is given; SOAK_CORES on how many cores it runs, 1 or 2.
+Usage: scripts/soak.py [SECONDS [SEED]]. Needs root, iproute2 and target/release/millstream, or
+MILLSTREAM. SECONDS is 3600 by default; SEED is random by default and printed. SOAK_IO is the `io`
+of the router's ports, by default packet; SOAK_CORES is the number of its cores, 1 or 2.
 
-Packets are sent from two namespaces through a router in a third to a fourth, more than its link
-carries. Meanwhile its file is changed, to right ones and to wrong ones, and its interfaces are
-taken down or deleted, by chance. From time to time senders stop, the queues drain, and every packet
-is accounted for: by the router's own count, and between the kernels' counts and the router's where
-no interface was away. At the end the link's shares, the memory and the open files are as after the
-warm-up. It ends with an error, saying what was wrong, if anything was.
+Two namespaces send through a router in a third to a fourth, more than its link carries. At random
+times the file is reloaded, with valid and invalid contents, and interfaces go down or are deleted.
+Senders stop periodically and the queues drain. Then every packet must be accounted for: by the
+router's counters, and between the kernels' and the router's counters where no interface failed. At
+the end the link's shares, memory and open files must be as after the warm-up. Any violation ends
+the run with an error.
 """
 
 import ctypes
@@ -34,26 +34,26 @@ from typing import Any
 from frames import MACS, frame, odd_frames
 
 STATUS = ("127.0.0.1", 9815)
-#: Ports with their far ends.
+#: Ports with their peers.
 LINKS = {"a1": ("source", "a0"), "f1": ("stranger", "f0"), "b1": ("sink", "b0")}
-#: The hardware address of the far end that packets are for.
+#: The sink's hardware address.
 SINK = "02:00:00:00:00:b0"
-#: Interfaces that are taken away; the third never is, and must not lose anything.
+#: Interfaces that fail; the third never fails and must lose nothing.
 FLAPPING = ("a1", "b1")
-#: Packets a second: two streams that overload the link, and frames that nobody should send.
+#: Packets a second: two streams that overload the link, and invalid frames.
 HEAVY, LIGHT, ODD = 2800, 1200, 800
 BYTES = 1000
-#: The heavy stream's part of the link, in thousandths, and how far it may be from that.
+#: The heavy stream's share of the link, in thousandths, and its tolerance.
 SHARE, SHARE_ERROR = 750, 10
-#: Senders work for so long between counts, seconds, and for a quarter of the whole time at most.
+#: Seconds between counts; at most a quarter of the whole time.
 ROUND = 15.0
-#: After so many rounds it says how it stands.
+#: Rounds between progress reports.
 REPORT = 20
 WARM_UP = 0.05
-#: What resident memory may grow by after the warm-up, KiB: under 0.5 for each event of an hour.
+#: Allowed growth of resident memory after the warm-up, KiB: under 0.5 for each event of an hour.
 GROWTH = 2048
 PATIENCE = 30.0
-#: An extension that computes without end, and one that marks packets.
+#: An extension with an endless loop, and one that marks packets.
 LOOPS = bytes.fromhex(
     "0061736d0100000001060160017f017f0302010005030100010607017f004180080b071d03066d"
     "656d6f72790200067061636b657403000770726f6365737300000a0b01090003400c000b41000b"
@@ -63,26 +63,26 @@ DISCIPLINES = ("wf2q+", "wfq", "scfq", "sfq", "drr")
 
 
 class Wrong(Exception):
-    """Something that must hold does not."""
+    """An invariant is violated."""
 
 
 def run(*arguments: str) -> str:
-    """What `ip` prints."""
+    """Returns the output of `ip`."""
     return subprocess.run(["ip", *arguments], check=True, capture_output=True, text=True).stdout
 
 
 def enter(namespace: str) -> None:
-    """This thread works in a network namespace from now on."""
+    """Moves this thread to a network namespace."""
     with Path(f"/run/netns/{namespace}").open() as file:
         if ctypes.CDLL(None, use_errno=True).setns(file.fileno(), 0) != 0:
             raise OSError(ctypes.get_errno(), f"setns {namespace}")
 
 
 class Sender:
-    """A process that sends from a namespace at given rates while it is told to."""
+    """A process that sends from a namespace at given rates between ``go`` and ``stop``."""
 
     def __init__(self, namespace: str, device: str, streams: list[tuple[int, list[bytes]]]) -> None:
-        """Starts it; it waits to be told."""
+        """Starts the process; it sends once ``go`` is set."""
         context = multiprocessing.get_context("fork")
         self.go, self.idle = context.Event(), context.Event()
         arguments = (namespace, device, streams, self.go, self.idle)
@@ -90,7 +90,7 @@ class Sender:
         self.process.start()
 
     def stop(self) -> None:
-        """Returns when nothing is sent any more."""
+        """Returns once no more packets are sent."""
         self.go.clear()
         if not self.idle.wait(PATIENCE):
             raise Wrong("a sender does not stop")
@@ -99,7 +99,7 @@ class Sender:
 def send(
     namespace: str, device: str, streams: list[tuple[int, list[bytes]]], go: Event, idle: Event
 ) -> None:
-    """What a sender's process does."""
+    """The main function of a sender's process."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     enter(namespace)
     out = None
@@ -120,22 +120,22 @@ def send(
                             out.bind((device, 0))
                         out.send(frames[sent[at] % len(frames)])
                     except OSError:
-                        # The interface is away.
+                        # The interface is gone.
                         out = None
                     sent[at] += 1
             time.sleep(0.004)
 
 
 class Router:
-    """The program, its file, and what it says."""
+    """The router's process, its file and its log."""
 
     def __init__(self, program: str, namespace: str, folder: Path, io: str, cores: int) -> None:
-        """Starts it; it forwards when this returns."""
+        """Starts the router; returns once it forwards."""
         self.io, self.cores = io, cores
         self.file = folder / "router.toml"
         (folder / "loops.wasm").write_bytes(LOOPS)
         (folder / "marks.wasm").write_bytes(MARKS.read_bytes())
-        #: Wrong files that it refused; how often it did not answer in time.
+        #: Rejected files; requests that timed out.
         self.wrong_files = self.late = 0
         self.file.write_text(self.valid(random.Random(0)))
         command = ["ip", "netns", "exec", namespace, program, "route", str(self.file), "--json"]
@@ -150,7 +150,7 @@ class Router:
         self.reloads = 0
 
     def read_log(self) -> None:
-        """Looks for what counts in the log; prints what is unexpected."""
+        """Follows the log; prints panics."""
         assert self.process.stderr is not None
         for line in self.process.stderr:
             if "ports are open" in line:
@@ -161,7 +161,7 @@ class Router:
                 print(line, end="")
 
     def valid(self, chance: random.Random) -> str:
-        """A file that is right. What the shares depend on is the same in each."""
+        """Returns a random valid file. Settings that determine the shares are constant."""
         queue = chance.choice((768, 1024))
         sleep = chance.choice(("200 us", "500 us", "1 ms"))
         route = f'[[route]]\nprefix = "10.{{}}.0.0/16"\nport = "b1"\nneighbour = "{SINK}"\n'
@@ -192,11 +192,11 @@ class Router:
         return text + route.format(2)
 
     def core(self, core: int) -> str:
-        """Which of several cores has something."""
+        """Returns the `core` key, if there are several cores."""
         return f"core = {core}\n" if self.cores > 1 else ""
 
     def wrong(self, chance: random.Random) -> str:
-        """A file that is not."""
+        """Returns a random invalid file."""
         text = self.valid(chance)
         changes = [
             ('kind = "interface"', 'kind = "tunnel"'),
@@ -218,7 +218,7 @@ class Router:
         return text[:cut] + chance.choice(("\n= =\n", "\0", "\n[[[\n")) + text[cut:]
 
     def reload(self, text: str, right: bool) -> None:
-        """Gives it another file; returns when it has taken it over or refused it."""
+        """Replaces the file; returns once the router has applied or rejected it."""
         self.file.write_text(text)
         wrong_before = self.wrong_files
         os.kill(self.pid(), signal.SIGHUP)
@@ -234,18 +234,18 @@ class Router:
         raise Wrong(f"a file was not {'taken over' if right else 'refused'}:\n{text}")
 
     def pid(self) -> int:
-        """The program's; `ip netns exec` becomes it."""
+        """The router's process id; `ip netns exec` becomes the program."""
         return self.process.pid
 
     def status(self) -> Any:
-        """Its counters, which it may answer late on a busy machine: who asks is told after 5 s."""
+        """Returns the counters; on a busy machine the router may answer 503 after 5 s."""
         until = time.monotonic() + PATIENCE
         while (counters := self.ask(until)) is None:
             self.late += 1
         return counters
 
     def ask(self, until: float) -> Any:
-        """The same, or nothing if it did not answer in time and has until then."""
+        """Asks once; returns None if the router answered 503 and there is time until ``until``."""
         connection = http.client.HTTPConnection(*STATUS, timeout=PATIENCE)
         try:
             connection.request("GET", "/status")
@@ -261,7 +261,7 @@ class Router:
             connection.close()
 
     def threads(self) -> list[str]:
-        """What its threads are doing: state, processor time, and where in the kernel they wait."""
+        """Describes the threads: state, CPU time, and the kernel function in which they wait."""
         tasks = Path(f"/proc/{self.pid()}/task").iterdir()
         files = ("comm", "stat", "schedstat", "wchan")
         texts = ({name: (task / name).read_text().strip() for name in files} for task in tasks)
@@ -278,12 +278,12 @@ class Router:
         return len(list(Path(f"/proc/{self.pid()}/fd").iterdir()))
 
     def worked(self) -> float:
-        """CPU time, seconds."""
+        """CPU time used, seconds."""
         fields = Path(f"/proc/{self.pid()}/stat").read_text().rsplit(")", 1)[1].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
     def stop(self) -> Any:
-        """Ends it; its last counters."""
+        """Stops the router; returns its last counters."""
         self.process.send_signal(signal.SIGINT)
         output, _ = self.process.communicate(timeout=PATIENCE)
         if self.process.returncode != 0:
@@ -292,19 +292,19 @@ class Router:
 
 
 def find(rows: list[Any], name: str) -> Any:
-    """The row of this name."""
+    """Returns the row called ``name``."""
     return next(row for row in rows if row["name"] == name)
 
 
 class Shares:
-    """What two paths got of the link while packets of both waited."""
+    """Shares of the link of two paths while both are backlogged."""
 
     def __init__(self) -> None:
-        """Nothing yet."""
+        """Starts at 0."""
         self.heavy = self.light = 0
 
     def add(self, before: Any, after: Any) -> None:
-        """Counts what was sent between two looks, if enough waited at the first."""
+        """Adds the bytes sent between two samples, if both were backlogged throughout."""
         sent = {}
         waits = True
         for name in ("heavy", "light"):
@@ -314,17 +314,17 @@ class Shares:
         link = sum(sent.values())
         for name in sent:
             waits &= find(before["paths"], name)["at_links"] * BYTES > 2 * link
-        # A reload begins a new round of the discipline: what is under way then counts for nobody.
+        # A reload restarts the discipline's round: the interval is not counted.
         if waits and before["reloads"] == after["reloads"]:
             self.heavy += sent["heavy"]
             self.light += sent["light"]
 
     def thousandths(self) -> float:
-        """The heavy path's part."""
+        """The heavy path's share, in thousandths."""
         return 1000 * self.heavy / max(1, self.heavy + self.light)
 
     def check(self, when: str) -> None:
-        """It is what the weights say."""
+        """Checks the share against the weights."""
         if abs(self.thousandths() - SHARE) > SHARE_ERROR:
             raise Wrong(
                 f"{when}: the heavy path got {self.thousandths():.1f} thousandths, not {SHARE}"
@@ -332,27 +332,27 @@ class Shares:
 
 
 class Soak:
-    """The whole of it."""
+    """The soak test."""
 
     def __init__(self, prefix: str, seed: int) -> None:
-        """Nothing has happened yet."""
+        """Initialises the counters."""
         self.prefix = prefix
         self.chance = random.Random(seed)
         self.right = self.wrong = self.rounds = 0
         self.away = dict.fromkeys(FLAPPING, 0)
         self.deleted = 0
-        #: Packets that the kernels say were sent, and that were gone with an interface in between.
+        #: Packets that the kernels sent and that were lost with an interface.
         self.lost_with_port = 0
-        #: Ports that were away in this round; those of them that were deleted, counters and all.
+        #: Ports that failed in this round, and those of them that were deleted with their counters.
         self.flapped: set[str] = set()
         self.renewed: set[str] = set()
 
     def name(self, of: str) -> str:
-        """A namespace's name."""
+        """Returns the name of a namespace."""
         return f"{self.prefix}-{of}"
 
     def join(self, port: str) -> None:
-        """Makes the pair of interfaces of a port."""
+        """Creates the pair of interfaces of a port."""
         far, device = LINKS[port]
         ends = ("type", "veth", "peer", "name", port, "netns", self.name("router"))
         run("-n", self.name(far), "link", "add", device, *ends)
@@ -363,7 +363,7 @@ class Soak:
         run("-n", self.name("router"), "link", "set", port, "up")
 
     def build(self) -> None:
-        """Makes the network."""
+        """Creates the network."""
         for name in ("router", *(far for far, _ in LINKS.values())):
             run("netns", "add", self.name(name))
             for which in ("all", "default"):
@@ -374,14 +374,14 @@ class Soak:
             self.join(port)
 
     def remove(self) -> None:
-        """Takes the network away."""
+        """Removes the network."""
         for name in ("router", *(far for far, _ in LINKS.values())):
             subprocess.run(
                 ["ip", "netns", "del", self.name(name)], check=False, capture_output=True
             )
 
     def far(self, port: str) -> tuple[int, int]:
-        """Packets received and sent at the far end of a port, by the kernel's count."""
+        """Packets received and sent at the peer of a port, by the kernel's counters."""
         namespace, device = LINKS[port]
         shown = json.loads(run("-n", self.name(namespace), "-j", "-s", "link", "show", device))
         stats = shown[0]["stats64"]
@@ -389,12 +389,12 @@ class Soak:
 
     @staticmethod
     def near(status: Any, port: str) -> tuple[int, int]:
-        """The same by the router's: sent, and taken or lost."""
+        """Packets sent, and received or lost, at a port, by the router's counters."""
         of = find(status["ports"], port)
         return of["transmitted"] + of["originated"], of["received"] + of["lost_by_device"]
 
     def differences(self, status: Any) -> dict[str, tuple[int, int]]:
-        """What the far ends counted, less what the router did."""
+        """The peers' counters minus the router's."""
         result = {}
         for port in LINKS:
             far, near = self.far(port), self.near(status, port)
@@ -402,7 +402,7 @@ class Soak:
         return result
 
     def event(self, router: Router) -> None:
-        """Something happens."""
+        """Triggers a random event."""
         kind = self.chance.random()
         if kind < 0.55:
             router.reload(router.valid(self.chance), right=True)
@@ -428,7 +428,7 @@ class Soak:
                 self.join(port)
 
     def settle(self, router: Router) -> Any:
-        """Counters once nobody sends and all queues have drained."""
+        """Returns the counters once all queues have drained."""
         until, last = time.monotonic() + PATIENCE, None
         while time.monotonic() < until:
             status = router.status()
@@ -443,7 +443,7 @@ class Soak:
     def compare(
         self, before: dict[str, tuple[int, int]], status: Any
     ) -> dict[str, tuple[int, int]]:
-        """Every packet is accounted for; returns what the next count is compared with."""
+        """Checks that every packet is accounted for; returns the base of the next comparison."""
         if status["unaccounted"] != 0:
             raise Wrong(
                 f"{status['unaccounted']} packets are unaccounted for: {json.dumps(status)}"
@@ -469,7 +469,7 @@ class Soak:
         return now
 
     def soak(self, router: Router, seconds: float) -> None:
-        """Does it, and says how it was."""
+        """Runs the test and prints its results."""
         streams = [
             ("a1", [(HEAVY, [frame("a1", "10.2.0.1", 46, BYTES)])]),
             ("f1", [(LIGHT, [frame("f1", "10.2.0.1", 0, BYTES)]), (ODD, odd_frames())]),
@@ -522,13 +522,13 @@ class Soak:
         away = ", ".join(f"{port} {times} times" for port, times in self.away.items())
         used = 100 * worked / elapsed
         where = [f"+ {count} {why}" for why, count in (dropped | aside).items()]
-        print(f"{elapsed:.0f} s; {used:.1f} % of a processor; {self.rounds} counts of all packets")
-        print(f"files: {self.right} taken over, {self.wrong} refused")
-        print(f"questions that it had no processor to answer within 5 s: {router.late}")
-        print(f"interfaces: {away} away, of them deleted {self.deleted} times")
+        print(f"{elapsed:.0f} s; {used:.1f} % of a core; {self.rounds} counts of all packets")
+        print(f"files: {self.right} applied, {self.wrong} rejected")
+        print(f"status requests that timed out after 5 s: {router.late}")
+        print(f"interface failures: {away}, of which deleted {self.deleted} times")
         print(f"packets: {received} received = {sent} sent", *where)
-        print(f"unaccounted for: {report['unaccounted']}")
-        print(f"lost on the way by interfaces that went down: {self.lost_with_port}")
+        print(f"unaccounted: {report['unaccounted']}")
+        print(f"lost with failed interfaces: {self.lost_with_port}")
         print(f"memory: {warm[0]} KiB after the warm-up, {memory} KiB at the end")
         print(f"open files: {warm[1]} after the warm-up, {files} at the end")
         for half, when in zip(halves, ("first", "second"), strict=True):
@@ -539,18 +539,18 @@ class Soak:
         if files != warm[1]:
             raise Wrong(f"{files} files are open, {warm[1]} were")
         if report["reloads"] != self.right:
-            raise Wrong(f"{report['reloads']} files were taken over, {self.right} were right")
+            raise Wrong(f"{report['reloads']} files were applied, {self.right} were valid")
         for half, when in zip(halves, ("first half", "second half"), strict=True):
             half.check(when)
 
 
 def main() -> None:
-    """Runs it."""
+    """Runs the test."""
     seconds = float(sys.argv[1]) if len(sys.argv) > 1 else 3600.0
     seed = int(sys.argv[2]) if len(sys.argv) > 2 else random.SystemRandom().randrange(1 << 32)
     program = os.environ.get("MILLSTREAM", "target/release/millstream")
     if os.geteuid() != 0:
-        sys.exit("the soak test makes network namespaces: run it as root")
+        sys.exit("the soak test creates network namespaces: run it as root")
     io = os.environ.get("SOAK_IO", "packet")
     cores = int(os.environ.get("SOAK_CORES", "1"))
     print(f"router soak: {seconds:.0f} s, seed {seed}, by {io}, on {cores} cores", flush=True)

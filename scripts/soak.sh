@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# A router for an hour, or the given seconds, and by the given seed: scripts/soak.py says what happens to it.
-# As root. Usage: [SOAK_IO=packet|xdp|auto] [SOAK_CORES=1|2] scripts/soak.sh [SECONDS [SEED]]
+# Runs scripts/soak.py: a router for an hour or SECONDS. As root.
+# Usage: [SOAK_IO=packet|xdp|auto] [SOAK_CORES=1|2] scripts/soak.sh [SECONDS [SEED]]
 set -euo pipefail
 cd "$(dirname "$0")/.."
 scripts/test-tools.sh

@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
-# What tests drive besides our own programs: network namespaces, ping, senders of TCP and UDP, a web server
-# and its load, and a player. As root they are installed by apt, and no service is started or enabled;
-# without root the tests that need them say so.
+# Installs the programs that the tests drive: network namespaces, ping, senders of TCP and UDP, a
+# web server and its load, and a player. As root it installs them by apt, and starts or enables no
+# service. Without root the tests that need them report it.
 #
-# Usage: test-tools.sh [players]. With `players` those of `make soak`, too: GStreamer, VLC and a browser.
+# Usage: test-tools.sh [players]. With `players` also those of `make soak`: GStreamer, VLC and a
+# browser.
 set -euo pipefail
 packages=()
 command -v ip >/dev/null || packages+=(iproute2)
@@ -35,7 +36,7 @@ if [[ ${#packages[@]} -gt 0 && $(id -u) == 0 ]]; then
     DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
         "${packages[@]}" >/dev/null
     if [[ " ${packages[*]} " == *" nginx "* ]]; then
-        # Nor when the machine starts.
+        # The service must not start at boot either.
         update-rc.d nginx disable >/dev/null 2>&1 || true
         if [[ -d /run/systemd/system ]]; then
             systemctl disable --quiet nginx

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# The units under a systemd: the router's starts with every kind of port, has given up what it should, reads its
-# file again, and stops in order; the media server's starts with a processor of its own, has given up everything, and
-# starts another when that is killed.
+# Tests the units under a systemd of their own. The router's starts with every kind of port, drops
+# its privileges, reloads its file, and stops cleanly. The media server's starts with a data plane
+# of its own, drops its privileges, and starts another when that is killed.
 #
-# Usage: unit.sh. MILLSTREAM=PATH: that program, instead of one that is built here.
+# Usage: unit.sh. MILLSTREAM=PATH selects a program instead of building one.
 #
-# That systemd has namespaces of its own, of the network, too, and starts nothing else; of the machine it sees the files.
-# As root; needs systemd and what scripts/test-tools.sh installs.
+# The systemd runs in namespaces of its own, including the network, and starts nothing else; it sees
+# the machine's files. Needs root, systemd and the programs of scripts/test-tools.sh.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -14,7 +14,7 @@ inside() {
     local folder=$1 units=/run/systemd/system name
     mount --make-rprivate /
     mount -t tmpfs -o mode=755 tmpfs /run
-    # Of this network, and of these control groups.
+    # Of this network and these control groups.
     umount -l /sys
     mount -t sysfs sysfs /sys
     mount -t cgroup2 cgroup2 /sys/fs/cgroup
@@ -28,13 +28,17 @@ inside() {
         sed 's|/usr/local/bin/|/run/millstream/|; s|/etc/millstream/|/run/millstream/|' \
             "examples/$name/millstream-$name.service" >"$units/millstream-$name.service"
         mkdir -p "$units/millstream-$name.service.d"
-        printf '%s\n' '[Unit]' 'DefaultDependencies=no' '[Service]' "StandardError=file:$folder/$name.log" \
+        printf '%s\n' '[Unit]' 'DefaultDependencies=no' '[Service]' \
+            "StandardError=file:$folder/$name.log" \
             "StandardOutput=file:$folder/$name.out" >"$units/millstream-$name.service.d/test.conf"
     done
-    # Where this root may not raise limits, systemd cannot either: the router locks memory by a capability.
-    $RAISES || printf '%s\n' 'AmbientCapabilities=CAP_IPC_LOCK' 'CapabilityBoundingSet=CAP_IPC_LOCK' \
+    # Where this root may not raise limits, systemd cannot either: the router locks memory by a
+    # capability.
+    $RAISES || printf '%s\n' \
+        'AmbientCapabilities=CAP_IPC_LOCK' 'CapabilityBoundingSet=CAP_IPC_LOCK' \
         >>"$units/millstream-router.service.d/test.conf"
-    printf '%s\n' '[Unit]' 'DefaultDependencies=no' 'Wants=millstream-router.service millstream-media.service' \
+    printf '%s\n' '[Unit]' 'DefaultDependencies=no' \
+        'Wants=millstream-router.service millstream-media.service' \
         >"$units/only.target"
     ip link set lo up
     for device in a b; do
@@ -57,7 +61,10 @@ fail() {
 
 scripts/test-tools.sh
 for needed in systemctl unshare nsenter pgrep; do
-    command -v "$needed" >/dev/null || { echo "error: no $needed here: install systemd" >&2; exit 1; }
+    command -v "$needed" >/dev/null || {
+        echo "error: $needed is missing: install systemd" >&2
+        exit 1
+    }
 done
 scripts/exposure.sh
 if [ -z "${MILLSTREAM:-}" ]; then
@@ -122,7 +129,7 @@ unshare --mount --pid --fork --uts --ipc --net --cgroup --mount-proc --kill-chil
 outside=$!
 disown "$outside"
 
-# What is in a log within ten seconds.
+# Waits up to ten seconds for a line in a log.
 logged() {
     local tries=100
     until grep -q "$2" "$folder/$1.log" 2>/dev/null; do
@@ -132,12 +139,14 @@ logged() {
     done
 }
 within() { nsenter --target "$(pgrep -P "$outside")" --mount --pid --net --cgroup "$@"; }
-# A process of unit $1, by id, is another user's, and has these capabilities and limits.
+# A process of unit $1, by id, runs as another user with these capabilities and limits.
 confined() {
     local status wanted
     status=$(within cat "/proc/$2/status")
-    for wanted in "Uid:.\+6[0-9]\{4\}" "CapEff:.0*$3" "CapPrm:.0*$3" "CapBnd:.0*$4" 'NoNewPrivs:.1' 'Seccomp:.2'; do
-        grep -q "^$wanted\>" <<<"$status" || fail "$1 has not $wanted: $(grep "^${wanted%%:*}:" <<<"$status")"
+    for wanted in "Uid:.\+6[0-9]\{4\}" "CapEff:.0*$3" "CapPrm:.0*$3" "CapBnd:.0*$4" \
+        'NoNewPrivs:.1' 'Seccomp:.2'; do
+        grep -q "^$wanted\>" <<<"$status" ||
+            fail "$1: expected $wanted, got $(grep "^${wanted%%:*}:" <<<"$status")"
     done
 }
 main() { within systemctl show --property MainPID --value "millstream-$1"; }
@@ -148,25 +157,29 @@ stops() {
 }
 
 logged router "ports are open ports=4"
-# CAP_NET_RAW; of the set that bounds, which no_new_privs makes void, CAP_BPF and CAP_NET_ADMIN, too.
+# CAP_NET_RAW; in the bounding set, which no_new_privs makes void, also CAP_BPF and CAP_NET_ADMIN.
 if $RAISES; then
     confined router "$(main router)" 2000 8000003000
 else
-    echo "no limit can be raised here: the router keeps CAP_IPC_LOCK, the media server's processor has no priority"
+    echo "limits cannot be raised here: the router keeps CAP_IPC_LOCK, the media server's data" \
+        "plane has no real-time priority"
     confined router "$(main router)" 6000 8000007000
 fi
-within curl --silent --fail --output /dev/null http://127.0.0.1:9814/status || fail "the router does not answer"
+within curl --silent --fail --output /dev/null http://127.0.0.1:9814/status ||
+    fail "the router does not answer"
 within systemctl reload millstream-router
 logged router "the file was read again"
 stops router
 logged router "the router has ended unaccounted=0"
 
 logged media "network interface processor: process"
-within curl --silent --fail --output /dev/null http://127.0.0.1:9815/status || fail "the media server does not answer"
+within curl --silent --fail --output /dev/null http://127.0.0.1:9815/status ||
+    fail "the media server does not answer"
 processor=$(within pgrep -P "$(main media)")
 for process in "$(main media)" "$processor"; do confined media "$process" 0 0; done
 ! grep "not limited" "$folder/media.log" || fail "the media server is not confined"
-! $RAISES || ! grep "not pinned\|no real-time\|not locked" "$folder/media.log" || fail "the processor lacks something"
+! $RAISES || ! grep "not pinned\|no real-time\|not locked" "$folder/media.log" ||
+    fail "the data plane lacks a privilege"
 # SCHED_FIFO, at its lowest priority.
 ! $RAISES || [ "$(within awk '{ print $40, $41 }' "/proc/$processor/stat")" = "1 1" ] ||
     fail "the processor is no real-time process"
@@ -177,6 +190,7 @@ for _ in {1..100}; do
 done
 sleep 0.5
 confined media "$another" 0 0
-within curl --silent --fail --output /dev/null http://127.0.0.1:9815/status || fail "the media server is gone"
+within curl --silent --fail --output /dev/null http://127.0.0.1:9815/status ||
+    fail "the media server is gone"
 stops media
 echo "the units started, were confined, reloaded and stopped"

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""How fast one TCP connection is between two namespaces: through the router's ports of each kind, and by the kernel.
+"""Throughput of one TCP connection between two namespaces, by port type of the router and kernel.
 
-Usage: benches/peers/bulk.py [SECONDS [ROUNDS]]. As root; needs iproute2, iperf3 and target/release/millstream, or
-MILLSTREAM. All offloads are left as the kernel sets them, and the router's batches are such that the segments of 64 KiB
-fit. Rounds go by turns; all run on all processors, wherever the kernel puts them. Printed is, for each way and the best of
-its rounds, what arrived, Gbit/s.
+Usage: benches/peers/bulk.py [SECONDS [ROUNDS]]. Needs root, iproute2, iperf3 and
+target/release/millstream, or MILLSTREAM. Offloads are as the kernel sets them; the router's batches
+fit segments of 64 KiB. Rounds alternate, and all processes run on any core. For each way it prints
+the received Gbit/s of the best round.
 """
 
 import json
@@ -18,9 +18,9 @@ from typing import Any
 
 from veth import ip
 
-#: By what packets go from one namespace to the other.
+#: Ways from one namespace to the other.
 WAYS = ("tap", "xdp", "packet", "bridge", "kernel")
-#: Devices of the router, each with its end of the network and addresses of both sides.
+#: Devices of the router: each with its end of the network and the addresses of both sides.
 SIDES = {"left": ("l1", "l0", "10.1.0"), "right": ("r1", "r0", "10.2.0")}
 PORT = """
 [[port]]
@@ -36,10 +36,10 @@ port = "{name}"
 
 
 class Network:
-    """Two namespaces that one in the middle joins."""
+    """Two namespaces joined by one in the middle."""
 
     def __init__(self, way: str) -> None:
-        """Makes them."""
+        """Creates the namespaces."""
         self.way = way
         self.names = {name: f"bk{os.getpid()}-{name}" for name in (*SIDES, "middle")}
         self.router: Any = None
@@ -49,7 +49,7 @@ class Network:
             ip("-n", name, "link", "set", "lo", "up")
 
     def remove(self) -> None:
-        """Removes them."""
+        """Removes the namespaces."""
         if self.router:
             self.router.send_signal(signal.SIGINT)
             self.router.wait()
@@ -57,7 +57,7 @@ class Network:
             subprocess.run(["ip", "netns", "del", name], check=False, capture_output=True)
 
     def join(self) -> None:
-        """Makes what joins them."""
+        """Creates the connection in the middle."""
         middle = self.names["middle"]
         if self.way != "tap":
             for side, (near, far, _) in SIDES.items():
@@ -84,13 +84,13 @@ class Network:
                 ip("-n", name, "route", "add", "default", "via", f"{network}.1")
 
     def host(self, side: str) -> str:
-        """The address of a side."""
+        """Returns the address of a side."""
         if self.way == "bridge":
             return "10.1.0.2" if side == "left" else "10.1.0.3"
         return f"{SIDES[side][2]}.2"
 
     def route(self) -> None:
-        """Starts the router, by its devices."""
+        """Starts the router with its devices."""
         text = '[router]\nbatch = 64\n[[path]]\nname = "all"\nqueue = 1024\n'
         for k, (near, far, network) in enumerate(SIDES.values()):
             kind, name = ("tap", far) if self.way == "tap" else ("interface", near)
@@ -101,7 +101,9 @@ class Network:
         program = os.environ.get("MILLSTREAM", "target/release/millstream")
         inside = ["ip", "netns", "exec", self.names["middle"]]
         self.router = subprocess.Popen(
-            [*inside, program, "route", self.file.name], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+            [*inside, program, "route", self.file.name],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
         )
         time.sleep(1)
         if self.way == "tap":
@@ -109,10 +111,12 @@ class Network:
                 ip("-n", self.names["middle"], "link", "set", far, "netns", self.names[side])
 
     def gbps(self, seconds: float) -> float:
-        """What a connection carries."""
+        """Returns the throughput of a connection, Gbit/s."""
         inside = {side: ["ip", "netns", "exec", self.names[side]] for side in SIDES}
         quiet = subprocess.DEVNULL
-        server = subprocess.Popen([*inside["right"], "iperf3", "-s", "-1"], stdout=quiet, stderr=quiet)
+        server = subprocess.Popen(
+            [*inside["right"], "iperf3", "-s", "-1"], stdout=quiet, stderr=quiet
+        )
         time.sleep(0.5)
         command = [*inside["left"], "iperf3", "-c", self.host("right"), "-t", str(seconds), "-J"]
         answer = subprocess.run(command, check=False, capture_output=True, text=True)
@@ -126,7 +130,7 @@ class Network:
 
 
 def main() -> None:
-    """Measures and prints."""
+    """Measures all ways and prints a table."""
     seconds = float(sys.argv[1]) if len(sys.argv) > 1 else 3.0
     rounds = int(sys.argv[2]) if len(sys.argv) > 2 else 3
     best = dict.fromkeys(WAYS, 0.0)

@@ -1,9 +1,11 @@
-// Sends 60-byte frames as fast as it can: flood INTERFACE DESTINATION-MAC SOURCE-MAC SECONDS [STREAMS]
+// Sends 60-byte frames at full speed:
+// flood INTERFACE DESTINATION-MAC SOURCE-MAC SECONDS [STREAMS]
 //
-// They are IPv4, UDP, from 10.1.0.2 to 10.2.0.2; of several streams each is to a port of its own, from 1024 on, by
-// chance. The kernel makes them: a program writes each frame and redirects it to the interface (BPF_PROG_TEST_RUN with
-// live frames), so that a sender leaves most of its processor to those who receive. The other end of the
-// interface, a veth, is to have a program for XDP or GRO, and takes what it has room for.
+// Frames are IPv4, UDP, from 10.1.0.2 to 10.2.0.2. With several streams each frame goes to the
+// random port of a stream, from 1024 on. The kernel generates them: a program writes each frame and
+// redirects it to the interface (BPF_PROG_TEST_RUN with live frames), which leaves most of the
+// sender's core to the receivers. The other end of the interface, a veth, needs an XDP program or
+// GRO; it drops frames beyond its capacity.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <limits.h>
@@ -28,19 +30,20 @@ static int program(const unsigned char *frame, unsigned interface, unsigned stre
     of[count++] = instruction(BPF_ALU64 | BPF_MOV | BPF_X, 6, 1, 0, 0);
     of[count++] = instruction(BPF_ALU64 | BPF_MOV | BPF_K, 0, 0, 0, 0);
     if (streams > 1) {
-        // r0 = the port, as the wire has it
+        // r0 = the port in network byte order
         of[count++] = instruction(BPF_JMP | BPF_CALL, 0, 0, 0, BPF_FUNC_get_prandom_u32);
         of[count++] = instruction(BPF_ALU | BPF_MOD | BPF_K, 0, 0, 0, (int)streams);
         of[count++] = instruction(BPF_ALU | BPF_ADD | BPF_K, 0, 0, 0, FIRST_PORT);
         of[count++] = instruction(BPF_ALU | BPF_END | BPF_TO_BE, 0, 0, 0, 16);
     }
     of[count++] = instruction(BPF_LDX | BPF_MEM | BPF_W, 2, 6, offsetof(struct xdp_md, data), 0);
-    of[count++] = instruction(BPF_LDX | BPF_MEM | BPF_W, 3, 6, offsetof(struct xdp_md, data_end), 0);
+    of[count++] =
+        instruction(BPF_LDX | BPF_MEM | BPF_W, 3, 6, offsetof(struct xdp_md, data_end), 0);
     of[count++] = instruction(BPF_ALU64 | BPF_MOV | BPF_X, 4, 2, 0, 0);
     of[count++] = instruction(BPF_ALU64 | BPF_ADD | BPF_K, 4, 0, 0, BYTES);
     unsigned shorter = count;
     of[count++] = instruction(BPF_JMP | BPF_JGT | BPF_X, 4, 3, 0, 0);
-    // Frames are used again, after those who had them have written to them.
+    // The kernel reuses frames, which receivers may have modified.
     for (int at = 0; at < BYTES; at += 4) {
         int32_t word;
         memcpy(&word, frame + at, 4);
@@ -74,15 +77,18 @@ int main(int count, char **arguments) {
     attribute.test.batch_size = BATCH;
     attribute.test.flags = BPF_F_TEST_XDP_LIVE_FRAMES;
 
-    // A signal ends the call, which takes long to begin and to end; another does if it comes before the call.
+    // A signal ends the call, which is slow to start and to end. The timer repeats, since the first
+    // signal may arrive before the call.
     struct sigaction action = {.sa_handler = end};
     sigaction(SIGALRM, &action, NULL);
     double seconds = atof(arguments[4]);
-    struct itimerval timer = {.it_value = {.tv_sec = (time_t)seconds}, .it_interval = {.tv_usec = 10000}};
+    struct itimerval timer = {
+        .it_value = {.tv_sec = (time_t)seconds}, .it_interval = {.tv_usec = 10000}};
     timer.it_value.tv_usec = (suseconds_t)(1e6 * (seconds - (double)timer.it_value.tv_sec));
     setitimer(ITIMER_REAL, &timer, NULL);
     while (!over) {
-        if (syscall(SYS_bpf, BPF_PROG_TEST_RUN, &attribute, sizeof attribute) < 0 && errno != EINTR) fail("sending");
+        if (syscall(SYS_bpf, BPF_PROG_TEST_RUN, &attribute, sizeof attribute) < 0 && errno != EINTR)
+            fail("sending");
     }
     return 0;
 }

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """GStreamer's RTSP server with one H.264 file, for the media server's peer benchmark.
 
-Usage: gst_rtsp.py FILE.mp4. Says where it is, rtsp://ADDRESS/clip, and serves until it is ended. Each
-client has a pipeline of its own, as it may begin at any time. Needs python3-gi and
+Usage: gst_rtsp.py FILE.mp4. Prints its address, rtsp://ADDRESS/clip, and serves until terminated.
+Each client has a pipeline of its own, since clients start at different times. Needs python3-gi and
 gir1.2-gst-rtsp-server-1.0.
 """
 

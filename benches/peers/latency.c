@@ -1,11 +1,11 @@
-// How long packets take from one interface to another: latency INTERFACE DESTINATION-MAC SOURCE-MAC NAMESPACE INTERFACE
-// PACKETS-PER-SECOND SECONDS
+// Measures the delay of packets from one interface to another:
+// latency INTERFACE DESTINATION-MAC SOURCE-MAC NAMESPACE INTERFACE PACKETS-PER-SECOND SECONDS
 //
-// Sends 60-byte frames as flood.c has them, one by one at even distances; every 64th is a probe, to UDP port 7777,
-// with the time at which it was sent. The second interface is in the named network namespace; the kernel says when
-// each probe came there. After a pause of the sender (somebody else had the processor) what is late is not sent, so no
-// burst follows. Prints a line: sent, probes sent, probes received, then ns of the median, the 90th, 99th and 99.9th
-// percentile and the longest.
+// Sends the 60-byte frames of frame.h, evenly spaced. Every 64th is a probe to UDP port 7777 with
+// its time of sending. The second interface is in the given network namespace, where the kernel
+// stamps received probes. After a pause of the sender late frames are skipped, so that no burst
+// follows. Prints a line: frames sent, probes sent, probes received, and in ns the median, the
+// 90th, 99th and 99.9th percentile and the maximum.
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <fcntl.h>
@@ -25,7 +25,8 @@ enum { PROBE_EVERY = 64, PORT = 7777, STAMP_AT = 42, MOST_LATE = 8 };
 
 static int bound(const char *interface, int protocol) {
     int fd = socket(AF_PACKET, SOCK_RAW | SOCK_NONBLOCK, 0);
-    struct sockaddr_ll address = {.sll_family = AF_PACKET, .sll_protocol = htons((uint16_t)protocol)};
+    struct sockaddr_ll address = {
+        .sll_family = AF_PACKET, .sll_protocol = htons((uint16_t)protocol)};
     address.sll_ifindex = (int)if_nametoindex(interface);
     if (fd < 0 || address.sll_ifindex == 0) fail(interface);
     if (protocol != 0) {
@@ -57,7 +58,8 @@ static void receive(int fd, size_t most) {
         char control[128];
         struct iovec vector = {frame, sizeof frame};
         struct msghdr message = {
-            .msg_iov = &vector, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof control};
+            .msg_iov = &vector, .msg_iovlen = 1,
+            .msg_control = control, .msg_controllen = sizeof control};
         if (recvmsg(fd, &message, 0) < BYTES) return;
         struct cmsghdr *said = CMSG_FIRSTHDR(&message);
         if (said == NULL || said->cmsg_type != SCM_TIMESTAMPNS || received == most) continue;
@@ -76,7 +78,8 @@ static int compare(const void *a, const void *b) {
 
 int main(int count, char **arguments) {
     if (count != 8) {
-        fprintf(stderr, "latency INTERFACE DESTINATION-MAC SOURCE-MAC NAMESPACE INTERFACE PACKETS-PER-SECOND SECONDS\n");
+        fprintf(stderr, "latency INTERFACE DESTINATION-MAC SOURCE-MAC NAMESPACE INTERFACE "
+                        "PACKETS-PER-SECOND SECONDS\n");
         return 2;
     }
     unsigned char frame[BYTES];
@@ -95,7 +98,8 @@ int main(int count, char **arguments) {
     int out = bound(arguments[1], 0);
 
     double rate = atof(arguments[6]) / 1e9;
-    uint64_t for_ns = (uint64_t)(atof(arguments[7]) * 1e9), begin = now_ns(), from = begin, sent = 0, all = 0, probes = 0;
+    uint64_t for_ns = (uint64_t)(atof(arguments[7]) * 1e9), begin = now_ns(), from = begin;
+    uint64_t sent = 0, all = 0, probes = 0;
     size_t most = (size_t)(rate * (double)for_ns / PROBE_EVERY) + 1024;
     taken = calloc(most, sizeof *taken);
     if (taken == NULL) fail("memory");
@@ -112,20 +116,24 @@ int main(int count, char **arguments) {
                 uint64_t stamp = now_ns();
                 memcpy(probe + STAMP_AT, &stamp, sizeof stamp);
             }
-            if (send(out, is_probe ? probe : frame, BYTES, 0) == BYTES) probes += (uint64_t)is_probe;
+            if (send(out, is_probe ? probe : frame, BYTES, 0) == BYTES)
+                probes += (uint64_t)is_probe;
             if (is_probe) receive(in, most);
         }
     }
     usleep(100000);
     receive(in, most);
     if (received == 0) {
-        fprintf(stderr, "no probe came\n");
+        fprintf(stderr, "no probe was received\n");
         return 1;
     }
     qsort(taken, received, sizeof *taken, compare);
     printf("%llu %llu %zu", (unsigned long long)all, (unsigned long long)probes, received);
     const double parts[] = {0.5, 0.9, 0.99, 0.999, 1.0};
-    for (int k = 0; k < 5; k++) printf(" %llu", (unsigned long long)taken[(size_t)((double)(received - 1) * parts[k])]);
+    for (int k = 0; k < 5; k++) {
+        size_t at = (size_t)((double)(received - 1) * parts[k]);
+        printf(" %llu", (unsigned long long)taken[at]);
+    }
     printf("\n");
     return 0;
 }

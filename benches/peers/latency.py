@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""How long packets take through the router and through a bare AF_XDP forwarder, at some load.
+"""Packet latency through the router, a bare AF_XDP forwarder and the kernel, at a given load.
 
-Usage: benches/peers/latency.py [PACKETS-PER-SECOND [SECONDS [ROUNDS]]]; 300000, 3 and 3 unless given. As root; needs what
-veth.py needs, whose network it uses: 60-byte packets are sent one by one at even distances by one processor, the other
-forwards. Rounds go by turns. Printed are, for each way, the medians of its rounds: what was sent a second, which part of
-the probes was lost, which part of a processor the forwarder's process used, or the kernel that forwards, and percentiles
-of the time from the call that sent a probe to its arrival in the last namespace, us.
+Usage: benches/peers/latency.py [PACKETS-PER-SECOND [SECONDS [ROUNDS]]]; default 300000, 3 and 3.
+Needs root and the tools of veth.py, whose network it uses. One core sends evenly spaced 60-byte
+packets; the other forwards. Rounds alternate. For each way it prints medians over the rounds:
+packets sent a second, lost probes, CPU use of the forwarder (process or kernel), and percentiles of
+the time from the call that sent a probe to its arrival in the last namespace, us.
 """
 
 import os
@@ -22,14 +22,14 @@ WAYS = ("bare", "xdp", "packet", "kernel")
 
 
 def build(folder: str) -> None:
-    """Compiles what sends and receives."""
+    """Compiles the sender and receiver."""
     veth.build(folder)
     source = veth.HERE / "latency.c"
     subprocess.run(["cc", "-O2", "-o", f"{folder}/latency", source], check=True)
 
 
 def used_seconds(forwarder: veth.Forwarder) -> float:
-    """Processor time that it has used."""
+    """Returns the CPU time of a forwarder."""
     if forwarder.way == "kernel":
         return veth.kernel_seconds(forwarder.processor)
     _, _, rest = Path(f"/proc/{forwarder.running.pid}/stat").read_text().rpartition(")")
@@ -40,14 +40,23 @@ def used_seconds(forwarder: veth.Forwarder) -> float:
 def measure(
     network: veth.Network, way: str, folder: str, rate: int, seconds: float, first: int, last: int
 ) -> list[float]:
-    """Packets a second, part lost, part of a processor, percentiles in us."""
+    """Returns packets a second, loss, CPU use, and percentiles in us."""
     network.received_by(network.sink, "b0", first)
     network.received_by(network.router, "a1", last if way == "kernel" else first)
     forwarder = veth.Forwarder(network, way, f"{folder}/xdp_forward", last, veth.FILE)
     try:
         mac = network.mac(network.router, "a1")
-        command = ["taskset", "-c", str(first), f"{folder}/latency", "a0", mac, "02:00:00:00:00:04", network.sink]
-        # What the forwarder has to learn or to load is over when it is measured.
+        command = [
+            "taskset",
+            "-c",
+            str(first),
+            f"{folder}/latency",
+            "a0",
+            mac,
+            "02:00:00:00:00:04",
+            network.sink,
+        ]
+        # Warm-up: the forwarder learns neighbours and loads its programs before the measurement.
         network.run(network.source, *command, "b0", str(rate), "0.3")
         time.sleep(0.2)
         used, began = used_seconds(forwarder), time.monotonic()
@@ -60,7 +69,7 @@ def measure(
 
 
 def main() -> None:
-    """Measures and prints."""
+    """Measures all ways and prints a table."""
     rate = int(sys.argv[1]) if len(sys.argv) > 1 else 300_000
     seconds = float(sys.argv[2]) if len(sys.argv) > 2 else 3.0
     rounds = int(sys.argv[3]) if len(sys.argv) > 3 else 3
@@ -78,7 +87,10 @@ def main() -> None:
     print("by         sent/s    lost  processor     50 %     90 %     99 %   99.9 %  longest (us)")
     for way, of in rows.items():
         sent, lost, used, *times = (statistics.median(column) for column in zip(*of, strict=True))
-        print(f"{way:8}{sent:9.0f}{100 * lost:7.2f}%{100 * used:10.0f}%" + "".join(f"{time:9.1f}" for time in times))
+        print(
+            f"{way:8}{sent:9.0f}{100 * lost:7.2f}%{100 * used:10.0f}%"
+            + "".join(f"{time:9.1f}" for time in times)
+        )
 
 
 if __name__ == "__main__":

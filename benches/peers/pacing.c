@@ -1,14 +1,13 @@
-// How long voice waits on a slow line that a flood fills, and how far apart packets leave it:
+// Measures the delay of voice on a slow line beside a flood, and the spacing of packets:
 // pacing INTERFACE DESTINATION-MAC SOURCE-MAC NAMESPACE INTERFACE BITS-PER-SECOND SECONDS
 //
-// Sends 1,500-byte frames as frame.h has them, at even distances and twice the line's rate, and
-// 200-byte probes to UDP port 7777, 10 to 30 ms apart by chance, with the time at which each was
-// sent. The second interface is in the named network namespace; the kernel says when each frame
-// came there. Prints a line: probes sent, probes received, ns of the probes' median and 99th
-// percentile and the longest, then of frames at the far end: bits a second, and in thousandths of
-// what the line takes for all but the last the least time from the first to the last of four in a
-// row, and of two; then the share of its own time, in millionths, that this program lost in
-// interruptions of 100 us and more: other programs and the machine's host delay packets as well.
+// Sends 1,500-byte frames of frame.h, evenly spaced, at twice the line's rate, and 200-byte probes
+// to UDP port 7777, randomly 10 to 30 ms apart, with their time of sending. The second interface is
+// in the given network namespace, where the kernel stamps received frames. Prints a line: probes
+// sent, probes received, and in ns the median, 99th percentile and maximum of the probes. Then for
+// received frames: bits a second, and the minimum time of four consecutive frames, and of two, from
+// first to last, in thousandths of the transmission time of all but the last. Then the share of its
+// own time, in millionths, that this program lost in interruptions of 100 us and more.
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <fcntl.h>
@@ -24,11 +23,13 @@
 
 #include "frame.h"
 
-enum { FLOOD = 1500, VOICE = 200, PORT = 7777, STAMP_AT = 42, MOST_LATE = 64, MOST = 1 << 22, FIRST = 16, LOST = 100000 };
+enum { FLOOD = 1500, VOICE = 200, PORT = 7777, STAMP_AT = 42 };
+enum { MAX_LATE = 64, MAX_FRAMES = 1 << 22, FIRST = 16, MIN_INTERRUPTION_NS = 100000 };
 
 static int bound(const char *interface, int receives) {
     int fd = socket(AF_PACKET, SOCK_RAW | SOCK_NONBLOCK, 0);
-    struct sockaddr_ll address = {.sll_family = AF_PACKET, .sll_protocol = htons((uint16_t)(receives ? ETH_P_IP : 0))};
+    struct sockaddr_ll address = {
+        .sll_family = AF_PACKET, .sll_protocol = htons((uint16_t)(receives ? ETH_P_IP : 0))};
     address.sll_ifindex = (int)if_nametoindex(interface);
     if (fd < 0 || address.sll_ifindex == 0) fail(interface);
     int on = 1, room = 64 << 20;
@@ -53,11 +54,14 @@ static void receive(int fd) {
         char control[128];
         struct iovec vector = {frame, sizeof frame};
         struct msghdr message = {
-            .msg_iov = &vector, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof control};
+            .msg_iov = &vector, .msg_iovlen = 1,
+            .msg_control = control, .msg_controllen = sizeof control};
         ssize_t length = recvmsg(fd, &message, 0);
         if (length < 0) return;
         struct cmsghdr *said = CMSG_FIRSTHDR(&message);
-        if (length < VOICE || said == NULL || said->cmsg_type != SCM_TIMESTAMPNS || frames == MOST) continue;
+        if (length < VOICE || said == NULL || said->cmsg_type != SCM_TIMESTAMPNS ||
+            frames == MAX_FRAMES)
+            continue;
         struct timespec time;
         memcpy(&time, CMSG_DATA(said), sizeof time);
         uint64_t at = (uint64_t)time.tv_sec * 1000000000 + (uint64_t)time.tv_nsec, sent;
@@ -73,8 +77,8 @@ static int compare(const void *a, const void *b) {
     return (one > other) - (one < other);
 }
 
-// The least time from the first to the last of so many frames in a row, in thousandths of what the
-// line takes.
+// The minimum time from the first to the last of `many` consecutive frames, in thousandths of their
+// transmission time.
 static double closest(size_t many, double bits_a_ns) {
     double least = 1e9;
     for (size_t last = FIRST + many - 1; last < frames; last++) {
@@ -97,7 +101,8 @@ static void resize(unsigned char *frame, int bytes) {
 
 int main(int count, char **arguments) {
     if (count != 8) {
-        fprintf(stderr, "pacing INTERFACE DESTINATION-MAC SOURCE-MAC NAMESPACE INTERFACE BITS-PER-SECOND SECONDS\n");
+        fprintf(stderr, "pacing INTERFACE DESTINATION-MAC SOURCE-MAC NAMESPACE INTERFACE "
+                        "BITS-PER-SECOND SECONDS\n");
         return 2;
     }
     unsigned char flood[FLOOD] = {0}, voice[VOICE] = {0};
@@ -117,20 +122,21 @@ int main(int count, char **arguments) {
     int out = bound(arguments[1], 0);
 
     double bits_a_ns = atof(arguments[6]) / 1e9, rate = 2 * bits_a_ns / (FLOOD * 8);
-    uint64_t for_ns = (uint64_t)(atof(arguments[7]) * 1e9), begin = now_ns(), from = begin, sent = 0, asked = 0;
-    // Voice begins when the queue of the flood is full.
+    uint64_t for_ns = (uint64_t)(atof(arguments[7]) * 1e9), begin = now_ns(), from = begin;
+    uint64_t sent = 0, sent_probes = 0;
+    // Voice starts when the flood has filled its queue.
     uint64_t next = begin + 500000000;
-    waited = calloc(MOST, sizeof *waited);
-    came = calloc(MOST, sizeof *came);
-    lengths = calloc(MOST, sizeof *lengths);
+    waited = calloc(MAX_FRAMES, sizeof *waited);
+    came = calloc(MAX_FRAMES, sizeof *came);
+    lengths = calloc(MAX_FRAMES, sizeof *lengths);
     if (waited == NULL || came == NULL || lengths == NULL) fail("memory");
     srandom(1);
     uint64_t last = begin, lost = 0;
     for (uint64_t now = begin; now - begin < for_ns; now = now_ns()) {
-        if (now - last > LOST) lost += now - last;
+        if (now - last > MIN_INTERRUPTION_NS) lost += now - last;
         last = now;
         uint64_t due = (uint64_t)((double)(now - from) * rate);
-        if (due - sent > MOST_LATE) {
+        if (due - sent > MAX_LATE) {
             from = now;
             sent = 0;
             continue;
@@ -139,27 +145,28 @@ int main(int count, char **arguments) {
         if (now >= next) {
             uint64_t stamp = now_ns();
             memcpy(voice + STAMP_AT, &stamp, sizeof stamp);
-            asked += send(out, voice, VOICE, 0) == VOICE;
+            sent_probes += send(out, voice, VOICE, 0) == VOICE;
             next = now + 10000000 + (uint64_t)random() % 20000000;
         }
         receive(in);
     }
-    // What came until then came while the line was full.
+    // Later frames were sent while the line was no longer saturated.
     size_t full = frames;
     usleep(200000);
     receive(in);
     frames = full;
     if (probes == 0 || frames < FIRST + 8) {
-        fprintf(stderr, "%zu probes and %zu frames came\n", probes, frames);
+        fprintf(stderr, "%zu probes and %zu frames were received\n", probes, frames);
         return 1;
     }
     qsort(waited, probes, sizeof *waited, compare);
     double bits = 0;
     for (size_t k = FIRST; k < frames - 1; k++) bits += lengths[k] * 8;
     double carried = bits / (double)(came[frames - 1] - came[FIRST]) * 1e9;
-    printf("%llu %zu %llu %llu %llu %.0f %.0f %.0f %.0f\n", (unsigned long long)asked, probes,
-           (unsigned long long)waited[(probes - 1) / 2], (unsigned long long)waited[(size_t)((double)(probes - 1) * 0.99)],
-           (unsigned long long)waited[probes - 1], carried, closest(4, bits_a_ns), closest(2, bits_a_ns),
-           (double)lost / (double)for_ns * 1e6);
+    size_t tail = (size_t)((double)(probes - 1) * 0.99);
+    printf("%llu %zu %llu %llu %llu %.0f %.0f %.0f %.0f\n", (unsigned long long)sent_probes, probes,
+           (unsigned long long)waited[(probes - 1) / 2], (unsigned long long)waited[tail],
+           (unsigned long long)waited[probes - 1], carried, closest(4, bits_a_ns),
+           closest(2, bits_a_ns), (double)lost / (double)for_ns * 1e6);
     return 0;
 }

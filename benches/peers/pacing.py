@@ -1,18 +1,20 @@
 #!/usr/bin/env python3
-"""Delay of voice on a slow line under overload, for the router and for the kernel's HTB, and the spacing of packets.
+"""Delay of voice beside a flood on a slow line, and spacing of packets, by the router and HTB.
 
-Usage: benches/peers/pacing.py [SECONDS [MBIT-PER-SECOND ...]]; default 20, and 1, 10, 20 and 100. Needs root, tc, and
-what veth.py needs, whose network it uses. pacing.c sends 1,500-byte packets at twice the line rate, and voice of the highest
-priority beside them. The router runs `discipline = "static-priority"`; HTB has one class for each.
+Usage: benches/peers/pacing.py [SECONDS [MBIT-PER-SECOND ...]]; default 20, and 1, 10, 20 and 100.
+Needs root, tc and the tools of veth.py, whose network it uses. It sends 1,500-byte packets at twice
+the line rate and voice of the highest priority beside them (pacing.c). The router has `discipline =
+"static-priority"`, HTB a class for each.
 
-Runs alternate. A 99th percentile can be read only if interruptions of the measurement touch far fewer than one probe in a
-hundred: a run is repeated, up to five times, while the machine's host took more than 0.25 % of the processors (steal), or
-the sender lost more than 0.25 % of its time in interruptions of 100 us and more (lost). The run with the fewest counts.
+Runs alternate. A 99th percentile is meaningful only if interruptions of the measurement touch far
+fewer than one probe in a hundred. A run is repeated, up to five times, while steal time, or the
+sender's time lost in interruptions of 100 us and more, exceeds 0.25 %; the least disturbed counts.
 
-Printed for each rate and system: the voice's median, 99th percentile and maximum in ms, the utilisation of the line, the
-least time between four consecutive packets and between two, as a fraction of their time on the line, steal and lost time. Exit
-status 1 if at some rate the router's voice waits, at the 99th percentile, longer than the packet in transmission, one
-more packet and HTB's 99th percentile; or if four consecutive packets are closer than 0.9 of their time.
+For each rate and way it prints the voice's median, 99th percentile and maximum delay in ms, the
+utilisation of the line, the minimum spacing of four consecutive packets, and of two, relative to
+their transmission time, and the shares of steal and of lost time. The status is 1 if the router's
+99th percentile exceeds the packet in transmission, another packet, and HTB's delay at some rate; or
+if four consecutive packets are closer than 0.9 of their transmission time.
 """
 
 import subprocess
@@ -25,7 +27,7 @@ import veth
 
 #: Bits of the longest packet.
 PACKET_BITS = 1500 * 8
-#: The least spacing at the far end, and the largest share of time that steal or interruptions may take.
+#: Minimum relative spacing at the far end, and maximum share of steal and of lost time.
 SPACING, DISTURBED = 0.9, 0.0025
 TRIES = 5
 FILE = """
@@ -56,21 +58,23 @@ neighbour = "{mac}"
 """
 HTB = """qdisc add dev b1 root handle 1: htb default 20
 class add dev b1 parent 1: classid 1:1 htb rate RATEbit ceil RATEbit burst 1514 cburst 1514
-class add dev b1 parent 1:1 classid 1:10 htb rate VOICEbit ceil RATEbit burst 1514 cburst 1514 prio 0 quantum 1514
-class add dev b1 parent 1:1 classid 1:20 htb rate VOICEbit ceil RATEbit burst 1514 cburst 1514 prio 1 quantum 1514
+class add dev b1 parent 1:1 classid 1:10 htb rate VOICEbit ceil RATEbit burst 1514 cburst 1514 \
+prio 0 quantum 1514
+class add dev b1 parent 1:1 classid 1:20 htb rate VOICEbit ceil RATEbit burst 1514 cburst 1514 \
+prio 1 quantum 1514
 qdisc add dev b1 parent 1:20 pfifo limit 64
 filter add dev b1 parent 1: prio 1 protocol ip u32 match ip dport 7777 0xffff flowid 1:10
 """
 
 
 def stolen() -> tuple[int, int]:
-    """What the host took of all processors, and all time."""
+    """Returns steal time and total time of all CPUs."""
     times = [int(word) for word in Path("/proc/stat").read_text().splitlines()[0].split()[1:9]]
     return times[7], sum(times)
 
 
 def run(network: veth.Network, way: str, folder: str, rate: int, seconds: float) -> list[float]:
-    """One run; what pacing.c prints."""
+    """Runs once; returns the numbers that pacing.c prints."""
     first, last = veth.two_processors()
     network.received_by(network.sink, "b0", first)
     network.received_by(network.router, "a1", last if way == "kernel" else first)
@@ -81,16 +85,30 @@ def run(network: veth.Network, way: str, folder: str, rate: int, seconds: float)
             lines.write_text(HTB.replace("RATE", str(rate)).replace("VOICE", str(rate // 10)))
             network.run(network.router, "tc", "-batch", str(lines))
         mac = network.mac(network.router, "a1")
-        command = ["taskset", "-c", str(first), f"{folder}/pacing", "a0", mac, "02:00:00:00:00:04", network.sink]
-        return [float(word) for word in network.run(network.source, *command, "b0", str(rate), str(seconds)).split()]
+        command = [
+            "taskset",
+            "-c",
+            str(first),
+            f"{folder}/pacing",
+            "a0",
+            mac,
+            "02:00:00:00:00:04",
+            network.sink,
+        ]
+        return [
+            float(word)
+            for word in network.run(network.source, *command, "b0", str(rate), str(seconds)).split()
+        ]
     finally:
         if way == "kernel":
             network.run(network.router, "tc", "qdisc", "del", "dev", "b1", "root")
         forwarder.stop()
 
 
-def measure(network: veth.Network, way: str, folder: str, rate: int, seconds: float) -> tuple[list[float], float]:
-    """An undisturbed run, or the least disturbed one; and its share of steal."""
+def measure(
+    network: veth.Network, way: str, folder: str, rate: int, seconds: float
+) -> tuple[list[float], float]:
+    """Returns an undisturbed run, or the least disturbed one, and its share of steal time."""
     best: tuple[list[float], float] = ([], 2.0)
     least = 2.0
     for _ in range(TRIES):
@@ -107,7 +125,7 @@ def measure(network: veth.Network, way: str, folder: str, rate: int, seconds: fl
 
 
 def main() -> None:
-    """Measures, prints and judges."""
+    """Measures, prints a table and checks the bounds."""
     seconds = float(sys.argv[1]) if len(sys.argv) > 1 else 20.0
     rates = [int(float(word) * 1e6) for word in sys.argv[2:] or ("1", "10", "20", "100")]
     wrong = []
@@ -124,16 +142,25 @@ def main() -> None:
                     waits[way] = tail / 1e6
                     name = "HTB" if way == "kernel" else way
                     print(
-                        f"{rate / 1e6:6.0f} {name:8}{sent:7.0f}{sent - received:5.0f}{median / 1e6:9.3f}{tail / 1e6:9.3f}"
-                        f"{longest / 1e6:14.3f}{100 * carried / rate:6.1f}%{four / 1e3:6.2f}{two / 1e3:6.2f}{100 * steal:6.2f}%{lost / 1e4:6.2f}%",
+                        f"{rate / 1e6:6.0f} {name:8}{sent:7.0f}{sent - received:5.0f}"
+                        f"{median / 1e6:9.3f}{tail / 1e6:9.3f}"
+                        f"{longest / 1e6:14.3f}{100 * carried / rate:6.1f}%"
+                        f"{four / 1e3:6.2f}{two / 1e3:6.2f}"
+                        f"{100 * steal:6.2f}%{lost / 1e4:6.2f}%",
                         flush=True,
                     )
                     if way != "kernel" and four / 1e3 < SPACING:
-                        wrong.append(f"{name} at {rate / 1e6:.0f} Mbit/s: four packets {four / 1e3:.3f} of their time apart")
+                        wrong.append(
+                            f"{name} at {rate / 1e6:.0f} Mbit/s: four packets in "
+                            f"{four / 1e3:.3f} of their transmission time"
+                        )
                 most = 2 * PACKET_BITS / rate * 1e3 + waits.pop("kernel")
                 for way, tail in waits.items():
                     if tail > most:
-                        wrong.append(f"{way} at {rate / 1e6:.0f} Mbit/s: voice waits {tail:.3f} ms, {most:.3f} at most")
+                        wrong.append(
+                            f"{way} at {rate / 1e6:.0f} Mbit/s: voice waits {tail:.3f} ms, "
+                            f"the limit is {most:.3f}"
+                        )
         finally:
             network.remove()
     for line in wrong:

@@ -1,9 +1,9 @@
-/* What DPDK's hierarchical scheduler takes for a packet in and a packet out, in memory.
+/* Measures a dequeue and an enqueue of DPDK's hierarchical scheduler, in memory.
  *
- * rte_sched STREAMS PACKETS: one subport, a pipe for each stream, 64-byte packets in the best-effort
- * traffic class, two waiting in every pipe. Bursts of 32 are taken out and put back, so neither the
- * memory pool nor the packets' contents are measured. Rates are so high that no token bucket holds
- * anything back. Prints one line of JSON: percentiles of eleven samples, ns a packet.
+ * rte_sched STREAMS PACKETS: one subport, a pipe for each stream, 64-byte packets in the
+ * best-effort traffic class, two in every pipe. Bursts of 32 are dequeued and enqueued again:
+ * neither the memory pool nor the packets' contents are measured. Rates are so high that no token
+ * bucket limits them. Prints one line of JSON: percentiles of eleven samples, ns a packet.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -37,7 +37,7 @@ static uint64_t number(const char *text, const char *name, uint64_t most)
 
 static struct rte_sched_port *port_of(uint32_t pipes)
 {
-    /* bytes/s, far beyond what a core schedules */
+    /* bytes/s, far above the rate of a core */
     const uint64_t rate = 12500000000ull;
     struct rte_sched_subport_profile_params subport_profile = {
         .tb_rate = rate, .tb_size = 1000000000, .tc_period = 10};

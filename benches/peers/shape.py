@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-"""What a core shapes: thousands of streams with a cap each, by the router and by the kernel's HTB.
+"""Shaping thousands of streams with a cap each, by the router and by the kernel's HTB.
 
-Usage: benches/peers/shape.py [SECONDS [ROUNDS [STREAMS]]]. As root; needs what veth.py needs, and tc. The network is that of
-veth.py; packets are of 4,000 streams by chance, a UDP port each, more than anyone forwards. The router, by AF_XDP, has a path
-for each with a `max-rate`, the kernel a class of HTB for each with that rate and ceiling, found by two hash tables of u32, one
-for each byte of the port, no two filters in a bucket. All queues hold as much. Rounds go by turns, once with caps that all
-streams together keep below, once with caps that hold back most of what comes. Printed are, for each way and the best of
-its rounds, what came, what came out, and what a packet that came out took of the forwarding processor, as veth.py counts it.
+Usage: benches/peers/shape.py [SECONDS [ROUNDS [STREAMS]]]. Needs root, tc and the tools of veth.py,
+whose network it uses. Packets belong to 4,000 random streams, one UDP port each, at more than any
+way forwards. The router, over AF_XDP, has a path with a `max-rate` for each stream. The kernel has
+an HTB class for each with that rate and ceiling, found by two u32 hash tables, one for each byte of
+the port, with one filter a bucket. Queues are equally long. Rounds alternate between caps above and
+below the load. For the best round of each way it prints packets received and forwarded, and CPU
+time a forwarded packet as in veth.py.
 """
 
 import sys
@@ -17,18 +18,19 @@ import veth
 
 #: The first stream's port.
 FIRST_PORT = 1024
-#: What a queue holds, packets.
+#: Packets in a queue.
 QUEUE = 16
-#: Caps, bit/s: none is reached, and nearly all are.
+#: Caps, bit/s: never reached, and mostly reached.
 CAPS = {"free": 10_000_000, "tight": 120_000, "capped": 24_000}
 
 
 def router_file(streams: int, cap: int) -> str:
-    """The router's file, to be formatted as veth.py does: a path for each stream."""
+    """Returns the router's file with a path for each stream, as a template of veth.py."""
     head, tail = veth.FILE.split('[[path]]\nname = "all"\n')
     buffers = f"[router]\nbuffers = {2 * QUEUE * streams + 4096}"
     paths = [
-        f'[[path]]\nname = "s{k}"\nmatch = {{{{ protocol = "udp", destination-port = {FIRST_PORT + k} }}}}\n'
+        f'[[path]]\nname = "s{k}"\n'
+        f'match = {{{{ protocol = "udp", destination-port = {FIRST_PORT + k} }}}}\n'
         f'queue = {QUEUE}\nmax-rate = "{cap} bps"\nburst = "1500 B"\n'
         for k in range(streams)
     ]
@@ -36,7 +38,7 @@ def router_file(streams: int, cap: int) -> str:
 
 
 def htb(streams: int, cap: int) -> str:
-    """The same of the kernel, as lines for tc."""
+    """Returns the equivalent HTB configuration as lines for tc."""
     device, rate = "dev b1", "100gbit"
     lines = [
         f"qdisc add {device} root handle 1: htb",
@@ -50,8 +52,10 @@ def htb(streams: int, cap: int) -> str:
         high, low, table = port >> 8, port & 255, (port >> 8) + 16
         if low == 0 or k == 0:
             lines += [
-                f"filter add {device} parent 1: prio 1 handle {table:x}: protocol ip u32 divisor 256",
-                f"filter add {device} parent 1: prio 1 protocol ip u32 ht 2:{high:x}: match u32 0 0 "
+                f"filter add {device} parent 1: prio 1 handle {table:x}: protocol ip u32 "
+                "divisor 256",
+                f"filter add {device} parent 1: prio 1 protocol ip u32 ht 2:{high:x}: "
+                "match u32 0 0 "
                 f"hashkey mask 0x000000ff at 20 link {table:x}:",
             ]
         lines += [
@@ -64,8 +68,10 @@ def htb(streams: int, cap: int) -> str:
     return "".join(f"{line}\n" for line in lines)
 
 
-def measure(network: veth.Network, way: str, folder: str, seconds: float, streams: int) -> list[float]:
-    """Mpps offered, Mpps forwarded, ns a packet."""
+def measure(
+    network: veth.Network, way: str, folder: str, seconds: float, streams: int
+) -> list[float]:
+    """Returns Mpps offered, Mpps forwarded, ns a packet."""
     first, last = veth.two_processors()
     way, _, caps = way.partition(" ")
     if way == "xdp":
@@ -81,11 +87,13 @@ def measure(network: veth.Network, way: str, folder: str, seconds: float, stream
 
 
 def main() -> None:
-    """Measures and prints."""
+    """Measures all ways and prints a table."""
     seconds = float(sys.argv[1]) if len(sys.argv) > 1 else 3.0
     rounds = int(sys.argv[2]) if len(sys.argv) > 2 else 3
     streams = int(sys.argv[3]) if len(sys.argv) > 3 else 4000
-    rows: dict[str, list[list[float]]] = {f"{way} {caps}": [] for caps in CAPS for way in ("xdp", "kernel")}
+    rows: dict[str, list[list[float]]] = {
+        f"{way} {caps}": [] for caps in CAPS for way in ("xdp", "kernel")
+    }
     with tempfile.TemporaryDirectory() as folder:
         veth.build(folder)
         network = veth.Network()

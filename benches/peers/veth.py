@@ -1,16 +1,18 @@
 #!/usr/bin/env python3
-"""What a core forwards between veth pairs: the router by AF_XDP and by AF_PACKET, a bare AF_XDP forwarder, the kernel.
+"""Forwarding rate of a core between veth pairs: router, bare AF_XDP forwarder, kernel.
 
-Usage: benches/peers/veth.py [SECONDS [ROUNDS]]. As root; needs iproute2, ethtool, curl, a C compiler, two processors and
-target/release/millstream, or MILLSTREAM. More 60-byte packets are sent than any way forwards, by one processor that does
-all receiving, too; the other has what forwards. Rounds go by turns. Printed are, for each way and the best of its rounds,
-what came to its port and what came out at the other end, and what a packet took of the forwarding processor: of the
-router's processes and of the bare forwarder by their own count of the rounds that moved packets (calls to send are in it), of
-the kernel's forwarding the time that /proc/stat does not call idle or a program's. Its inverse is what a core forwards.
+Usage: benches/peers/veth.py [SECONDS [ROUNDS]]. Needs root, iproute2, ethtool, curl, a C compiler,
+two cores and target/release/millstream, or MILLSTREAM. The router forwards over AF_XDP and over
+AF_PACKET. One core sends more 60-byte packets than any way forwards and does all receiving; the
+other forwards. Rounds alternate. For the best round of each way it prints packets that arrived at
+its port and at the far end, and CPU time of the forwarding core a packet. The router's processes
+and the bare forwarder report the time of rounds that moved packets, including system calls to send.
+For the kernel it is the time that /proc/stat counts neither as idle nor as a program's. The inverse
+is the rate of a core.
 
-To have the far end's receiving done by the other processor that is interrupted, as often as it has nothing left to do, and
-in a virtual machine an interrupt costs more than a packet. So AF_XDP is measured without that, too ("alone"): what the
-far end takes to drop a packet is in it then.
+Receiving at the far end on the other core means interrupting it whenever it is idle, and in a
+virtual machine an interrupt costs more than a packet. AF_XDP is therefore also measured without
+("alone"); the far end's cost of dropping a packet is then included.
 """
 
 import contextlib
@@ -45,14 +47,14 @@ prefix = "10.2.0.0/16"
 port = "b1"
 neighbour = "{mac}"
 """
-#: What forwards; alone, if the far end's receiving is not done by the other processor.
+#: Ways to forward; "alone" if the far end does not receive on the other core.
 WAYS = ("xdp", "bare", "packet", "kernel", "xdp alone", "bare alone")
-#: Where packets are sent: a hardware address that nobody has, so that they end as soon as they have arrived.
+#: Destination: an unused hardware address, so that packets end on arrival.
 FAR = "02:00:00:00:00:99"
 
 
 def ip(*arguments: str) -> str:
-    """What `ip` prints."""
+    """Returns the output of `ip`."""
     return subprocess.run(["ip", *arguments], check=True, capture_output=True, text=True).stdout
 
 
@@ -60,46 +62,64 @@ class Network:
     """Three namespaces in a row."""
 
     def __init__(self) -> None:
-        """Makes them."""
-        self.source, self.router, self.sink = (f"vt{os.getpid()}-{name}" for name in ("a", "r", "b"))
+        """Creates the namespaces."""
+        self.source, self.router, self.sink = (
+            f"vt{os.getpid()}-{name}" for name in ("a", "r", "b")
+        )
         for name in (self.source, self.router, self.sink):
             ip("netns", "add", name)
         for far, device, near in ((self.source, "a0", "a1"), (self.sink, "b0", "b1")):
-            ip("-n", far, "link", "add", device, "type", "veth", "peer", "name", near, "netns", self.router)
+            ip(
+                "-n",
+                far,
+                "link",
+                "add",
+                device,
+                "type",
+                "veth",
+                "peer",
+                "name",
+                near,
+                "netns",
+                self.router,
+            )
             ip("-n", far, "link", "set", device, "up")
             ip("-n", self.router, "link", "set", near, "up")
         ip("-n", self.router, "link", "set", "lo", "up")
-        # Or the kernel takes no frames from the sender's program where no program for XDP receives them.
+        # Without an XDP program at the receiver the kernel takes no frames from the sender's
+        # program.
         self.run(self.router, "ethtool", "-K", "a1", "gro", "on")
 
     def remove(self) -> None:
-        """Removes them."""
+        """Removes the namespaces."""
         for name in (self.source, self.router, self.sink):
             subprocess.run(["ip", "netns", "del", name], check=False, capture_output=True)
 
     def run(self, namespace: str, *command: str) -> str:
-        """What a command of a namespace prints."""
+        """Returns the output of a command in a namespace."""
         return ip("netns", "exec", namespace, *command)
 
     def mac(self, namespace: str, device: str) -> str:
-        """A device's hardware address."""
+        """Returns a device's hardware address."""
         address: str = json.loads(ip("-n", namespace, "-j", "link", "show", device))[0]["address"]
         return address
 
     def received(self, namespace: str, device: str) -> int:
-        """Packets that have come to a device, by the kernel's count, those its backlog had no room for left out."""
+        """Returns the kernel's count of packets received by a device, without backlog drops."""
         of = json.loads(ip("-n", namespace, "-j", "-s", "link", "show", device))[0]["stats64"]["rx"]
         count: int = of["packets"]
         return count
 
     def received_by(self, namespace: str, device: str, processor: int | None) -> None:
-        """Packets that come to a device are looked at on this processor, or on the sender's."""
+        """Assigns a device's receive processing to this core, or to the sender's."""
         mask = "0" if processor is None else f"{1 << processor:x}"
-        self.run(namespace, "sh", "-c", f"echo {mask} > /sys/class/net/{device}/queues/rx-0/rps_cpus")
+        self.run(
+            namespace, "sh", "-c", f"echo {mask} > /sys/class/net/{device}/queues/rx-0/rps_cpus"
+        )
 
 
 def kernel_seconds(processor: int) -> float:
-    """Time that a processor has spent in the kernel."""
+    """Returns the time that a core has spent in the kernel."""
     for line in Path("/proc/stat").read_text().splitlines():
         if line.startswith(f"cpu{processor} "):
             _, _, _, system, _, _, irq, softirq, *_ = line.split()
@@ -108,10 +128,10 @@ def kernel_seconds(processor: int) -> float:
 
 
 class Forwarder:
-    """What forwards from a1 to b1, on its processor."""
+    """A forwarder from a1 to b1 on its core."""
 
     def __init__(self, network: Network, way: str, bare: str, processor: int, file: str) -> None:
-        """Starts it; `file` is the router's."""
+        """Starts the forwarder; `file` is the router's."""
         self.network, self.way, self.processor = network, way, processor
         self.running: Any = None
         self.file = tempfile.NamedTemporaryFile("w", suffix=".toml")
@@ -124,21 +144,25 @@ class Forwarder:
             network.run(network.router, "sysctl", "-qw", "net.ipv4.ip_forward=1")
         elif way == "bare":
             command = [*inside, bare, "a1", "b1", FAR]
-            self.running = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True)
+            self.running = subprocess.Popen(
+                command, stdout=subprocess.PIPE, text=True, start_new_session=True
+            )
         else:
             program = os.environ.get("MILLSTREAM", "target/release/millstream")
             self.file.write(file.format(io=way, mac=FAR))
             self.file.flush()
             command = [*inside, program, "route", self.file.name]
-            self.running = subprocess.Popen(command, stdout=quiet, stderr=quiet, start_new_session=True)
+            self.running = subprocess.Popen(
+                command, stdout=quiet, stderr=quiet, start_new_session=True
+            )
         if self.running:
-            # As the unit for systemd has it: before others, which would have the processor for milliseconds.
+            # As in the systemd unit: otherwise other processes hold the core for milliseconds.
             with contextlib.suppress(OSError):
                 Path(f"/proc/{self.running.pid}/autogroup").write_text("-20")
         time.sleep(1)
 
     def busy_seconds(self) -> float:
-        """Time that it has used."""
+        """Returns the CPU time used."""
         if self.way == "kernel":
             return kernel_seconds(self.processor)
         if self.way == "bare":
@@ -150,7 +174,7 @@ class Forwarder:
         return float(sum(of["busy_ns"] for of in ran)) / 1e9
 
     def stop(self) -> None:
-        """Stops it."""
+        """Stops the forwarder."""
         if self.running:
             self.running.send_signal(signal.SIGINT)
             self.running.wait()
@@ -170,13 +194,20 @@ def measure(
     file: str = FILE,
     streams: int = 1,
 ) -> list[float]:
-    """Mpps offered, Mpps forwarded, ns a packet."""
+    """Returns Mpps offered, Mpps forwarded, ns a packet."""
     way, _, alone = way.partition(" ")
     network.received_by(network.sink, "b0", None if alone else first)
     network.received_by(network.router, "a1", last if way == "kernel" else first)
     forwarder = Forwarder(network, way, f"{folder}/xdp_forward", last, file)
     try:
-        send = ["taskset", "-c", str(first), f"{folder}/flood", "a0", network.mac(network.router, "a1")]
+        send = [
+            "taskset",
+            "-c",
+            str(first),
+            f"{folder}/flood",
+            "a0",
+            network.mac(network.router, "a1"),
+        ]
         send += ["02:00:00:00:00:04", str(seconds + 1.5), str(streams)]
         sending = subprocess.Popen(["ip", "netns", "exec", network.source, *send])
         time.sleep(0.5)
@@ -205,7 +236,7 @@ def build(folder: str) -> None:
 
 
 def show(rows: dict[str, list[list[float]]]) -> None:
-    """Prints the best of each way's rounds."""
+    """Prints the best round of each way."""
     print("by             offered  forwarded (Mpps)  ns a packet  Mpps a core")
     for way, of in rows.items():
         offered, forwarded, took = max(of, key=lambda row: row[1])
@@ -213,15 +244,15 @@ def show(rows: dict[str, list[list[float]]]) -> None:
 
 
 def two_processors() -> tuple[int, int]:
-    """One for the sender and who receives, one for what forwards."""
+    """Returns a core for sender and receivers, and one for the forwarder."""
     processors = sorted(os.sched_getaffinity(0))
     if len(processors) < 2:
-        sys.exit("two processors are needed: one for what forwards, one for the sender")
+        sys.exit("two cores are needed: one for the forwarder, one for the sender")
     return processors[0], processors[-1]
 
 
 def main() -> None:
-    """Measures and prints."""
+    """Measures all ways and prints a table."""
     seconds = float(sys.argv[1]) if len(sys.argv) > 1 else 3.0
     rounds = int(sys.argv[2]) if len(sys.argv) > 2 else 3
     first, last = two_processors()

@@ -1,4 +1,4 @@
-// Programs for interfaces, by bpf(2) alone, as instructions: for flood.c and xdp_forward.c.
+// Loads XDP programs, given as instructions, by bpf(2): for flood.c and xdp_forward.c.
 #ifndef XDP_H
 #define XDP_H
 
@@ -16,11 +16,13 @@ static inline int bpf(int command, union bpf_attr *attribute, const char *what) 
     return result;
 }
 
-static inline struct bpf_insn instruction(uint8_t code, uint8_t to, uint8_t from, int16_t offset, int32_t value) {
-    return (struct bpf_insn){.code = code, .dst_reg = to, .src_reg = from, .off = offset, .imm = value};
+static inline struct bpf_insn instruction(uint8_t code, uint8_t to, uint8_t from, int16_t offset,
+                                          int32_t value) {
+    return (struct bpf_insn){
+        .code = code, .dst_reg = to, .src_reg = from, .off = offset, .imm = value};
 }
 
-// Loads a program for interfaces.
+// Loads an XDP program.
 static inline int load(const struct bpf_insn *instructions, unsigned count) {
     static char log[1 << 16];
     union bpf_attr attribute = {

@@ -1,8 +1,9 @@
-// A forwarder by AF_XDP and nothing else: xdp_forward FROM TO DESTINATION-MAC
+// A minimal AF_XDP forwarder: xdp_forward FROM TO DESTINATION-MAC
 //
-// From one interface to another, a batch of at most 32 at a time: packets stay where they were received, in memory that
-// both sockets share, get their hardware addresses, and are sent by one system call. Polls. At SIGUSR1 it prints the packets
-// forwarded and the time of the rounds that moved any, ns; idle rounds are left out. Ends at SIGINT.
+// Forwards from one interface to another in batches of at most 32. Packets stay in the memory that
+// both sockets share; their hardware addresses are rewritten, and one system call sends a batch.
+// Polls. On SIGUSR1 it prints the packets forwarded and the time of the rounds that moved packets,
+// ns. Ends on SIGINT.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <linux/if_link.h>
@@ -37,22 +38,27 @@ static void heard(int signal) {
 
 static struct ring map(int socket, const struct xdp_ring_offset *at, off_t which, size_t entry) {
     size_t bytes = at->desc + RING * entry;
-    char *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, socket, which);
+    char *memory =
+        mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, socket, which);
     if (memory == MAP_FAILED) fail("mapping a ring");
-    return (struct ring){(uint32_t *)(memory + at->producer), (uint32_t *)(memory + at->consumer), memory + at->desc};
+    return (struct ring){(uint32_t *)(memory + at->producer), (uint32_t *)(memory + at->consumer),
+                         memory + at->desc};
 }
 
 static uint32_t filled(const struct ring *ring) {
-    return __atomic_load_n(ring->producer, __ATOMIC_ACQUIRE) - __atomic_load_n(ring->consumer, __ATOMIC_ACQUIRE);
+    return __atomic_load_n(ring->producer, __ATOMIC_ACQUIRE) -
+           __atomic_load_n(ring->consumer, __ATOMIC_ACQUIRE);
 }
 
-static void moved(uint32_t *end, uint32_t many) { __atomic_store_n(end, *end + many, __ATOMIC_RELEASE); }
+static void moved(uint32_t *end, uint32_t many) {
+    __atomic_store_n(end, *end + many, __ATOMIC_RELEASE);
+}
 
 static void option(int socket, int name, int value) {
     if (setsockopt(socket, SOL_XDP, name, &value, sizeof value) < 0) fail("a ring's size");
 }
 
-// Opens an interface; `shares` has the memory, or is null.
+// Opens an interface; `shares` owns the memory, or is null.
 static struct port open_port(const char *name, void *memory, const struct port *shares) {
     struct port port = {.socket = socket(AF_XDP, SOCK_RAW, 0)};
     if (port.socket < 0) fail("AF_XDP");
@@ -76,13 +82,15 @@ static struct port open_port(const char *name, void *memory, const struct port *
                                    .sxdp_flags = shares ? XDP_SHARED_UMEM : XDP_COPY};
     if (shares) address.sxdp_shared_umem_fd = (uint32_t)shares->socket;
     if (interface == 0) fail(name);
-    // Whoever had the interface before may not have left it yet.
-    for (int tries = 0; bind(port.socket, (struct sockaddr *)&address, sizeof address) < 0; tries++) {
+    // A previous socket may not have released the interface yet.
+    struct sockaddr *to = (struct sockaddr *)&address;
+    for (int tries = 0; bind(port.socket, to, sizeof address) < 0; tries++) {
         if (errno != EBUSY || tries == 100) fail(name);
         usleep(10000);
     }
 
-    union bpf_attr attribute = {.map_type = BPF_MAP_TYPE_XSKMAP, .key_size = 4, .value_size = 4, .max_entries = 1};
+    union bpf_attr attribute = {
+        .map_type = BPF_MAP_TYPE_XSKMAP, .key_size = 4, .value_size = 4, .max_entries = 1};
     int sockets = bpf(BPF_MAP_CREATE, &attribute, "a table of sockets");
     uint32_t key = 0, value = (uint32_t)port.socket;
     memset(&attribute, 0, sizeof attribute);
@@ -116,13 +124,13 @@ static void own_address(const char *name, unsigned char *into) {
     close(any);
 }
 
-static uint64_t now_ns(void) {
+static uint64_t monotonic_ns(void) {
     struct timespec of;
     clock_gettime(CLOCK_MONOTONIC, &of);
     return (uint64_t)of.tv_sec * 1000000000 + (uint64_t)of.tv_nsec;
 }
 
-// Frames that have been sent are received into again.
+// Returns sent frames to the fill ring.
 static uint32_t give_back(struct port *from, struct port *to) {
     uint32_t many = filled(&to->sent);
     uint64_t *sent = to->sent.entries, *fill = from->fill.entries;
@@ -133,8 +141,9 @@ static uint32_t give_back(struct port *from, struct port *to) {
     return many;
 }
 
-// Sends what has come, at most a batch and what there is room for.
-static uint32_t forward(struct port *from, struct port *to, char *memory, const unsigned char *addresses) {
+// Moves received packets to the send ring, at most a batch and the free slots.
+static uint32_t forward(struct port *from, struct port *to, char *memory,
+                        const unsigned char *addresses) {
     uint32_t many = filled(&from->receive), room = RING - filled(&to->send);
     if (many > BATCH) many = BATCH;
     if (many > room) many = room;
@@ -169,12 +178,12 @@ int main(int count, char **arguments) {
     struct sigaction action = {.sa_handler = heard};
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGUSR1, &action, NULL);
-    uint64_t packets = 0, busy_ns = 0, began_ns = now_ns();
+    uint64_t packets = 0, busy_ns = 0, began_ns = monotonic_ns();
     while (!over) {
         uint32_t back = give_back(&from, &to), many = forward(&from, &to, memory, addresses);
-        // Also for what a call before has left in the ring.
+        // Also sends packets that an earlier call has left in the ring.
         if (filled(&to.send) > 0) sendto(to.socket, NULL, 0, MSG_DONTWAIT, NULL, 0);
-        uint64_t ended_ns = now_ns();
+        uint64_t ended_ns = monotonic_ns();
         if (back + many > 0) busy_ns += ended_ns - began_ns;
         began_ns = ended_ns;
         packets += many;

@@ -1,8 +1,8 @@
-//! The driver of `make fuzz`: the targets of `crates/millstream-fuzz` under libFuzzer.
+//! The driver of `make fuzz`: runs the targets of `crates/millstream-fuzz` under libFuzzer.
 //!
-//! The mutators are the targets' own, a third of whose changes are libFuzzer's. If the environment
-//! names a file in `MILLSTREAM_FUZZ_DEPTH`, it tells how many inputs ran and how many of them
-//! passed the first parser.
+//! Mutators are the targets' own; a third of their changes are libFuzzer's. If
+//! `MILLSTREAM_FUZZ_DEPTH` names a file, the driver writes the number of inputs, and of those that
+//! passed the first parser, to it.
 
 use millstream_fuzz::depth::DepthFile;
 use millstream_fuzz::mutation::mutant;
@@ -11,7 +11,7 @@ use std::cell::RefCell;
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
-/// The most that libFuzzer's own mutator adds to an input, bytes.
+/// The most bytes that libFuzzer's mutator adds to an input.
 const ADDED: usize = 256;
 
 type Known = (&'static Target, Arc<[Vec<u8>]>);

@@ -1,4 +1,4 @@
-"""The live router on devices as the paper's: they hold 32 packets; and functions that cost what is asked."""
+"""The live router with devices of 32 packets, as the paper's, and functions of given cost."""
 
 import subprocess
 import sys
@@ -14,9 +14,9 @@ from paced import SPREAD, VALUES
 
 #: Packets that a device holds: the model's receive rings.
 RING = 32
-#: Outputs as fast as they can.
+#: Outputs at full speed.
 UNLIMITED = "100 Gbps"
-#: Of a packet on a link, bits.
+#: Bits of a packet on a link.
 BITS = 60 * 8
 
 
@@ -26,30 +26,33 @@ class Flow:
 
     #: Packets a second.
     rate: float
-    #: Turns of its extension, and how many more for each unit of the byte that packets differ in.
+    #: Turns of its extension, and additional turns a unit of the byte in which packets differ.
     turns: int = 1
     by_byte: int = 0
-    #: Which output it leaves by.
+    #: Number of its output.
     output: int = 0
-    #: Further keys of its input and its path.
+    #: Additional keys of its input and its path.
     port: str = ""
     path: str = ""
 
 
 def pace(rate: float) -> str:
-    """The speed of a link that carries so many packets a second."""
+    """Returns the speed of a link that carries this number of packets a second."""
     return f"{int(rate * BITS)} bps"
 
 
 def file(flows: list[Flow], router: str, rates: list[str], outputs: list[str]) -> str:
-    """A router's file: keys of the router, speeds and further keys of the outputs."""
+    """Returns a router's file; takes keys of the router, and speeds and keys of the outputs."""
     text = f'[router]\nname = "paper"\nstatus = "{STATUS}"\n{router}\n'
     for at, flow in enumerate(flows):
         text += f'[[port]]\nname = "t{at}"\nkind = "tap"\nrate = "{UNLIMITED}"\n{flow.port}\n'
     for at in range(SINKS):
-        text += f'[[port]]\nname = "out{at}"\nkind = "interface"\nrate = "{rates[at]}"\n{outputs[at]}\n'
+        text += (
+            f'[[port]]\nname = "out{at}"\nkind = "interface"\nrate = "{rates[at]}"\n{outputs[at]}\n'
+        )
     for at, flow in enumerate(flows):
-        text += f'[[path]]\nname = "{"ABC"[at]}"\nmatch = {{ port = "t{at}" }}\nto = "out{flow.output}"\n'
+        text += f'[[path]]\nname = "{"ABC"[at]}"\nmatch = {{ port = "t{at}" }}\n'
+        text += f'to = "out{flow.output}"\n'
         fuel = FUEL_A_TURN * (flow.turns + flow.by_byte * VALUES) + 100
         text += f'{flow.path}\nextension = {{ module = "burn{at}.wasm", fuel = {fuel} }}\n'
     for at in range(SINKS):
@@ -59,21 +62,34 @@ def file(flows: list[Flow], router: str, rates: list[str], outputs: list[str]) -
 
 
 class Sending:
-    """Flows through a router that runs."""
+    """Flows through a running router."""
 
     def __init__(self, network: Network, flows: list[Flow]) -> None:
-        """Of these flows."""
+        """Stores the flows."""
         self.network, self.flows = network, flows
         self.devices = [(network.router, f"t{at}") for at in range(len(flows))]
 
     def measure(self, seconds: float) -> Seen:
-        """What happens while all flows are sent, from one process on another processor."""
+        """Measures while one process on another core sends all flows."""
         arguments = [str(self.network.others[0])]
         for at, flow in enumerate(self.flows):
             if flow.rate:
-                arguments += [f"t{at}", self.network.mac(f"t{at}"), str(2 + flow.output), str(flow.rate)]
+                arguments += [
+                    f"t{at}",
+                    self.network.mac(f"t{at}"),
+                    str(2 + flow.output),
+                    str(flow.rate),
+                ]
         program = Path(__file__).with_name("paced.py")
-        command = ["ip", "netns", "exec", self.network.router, sys.executable, str(program), *arguments]
+        command = [
+            "ip",
+            "netns",
+            "exec",
+            self.network.router,
+            sys.executable,
+            str(program),
+            *arguments,
+        ]
 
         def start() -> list[Sender]:
             return [subprocess.Popen(command)]
@@ -89,7 +105,7 @@ def with_devices(
     rates: list[str] | None = None,
     outputs: list[str] | None = None,
 ) -> Iterator[Sending]:
-    """The router with these flows, by these further keys."""
+    """Runs the router with these flows and additional keys."""
     for at, flow in enumerate(flows):
         module = counting(max(1, flow.turns), flow.by_byte, SPREAD)
         (network.folder / f"burn{at}.wasm").write_bytes(module)

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 """The Router paper's experiments on the live router: `make paper-router`.
 
-Usage: papers/router/live.py FILE.md [SECONDS]. As root; needs iproute2, curl and
-target/release/millstream, or MILLSTREAM. Three sources send packets of 60 bytes from network namespaces
-of their own by veth pairs; the router has the last processor to itself, senders share the others. Where
-packets are to cost so much that senders can overload the router, each path has an extension that counts
-down. section4.py has the experiments that need devices as the paper's. Tables go to FILE.md, the points of
-Figures 7 to 9 to costs.csv beside it.
+Usage: papers/router/live.py FILE.md [SECONDS]. Needs root, iproute2, curl and
+target/release/millstream, or MILLSTREAM. Three sources send packets of 60 bytes by veth pairs from
+network namespaces of their own. The router runs alone on the last core; senders share the others.
+Where packets must be expensive enough to overload the router, each path has an extension that
+counts down. section4.py has the experiments that need devices like the paper's. Tables go to
+FILE.md, the points of Figures 7 to 9 to costs.csv beside it.
 """
 
 import itertools
@@ -21,23 +21,25 @@ from devices import UNLIMITED
 from modules import FUEL_A_TURN, counting
 from network import SOURCES, STATUS, Network, Seen, Sender, kpps, preferred, table
 
-#: Turns of the loop for each packet: what makes the router's processor the bottleneck.
+#: Turns of the loop for each packet, so that the router's core is the bottleneck.
 TURNS = 3_000
-#: What is offered, in parts of what the router can forward; and up to what its rate is to be flat.
+#: Offered load relative to the router's capacity; and the range in which the rate must be flat.
 PARTS = (0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 3.3)
 MOST = 3.0
-#: Who forwards so much of what is offered has kept up.
+#: Share of the offered load at which the router keeps up.
 KEPT_UP = 0.9
 Row = list[str]
-#: By title, a table and its gists.
+#: By title, a table and its summary lines.
 Parts = dict[str, tuple[str, list[Row]]]
 
 
-def file(paths: list[str], batch: int, output: str = "", reading: str = "polled", **more: bool) -> str:
-    """A router's file whose path number n takes what source n sends.
+def file(
+    paths: list[str], batch: int, output: str = "", reading: str = "polled", **more: bool
+) -> str:
+    """Returns a router's file whose path number n takes the packets of source n.
 
-    `paths` are their further keys, `output` the output's; `reading` is how ports are read. With `costly` each
-    path has the extension, with `reserved` each input has a reservation.
+    `paths` are additional keys of the paths, `output` those of the output; `reading` is the input
+    mode. `costly` adds the extension to each path, `reserved` a reservation to each input.
     """
     text = f'[router]\nname = "paper"\nbatch = {batch}\nstatus = "{STATUS}"\ninput = "{reading}"\n'
     for at in range(SOURCES):
@@ -45,7 +47,9 @@ def file(paths: list[str], batch: int, output: str = "", reading: str = "polled"
         text += 'input-reservation = "150 Mcps"\n' if more.get("reserved") else ""
     text += f'[[port]]\nname = "out0"\nkind = "interface"\nrate = "{UNLIMITED}"\n{output}\n'
     for at, keys in enumerate(paths):
-        text += f'[[path]]\nname = "{"ABC"[at]}"\nmatch = {{ port = "in{at}" }}\nto = "out0"\n{keys}\n'
+        text += (
+            f'[[path]]\nname = "{"ABC"[at]}"\nmatch = {{ port = "in{at}" }}\nto = "out0"\n{keys}\n'
+        )
         module = f'module = "burn.wasm", fuel = {FUEL_A_TURN * TURNS}'
         text += f"extension = {{ {module} }}\n" if more.get("costly") else ""
     route = 'prefix = "10.2.0.0/16"\nport = "out0"\nneighbour = "02:00:00:00:00:09"\n'
@@ -53,7 +57,7 @@ def file(paths: list[str], batch: int, output: str = "", reading: str = "polled"
 
 
 def sent_at(network: Network, rates: list[float], seconds: float) -> Seen:
-    """What happens when sources send at these rates a second, 0 being as fast as it goes."""
+    """Measures while sources send at these rates a second; 0 is full speed."""
 
     def start() -> list[Sender]:
         places = itertools.cycle(network.others)
@@ -66,15 +70,17 @@ def sent_at(network: Network, rates: list[float], seconds: float) -> Seen:
     return network.measure(start, network.far, seconds)
 
 
-def overloaded(network: Network, seconds: float, full: Seen | None = None) -> tuple[str, list[Row], Seen]:
-    """Figure 5: what is forwarded, up to three times what can be; the table, its gists, and what can be.
+def overloaded(
+    network: Network, seconds: float, full: Seen | None = None
+) -> tuple[str, list[Row], Seen]:
+    """Figure 5: forwarded packets up to three times the capacity; table, summary, and capacity.
 
-    Polled; or by interrupts if what polling can forward is given.
+    Polled; with interrupts if the capacity of polling is given.
     """
     reading = "interrupt" if full else "polled"
     with network.running(file([""] * SOURCES, 16, reading=reading, costly=True)):
         if full is None:
-            # As fast as the senders can: what the router can.
+            # The senders at full speed measure the router's capacity.
             every = [sent_at(network, [0.0] * SOURCES, seconds / 2) for _ in range(section4.ROUNDS)]
             full = sorted(every, key=lambda one: one.each)[len(every) // 2]
         most = full.each / SOURCES
@@ -87,7 +93,9 @@ def overloaded(network: Network, seconds: float, full: Seen | None = None) -> tu
     for some in seen.values():
         offered, got, each, worked = (
             median(of)
-            for of in zip(*((sum(one.offered), one.all, one.each, one.worked) for one in some), strict=True)
+            for of in zip(
+                *((sum(one.offered), one.all, one.each, one.worked) for one in some), strict=True
+            )
         )
         rows.append([kpps(offered), kpps(got), f"{100 * worked:.0f} %", "it kept up", ""])
         if got < KEPT_UP * offered:
@@ -95,7 +103,10 @@ def overloaded(network: Network, seconds: float, full: Seen | None = None) -> tu
             rows[-1][3:] = [kpps(each), each]
     peak = max((each for each, _ in beyond), default=1.0)
     rows = [[f"{one / peak:.2f}" if isinstance(one, float) else one for one in row] for row in rows]
-    least, most = min(beyond, default=(1.0, 0))[0] / peak, max((times for _, times in beyond), default=0.0)
+    least, most = (
+        min(beyond, default=(1.0, 0))[0] / peak,
+        max((times for _, times in beyond), default=0.0),
+    )
     live = f"{100 * least:.0f} % of the peak at least, up to {most:.1f} times what it forwards"
     gists = [["Fig 5: the rate under overload", "remains flat", "flat", live]]
     if reading == "interrupt":
@@ -115,10 +126,10 @@ def overloaded(network: Network, seconds: float, full: Seen | None = None) -> tu
 
 
 def shares(network: Network, full: Seen, seconds: float) -> tuple[str, Row]:
-    """Three functions that reserve 1, 2 and 3 parts, all overloaded."""
+    """Three functions with reservations of 1, 2 and 3 parts, all overloaded."""
     part = full.cycles // 18 // 1_000_000
-    # Senders take turns on their processor, a few ms each: queues must last for as long. And an output
-    # that cannot follow shares by its own discipline.
+    # Senders alternate on their core, a few ms each: queues must cover this time. A saturated
+    # output shares by its own discipline.
     keys = [f'reservation = "{part * weight} Mcps"\nqueue = 4096' for weight in (1, 2, 3)]
     output = f'output-reservation = "{6 * part} Mcps"'
     with network.running(file(keys, 16, output, costly=True, reserved=True)):
@@ -132,12 +143,17 @@ def shares(network: Network, full: Seen, seconds: float) -> tuple[str, Row]:
         rates = [kpps(seen.offered[at]), kpps(seen.sent[at])]
         rows.append(["ABC"[at], *rates, f"{weight / 6:.3f}", f"{share:.3f}", f"{error:+.1f} %"])
     heads = ["function", "offered (Kpps)", "forwarded (Kpps)", "reserved", "got", "error"]
-    gist = ["the processor's time by reservation", "proportional", "proportional", f"within {worst:.1f} %"]
+    gist = [
+        "the processor's time by reservation",
+        "proportional",
+        "proportional",
+        f"within {worst:.1f} %",
+    ]
     return table(heads, rows), gist
 
 
 def promised(network: Network, full: Seen, seconds: float) -> tuple[str, Row]:
-    """Figure 6: B and C are promised a rate each, and A offers more and more."""
+    """Figure 6: B and C have reservations, and A offers an increasing load."""
     rate = full.each / 5
     cost = f'cost = "{int(1.1 * full.cost)} ns"\nreservation = "{int(rate)} pps"'
     rows, kept = [], []
@@ -155,7 +171,7 @@ def promised(network: Network, full: Seen, seconds: float) -> tuple[str, Row]:
 
 
 def batches(network: Network, seconds: float) -> tuple[str, Row]:
-    """Table 2's question: what batching saves."""
+    """Table 2: the gain of batching."""
     costs = {}
     for batch in (1, 4, 16, 32):
         with network.running(file([""] * SOURCES, batch)):
@@ -166,12 +182,17 @@ def batches(network: Network, seconds: float) -> tuple[str, Row]:
         for batch, seen in costs.items()
     ]
     heads = ["batch", "forwarded (Kpps)", "processor a packet (ns)", "rate it allows / that of 16"]
-    gist = ["Table 2: rate of batches of 1 against 16", "0.83", "0.83", f"{base / costs[1].cost:.2f}"]
+    gist = [
+        "Table 2: rate of batches of 1 against 16",
+        "0.83",
+        "0.83",
+        f"{base / costs[1].cost:.2f}",
+    ]
     return table(heads, rows), gist
 
 
 def by_wires(network: Network, seconds: float) -> Parts:
-    """The experiments on veth pairs: titles, and what was made of them."""
+    """The experiments on veth pairs: titles and results."""
     (network.folder / "burn.wasm").write_bytes(counting(TURNS))
     flat, first, full = overloaded(network, seconds)
     interrupts, second, _ = overloaded(network, seconds, full)
@@ -188,7 +209,7 @@ def by_wires(network: Network, seconds: float) -> Parts:
 
 
 def by_devices(network: Network, seconds: float) -> tuple[Parts, str]:
-    """The experiments on devices as the paper's, likewise; and the points of Figures 7 to 9."""
+    """The experiments on devices like the paper's, and the points of Figures 7 to 9."""
     of = section4.costs(network, section4.WAYS, seconds)
     simple, _, bounded = of.values()
     costs, gists, points = section4.link_and_processor(network, of, seconds)
@@ -196,13 +217,15 @@ def by_devices(network: Network, seconds: float) -> tuple[Parts, str]:
         "Shares that are not right (Table 3)": section4.best_effort(network, simple, seconds),
         "Idle ports (section 4.2)": section4.idle_ports(network, simple, seconds),
         "From link-bound to CPU-bound (Figures 7, 8 and 9)": (costs, gists),
-        "Packets that cost differently (section 4.5)": section4.data_dependent(network, bounded, seconds),
+        "Packets that cost differently (section 4.5)": section4.data_dependent(
+            network, bounded, seconds
+        ),
     }
     return parts, points
 
 
 def write(parts: Parts, points: str, out: Path) -> None:
-    """Writes the tables, the gists before them, and the points beside."""
+    """Writes the tables, their summaries, and the points."""
     every = [gist for _, gists in parts.values() for gist in gists]
     text = table(["shape", "the paper", "the model", "live"], every)
     out.write_text(text + "".join(f"\n### {title}\n\n{rows}" for title, (rows, _) in parts.items()))

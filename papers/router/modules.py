@@ -1,6 +1,6 @@
-"""A WebAssembly module that makes packets cost processor time: it counts down and leaves them as they are."""
+"""A WebAssembly module that consumes CPU time: it counts down and leaves packets unchanged."""
 
-#: Turns of the loop take about so much fuel each.
+#: Fuel of one turn of the loop, approximately.
 FUEL_A_TURN = 8
 
 
@@ -24,11 +24,13 @@ def _name(text: str) -> bytes:
 
 
 def counting(turns: int, by_byte: int = 0, at: int = 0) -> bytes:
-    """A module that counts down from `turns`, and `by_byte` for each unit of the packet's byte `at`."""
+    """A module that counts down from `turns`, plus `by_byte` a unit of the packet's byte `at`."""
     i32 = 0x7F
     # local 1 = turns + by_byte * packet[at]; the packet is at address 0
     begin = bytes([0x41]) + _number(turns)
-    begin += bytes([0x41, 0, 0x2D, 0]) + _number(at) + bytes([0x41]) + _number(by_byte) + b"\x6c\x6a"
+    begin += (
+        bytes([0x41, 0, 0x2D, 0]) + _number(at) + bytes([0x41]) + _number(by_byte) + b"\x6c\x6a"
+    )
     # loop { local 1 -= 1; again if it is not 0 }; local 0
     code = bytes([1, 1, i32]) + begin + bytes([0x21, 1, 0x03, 0x40, 0x20, 1, 0x41, 1])
     code += bytes([0x6B, 0x22, 1, 0x0D, 0, 0x0B, 0x20, 0, 0x0B])

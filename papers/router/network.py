@@ -1,4 +1,4 @@
-"""Network namespaces around a router that has a processor of its own, and what is counted there."""
+"""Network namespaces around a router on a core of its own, and their counters."""
 
 import json
 import os
@@ -17,12 +17,12 @@ from overload import ip
 SOURCES = 3
 SINKS = 2
 STATUS = "127.0.0.1:9816"
-#: How long a router may take to start, s.
+#: Start-up time limit of a router, s.
 START = 30.0
-#: How long senders send before anything is counted, s.
+#: Warm-up time of the senders, s.
 WARM_UP = 0.5
 Sender = Any
-#: Starts processes that send.
+#: Starts sender processes.
 Start = Callable[[], list[Sender]]
 #: A namespace and a device in it.
 Device = tuple[str, str]
@@ -30,22 +30,22 @@ Device = tuple[str, str]
 
 @dataclass
 class Seen:
-    """What happened in a stretch of time, by source or path: packets a second."""
+    """Rates during an interval, by source or path: packets a second."""
 
     offered: list[float]
-    #: Of them, lost by devices that were full.
+    #: Of them, lost by full devices.
     lost: list[float]
     sent: list[float]
     dropped: list[float]
-    #: Of each process, in the router's order: inputs, paths, outputs, ns.
+    #: CPU time of each process, in the router's order: inputs, paths, outputs, ns.
     used: list[float]
-    #: What those processes moved.
+    #: Packets moved by these processes.
     moved: list[float]
-    #: The processor's, a second.
+    #: The core's time, a second.
     cycles: int
-    #: What the router had of its processor: others may have used it, too.
+    #: The router's share of its core: other processes may have used it, too.
     worked: float
-    #: Of the stretch, s.
+    #: Duration of the interval, s.
     took: float
 
     @property
@@ -55,32 +55,32 @@ class Seen:
 
     @property
     def each(self) -> float:
-        """Packets forwarded in a second of the router's processor time."""
+        """Packets forwarded in a second of the router's CPU time."""
         return self.all / max(1e-9, self.worked)
 
     def kept(self, path: int) -> float:
-        """The part of what is offered that is not lost; each path has its own device."""
+        """The fraction of the offered load that is not lost; each path has its own device."""
         return 1 - (self.lost[path] + self.dropped[path]) / max(1.0, self.offered[path])
 
     @property
     def cost(self) -> float:
-        """Of all processes, for a packet that was sent, ns."""
+        """CPU time of all processes a sent packet, ns."""
         return sum(self.used) / max(1.0, self.all * self.took)
 
     @property
     def busy(self) -> list[float]:
-        """Of each path's process, ns."""
+        """CPU time of each path's process, ns."""
         ports = (len(self.used) - len(self.sent)) // 2
         return self.used[ports : ports + len(self.sent)]
 
     def a_packet(self, process: int) -> float:
-        """What a process uses for a packet that it moves, ns."""
+        """CPU time of a process a moved packet, ns."""
         return self.used[process] / max(1.0, self.moved[process])
 
 
 @dataclass
 class Look:
-    """What the router had counted, and the kernel for each device; and how long the router had worked, ns."""
+    """Counters of the router and the kernel's devices, and the router's CPU time, ns."""
 
     report: dict[str, Any]
     offered: list[tuple[float, int]]
@@ -89,13 +89,13 @@ class Look:
 
 
 def rate(old: tuple[float, int], new: tuple[float, int]) -> float:
-    """How much has been counted a second."""
+    """Returns the rate of a counter, a second."""
     return (new[1] - old[1]) / (new[0] - old[0])
 
 
 @contextmanager
 def preferred() -> Iterator[None]:
-    """What this starts has processors before all else that runs here, as far as the kernel allows."""
+    """Raises the priority of this process and its children, as far as the kernel allows."""
     group = Path("/proc/self/autogroup")
     with suppress(OSError):
         os.nice(-20)
@@ -113,50 +113,61 @@ class Network:
     """Sources, a router and a sink, joined."""
 
     def __init__(self, folder: Path) -> None:
-        """Not made yet; files go to `folder`."""
+        """Stores the folder for files; creates nothing."""
         self.folder = folder
         self.program = os.environ.get("MILLSTREAM", "target/release/millstream")
         *self.others, self.last = sorted(os.sched_getaffinity(0))
         if not self.others:
-            sys.exit("two processors are needed: one for the router, one for senders")
+            sys.exit("two cores are needed: one for the router, one for senders")
         os.sched_setaffinity(0, self.others)
         self.names = [f"pr{os.getpid()}-{name}" for name in ("router", "sink", *range(SOURCES))]
         self.router, self.sink, *self.sources = self.names
-        #: What sources send by.
+        #: Devices of the sources.
         self.far: list[Device] = [(source, "a0") for source in self.sources]
 
     def make(self) -> None:
-        """Makes the namespaces and the wires."""
+        """Creates the namespaces and links."""
         for name in self.names:
             ip("netns", "add", name)
         wires = [(source, "a0", f"in{at}") for at, source in enumerate(self.sources)]
         wires += [(self.sink, f"b{at}", f"out{at}") for at in range(SINKS)]
         for namespace, device, near in wires:
-            wire = ["link", "add", device, "type", "veth", "peer", "name", near, "netns", self.router]
+            wire = [
+                "link",
+                "add",
+                device,
+                "type",
+                "veth",
+                "peer",
+                "name",
+                near,
+                "netns",
+                self.router,
+            ]
             ip("-n", namespace, *wire)
             ip("-n", namespace, "link", "set", device, "up")
             ip("-n", self.router, "link", "set", near, "up")
         ip("-n", self.router, "link", "set", "lo", "up")
 
     def remove(self) -> None:
-        """Takes everything away."""
+        """Removes everything."""
         for name in self.names:
             subprocess.run(["ip", "netns", "del", name], check=False, capture_output=True)
 
     def mac(self, device: str) -> str:
-        """The address of one of the router's devices."""
+        """Returns the address of a device of the router."""
         address: str = json.loads(ip("-n", self.router, "-j", "link", "show", device))[0]["address"]
         return address
 
     def status(self) -> dict[str, Any] | None:
-        """The router's counters, or nothing if it does not answer."""
+        """Returns the router's counters, or None without a response."""
         ask = ["ip", "netns", "exec", self.router, "curl", "-s", f"http://{STATUS}/status"]
         answer = subprocess.run(ask, check=False, capture_output=True)
         report: dict[str, Any] | None = None if answer.returncode else json.loads(answer.stdout)
         return report
 
     def look(self, devices: list[Device]) -> Look:
-        """What has been counted until now, each with its own time."""
+        """Returns the current counters, each with its own time."""
         report = self.status()
         if report is None:
             sys.exit("the router does not answer")
@@ -171,7 +182,7 @@ class Network:
 
     @contextmanager
     def running(self, file: str) -> Iterator[None]:
-        """The router by this file, on its processor."""
+        """Runs the router with this file on its core."""
         path = self.folder / "router.toml"
         path.write_text(file)
         command = ["taskset", "-c", str(self.last), self.program, "route", str(path)]
@@ -184,14 +195,17 @@ class Network:
             until = time.perf_counter() + START
             while self.status() is None:
                 if router.poll() is not None or time.perf_counter() > until:
-                    sys.exit(f"the router did not start:\n{(self.folder / 'router.log').read_text()}\n{file}")
+                    sys.exit(
+                        "the router did not start:\n"
+                        f"{(self.folder / 'router.log').read_text()}\n{file}"
+                    )
             yield
         finally:
             router.send_signal(signal.SIGINT)
             router.wait()
 
     def measure(self, start: Start, devices: list[Device], seconds: float) -> Seen:
-        """What happens while these senders send by these devices."""
+        """Measures while these senders send by these devices."""
         senders = start()
         try:
             time.sleep(WARM_UP)
@@ -223,11 +237,11 @@ class Network:
 
 
 def table(heads: list[str], rows: list[list[str]]) -> str:
-    """A table of the book's pages."""
+    """Formats a table of the book's pages."""
     lines = [heads, ["---", *["--:"] * (len(heads) - 1)], *rows]
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 
 def kpps(rate: float) -> str:
-    """A rate in thousands a second."""
+    """Formats a rate in thousands a second."""
     return f"{rate / 1e3:.1f}"

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""What the live router forwards between veth pairs, by what is offered: is there a receive livelock?
+"""The live router between veth pairs by offered load: is there a receive livelock?
 
-Usage: papers/router/overload.py [SECONDS [BUSY [polled | interrupt]]]. As root; needs iproute2, curl
-and target/release/millstream, or MILLSTREAM. The router has one processor, senders of 60-byte packets have the others. Offered is what the
-kernel counts as sent, in fractions of what the senders can do; forwarded is the router's own count. Where
-senders have too few processors to overload the router, BUSY programs that only count share the router's.
+Usage: papers/router/overload.py [SECONDS [BUSY [polled | interrupt]]]. Needs root, iproute2, curl
+and target/release/millstream, or MILLSTREAM. The router has one core; senders of 60-byte packets
+have the others. The offered load is the kernel's count of sent packets, in fractions of the
+senders' capacity; the forwarded load is the router's count. Where senders have too few cores to
+overload the router, BUSY programs compete for the router's core.
 """
 
 import json
@@ -17,7 +18,7 @@ import tempfile
 import time
 from typing import Any
 
-#: Of what the senders can do.
+#: Fractions of the senders' capacity.
 FRACTIONS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
 BURST = 16
 FILE = """
@@ -42,13 +43,15 @@ neighbour = "02:00:00:00:00:09"
 
 
 def ip(*arguments: str) -> str:
-    """What `ip` prints."""
+    """Returns the output of `ip`."""
     return subprocess.run(["ip", *arguments], check=True, capture_output=True, text=True).stdout
 
 
 def frame(mac: str, network: int = 2) -> bytes:
-    """A packet of 60 bytes to 10.`network`.0.1 by UDP."""
-    ip_header = bytes.fromhex("4500002e000000004011") + bytes(2) + bytes([10, 1, 0, 1, 10, network, 0, 1])
+    """Builds a UDP packet of 60 bytes to 10.`network`.0.1."""
+    ip_header = (
+        bytes.fromhex("4500002e000000004011") + bytes(2) + bytes([10, 1, 0, 1, 10, network, 0, 1])
+    )
     total = sum(int.from_bytes(ip_header[k : k + 2]) for k in range(0, 20, 2))
     total = (total & 0xFFFF) + (total >> 16)
     checksum = (~total & 0xFFFF).to_bytes(2)
@@ -59,7 +62,7 @@ def frame(mac: str, network: int = 2) -> bytes:
 
 
 def send(processor: int, packet: bytes, per_second: float) -> None:
-    """Sends at a rate, or as fast as it can if that is 0, until it is ended."""
+    """Sends at a rate until terminated; 0 is full speed."""
     os.sched_setaffinity(0, {processor})
     with socket.socket(socket.AF_PACKET, socket.SOCK_RAW) as out:
         out.bind(("a0", 0))
@@ -82,7 +85,7 @@ def sender(namespace: str, processor: int, mac: str, rate: float) -> Any:
 
 
 def counted(source: str, router: str) -> tuple[int, int, int]:
-    """Packets sent to the router by the kernel's count; read and forwarded by the router's."""
+    """Packets sent by the kernel's count; read and forwarded by the router's."""
     shown = json.loads(ip("-n", source, "-j", "-s", "link", "show", "a0"))
     ask = ["ip", "netns", "exec", router, "curl", "-s", "http://127.0.0.1:9816/status"]
     report = json.loads(subprocess.run(ask, check=True, capture_output=True).stdout)
@@ -91,14 +94,14 @@ def counted(source: str, router: str) -> tuple[int, int, int]:
 
 
 def main() -> None:
-    """Measures and prints."""
+    """Measures and prints a table."""
     seconds = float(sys.argv[1]) if len(sys.argv) > 1 else 3.0
     program = os.environ.get("MILLSTREAM", "target/release/millstream")
     busy = int(sys.argv[2]) if len(sys.argv) > 2 else 0
     reading = sys.argv[3] if len(sys.argv) > 3 else "polled"
     *others, last = sorted(os.sched_getaffinity(0))
     if not others:
-        sys.exit("two processors are needed: one for the router, one for senders")
+        sys.exit("two cores are needed: one for the router, one for senders")
     source, router, sink = (f"ov{os.getpid()}-{name}" for name in ("a", "r", "b"))
     file = tempfile.NamedTemporaryFile("w", suffix=".toml")
     running = None
@@ -107,7 +110,20 @@ def main() -> None:
         for name in (source, router, sink):
             ip("netns", "add", name)
         for far, device, near in ((source, "a0", "a1"), (sink, "b0", "b1")):
-            ip("-n", far, "link", "add", device, "type", "veth", "peer", "name", near, "netns", router)
+            ip(
+                "-n",
+                far,
+                "link",
+                "add",
+                device,
+                "type",
+                "veth",
+                "peer",
+                "name",
+                near,
+                "netns",
+                router,
+            )
             ip("-n", far, "link", "set", device, "up")
             ip("-n", router, "link", "set", near, "up")
         ip("-n", router, "link", "set", "lo", "up")
@@ -121,7 +137,7 @@ def main() -> None:
         counting += [subprocess.Popen(endless) for _ in range(busy)]
         fastest = 0.0
         rows = []
-        # First as fast as they can, which says what the fractions are of.
+        # The first run, at full speed, measures the senders' capacity.
         for fraction in (0.0, *FRACTIONS):
             rate = fraction * fastest / len(others)
             senders = [sender(source, at, mac, rate) for at in others]

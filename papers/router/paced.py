@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """Sends flows of 60-byte packets in turn, each at its rate, from one process.
 
-Usage: paced.py PROCESSOR {DEVICE MAC NETWORK RATE}. They go to 10.NETWORK.0.1. A rate is packets a second.
-What it had no time to send it leaves out, so that a flow never comes in bursts: devices with few places would
-lose those. Byte `SPREAD` of a flow's packets has every value equally often, in an order that looks random.
+Usage: paced.py PROCESSOR {DEVICE MAC NETWORK RATE}. Packets go to 10.NETWORK.0.1; RATE is packets a
+second. Packets that could not be sent in time are skipped: a flow has no bursts, which short device
+queues would drop. Byte `SPREAD` of a flow's packets has every value equally often, in pseudo-random
+order.
 """
 
 import os
@@ -15,18 +16,18 @@ from dataclasses import dataclass
 
 import overload
 
-#: A packet goes to the device at once, or is lost: no queue of the kernel's stands between.
+#: A packet goes to the device at once or is lost: it bypasses the kernel's queues.
 SOL_PACKET, QDISC_BYPASS = 263, 20
-#: Where packets differ, and how many there are.
+#: Offset and number of values of the byte in which packets differ.
 SPREAD = 59
 VALUES = 256
-#: How far a flow may be behind its time before that is left out, packets.
+#: Backlog of a flow beyond which packets are skipped.
 BEHIND = 4
 
 
 @dataclass
 class Flow:
-    """A flow: where it goes, what comes next and when."""
+    """A flow: its destination, next packet and time."""
 
     out: socket.socket
     packets: list[bytes]
@@ -36,7 +37,7 @@ class Flow:
 
 
 def flow(device: str, mac: str, network: int, rate: float, began: float) -> Flow:
-    """A flow of `rate` packets a second by `device`."""
+    """Stores a flow of `rate` packets a second by `device`."""
     out = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)
     out.setsockopt(SOL_PACKET, QDISC_BYPASS, 1)
     out.bind((device, 0))
@@ -47,7 +48,7 @@ def flow(device: str, mac: str, network: int, rate: float, began: float) -> Flow
 
 
 def main() -> None:
-    """Sends until it is ended."""
+    """Sends until terminated."""
     processor, *flows = sys.argv[1:]
     os.sched_setaffinity(0, {int(processor)})
     began = time.perf_counter()
@@ -66,7 +67,7 @@ def main() -> None:
             try:
                 of.out.send(of.packets[of.at])
             except OSError:
-                # Nowhere to put it: lost, as on a device.
+                # No space: lost, as on a device.
                 continue
 
 

@@ -1,9 +1,9 @@
 """Sections 4.2, 4.4 and 4.5 of the Router paper on the live router.
 
-Its devices and functions are imitated: TAP devices that hold 32 packets, and extensions that count for as
-long as a packet is to take, less what the router itself takes for it, which is measured first. For a
-microsecond of the paper's there are `SLOWER` here. Rounds go by turns: medians of ratios count, elsewhere the
-round in the middle.
+Devices and functions are imitated by TAP devices that hold 32 packets, and by extensions that count
+for the given time of a packet, less the router's own time, which is measured first. A microsecond
+of the paper lasts `SLOWER` here. Rounds alternate. Results are medians of ratios, otherwise the
+median round.
 """
 
 import itertools
@@ -18,22 +18,22 @@ from paced import VALUES
 
 Row = list[str]
 Case = tuple[Any, ...]
-#: What is made of an experiment: a table, and its gists.
+#: The result of an experiment: a table and its summary lines.
 Made = tuple[str, list[Row]]
 #: Microseconds here for one of the paper's.
 SLOWER = 1.5
-#: What the paper's sources send at most, and its links carry, packets a second.
+#: Maximum rate of the paper's sources and links, packets a second.
 LINE = 140_000 / SLOWER
-#: What best effort is reserved to be read in section 4.5, packets a second: what is about left.
+#: Reservation of best effort in section 4.5, packets a second: about the remainder.
 BEST_EFFORT = 117_000 / SLOWER
-#: What a source here can send at most, and more.
+#: More than a source here can send.
 FLOOD = 1e6
-#: What a packet takes of the paper's router beside its function, by Table 2, µs.
+#: Cost of a packet in the paper's router without its function, by Table 2, µs.
 BESIDE = 3.38
-#: What is reserved beyond what was measured.
+#: Margin of reservations over the measured costs.
 MARGIN = 1.15
 ROUNDS = 3
-#: Where differences of one percent count.
+#: Where differences of one percent matter.
 MANY_ROUNDS = 5
 SIMPLE = 'batch = 16\nslice = "1 s"\ngather = "0 us"'
 SINGLE = 'batch = 1\nslice = "1 s"\ngather = "0 us"'
@@ -43,36 +43,38 @@ QUEUE = "queue = 128"
 
 @dataclass
 class Costs:
-    """What the router takes for a packet, ns."""
+    """Costs of the router for a packet, ns."""
 
     input: float
-    #: The function of an extension that counts to one, and what each further turn takes.
+    #: The function of an extension that counts to one, and each further turn.
     forward: float
     turn: float
     output: float
-    #: The processor's, a second.
+    #: The core's time, a second.
     cycles: int
 
     def turns(self, function_ns: float) -> int:
-        """Turns after which a function has taken so long."""
+        """Returns the turns after which a function has taken this time."""
         return max(1, round((function_ns - self.forward) / self.turn))
 
     def function(self, paper_us: float) -> float:
-        """What a function takes whose packets cost so much beside what they cost the paper's router, ns."""
+        """Cost of a function at the paper's ratio of function to router, ns."""
         return (paper_us + BESIDE) * 1e3 * SLOWER - self.input - self.output
 
     def like(self, paper_us: float) -> int:
-        """Turns of that function."""
+        """Returns the turns of that function."""
         return self.turns(self.function(paper_us))
 
 
 def cycles(part: float) -> str:
-    """A reservation of so many a second."""
+    """Formats a reservation of this rate."""
     return f"{max(1, int(part / 1e3))} Kcps"
 
 
-def rounds(measure: Callable[..., Seen], cases: Iterable[Case], many: int) -> dict[Case, list[Seen]]:
-    """What was measured of each case, which is what `measure` is given, by turns."""
+def rounds(
+    measure: Callable[..., Seen], cases: Iterable[Case], many: int
+) -> dict[Case, list[Seen]]:
+    """Measures each case in alternating rounds; `measure` is given the case."""
     cases = list(cases)
     seen: dict[Case, list[Seen]] = {case: [] for case in cases}
     for _ in range(many):
@@ -82,12 +84,12 @@ def rounds(measure: Callable[..., Seen], cases: Iterable[Case], many: int) -> di
 
 
 def middle(some: list[Seen]) -> Seen:
-    """The round that forwarded neither most nor least."""
+    """Returns the median round by packets forwarded."""
     return sorted(some, key=lambda one: one.all)[len(some) // 2]
 
 
 def costs(network: Network, routers: dict[str, str], seconds: float) -> dict[str, Costs]:
-    """Measures them for each of these routers, with a flow that is more than fits."""
+    """Measures the costs of each of these routers, with a flow that overloads it."""
     many = 4_000
 
     def measure(router: str, turns: int) -> Seen:
@@ -109,10 +111,12 @@ def costs(network: Network, routers: dict[str, str], seconds: float) -> dict[str
 
 
 def best_effort(network: Network, of: Costs, seconds: float) -> Made:
-    """Table 3: one flow at a time through functions whose share is right, and ten times the input's."""
+    """Table 3: one flow at a time through functions with the right share, and ten times the
+    input's.
+    """
 
     def measure(times: int, share: int, reading: bool) -> Seen:
-        """With a function and output that cost `times` as much as input and reserve `share` as much."""
+        """Function and output cost `times` as much as input and reserve `share` as much."""
         function = times * of.input - of.output
         unit = 0.9 * of.cycles / (1 + share)
         flow = Flow(FLOOD, of.turns(function), path=f"{QUEUE}\n")
@@ -124,31 +128,42 @@ def best_effort(network: Network, of: Costs, seconds: float) -> Made:
             return running.measure(seconds)
 
     flows = {"A": 5, "B": 10, "C": 15}
-    # Balanced; out of balance; and that with an input that has what others leave.
-    ways = {times: ((times, times, True), (times, 10, True), (times, 10, False)) for times in flows.values()}
+    # Balanced; unbalanced; and unbalanced with an input that has the remainder.
+    ways = {
+        times: ((times, times, True), (times, 10, True), (times, 10, False))
+        for times in flows.values()
+    }
     seen = rounds(measure, dict.fromkeys(itertools.chain(*ways.values())), MANY_ROUNDS)
     rows, parts = [], []
     for name, times in flows.items():
         balanced, *others = (seen[way] for way in ways[times])
         row = [name, f"1:{times}", kpps(median(one.each for one in balanced))]
         for some in others:
-            parts.append(median(one.each / other.each for one, other in zip(some, balanced, strict=True)))
+            parts.append(
+                median(one.each / other.each for one, other in zip(some, balanced, strict=True))
+            )
             lost = median(one.dropped[0] / max(1.0, one.all) for one in some)
             row += [f"{parts[-1]:.2f}", f"{lost:.2f}"]
         offered = median(sum(one.offered) / max(1.0, one.all) for one in balanced)
         rows.append([*row, f"{offered:.1f}"])
     heads = ["flow", "input : function and output", "balanced (Kpps)"]
-    heads += ["1:10, of balanced", "dropped for one sent", "1:10, reading what is left, of balanced"]
+    heads += [
+        "1:10, of balanced",
+        "dropped for one sent",
+        "1:10, reading what is left, of balanced",
+    ]
     heads += ["dropped for one sent", "offered, of balanced"]
     what = "Table 3: A, B and C at 1:10, of balanced,"
     without, left = (", ".join(f"{part:.2f}" for part in parts[at::2]) for at in (0, 1))
     gists = [[f"{what} without throttle", "1.00, 1.00, 0.92", "1.00, 1.00, 0.98", without]]
-    gists += [[f"{what} with throttle", "all 1.00", "all 1.00", f"{left} (reading has what is left)"]]
+    gists += [
+        [f"{what} with throttle", "all 1.00", "all 1.00", f"{left} (reading has what is left)"]
+    ]
     return table(heads, rows), gists
 
 
 def idle_ports(network: Network, of: Costs, seconds: float) -> Made:
-    """The end of section 4.2: two of three ports are idle, and all may read at line speed."""
+    """End of section 4.2: two of three ports are idle, and all may read at line speed."""
     times = 6 / 1.6
     function = times * of.input - of.output
     unit = 0.9 * of.cycles / (3 + times)
@@ -158,7 +173,7 @@ def idle_ports(network: Network, of: Costs, seconds: float) -> Made:
         share = unit * times
         path = f'{QUEUE}\nreservation = "{cycles(share * function / (times * of.input))}"'
         flows = [Flow(rate, of.turns(function), port=port, path=path) for rate in (FLOOD, 0, 0)]
-        # Those that never have a packet reserve nothing worth mentioning.
+        # Idle inputs have a negligible reservation.
         for idle in flows[1:]:
             idle.path = 'reservation = "1 Mcps"'
         output = f'output-reservation = "{cycles(share * of.output / (times * of.input))}"'
@@ -171,22 +186,37 @@ def idle_ports(network: Network, of: Costs, seconds: float) -> Made:
     for name, every in zip(sleeps, seen.values(), strict=True):
         idle = median(sum(one.used[1:3]) / sum(one.used) for one in every)
         offered = median(sum(one.offered) / max(1.0, one.all) for one in every)
-        row = [name, kpps(median(one.each for one in every)), f"{100 * idle:.0f} %", f"{offered:.1f}"]
+        row = [
+            name,
+            kpps(median(one.each for one in every)),
+            f"{100 * idle:.0f} %",
+            f"{offered:.1f}",
+        ]
         rows.append(row)
     ratio = median(one.each / other.each for other, one in zip(*seen.values(), strict=True))
-    heads = ["sleep of inputs", "forwarded (Kpps)", "of the time, in idle inputs", "offered, of forwarded"]
-    gist = ["section 4.2: two idle ports, with estimator against without", "1.43", "1.46", f"{ratio:.2f}"]
+    heads = [
+        "sleep of inputs",
+        "forwarded (Kpps)",
+        "of the time, in idle inputs",
+        "offered, of forwarded",
+    ]
+    gist = [
+        "section 4.2: two idle ports, with estimator against without",
+        "1.43",
+        "1.46",
+        f"{ratio:.2f}",
+    ]
     return table(heads, rows), [gist]
 
 
-#: Figures 7, 8 and 9: how batches are bounded.
+#: Figures 7, 8 and 9: the bounds of batches.
 WAYS = {"simple batching": SIMPLE, "no batching": SINGLE, "batches of 30 µs": BOUNDED}
-#: What A's function takes in them, µs of the paper's.
+#: Cost of A's function in them, µs of the paper's.
 A_COSTS = (0.3, 3.0, 6.0, 10.0, 20.0, 30.0)
 
 
 def promise(of: Costs, rate: float, function_ns: float, **more: Any) -> Flow:
-    """A flow that reserves what `rate` packets a second take of its input and its function."""
+    """A flow that reserves the cost of `rate` packets a second at its input and its function."""
     flow = Flow(rate, of.turns(function_ns), **more)
     flow.port = f'input-reservation = "{cycles(MARGIN * rate * of.input * of.cycles / 1e9)}"'
     flow.path += f'\nreservation = "{cycles(MARGIN * rate * function_ns * of.cycles / 1e9)}"'
@@ -194,23 +224,26 @@ def promise(of: Costs, rate: float, function_ns: float, **more: Any) -> Flow:
 
 
 def leaving(of: Costs, rate: float) -> str:
-    """The reservation of an output for so many packets a second."""
+    """The reservation of an output for this number of packets a second."""
     return f'output-reservation = "{cycles(MARGIN * rate * of.output * of.cycles / 1e9)}"'
 
 
 def link_and_processor(
     network: Network, every: dict[str, Costs], seconds: float
 ) -> tuple[str, list[Row], str]:
-    """Figures 7, 8 and 9: B and C have promises, A leaves by the same link as C, and costs more and more.
+    """Figures 7, 8 and 9: B and C have reservations, A shares C's link and gets more expensive.
 
-    The last is for a figure: the part that each gets of what it offers.
+    The last result is for a figure: each flow's fraction of its offered load.
     """
     promised, offered = 90_000 / SLOWER, 50_000 / SLOWER
 
     def measure(way: str, cost_us: float) -> Seen:
         of = every[way]
         function = of.function(0.3)
-        b, c = (promise(of, promised, function, path=f"{QUEUE}\nweight = 90", output=at) for at in (0, 1))
+        b, c = (
+            promise(of, promised, function, path=f"{QUEUE}\nweight = 90", output=at)
+            for at in (0, 1)
+        )
         a = promise(of, offered, 0, path=f"{QUEUE}\nweight = 50", output=1)
         a = replace(a, turns=of.like(cost_us), path=f"{QUEUE}\nweight = 50")
         outputs = [leaving(of, promised), leaving(of, LINE)]
@@ -235,7 +268,12 @@ def link_and_processor(
     simple, none, bounded = (f"{100 * min(of):.0f} % at least" for of in least.values())
     more = [one / other for other, one in zip(*list(together.values())[1:], strict=True)]
     gists = [
-        ["Fig 7: simple batching: of theirs B and C get", "less, at times nothing", "77 % at least", simple],
+        [
+            "Fig 7: simple batching: of theirs B and C get",
+            "less, at times nothing",
+            "77 % at least",
+            simple,
+        ],
         ["Fig 8: no batching: B and C get", "all of theirs", "all", none],
         ["Fig 9: batches of 30 µs: B and C get", "all of theirs", "all", bounded],
         ["Fig 9: all together, of Fig 8", "more", "more", f"{min(more):.2f} to {max(more):.2f}"],
@@ -244,7 +282,7 @@ def link_and_processor(
 
 
 def data_dependent(network: Network, of: Costs, seconds: float) -> Made:
-    """Section 4.5: a reserved flow whose packets cost 8 µs, or 4 to 12, beside best effort."""
+    """Section 4.5: a reserved flow with packets of 8 µs, or 4 to 12, beside best effort."""
     promised = 50_000 / SLOWER
     mean = of.function(8.0)
     spread = 8_000 * SLOWER / of.turn
@@ -258,25 +296,42 @@ def data_dependent(network: Network, of: Costs, seconds: float) -> Made:
         best = Flow(LINE, of.like(0.3), output=0 if one_link else 1, path=f"{keys}90")
         reading = BEST_EFFORT * of.input * of.cycles / 1e9
         best.port = f'input-reservation = "{cycles(reading)}"'
-        outputs = [leaving(of, LINE if one_link else promised), "" if one_link else leaving(of, LINE)]
+        outputs = [
+            leaving(of, LINE if one_link else promised),
+            "" if one_link else leaving(of, LINE),
+        ]
         with with_devices(
             network, [flow, best], BOUNDED if queue > 1 else SINGLE, [pace(LINE)] * 2, outputs
         ) as running:
             return running.measure(seconds)
 
-    cases = [(False, False, 128), (True, False, 128), (False, True, 128), (True, True, 128), (True, True, 1)]
+    cases = [
+        (False, False, 128),
+        (True, False, 128),
+        (False, True, 128),
+        (True, True, 128),
+        (True, True, 1),
+    ]
     seen = rounds(measure, cases, MANY_ROUNDS)
     rows, kept, best = [], [], []
     for (varies, one_link, queue), some in seen.items():
         one = middle(some)
         offered, got = one.offered, one.sent
         kept.append(one.kept(0))
-        # It has what is left, so whatever disturbs the router is its loss.
+        # It has the remainder: every disturbance of the router is its loss.
         best.append(max(each.sent[1] for each in some))
-        rows.append(["4 to 12" if varies else "8", "one" if one_link else "each its own", str(queue)])
+        rows.append(
+            ["4 to 12" if varies else "8", "one" if one_link else "each its own", str(queue)]
+        )
         rows[-1] += [kpps(offered[0]), kpps(got[0]), f"{100 * kept[-1]:.0f} %"]
         rows[-1] += [kpps(offered[1]), kpps(best[-1])]
-    heads = ["function (µs of the paper's)", "link", "queues of", "reserved flow offers (Kpps)", "gets"]
+    heads = [
+        "function (µs of the paper's)",
+        "link",
+        "queues of",
+        "reserved flow offers (Kpps)",
+        "gets",
+    ]
     heads += ["of it", "best effort offers", "gets, best round"]
     few = f"{100 * min(kept[:4]):.0f} % at least"
     gists = [

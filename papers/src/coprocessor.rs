@@ -1,7 +1,8 @@
-//! The Co-processor paper: its server as a model (Figures 6 to 10), the real server beside a real load
-//! (the same figures), and what scheduling and frame paths cost on a machine of today (Tables 1 to 5).
+//! The Co-processor paper: a model of its server (Figures 6 to 10), the live server beside a live
+//! load (the same figures), and the cost of scheduling and frame paths on today's machine (Tables 1
+//! to 5).
 //!
-//! What was measured lies in `coprocessor/measured`; the page is made from these files and the model.
+//! Measurements are in `coprocessor/measured`; the page is generated from them and the model.
 
 mod figures;
 mod floating;
@@ -31,7 +32,7 @@ pub(crate) fn measure(folder: &Path) -> miette::Result<()> {
     fs::write(measured.join("paths.csv"), paths).into_diagnostic()
 }
 
-/// Since then, ns.
+/// Nanoseconds since `start`.
 fn elapsed_ns(since: Instant) -> u64 {
     u64::try_from(since.elapsed().as_nanos()).unwrap_or(u64::MAX)
 }

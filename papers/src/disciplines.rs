@@ -1,5 +1,5 @@
-//! The book's comparison of disciplines: one picture of the same traffic under all of them, and a
-//! table of how fair each is.
+//! The book's comparison of disciplines: a picture of the same traffic under each of them, and a
+//! table of their fairness.
 
 use miette::IntoDiagnostic;
 use millstream::catalogue::{DISCIPLINES, DisciplineRow, Options};
@@ -13,10 +13,10 @@ use std::path::Path;
 
 use crate::experiment::{Claim, Page};
 
-/// What is drawn, ns.
+/// The time span of the picture, ns.
 const DRAWN_NS: u64 = 60_000_000;
 
-/// The picture and the page about fairness, for the book's folder; `example` is what is run.
+/// The picture and the page about fairness, for the book's folder; `example` is the scenario.
 pub(crate) fn page(example: &Path) -> miette::Result<Page> {
     let text = std::fs::read_to_string(example).into_diagnostic()?;
     let picture = picture(&text, example)?;
@@ -48,7 +48,7 @@ impl Listener for Services {
     }
 }
 
-/// What the link sends when, a band for each discipline.
+/// The link's transmissions, one band for each discipline.
 fn picture(text: &str, example: &Path) -> miette::Result<String> {
     let mut drawn = Vec::new();
     let mut names = Vec::new();
@@ -67,19 +67,19 @@ fn picture(text: &str, example: &Path) -> miette::Result<String> {
         .map_err(|error| miette::miette!("the picture of disciplines: {error}"))
 }
 
-/// What theory says of the difference between two streams' service per weight.
+/// Theoretical bounds on the difference between two streams' service per weight.
 #[derive(Clone, Copy)]
 enum Theory {
     /// L_i/φ_i + L_j/φ_j (Golestani 1994; Goyal, Vin and Cheng 1996).
     SelfClocked,
-    /// The same with L_max besides each L (from WF²Q's distance to the fluid).
+    /// As `SelfClocked`, with L_max added to each L (from WF²Q's distance to the fluid).
     WorstCaseFair,
-    /// C_j + L_max/φ_i + L_j/φ_j or the same with i and j changed, C_i = min((n − 1)·L_max/φ_i,
-    /// max L_n/φ_n) (Stiliadis and Varma 1998).
+    /// C_j + L_max/φ_i + L_j/φ_j, or with i and j exchanged; C_i = min((n − 1)·L_max/φ_i, max
+    /// L_n/φ_n) (Stiliadis and Varma 1998).
     Fluid,
-    /// q + L_i/φ_i + L_j/φ_j, a turn being q·φ bytes (Shreedhar and Varghese 1995).
+    /// q + L_i/φ_i + L_j/φ_j, where a turn has q·φ bytes (Shreedhar and Varghese 1995).
     Deficit,
-    /// None: by packets, by past use, or not by weight at all.
+    /// None: serves by packets, by past use, or not by weight at all.
     None(&'static str),
 }
 
@@ -98,16 +98,16 @@ const FAIR: &[(&str, Theory)] = &[
 ];
 
 const LARGEST: u32 = 1500;
-/// DRR's turn for weight 1, bytes.
+/// DRR's quantum for weight 1, bytes.
 const TURN: u32 = LARGEST;
 const SEEDS: u64 = 200;
 const PACKETS: u32 = 600;
 
-/// How fair a discipline was, bytes per unit of weight.
+/// Measured unfairness of a discipline, bytes per unit of weight.
 struct Fairness {
     discipline: &'static str,
     worst: f64,
-    /// The greatest share of its bound that a pair reached, if there is a bound.
+    /// The largest fraction of its bound that a pair reached, if there is a bound.
     of_bound: Option<f64>,
     theory: Theory,
 }
@@ -124,7 +124,7 @@ impl Fairness {
     }
 }
 
-/// Runs random backlogged streams, some of which come late, and takes the worst pair.
+/// Runs random backlogged streams, some of which start late, and returns the worst pair.
 #[allow(clippy::cast_precision_loss)]
 fn measure(discipline: &'static str, theory: Theory) -> Fairness {
     let mut fairness = Fairness { discipline, worst: 0.0, of_bound: None, theory };
@@ -161,7 +161,7 @@ fn measure(discipline: &'static str, theory: Theory) -> Fairness {
     fairness
 }
 
-/// A service, and who was backlogged all the time since the one before.
+/// A service, and the streams backlogged since the previous one.
 struct Service {
     stream: usize,
     bytes: u32,
@@ -179,7 +179,7 @@ fn run(discipline: &str, weights: &[u32], lengths: &[Vec<u32>], late: &[bool]) -
         let contract = Contract::new().weight(*weight).and_then(|c| c.quantum_bytes(TURN * weight));
         scheduler.add_stream(contract.expect("positive")).expect("complete");
     }
-    // Late ones come when about a third is sent.
+    // Late streams start when about a third is sent.
     let total: u64 = lengths.iter().flatten().map(|bytes| u64::from(*bytes)).sum();
     let start_ns = |late: bool| if late { total / 3 } else { 0 };
     let mut started = vec![false; weights.len()];
@@ -200,7 +200,7 @@ fn run(discipline: &str, weights: &[u32], lengths: &[Vec<u32>], late: &[bool]) -
     }
 }
 
-/// The most by which W_i/φ_i − W_j/φ_j changed over any time in which both were backlogged.
+/// The largest change of W_i/φ_i − W_j/φ_j over any time in which both were backlogged.
 fn swing(services: &[Service], weights: &[u32], i: usize, j: usize) -> f64 {
     let (mut difference, mut least, mut most, mut worst) = (0.0f64, 0.0f64, 0.0f64, 0.0f64);
     for service in services {
@@ -242,19 +242,19 @@ fn bound(theory: Theory, weights: &[u32], largest: &[u32], i: usize, j: usize) -
 fn fairness_page(rows: &[Fairness]) -> String {
     let mut page = format!(
         "# How fair each discipline is\n\n\
-         Fairness here is the worst difference between two streams' service per unit of weight, over \
-         any time in which both always had packets: |W_i/φ_i − W_j/φ_j|. A fluid link would have 0. \
-         Measured on {SEEDS} random sets of 2 to 7 backlogged streams of weights 1, 2, 4 and 8 and \
-         packets up to 64, 600 or {LARGEST} bytes, of which some come when a third has been sent; the \
-         numbers are bytes per unit of weight. DRR's turns are {TURN} bytes for weight 1. This page is \
-         written by `make figures`.\n\n\
+         Fairness is the largest difference between two streams' service per unit of weight, over \
+         any time in which both are backlogged: |W_i/φ_i − W_j/φ_j|. A fluid link has 0. It is \
+         measured on {SEEDS} random sets of 2 to 7 backlogged streams with weights 1, 2, 4 and 8 \
+         and packets up to 64, 600 or {LARGEST} bytes. Some streams start when a third of the \
+         packets is sent. Numbers are bytes per unit of weight. DRR's quantum is {TURN} bytes for \
+         weight 1. `make figures` writes this page.\n\n\
          | discipline | worst seen | theory | worst seen, of its bound |\n|---|---:|---|---:|\n"
     );
     for row in rows {
         let theory = match row.theory {
             Theory::SelfClocked => "L_i/φ_i + L_j/φ_j",
             Theory::WorstCaseFair => "(L_i + L_max)/φ_i + (L_j + L_max)/φ_j",
-            Theory::Fluid => "C_j + L_max/φ_i + L_j/φ_j, or with i and j changed",
+            Theory::Fluid => "C_j + L_max/φ_i + L_j/φ_j, or with i and j exchanged",
             Theory::Deficit => "q + L_i/φ_i + L_j/φ_j",
             Theory::None(why) => why,
         };
@@ -262,8 +262,9 @@ fn fairness_page(rows: &[Fairness]) -> String {
         let _ =
             writeln!(page, "| `{}` | {:.0} | {theory} | {of_bound} |", row.discipline, row.worst);
     }
-    page + "\nL_max is the largest packet of all streams, C_i = min((n − 1)·L_max/φ_i, max L_n/φ_n), q \
-            DRR's turn for weight 1. Sources: Golestani 1994 (SCFQ); Goyal, Vin and Cheng 1996 (SFQ); \
-            Stiliadis and Varma 1998 (WFQ); Shreedhar and Varghese 1995 (DRR); Bennett and Zhang 1996 \
+    page + "\nL_max is the largest packet of all streams, \
+            C_i = min((n − 1)·L_max/φ_i, max L_n/φ_n), q DRR's quantum for weight 1. \
+            Sources: Golestani 1994 (SCFQ); Goyal, Vin and Cheng 1996 (SFQ); Stiliadis and \
+            Varma 1998 (WFQ); Shreedhar and Varghese 1995 (DRR); Bennett and Zhang 1996 \
             (WF²Q, from its distance to the fluid).\n"
 }

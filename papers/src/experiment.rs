@@ -1,4 +1,4 @@
-//! Running a paper's scenario, and what a page about a paper is made of.
+//! Runs a paper's scenarios and holds the parts of its page.
 
 use miette::{IntoDiagnostic, WrapErr};
 use millstream::{Departure, Event};
@@ -8,7 +8,7 @@ use millstream_sim::{Listener, link};
 use std::io;
 use std::path::Path;
 
-/// Something a paper says, and what came out here.
+/// A statement of a paper and our result.
 pub(crate) struct Claim {
     pub(crate) what: String,
     pub(crate) paper: String,
@@ -16,7 +16,7 @@ pub(crate) struct Claim {
     pub(crate) holds: bool,
 }
 
-/// The rows of a table of claims, without the prefix by which a list of several papers' tells them apart.
+/// The table rows of claims, without the prefix that a list of several papers needs.
 pub(crate) fn rows<'a>(claims: impl IntoIterator<Item = &'a Claim>, prefix: &str) -> String {
     let row = |Claim { what, paper, ours, holds }: &Claim| {
         let what = what.strip_prefix(prefix).unwrap_or(what);
@@ -32,7 +32,7 @@ pub(crate) struct Page {
     pub(crate) claims: Vec<Claim>,
 }
 
-/// A measured file's rows, each a name of so many cells and numbers.
+/// Reads a measured file: rows of `names` name cells, then numbers.
 pub(crate) fn measured(
     folder: &Path,
     name: &str,
@@ -53,11 +53,11 @@ pub(crate) fn measured(
     reader.records().map(|record| row(record.into_diagnostic()?)).collect()
 }
 
-/// Who was served, packet-time by packet-time.
+/// The served streams, packet-time by packet-time.
 pub(crate) struct Winners {
-    /// Stream numbers from 0, in the order served.
+    /// Stream numbers from 0, in order of service.
     pub(crate) streams: Vec<usize>,
-    /// When each service started, ns.
+    /// Start of each service, ns.
     pub(crate) times_ns: Vec<u64>,
     pub(crate) names: Vec<String>,
 }
@@ -140,7 +140,7 @@ impl Winners {
     }
 }
 
-/// A figure that stands alone; an axis is its label and whether it is logarithmic.
+/// Draws a standalone figure; an axis is its label and whether it is logarithmic.
 pub(crate) fn figure(
     title: &str,
     x_axis: (&str, bool),
@@ -150,7 +150,7 @@ pub(crate) fn figure(
     estimates(title, x_axis, y_axis, drawn, &[])
 }
 
-/// The same with error bars, which reach up and down from each point of each line as `halves` say.
+/// Draws a figure with error bars of half-lengths `halves`, by line and point.
 pub(crate) fn estimates(
     title: &str,
     (x_label, x_log): (&str, bool),

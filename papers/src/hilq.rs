@@ -1,4 +1,4 @@
-//! HILQ (DWCS on network processors, MMNS 2002): the page, made of sections.
+//! The page of HILQ (DWCS on network processors, MMNS 2002), built from sections.
 
 mod arithmetic;
 mod constants;
@@ -9,7 +9,7 @@ use std::fmt::Write as _;
 
 use crate::experiment::{Claim, Page, rows};
 
-/// A part of the page: its claims, its text and the files that go with it.
+/// A section of the page: its claims, text and files.
 struct Section {
     claims: Vec<Claim>,
     text: String,
@@ -22,13 +22,13 @@ impl Section {
         self.claims.push(Claim { what, paper, ours, holds });
     }
 
-    /// Adds the figure `name` and shows it where the text is now.
+    /// Adds the figure `name` at the end of the text.
     fn figure(&mut self, name: &str, what: &str, contents: String) {
         let _ = writeln!(self.text, "\n![{name}: {what}]({name}.svg)");
         self.files.push((format!("{name}.svg"), contents));
     }
 
-    /// Begins a table.
+    /// Starts a table.
     fn table_head(&mut self, first: &str, columns: &[String]) {
         self.table_row(first, columns);
         let _ = writeln!(self.text, "|---|{}", "--:|".repeat(columns.len()));
@@ -56,9 +56,9 @@ fn readme(claims: &[Claim], sections: &str) -> String {
     let mut text = String::from(
         "# HILQ: DWCS on a network processor\n\n\
          *Efficient implementation of a packet scheduling algorithm (DWCS) on high-speed \
-         programmable network processors*, MMNS 2002, LNCS 2496. This page and its figures are made \
-         by `make figures`; `make test` checks that they still come out the same. \
-         [Table 3](table3.md) and [Figure 9](fig9.md) are measured on the schedulers themselves.\n\n\
+         programmable network processors*, MMNS 2002, LNCS 2496. `make figures` writes this page \
+         and its figures; `make test` verifies them. \
+         [Table 3](table3.md) and [Figure 9](fig9.md) are measured on the schedulers.\n\n\
          | claim | paper | ours | |\n|---|---|---|---|\n",
     );
     text += &rows(claims, "");

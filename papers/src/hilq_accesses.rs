@@ -1,7 +1,7 @@
 //! HILQ paper, Table 3: memory accesses a packet, heaps against HILQ.
 //!
-//! n streams that always have a packet, all with the same period and deadlines, so that each is
-//! served once a period, as the paper's pseudo-streams were.
+//! n backlogged streams with equal periods and deadlines, so that each is served once a period, as
+//! the paper's pseudo-streams were.
 
 use millstream::catalogue::DynScheduler;
 use millstream::{Accesses, Contract, DwcsOptions, Hilq, Late, Packet, Sizes, StreamId, Window};
@@ -12,10 +12,10 @@ use crate::hilq_heaps::Heaps;
 use crate::hilq_violations::{random, windows};
 
 const PERIOD_NS: u64 = 30_000_000;
-/// How often each stream is served.
+/// Services of each stream.
 const ROUNDS: u64 = 40;
 
-/// Streams, and the paper's accesses with heaps and with HILQ.
+/// Number of streams, and the paper's accesses with heaps and with HILQ.
 const PAPER: [(u32, f64, f64); 7] = [
     (10, 45.86, 19.8),
     (50, 73.73, 14.36),
@@ -31,7 +31,7 @@ struct Row {
     streams: u32,
     paper: (f64, f64),
     heaps: f64,
-    /// HILQ, to SRAM: on arrival, and at the decision.
+    /// SRAM accesses of HILQ: on arrival, and at the decision.
     receive: f64,
     schedule: f64,
     scratch: f64,
@@ -118,11 +118,12 @@ pub(crate) fn page() -> Page {
 fn text(rows: &[Row]) -> String {
     let mut text = String::from(
         "# HILQ, Table 3: memory accesses a packet\n\n\
-         n streams that always have a packet, windows as in Figure 9, all with the same deadlines, \
-         each served once a period. An access is one reference to one record in SRAM: the network \
-         processor reads or writes up to eight neighbouring longwords, sets a bit, or takes an entry of \
-         a free list at once. This page is written by `make figures`.\n\n\
-         | streams | heaps, paper | heaps | HILQ, paper | HILQ | of it on arrival | at the decision | scratchpad |\n\
+         n backlogged streams, windows as in Figure 9, all with the same deadlines, each served \
+         once a period. An access is one reference to one record in SRAM: the network processor \
+         reads or writes up to eight adjacent longwords, sets a bit, or takes an entry of a free \
+         list in one access. `make figures` writes this page.\n\n\
+         | streams | heaps, paper | heaps | HILQ, paper | HILQ | of it on arrival \
+         | at the decision | scratchpad |\n\
          |---:|---:|---:|---:|---:|---:|---:|---:|\n",
     );
     for row in rows {
@@ -139,14 +140,15 @@ fn text(rows: &[Row]) -> String {
             row.scratch,
         );
     }
-    text + "\nThe paper's numbers are 12·log2 n + 6 and 13 + 68/n. The heaps here are real ones: a served \
-            stream sinks through the whole heap of deadlines, six accesses a step, but its window \
-            changes little and with it its place in the other heap, so that a doubling of the streams \
-            costs 6 and not 12. HILQ here costs a packet one to three accesses more than its 13, fewer \
-            where packets share slots: on arrival its stream's record, read and written, the x/y table, \
-            the slot, read and written, and the element, and where it is the first of its slot the free \
-            list and a bit; the same at the decision, with the bitmap in place of the table. What the \
-            paper pays for a sweep of all 32 level-two words, 68 a segment, is not paid: the level-one \
-            word says which of them to read. The scratchpad's accesses are those of level-one words; \
-            few streams leave more empty segments between theirs.\n"
+    text + "\nThe paper's numbers are 12·log2 n + 6 and 13 + 68/n. The heaps here are real: a \
+            served stream sinks through the whole heap of deadlines, six accesses a step. Its \
+            window, and so its position in the other heap, changes little: doubling the streams \
+            costs 6 accesses and not 12. HILQ costs one to three accesses a packet more than the \
+            paper's 13, and fewer where packets share slots. On arrival it accesses the stream's \
+            record (read and write), the x/y table, the slot (read and write) and the element; \
+            for the first element of a slot also the free list and a bit. The decision has the \
+            same accesses, with the bitmap in place of the table. The paper's sweep of all 32 \
+            level-two words, 68 accesses a segment, is not needed: the level-one word selects \
+            the words to read. Scratchpad accesses are those of level-one words; few streams \
+            leave more empty segments between theirs.\n"
 }

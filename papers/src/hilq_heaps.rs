@@ -1,14 +1,14 @@
-//! The heap-based DWCS that the HILQ paper compares with, its memory accesses counted.
+//! The heap-based DWCS of the HILQ paper's comparison, with its memory accesses counted.
 //!
-//! Two binary heaps of all active streams, by deadline and by loss-tolerance, in SRAM. An access is
-//! one reference to one record, as in [`millstream::Memory`]. A step down costs six: the numbers of
-//! two children, their records, and of the one that moves up its new place in the heap and the
-//! place's note.
+//! Two binary heaps of all active streams are in SRAM, by deadline and by loss-tolerance. An access
+//! is one reference to one record, as in [`millstream::Memory`]. A step down costs six: the numbers
+//! and records of two children, and the new heap position and back-reference of the one that moves
+//! up.
 
 use millstream::{Accesses, Memory};
 use std::cmp::Ordering;
 
-/// A stream's record: deadline and current window, read or written at once.
+/// A stream's record: deadline and current window, read or written in one access.
 #[derive(Clone, Copy, Debug)]
 struct Record {
     deadline_ns: u64,
@@ -16,7 +16,7 @@ struct Record {
     of: u32,
 }
 
-/// What a heap goes by.
+/// The order of a heap.
 #[derive(Clone, Copy, Debug)]
 enum By {
     /// Earliest deadline, then lowest window.
@@ -36,7 +36,7 @@ impl By {
     }
 }
 
-/// A heap of streams and where each stands in it.
+/// A heap of streams with each stream's position.
 #[derive(Debug)]
 struct Heap {
     by: By,
@@ -58,7 +58,7 @@ impl Heap {
         (stream, records[stream])
     }
 
-    /// Puts the stream at `place`, whose record has changed to `record`, where it belongs.
+    /// Restores the heap order for the stream at `place`, whose record is now `record`.
     fn settle(
         &mut self,
         mut place: usize,
@@ -95,7 +95,7 @@ impl Heap {
     }
 }
 
-/// Streams that always have a packet.
+/// Backlogged streams.
 #[derive(Debug)]
 pub(crate) struct Heaps {
     windows: Vec<(u32, u32)>,
@@ -138,7 +138,7 @@ impl Heaps {
         Self { windows: windows.to_vec(), period_ns, records, heaps, memory: Accesses::default() }
     }
 
-    /// Serves the first stream, in time: rule A, the next packet's deadline, both heaps in order.
+    /// Serves the first stream, on time: rule A, the next packet's deadline, both heaps reordered.
     /// Returns the stream.
     pub(crate) fn serve(&mut self) -> usize {
         let stream = self.heaps[0].streams[0];
@@ -159,7 +159,7 @@ impl Heaps {
         self.memory.sram(1);
         for heap in &mut self.heaps {
             let place = heap.places[stream];
-            // That of the root of the first is known.
+            // The first heap's root is already known.
             self.memory.sram(u64::from(place > 0));
             heap.settle(place, &record, &self.records, &mut self.memory);
         }
@@ -173,7 +173,7 @@ mod tests {
     use crate::hilq_violations::{random, windows};
 
     #[test]
-    fn the_heaps_stay_heaps_and_serve_everyone_once_a_period() {
+    fn the_heaps_stay_heaps_and_serve_every_stream_once_a_period() {
         for streams in [1, 2, 3, 10, 57] {
             let mut heaps = Heaps::new(&windows(streams, &mut random(3)), 10);
             for _ in 0..50 {

@@ -1,15 +1,16 @@
-//! DWCS without an order among window-constraints of 0: what the HILQ's slots can say, exactly.
+//! DWCS without an order among window-constraints of 0: the exact order that HILQ's slots can
+//! represent.
 //!
-//! The HILQ puts every packet of x' = 0 into one slot, first in, first out, where Table 1 goes by
-//! y'. This discipline does the same without a calendar, so that what else the HILQ rounds off can
-//! be told from it. Rules A and B are written again here: it is the measure, not the measured.
+//! HILQ puts every packet with x' = 0 into one FIFO slot, where Table 1 orders by y'. This
+//! discipline does the same without a calendar, which isolates the other roundings of HILQ. Rules A
+//! and B are implemented again: the measure must not share code with the measured.
 
 use millstream::{
     Contract, ContractError, Discipline, Expiry, Head, Missed, Rank as EngineRank, StreamId,
 };
 use std::cmp::Ordering;
 
-/// What a stream is promised; late packets are dropped.
+/// The contract of a stream; late packets are dropped.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Promise {
     pub(crate) lost: u32,
@@ -18,7 +19,7 @@ pub(crate) struct Promise {
     pub(crate) first_deadline_ns: u64,
 }
 
-/// The discipline, told its streams' promises in their order.
+/// The discipline, with the contracts in the order of the streams.
 #[derive(Debug)]
 pub(crate) struct SlotOrder(std::vec::IntoIter<Promise>);
 
@@ -34,7 +35,7 @@ pub(crate) struct State {
     lost: u32,
     of: u32,
     tag: bool,
-    /// Of the head or, between two packets, of the one before; `None` before the first.
+    /// The head's deadline or, between two packets, the previous one; `None` before the first.
     deadline_ns: Option<u64>,
 }
 

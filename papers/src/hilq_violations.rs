@@ -1,8 +1,8 @@
 //! HILQ paper, Figure 9: violated windows against utilisation.
 //!
-//! 200 streams of random windows send a packet each a period; a window is y packets in a row of one
-//! stream, and violated if more than x of them are not sent before their deadline. Every scheduler
-//! gets the same packets and is judged by what it did with them, not by what it counts itself.
+//! 200 streams of random windows send a packet a period. A window is y consecutive packets of a
+//! stream; it is violated if more than x of them are not sent before their deadlines. Every
+//! scheduler gets the same packets and is judged by its departures, not by its own counters.
 
 use millstream::catalogue::{DisciplineRow, DynScheduler, Options, StructureName};
 use millstream::{
@@ -16,21 +16,21 @@ use crate::experiment::{Claim, Page, figure};
 use crate::hilq_order::{Promise, SlotOrder};
 
 const STREAMS: usize = 200;
-/// How often the stream of the longest period sends.
+/// Packets of the stream with the longest period.
 const PERIODS: u64 = 300;
 const MS: u64 = 1_000_000;
-/// A packet's time on the link where all periods are equal, ns.
+/// Transmission time of a packet where all periods are equal, ns.
 const PACKET_NS: u32 = 200_000;
 
-/// Who schedules.
+/// The scheduler under test.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Subject {
     /// DWCS on a heap.
     Heap(ZeroWindow),
-    /// DWCS with the HILQ's order among zero window-constraints.
+    /// DWCS with HILQ's order among zero window-constraints.
     SlotOrder,
     Hilq,
-    /// The same; a stream's next packet comes in the millisecond of its last deadline, not after.
+    /// HILQ; a stream's next packet arrives in the millisecond of its last deadline, not after.
     HilqStale,
 }
 
@@ -43,7 +43,7 @@ const SUBJECTS: [(Subject, &str); 5] = [
     (Subject::HilqStale, "HILQ, slots one miss old"),
 ];
 
-/// What is offered.
+/// The offered traffic.
 struct Load {
     windows: Vec<(u32, u32)>,
     periods_ms: Vec<u64>,
@@ -65,7 +65,7 @@ impl Load {
     }
 }
 
-/// A generator of numbers below a bound, the same at every run.
+/// A reproducible generator of random numbers below a bound.
 pub(crate) fn random(mut state: u64) -> impl FnMut(u32) -> u32 {
     move |end| {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963);
@@ -85,8 +85,8 @@ pub(crate) fn windows(streams: usize, below: &mut impl FnMut(u32) -> u32) -> Vec
     windows
 }
 
-/// Loads of falling utilisation. Equal periods are multiples of the packet time, as the guarantee
-/// wants; others are of 10 to 40 ms.
+/// Loads of decreasing utilisation. Equal periods are multiples of the packet time, as the
+/// guarantee requires; others are 10 to 40 ms.
 fn loads(equal: bool) -> Vec<Load> {
     let mut below = random(1);
     let windows = windows(STREAMS, &mut below);
@@ -108,7 +108,7 @@ fn loads(equal: bool) -> Vec<Load> {
     (13..=33).map(load).collect()
 }
 
-/// Which packets of each stream were not sent before their deadlines.
+/// The packets of each stream that were not sent before their deadlines.
 struct Log(Vec<Vec<bool>>);
 
 impl Log {
@@ -141,7 +141,7 @@ impl Observer for Log {
 }
 
 /// A scheduler with the streams of `load`. A deadline is the last nanosecond of a millisecond, so
-/// that whoever goes by milliseconds knows no less.
+/// that millisecond resolution loses nothing.
 fn scheduler(load: &Load, subject: Subject) -> Box<dyn DynScheduler + Send> {
     let stale = subject == Subject::HilqStale;
     let promise = |((lost, of), period_ms): (&(u32, u32), &u64)| Promise {
@@ -187,7 +187,7 @@ fn violated(load: &Load, subject: Subject) -> f64 {
         while next_ms < until_ms && arrival_ns(next_ms) <= now_ns {
             for (stream, period) in (0..).map(StreamId).zip(&load.periods_ms) {
                 if next_ms % period == 0 {
-                    // What is not taken is lost, as the log has it from the start.
+                    // Rejected packets are lost, as the log has them from the start.
                     let _ =
                         scheduler.enqueue(arrival_ns(next_ms), stream, Packet::new(load.packet_ns));
                 }
@@ -205,7 +205,7 @@ fn violated(load: &Load, subject: Subject) -> f64 {
     log.violated(&load.windows)
 }
 
-/// The share of violated windows by utilisation, of every subject.
+/// The share of violated windows by utilisation, for every scheduler.
 fn curves(equal: bool) -> Vec<Line> {
     let loads = loads(equal);
     let curve = |(subject, name): &(Subject, &str)| {
@@ -215,7 +215,7 @@ fn curves(equal: bool) -> Vec<Line> {
     SUBJECTS.iter().map(curve).collect()
 }
 
-/// The largest of what line `a` is above line `b`, and of what they differ, from U = 0.8 on.
+/// The largest excess of line `a` over line `b`, and their largest difference, for U ≥ 0.8.
 fn above(lines: &[Line], a: usize, b: usize) -> (f64, f64) {
     let points = lines[a].points.iter().zip(&lines[b].points).filter(|(a, _)| a.0 >= 0.8);
     let differences = points.map(|(a, b)| a.1 - b.1);
@@ -224,15 +224,16 @@ fn above(lines: &[Line], a: usize, b: usize) -> (f64, f64) {
     })
 }
 
-/// Figure 9 with equal and with mixed periods, and what the paper says of it.
+/// Figure 9 with equal and with mixed periods, and the paper's statements.
 pub(crate) fn page() -> miette::Result<Page> {
     let (mut files, mut claims) = (Vec::new(), Vec::new());
     let mut text = String::from(
         "# HILQ, Figure 9: violated windows\n\n\
-         200 streams, x/y random in 0.2 to 0.8 (x 0 to 19, y 1 to 29), a packet a period each; U = \
-         Σ (1 − x/y)·C/T. A window is y packets in a row of one stream, violated if more than x of \
-         them are not sent before their deadlines; the numbers are shares of all windows, judged from \
-         the departures. Deadlines are ends of milliseconds. This page is written by `make figures`.\n",
+         200 streams, x/y random in 0.2 to 0.8 (x 0 to 19, y 1 to 29), a packet a period each; \
+         U = Σ (1 − x/y)·C/T. A window is y consecutive packets of a stream; it is violated if \
+         more than x of them are not sent before their deadlines. Numbers are shares of all \
+         windows, from the departures. Deadlines are ends of milliseconds. `make figures` writes \
+         this page.\n",
     );
     for (equal, name) in [(true, "equal"), (false, "mixed")] {
         let lines = curves(equal);
@@ -260,17 +261,18 @@ pub(crate) fn page() -> miette::Result<Page> {
         });
         table(&mut text, name, &lines);
     }
-    text += "\nHILQ follows the exact order that its slots can say (first come at x' = 0) to a fraction \
-             of a percent: the millisecond and the rounding of x'/y' cost next to nothing (packets that \
-             come at one instant come in the streams' order, for all). \
-             What tells it from DWCS is the order among streams that have no loss left, which decides \
-             everything once U is above 1. With the highest y' first, DWCS spreads the losses until \
-             hardly a window is kept; with the lowest y' first, as the HILQ paper has it, streams that \
-             fell behind stay there and the others keep theirs. HILQ lies between: fewer violations than \
-             the one, more than the other.\n\n\
-             Where a stream's next packet comes in the millisecond in which its last deadline lies, as \
-             it does when deadlines are whole periods after arrivals, its slot does not know of that \
-             miss: the last line. Just above U = 1 HILQ then breaks more windows than DWCS.\n\n\
+    text += "\nHILQ follows the exact order of its slots (FIFO at x' = 0) within a fraction of a \
+             percent: the resolution of a millisecond and the rounding of x'/y' cost almost \
+             nothing (for all schedulers, packets that arrive together are in the order of the \
+             streams). HILQ differs from DWCS in the order among streams that tolerate no further \
+             loss, which decides everything for U above 1. With the highest y' first, DWCS spreads \
+             the losses until hardly any window is kept. With the lowest y' first, as in the HILQ \
+             paper, streams that fell behind stay behind and the others keep their windows. HILQ \
+             is in between: it has fewer violations than the former, more than the latter.\n\n\
+             A stream's next packet may arrive in the millisecond of its last deadline, for \
+             example if deadlines are whole periods after arrivals. Its slot is then chosen before \
+             the miss: the last line. Just above U = 1 HILQ then violates more windows than \
+             DWCS.\n\n\
              ![equal periods](fig9-equal.svg)\n\n![mixed periods](fig9-mixed.svg)\n";
     files.push(("fig9.md".to_owned(), text));
     Ok(Page { files, claims })

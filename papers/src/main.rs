@@ -1,21 +1,24 @@
 //! Regenerates the papers' tables and figures (`make figures`), and checks them (`--check`).
 //!
-//! Each paper has a folder of scenarios and a module that says what the paper claims and how it is
-//! measured; the book's comparison of disciplines is made here, too. A run writes the folder's
-//! `README.md` and figures; with `--check` it compares instead, and fails if a claim does not hold or
-//! a committed file is not what the code makes. Experiments that take minutes keep their runs in a
-//! file: `--check` repeats a few of them, and `--redraw` writes pages from the file. After either,
-//! `hardware`, `cards`, `block`, `router` or `coprocessor` means that page alone.
+//! Each paper has a folder of scenarios and a module with the paper's claims and their measurement.
+//! The book's comparison of disciplines is generated here, too. A run writes each folder's pages
+//! and figures. `--check` compares instead, pages with the committed files and figures with
+//! `DIGESTS`, and fails if a claim does not hold or a page or figure differs. Long experiments keep
+//! their runs in a file: `--check` repeats a few of them, and `--redraw` writes pages and figures
+//! from the file. After either, `hardware`, `cards`, `block`, `router` or `coprocessor` selects one
+//! page.
 //!
-//! `--cards` measures ShareStreams' cards, which needs Verilator, into `sharestreams/hardware`; with
-//! `--check` it compares with what is there.
+//! `--cards` measures ShareStreams' cards into `sharestreams/hardware` and needs Verilator. With
+//! `--check` it compares with the committed measurements.
 //!
-//! `--coprocessor` measures the Co-processor paper's tables on this machine into `coprocessor/measured`.
+//! `--coprocessor` measures the Co-processor paper's tables on this machine into
+//! `coprocessor/measured`.
 //!
-//! `--minbw-cycles SCHEDULER COUNT` runs so many decisions of one of MinBW's schedulers and prints
-//! what each took; `scripts/minbw-cost.py` makes a table of it.
+//! `--minbw-cycles SCHEDULER COUNT` runs COUNT decisions of a MinBW scheduler and prints the time
+//! of one; `scripts/minbw-cost.py` makes a table of these times.
 
 mod coprocessor;
+mod digests;
 mod disciplines;
 mod experiment;
 mod hilq;
@@ -29,20 +32,25 @@ mod sharestreams;
 mod sharestreams_block;
 mod sharestreams_cards;
 mod sharestreams_hardware;
+mod wrap;
 
 use miette::{IntoDiagnostic, miette};
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::ExitCode;
 use std::{env, fs};
 
-/// What is asked for.
+use crate::digests::Digests;
+use crate::wrap::wrapped;
+
+/// What a run does.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Job {
-    /// Run everything, write everything.
+    /// Runs all experiments; writes pages and figures.
     Measure,
-    /// Write everything, but take long experiments' runs from their files.
+    /// Writes pages and figures; reads the runs of long experiments from their files.
     Redraw,
-    /// Compare with what is there; likewise.
+    /// Compares pages and figures; reads the runs of long experiments from their files.
     Check,
 }
 
@@ -51,9 +59,6 @@ fn main() -> miette::Result<ExitCode> {
         Some("--minbw-cycles") => {
             let ns = minbw::cycles(env::args().nth(2).as_deref(), env::args().nth(3).as_deref())?;
             println!("{ns:.2}");
-            return Ok(ExitCode::SUCCESS);
-        }
-        Some("--probe") => {
             return Ok(ExitCode::SUCCESS);
         }
         Some("--cards") => {
@@ -72,7 +77,8 @@ fn main() -> miette::Result<ExitCode> {
         Some("--check") => Job::Check,
         Some(other) => {
             return Err(miette!(
-                "unknown argument `{other}`; --check, --redraw, --cards, --coprocessor and --minbw-cycles are known"
+                "unknown argument `{other}`; use --check, --redraw, --cards, --coprocessor or \
+                 --minbw-cycles"
             ));
         }
     };
@@ -82,10 +88,11 @@ fn main() -> miette::Result<ExitCode> {
     let minbw = root.join("minbw");
     let router = root.join("router");
     let coprocessor = root.join("coprocessor");
-    let book = root.join("../docs/src");
+    let book = root.with_file_name("docs").join("src");
     let hardware =
         || Ok::<_, miette::Report>((sharestreams_hardware::page(&sharestreams)?, &sharestreams));
-    let pages = match env::args().nth(2).as_deref() {
+    let only = env::args().nth(2);
+    let pages = match only.as_deref() {
         Some("hardware") => vec![hardware()?],
         Some("cards") => vec![(sharestreams_cards::page(&sharestreams)?, &sharestreams)],
         Some("block") => vec![(sharestreams_block::page()?, &sharestreams)],
@@ -93,7 +100,8 @@ fn main() -> miette::Result<ExitCode> {
         Some("coprocessor") => vec![(coprocessor::page(&coprocessor)?, &coprocessor)],
         Some(other) => {
             return Err(miette!(
-                "unknown page `{other}`; `hardware`, `cards`, `block`, `router` and `coprocessor` are known"
+                "unknown page `{other}`; use `hardware`, `cards`, `block`, `router` or \
+                 `coprocessor`"
             ));
         }
         None => vec![
@@ -110,16 +118,37 @@ fn main() -> miette::Result<ExitCode> {
             (disciplines::page(&root.join("../examples/compare/scenario.toml"))?, &book),
         ],
     };
+    // A full run records every figure anew: the digests of removed ones go.
+    let keep = job == Job::Check || only.is_some();
+    let mut digests = if keep { Digests::read(root)? } else { Digests::default() };
     let mut stale = Vec::new();
+    let mut figures = BTreeSet::new();
     for (name, contents, folder) in
         pages.iter().flat_map(|(page, at)| page.files.iter().map(move |(n, c)| (n, c, at)))
     {
         let path = folder.join(name);
+        let contents = &if name.ends_with(".md") { wrapped(contents) } else { contents.clone() };
+        let figure = figure_path(root, &path);
+        let matches = match &figure {
+            Some(figure) => digests.matches(figure, contents),
+            None => fs::read_to_string(&path).unwrap_or_default() == *contents,
+        };
         if job != Job::Check {
             fs::write(&path, contents).into_diagnostic()?;
-        } else if fs::read_to_string(&path).unwrap_or_default() != *contents {
+            if let Some(figure) = figure {
+                digests.set(figure, contents);
+            }
+            continue;
+        }
+        if !matches {
             stale.push(name.as_str());
         }
+        figures.extend(figure);
+    }
+    if job != Job::Check {
+        digests.write(root)?;
+    } else if only.is_none() {
+        stale.extend(digests.paths().filter(|path| !figures.contains(*path)));
     }
     let claims = || pages.iter().flat_map(|(page, _)| &page.claims);
     for claim in claims() {
@@ -131,4 +160,11 @@ fn main() -> miette::Result<ExitCode> {
     }
     let passed = stale.is_empty() && claims().all(|claim| claim.holds);
     Ok(if passed { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// The path of a figure in the folder of the papers; `None` for every other file.
+fn figure_path(papers: &Path, file: &Path) -> Option<String> {
+    let path = file.strip_prefix(papers).ok()?;
+    let is_figure = path.extension().is_some_and(|extension| extension == "svg");
+    is_figure.then(|| path.to_string_lossy().into_owned())
 }

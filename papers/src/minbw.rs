@@ -1,4 +1,4 @@
-//! The MinBW paper's Figures 2, 3 and 4: what each service class gets of a fabric, by scheduler.
+//! The MinBW paper's Figures 2, 3 and 4: the service of each class in a fabric, by scheduler.
 
 mod cost;
 mod network;
@@ -16,7 +16,7 @@ use self::results::{Estimate, LOADS, PAPERS, Quantity, Results};
 use crate::Job;
 use crate::experiment::{Claim, Page, estimates, rows};
 
-/// Where all runs are kept.
+/// The file of all runs.
 const DATA: &str = "runs.csv";
 /// Runs that a check repeats: scheduler, load, seed.
 const REPEATED: [(usize, u32, u64); 4] = [(0, 62, 1), (1, 100, 2), (2, 70, 3), (4, 100, 10)];
@@ -34,10 +34,10 @@ const MEAN_US: Quantity = |row| as_f64(row.mean_ns) / 1e3;
 const MAX_US: Quantity = |row| as_f64(row.max_ns) / 1e3;
 const JITTER_US: Quantity = |row| as_f64(row.jitter_ns) / 1e3;
 
-/// A quantity's short name, its axis' label, and where it is found.
+/// A quantity: short name, axis label, and accessor.
 type Panel = (&'static str, &'static str, Quantity);
 
-/// Each figure: the paper's number of it, its classes and its quantities.
+/// The figures: the paper's number, classes and quantities.
 const FIGURES: [(u32, &[usize], &[Panel]); 3] = [
     (2, &[0], &[THROUGHPUT, LATENCY, MAXIMUM]),
     (3, &[VO, VI, CL], &[THROUGHPUT, LATENCY, MAXIMUM, JITTER]),
@@ -53,8 +53,8 @@ const fn as_f64(number: u64) -> f64 {
     number as f64
 }
 
-/// Figures, their numbers and the paper's statements. Runs everything anew, or reads what was
-/// kept and repeats a few runs.
+/// Figures, their numbers and the paper's statements. Runs all experiments, or reads the kept runs
+/// and repeats a few.
 pub(crate) fn page(folder: &Path, job: Job) -> miette::Result<Page> {
     let mut page = Page { files: Vec::new(), claims: Vec::new() };
     let results = if job == Job::Measure {
@@ -94,8 +94,8 @@ pub(crate) fn page(folder: &Path, job: Job) -> miette::Result<Page> {
     Ok(page)
 }
 
-/// A scheduler's line, and half of the confidence interval at each of its points. A class that
-/// nothing was injected of has none.
+/// A scheduler's line, and half of the confidence interval at each point. A class without injected
+/// traffic has no line.
 fn line(results: &Results, subject: usize, class: usize, quantity: Quantity) -> (Line, Vec<f64>) {
     let loads = LOADS.into_iter().filter(|load| results.is_there(subject, *load, class));
     let (points, halves) = loads
@@ -107,7 +107,7 @@ fn line(results: &Results, subject: usize, class: usize, quantity: Quantity) -> 
     (Line { name: SUBJECTS[subject].to_owned(), points }, halves)
 }
 
-/// What the paper says, and what came out.
+/// The paper's statements and our results.
 fn statements(results: &Results) -> Vec<Claim> {
     let papers = 0..PAPERS;
     let mean =
@@ -245,7 +245,7 @@ fn statements(results: &Results) -> Vec<Claim> {
 
 fn text(results: &Results, claims: &[Claim]) -> String {
     let mut text = String::from(include_str!("minbw/page.md"));
-    text += "\n## What the paper says\n\n| | the paper | here | |\n|---|---|---|---|\n";
+    text += "\n## The paper's statements\n\n| | the paper | here | |\n|---|---|---|---|\n";
     text += &rows(claims.iter().filter(|claim| claim.paper != "–"), "MinBW, ");
     for (number, classes, quantities) in FIGURES {
         let _ = writeln!(text, "\n## Figure {number}");
@@ -300,7 +300,7 @@ fn text(results: &Results, claims: &[Claim]) -> String {
     text
 }
 
-/// Three significant digits and what is uncertain of them.
+/// Three significant digits with their uncertainty.
 fn estimate(of: Estimate) -> String {
     let digits = if of.mean >= 100.0 {
         0

@@ -1,5 +1,5 @@
-//! The Router paper's experiments on the router's model machine, and what `make paper-router` measured of the
-//! live one.
+//! The Router paper's experiments on a model of its machine, and the measurements of the live
+//! router by `make paper-router`.
 
 mod experiments;
 mod figures;
@@ -16,12 +16,12 @@ use self::figures::Curves;
 use self::statements::statements;
 use crate::experiment::{Page, rows};
 
-/// Figures and the paper's statements; `folder` has what was measured.
+/// Figures and the paper's statements; `folder` holds the measurements.
 pub(crate) fn page(folder: &Path) -> miette::Result<Page> {
     let curves = Curves::compute();
     let of = statements(&curves);
     let mut text = String::from(include_str!("router/page.md"));
-    text += "\n## What the paper says\n\nRates hold if they are within 5 %.\n\n\
+    text += "\n## The paper's statements\n\nRates hold if they are within 5 %.\n\n\
              | | the paper | here | |\n|---|---|---|---|\n";
     text += &rows(&of.claims, "Router, ");
     text += "\n## Where the model differs\n\n| | the paper | here | why |\n|---|---|---|---|\n";

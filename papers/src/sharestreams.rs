@@ -1,11 +1,11 @@
-//! ShareStreams (Krishnamurthy and others): the software experiments of section 5.2.
+//! ShareStreams (Krishnamurthy et al.): the software experiments of section 5.2.
 
 use std::fmt::Write as _;
 use std::path::Path;
 
 use crate::experiment::{Claim, Page, figure, rows, winners};
 
-/// A list of numbers as the paper writes ratios.
+/// A list of numbers in the paper's notation of ratios.
 fn ratio(counts: &[usize]) -> String {
     counts.iter().map(ToString::to_string).collect::<Vec<_>>().join(" : ")
 }
@@ -85,7 +85,7 @@ pub(crate) fn page(folder: &Path) -> miette::Result<Page> {
     Ok(Page { files, claims })
 }
 
-/// The paper's bandwidths against ours: the same to 1 % on a link of their sum.
+/// Compares bandwidths with the paper's: equal within 1 % on a link of their sum.
 #[allow(clippy::cast_precision_loss)]
 fn bandwidths(times_ns: &[u64], counts: &[usize]) -> Claim {
     let paper = [47.15, 47.15, 95.3, 188.6];
@@ -108,17 +108,17 @@ fn readme(claims: &[Claim]) -> String {
     let mut text = String::from(
         "# ShareStreams: the software experiments\n\n\
          Krishnamurthy, Yalamanchili, Schwan, West: *ShareStreams: A Scalable Architecture and \
-         Hardware Support for High-Speed QoS Packet Schedulers*, section 5.2. This page and its \
-         figures are made by `make figures` from the scenarios beside it; `make test` checks that \
-         they still come out the same.\n\n\
+         Hardware Support for High-Speed QoS Packet Schedulers*, section 5.2. `make figures` \
+         writes this page and its figures from the scenarios beside it; `make test` verifies \
+         them.\n\n\
          | claim | paper, or its rules | ours | |\n|---|---|---|---|\n",
     );
     text += &rows(claims, "");
     text += "\nPackets are 1,500 bytes and a request period is one packet-time, so that counts are \
-             exact; the paper's frames of Fig 12 vary from 64 to 1,500 bytes. Fig 12 runs on a link \
-             of 378.2 MB/s, the sum of the paper's bandwidths: its own limit was a PCI host's. In \
-             Fig 15 the paper says that the 0/255 stream alone is served for a window of 255; by \
-             its own rules another stream wins two of the last 190 packet-times.\n\n";
+             exact; the paper's frames of Fig 12 vary from 64 to 1,500 bytes. Fig 12 runs on a \
+             link of 378.2 MB/s, the sum of the paper's bandwidths, which its PCI host limited. \
+             For Fig 15 the paper states that the 0/255 stream alone is served for a window of \
+             255; by its own rules another stream wins two of the last 190 packet-times.\n\n";
     for (file, what) in [
         ("fig12", "bandwidth over time, while all streams are backlogged"),
         ("fig14", "bandwidth from time zero, settling"),

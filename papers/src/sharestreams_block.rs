@@ -1,8 +1,8 @@
-//! ShareStreams, section 7: several packets of one sorted list, and what that does to the promises.
+//! ShareStreams, section 7: several packets of one sorted list, and its effect on the contracts.
 //!
-//! Runs the model of `millstream_hw::block`, which the verilated core is held against, for blocks of
-//! 1 (exact) up to all streams, with the list of the published network and with a sorted one. What is
-//! kept and what is not is judged from when packets are sent, not from what the scheduler counts.
+//! Runs the model of `millstream_hw::block`, the reference of the verilated core, for blocks of 1
+//! (exact) up to all streams, with the list of the published network and with a sorted one.
+//! Contracts are judged by the times of departure, not by the scheduler's counters.
 
 use std::collections::VecDeque;
 use std::fmt::Write as _;
@@ -30,20 +30,20 @@ const SETS: u64 = 10;
 /// Packet-times of a run.
 const SLOTS: u64 = 16_000;
 
-/// What is offered, and how it is scheduled.
+/// The offered traffic and its scheduling.
 struct Scenario {
     mode: Mode,
     loads: Vec<Load>,
-    /// All packets are there from the start; else one comes each period.
+    /// All packets are there from the start; otherwise one arrives each period.
     backlogged: bool,
 }
 
-/// What became of it.
+/// The result of a run.
 struct Outcome {
-    /// When each stream's packets were sent, in packet-times; late ones that were dropped, never.
+    /// Departures of each stream's packets, in packet-times; `None` for late drops.
     sent: Vec<Vec<Option<u64>>>,
     packets: u64,
-    /// The network's passes, PRIORITY_UPDATE, and SETTLE where a block outlasts periods.
+    /// Cycles: the network's passes, PRIORITY_UPDATE, and SETTLE where a block outlasts periods.
     cycles: u64,
 }
 
@@ -114,7 +114,7 @@ fn run(scenario: &Scenario, network: Network, block: usize) -> Outcome {
                 waiting[i].pop_front();
                 dropped[i] += 1;
             }
-            // A stream with no head to charge gets one first.
+            // A stream without a head is given one first.
             let misses = after.missed - before[i].missed;
             let vacant = winners.contains(&stream) || before[i].waiting == 0;
             charges = charges.max(misses + u64::from(misses > 0 && vacant));
@@ -140,7 +140,7 @@ impl Outcome {
         self.sent.iter().map(|sent| sent.iter().flatten().count() as u64).collect()
     }
 
-    /// Of the packets whose deadlines passed: which of each stream were not sent before them.
+    /// For packets whose deadlines passed: those of each stream that were not sent before.
     fn lost(&self, scenario: &Scenario) -> Vec<Vec<bool>> {
         let each = |(sent, load): (&Vec<Option<u64>>, &Load)| {
             let deadlines = (1..).map(|packet| packet * u64::from(load.period));
@@ -163,7 +163,7 @@ impl Outcome {
     }
 }
 
-/// Windows of y in a row with more than x lost, and all windows.
+/// Windows of y consecutive packets with more than x lost, and all windows.
 fn violated(lost: &[Vec<bool>], loads: &[Load]) -> (u64, u64) {
     let (mut violated, mut all) = (0, 0);
     for (lost, load) in lost.iter().zip(loads) {
@@ -184,11 +184,11 @@ fn fair(copies: u32) -> Scenario {
     Scenario { mode: Mode::Dwcs, loads, backlogged: true }
 }
 
-/// Random windows with one period for all, at no more than this utilisation.
+/// Random windows with one common period, up to this utilisation.
 fn constrained(percent: u32, seed: u64) -> Scenario {
     let mut below = random(seed);
     let windows = windows(STREAMS as usize, &mut below);
-    // In units that all windows divide well enough: Σ (1 − x/y) is rounded up.
+    // In units that suit all windows: Σ (1 − x/y) is rounded up.
     let share = |(x, y): &(u32, u32)| (1_000_000 * u64::from(y - x)).div_ceil(u64::from(*y));
     let needed: u64 = windows.iter().map(share).sum();
     let period = needed.div_ceil(10_000 * u64::from(percent));
@@ -196,7 +196,7 @@ fn constrained(percent: u32, seed: u64) -> Scenario {
     Scenario { mode: Mode::Dwcs, loads, backlogged: false }
 }
 
-/// EDF streams of random rates, at no more than this utilisation.
+/// EDF streams of random rates, up to this utilisation.
 fn earliest(percent: u32, seed: u64) -> Scenario {
     let mut below = random(seed);
     let rates: Vec<u64> = (0..STREAMS).map(|_| u64::from(1 + below(4))).collect();
@@ -206,7 +206,7 @@ fn earliest(percent: u32, seed: u64) -> Scenario {
     Scenario { mode: Mode::Edf, loads, backlogged: false }
 }
 
-/// What random scenarios lose at one utilisation, %, and what a packet costs.
+/// Losses of random scenarios at one utilisation, %, and the cost of a packet.
 struct Loss {
     windows: f64,
     late: f64,
@@ -232,7 +232,7 @@ fn loss(scenario: impl Fn(u64) -> Scenario, network: Network, block: usize) -> L
     Loss { windows: percent(broken, windows), late: percent(late, due), cycles }
 }
 
-/// Losses of every network, block and utilisation, in this order.
+/// Losses for every network, block and utilisation, in this order.
 type Losses = Vec<Vec<Vec<Loss>>>;
 
 fn losses(scenario: impl Fn(u32, u64) -> Scenario) -> Losses {
@@ -246,7 +246,7 @@ fn lines(losses: &Losses, value: impl Fn(&Loss) -> f64) -> Vec<Line> {
     let mut lines = Vec::new();
     for ((_, name), blocks) in NETWORKS.iter().zip(losses) {
         for (block, points) in BLOCKS.iter().zip(blocks) {
-            // Blocks of one are the same by both.
+            // Blocks of one are equal for both networks.
             if *block == 1 && !lines.is_empty() {
                 continue;
             }
@@ -258,7 +258,7 @@ fn lines(losses: &Losses, value: impl Fn(&Loss) -> f64) -> Vec<Line> {
     lines
 }
 
-/// The table of the fair shares, and whether blocks of one and of all streams come out as they must.
+/// The table of fair shares, and whether blocks of one and of all streams are as required.
 fn fair_table(text: &mut String, copies: u32) -> Vec<Claim> {
     let scenario = fair(copies);
     let streams = scenario.loads.len();
@@ -266,8 +266,8 @@ fn fair_table(text: &mut String, copies: u32) -> Vec<Claim> {
     let _ = write!(
         text,
         "\n### {streams} streams\n\n\
-         | packets a block | list | packets sent | largest share error | windows violated | cycles a \
-         packet |\n|---:|---|---|---:|---:|---:|\n"
+         | packets a block | list | packets sent | largest share error | windows violated \
+         | cycles a packet |\n|---:|---|---|---:|---:|---:|\n"
     );
     for block in BLOCKS.into_iter().filter(|block| *block <= streams) {
         for (network, name) in NETWORKS {
@@ -330,8 +330,8 @@ fn table(text: &mut String, losses: &Losses, value: impl Fn(&Loss) -> f64) {
 fn gain(text: &mut String, losses: &Losses) {
     let exact = losses[0][0].last().map_or(1.0, |loss| loss.cycles);
     text.push_str(
-        "\n| packets a block | list | cycles a block | cycles a packet | packets/s, times the exact core's \
-         |\n|---:|---|---:|---:|---:|\n",
+        "\n| packets a block | list | cycles a block | cycles a packet \
+         | packets/s, times the exact core's |\n|---:|---|---:|---:|---:|\n",
     );
     for (at, block) in BLOCKS.iter().enumerate() {
         for ((network, name), blocks) in NETWORKS.iter().zip(losses) {
@@ -350,22 +350,24 @@ fn gain(text: &mut String, losses: &Losses) {
 pub(crate) fn page() -> miette::Result<Page> {
     let mut text = String::from(
         "# ShareStreams: blocks of packets from one list\n\n\
-         Section 7: \"using the sorted list of streams to schedule packets in future packet-times and \
-         the impact of this on QoS\". The paper gives no numbers; these are from the model of \
-         `millstream_hw::block`, list for list and register for register that of the core \
-         (`Block` of `rtl/src/msr_core.sv`, compared by `scripts/rtl.sh`). This page is written by \
-         `make figures`.\n\n\
-         A decision serves the first k streams of its list, in k packet-times. Attributes change once \
-         a block: rule A for each of the k as of the decision's time; then time moves on by k, and all \
-         streams are charged for the periods that ended, by PRIORITY_UPDATE and, where more than one \
-         ended, by SETTLE. *Published* is the list of the log2 N passes, of which only the first and \
-         the last are right; *sorted* that of a bitonic sort's log2²N − log2 N + 1 passes. What is \
-         lost is judged from when packets are sent.\n\n\
+         Section 7: \"using the sorted list of streams to schedule packets in future packet-times \
+         and the impact of this on QoS\". The paper gives no numbers. These are from the model of \
+         `millstream_hw::block`, which equals the core (`Block` of `rtl/src/msr_core.sv`) list for \
+         list and register for register; `scripts/rtl.sh` compares them. `make figures` writes \
+         this page.\n\n\
+         A decision serves the first k streams of its list, in k packet-times. Attributes change \
+         once a block. Rule A applies to each of the k as of the decision's time. Then time \
+         advances by k, and all streams are charged for the periods that ended, by \
+         PRIORITY_UPDATE and, where more than one ended, by SETTLE. *Published* is the list of \
+         the log2 N passes, of which the first and the last entry are exact; *sorted* that of a \
+         bitonic sort's log2²N − log2 N + 1 passes. Losses are judged by the times of \
+         departure.\n\n\
          ## Fair shares 1:1:2:4\n\n\
-         All streams are backlogged, T = 1, late packets are sent; 16,000 packet-times. A window is y \
-         packet-times in a row, violated if the stream sent fewer than y − x packets in it. A stream \
-         sends at most one packet a block, so no share above 1/k can be kept; up to there the sorted list \
-         keeps all shares and windows, the published one not always.\n",
+         All streams are backlogged, T = 1, late packets are sent; 16,000 packet-times. A window \
+         is y consecutive packet-times; it is violated if the stream sent fewer than y − x packets \
+         in it. A stream sends at most one packet a block, so no share above 1/k can be kept. Up \
+         to there the sorted list keeps all shares and windows; the published list does not \
+         always.\n",
     );
     let mut claims = Vec::new();
     for copies in [1, 2] {
@@ -374,17 +376,17 @@ pub(crate) fn page() -> miette::Result<Page> {
 
     let constrained = losses(constrained);
     text += "\n## Random windows\n\n\
-             16 streams, x/y random in 0.2 to 0.8, one period for all, as short as Σ (1 − x/y)/T ≤ U \
-             allows; a packet a period, late ones are dropped; ten sets of windows, 16,000 packet-times \
-             each. Windows violated, %: more than x of y packets in a row not sent before their \
-             deadlines.\n";
+             16 streams, x/y random in 0.2 to 0.8, one common period, the shortest with \
+             Σ (1 − x/y)/T ≤ U; a packet a period, late ones are dropped; ten sets of windows, \
+             16,000 packet-times each. Windows violated, %: more than x of y consecutive packets \
+             are not sent before their deadlines.\n";
     table(&mut text, &constrained, |loss| loss.windows);
     text += "\nDeadlines missed, % of packets:\n";
     table(&mut text, &constrained, |loss| loss.late);
-    text += "\nAs many packets are in time by either list, as all deadlines of a period are equal; the sorted \
-             one gives them to other streams. What counts is k against the packet-times of a period (about 8 \
-             / U): a packet that comes while a block runs waits for the next one, and a block that outlasts a \
-             period's end serves packets whose time is over.\n\n\
+    text += "\nBoth lists send the same number of packets in time, since all deadlines of a period \
+             are equal; they differ in the streams. The ratio of k to the packet-times of a period \
+             (about 8 / U) matters. A packet that arrives during a block waits for the next block, \
+             and a block that extends past the end of a period serves packets too late.\n\n\
              ![windows violated by utilisation](block.svg)\n";
 
     let earliest = losses(earliest);
@@ -392,8 +394,9 @@ pub(crate) fn page() -> miette::Result<Page> {
              16 streams of random rates 1 to 4, a packet a period, due at its end; Σ 1/T ≤ U; late \
              packets are sent. Sent late, % of packets:\n";
     table(&mut text, &earliest, |loss| loss.late);
-    text += "\nHere the order inside the block decides: a sorted list makes blocks of eight as good as the \
-             exact schedule up to U = 0.9, the published one loses packets with blocks of four at 0.8.\n\n\
+    text += "\nHere the order inside the block matters. With a sorted list, blocks of eight are as \
+             good as the exact schedule up to U = 0.9; the published list loses packets with \
+             blocks of four at 0.8.\n\n\
              ![late packets by utilisation](block-edf.svg)\n";
     let late = earliest.iter().flat_map(|blocks| &blocks[0]).map(|l| l.late).fold(0.0, f64::max);
     claims.push(Claim {
@@ -404,13 +407,14 @@ pub(crate) fn page() -> miette::Result<Page> {
     });
 
     text += "\n## What it gains\n\n\
-             Cycles of a decision for 16 streams (passes and PRIORITY_UPDATE), and those of a packet at U \
-             = 1, SETTLE and packet-times that stay empty included:\n";
+             Cycles of a decision for 16 streams (passes and PRIORITY_UPDATE), and cycles of a \
+             packet at U = 1, including SETTLE and empty packet-times:\n";
     gain(&mut text, &constrained);
-    text += "\nSorting costs 14 cycles rather than 5, so it pays from blocks of four on. Blocks of four by the \
-             sorted list make 1.4 times the exact core's packets with EDF kept; four times by the \
-             published list, where up to U = 0.7 late packets are none and up to 0.6 a window in 800 breaks. \
-             An exact decision in fewer cycles (Compute-Ahead, the tree) loses nothing.\n";
+    text += "\nSorting costs 14 cycles rather than 5, so it pays from blocks of four. Blocks of \
+             four by the sorted list send 1.4 times the exact core's packets and keep EDF. The \
+             published list sends four times as many; up to U = 0.7 it has no late packets, and up \
+             to 0.6 it violates a window in 800. An exact decision in fewer cycles (Compute-Ahead, \
+             the tree) loses nothing.\n";
 
     let axes = (("utilisation U", false), ("windows violated (%)", false));
     let title = "Random windows in blocks: 16 streams";

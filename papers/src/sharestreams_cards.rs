@@ -1,8 +1,9 @@
-//! ShareStreams, section 5.2, on the cards: Figures 12 and 13 by the end-system, Figure 14 by the line
-//! card.
+//! ShareStreams, section 5.2, on the cards: Figures 12 and 13 on the end-system, Figure 14 on the
+//! line card.
 //!
-//! The cards need Verilator, so runs are measured by `--cards` into `sharestreams/hardware/*.csv`
-//! (scripts/rtl-cards.sh checks that they come out the same) and the page is made from these files.
+//! The cards need Verilator. `--cards` therefore measures the runs into
+//! `sharestreams/hardware/*.csv`, which scripts/rtl-cards.sh verifies, and the page is generated
+//! from these files.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -19,7 +20,7 @@ use millstream_scenario::{EndSystem, Link, Scenario, Source};
 
 use crate::experiment::{Claim, Page, figure, rows};
 
-/// Streams of every experiment here.
+/// Streams of every experiment.
 const STREAMS: usize = 4;
 
 /// Frames of a stream.
@@ -34,17 +35,17 @@ const BINS: usize = 60;
 /// Bytes of a packet on the line card: eight beats.
 const LINE_CARD_BYTES: usize = 64;
 
-/// A link that is never waited for, bits/s: what card and bus do alone.
+/// A link that never delays, bits/s: measures card and bus alone.
 const FAST_BPS: u64 = 10_000_000_000_000;
 
 /// Frames of a stream on it.
 const FAST_FRAMES: u64 = 10_000;
 
-/// What is measured and what is drawn from it, by file name.
+/// The measurements and their figures, by file name.
 const FILES: [&str; 4] =
     ["end-system-bandwidth.csv", "end-system-delay.csv", "end-system-cost.csv", "line-card.csv"];
 
-/// A frame that was sent: when, when it came, how long it is.
+/// A sent frame: departure, arrival and length.
 #[derive(Clone, Copy)]
 struct Frame1 {
     sent_ns: u64,
@@ -55,7 +56,7 @@ struct Frame1 {
 #[derive(Default)]
 struct Sent {
     frames: [Vec<Frame1>; STREAMS],
-    /// The first frame that was dropped, if one was.
+    /// The first dropped frame, if any.
     dropped: Option<StreamId>,
 }
 
@@ -73,7 +74,7 @@ impl Listener<Frame> for Sent {
     }
 }
 
-/// Runs both cards; writes what was measured, or says what would come out differently.
+/// Runs both cards; writes the measurements, or reports differences.
 pub(crate) fn measure(folder: &Path, check: bool) -> miette::Result<bool> {
     let scenario = Scenario::load(&folder.join("fig12-end-system.toml"))?;
     let card = scenario.end_system.clone();
@@ -110,7 +111,7 @@ fn end_system(scenario: &Scenario, card: &EndSystem) -> miette::Result<(Sent, Co
     }
 }
 
-/// The same streams, fewer frames all there at once, and nothing to wait for after the card.
+/// The same streams with fewer frames, all there at once, and no delay after the card.
 fn fast(scenario: &Scenario) -> Scenario {
     let mut fast = scenario.clone();
     fast.link = Link { rate_bps: FAST_BPS, ..scenario.link };
@@ -176,7 +177,7 @@ fn cost_table(costs: &[(&str, u64, Cost)]) -> String {
     text
 }
 
-/// How often each stream has left the line card after so many packets, and the last one's cycle.
+/// Departures of each stream from the line card after some numbers of packets, and the last cycle.
 fn line_card_shares(folder: &Path) -> miette::Result<String> {
     let scenario = Scenario::load(&folder.join("fig14.toml"))?;
     let (settings, contracts) = settings(&scenario);
@@ -203,10 +204,10 @@ fn line_card_shares(folder: &Path) -> miette::Result<String> {
     let mut text = "packets,cycle,stream_1,stream_2,stream_3,stream_4\n".to_owned();
     let mut counts = [0usize; STREAMS];
     let mut next = 1;
-    for (packets, line_card::Left { stream, cycle }) in (1..).zip(&left) {
+    for (packets, line_card::SentPacket { stream, cycle }) in (1..).zip(&left) {
         counts[*stream] += 1;
         if packets == next || packets == left.len() {
-            // A hundredth more each time: the axis is logarithmic.
+            // Steps of one percent: the axis is logarithmic.
             next = (next + next.div_ceil(50)).max(packets + 1);
             let counts = counts.map(|count| count.to_string()).join(",");
             let _ = writeln!(text, "{packets},{cycle},{counts}");
@@ -215,7 +216,7 @@ fn line_card_shares(folder: &Path) -> miette::Result<String> {
     Ok(text)
 }
 
-/// A measured file: its rows as numbers, what is no number as 0.
+/// Reads a measured file: its rows as numbers, 0 for other cells.
 fn read(folder: &Path, name: &str) -> miette::Result<Vec<Vec<f64>>> {
     let mut reader =
         csv::Reader::from_path(folder.join("hardware").join(name)).into_diagnostic()?;
@@ -224,7 +225,7 @@ fn read(folder: &Path, name: &str) -> miette::Result<Vec<Vec<f64>>> {
     reader.records().map(|row| row.map(numbers)).collect::<Result<_, _>>().into_diagnostic()
 }
 
-/// A line for each stream, whose values begin in this column.
+/// One line a stream, whose values start in this column.
 fn lines(rows: &[Vec<f64>], column: usize, y: impl Fn(&[f64], f64) -> f64) -> Vec<Line> {
     let points = |at: usize| rows.iter().map(|row| (row[0], y(row, row[column + at]))).collect();
     (0..STREAMS).map(|at| Line { name: format!("stream-{}", at + 1), points: points(at) }).collect()
@@ -265,7 +266,7 @@ pub(crate) fn page(folder: &Path) -> miette::Result<Page> {
 
 fn bandwidth_claims(rows: &[Vec<f64>]) -> Vec<Claim> {
     let paper = [47.15, 47.15, 95.3, 188.6];
-    // What is settled: all but the first bin.
+    // The steady state: all but the first bin.
     let settled = &rows[1.min(rows.len())..];
     let mean = |at: usize| {
         settled.iter().map(|row| row[1 + at]).sum::<f64>() / settled.len().max(1) as f64
@@ -333,23 +334,26 @@ fn line_card_claims(rows: &[Vec<f64>]) -> Vec<Claim> {
 fn text(claims: &[Claim], costs: &[Vec<f64>]) -> String {
     let mut text = String::from(
         "# ShareStreams: the experiments on the cards\n\n\
-         Krishnamurthy, Yalamanchili, Schwan, West: *ShareStreams: A Scalable Architecture and Hardware \
-         Support for High-Speed QoS Packet Schedulers*, section 5.2. The cards of `rtl/cards`, verilated: \
-         the end-system card in its host (`fig12-end-system.toml`, run it by `millstream run`) and the line \
-         card with the contracts of `fig14.toml`. `millstream-papers --cards` measures into `hardware/`, which \
-         `scripts/rtl-cards.sh` checks; `make figures` makes this page of it.\n\n\
+         Krishnamurthy, Yalamanchili, Schwan, West: *ShareStreams: A Scalable Architecture and \
+         Hardware Support for High-Speed QoS Packet Schedulers*, section 5.2. The cards of \
+         `rtl/cards`, verilated: the end-system card in its host (`fig12-end-system.toml`, for \
+         `millstream run`) and the line card with the contracts of `fig14.toml`. \
+         `millstream-papers --cards` measures into `hardware/`, which `scripts/rtl-cards.sh` \
+         verifies; `make figures` writes this page and its figures from it.\n\n\
          | claim | paper | ours | |\n|---|---|---|---|\n",
     );
     text += &rows(claims, "");
-    text += "\nFrames are of 64 to 1,500 bytes, all sizes alike; a generator makes one a microsecond and \
-             pauses for 1 ms after 4,000. Neither is in the paper, nor how long its frames are on average; the \
-             link has the sum of its bandwidths, which its host set. There all arrivals were on the card \
-             before the first winner was read; here they come while it decides.\n\n\
+    text += "\nFrames are 64 to 1,500 bytes, uniformly distributed. A generator makes one a \
+             microsecond and pauses for 1 ms after 4,000. The paper gives neither this nor the \
+             mean length of its frames. The link has the sum of the paper's bandwidths, which its \
+             host limited. There all arrivals were on the card before the first winner was read; \
+             here they arrive while it decides.\n\n\
              ## What the bus costs\n\n\
-             The card at 23 MHz, four streams. First on the link of Figure 12; then on a link that is never \
-             waited for, with frames that are all there at once: what card and bus do alone.\n\n\
-             | link | bus | packets/s | bus busy, ns a packet | arrivals pulled | pushed or offered | winners | \
-             counters | the bus could carry | the card decide |\n|---|---|---|---|---|---|---|---|---|---|\n";
+             The card at 23 MHz, four streams. First on the link of Figure 12; then on a link that \
+             never delays, with all frames there at the start: the limits of card and bus.\n\n\
+             | link | bus | packets/s | bus busy, ns a packet | arrivals pulled \
+             | pushed or offered | winners | counters | the bus could carry | the card decide \
+             |\n|---|---|---|---|---|---|---|---|---|---|\n";
     for (row, name) in costs.iter().zip([Bus::PCI_33].into_iter().chain(Bus::ALL)) {
         let (packets, span_ns) = (row[3], row[4]);
         let busy = [row[7], row[9], row[11], row[13]].map(|ns| ns / packets);
@@ -367,16 +371,17 @@ fn text(claims: &[Claim], costs: &[Vec<f64>]) -> String {
         );
     }
     text += "\n| the paper says | here |\n|---|---|\n\
-             | the streams together leave its host at 378.2 MB/s, without a network stack: 0.48 M frames/s of \
-             782 bytes, the mean of 64 to 1,500 | as much is asked of the card; the bus is then busy for 6 % of \
-             the time |\n\
-             | arrival times crossed PCI at over 60 MB/s, DMA at over 120 MB/s of 133 | bursts of 64 arrivals: \
-             128 bytes in 1.47 µs, 87 MB/s; the card at 23 MHz takes one a cycle, 46 MB/s |\n\
-             | a winner every 3 cycles, 7.67 M/s at 23 MHz | the core makes one in 3; the card needs 5, in which \
-             SRAM fills the front of the stream that was served: 4.60 M/s |\n\n\
-             The paper gives no packets a second with and without the transfers. Here PCI takes nothing from \
-             the card at 23 MHz as long as winners are read in bursts and arrivals are pulled; its cost is \
-             latency: a read of 16 winners takes a microsecond.\n\n\
+             | the streams together leave its host at 378.2 MB/s, without a network stack: 0.48 M \
+             frames/s of 782 bytes, the mean of 64 to 1,500 | the card has the same load; the bus \
+             is then busy for 6 % of the time |\n\
+             | arrival times crossed PCI at over 60 MB/s, DMA at over 120 MB/s of 133 | bursts of \
+             64 arrivals: 128 bytes in 1.47 µs, 87 MB/s; the card at 23 MHz takes one a cycle, \
+             46 MB/s |\n\
+             | a winner every 3 cycles, 7.67 M/s at 23 MHz | the core makes one in 3; the card \
+             needs 5, in which SRAM refills the front of the served stream: 4.60 M/s |\n\n\
+             The paper gives no packets a second with and without the transfers. Here PCI does not \
+             slow the card at 23 MHz if winners are read in bursts and arrivals are pulled. Its \
+             cost is latency: a read of 16 winners takes a microsecond.\n\n\
              ![Figure 12: bandwidth while all streams are backlogged](fig12-end-system.svg)\n\n\
              ![Figure 13: queueing delay of every frame](fig13.svg)\n\n\
              ![Figure 13: around the pause](fig13-pause.svg)\n\n\

@@ -1,7 +1,8 @@
-//! ShareStreams, section 5.1: area and clock of the hardware, Figures 9 to 11 beside ours.
+//! ShareStreams, section 5.1: area and clock of the hardware, the paper's Figures 9 to 11 and ours.
 //!
-//! Reads what `make rtl-report` measured (`sharestreams/hardware/*.csv`). Virtex parts have no open
-//! place and route: area is synthesized for the paper's families, the clock is that of an ECP5.
+//! Reads the measurements of `make rtl-report` (`sharestreams/hardware/*.csv`). Virtex parts have
+//! no open place and route: area is synthesized for the paper's families, the clock is that of an
+//! ECP5.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -12,7 +13,7 @@ use millstream_report::chart::Line;
 
 use crate::experiment::{Claim, Page, figure, rows};
 
-/// Cells by synthesis.
+/// Synthesized cells.
 #[derive(Clone, Copy)]
 struct Area {
     lut: u32,
@@ -21,12 +22,12 @@ struct Area {
 }
 
 impl Area {
-    /// Slices of two LUTs and two flip-flops: fewer than the larger kind needs are impossible.
+    /// Lower bound of slices with two LUTs and two flip-flops each.
     fn least_slices(self) -> u32 {
         self.lut.max(self.flip_flop).div_ceil(2)
     }
 
-    /// Every LUT and flip-flop in halves of its own.
+    /// Upper bound: every LUT and flip-flop in halves of its own.
     fn most_slices(self) -> u32 {
         (self.lut + self.flip_flop).div_ceil(2)
     }
@@ -55,16 +56,16 @@ impl Clock {
     }
 }
 
-/// What was measured, by design and streams.
+/// The measurements, by design and streams.
 struct Measured {
     areas: BTreeMap<(String, u32, String), Area>,
     clocks: BTreeMap<(String, u32), Clock>,
 }
 
-/// The variants, as the paper calls them.
+/// The variants, in the paper's terms.
 const VARIANTS: [(&str, &str); 3] = [("ba", "BA"), ("wr", "WR"), ("ca", "CA")];
 
-/// Ours: with order keys, the tree, and tiles of 16 streams.
+/// Our variants: with order keys, the tree, and tiles of 16 streams.
 const OURS: [(&str, &str); 6] = [
     ("ba-key", "BA, keys"),
     ("wr-key", "WR, keys"),
@@ -80,11 +81,11 @@ const TILED_SIZES: [u32; 3] = [64, 256, 1024];
 const SIZES: [u32; 4] = [4, 8, 16, 32];
 
 /// The paper's blocks: name, slices of Virtex, slices of Virtex-II (the decision block with two
-/// multipliers more).
+/// more multipliers).
 const BLOCKS: [(&str, u32, u32); 3] =
     [("control", 22, 22), ("decision", 190, 122), ("register", 150, 148)];
 
-/// The paper's blocks of a core of so many streams, without the network's wires and multiplexers.
+/// The paper's blocks of a core of this size, without the network's wires and multiplexers.
 fn paper_slices(streams: u32, virtex_ii: bool) -> u32 {
     let [control, decision, register] =
         BLOCKS.map(|(_, one, two)| if virtex_ii { two } else { one });
@@ -152,7 +153,7 @@ impl Measured {
         self.clocks.get(&(design.into(), streams))
     }
 
-    /// LUTs of a variant by streams, those that were synthesized.
+    /// LUTs of a variant by streams, where synthesized.
     fn luts(&self, design: &str, family: &str) -> Vec<(u32, u32)> {
         let area = |streams| Some((streams, self.area(design, streams, family)?.lut));
         SIZES.into_iter().filter_map(area).collect()
@@ -206,7 +207,7 @@ fn feasible(measured: &Measured) -> Vec<Line> {
     cores.filter(|line| line.points.len() > 1).chain(lines).collect()
 }
 
-/// What of the paper's prose can be told from what was measured.
+/// Statements of the paper's text that the measurements can test.
 fn claims(measured: &Measured) -> Vec<Claim> {
     let mut claims = Vec::new();
     for (design, name) in VARIANTS {
@@ -257,7 +258,7 @@ fn packets_per_second(bytes: u32, gigabits: u32) -> f64 {
     f64::from(gigabits) * 1e9 / (8.0 * f64::from(bytes))
 }
 
-/// The rates in Gb/s at which a core keeps up with packets of so many bytes.
+/// Line rates in Gb/s at which a core keeps up with packets of these sizes.
 fn kept(clock: &Clock, bytes: u32) -> String {
     let met = [1, 10, 40, 100]
         .into_iter()
@@ -269,20 +270,21 @@ fn kept(clock: &Clock, bytes: u32) -> String {
 fn text(measured: &Measured, claims: &[Claim]) -> String {
     let mut text = String::from(
         "# ShareStreams: area and clock\n\n\
-         Section 5.1. Made by `make rtl-report` (an hour or more) with open tools: yosys for area, \
-         nextpnr for the clock, with more weight on timing than nextpnr's own (`PLACER` in \
-         `rtl/synthesis/report.py`); what is missing was not measured yet. WR of 32 streams and TILED were placed with \
-         nextpnr's own weights, WR of 32 before the streams' update was parted into forecast and outcome. CA with keys of 32 is of \
-         a netlist by 0.05 % larger than today's, which seeds 2 and 3 placed at 64 and 69 MHz. \
-         `make figures` draws it again from `hardware/`, and `make test` checks \
-         that it is up to date. The timeline of [Figure 6](fig6.svg), and [computed \
-         ahead](fig6-ahead.svg), comes from a simulation that `make test` repeats.\n\n\
-         Packing into slices is left to the vendor's tools, so slices are given from what is the least \
-         for so many LUTs and flip-flops to what they need if none share. There is no open place and \
-         route for Virtex: clocks are an ECP5's, speed grade 8, one seed; another seed moves them by \
-         some percent.\n\n## Blocks\n\n\
-         | block | Virtex: paper's slices | LUT / FF | slices | Virtex-II: paper's slices | LUT / FF | \
-         slices |\n|---|---|---|---|---|---|---|\n",
+         Section 5.1. `make rtl-report` (an hour or more) measures with open tools: yosys for \
+         area, nextpnr for the clock, with more weight on timing than nextpnr's default (`PLACER` \
+         in `rtl/synthesis/report.py`). Missing values are not measured yet. WR of 32 streams and \
+         TILED were placed with nextpnr's default weights, WR of 32 before the streams' update was \
+         split into forecast and outcome. CA with keys of 32 is of a netlist 0.05 % larger than \
+         today's, which seeds 2 and 3 placed at 64 and 69 MHz. `make figures` draws the figures \
+         from `hardware/`, and `make test` verifies them. The timelines of [Figure 6](fig6.svg), \
+         and of [Compute-Ahead](fig6-ahead.svg), come from a simulation that `make test` \
+         repeats.\n\n\
+         The vendor's tools pack cells into slices. Slices are therefore a range, from the minimum \
+         for the LUTs and flip-flops to the number without sharing. There is no open place and \
+         route for Virtex: clocks are an ECP5's, speed grade 8, one seed; another seed changes \
+         them by some percent.\n\n## Blocks\n\n\
+         | block | Virtex: paper's slices | LUT / FF | slices | Virtex-II: paper's slices \
+         | LUT / FF | slices |\n|---|---|---|---|---|---|---|\n",
     );
     for (block, virtex, virtex_ii) in BLOCKS {
         let ours = |family| {
@@ -295,9 +297,9 @@ fn text(measured: &Measured, claims: &[Claim]) -> String {
         let _ = writeln!(text, "| {block} | {virtex} | {one} | {virtex_ii}{more} | {two} |");
     }
     text += "\n## Cores\n\n\
-             LUT / flip-flops (+ multipliers); the paper's sum of blocks leaves out the network.\n\n\
-             | core | streams | Virtex | slices | Virtex-II | slices | paper's BA blocks, Virtex and \
-             Virtex-II |\n|---|---|---|---|---|---|---|\n";
+             LUT / flip-flops (+ multipliers); the paper's sum of blocks excludes the network.\n\n\
+             | core | streams | Virtex | slices | Virtex-II | slices \
+             | paper's BA blocks, Virtex and Virtex-II |\n|---|---|---|---|---|---|---|\n";
     for (design, name) in VARIANTS {
         for streams in SIZES {
             let cell = |family| {
@@ -317,11 +319,14 @@ fn text(measured: &Measured, claims: &[Claim]) -> String {
         }
     }
     text += "\n## Clock and decisions\n\n\
-             Ours: with keys, windows are numbers that the register blocks compute while the network works, \
-             and a pass compares numbers; TREE is a tree of decision blocks in one long cycle, winner \
-             only, and with keys one of two levels: all pairs of each group of four, then all pairs of the \
-             groups' firsts; TILED passes streams from block RAM over one network of 16 lanes.\n\n| core | streams | part | LUT / FF | MHz | cycles a decision | M decisions/s | keeps up \
-             with 64 bytes at (Gb/s) | with 1,500 bytes |\n|---|---|---|---|---|---|---|---|---|\n";
+             Our variants. *With keys*, windows are numbers that the register blocks compute while \
+             the network works, and a pass compares numbers. TREE is a tree of decision blocks in \
+             one long cycle, winner only; with keys it has two levels: all pairs of each group of \
+             four, then all pairs of the groups' firsts. TILED passes streams from block RAM \
+             through one network of 16 lanes.\n\n\
+             | core | streams | part | LUT / FF | MHz | cycles a decision | M decisions/s \
+             | keeps up with 64 bytes at (Gb/s) | with 1,500 bytes \
+             |\n|---|---|---|---|---|---|---|---|---|\n";
     for (design, name) in VARIANTS.into_iter().chain(OURS) {
         for streams in SIZES.into_iter().chain(TILED_SIZES) {
             if let (Some(clock), Some(area)) =
@@ -341,15 +346,16 @@ fn text(measured: &Measured, claims: &[Claim]) -> String {
             }
         }
     }
-    text += "\nFigure 1 of the paper asks which scheduler serves how many streams at which rate. Here: what \
-             cores decide, and what lines of packets need; `millstream plan` adds the software of a machine.\n\n\
-             ![Decisions a second by streams, and what lines need](fig1.svg)\n";
-    text += "\n## What the paper says of them\n\n| claim | paper | ours | |\n|---|---|---|---|\n";
+    text += "\nFigure 1 of the paper relates schedulers to numbers of streams and rates. Here: the \
+             decisions of the cores, and the packets of some lines; `millstream plan` adds the \
+             software of a machine.\n\n\
+             ![Decisions a second by streams, and packets a second of lines](fig1.svg)\n";
+    text += "\n## The paper's statements\n\n| claim | paper | ours | |\n|---|---|---|---|\n";
     text += &rows(claims, "");
     for (name, what) in [("fig9", "9"), ("fig10", "10"), ("fig11", "11")] {
         let _ = write!(
             text,
-            "\n![Figure {what}'s area beside ours]({name}-area.svg)\n\n\
+            "\n![Figure {what}: the paper's area and ours]({name}-area.svg)\n\n\
              ![Our clock for Figure {what}]({name}-clock.svg)\n"
         );
     }

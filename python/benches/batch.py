@@ -1,10 +1,10 @@
-"""What a packet costs by batches from Python, beside the engine's own loop in Rust.
+"""Cost of a packet in batches from Python, compared with the engine's own loop in Rust.
 
-One step is a packet out and one in, every stream backlogged, DWCS: ``millstream bench --work
+A step is one packet out and one in, with every stream backlogged, DWCS: ``millstream bench --work
 packet``. Here 1,000 steps are one call each of ``dequeue_batch`` and ``enqueue_batch``. Contracts
-are spread like the command's. Prints both in ns a packet, and their ratio; the goal is at most 2.
-The two are measured by turns, and the least of their samples' tenth percentiles counts: what a busy
-machine adds is left out. Both are to be of one build profile.
+are spread as the command's. Prints both in ns a packet, and their ratio; the goal is at most 2.
+Measurements alternate, and the lowest tenth percentile of the samples counts, which excludes the
+load of a busy machine. Both must be of the same build profile.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ STEPS = 300_000
 
 
 def add_streams(scheduler: Scheduler, streams: int, batch: int = 1) -> None:
-    """Periods spread by half around their mean, windows to 19; nothing is missed.
+    """Periods within ±50 % of their mean, windows up to 19; nothing is missed.
 
-    As many packets wait as two batches take, and at least two a stream.
+    Two batches of packets wait, and at least two packets a stream.
     """
     random = np.random.default_rng(1)
     mean_ns = streams * SLOT_NS * 1.0986 / 0.9
@@ -63,7 +63,7 @@ def batches(structure: str, streams: int, batch: int) -> float:
 
 
 def single(streams: int) -> float:
-    """The same packet by packet."""
+    """The same workload packet by packet."""
     scheduler = Scheduler("dwcs")
     add_streams(scheduler, streams)
     steps = STEPS // 3
@@ -76,15 +76,15 @@ def single(streams: int) -> float:
 
 
 class ByArrival:
-    """A discipline in Python: first in, first out."""
+    """A discipline in Python: FIFO."""
 
     def rank(self, stream: int, head: Head) -> int:
-        """By arrival."""
+        """Ranks by arrival."""
         return head.arrival_ns
 
 
 def prototype(streams: int, batch: int) -> float:
-    """The same by batches with a discipline in Python."""
+    """The same workload in batches with a discipline in Python."""
     scheduler = Scheduler(ByArrival())
     add_streams(scheduler, streams, batch)
     steps = STEPS // 10

@@ -1,4 +1,4 @@
-"""A sweep on this machine's cores, or on a Dask cluster: the same program, the same dataset.
+"""A sweep on this machine's cores or on a Dask cluster: same program, same dataset.
 
 Usage: cluster.py [ADDRESS], such as tcp://127.0.0.1:8786.
 """
@@ -15,7 +15,7 @@ EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 
 
 def main() -> None:
-    """Runs it and prints the worst delay by discipline."""
+    """Runs the sweep and prints the worst delay by discipline."""
     base = millstream.Scenario.from_file(EXAMPLES / "compare/scenario.toml")
     axes = {
         "scheduler.discipline": ["fifo", "drr", "wf2q+"],

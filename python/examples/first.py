@@ -1,4 +1,4 @@
-"""A scenario built, run and looked at.
+"""Builds and runs a scenario, and prints results.
 
 Usage: python examples/first.py
 """
@@ -7,7 +7,7 @@ from millstream import Scenario
 
 
 def main() -> None:
-    """Three streams on a link that is too small for them."""
+    """Runs three streams on an overloaded link."""
     scenario = (
         Scenario("10 Mbps", "dwcs", duration="2 s", name="first")
         .stream(

@@ -1,4 +1,4 @@
-"""A rank function in Python: shortest packet first, but nobody waits for ever.
+"""A rank function in Python: shortest packet first, without starvation.
 
 Usage: python examples/prototype.py
 """
@@ -7,15 +7,15 @@ from millstream import Head, Scheduler
 
 
 class ShortestFirst:
-    """By length; a packet's waiting makes up for its bytes at a byte a microsecond."""
+    """Ranks by length; a microsecond of waiting offsets one byte."""
 
     def rank(self, stream: int, head: Head) -> int:
-        """Bytes, and a byte more for each microsecond that it came later."""
+        """Returns the length plus one byte for each microsecond of later arrival."""
         return head.bytes * 1000 + head.arrival_ns
 
 
 def main() -> None:
-    """Two streams: long packets first in time, short ones after."""
+    """Runs two streams: long packets that arrive first, then short ones."""
     scheduler = Scheduler(ShortestFirst())
     long, short = scheduler.add_stream(), scheduler.add_stream()
     scheduler.enqueue_batch(0, long, [1500, 1500])

@@ -1,8 +1,8 @@
-"""Millstream: whose packet goes next?
+"""Simulates and schedules packet streams that share a link.
 
-Streams share a link. A scenario says which streams, which scheduler, which link; a run simulates it
-in exact integer nanoseconds, with the same schedule as the ``millstream`` command, packet for
-packet. :class:`Scheduler` is the engine itself, for programs that bring their own packets and time;
+A scenario defines the streams, the scheduler and the link; a run simulates it in integer
+nanoseconds. The schedule equals that of the ``millstream`` command, packet for packet.
+:class:`Scheduler` is the engine itself, for programs with their own packets and clock;
 :mod:`millstream.sweep` runs many scenarios.
 
 >>> import millstream

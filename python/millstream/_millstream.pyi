@@ -1,4 +1,4 @@
-"""The native half; private. Times in ns, lengths in bytes, rates in bits/s."""
+"""The native module; private. Times in ns, lengths in bytes, rates in bits/s."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -10,19 +10,19 @@ from numpy.typing import NDArray
 __version__: str
 
 class MillstreamError(Exception):
-    """What Millstream raises."""
+    """Base class of Millstream's exceptions."""
 
 class ScenarioError(MillstreamError):
-    """A scenario cannot be run; every problem with its line and what would be right."""
+    """A scenario cannot be run; lists every problem with its line and the allowed values."""
 
 class TrafficError(MillstreamError):
-    """An input file is unreadable or malformed; where, and what would be right."""
+    """An input file is unreadable or malformed; gives the position and the expected format."""
 
 class ContractError(MillstreamError):
     """A stream's contract cannot be scheduled."""
 
 def disciplines() -> list[tuple[str, str]]:
-    """Every discipline of the engine: its name and what it does."""
+    """Returns every discipline of the engine: its name and summary."""
 
 def interval(values: list[float]) -> tuple[float, float | None] | None: ...
 def metrics(fabric: bool) -> list[str]: ...
@@ -87,43 +87,43 @@ class Scenario:
 
 @final
 class Head:
-    """A head-of-line packet, as a discipline may know it."""
+    """A head-of-line packet, as visible to a discipline."""
 
     @property
     def arrival_ns(self) -> int:
-        """When it arrived, ns."""
+        """Arrival time, ns."""
     @property
     def bytes(self) -> int:
-        """Its length, bytes."""
+        """Length, bytes."""
 
 @final
 class Departure:
-    """A packet that left: sent, or dropped and why."""
+    """A packet that was sent, or dropped with a reason."""
 
     @property
     def time_ns(self) -> int:
-        """When service started or the drop happened, ns."""
+        """Start of service or time of the drop, ns."""
     @property
     def stream(self) -> int:
-        """Its stream's number."""
+        """The stream's number."""
     @property
     def packet(self) -> int:
-        """Its number among the stream's arrivals, from 0."""
+        """Number among the stream's arrivals, from 0."""
     @property
     def bytes(self) -> int:
-        """Its length, bytes."""
+        """Length, bytes."""
     @property
     def arrival_ns(self) -> int:
-        """When it arrived, ns."""
+        """Arrival time, ns."""
     @property
     def deadline_ns(self) -> int | None:
-        """The deadline it was served or dropped against, ns."""
+        """The deadline at service or drop, ns."""
     @property
     def event(self) -> str:
         """``sent``, ``dropped-late`` or ``dropped-full``."""
     @property
     def tag(self) -> int:
-        """The caller's own number."""
+        """The caller's number."""
 
 @final
 class DepartureColumns:
@@ -131,28 +131,28 @@ class DepartureColumns:
 
     @property
     def time_ns(self) -> NDArray[np.uint64]:
-        """When service started or the drop happened, ns."""
+        """Start of service or time of the drop, ns."""
     @property
     def stream(self) -> NDArray[np.uint32]:
         """The stream's number."""
     @property
     def packet(self) -> NDArray[np.uint64]:
-        """The number among the stream's arrivals, from 0."""
+        """Number among the stream's arrivals, from 0."""
     @property
     def bytes(self) -> NDArray[np.uint32]:
-        """The length, bytes."""
+        """Length, bytes."""
     @property
     def arrival_ns(self) -> NDArray[np.uint64]:
-        """When it arrived, ns."""
+        """Arrival time, ns."""
     @property
     def deadline_ns(self) -> NDArray[np.uint64]:
-        """The deadline, ns; ``NO_DEADLINE`` where there is none."""
+        """The deadline, ns; ``NO_DEADLINE`` without a deadline."""
     @property
     def event(self) -> NDArray[np.uint8]:
         """The index into ``EVENTS``."""
     @property
     def tag(self) -> NDArray[np.uint64]:
-        """The caller's own number."""
+        """The caller's number."""
     def __len__(self) -> int: ...
 
 class Scheduler:
@@ -166,7 +166,7 @@ class Scheduler:
     ) -> Scheduler: ...
     @property
     def structure(self) -> str:
-        """The structure that finds the first stream."""
+        """The data structure that finds the first stream."""
     def add_stream(
         self,
         *,
@@ -188,38 +188,38 @@ class Scheduler:
         Args:
             period_ns: T, the interval between deadlines of successive packets, ns.
             window: (x, y): at most x of any y consecutive packets late or lost.
-            first_deadline_ns: Of the first packet, ns; default: its arrival + period.
-            late: What becomes of late packets: ``send`` or ``drop``.
+            first_deadline_ns: Deadline of the first packet, ns; default: its arrival + period.
+            late: Treatment of late packets: ``send`` or ``drop``.
             weight: Share under fair queueing; at least 1.
-            quantum_bytes: Of deficit round robin, bytes.
+            quantum_bytes: Quantum of deficit round robin, bytes.
             priority: Static priority; 0 is served first.
-            queue: Packets that may wait; arrivals beyond are dropped. Default: any number.
+            queue: Maximum waiting packets; arrivals beyond are dropped. Default: unlimited.
             max_rate_bps: A cap on the rate, bits/s on the wire.
-            burst_bytes: What may go at once under the cap, bytes on the wire.
-            credits: Credits of 64 bytes that the stream starts with; default: no flow control.
+            burst_bytes: Burst under the cap, bytes on the wire.
+            credits: Initial credits of 64 bytes; default: no flow control.
             fmc: MinBW: this is the fabric management channel.
 
         Raises:
-            ContractError: It lacks what the discipline needs, or a value is impossible.
+            ContractError: A required attribute of the discipline is missing, or a value is invalid.
         """
     def enqueue(self, now_ns: int, stream: int, bytes: int, tag: int = 0) -> int | None:
-        """A packet of ``bytes`` bytes arrives at ``now_ns``.
+        """Enqueues a packet of ``bytes`` bytes at ``now_ns``.
 
         Returns:
             Its number among the stream's arrivals; None if the queue was full and it was dropped.
         """
     def dequeue(self, now_ns: int) -> Departure | None:
-        """One decision at ``now_ns``: the packet to send, or None if no stream is eligible.
+        """Makes a decision at ``now_ns``: the packet to send, or None if no stream is eligible.
 
-        To be asked whenever the link is free, also if nothing waits: that ends a busy period, and
-        fair queueing forgets who got more before.
+        Call on every link-idle event, even with an empty backlog: it ends the busy period, which
+        resets fair queueing.
         """
     def set_eligible(self, now_ns: int, stream: int, eligible: bool) -> None:
-        """Opens (the start) or closes the gate of a stream at ``now_ns``."""
+        """Opens (the initial state) or closes the gate of a stream at ``now_ns``."""
     def add_credits(self, now_ns: int, stream: int, credits: int) -> None:
-        """Credits, of 64 bytes each, come back to a stream at ``now_ns``."""
+        """Returns credits, of 64 bytes each, to a stream at ``now_ns``."""
     def next_eligible_ns(self) -> int | None:
-        """When the next stream becomes eligible by time alone, its rate cap, ns."""
+        """The time at which the next stream becomes eligible under its rate cap, ns."""
     def waiting(self, stream: int | None = None) -> int:
         """Packets waiting in a stream, or in all."""
     def take_drops(self) -> DepartureColumns:

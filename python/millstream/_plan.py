@@ -1,8 +1,8 @@
-"""Which run of a sweep is next, and when a point has enough seeds; as ``millstream sweep`` decides.
+"""Selects the next run of a sweep and decides when a point has enough seeds.
 
-A point's seeds are begun in their order. It has enough at the first number of seeds whose runs have
-all ended and whose intervals are tight. Runs of later seeds, which workers that had nothing else to
-do may have made, do not count; so the same seeds count whatever ran where.
+It decides as ``millstream sweep`` does. A point's seeds are started in order. A point is complete
+at the first number of seeds whose runs have all ended and whose intervals are tight. Speculative
+runs of later seeds, made by idle workers, do not count: the same seeds count on every executor.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ import pyarrow as pa
 
 from millstream import _millstream
 
-#: Runs that an interval needs at least before it may end a point.
+#: Minimum number of runs before an interval may complete a point.
 FEWEST = 3
 
 
 class Run(Protocol):
-    """A run of a point with a seed; the same key is the same run."""
+    """A run of a point with a seed; equal keys are the same run."""
 
     key: str
     #: Why it cannot be made.
@@ -29,24 +29,24 @@ class Run(Protocol):
 
 R = TypeVar("R", bound=Run)
 
-#: A column of a run's table as numbers, None where there is none.
+#: A column of a run's table as numbers; None for nulls.
 Column = Sequence[float | None]
 
 
 @dataclass(frozen=True)
 class Until:
-    """A point needs no more seeds once the interval of a metric is this tight."""
+    """Completes a point once the interval of a metric is this tight."""
 
-    #: Whose; None for every stream.
+    #: The stream; None for every stream.
     stream: str | None
     #: The metric's column.
     column: str
-    #: Half of the interval as a share of the mean.
+    #: Half of the interval relative to the mean.
     relative: float
 
     @classmethod
     def parse(cls, metric: str, relative: float, fabric: bool, streams: Sequence[str]) -> Until:
-        """``delay_mean`` of every stream, ``NAME.delay_mean`` of one; units may be left out."""
+        """Parses ``delay_mean`` of every stream, ``NAME.delay_mean`` of one; units are optional."""
         stream, dot, wanted = metric.rpartition(".")
         if dot and stream not in streams:
             raise ValueError(f"until {metric!r}: no stream is called {stream!r} in every point")
@@ -59,7 +59,7 @@ class Until:
         raise ValueError(f"until {metric!r}: there is no such metric; there is {', '.join(names)}")
 
     def satisfied(self, runs: Sequence[Mapping[str, Column]], names: Sequence[str]) -> bool:
-        """Whether these runs of one point, which has these streams, are enough."""
+        """Whether these runs of a point with these streams are enough."""
         mine = (at for at, name in enumerate(names) if self.stream in (None, name))
         return all(self._tight([run[self.column][at] for run in runs]) for at in mine)
 
@@ -74,7 +74,7 @@ class Until:
 
 @dataclass
 class Ended:
-    """A run that ended: its columns, or why it failed."""
+    """An ended run: its columns, or the reason of its failure."""
 
     columns: Mapping[str, Column] = field(default_factory=dict)
     names: Sequence[str] = ()
@@ -86,11 +86,11 @@ class _Point(Generic[R]):
     """A point's runs, in the order of seeds."""
 
     runs: Sequence[R]
-    #: No run before this one waits.
+    #: All runs before this index have been started.
     begun: int = 0
-    #: The first runs that have all ended, and were found not to be enough.
+    #: The first runs that have ended and were not enough.
     judged: int = 0
-    #: How many of the first runs count, once it is known.
+    #: The number of first runs that count, once known.
     enough: int | None = None
 
 
@@ -98,15 +98,15 @@ class Plan(Generic[R]):
     """All runs of a sweep, by point in the order of seeds."""
 
     def __init__(self, points: Sequence[Sequence[R]], until: Sequence[Until] = ()) -> None:
-        """Nothing has begun."""
+        """Builds the plan; no run is started."""
         self.until = until
         self._points = [_Point(runs) for runs in points]
-        #: Runs that count, or may yet.
+        #: Runs that count or may count.
         self.runs = sum(map(len, points))
         self._open = 0
         self._ended: dict[str, Ended] = {}
         self._under_way: set[str] = set()
-        #: The points that a key's run is of.
+        #: The points of a key's run.
         self._of: dict[str, list[_Point[R]]] = {}
         for point in self._points:
             for run in point.runs:
@@ -119,10 +119,9 @@ class Plan(Generic[R]):
                     self.end(run.key, Ended(error=run.error))
 
     def peek(self, *, perhaps: bool) -> R | None:
-        """The run to make next, or None.
+        """Returns the run to start next, or None.
 
-        First those that are needed whatever comes of the runs under way; then, if ``perhaps``, one
-        that may be in vain.
+        Runs that are needed for any outcome come first; then, if ``perhaps``, a speculative one.
         """
         while self._open < len(self._points) and not self._waits(self._points[self._open]):
             self._open += 1
@@ -137,21 +136,21 @@ class Plan(Generic[R]):
         return maybe if perhaps else None
 
     def take(self, *, perhaps: bool) -> R | None:
-        """The same, which begins."""
+        """Returns the run to start next, or None, and marks it as started."""
         run = self.peek(perhaps=perhaps)
         if run is not None:
             self._under_way.add(run.key)
         return run
 
     def end(self, key: str, ended: Ended) -> None:
-        """A run has ended, or was found done."""
+        """Records that a run has ended, or was found done."""
         self._under_way.discard(key)
         self._ended[key] = ended
         for point in self._of[key]:
             self._judge(point)
 
     def counted(self) -> Iterator[tuple[R, str]]:
-        """The runs that count, by point and seed, each with why it failed, if it did."""
+        """Yields the runs that count, by point and seed, each with the reason of a failure."""
         for point in self._points:
             for run in point.runs[: point.enough]:
                 yield run, self._ended[run.key].error
@@ -161,7 +160,7 @@ class Plan(Generic[R]):
             yield self._points[at]
 
     def _waits(self, point: _Point[R]) -> bool:
-        """Whether there is a run to begin; moves to it."""
+        """Whether there is a run to start; advances to it."""
         while point.begun < len(point.runs):
             key = point.runs[point.begun].key
             if key not in self._ended and key not in self._under_way:
@@ -191,7 +190,7 @@ class Plan(Generic[R]):
 
 
 def columns_of(table: pa.Table, until: Sequence[Until]) -> Ended:
-    """What is judged of a run's table."""
+    """Returns the judged columns of a run's table."""
     if not until:
         return Ended()
     columns = {one.column: table[one.column].to_pylist() for one in until}

@@ -1,4 +1,4 @@
-"""The standard views of results, drawn by matplotlib in one style.
+"""Draws the standard views of results with matplotlib, in one style.
 
 >>> import millstream
 >>> from millstream import figures
@@ -8,10 +8,10 @@
 >>> figure.axes[0].get_ylabel()
 'rate (Mb/s)'
 
-Colours are Okabe and Ito's, which colour-blind readers can tell apart, and lines differ in their
-dashes when colours run out. The same result gives the same bytes of SVG. Every view is a
-matplotlib ``Figure``, which notebooks show and :func:`save` writes. They need
-``pip install 'millstream[figures]'``.
+The colours are Okabe and Ito's, which are distinct for colour-blind readers; further lines differ
+in their dashes. The same result gives the same bytes of SVG. Every view is a matplotlib ``Figure``,
+which notebooks display and :func:`save` writes. The views need ``pip install
+'millstream[figures]'``.
 """
 
 from __future__ import annotations
@@ -44,13 +44,13 @@ if TYPE_CHECKING:
 
 __all__ = ["View", "delays", "over", "rates", "save", "service", "violations"]
 
-#: Okabe and Ito 2008, without the yellow, which is too pale on white.
+#: Okabe and Ito 2008, without yellow, which is too pale on white.
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000")
 DASHES = ("-", "--", ":", "-.")
 
 #: The style of every figure.
 STYLE: Any = [
-    # Whatever the user's own matplotlibrc says.
+    # Overrides the user's matplotlibrc.
     "default",
     {
         "axes.grid": True,
@@ -69,7 +69,7 @@ STYLE: Any = [
 
 
 class View(Figure):
-    """A matplotlib figure that notebooks show whichever backend they use."""
+    """A matplotlib figure that notebooks display with any backend."""
 
     def _repr_png_(self) -> bytes:
         png = BytesIO()
@@ -89,12 +89,12 @@ def _figure(title: str | None, x: str, y: str) -> Generator[tuple[View, Axes]]:
 
 
 def _looks() -> Iterator[dict[str, Any]]:
-    """Colours in order, then the same with other dashes."""
+    """Yields the colours in order, then again with other dashes."""
     return cycle({"color": colour, "linestyle": dash} for dash in DASHES for colour in COLOURS)
 
 
 def _by_stream(result: Result) -> Iterator[tuple[str, pa.Table]]:
-    """Each stream's packets that were sent, in the order of the scenario."""
+    """Yields each stream's sent packets, in the order of the scenario."""
     sent = result.departures.filter(pc.field("event") == "sent")
     for name in result.streams["name"].to_pylist():
         yield name, sent.filter(pc.field("stream") == name)
@@ -106,12 +106,12 @@ def _column(table: pa.Table, name: str) -> NDArray[np.int64]:
 
 
 def rates(result: Result, bin_ns: int) -> View:
-    """What each stream sent over time.
+    """Plots each stream's rate over time.
 
     Args:
-        result: Of ``run(departures=True)``.
-        bin_ns: How long a mean is taken over, ns, from time 0. The last bin is shorter if the run
-            ends within it, and is divided by its own length.
+        result: Result of ``run(departures=True)``.
+        bin_ns: Averaging time, ns, from time 0. The last bin ends with the run and is divided by
+            its own length.
 
     Raises:
         ValueError: ``bin_ns`` is not positive, or departures were not kept.
@@ -134,12 +134,12 @@ def rates(result: Result, bin_ns: int) -> View:
 
 
 def delays(result: Result) -> View:
-    """The part of each stream's packets that waited at most so long, from arrival to their turn.
+    """Plots the distribution of each stream's queueing delay, from arrival to start of service.
 
-    Waits are on a logarithmic axis; a line begins as high as the part that did not wait at all.
+    The axis of delays is logarithmic; a line starts at the fraction that did not wait.
 
     Args:
-        result: Of ``run(departures=True)``.
+        result: Result of ``run(departures=True)``.
 
     Raises:
         ValueError: Departures were not kept.
@@ -155,17 +155,17 @@ def delays(result: Result) -> View:
 
 
 def service(result: Result, weights: Mapping[str, float] | None = None) -> View:
-    """What each stream has been sent so far, by its weight: fair while the lines keep together.
+    """Plots each stream's cumulative service by weight; parallel lines are fair.
 
-    Lines of backlogged streams are as far apart as the discipline is unfair; a stream that had
-    nothing to send falls behind by right.
+    The distance of backlogged streams' lines is the discipline's unfairness. An idle stream falls
+    behind legitimately.
 
     Args:
-        result: Of ``run(departures=True)``.
-        weights: By stream; 1 for those that are not there.
+        result: Result of ``run(departures=True)``.
+        weights: Weights by stream; default 1.
 
     Raises:
-        ValueError: A weight is not above 0, or of no stream; or departures were not kept.
+        ValueError: A weight is not positive or its stream is unknown, or departures were not kept.
     """
     weights = weights or {}
     names = set(result.streams["name"].to_pylist())
@@ -185,14 +185,13 @@ def service(result: Result, weights: Mapping[str, float] | None = None) -> View:
 
 
 def over(table: pa.Table, x: str, y: str, by: str | Sequence[str] = "name") -> View:
-    """A column of a sweep over another: means over seeds, bars of half a 90 % interval.
+    """Plots a column of a sweep over another: means over seeds, bars of half a 90 % interval.
 
     Args:
-        table: That of ``millstream.sweep.run(…)``, or of the file that ``millstream sweep`` wrote.
-        x: A column of numbers: a setting, or what a run came to, such as ``utilisation``; of
-            several seeds the mean.
-        y: A column of numbers; rows where it is null are left out.
-        by: The column or columns that tell lines apart.
+        table: The table of ``millstream.sweep.run(…)`` or of ``millstream sweep``.
+        x: A numeric column: a setting, or a result such as ``utilisation``, averaged over seeds.
+        y: A numeric column; null rows are skipped.
+        by: The column or columns that separate lines.
 
     Raises:
         KeyError: The table has no such column.
@@ -231,14 +230,14 @@ def over(table: pa.Table, x: str, y: str, by: str | Sequence[str] = "name") -> V
 
 
 def violations(table: pa.Table, by: str | Sequence[str] = "name") -> View:
-    """Window violations of each stream over the link's utilisation, from a sweep's table.
+    """Plots window violations of each stream over the link's utilisation, from a sweep's table.
 
     Args:
-        table: As for :func:`over`.
-        by: The column or columns that tell lines apart.
+        table: See :func:`over`.
+        by: The column or columns that separate lines.
 
     Raises:
-        KeyError: The table has no such column, as a fabric's has none.
+        KeyError: The table has no such column; a fabric's has none.
     """
     return over(table, "utilisation", "violations", by)
 
@@ -247,14 +246,14 @@ def save(figure: Figure, stem: str | Path) -> list[Path]:
     """Writes ``stem.svg`` and ``stem.png``; the SVG has the same bytes for the same figure.
 
     Args:
-        figure: Of one of the views, or any other.
-        stem: The path without an ending.
+        figure: A view or any other figure.
+        stem: The path without suffix.
 
     Returns:
         The files written.
 
     Raises:
-        OSError: They cannot be written.
+        OSError: A file cannot be written.
     """
     made = []
     with style.context(STYLE):
@@ -266,7 +265,7 @@ def save(figure: Figure, stem: str | Path) -> list[Path]:
 
 
 def _half(values: Sequence[float]) -> float:
-    """Half of the 90 % confidence interval of the mean."""
+    """Returns half of the 90 % confidence interval of the mean."""
     if len(values) < 2:
         return 0.0
     return float(student.ppf(0.95, len(values) - 1)) * stdev(values) / float(np.sqrt(len(values)))

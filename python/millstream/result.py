@@ -1,4 +1,4 @@
-"""What a run came to: numbers a stream, of a fabric a link too, every departure if asked for."""
+"""Results of a run: numbers of streams and links, and every departure on request."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pyarrow as pa
 if TYPE_CHECKING:
     from millstream import _millstream
 
-#: Streams that a notebook shows; ``Result.streams`` has all.
+#: Maximum streams shown in a notebook; ``Result.streams`` has all.
 _SHOWN = 40
 
 _COUNTS = (
@@ -31,7 +31,7 @@ _NESTED = {"delay_ns": ("mean", "p50", "p99", "max"), "jitter_ns": ("mean", "max
 
 
 def _column(outer: str, inner: str) -> str:
-    """``delay_ns`` and ``p99`` make ``delay_p99_ns``: names end in their unit."""
+    """Joins ``delay_ns`` and ``p99`` to ``delay_p99_ns``: the unit comes last."""
     quantity, unit = outer.rsplit("_", 1)
     return f"{quantity}_{inner}_{unit}"
 
@@ -88,7 +88,7 @@ LINKS_SCHEMA: pa.Schema = pa.schema(
 
 
 def streams_table(summary: Mapping[str, Any]) -> pa.Table:
-    """The streams of a summary, a link's or a fabric's, as a table, one row a stream."""
+    """Returns the streams of a link's or fabric's summary as a table, one row a stream."""
     schema, nested = (
         (FABRIC_STREAMS_SCHEMA, _FABRIC_NESTED)
         if "fabric" in summary
@@ -111,10 +111,10 @@ def streams_table(summary: Mapping[str, Any]) -> pa.Table:
 
 
 class Result:
-    """What a run came to. Times in ns, rates in bits/s, lengths in bytes."""
+    """The result of a run. Times in ns, rates in bits/s, lengths in bytes."""
 
     def __init__(self, native: _millstream.RunResult) -> None:
-        """Wraps the native result; made by ``Scenario.run``."""
+        """Wraps the native result; ``Scenario.run`` calls it."""
         self._native = native
 
     @property
@@ -124,7 +124,7 @@ class Result:
 
     @property
     def seed(self) -> int:
-        """Where the run's randomness came from."""
+        """The random seed of the run."""
         return self._native.seed
 
     @property
@@ -139,7 +139,7 @@ class Result:
 
     @property
     def notes(self) -> list[str]:
-        """What one should know beside the numbers; the command prints the same."""
+        """Remarks on the numbers; the command prints the same."""
         return self._native.notes
 
     @cached_property
@@ -149,7 +149,7 @@ class Result:
 
     @cached_property
     def summary(self) -> dict[str, Any]:
-        """The same as a dict."""
+        """The summary as a dict."""
         summary: dict[str, Any] = json.loads(self.summary_json)
         return summary
 
@@ -158,18 +158,18 @@ class Result:
         """The summary's streams, one row each in the order of the file.
 
         Counts of packets; ``rate_bps`` over the whole run, bits/s; ``delay_…_ns`` of packets sent;
-        ``jitter_…_ns``, the difference of delay between successive packets. A stream of which
-        nothing was sent has null delays.
+        ``jitter_…_ns``, the difference of delay between successive packets. A stream without sent
+        packets has null delays.
 
-        Of a fabric: counts from the end of the warm-up; ``offered`` and ``throughput`` as shares of
-        all end-points' links, six decimals; ``delay_…_ns`` from injection until the last byte
-        arrived; ``jitter_max_ns``, the greatest of any connection, null for sources without.
+        For a fabric: counts from the end of the warm-up; ``offered`` and ``throughput`` as shares
+        of all end-points' links, six decimals; ``delay_…_ns`` from injection until the last byte
+        arrived; ``jitter_max_ns``, the maximum over connections, null for sources without.
         """
         return streams_table(self.summary)
 
     @property
     def is_fabric(self) -> bool:
-        """Whether it was a fabric that ran, not one link."""
+        """Whether the run is of a fabric rather than a single link."""
         return self._native.is_fabric
 
     @cached_property
@@ -181,7 +181,7 @@ class Result:
         ``links.sort_by([("utilisation", "descending")]).slice(0, 10)``.
 
         Raises:
-            ValueError: It was a single link; ``summary["link"]`` has its numbers.
+            ValueError: The run is of a single link; ``summary["link"]`` has its numbers.
         """
         links = self._native.links()
         if links is None:
@@ -190,15 +190,15 @@ class Result:
 
     @cached_property
     def departures(self) -> pa.Table:
-        """Every departure, one row an event in the order it happened.
+        """Every departure, one row an event in order.
 
-        Columns: ``time_ns`` (service starts, or the drop happens), ``stream``, ``packet`` (number
-        among the stream's arrivals), ``bytes``, ``arrival_ns``, ``deadline_ns`` (null where there
-        is none), ``event`` (sent, dropped-late, dropped-full). The columns are the run's own
-        memory: nothing is copied, and pandas and Polars can take them over.
+        Columns: ``time_ns`` (start of service, or the drop), ``stream``, ``packet`` (number among
+        the stream's arrivals), ``bytes``, ``arrival_ns``, ``deadline_ns`` (null without a
+        deadline), ``event`` (sent, dropped-late, dropped-full). The columns share the run's memory:
+        they are not copied, and pandas and Polars can adopt them.
 
         Raises:
-            ValueError: The run was not asked to keep them.
+            ValueError: The run did not keep departures.
         """
         departures = self._native.departures
         if departures is None:
@@ -206,10 +206,10 @@ class Result:
         return pa.table(departures)
 
     def write_report(self, path: str | Path) -> None:
-        """Writes the page with charts that ``millstream run --report`` writes.
+        """Writes the HTML report of ``millstream run --report``.
 
         Raises:
-            ValueError: The run was not asked to keep time series.
+            ValueError: The run did not keep time series.
         """
         if not self._native.has_series:
             raise ValueError("time series were not kept; run(series=True) keeps them")
@@ -220,11 +220,11 @@ class Result:
         return self._native.table().rstrip("\n")
 
     def __repr__(self) -> str:
-        """One line."""
+        """A one-line description."""
         return f"<millstream.Result of {self.name!r}, {self.discipline}, seed {self.seed}>"
 
     def _repr_html_(self) -> str:
-        """The streams as a table, for notebooks."""
+        """The streams as an HTML table, for notebooks."""
         shown = self.streams.slice(0, _SHOWN)
         # Long names may break at their underscores.
         names = [escape(name).replace("_", "_<wbr>") for name in shown.column_names]
@@ -251,7 +251,7 @@ class Result:
 
 
 def _cell(value: object) -> str:
-    """A number with thousands apart, a name made harmless, a dash for nothing."""
+    """Formats a number with thousands separators, escapes a name, and shows a dash for None."""
     if isinstance(value, int | float):
         return f'<td style="text-align: right">{value:,}</td>'
     if value is None:

@@ -22,10 +22,10 @@ else:
 
 
 def toml_keys(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Python names as the scenario file's keys: ``first_deadline`` is ``first-deadline``.
+    """Converts Python names to keys of the scenario file: ``first_deadline`` to ``first-deadline``.
 
-    No key has an underscore, so both forms may be written; ``class_`` and ``match_`` end in one
-    because Python has these words for itself. What is None is left out.
+    No key has an underscore, so both forms are accepted; ``class_`` and ``match_`` end in one
+    because Python reserves these words. None values are omitted.
     """
     return {
         key.rstrip("_").replace("_", "-"): toml_keys(value) if isinstance(value, Mapping) else value
@@ -35,7 +35,7 @@ def toml_keys(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 class Scenario:
-    """Streams, the scheduler, and the link that they share.
+    """Streams, the scheduler, and the shared link.
 
     Built here, or read by :meth:`from_file` or :meth:`from_dict`. Values are those of the scenario
     file, units included: ``"100 Mbps"``, ``"40 ms"``, ``"1/4"``.
@@ -59,16 +59,16 @@ class Scenario:
         folder: str | Path = ".",
         **options: Any,
     ) -> None:
-        """A scenario without streams.
+        """Creates a scenario without streams.
 
         Args:
-            link: Its rate, ``"100 Mbps"``, or the whole ``[link]`` table.
-            discipline: How streams are ordered; ``millstream.disciplines()`` lists all.
-            structure: How the first in that order is found.
+            link: The rate, ``"100 Mbps"``, or the whole ``[link]`` table.
+            discipline: The order of streams; ``millstream.disciplines()`` lists all.
+            structure: The data structure that finds the first stream.
             name: The scenario's name.
-            seed: Where all randomness comes from; default 1.
-            duration: When sources stop, ``"10 s"``; needed if one never ends by itself.
-            folder: What input files are relative to.
+            seed: The random seed; default 1.
+            duration: When sources stop, ``"10 s"``; required if a source does not end by itself.
+            folder: The base of relative paths of input files.
             **options: The other keys of ``[scheduler]``: ``order``, ``rules``, ``zero_window``,
                 ``table``, ``algorithm``.
         """
@@ -117,8 +117,8 @@ class Scenario:
 
         Args:
             table: ``{"link": {"rate": …}, "scheduler": {…}, "stream": [{…}, …]}``.
-            name: What errors call it, and the scenario's name if the dict gives none.
-            folder: What input files are relative to.
+            name: The name in errors, and the scenario's name if the dict has none.
+            folder: The base of relative paths of input files.
 
         Raises:
             ScenarioError: With every problem, shown in the dict written as TOML.
@@ -142,7 +142,7 @@ class Scenario:
 
         Args:
             name: Unique among the streams.
-            source: Where its packets come from: ``{"kind": "cbr", "bytes": 1500, "rate": …}``.
+            source: The source of its packets: ``{"kind": "cbr", "bytes": 1500, "rate": …}``.
             **contract: The other keys of ``[[stream]]``: ``period``, ``window``,
                 ``first_deadline``, ``late``, ``weight``, ``quantum``, ``priority``, ``queue``,
                 ``max_rate``, ``burst``, ``class_``, ``fmc``.
@@ -150,12 +150,12 @@ class Scenario:
         return self._add("stream", {"name": name, **contract, "source": dict(source)})
 
     def class_(self, name: str, discipline: str, **contract: Any) -> Scenario:
-        """Adds a class of the tree and returns the scenario; streams and classes name it.
+        """Adds a class of the tree and returns the scenario; streams and classes refer to its name.
 
         Args:
             name: Unique among the classes.
-            discipline: How its children are ordered.
-            **contract: The other keys of ``[[class]]``, ``parent`` among them.
+            discipline: The order of its children.
+            **contract: The other keys of ``[[class]]``, including ``parent``.
         """
         return self._add("class", {"name": name, "discipline": discipline, **contract})
 
@@ -167,13 +167,13 @@ class Scenario:
         return self
 
     def replace(self, values: Mapping[str, Any]) -> Scenario:
-        """A copy with other values.
+        """Returns a copy with other values.
 
         Args:
-            values: By place: ``"scheduler.discipline"``, ``"link.rate"``,
+            values: By path: ``"scheduler.discipline"``, ``"link.rate"``,
                 ``"stream.video.weight"`` (the stream called video), ``"stream.*.queue"`` (every
                 stream), ``"stream.0.queue"`` (the first, if none is called 0),
-                ``"stream.video.source.rate"``. None takes the key out.
+                ``"stream.video.source.rate"``. None removes the key.
 
         Raises:
             KeyError: There is no such stream or class.
@@ -189,19 +189,19 @@ class Scenario:
         return self.from_dict(table, name=self._label, folder=self._folder)
 
     def to_dict(self) -> dict[str, Any]:
-        """The scenario with the keys of its file."""
+        """Returns the scenario with the keys of its file."""
         if self._table is not None:
             return copy.deepcopy(self._table)
         return tomllib.loads(self.text)
 
     @property
     def is_fabric(self) -> bool:
-        """Whether it is a fabric that is run, not one link."""
+        """Whether the scenario has a fabric rather than a single link."""
         return self._valid().is_fabric
 
     @property
     def text(self) -> str:
-        """The scenario as TOML: the file's own text where it was read."""
+        """The scenario as TOML: the original text if it was read from a file."""
         if self._table is None:
             return self._valid().text
         text: str = tomli_w.dumps(self._table)
@@ -214,17 +214,17 @@ class Scenario:
 
     @property
     def seed(self) -> int:
-        """Where all randomness comes from."""
+        """The random seed."""
         return self._valid().seed
 
     @property
     def folder(self) -> Path:
-        """What input files are relative to."""
+        """The base of relative paths of input files."""
         return self._folder
 
     @property
     def label(self) -> str:
-        """What errors call it: the file it was read from, or its name."""
+        """The name in errors: the file, or the scenario's name."""
         return self._label
 
     @property
@@ -234,19 +234,19 @@ class Scenario:
 
     @property
     def input_files(self) -> list[Path]:
-        """Every file that the sources read."""
+        """All files that the sources read."""
         return self._valid().input_files
 
     def check(self) -> dict[str, Any]:
-        """What ``millstream check --json`` prints.
+        """Returns the output of ``millstream check --json``.
 
-        Of a link: load, and for each stream what it is promised and its ``verdict``: "guaranteed",
-        "infeasible" or "not-known", with the ``premises`` that were checked. Admission of media
-        files is left to the command. Of a fabric: its size, the
-        connections admitted, whether its routes can deadlock.
+        For a link: load, and for each stream its guarantees and its ``verdict``: "guaranteed",
+        "infeasible" or "not-known", with the checked ``premises``. Admission of media files is left
+        to the command. For a fabric: its size, the admitted connections, and whether its routes can
+        deadlock.
 
         Raises:
-            ScenarioError: It cannot be run.
+            ScenarioError: The scenario cannot be run.
             TrafficError: An input cannot be read.
         """
         explanation: dict[str, Any] = json.loads(self._valid().explain_json())
@@ -260,18 +260,18 @@ class Scenario:
         series: bool = False,
         progress: bool | Callable[[int], object] = False,
     ) -> Result:
-        """Runs it to its end on a simulated link or fabric; other Python threads go on meanwhile.
+        """Runs the scenario on a simulated link or fabric; releases the GIL meanwhile.
 
         Args:
-            seed: In place of the scenario's.
-            departures: Keep every departure, some 45 bytes each, for ``Result.departures``; a
-                single link's.
+            seed: Replaces the scenario's seed.
+            departures: Keep every departure, about 45 bytes each, for ``Result.departures``; only
+                for a single link.
             series: Keep time series, for ``Result.write_report``.
             progress: True shows a bar; a function is called with the simulated time, ns, every
-                50 ms. What it raises ends the run.
+                50 ms. An exception of the function ends the run.
 
         Raises:
-            ScenarioError: It cannot be run.
+            ScenarioError: The scenario cannot be run.
             TrafficError: An input cannot be read.
             KeyboardInterrupt: Ctrl-C, in the main thread.
         """
@@ -292,18 +292,18 @@ class Scenario:
             return run(lambda now_ns: bar.update(now_ns / 1e9 - bar.n))
 
     def _valid(self) -> _millstream.Scenario:
-        """The native scenario, validated once."""
+        """Returns the native scenario, validated once."""
         if self._native is None:
             text = tomli_w.dumps(self._table or {})
             self._native = _millstream.Scenario.parse(self._label, text, self._folder)
         return self._native
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """As its text, so that other processes can have it."""
+        """Pickles the scenario as its text."""
         return _restored, (self.text, self._label, self._folder)
 
     def __repr__(self) -> str:
-        """One line."""
+        """A one-line description."""
         table = self.to_dict()
         streams = len(table.get("stream", []))
         discipline = table.get("scheduler", {}).get("discipline")
@@ -315,7 +315,7 @@ def _restored(text: str, label: str, folder: Path) -> Scenario:
 
 
 def _places(table: dict[str, Any], place: str) -> list[tuple[dict[str, Any], str]]:
-    """The dicts, and their key, that ``place`` means."""
+    """Returns the dicts, with their key, that ``place`` selects."""
     head, *middle, key = place.split(".") if "." in place else ("", place)
     if head in ("stream", "class") and middle:
         wanted, *middle = middle

@@ -1,7 +1,7 @@
-"""The engine: packets in, departures out, time by the caller.
+"""The engine: packets in, departures out, on the caller's clock.
 
-Two ways that give the same schedule: packet by packet (``enqueue``, ``dequeue``), some 0.2 µs each,
-and by batches of NumPy columns, at nearly the engine's own speed.
+Two interfaces give the same schedule: packet by packet (``enqueue``, ``dequeue``), about 0.2 µs
+each, and in batches of NumPy columns, at nearly the engine's own speed.
 """
 
 from __future__ import annotations
@@ -18,56 +18,56 @@ from numpy.typing import ArrayLike, NDArray
 from millstream import _millstream
 from millstream.scenario import toml_keys
 
-#: ``DepartureColumns.deadline_ns`` where there is no deadline.
+#: ``DepartureColumns.deadline_ns`` without a deadline.
 NO_DEADLINE = 2**64 - 1
 
-#: What the codes of ``DepartureColumns.event`` mean.
+#: Names of the codes in ``DepartureColumns.event``.
 EVENTS = ("sent", "dropped-late", "dropped-full")
 
 
 class Discipline(Protocol):
     """A discipline written in Python, to try a rank function.
 
-    Of the hooks only :meth:`rank` is needed; ``on_arrival(stream, bytes, now_ns)`` and
-    ``on_served(stream, head, now_ns)`` are called if they are there. Streams are numbers; their
-    attributes are kept by the object. A hook must not call the scheduler.
+    Only :meth:`rank` is required; ``on_arrival(stream, bytes, now_ns)`` and ``on_served(stream,
+    head, now_ns)`` are called if present. Streams are numbers; the object keeps their attributes. A
+    hook must not call the scheduler.
 
-    Cost: a call into Python for every hook, some 0.2 to 1 µs each, two to four a packet, where a
-    discipline of the engine takes some 50 ns in all.
+    Cost: a call into Python for every hook, about 0.2 to 1 µs each, two to four a packet, where a
+    discipline of the engine takes about 50 ns in all.
     """
 
     def rank(self, stream: int, head: _millstream.Head, /) -> int | tuple[int, ...]:
-        """Where a stream stands: up to four integers, the least is served.
+        """Returns the rank of a stream: up to four integers; the lowest rank is served.
 
-        Among equals the lowest stream is served. Asked again after each event of the stream and
-        only then: a rank may depend on what happened to the stream, not on what happens to others.
+        Ties go to the lowest stream. Called again after each event of the stream and only then: a
+        rank may depend on the stream's events, not on those of other streams.
         """
         ...
 
 
 @dataclass(frozen=True)
 class Misses:
-    """Deadlines missed, one NumPy array a column."""
+    """Missed deadlines, one NumPy array a column."""
 
-    #: When they were charged, ns.
+    #: Time of the charge, ns.
     time_ns: NDArray[np.uint64]
-    #: Whose.
+    #: The stream.
     stream: NDArray[np.uint32]
-    #: How many.
+    #: Number of misses.
     missed: NDArray[np.uint64]
-    #: How many of them with no loss left in the window.
+    #: Misses beyond the window-constraint.
     violations: NDArray[np.uint64]
 
 
 @dataclass(frozen=True)
 class Counters:
-    """What happened since the start, one element a stream."""
+    """Counters since the start, one element a stream."""
 
     #: Deadlines missed.
     missed: NDArray[np.uint64]
-    #: Those with no loss left in the window.
+    #: Misses beyond the window-constraint.
     violations: NDArray[np.uint64]
-    #: Packets dropped because their deadline passed.
+    #: Packets dropped late.
     dropped_late: NDArray[np.uint64]
     #: Packets dropped at a full queue.
     dropped_full: NDArray[np.uint64]
@@ -76,8 +76,8 @@ class Counters:
 class Scheduler(_millstream.Scheduler):
     """Schedules the packets of many streams.
 
-    The caller says what time it is, in ns; time does not go back (``ValueError``). At one instant
-    arrivals come before the decision.
+    The caller supplies the time in ns, which must not decrease (``ValueError``). At one instant
+    arrivals precede the decision.
 
     >>> scheduler = Scheduler("dwcs")
     >>> half = scheduler.add_stream(period_ns=1, window=(1, 2))
@@ -98,16 +98,16 @@ class Scheduler(_millstream.Scheduler):
         events: bool = False,
         **options: Any,
     ) -> Scheduler:
-        """A scheduler without streams.
+        """Creates a scheduler without streams.
 
         Args:
-            discipline: A name, see ``millstream.disciplines()``, or a :class:`Discipline`.
-            structure: How the first stream is found; the schedule is the same. ``"auto"`` is the
-                fastest for many streams, ``"scan"`` for up to 16.
-            link_rate_bps: The link's rate, bits/s; fair queueing and rate caps go by it.
-            overhead_bytes: What a packet takes on the wire beyond its length.
+            discipline: A name of ``millstream.disciplines()``, or a :class:`Discipline`.
+            structure: The data structure that finds the first stream; the schedule is the same.
+                ``"auto"`` is the fastest for many streams, ``"scan"`` for up to 16.
+            link_rate_bps: The link's rate, bits/s, used by fair queueing and rate caps.
+            overhead_bytes: Bytes a packet takes on the wire beyond its length.
             events: Keep every drop and miss for :meth:`take_drops` and :meth:`take_misses`, which
-                then must be called now and then. Counters are always kept.
+                must then be called regularly. Counters are always kept.
             **options: ``order``, ``rules``, ``zero_window`` (DWCS), ``algorithm`` (MinBW),
                 ``table`` (a list of stream numbers).
 
@@ -126,19 +126,19 @@ class Scheduler(_millstream.Scheduler):
     def enqueue_batch(
         self, times: ArrayLike, streams: ArrayLike, bytes: ArrayLike, tags: ArrayLike | None = None
     ) -> int:
-        """Many arrivals, in time order. Other Python threads go on meanwhile.
+        """Enqueues many packets, in time order; releases the GIL meanwhile.
 
-        Columns of uint64, uint32, uint32 and uint64 are used as they are; others are converted. One
-        number in place of a column counts for every packet.
+        Columns of uint64, uint32, uint32 and uint64 are used without a copy; others are converted.
+        A number in place of a column applies to every packet.
 
         Args:
-            times: When they arrive, ns.
-            streams: Their streams' numbers.
-            bytes: Their lengths, bytes.
-            tags: The caller's own numbers; default 0.
+            times: Arrival times, ns.
+            streams: Stream numbers.
+            bytes: Lengths, bytes.
+            tags: The caller's numbers; default 0.
 
         Returns:
-            How many were admitted; the others were dropped at full queues.
+            The number of admitted packets; the others were dropped at full queues.
         """
         columns = [
             _column(times, np.uint64, "times"),
@@ -158,15 +158,15 @@ class Scheduler(_millstream.Scheduler):
     def dequeue_batch(
         self, times: ArrayLike, count: int | None = None
     ) -> _millstream.DepartureColumns:
-        """Many decisions. Other Python threads go on meanwhile.
+        """Makes many decisions; releases the GIL meanwhile.
 
         Args:
             times: One instant, ns, at which up to ``count`` decisions are made until no stream is
                 eligible; or an array of instants with one decision at each.
-            count: How many at most; default: as many as packets wait.
+            count: Maximum number of decisions; default: the number of waiting packets.
 
         Returns:
-            The packets sent, in order; fewer than asked for where no stream was eligible.
+            The packets sent, in order; fewer than requested if no stream was eligible.
         """
         instants = _column(times, np.uint64, "times")
         if instants.ndim:
@@ -176,11 +176,11 @@ class Scheduler(_millstream.Scheduler):
         return self._dequeue_at(int(instants), self.waiting() if count is None else count)
 
     def counters(self) -> Counters:
-        """What happened since the start, by stream."""
+        """Returns the counters since the start, by stream."""
         return Counters(*self._counters())
 
     def take_misses(self) -> Misses:
-        """Deadlines missed since the last call, in order; needs ``events=True``."""
+        """Returns deadlines missed since the last call, in order; needs ``events=True``."""
         return Misses(*self._take_misses())
 
 
@@ -191,9 +191,9 @@ def _settings(
     overhead_bytes: int,
     options: dict[str, Any],
 ) -> _millstream.Scenario:
-    """The settings as a scenario, so that names and errors are those of scenario files.
+    """Validates the settings as a scenario, so that names and errors are those of scenario files.
 
-    Its streams are never run: they are there because a scenario has some, and a table names them.
+    Its streams are never run: a scenario must have some, and a table refers to them.
     """
     table: Sequence[int] = options.pop("table", ())
     scheduler = {"discipline": discipline, "structure": structure, **toml_keys(options)}
@@ -210,7 +210,7 @@ def _settings(
 
 
 def _column(values: ArrayLike, dtype: type[np.unsignedinteger[Any]], name: str) -> NDArray[Any]:
-    """``values`` as a contiguous column of ``dtype``, without a copy where it is one."""
+    """Returns ``values`` as a contiguous column of ``dtype``, without a copy if possible."""
     column = np.asarray(values)
     if column.ndim > 1:
         raise ValueError(f"{name}: a column has one dimension, this has {column.ndim}")

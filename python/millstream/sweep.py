@@ -5,12 +5,12 @@
     points × seeds ─> tasks, keyed by content ─> executor ─> one file a task ─> one sorted dataset
                           └ those with a file are done        └ failures, each with its scenario
 
-The table has one row a stream of a run, in the order of points, seeds and streams, so it is the
-same bytes whatever ran where and in which order. A task's file is written when the task ends, by
-the process that called :func:`run`; to go on after an interruption, call it again.
+The table has one row a stream of a run, in the order of points, seeds and streams. Its bytes do not
+depend on the executor or the order of tasks. The process that called :func:`run` writes a task's
+file when the task ends; call it again to resume after an interruption.
 
-Where tasks run is any ``concurrent.futures.Executor``: local processes by default, a Dask cluster
-by its ``Client``, and likewise threads, MPI or Slurm by their executors.
+Tasks run on any ``concurrent.futures.Executor``: local processes by default, a Dask cluster by its
+``Client``, and threads, MPI or Slurm by their executors.
 """
 
 from __future__ import annotations
@@ -37,40 +37,40 @@ from millstream._plan import Ended, Plan, Until, columns_of
 from millstream.result import streams_table
 from millstream.scenario import Scenario
 
-#: Tasks under way at a time for each local worker: enough that none waits for the next.
+#: Pending tasks a local worker: enough that no worker waits for the next.
 _AHEAD = 4
 
-#: Tasks under way at a time on somebody else's executor, whose size is not known.
+#: Pending tasks on an external executor, whose size is unknown.
 _WINDOW = 512
 
 
 @dataclass(frozen=True)
 class Point:
-    """A scenario of a sweep, and the values that tell it from the others."""
+    """A scenario of a sweep, and its parameters."""
 
-    #: What is run.
+    #: The scenario.
     scenario: Scenario
-    #: Columns of the table, the same for all points of a sweep.
+    #: Columns of the table, equal for all points of a sweep.
     parameters: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class Failure:
-    """A run that failed; all others are not affected."""
+    """A failed run; it does not affect the others."""
 
-    #: The point's place in the sweep, from 0.
+    #: The point's index in the sweep, from 0.
     point: int
     #: Its parameters.
     parameters: Mapping[str, Any]
     #: The seed; None for the scenario's own.
     seed: int | None
-    #: What it raised: the exception's name and text.
+    #: The exception's name and text.
     error: str
     #: The scenario as TOML.
     scenario: str
 
     def __str__(self) -> str:
-        """Where, and why."""
+        """The point and the error."""
         values = ", ".join(f"{name} = {value!r}" for name, value in self.parameters.items())
         seed = "" if self.seed is None else f", seed {self.seed}"
         return f"point {self.point} ({values}{seed}): {self.error}"
@@ -78,15 +78,15 @@ class Failure:
 
 @dataclass(frozen=True)
 class Sweep:
-    """What a sweep came to."""
+    """The result of a sweep."""
 
     #: The tidy table as a Parquet file.
     path: Path
-    #: Runs that failed, in order; they are tried again the next time.
+    #: Failed runs, in order; the next call repeats them.
     failures: Sequence[Failure]
-    #: How many runs were found done.
+    #: Number of runs found done.
     found: int
-    #: How many were made now.
+    #: Number of runs made now.
     made: int
 
     @property
@@ -102,20 +102,20 @@ class Sweep:
 
 @runtime_checkable
 class _Client(Protocol):
-    """What is needed of a ``distributed.Client``."""
+    """The used interface of a ``distributed.Client``."""
 
     def get_executor(self, **options: Any) -> futures.Executor: ...
     def ncores(self, workers: Any = None) -> Any: ...
 
 
 def grid(base: Scenario, axes: Mapping[str, Iterable[Any]]) -> Iterator[Point | Failure]:
-    """Every combination of values, the last axis changing fastest.
+    """Yields every combination of values; the last axis changes fastest.
 
-    A combination that is no valid scenario is a failure of that point alone.
+    An invalid combination is a failure of that point alone.
 
     Args:
-        base: The scenario that they change.
-        axes: For each place, as ``Scenario.replace`` names it, its values:
+        base: The scenario to change.
+        axes: The values of each path of ``Scenario.replace``:
             ``{"scheduler.discipline": ["edf", "dwcs"], "stream.*.queue": [10, 100]}``.
     """
     for number, values in enumerate(itertools.product(*(list(axis) for axis in axes.values()))):
@@ -136,22 +136,21 @@ def run(
     until: Mapping[str, float] | None = None,
     progress: bool | None = None,
 ) -> Sweep:
-    """Runs every point with every seed and gathers one table.
+    """Runs every point with every seed and returns one table.
 
-    Local processes are started afresh, so a script that calls this needs its
-    ``if __name__ == "__main__":``.
+    Local processes are spawned, so a script that calls this needs ``if __name__ == "__main__":``.
 
     Args:
         points: From :func:`grid`, or a list of points or scenarios.
         results: The folder of the tasks' files, named by content, and of ``sweep.parquet``.
-        seeds: In place of the scenarios' own.
+        seeds: Replace the scenarios' seeds.
         executor: Where tasks run: None for local processes, a ``distributed.Client``, or any
             ``Executor``. Input files must have the same paths there.
         workers: Local processes; default: one a core.
         until: Ends a point at the first number of seeds, three or more, at which half of the 90 %
             interval of a metric is at most this share of its mean: ``{"delay_mean": 0.02}`` for
-            every stream, ``{"call.delay_p99": 0.05}`` for one; all must hold. Which seeds count is
-            what ``millstream sweep --until`` counts, wherever runs are made.
+            every stream, ``{"call.delay_p99": 0.05}`` for one; all must hold. The seeds that count
+            are those of ``millstream sweep --until``, on any executor.
         progress: Show a bar; default: on a terminal.
     """
     folder = Path(results)
@@ -207,7 +206,7 @@ def run(
 
 @dataclass
 class _Task:
-    """One run."""
+    """A run."""
 
     place: int
     row: int
@@ -217,7 +216,7 @@ class _Task:
     error: str = ""
 
     def look(self, digest: _Digests) -> None:
-        """Finds its key, or why it cannot be made."""
+        """Computes its key, or the reason why it cannot be made."""
         try:
             self.key = digest.key(self.point.scenario, self.seed)
         except millstream.MillstreamError as error:
@@ -237,7 +236,7 @@ class _Task:
 
 
 class _Digests:
-    """Keys by content: of the scenario, its input files, the seed and Millstream's version."""
+    """Keys by content: the scenario, its input files, the seed and Millstream's version."""
 
     def __init__(self) -> None:
         self._files: dict[Path, str] = {}
@@ -256,7 +255,7 @@ class _Digests:
         return hashlib.sha256(text.encode()).hexdigest()[:32]
 
     def _file(self, path: Path) -> str:
-        """The file's digest; of one that cannot be read, nothing: the run says why."""
+        """Returns the file's digest; empty if it cannot be read, which the run reports."""
         if path not in self._files:
             try:
                 with path.open("rb") as file:
@@ -269,12 +268,12 @@ class _Digests:
         return self._files[path]
 
 
-#: A number's or name's column.
+#: A numeric or text column.
 _TYPES = {int: pa.uint64(), float: pa.float64(), str: pa.string()}
 
 
 def _task(text: str, label: str, folder: str, seed: int | None) -> pa.Table:
-    """One run, wherever it happens."""
+    """Runs a task, in any process."""
     result = Scenario.from_text(text, name=label, folder=folder).run(seed)
     streams = streams_table(result.summary)
     whole = result.summary["fabric" if result.is_fabric else "link"]
@@ -294,7 +293,7 @@ _Outcome = tuple[_Task, "pa.Table | str"]
 def _outcomes(
     plan: Plan[_Task], executor: futures.Executor | _Client | None, workers: int | None
 ) -> Iterator[_Outcome]:
-    """Each task with its table, or with why it has none, as they end; the plan is to hear of it."""
+    """Yields each task with its table or error, as they end; reports them to the plan."""
     cores = workers or os.cpu_count() or 1
     if executor is None:
         yield from _local(plan, cores)
@@ -312,12 +311,12 @@ def _drive(
     cores: int,
     broken: Callable[[list[_Task]], None] | None = None,
 ) -> Iterator[_Outcome]:
-    """Keeps ``window`` tasks under way, of those that may be in vain no more than cores are idle.
+    """Keeps ``window`` tasks pending; speculative ones only on idle cores.
 
-    If the executor breaks, ``broken`` gets those that were under way.
+    If the executor breaks, its pending tasks are added to ``broken``.
     """
     under_way: dict[futures.Future[pa.Table], _Task] = {}
-    # Taken, and not under way before the executor has it.
+    # Started in the plan and not yet submitted.
     task: _Task | None = None
     try:
         while True:
@@ -345,9 +344,9 @@ def _drive(
 
 
 def _local(plan: Plan[_Task], workers: int) -> Iterator[_Outcome]:
-    """Local processes. If one dies, so does their pool: what was under way is run again.
+    """Runs tasks in local processes; a dead process breaks its pool.
 
-    Whoever killed it is among those; each is run alone, so that it can kill only itself.
+    Pending tasks are then repeated one by one, so that the task that killed it fails alone.
     """
     while plan.peek(perhaps=True) is not None:
         suspects: list[_Task] = []
@@ -370,7 +369,7 @@ def _alone(task: _Task) -> pa.Table | str:
 
 
 def _pool(workers: int) -> futures.ProcessPoolExecutor:
-    # Forked processes would share locks of threads that they do not have.
+    # Forked processes would inherit locks of threads that they do not have.
     return futures.ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"))
 
 
@@ -379,7 +378,7 @@ def _said(error: BaseException) -> str:
 
 
 def _untils(until: Mapping[str, float], tasks: Sequence[Sequence[_Task]]) -> list[Until]:
-    """Checked against the scenarios."""
+    """Checks the criteria against the scenarios."""
     scenarios = [some[0].point.scenario for some in tasks if some and not some[0].error]
     fabrics = {scenario.is_fabric for scenario in scenarios}
     if len(fabrics) > 1:
@@ -394,7 +393,7 @@ def _untils(until: Mapping[str, float], tasks: Sequence[Sequence[_Task]]) -> lis
 
 
 def _judged(file: Path, until: Sequence[Until]) -> Ended:
-    """Of a run that was found done, what is judged."""
+    """Returns the judged columns of a run that was found done."""
     if not until:
         return Ended()
     wanted = list(dict.fromkeys(["name", *(one.column for one in until)]))
@@ -410,7 +409,7 @@ def _parameter_names(points: Sequence[Point | Failure]) -> list[str]:
 
 
 def _gathered(tasks: Sequence[_Task], names: Sequence[str], done: Path) -> pa.Table:
-    """The tables of all tasks under each other, with their points and parameters in front."""
+    """Concatenates the tables of all tasks, with points and parameters in front."""
     columns = {name: _values([task.point.parameters.get(name) for task in tasks]) for name in names}
     tables = []
     for at, task in enumerate(tasks):
@@ -424,7 +423,7 @@ def _gathered(tasks: Sequence[_Task], names: Sequence[str], done: Path) -> pa.Ta
 
 
 def _values(values: Sequence[Any]) -> pa.Array:
-    """As one Arrow type; values of several as text."""
+    """Converts to one Arrow type; mixed types become text."""
     try:
         return pa.array(values)
     except (pa.ArrowInvalid, pa.ArrowTypeError):
@@ -432,12 +431,12 @@ def _values(values: Sequence[Any]) -> pa.Array:
 
 
 def _text(value: Any) -> str:
-    """As the scenario file has it."""
+    """Formats a value as in the scenario file."""
     return json.dumps(value) if isinstance(value, bool) else str(value)
 
 
 def _write(table: pa.Table, path: Path) -> None:
-    """All or nothing: a file that is there is whole, also after a crash of the machine."""
+    """Writes atomically: an existing file is complete, even after a crash of the machine."""
     partial = path.with_suffix(f".{os.getpid()}.partial")
     try:
         with partial.open("wb") as file:

@@ -1,4 +1,4 @@
-"""What the tests share: the repository's scenarios and the command they are compared with."""
+"""Shared fixtures: the repository and the command that results are compared with."""
 
 import os
 import subprocess
@@ -18,7 +18,7 @@ def root() -> Path:
 
 @pytest.fixture
 def folder(tmp_path: Path, root: Path) -> Path:
-    """A folder with what pages name of the repository, and ``out``."""
+    """A folder with the files that pages refer to, and ``out``."""
     for name in ("conformance", "examples", "python"):
         (tmp_path / name).symlink_to(root / name)
     (tmp_path / "out").mkdir()

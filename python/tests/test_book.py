@@ -1,4 +1,4 @@
-"""The README and the book: every command and program runs as printed, generated pages are fresh.
+"""Runs every command and program of the README and the book as printed; checks generated pages.
 
 A page's blocks run in order in a folder that holds the repository's examples.
 """
@@ -17,11 +17,11 @@ import pytest
 
 from tests_support import PAGES, blocks
 
-#: Ways to say ``millstream``.
+#: Ways to call ``millstream``.
 OURS = (["millstream"], ["cargo", "run", "--release", "-p", "millstream-cli", "--"])
-#: Others that the tests' environment has; with ``&`` they serve until the page's end.
+#: Other programs of the environment; with ``&`` they serve until the page's end.
 PROGRAMS = ("dask", "python")
-#: Beginnings of commands that are checked otherwise, or need what a test must not have.
+#: Prefixes of commands that are tested elsewhere or need unavailable resources.
 ELSEWHERE = {
     "make run": "the test of the whole repository",
     "python3 -m venv": "scripts/python.sh, which installs the wheel these tests run with",
@@ -31,13 +31,13 @@ ELSEWHERE = {
 
 
 def commands(block: str) -> list[str]:
-    """The commands of a block, continued lines joined."""
+    """The commands of a block, with continued lines joined."""
     lines = block.replace("\\\n", " ").splitlines()
     return [line for line in lines if line.strip() and not line.startswith("#")]
 
 
 def ours(command: str) -> list[str] | None:
-    """The arguments, if it is our command."""
+    """The arguments of a ``millstream`` command, else None."""
     words = shlex.split(command, comments=True)
     for name in OURS:
         if words[: len(name)] == name:
@@ -46,7 +46,7 @@ def ours(command: str) -> list[str] | None:
 
 
 def describe(url: str) -> str:
-    """The status line of a server's answer to a player's first question, once it listens."""
+    """The status line of a server's answer to OPTIONS, once it listens."""
     place = urlsplit(url)
     for _ in range(200):
         try:
@@ -58,7 +58,7 @@ def describe(url: str) -> str:
             request = f"DESCRIBE {url} RTSP/1.0\r\nCSeq: 1\r\nAccept: application/sdp\r\n\r\n"
             connection.sendall(request.encode())
             return connection.makefile("r").readline()
-    return "nobody listens"
+    return "no server listens"
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
@@ -77,7 +77,7 @@ def test_commands_run_as_printed(
             if any(line.startswith(known) for known in ELSEWHERE):
                 continue
             if line.startswith("ffplay "):
-                # Players play in the server's own tests; here the address must be right.
+                # The server's own tests run players; here the address must be right.
                 assert describe(line.split()[1]).split()[1:2] == ["200"], line
                 continue
             if line.split()[0] in PROGRAMS:
@@ -92,7 +92,7 @@ def test_commands_run_as_printed(
             arguments = ours(line)
             assert arguments is not None, f"{page.name}: how is this tested? {line}"
             if arguments[0] == "serve":
-                # It serves until it is told to end, while the next lines are tried.
+                # It serves in the background while the next lines run.
                 ends.append(others.submit(command, *arguments, "--for", "5 s"))
                 continue
             ended = command(*arguments)
@@ -109,7 +109,7 @@ def test_commands_run_as_printed(
     "page", [page for page in PAGES if blocks(page, "python")], ids=lambda page: page.name
 )
 def test_python_runs_word_by_word(page: Path, folder: Path) -> None:
-    # One after the other, as a reader would.
+    # Sequentially, as a reader would run them.
     lines = "\n".join(blocks(page, "python")).splitlines()
     script = folder / "page.py"
     guard = 'if __name__ == "__main__":\n'
@@ -118,7 +118,7 @@ def test_python_runs_word_by_word(page: Path, folder: Path) -> None:
     assert ran.returncode == 0, ran.stderr
 
 
-def test_every_block_says_what_it_is() -> None:
+def test_every_block_has_a_language() -> None:
     languages = {"sh", "python", "toml", "text", "json", "rust"}
     for page in PAGES:
         for number, line in enumerate(page.read_text().splitlines(), 1):
@@ -127,7 +127,7 @@ def test_every_block_says_what_it_is() -> None:
 
 
 @pytest.mark.parametrize("script", ["api", "commands", "concepts", "keys"])
-def test_what_a_script_writes_is_fresh(script: str, root: Path) -> None:
+def test_generated_pages_are_up_to_date(script: str, root: Path) -> None:
     check = [sys.executable, str(root / f"scripts/{script}.py"), "--check"]
     ran = subprocess.run(check, capture_output=True, text=True)
     assert ran.returncode == 0, ran.stderr

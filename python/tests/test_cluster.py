@@ -1,4 +1,4 @@
-"""Sweeps on a Dask cluster of real processes: the local pool's bytes, and nothing is lost."""
+"""Sweeps on a Dask cluster of processes give the local pool's bytes and lose no run."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def points() -> list[Any]:
 
 @pytest.fixture
 def client() -> Iterator[Client]:
-    # Two processes, which distributed starts again when one dies.
+    # Two processes, which distributed restarts when one dies.
     made: Any = LocalCluster
     connected: Any = Client
     with (
@@ -46,11 +46,11 @@ def swept(folder: Path, **where: Any) -> bytes:
 
 @pytest.fixture(scope="module")
 def local(tmp_path_factory: pytest.TempPathFactory) -> bytes:
-    """What local processes make of them."""
+    """The result of local processes."""
     return swept(tmp_path_factory.mktemp("local"), workers=2)
 
 
-def test_a_thousand_scenarios_are_the_local_pools_bytes(
+def test_a_thousand_scenarios_equal_the_local_pools_bytes(
     tmp_path: Path, client: Client, local: bytes
 ) -> None:
     assert swept(tmp_path, executor=client) == local

@@ -1,4 +1,4 @@
-"""Fabrics: the command's numbers, links, sweeps; and sweeps equal the command's."""
+"""Fabrics: numbers, links and sweeps equal the command's."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def test_links_and_where_it_is_hot() -> None:
     assert mean == pytest.approx(fabric["mean_utilisation"], abs=1e-6)
 
 
-def test_what_a_fabric_has_not_and_a_link_has_not(tmp_path: Path) -> None:
+def test_missing_columns_of_fabrics_and_links(tmp_path: Path) -> None:
     scenario = small()
     with pytest.raises(ValueError, match="departures=True is for a single link"):
         scenario.run(departures=True)
@@ -123,7 +123,7 @@ def test_the_page_and_the_check_are_the_commands(tmp_path: Path, command: Comman
     assert 0 < calls["connections_admitted"] <= calls["connections_asked"]
 
 
-def test_progress_is_told_and_what_it_raises_ends_the_run() -> None:
+def test_progress_is_reported_and_its_exception_ends_the_run() -> None:
     long = small().replace({"scenario.duration": "200 ms"})
     times: list[int] = []
 
@@ -157,7 +157,7 @@ def test_other_threads_sweep_fabrics_at_the_same_time(tmp_path: Path) -> None:
     assert row["packet_hops"] == alone.summary["fabric"]["packet_hops"]
 
 
-def test_links_and_fabrics_are_no_one_table(tmp_path: Path) -> None:
+def test_links_and_fabrics_cannot_share_a_table(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="all single links or all fabrics"):
         sweep.run([small(), Scenario.from_dict(LINK)], results=tmp_path)
 
@@ -214,7 +214,7 @@ def test_the_shell_sweeps_to_the_same_dataset(
     assert ours.schema.names == made.table.schema.names
     assert ours.schema.types == made.table.schema.types
     assert ours.to_pylist() == made.table.to_pylist()
-    # CSV has no types: read as those of the other.
+    # CSV is untyped: read with the types of the other.
     types = {name: ours.schema.field(name).type for name in ours.schema.names}
     options = pyarrow.csv.ConvertOptions(column_types=types, strings_can_be_null=False)
     csv: pa.Table = pyarrow.csv.read_csv(shell / "sweep.csv", convert_options=options)

@@ -1,4 +1,4 @@
-"""The standard views show what the numbers say."""
+"""The standard views show the numbers of the results."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def sent_bytes(result: millstream.Result, stream: str) -> int:
     )
 
 
-def test_rates_add_up_to_all_that_was_sent(result: millstream.Result) -> None:
+def test_rates_add_up_to_the_bytes_sent(result: millstream.Result) -> None:
     axes = figures.rates(result, bin_ns=70_000_000).axes[0]
     steps = [patch for patch in axes.patches if isinstance(patch, StepPatch)]
     assert [step.get_label() for step in steps] == ["first", "second", "idle"]
@@ -42,7 +42,7 @@ def test_rates_add_up_to_all_that_was_sent(result: millstream.Result) -> None:
         assert megabits == pytest.approx(expected, rel=1e-9)
 
 
-def test_delays_reach_all_packets_and_no_further_than_the_longest_wait(
+def test_delays_cover_all_packets_up_to_the_longest_wait(
     result: millstream.Result,
 ) -> None:
     lines = {line.get_label(): line for line in figures.delays(result).axes[0].lines}
@@ -55,7 +55,7 @@ def test_delays_reach_all_packets_and_no_further_than_the_longest_wait(
         assert np.asarray(line.get_ydata())[-1] == pytest.approx(1)
 
 
-def test_service_ends_at_what_was_sent_by_weight(result: millstream.Result) -> None:
+def test_service_ends_at_the_bytes_sent_by_weight(result: millstream.Result) -> None:
     for line in figures.service(result, {"first": 3}).axes[0].lines[:2]:
         name = str(line.get_label())
         weight = {"first": 3}.get(name, 1)
@@ -63,7 +63,7 @@ def test_service_ends_at_what_was_sent_by_weight(result: millstream.Result) -> N
         assert np.asarray(line.get_ydata())[-1] == pytest.approx(expected)
 
 
-def test_what_is_wrong_is_said(result: millstream.Result) -> None:
+def test_errors_name_the_problem(result: millstream.Result) -> None:
     with pytest.raises(ValueError, match="bin_ns is 0"):
         figures.rates(result, bin_ns=0)
     with pytest.raises(ValueError, match="'third', which is no stream"):
@@ -74,7 +74,7 @@ def test_what_is_wrong_is_said(result: millstream.Result) -> None:
         figures.violations(pa.table({"utilisation": [1.0], "point": [0], "name": ["a"]}))
 
 
-def test_a_sweeps_means_and_intervals_are_drawn() -> None:
+def test_over_draws_means_and_intervals() -> None:
     table = pa.table(
         {
             "point": [0, 0, 0, 1, 1, 1],

@@ -1,4 +1,4 @@
-"""Scenarios and results: the command's numbers, the command's errors, Arrow without copies."""
+"""Scenarios and results: the command's numbers and errors, and Arrow without copies."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ CBR = {"kind": "cbr", "bytes": 1000, "rate": "4 Mbps"}
 
 
 def endless() -> Scenario:
-    """Runs for long unless it is stopped."""
+    """A scenario that runs for long unless it is stopped."""
     return Scenario("1 Gbps", duration="100000000 s").stream("a", source=CBR)
 
 
@@ -56,7 +56,7 @@ def test_a_seed_is_the_commands_seed(root: Path, command: Command) -> None:
     assert scenario.seed == 1
 
 
-def test_built_from_a_dict_and_from_text_are_one_scenario() -> None:
+def test_a_dict_and_a_text_give_equal_scenarios() -> None:
     built = (
         Scenario("10 Mbps", "wf2q+", name="one", duration="100 ms", seed=3)
         .class_("office", "drr", weight=2)
@@ -129,20 +129,20 @@ def test_errors_are_the_commands_errors(name: str, tmp_path: Path, command: Comm
     assert (type(again), str(again)) == (kind, str(raised.value))
 
 
-def test_a_dict_that_is_wrong_is_shown_as_toml() -> None:
+def test_errors_of_a_dict_are_shown_as_toml() -> None:
     table = {"link": {"rate": "fast"}, "scheduler": {"discipline": "fifo"}}
     with pytest.raises(millstream.ScenarioError) as raised:
         Scenario.from_dict(table, name="mine")
     assert "mine:2:8" in str(raised.value) and 'rate = "fast"' in str(raised.value)
 
 
-def test_departures_are_one_memory_for_arrow_pandas_and_polars(root: Path, tmp_path: Path) -> None:
+def test_arrow_pandas_and_polars_share_the_departures(root: Path, tmp_path: Path) -> None:
     result = Scenario.from_file(root / "examples/classes/scenario.toml").run(departures=True)
     table = result.departures
     assert table.num_rows == sum(
         row["sent"] + row["dropped_late"] + row["dropped_full"] for row in result.summary["streams"]
     )
-    # Two readers get the same buffers, so none is a copy.
+    # Two readers get the same buffers, so neither is a copy.
     native = result._native.departures
     again, reader = pa.table(native), pa.RecordBatchReader.from_stream(native)
     addresses = [
@@ -179,7 +179,7 @@ def test_many_departures_come_in_several_batches() -> None:
     assert result.departures["deadline_ns"].null_count == 300_000
 
 
-def test_a_stream_of_nothing_has_no_delay_and_names_are_harmless_in_a_page() -> None:
+def test_idle_streams_have_null_delays_and_names_are_escaped() -> None:
     none = {**CBR, "start": "1 s"}
     scenario = Scenario("1 Mbps", duration="10 ms").stream("<b>&", source=none)
     result = scenario.run()
@@ -193,9 +193,9 @@ def test_a_stream_of_nothing_has_no_delay_and_names_are_harmless_in_a_page() -> 
         result.write_report("never.html")
 
 
-def test_a_run_lets_other_threads_go_on(tmp_path: Path) -> None:
-    # The run waits for a pipe that only this thread writes: were it to hold the interpreter,
-    # neither would ever end. In a process of its own, so that failing would not hang.
+def test_a_run_releases_the_gil(tmp_path: Path) -> None:
+    # The run waits for a pipe that only this thread writes: it deadlocks if the run holds the GIL.
+    # In a process of its own, so that a failure cannot hang the tests.
     script = """
 import os, sys, threading
 from millstream import Scenario
@@ -216,7 +216,7 @@ assert sent == [100_000], sent
 
 
 def test_ctrl_c_ends_a_run() -> None:
-    # A shell's background jobs begin with it ignored.
+    # A shell's background jobs start with SIGINT ignored.
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     timer = threading.Timer(0.2, lambda: os.kill(os.getpid(), signal.SIGINT))
     timer.start()
@@ -227,7 +227,7 @@ def test_ctrl_c_ends_a_run() -> None:
         signal.signal(signal.SIGINT, before)
 
 
-def test_progress_is_told_and_may_end_the_run() -> None:
+def test_progress_is_reported_and_may_end_the_run() -> None:
     times: list[int] = []
 
     def progress(now_ns: int) -> None:
@@ -240,7 +240,7 @@ def test_progress_is_told_and_may_end_the_run() -> None:
     assert times == sorted(times) and times[0] > 0
 
 
-def test_a_bar_is_shown_if_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_progress_bar_is_optional(capsys: pytest.CaptureFixture[str]) -> None:
     scenario = Scenario("1 Gbps", duration="2 s").stream("a", source=CBR)
     assert scenario.run(progress=True).summary == scenario.run().summary
     assert "s simulated" in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""The schedule is the engine's: every trace, through the command, a run and the scheduler."""
+"""Every trace gives the engine's schedule: by the command, a run and the scheduler."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def drops(scheduler: Scheduler, names: list[str]) -> list[Row]:
 
 
 def link(scheduler: Scheduler, table: dict[str, Any], folder: Path) -> list[Row]:
-    """A link in Python around the scheduler, as crates/millstream-sim has it."""
+    """A link in Python around the scheduler, equal to that of crates/millstream-sim."""
     names = [stream["name"] for stream in table["stream"]]
     numbers = {name: number for number, name in enumerate(names)}
     with (folder / "arrivals.csv").open() as file:
@@ -80,7 +80,7 @@ def link(scheduler: Scheduler, table: dict[str, Any], folder: Path) -> list[Row]
         rows += drops(scheduler, names)
         free_ns = now_ns
         if sent is None and scheduler.waiting():
-            # All that waits is held back by a rate cap.
+            # A rate cap holds back all waiting packets.
             arrival_ns = arrivals[at][0] if at < len(arrivals) else None
             events = [t for t in (arrival_ns, scheduler.next_eligible_ns()) if t is not None]
             free_ns = max(now_ns, min(events))
@@ -100,7 +100,7 @@ def link(scheduler: Scheduler, table: dict[str, Any], folder: Path) -> list[Row]
 
 
 @pytest.mark.parametrize("trace", TRACES, ids=lambda trace: trace.name)
-def test_every_trace_is_scheduled_as_by_the_command(trace: Path, command: Command) -> None:
+def test_every_trace_gives_the_commands_schedule(trace: Path, command: Command) -> None:
     ran = command("run", trace / "scenario.toml", "--departures", "-")
     assert ran.returncode == 0, ran.stderr
     expected = rows_of(ran.stdout)

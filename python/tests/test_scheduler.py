@@ -1,4 +1,4 @@
-"""The scheduler's own rules: gates, credits, wrong arguments, disciplines in Python."""
+"""Rules of the scheduler: gates, credits, invalid arguments, disciplines in Python."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from millstream import ContractError, Head, ScenarioError, Scheduler
 
 
-def test_a_closed_gate_and_missing_credits_hold_a_stream_back() -> None:
+def test_a_closed_gate_and_missing_credits_block_a_stream() -> None:
     scheduler = Scheduler("fifo")
     gated = scheduler.add_stream()
     credited = scheduler.add_stream(credits=1)
@@ -28,7 +28,7 @@ def test_a_closed_gate_and_missing_credits_hold_a_stream_back() -> None:
     assert repr(sent).startswith("Departure(time_ns=5, stream=0, packet=0, bytes=100,")
 
 
-def test_a_rate_cap_says_when_to_ask_again() -> None:
+def test_a_rate_cap_gives_the_next_eligible_time() -> None:
     scheduler = Scheduler("fifo")
     scheduler.add_stream(max_rate_bps=8_000_000, burst_bytes=1000)
     assert scheduler.enqueue_batch(0, 0, [1000, 1000]) == 2
@@ -60,9 +60,7 @@ def test_a_full_queue_drops_and_counts() -> None:
         ({"period_ns": 1, "max_rate_bps": 5}, "a rate cap needs both"),
     ],
 )
-def test_a_contract_that_cannot_be_scheduled_is_refused(
-    contract: dict[str, object], says: str
-) -> None:
+def test_an_invalid_contract_is_rejected(contract: dict[str, object], says: str) -> None:
     scheduler = Scheduler("dwcs")
     with pytest.raises(ContractError) as refused:
         scheduler.add_stream(**contract)  # type: ignore[arg-type]
@@ -70,7 +68,7 @@ def test_a_contract_that_cannot_be_scheduled_is_refused(
     assert len(scheduler) == 0
 
 
-def test_unknown_names_are_told_as_in_scenario_files() -> None:
+def test_unknown_names_are_reported_as_in_scenario_files() -> None:
     with pytest.raises(ScenarioError, match="did you mean `dwcs`"):
         Scheduler("dwsc")
     with pytest.raises(ScenarioError, match="structure `ring` cannot hold `edf`"):
@@ -79,7 +77,7 @@ def test_unknown_names_are_told_as_in_scenario_files() -> None:
         Scheduler("dwcs", zero_widow="x")
 
 
-def test_wrong_calls_change_nothing() -> None:
+def test_invalid_calls_change_nothing() -> None:
     scheduler = Scheduler("fifo")
     scheduler.add_stream()
     scheduler.enqueue(10, 0, 64)
@@ -112,7 +110,7 @@ def test_columns_need_not_be_contiguous_or_of_the_right_type() -> None:
 
 
 class EarliestDeadline:
-    """EDF as a prototype: rank by deadline, then arrival."""
+    """EDF as a prototype: ranks by deadline, then arrival."""
 
     def __init__(self, periods_ns: list[int]) -> None:
         self.periods_ns = periods_ns
@@ -131,8 +129,8 @@ class EarliestDeadline:
 
 
 @pytest.mark.parametrize("structure", ["auto", "heap", "scan"])
-def test_a_discipline_in_python_schedules_as_the_same_in_rust(structure: str) -> None:
-    # Ever backlogged, so that the engine's EDF counts deadlines by periods alone.
+def test_a_discipline_in_python_schedules_as_in_rust(structure: str) -> None:
+    # Always backlogged, so that the engine's EDF derives deadlines from periods alone.
     random = np.random.default_rng(3)
     periods_ns = [int(period) for period in random.integers(50, 500, 9)]
     prototype = EarliestDeadline(periods_ns)
@@ -149,7 +147,7 @@ def test_a_discipline_in_python_schedules_as_the_same_in_rust(structure: str) ->
     assert prototype.arrived[:2] == [(0, 64, 0), (1, 64, 0)]
 
 
-def test_what_a_hook_raises_comes_out_of_the_call_that_led_to_it() -> None:
+def test_the_current_call_raises_the_exception_of_a_hook() -> None:
     class Wrong:
         def rank(self, stream: int, head: Head) -> tuple[int, ...]:
             return (1, 2, 3, 4, 5) if head.bytes == 64 else (1 // 0,)

@@ -1,4 +1,4 @@
-"""Sweeps on this machine: the same bytes however they ran, nothing lost, failures alone."""
+"""Local sweeps: the same bytes in every order, no lost runs, isolated failures."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_local_processes_and_threads_give_the_same_bytes(tmp_path: Path) -> None
     assert last["utilisation"] == alone["link"]["utilisation"]
 
 
-def test_what_is_done_is_not_done_again(tmp_path: Path) -> None:
+def test_finished_runs_are_not_repeated(tmp_path: Path) -> None:
     with futures.ThreadPoolExecutor(2) as threads:
 
         def run(some: list[Any], **more: Any) -> sweep.Sweep:
@@ -56,7 +56,7 @@ def test_what_is_done_is_not_done_again(tmp_path: Path) -> None:
         done(tmp_path)[4].unlink()
         again = run(small_points(), seeds=SEEDS)
         assert (again.found, again.made, again.path.read_bytes()) == (11, 1, bytes_before)
-        # Fewer points make a smaller table, from what is there.
+        # Fewer points make a smaller table from existing files.
         assert run(small_points()[1:2], seeds=[2]).table["seed"].to_pylist() == [2, 2]
 
 
@@ -79,7 +79,7 @@ def test_a_key_is_the_content(tmp_path: Path) -> None:
         assert run(scenario).made == 1
 
 
-def test_an_interrupted_sweep_goes_on_where_it_was(tmp_path: Path) -> None:
+def test_an_interrupted_sweep_resumes(tmp_path: Path) -> None:
     class Interrupted(futures.ThreadPoolExecutor):
         left = 5
 
@@ -100,7 +100,7 @@ def test_an_interrupted_sweep_goes_on_where_it_was(tmp_path: Path) -> None:
     assert resumed.path.read_bytes() == whole.path.read_bytes()
 
 
-def test_failures_stand_alone_with_their_scenario(tmp_path: Path) -> None:
+def test_failures_are_isolated_and_hold_their_scenario(tmp_path: Path) -> None:
     lost = {"kind": "trace", "file": "none.csv"}
     some = [
         *sweep.grid(small_scenario(), {"scheduler.discipline": ["fifo", "dwsc", "edf"]}),
@@ -117,7 +117,7 @@ def test_failures_stand_alone_with_their_scenario(tmp_path: Path) -> None:
 
 
 def workers() -> list[int]:
-    """The local pool's: no cluster may be alive, whose workers are children of this process too."""
+    """Processes of the local pool; a cluster's workers would be children of this process, too."""
     return [child.pid for child in multiprocessing.active_children() if child.pid is not None]
 
 
@@ -153,7 +153,7 @@ def test_a_killed_local_worker_loses_nothing(
     assert made.path.read_bytes() == whole_table(tmp_path, duration)
 
 
-def test_a_pool_that_breaks_before_it_takes_a_run_loses_nothing(tmp_path: Path) -> None:
+def test_a_pool_that_breaks_on_submission_loses_nothing(tmp_path: Path) -> None:
     class Breaks(futures.ThreadPoolExecutor):
         left = 3
 
@@ -168,12 +168,12 @@ def test_a_pool_that_breaks_before_it_takes_a_run_loses_nothing(tmp_path: Path) 
     suspects: list[sweep._Task] = []
     with Breaks(1) as executor:
         ended = [task for task, _ in sweep._drive(executor, plan, 2, 2, suspects.extend)]
-    # All that were taken: nobody else will take them.
+    # All were taken: no other worker takes them.
     assert {task.key for task in [*ended, *suspects]} == {"0", "1", "2", "3"}
 
 
 def test_a_run_that_always_kills_its_worker_fails_alone(tmp_path: Path) -> None:
-    # It waits for a pipe that nobody writes until it is killed.
+    # Waits for a pipe without a writer until it is killed.
     os.mkfifo(tmp_path / "pipe.csv")
     stuck = Scenario("1 Mbps", folder=tmp_path)
     stuck.stream("a", source={"kind": "trace", "file": "pipe.csv"})
@@ -199,7 +199,7 @@ def test_a_run_that_always_kills_its_worker_fails_alone(tmp_path: Path) -> None:
     assert len(killer.killed) >= 3, "the pool once, then alone twice"
 
 
-def test_an_empty_sweep_and_a_clash_of_names(tmp_path: Path) -> None:
+def test_empty_sweeps_and_reserved_parameter_names_are_rejected(tmp_path: Path) -> None:
     assert sweep.run([], results=tmp_path).table.num_rows == 0
     with pytest.raises(ValueError, match="may not be called seed"):
         sweep.run([sweep.Point(small_scenario(), {"seed": 1})], results=tmp_path)

@@ -1,4 +1,4 @@
-"""Enough seeds: the same ones as the command counts, whatever runs where and in which order."""
+"""The seeds that count equal the command's, for every executor and order."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Command = Callable[..., "subprocess.CompletedProcess[str]"]
 
 @dataclass
 class Run:
-    """A run of no scenario."""
+    """A run without a scenario."""
 
     key: str
     error: str = ""
@@ -42,7 +42,7 @@ def begun(of: Plan[Run], runs: int, *, perhaps: bool) -> list[str]:
     return [run.key for run in taken if run is not None]
 
 
-def test_runs_that_may_be_in_vain_come_last_and_only_if_asked() -> None:
+def test_speculative_runs_come_last_and_on_request() -> None:
     wanted = plan(2, 5)
     assert begun(wanted, 9, perhaps=False) == ["0.0", "0.1", "0.2", "1.0", "1.1", "1.2"]
     assert begun(wanted, 1, perhaps=True) == ["0.3"]
@@ -52,7 +52,7 @@ def test_runs_that_may_be_in_vain_come_last_and_only_if_asked() -> None:
 
 
 @pytest.mark.parametrize("order", [[0, 1, 2, 3], [3, 2, 1, 0], [1, 3, 0, 2]])
-def test_the_first_seeds_that_are_enough_count_in_whatever_order_they_end(order: list[int]) -> None:
+def test_the_first_sufficient_seeds_count_in_any_order_of_completion(order: list[int]) -> None:
     wanted = plan(1, 5)
     for seed in order:
         wanted.end(f"0.{seed}", delay(100))
@@ -100,13 +100,13 @@ def test_the_same_seeds_count_as_for_the_command(
     theirs = [line["metrics"]["rate_bps"] for line in points if line["stream"] == "a"]
     assert counted == [line["runs"] for line in theirs]
     assert any(3 < count < 40 for count in counted), counted
-    # What is there is taken, also what was made in vain, and the seeds are the same.
+    # Existing runs are used, including speculative ones, and the seeds are the same.
     again = sweep.run(few(), seeds=range(1, 41), results=tmp_path / "py", until=until)
     assert (again.made, again.found) == (0, len(done(tmp_path / "py")))
     assert again.path.read_bytes() == made.path.read_bytes()
 
 
-def test_what_is_wrong_is_said(tmp_path: Path) -> None:
+def test_errors_name_the_problem(tmp_path: Path) -> None:
     wrong: list[tuple[str, float, str]] = [
         ("delay_maen", 0.1, "no such metric; there is busy_ns"),
         ("call.delay_mean", 0.1, "no stream is called 'call'"),

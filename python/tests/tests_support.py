@@ -1,4 +1,4 @@
-"""What the tests know of the repository; scenario files as the scheduler's own arguments."""
+"""Paths of the repository, and scenario files as arguments of the scheduler."""
 
 from __future__ import annotations
 
@@ -14,9 +14,14 @@ from millstream import Scenario, sweep
 
 #: The repository.
 ROOT = Path(__file__).resolve().parents[2]
-#: What every realisation replays.
-TRACES = sorted((ROOT / "conformance/traces").iterdir())
-#: What users read: the README and the book.
+#: The traces that every realisation replays. scripts/python.sh generates MILLSTREAM_TRACES.
+TRACES = [
+    trace
+    for folder in (ROOT / "conformance/traces", os.environ.get("MILLSTREAM_TRACES"))
+    if folder
+    for trace in sorted(Path(folder).iterdir())
+]
+#: Pages for users: the README and the book.
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs/src").glob("*.md"))]
 PAGES += sorted((ROOT / "docs/src").glob("router/*.md"))
 PAGES += sorted((ROOT / "docs/src").glob("media/*.md"))
@@ -32,13 +37,13 @@ _NS = {"ns": 1, "us": 10**3, "ms": 10**6, "s": 10**9}
 
 
 def ns(text: str) -> int:
-    """``"3 us"`` in ns."""
+    """Converts ``"3 us"`` to ns."""
     number, unit = text.split()
     return int(number) * _NS[unit]
 
 
 def plain(text: str, expected: str) -> int:
-    """``"500 bps"``: a number of exactly this unit, which is what traces use."""
+    """Parses ``"500 bps"``: an integer with exactly this unit, as in traces."""
     number, unit = text.split()
     assert unit == expected
     return int(number)
@@ -84,7 +89,7 @@ def contract(stream: dict[str, Any]) -> dict[str, Any]:
 
 
 def small_scenario(duration: str = "200 ms") -> Scenario:
-    """Two streams that ask for more than their link has."""
+    """Two streams that overload their link."""
     scenario = Scenario("10 Mbps", "fifo", duration=duration)
     for name in ("a", "b"):
         source = {"kind": "pareto", "bytes": 700, "rate": "6 Mbps"}
@@ -102,12 +107,12 @@ def small_points(duration: str = "200 ms") -> list[Any]:
 
 
 def done(folder: Path) -> list[Path]:
-    """The files of a sweep's runs that have ended."""
+    """The files of a sweep's ended runs."""
     return sorted((folder / "done").glob("*.parquet"))
 
 
 class Killer(threading.Thread):
-    """Kills a process whenever ``when`` says so, until ``times`` are dead."""
+    """Kills a process when ``when`` holds, until ``times`` are dead."""
 
     def __init__(
         self, when: Callable[[], bool], processes: Callable[[], list[int]], times: int

@@ -1,7 +1,8 @@
-//! Verilates msr_core and msr_tiled_core in every configuration and compiles them with their C++ side.
+//! Verilates msr_core and msr_tiled_core in every configuration, and compiles them with their C++
+//! shims.
 //!
-//! VERILATOR names the program (default `verilator`). RTL_CONFIGURATIONS=quick leaves out those
-//! that are not marked `quick`; names, joined by commas, leave out all others.
+//! VERILATOR names the program (default `verilator`). RTL_CONFIGURATIONS=quick selects the
+//! configurations marked `quick`; a comma-separated list of names selects these.
 
 use std::env;
 use std::fmt::Write as _;
@@ -88,8 +89,8 @@ fn main() {
         add(&mut build, &folder, name, &constants, &rtl.join("bulk/src/model.cpp"));
         writeln!(
             core_rows,
-            "configuration!({name}, {streams}, {winner_only}, {compute_ahead}, {sorted}, {tree}, {keyed}, \
-             {block}),"
+            "configuration!({name}, {streams}, {winner_only}, {compute_ahead}, {sorted}, {tree}, \
+             {keyed}, {block}),"
         )
         .unwrap();
     }
@@ -108,7 +109,7 @@ fn main() {
     fs::write(out.join("tiled.rs"), format!("&[{tiled_rows}]")).unwrap();
 }
 
-/// Verilates `top`; returns the folder of the C++ that was made.
+/// Verilates `top`; returns the folder of the generated C++.
 fn verilate(
     verilator: &str,
     out: &Path,
@@ -118,7 +119,7 @@ fn verilate(
     sources: &[PathBuf],
 ) -> PathBuf {
     let folder = out.join(name);
-    // What an earlier build left would be compiled, too.
+    // Files of an earlier build would be compiled, too.
     let _ = fs::remove_dir_all(&folder);
     let status = Command::new(verilator)
         .args(["--cc", "-O3", "--x-assign", "fast", "--noassert", "--top-module", top])
@@ -132,7 +133,7 @@ fn verilate(
     folder
 }
 
-/// Compiles it with `shim`, which includes what is told by MODEL, NAME and the constants.
+/// Compiles the model with `shim`, which uses the macros MODEL, NAME and the constants.
 fn add(build: &mut cc::Build, folder: &Path, name: &str, constants: &str, shim: &Path) {
     fs::write(
         folder.join("shim.cpp"),

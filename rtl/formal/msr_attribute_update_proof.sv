@@ -1,6 +1,6 @@
-/// Attribute adjustment equals the rules, written out as the engine states them.
+/// Proves that attribute adjustment equals the rules, written as in the engine.
 ///
-/// For all contracts x <= y and all values x' <= y' (which stays so).
+/// For all contracts x <= y and all values x' <= y', which is an invariant.
 module msr_attribute_update_proof (
   input logic       rtas99_i,
   input logic       miss_i,

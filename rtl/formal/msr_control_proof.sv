@@ -1,4 +1,4 @@
-/// The control unit: cycle counts, no dead state, whatever the inputs do.
+/// Proves the control unit's cycle counts and that it has no dead state, for all inputs.
 module msr_control_proof #(
   parameter int Passes = 2,
   parameter bit Ahead = 1'b0,
@@ -27,7 +27,7 @@ module msr_control_proof #(
     .update_o(update), .count_o(count), .decided_o(decided), .now_o(now), .next_now_o(next_now)
   );
 
-  // Cycles of the decision under way, and its passes.
+  // Cycles and passes of the current decision.
   logic [5:0] cycles, passes;
   initial {cycles, passes} = '0;
   always_ff @(posedge clk_i) begin
@@ -42,11 +42,11 @@ module msr_control_proof #(
 
   localparam logic [5:0] Cycles = 6'(Passes) + 6'(!Ahead);
 
-  // With one pass a change is not waited for.
+  // With one pass there is no wait after a change.
   localparam int LoadWait = Passes > 1 ? 3 : 4;
 
-  // Order keys: so many cycles after a load nothing starts, one more nothing settles, nor three after a change,
-  // and what settles is known a cycle ahead.
+  // Order keys: no decision starts for some cycles after a load, and no SETTLE for one more nor for
+  // three after a change. SETTLE is known a cycle ahead.
   logic [2:0] since_load;
   logic [1:0] since_change;
   logic loading, settling;
@@ -74,21 +74,21 @@ module msr_control_proof #(
 
   always @(posedge clk_i) begin
     if (rst_n) begin
-      // Every decision ends, after exactly so many cycles and passes.
+      // Every decision ends, after the exact number of cycles and passes.
       assert (cycles < Cycles);
       assert (passes + 6'(pass) <= 6'(Passes));
       assert (load_ready == (cycles == 0));
       assert (passes == (cycles > 6'(Passes) ? 6'(Passes) : cycles));
       assert (update == (cycles + 1'b1 == Cycles && (pass || cycles != 0)));
       if (update) assert (passes + 6'(pass) == 6'(Passes));
-      // A decision starts when it is asked for and nothing is in the way, and only then.
+      // A decision starts if and only if it is requested and nothing blocks it.
       if (load_ready) assert (pass == (decide_i && !load_valid_i && !overdue_i && !loading &&
                                       !(Keyed && settling)));
       if (load_ready) assert (settle == (!load_valid_i && !pass && (!Keyed || settling)));
       if (pass) assert (first == (cycles == 0));
       if (pass) assert (6'(count) == cycles);
       assert (decided == was_update);
-      // Time moves with decisions only.
+      // Time advances with decisions only.
       if (!was_update) assert (now == was_now || cycles == 0);
     end
   end

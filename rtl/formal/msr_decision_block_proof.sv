@@ -1,7 +1,8 @@
-/// The decision block is Table 1 inside the wrap-around window, and antisymmetric.
+/// Proves that the decision block equals Table 1 inside the wrap-around window, and is
+/// antisymmetric.
 ///
-/// `goes_first` states Table 1 as plainly as it can be: rule after rule, on times unrolled to 17
-/// bits. The times of both streams lie anywhere in a window of 2^15 ticks from `base`.
+/// `goes_first` states Table 1 rule by rule, on times unrolled to 17 bits. The times of both
+/// streams lie anywhere in a window of 2^15 ticks from `base`.
 module msr_decision_block_proof (
   input msr_pkg::mode_e mode_i,
   input logic           lowest_denominator_i,
@@ -34,7 +35,8 @@ module msr_decision_block_proof (
     q_cross = q.x * p.y;
     if (p.valid != q.valid) goes_first = p.valid;
     else if (!p.valid) goes_first = p.id < q.id;
-    else if (mode_i != msr_pkg::Tag && p_deadline != q_deadline) goes_first = p_deadline < q_deadline;
+    else if (mode_i != msr_pkg::Tag && p_deadline != q_deadline)
+      goes_first = p_deadline < q_deadline;
     else if (mode_i == msr_pkg::Dwcs && p.x == 0 && q.x != 0) goes_first = 1'b1;
     else if (mode_i == msr_pkg::Dwcs && p.x != 0 && q.x == 0) goes_first = 1'b0;
     else if (mode_i == msr_pkg::Dwcs && p.x == 0 && p.y != q.y)
@@ -64,7 +66,7 @@ module msr_decision_block_proof (
     // It equals Table 1.
     assert ((ab_winner.id == a_i.id) ==
             goes_first(a_i, b_i, a_deadline, b_deadline, a_arrival, b_arrival));
-    // Winner and loser are the two streams, whichever side they come in by.
+    // Winner and loser are the two streams, independent of the input side.
     assert ({ab_winner, ab_loser} == {a_i, b_i} || {ab_winner, ab_loser} == {b_i, a_i});
     assert ({ab_winner, ab_loser} == {ba_winner, ba_loser});
   end

@@ -1,15 +1,16 @@
-/// The network of groups: if it decides and anybody has a packet there is one winner, and nobody goes
-/// before it; else there is none. One stream, freely chosen, is held against the winner.
+/// Proves the network of groups: if it decides and a stream has a packet, there is one winner and
+/// no stream precedes it; otherwise there is none. One arbitrary stream is compared with the
+/// winner.
 ///
-/// For every total order of the streams: who goes before whom is free but for cycles.
+/// For every total order: the relation is free except for cycles.
 module msr_group_network_proof #(
   parameter int N = 2,
-  /// All in one group: what compares the groups' firsts.
+  /// All in one group: the comparison of the groups' firsts.
   parameter bit Alone = 1'b0
 ) (
   input logic                 decides_i,
   input logic [N-1:0]         valid_i,
-  /// Bit i * N + j, for i < j: i goes before j.
+  /// Bit i * N + j, for i < j: i is before j.
   input logic [N*N-1:0]       before_i,
   input logic [$clog2(N)-1:0] winner_i,
   input logic [$clog2(N)-1:0] other_i
@@ -39,11 +40,12 @@ module msr_group_network_proof #(
     end
     assign keys[i*W +: W] = key;
     for (genvar j = 0; j < N; j++) begin : gen_pair
-      // Of three streams none goes before itself by way of the others.
+      // No cycle among any three streams.
       logic [N-1:0] cycle;
       for (genvar k = 0; k < N; k++) begin : gen_triple
         if (i < j && j < k) begin : gen_rising
-          assign cycle[k] = before_i[i*N+j] == before_i[j*N+k] && before_i[i*N+k] != before_i[i*N+j];
+          assign cycle[k] = before_i[i*N+j] == before_i[j*N+k] &&
+              before_i[i*N+k] != before_i[i*N+j];
         end else begin : gen_seen
           assign cycle[k] = 1'b0;
         end

@@ -1,4 +1,5 @@
-/// The decision block for order keys: the rules, one by one, and a total order; `msr_key_order` is the same.
+/// Proves the decision block for order keys: each rule, and a total order; `msr_key_order` is
+/// equal.
 module msr_key_block_proof (
   input msr_pkg::key_t a_i,
   input msr_pkg::key_t b_i,
@@ -24,7 +25,7 @@ module msr_key_block_proof (
     in_window = !deadline[15] && !arrival[15];
   endfunction
 
-  // Times from a base do not wrap.
+  // Times relative to a base do not wrap.
   logic [15:0] deadline_a, deadline_b, arrival_a, arrival_b;
   assign deadline_a = a_i.deadline - deadline_base_i;
   assign deadline_b = b_i.deadline - deadline_base_i;

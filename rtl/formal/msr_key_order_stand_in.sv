@@ -1,5 +1,5 @@
-/// Stands in for `msr_key_order` in the network's proof: a key brings the list of those it goes before,
-/// a bit for each number. That keys have a total order is the key block's proof.
+/// Stands in for `msr_key_order` in the network's proof: a key holds one bit for each number that
+/// it precedes. The key block's proof shows that keys have a total order.
 module msr_key_order (
   input  msr_pkg::key_t a_i,
   input  msr_pkg::key_t b_i,

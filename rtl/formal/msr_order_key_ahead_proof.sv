@@ -1,5 +1,6 @@
-/// What `msr_order_key_ahead` keeps: the entries of y' - 1 and y' - 2, in every cycle from the fifth after a
-/// load, for all moves that `msr_attribute_update` may tell. The assertions stand in the module.
+/// Proves the registers of `msr_order_key_ahead`: the entries of y' - 1 and y' - 2, in every cycle
+/// from the fifth after a load, for all moves of `msr_attribute_update`. The assertions are in the
+/// module.
 module msr_order_key_ahead_proof (
   input logic            clk_i,
   input logic            load_i,
@@ -16,7 +17,7 @@ module msr_order_key_ahead_proof (
   initial rst_n = 1'b0;
   always_ff @(posedge clk_i) rst_n <= 1'b1;
 
-  // The cycles since the load; before the first there is nothing to keep.
+  // Cycles since the load; before the first nothing is checked.
   logic [2:0] since;
   logic [7:0] first_x, first_y, x, y;
   initial since = '0;
@@ -27,7 +28,7 @@ module msr_order_key_ahead_proof (
   msr_pkg::move_t move;
   assign move = wins_i ? wins_move_i : loses_move_i;
 
-  // x' and y' after a move, by what it says.
+  // x' and y' after a move.
   logic [7:0] wins_y, loses_y;
   assign wins_y = wins_move_i.restored ? first_y : y - 8'(wins_move_i.y_down);
   assign loses_y = loses_move_i.restored ? first_y : y - 8'(loses_move_i.y_down);
@@ -52,7 +53,7 @@ module msr_order_key_ahead_proof (
   );
 
   always @(posedge clk_i) begin
-    // As `msr_attribute_update` moves: x' falls with y' only, and nothing below 0.
+    // Constrained as in `msr_attribute_update`: x' falls only with y', and nothing falls below 0.
     if (moves) begin
       assume (!wins_move_i.x_down || (wins_move_i.y_down && x != 0));
       assume (!loses_move_i.x_down || (loses_move_i.y_down && x != 0));

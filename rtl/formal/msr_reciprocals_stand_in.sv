@@ -1,4 +1,4 @@
-/// Stands in for the ROM in the proof of what is kept of it: entry a is a.
+/// Stands in for the ROM in the proof of `msr_order_key_ahead`: entry a is a.
 module msr_reciprocals (
   input  logic        clk_i,
   input  logic [8:0]  address_i,

@@ -1,10 +1,10 @@
-/// The network: its lanes are a permutation of the heads, lane 0 is the first of all streams and
-/// the last lane the last.
+/// Proves the network: its lanes are a permutation of the heads, lane 0 is the first of all streams
+/// and the last lane the last.
 ///
-/// With `Sorted`, all lanes are in order: bits reversed, ranks never fall.
+/// With `Sorted`, all lanes are in order: bits reversed, ranks never decrease.
 ///
-/// For all zeros and ones as keys (see the stand-in), hence for every total order. Each head has
-/// its number for an id, and one of them, freely chosen, is followed to its lane.
+/// Keys are all zeros and ones (see the stand-in), hence every total order. Each head has its
+/// number as its id; one arbitrary head is tracked to its lane.
 module msr_shuffle_network_proof #(
   parameter int N = 4,
   parameter bit WinnerOnly = 1'b0,
@@ -27,7 +27,7 @@ module msr_shuffle_network_proof #(
   always_ff @(posedge clk_i) if (!done) pass <= pass + 1'b1;
   assign done = pass == 6'(Passes);
 
-  // What was chosen in the first cycle stays.
+  // The choice of the first cycle is stable.
   logic [N-1:0] key, key_q;
   logic [$clog2(N)-1:0] follow, follow_q;
   always_ff @(posedge clk_i) begin
@@ -68,7 +68,7 @@ module msr_shuffle_network_proof #(
     assign lane_key[i] = lane.deadline[0];
   end
 
-  // The keys in the order of the list: bit by bit of the lane's number, reversed.
+  // The keys in the order of the list: the lane's number, bits reversed.
   if (Sorted) begin : gen_ranked
     logic [N-1:0] ranked;
     for (genvar i = 0; i < N; i++) begin : gen_rank

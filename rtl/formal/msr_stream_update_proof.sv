@@ -1,7 +1,8 @@
-/// A stream's update equals the engine's on unbounded times, inside the wrap-around window.
+/// Proves that a stream's update equals the engine's on unbounded times, inside the wrap-around
+/// window.
 ///
-/// Times are 24 bits here, which do not wrap; the module sees their low 16 bits. The assumptions
-/// are the range conditions of `msr_pkg`, no stronger.
+/// Times have 24 bits here, which do not wrap; the module sees the low 16 bits. The assumptions are
+/// the range conditions of `msr_pkg`, no stronger.
 module msr_stream_update_proof (
   input msr_pkg::mode_e     mode_i,
   input logic               rtas99_i,
@@ -64,21 +65,21 @@ module msr_stream_update_proof (
   end
 
   always_comb begin
-    // Nothing is before time 2^17 or near 2^24, so that no 24-bit value wraps.
+    // All times are from 2^17 to well below 2^24, so that no 24-bit value wraps.
     assume (now_i >= 24'h020000 && now_i < 24'hF00000 && stamp_i <= 24'hF80000);
     assume (deadline_i <= 24'hF80000);
     assume (step_i < 24'h004000);
     assume (period >= 1 && period < 24'h004000);
-    // Deadlines lie less than 2^14 ahead of now, and of a head not more behind.
+    // Deadlines are less than 2^14 ahead of now, and of a head at most as far behind.
     assume (deadline_i < now_i + 24'h004000);
     assume (!state_i.valid || deadline_i + 24'h004000 > now_i);
-    // An idle stream's last deadline is at most as long past, or the stream is marked stale.
+    // An idle stream's last deadline is as recent, or the stream is marked stale.
     assume (state_i.stale || deadline_i + 24'h004000 > now_i);
     assume (!state_i.stale || (!state_i.valid && deadline_i + 24'h004000 <= time_at));
     // A head waits less than 2^16 ticks, unless its stream is ahead of time.
     assume (stamp_i <= time_at);
     assume (stamp_i + 24'h010000 > time_at || deadline_i >= time_at);
-    // An idle stream's packet arrives now, or in the step since.
+    // An idle stream's packet arrives now, or since the last step.
     assume (state_i.valid || stamp_i >= now_i);
     // A winner was not late when it was chosen.
     assume (!(dwcs && serve_i && state_i.valid) || deadline_i > now_i);
@@ -104,7 +105,7 @@ module msr_stream_update_proof (
     end else begin
       assert ({got.x, got.y, got.tag} == {state_i.x, state_i.y, state_i.tag});
     end
-    // What was assumed of an idle stream holds again at the next decision.
+    // The assumptions on an idle stream hold again at the next decision.
     if (!got.valid) assert (got.stale || want_deadline + 24'h004000 > time_at);
     if (got.stale) assert (!got.valid && want_deadline + 24'h004000 <= time_at);
   end

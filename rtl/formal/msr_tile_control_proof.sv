@@ -1,6 +1,6 @@
-/// The tiled core's control unit beside the stages that it feeds: every scan reads each tile once, in
-/// order; every decision ends, once, after exactly so many cycles; a spoilt scan is made again and its
-/// winner is not kept; LOAD and inspection never meet a tile on its way.
+/// Proves the tiled core's control unit with its pipeline. Every scan reads each tile once, in
+/// order. Every decision ends once, after the exact number of cycles. An invalid scan is repeated
+/// and its winner is discarded. LOAD and inspection never meet a tile in flight.
 module msr_tile_control_proof #(
   parameter int Tiles = 3,
   parameter int LaneW = 2
@@ -13,7 +13,7 @@ module msr_tile_control_proof #(
 );
 
   localparam int Cycles = Tiles + LaneW + 2;
-  // From its address to the network's last block.
+  // From a tile's address to the network's last block.
   localparam int Stages = 3 + LaneW;
   localparam int TileW = Tiles > 1 ? $clog2(Tiles) : 1;
 
@@ -25,7 +25,7 @@ module msr_tile_control_proof #(
   logic [TileW-1:0] tile;
   logic [15:0] before, now;
 
-  // Reads, and those of a last tile, so many cycles ago.
+  // Reads, and those of a last tile, by cycles ago.
   logic [Stages:1] read_q, last_q;
   initial {read_q, last_q} = '0;
   always_ff @(posedge clk_i) begin
@@ -47,7 +47,7 @@ module msr_tile_control_proof #(
   logic start;
   assign start = ready && decide_i;
 
-  // The scan's cycle, from 0; whether it leaves a deadline past; winners owed; cycles of CLEAR.
+  // Cycle of the scan, from 0; whether it leaves a deadline past; pending winners; cycles of CLEAR.
   logic [4:0] cycle, clears;
   logic scanning, past, ended, spoilt;
   logic [1:0] owed;
@@ -86,28 +86,29 @@ module msr_tile_control_proof #(
       assert (clears <= 5'(Tiles));
       assert (clear == (clears < 5'(Tiles)));
       if (clear) assert (5'(tile) == clears && !read && !ready && !idle);
-      // A scan's cycles.
+      // The cycles of a scan.
       assert (cycle < 5'(Cycles));
       assert (read == (start || (scanning && cycle < 5'(Tiles))));
-      if (read) assert (5'(tile) == cycle && first == (cycle == 0) && last == (cycle == 5'(Tiles - 1)));
+      if (read)
+        assert (5'(tile) == cycle && first == (cycle == 0) && last == (cycle == 5'(Tiles - 1)));
       assert (ready == (!clear && !scanning && !load_valid_i));
       if (!clear) assert (tile == TileW'(scanning ? cycle : 5'd0));
-      // A winner is owed until the last tile is through.
+      // A winner is pending until the last tile is through.
       assert (owed == 2'(scanning || (ending && !spoilt)));
       assert (idle == (!clear && !scanning && owed == 0));
       if (idle) assert (read_q[Stages-1:1] == '0 && !ending);
       if (keep) assert (ending && !spoilt && owed != 0);
       if (ending && !spoilt) assert (keep);
-      // The winner is there one cycle after the next decision may start.
+      // The winner is valid one cycle after the next decision may start.
       if (ending) assert (cycle == 0);
       if (!scanning) assert (cycle == 0 && !past);
-      // Time moves with decisions only, and scans that are made again serve nobody.
+      // Time advances with decisions only, and repeated scans serve no stream.
       if (was_start) assert (now == was_now + was_step && before == was_now && serve);
       else assert (now == was_now || clears == 0);
     end
   end
 
-  // Where tiles are, by the scan's cycle.
+  // Positions of tiles, by the cycle of the scan.
   for (genvar stage = 1; stage < Stages; stage++) begin : gen_stage
     always @(posedge clk_i) begin
       if (rst_n) begin

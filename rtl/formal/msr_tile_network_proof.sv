@@ -1,11 +1,11 @@
-/// The tiled core's network: of all streams that entered since a scan began, the winner is one, and
-/// none goes before it.
+/// Proves the tiled core's network: the winner is one of the streams that entered since a scan
+/// began, and none precedes it.
 ///
-/// One stream, freely chosen, is followed: it enters in some tile and lane of a scan of any length.
-/// Whenever it is among the tiles that came through, the winner is it, or goes before it; and if
-/// the winner has its number, the winner is it. So the winner is a stream that entered, and the first
-/// of them: by induction over tiles, for any number of them. In static mode, with priorities of two
-/// bits; that the decision block is a total order in all modes is its own proof.
+/// One arbitrary stream is tracked: it enters in some tile and lane of a scan of any length.
+/// Whenever it is among the tiles that came through, it is the winner or the winner precedes it; if
+/// the winner has its number, it is the winner. By induction over tiles the winner is the first
+/// stream that entered, for any number of tiles. Static mode with priorities of two bits; a
+/// separate proof shows that the decision block is a total order in all modes.
 module msr_tile_network_proof #(
   parameter int Width = 4,
   localparam int LaneW = $clog2(Width),
@@ -40,7 +40,7 @@ module msr_tile_network_proof #(
     assume (rst_ni == was_reset);
   end
 
-  // Tiles enter one after the other from 0. A scan has at most as many as there are numbers.
+  // Tiles enter consecutively from 0. A scan has at most as many as there are numbers.
   logic [TileW-1:0] next_q, tile;
   logic more_q;
   assign tile = first_i ? '0 : next_q;
@@ -81,7 +81,7 @@ module msr_tile_network_proof #(
   assign winner_valid = head.valid;
   assign winner_priority = head.deadline[1:0];
 
-  // What is in the last block, by the same delays.
+  // The contents of the last block, by the same delays.
   logic [LaneW*TileW-1:0] tiles_q;
   always_ff @(posedge clk_i) tiles_q <= {tiles_q[(LaneW-1)*TileW-1:0], tile};
   logic [TileW-1:0] at;

@@ -1,10 +1,9 @@
-/// The decision block is transitive, so (being antisymmetric) a total order, with the id as last
-/// tie-break.
+/// Proves that the decision block is transitive and thus, being antisymmetric, a total order, with
+/// the id as last tie-break.
 ///
-/// That products order fractions as a number does, which tells fractions of one numerator apart, is
-/// assumed of each pair and shown elsewhere, for all 32,640 of them:
-/// `fractions_are_ordered_by_a_key` in rtl/bulk. The solver would have to find
-/// out about multiplication.
+/// Products order fractions as a number does, and that number distinguishes fractions of one
+/// numerator. This is assumed for each pair, since the solver would have to reason about
+/// multiplication; `fractions_are_ordered_by_a_key` in rtl/bulk shows it for all 32,640 fractions.
 module msr_transitivity_proof (
   input msr_pkg::mode_e mode_i,
   input logic           lowest_denominator_i,
@@ -43,7 +42,8 @@ module msr_transitivity_proof (
     p_cross = p.x * q.y;
     q_cross = q.x * p.y;
     has_keys = p.x == 0 || q.x == 0 ||
-               ((p_cross < q_cross) == (p_key < q_key) && (p_cross == q_cross) == (p_key == q_key) &&
+               ((p_cross < q_cross) == (p_key < q_key) &&
+                   (p_cross == q_cross) == (p_key == q_key) &&
                 (p.x != q.x || (p_cross == q_cross) == (p.y == q.y)));
   endfunction
 

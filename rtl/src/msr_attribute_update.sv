@@ -7,16 +7,16 @@
 ///   B  x' > 0: x' -= 1, y' -= 1, and if y' = 0 then: x'/y' = x/y
 ///      x' = 0 < y: y' += growth, tag set (standard rules): a violation
 ///
-/// The growth is 1 under the standard rules. Under the 1999 rules it would need a division; it is
-/// constant, so LOAD brings it. y' stays at 255 rather than wrap.
+/// The growth is 1 under the standard rules. Under the 1999 rules it needs a division; it is
+/// constant, so LOAD supplies it. y' saturates at 255.
 ///
 /// Latency: combinational. Invariant: x' <= y' before implies x' <= y' after (formal/).
 module msr_attribute_update (
-  /// The 1999 updates.
+  /// 1: the update rules of 1999.
   input  logic                        rtas99_i,
-  /// Rule B rather than rule A.
+  /// 1: rule B; 0: rule A.
   input  logic                        miss_i,
-  /// x, y, and what a violation adds to y'.
+  /// x, y, and the increment of y' at a violation.
   input  logic [msr_pkg::WindowW-1:0] first_x_i,
   input  logic [msr_pkg::WindowW-1:0] first_y_i,
   input  logic [msr_pkg::WindowW-1:0] growth_i,
@@ -26,7 +26,7 @@ module msr_attribute_update (
   output logic [msr_pkg::WindowW-1:0] x_o,
   output logic [msr_pkg::WindowW-1:0] y_o,
   output logic                        tag_o,
-  /// A miss that the current window did not allow.
+  /// A miss beyond the current window-constraint.
   output logic                        violation_o,
   output msr_pkg::move_t              move_o
 );
@@ -37,7 +37,7 @@ module msr_attribute_update (
   assign x_down = allowed && (miss_i || (y_i == x_i && !rtas99_i));
   assign y_down = x_down || (!miss_i && y_i > x_i);
 
-  // What falls by 1 is chosen, and found to be 0, without waiting for whether it falls.
+  // Select the decrement operands and test them for 0 in parallel with the decision to decrement.
   logic [msr_pkg::WindowW-1:0] x_less, y_less;
   logic [msr_pkg::WindowW:0] y_more;
   logic no_x, no_y;

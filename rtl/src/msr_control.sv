@@ -1,4 +1,4 @@
-/// Control and steering unit: sequences LOAD, SCHEDULE and PRIORITY_UPDATE, and keeps the time.
+/// Control and steering unit: sequences LOAD, SCHEDULE and PRIORITY_UPDATE, and counts time.
 ///
 /// Source: ShareStreams, section 4 and Figure 6. For N = 4:
 ///
@@ -6,27 +6,27 @@
 ///                 READY  pass 0  pass 1  UPDATE  pass 0  pass 1     3 cycles, log2 N + 1
 ///     ahead       READY  pass 0  pass 1  pass 0  pass 1  pass 0     2 cycles, log2 N
 ///
-/// READY is the cycle in which a decision may start: LOAD goes first, then SETTLE if a deadline is
-/// past and not charged yet, then pass 0 if `decide_i`; else SETTLE too, so that idle streams take
-/// packets between decisions. PRIORITY_UPDATE charges misses up to the time of the next decision,
-/// so with periods of at least a step a decision never waits for SETTLE.
+/// A decision may start in READY. LOAD has priority, then SETTLE if a past deadline is not charged,
+/// then pass 0 if `decide_i`. Otherwise SETTLE lets idle streams take packets between decisions.
+/// PRIORITY_UPDATE charges misses up to the time of the next decision: a decision never waits for
+/// SETTLE if periods are at least a step.
 ///
-/// `step_i` is read in PRIORITY_UPDATE; with `Ahead` in the cycle before, with the last pass but
-/// one. For N = 2 there is none and it is read in PRIORITY_UPDATE again.
+/// `step_i` is sampled in PRIORITY_UPDATE; with `Ahead` one cycle earlier, in the last pass but
+/// one. For N = 2 there is no such pass, and it is sampled in PRIORITY_UPDATE.
 ///
-/// With `Keyed` the order keys take their time: nothing starts in the three cycles after a LOAD or
-/// settles in the four; SETTLE, decided a cycle ahead, is every fourth cycle at the most; `step_i` is
-/// read with the last pass.
+/// With `Keyed` the order keys need time. After a LOAD no decision starts for three cycles and no
+/// SETTLE for four. SETTLE is decided a cycle ahead and occurs at most every fourth cycle. `step_i`
+/// is sampled in the last pass.
 ///
-/// With one pass (`Passes` = 1) keys are new in every cycle but those after a LOAD: nothing starts in the
-/// four and settles in the five; SETTLE is every second cycle at the most.
+/// With one pass (`Passes` = 1) the keys are new in every cycle except after a LOAD: no decision
+/// starts for four cycles and no SETTLE for five. SETTLE occurs at most every second cycle.
 ///
-/// A sorting network needs more passes: then read `Passes` for log2 N.
+/// A sorting network needs more passes: read `Passes` for log2 N.
 ///
-/// Latency: as drawn; `decided_o` comes in the cycle after PRIORITY_UPDATE.
-/// Invariant: from any state READY is reached within `Passes` cycles (formal/).
+/// Latency: see the drawing; `decided_o` is set in the cycle after PRIORITY_UPDATE.
+/// Invariant: READY is reached from any state within `Passes` cycles (formal/).
 module msr_control #(
-  /// Passes for a decision.
+  /// Passes of a decision.
   parameter int Passes = 2,
   /// PRIORITY_UPDATE shares the cycle of the last pass.
   parameter bit Ahead = 1'b0,
@@ -40,23 +40,23 @@ module msr_control #(
   output logic                      load_ready_o,
   input  logic                      decide_i,
   input  logic [msr_pkg::TimeW-1:0] step_i,
-  /// A stream's deadline is past and not charged.
+  /// A past deadline is not charged yet.
   input  logic                      overdue_i,
-  /// A decision would start in this cycle.
+  /// Ready: a decision may start in this cycle.
   output logic                      ready_o,
   output logic                      settle_o,
   output logic                      first_o,
   output logic                      pass_o,
   output logic                      update_o,
-  /// Which pass, from 0.
+  /// Number of the pass, from 0.
   output logic [CountW-1:0]         count_o,
-  /// A decision ended in the cycle before.
+  /// A decision ended in the previous cycle.
   output logic                      decided_o,
   output logic [msr_pkg::TimeW-1:0] now_o,
   output logic [msr_pkg::TimeW-1:0] next_now_o
 );
 
-  // Cycles after a LOAD in which nothing starts, and nothing settles, and after a change.
+  // Cycles after a LOAD without a decision, without SETTLE, and after a change.
   localparam int LoadWait = Passes > 1 ? 3 : 4;
   localparam int ChangeWait = Passes > 1 ? 2 : 0;
   localparam logic [CountW-1:0] Last = CountW'(Passes - 1);
@@ -76,7 +76,7 @@ module msr_control #(
   assign settle_o = Keyed ? settling && !load_valid_i : idle && !start;
   assign first_o = phase_q == Ready;
   assign pass_o = start || phase_q == Pass;
-  // Of several passes the first is not the last, and whether one starts is known late.
+  // With several passes the first is not the last; `start` is a late signal.
   assign last = (Passes > 1 ? phase_q == Pass : start) && count_q == Last;
   assign update_o = Ahead ? last : phase_q == Update;
 
@@ -116,7 +116,7 @@ module msr_control #(
         settling_q <= 1'b0;
       end else begin
         loaded_q <= {loaded_q[LoadWait-2:0], load_valid_i && load_ready_o};
-        // Decided a cycle ahead, as all streams wait for it.
+        // Registered a cycle ahead: it fans out to all streams.
         settling_q <= phase_q == Ready && !start && !load_valid_i && loaded_q == '0 && !changing &&
                       !settling_q;
       end

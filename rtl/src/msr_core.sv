@@ -1,4 +1,4 @@
-/// The scheduler core: whose packet goes next, for N streams.
+/// The scheduler core: selects the stream to serve, for N streams.
 ///
 /// Source: ShareStreams, sections 3 and 4, Figure 5: register base blocks, a single-stage
 /// recirculating shuffle-exchange network of decision blocks, control and steering. Variants:
@@ -9,45 +9,45 @@
 ///   | 0          | 1            | CA    | log2 N            | yes  |
 ///   | 1          | 1            | both  | log2 N            | no   |
 ///
-/// `Tree` (with both) makes a decision every cycle, by a tree of N - 1 decision blocks instead of the
-/// recirculating row: a long cycle, but shorter than log2 N short ones.
+/// `Tree` (with both) makes a decision every cycle. A tree of N - 1 decision blocks replaces the
+/// recirculating row; its cycle is long, but shorter than log2 N short cycles.
 ///
-/// With `Tree` and `Keyed` groups of streams find their firsts and these the winner, each stream compared
-/// with each at once, by order keys that are new in every cycle: a decision every cycle of two
-/// comparisons, whatever N.
+/// `Tree` with `Keyed` compares order keys that are new in every cycle. Groups of streams select
+/// their first, then the groups' firsts are compared, all pairs in parallel. A decision takes one
+/// cycle of two comparisons, independent of N.
 ///
-/// `Sorted` (not with WinnerOnly) makes the list exact: k^2 - k + 1 cycles for k = log2 N.
+/// `Sorted` (without WinnerOnly) makes the list exact: k^2 - k + 1 cycles for k = log2 N.
 ///
-/// `Keyed` (decisions of four cycles or more, or `Tree`) compares order keys, which the register blocks compute while the
-/// network works on the decision before: no multiplication in a pass, the same cycles. With ComputeAhead,
-/// too, PRIORITY_UPDATE and SETTLE take effect at the head of the next cycle, and `packet_take_o` and
-/// `dropped_o` come with `decided_o`.
+/// `Keyed` (decisions of four cycles or more, or `Tree`) compares order keys. The register blocks
+/// compute them while the network works on the previous decision: no pass has a multiplication, and
+/// the cycle count is unchanged. With ComputeAhead, PRIORITY_UPDATE and SETTLE then take effect at
+/// the start of the next cycle, and `packet_take_o` and `dropped_o` are valid with `decided_o`.
 ///
 /// A decision equals one `enqueue ... decide(now)` of the engine on structure `scan`, within the
-/// widths and the window of `msr_pkg`: what was offered in the cycle of the last PRIORITY_UPDATE
-/// (ComputeAhead, N > 2: the cycle before) or in a SETTLE since then takes part. A decision finds
-/// no winner if nobody has a packet; time moves on all the same.
+/// widths and the window of `msr_pkg`. It includes packets offered up to the cycle of the last
+/// PRIORITY_UPDATE (ComputeAhead, N > 2: one cycle earlier) or of a later SETTLE. Without packets a
+/// decision has no winner; time still advances.
 ///
-/// Interfaces: LOAD (`load_*`, ready/valid); for each stream the front of its queue (`packet_*`);
-/// `decide_i`, which may be held for decision after decision; the result with `decided_o`. `list_o`
-/// holds {valid, id} of all streams with `decided_o`, first stream in the low bits: entry 0 is the
-/// winner, the last entry the last; between them the order is approximate (see README.md), unless
-/// `Sorted`.
+/// Interfaces: LOAD (`load_*`, ready/valid); the front of each stream's queue (`packet_*`);
+/// `decide_i`, which may be held for back-to-back decisions; the result with `decided_o`. `list_o`
+/// holds {valid, id} of all streams with `decided_o`, first stream in the low bits. Entry 0 is the
+/// winner and the last entry the last stream; the order between them is approximate (see README.md)
+/// unless `Sorted`.
 module msr_core #(
-  /// Streams: a power of two, 2 ... 64.
+  /// Number of streams: a power of two, 2 ... 64.
   parameter int N = 4,
   /// Winner-only routing.
   parameter bit WinnerOnly = 1'b0,
   /// Compute-Ahead register blocks.
   parameter bit ComputeAhead = 1'b0,
-  /// An exact list.
+  /// Sort the list exactly.
   parameter bit Sorted = 1'b0,
-  /// A tree of decision blocks: needs WinnerOnly and ComputeAhead.
+  /// A tree of decision blocks; requires WinnerOnly and ComputeAhead.
   parameter bit Tree = 1'b0,
-  /// Order keys.
+  /// Compare order keys.
   parameter bit Keyed = 1'b0,
-  /// Winners of a decision: the first of the list, served as of one time (needs the list, and
-  /// neither ComputeAhead nor WinnerOnly). `step_i` is then the packet-times that they take.
+  /// Winners of a decision: the first streams of the list, served at the same time. Requires the
+  /// list, without ComputeAhead and WinnerOnly. `step_i` is then the packet-times of the block.
   parameter int Block = 1
 ) (
   input  logic                            clk_i,
@@ -72,7 +72,7 @@ module msr_core #(
   output logic                            winner_valid_o,
   output logic [msr_pkg::IdW-1:0]         winner_o,
   output logic [N*(msr_pkg::IdW+1)-1:0]   list_o,
-  /// The time of the decision that is being made, or of the next one.
+  /// The time of the current decision, or of the next one.
   output logic [msr_pkg::TimeW-1:0]       now_o,
 
   output logic [N*msr_pkg::HeadW-1:0]     heads_o,
@@ -81,17 +81,17 @@ module msr_core #(
   output logic [N-1:0]                    range_o
 );
 
-  // What the network carries; `valid` and `id` are its top.
+  // The network's data; `valid` and `id` are its top bits.
   localparam int W = Keyed ? msr_pkg::KeyW : msr_pkg::HeadW;
   localparam int Log = $clog2(N);
   localparam int Passes = Tree ? 1 : Sorted ? Log * Log - Log + 1 : Log;
   localparam int PassW = Passes > 1 ? $clog2(Passes) : 1;
   localparam int Lanes = WinnerOnly ? N / 2 : N;
   localparam int EntryW = msr_pkg::IdW + 1;
-  // With one pass there is no cycle ahead of it to compute in.
+  // With one pass there is no earlier cycle to compute in.
   localparam bit BlocksAhead = ComputeAhead && Passes > 1;
-  // Whether a cycle settles is known late. That it may is known early, and tells as much where
-  // nothing of a decision's first cycle is used by its last.
+  // `settle` is a late signal. Its early upper bound suffices where the last cycle of a decision
+  // uses nothing of the first.
   localparam bit KnownEarly = !ComputeAhead || Passes > 2;
 
   logic settle, first, pass, update;
@@ -103,7 +103,7 @@ module msr_core #(
   logic [Lanes*W-1:0] lanes;
   logic [W-1:0] block_winner, winner;
   logic [N-1:0] block_wins, wins;
-  // Of the winner only its number leaves the core; without a list, neither do the lanes.
+  // Of the winner only its number leaves the core; without a list the lanes do not leave either.
   logic unused;
   assign unused = ^{winner, block_winner, block_wins, lanes};
 
@@ -214,7 +214,7 @@ module msr_core #(
     end
   end
 
-  // The result of the first pass weighs most in the list: its bits are those of the lane reversed.
+  // The first pass is the most significant: the index in the list is the lane's, bits reversed.
   for (genvar i = 0; i < N; i++) begin : gen_list
     if (WinnerOnly) begin : gen_none
       assign list_o[i*EntryW +: EntryW] = '0;
@@ -243,7 +243,8 @@ module msr_core #(
     if ($bits(msr_pkg::key_t) != msr_pkg::KeyW) $fatal(1, "KeyW is not the width of key_t");
     if ($bits(msr_pkg::head_t) != msr_pkg::HeadW) $fatal(1, "HeadW is not the width of head_t");
     if (Block < 1 || Block > N) $fatal(1, "Block is not from 1 to N");
-    if (Block > 1 && (WinnerOnly || ComputeAhead)) $fatal(1, "several winners need the list in time");
+    if (Block > 1 && (WinnerOnly || ComputeAhead))
+      $fatal(1, "several winners need the list in time");
   end
 `endif
 

@@ -1,25 +1,24 @@
-/// Decision block: which of two streams goes first, in a single cycle.
+/// Decision block: orders two streams in a single cycle.
 ///
-/// Source: ShareStreams, section 4 and Figure 8, rules of Table 1. All comparisons are made at once
-/// (the value bus); which one counts is chosen by one-hot predicates (the predicate bus).
+/// Source: ShareStreams, section 4 and Figure 8, rules of Table 1. All comparisons are made in
+/// parallel (the value bus); one-hot predicates select the one that applies (the predicate bus).
 ///
-/// Order: a stream with a packet; earliest deadline; lowest x'/y' (x' = 0 is 0, whatever y');
-/// both zero: highest y'; equal and not zero: lowest x'; earlier arrival; lower id. Fractions are
-/// compared as x'a * y'b against x'b * y'a. EDF and static mode leave the window-constraint out,
-/// tag mode the deadline too. Streams without a packet are ordered by id alone, so that nothing
-/// depends on what an idle stream's registers hold.
+/// Order: a stream with a packet; earliest deadline; lowest x'/y' (x' = 0 is 0 for any y'); both
+/// zero: highest y'; equal and nonzero: lowest x'; earlier arrival; lower id. Fractions are
+/// compared as x'a * y'b against x'b * y'a. EDF and static mode skip the window-constraint; tag
+/// mode also skips the deadline. Streams without a packet are ordered by id alone: the order must
+/// not depend on the registers of an idle stream.
 ///
-/// Latency: combinational; two 8 x 8 multipliers, then a comparator and a gate, are the longest
-/// path.
+/// Latency: combinational; the longest path is two 8 x 8 multipliers, a comparator and a gate.
 /// Invariant: inside the wrap-around window of `msr_pkg` this is a total order (proved in formal/).
 module msr_decision_block (
-  /// What orders the streams.
+  /// The discipline.
   input  msr_pkg::mode_e mode_i,
-  /// Of two zero window-constraints the lowest y' first.
+  /// Among zero window-constraints the lowest y' is first.
   input  logic           lowest_denominator_i,
   input  msr_pkg::head_t a_i,
   input  msr_pkg::head_t b_i,
-  /// The winner is a.
+  /// 1: the winner is a.
   output logic           a_first_o,
   output msr_pkg::head_t winner_o,
   output msr_pkg::head_t loser_o
@@ -30,8 +29,8 @@ module msr_decision_block (
                         mode_i == msr_pkg::Static;
   assign has_window = mode_i == msr_pkg::Dwcs;
 
-  // Value bus. The products come last: below a product's last bit its numerator continues the same
-  // comparison, and whether two windows are equal is told without them.
+  // Value bus. Products are the most significant part; the numerator below them continues the same
+  // comparison. Equality of windows is computed without the products.
   logic [msr_pkg::TimeW-1:0] deadline_gap, arrival_gap;
   logic [2*msr_pkg::WindowW-1:0] cross_a, cross_b;
   logic zero_a, zero_b, not_lower;
@@ -43,7 +42,7 @@ module msr_decision_block (
   assign zero_a = a_i.x == '0;
   assign zero_b = b_i.x == '0;
 
-  // Predicate bus: the first rule that tells the two apart.
+  // Predicate bus: the first rule that distinguishes the streams.
   logic both, tied, windows, alike;
   logic by_valid, by_deadline, by_zero, by_fraction, by_denominator, by_arrival, by_id;
   assign both = a_i.valid && b_i.valid;

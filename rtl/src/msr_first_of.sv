@@ -1,11 +1,11 @@
-/// The first of K streams with a packet, each compared with each at once.
+/// Selects the first of K streams with a packet by comparing all pairs in parallel.
 ///
-/// The order is that of `msr_key_block`, numbers rising from key to key. Between every two one comparison
-/// is made; what follows it is two gates: whether the other has no packet or comes later, and that of
-/// all others.
+/// The order is that of `msr_key_block`; stream numbers increase with the key's index. Each pair
+/// needs one comparison, followed by two gates: the other has no packet or is later, and the AND
+/// over all others.
 ///
-/// Latency: combinational. Invariant: if any stream has a packet, `first_o` is one-hot and nobody goes
-/// before the stream it names; if none has, it is 0 (formal/).
+/// Latency: combinational. Invariant: if a stream has a packet, `first_o` is one-hot and no stream
+/// precedes the selected one; otherwise it is 0 (formal/).
 module msr_first_of #(
   parameter int K = 4
 ) (
@@ -15,7 +15,7 @@ module msr_first_of #(
 
   localparam int W = msr_pkg::KeyW;
 
-  // Bit i * K + j: j has no packet or comes after i.
+  // Bit i * K + j: j has no packet or is after i.
   logic [K*K-1:0] leads;
 
   for (genvar i = 0; i < K; i++) begin : gen_stream
@@ -34,7 +34,7 @@ module msr_first_of #(
     assign first_o[i] = &leads[i*K +: K];
   end
 
-  // Alone, a stream is compared with nobody.
+  // With K = 1 there are no comparisons.
   logic unused;
   assign unused = ^keys_i;
 

@@ -1,14 +1,14 @@
-/// A decision in one cycle: groups of streams find their first, then the groups' firsts are compared,
-/// each with each.
+/// A decision in one cycle: groups of streams select their first, then the groups' firsts are
+/// compared, all pairs in parallel.
 ///
-/// A binary tree (`msr_tree_network`) has log2 N comparisons in a row, this has two, for 76 key blocks
-/// rather than 31 with 32 streams. Nothing but the number of a group leaves the second comparison, so
-/// no key passes a multiplexer there.
+/// A binary tree (`msr_tree_network`) has log2 N comparisons in series; this network has two, at
+/// the cost of 76 key blocks rather than 31 for 32 streams. Only the number of a group leaves the
+/// second comparison, so no key passes a multiplexer there.
 ///
-/// Latency: combinational. Invariant: `wins_o` has the bit of the winner, or none if nobody has a
-/// packet or nothing is decided (formal/).
+/// Latency: combinational. Invariant: `wins_o` has the winner's bit, or is 0 if no stream has a
+/// packet or no decision is made (formal/).
 module msr_group_network #(
-  /// Streams: a power of two, 2 ... 64.
+  /// Number of streams: a power of two, 2 ... 64.
   parameter int N = 32,
   localparam int Members = N > 32 ? 8 : N < 4 ? N : 4,
   localparam int Groups = N / Members
@@ -16,7 +16,7 @@ module msr_group_network #(
   input  logic [N*msr_pkg::KeyW-1:0] keys_i,
   /// A decision is made in this cycle.
   input  logic                       decides_i,
-  /// By stream, whether it is the decision's winner.
+  /// One bit a stream: it is the winner of the decision.
   output logic [N-1:0]               wins_o
 );
 
@@ -32,7 +32,7 @@ module msr_group_network #(
     ) u_members (
       .keys_i(keys_i[g*Members*W +: Members*W]), .first_o(leads[g*Members +: Members])
     );
-    // The first's key; the others count as 0.
+    // The key of the group's first; the others contribute 0.
     logic [(Members+1)*W-1:0] sum;
     assign sum[0 +: W] = '0;
     for (genvar m = 0; m < Members; m++) begin : gen_member

@@ -1,16 +1,16 @@
-/// Decision block for order keys: which of two streams goes first, by comparing numbers.
+/// Decision block for order keys: orders two streams by comparing numbers.
 ///
-/// The order is that of `msr_decision_block`, rule by rule; the rules are in the key, which the
-/// register block has computed while the network was busy (`msr_order_key`). So nothing is
-/// multiplied here. Deadline and arrival wrap; each leads a difference, whose top bit then says
-/// which comes first, whatever follows in the lower bits.
+/// The order is that of `msr_decision_block`, rule by rule. The rules are encoded in the key, which
+/// the register block has computed while the network was busy (`msr_order_key`): nothing is
+/// multiplied here. Deadline and arrival wrap. Each is the most significant part of a difference,
+/// whose sign then gives the order.
 ///
 /// Latency: combinational; a subtraction of 41 bits, a gate and a multiplexer.
 /// Invariant: inside the wrap-around window of `msr_pkg` this is a total order (proved in formal/).
 module msr_key_block (
   input  msr_pkg::key_t a_i,
   input  msr_pkg::key_t b_i,
-  /// The winner is a.
+  /// 1: the winner is a.
   output logic          a_first_o,
   output msr_pkg::key_t winner_o,
   output msr_pkg::key_t loser_o
@@ -27,10 +27,10 @@ module msr_key_block (
   assign last_b = {b_i.arrival, b_i.id};
   assign main_gap = main_a - main_b;
   assign last_gap = last_a - last_b;
-  // The other way round: neither is negative if they are equal, known as soon as the first is.
+  // The opposite order: neither difference is negative if they are equal.
   assign main_back = main_b - main_a;
 
-  // Who is first if the first parts do not decide, or have no say.
+  // The order by the second parts, if the first do not decide.
   logic both, rest;
   always_comb begin
     both = a_i.valid && b_i.valid;
@@ -44,7 +44,7 @@ module msr_key_block (
   assign winner_o = a_first_o ? a_i : b_i;
   assign loser_o = a_first_o ? b_i : a_i;
 
-  // Of the differences only the signs count.
+  // Only the signs of the differences are used.
   logic unused;
   assign unused = ^{main_gap[MainW-2:0], main_back[MainW-2:0], last_gap[LastW-2:0]};
 

@@ -1,7 +1,8 @@
-/// Which of two order keys goes first, both having packets: the order of `msr_key_block` where it is
-/// known beforehand whose number is lower (formal/).
+/// Orders two order keys of streams with packets, as `msr_key_block` does; the lower-numbered
+/// stream is known in advance (formal/).
 ///
-/// Deadline and arrival wrap; each leads a difference, whose top bit then says which comes first.
+/// Deadline and arrival wrap. Each is the most significant part of a difference, whose sign gives
+/// the order.
 ///
 /// Latency: combinational; a subtraction of 41 bits and a gate.
 module msr_key_order (
@@ -18,7 +19,7 @@ module msr_key_order (
   assign main_a = {a_i.deadline, a_i.ratio, a_i.tie};
   assign main_b = {b_i.deadline, b_i.ratio, b_i.tie};
   assign gap = main_a - main_b;
-  // Neither way is negative if they are equal, known as soon as the first is.
+  // Neither difference is negative if the keys are equal.
   assign back = main_b - main_a;
   assign arrival_back = b_i.arrival - a_i.arrival;
   assign a_first_o = gap[MainW-1] || (!back[MainW-1] && !arrival_back[msr_pkg::TimeW-1]);

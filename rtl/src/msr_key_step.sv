@@ -1,11 +1,11 @@
-/// A stream's number after a move of x'/y': one outcome of `msr_order_key_ahead`.
+/// A stream's ratio after a move of x'/y': one outcome of `msr_order_key_ahead`.
 ///
 /// Latency: combinational.
 module msr_key_step (
   input  logic                        lowest_denominator_i,
-  /// As it is if nothing moves.
+  /// The ratio without a move.
   input  msr_pkg::number_t            number_i,
-  /// That of x/y.
+  /// The ratio of x/y.
   input  msr_pkg::number_t            first_i,
   input  msr_pkg::move_t              move_i,
   /// x'/(y' - 1) and (x' - 1)/(y' - 1), and whether x' and x' - 1 are 0.

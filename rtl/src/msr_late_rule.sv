@@ -1,16 +1,16 @@
-/// The last gate of a decision: the rule whose answer comes late joins those that are early.
+/// The last gate of a decision: combines the late rule with the early rules.
 ///
-/// Kept apart in synthesis. Tools that do not time a multiplier would take its comparison for early
-/// and put the other rules behind it; so it stays one gate from the end.
+/// A module of its own in synthesis. Tools that do not time a multiplier would treat its comparison
+/// as early and place the other rules behind it. The boundary keeps it one gate from the end.
 ///
 /// Latency: combinational, one LUT.
 (* keep_hierarchy *)
 module msr_late_rule (
-  /// An early rule says yes.
+  /// An early rule decides for a.
   input  logic early_i,
   /// No early rule applies.
   input  logic enable_i,
-  /// What the late rule says, inverted: as a carry chain tells it.
+  /// The late rule, inverted: the carry output of its comparison.
   input  logic late_ni,
   output logic first_o
 );

@@ -1,7 +1,8 @@
-/// The last gate before a register: what is known late chooses between two that stand ready.
+/// The last gate before a register: a late signal selects between two ready values.
 ///
-/// Kept apart in synthesis. Tools would take a register that may keep its value for one with an enable,
-/// and compute the enable from what is late; so it stays one gate from the end.
+/// A module of its own in synthesis. Tools would infer a clock enable for a register that may keep
+/// its value, and compute the enable from the late signal. The boundary keeps it one gate from the
+/// end.
 ///
 /// Latency: combinational, one LUT a bit.
 (* keep_hierarchy *)

@@ -1,35 +1,36 @@
 /// A stream's window-constraint as a number: the part of its order key that changes with x' and y'.
 ///
-/// x'/y' is x' * R(y') / 2^15 without the remainder, R(y) = 2^31 / y rounded up: equal for equal
-/// fractions, in their order for all others (checked for all 32,895 in bulk/). The reciprocals are
-/// in a ROM. An update lowers y' by 1, restores x/y, or leaves x'/y' (a violation has x' = 0, and
-/// so has what follows it), so both outcomes are known ahead, from one multiplication:
+/// The ratio x'/y' is x' * R(y') / 2^15 truncated, with R(y) = 2^31 / y rounded up. It is equal for
+/// equal fractions and ordered like all others (checked for all 32,895 in bulk/). The reciprocals
+/// are in a ROM. An update lowers y' by 1, restores x/y, or leaves x'/y' (after a violation x' =
+/// 0). Both outcomes are therefore computed ahead, with one multiplication:
 ///
-///   two cycles after an update   R(y' - 1) comes from the ROM and is registered
+///   two cycles after an update   R(y' - 1) is read from the ROM and registered
 ///   the third                    x' * R(y' - 1) is registered
-///   from the fourth on           both outcomes stand: x'/(y' - 1) and (x' - 1)/(y' - 1)
-///   `commit_i`                   one of them, x/y, or the old number is taken
+///   from the fourth on           both outcomes are valid: x'/(y' - 1) and (x' - 1)/(y' - 1)
+///   `commit_i`                   selects one of them, x/y, or the old number
 ///
-/// With `Deferred` the outcomes are registered in the fourth cycle, and `commit_i` comes after it, with
-/// `y_i` as it is to be from then on: read a cycle earlier than the register that it comes from.
+/// With `Deferred` the outcomes are registered in the fourth cycle. `commit_i` follows it, with
+/// `y_i` as of the next cycle: it is read one cycle before its register.
 ///
-/// After a load the same parts compute x/y in four cycles; no packet is to be taken before the fourth.
+/// After a load the same parts compute x/y in four cycles; no packet may be taken before the
+/// fourth.
 ///
-/// Latency: as above. Invariant: from the fifth cycle after a load, `ratio_o` and `zero_o` are those
-/// of `x_i` and `y_i` (checked at every step by the bulk comparison).
+/// Latency: see above. Invariant: from the fifth cycle after a load, `ratio_o` and `zero_o` match
+/// `x_i` and `y_i` (checked at every step by the bulk comparison).
 module msr_order_key #(
   /// Commit from registers.
   parameter bit Deferred = 1'b0
 ) (
   input  logic                        clk_i,
   input  logic                        rst_ni,
-  /// The mode has windows; without, the number is 0.
+  /// The mode has window-constraints; otherwise the number is 0.
   input  logic                        enable_i,
   /// x' = x and y' = y are being written.
   input  logic                        load_i,
   input  logic [msr_pkg::WindowW-1:0] x_i,
   input  logic [msr_pkg::WindowW-1:0] y_i,
-  /// x' and y' move in this cycle, by `wins_move_i` or `loses_move_i`.
+  /// x' and y' change in this cycle, by `wins_move_i` or `loses_move_i`.
   input  logic                        commit_i,
   input  logic                        wins_i,
   input  msr_pkg::move_t              wins_move_i,
@@ -43,7 +44,7 @@ module msr_order_key #(
   localparam int ReciprocalW = 32;
   localparam int ProductW = ReciprocalW + 1;
 
-  // The cycles after a load.
+  // Cycles since the load.
   logic [4:1] loading_q;
   logic [8:0] address;
   assign address = {1'b0, y_i} + 9'(loading_q[1]);
@@ -71,7 +72,7 @@ module msr_order_key #(
   logic [msr_pkg::RatioW-1:0] ratio;
   logic zero;
 
-  // Anything above 0 is 1/255 at the least, more than 2^8 of 2^16.
+  // Every ratio above 0 is at least 1/255, more than 2^8 of 2^16.
   always_comb begin
     {ratio_wins, zero_wins} = {ratio_q, zero_q};
     if (wins_move_i.restored) begin

@@ -1,34 +1,35 @@
-/// A stream's window-constraint as a number, new in every cycle: what `msr_order_key` takes four
-/// cycles for, for a core that decides in one.
+/// A stream's window-constraint as a number, new in every cycle, for a core that decides every
+/// cycle.
 ///
-/// The number is the same, x' * R(y') / 2^15. What takes `msr_order_key` its time is R(y' - 1), out of
-/// a ROM that is told y' only when the decision is known. But y' falls by 1 at the most, or is restored
-/// to y: so R(y' - 1) and R(y' - 2) are kept, and the ROM is asked for R(y' - 3) ahead. It comes a cycle
-/// later, just when the window has moved on to it, if it has. Those of y - 1 and y - 2 are kept from
-/// LOAD on. (A violation raises y', but has x' = 0, and so has all that follows until x/y is restored:
-/// the number is 0 whatever R is.)
+/// The ratio is that of `msr_order_key`, x' * R(y') / 2^15, which takes four cycles there since the
+/// ROM is read when the decision is known. Here R(y' - 1) and R(y' - 2) are kept in registers, and
+/// R(y' - 3) is read ahead: y' falls by at most 1, or is restored to y. The ROM's data arrives one
+/// cycle later, when the window may have moved on to it. R(y - 1) and R(y - 2) are kept from LOAD
+/// on. A violation raises y' but has x' = 0 until x/y is restored: the ratio is 0 for any R.
 ///
-/// The tie-break y' stands ready for comparison, too: inverted above a zero where highest goes first.
+/// The tie-break y' is also ready for comparison: inverted for zero window-constraints if the
+/// highest is first.
 ///
-/// Latency: `ratio_o` and `tie_o` are those of x' and y' from the fifth cycle after `load_i` on, in
-/// every cycle; none may change x' or y' in the four between.
+/// Latency: `ratio_o` and `tie_o` match x' and y' in every cycle from the fifth after `load_i`. x'
+/// and y' must not change in the four cycles between.
 module msr_order_key_ahead (
   input  logic                        clk_i,
   input  logic                        rst_ni,
-  /// The mode has windows; without, the number is 0.
+  /// The mode has window-constraints; otherwise the number is 0.
   input  logic                        enable_i,
-  /// Of two zeros the lowest y' first.
+  /// Among zero window-constraints the lowest y' is first.
   input  logic                        lowest_denominator_i,
   /// x' = x and y' = y are being written.
   input  logic                        load_i,
   input  logic [msr_pkg::WindowW-1:0] x_i,
   input  logic [msr_pkg::WindowW-1:0] y_i,
-  /// x' and y' move in this cycle: by `wins_move_i` if the stream wins, known late, or `loses_move_i`.
+  /// x' and y' change in this cycle: by `wins_move_i` (late) if the stream wins, else
+  /// `loses_move_i`.
   input  logic                        commit_i,
   input  logic                        wins_i,
   input  msr_pkg::move_t              wins_move_i,
   input  msr_pkg::move_t              loses_move_i,
-  /// y' of the next cycle, either way.
+  /// y' of the next cycle, for either outcome.
   input  logic [msr_pkg::WindowW-1:0] wins_y_i,
   input  logic [msr_pkg::WindowW-1:0] loses_y_i,
   output logic [msr_pkg::RatioW-1:0]  ratio_o,
@@ -41,7 +42,7 @@ module msr_order_key_ahead (
   localparam int AddressW = 9;
   localparam int NumberW = msr_pkg::RatioW + msr_pkg::WindowW + 2 * ReciprocalW + 2;
 
-  // The cycles after a load: R(y), R(y - 1) and R(y - 2) are asked for in the first three.
+  // Cycles since the load; the first three request R(y), R(y - 1) and R(y - 2).
   logic [4:1] loading_q;
   logic [AddressW-1:0] address;
   always_comb begin
@@ -74,12 +75,14 @@ module msr_order_key_ahead (
   assign less_zero = x_i == msr_pkg::WindowW'(1);
 
   msr_key_step u_wins (
-    .lowest_denominator_i, .number_i(number), .first_i(first_q), .move_i(wins_move_i), .same_x_i(same_x),
-    .less_x_i(less_x), .same_zero_i(same_zero), .less_zero_i(less_zero), .y_i(wins_y_i), .number_o(wins)
+    .lowest_denominator_i, .number_i(number), .first_i(first_q), .move_i(wins_move_i),
+    .same_x_i(same_x), .less_x_i(less_x), .same_zero_i(same_zero), .less_zero_i(less_zero),
+    .y_i(wins_y_i), .number_o(wins)
   );
   msr_key_step u_loses (
-    .lowest_denominator_i, .number_i(number), .first_i(first_q), .move_i(loses_move_i), .same_x_i(same_x),
-    .less_x_i(less_x), .same_zero_i(same_zero), .less_zero_i(less_zero), .y_i(loses_y_i), .number_o(loses)
+    .lowest_denominator_i, .number_i(number), .first_i(first_q), .move_i(loses_move_i),
+    .same_x_i(same_x), .less_x_i(less_x), .same_zero_i(same_zero), .less_zero_i(less_zero),
+    .y_i(loses_y_i), .number_o(loses)
   );
 
   always_comb begin
@@ -120,10 +123,11 @@ module msr_order_key_ahead (
   assign unused = ^{first_q.tie, less[ProductW-1:Shift+msr_pkg::RatioW], less[Shift-1:0]};
 
 `ifdef VERILATOR
-  initial if ($bits(msr_pkg::number_t) != NumberW) $fatal(1, "NumberW is not the width of number_t");
+  initial if ($bits(msr_pkg::number_t) != NumberW)
+    $fatal(1, "NumberW is not the width of number_t");
 `endif
 `ifdef FORMAL
-  // With a ROM whose entry a is a.
+  // With a stand-in ROM whose entry a is a.
   logic [2:0] since;
   logic [msr_pkg::WindowW-1:0] first_x, first_y;
   logic restored;
@@ -135,7 +139,7 @@ module msr_order_key_ahead (
     restored <= commit_i && !load_i && (wins_i ? wins_move_i.restored : loses_move_i.restored);
   end
   always @(posedge clk_i) begin
-    // A load during a load begins anew, and what the first had under way is written over.
+    // A load during a load restarts; pending results of the first are overwritten.
     case (since)
       3'd0: ;
       3'd1: assert (loading_q[1]);
@@ -145,7 +149,7 @@ module msr_order_key_ahead (
       default: assert (since == 3'd5 && loading_q == '0);
     endcase
     if (since > 3'd1 && since < 3'd5) assert ({first_x, first_y} == {x_i, y_i});
-    // What restoring means, held against the caller's.
+    // Checks the restored values against the caller's.
     if (since == 3'd5 && restored) assume ({first_x, first_y} == {x_i, y_i});
     if (since == 3'd5) begin
       if (commit_i && wins_move_i.restored) assume (wins_y_i == first_y);

@@ -1,21 +1,21 @@
-/// Types that all modules of the scheduler core share: field widths and the bundles that travel.
+/// Types that all modules of the scheduler core share: field widths and bundles.
 ///
 /// Source: ShareStreams, section 4 ("Control Unit and Register Base Blocks"): arrival, period and
 /// deadline 16 bits, x and y 8 bits, counters 16 bits. Stream numbers have 6 bits here (5 there).
 ///
-/// **Time** is a 16-bit count of *ticks* that wraps. A decision is made at the time `now`; when it
-/// is over, time moves on by the caller's `step`, 1 unless said otherwise, so that by default a
-/// tick is a packet-time and deadlines, periods and arrival stamps count packet-times. An arrival
-/// is stamped with the time of the first decision that may see it.
+/// **Time** is a 16-bit count of *ticks* that wraps. A decision is made at the time `now`; then
+/// time advances by the caller's `step`, 1 by default. A tick is then a packet-time, and deadlines,
+/// periods and arrival stamps count packet-times. An arrival is stamped with the time of the first
+/// decision that may see it.
 ///
-/// **Wrap-around**: of two times a and b, a is before b if bit 15 of a - b is set. That is the
-/// order of the unbounded times as long as they are less than 2^15 apart. So:
-///   - every waiting head's deadline lies at most 2^14 ticks ahead of `now` and less than 2^14
-///     behind (then any two lie less than 2^15 apart; `range_o` says when one does not);
-///   - so does the last deadline of an idle stream, except that it may be arbitrarily long past;
-///   - arrivals of heads that tie on all else lie less than 2^15 apart;
+/// **Wrap-around**: a is before b if bit 15 of a - b is set. This equals the order of the unbounded
+/// times while they are less than 2^15 apart. Therefore:
+///   - every waiting head's deadline is at most 2^14 ticks ahead of `now` and less than 2^14
+///     behind (any two are then less than 2^15 apart; `range_o` reports an exception);
+///   - so is the last deadline of an idle stream, except that it may be arbitrarily long past;
+///   - arrivals of heads that tie on all other rules are less than 2^15 apart;
 ///   - a packet waits less than 2^16 ticks, unless its stream's deadlines are ahead of time when it
-///     becomes head (so it is for every served DWCS stream);
+///     becomes head (always true of a served DWCS stream);
 ///   - periods and steps are less than 2^14, periods at least 1.
 package msr_pkg;
 
@@ -23,10 +23,10 @@ package msr_pkg;
   parameter int WindowW = 8;
   parameter int IdW = 6;
   parameter int CountW = 16;
-  /// Bits of x'/y' as a number (msr_order_key).
+  /// Bits of the ratio x'/y' (msr_order_key).
   parameter int RatioW = 17;
 
-  /// What orders the streams.
+  /// The discipline.
   typedef enum logic [1:0] {
     Dwcs = 2'd0,  // deadline, window-constraint, arrival
     Edf = 2'd1,  // deadline, arrival
@@ -34,16 +34,16 @@ package msr_pkg;
     Tag = 2'd3  // service tag (in `arrival`), wrapping like a time
   } mode_e;
 
-  /// The settings of the discipline; to be held while any stream is loaded.
+  /// Settings of the discipline; constant while any stream is loaded.
   typedef struct packed {
     mode_e mode;
-    /// Of two zero window-constraints the lowest y' first, rather than the highest.
+    /// Among zero window-constraints the lowest y' is first, rather than the highest.
     logic  lowest_denominator;
-    /// The 1999 attribute updates.
+    /// The update rules of 1999.
     logic  rtas99;
   } config_t;
 
-  /// What a stream is compared by: travels through the network.
+  /// The compared attributes of a stream: the network's data.
   typedef struct packed {
     logic               valid;
     logic [5:0]     id;
@@ -53,49 +53,49 @@ package msr_pkg;
     logic [15:0]   arrival;
   } head_t;
 
-  /// The same as an order key, for a plain comparison: a field that the mode leaves out is 0.
+  /// The order key, for plain comparisons: fields that the mode ignores are 0.
   typedef struct packed {
     logic               valid;
     logic [5:0]     id;
     logic [15:0]   deadline;
-    /// x'/y' as `msr_order_key` counts it.
+    /// The ratio x'/y' of `msr_order_key`.
     logic [16:0]  ratio;
     /// Lowest first among equal ratios.
     logic [7:0] tie;
     logic [15:0]   arrival;
   } key_t;
 
-  /// What an update does to x'/y'.
+  /// The change of x'/y' by an update.
   typedef struct packed {
-    /// x'/y' = x/y: goes before the others.
+    /// x'/y' = x/y; overrides the others.
     logic restored;
-    /// y' falls by 1.
+    /// y' decreases by 1.
     logic y_down;
-    /// x' falls by 1, as does y'.
+    /// x' and y' decrease by 1.
     logic x_down;
   } move_t;
 
-  /// What a stream is promised: constant between loads.
+  /// A stream's contract: constant between loads.
   typedef struct packed {
     logic [7:0] x;
     logic [7:0] y;
-    /// What a violation adds to y': 1, or under the 1999 rules ceil((y - x) / x), y if x = 0.
+    /// Increment of y' at a violation: 1; under the 1999 rules ceil((y - x) / x), y if x = 0.
     logic [7:0] growth;
     logic [15:0]   period;
-    /// Late heads are dropped rather than sent.
+    /// 1: late heads are dropped; 0: sent.
     logic               drop;
   } contract_t;
 
-  /// What LOAD writes.
+  /// The data of LOAD.
   typedef struct packed {
     contract_t        contract;
-    /// The first packet's deadline if `first`, else the deadline that the first packet's is
-    /// reckoned from; in static mode the priority.
+    /// The first packet's deadline if `first`, else the base from which it is computed; in static
+    /// mode the priority.
     logic [15:0] deadline;
     logic             first;
   } load_t;
 
-  /// What changes from decision to decision.
+  /// The attributes that change from decision to decision.
   typedef struct packed {
     logic               valid;
     logic [15:0]   deadline;
@@ -104,25 +104,25 @@ package msr_pkg;
     logic [15:0]   arrival;
     /// A violation since the window was last restored.
     logic               tag;
-    /// `deadline` was given for the first packet, which has not come yet.
+    /// `deadline` is that of the first packet, which has not arrived.
     logic               first;
-    /// Idle, and `deadline` so long past that only the next arrival counts.
+    /// Idle, and `deadline` is so long past that only the next arrival counts.
     logic               stale;
   } state_t;
 
-  /// What of an update does not depend on the decision.
+  /// The part of an update that does not depend on the decision.
   typedef struct packed {
-    /// The deadline is past at the time of the decision to come,
+    /// The deadline is past at the time of the next decision,
     logic past;
     /// by 2^14 ticks or more.
     logic long_past;
-    /// It was past when the decision was made.
+    /// It was past at the current decision.
     logic late;
-    /// The packet behind has its deadline from its arrival, rather than from the last deadline.
+    /// The next packet's deadline is relative to its arrival, not to the last deadline.
     logic from_arrival;
   } forecast_t;
 
-  /// What an update did, for the counters.
+  /// The events of an update, for the counters.
   typedef struct packed {
     logic take;
     logic dropped;
@@ -132,17 +132,17 @@ package msr_pkg;
     move_t move;
   } event_t;
 
-  /// x'/y' as a number, and what the next numbers come from (msr_order_key_ahead).
+  /// The ratio x'/y' and the operands of the next ratios (msr_order_key_ahead).
   typedef struct packed {
     logic [16:0] ratio;
     /// x' is 0.
     logic        zero;
-    /// The tie-break y', inverted above a zero where highest goes first.
+    /// The tie-break y', inverted for zero window-constraints if the highest is first.
     logic [7:0]  tie;
     /// R(y' - 1), R(y' - 2).
     logic [31:0] next;
     logic [31:0] after;
-    /// y' has just fallen by 1: R(y' - 2) is what the ROM says now, not `after`.
+    /// y' has just decreased: R(y' - 2) is the ROM's output, not `after`.
     logic        fell;
   } number_t;
 
@@ -153,7 +153,7 @@ package msr_pkg;
     logic [15:0] serviced;
   } count_t;
 
-  // Widths of the bundles, for flat ports: yosys takes no $bits of a type. Checked in msr_core.
+  // Widths of the bundles for flat ports, since yosys has no $bits of a type. msr_core checks them.
   parameter int HeadW = 1 + IdW + 2 * TimeW + 2 * WindowW;
   parameter int KeyW = 1 + IdW + 2 * TimeW + RatioW + WindowW;
   parameter int CountsW = 3 * CountW;

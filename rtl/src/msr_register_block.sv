@@ -1,31 +1,31 @@
-/// Register base block: the attributes of one stream and what changes them.
+/// Register base block: the attributes of one stream and their updates.
 ///
 /// Source: ShareStreams, section 4 ("Control Unit and Register Base Blocks") and Figure 7. Four
 /// commands, one a cycle:
 ///
-///   LOAD             the contract and the first deadline are written; the stream is idle
-///   SETTLE           a past deadline is charged, an idle stream takes an offered packet
-///   PRIORITY_UPDATE  the same for the time of the next decision, and the winner's head leaves
-///   none (SCHEDULE)  the attributes stand still while the network compares them
+///   LOAD             writes the contract and the first deadline; the stream is idle
+///   SETTLE           charges a past deadline; an idle stream takes an offered packet
+///   PRIORITY_UPDATE  as SETTLE, for the time of the next decision; the winner's head leaves
+///   none (SCHEDULE)  the attributes are stable while the network compares them
 ///
-/// The stream's packets wait outside, in a queue that shows its front: `packet_valid_i` may rise
-/// at any time and stays until `packet_take_o`. What is taken becomes the head.
+/// The stream's packets wait outside, in a queue that shows its front. `packet_valid_i` may rise at
+/// any time and stays until `packet_take_o`. The taken packet becomes the head.
 ///
-/// With `ComputeAhead` both outcomes, winner and loser, are computed from the attributes and
-/// registered in every cycle; PRIORITY_UPDATE then only selects, and can share its cycle with the
-/// last SCHEDULE pass. `step` and the offered packet are the ones of the cycle before. Without
-/// `Registered` they are those of the same cycle, as is all that PRIORITY_UPDATE selects from.
+/// With `ComputeAhead` both outcomes, winner and loser, are computed and registered in every cycle.
+/// PRIORITY_UPDATE only selects, and can share its cycle with the last SCHEDULE pass. `step` and
+/// the offered packet are those of the previous cycle. Without `Registered` they are those of the
+/// same cycle, as are all inputs of the selection.
 ///
-/// With `Keyed` the stream is also shown as an order key (`msr_order_key`), and what of an update does
-/// not depend on the decision is registered in the cycle before; `step` and the offered packet are
-/// those of that cycle, so none may change the attributes in two cycles running.
+/// With `Keyed` the block also outputs the order key (`msr_order_key`). The part of an update that
+/// does not depend on the decision is registered one cycle before, with `step` and the offered
+/// packet of that cycle. The attributes must not change in consecutive cycles.
 ///
-/// With both, the outcomes are registered in the cycle of the command; which of them holds is
-/// registered, too, and selected in the cycle after, at the head of the next decision's first pass.
-/// So no wire leads from the last pass to all attributes. Taking and dropping are told in that cycle.
+/// With both, the outcomes are registered in the cycle of the command. The selection is registered
+/// too and takes effect one cycle later, at the start of the next decision's first pass: no path
+/// leads from the last pass to all attributes. Take and drop are reported in that cycle.
 ///
-/// With both and without `Registered` the order key is new in every cycle (`msr_order_key_ahead`), and
-/// nothing is of the cycle before; only the counters take a cycle longer behind their outputs.
+/// With both and without `Registered` the order key is new in every cycle (`msr_order_key_ahead`),
+/// and no input is of the previous cycle; only the counters lag their outputs by a cycle.
 ///
 /// Latency: a command's effect is visible in the next cycle.
 /// Invariants: x' <= y'; after an update with no deadline past, `overdue_o` is low.
@@ -34,9 +34,9 @@ module msr_register_block #(
   parameter int Id = 0,
   /// Compute-Ahead: select precomputed outcomes.
   parameter bit ComputeAhead = 1'b0,
-  /// ... from the cycle before.
+  /// ... registered in the previous cycle.
   parameter bit Registered = 1'b1,
-  /// Keep the order key.
+  /// Maintain the order key.
   parameter bit Keyed = 1'b0
 ) (
   input  logic                       clk_i,
@@ -47,7 +47,7 @@ module msr_register_block #(
   input  logic                       load_i,
   input  logic                       settle_i,
   input  logic                       update_i,
-  /// Reckon with `now_i` rather than `next_now_i`: high when settling, low when updating.
+  /// 1: use `now_i` (settling); 0: use `next_now_i` (updating).
   input  logic                       at_now_i,
   input  msr_pkg::load_t             load_data_i,
   /// This stream is the winner, in the cycle of PRIORITY_UPDATE.
@@ -61,13 +61,13 @@ module msr_register_block #(
   /// The head is dropped in this cycle.
   output logic                       dropped_o,
   output msr_pkg::head_t             head_o,
-  /// With `Keyed`: the same as an order key.
+  /// With `Keyed`: the attributes as an order key.
   output msr_pkg::key_t              key_o,
-  /// A deadline is past and not charged: a decision must wait.
+  /// A past deadline is not charged: a decision must wait.
   output logic                       overdue_o,
-  /// The last PRIORITY_UPDATE, or a SETTLE since, charged a violation.
+  /// The last PRIORITY_UPDATE, or a later SETTLE, charged a violation.
   output logic                       violation_o,
-  /// Sticky: the head's deadline was more than 2^14 ticks ahead of `now`, or that many behind.
+  /// Sticky: the head's deadline was more than 2^14 ticks from `now`.
   output logic                       range_o,
   output msr_pkg::count_t            count_o
 );
@@ -78,7 +78,7 @@ module msr_register_block #(
   localparam bit OneCycle = ComputeAhead && Keyed && !Registered;
 
   msr_pkg::contract_t contract_q;
-  // `state` is the attributes as of this cycle.
+  // `state` holds the attributes of this cycle.
   msr_pkg::state_t state, state_q, state_d;
   msr_pkg::count_t count_q, count_d;
   msr_pkg::event_t happened;
@@ -99,26 +99,26 @@ module msr_register_block #(
   msr_pkg::state_t loaded;
   always_comb begin
     loaded = '0;
-    // What the mode does not compare is 0, and stays so.
+    // Fields that the mode does not compare are constant 0.
     if (mode_i != msr_pkg::Tag) loaded.deadline = load_data_i.deadline;
     if (is_dwcs) loaded.x = load_data_i.contract.x;
     if (is_dwcs) loaded.y = load_data_i.contract.y;
     loaded.first = load_data_i.first;
   end
 
-  // The command that takes effect in this cycle, and whether the head leaves by it.
+  // The command that takes effect in this cycle, and whether it removes the head.
   logic settles, changes, serves;
   if (Deferred) begin : gen_registered_command
     logic settles_q, changes_q, serves_q;
     always_ff @(posedge clk_i or negedge rst_ni) begin
       if (!rst_ni) {settles_q, changes_q, serves_q} <= '0;
-      // Nothing changes in a cycle of LOAD, but a stream's own bit stays by its registers.
+      // In a cycle of LOAD nothing changes; this keeps a stream's own bit near its registers.
       else {settles_q, changes_q, serves_q} <=
           {settle_i, (settle_i || update_i) && !load_i, update_i && wins_i};
     end
     assign {settles, changes, serves} = {settles_q, changes_q, serves_q};
   end else begin : gen_command
-    // In one cycle the network tells it of decisions only.
+    // With one-cycle decisions the network reports decisions only.
     assign {settles, changes, serves} =
         {settle_i, settle_i || update_i, wins_i && (OneCycle || update_i)};
   end
@@ -146,11 +146,13 @@ module msr_register_block #(
     msr_pkg::event_t wins_event, loses_event, wins_event_q, loses_event_q;
     msr_stream_outcome u_wins (
       .mode_i, .rtas99_i, .contract_i(contract_q), .state_i(state_q), .forecast_i(forecast_q),
-      .serve_i(1'b1), .packet_valid_i(offered_q), .packet_stamp_i, .state_o(wins), .event_o(wins_event)
+      .serve_i(1'b1), .packet_valid_i(offered_q), .packet_stamp_i, .state_o(wins),
+      .event_o(wins_event)
     );
     msr_stream_outcome u_loses (
       .mode_i, .rtas99_i, .contract_i(contract_q), .state_i(state_q), .forecast_i(forecast_q),
-      .serve_i(1'b0), .packet_valid_i(offered_q), .packet_stamp_i, .state_o(loses), .event_o(loses_event)
+      .serve_i(1'b0), .packet_valid_i(offered_q), .packet_stamp_i, .state_o(loses),
+      .event_o(loses_event)
     );
     always_ff @(posedge clk_i) begin
       wins_q <= wins;
@@ -173,17 +175,19 @@ module msr_register_block #(
     msr_pkg::event_t wins_event, loses_event;
     msr_stream_outcome u_wins (
       .mode_i, .rtas99_i, .contract_i(contract_q), .state_i(state_q), .forecast_i(forecast),
-      .serve_i(1'b1), .packet_valid_i(offered), .packet_stamp_i, .state_o(wins), .event_o(wins_event)
+      .serve_i(1'b1), .packet_valid_i(offered), .packet_stamp_i, .state_o(wins),
+      .event_o(wins_event)
     );
     msr_stream_outcome u_loses (
       .mode_i, .rtas99_i, .contract_i(contract_q), .state_i(state_q), .forecast_i(forecast),
-      .serve_i(1'b0), .packet_valid_i(offered), .packet_stamp_i, .state_o(loses), .event_o(loses_event)
+      .serve_i(1'b0), .packet_valid_i(offered), .packet_stamp_i, .state_o(loses),
+      .event_o(loses_event)
     );
     localparam int StateW = 4 + 2 * msr_pkg::TimeW + 2 * msr_pkg::WindowW;
 `ifdef VERILATOR
     initial if ($bits(msr_pkg::state_t) != StateW) $fatal(1, "StateW is not the width of state_t");
 `endif
-    // The winner is the last to be known: both that follow stand ready, loading and idling included.
+    // The winner is the latest signal: both successors are ready, including LOAD and idle.
     msr_pkg::state_t otherwise;
     assign otherwise = load_i ? loaded : changes ? loses : state_q;
     msr_late_select #(
@@ -196,7 +200,8 @@ module msr_register_block #(
     msr_order_key_ahead u_order_key (
       .clk_i, .rst_ni, .enable_i(is_dwcs), .lowest_denominator_i, .load_i, .x_i(state_q.x),
       .y_i(state_q.y), .commit_i(changes), .wins_i(serves), .wins_move_i(wins_event.move),
-      .loses_move_i(loses_event.move), .wins_y_i(wins.y), .loses_y_i(loses.y), .ratio_o(ratio), .tie_o(tie)
+      .loses_move_i(loses_event.move), .wins_y_i(wins.y), .loses_y_i(loses.y), .ratio_o(ratio),
+      .tie_o(tie)
     );
     assign {wins_move, loses_move} = '0;
   end else if (ComputeAhead) begin : gen_ahead
@@ -205,13 +210,15 @@ module msr_register_block #(
 
     msr_stream_update u_wins (
       .mode_i, .rtas99_i, .contract_i(contract_q), .state_i(state_q), .now_i, .time_i(next_now_i),
-      .serve_i(1'b1), .packet_valid_i(offered), .packet_stamp_i, .state_o(wins), .event_o(wins_event)
+      .serve_i(1'b1), .packet_valid_i(offered), .packet_stamp_i, .state_o(wins),
+      .event_o(wins_event)
     );
 
     msr_stream_update u_loses (
       .mode_i, .rtas99_i, .contract_i(contract_q), .state_i(state_q), .now_i,
       .time_i(at_now_i ? now_i : next_now_i),
-      .serve_i(1'b0), .packet_valid_i(offered), .packet_stamp_i, .state_o(loses), .event_o(loses_event)
+      .serve_i(1'b0), .packet_valid_i(offered), .packet_stamp_i, .state_o(loses),
+      .event_o(loses_event)
     );
 
     if (Registered) begin : gen_registered
@@ -250,7 +257,7 @@ module msr_register_block #(
     assign {wins_move, loses_move} = '0;
   end
 
-  // What is counted in this cycle.
+  // The events counted in this cycle.
   msr_pkg::event_t counted;
   logic counts, counts_on;
   if (OneCycle) begin : gen_count_later
@@ -318,7 +325,8 @@ module msr_register_block #(
     msr_order_key #(
       .Deferred(Deferred)
     ) u_order_key (
-      .clk_i, .rst_ni, .enable_i(is_dwcs), .load_i, .x_i(state_q.x), .y_i(state.y), .commit_i(changes),
+      .clk_i, .rst_ni, .enable_i(is_dwcs), .load_i, .x_i(state_q.x), .y_i(state.y),
+      .commit_i(changes),
       .wins_i(serves), .wins_move_i(wins_move), .loses_move_i(loses_move),
       .ratio_o(ratio), .zero_o(zero)
     );
@@ -326,7 +334,7 @@ module msr_register_block #(
     assign key_o.id = msr_pkg::IdW'(Id);
     assign key_o.deadline = state.deadline;
     assign key_o.ratio = ratio;
-    // Lowest x' means lowest y' where fractions are equal; above a zero it is the rule itself.
+    // For equal fractions the lowest x' has the lowest y'; for zeros it is the rule itself.
     assign tie = state.y ^ {8{zero && !lowest_denominator_i}};
     assign key_o.tie = tie;
     assign key_o.arrival = state.arrival;

@@ -1,9 +1,9 @@
-/// Single-stage recirculating shuffle-exchange network: one row of decision blocks, used again and
-/// again for a decision, log2 N times as published.
+/// Single-stage recirculating shuffle-exchange network: one row of decision blocks, used log2 N
+/// times a decision as published.
 ///
 /// Source: ShareStreams, section 4 and Figure 5. In the first pass block j compares streams 2j and
-/// 2j + 1; what comes out is un-shuffled, winners to the lower half of the lanes, losers to the
-/// upper, and goes round again, winners against winners, losers against losers:
+/// 2j + 1. The outputs are un-shuffled, winners to the lower half of the lanes and losers to the
+/// upper, and recirculate: winners meet winners, losers meet losers.
 ///
 ///          pass 0         pass 1              lane of a stream after all passes: its result in
 ///     0 --[block]-- w ---+--[block]-- 0 WW    pass p (1 if it lost) is bit p. So lane 0 is the
@@ -11,24 +11,24 @@
 ///     2 --[block]-- w -|-+--[block]-- 1 LW    rest is a butterfly's output, which is the sorted
 ///     3 --[  1  ]-- l -+----[  1  ]-- 3 LL    list only for some inputs (see README.md).
 ///
-/// With `WinnerOnly` losers are not routed: lanes 0 ... N/2 - 1 carry winners, and after the first
-/// pass only half of the blocks work, then a quarter, and so on.
+/// With `WinnerOnly` losers are not routed: lanes 0 ... N/2 - 1 carry winners. After the first pass
+/// only half of the blocks work, then a quarter, and so on.
 ///
-/// With `Sorted` the same row makes a bitonic sort (Stone 1971: the shuffle visits all distances a
-/// bitonic merge needs). With k = log2 N, phase p = 0 ... k - 1 merges runs of 2^p into runs of
-/// 2^(p + 1) in its passes b = k - 1 - p ... k - 1, every second run downwards; in the passes before,
-/// lanes only move. Phase 0 starts with its one working pass, as any placement of the heads will do:
-/// k^2 - k + 1 passes, 3, 7, 13, 21, 31 for N = 4 ... 64.
+/// With `Sorted` the same row performs a bitonic sort (Stone 1971: the shuffle visits all distances
+/// of a bitonic merge). With k = log2 N, phase p = 0 ... k - 1 merges runs of 2^p into runs of 2^(p
+/// + 1) in its passes b = k - 1 - p ... k - 1, every second run in descending order. In the earlier
+/// passes of a phase lanes only move. Phase 0 starts with its single working pass, since any
+/// initial placement will do: k^2 - k + 1 passes, 3, 7, 13, 21, 31 for N = 4 ... 64.
 ///
 /// Latency: one pass a cycle while `enable_i`; lanes are registered. Invariants (formal/): without
-/// `WinnerOnly` the lanes are a permutation of the heads; lane 0 is first, lane N - 1 last; with
+/// `WinnerOnly` the lanes are a permutation of the heads; lane 0 is first, lane N - 1 last. With
 /// `Sorted` the lane of rank r is r with its bits reversed.
 module msr_shuffle_network #(
-  /// Streams: a power of two, 2 ... 64.
+  /// Number of streams: a power of two, 2 ... 64.
   parameter int N = 4,
   /// Winner-only routing.
   parameter bit WinnerOnly = 1'b0,
-  /// Enough passes, and directions, to sort.
+  /// Sort: full number of passes, with directions.
   parameter bit Sorted = 1'b0,
   /// Heads are order keys (`key_t`) rather than `head_t`.
   parameter bit Keyed = 1'b0,
@@ -44,13 +44,13 @@ module msr_shuffle_network #(
   /// The first pass: compare the heads, not the lanes.
   input  logic                             first_i,
   input  logic                             enable_i,
-  /// Which pass, from 0.
+  /// Number of the pass, from 0.
   input  logic [PassW-1:0]                 pass_i,
   input  logic [N*W-1:0]                   heads_i,
   /// The winner of block 0 in this pass.
   output logic [W-1:0]                     winner_o,
-  /// By stream, whether it is that winner and has a packet: told without waiting for its id. With
-  /// `Keyed` not in the first pass.
+  /// One bit a stream: it is this winner and has a packet, computed without its id. With `Keyed`
+  /// not valid in the first pass.
   output logic [N-1:0]                     wins_o,
   output logic [Lanes*W-1:0]               lanes_o
 );
@@ -80,8 +80,8 @@ module msr_shuffle_network #(
       );
     end
     if (j == 0) begin : gen_wins
-      // With keys there is a pass before the last, so the winner is one of the lanes: a comparison of
-      // its own does not wait for whether this is the first.
+      // With keys the last pass is never the first, so the winner is in the lanes. A separate
+      // comparison does not wait for `first_i`.
       logic [W-1:0] first, second;
       logic first_wins;
       if (Keyed) begin : gen_lanes
@@ -89,7 +89,8 @@ module msr_shuffle_network #(
         assign second = lanes_q[W +: W];
         msr_pkg::key_t unused_winner, unused_loser;
         msr_key_block u_last (
-          .a_i(first), .b_i(second), .a_first_o(first_wins), .winner_o(unused_winner), .loser_o(unused_loser)
+          .a_i(first), .b_i(second), .a_first_o(first_wins), .winner_o(unused_winner),
+          .loser_o(unused_loser)
         );
         logic unused;
         assign unused = ^{a_first, unused_winner, unused_loser};
@@ -98,7 +99,7 @@ module msr_shuffle_network #(
       end
       for (genvar i = 0; i < N; i++) begin : gen_stream
         logic first_is, second_is;
-        // `valid` and `id` are the top of both.
+        // `valid` and `id` are the top bits of both.
         assign first_is = first[W-1 -: msr_pkg::IdW+1] == {1'b1, msr_pkg::IdW'(i)};
         assign second_is = second[W-1 -: msr_pkg::IdW+1] == {1'b1, msr_pkg::IdW'(i)};
         assign wins_o[i] = first_wins ? first_is : second_is;
@@ -115,7 +116,8 @@ module msr_shuffle_network #(
         localparam int Phase = (t + Log - 1) / Log;
         localparam int Bit = (t + Log - 1) % Log;
         assign works[t] = Bit >= Log - 1 - Phase;
-        // The last phase goes one way; before, a bit of the run's number says which.
+        // The last phase has one direction; before it, a bit of the run's number selects the
+        // direction.
         assign downwards[t] = Phase < Log - 1 && ((2 * j) >> (2 * Log - 2 - Phase - Bit)) % 2 == 1;
       end
       assign lanes_d[j*W +: W] = !works[pass_i] ? a : downwards[pass_i] ? loser : winner;
@@ -150,7 +152,8 @@ module msr_shuffle_network #(
 `ifdef FORMAL
   for (genvar i = 0; i < N; i++) begin : gen_wins_is_winner
     always_comb begin
-      if (!Sorted && !Keyed) assert (wins_o[i] == (winner_o[W-1 -: msr_pkg::IdW+1] == {1'b1, msr_pkg::IdW'(i)}));
+      if (!Sorted && !Keyed)
+        assert (wins_o[i] == (winner_o[W-1 -: msr_pkg::IdW+1] == {1'b1, msr_pkg::IdW'(i)}));
     end
   end
 `endif

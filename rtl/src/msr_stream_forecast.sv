@@ -1,21 +1,22 @@
-/// What of a stream's next state does not depend on the decision: where its deadline lies.
+/// The part of a stream's next state that does not depend on the decision: the position of its
+/// deadline.
 ///
 /// Latency: combinational.
 module msr_stream_forecast (
   input  msr_pkg::state_t           state_i,
-  /// When the decision was made that chose the stream.
+  /// The time of the decision that chose the stream.
   input  logic [msr_pkg::TimeW-1:0] now_i,
-  /// The time up to which misses are charged: that of the decision to come.
+  /// The time up to which misses are charged: that of the next decision.
   input  logic [msr_pkg::TimeW-1:0] time_i,
-  /// The packet behind the head, if there is one.
+  /// The packet behind the head, if any.
   input  logic [msr_pkg::TimeW-1:0] packet_stamp_i,
   output msr_pkg::forecast_t        forecast_o
 );
 
   localparam int Top = msr_pkg::TimeW - 1;
 
-  // Ages rather than times are compared: an old packet's stamp may have wrapped against a deadline
-  // that is ahead of time, never against one that is past.
+  // Compares ages rather than times: an old packet's stamp may have wrapped relative to a deadline
+  // ahead of time, but never relative to a past one.
   logic [msr_pkg::TimeW-1:0] ahead, late, age;
   logic past;
   assign ahead = time_i - state_i.deadline;

@@ -1,18 +1,18 @@
-/// One stream's next state: its head is served, misses its deadline, or neither; what follows it.
+/// One stream's next state: its head is served, misses its deadline, or neither, and the next head.
 ///
 /// Source: ShareStreams, section 4 (PRIORITY_UPDATE) and Figure 7. The events of one call:
 ///
 ///   served    `serve_i`: rule A; the head leaves
 ///   missed    not served and the deadline is past: rule B; a stream that drops loses
-///             its head, else the deadline moves on by a period
-///   next head the stream has none now and one is offered: its deadline is
-///             max(last deadline, arrival) + period, or the one given for the first packet
+///             its head, else the deadline advances by a period
+///   next head the stream has no head and a packet is offered: its deadline is
+///             max(last deadline, arrival) + period, or the given deadline of the first packet
 ///
-/// A miss is charged once a call. The control unit calls again while a deadline is still past, so
-/// that every elapsed period is charged once, as the engine does.
+/// One miss is charged a call. The control unit repeats the call while a deadline is past, so that
+/// every elapsed period is charged once, as in the engine.
 ///
-/// In EDF mode rules A and B do not apply and the deadline of a late packet that is to be sent
-/// stays; its miss is counted when it is served. Static and tag mode know no deadlines.
+/// In EDF mode rules A and B do not apply. The deadline of a late packet that will be sent is kept;
+/// its miss is counted on service. Static and tag mode have no deadlines.
 ///
 /// Latency: combinational.
 module msr_stream_outcome (
@@ -23,7 +23,7 @@ module msr_stream_outcome (
   input  msr_pkg::forecast_t        forecast_i,
   /// The head was chosen.
   input  logic                      serve_i,
-  /// The packet behind the head, if there is one.
+  /// The packet behind the head, if any.
   input  logic                      packet_valid_i,
   input  logic [msr_pkg::TimeW-1:0] packet_stamp_i,
   output msr_pkg::state_t           state_o,
@@ -36,7 +36,8 @@ module msr_stream_outcome (
 
   logic serve, miss, leave;
   assign serve = serve_i && state_i.valid;
-  assign miss = state_i.valid && !serve_i && forecast_i.past && (is_dwcs || (is_edf && contract_i.drop));
+  assign miss = state_i.valid && !serve_i && forecast_i.past &&
+      (is_dwcs || (is_edf && contract_i.drop));
   assign leave = serve || (miss && contract_i.drop);
 
   logic [msr_pkg::WindowW-1:0] x, y;
@@ -62,7 +63,7 @@ module msr_stream_outcome (
   assign vacant = !state_i.valid || leave;
   assign take = vacant && packet_valid_i;
 
-  // The deadline after this one, and the next packet's: both stand before it is known which counts.
+  // The next deadlines after this one and of the next packet, computed before the selection.
   logic [msr_pkg::TimeW-1:0] moved_on, next_packets;
   assign moved_on = state_i.deadline + contract_i.period;
   assign next_packets =
@@ -82,7 +83,7 @@ module msr_stream_outcome (
     end
     if ((is_dwcs || is_edf) && take && !state_i.first) state_o.deadline = next_packets;
     if ((is_dwcs || is_edf) && miss && !leave) state_o.deadline = moved_on;
-    // Long past, before bit 15 of the difference would make it look like the future.
+    // Long past: stop before bit 15 of the difference would make it appear in the future.
     state_o.stale = vacant && !take && (state_i.stale || forecast_i.long_past);
   end
 

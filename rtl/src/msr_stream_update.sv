@@ -1,4 +1,4 @@
-/// One stream's next state: the forecast and the outcome at once.
+/// One stream's next state: forecast and outcome combined.
 ///
 /// Latency: combinational.
 module msr_stream_update (
@@ -6,13 +6,13 @@ module msr_stream_update (
   input  logic                      rtas99_i,
   input  msr_pkg::contract_t        contract_i,
   input  msr_pkg::state_t           state_i,
-  /// When the decision was made that chose the stream.
+  /// The time of the decision that chose the stream.
   input  logic [msr_pkg::TimeW-1:0] now_i,
-  /// The time up to which misses are charged: that of the decision to come.
+  /// The time up to which misses are charged: that of the next decision.
   input  logic [msr_pkg::TimeW-1:0] time_i,
   /// The head was chosen.
   input  logic                      serve_i,
-  /// The packet behind the head, if there is one.
+  /// The packet behind the head, if any.
   input  logic                      packet_valid_i,
   input  logic [msr_pkg::TimeW-1:0] packet_stamp_i,
   output msr_pkg::state_t           state_o,

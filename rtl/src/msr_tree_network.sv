@@ -1,13 +1,13 @@
 /// A tournament in space: N - 1 decision blocks as a binary tree, all in one cycle.
 ///
-/// ShareStreams lays the tree out in time to save area (section 6 calls a tree wasteful, as only one
-/// level works at a time). In one long cycle all levels work, and a decision a clock needs neither
+/// ShareStreams serialises the tree to save area (section 6 calls a tree wasteful, since one level
+/// works at a time). In one long cycle all levels work. A decision every clock needs neither
 /// registers between passes nor multiplexers before them.
 ///
-/// Latency: combinational, log2 N decision blocks in a row. Invariant: `wins_o` has the bit of the
-/// winner, or none if it has no packet.
+/// Latency: combinational, log2 N decision blocks in series. Invariant: `wins_o` has the winner's
+/// bit, or is 0 if it has no packet.
 module msr_tree_network #(
-  /// Streams: a power of two, 2 ... 64.
+  /// Number of streams: a power of two, 2 ... 64.
   parameter int N = 4,
   localparam int Log = $clog2(N)
 ) (
@@ -15,14 +15,14 @@ module msr_tree_network #(
   input  logic                        lowest_denominator_i,
   input  logic [N*msr_pkg::HeadW-1:0] heads_i,
   output msr_pkg::head_t              winner_o,
-  /// By stream, whether it is the winner and has a packet.
+  /// One bit a stream: it is the winner and has a packet.
   output logic [N-1:0]                wins_o
 );
 
   localparam int W = msr_pkg::HeadW;
 
   // Nodes as in a heap: node 1 is the root, the children of node k are 2k and 2k + 1, and stream i
-  // is node N + i. `leads[k]` has the bits of the streams below k that lead there.
+  // is node N + i. `leads[k]` selects the winner among the streams below k.
   logic [2*N*W-1:0] node;
   logic [2*N*N-1:0] leads;
 

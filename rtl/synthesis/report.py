@@ -1,12 +1,13 @@
-"""Area and clock of the hardware by open tools: yosys for all, nextpnr for the clock.
+"""Measures area and clock of the hardware with open tools: yosys, and nextpnr for the clock.
 
 Usage: report.py FOLDER [DESIGN ...]. Writes FOLDER/area.csv and FOLDER/clock.csv; with names of
-designs (`ba-32`, `decision`), only their rows are made anew. Designs come from `designs.toml`.
+designs (`ba-32`, `decision`), only their rows are updated. `designs.toml` defines the designs.
 
 Area: `synth_xilinx` for Virtex (xcv) and Virtex-II (xc2v), `synth_ecp5` for ECP5, cells counted
-before packing. Clock: place and route on an ECP5 45k (85k where it does not fit), speed grade 8,
-ports left open, one seed. Wide multiplexers are not inferred: with them yosys makes the
-decision block two and a half times as large. Every design is flat but for the named blocks, which stand alone.
+before packing. Clock: place and route on an ECP5 45k (85k if it does not fit), speed grade 8, ports
+unconnected, one seed. Wide multiplexers are disabled: with them yosys makes the decision block two
+and a half times as large. Designs are flattened except for the named blocks, which are measured
+separately.
 """
 
 import csv
@@ -19,10 +20,10 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-# Relative, as the tools from PyPI see only the folder they run in.
+# Relative, since the tools from PyPI see only their working directory.
 SCRATCH = Path("target/rtl-report")
 JOBS = 2
-# Wires are most of a long path here, and the placer's own weights leave them a fifth longer.
+# Wires dominate long paths here; with the placer's default weights they are a fifth longer.
 PLACER = ["--placer-heap-timingweight", "40", "--placer-heap-critexp", "3"]
 
 FAMILIES = {
@@ -30,8 +31,8 @@ FAMILIES = {
     "virtex-ii": "synth_xilinx -family xc2v -flatten -noiopad -noclkbuf -nowidelut",
     "ecp5": "synth_ecp5 -nowidelut",
 }
-# Cells by kind. What is none of these costs nothing: wide multiplexers and carries of Virtex are
-# part of the slices whose LUTs they join. A CCU2C is two LUTs and their carry.
+# Cells by kind. Other cells are free: wide multiplexers and carries of Virtex are part of the
+# slices of their LUTs. A CCU2C is two LUTs and their carry.
 LUTS = {"LUT1": 1, "LUT2": 1, "LUT3": 1, "LUT4": 1, "INV": 1, "CCU2C": 2,
         "TRELLIS_DPR16X4": 4, "SRL16": 1, "SRL16E": 1, "RAM16X1D": 2, "RAM16X1S": 1}
 MULTIPLIERS = {"MULT18X18", "MULT18X18S", "MULT18X18D"}
@@ -68,7 +69,7 @@ def count(cells):
 
 
 def synthesize(design, family):
-    """A row of area.csv; for ECP5 the netlist is left for place and route."""
+    """Returns a row of area.csv; keeps the ECP5 netlist for place and route."""
     name = f"{design['name']}-{family}"
     netlist, statistics = SCRATCH / f"{name}.json", SCRATCH / f"{name}.stat"
     parameters = "".join(
@@ -102,7 +103,7 @@ def place_and_route(design):
 
 
 def designs():
-    """All designs, rows with several sizes taken apart."""
+    """Returns all designs, one a size."""
     table = tomllib.loads((ROOT / "rtl/synthesis/designs.toml").read_text())
     for row in table["block"]:
         yield row | {"row": row["name"], "streams": 0, "families": list(FAMILIES)}
@@ -124,7 +125,7 @@ def make(design):
 
 
 def update(path, fields, rows, key, order):
-    """Puts rows in the place of those with the same key, in the designs' order."""
+    """Replaces rows with the same key, in the designs' order."""
     known = {}
     if path.exists():
         with open(path, newline="") as file:
@@ -135,7 +136,7 @@ def update(path, fields, rows, key, order):
     with open(path, "w", newline="") as file:
         writer = csv.DictWriter(file, fields, lineterminator="\n")
         writer.writeheader()
-        # Rows of designs that are gone go.
+        # Drops rows of removed designs.
         writer.writerows(known[key] for key in order if key in known)
 
 
@@ -148,11 +149,11 @@ def main(folder, *names):
     if unknown:
         sys.exit(f"error: no such design: {' '.join(sorted(unknown))}; see designs.toml")
     area_key, clock_key = ("design", "streams", "family"), ("design", "streams")
-    # The order of the files.
+    # Order of the rows in the files.
     area_order = [(d["row"], str(d["streams"]), f) for d in everything for f in d["families"]]
     clock_order = [(d["row"], str(d["streams"])) for d in everything if d["streams"]]
     with ThreadPoolExecutor(JOBS) as pool:
-        # The small ones first, or in the order given.
+        # Small designs first, or in the given order.
         by_name = {design["name"]: design for design in everything}
         everything.sort(key=lambda design: design["streams"])
         chosen = [by_name[name] for name in names] if names else everything

@@ -1,4 +1,4 @@
-"""A core under test: its clock, its queues, its registers by name."""
+"""Drives a core under test: its clock, its queues, its registers by name."""
 
 import os
 from collections import deque
@@ -14,7 +14,7 @@ COUNT = [("missed", 16), ("violations", 16), ("serviced", 16)]
 
 
 def _fields(value, layout):
-    """Names the bits of a packed struct, whose first field is highest."""
+    """Unpacks a packed struct by field names; its first field is the highest."""
     named = {}
     for name, width in reversed(layout):
         named[name] = value & ((1 << width) - 1)
@@ -23,14 +23,14 @@ def _fields(value, layout):
 
 
 def growth(load, rtas99):
-    """What a violation adds to y'."""
+    """Returns the increment of y' at a violation."""
     if not rtas99:
         return 1
     return load.y if load.x == 0 else -(-(load.y - load.x) // load.x)
 
 
 def contract(x=0, y=0, period=1, drop=0, deadline=None, priority=0):
-    """A contract; `deadline` is the first packet's."""
+    """Returns a contract; `deadline` is the first packet's."""
     first = deadline is not None
     return Load(deadline or 0, period, priority, 1, x, y, drop, int(first))
 
@@ -39,7 +39,7 @@ SETTLING = int(os.environ.get("SETTLING", "1"))
 
 
 class Core:
-    """Drives msr_core after every rising edge and keeps the queues outside."""
+    """Drives msr_core after every rising edge and keeps the queues."""
 
     def __init__(self, dut):
         self.dut = dut
@@ -65,7 +65,7 @@ class Core:
         dut.rst_ni.value = 1
 
     def offer(self, stream, stamp):
-        """A packet arrives; its stream's front is shown at once."""
+        """Enqueues a packet; its stream's front is visible at once."""
         self.queues[stream].append(stamp & 0xFFFF)
         self._show()
 
@@ -79,12 +79,12 @@ class Core:
         self.dut.packet_stamp_i.value = stamps
 
     async def settled(self):
-        """Waits until the combinational outputs have followed the inputs of this cycle."""
+        """Waits until the combinational outputs have settled in this cycle."""
         await Timer(5, "ns")
         await ReadOnly()
 
     async def cycle(self):
-        """The rest of this cycle and the edge: takes packets, returns what was seen before it."""
+        """Completes the cycle: takes packets, returns the values before the edge."""
         await self.settled()
         dut = self.dut
         seen = {
@@ -101,7 +101,7 @@ class Core:
         return seen
 
     async def settle(self):
-        """Lets idle streams take what was offered."""
+        """Lets idle streams take the offered packets."""
         for _ in range(SETTLING):
             await self.cycle()
 
@@ -122,7 +122,7 @@ class Core:
         self.dut.load_valid_i.value = 0
 
     async def decide(self):
-        """One decision: its winner (or None) and the cycles it took. One more has passed."""
+        """Makes a decision: returns its winner (or None) and its cycles; one more has passed."""
         self.dut.decide_i.value = 1
         while not (await self.cycle())["ready"]:
             pass

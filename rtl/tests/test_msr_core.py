@@ -1,6 +1,6 @@
 """The core's protocol, cycle by cycle, and a short comparison with the engine through C.
 
-The long comparison is rtl/bulk's. CYCLES is what a decision takes in this configuration.
+rtl/bulk has the long comparison. CYCLES is the length of a decision in this configuration.
 """
 
 import os
@@ -22,7 +22,7 @@ async def a_decision_takes_its_cycles_and_time_moves_by_the_step(dut):
         now = int(dut.now_o.value)
         dut.step_i.value = step
         winner, cycles = await core.decide()
-        assert winner is None, "nobody has a packet"
+        assert winner is None, "no stream has a packet"
         assert cycles == CYCLES
         assert int(dut.now_o.value) == now + step
 
@@ -75,7 +75,7 @@ async def a_packet_offered_while_a_decision_starts_is_in_the_next(dut):
     await core.load(1, contract(0, 0, 1))
     core.offer(0, 0)
     await core.settle()
-    # Stream 1 would win, but comes too late for this decision.
+    # Stream 1 would win, but arrives too late for this decision.
     core.offer(1, 1)
     assert (await core.decide())[0] == 0
     assert (await core.decide())[0] == 1
@@ -96,7 +96,7 @@ async def drop_flag_violation_flag_and_counters_tell_what_happened(dut):
     assert int(dut.violation_o.value) == 0b01
     assert core.count(0) == {"missed": 1, "violations": 1, "serviced": 0}
     assert core.count(1) == {"missed": 0, "violations": 0, "serviced": 1}
-    # One packet of each has left, one of stream 0 as dropped.
+    # One packet of each stream has left; that of stream 0 was dropped.
     assert [len(queue) for queue in core.queues[:2]] == [2, 2]
     head = core.head(0)
     assert (head["x"], head["y"], head["deadline"]) == (0, 4, 2)
@@ -126,7 +126,7 @@ async def a_window_that_is_violated_too_often_stays_at_255_and_still_goes_first(
         core.offer(stream, 0)
     await core.settle()
     dut.step_i.value = 300
-    # The higher y' goes first; then 300 periods elapse before the next decision. The winner's next
+    # The higher y' is first; then 300 periods elapse before the next decision. The winner's next
     # head has a deadline of 2.
     assert (await core.decide())[0] == 1
     dut.step_i.value = 1
@@ -138,7 +138,7 @@ async def a_window_that_is_violated_too_often_stays_at_255_and_still_goes_first(
     for stream in (0, 1):
         head = core.head(stream)
         assert (head["x"], head["y"], head["deadline"]) == (0, 255, 301)
-    # Equal now, where unbounded windows would be 303 against 553: the earlier arrival, the lower id.
+    # Equal at saturation, where unbounded windows are 303 and 553: earlier arrival, then lower id.
     await core.settle()
     assert (await core.decide())[0] == 0
 

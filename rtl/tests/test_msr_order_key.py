@@ -1,6 +1,6 @@
-"""The number for a window is the right one, for every window, as loaded and after an update.
+"""The number of every window is correct, after a load and after an update.
 
-That these numbers are in the windows' order is `fractions_are_ordered_by_a_key` in rtl/bulk.
+`fractions_are_ordered_by_a_key` in rtl/bulk shows that the numbers are in the windows' order.
 """
 
 import cocotb
@@ -32,7 +32,7 @@ async def every_window_has_its_number_and_those_that_follow_it(dut):
         assert int(dut.zero_o.value) == (x == 0), f"{x}/{y} {before}"
 
     async def commit(x, y, move, wins):
-        # The other outcome is another, so that the right one must be chosen.
+        # The other outcome differs, so that the right one must be selected.
         dut.wins_i.value = wins
         dut.wins_move_i.value = move if wins else RESTORED
         dut.loses_move_i.value = RESTORED if wins else move

@@ -1,4 +1,4 @@
-"""What Figure 6 shows: four streams are loaded, then decisions follow each other."""
+"""The stimulus of Figure 6: loads four streams, then makes back-to-back decisions."""
 
 import cocotb
 

@@ -1,10 +1,10 @@
 """The scheduling timeline of ShareStreams' Figure 6, from a simulation by Icarus.
 
 Usage: timeline.py FOLDER [--check]. Simulates the base architecture and Compute-Ahead for 4 to 32
-streams into VCD files and counts from them the cycles of a decision: log2 N passes, and
-PRIORITY_UPDATE a cycle more unless computed ahead; `rtl/synthesis/designs.toml` must say the same.
-Draws those of 4 streams by WaveDrom as FOLDER/fig6.svg and fig6-ahead.svg; with --check they must
-be there already and be the same.
+streams into VCD files and reads the cycles of a decision from them: log2 N passes, plus
+PRIORITY_UPDATE without Compute-Ahead. They must equal those of `rtl/synthesis/designs.toml`.
+WaveDrom draws the timelines of 4 streams as FOLDER/fig6.svg and fig6-ahead.svg; --check compares
+them with the existing files instead.
 """
 
 import json
@@ -22,7 +22,7 @@ from run import ARGUMENTS, BUILD, ROOT, sources
 
 
 def simulate(streams, ahead):
-    """The VCD of a run."""
+    """Returns the VCD of a run."""
     folder = BUILD / f"timeline-{streams}-{'ca' if ahead else 'ba'}"
     runner = get_runner("icarus")
     runner.build(
@@ -33,7 +33,7 @@ def simulate(streams, ahead):
         build_args=[*ARGUMENTS["icarus"], "-s", "vcd_dump"],
         timescale=("1ns", "1ns"),
     )
-    # After the runner's own wish for no waveform.
+    # Overrides the runner's default of no waveform.
     os.environ["SIM_CMD_SUFFIX"] = "-vcd"
     results = runner.test(
         hdl_toplevel="msr_core",
@@ -48,7 +48,7 @@ def simulate(streams, ahead):
 
 
 def cycles_of(vcd):
-    """The signals' values just before each rising edge after reset, by name."""
+    """Returns the signals' values before each rising edge after reset, by name."""
     names = ["rst_ni", "load_valid_i", "decide_i", "decided_o", "winner_o",
              "u_control.pass_o", "u_control.count_o", "u_control.update_o", "u_control.settle_o"]
     found = {}
@@ -67,7 +67,7 @@ def cycles_of(vcd):
 
 
 def draw(rows, ahead):
-    """The figure, as WaveDrom draws it."""
+    """Returns the figure drawn by WaveDrom."""
     def state(row):
         if row["load_valid_i"]:
             return "LOAD"
@@ -83,7 +83,8 @@ def draw(rows, ahead):
     states = [state(row) for row in rows]
     colours = {"L": "3", "S": "4", "U": "5"}
     winners = [f"stream {row['winner_o'] + 1}" for row in rows if row["decided_o"]]
-    title = "LOAD, SCHEDULE and PRIORITY_UPDATE for 4 streams" + (", computed ahead" if ahead else "")
+    title = "LOAD, SCHEDULE and PRIORITY_UPDATE for 4 streams"
+    title += ", computed ahead" if ahead else ""
     return wavedrom.render(json.dumps({
         "signal": [
             {"name": "clk", "wave": "p" + "." * (len(rows) - 1)},
@@ -93,7 +94,8 @@ def draw(rows, ahead):
             {"name": "decide", "wave": level("decide_i")},
             {"name": "decided", "wave": level("decided_o")},
             {"name": "winner", "data": winners, "wave": "".join(
-                "7" if row["decided_o"] else "x" if not any(r["decided_o"] for r in rows[:i]) else "."
+                "7" if row["decided_o"]
+                else "x" if not any(r["decided_o"] for r in rows[:i]) else "."
                 for i, row in enumerate(rows))},
         ],
         "head": {"text": title, "tick": 0},
@@ -102,7 +104,7 @@ def draw(rows, ahead):
 
 
 def decision_cycles(rows):
-    """Cycles from one decision to the next, while they follow each other."""
+    """Returns the cycles between back-to-back decisions."""
     ends = [i for i, row in enumerate(rows) if row["decided_o"]]
     gaps = {after - before for before, after in zip(ends, ends[1:])}
     assert len(gaps) == 1, f"decisions end in cycles {ends}"

@@ -1,4 +1,4 @@
-/// A second root beside the core: writes what the control unit and the core's ports do to
+/// A second root beside the core: writes the signals of the control unit and the core's ports to
 /// `timeline.vcd`.
 module vcd_dump;
   initial begin

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Packet-hops per second of processor time: BookSim2 and Millstream by turns on one network at 80 % load.
+# Compares packet-hops per CPU second of BookSim2 and Millstream on one network at 80 % load.
 # Usage: compare.sh BOOKSIM [MILLSTREAM] [TURNS]; BOOKSIM is the built program.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
@@ -8,7 +8,7 @@ millstream=${2:-$here/../../../target/dist/millstream}
 turns=${3:-3}
 for program in "$booksim" "$millstream"; do
     if ! [ -x "$program" ]; then
-        echo "error: $program is no program; README.md says how to build it" >&2
+        echo "error: $program is not executable; README.md has the build commands" >&2
         exit 2
     fi
 done
@@ -16,8 +16,8 @@ scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 TIMEFORMAT='%U %S'
 
-# Processor seconds of a command, user and system; its output goes to $scratch/out. BookSim's exit status is
-# not 0 when all went well, so what counts is what it printed.
+# CPU seconds of a command, user and system; its output goes to $scratch/out. BookSim's exit status
+# is not 0 on success: its output decides.
 seconds() {
     { time "$@" >"$scratch/out" 2>"$scratch/err" || true; } 2>&1 | awk '{ printf "%.3f", $1 + $2 }'
 }
@@ -25,12 +25,13 @@ seconds() {
 # Name, packet-hops, seconds.
 row() {
     awk -v name="$1" -v hops="$2" -v seconds="$3" \
-        'BEGIN { printf "%-12s %9d packet-hops %8.3f s %8.3f M packet-hops/s\n", name, hops, seconds, hops / seconds / 1e6 }'
+        'BEGIN { printf "%-12s %9d packet-hops %8.3f s %8.3f M packet-hops/s\n",
+            name, hops, seconds, hops / seconds / 1e6 }'
 }
 
 for ((turn = 1; turn <= turns; turn++)); do
     theirs=$(seconds "$booksim" "$here/network.cfg")
-    # Switches on the way and one link more; packets that were accepted, of 64 end-points.
+    # Accepted packets of 64 end-points, times the switches of a path plus one link.
     theirs_hops=$(awk '
         /^Time taken is/ { cycles = $4 }
         /^Accepted packet rate average/ { rate = $6 }

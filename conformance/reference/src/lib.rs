@@ -14,6 +14,7 @@
 
 pub mod combinations;
 pub mod fair;
+pub mod files;
 pub mod gated;
 pub mod kills;
 pub mod link;

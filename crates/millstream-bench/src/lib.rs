@@ -1,14 +1,15 @@
-//! What a scheduling decision costs on this machine.
+//! Measures what a scheduling decision costs on this machine.
 //!
 //! ```text
-//! workload   streams, how many of them wait, how many request periods are missed
+//! workload   streams, how many are backlogged, how many request periods are missed
 //! measure    one structure under one workload: percentiles of ns a step over several samples
-//! queue      queues by deadline as others build them, in this program
-//! peer       another system on the same work, in a program of its own
-//! plan       which of these, and which hardware, keeps up with a link
+//! queue      deadline queues from the literature, in this process
+//! peer       another system on the same workload, in a process of its own
+//! plan       which structures and which hardware keep up with a link
 //! ```
 //!
-//! Streams are DWCS, earliest deadline first. Times are this machine's now: compare within one run.
+//! Streams are DWCS, earliest deadline first. Times depend on the machine's state: compare within
+//! one run.
 
 mod measure;
 mod peer;

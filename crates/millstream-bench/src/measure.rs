@@ -1,4 +1,4 @@
-//! Times one structure or queue under one workload.
+//! Times one structure or deadline queue under one workload.
 
 use millstream::catalogue::StructureName;
 use millstream::selector::{Backlog, HilqExact, NewHead, Observer, Select, Selector};
@@ -11,19 +11,19 @@ use std::time::Instant;
 use crate::queue::{self, Cffs, Queue, Wheel};
 use crate::workload::{Deadlines, Random, SLOT_NS, Work, Workload};
 
-/// Samples of a measurement: so many that the second is the tenth percentile.
+/// Samples of a measurement; with 11 the second is the tenth percentile.
 const SAMPLES: usize = 11;
 
-/// Steps of a sample: at least as many as streams, so that it visits most of them.
+/// Minimum steps of a sample; at least one a stream, so that a sample serves most streams.
 const STEPS: u64 = 300_000;
 
-/// Streams times steps of a scan's sample, which takes a tenth of a second then.
+/// Streams × steps of a scan's sample, about a tenth of a second.
 const SCANNED: u64 = 20_000_000;
 
-/// What is measured.
+/// The structure or queue under measurement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Subject {
-    /// DWCS on one of our structures.
+    /// DWCS on a structure of the engine.
     Structure(StructureName),
     /// The standard library's binary heap, by deadline.
     BinaryHeap,
@@ -34,10 +34,10 @@ pub enum Subject {
 }
 
 impl Subject {
-    /// Queues by deadline, which are peers of our structures.
+    /// The deadline queues.
     pub const QUEUES: [Self; 3] = [Self::BinaryHeap, Self::Cffs, Self::TimingWheel];
 
-    /// What it is called.
+    /// The name in the command line and in results.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -48,7 +48,7 @@ impl Subject {
         }
     }
 
-    /// The one called `name`.
+    /// Returns the subject called `name`.
     #[must_use]
     pub fn parse(name: &str) -> Option<Self> {
         let queue = Self::QUEUES.into_iter().find(|queue| queue.name() == name);
@@ -56,31 +56,31 @@ impl Subject {
     }
 }
 
-/// What was measured.
+/// The result of a measurement.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct Measurement {
-    /// What one step is.
+    /// What one step measures.
     pub work: Work,
-    /// On which structure, or which peer.
+    /// The structure or peer.
     pub structure: String,
-    /// How many streams.
+    /// Number of streams.
     pub streams: u32,
-    /// Which part of request periods was to be missed, percent.
+    /// Missed request periods of the workload, percent.
     pub missed_percent: u32,
-    /// How deadlines lie to each other.
+    /// How deadlines are spread.
     #[serde(default)]
     pub deadlines: Deadlines,
-    /// Misses that were charged in a step.
+    /// Misses charged in a step.
     pub misses: f64,
     /// The median sample, ns a step.
     pub ns: f64,
-    /// The sample that a tenth of the others are faster than, ns a step.
+    /// The tenth percentile of the samples, ns a step.
     pub tenth_ns: f64,
     /// The fastest sample, ns a step.
     pub least_ns: f64,
 }
 
-/// Counts misses.
+/// Counts missed deadlines.
 struct Misses(u64);
 
 impl Observer for Misses {
@@ -90,8 +90,8 @@ impl Observer for Misses {
     }
 }
 
-/// Times `subject` under `workload`; `None` if it does not hold DWCS, or not for this work: queues by
-/// deadline are for decisions without misses.
+/// Times `subject` under `workload`. Returns `None` if the structure does not support DWCS or the
+/// queue does not support the workload: deadline queues only make decisions without misses.
 #[must_use]
 pub fn measure(subject: Subject, workload: Workload) -> Option<Measurement> {
     let mut misses = Misses(0);
@@ -132,19 +132,19 @@ pub fn measure(subject: Subject, workload: Workload) -> Option<Measurement> {
     })
 }
 
-/// Samples, ns a step, and the steps of one.
+/// Samples in ns a step, and the steps of one sample.
 type Samples = (Vec<f64>, u64);
 
 fn steps(streams: u64) -> u64 {
     streams.max(STEPS)
 }
 
-/// Fewer, since a scan's time grows with the streams.
+/// Fewer steps for many streams: a scan's time grows with them.
 fn scan_steps(streams: u64) -> u64 {
     streams.max((SCANNED / streams.max(1)).min(STEPS))
 }
 
-/// Runs `step` so often, after as many to warm up, and times it.
+/// Times `SAMPLES` runs of `steps` steps, after twice as many steps as warm-up.
 fn sample(steps: u64, misses: &mut Misses, mut step: impl FnMut(&mut Misses)) -> Vec<f64> {
     (0..steps * 2).for_each(|_| step(misses));
     misses.0 = 0;
@@ -188,7 +188,7 @@ fn run_for<S: Select<Stamp = ()>>(
     Some((packets(scheduler, workload, steps, misses), steps))
 }
 
-/// Streams that never run out, and drop nothing.
+/// Streams that never become idle and never drop a packet.
 struct Endless;
 
 impl Backlog<()> for Endless {
@@ -218,14 +218,14 @@ fn decisions<S: Select<Stamp = ()>>(mut selector: S, steps: u64, misses: &mut Mi
     })
 }
 
-/// A decision of a queue by deadline: the first stream out, and in again a period later.
+/// A decision of a deadline queue: removes the first stream and inserts it a period later.
 fn run_queue<Q: Queue>(workload: Workload) -> Option<Samples> {
     if workload.work != Work::Decision || workload.missed_percent > 0 {
         return None;
     }
     let all: Vec<_> = workload.all().collect();
     let reach_ns = all.iter().map(|stream| stream.period_ns).max()?;
-    // A bucket for each packet's time, as many as the longest period.
+    // One bucket for each packet time, up to the longest period.
     let mut queue = Q::new(all.len(), reach_ns, SLOT_NS);
     (0..).zip(&all).for_each(|(number, stream)| queue.push(number, stream.first_ns));
     let mut now_ns = 0;
@@ -250,7 +250,7 @@ fn packets<S: Select>(
     let stream = |number: u64| StreamId(u32::try_from(number).unwrap_or(0));
     let sparse = workload.work == Work::Sparse;
     let waiting = if sparse { (streams / 16).max(1) } else { streams * 2 };
-    // Sparse ones are spread; where all are backlogged each has two.
+    // Sparse backlogs are spread over the streams; full ones hold two packets each.
     for number in 0..waiting {
         let to = if sparse { stream(number * 16 % streams) } else { stream(number % streams) };
         let _ = scheduler.enqueue(0, to, packet);
@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn workloads_miss_what_they_say() {
+    fn workloads_miss_the_requested_share() {
         for deadlines in [Deadlines::Spread, Deadlines::Tied] {
             for (missed_percent, misses) in [(0, 0.0), (10, 0.11), (50, 1.0), (63, 1.7)] {
                 let workload = decisions(256, deadlines, missed_percent);
@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn queues_by_deadline_are_measured_where_nothing_is_missed() {
+    fn deadline_queues_are_measured_without_misses() {
         for queue in Subject::QUEUES {
             assert_eq!(Subject::parse(queue.name()), Some(queue));
             assert!(measure(queue, decisions(100, Deadlines::Spread, 0)).is_some());

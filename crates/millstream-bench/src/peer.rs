@@ -1,8 +1,8 @@
-//! Other systems on the same work, each a program of its own.
+//! Runs other systems on the same workload, each in a process of its own.
 //!
-//! `PROGRAM STREAMS PACKETS` takes so many packets out of so many backlogged streams and puts them back,
-//! several times, and prints one [`Measurement`] as a line of JSON. It runs where this thread runs, so
-//! on the same core. `benches/peers/` holds the programs.
+//! `PROGRAM STREAMS PACKETS` dequeues PACKETS packets from STREAMS backlogged streams and enqueues
+//! them again, several times. It prints one [`Measurement`] as a line of JSON. It inherits this
+//! thread's core. The programs are in `benches/peers/`.
 
 use std::path::Path;
 use std::process::Command;
@@ -12,10 +12,10 @@ use crate::Measurement;
 /// Packets of a peer's sample.
 const PACKETS: u64 = 1_000_000;
 
-/// Has `program` measure itself with so many streams.
+/// Runs `program` with the given number of streams and returns its measurement.
 ///
 /// # Errors
-/// What went wrong, with what the program wrote to standard error.
+/// A message, with what the program wrote to standard error.
 pub fn measure_peer(program: &Path, streams: u32) -> Result<Measurement, String> {
     let arguments = [streams.to_string(), PACKETS.to_string()];
     let name = program.display();

@@ -1,7 +1,7 @@
-//! One core for all measurements.
+//! Pins the measurements to one core.
 
-/// Keeps this thread on the core that it runs on now. Returns the core, or `None` if that cannot be
-/// done here: then times vary more.
+/// Pins this thread to its current core. Returns the core, or `None` if pinning is unsupported;
+/// times then vary more.
 #[must_use]
 pub fn pin_to_one_core() -> Option<usize> {
     #[cfg(target_os = "linux")]

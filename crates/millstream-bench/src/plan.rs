@@ -1,10 +1,9 @@
-//! Which structures and which hardware keep up with a link: decisions a second against packets a
-//! second.
+//! Plans which structures and which hardware keep up with a link.
 //!
 //! A decision must fit in a packet-time, the packet's length over the line's speed (ShareStreams,
-//! section 1). What a decision takes in software is measured by [`crate::measure()`]; in hardware it
-//! is the cycles of `rtl/`'s cores at the clock of place and route, read from the files that
-//! `make rtl-report` writes and that are compiled in.
+//! section 1). Software decisions are measured by [`crate::measure()`]. Hardware decisions take the
+//! cycles of the cores in `rtl/` at their clock after place and route; `make rtl-report` writes
+//! these files, which are compiled in.
 
 use serde::Serialize;
 
@@ -16,12 +15,12 @@ const CLOCKS: &str = include_str!("../../../papers/sharestreams/hardware/clock.c
 /// Cells by synthesis: design, streams, family, LUTs, flip-flops, multipliers, block RAMs.
 const AREAS: &str = include_str!("../../../papers/sharestreams/hardware/area.csv");
 
-/// What is asked for.
+/// The required streams, packet size and line rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Demand {
     /// Streams to schedule.
     pub streams: u32,
-    /// Length of the shortest packets, bytes, with what they take on the wire besides; all may be so
+    /// Length of the shortest packets, bytes, including overhead on the wire. All packets may be so
     /// short.
     pub bytes: u32,
     /// Speed of the line, bits/s.
@@ -43,7 +42,7 @@ impl Demand {
 pub struct Core {
     /// Its row in `rtl/synthesis/designs.toml`.
     pub design: String,
-    /// Streams it has registers for.
+    /// Maximum number of streams.
     pub streams: u32,
     /// The part and its speed grade.
     pub device: String,
@@ -63,10 +62,10 @@ impl Core {
     }
 }
 
-/// Every core that was placed and routed, in the order of the file.
+/// Every placed and routed core, in the order of the file.
 ///
 /// # Panics
-/// Never: a test reads the files as they are compiled in.
+/// Never: a test parses the compiled-in files.
 #[must_use]
 pub fn cores() -> Vec<Core> {
     let areas: Vec<Vec<&str>> = rows(AREAS).collect();
@@ -100,16 +99,16 @@ fn number(text: &str) -> u32 {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Place {
-    /// One core of a processor.
+    /// One core of a CPU.
     Software,
     /// A core of `rtl/`.
     Hardware,
 }
 
-/// One way to schedule what is asked for.
+/// A structure or core that can make the decisions.
 #[derive(Clone, Debug, Serialize)]
 pub struct Candidate {
-    /// Where.
+    /// Software or hardware.
     pub place: Place,
     /// The structure or the core.
     pub name: String,
@@ -117,16 +116,16 @@ pub struct Candidate {
     pub decision_ns: f64,
     /// Decisions a second.
     pub decisions_per_second: f64,
-    /// How many decisions fit in a packet-time.
+    /// Decisions that fit in a packet-time.
     pub margin: f64,
-    /// At least one does.
+    /// Whether at least one decision fits.
     pub keeps_up: bool,
-    /// What it needs: LUTs and part of hardware, nothing for software.
+    /// LUTs and part of hardware; empty for software.
     pub needs: String,
 }
 
-/// Every structure measured with as many streams, and of every design the smallest core with room
-/// for them; the fastest first.
+/// Returns every structure measured with that many streams, and the smallest sufficient core of
+/// each design, the fastest first.
 #[must_use]
 pub fn plan(demand: &Demand, software: &[Measurement]) -> Vec<Candidate> {
     let packet_time_ns = demand.packet_time_ns();
@@ -203,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn what_decides_within_a_packet_time_keeps_up_and_the_fastest_is_first() {
+    fn candidates_within_a_packet_time_keep_up_fastest_first() {
         let demand = Demand { streams: 4, bytes: 1500, rate_bps: 1_000_000_000 };
         let software = [
             measured("slow", 4, 24_000.0),
@@ -220,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn more_streams_than_any_core_has_leave_software() {
+    fn only_software_serves_more_streams_than_any_core() {
         let demand = Demand { streams: 100_000, bytes: 64, rate_bps: 1 };
         assert!(plan(&demand, &[]).is_empty());
     }

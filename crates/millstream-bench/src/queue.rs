@@ -1,13 +1,13 @@
-//! Queues by deadline as others build them: peers that run in this program.
+//! Deadline queues from the literature, measured in this process.
 //!
 //! | queue | what it does |
 //! |---|---|
 //! | [`Heap`] | the standard library's binary heap by (deadline, stream): exact |
-//! | [`Cffs`] | Eiffel's circular hierarchical find-first-set queue: first come, first served inside a bucket of one packet time |
-//! | [`Wheel`] | a timing wheel that looks at slot after slot; the same inside a slot |
+//! | [`Cffs`] | Eiffel's hierarchical find-first-set queue; FIFO in a bucket of a packet time |
+//! | [`Wheel`] | a timing wheel that scans slot after slot; FIFO in a slot |
 //!
-//! They keep deadlines and nothing else: no windows, no misses, no other streams' attributes. So they
-//! are measured where nothing is missed, and there they do less than a structure of DWCS.
+//! They keep deadlines only: no windows, no misses, no attributes of other streams. They are
+//! measured on workloads without misses, where they do less work than a DWCS structure.
 
 mod buckets;
 mod cffs;
@@ -19,16 +19,16 @@ use std::collections::BinaryHeap;
 pub(crate) use cffs::Cffs;
 pub(crate) use wheel::Wheel;
 
-/// Streams by deadline, each there once.
+/// A queue of streams by deadline; each stream is queued at most once.
 pub(crate) trait Queue {
-    /// For so many streams, whose deadlines are at most `reach_ns` ahead of the first one's, in buckets
-    /// of `width_ns`.
+    /// A queue for `streams` streams with buckets of `width_ns`. Deadlines are at most `reach_ns`
+    /// after the first.
     fn new(streams: usize, reach_ns: u64, width_ns: u64) -> Self;
 
-    /// Puts a stream in that is not there.
+    /// Inserts a stream, which must not be queued.
     fn push(&mut self, stream: u32, deadline_ns: u64);
 
-    /// Takes out the first stream, and its deadline.
+    /// Removes the first stream and returns it with its deadline.
     fn pop(&mut self) -> Option<(u64, u32)>;
 }
 
@@ -56,7 +56,7 @@ mod tests {
     use super::*;
     use crate::workload::Random;
 
-    /// Pops and pushes like a scheduler; returns the deadlines in the order that they were popped.
+    /// Pops and pushes like a scheduler; returns the deadlines in the order of removal.
     fn deadlines<Q: Queue>(streams: u32, width_ns: u64) -> Vec<u64> {
         let mut random = Random(7);
         let mut queue = Q::new(streams as usize, 3_000, width_ns);
@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn queues_are_in_order_of_buckets_and_exact_where_those_are_a_nanosecond() {
+    fn queues_are_ordered_by_bucket_and_exact_for_buckets_of_a_nanosecond() {
         for streams in [1, 3, 70, 500] {
             let exact = deadlines::<Heap>(streams, 1);
             assert!(exact.is_sorted());

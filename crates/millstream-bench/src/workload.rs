@@ -1,52 +1,53 @@
-//! The streams of a measurement, and what happens to them.
+//! The streams of a measurement and their load.
 
 use millstream::{Contract, ContractError, Window};
 
-/// A packet's time on the link, ns.
+/// Transmission time of a packet, ns.
 pub(crate) const SLOT_NS: u64 = 1000;
 
-/// What one step is.
+/// What one step measures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Work {
-    /// A decision and all updates of attributes; packets are elsewhere, every stream has one.
+    /// A decision and all attribute updates. No packets are moved; every stream is backlogged.
     Decision,
-    /// A packet out and one in, through the whole scheduler; every stream is backlogged.
+    /// One dequeue and one enqueue through the whole scheduler; every stream is backlogged.
     Packet,
-    /// The same with one packet waiting for every sixteen streams.
+    /// As [`Packet`](Self::Packet), with one queued packet for every sixteen streams.
     Sparse,
 }
 
-/// How streams' deadlines lie to each other.
+/// How deadlines are spread.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Deadlines {
-    /// Periods and phases at random: equal deadlines are rare.
+    /// Random periods and phases: equal deadlines are rare.
     #[default]
     Spread,
-    /// A thousand different periods, all begun together: with many streams, many share each deadline.
+    /// A thousand different periods with a common start: with many streams, many deadlines are
+    /// equal.
     Tied,
 }
 
-/// Periods of [`Deadlines::Tied`].
+/// Different periods of [`Deadlines::Tied`].
 const PERIODS: u64 = 1000;
 
-/// Streams and how much they ask for.
+/// A set of streams and their load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Workload {
-    /// What one step is.
+    /// What one step measures.
     pub work: Work,
-    /// How many streams.
+    /// Number of streams.
     pub streams: u32,
-    /// How deadlines lie to each other.
+    /// How deadlines are spread.
     pub deadlines: Deadlines,
-    /// Which part of request periods is missed, percent, where every stream is backlogged; 0…99.
-    /// One service and p/(100 − p) misses make a step. The windows' utilisation is 0.95 of the link,
-    /// or all that is asked for if that is less.
+    /// Missed request periods in percent, where every stream is backlogged; 0…99. A step has one
+    /// service and p/(100 − p) misses. The windows' utilisation is 0.95 of the link, or the whole
+    /// demand if that is less.
     pub missed_percent: u32,
 }
 
-/// SplitMix64 (Steele, Lea and Flood 2014), so that runs are alike.
+/// SplitMix64 (Steele, Lea and Flood 2014): runs are reproducible.
 pub(crate) struct Random(pub(crate) u64);
 
 impl Random {
@@ -56,12 +57,12 @@ impl Random {
         mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
         mixed ^= mixed >> 31;
-        // The high half of the product, which is below `bound`.
+        // The high half of the product is below `bound`.
         u64::try_from((u128::from(mixed) * u128::from(bound)) >> 64).unwrap_or(0)
     }
 }
 
-/// What a stream asks for.
+/// The contract of one stream.
 pub(crate) struct Stream {
     pub(crate) period_ns: u64,
     pub(crate) first_ns: u64,
@@ -69,10 +70,10 @@ pub(crate) struct Stream {
 }
 
 impl Workload {
-    /// The streams' contracts: periods spread by half around their mean, x of y up to 19.
+    /// The streams' contracts: periods within ±50 % of their mean, window denominators up to 19.
     ///
     /// # Errors
-    /// Never, in truth: every period is positive and x is at most y.
+    /// Never: every period is positive and x is at most y.
     pub fn contracts(&self) -> Result<Vec<Contract>, ContractError> {
         let contract = |stream: Stream| {
             let window = Window::new(stream.window.0, stream.window.1)?;
@@ -82,14 +83,14 @@ impl Workload {
         self.all().map(contract).collect()
     }
 
-    /// What all streams ask for.
+    /// The contracts of all streams.
     pub(crate) fn all(&self) -> impl Iterator<Item = Stream> {
         let mut random = Random(1);
-        // Request periods that end in a thousand slots; a link that misses nothing has slack.
+        // Request periods that end in a thousand slots; without misses the link has slack.
         let missed = u64::from(self.missed_percent.min(99));
         let asked = if missed == 0 { 900 } else { 100_000 / (100 - missed) };
         let spared = 1000 - (950 * 1000 / asked).min(1000);
-        // A period uniform in 0.5…1.5 of m is 1/m · ln 3 requests a nanosecond on average.
+        // A period uniform in 0.5…1.5 of m means 1/m · ln 3 requests a nanosecond.
         let mean_ns = u64::from(self.streams) * SLOT_NS * 1_098_612 / 1000 / asked;
         let deadlines = self.deadlines;
         (0..self.streams).map(move |_| {

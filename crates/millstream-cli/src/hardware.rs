@@ -8,7 +8,7 @@ use millstream::catalogue::DynScheduler;
 use millstream::{Departure, StreamId};
 use millstream_hw::end_system::scenario::Frame;
 use millstream_hw::end_system::{self, Cost, EndSystemError, Transfers};
-use millstream_hw::rtl::{self, Trouble};
+use millstream_hw::rtl::{self, FirstFault};
 use millstream_report::{EndSystemSummary, TransferSummary, human};
 use millstream_scenario::{EndSystem, Scenario};
 use millstream_sim::{End, Listener, RunError};
@@ -20,13 +20,13 @@ use crate::failure::Failure;
 /// A scheduler, and what it says if it cannot go on.
 pub(crate) struct Chosen {
     scheduler: Box<dyn DynScheduler + Send>,
-    trouble: Trouble,
+    fault: FirstFault,
 }
 
 impl Chosen {
     /// Whether all went well.
     pub(crate) fn check(&self) -> Result<(), Failure> {
-        self.trouble.first().map_or(Ok(()), |what| Err(Failure::Run(miette!("{what}"))))
+        self.fault.first().map_or(Ok(()), |what| Err(Failure::Run(miette!("{what}"))))
     }
 }
 
@@ -47,12 +47,12 @@ impl DerefMut for Chosen {
 /// The scheduler that the scenario asks for, its streams added.
 pub(crate) fn scheduler(scenario: &Scenario) -> Result<Chosen, Failure> {
     if !scenario.hardware {
-        return Ok(Chosen { scheduler: scenario.scheduler(), trouble: Trouble::default() });
+        return Ok(Chosen { scheduler: scenario.scheduler(), fault: FirstFault::default() });
     }
     let (settings, contracts) = end_system::scenario::settings(scenario);
-    let (scheduler, trouble) =
+    let (scheduler, fault) =
         rtl::scheduler(settings, &contracts).map_err(|error| Failure::Run(miette!("{error}")))?;
-    Ok(Chosen { scheduler, trouble })
+    Ok(Chosen { scheduler, fault })
 }
 
 /// Passes on what happens in the host.

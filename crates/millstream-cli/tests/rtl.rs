@@ -1,9 +1,10 @@
-//! `structure = "rtl"`: the conformance traces replayed by the hardware, and what it refuses.
+//! `structure = "rtl"`: the hardware replays the conformance traces and rejects unfit scenarios.
 //!
-//! The replay is for scripts/rtl-cards.sh, which brings Verilator: `--ignored` runs it.
+//! scripts/rtl-cards.sh provides Verilator and runs the replay with `--ignored`.
 #![allow(clippy::unwrap_used)]
 
 use assert_cmd::Command;
+use millstream_reference::files;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -21,9 +22,14 @@ fn on_hardware(folder: &Path, text: &str) -> PathBuf {
 #[test]
 #[ignore = "needs Verilator: scripts/rtl-cards.sh runs it"]
 fn the_hardware_replays_every_trace_that_it_can_hold() {
-    let traces = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../conformance/traces");
+    let committed = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../conformance/traces");
+    let generated = tempfile::tempdir().unwrap();
+    for trace in files::generated() {
+        trace.write(generated.path()).unwrap();
+    }
     let mut replayed = Vec::new();
-    for entry in fs::read_dir(traces).unwrap() {
+    let folders = [committed.as_path(), generated.path()].map(|of| fs::read_dir(of).unwrap());
+    for entry in folders.into_iter().flatten() {
         let trace = entry.unwrap().path();
         let text = fs::read_to_string(trace.join("scenario.toml")).unwrap();
         let known = ["dwcs", "edf", "static-priority", "fifo"];

@@ -1,14 +1,16 @@
-//! WebAssembly modules within limits, for whoever lets others extend it while it runs.
+//! Runs WebAssembly modules within limits of fuel and memory.
 //!
-//! A module imports nothing: it computes, on numbers and on its own memory. What one call may compute is
-//! limited by *fuel*, about one unit an instruction; what its memory may grow to is limited in bytes. A
-//! module that meets a limit or traps has *failed* at that call and can be called again; after so many
-//! failures in a row it is *stopped*, and whoever runs it calls it no more. What a failure means to a packet
-//! or a frame is theirs to say. The interpreter is wasmi: no code is generated, so a module needs no memory
-//! that can be executed, and the time that compiling takes grows with its length alone.
+//! A module imports nothing: it computes on numbers and on its own memory. *Fuel*, about one unit
+//! an instruction, limits one call; its memory is limited in bytes. A call that meets a limit or
+//! traps *faults*; the module can be called again. After [`Limits::faults`] consecutive faults the
+//! module is *stopped*, and the caller must not call it again. What a fault means for a packet or a
+//! frame is up to the caller.
 //!
-//! Sources: the Router paper, section 2.1 (extensions as forwarding functions); the Co-processor paper,
-//! section 3 (extensions of the distributed virtual communication machine).
+//! The interpreter is wasmi. It generates no code, so a module needs no executable memory, and
+//! compile time is linear in its length.
+//!
+//! Sources: the Router paper, section 2.1 (extensions as forwarding functions); the Co-processor
+//! paper, section 3 (extensions of the distributed virtual communication machine).
 
 use std::fs::File;
 use std::io::Read;
@@ -18,91 +20,91 @@ use wasmi::{
     StoreLimitsBuilder, TrapCode, TypedFunc,
 };
 
-/// What a module may compute when it is loaded, in units of fuel.
+/// Fuel of a module's start function.
 const START_FUEL: u64 = 10_000_000;
-/// What one call may use for its own variables and calls, bytes and calls deep.
+/// Stack of one call in bytes, and its depth in calls.
 const STACK_BYTES: usize = 256 << 10;
 const CALLS_DEEP: usize = 256;
 /// Elements in a table of functions.
 const TABLE_ELEMENTS: usize = 65_536;
 
-/// What a module may use.
+/// Limits of a module.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// The most that its memory may grow to, bytes.
+    /// Maximum size of its memory, bytes.
     pub memory_bytes: u64,
-    /// What one call may compute, in units of fuel.
+    /// Fuel of one call.
     pub fuel: u32,
-    /// So many failures in a row stop it.
+    /// Consecutive faults that stop the module.
     pub faults: u32,
 }
 
 /// Why a module cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unusable {
-    /// It is no WebAssembly, imports something, or failed when it was started.
-    #[error("not a module that can be used: {0}")]
-    Unsound(String),
-    /// It does not export something.
+    /// It is no valid WebAssembly, has imports, or its start function failed.
+    #[error("not a usable module: {0}")]
+    Invalid(String),
+    /// An export is missing.
     #[error("it does not export {0}")]
-    Lacks(String),
+    MissingExport(String),
     /// A buffer does not fit into its memory.
     #[error("`{name}` = {at} leaves no room for a {name} in a memory of {memory} bytes")]
-    NoRoom {
-        /// The global that says where the buffer is.
+    BufferOutOfBounds {
+        /// The global that holds the buffer's address.
         name: String,
-        /// What it says.
+        /// The buffer's address.
         at: usize,
-        /// What the buffer is to hold, bytes.
+        /// The buffer's length, bytes.
         bytes: usize,
-        /// The memory at the start, bytes.
+        /// The memory's initial size, bytes.
         memory: usize,
     },
 }
 
-/// How a module failed at a call.
+/// Why a call failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Fault {
-    /// It computed too long.
+    /// It ran out of fuel.
     #[error("all fuel consumed by WebAssembly")]
     OutOfFuel,
-    /// Its memory was to grow beyond its limit.
-    #[error("its memory was to grow beyond its limit")]
+    /// Its memory would have grown beyond its limit.
+    #[error("memory limit exceeded")]
     OverMemory,
-    /// It trapped in another way.
+    /// Any other trap.
     #[error("{0}")]
     Trapped(String),
 }
 
-/// A function of a module, from one number to another.
+/// A function of a module: (i32) -> i32.
 #[derive(Clone, Copy, Debug)]
 pub struct Function(TypedFunc<i32, i32>);
 
-/// Bytes of a module's memory by which it is told things, and tells them.
+/// A byte range of a module's memory that passes data in and out.
 #[derive(Clone, Copy, Debug)]
 pub struct Buffer {
     at: usize,
     bytes: usize,
 }
 
-/// A module, started.
+/// An instantiated module.
 #[derive(Debug)]
 pub struct Module {
     store: Store<StoreLimits>,
     instance: Instance,
     memory: Option<Memory>,
     limits: Limits,
-    faults_in_a_row: u32,
+    consecutive_faults: u32,
 }
 
 impl Module {
-    /// Compiles and starts a module. It takes the time of compiling, and what the module computes when it is
-    /// started.
+    /// Compiles and instantiates a module, and runs its start function.
     ///
     /// # Errors
-    /// If it is no module, imports something, fails when it is started or needs more than `limits` allows.
+    /// If it is invalid, has imports, fails in its start function or needs more than `limits`
+    /// allows.
     pub fn start(wasm: &[u8], limits: Limits) -> Result<Self, Unusable> {
-        let unsound = |error: wasmi::Error| Unusable::Unsound(error.to_string());
+        let invalid = |error: wasmi::Error| Unusable::Invalid(error.to_string());
         let mut config = Config::default();
         config.consume_fuel(true);
         config.compilation_mode(wasmi::CompilationMode::Eager);
@@ -111,7 +113,7 @@ impl Module {
         config.set_max_recursion_depth(CALLS_DEEP);
         config.set_max_cached_stacks(1);
         let engine = Engine::new(&config);
-        let module = wasmi::Module::new(&engine, wasm).map_err(unsound)?;
+        let module = wasmi::Module::new(&engine, wasm).map_err(invalid)?;
         let most = StoreLimitsBuilder::new()
             .memory_size(usize::try_from(limits.memory_bytes).unwrap_or(usize::MAX))
             .table_elements(TABLE_ELEMENTS)
@@ -122,22 +124,22 @@ impl Module {
             .build();
         let mut store = Store::new(&engine, most);
         store.limiter(|most| most);
-        store.set_fuel(START_FUEL).map_err(unsound)?;
+        store.set_fuel(START_FUEL).map_err(invalid)?;
         let linker = Linker::new(&engine);
-        let instance = linker.instantiate_and_start(&mut store, &module).map_err(unsound)?;
+        let instance = linker.instantiate_and_start(&mut store, &module).map_err(invalid)?;
         let memory = instance.get_memory(&store, "memory");
-        Ok(Self { store, instance, memory, limits, faults_in_a_row: 0 })
+        Ok(Self { store, instance, memory, limits, consecutive_faults: 0 })
     }
 
-    /// Its function called `name`, (i32) -> i32.
+    /// Returns the exported function `name`, (i32) -> i32.
     ///
     /// # Errors
-    /// If it has none.
+    /// If there is no such export.
     pub fn function(&self, name: &str) -> Result<Function, Unusable> {
         let found = self.instance.get_typed_func(&self.store, name);
         found
             .map(Function)
-            .map_err(|_| Unusable::Lacks(format!("a function `{name}` (i32) -> i32")))
+            .map_err(|_| Unusable::MissingExport(format!("a function `{name}` (i32) -> i32")))
     }
 
     /// Whether it exports anything called `name`.
@@ -146,30 +148,33 @@ impl Module {
         self.instance.get_export(&self.store, name).is_some()
     }
 
-    /// So many bytes of its memory, `memory`, from the address on that its global `name` (i32) holds.
+    /// Returns the buffer of `bytes` bytes at the address in the exported global `name` (i32), in
+    /// the exported memory `memory`.
     ///
     /// # Errors
-    /// If it exports no such memory or global, or there is no room.
+    /// If an export is missing or the buffer does not fit.
     pub fn buffer(&self, name: &str, bytes: usize) -> Result<Buffer, Unusable> {
-        let memory = self.memory.ok_or_else(|| Unusable::Lacks("a memory `memory`".to_owned()))?;
+        let memory =
+            self.memory.ok_or_else(|| Unusable::MissingExport("a memory `memory`".to_owned()))?;
         let global = self.instance.get_export(&self.store, name).and_then(Extern::into_global);
         let address = global.and_then(|global| global.get(&self.store).i32());
-        let address = address.ok_or_else(|| Unusable::Lacks(format!("a global `{name}` (i32)")))?;
-        // Addresses have no sign.
+        let address =
+            address.ok_or_else(|| Unusable::MissingExport(format!("a global `{name}` (i32)")))?;
+        // Addresses are unsigned.
         let at = address.cast_unsigned() as usize;
         let memory = memory.data_size(&self.store);
         if at.saturating_add(bytes) > memory {
-            return Err(Unusable::NoRoom { name: name.to_owned(), at, bytes, memory });
+            return Err(Unusable::BufferOutOfBounds { name: name.to_owned(), at, bytes, memory });
         }
         Ok(Buffer { at, bytes })
     }
 
-    /// Calls one of its functions.
+    /// Calls a function.
     ///
     /// # Errors
-    /// If it failed; [`failed`](Self::failed) is to be told so.
+    /// If the call faults. The caller reports it by [`record_fault`](Self::record_fault).
     pub fn call(&mut self, function: Function, argument: i32) -> Result<i32, Fault> {
-        // It is never refused: fuel is counted.
+        // Cannot fail: fuel metering is enabled.
         let _ = self.store.set_fuel(u64::from(self.limits.fuel));
         function.0.call(&mut self.store, argument).map_err(|error| match error.as_trap_code() {
             Some(TrapCode::OutOfFuel) => Fault::OutOfFuel,
@@ -178,40 +183,40 @@ impl Module {
         })
     }
 
-    /// Writes to the beginning of a buffer; what does not fit is left out.
+    /// Writes to the start of a buffer, truncated to its length.
     pub fn write(&mut self, to: Buffer, bytes: &[u8]) {
         let length = bytes.len().min(to.bytes);
         let memory = self.memory.map(|memory| memory.data_mut(&mut self.store));
-        // The memory never shrinks.
+        // In bounds: a memory never shrinks.
         if let Some(place) = memory.and_then(|memory| memory.get_mut(to.at..to.at + length)) {
             place.copy_from_slice(&bytes[..length]);
         }
     }
 
-    /// The first `length` bytes of a buffer; `None` if it has not as many.
+    /// The first `length` bytes of a buffer, or `None` if it is shorter.
     #[must_use]
     pub fn read(&self, from: Buffer, length: usize) -> Option<&[u8]> {
         let memory = self.memory.filter(|_| length <= from.bytes)?;
         memory.data(&self.store).get(from.at..from.at + length)
     }
 
-    /// It did what it was called for.
-    pub fn worked(&mut self) {
-        self.faults_in_a_row = 0;
+    /// Resets the count of consecutive faults.
+    pub fn record_success(&mut self) {
+        self.consecutive_faults = 0;
     }
 
-    /// It failed, by a fault or by an answer that is none. Returns whether it is stopped by that.
+    /// Counts a fault or an invalid result. Returns whether the module is now stopped.
     #[cold]
-    pub fn failed(&mut self) -> bool {
-        self.faults_in_a_row = self.faults_in_a_row.saturating_add(1);
-        self.faults_in_a_row >= self.limits.faults
+    pub fn record_fault(&mut self) -> bool {
+        self.consecutive_faults = self.consecutive_faults.saturating_add(1);
+        self.consecutive_faults >= self.limits.faults
     }
 }
 
-/// The bytes of a module's file, at most `most` of them.
+/// Reads a module file of at most `most` bytes.
 ///
 /// # Errors
-/// If it cannot be read or is longer, in words.
+/// A message, if the file cannot be read or is longer.
 pub fn read(file: &Path, most: u64) -> Result<Vec<u8>, String> {
     let file = File::open(file).map_err(|error| format!("cannot be read: {error}"))?;
     let mut wasm = Vec::new();
@@ -230,7 +235,7 @@ mod tests {
 
     const LIMITS: Limits = Limits { memory_bytes: 2 << 16, fuel: 10_000, faults: 2 };
 
-    /// A module with a page of memory whose `work` has this body; its buffer is the page's last eight bytes.
+    /// A module with one page of memory and the given body of `work`; its buffer is the page's end.
     fn module(body: &str) -> Module {
         let text = format!(
             "(module (memory (export \"memory\") 1)
@@ -241,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn it_computes_on_numbers_and_on_its_buffer() {
+    fn computes_on_numbers_and_on_its_buffer() {
         let mut module = module(
             "(i32.store8 (i32.const 65528) (i32.add (i32.load8_u (i32.const 65528)) (i32.const 1)))
              (i32.mul (local.get $number) (i32.const 2))",
@@ -255,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn at_its_limits_it_fails_and_can_be_called_again() {
+    fn a_faulted_module_can_be_called_again() {
         let mut module = module(
             "(if (i32.eq (local.get $number) (i32.const 1)) (then (loop $again (br $again))))
              (if (i32.eq (local.get $number) (i32.const 2))
@@ -268,21 +273,24 @@ mod tests {
         assert_eq!(module.call(work, 2), Err(Fault::OverMemory));
         assert!(matches!(module.call(work, 3), Err(Fault::Trapped(_))));
         assert_eq!(module.call(work, 4), Ok(7));
-        assert!(!module.failed());
-        module.worked();
-        assert!(!module.failed() && module.failed(), "two in a row");
+        assert!(!module.record_fault());
+        module.record_success();
+        assert!(!module.record_fault() && module.record_fault(), "two in a row");
     }
 
     #[test]
-    fn what_cannot_be_used_is_said() {
+    fn unusable_modules_are_reported() {
         let start = |text: &str| Module::start(&wat::parse_str(text).unwrap(), LIMITS);
         let why = |result: Result<Module, Unusable>| result.unwrap_err().to_string();
-        assert!(why(Module::start(b"\0asm", LIMITS)).contains("not a module"));
+        assert!(why(Module::start(b"\0asm", LIMITS)).contains("not a usable module"));
         let imports = "(module (import \"a\" \"b\" (func)))";
-        assert!(why(start(imports)).contains("not a module"));
-        assert!(why(start("(module (memory 3))")).contains("not a module"), "beyond its memory");
+        assert!(why(start(imports)).contains("not a usable module"));
+        assert!(
+            why(start("(module (memory 3))")).contains("not a usable module"),
+            "beyond its memory"
+        );
         let loops = "(module (func $f (loop $again (br $again))) (start $f))";
-        assert!(why(start(loops)).contains("not a module"));
+        assert!(why(start(loops)).contains("not a usable module"));
         let empty = start("(module)").unwrap();
         assert!(empty.function("work").unwrap_err().to_string().contains("`work`"));
         assert!(empty.buffer("buffer", 1).unwrap_err().to_string().contains("memory"));

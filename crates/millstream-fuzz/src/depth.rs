@@ -4,12 +4,12 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use crate::LEAST_SHARE;
+use crate::MIN_SHARE;
 
-/// How often a count is written to its file.
+/// Interval between writes of the file.
 const WRITE_EVERY: Duration = Duration::from_millis(500);
 
-/// How many inputs ran, and how many of them passed the first parser.
+/// Counts of inputs, and of those that passed the first parser.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Depth {
     /// Inputs that ran.
@@ -25,20 +25,20 @@ impl Depth {
         self.passed += u64::from(passed);
     }
 
-    /// The share of inputs that passed, per cent, rounded down; 0 without inputs.
+    /// The share of inputs that passed, percent, rounded down; 0 without inputs.
     #[must_use]
     pub fn share(&self) -> u64 {
         (self.passed * 100).checked_div(self.inputs).unwrap_or(0)
     }
 
-    /// Whether enough inputs passed.
+    /// Whether the share reaches [`MIN_SHARE`].
     #[must_use]
     pub fn is_enough(&self) -> bool {
-        self.share() >= LEAST_SHARE
+        self.share() >= MIN_SHARE
     }
 }
 
-/// A count in a file, for a process that may end at any input.
+/// A count that is written to a file, since libFuzzer may end the process at any input.
 #[derive(Debug)]
 pub struct DepthFile {
     depth: Depth,
@@ -47,20 +47,20 @@ pub struct DepthFile {
 }
 
 impl DepthFile {
-    /// Counts from 0 into the file at `path`.
+    /// Counts from 0 and writes to `path`.
     #[must_use]
     pub fn new(path: &Path) -> Self {
         let written = Instant::now();
         Self { depth: Depth::default(), path: path.to_owned(), written }
     }
 
-    /// Counts one input. The file is at most half a second behind.
+    /// Counts one input. The file lags by at most half a second.
     pub fn count(&mut self, passed: bool) {
         self.depth.count(passed);
         if self.depth.inputs == 1 || self.written.elapsed() >= WRITE_EVERY {
             self.written = Instant::now();
             let Depth { inputs, passed } = self.depth;
-            // Without the file the table says that the target counted nothing.
+            // A missing file is reported as a target without counts.
             let _ = fs::write(&self.path, format!("{inputs} {passed}\n"));
         }
     }

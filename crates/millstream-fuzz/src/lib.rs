@@ -1,13 +1,13 @@
-//! Fuzz targets: one for everything that parses input from outside the process.
+//! Fuzz targets for every parser of external input.
 //!
 //! ```text
 //! seeds ─┬─> mutant (target's mutator) ─> run ─> passed the first parser? ─> Depth
 //!        └─< inputs that passed           └ panics on a violated invariant
 //! ```
-//! The same targets run in two drivers. `tests/smoke.rs` runs a fixed number of inputs from a fixed
-//! seed on stable Rust, as part of `make test`. `fuzz/` runs them under libFuzzer (`make fuzz`).
-//! Both count how many inputs pass the first parser of a target: inputs that a magic number or a
-//! checksum refuses test nothing behind it.
+//! Two drivers run the targets. `tests/smoke.rs` runs a fixed number of inputs from a fixed seed on
+//! stable Rust, as part of `make test`. `fuzz/` runs them under libFuzzer (`make fuzz`). Both count
+//! the inputs that pass a target's first parser: an input that a magic number or a checksum rejects
+//! tests nothing behind it.
 //!
 //! A new target is one file in `targets/` and one row in [`TARGETS`].
 
@@ -21,23 +21,23 @@ mod targets;
 pub use depth::Depth;
 pub use mutation::Mutation;
 
-/// The least share of inputs that must pass the first parser of a target, per cent.
-pub const LEAST_SHARE: u64 = 30;
+/// Minimum share of inputs that must pass a target's first parser, percent.
+pub const MIN_SHARE: u64 = 30;
 
 /// One fuzz target.
 pub struct Target {
-    /// Its name, also that of its binary in `fuzz/fuzz_targets/`.
+    /// The name, also of its binary in `fuzz/fuzz_targets/`.
     pub name: &'static str,
-    /// The first parser that an input meets, in words.
+    /// Describes the first parser of an input, for reports.
     pub first_parser: &'static str,
-    /// Inputs to start from.
+    /// Initial inputs.
     pub seeds: fn() -> Vec<Vec<u8>>,
-    /// Byte strings that mean something to the parser.
+    /// Tokens of the parser's grammar, for the mutator.
     pub words: &'static [&'static [u8]],
-    /// Changes an input a little.
+    /// Makes a small change to an input.
     pub mutate: fn(&mut Mutation, &mut Vec<u8>),
-    /// Returns whether the first parser accepts an input, if that is cheap to ask. Most mutants
-    /// that it refuses are thrown away before they run.
+    /// Returns whether the first parser accepts an input, if that check is cheap. Most rejected
+    /// mutants are discarded before they run.
     pub admits: Option<fn(&[u8]) -> bool>,
     /// Runs one input; panics if an invariant is violated. Returns whether the input passed the
     /// first parser.
@@ -69,10 +69,10 @@ pub const TARGETS: &[Target] = &[
     targets::transport_stream::TARGET,
 ];
 
-/// A target with a planted bug, which both drivers must find.
+/// A target with a planted bug that both drivers must find.
 pub const CANARY: Target = targets::canary::TARGET;
 
-/// The target called `name`.
+/// Returns the target called `name`.
 ///
 /// # Panics
 /// If there is none.

@@ -1,15 +1,15 @@
 //! Mutators: small random changes to bytes, text, records and Ethernet frames.
 //!
-//! Each call changes one thing. [`mutant`] makes several changes in a row and asks the target's
-//! first parser whether it accepts the result: of ten mutants about nine are accepted ones where
-//! the target can be asked, and one is whatever came out.
+//! Each call makes one change. [`mutant`] makes several and asks the target's first parser whether
+//! it accepts the result. About nine of ten mutants are accepted if the target can be asked; the
+//! tenth runs unchecked.
 
 use fastrand::Rng;
 use std::sync::Arc;
 
 use crate::{Target, records};
 
-/// Numbers at which parsers and counters go wrong.
+/// Boundary values.
 const EDGES: [u64; 20] = [
     0,
     1,
@@ -33,27 +33,27 @@ const EDGES: [u64; 20] = [
     u64::MAX,
 ];
 
-/// How often a mutant is made anew that the first parser refuses.
+/// Attempts at a mutant that the first parser accepts.
 const ATTEMPTS: usize = 12;
 
-/// Of how many mutants one runs whatever the first parser says of it.
+/// One mutant in this many runs unchecked.
 const UNCHECKED: u32 = 10;
 
-/// A driver's own mutator.
+/// The mutator of the driver (libFuzzer).
 pub type Raw<'a> = dyn FnMut(&mut Vec<u8>) + 'a;
 
-/// The source of choices for one mutant.
+/// The random choices of one mutant.
 pub struct Mutation {
-    /// Chance.
+    /// Random number generator.
     pub random: Rng,
-    /// Byte strings that mean something to the parser.
+    /// Tokens of the parser's grammar.
     pub words: &'static [&'static [u8]],
-    /// Inputs that others started from.
+    /// Inputs to splice from.
     pub seeds: Arc<[Vec<u8>]>,
 }
 
-/// A mutant of `input`, at most `most` bytes long. `raw` is the driver's own mutator, if it has
-/// one. The same arguments give the same mutant.
+/// Returns a mutant of `input` of at most `most` bytes. `raw` is the driver's mutator, if it has
+/// one. The result is a function of the arguments.
 pub fn mutant(
     target: &Target,
     seeds: &Arc<[Vec<u8>]>,
@@ -66,7 +66,7 @@ pub fn mutant(
     let mut mutation = Mutation { random, words: target.words, seeds: Arc::clone(seeds) };
     let admits = |input: &[u8]| target.admits.is_none_or(|admits| admits(input));
     let mut from = input.to_vec();
-    // Changes to an input that the first parser refuses seldom mend it.
+    // A change to a rejected input rarely makes it valid.
     if (from.is_empty() || !admits(&from)) && mutation.one_in(2) || mutation.one_in(50) {
         from = mutation.seed();
     }
@@ -89,22 +89,22 @@ pub fn mutant(
 }
 
 impl Mutation {
-    /// A number below `bound`; 0 if that is 0.
+    /// A random number below `bound`; 0 if `bound` is 0.
     pub fn below(&mut self, bound: usize) -> usize {
         if bound == 0 { 0 } else { self.random.usize(..bound) }
     }
 
-    /// True once in `times`.
+    /// True with probability 1/`times`.
     pub fn one_in(&mut self, times: u32) -> bool {
         self.random.u32(..times) == 0
     }
 
-    /// One of `values`, which must not be empty.
+    /// A random element of `values`, which must not be empty.
     pub fn of<T: Clone>(&mut self, values: &[T]) -> T {
         values[self.below(values.len())].clone()
     }
 
-    /// A number that parsers get wrong, or any.
+    /// A boundary value or a random number.
     pub fn number(&mut self) -> u64 {
         match self.below(4) {
             0 => self.random.u64(..) >> self.below(64),
@@ -114,20 +114,20 @@ impl Mutation {
         }
     }
 
-    /// One of the seeds; nothing if there are none.
+    /// A random seed; empty if there are none.
     pub fn seed(&mut self) -> Vec<u8> {
         let at = self.below(self.seeds.len());
         self.seeds.get(at).cloned().unwrap_or_default()
     }
 
-    /// A part of `input`: where it begins and ends.
+    /// A random range of `input`, at most `most` long: start and end.
     fn part(&mut self, input: &[u8], most: usize) -> (usize, usize) {
         let from = self.below(input.len());
         let length = 1 + self.below(most);
         (from, input.len().min(from + length))
     }
 
-    /// Changes bytes.
+    /// Makes one change to bytes.
     pub fn bytes(&mut self, input: &mut Vec<u8>) {
         if input.is_empty() {
             return input.push(self.random.u8(..));
@@ -167,7 +167,7 @@ impl Mutation {
         }
     }
 
-    /// Overwrites 1, 2, 4 or 8 bytes from `at` on by a number of either byte order.
+    /// Overwrites 1, 2, 4 or 8 bytes at `at` with a number of random byte order.
     fn write_number(&mut self, input: &mut [u8], at: usize) {
         let number = self.number();
         let bytes = 1 << self.below(4);
@@ -181,15 +181,15 @@ impl Mutation {
         }
     }
 
-    /// Changes text: a number, a word, a line; seldom its bytes.
+    /// Makes one change to text: a number, a word or a line, rarely its bytes.
     pub fn text(&mut self, input: &mut Vec<u8>) {
         match self.below(10) {
             0..=3 => self.digits(input),
             4 | 5 => self.line(input),
             6 | 7 => self.word(input),
             8 => {
-                // A quoted string becomes another one of the text or of the words.
-                let quotes: Vec<usize> = places(input, |byte| byte == b'"');
+                // Replaces a quoted string by another of the input.
+                let quotes: Vec<usize> = positions(input, |byte| byte == b'"');
                 if let [.., _] = quotes[..] {
                     let first = 2 * self.below(quotes.len() / 2);
                     let other = 2 * self.below(quotes.len() / 2);
@@ -205,7 +205,7 @@ impl Mutation {
         }
     }
 
-    /// Replaces a number of the text.
+    /// Replaces a decimal number.
     fn digits(&mut self, input: &mut Vec<u8>) {
         let starts: Vec<usize> = (0..input.len())
             .filter(|at| input[*at].is_ascii_digit())
@@ -249,10 +249,10 @@ impl Mutation {
         *input = lines.concat();
     }
 
-    /// Replaces a run of letters by one of the words, or puts one there.
+    /// Replaces a run of letters by a token, or inserts one.
     fn word(&mut self, input: &mut Vec<u8>) {
         let is_letter = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
-        let starts: Vec<usize> = places(input, is_letter)
+        let starts: Vec<usize> = positions(input, is_letter)
             .into_iter()
             .filter(|at| *at == 0 || !is_letter(input[at - 1]))
             .collect();
@@ -266,7 +266,7 @@ impl Mutation {
         input.splice(at..end, word.iter().copied());
     }
 
-    /// Changes an input of [`records`]: one of them by `each`, or which there are.
+    /// Makes one change to an input of [`records`]: one record by `each`, or the list of records.
     pub fn records(&mut self, input: &mut Vec<u8>, each: impl FnOnce(&mut Self, &mut Vec<u8>)) {
         let mut parts: Vec<Vec<u8>> =
             records::split(input).into_iter().map(<[u8]>::to_vec).collect();
@@ -293,9 +293,9 @@ impl Mutation {
         *input = records::join(&parts);
     }
 
-    /// Changes an Ethernet frame. IPv4's length and checksum are mostly right afterwards.
+    /// Makes one change to an Ethernet frame. The IPv4 length and checksum are mostly fixed up.
     pub fn frame(&mut self, frame: &mut Vec<u8>) {
-        // Headers decide what becomes of a frame; payload seldom does.
+        // Mostly changes headers: payload bytes seldom matter.
         if self.one_in(3) || frame.len() < 60 {
             self.bytes(frame);
         } else {
@@ -304,17 +304,17 @@ impl Mutation {
             frame.splice(..0, head);
         }
         if !self.one_in(12) {
-            mend_ipv4(frame, !self.one_in(4));
+            fix_ipv4(frame, !self.one_in(4));
         }
     }
 }
 
-fn places(input: &[u8], what: impl Fn(u8) -> bool) -> Vec<usize> {
+fn positions(input: &[u8], what: impl Fn(u8) -> bool) -> Vec<usize> {
     (0..input.len()).filter(|at| what(input[*at])).collect()
 }
 
-/// Makes the checksum of an untagged or tagged IPv4 frame right, and its length if so asked.
-fn mend_ipv4(frame: &mut [u8], length: bool) {
+/// Fixes the checksum of an IPv4 frame (tagged or not), and its length if `length`.
+fn fix_ipv4(frame: &mut [u8], length: bool) {
     let at = if frame.get(12..14) == Some(&[0x81, 0]) { 18 } else { 14 };
     if frame.get(at - 2..at) != Some(&[8, 0]) || frame.len() < at + 20 {
         return;
@@ -348,10 +348,10 @@ mod tests {
     }
 
     #[test]
-    fn the_checksum_of_a_changed_frame_is_right() {
+    fn the_checksum_of_a_changed_frame_is_fixed() {
         let mut frame = vec![0; 12];
         frame.extend([8, 0, 0x45, 0, 0, 20, 0, 0, 0, 0, 9, 17, 0, 0, 10, 1, 0, 1, 10, 2, 0, 1]);
-        mend_ipv4(&mut frame, true);
+        fix_ipv4(&mut frame, true);
         let sum: u32 = frame[14..].chunks(2).map(|w| u32::from(w[0]) << 8 | u32::from(w[1])).sum();
         assert_eq!((sum & 0xffff) + (sum >> 16), 0xffff);
     }

@@ -1,11 +1,11 @@
-//! Inputs of several parts: each part behind its length.
+//! Splits an input into length-prefixed records.
 //!
 //! ```text
 //! length (2, little-endian) | bytes | length | bytes …
 //! ```
-//! Every byte string is such an input: a length beyond the end takes what is left.
+//! Every byte string is valid: a length beyond the end is truncated.
 
-/// The parts of an input.
+/// The records of an input.
 #[must_use]
 pub fn split(input: &[u8]) -> Vec<&[u8]> {
     let mut parts = Vec::new();
@@ -19,7 +19,7 @@ pub fn split(input: &[u8]) -> Vec<&[u8]> {
     parts
 }
 
-/// The input of these parts; of each part its first 65,535 bytes.
+/// Joins records into an input; each is truncated to 65,535 bytes.
 #[must_use]
 pub fn join<P: AsRef<[u8]>>(parts: &[P]) -> Vec<u8> {
     let mut input = Vec::new();
@@ -37,7 +37,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn parts_come_out_as_they_went_in() {
+    fn split_inverts_join() {
         let parts: [&[u8]; 3] = [b"ab", b"", b"cde"];
         assert_eq!(split(&join(&parts)), parts);
         assert_eq!(split(&[9, 0, 1, 2]), [&[1, 2][..]]);

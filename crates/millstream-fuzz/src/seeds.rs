@@ -1,18 +1,18 @@
-//! Seeds from the repository's own files.
+//! Seeds from files of the repository.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The longest seed made from a file, bytes.
+/// Maximum length of a seed from a file, bytes.
 const LONGEST: usize = 20_000;
 
-/// The path of a file of the repository.
+/// The path of a repository file.
 #[must_use]
 pub fn path(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(name)
 }
 
-/// A file of the repository, whole.
+/// Reads a whole repository file.
 ///
 /// # Panics
 /// If it cannot be read.
@@ -21,7 +21,7 @@ pub fn whole(name: &str) -> Vec<u8> {
     fs::read(path(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
 }
 
-/// The beginning of a file of the repository.
+/// Reads the first 20,000 bytes of a repository file.
 ///
 /// # Panics
 /// If it cannot be read.
@@ -32,7 +32,7 @@ pub fn file(name: &str) -> Vec<u8> {
     bytes
 }
 
-/// The files called `name` in the folders of `folder`, in alphabetical order.
+/// Reads the files `name` in the subfolders of `folder`, in alphabetical order.
 ///
 /// # Panics
 /// If the folder cannot be read.

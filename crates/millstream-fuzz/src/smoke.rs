@@ -13,36 +13,36 @@ use fastrand::Rng;
 use crate::mutation::mutant;
 use crate::{Depth, Target};
 
-/// The longest input, bytes.
-pub const MOST_BYTES: usize = 40_000;
+/// Maximum length of an input, bytes.
+pub const MAX_BYTES: usize = 40_000;
 
-/// Inputs that passed and are kept to be changed further.
+/// Maximum number of accepted mutants that are mutated further.
 const KEPT: usize = 128;
 
-/// How long one input may take; an input that takes longer loops without end.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// Time limit of one input; a longer run counts as an endless loop.
+const TIME_LIMIT: Duration = Duration::from_secs(60);
 
-/// Runs the seeds of a target and `inputs` mutants. An input that fails is written to `folder`.
+/// Runs the seeds of a target and `inputs` mutants. A failing input is written to `folder`.
 ///
 /// # Panics
-/// If an input violates an invariant, or takes longer than a minute.
+/// If an input violates an invariant or takes longer than a minute.
 #[must_use]
 pub fn smoke(target: &'static Target, inputs: usize, random: u64, folder: &Path) -> Depth {
     let current: Arc<Mutex<Vec<u8>>> = Arc::default();
-    let (tell, told) = channel();
-    let of_thread = Arc::clone(&current);
+    let (report, reports) = channel();
+    let shared = Arc::clone(&current);
     let running = thread::spawn(move || {
         inputs_of(target, inputs, random, |input| {
-            input.clone_into(&mut of_thread.lock().unwrap_or_else(PoisonError::into_inner));
-            // A receiver that is gone has given up on an earlier input.
-            let _ = tell.send(());
+            input.clone_into(&mut shared.lock().unwrap_or_else(PoisonError::into_inner));
+            // The receiver is dropped after a time-out.
+            let _ = report.send(());
             (target.run)(input)
         })
     });
     let why = loop {
-        match told.recv_timeout(PATIENCE) {
+        match reports.recv_timeout(TIME_LIMIT) {
             Ok(()) => {}
-            Err(RecvTimeoutError::Timeout) => break format!("takes more than {PATIENCE:?}"),
+            Err(RecvTimeoutError::Timeout) => break format!("takes more than {TIME_LIMIT:?}"),
             Err(RecvTimeoutError::Disconnected) => match running.join() {
                 Ok(depth) => return depth,
                 Err(panic) => break format!("panics: {}", message(&*panic)),
@@ -55,7 +55,7 @@ pub fn smoke(target: &'static Target, inputs: usize, random: u64, folder: &Path)
     panic!("{}: an input {why}; it is in {}", target.name, path.display())
 }
 
-/// What a panic says.
+/// The message of a panic.
 fn message(panic: &(dyn Any + Send)) -> &str {
     let text = panic.downcast_ref::<String>().map(String::as_str);
     text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no message")
@@ -76,10 +76,10 @@ fn inputs_of(
     }
     for _ in 0..inputs {
         let from = &kept[random.usize(..kept.len())];
-        let input = mutant(target, &seeds, from, random.u64(..), MOST_BYTES, None);
+        let input = mutant(target, &seeds, from, random.u64(..), MAX_BYTES, None);
         let passed = run(&input);
         depth.count(passed);
-        // Changes add up; seeds stay.
+        // Accepted mutants accumulate changes; seeds stay.
         if passed && random.u8(..8) == 0 {
             if kept.len() < seeds.len() + KEPT {
                 kept.push(input);

@@ -1,4 +1,4 @@
-//! One module a target.
+//! The fuzz targets, one module each.
 
 pub(crate) mod access_files;
 pub(crate) mod canary;

@@ -1,18 +1,18 @@
-//! Every fuzz target runs some inputs, and enough of them pass its first parser.
+//! Runs every fuzz target for some inputs; enough must pass its first parser.
 //!
-//! Inputs are the same in every run. `MILLSTREAM_SMOKE_INPUTS` sets how many there are of each
-//! target, `MILLSTREAM_SMOKE_SEED` which ones. An input that fails is written to a file, which the
-//! failure names.
+//! Inputs are the same in every run. `MILLSTREAM_SMOKE_INPUTS` sets the inputs a target,
+//! `MILLSTREAM_SMOKE_SEED` the random seed. The failure names the file that holds the failing
+//! input.
 
 use millstream_fuzz::smoke::smoke;
-use millstream_fuzz::{CANARY, Depth, LEAST_SHARE, TARGETS, Target, target};
+use millstream_fuzz::{CANARY, Depth, MIN_SHARE, TARGETS, Target, target};
 use std::collections::BTreeSet;
 use std::env;
 use std::fs;
 use std::panic::catch_unwind;
 use std::path::Path;
 
-/// Inputs of a target, unless the environment says otherwise.
+/// Default number of inputs a target.
 const INPUTS: usize = 400;
 
 fn setting(name: &str) -> Option<usize> {
@@ -28,16 +28,16 @@ fn run(target: &'static Target, inputs: usize) -> Depth {
     depth
 }
 
-/// One test a target, so that they run beside each other.
+/// One test a target, so that they run in parallel.
 macro_rules! smoke_tests {
     ($($name:ident)*) => {
         $(#[test]
         fn $name() {
             let depth = run(target(stringify!($name)), INPUTS);
-            assert!(depth.is_enough(), "{} % of inputs, not {LEAST_SHARE}", depth.share());
+            assert!(depth.is_enough(), "{} % of inputs, not {MIN_SHARE}", depth.share());
         })*
 
-        /// Targets that are run above.
+        /// The targets of the tests above.
         const RUN: &[&str] = &[$(stringify!($name)),*];
     };
 }

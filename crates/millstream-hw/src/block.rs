@@ -1,13 +1,13 @@
-//! Block scheduling: the first k streams of the list are served by one decision.
+//! Block scheduling: a decision serves the first k streams of the sorted list.
 //!
 //! Source: ShareStreams, section 7: the list that a decision sorts serves further packet-times. The
-//! decision at `now` is for the packet-times `now` to `now + k − 1`:
+//! decision at `now` covers the packet-times `now` to `now + k − 1`:
 //!
-//! 1. misses are charged up to `now`; the streams are ordered as the network orders them;
-//! 2. the first k of the list that have a packet are served in that order. Attributes change once a
-//!    block: each gets rule A as of `now`, and its next packet;
-//! 3. time moves on by k (`step_i`), and every request period that ended meanwhile is charged to its
-//!    stream by rule B, also to those that were served.
+//! 1. Misses are charged up to `now`, and the network sorts the streams.
+//! 2. The first k streams of the list that have a packet are served in that order. Attributes
+//!    change once a block: each stream gets rule A as of `now`, and its next packet.
+//! 3. Time advances by k (`step_i`). Every request period that ended is charged to its stream by
+//!    rule B, including the served streams.
 //!
 //! Fewer than k packets leave packet-times of the block empty. With k = 1 this is the engine's
 //! decision.
@@ -21,17 +21,17 @@ use millstream::{
 
 use crate::model::{Attributes, Counts, Model};
 
-/// How much of an order the network makes of a list.
+/// How completely the network sorts a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Network {
-    /// log2 N passes, as published: the first and the last are right, the others roughly.
+    /// log2 N passes, as published: the first and the last are exact, the others approximate.
     Published,
-    /// All the passes of a bitonic sort.
+    /// All passes of a bitonic sort.
     Sorting,
 }
 
 impl Network {
-    /// Passes for so many streams, a power of two.
+    /// Passes for the given number of streams, a power of two.
     #[must_use]
     pub fn passes(self, streams: u32) -> u32 {
         let log = streams.ilog2();
@@ -41,8 +41,8 @@ impl Network {
         }
     }
 
-    /// The list that the network makes of streams 0, 1, …, for [`Published`](Self::Published) a
-    /// power of two of them.
+    /// The list that the network makes of streams 0, 1, …; their number is a power of two for
+    /// [`Published`](Self::Published).
     fn list(self, streams: usize, order: impl Fn(usize, usize) -> Ordering) -> Vec<usize> {
         let mut lanes: Vec<usize> = (0..streams).collect();
         if self == Self::Sorting {
@@ -60,19 +60,19 @@ impl Network {
             winners.append(&mut losers);
             lanes = winners;
         }
-        // The first pass weighs most: a lane's bits are reversed.
+        // The first pass sets the most significant bit: a lane's bits are reversed.
         let shift = usize::BITS - passes;
         (0..streams).map(|i| lanes[i.reverse_bits() >> shift]).collect()
     }
 }
 
-/// One stream's head-of-line packet and those behind it, and its attributes.
+/// A stream's state and queue.
 struct Slot<S> {
     state: S,
     queue: VecDeque<Head>,
 }
 
-/// The discipline `D`, decided in blocks.
+/// The discipline `D` with block decisions.
 pub(crate) struct Blocks<D: Discipline> {
     discipline: D,
     slots: Vec<Slot<D::State>>,
@@ -94,7 +94,7 @@ impl<D: Discipline<Stamp = ()>> Blocks<D> {
         Self { discipline, slots, counts: Counts::default(), window, network, block, list }
     }
 
-    /// The head of `stream` leaves.
+    /// Removes the head of `stream`.
     fn leave(&mut self, stream: StreamId) {
         let slot = &mut self.slots[stream.index()];
         slot.queue.pop_front();
@@ -108,7 +108,7 @@ impl<D: Discipline<Stamp = ()>> Blocks<D> {
         }
     }
 
-    /// A stream without a packet comes last; of several the lowest number first, as in hardware.
+    /// Streams without a packet rank last; ties go to the lowest number, as in hardware.
     fn rank(&self, stream: usize) -> (bool, Option<D::Rank>, usize) {
         let slot = &self.slots[stream];
         let rank = slot.queue.front().map(|head| self.discipline.rank(&slot.state, *head));
@@ -203,7 +203,7 @@ mod tests {
         Settings { mode, lowest_denominator: false, rtas99: false }
     }
 
-    /// Eight streams of one packet each, by priorities.
+    /// Returns the list of eight streams with one packet each, as priorities.
     fn list(network: Network, priorities: [u16; 8]) -> Vec<u32> {
         let mut reference = Reference::in_blocks(settings(Mode::Static), network, 1);
         for priority in priorities {
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn the_published_network_knows_the_first_and_the_last() {
+    fn the_published_network_sorts_the_first_and_the_last() {
         let priorities = [5, 2, 7, 1, 4, 0, 6, 3];
         assert_eq!(list(Network::Sorting, priorities), [0, 1, 2, 3, 4, 5, 6, 7]);
         // Pairs (5 2) (7 1) (4 0) (6 3); then winners 2 1 0 3, losers 5 7 4 6; and so on.
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn blocks_of_one_are_the_engines_decisions() {
+    fn blocks_of_one_equal_engine_decisions() {
         for mode in Mode::ALL {
             for network in [Network::Published, Network::Sorting] {
                 let mut engine = Reference::new(settings(mode));

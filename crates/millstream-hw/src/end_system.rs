@@ -1,33 +1,33 @@
-//! The end-system realisation: the card of `rtl/cards`, verilated, and the host around it.
+//! The end-system realisation: the verilated card of `rtl/cards` and its host.
 //!
 //! ```text
-//!  queue manager ──arrivals──> card, bus ──what left──> transmission engine
+//!  queue manager ──arrivals──> card, bus ──events────> transmission engine
 //!    (a thread)               (a thread)  <──requests──     (the caller's)
 //! ```
 //!
-//! Source: ShareStreams, section 3 and Figure 3. The packets stay with the host; their arrival
-//! times, 16 bits each, cross the [`bus`] to the card, and the winners' stream numbers come back.
-//! [`timeline`] is the card clocked cycle by cycle and every transfer charged to the bus; [`engine`]
-//! the transmission engine, which sends what it reads on the link; both are joined by
-//! single-producer single-consumer [`ring`]s.
+//! Source: ShareStreams, section 3 and Figure 3. Packets stay with the host. Their 16-bit arrival
+//! times cross the [`bus`] to the card, and the winners' stream numbers come back. [`timeline`]
+//! clocks the card cycle by cycle and charges every transfer to the bus. [`engine`] is the
+//! transmission engine, which sends the winners' packets on the link. Single-producer
+//! single-consumer [`ring`]s join them.
 //!
-//! **Time** is simulated: cycles of the card's clock and transfers of the bus, in whole nanoseconds.
-//! What threads do in real time has no part in it: arrivals come in one order; the timeline does not
-//! go on past a read of winners until the transmission engine has said when it wants the next. So
-//! the same scenario gives the same bytes.
+//! **Time** is simulated: cycles of the card's clock and transfers of the bus, in whole
+//! nanoseconds. The timing of threads has no effect. Arrivals come in one order, and the timeline
+//! does not advance past a read of winners until the transmission engine has requested the next. A
+//! scenario always gives the same bytes.
 //!
-//! **The card's time** counts packet-times, a tick a decision ([`clock`] keeps the host's in step), and
-//! so do deadlines: with packets shorter than a packet-time it runs ahead of the link's.
+//! **The card's time** counts packet-times, one tick a decision, and so do deadlines. With packets
+//! shorter than a packet-time it runs ahead of the link. [`clock`] keeps the host's time in step.
 //!
 //! | module | what |
 //! |---|---|
-//! | [`bus`] | what a transfer costs |
-//! | [`clock`] | simulated time, and arrivals' times as the card counts them |
-//! | [`cost`] | what crossed the bus |
+//! | [`bus`] | the cost of a transfer |
+//! | [`clock`] | simulated time, and arrival times in ticks of the card |
+//! | [`cost`] | counts and times of the transfers |
 //! | [`timeline`] | card, bus and the host's transfers, cycle by cycle |
 //! | [`engine`] | the transmission engine |
-//! | [`ring`] | rings that a thread can wait at |
-//! | `scenario` | all of it from a scenario file; a feature |
+//! | [`ring`] | blocking rings between the threads |
+//! | `scenario` | the end-system of a scenario file; a feature |
 
 pub mod bus;
 pub mod clock;
@@ -54,9 +54,9 @@ use crate::rtl::card::Card;
 pub use bus::Bus;
 pub use cost::{Cost, Transfers};
 pub use engine::Listener;
-pub use timeline::Watch;
+pub use timeline::Probe;
 
-/// The card and what it is plugged into.
+/// The card, its clock and its bus.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// The discipline.
@@ -69,51 +69,50 @@ pub struct Options {
     pub packet_time_ns: u64,
 }
 
-/// A packet that comes to the host.
+/// A packet that arrives at the host.
 #[derive(Clone, Debug)]
 pub struct Arrival<T> {
-    /// When, ns; never before the one before.
+    /// Arrival time, ns; non-decreasing.
     pub time_ns: u64,
-    /// Its stream's number.
+    /// The stream's number.
     pub stream: u32,
-    /// Its length.
+    /// Length, bytes.
     pub bytes: u32,
-    /// Whatever belongs to it; comes back when it leaves.
+    /// Opaque data of the caller; returned when the packet leaves.
     pub payload: T,
 }
 
-/// How a run ended.
+/// The result of a run.
 #[derive(Clone, Debug)]
 pub struct End {
-    /// The end of the last transmission, ns.
+    /// End of the last transmission, ns.
     pub end_ns: u64,
     /// Packets still waiting; 0 unless the listener stopped the run.
     pub waiting: u64,
-    /// What was transferred, and what that cost.
+    /// Transfers and their cost.
     pub cost: Cost,
 }
 
 /// Why a run failed.
 #[derive(Debug, thiserror::Error)]
 pub enum EndSystemError<E> {
-    /// There is no card, or it cannot hold a contract.
+    /// The card is unavailable or cannot hold a contract.
     #[error(transparent)]
     Card(#[from] RtlError),
     /// An arrival could not be read.
     #[error("{0}")]
     Arrival(E),
-    /// The listener could not write.
+    /// The listener failed.
     #[error(transparent)]
     Output(std::io::Error),
-    /// The card left what it can count.
+    /// A time or counter exceeded the card's range.
     #[error("end-system card: {0}")]
-    Trouble(String),
+    Fault(String),
 }
 
-/// The size of the card for so many streams, a power of two: SRAM, winners, bursts.
+/// Parameters of the card for the given number of streams, a power of two.
 ///
-/// All streams' arrivals together, in SRAM or offered, are at most 2¹³, a quarter of the times that
-/// can be told apart.
+/// All arrivals in SRAM or offered are at most 2¹³, a quarter of the range of the 16-bit times.
 #[must_use]
 pub fn parameters(streams: usize) -> Vec<(&'static str, usize)> {
     let depth = depth(streams);
@@ -128,21 +127,21 @@ pub fn parameters(streams: usize) -> Vec<(&'static str, usize)> {
 
 /// Arrivals of a stream in SRAM.
 pub(crate) fn depth(streams: usize) -> usize {
-    (4096 / streams).min(DEPTH_AT_MOST)
+    (4096 / streams).min(MAX_DEPTH)
 }
 
-/// The same, at most.
-const DEPTH_AT_MOST: usize = 512;
+/// Maximum arrivals of a stream in SRAM.
+const MAX_DEPTH: usize = 512;
 
-/// Winners that the card decides ahead of the host: what comes later waits for them.
+/// Winners that the card decides ahead of the host; later arrivals wait behind them.
 pub(crate) const WINNERS: usize = 16;
 
-/// Runs the card with the packets of `arrivals` until all have left. `transmission_ns` says how long
-/// a packet of so many bytes occupies the link.
+/// Runs the card with the packets of `arrivals` until all have left. `transmission_ns` gives the
+/// time on the link by length in bytes.
 ///
 /// # Errors
-/// If there is no card, it cannot hold a contract, an arrival cannot be read, the listener fails, or
-/// the card's numbers do not suffice; what happened before has been told.
+/// If the card is unavailable or cannot hold a contract, an arrival cannot be read, the listener
+/// fails, or a time or counter exceeds the card's range. Earlier events have been reported.
 ///
 /// # Panics
 /// If a thread panics.
@@ -152,14 +151,14 @@ pub fn run<T: Send, E: Send>(
     arrivals: impl Iterator<Item = Result<Arrival<T>, E>> + Send,
     transmission_ns: impl Fn(u32) -> u64,
     listener: &mut impl Listener<T>,
-    watch: &mut (impl Watch + Send),
+    probe: &mut (impl Probe + Send),
 ) -> Result<End, EndSystemError<E>> {
     let streams = contracts.len();
     if streams > 64 {
         return Err(RtlError::TooMany(streams).into());
     }
-    let places = streams.next_power_of_two().max(2);
-    let parameters = parameters(places);
+    let lanes = streams.next_power_of_two().max(2);
+    let parameters = parameters(lanes);
     let library = build::library(&Design::end_system(parameters)).map_err(RtlError::from)?;
     let card = Card::load(&library).map_err(BuildError::from).map_err(RtlError::from)?;
 
@@ -179,13 +178,13 @@ pub fn run<T: Send, E: Send>(
             Ok::<_, EndSystemError<E>>(())
         });
         let timeline = threads.spawn(move || {
-            timeline.run(from_manager, to_engine, from_engine, watch).map(|()| timeline.cost())
+            timeline.run(from_manager, to_engine, from_engine, probe).map(|()| timeline.cost())
         });
         let sent = engine::run(streams, from_card, to_timeline, &transmission_ns, listener);
         let cost = timeline.join().expect("the timeline does not panic");
         manager.join().expect("sources do not panic")?;
         let sent = sent.map_err(EndSystemError::Output)?;
-        let cost = cost.map_err(EndSystemError::Trouble)?;
+        let cost = cost.map_err(EndSystemError::Fault)?;
         Ok(End { end_ns: sent.end_ns, waiting: sent.waiting, cost })
     })
 }

@@ -1,10 +1,8 @@
-//! The reference for C: a handle, and functions that take it.
+//! The C interface of the reference: a handle and its functions.
 //!
-//! A handle comes from [`millstream_hw_new`] and ends with [`millstream_hw_free`]; in between it is
-//! used from one thread at a time. Stream numbers, modes and contracts are checked here; what is
-//! refused answers −1 and changes nothing. Nothing here unwinds into C: `extern "C"` aborts.
-
-// C knows no references: that the pointers are what these functions gave out is the caller's word.
+//! [`millstream_hw_new`] creates a handle and [`millstream_hw_free`] destroys it. A handle must be
+//! used by one thread at a time. Stream numbers, modes and contracts are checked: invalid ones
+//! return −1 and change nothing. Nothing unwinds into C: `extern "C"` aborts.
 #![allow(unsafe_code)]
 
 use std::ffi::c_int;
@@ -13,7 +11,7 @@ use millstream::StreamId;
 
 use crate::model::{Attributes, Load, Mode, Reference, Settings};
 
-/// A reference without streams, or null if there is no such mode.
+/// Creates a reference without streams; null if the mode is invalid.
 #[unsafe(no_mangle)]
 pub extern "C" fn millstream_hw_new(
     mode: u8,
@@ -26,14 +24,14 @@ pub extern "C" fn millstream_hw_new(
     Box::into_raw(Box::new(Reference::new(Settings { mode, lowest_denominator, rtas99 })))
 }
 
-/// Ends a reference. Null is allowed.
+/// Destroys a reference. Null is allowed.
 ///
 /// # Safety
 /// `reference` came from [`millstream_hw_new`] and is not used again.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn millstream_hw_free(reference: *mut Reference) {
     if !reference.is_null() {
-        // SAFETY: it was made by `Box::into_raw` and is freed once, as the caller says.
+        // SAFETY: made by `Box::into_raw` and freed once, by the contract above.
         drop(unsafe { Box::from_raw(reference) });
     }
 }
@@ -41,18 +39,18 @@ pub unsafe extern "C" fn millstream_hw_free(reference: *mut Reference) {
 /// Adds a stream; returns its number or −1.
 ///
 /// # Safety
-/// `reference` is live and used by nobody else meanwhile; `load` points to a [`Load`].
+/// `reference` is live and not used concurrently; `load` points to a [`Load`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn millstream_hw_load(reference: *mut Reference, load: *const Load) -> c_int {
-    // SAFETY: both live for the call and the reference is ours alone, as the caller says.
+    // SAFETY: both are live for the call and the reference is exclusive, by the contract above.
     let (reference, load) = unsafe { (&mut *reference, &*load) };
     reference.load(load).map_or(-1, number)
 }
 
-/// A packet arrives; returns 0, or −1 if there is no such stream.
+/// Enqueues a packet; returns 0, or −1 if the stream does not exist.
 ///
 /// # Safety
-/// `reference` is live and used by nobody else meanwhile.
+/// `reference` is live and not used concurrently.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn millstream_hw_enqueue(
     reference: *mut Reference,
@@ -60,7 +58,7 @@ pub unsafe extern "C" fn millstream_hw_enqueue(
     stream: u32,
     bytes: u32,
 ) -> c_int {
-    // SAFETY: it lives for the call and is ours alone, as the caller says.
+    // SAFETY: it is live for the call and exclusive, by the contract above.
     let reference = unsafe { &mut *reference };
     let stream = StreamId(stream);
     if stream.index() >= reference.streams() {
@@ -73,24 +71,24 @@ pub unsafe extern "C" fn millstream_hw_enqueue(
 /// Charges the deadlines that have passed at `now`.
 ///
 /// # Safety
-/// `reference` is live and used by nobody else meanwhile.
+/// `reference` is live and not used concurrently.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn millstream_hw_charge(reference: *mut Reference, now: u64) {
-    // SAFETY: it lives for the call and is ours alone, as the caller says.
+    // SAFETY: it is live for the call and exclusive, by the contract above.
     unsafe { &mut *reference }.charge(now);
 }
 
-/// A decision: the stream whose head is sent, or −1.
+/// Makes a decision; returns the stream whose head is sent, or −1.
 ///
 /// # Safety
-/// `reference` is live and used by nobody else meanwhile.
+/// `reference` is live and not used concurrently.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn millstream_hw_decide(reference: *mut Reference, now: u64) -> c_int {
-    // SAFETY: it lives for the call and is ours alone, as the caller says.
+    // SAFETY: it is live for the call and exclusive, by the contract above.
     unsafe { &mut *reference }.decide(now).map_or(-1, number)
 }
 
-/// Writes what can be seen of a stream; returns 0, or −1 if there is no such stream.
+/// Writes the attributes of a stream; returns 0, or −1 if the stream does not exist.
 ///
 /// # Safety
 /// `reference` is live; `attributes` points to memory for an [`Attributes`].
@@ -100,13 +98,13 @@ pub unsafe extern "C" fn millstream_hw_attributes(
     stream: u32,
     attributes: *mut Attributes,
 ) -> c_int {
-    // SAFETY: it lives for the call, as the caller says.
+    // SAFETY: it is live for the call, by the contract above.
     let reference = unsafe { &*reference };
     let stream = StreamId(stream);
     if stream.index() >= reference.streams() {
         return -1;
     }
-    // SAFETY: the memory is the caller's and large enough, as the caller says.
+    // SAFETY: the memory is the caller's and large enough, by the contract above.
     unsafe { attributes.write(reference.attributes(stream)) };
     0
 }
@@ -120,13 +118,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_does_not_exist_is_refused() {
+    fn invalid_arguments_are_rejected() {
         assert!(millstream_hw_new(4, false, false).is_null());
         let reference = millstream_hw_new(0, false, false);
         let load =
             Load { deadline: 0, period: 1, priority: 0, weight: 1, x: 2, y: 1, drop: 0, first: 0 };
         let mut attributes = Attributes::default();
-        // SAFETY: the handle is live until freed at the end, the pointers are to locals.
+        // SAFETY: the handle is live until freed below; the pointers are to locals.
         unsafe {
             assert_eq!(millstream_hw_load(reference, &raw const load), -1);
             assert_eq!(millstream_hw_enqueue(reference, 0, 0, 1), -1);

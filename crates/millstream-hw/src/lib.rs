@@ -1,21 +1,21 @@
-//! The hardware in `rtl/`: the engine as its reference model, and the hardware as a structure.
+//! The hardware in `rtl/`: its reference model, and its use as a scheduling structure.
 //!
-//! A [`Reference`] is the engine's own selector, a discipline on structure `scan`, with the queues
-//! that the hardware has outside. It shows after each step what the hardware shows: every stream's
-//! head, x', y', deadline and counters. Time is 64 bits of ticks; the hardware has its low 16 bits.
+//! A [`Reference`] is the engine's selector, a discipline on structure `scan`, with the queues that
+//! the hardware keeps outside. After each step it exposes what the hardware exposes: every stream's
+//! head, x', y', deadline and counters. Time is 64 bits of ticks; the hardware has the low 16 bits.
 //!
-//! The hardware charges misses when a decision ends, for the time of the next one; the engine when
-//! the next one begins. [`Reference::charge`] is that part of the engine's decision on its own, so
-//! that both can be compared at the same point; charging twice charges nothing.
+//! The hardware charges misses at the end of a decision, for the time of the next. The engine
+//! charges them at the start of the next. [`Reference::charge`] is this part of the engine's
+//! decision, so that both are compared at the same point. It is idempotent.
 //!
 //! | module | what |
 //! |---|---|
 //! | [`model`] | the reference |
-//! | [`block`] | the same, several winners a decision |
-//! | [`ffi`] | the same for C, and so for Python's ctypes |
-//! | [`rtl`] | the hardware itself, verilated, as the structure `rtl` |
-//! | [`line_card`] | the line card, verilated, before a link |
-//! | [`end_system`] | the end-system card, verilated, with its host and a bus |
+//! | [`block`] | the reference with several winners a decision |
+//! | [`ffi`] | the reference for C, and so for Python's ctypes |
+//! | [`rtl`] | the verilated hardware as the structure `rtl` |
+//! | [`line_card`] | the verilated line card with a source and a link |
+//! | [`end_system`] | the verilated end-system card with its host and a bus |
 
 pub mod block;
 pub mod end_system;

@@ -1,7 +1,7 @@
-//! The line card of `rtl/cards`, verilated, with a switch that never runs dry before it and a link
-//! that always takes what leaves: who is served, in which order, and when.
+//! The line card of `rtl/cards`, verilated, with a saturating source and a link that is always
+//! ready.
 //!
-//! Source: ShareStreams, section 3 and Figure 4.
+//! It reports which stream is served when. Source: ShareStreams, section 3 and Figure 4.
 
 use millstream::ContractError;
 
@@ -22,29 +22,29 @@ pub const STREAMS: usize = 4;
 /// Bytes of a beat.
 pub const BEAT_BYTES: usize = 8;
 
-/// Packets of a stream on the card.
+/// Packets a stream that the card stores.
 const DEPTH: usize = 16;
 
-/// A packet that left.
+/// A transmitted packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Left {
-    /// Its stream.
+pub struct SentPacket {
+    /// The stream.
     pub stream: usize,
-    /// The cycle in which its last beat left, from 0 when the card was let go.
+    /// The cycle of its last beat, counted from 0 when the card was enabled.
     pub cycle: u64,
 }
 
-/// The first `packets` that leave a card of four streams with these contracts, all of them backlogged
-/// with packets of `beats` beats, at least one. Times are in decisions.
+/// Returns the first `packets` packets sent by a card of four backlogged streams with these
+/// contracts. Packets have `beats` beats (at least one). Times are in decisions.
 ///
 /// # Errors
-/// If there is no card, or a packet does not fit it.
+/// If the card cannot be built or a packet does not fit it.
 pub fn backlogged(
     settings: Settings,
     loads: &[Load; STREAMS],
     beats: usize,
     packets: usize,
-) -> Result<Vec<Left>, RtlError> {
+) -> Result<Vec<SentPacket>, RtlError> {
     let ring = (DEPTH * beats.max(1)).next_power_of_two();
     if ring > 1 << 12 {
         let (attribute, by, need) = ("bytes", "the line card", "at most 2048");
@@ -56,7 +56,7 @@ pub fn backlogged(
     let control = at::CONTROL_MODE.put(settings.mode as u32)
         | at::CONTROL_LOWEST_DENOMINATOR.put(settings.lowest_denominator.into())
         | at::CONTROL_RTAS99.put(settings.rtas99.into())
-        // The switch waits rather than lose packets.
+        // Back-pressure: the source waits rather than lose packets.
         | at::CONTROL_HOLD.put(1);
     card.write(at::CONTROL, control);
     for (stream, load) in (0..).zip(loads) {
@@ -77,36 +77,36 @@ pub fn backlogged(
         card.write(at::LOAD, at::LOAD_STREAM.put(stream));
     }
     let mut source = Source { beats: beats.max(1), waiting: [0; STREAMS], sending: None };
-    // Every stream has packets on the card before the first decision.
+    // Fills every stream's queue before the first decision.
     while source.sending.is_some() || source.waiting != [DEPTH / 2; STREAMS] {
         source.offer(&mut card);
         let out = card.cycle();
-        source.taken(out.data_ready == 1);
+        source.accept(out.data_ready == 1);
     }
     card.inputs.data_valid = 0;
     card.write(at::CONTROL, control | at::CONTROL_ENABLE.put(1));
-    let mut left = Vec::with_capacity(packets);
+    let mut sent = Vec::with_capacity(packets);
     for cycle in 0.. {
         source.offer(&mut card);
         let out = card.cycle();
-        source.taken(out.data_ready == 1);
+        source.accept(out.data_ready == 1);
         if out.sent_valid & out.sent_last == 1 {
             let stream = usize::from(out.sent_stream);
             source.waiting[stream] -= 1;
-            left.push(Left { stream, cycle });
-            if left.len() == packets {
+            sent.push(SentPacket { stream, cycle });
+            if sent.len() == packets {
                 break;
             }
         }
     }
-    Ok(left)
+    Ok(sent)
 }
 
-/// What fills the card: whoever has the fewest packets there is sent one.
+/// Fills the card: sends a packet to the shortest queue.
 struct Source {
     beats: usize,
     waiting: [usize; STREAMS],
-    /// The stream whose packet comes, and how many of its beats are to come.
+    /// The stream of the current packet and its remaining beats.
     sending: Option<(usize, usize)>,
 }
 
@@ -124,7 +124,7 @@ impl Source {
         inputs.data_last = u8::from(beats == 1);
     }
 
-    fn taken(&mut self, ready: bool) {
+    fn accept(&mut self, ready: bool) {
         if let Some((stream, beats)) = self.sending.filter(|_| ready) {
             if beats == 1 {
                 self.waiting[stream] += 1;

@@ -1,4 +1,4 @@
-//! The reference: the engine's selector with queues, watched.
+//! The reference: the engine's selector with queues and counters.
 
 use std::collections::VecDeque;
 
@@ -10,7 +10,7 @@ use millstream::{
 
 use crate::block::{Blocks, Network};
 
-/// What orders the streams, numbered as in the hardware.
+/// The discipline, numbered as in the hardware.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Mode {
@@ -20,23 +20,23 @@ pub enum Mode {
     Edf = 1,
     /// Static priority.
     Static = 2,
-    /// Least service tag first. The tags are those of self-clocked fair queueing.
+    /// Lowest service tag first. Tags are those of self-clocked fair queueing.
     Tag = 3,
 }
 
 impl Mode {
-    /// All of them.
+    /// All modes.
     pub const ALL: [Self; 4] = [Self::Dwcs, Self::Edf, Self::Static, Self::Tag];
 }
 
-/// The settings of the discipline.
+/// Settings of the discipline.
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
-    /// What orders the streams.
+    /// The discipline.
     pub mode: Mode,
-    /// Of two zero window-constraints the lowest y' first.
+    /// Among zero window-constraints the lowest y' ranks first.
     pub lowest_denominator: bool,
-    /// The 1999 updates.
+    /// Uses the update rules of 1999.
     pub rtas99: bool,
 }
 
@@ -56,14 +56,14 @@ pub struct Load {
     pub x: u8,
     /// y.
     pub y: u8,
-    /// Late heads are dropped if not 0.
+    /// Nonzero: late heads are dropped.
     pub drop: u8,
-    /// Whether `deadline` counts.
+    /// Nonzero: `deadline` is used.
     pub first: u8,
 }
 
 impl Load {
-    /// What a violation adds to y', which the hardware is told.
+    /// The increment of y' at a violation, as loaded into the hardware.
     #[must_use]
     pub fn growth(&self, rtas99: bool) -> u8 {
         match (rtas99, self.x) {
@@ -87,44 +87,42 @@ impl Load {
     }
 }
 
-/// What can be seen of a stream.
+/// The visible state of a stream.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct Attributes {
-    /// The head's deadline, or the one under which the last packet left.
+    /// The head's deadline, or that of the last packet sent.
     pub deadline: u64,
-    /// When the head arrived.
+    /// Arrival time of the head.
     pub arrival: u64,
     /// y'.
     pub y: u64,
     /// Deadlines missed.
     pub missed: u64,
-    /// Misses that the window did not allow.
+    /// Misses beyond the window-constraint.
     pub violations: u64,
     /// Packets sent.
     pub serviced: u64,
-    /// Packets dropped because they were late.
+    /// Packets dropped late.
     pub dropped: u64,
     /// x'.
     pub x: u32,
-    /// Packets waiting, the head included.
+    /// Waiting packets, the head included.
     pub waiting: u32,
 }
 
-/// The queues and what happened to their streams.
+/// The queues of all streams.
 #[derive(Debug, Default)]
-struct Room {
-    queues: Vec<VecDeque<Head>>,
-}
+struct PacketQueues(Vec<VecDeque<Head>>);
 
-impl Room {
+impl PacketQueues {
     fn head(&self, stream: StreamId) -> Option<NewHead<()>> {
-        let head = *self.queues[stream.index()].front()?;
+        let head = *self.0[stream.index()].front()?;
         Some(NewHead { head, stamp: (), open: true })
     }
 }
 
-impl Backlog<()> for Room {
+impl Backlog<()> for PacketQueues {
     fn drop_head(
         &mut self,
         stream: StreamId,
@@ -132,7 +130,7 @@ impl Backlog<()> for Room {
         deadline_ns: Option<u64>,
         observer: &mut (impl Observer + ?Sized),
     ) -> Option<NewHead<()>> {
-        let head = self.queues[stream.index()].pop_front()?;
+        let head = self.0[stream.index()].pop_front()?;
         observer.dropped(&Departure {
             time_ns: now_ns,
             stream,
@@ -147,7 +145,7 @@ impl Backlog<()> for Room {
     }
 }
 
-/// Counts by stream.
+/// Counters of a stream.
 #[derive(Clone, Copy, Debug, Default)]
 struct Count {
     missed: u64,
@@ -160,7 +158,7 @@ struct Count {
 pub(crate) struct Counts(Vec<Count>);
 
 impl Counts {
-    /// One stream more.
+    /// Adds a stream.
     pub(crate) fn add(&mut self) {
         self.0.push(Count::default());
     }
@@ -173,7 +171,7 @@ impl Counts {
         self.0[stream.index()].serviced += 1;
     }
 
-    /// What can be seen of a stream.
+    /// Returns the visible state of a stream.
     pub(crate) fn attributes(
         &self,
         stream: StreamId,
@@ -208,38 +206,39 @@ impl Observer for Counts {
     }
 }
 
-/// What a reference does, whatever its discipline.
+/// The operations of a reference, independent of its discipline.
 pub(crate) trait Model {
     fn load(&mut self, contract: &Contract) -> Result<StreamId, ContractError>;
     fn enqueue(&mut self, now: u64, stream: StreamId, bytes: u32);
     fn charge(&mut self, now: u64);
     fn decide(&mut self, now: u64, winners: &mut Vec<StreamId>);
-    /// The list of the last decision, for a model that has one: who has a packet, and its number.
+    /// The sorted list of the last decision, if the model has one: whether each has a packet, and
+    /// its number.
     fn list(&self) -> &[(bool, StreamId)] {
         &[]
     }
     fn attributes(&self, stream: StreamId) -> Attributes;
 }
 
-struct Watched<D: Discipline> {
+struct EngineModel<D: Discipline> {
     selector: Selector<D, Scan<D::Rank>>,
-    room: Room,
+    queues: PacketQueues,
     counts: Counts,
-    /// x' and y' of a state, for a discipline that has them.
+    /// Returns x' and y' of a state; zeros if the discipline has none.
     window: fn(&D::State) -> (u32, u64),
 }
 
-impl<D: Discipline<Stamp = ()>> Model for Watched<D> {
+impl<D: Discipline<Stamp = ()>> Model for EngineModel<D> {
     fn load(&mut self, contract: &Contract) -> Result<StreamId, ContractError> {
         let stream = self.selector.add_stream(contract)?;
-        self.room.queues.push(VecDeque::new());
+        self.queues.0.push(VecDeque::new());
         self.counts.add();
         Ok(stream)
     }
 
     fn enqueue(&mut self, now: u64, stream: StreamId, bytes: u32) {
         self.selector.advance(now);
-        let queue = &mut self.room.queues[stream.index()];
+        let queue = &mut self.queues.0[stream.index()];
         let head = Head { arrival_ns: now, bytes };
         queue.push_back(head);
         let first = queue.len() == 1;
@@ -252,22 +251,22 @@ impl<D: Discipline<Stamp = ()>> Model for Watched<D> {
     fn charge(&mut self, now: u64) {
         self.selector.advance(now);
         if self.selector.has_deadlines() {
-            self.selector.charge_misses(now, &mut self.room, &mut self.counts);
+            self.selector.charge_misses(now, &mut self.queues, &mut self.counts);
         }
     }
 
     fn decide(&mut self, now: u64, winners: &mut Vec<StreamId>) {
         self.selector.advance(now);
-        if self.room.queues.iter().all(VecDeque::is_empty) {
+        if self.queues.0.iter().all(VecDeque::is_empty) {
             return self.selector.idle();
         }
-        let selected = self.selector.select(now, &mut self.room, &mut self.counts);
+        let selected = self.selector.select(now, &mut self.queues, &mut self.counts);
         let Some(stream) = selected else { return };
-        self.room.queues[stream.index()].pop_front();
+        self.queues.0[stream.index()].pop_front();
         if self.selector.served(stream, now) {
             self.counts.missed(stream, now, 1, 0);
         }
-        self.selector.follow(stream, self.room.head(stream));
+        self.selector.follow(stream, self.queues.head(stream));
         self.counts.serve_one(stream);
         winners.push(stream);
     }
@@ -275,13 +274,13 @@ impl<D: Discipline<Stamp = ()>> Model for Watched<D> {
     fn attributes(&self, stream: StreamId) -> Attributes {
         let deadline = self.selector.deadline_ns(stream).unwrap_or(0);
         let window = (self.window)(self.selector.state(stream));
-        self.counts.attributes(stream, &self.room.queues[stream.index()], deadline, window)
+        self.counts.attributes(stream, &self.queues.0[stream.index()], deadline, window)
     }
 }
 
-/// What is done with a discipline, whichever it is.
-trait Visitor {
-    fn visit<D: Discipline<Stamp = ()> + Send + 'static>(
+/// Builds a model of any discipline.
+trait ModelBuilder {
+    fn build<D: Discipline<Stamp = ()> + Send + 'static>(
         self,
         discipline: D,
         window: fn(&D::State) -> (u32, u64),
@@ -291,11 +290,11 @@ trait Visitor {
         D::Rank: Send;
 }
 
-/// On the engine's selector, over structure `scan`.
-struct OnScan;
+/// Builds models on the engine's selector, over structure `scan`.
+struct ScanModel;
 
-impl Visitor for OnScan {
-    fn visit<D: Discipline<Stamp = ()> + Send + 'static>(
+impl ModelBuilder for ScanModel {
+    fn build<D: Discipline<Stamp = ()> + Send + 'static>(
         self,
         discipline: D,
         window: fn(&D::State) -> (u32, u64),
@@ -305,15 +304,20 @@ impl Visitor for OnScan {
         D::Rank: Send,
     {
         let selector = Selector::new(discipline, Scan::default());
-        Box::new(Watched { selector, room: Room::default(), counts: Counts::default(), window })
+        Box::new(EngineModel {
+            selector,
+            queues: PacketQueues::default(),
+            counts: Counts::default(),
+            window,
+        })
     }
 }
 
-/// In blocks.
-struct InBlocks(Network, usize);
+/// Builds models with block decisions.
+struct BlockModel(Network, usize);
 
-impl Visitor for InBlocks {
-    fn visit<D: Discipline<Stamp = ()> + Send + 'static>(
+impl ModelBuilder for BlockModel {
+    fn build<D: Discipline<Stamp = ()> + Send + 'static>(
         self,
         discipline: D,
         window: fn(&D::State) -> (u32, u64),
@@ -327,7 +331,7 @@ impl Visitor for InBlocks {
 }
 
 impl Settings {
-    fn model(self, visitor: impl Visitor) -> Box<dyn Model + Send> {
+    fn model(self, builder: impl ModelBuilder) -> Box<dyn Model + Send> {
         match self.mode {
             Mode::Dwcs => {
                 let rules = if self.rtas99 { Rules::Rtas99 } else { Rules::Standard };
@@ -337,16 +341,16 @@ impl Settings {
                     ZeroWindow::HighestDenominator
                 };
                 let dwcs = Dwcs::<EdfFirst>::new(DwcsOptions { rules, zero_window });
-                visitor.visit(dwcs, |state| state.window())
+                builder.build(dwcs, |state| state.window())
             }
-            Mode::Edf => visitor.visit(Edf, |_| (0, 0)),
-            Mode::Static => visitor.visit(StaticPriority, |_| (0, 0)),
-            Mode::Tag => visitor.visit(Scfq::new(Link::default(), 0), |_| (0, 0)),
+            Mode::Edf => builder.build(Edf, |_| (0, 0)),
+            Mode::Static => builder.build(StaticPriority, |_| (0, 0)),
+            Mode::Tag => builder.build(Scfq::new(Link::default(), 0), |_| (0, 0)),
         }
     }
 }
 
-/// The engine as the hardware's reference.
+/// The engine as the hardware's reference model.
 pub struct Reference {
     model: Box<dyn Model + Send>,
     streams: usize,
@@ -357,36 +361,36 @@ impl Reference {
     /// A reference without streams.
     #[must_use]
     pub fn new(settings: Settings) -> Self {
-        Self::of(settings.model(OnScan))
+        Self::with_model(settings.model(ScanModel))
     }
 
-    /// One that serves the first `block` streams of the list that `network` makes, a decision.
+    /// A reference whose decisions serve the first `block` streams of the list of `network`.
     #[must_use]
     pub fn in_blocks(settings: Settings, network: Network, block: usize) -> Self {
-        Self::of(settings.model(InBlocks(network, block)))
+        Self::with_model(settings.model(BlockModel(network, block)))
     }
 
-    fn of(model: Box<dyn Model + Send>) -> Self {
+    fn with_model(model: Box<dyn Model + Send>) -> Self {
         Self { model, streams: 0, winners: Vec::new() }
     }
 
-    /// How many streams were loaded.
+    /// Number of loaded streams.
     #[must_use]
     pub fn streams(&self) -> usize {
         self.streams
     }
 
-    /// Adds a stream; its number is the count of streams before it.
+    /// Adds a stream; streams are numbered from 0.
     ///
     /// # Errors
-    /// What the engine says of a contract that cannot be scheduled.
+    /// The engine's error, if the contract cannot be scheduled.
     pub fn load(&mut self, load: &Load) -> Result<StreamId, ContractError> {
         let stream = self.model.load(&load.contract()?)?;
         self.streams += 1;
         Ok(stream)
     }
 
-    /// A packet arrives.
+    /// Enqueues a packet.
     ///
     /// # Panics
     /// If `stream` was not loaded.
@@ -399,26 +403,27 @@ impl Reference {
         self.model.charge(now);
     }
 
-    /// A decision at `now`: whose head is sent, of a block the first.
+    /// Makes a decision at `now`; returns the (first) stream whose head is sent.
     pub fn decide(&mut self, now: u64) -> Option<StreamId> {
         self.winners.clear();
         self.model.decide(now, &mut self.winners);
         self.winners.first().copied()
     }
 
-    /// All whose heads the last decision sent, in order: at most one, but in blocks.
+    /// The streams served by the last decision, in order; at most one without blocks.
     #[must_use]
     pub fn winners(&self) -> &[StreamId] {
         &self.winners
     }
 
-    /// The list of the last decision, if in blocks: who has a packet, and its number.
+    /// The sorted list of the last block decision: whether each stream has a packet, and its
+    /// number.
     #[must_use]
     pub fn list(&self) -> &[(bool, StreamId)] {
         self.model.list()
     }
 
-    /// What can be seen of `stream`.
+    /// Returns the visible state of `stream`.
     ///
     /// # Panics
     /// If `stream` was not loaded.
@@ -441,7 +446,7 @@ mod tests {
     }
 
     #[test]
-    fn the_classic_example_is_served_in_its_known_order() {
+    fn the_published_example_is_served_in_its_order() {
         let mut reference = dwcs();
         let windows = [(1, 2), (3, 4), (6, 8)];
         let streams = windows.map(|(x, y)| reference.load(&load(x, y)).expect("a contract"));

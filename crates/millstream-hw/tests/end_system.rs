@@ -1,20 +1,20 @@
-//! The end-system card and its host against the engine, and against themselves.
+//! Compares the end-system card and its host with the engine, and runs with each other.
 //!
-//! For scripts/rtl-cards.sh, which brings Verilator: `--ignored` runs them.
+//! scripts/rtl-cards.sh provides Verilator and runs the tests with `--ignored`.
 #![allow(clippy::unwrap_used, clippy::cast_possible_truncation)]
 
 use std::io;
 
 use millstream::{Contract, Departure, Event, Late, StreamId, Window};
 use millstream_hw::end_system::{
-    self, Arrival, Bus, End, EndSystemError, Listener, Options, Watch,
+    self, Arrival, Bus, End, EndSystemError, Listener, Options, Probe,
 };
 use millstream_hw::{Load, Mode, Reference, Settings};
 
-/// A source of choices: splitmix64.
-struct Dice(u64);
+/// SplitMix64.
+struct SplitMix64(u64);
 
-impl Dice {
+impl SplitMix64 {
     fn below(&mut self, bound: u64) -> u64 {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut z = self.0;
@@ -24,21 +24,22 @@ impl Dice {
     }
 }
 
-/// A tick of the cards here, ns.
+/// Tick of the cards, ns.
 const TICK_NS: u64 = 1_000;
 
-/// The engine beside the card: it gets what is written to SRAM and decides when the card does.
-struct Beside {
+/// The reference fed by the card: it receives what is written to SRAM and decides when the card
+/// does.
+struct ReferenceProbe {
     reference: Reference,
     now: u64,
-    coming: Vec<(usize, u64)>,
+    pending: Vec<(usize, u64)>,
     last: Vec<u64>,
     dropped: Vec<u64>,
     expected: Vec<(usize, Event)>,
     decisions: u64,
 }
 
-impl Beside {
+impl ReferenceProbe {
     fn new(settings: Settings, loads: &[Load]) -> Self {
         let mut reference = Reference::new(settings);
         for load in loads {
@@ -47,7 +48,7 @@ impl Beside {
         Self {
             reference,
             now: 0,
-            coming: Vec::new(),
+            pending: Vec::new(),
             last: vec![0; loads.len()],
             dropped: vec![0; loads.len()],
             expected: Vec::new(),
@@ -56,25 +57,28 @@ impl Beside {
     }
 
     fn totals(&self) -> Vec<(u64, u64)> {
-        let seen = |i| self.reference.attributes(StreamId(i));
-        (0..).zip(&self.dropped).map(|(i, _)| (seen(i).missed, seen(i).violations)).collect()
+        let recorded = |i| self.reference.attributes(StreamId(i));
+        (0..)
+            .zip(&self.dropped)
+            .map(|(i, _)| (recorded(i).missed, recorded(i).violations))
+            .collect()
     }
 }
 
-impl Watch for Beside {
+impl Probe for ReferenceProbe {
     fn written(&mut self, stream: usize, stamp: u16) {
         let ahead = i64::from(stamp.wrapping_sub(self.now as u16) as i16);
         let stamp = self.now.checked_add_signed(ahead).unwrap();
         assert!(stamp >= self.last[stream], "stream {stream}: {stamp} after {}", self.last[stream]);
         self.last[stream] = stamp;
-        self.coming.push((stream, stamp));
+        self.pending.push((stream, stamp));
     }
 
     fn started(&mut self, now: u16) {
         self.now += u64::from(now.wrapping_sub(self.now as u16));
         self.decisions += 1;
         let due = |entry: &mut (usize, u64)| entry.1 <= self.now;
-        for (stream, stamp) in self.coming.extract_if(.., due).collect::<Vec<_>>() {
+        for (stream, stamp) in self.pending.extract_if(.., due).collect::<Vec<_>>() {
             self.reference.enqueue(stamp, StreamId(stream as u32), 1);
         }
         let winner = self.reference.decide(self.now);
@@ -87,15 +91,15 @@ impl Watch for Beside {
     }
 }
 
-/// Keeps everything that happens.
+/// Records all events of a run.
 #[derive(Default, PartialEq, Debug)]
-struct Seen {
+struct Recorder {
     departures: Vec<Departure>,
     missed: Vec<(u64, u64)>,
     arrived: usize,
 }
 
-impl Listener<()> for Seen {
+impl Listener<()> for Recorder {
     fn arrived(&mut self, _: StreamId, _: u64, _: u32) {
         self.arrived += 1;
     }
@@ -134,112 +138,119 @@ fn options(settings: Settings, bus: Bus) -> Options {
     Options { settings, bus, clock_hz: 23_000_000, packet_time_ns: TICK_NS }
 }
 
-/// Arrivals, times in ns, on a link on which a byte takes a ns.
+/// Runs arrivals with times in ns on a link of 1 byte/ns.
 fn run(
     options: &Options,
     contracts: &[Contract],
     arrivals: &[(u64, u32, u32)],
-    watch: &mut (impl Watch + Send),
-) -> Result<(Seen, End), EndSystemError<String>> {
-    let mut seen = Seen::default();
+    probe: &mut (impl Probe + Send),
+) -> Result<(Recorder, End), EndSystemError<String>> {
+    let mut recorded = Recorder::default();
     let arrival = |(time_ns, stream, bytes): &(u64, u32, u32)| {
         Ok(Arrival { time_ns: *time_ns, stream: *stream, bytes: *bytes, payload: () })
     };
     let arrivals = arrivals.iter().map(arrival);
-    let end = end_system::run(options, contracts, arrivals, u64::from, &mut seen, watch)?;
-    Ok((seen, end))
+    let end = end_system::run(options, contracts, arrivals, u64::from, &mut recorded, probe)?;
+    Ok((recorded, end))
 }
 
-/// Arrivals of so many packets of `streams` streams, `load` in parts of 256 of the link.
-fn traffic(dice: &mut Dice, streams: u64, packets: usize, load: u64) -> Vec<(u64, u32, u32)> {
+/// Random arrivals of `packets` packets; `load` is in 1/256 of the link.
+fn traffic(
+    random: &mut SplitMix64,
+    streams: u64,
+    packets: usize,
+    load: u64,
+) -> Vec<(u64, u32, u32)> {
     let mut time_ns = 0;
     let mut arrivals = Vec::new();
     while arrivals.len() < packets {
-        let bytes = 64 + dice.below(937);
-        let batch = if dice.below(20) == 0 { 1 + dice.below(60) } else { 1 };
-        let stream = u32::try_from(dice.below(streams)).unwrap();
+        let bytes = 64 + random.below(937);
+        let batch = if random.below(20) == 0 { 1 + random.below(60) } else { 1 };
+        let stream = u32::try_from(random.below(streams)).unwrap();
         for _ in 0..batch {
             arrivals.push((time_ns, stream, u32::try_from(bytes).unwrap()));
         }
-        time_ns += dice.below(2 * batch * bytes * 256 / load + 1);
+        time_ns += random.below(2 * batch * bytes * 256 / load + 1);
     }
     arrivals
 }
 
 #[test]
 #[ignore = "needs Verilator: scripts/rtl-cards.sh runs it"]
-fn the_order_is_the_engine_s_for_arrivals_as_they_come_into_sram() {
-    let mut dice = Dice(1);
+fn decides_as_the_engine_on_arrivals_in_sram() {
+    let mut random = SplitMix64(1);
     let mut decided = 0;
     for case in 0..48 {
         let mode = [Mode::Dwcs, Mode::Dwcs, Mode::Edf, Mode::Static][case % 4];
         // Cards of 4 and of 8.
         let streams = [3, 4, 7][case / 4 % 3];
-        let (lowest_denominator, rtas99) =
-            (mode == Mode::Dwcs && dice.below(3) == 0, mode == Mode::Dwcs && dice.below(3) == 0);
+        let (lowest_denominator, rtas99) = (
+            mode == Mode::Dwcs && random.below(3) == 0,
+            mode == Mode::Dwcs && random.below(3) == 0,
+        );
         let settings = Settings { mode, lowest_denominator, rtas99 };
         let loads: Vec<Load> = (0..streams)
             .map(|_| {
-                let y = dice.below(9);
-                let x = dice.below(y + 1);
-                let first = dice.below(2);
+                let y = random.below(9);
+                let x = random.below(y + 1);
+                let first = random.below(2);
                 Load {
-                    deadline: dice.below(40),
-                    // Streams that are served ahead of their periods leave the card's times.
-                    period: u16::try_from(1 + dice.below(3)).unwrap(),
-                    priority: u16::try_from(dice.below(4)).unwrap(),
-                    drop: u8::from(dice.below(3) == 0),
+                    deadline: random.below(40),
+                    // Streams served ahead of their periods would leave the card's time window.
+                    period: u16::try_from(1 + random.below(3)).unwrap(),
+                    priority: u16::try_from(random.below(4)).unwrap(),
+                    drop: u8::from(random.below(3) == 0),
                     first: u8::from(first == 1 && mode != Mode::Static),
                     ..load(u8::try_from(x).unwrap(), u8::try_from(y).unwrap(), 1)
                 }
             })
             .collect();
-        let heavy = [40, 200, 300, 600][dice.below(4) as usize];
-        let arrivals = traffic(&mut dice, streams, 1_200, heavy);
+        let heavy = [40, 200, 300, 600][random.below(4) as usize];
+        let arrivals = traffic(&mut random, streams, 1_200, heavy);
         let contracts: Vec<_> = loads.iter().map(contract).collect();
         let bus = Bus::ALL[case % 3];
-        let mut beside = Beside::new(settings, &loads);
-        let ran = run(&options(settings, bus), &contracts, &arrivals, &mut beside);
-        let (seen, end) = match ran {
+        let mut reference = ReferenceProbe::new(settings, &loads);
+        let ran = run(&options(settings, bus), &contracts, &arrivals, &mut reference);
+        let (recorded, end) = match ran {
             Ok(ran) => ran,
             Err(error) if error.to_string().contains("reached 255") => continue,
             Err(error) => panic!("case {case}: {error}"),
         };
         let left: Vec<_> =
-            seen.departures.iter().map(|left| (left.stream.index(), left.event)).collect();
+            recorded.departures.iter().map(|left| (left.stream.index(), left.event)).collect();
         let sent = |all: &[(usize, Event)]| {
             all.iter().filter(|left| left.1 == Event::Sent).map(|left| left.0).collect::<Vec<_>>()
         };
-        let differs = sent(&left).iter().zip(sent(&beside.expected)).position(|(a, b)| *a != b);
+        let differs = sent(&left).iter().zip(sent(&reference.expected)).position(|(a, b)| *a != b);
         assert_eq!(differs, None, "case {case}, {settings:?}, {loads:?}");
         for stream in 0..loads.len() {
             let of = |all: &[(usize, Event)]| {
                 all.iter().filter(|left| left.0 == stream).copied().collect::<Vec<_>>()
             };
-            assert_eq!(of(&left), of(&beside.expected), "case {case}, stream {stream}");
+            assert_eq!(of(&left), of(&reference.expected), "case {case}, stream {stream}");
         }
         assert_eq!(left.len(), arrivals.len(), "case {case}");
-        assert_eq!((seen.arrived, end.waiting), (arrivals.len(), 0), "case {case}");
-        assert_eq!(end.cost.decisions, beside.decisions);
+        assert_eq!((recorded.arrived, end.waiting), (arrivals.len(), 0), "case {case}");
+        assert_eq!(end.cost.decisions, reference.decisions);
         if mode != Mode::Static {
-            let mut missed = seen.missed.clone();
+            let mut missed = recorded.missed.clone();
             missed.resize(loads.len(), (0, 0));
-            assert_eq!(missed, beside.totals(), "case {case}");
+            assert_eq!(missed, reference.totals(), "case {case}");
         }
-        for pair in seen.departures.windows(2) {
+        for pair in recorded.departures.windows(2) {
             assert!(pair[0].time_ns <= pair[1].time_ns, "case {case}");
         }
-        assert!(seen.departures.iter().all(|left| left.arrival_ns <= left.time_ns));
-        decided += beside.decisions;
+        assert!(recorded.departures.iter().all(|left| left.arrival_ns <= left.time_ns));
+        decided += reference.decisions;
     }
     assert!(decided > 50_000, "only {decided} decisions");
 }
 
 #[test]
 #[ignore = "needs Verilator: scripts/rtl-cards.sh runs it"]
-fn the_same_arrivals_give_the_same_departures_to_the_nanosecond() {
-    let mut dice = Dice(7);
-    let arrivals = traffic(&mut dice, 4, 4_000, 220);
+fn runs_are_reproducible_to_the_nanosecond() {
+    let mut random = SplitMix64(7);
+    let arrivals = traffic(&mut random, 4, 4_000, 220);
     let contracts = [(1, 2), (3, 4), (0, 3), (6, 8)].map(|(x, y)| contract(&load(x, y, 2)));
     let options = options(dwcs(), Bus::PCI_33);
     let (first, _) = run(&options, &contracts, &arrivals, &mut ()).unwrap();
@@ -250,18 +261,18 @@ fn the_same_arrivals_give_the_same_departures_to_the_nanosecond() {
 
 #[test]
 #[ignore = "needs Verilator: scripts/rtl-cards.sh runs it"]
-fn backlogged_streams_share_as_windows_say_and_the_bus_costs_what_it_should() {
+fn window_shares_hold_and_the_bus_costs_add_up() {
     let contracts = [(7, 8), (14, 16), (6, 8), (4, 8)].map(|(x, y)| contract(&load(x, y, 1)));
     let arrivals: Vec<_> = (0..40_000).map(|k| (0, k % 4, 64)).collect();
     let mut rates = Vec::new();
     for bus in [Bus::NONE, Bus::PCIE_GEN3_X4, Bus::PCI_33] {
         let options = Options { clock_hz: 250_000_000, ..options(dwcs(), bus) };
-        let (seen, end) = run(&options, &contracts, &arrivals, &mut ()).unwrap();
+        let (recorded, end) = run(&options, &contracts, &arrivals, &mut ()).unwrap();
         let counts = [0, 1, 2, 3].map(|stream| {
-            let settled = seen.departures[2_000..18_000].iter();
+            let settled = recorded.departures[2_000..18_000].iter();
             settled.filter(|left| left.stream.0 == stream).count()
         });
-        // The first decisions were made before all streams had arrivals on the card.
+        // The first decisions precede the arrivals of some streams.
         for (count, share) in counts.into_iter().zip([2_000, 2_000, 4_000, 8_000_usize]) {
             assert!(count.abs_diff(share) <= 8, "{counts:?}");
         }
@@ -271,11 +282,11 @@ fn backlogged_streams_share_as_windows_say_and_the_bus_costs_what_it_should() {
         assert!(cost.busy_ns() <= cost.span_ns, "a bus does one thing at a time");
         rates.push(cost.packets as f64 * 1e9 / cost.span_ns as f64);
     }
-    // The card alone makes a decision every few cycles; PCI's reads stand in its way.
+    // The card alone decides every few cycles; PCI reads slow it down.
     assert!(rates[0] > 250e6 / 32.0 && rates[0] >= rates[1] && rates[1] > rates[2], "{rates:?}");
 }
 
-/// Writes that offered arrivals to be pulled, at least one for each of the bursts' streams.
+/// Writes that offered pulls, at least one for the streams of each burst.
 fn offers(cost: &end_system::Cost) -> u64 {
     let pulled = cost.pulls.bytes / 2;
     let pushed = cost.packets - pulled;
@@ -284,15 +295,16 @@ fn offers(cost: &end_system::Cost) -> u64 {
 
 #[test]
 #[ignore = "needs Verilator: scripts/rtl-cards.sh runs it"]
-fn queues_have_limits_idle_gaps_cost_nothing_and_nobody_is_lost() {
+fn queue_limits_hold_and_idle_gaps_lose_no_packet() {
     let limited = contract(&load(0, 0, 1)).queue(10);
     let mut arrivals: Vec<_> = (0..50).map(|_| (0, 0, 500)).collect();
     // An hour later.
     arrivals.push((3_600_000_000_000, 0, 500));
-    let (seen, end) = run(&options(dwcs(), Bus::PCI_33), &[limited], &arrivals, &mut ()).unwrap();
-    let full = seen.departures.iter().filter(|left| left.event == Event::DroppedFull).count();
-    assert_eq!((seen.departures.len(), full, end.waiting), (51, 40, 0));
-    let last = seen.departures.last().unwrap();
+    let (recorded, end) =
+        run(&options(dwcs(), Bus::PCI_33), &[limited], &arrivals, &mut ()).unwrap();
+    let full = recorded.departures.iter().filter(|left| left.event == Event::DroppedFull).count();
+    assert_eq!((recorded.departures.len(), full, end.waiting), (51, 40, 0));
+    let last = recorded.departures.last().unwrap();
     let waited_ns = last.time_ns - last.arrival_ns;
     assert!(waited_ns < 10_000, "{waited_ns} ns on an idle card");
     assert_eq!(end.end_ns, last.time_ns + 500);
@@ -300,15 +312,15 @@ fn queues_have_limits_idle_gaps_cost_nothing_and_nobody_is_lost() {
 
 #[test]
 #[ignore = "needs Verilator: scripts/rtl-cards.sh runs it"]
-fn times_that_the_card_cannot_tell_apart_end_the_run() {
-    // Alone on the link: every service takes the deadline 99 packet-times further ahead.
+fn times_beyond_the_window_end_the_run() {
+    // Alone on the link: each service moves the deadline 99 packet-times ahead.
     let ahead = [contract(&load(0, 0, 100))];
     let arrivals: Vec<_> = (0..1_000).map(|_| (0, 0, 500)).collect();
     let failed = run(&options(dwcs(), Bus::NONE), &ahead, &arrivals, &mut ());
     let failed = failed.map(|_| ()).unwrap_err();
     assert!(failed.to_string().contains("more than 2^14 packet-times from now"), "{failed}");
 
-    // Starved for longer than a stamp can say.
+    // Starved for longer than the stamps can represent.
     let settings = Settings { mode: Mode::Static, ..dwcs() };
     let urgent = contract(&load(0, 0, 1));
     let starved = contract(&load(0, 0, 1)).priority(1);
@@ -321,11 +333,11 @@ fn times_that_the_card_cannot_tell_apart_end_the_run() {
 }
 
 #[test]
-fn an_arrival_that_cannot_be_read_and_a_contract_that_does_not_fit_are_errors() {
+fn unreadable_arrivals_and_unfit_contracts_are_errors() {
     let unfit = contract(&load(0, 0, 1)).period_ns(1_500).unwrap();
     let nothing: [(u64, u32, u32); 0] = [];
     match run(&options(dwcs(), Bus::NONE), &[unfit], &nothing, &mut ()) {
-        // Without Verilator that is what is said first.
+        // Without Verilator its absence is reported first.
         Err(error) => assert!(
             error.to_string().contains("multiple of the packet-time")
                 || error.to_string().contains("Verilator"),

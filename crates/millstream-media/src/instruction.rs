@@ -62,7 +62,7 @@ impl Loaded {
         let filter = hook("filter", "frame", FRAME_BYTES)?;
         let call = hook("call", "message", MESSAGE_BYTES)?;
         if filter.is_none() && call.is_none() {
-            return Err(Unusable::Lacks("a function `filter` or `call`".to_owned()));
+            return Err(Unusable::MissingExport("a function `filter` or `call`".to_owned()));
         }
         Ok(Self { module, filter, call })
     }

@@ -1,7 +1,6 @@
-//! Packets from producers to the collector, against the same scheduler called by one thread.
+//! A pipeline of threads against the same scheduler called by one thread.
 //!
-//! `cargo bench -p millstream-pipeline`. Rings are not for speed on one core: they pay where
-//! producers have cores of their own.
+//! `cargo bench -p millstream-pipeline`. Rings pay only where producers have cores of their own.
 #![allow(missing_docs, clippy::unwrap_used)]
 
 use std::thread;
@@ -38,7 +37,7 @@ fn alone(mut scheduler: Engine) {
     }
 }
 
-/// So many producers, and a thread for each stage.
+/// Runs `producers` producers, and a thread for each stage.
 fn among_threads(scheduler: Engine, producers: u32) {
     let pipeline = Pipeline::new(Box::new(scheduler), producers as usize, Sizes::default());
     let Pipeline { producers: offering, scheduling, transmitter, collector, .. } = pipeline;

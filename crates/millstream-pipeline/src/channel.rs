@@ -1,80 +1,80 @@
-//! A ring between two stages: at either end, who changes it rings the other's bell.
+//! A ring between two stages. Each end wakes the other's stage after changes.
 //!
-//! Bells are rung once a batch and before a stage sleeps, not for every value; an end that is
-//! dropped rings for the last time.
+//! Wake-ups are sent once a batch and before a stage parks, not for every value. A dropped end
+//! wakes its peer a last time.
 
-use crate::bell::Bell;
+use crate::parker::Waker;
 use crate::ring::{self, Consumer, Producer};
 
 /// Why a value was not sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SendError {
-    /// There is no room.
+    /// The ring is full.
     Full,
-    /// The receiver is gone.
+    /// The receiver was dropped.
     Closed,
 }
 
-/// The stage at one end of a ring: its bell, rung once for up to `batch` changes.
+/// The stage at the other end of a ring: its waker, called once for up to `batch` changes.
 #[derive(Debug)]
-pub(crate) struct End {
-    bell: Bell,
+pub(crate) struct Peer {
+    waker: Waker,
     batch: usize,
-    unannounced: usize,
+    pending: usize,
 }
 
-impl End {
-    pub(crate) fn new(bell: Bell, batch: usize) -> Self {
-        Self { bell, batch, unannounced: 0 }
+impl Peer {
+    pub(crate) fn new(waker: Waker, batch: usize) -> Self {
+        Self { waker, batch, pending: 0 }
     }
 
     #[inline]
     fn changed(&mut self) {
-        self.unannounced += 1;
-        if self.unannounced >= self.batch {
+        self.pending += 1;
+        if self.pending >= self.batch {
             self.flush();
         }
     }
 
     #[inline]
     fn flush(&mut self) {
-        if self.unannounced > 0 {
-            self.unannounced = 0;
-            self.bell.ring();
+        if self.pending > 0 {
+            self.pending = 0;
+            self.waker.wake();
         }
     }
 }
 
-impl Drop for End {
+impl Drop for Peer {
     fn drop(&mut self) {
-        self.bell.ring();
+        self.waker.wake();
     }
 }
 
-/// The end that sends. The ring is dropped before the peer is told, in this order of fields.
+/// The sending end. Fields drop in order: the ring is closed before the peer is woken.
 #[derive(Debug)]
 pub(crate) struct Sender<T> {
     ring: Producer<T>,
     capacity: usize,
-    peer: End,
+    peer: Peer,
 }
 
-/// The end that receives; the same order of fields.
+/// The receiving end. Fields drop in order: the ring is closed before the peer is woken.
 #[derive(Debug)]
 pub(crate) struct Receiver<T> {
     ring: Consumer<T>,
-    peer: End,
+    peer: Peer,
 }
 
 /// A ring of `capacity` values (at least one) between two stages.
-pub(crate) fn channel<T>(capacity: usize, from: End, to: End) -> (Sender<T>, Receiver<T>) {
+pub(crate) fn channel<T>(capacity: usize, from: Peer, to: Peer) -> (Sender<T>, Receiver<T>) {
     let capacity = capacity.max(1);
     let (producer, consumer) = ring::ring(capacity);
     (Sender { ring: producer, capacity, peer: to }, Receiver { ring: consumer, peer: from })
 }
 
 impl<T: Copy> Sender<T> {
-    /// Sends `value` if there is room and a receiver.
+    /// Sends `value` unless the ring is full or closed.
     #[inline]
     pub(crate) fn send(&mut self, value: T) -> Result<(), SendError> {
         if self.is_closed() {
@@ -85,13 +85,13 @@ impl<T: Copy> Sender<T> {
         Ok(())
     }
 
-    /// Values for which there is room.
+    /// Free slots.
     #[inline]
-    pub(crate) fn room(&self) -> usize {
+    pub(crate) fn free_slots(&self) -> usize {
         self.ring.slots()
     }
 
-    /// Whether there is no room for a value.
+    /// Whether no slot is free.
     #[inline]
     pub(crate) fn is_full(&self) -> bool {
         self.ring.is_full()
@@ -100,35 +100,35 @@ impl<T: Copy> Sender<T> {
     /// Whether the receiver has taken everything.
     #[inline]
     pub(crate) fn is_drained(&self) -> bool {
-        self.room() == self.capacity
+        self.free_slots() == self.capacity
     }
 
-    /// Whether the receiver is gone.
+    /// Whether the receiver was dropped.
     #[inline]
     pub(crate) fn is_closed(&self) -> bool {
         self.ring.is_abandoned()
     }
 
-    /// Rings although nothing was sent.
-    pub(crate) fn ring_peer(&mut self) {
-        self.peer.bell.ring();
+    /// Wakes the receiver although nothing was sent.
+    pub(crate) fn wake_peer(&mut self) {
+        self.peer.waker.wake();
     }
 
-    /// Rings for what was sent since the last ring.
+    /// Wakes the receiver if values were sent since the last wake-up.
     #[inline]
     pub(crate) fn flush(&mut self) {
         self.peer.flush();
     }
 }
 
-/// What a receiver finds.
+/// The result of [`Receiver::receive`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Received<T> {
     /// The oldest value.
     Value(T),
-    /// Nothing yet.
+    /// The ring is empty.
     Empty,
-    /// Nothing, and nothing will come.
+    /// The ring is empty and the sender was dropped.
     Ended,
 }
 
@@ -143,14 +143,14 @@ impl<T> Receiver<T> {
         if !self.ring.is_abandoned() {
             return Received::Empty;
         }
-        // What was sent before the sender went is there by now, but may not have been above.
+        // The sender may have pushed and gone between the two checks above.
         match self.ring.pop() {
             Ok(value) => Received::Value(value),
             Err(_) => Received::Ended,
         }
     }
 
-    /// Rings for the room that was made since the last ring.
+    /// Wakes the sender if slots were freed since the last wake-up.
     #[inline]
     pub(crate) fn flush(&mut self) {
         self.peer.flush();

@@ -1,13 +1,13 @@
-//! What time it is, for a pipeline whose packets arrive now.
+//! The time source of a pipeline whose packets arrive as they are taken.
 
 use std::time::Instant;
 
-/// Tells the scheduler the time, once a turn.
+/// A monotonic time source that the scheduler reads once an iteration.
 ///
 /// A closure that returns nanoseconds is a clock.
 pub trait Clock {
-    /// Nanoseconds since a start that the clock chooses. What would go backwards is taken as
-    /// standing still.
+    /// Returns nanoseconds since an arbitrary start. A smaller value than the last is taken as the
+    /// last.
     fn now_ns(&mut self) -> u64;
 }
 

@@ -1,23 +1,23 @@
-//! The last stage: buffers come back.
+//! The last stage: returns buffers to their owner.
 
 use millstream::Departure;
 
-use crate::bell::Sleeper;
 use crate::channel::{Received, Receiver};
+use crate::parker::Parker;
 use crate::transmitter::Progress;
 
-/// Collects packets that are done with, transmitted or dropped, so that whoever owns their buffers
-/// (by [`tag`](Departure::tag)) can reclaim them.
+/// Collects transmitted and dropped packets, so that the owner of their buffers (found by
+/// [`tag`](Departure::tag)) can reclaim them.
 ///
-/// Nothing is dropped silently: every packet that the scheduler took and that waits no more comes
-/// here once. If the collector falls behind, the other stages wait for it; if it is dropped, they
-/// go on without.
-// On lines of its own, wherever its owner keeps it.
+/// No drop is silent: every packet that the scheduler took and no longer queues is collected once.
+/// If the collector falls behind, the other stages wait for it. If it is dropped, they continue
+/// without it.
+// Aligned to its own cache lines, wherever its owner keeps it.
 #[derive(Debug)]
 #[repr(align(128))]
 pub struct Collector {
     rings: Rings,
-    sleeper: Sleeper,
+    parker: Parker,
 }
 
 #[derive(Debug)]
@@ -31,23 +31,23 @@ impl Collector {
     pub(crate) fn new(
         dropped: Receiver<Departure>,
         finished: Receiver<Departure>,
-        sleeper: Sleeper,
+        parker: Parker,
         batch: usize,
     ) -> Self {
-        Self { rings: Rings { dropped, finished, batch }, sleeper }
+        Self { rings: Rings { dropped, finished, batch }, parker }
     }
 
-    /// Gives up to a batch of dropped and one of transmitted packets to `reclaim`, without waiting
-    /// for any.
+    /// Passes up to a batch of dropped and a batch of transmitted packets to `reclaim`, without
+    /// blocking.
     pub fn poll(&mut self, mut reclaim: impl FnMut(&Departure)) -> Progress {
         self.rings.poll(&mut reclaim)
     }
 
-    /// Gives packets to `reclaim` until scheduler and transmitter have ended and everything is
-    /// collected; sleeps while there is nothing to do.
+    /// Passes packets to `reclaim` until scheduler and transmitter have ended and both rings are
+    /// empty. Parks while there is no work.
     pub fn run(self, mut reclaim: impl FnMut(&Departure)) {
-        let Self { mut rings, mut sleeper } = self;
-        sleeper.drive(|_| rings.poll(&mut reclaim).step());
+        let Self { mut rings, mut parker } = self;
+        parker.drive(|_| rings.poll(&mut reclaim).step());
     }
 }
 
@@ -62,7 +62,7 @@ impl Rings {
             });
             ring.flush();
         }
-        Progress::without_more(count, ended)
+        Progress::of_batch(count, ended)
     }
 }
 

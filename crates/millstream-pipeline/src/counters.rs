@@ -1,21 +1,21 @@
-//! What a pipeline has done so far, for any thread to read while it runs.
+//! Counters of a running pipeline, readable from any thread.
 
 use crossbeam_utils::CachePadded;
 
 use crate::sync::{Arc, AtomicU64, Ordering};
 
-/// Packets by what became of them, since the start.
+/// Packets by outcome, since the start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Counts {
     /// Taken from the producers' rings into the scheduler.
     pub taken: u64,
-    /// Chosen and passed on to the transmitter.
+    /// Chosen and sent to the transmitter.
     pub sent: u64,
     /// Dropped because their deadline passed while they waited.
     pub dropped_late: u64,
     /// Dropped because their queue was full when they arrived.
     pub dropped_full: u64,
-    /// Offers that producers were refused for lack of room; no part of `taken`.
+    /// Offers rejected because the producer's ring was full; not part of `taken`.
     pub refused: u64,
 }
 
@@ -27,30 +27,30 @@ impl Counts {
     }
 }
 
-/// Written by the scheduler's thread alone, and on lines of their own.
+/// The shared counters. Only the scheduler's thread writes them; they have their own cache lines.
 #[derive(Debug, Default)]
-struct Written {
+struct SharedCounts {
     taken: AtomicU64,
     sent: AtomicU64,
     dropped_late: AtomicU64,
     dropped_full: AtomicU64,
 }
 
-/// What one producer says beside its ring; written by its thread alone.
+/// What one producer publishes outside its ring; only its thread writes it.
 #[derive(Debug, Default)]
-pub(crate) struct Aside {
-    /// No packet that is not in the ring yet arrives before this time, ns.
+pub(crate) struct ProducerStatus {
+    /// Lower bound of the arrival times of packets not yet in the ring, ns.
     promised_ns: AtomicU64,
     refused: AtomicU64,
 }
 
-impl Aside {
-    /// Everything put into the ring before is seen by whoever reads this promise.
+impl ProducerStatus {
+    /// Publishes a promise. A reader that sees it also sees everything pushed into the ring before.
     pub(crate) fn promise(&self, time_ns: u64) {
         self.promised_ns.store(time_ns, Ordering::Release);
     }
 
-    /// To be read *before* the ring is found empty; the other way round a packet put in between
+    /// Read it *before* the ring is found empty. In the other order a packet pushed in between
     /// would be missed.
     #[inline]
     pub(crate) fn promised_ns(&self) -> u64 {
@@ -63,40 +63,41 @@ impl Aside {
     }
 }
 
-/// A reader of a pipeline's counts; clones read the same.
+/// A handle that reads a pipeline's counts; clones read the same counters.
 #[derive(Clone, Debug)]
 pub struct Counters {
-    written: Arc<CachePadded<Written>>,
-    asides: Arc<Vec<Arc<CachePadded<Aside>>>>,
+    shared: Arc<CachePadded<SharedCounts>>,
+    statuses: Arc<Vec<Arc<CachePadded<ProducerStatus>>>>,
 }
 
 impl Counters {
-    pub(crate) fn new(asides: Vec<Arc<CachePadded<Aside>>>) -> Self {
-        Self { written: Arc::default(), asides: Arc::new(asides) }
+    pub(crate) fn new(statuses: Vec<Arc<CachePadded<ProducerStatus>>>) -> Self {
+        Self { shared: Arc::default(), statuses: Arc::new(statuses) }
     }
 
-    /// The counts as last published: at most a batch old while the scheduler works, exact while
-    /// it sleeps and when it has ended. No packet is counted as sent or dropped before it is counted
-    /// as taken.
+    /// Returns the counts as last published: at most a batch old while the scheduler works, exact
+    /// while it is parked and after it has ended. A packet is never counted as sent or dropped
+    /// before it is counted as taken.
     #[must_use]
     pub fn read(&self) -> Counts {
-        let written = &self.written;
-        let sent = written.sent.load(Ordering::Acquire);
-        let dropped_late = written.dropped_late.load(Ordering::Acquire);
-        let dropped_full = written.dropped_full.load(Ordering::Acquire);
-        let refused = self.asides.iter().map(|aside| aside.refused.load(Ordering::Relaxed)).sum();
-        // Last: whatever was sent or dropped above had been taken by then.
-        let taken = written.taken.load(Ordering::Acquire);
+        let shared = &self.shared;
+        let sent = shared.sent.load(Ordering::Acquire);
+        let dropped_late = shared.dropped_late.load(Ordering::Acquire);
+        let dropped_full = shared.dropped_full.load(Ordering::Acquire);
+        let refused =
+            self.statuses.iter().map(|status| status.refused.load(Ordering::Relaxed)).sum();
+        // Read last: every packet counted above was taken before.
+        let taken = shared.taken.load(Ordering::Acquire);
         Counts { taken, sent, dropped_late, dropped_full, refused }
     }
 
-    /// Publishes the scheduler's own counts; what was taken goes first.
+    /// Publishes the scheduler's counts, `taken` first.
     #[inline]
     pub(crate) fn publish(&self, counts: &Counts) {
-        let written = &self.written;
-        written.taken.store(counts.taken, Ordering::Release);
-        written.sent.store(counts.sent, Ordering::Release);
-        written.dropped_late.store(counts.dropped_late, Ordering::Release);
-        written.dropped_full.store(counts.dropped_full, Ordering::Release);
+        let shared = &self.shared;
+        shared.taken.store(counts.taken, Ordering::Release);
+        shared.sent.store(counts.sent, Ordering::Release);
+        shared.dropped_late.store(counts.dropped_late, Ordering::Release);
+        shared.dropped_full.store(counts.dropped_full, Ordering::Release);
     }
 }

@@ -1,37 +1,37 @@
-//! The second stage's inlet: one ring a producer, and the order in which they are emptied.
+//! The scheduler's input: one ring a producer, and the order in which they are read.
 //!
-//! Where packets arrive as they are taken, every ring gives up to a batch in turn, and each turn
-//! begins one ring further on, so no producer is favoured and none waits for more than one batch of
-//! each other.
+//! Where packets arrive as they are taken, the rings are read round-robin, up to a batch each.
+//! Every round starts one ring later, so no producer is favoured and none waits for more than one
+//! batch of each other.
 //!
-//! Where stamps say when packets arrived, the earliest goes first; at one instant the producer with
-//! the lower number, and within a producer the order of its offers. That depends on nothing but the
-//! stamps, so it takes waiting: a packet is next only if no producer can still come before it. An
-//! empty ring stands for the latest time that its producer has named, by a packet or a promise, and
-//! no longer counts once the producer is dropped.
+//! Where stamps give the arrival times, the earliest stamp is next. Ties go to the lower producer
+//! number, then to the order of offers. The merge depends on the stamps alone, so it must wait: a
+//! packet is next only if no producer can still send an earlier one. An empty ring is bounded by
+//! the latest time that its producer has named, by a packet or a promise. A dropped producer no
+//! longer counts.
 
 use crossbeam_utils::CachePadded;
 
 use crate::channel::{Received, Receiver};
-use crate::counters::Aside;
+use crate::counters::ProducerStatus;
 use crate::producer::Offer;
 use crate::sync::Arc;
 
-/// One producer as the scheduler sees it.
+/// The scheduler's side of one producer.
 #[derive(Debug)]
 struct Input {
     ring: Receiver<Offer>,
-    aside: Arc<CachePadded<Aside>>,
-    /// Taken out of the ring, not yet the earliest of all.
+    status: Arc<CachePadded<ProducerStatus>>,
+    /// Taken out of the ring, but not yet next in the merge.
     head: Option<Offer>,
-    /// No packet after the head is earlier, ns.
+    /// Lower bound of the arrivals after the head, ns.
     named_ns: u64,
     ended: bool,
 }
 
 impl Input {
-    /// The time of its next packet, or the earliest that it could have; and whether it is there.
-    /// `None` if none will come.
+    /// Returns the time of the next packet and `true`, or its lower bound and `false`. `None` if
+    /// the producer has ended.
     #[inline]
     fn front(&mut self) -> Option<(u64, bool)> {
         if let Some(offer) = self.head {
@@ -40,8 +40,8 @@ impl Input {
         if self.ended {
             return None;
         }
-        // The promise first: what was put into the ring before it was given is then seen below.
-        let promised_ns = self.aside.promised_ns();
+        // The promise is read first: packets pushed before it was given are then seen below.
+        let promised_ns = self.status.promised_ns();
         match self.ring.receive() {
             Received::Value(offer) => {
                 self.named_ns = offer.time_ns;
@@ -59,31 +59,31 @@ impl Input {
 
 /// What is known of the arrivals up to some time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Outlook {
-    /// The next arrival is that of this producer, at this time, ns.
+pub(crate) enum NextArrival {
+    /// The next arrival: its producer and time, ns.
     Arrival(usize, u64),
-    /// There is none.
+    /// No arrival up to that time.
     None,
-    /// Not yet known: a producer has to say more.
-    Open,
+    /// Unknown until a producer sends a packet, promises or ends.
+    Unknown,
 }
 
 /// All producers' rings.
 #[derive(Debug, Default)]
 pub(crate) struct Inputs {
     inputs: Vec<Input>,
-    /// Whose turn it is to be first.
+    /// The first producer of the next round.
     first: usize,
 }
 
 impl Inputs {
-    pub(crate) fn add(&mut self, ring: Receiver<Offer>, aside: Arc<CachePadded<Aside>>) {
-        self.inputs.push(Input { ring, aside, head: None, named_ns: 0, ended: false });
+    pub(crate) fn add(&mut self, ring: Receiver<Offer>, status: Arc<CachePadded<ProducerStatus>>) {
+        self.inputs.push(Input { ring, status, head: None, named_ns: 0, ended: false });
     }
 
-    /// Takes up to `batch` packets of every producer; returns how many.
+    /// Takes up to `batch` packets from every producer and returns their number.
     #[inline]
-    pub(crate) fn take_turns(&mut self, batch: usize, mut take: impl FnMut(Offer)) -> usize {
+    pub(crate) fn take_round_robin(&mut self, batch: usize, mut take: impl FnMut(Offer)) -> usize {
         let mut taken = 0;
         let (later, earlier) = self.inputs.split_at_mut(self.first);
         for input in earlier.iter_mut().chain(later) {
@@ -103,17 +103,17 @@ impl Inputs {
         taken
     }
 
-    /// Whether every producer is gone and its ring empty.
+    /// Whether every producer was dropped and its ring is empty.
     pub(crate) fn have_ended(&self) -> bool {
         self.inputs.iter().all(|input| input.ended && input.head.is_none())
     }
 
-    /// Looks for the next arrival by stamps, up to `until_ns`.
+    /// Returns the next arrival by stamps, up to `until_ns`.
     #[inline]
-    pub(crate) fn look(&mut self, until_ns: u64) -> Outlook {
+    pub(crate) fn next_arrival(&mut self, until_ns: u64) -> NextArrival {
         let mut earliest: Option<(u64, usize, bool)> = None;
         for (number, input) in self.inputs.iter_mut().enumerate() {
-            // At one time the lower number stays ahead, also while it is silent.
+            // At equal times the lower number stays ahead, even if its packet is not there yet.
             if let Some((time_ns, there)) = input.front()
                 && earliest.is_none_or(|(first_ns, ..)| time_ns < first_ns)
             {
@@ -122,20 +122,20 @@ impl Inputs {
         }
         match earliest {
             Some((time_ns, number, true)) if time_ns <= until_ns => {
-                Outlook::Arrival(number, time_ns)
+                NextArrival::Arrival(number, time_ns)
             }
-            Some((time_ns, _, false)) if time_ns <= until_ns => Outlook::Open,
-            _ => Outlook::None,
+            Some((time_ns, _, false)) if time_ns <= until_ns => NextArrival::Unknown,
+            _ => NextArrival::None,
         }
     }
 
-    /// Takes the packet of which [`look`](Self::look) told.
+    /// Takes the packet that [`next_arrival`](Self::next_arrival) returned.
     #[inline]
     pub(crate) fn take(&mut self, number: usize) -> Option<Offer> {
         self.inputs[number].head.take()
     }
 
-    /// Tells all producers of the room that was made.
+    /// Wakes the producers whose rings have free slots again.
     pub(crate) fn flush(&mut self) {
         for input in &mut self.inputs {
             input.ring.flush();

@@ -1,5 +1,5 @@
-//! The engine among threads: producers enqueue while the scheduler decides and a collector
-//! reclaims.
+//! Runs the engine on threads of its own: producers enqueue, the scheduler decides, a transmitter
+//! sends and a collector reclaims.
 //!
 //! ```text
 //!  Producer ──ring──┐                                        drops
@@ -9,23 +9,21 @@
 //!                         departures                finished
 //! ```
 //!
-//! Each stage runs on one thread and is joined to the next by single-producer single-consumer
-//! rings of fixed size, so the engine stays what it is: free of threads, owned by one. In the
-//! steady state no stage takes a lock, allocates or calls the system for a packet; a stage with
-//! nothing to do spins, yields, then sleeps until a neighbour rings its bell.
+//! Each stage runs on one thread. Single-producer single-consumer rings of fixed size join the
+//! stages, so one thread owns the engine, which stays free of locks. In the steady state no stage
+//! locks, allocates or makes a system call for a packet. A stage without work spins, yields, then
+//! parks until a neighbour wakes it.
 //!
-//! [`Pipeline::new`] makes the stages. [`Scheduling::run`] takes packets as they come;
-//! [`Scheduling::run_stamped`] merges them by their stamps and gives, whatever the threads do, the
-//! schedule of one thread. When all [`Producer`]s are dropped, the stages drain and end one after
-//! the other. Every packet that was [accepted](Producer::accepted) is then
-//! [counted](Counts) as sent or dropped, or still waits in the scheduler that
-//! [comes back](Ended).
+//! [`Pipeline::new`] makes the stages. [`Scheduling::run`] takes packets as they come.
+//! [`Scheduling::run_stamped`] merges them by their stamps: its schedule is that of a single
+//! thread, whatever the timing of the threads. When all [`Producer`]s are dropped, the stages drain
+//! and end in turn. Every [accepted](Producer::accepted) packet is then [counted](Counts) as sent
+//! or dropped, or is still queued in the returned scheduler ([`Ended`]).
 //!
 //! Source of the stages: the IXP1200 pipeline of receiving, scheduling and garbage-collecting
-//! threads in the HILQ paper, section 5.4; here the stages share rings where there they shared the
-//! queue, so that no update works on old values.
+//! threads in the HILQ paper, section 5.4. There the stages share the queue; here they share rings,
+//! so that no update works on stale values.
 
-mod bell;
 mod channel;
 mod clock;
 mod collector;
@@ -33,7 +31,8 @@ mod counters;
 mod inputs;
 #[cfg(all(test, loom))]
 mod models;
-mod outlet;
+mod packet_sender;
+mod parker;
 mod pipeline;
 mod producer;
 mod ring;

@@ -1,6 +1,6 @@
-//! Models of what threads share, run by loom through their interleavings (`scripts/concurrency.sh`).
+//! Loom models of what the threads share (`scripts/concurrency.sh` runs them).
 //!
-//! A lost wake-up shows as a deadlock, which loom reports; a read of what is not published yet as a
+//! A lost wake-up shows as a deadlock, which loom reports. A read before publication shows as a
 //! failed assertion, or as a race on a slot of the ring's stand-in.
 
 use crossbeam_utils::CachePadded;
@@ -8,35 +8,30 @@ use loom::thread;
 use millstream::catalogue::{DisciplineRow, Options, StructureName};
 use millstream::{Contract, Link, Packet, StreamId};
 
-use crate::bell::{Sleeper, Step};
-use crate::channel::{End, Received, Receiver, SendError, Sender, channel};
-use crate::counters::{Aside, Counters, Counts};
-use crate::inputs::{Inputs, Outlook};
+use crate::channel::{Peer, Received, Receiver, SendError, Sender, channel};
+use crate::counters::{Counters, Counts, ProducerStatus};
+use crate::inputs::{Inputs, NextArrival};
+use crate::parker::{Parker, Step};
 use crate::pipeline::{Pipeline, Sizes};
 use crate::producer::{Offer, Producer};
 use crate::sync::Arc;
 
-/// Runs `model` through its interleavings of at most so many preemptions: unbounded, most models of
-/// two threads that may sleep take hours.
+/// Runs `model` through its interleavings of at most `preemptions` preemptions. Unbounded, most
+/// models of two threads that may park take hours.
 fn check(preemptions: usize, model: impl Fn() + Send + Sync + 'static) {
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound = Some(preemptions);
     builder.check(model);
 }
 
-/// A channel whose ends ring once for up to `batch` values.
-fn ends(
-    capacity: usize,
-    batch: usize,
-    from: &Sleeper,
-    to: &Sleeper,
-) -> (Sender<u64>, Receiver<u64>) {
-    channel(capacity, End::new(from.bell(), batch), End::new(to.bell(), batch))
+/// A channel whose ends wake each other once for up to `batch` values.
+fn ends(capacity: usize, batch: usize, from: &Parker, to: &Parker) -> (Sender<u64>, Receiver<u64>) {
+    channel(capacity, Peer::new(from.waker(), batch), Peer::new(to.waker(), batch))
 }
 
-/// Sleeps until `value` is sent; `false` if nobody receives any more.
-fn send(sender: &mut Sender<u64>, sleeper: &mut Sleeper, value: u64) -> bool {
-    sleeper.drive(|_| match sender.send(value) {
+/// Blocks until `value` is sent; `false` if the receiver was dropped.
+fn send(sender: &mut Sender<u64>, parker: &mut Parker, value: u64) -> bool {
+    parker.drive(|_| match sender.send(value) {
         Ok(()) => Step::Done(true),
         Err(SendError::Closed) => Step::Done(false),
         Err(SendError::Full) => {
@@ -46,9 +41,9 @@ fn send(sender: &mut Sender<u64>, sleeper: &mut Sleeper, value: u64) -> bool {
     })
 }
 
-/// Sleeps until there is a value or will be none.
-fn receive(receiver: &mut Receiver<u64>, sleeper: &mut Sleeper) -> Option<u64> {
-    sleeper.drive(|_| match receiver.receive() {
+/// Blocks until a value arrives or the sender ends.
+fn receive(receiver: &mut Receiver<u64>, parker: &mut Parker) -> Option<u64> {
+    parker.drive(|_| match receiver.receive() {
         Received::Value(value) => Step::Done(Some(value)),
         Received::Ended => Step::Done(None),
         Received::Empty => {
@@ -58,11 +53,11 @@ fn receive(receiver: &mut Receiver<u64>, sleeper: &mut Sleeper) -> Option<u64> {
     })
 }
 
-/// Both ends of a ring sleep, for room and for values, and the sender goes: all values arrive, in
-/// order, and then the end.
-fn both_ends_sleep(capacity: usize, batch: usize, values: u64) {
+/// Both ends of a ring block, for slots and for values, and the sender is dropped: all values
+/// arrive in order, then the end.
+fn both_ends_block(capacity: usize, batch: usize, values: u64) {
     check(3, move || {
-        let (mut from, mut to) = (Sleeper::new(), Sleeper::new());
+        let (mut from, mut to) = (Parker::new(), Parker::new());
         let (mut sender, mut receiver) = ends(capacity, batch, &from, &to);
         let sending = thread::spawn(move || {
             for value in 0..values {
@@ -78,23 +73,23 @@ fn both_ends_sleep(capacity: usize, batch: usize, values: u64) {
 }
 
 #[test]
-fn a_ring_of_one_rung_for_every_value() {
-    both_ends_sleep(1, 1, 2);
+fn a_ring_of_one_wakes_for_every_value() {
+    both_ends_block(1, 1, 2);
 }
 
 #[test]
-fn a_ring_of_two_rung_once_for_two() {
-    both_ends_sleep(2, 2, 3);
+fn a_ring_of_two_wakes_once_for_two() {
+    both_ends_block(2, 2, 3);
 }
 
-/// The receiver goes while the sender waits for room: the sender hears of it.
+/// The receiver is dropped while the sender waits for a slot: the sender is told.
 #[test]
 fn a_sender_outlives_its_receiver() {
     check(3, || {
-        let (mut from, to) = (Sleeper::new(), Sleeper::new());
+        let (mut from, to) = (Parker::new(), Parker::new());
         let (mut sender, receiver) = ends(1, 1, &from, &to);
         let sending = thread::spawn(move || {
-            // The second finds the ring full, for nobody takes the first.
+            // The second finds the ring full: the first is never taken.
             send(&mut sender, &mut from, 0) && send(&mut sender, &mut from, 1)
         });
         drop(receiver);
@@ -102,14 +97,14 @@ fn a_sender_outlives_its_receiver() {
     });
 }
 
-/// Two stages ring one bell, as producers do; neither's value is slept over.
+/// Two stages wake one stage, as producers do; neither value is missed.
 #[test]
-fn two_ringers_of_one_bell() {
+fn two_stages_wake_one() {
     check(3, || {
-        let mut to = Sleeper::new();
+        let mut to = Parker::new();
         let mut receivers = Vec::new();
         for value in 0..2 {
-            let from = Sleeper::new();
+            let from = Parker::new();
             let (mut sender, receiver) = ends(1, 1, &from, &to);
             receivers.push(receiver);
             thread::spawn(move || sender.send(value));
@@ -131,20 +126,21 @@ fn two_ringers_of_one_bell() {
     });
 }
 
-/// A producer of one-byte packets, and its ring and promise in `inputs`.
-fn producer(inputs: &mut Inputs, engine: &Sleeper) -> Producer {
-    let own = Sleeper::new();
-    let aside = Arc::new(CachePadded::new(Aside::default()));
-    let (offers, taken) = channel::<Offer>(2, End::new(own.bell(), 1), End::new(engine.bell(), 1));
-    inputs.add(taken, Arc::clone(&aside));
-    Producer::new(offers, own, aside, 1)
+/// A producer of one-byte packets, with its ring and promise in `inputs`.
+fn producer(inputs: &mut Inputs, engine: &Parker) -> Producer {
+    let own = Parker::new();
+    let status = Arc::new(CachePadded::new(ProducerStatus::default()));
+    let (offers, taken) =
+        channel::<Offer>(2, Peer::new(own.waker(), 1), Peer::new(engine.waker(), 1));
+    inputs.add(taken, Arc::clone(&status));
+    Producer::new(offers, own, status, 1)
 }
 
-/// A promise never overtakes the packet that was offered before it, and it wakes whoever waits.
+/// A promise never overtakes the packet that was offered before it, and it wakes the scheduler.
 #[test]
 fn promises_do_not_overtake_packets() {
     check(3, || {
-        let mut engine = Sleeper::new();
+        let mut engine = Parker::new();
         let mut inputs = Inputs::default();
         let mut early = producer(&mut inputs, &engine);
         let promising = thread::spawn(move || {
@@ -153,42 +149,43 @@ fn promises_do_not_overtake_packets() {
             early
         });
         let mut look = |inputs: &mut Inputs| {
-            engine.drive(|_| match inputs.look(9) {
-                Outlook::Open => Step::Idle,
+            engine.drive(|_| match inputs.next_arrival(9) {
+                NextArrival::Unknown => Step::Idle,
                 outlook => Step::Done(outlook),
             })
         };
-        assert_eq!(look(&mut inputs), Outlook::Arrival(0, 5));
+        assert_eq!(look(&mut inputs), NextArrival::Arrival(0, 5));
         assert!(inputs.take(0).is_some());
-        assert_eq!(look(&mut inputs), Outlook::None);
+        assert_eq!(look(&mut inputs), NextArrival::None);
         promising.join().unwrap();
     });
 }
 
-/// The merge of two producers is that of their stamps, the lower number first at one instant.
+/// Two producers are merged by stamps, the lower number first at one instant.
 #[test]
 fn merged_by_stamps() {
     check(3, || {
-        let mut engine = Sleeper::new();
+        let mut engine = Parker::new();
         let mut inputs = Inputs::default();
         for time_ns in [7, 7] {
             let mut producer = producer(&mut inputs, &engine);
             thread::spawn(move || producer.offer_at(time_ns, StreamId(0), Packet::new(1)));
         }
-        for expected in [Outlook::Arrival(0, 7), Outlook::Arrival(1, 7), Outlook::None] {
-            let outlook = engine.drive(|_| match inputs.look(u64::MAX) {
-                Outlook::Open => Step::Idle,
+        for expected in [NextArrival::Arrival(0, 7), NextArrival::Arrival(1, 7), NextArrival::None]
+        {
+            let outlook = engine.drive(|_| match inputs.next_arrival(u64::MAX) {
+                NextArrival::Unknown => Step::Idle,
                 outlook => Step::Done(outlook),
             });
             assert_eq!(outlook, expected);
-            if let Outlook::Arrival(number, _) = outlook {
+            if let NextArrival::Arrival(number, _) = outlook {
                 inputs.take(number);
             }
         }
     });
 }
 
-/// Whoever reads the counts never sees a packet leave before it came.
+/// A reader of the counts never sees a packet leave before it was taken.
 #[test]
 fn counts_are_consistent() {
     check(3, || {
@@ -208,8 +205,8 @@ fn counts_are_consistent() {
     });
 }
 
-/// All stages at once, with the engine: a packet goes from the producer to the collector, the rest
-/// ends.
+/// All stages with the engine: a packet goes from the producer to the collector, then all stages
+/// end.
 #[test]
 fn a_packet_through_all_stages() {
     check(1, || {

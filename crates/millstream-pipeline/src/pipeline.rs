@@ -1,30 +1,31 @@
-//! A pipeline, put together.
+//! Builds a pipeline.
 
 use crossbeam_utils::CachePadded;
 use millstream::catalogue::DynScheduler;
 
-use crate::bell::Sleeper;
-use crate::channel::{End, channel};
+use crate::channel::{Peer, channel};
 use crate::collector::Collector;
-use crate::counters::{Aside, Counters};
+use crate::counters::{Counters, ProducerStatus};
 use crate::inputs::Inputs;
-use crate::outlet::Outlet;
+use crate::packet_sender::PacketSender;
+use crate::parker::Parker;
 use crate::producer::Producer;
 use crate::scheduling::Scheduling;
 use crate::sync::Arc;
 use crate::transmitter::Transmitter;
 
-/// How many packets the rings hold; all memory is allocated at the start. 0 counts as 1.
+/// Ring sizes in packets; all memory is allocated at the start. 0 counts as 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sizes {
     /// Offered packets in each producer's ring.
     pub offers: usize,
-    /// Departures that the scheduler may be ahead of the transmitter. What is in this ring has
-    /// been decided, so it delays whatever is more urgent and comes later.
+    /// Departures that the scheduler may be ahead of the transmitter. Packets in this ring are
+    /// already scheduled: they delay a more urgent packet that arrives later.
     pub departures: usize,
-    /// Packets on their way to the collector, in each of its two rings.
+    /// Packets in each of the collector's two rings.
     pub reclaims: usize,
-    /// Packets that a stage handles before it looks elsewhere, and at most before it tells others.
+    /// Packets that a stage handles before it checks its other rings, and the most it handles
+    /// before it wakes its neighbours.
     pub batch: usize,
 }
 
@@ -35,9 +36,9 @@ impl Default for Sizes {
     }
 }
 
-/// The stages of one pipeline, to be taken apart and moved to their threads.
+/// The stages of one pipeline; move each to its thread.
 ///
-/// Pipelines share nothing, so a machine with several ports runs one for each.
+/// Pipelines share nothing: a host with several ports runs one for each.
 ///
 /// ```
 /// use millstream::{Contract, Dwcs, EdfFirst, Heap, Packet, Scheduler};
@@ -63,53 +64,57 @@ impl Default for Sizes {
 /// ```
 #[derive(Debug)]
 pub struct Pipeline<E: ?Sized> {
-    /// The first stage, one a thread that brings packets.
+    /// One producer a thread that offers packets.
     pub producers: Vec<Producer>,
-    /// The second stage, the engine's thread.
+    /// The engine's thread.
     pub scheduling: Scheduling<E>,
-    /// The third stage.
+    /// The thread that transmits.
     pub transmitter: Transmitter,
-    /// The last stage.
+    /// The thread that reclaims buffers.
     pub collector: Collector,
-    /// What the pipeline has done so far.
+    /// The pipeline's counters.
     pub counters: Counters,
 }
 
 impl<E: DynScheduler + ?Sized> Pipeline<E> {
-    /// A pipeline around `scheduler`, which has its streams, with so many producers.
+    /// Builds a pipeline around `scheduler`, which has its streams already, with the given number
+    /// of producers.
     ///
-    /// Bound the scheduler's queues too (`Contract::queue`, `Scheduler::with_packet_limit`):
-    /// they are the only memory that grows.
+    /// Bound the scheduler's queues too (`Contract::queue`, `Scheduler::with_packet_limit`): they
+    /// are the only memory that grows.
     #[must_use]
     pub fn new(scheduler: Box<E>, producers: usize, sizes: Sizes) -> Self {
         let batch = sizes.batch.max(1);
         let streams = scheduler.streams();
-        let [engine, transmit, collect] = [(); 3].map(|()| Sleeper::new());
+        let [engine, transmit, collect] = [(); 3].map(|()| Parker::new());
         let mut inputs = Inputs::default();
-        let mut asides = Vec::with_capacity(producers);
+        let mut statuses = Vec::with_capacity(producers);
         let producers = (0..producers)
             .map(|_| {
-                let own = Sleeper::new();
-                let aside = Arc::new(CachePadded::new(Aside::default()));
-                // A producer tells of every packet: it may not offer another for long.
-                let (offers, taken) =
-                    channel(sizes.offers, End::new(own.bell(), batch), End::new(engine.bell(), 1));
-                inputs.add(taken, Arc::clone(&aside));
-                asides.push(Arc::clone(&aside));
-                Producer::new(offers, own, aside, streams)
+                let own = Parker::new();
+                let status = Arc::new(CachePadded::new(ProducerStatus::default()));
+                // A batch of 1: the producer may not offer another packet for a long time.
+                let (offers, taken) = channel(
+                    sizes.offers,
+                    Peer::new(own.waker(), batch),
+                    Peer::new(engine.waker(), 1),
+                );
+                inputs.add(taken, Arc::clone(&status));
+                statuses.push(Arc::clone(&status));
+                Producer::new(offers, own, status, streams)
             })
             .collect();
-        let counters = Counters::new(asides);
-        let between = |capacity, from: &Sleeper, to: &Sleeper| {
-            channel(capacity, End::new(from.bell(), batch), End::new(to.bell(), batch))
+        let counters = Counters::new(statuses);
+        let between = |capacity, from: &Parker, to: &Parker| {
+            channel(capacity, Peer::new(from.waker(), batch), Peer::new(to.waker(), batch))
         };
         let (departures, sent) = between(sizes.departures, &engine, &transmit);
         let (drops, dropped) = between(sizes.reclaims, &engine, &collect);
         let (finished, transmitted) = between(sizes.reclaims, &transmit, &collect);
-        let outlet = Outlet::new(departures, drops, counters.clone());
+        let output = PacketSender::new(departures, drops, counters.clone());
         Self {
             producers,
-            scheduling: Scheduling::new(scheduler, inputs, outlet, engine, batch),
+            scheduling: Scheduling::new(scheduler, inputs, output, engine, batch),
             transmitter: Transmitter::new(sent, finished, transmit, batch),
             collector: Collector::new(dropped, transmitted, collect, batch),
             counters,

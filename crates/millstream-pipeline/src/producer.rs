@@ -1,27 +1,27 @@
-//! The first stage: packets are offered.
+//! The first stage: offers packets to the scheduler.
 
 use crossbeam_utils::CachePadded;
 use millstream::{Packet, StreamId};
 
-use crate::bell::{Sleeper, Step};
 use crate::channel::{SendError, Sender};
-use crate::counters::Aside;
+use crate::counters::ProducerStatus;
+use crate::parker::{Parker, Step};
 use crate::sync::Arc;
 
 /// A packet on its way to the scheduler.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Offer {
-    /// The stamp; without one, the latest time that its producer has named.
+    /// The stamp; without one, the latest time that the producer has named.
     pub(crate) time_ns: u64,
     pub(crate) stamped: bool,
     pub(crate) stream: StreamId,
     pub(crate) packet: Packet,
 }
 
-/// Why a packet was not taken; it stays the caller's.
+/// Why a packet was not accepted; the caller keeps it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum OfferError {
-    /// Backpressure: the ring has no room. Counted in [`Producer::refused`].
+    /// Backpressure: the ring is full. Counted in [`Producer::refused`].
     #[error("the ring is full")]
     Full,
     /// The scheduler has ended.
@@ -30,12 +30,12 @@ pub enum OfferError {
     /// The scheduler has no such stream.
     #[error("stream {stream} is not one of the scheduler's {streams}")]
     UnknownStream {
-        /// The stream that was named.
+        /// The stream of the offer.
         stream: StreamId,
-        /// How many there are; the first is 0.
+        /// Number of streams; the first is 0.
         streams: usize,
     },
-    /// The stamp lies before one that this producer has named or promised.
+    /// The stamp is before a time that this producer has named or promised.
     #[error("arrival at {time_ns} ns, but this producer has already named {named_ns} ns")]
     Backwards {
         /// The stamp, ns.
@@ -47,15 +47,14 @@ pub enum OfferError {
 
 /// Offers packets to the scheduler from one thread.
 ///
-/// To drop it is to say that no more will come: when all producers are dropped, the pipeline drains
-/// and ends.
-// On lines of its own, also in a vector of producers whose threads borrow one each.
+/// Dropping it ends its input: when all producers are dropped, the pipeline drains and ends.
+// Aligned to its own cache lines, also in a vector of producers whose threads borrow one each.
 #[derive(Debug)]
 #[repr(align(128))]
 pub struct Producer {
     ring: Sender<Offer>,
-    sleeper: Sleeper,
-    aside: Arc<CachePadded<Aside>>,
+    parker: Parker,
+    status: Arc<CachePadded<ProducerStatus>>,
     streams: usize,
     named_ns: u64,
     accepted: u64,
@@ -65,19 +64,19 @@ pub struct Producer {
 impl Producer {
     pub(crate) fn new(
         ring: Sender<Offer>,
-        sleeper: Sleeper,
-        aside: Arc<CachePadded<Aside>>,
+        parker: Parker,
+        status: Arc<CachePadded<ProducerStatus>>,
         streams: usize,
     ) -> Self {
-        Self { ring, sleeper, aside, streams, named_ns: 0, accepted: 0, refused: 0 }
+        Self { ring, parker, status, streams, named_ns: 0, accepted: 0, refused: 0 }
     }
 
-    /// Offers a packet that arrives when the scheduler takes it; where arrivals are merged by
-    /// their stamps, at the latest time that this producer has named.
+    /// Offers a packet that arrives when the scheduler takes it. Where arrivals are merged by
+    /// stamps, it arrives at the latest time that this producer has named.
     ///
     /// # Errors
-    /// If the packet was not taken: [`Full`](OfferError::Full), [`Closed`](OfferError::Closed) or
-    /// [`UnknownStream`](OfferError::UnknownStream).
+    /// If the packet was not accepted: [`Full`](OfferError::Full), [`Closed`](OfferError::Closed)
+    /// or [`UnknownStream`](OfferError::UnknownStream).
     #[inline]
     pub fn offer(&mut self, stream: StreamId, packet: Packet) -> Result<(), OfferError> {
         self.put(Offer { time_ns: self.named_ns, stamped: false, stream, packet })
@@ -86,8 +85,8 @@ impl Producer {
     /// Offers a packet that arrived at `time_ns`.
     ///
     /// # Errors
-    /// As [`offer`](Self::offer), and [`Backwards`](OfferError::Backwards) if it has named a later
-    /// time before.
+    /// See [`offer`](Self::offer); also [`Backwards`](OfferError::Backwards) if this producer has
+    /// named a later time.
     #[inline]
     pub fn offer_at(
         &mut self,
@@ -103,24 +102,24 @@ impl Producer {
         Ok(())
     }
 
-    /// Promises that no packet of this producer arrives before `time_ns`, so that others' packets
-    /// need not wait for one. Only told where arrivals are merged by their stamps. A time before
-    /// one already named has no effect.
+    /// Promises that this producer offers no packet that arrives before `time_ns`, so that packets
+    /// of other producers need not wait. It matters only where arrivals are merged by stamps. A
+    /// time before one already named has no effect.
     pub fn promise(&mut self, time_ns: u64) {
         if time_ns > self.named_ns {
             self.named_ns = time_ns;
-            self.aside.promise(time_ns);
-            self.ring.ring_peer();
+            self.status.promise(time_ns);
+            self.ring.wake_peer();
         }
     }
 
-    /// Sleeps until the ring has room.
+    /// Blocks until the ring has a free slot.
     ///
     /// # Errors
     /// [`Closed`](OfferError::Closed) if the scheduler has ended.
     pub fn wait_for_room(&mut self) -> Result<(), OfferError> {
-        let Self { ring, sleeper, .. } = self;
-        sleeper.drive(|_| {
+        let Self { ring, parker, .. } = self;
+        parker.drive(|_| {
             if ring.is_closed() {
                 Step::Done(Err(OfferError::Closed))
             } else if ring.is_full() {
@@ -131,7 +130,7 @@ impl Producer {
         })
     }
 
-    /// Packets that were taken.
+    /// Packets accepted so far.
     #[must_use]
     pub fn accepted(&self) -> u64 {
         self.accepted
@@ -156,7 +155,7 @@ impl Producer {
             }
             Err(SendError::Full) => {
                 self.refused += 1;
-                self.aside.refused(self.refused);
+                self.status.refused(self.refused);
                 Err(OfferError::Full)
             }
             Err(SendError::Closed) => Err(OfferError::Closed),

@@ -1,8 +1,8 @@
-//! The single-producer single-consumer ring: `rtrb`'s.
+//! The single-producer single-consumer ring of `rtrb`.
 //!
-//! Loom cannot see into `rtrb`, so under `cfg(loom)` a stand-in takes its place that publishes by
-//! the same accesses (a release store of the tail, of the head, of the flag; acquire loads of
-//! them) and no more. A protocol of ours that needs stronger order from the ring fails there.
+//! Loom cannot see into `rtrb`. Under `cfg(loom)` a stand-in replaces it that publishes by the same
+//! accesses and no stronger ones: release stores of tail, head and flag, acquire loads of them. A
+//! protocol that needs a stronger order from the ring fails there.
 
 #[cfg(not(loom))]
 pub(crate) use rtrb::{Consumer, Producer};
@@ -22,7 +22,7 @@ mod stand_in {
     use loom::sync::Arc;
     use loom::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-    /// Positions count up for ever; a model is over long before they wrap.
+    /// Positions are not wrapped: a model ends long before they overflow.
     #[derive(Debug)]
     struct Shared<T> {
         slots: Vec<Cell<Option<T>>>,
@@ -31,14 +31,14 @@ mod stand_in {
         abandoned: AtomicBool,
     }
 
-    /// As `rtrb::Producer`.
+    /// Stands in for `rtrb::Producer`.
     #[derive(Debug)]
     pub(crate) struct Producer<T> {
         shared: Arc<Shared<T>>,
         tail: usize,
     }
 
-    /// As `rtrb::Consumer`.
+    /// Stands in for `rtrb::Consumer`.
     #[derive(Debug)]
     pub(crate) struct Consumer<T> {
         shared: Arc<Shared<T>>,

@@ -1,45 +1,45 @@
-//! The second stage: the engine's own thread.
+//! The second stage: the engine's thread.
 
 use std::time::Duration;
 
 use millstream::catalogue::DynScheduler;
 use millstream::{Departure, Link};
 
-use crate::bell::{Sleeper, Step};
 use crate::clock::Clock;
 use crate::counters::Counts;
-use crate::inputs::{Inputs, Outlook};
-use crate::outlet::{Drops, Outlet};
+use crate::inputs::{Inputs, NextArrival};
+use crate::packet_sender::{DropReporter, PacketSender};
+use crate::parker::{Parker, Step};
 use crate::producer::Offer;
 
-/// How a scheduler's run ended.
+/// The result of a scheduler's run.
 #[derive(Debug)]
 pub struct Ended<E: ?Sized> {
-    /// What became of the packets. What still [waits](Counts::waiting) lacks leave to go that
-    /// never comes, or the transmitter was dropped.
+    /// Packets by outcome. Packets still [waiting](Counts::waiting) can never become eligible, or
+    /// the transmitter was dropped.
     pub counts: Counts,
-    /// The scheduler, with what waits in it.
+    /// The scheduler, with its queued packets.
     pub scheduler: Box<E>,
 }
 
-/// Takes packets from the producers, decides, and passes them on to the transmitter; dropped ones
-/// to the collector.
+/// Takes packets from the producers, decides, and sends departures to the transmitter and drops to
+/// the collector.
 ///
 /// It runs on one thread until every producer is dropped and all packets have left, or until the
 /// transmitter is dropped.
 #[derive(Debug)]
 pub struct Scheduling<E: ?Sized> {
-    desk: Desk<E>,
-    sleeper: Sleeper,
+    stage: SchedulerStage<E>,
+    parker: Parker,
 }
 
-/// The scheduler between its inlet and its outlet.
+/// The scheduler with its input and output.
 #[derive(Debug)]
-struct Desk<E: ?Sized> {
+struct SchedulerStage<E: ?Sized> {
     inputs: Inputs,
-    outlet: Outlet,
+    output: PacketSender,
     batch: usize,
-    /// The latest arrival or turn, ns.
+    /// The latest arrival or iteration, ns.
     now_ns: u64,
     scheduler: Box<E>,
 }
@@ -48,72 +48,71 @@ impl<E: DynScheduler + ?Sized> Scheduling<E> {
     pub(crate) fn new(
         scheduler: Box<E>,
         inputs: Inputs,
-        outlet: Outlet,
-        sleeper: Sleeper,
+        output: PacketSender,
+        parker: Parker,
         batch: usize,
     ) -> Self {
-        Self { desk: Desk { inputs, outlet, batch, now_ns: 0, scheduler }, sleeper }
+        Self { stage: SchedulerStage { inputs, output, batch, now_ns: 0, scheduler }, parker }
     }
 
-    /// Runs as packets come: they arrive when they are taken, and go as fast as the transmitter
-    /// takes them.
+    /// Schedules packets as they come: they arrive when they are taken, and leave as fast as the
+    /// transmitter takes them.
     ///
-    /// A turn reads `clock` once, takes up to a batch from every producer in rotation, then decides
-    /// up to a batch of departures for which the transmitter's ring has room. At one instant
-    /// packets arrive in the order in which they are taken. A stamp refines the time of arrival,
-    /// not this order: it counts as far as it lies between the arrival before and now.
+    /// An iteration reads `clock` once, takes up to a batch from every producer in rotation, then
+    /// decides up to a batch of departures, limited by the free slots of the transmitter's ring.
+    /// Packets of one instant arrive in the order in which they are taken. A stamp refines the
+    /// arrival time, not this order: it is clamped between the arrival before and now.
     pub fn run(self, clock: &mut impl Clock) -> Ended<E> {
-        let Self { mut desk, mut sleeper } = self;
-        sleeper.drive(|sleeper| {
-            let step = desk.turn(sleeper, clock);
-            desk.flush();
+        let Self { mut stage, mut parker } = self;
+        parker.drive(|parker| {
+            let step = stage.iterate(parker, clock);
+            stage.flush();
             step
         });
-        desk.end()
+        stage.end()
     }
 
-    /// Runs in the packets' own time: they arrive at their stamps and leave over `link`.
+    /// Schedules packets in their own time: they arrive at their stamps and leave over `link`.
     ///
-    /// Arrivals of all producers are merged by time; at one instant those of the producer with the
-    /// lower number go first, those of one producer in the order of their offers. A decision is
-    /// made whenever the link is free and a packet waits, after all arrivals up to that instant.
-    /// So the schedule depends on stamps alone: it is that of one thread that enqueues the merged
-    /// arrivals.
+    /// Arrivals of all producers are merged by time. Ties go to the producer with the lower number,
+    /// then to the order of offers. A decision is made whenever the link is free and a packet
+    /// waits, after all arrivals up to that instant. The schedule depends on the stamps alone: it
+    /// equals that of one thread that enqueues the merged arrivals.
     ///
-    /// It waits for whoever could still be first. A producer that is silent for long has to
-    /// [promise](crate::Producer::promise) or be dropped, and no thread may wait for room for one
-    /// producer while it is to feed another.
+    /// It blocks while a producer could still send an earlier packet. A producer that is silent for
+    /// long must [promise](crate::Producer::promise) or be dropped. A thread that feeds several
+    /// producers must not block on one of them.
     pub fn run_stamped(self, link: Link) -> Ended<E> {
-        let Self { mut desk, mut sleeper } = self;
-        desk.follow_stamps(link, &mut sleeper);
-        desk.end()
+        let Self { mut stage, mut parker } = self;
+        stage.iterate_stamped(link, &mut parker);
+        stage.end()
     }
 }
 
-impl<E: DynScheduler + ?Sized> Desk<E> {
-    /// One turn of [`Scheduling::run`].
-    fn turn(&mut self, sleeper: &mut Sleeper, clock: &mut impl Clock) -> Step<()> {
-        if self.outlet.is_closed() {
+impl<E: DynScheduler + ?Sized> SchedulerStage<E> {
+    /// One iteration of [`Scheduling::run`].
+    fn iterate(&mut self, parker: &mut Parker, clock: &mut impl Clock) -> Step<()> {
+        if self.output.is_closed() {
             return Step::Done(());
         }
         let now_ns = clock.now_ns().max(self.now_ns);
-        let Self { inputs, outlet, scheduler, now_ns: last_ns, .. } = self;
-        let taken = inputs.take_turns(self.batch, |offer| {
+        let Self { inputs, output, scheduler, now_ns: last_ns, .. } = self;
+        let taken = inputs.take_round_robin(self.batch, |offer| {
             let stamp_ns = if offer.stamped { offer.time_ns } else { now_ns };
             *last_ns = stamp_ns.clamp(*last_ns, now_ns);
-            arrive(scheduler.as_mut(), *last_ns, &offer, outlet, sleeper);
+            arrive(scheduler.as_mut(), *last_ns, &offer, output, parker);
         });
         self.now_ns = now_ns;
-        let before = self.outlet.counts;
-        let room = self.outlet.room();
-        for _ in 0..room.min(self.batch) {
+        let before = self.output.counts;
+        let free = self.output.free_slots();
+        for _ in 0..free.min(self.batch) {
             if self.scheduler.total_waiting() == 0 {
                 break;
             }
-            let Some(departure) = self.decide(now_ns, sleeper) else { break };
-            self.outlet.send(departure, sleeper);
+            let Some(departure) = self.decide(now_ns, parker) else { break };
+            self.output.send(departure, parker);
         }
-        if taken > 0 || self.outlet.counts != before {
+        if taken > 0 || self.output.counts != before {
             return Step::Progress;
         }
         let ended = self.inputs.have_ended();
@@ -121,51 +120,51 @@ impl<E: DynScheduler + ?Sized> Desk<E> {
             if ended {
                 return Step::Done(());
             }
-            if self.outlet.is_drained() {
-                // The link is free and nothing waits: a busy period is over.
-                self.decide(now_ns, sleeper);
+            if self.output.is_drained() {
+                // Ends the busy period: the link is free and nothing waits.
+                self.decide(now_ns, parker);
             }
             return Step::Idle;
         }
-        if room == 0 {
+        if free == 0 {
             return Step::Idle;
         }
         match self.scheduler.next_eligible_ns() {
             Some(from_ns) => Step::IdleFor(Duration::from_nanos(from_ns.saturating_sub(now_ns))),
-            // Nothing that waits will ever have leave to go.
+            // No waiting packet can become eligible.
             None if ended => Step::Done(()),
             None => Step::Idle,
         }
     }
 
-    /// [`Scheduling::run_stamped`].
-    fn follow_stamps(&mut self, link: Link, sleeper: &mut Sleeper) {
+    /// Implements [`Scheduling::run_stamped`].
+    fn iterate_stamped(&mut self, link: Link, parker: &mut Parker) {
         let mut free_ns = 0;
         loop {
             if self.scheduler.total_waiting() == 0 {
-                let Some((_, arrival_ns)) = self.next(u64::MAX, sleeper) else { break };
+                let Some((_, arrival_ns)) = self.next_arrival(u64::MAX, parker) else { break };
                 if arrival_ns > free_ns {
-                    // The link is free and nothing waits: a busy period is over.
-                    self.decide(free_ns, sleeper);
+                    // Ends the busy period: the link is free and nothing waits.
+                    self.decide(free_ns, parker);
                 }
                 free_ns = free_ns.max(arrival_ns);
             }
-            while let Some((producer, arrival_ns)) = self.next(free_ns, sleeper) {
+            while let Some((producer, arrival_ns)) = self.next_arrival(free_ns, parker) {
                 if let Some(offer) = self.inputs.take(producer) {
-                    let Self { outlet, scheduler, .. } = self;
-                    arrive(scheduler.as_mut(), arrival_ns, &offer, outlet, sleeper);
+                    let Self { output, scheduler, .. } = self;
+                    arrive(scheduler.as_mut(), arrival_ns, &offer, output, parker);
                 }
             }
-            if let Some(departure) = self.decide(free_ns, sleeper) {
+            if let Some(departure) = self.decide(free_ns, parker) {
                 free_ns = free_ns.saturating_add(link.transmission_ns(departure.bytes));
-                if !self.outlet.send(departure, sleeper) {
+                if !self.output.send(departure, parker) {
                     break;
                 }
-                self.outlet.publish();
+                self.output.publish();
             } else if self.scheduler.total_waiting() > 0 {
-                // All that waits is held back, until a gate opens or a packet comes.
+                // No waiting packet is eligible: advance to the next gate opening or arrival.
                 let opens_ns = self.scheduler.next_eligible_ns();
-                let arrives = self.next(opens_ns.unwrap_or(u64::MAX), sleeper);
+                let arrives = self.next_arrival(opens_ns.unwrap_or(u64::MAX), parker);
                 match arrives.map(|(_, arrival_ns)| arrival_ns).or(opens_ns) {
                     Some(event_ns) => free_ns = free_ns.max(event_ns),
                     None => break,
@@ -174,25 +173,24 @@ impl<E: DynScheduler + ?Sized> Desk<E> {
         }
     }
 
-    /// Waits until the next arrival up to `until_ns` is certain: whose it is and when, or that
-    /// there is none.
+    /// Blocks until the next arrival up to `until_ns` is known: its producer and time, or `None`.
     #[inline]
-    fn next(&mut self, until_ns: u64, sleeper: &mut Sleeper) -> Option<(usize, u64)> {
-        match self.inputs.look(until_ns) {
-            Outlook::Arrival(producer, time_ns) => Some((producer, time_ns)),
-            Outlook::None => None,
-            Outlook::Open => self.await_next(until_ns, sleeper),
+    fn next_arrival(&mut self, until_ns: u64, parker: &mut Parker) -> Option<(usize, u64)> {
+        match self.inputs.next_arrival(until_ns) {
+            NextArrival::Arrival(producer, time_ns) => Some((producer, time_ns)),
+            NextArrival::None => None,
+            NextArrival::Unknown => self.await_arrival(until_ns, parker),
         }
     }
 
     #[cold]
-    fn await_next(&mut self, until_ns: u64, sleeper: &mut Sleeper) -> Option<(usize, u64)> {
+    fn await_arrival(&mut self, until_ns: u64, parker: &mut Parker) -> Option<(usize, u64)> {
         self.flush();
-        sleeper.drive(|_| match self.inputs.look(until_ns) {
-            Outlook::Arrival(producer, time_ns) => Step::Done(Some((producer, time_ns))),
-            Outlook::None => Step::Done(None),
-            Outlook::Open => {
-                // A look may take a packet from another producer, who may wait for the room.
+        parker.drive(|_| match self.inputs.next_arrival(until_ns) {
+            NextArrival::Arrival(producer, time_ns) => Step::Done(Some((producer, time_ns))),
+            NextArrival::None => Step::Done(None),
+            NextArrival::Unknown => {
+                // The check may have freed a slot that another producer waits for.
                 self.inputs.flush();
                 Step::Idle
             }
@@ -200,32 +198,32 @@ impl<E: DynScheduler + ?Sized> Desk<E> {
     }
 
     #[inline]
-    fn decide(&mut self, now_ns: u64, sleeper: &mut Sleeper) -> Option<Departure> {
-        self.scheduler.decide(now_ns, &mut Drops { outlet: &mut self.outlet, sleeper })
+    fn decide(&mut self, now_ns: u64, parker: &mut Parker) -> Option<Departure> {
+        self.scheduler.decide(now_ns, &mut DropReporter { output: &mut self.output, parker })
     }
 
     #[inline]
     fn flush(&mut self) {
         self.inputs.flush();
-        self.outlet.flush();
+        self.output.flush();
     }
 
     fn end(mut self) -> Ended<E> {
-        Ended { counts: self.outlet.final_counts(), scheduler: self.scheduler }
+        Ended { counts: self.output.final_counts(), scheduler: self.scheduler }
     }
 }
 
-/// A packet arrives at the scheduler, or at a full queue.
+/// Enqueues a packet, or counts it as dropped if its queue is full.
 #[inline]
 fn arrive<E: DynScheduler + ?Sized>(
     scheduler: &mut E,
     time_ns: u64,
     offer: &Offer,
-    outlet: &mut Outlet,
-    sleeper: &mut Sleeper,
+    output: &mut PacketSender,
+    parker: &mut Parker,
 ) {
-    outlet.counts.taken += 1;
+    output.counts.taken += 1;
     if let Err(full) = scheduler.enqueue(time_ns, offer.stream, offer.packet) {
-        outlet.drop(full, sleeper);
+        output.drop(full, parker);
     }
 }

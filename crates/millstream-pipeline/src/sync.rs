@@ -1,7 +1,7 @@
-//! The primitives that the models of loom replace.
+//! The synchronisation primitives that loom replaces.
 //!
 //! Under `cfg(loom)` every atomic, fence and reference count is loom's, which runs a model through
-//! all its interleavings; crossbeam's `Parker` follows by its own `cfg(crossbeam_loom)`.
+//! all its interleavings. Crossbeam's `Parker` switches by its own `cfg(crossbeam_loom)`.
 
 #[cfg(loom)]
 pub(crate) use loom::sync::{

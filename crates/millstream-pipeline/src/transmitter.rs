@@ -1,22 +1,22 @@
-//! The third stage: packets leave.
+//! The third stage: transmits packets.
 
 use millstream::Departure;
 
-use crate::bell::{Sleeper, Step};
 use crate::channel::{Received, Receiver, Sender};
+use crate::parker::{Parker, Step};
 
-/// What a stage has done without waiting.
+/// What a stage has done without blocking.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Progress {
-    /// So many packets went through; with 0 there was nothing to do yet.
+    /// Number of packets handled; 0 means that there is no work yet.
     Packets(usize),
-    /// Nothing is left and nothing will come.
+    /// Nothing is left and no more will come.
     Ended,
 }
 
 impl Progress {
-    /// After `count` packets a receiver found this in place of another.
-    pub(crate) fn without_more(count: usize, ended: bool) -> Self {
+    /// The progress after `count` packets, where the receiver was then empty or ended.
+    pub(crate) fn of_batch(count: usize, ended: bool) -> Self {
         if ended && count == 0 { Self::Ended } else { Self::Packets(count) }
     }
 
@@ -29,16 +29,16 @@ impl Progress {
     }
 }
 
-/// Takes departures in the order of the decisions, and passes on to the collector what has been
+/// Takes departures in the order of the decisions, and sends them to the collector once
 /// transmitted.
 ///
-/// To drop it ends the scheduler's run; what was passed on to it but not taken is lost with it.
-// On lines of its own, wherever its owner keeps it.
+/// Dropping it ends the scheduler's run; packets in its ring are lost.
+// Aligned to its own cache lines, wherever its owner keeps it.
 #[derive(Debug)]
 #[repr(align(128))]
 pub struct Transmitter {
     rings: Rings,
-    sleeper: Sleeper,
+    parker: Parker,
 }
 
 #[derive(Debug)]
@@ -52,35 +52,35 @@ impl Transmitter {
     pub(crate) fn new(
         departures: Receiver<Departure>,
         finished: Sender<Departure>,
-        sleeper: Sleeper,
+        parker: Parker,
         batch: usize,
     ) -> Self {
-        Self { rings: Rings { departures, finished, batch }, sleeper }
+        Self { rings: Rings { departures, finished, batch }, parker }
     }
 
-    /// Transmits up to a batch of packets by `transmit`, without waiting: not for packets, and not
-    /// for room in the collector's ring, which it needs unless the collector was dropped.
+    /// Transmits up to a batch of packets by `transmit`, without blocking. Stops early if the
+    /// collector's ring is full; a dropped collector is ignored.
     pub fn poll(&mut self, mut transmit: impl FnMut(&Departure)) -> Progress {
         self.rings.poll(&mut transmit)
     }
 
-    /// Transmits by `transmit` until the scheduler has ended and all has left; sleeps while there
-    /// is nothing to do.
+    /// Transmits by `transmit` until the scheduler has ended and all packets have left. Parks while
+    /// there is no work.
     pub fn run(self, mut transmit: impl FnMut(&Departure)) {
-        let Self { mut rings, mut sleeper } = self;
-        sleeper.drive(|_| rings.poll(&mut transmit).step());
+        let Self { mut rings, mut parker } = self;
+        parker.drive(|_| rings.poll(&mut transmit).step());
     }
 }
 
 impl Rings {
     fn poll(&mut self, transmit: &mut impl FnMut(&Departure)) -> Progress {
-        let progress = self.pass_batch(transmit);
+        let progress = self.transmit_batch(transmit);
         self.departures.flush();
         self.finished.flush();
         progress
     }
 
-    fn pass_batch(&mut self, transmit: &mut impl FnMut(&Departure)) -> Progress {
+    fn transmit_batch(&mut self, transmit: &mut impl FnMut(&Departure)) -> Progress {
         for count in 0..self.batch {
             if self.finished.is_full() && !self.finished.is_closed() {
                 return Progress::Packets(count);
@@ -88,11 +88,11 @@ impl Rings {
             match self.departures.receive() {
                 Received::Value(departure) => {
                     transmit(&departure);
-                    // There is room; if the collector is gone nobody wants the packet back.
+                    // The ring has a slot, unless the collector was dropped: the packet is discarded.
                     let _ = self.finished.send(departure);
                 }
-                Received::Empty => return Progress::without_more(count, false),
-                Received::Ended => return Progress::without_more(count, true),
+                Received::Empty => return Progress::of_batch(count, false),
+                Received::Ended => return Progress::of_batch(count, true),
             }
         }
         Progress::Packets(self.batch)

@@ -1,4 +1,4 @@
-//! Once warm, no stage allocates for a packet.
+//! No stage allocates for a packet in the steady state.
 
 #![cfg(not(loom))]
 #![allow(clippy::unwrap_used)]
@@ -15,7 +15,7 @@ use millstream_pipeline::{Monotonic, OfferError, Pipeline, Producer, Sizes};
 const STREAMS: u32 = 64;
 const QUEUE: u32 = 32;
 
-/// Offers `count` packets, then waits until all that were ever offered are reclaimed.
+/// Offers `count` packets, then waits until every accepted packet is reclaimed.
 fn pass(producer: &mut Producer, count: u32, reclaimed: &AtomicU64) {
     for number in 0..count {
         let stream = StreamId(number % STREAMS);
@@ -30,12 +30,12 @@ fn pass(producer: &mut Producer, count: u32, reclaimed: &AtomicU64) {
 
 #[test]
 fn nothing_is_allocated_once_warm() {
-    // Without deadlines: how many are missed at once depends on the threads, and so would memory.
+    // No deadlines: the number of concurrent misses, and so memory, would depend on the threads.
     let mut scheduler = Scheduler::new(Fifo, Heap::default());
     for _ in 0..STREAMS {
         scheduler.add_stream(Contract::new().queue(QUEUE)).unwrap();
     }
-    // Every queue has been as long as it may be.
+    // Fills every queue once, so that its memory is allocated.
     for number in 0..STREAMS * QUEUE {
         scheduler.enqueue(0, StreamId(number % STREAMS), Packet::new(100)).unwrap();
     }

@@ -1,4 +1,4 @@
-//! Whatever threads do: with stamps the schedule is that of one thread on the merged arrivals.
+//! With stamps, the schedule equals that of one thread on the merged arrivals.
 
 #![cfg(not(loom))]
 #![allow(clippy::unwrap_used)]
@@ -15,7 +15,7 @@ use support::{Arrival, Engine, merged, pipelined, single_threaded};
 
 const STREAMS: u32 = 4;
 
-/// Streams that differ in all that disciplines look at; one is capped, one drops late packets.
+/// Streams that differ in every attribute of disciplines; one is capped, one drops late packets.
 fn engine(row: &DisciplineRow, structure: usize) -> Box<Engine> {
     let options = Options { table: (0..STREAMS).map(StreamId).collect(), ..Options::default() };
     let structures: Vec<_> = row.structures(&options).into_iter().collect();

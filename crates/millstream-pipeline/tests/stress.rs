@@ -1,6 +1,6 @@
-//! Real threads, as fast as they go: nothing is lost, nothing overtakes within its stream.
+//! Real threads at full speed: no packet is lost, and streams keep their order.
 //!
-//! `MILLSTREAM_STRESS_PACKETS` sets how many packets (default 200,000).
+//! `MILLSTREAM_STRESS_PACKETS` sets the number of packets (default 200,000).
 
 #![cfg(not(loom))]
 #![allow(clippy::unwrap_used)]

@@ -1,8 +1,8 @@
-//! Departures as columns: Arrow for a run, NumPy for a batch.
+//! Converts departures to columns: Arrow for a run, NumPy for a batch.
 //!
-//! A run's columns are cut into record batches of 131,072 rows, 45 bytes a row, so that they grow
-//! without being copied. They leave through the Arrow C stream interface without a copy either.
-//! Names of streams and of events are dictionaries. Their indices are signed because pandas has no
+//! A run's columns are split into record batches of 131,072 rows, 45 bytes a row, so that they grow
+//! without copies. The Arrow C stream interface exports them without a copy, too. Names of streams
+//! and events are dictionaries; their indices are signed since pandas has no unsigned ones.
 //! unsigned ones.
 
 use arrow_array::builder::UInt64Builder;
@@ -23,7 +23,7 @@ use std::sync::Arc;
 /// Rows of a record batch.
 const BATCH: usize = 1 << 17;
 
-/// Events in the order of their codes.
+/// The events in the order of their codes.
 const EVENTS: [Event; 3] = [Event::Sent, Event::DroppedLate, Event::DroppedFull];
 
 fn code(event: Event) -> u8 {
@@ -50,7 +50,7 @@ pub(crate) struct Collector {
 }
 
 impl Collector {
-    /// Of streams of these names.
+    /// A collector for streams with these names.
     pub(crate) fn new(names: &[String]) -> Self {
         let words = |key| DataType::Dictionary(Box::new(key), Box::new(DataType::Utf8));
         let field = |name, kind| Field::new(name, kind, false);
@@ -90,7 +90,7 @@ impl Collector {
         if self.time_ns.len() == BATCH { self.seal() } else { Ok(()) }
     }
 
-    /// What was pushed becomes a record batch.
+    /// Turns the collected rows into a record batch.
     fn seal(&mut self) -> Result<(), ArrowError> {
         let number = |column: &mut Vec<u64>| UInt64Array::from(std::mem::take(column));
         let stream = PrimitiveArray::<Int32Type>::from(std::mem::take(&mut self.stream));
@@ -108,7 +108,7 @@ impl Collector {
         Ok(())
     }
 
-    /// Everything that was pushed.
+    /// Returns all collected rows.
     pub(crate) fn finish(mut self) -> Result<Departures, ArrowError> {
         if !self.time_ns.is_empty() {
             self.seal()?;
@@ -117,7 +117,7 @@ impl Collector {
     }
 }
 
-/// A run's departures, which whoever speaks the Arrow `PyCapsule` interface can read.
+/// A run's departures, readable through the Arrow `PyCapsule` interface.
 #[pyclass(frozen, module = "millstream._millstream")]
 pub(crate) struct Departures {
     schema: SchemaRef,
@@ -153,7 +153,7 @@ pub(crate) struct DepartureColumns {
     packet: Py<PyArray1<u64>>,
     bytes: Py<PyArray1<u32>>,
     arrival_ns: Py<PyArray1<u64>>,
-    /// 2⁶⁴ − 1 where there is none.
+    /// 2⁶⁴ − 1 without a deadline.
     deadline_ns: Py<PyArray1<u64>>,
     event: Py<PyArray1<u8>>,
     tag: Py<PyArray1<u64>>,
@@ -166,7 +166,7 @@ impl DepartureColumns {
     }
 }
 
-/// The same, being filled.
+/// The columns of a batch under construction.
 #[derive(Default)]
 pub(crate) struct Rows {
     time_ns: Vec<u64>,
@@ -180,7 +180,7 @@ pub(crate) struct Rows {
 }
 
 impl Rows {
-    /// Room for so many, so that filling them allocates no more.
+    /// Reserves space, so that filling allocates nothing.
     pub(crate) fn with_capacity(rows: usize) -> Self {
         Self {
             time_ns: Vec::with_capacity(rows),
@@ -220,7 +220,7 @@ impl Rows {
     }
 }
 
-/// An Arrow error that only a program's mistake can cause.
+/// An Arrow error, which only a bug can cause.
 #[allow(clippy::needless_pass_by_value)]
 pub(crate) fn arrow(error: ArrowError) -> PyErr {
     PyValueError::new_err(error.to_string())

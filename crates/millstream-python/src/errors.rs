@@ -1,8 +1,7 @@
-//! Errors as Python exceptions, with the text that the command prints.
+//! Converts errors to Python exceptions, with the text that the command prints.
 //!
-//! The command hands a `miette` report to its standard error; here the same report becomes the
-//! exception's message: without colours and 80 columns wide, as in a pipe, for it may be shown
-//! anywhere.
+//! The command prints a `miette` report to standard error. The same report is the exception's
+//! message, without colours and 80 columns wide, as in a pipe.
 
 use miette::{Diagnostic, MietteHandler, MietteHandlerOpts, ReportHandler};
 use millstream_sim::RunError;
@@ -11,18 +10,23 @@ use pyo3::exceptions::{PyOSError, PyValueError};
 use pyo3::{PyErr, create_exception, exceptions::PyException};
 use std::fmt;
 
-create_exception!(millstream, MillstreamError, PyException, "What Millstream raises.");
+create_exception!(
+    millstream,
+    MillstreamError,
+    PyException,
+    "Base class of Millstream's exceptions."
+);
 create_exception!(
     millstream,
     ScenarioError,
     MillstreamError,
-    "A scenario cannot be run; every problem with its line and what would be right."
+    "A scenario cannot be run; lists every problem with its line and the allowed values."
 );
 create_exception!(
     millstream,
     TrafficError,
     MillstreamError,
-    "An input file is unreadable or malformed; where, and what would be right."
+    "An input file is unreadable or malformed; gives the position and the expected format."
 );
 create_exception!(
     millstream,
@@ -31,7 +35,7 @@ create_exception!(
     "A stream's contract cannot be scheduled."
 );
 
-/// A diagnostic as the command prints it.
+/// A diagnostic formatted as the command prints it.
 struct Printed<'a>(MietteHandler, &'a dyn Diagnostic);
 
 impl fmt::Display for Printed<'_> {
@@ -46,13 +50,13 @@ fn printed(diagnostic: &dyn Diagnostic) -> String {
     Printed(handler, diagnostic).to_string()
 }
 
-/// A scenario that cannot be run.
+/// An invalid scenario.
 #[allow(clippy::needless_pass_by_value)]
 pub(crate) fn scenario(error: millstream_scenario::ScenarioError) -> PyErr {
     ScenarioError::new_err(printed(&error))
 }
 
-/// An input that cannot be read.
+/// An unreadable input.
 pub(crate) fn traffic(error: millstream_traffic::TrafficError) -> PyErr {
     let text = error.to_string();
     let report = match error.help {
@@ -62,18 +66,18 @@ pub(crate) fn traffic(error: millstream_traffic::TrafficError) -> PyErr {
     TrafficError::new_err(printed(report.as_ref()))
 }
 
-/// A contract that cannot be scheduled.
+/// An invalid contract.
 pub(crate) fn contract(error: millstream::ContractError) -> PyErr {
     ContractError::new_err(error.to_string())
 }
 
-/// A fabric's run that failed.
+/// A failed run of a fabric.
 #[allow(clippy::needless_pass_by_value)]
 pub(crate) fn fabric(error: RunFailure) -> PyErr {
     ScenarioError::new_err(error.to_string())
 }
 
-/// A run that failed.
+/// A failed run.
 pub(crate) fn run(error: RunError) -> PyErr {
     match error {
         RunError::Traffic(error) => traffic(error),

@@ -1,13 +1,13 @@
-//! The native half of the Python package `millstream`.
+//! The native module of the Python package `millstream`.
 //!
 //! ```text
-//! python/millstream (names, units, Arrow and NumPy in and out) ── millstream._millstream (this) ── the crates
+//! python/millstream (names, units, Arrow, NumPy) ── millstream._millstream (this) ── the crates
 //! ```
 //!
-//! Nothing is decided here: a scenario is parsed, run and summed up by the crates that the command
-//! uses, and a scheduler is the engine's. Two rules: whatever takes long runs detached from the
-//! interpreter, so that other Python threads go on; and no Python object is made per packet, except
-//! by the calls that are about one packet.
+//! It makes no decisions: the crates of the command parse, run and summarise scenarios, and a
+//! scheduler is the engine's. Two rules apply. Long operations run detached from the interpreter,
+//! so that other Python threads continue. Only calls for a single packet create Python objects a
+//! packet.
 
 mod departures;
 mod errors;
@@ -21,7 +21,7 @@ use millstream::catalogue::DISCIPLINES;
 use millstream_sweep::{Interval, Kind, columns};
 use pyo3::prelude::*;
 
-/// The native half of the package `millstream`; private.
+/// The native module of the package `millstream`; private.
 #[pymodule]
 mod _millstream {
     #[pymodule_export]
@@ -44,21 +44,21 @@ mod _millstream {
     const __version__: &str = env!("CARGO_PKG_VERSION");
 }
 
-/// The mean of values over runs and half of its interval, as `millstream sweep` computes them; None of
-/// none, and no half of one.
+/// Returns the mean of values over runs and half of its interval, as `millstream sweep` computes
+/// them. None without values; None as half of a single value.
 #[pyfunction]
 #[allow(clippy::needless_pass_by_value)]
 fn interval(values: Vec<f64>) -> Option<(f64, Option<f64>)> {
     Interval::of(&values).map(|interval| (interval.mean, interval.half_width))
 }
 
-/// The numeric columns of a sweep's dataset, of links or of fabrics.
+/// Returns the numeric columns of a sweep's dataset, of links or of fabrics.
 #[pyfunction]
 fn metrics(fabric: bool) -> Vec<&'static str> {
     columns(fabric).iter().filter(|column| column.kind != Kind::Text).map(|c| c.name).collect()
 }
 
-/// Every discipline of the engine: its name and what it does.
+/// Returns every discipline of the engine: its name and summary.
 #[pyfunction]
 fn disciplines() -> Vec<(&'static str, &'static str)> {
     DISCIPLINES.iter().map(|row| (row.name, row.summary)).collect()

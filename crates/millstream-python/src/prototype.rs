@@ -1,12 +1,12 @@
-//! Disciplines written in Python: to try a rank function before it is written in Rust.
+//! Disciplines written in Python, to try a rank function before writing it in Rust.
 //!
-//! The object's `rank(stream, head)` says where a backlogged stream stands: an integer, or up to
-//! four in order of significance; the least is served, among equals the lowest stream. It is asked
-//! again after each event of that stream and only then, so a rank may depend on the stream's own
-//! history and on nothing that changes by itself.
+//! The object's `rank(stream, head)` returns the rank of a backlogged stream: an integer, or up to
+//! four in order of significance. The lowest rank is served; ties go to the lowest stream. It is
+//! called after each event of that stream and only then: a rank may depend on the stream's events
+//! and on nothing that changes by itself.
 //!
-//! Cost: each hook is a call into Python, some 0.2 to 1 µs, two to four a packet; everything else is
-//! the engine as it is. What a hook raises is kept and raised by the call that led to it.
+//! Cost: each hook is a call into Python, about 0.2 to 1 µs, two to four a packet; everything else
+//! is the engine. An exception of a hook is stored and raised by the current call.
 
 use millstream::{Contract, ContractError, Discipline, Head as EngineHead, Rank, StreamId};
 use pyo3::exceptions::{PyTypeError, PyValueError};
@@ -14,15 +14,15 @@ use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 use std::sync::{Arc, Mutex};
 
-/// How many integers a rank may have.
-const PLACES: usize = 4;
+/// Maximum number of integers in a rank.
+const COMPONENTS: usize = 4;
 
-/// A head-of-line packet, as a discipline may know it.
+/// A head-of-line packet, as visible to a discipline.
 #[pyclass(frozen, get_all, module = "millstream")]
 pub(crate) struct Head {
-    /// When it arrived, ns.
+    /// Arrival time, ns.
     arrival_ns: u64,
-    /// Its length, bytes.
+    /// Length, bytes.
     bytes: u32,
 }
 
@@ -39,10 +39,10 @@ impl From<EngineHead> for Head {
     }
 }
 
-/// What a hook raised first, until somebody takes it.
+/// The first exception of a hook, until a call raises it.
 pub(crate) type Raised = Arc<Mutex<Option<PyErr>>>;
 
-/// A discipline that asks a Python object.
+/// A discipline that calls a Python object.
 pub(crate) struct Prototype {
     object: Py<PyAny>,
     on_arrival: bool,
@@ -52,14 +52,14 @@ pub(crate) struct Prototype {
     raised: Raised,
 }
 
-/// Up to four integers, compared from the first on.
+/// Up to four integers in lexicographic order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Places([i128; PLACES]);
+pub(crate) struct TupleRank([i128; COMPONENTS]);
 
-impl Rank for Places {}
+impl Rank for TupleRank {}
 
 impl Prototype {
-    /// Asks `object`; what it raises goes to `raised`.
+    /// Wraps `object`; its exceptions go to `raised`.
     pub(crate) fn new(object: &Bound<'_, PyAny>, raised: Raised) -> PyResult<Self> {
         if !object.getattr("rank").is_ok_and(|rank| rank.is_callable()) {
             return Err(PyTypeError::new_err(
@@ -76,7 +76,7 @@ impl Prototype {
         })
     }
 
-    /// What `ask` answers; if it raises, that is kept and the answer is `None`.
+    /// Returns the result of `ask`, or `None` after storing its exception.
     fn ask<T>(&self, ask: impl FnOnce(&Bound<'_, PyAny>) -> PyResult<T>) -> Option<T> {
         Python::attach(|py| match ask(self.object.bind(py)) {
             Ok(answer) => Some(answer),
@@ -90,28 +90,28 @@ impl Prototype {
     }
 }
 
-/// A rank as Python gives it.
-fn places(rank: &Bound<'_, PyAny>) -> PyResult<Places> {
-    let mut places = [0; PLACES];
+/// Converts a rank from Python.
+fn components(rank: &Bound<'_, PyAny>) -> PyResult<TupleRank> {
+    let mut components = [0; COMPONENTS];
     match rank.cast::<PyTuple>() {
-        Ok(tuple) if tuple.len() <= PLACES => {
-            for (place, number) in places.iter_mut().zip(tuple) {
-                *place = number.extract()?;
+        Ok(tuple) if tuple.len() <= COMPONENTS => {
+            for (component, number) in components.iter_mut().zip(tuple) {
+                *component = number.extract()?;
             }
         }
         Ok(tuple) => {
-            let message = format!("a rank of {} integers; at most {PLACES}", tuple.len());
+            let message = format!("a rank of {} integers; at most {COMPONENTS}", tuple.len());
             return Err(PyValueError::new_err(message));
         }
-        Err(_) => places[0] = rank.extract()?,
+        Err(_) => components[0] = rank.extract()?,
     }
-    Ok(Places(places))
+    Ok(TupleRank(components))
 }
 
 impl Discipline for Prototype {
-    /// The stream's number; all else is kept by the object.
+    /// The stream's number; the object keeps all other state.
     type State = u32;
-    type Rank = Places;
+    type Rank = TupleRank;
     type Stamp = ();
 
     fn admit(&mut self, _: &Contract) -> Result<u32, ContractError> {
@@ -124,11 +124,11 @@ impl Discipline for Prototype {
         self.now_ns = clock_ns;
     }
 
-    fn rank(&self, stream: &u32, head: EngineHead) -> Places {
+    fn rank(&self, stream: &u32, head: EngineHead) -> TupleRank {
         let rank = |object: &Bound<'_, PyAny>| {
-            places(&object.call_method1("rank", (*stream, Head::from(head)))?)
+            components(&object.call_method1("rank", (*stream, Head::from(head)))?)
         };
-        self.ask(rank).unwrap_or(Places([i128::MAX; PLACES]))
+        self.ask(rank).unwrap_or(TupleRank([i128::MAX; COMPONENTS]))
     }
 
     fn arrived(&mut self, _: &mut u32, stream: StreamId, bytes: u32, _: bool) {

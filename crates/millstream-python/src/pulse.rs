@@ -1,24 +1,24 @@
-//! Looking up from a long run: signals, and whoever wants to know how far it is.
+//! Periodic work during a long run: signals and the progress callback.
 //!
-//! A run is detached from the interpreter. Every so many decisions it looks at the clock, and every
-//! 50 ms it attaches, handles Ctrl-C and calls back. Other threads that keep the interpreter busy
-//! may make it wait some ms for that, so more often would slow it down.
+//! A run is detached from the interpreter. It reads the clock every 4,096 decisions. Every 50 ms it
+//! attaches, handles Ctrl-C and calls back. Other threads may delay the attachment by milliseconds:
+//! a shorter interval would slow the run.
 
 use pyo3::prelude::*;
 use std::time::{Duration, Instant};
 
-/// Between two looks at the interpreter.
+/// Interval between attachments to the interpreter.
 const INTERVAL: Duration = Duration::from_millis(50);
 
-/// Decisions between two looks at the clock.
+/// Decisions between two reads of the clock.
 const STRIDE: u64 = 4096;
 
-/// Looks up now and then.
+/// Attaches to the interpreter periodically.
 pub(crate) struct Pulse {
     decisions: u64,
     last: Instant,
     progress: Option<Py<PyAny>>,
-    /// What Ctrl-C or the callback raised: the run is to end.
+    /// The exception of Ctrl-C or the callback, which ends the run.
     pub(crate) raised: Option<PyErr>,
 }
 
@@ -28,14 +28,14 @@ impl Pulse {
         Self { decisions: 0, last: Instant::now(), progress, raised: None }
     }
 
-    /// One more decision, at `now_ns`. Whether the run is to end.
+    /// Counts a decision at `now_ns`. Returns whether the run must end.
     #[inline]
     pub(crate) fn beat(&mut self, now_ns: u64) -> bool {
         self.decisions += 1;
         self.decisions.is_multiple_of(STRIDE) && self.look_up(now_ns)
     }
 
-    /// Many more decisions, until `now_ns`. Whether the run is to end.
+    /// Counts many decisions up to `now_ns`. Returns whether the run must end.
     #[cold]
     pub(crate) fn look_up(&mut self, now_ns: u64) -> bool {
         if self.last.elapsed() >= INTERVAL {

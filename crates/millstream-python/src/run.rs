@@ -1,4 +1,4 @@
-//! A scenario's run on its simulated link or fabric, and what it came to.
+//! Runs a scenario on its simulated link or fabric, and holds the results.
 
 use arrow_schema::ArrowError;
 use millstream::{Departure, StreamId};
@@ -20,16 +20,16 @@ use crate::departures::{Collector, Departures, arrow};
 use crate::errors;
 use crate::pulse::Pulse;
 
-/// What is wanted of a run beside the summary.
+/// Requested results beside the summary.
 #[derive(Clone, Copy)]
-pub(crate) struct Wanted {
+pub(crate) struct Requested {
     /// Every departure.
     pub(crate) departures: bool,
     /// Time series, for the report.
     pub(crate) series: bool,
 }
 
-/// Collects what happens.
+/// Records the events of a run.
 struct Recording {
     recorder: Recorder,
     departures: Option<Collector>,
@@ -67,7 +67,7 @@ impl Listener for Recording {
     }
 }
 
-/// What a run came to.
+/// The result of a run.
 #[pyclass(frozen, module = "millstream._millstream")]
 pub(crate) struct RunResult {
     scenario: Arc<Scenario>,
@@ -76,7 +76,7 @@ pub(crate) struct RunResult {
     departures: Option<Py<Departures>>,
 }
 
-/// What was counted.
+/// The numbers of a run.
 enum Numbers {
     Link(Results),
     Fabric { summary: Box<FabricSummary>, links: Links, page: Option<Vec<u8>> },
@@ -85,13 +85,13 @@ enum Numbers {
 /// The links of a fabric: from, to, time transmitting in ns, its share of the run.
 type Links = (Vec<String>, Vec<String>, Vec<u64>, Vec<f64>);
 
-/// Why there is no result.
+/// Why a run has no result.
 enum Failed {
     Traffic(millstream_traffic::TrafficError),
     Run(RunError),
     Fabric(RunFailure),
     Arrow(ArrowError),
-    /// Ctrl-C, or the callback raised.
+    /// Ctrl-C, or an exception of the callback.
     Raised(PyErr),
 }
 
@@ -111,20 +111,20 @@ impl From<Failed> for PyErr {
 pub(crate) fn run(
     py: Python<'_>,
     scenario: Arc<Scenario>,
-    wanted: Wanted,
+    requested: Requested,
     progress: Option<Py<PyAny>>,
 ) -> PyResult<RunResult> {
     if scenario.fabric.is_some() {
-        if wanted.departures {
+        if requested.departures {
             let message =
                 format!("departures=True is for a single link; {} has a fabric", scenario.name);
             return Err(PyValueError::new_err(message));
         }
-        let numbers = py.detach(|| fabric(&scenario, wanted.series, progress))?;
+        let numbers = py.detach(|| fabric(&scenario, requested.series, progress))?;
         let notes = scenario.notes.clone();
         return Ok(RunResult { scenario, numbers, notes, departures: None });
     }
-    let (results, notes, departures) = py.detach(|| detached(&scenario, wanted, progress))?;
+    let (results, notes, departures) = py.detach(|| detached(&scenario, requested, progress))?;
     let departures = departures.map(|departures| Py::new(py, departures)).transpose()?;
     Ok(RunResult { scenario, numbers: Numbers::Link(results), notes, departures })
 }
@@ -168,14 +168,14 @@ fn fabric(
 
 fn detached(
     scenario: &Scenario,
-    wanted: Wanted,
+    requested: Requested,
     progress: Option<Py<PyAny>>,
 ) -> Result<(Results, Vec<String>, Option<Departures>), Failed> {
     let names: Vec<String> = scenario.streams.iter().map(|stream| stream.name.clone()).collect();
     let mut input = millstream_scenario::open(scenario, false).map_err(Failed::Traffic)?;
     let mut recording = Recording {
-        departures: wanted.departures.then(|| Collector::new(&names)),
-        recorder: Recorder::new(names, RecorderOptions { series: wanted.series }),
+        departures: requested.departures.then(|| Collector::new(&names)),
+        recorder: Recorder::new(names, RecorderOptions { series: requested.series }),
         pulse: Pulse::new(progress),
     };
     let end = link::run(scenario, input.feed.as_mut(), &mut recording).map_err(Failed::Run)?;
@@ -201,7 +201,7 @@ impl RunResult {
         &self.scenario.name
     }
 
-    /// Where the run's randomness came from.
+    /// The random seed of the run.
     #[getter]
     fn seed(&self) -> u64 {
         self.scenario.seed
@@ -219,13 +219,13 @@ impl RunResult {
         self.scenario.structure_name()
     }
 
-    /// What the user should know beside the numbers.
+    /// Remarks on the numbers.
     #[getter]
     fn notes(&self) -> Vec<String> {
         self.notes.clone()
     }
 
-    /// The departures, if they were asked for.
+    /// The departures, if requested.
     #[getter]
     fn departures(&self, py: Python<'_>) -> Option<Py<Departures>> {
         self.departures.as_ref().map(|departures| departures.clone_ref(py))
@@ -250,13 +250,13 @@ impl RunResult {
         }
     }
 
-    /// Whether it was a fabric that ran.
+    /// Whether the run is of a fabric.
     #[getter]
     fn is_fabric(&self) -> bool {
         matches!(self.numbers, Numbers::Fabric { .. })
     }
 
-    /// A fabric's links as columns: from, to, `busy_ns`, utilisation. None of a single link.
+    /// A fabric's links as columns: from, to, `busy_ns`, utilisation. None for a single link.
     fn links(&self) -> Option<Links> {
         match &self.numbers {
             Numbers::Link(_) => None,
@@ -264,7 +264,7 @@ impl RunResult {
         }
     }
 
-    /// Writes the report page, which needs the time series.
+    /// Writes the report, which requires the time series.
     fn write_report(&self, py: Python<'_>, path: PathBuf) -> PyResult<()> {
         py.detach(|| {
             let results = match &self.numbers {

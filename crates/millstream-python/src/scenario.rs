@@ -7,9 +7,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::errors;
-use crate::run::{RunResult, Wanted, run};
+use crate::run::{Requested, RunResult, run};
 
-/// Arrivals that are read to learn what sources offer, as by `millstream check`.
+/// Arrivals read to measure the sources' load, as in `millstream check`.
 const READ_AT_MOST: u64 = 5_000_000;
 
 /// A valid scenario.
@@ -17,7 +17,7 @@ const READ_AT_MOST: u64 = 5_000_000;
 pub(crate) struct Scenario(Arc<millstream_scenario::Scenario>);
 
 impl Scenario {
-    /// As the crates know it.
+    /// The parsed scenario.
     pub(crate) fn parsed(&self) -> &millstream_scenario::Scenario {
         &self.0
     }
@@ -41,13 +41,13 @@ impl Scenario {
         parsed.map(|scenario| Self(Arc::new(scenario))).map_err(errors::scenario)
     }
 
-    /// Its name.
+    /// The scenario's name.
     #[getter]
     fn name(&self) -> &str {
         &self.0.name
     }
 
-    /// Where all randomness comes from.
+    /// The random seed.
     #[getter]
     fn seed(&self) -> u64 {
         self.0.seed
@@ -59,13 +59,13 @@ impl Scenario {
         self.0.duration_ns
     }
 
-    /// Whether it is a fabric that is run, not one link.
+    /// Whether the scenario has a fabric rather than a single link.
     #[getter]
     fn is_fabric(&self) -> bool {
         self.0.fabric.is_some()
     }
 
-    /// Its text.
+    /// The scenario as TOML.
     #[getter]
     fn text(&self) -> &str {
         &self.0.text
@@ -77,13 +77,13 @@ impl Scenario {
         self.0.streams.iter().map(|stream| stream.name.clone()).collect()
     }
 
-    /// Every file that the sources read.
+    /// All files that the sources read.
     #[getter]
     fn input_files(&self) -> Vec<PathBuf> {
         self.0.input_files().into_iter().collect()
     }
 
-    /// What `millstream check --json` prints.
+    /// Returns the output of `millstream check --json`.
     fn explain_json(&self, py: Python<'_>) -> PyResult<String> {
         let text = if self.0.fabric.is_some() {
             let explained = py.detach(|| FabricExplanation::of(&self.0));
@@ -96,7 +96,7 @@ impl Scenario {
         Ok(text.unwrap_or_default() + "\n")
     }
 
-    /// Runs it to its end on a simulated link or fabric.
+    /// Runs the scenario on a simulated link or fabric.
     #[pyo3(signature = (*, seed, departures, series, progress))]
     fn run(
         &self,
@@ -112,6 +112,6 @@ impl Scenario {
             }
             _ => Arc::clone(&self.0),
         };
-        run(py, scenario, Wanted { departures, series }, progress)
+        run(py, scenario, Requested { departures, series }, progress)
     }
 }

@@ -1,7 +1,7 @@
-//! The engine itself: packets in, departures out, time by the caller.
+//! The engine: packets in, departures out, on the caller's clock.
 //!
-//! One thread at a time: a second one is refused by `PyO3` (`RuntimeError`). Batches are looked
-//! through before the first packet of them enters, so a wrong number changes nothing.
+//! One thread at a time: `PyO3` rejects a second one (`RuntimeError`). A batch is validated before
+//! its first packet enters, so an invalid number changes nothing.
 
 use millstream::catalogue::DynScheduler;
 use millstream::selector::Selector;
@@ -17,28 +17,28 @@ use crate::errors::{ContractError, contract};
 use crate::prototype::{Prototype, Raised};
 use crate::scenario::Scenario;
 
-/// For how many streams `structure = "auto"` chooses: their number is not known yet.
+/// Assumed number of streams for `structure = "auto"`: the actual number is not known yet.
 const MANY: usize = 1024;
 
-/// A packet that left: sent, or dropped and why.
+/// A packet that was sent, or dropped with a reason.
 #[pyclass(frozen, get_all, eq, module = "millstream")]
 #[derive(PartialEq, Eq)]
 pub(crate) struct Departure {
-    /// When service started or the drop happened, ns.
+    /// Start of service or time of the drop, ns.
     time_ns: u64,
-    /// Its stream's number.
+    /// The stream's number.
     stream: u32,
-    /// Its number among the stream's arrivals, from 0.
+    /// Number among the stream's arrivals, from 0.
     packet: u64,
-    /// Its length, bytes.
+    /// Length, bytes.
     bytes: u32,
-    /// When it arrived, ns.
+    /// Arrival time, ns.
     arrival_ns: u64,
-    /// The deadline it was served against, ns.
+    /// The deadline at service or drop, ns.
     deadline_ns: Option<u64>,
     /// `sent`, `dropped-late` or `dropped-full`.
     event: &'static str,
-    /// The caller's own number.
+    /// The caller's number.
     tag: u64,
 }
 
@@ -69,7 +69,7 @@ impl From<&millstream::Departure> for Departure {
     }
 }
 
-/// One stream's counters.
+/// The counters of one stream.
 #[derive(Clone, Copy, Default)]
 struct Counters {
     missed: u64,
@@ -78,7 +78,7 @@ struct Counters {
     dropped_full: u64,
 }
 
-/// Deadlines missed, a column each.
+/// Missed deadlines, one column each.
 #[derive(Default)]
 struct Misses {
     time_ns: Vec<u64>,
@@ -87,7 +87,7 @@ struct Misses {
     violations: Vec<u64>,
 }
 
-/// What happens besides sending: always counted, kept one by one if asked for.
+/// Observes events besides departures: always counts them, and keeps them on request.
 #[derive(Default)]
 struct Log {
     counters: Vec<Counters>,
@@ -128,12 +128,12 @@ impl Observer for Log {
     }
 }
 
-/// The scheduler and what is kept beside it.
+/// The scheduler with its records.
 struct Engine {
     scheduler: Box<dyn DynScheduler + Send>,
     log: Log,
     now_ns: u64,
-    /// What a discipline in Python raised.
+    /// The exception of a discipline in Python.
     raised: Option<Raised>,
 }
 
@@ -146,7 +146,7 @@ impl Engine {
         Err(PyIndexError::new_err(format!("stream {stream} was not added; there are {streams}")))
     }
 
-    /// Time does not go back.
+    /// Checks that time does not decrease.
     fn advance(&mut self, now_ns: u64) -> PyResult<()> {
         if now_ns < self.now_ns {
             let before = self.now_ns;
@@ -157,7 +157,7 @@ impl Engine {
         Ok(())
     }
 
-    /// The same for many times.
+    /// Checks that times do not decrease.
     fn advance_through(&mut self, times: &[u64]) -> PyResult<()> {
         if let Some(pair) = times.windows(2).find(|pair| pair[0] > pair[1]) {
             let message = format!("time goes back from {} ns to {} ns", pair[0], pair[1]);
@@ -169,7 +169,7 @@ impl Engine {
         Ok(())
     }
 
-    /// What a discipline in Python raised meanwhile is raised now.
+    /// Raises the stored exception of a discipline in Python.
     #[inline]
     fn settle(&self) -> PyResult<()> {
         let raised = self.raised.as_ref().and_then(|raised| raised.lock().ok()?.take());
@@ -192,7 +192,7 @@ struct Arrivals<'a> {
 }
 
 impl Arrivals<'_> {
-    /// Returns how many were admitted.
+    /// Returns the number of admitted packets.
     fn enter(&self, engine: &mut Engine) -> usize {
         let columns = self.times.iter().zip(self.streams).zip(self.bytes);
         let mut admitted = 0;
@@ -207,7 +207,7 @@ impl Arrivals<'_> {
 /// The engine: a discipline on a structure over the streams' queues.
 #[pyclass(subclass, module = "millstream._millstream")]
 pub(crate) struct Scheduler {
-    /// A mutex because Python objects must be shareable; it is never locked.
+    /// A mutex because Python objects must be `Sync`; it is never contended.
     engine: Mutex<Engine>,
     structure: &'static str,
 }
@@ -220,8 +220,8 @@ impl Scheduler {
 
 #[pymethods]
 impl Scheduler {
-    /// `discipline` is a scenario whose `[scheduler]` is taken, or an object with `rank`, for which
-    /// the other arguments count.
+    /// `discipline` is a scenario whose `[scheduler]` is used, or an object with `rank`, for which
+    /// the other arguments apply.
     #[new]
     #[pyo3(signature = (discipline, structure, link_rate_bps, overhead_bytes, events))]
     fn new(
@@ -267,7 +267,7 @@ impl Scheduler {
         Ok(Self { engine, structure })
     }
 
-    /// The structure that finds the first stream.
+    /// The data structure that finds the first stream.
     #[getter]
     fn structure(&self) -> &'static str {
         self.structure
@@ -341,7 +341,8 @@ impl Scheduler {
         Ok(stream.0)
     }
 
-    /// A packet arrives. Its number among the stream's arrivals; None if the queue was full.
+    /// Enqueues a packet. Returns its number among the stream's arrivals; None if the queue was
+    /// full.
     #[pyo3(signature = (now_ns, stream, bytes, tag=0))]
     fn enqueue(&mut self, now_ns: u64, stream: u32, bytes: u32, tag: u64) -> PyResult<Option<u64>> {
         let engine = self.engine();
@@ -352,7 +353,7 @@ impl Scheduler {
         Ok(number)
     }
 
-    /// One decision: the packet to send now, or None if no stream is eligible.
+    /// Makes a decision: the packet to send now, or None if no stream is eligible.
     fn dequeue(&mut self, now_ns: u64) -> PyResult<Option<Departure>> {
         let engine = self.engine();
         engine.advance(now_ns)?;
@@ -361,7 +362,7 @@ impl Scheduler {
         Ok(departure.as_ref().map(Departure::from))
     }
 
-    /// Arrivals in time order. Returns how many were admitted.
+    /// Enqueues arrivals in time order. Returns the number of admitted packets.
     #[pyo3(signature = (times, streams, bytes, tags=None))]
     #[allow(clippy::needless_pass_by_value)]
     fn _enqueue_batch(
@@ -388,7 +389,7 @@ impl Scheduler {
         Ok(admitted)
     }
 
-    /// Up to `count` decisions at one instant.
+    /// Makes up to `count` decisions at one instant.
     fn _dequeue_at(
         &mut self,
         py: Python<'_>,
@@ -412,7 +413,7 @@ impl Scheduler {
         Ok(sent.into_columns(py))
     }
 
-    /// One decision at each of `times`.
+    /// Makes one decision at each of `times`.
     #[allow(clippy::needless_pass_by_value)]
     fn _dequeue_times(
         &mut self,
@@ -447,7 +448,7 @@ impl Scheduler {
         engine.settle()
     }
 
-    /// Credits of a stream come back.
+    /// Returns credits to a stream.
     fn add_credits(&mut self, now_ns: u64, stream: u32, credits: u64) -> PyResult<()> {
         let engine = self.engine();
         let stream = engine.stream(stream)?;
@@ -456,7 +457,7 @@ impl Scheduler {
         engine.settle()
     }
 
-    /// When the next stream becomes eligible by time alone, ns.
+    /// The time at which the next stream becomes eligible under its rate cap, ns.
     fn next_eligible_ns(&mut self) -> Option<u64> {
         self.engine().scheduler.next_eligible_ns()
     }
@@ -489,12 +490,12 @@ impl Scheduler {
         ]
     }
 
-    /// The drops since the last call, if events are kept.
+    /// Returns the drops since the last call, if events are kept.
     fn take_drops(&mut self, py: Python<'_>) -> DepartureColumns {
         std::mem::take(&mut self.engine().log.drops).into_columns(py)
     }
 
-    /// The misses since the last call: time, stream, missed, violations.
+    /// Returns the misses since the last call: time, stream, missed, violations.
     #[allow(clippy::type_complexity)]
     fn _take_misses<'py>(
         &mut self,

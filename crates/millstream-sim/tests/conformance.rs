@@ -1,13 +1,14 @@
-//! The conformance traces, replayed from their files on every structure.
+//! The conformance traces, committed and generated, replayed on every structure.
 #![allow(clippy::unwrap_used)]
 
 use millstream::Departure;
+use millstream_reference::files;
 use millstream_report::DeparturesWriter;
 use millstream_scenario::Scenario;
 use millstream_sim::{Listener, link};
 use millstream_traffic::FrameBytes;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 struct Rows(DeparturesWriter<Vec<u8>>);
 
@@ -19,10 +20,14 @@ impl Listener for Rows {
 
 #[test]
 fn every_trace_replays_on_every_structure() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../conformance/traces");
+    let generated = tempfile::tempdir().unwrap();
+    for trace in files::generated() {
+        trace.write(generated.path()).unwrap();
+    }
+    let committed = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../conformance/traces");
+    let folders = [committed, generated.path().to_owned()].map(|folder| folders_in(&folder));
     let mut replayed = 0;
-    for entry in std::fs::read_dir(folder).unwrap() {
-        let folder = entry.unwrap().path();
+    for folder in folders.into_iter().flatten() {
         let expected = std::fs::read_to_string(folder.join("departures.csv")).unwrap();
         let sharing = Scenario::load(&folder.join("scenario.toml")).unwrap().scheduler;
         let structures = sharing.discipline.structures(&sharing.options);
@@ -40,4 +45,8 @@ fn every_trace_replays_on_every_structure() {
         }
     }
     assert!(replayed >= 52 * 3);
+}
+
+fn folders_in(folder: &Path) -> Vec<PathBuf> {
+    std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect()
 }

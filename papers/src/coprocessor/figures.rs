@@ -5,13 +5,13 @@ use millstream_report::chart::Line;
 use super::host::{Clock, LOADS, Outcome, Placement, SECONDS, run};
 use crate::experiment::figure;
 
-/// Seconds that bandwidth is averaged over.
+/// Averaging time of bandwidth, s.
 const WINDOW: u64 = 5;
 
-/// Seconds that utilisation is averaged over.
+/// Averaging time of utilisation, s.
 const SHORT: usize = 2;
 
-/// All experiments, one a load of [`LOADS`].
+/// All experiments, one for each load of [`LOADS`].
 pub(super) struct Runs {
     pub(super) host: Vec<Outcome>,
     pub(super) ni: Vec<Outcome>,
@@ -110,7 +110,7 @@ pub(super) fn bandwidth(run: &Outcome, film: usize) -> Vec<(f64, f64)> {
     (0..=SECONDS - WINDOW).map(rate).collect()
 }
 
-/// The queueing delay of a film's frames over time, ms: every tenth frame's.
+/// The queueing delay of a film's frames over time, ms: every tenth frame.
 #[allow(clippy::cast_precision_loss)]
 pub(super) fn delay(run: &Outcome, film: usize) -> Vec<(f64, f64)> {
     let frames = run.films[film].iter().step_by(10);

@@ -1,16 +1,16 @@
-//! DWCS whose window-constraints are floating-point numbers, for Tables 1 and 2 and nothing else.
+//! DWCS with floating-point window-constraints, for Tables 1 and 2 only.
 //!
-//! The engine's [`Dwcs`](millstream::Dwcs) compares fractions by whole numbers. The paper measures what
-//! a scheduler costs that divides x' by y' instead, on a processor without a floating-point unit; so
-//! the arithmetic is either the machine's or that of compilers' runtime for such processors. Streams
-//! send late packets here; order and updates are otherwise those of `discipline/dwcs.rs`.
+//! The engine's [`Dwcs`](millstream::Dwcs) compares fractions by integers. The paper measures a
+//! scheduler that divides x' by y', on a processor without a floating-point unit. The arithmetic
+//! here is either the machine's or that of compiler runtimes for such processors. Streams send late
+//! packets; order and updates are otherwise those of `discipline/dwcs.rs`.
 
 use millstream::{Contract, ContractError, Discipline, Expiry, Head, Late, Missed, Rank, StreamId};
 use std::cmp::Ordering;
 use std::fmt::Debug;
 use std::marker::PhantomData;
 
-/// What the scheduler needs of its numbers.
+/// The arithmetic that the scheduler needs.
 pub(super) trait Arithmetic: Copy + Debug {
     fn divide(a: f64, b: f64) -> f64;
     fn add(a: f64, b: f64) -> f64;
@@ -38,7 +38,7 @@ impl Arithmetic for Hardware {
     }
 }
 
-/// Whole-number routines of the compiler's runtime.
+/// Integer routines of the compiler runtime.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Software {}
 
@@ -48,7 +48,7 @@ mod runtime {
     unsafe extern "C" {
         pub(super) safe fn __divdf3(a: f64, b: f64) -> f64;
         pub(super) safe fn __adddf3(a: f64, b: f64) -> f64;
-        /// Below, at or above 0 as a is below, at or above b.
+        /// Negative, zero or positive as a is below, equal to or above b.
         pub(super) safe fn __ledf2(a: f64, b: f64) -> i32;
     }
 }
@@ -70,7 +70,7 @@ impl Arithmetic for Software {
     }
 }
 
-/// DWCS, earliest deadline first, by the arithmetic `A`.
+/// DWCS, earliest deadline first, with the arithmetic `A`.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Floating<A>(PhantomData<A>);
 
@@ -80,7 +80,7 @@ impl<A> Default for Floating<A> {
     }
 }
 
-/// A stream's state: deadline, x', y' and what they are restored to.
+/// A stream's state: deadline, x', y' and their initial values.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct State {
     deadline_ns: u64,
@@ -91,7 +91,7 @@ pub(super) struct State {
     tag: bool,
 }
 
-/// A head's place in the order.
+/// The rank of a head.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Place<A> {
     deadline_ns: u64,
@@ -229,7 +229,7 @@ mod tests {
     use super::*;
     use millstream::{DualHeap, Dwcs, EdfFirst, Packet, Scheduler, Structure, Window};
 
-    /// Who is served, in a run where streams miss deadlines.
+    /// The service order of a run in which streams miss deadlines.
     fn schedule<D: Discipline>(discipline: D) -> Vec<u32>
     where
         DualHeap<D::Rank>: Structure<D::Rank>,

@@ -1,14 +1,14 @@
-//! The paper's server as a model: two processors that serve the web, and a scheduler of two films that
-//! is bound to one of them or has a processor of its own.
+//! A model of the paper's server: two CPUs that serve the web, and a scheduler of two films that is
+//! bound to one of them or has a processor of its own.
 //!
 //! ```text
-//!  web requests ──> at most 10 server processes ──> run queue ──> processor 0, processor 1
-//!  s1, s2: circular buffers ──> DWCS, one process ──> run queue, processor 0 alone   (host)
-//!                                                └──> a processor of its own         (NI)
+//!  web requests ──> at most 10 server processes ──> run queue ──> CPU 0, CPU 1
+//!  s1, s2: circular buffers ──> DWCS, one process ──> run queue, CPU 0 alone   (host)
+//!                                                └──> a processor of its own   (NI)
 //! ```
-//! Processes are served first come first served, a quantum at a time. Frames are chosen by the engine's
-//! DWCS. A producer fills a film's buffer whenever there is room, so a frame's queueing delay is the
-//! time that a buffer takes to be emptied. Time is in whole nanoseconds.
+//! Processes run in FIFO order, a quantum at a time. The engine's DWCS selects frames. A producer
+//! keeps each film's buffer full, so a frame's queueing delay is the time in which a buffer
+//! empties. Time is in whole nanoseconds.
 
 use millstream::selector::Select;
 use millstream::{Contract, DualHeap, Dwcs, EdfFirst, Packet, Scheduler, StreamId, Window};
@@ -18,47 +18,47 @@ use std::collections::VecDeque;
 /// A second, ns.
 const SECOND: u64 = 1_000_000_000;
 
-/// How long an experiment takes, s.
+/// Duration of an experiment, s.
 pub(super) const SECONDS: u64 = 100;
 
-/// A frame: Table 4's.
+/// A frame of Table 4.
 const FRAME_BYTES: u32 = 1_000;
 
-/// Each film is asked for at this rate, bits/s: what the NI delivers of s1 in Figure 9.
+/// Requested rate of each film, bits/s: the NI's rate of s1 in Figure 9.
 const RATE_BPS: u64 = 260_000;
 
 /// Frames of a film's circular buffer: 10 s of film, the delay without load in Figure 8.
 const BUFFER: usize = 325;
 
-/// What a frame costs the host, ns. Two films then take 15 % of two processors, as Figure 6 says of the
-/// host without load.
+/// Cost of a frame on the host, ns. Two films then take 15 % of two CPUs, the paper's host without
+/// load in Figure 6.
 const HOST_FRAME_NS: u64 = 4_600_000;
 
-/// What it costs the NI: the 94.60 µs of Table 2.
+/// Cost of a frame on the NI: the 94.60 µs of Table 2.
 const NI_FRAME_NS: u64 = 94_600;
 
-/// Mean processor time of a web request, ns; the times are exponential. Fitted to the 100 kb/s to which s1
-/// falls at 60 % in Figure 7.
+/// Mean CPU time of a web request, ns, exponentially distributed. Fitted to 100 kb/s, the rate of
+/// s1 at 60 % in Figure 7.
 const REQUEST_NS: f64 = 12_000_000.0;
 
 /// Apache's processes in the paper.
 const SERVERS: usize = 10;
 
-/// Connections that may wait for one: Apache's default.
+/// Length of the listen queue: Apache's default.
 const BACKLOG: usize = 511;
 
 /// The shortest time slice of Solaris' time-sharing class, ns.
 const QUANTUM_NS: u64 = 20_000_000;
 
-/// What the web takes: from a second on, this part of all processors.
+/// The web load: fractions of all CPUs, each from a second on.
 #[derive(Clone, Copy)]
 pub(super) struct Load {
     pub(super) name: &'static str,
     pub(super) profile: &'static [(u64, f64)],
 }
 
-/// The loads of the figures; their means with the films' own are the names. Shapes as the paper tells
-/// them: a dip of bandwidth between 15 and 20 s at 45 %; more than 80 % from 40 to 80 s at 60 %.
+/// The loads of the figures, named by their means including the films. Shapes follow the paper: a
+/// dip of bandwidth between 15 and 20 s at 45 %; more than 80 % from 40 to 80 s at 60 %.
 pub(super) const LOADS: [Load; 4] = [
     Load { name: "no load", profile: &[] },
     Load { name: "45 %", profile: &[(10, 0.3), (15, 0.55), (20, 0.32)] },
@@ -80,39 +80,39 @@ pub(super) enum Placement {
     Ni,
 }
 
-/// From when on a film's next frame may go.
+/// When a film's next frame may be sent.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Clock {
-    /// One interval after the scheduler took the last one: lost time stays lost. What the paper's
-    /// figures need.
+    /// One interval after the scheduler took the last one: lost time stays lost. The paper's
+    /// figures require it.
     SinceLast,
-    /// At its number times the interval: a scheduler that was late catches up. Millstream's.
+    /// At its number times the interval: a late scheduler catches up, as Millstream does.
     Absolute,
 }
 
-/// A frame that was sent.
+/// A sent frame.
 #[derive(Clone, Copy)]
 pub(super) struct Sent {
     pub(super) at_ns: u64,
-    /// Since it was put into the buffer, ns.
+    /// Time since it was put into the buffer, ns.
     pub(super) delay_ns: u64,
 }
 
-/// What an experiment gives.
+/// The result of an experiment.
 pub(super) struct Outcome {
     pub(super) films: [Vec<Sent>; 2],
-    /// Processor time used in each second, of all the host's processors together: 1 is all of it.
+    /// CPU time used in each second, as a fraction of all host CPUs.
     pub(super) used: Vec<f64>,
 }
 
 #[derive(Clone, Copy)]
 enum Process {
     Films,
-    /// A web server's, with what is left of its request.
+    /// A web server process with the rest of its request, ns.
     Web(u64),
 }
 
-/// What a processor does until when.
+/// The current process of a CPU.
 #[derive(Clone, Copy)]
 struct Slice {
     process: Process,
@@ -122,9 +122,9 @@ struct Slice {
 
 struct Film {
     stream: StreamId,
-    /// From when on its next frame may go.
+    /// Earliest time of its next frame.
     next_ns: u64,
-    /// It stands in the scheduler.
+    /// Whether a frame is queued in the scheduler.
     offered: bool,
     sent: Vec<Sent>,
 }
@@ -133,11 +133,11 @@ struct Host<S: Select> {
     load: Load,
     clock: Clock,
     frame_ns: u64,
-    /// The host's processors, and behind them the NI's, if there is one.
+    /// The host's CPUs, followed by the NI's, if any.
     processors: Vec<Option<Slice>>,
     hosts: usize,
     ready: VecDeque<Process>,
-    /// Web requests that no server process has taken.
+    /// Web requests waiting for a server process.
     requests: VecDeque<u64>,
     servers: usize,
     next_request_ns: u64,
@@ -146,13 +146,13 @@ struct Host<S: Select> {
     films: [Film; 2],
     /// The film whose frame is being sent.
     serving: usize,
-    /// The films' process waits for its processor or has it.
+    /// Whether the films' process is runnable or running.
     awake: bool,
-    /// Processor time of the host's processors in each second, ns.
+    /// CPU time of the host in each second, ns.
     used: Vec<u64>,
 }
 
-/// The experiment under `load`.
+/// Runs the experiment under `load`.
 pub(super) fn run(load: Load, placement: Placement, clock: Clock) -> Outcome {
     // The paper's heaps: one of deadlines, one of loss-tolerances.
     let mut scheduler = Scheduler::new(Dwcs::<EdfFirst>::default(), DualHeap::default());
@@ -165,9 +165,9 @@ pub(super) fn run(load: Load, placement: Placement, clock: Clock) -> Outcome {
         let stream = scheduler.add_stream(contract).expect("DWCS needs a period and a window");
         Film { stream, next_ns, offered: false, sent: Vec::new() }
     };
-    // The films begin half an interval apart.
+    // The films start half an interval apart.
     let films = [film(0), film(interval_ns() / 2)];
-    // The paper took a processor off for either experiment: the scheduler's is always the second.
+    // The paper dedicated a CPU in either experiment: the scheduler's is always the second.
     let (hosts, all, frame_ns) = match placement {
         Placement::Host => (2, 2, HOST_FRAME_NS),
         Placement::Ni => (1, 2, NI_FRAME_NS),
@@ -196,7 +196,7 @@ pub(super) fn run(load: Load, placement: Placement, clock: Clock) -> Outcome {
     Outcome { films: host.films.map(|film| film.sent), used }
 }
 
-/// Between two frames of a film, ns.
+/// Interval between two frames of a film, ns.
 fn interval_ns() -> u64 {
     u64::from(FRAME_BYTES) * 8 * SECOND / RATE_BPS
 }
@@ -219,12 +219,12 @@ impl<S: Select> Host<S> {
         }
     }
 
-    /// Takes the web's requests up to now, and has servers for as many as may be.
+    /// Accepts the web's requests up to now, and assigns them to free servers.
     fn arrive(&mut self, now_ns: u64) {
         while self.next_request_ns <= now_ns {
             let load = self.load.at(self.next_request_ns);
             if load == 0.0 {
-                // Looked at again when it may be otherwise.
+                // Sampled again when the load may have changed.
                 self.next_request_ns += SECOND / 10;
                 continue;
             }
@@ -264,7 +264,7 @@ impl<S: Select> Host<S> {
         }
     }
 
-    /// A frame is out; the scheduler's process goes on if there is another.
+    /// Completes a frame; the scheduler's process continues if there is another.
     fn sent(&mut self, slice: &Slice) {
         let film = &mut self.films[self.serving];
         let put_ns = film.sent.len().checked_sub(BUFFER).map_or(0, |at| film.sent[at].at_ns);
@@ -278,7 +278,7 @@ impl<S: Select> Host<S> {
         self.awake = false;
     }
 
-    /// Gives idle processors what may run on them.
+    /// Assigns runnable processes to idle CPUs.
     fn dispatch(&mut self, now_ns: u64) {
         for at in 0..self.processors.len() {
             if self.processors[at].is_some() {
@@ -306,7 +306,7 @@ impl<S: Select> Host<S> {
         }
     }
 
-    /// One decision of the engine among the films whose time has come.
+    /// Makes one decision of the engine among the films that are due.
     fn choose(&mut self, now_ns: u64) {
         for film in &mut self.films {
             if film.next_ns <= now_ns && !std::mem::replace(&mut film.offered, true) {
@@ -319,7 +319,7 @@ impl<S: Select> Host<S> {
         }
     }
 
-    /// Counts a slice of the host's into the seconds it lies in.
+    /// Adds a slice of the host to the seconds that it covers.
     fn account(&mut self, slice: &Slice) {
         let mut from_ns = slice.from_ns;
         while from_ns < slice.to_ns {

@@ -1,5 +1,5 @@
-//! The real server beside a real load: Figures 6 to 10 from `measured/live.csv`, which
-//! `make paper-coprocessor` writes.
+//! The live server beside a live load: Figures 6 to 10 from `measured/live.csv`, which `make
+//! paper-coprocessor` writes.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -8,19 +8,19 @@ use millstream_report::chart::Line;
 
 use crate::experiment::{Claim, figure, measured};
 
-/// Seconds that bandwidth is averaged over: the film's length, whose rate varies.
+/// Averaging time of bandwidth, s: the length of the film, whose rate varies.
 const WINDOW: usize = 8;
 
-/// The loads as the files call them, and as the figures do.
+/// Names of the loads in the files and in the figures.
 const LOADS: [(&str, &str); 4] =
     [("0", "no load"), ("45", "45 %"), ("60", "60 %"), ("96", "> 90 %")];
 
-/// Columns of `live.csv` behind placement and load.
+/// Columns of `live.csv` after placement and load.
 const TIME: usize = 0;
 const USED: usize = 1;
 const RATE: usize = 2;
 const WORST: usize = 4;
-/// From s1's columns to s2's.
+/// Offset from s1's columns to s2's.
 const NEXT: usize = 3;
 const NEXT_RATE: usize = RATE + NEXT;
 
@@ -31,9 +31,9 @@ const P99: usize = 3;
 const LOST: usize = 6;
 const VIOLATIONS: usize = 7;
 
-/// What was measured.
+/// The measurements.
 pub(super) struct Live {
-    /// Placement and load, and a second's values.
+    /// Placement and load, and the values of a second.
     seconds: Vec<(String, Vec<f64>)>,
     summary: Vec<(String, Vec<f64>)>,
 }
@@ -59,7 +59,7 @@ impl Live {
         Line { name, points: points.windows(WINDOW).map(mean).collect() }
     }
 
-    /// A line each load.
+    /// One line a load.
     fn lines(&self, placement: &str, column: usize) -> Vec<Line> {
         let named = |name: &str| if column == USED { name.into() } else { format!("s1, {name}") };
         let of = |(load, name): &(&str, &str)| self.line(named(name), placement, load, column);
@@ -101,7 +101,7 @@ impl Live {
         row.map_or(f64::NAN, |(_, row)| row[column])
     }
 
-    /// The paper's statements on the real server.
+    /// The paper's statements, tested on the live server.
     pub(super) fn claims(&self) -> Vec<Claim> {
         let claim = |what: &str, paper: &str, ours: String, holds| Claim {
             what: format!("Co-processor, {what}"),
@@ -135,7 +135,7 @@ impl Live {
             ),
             claim(
                 "Fig 10: NI, frames lost and contracts violated at all loads",
-                "not told",
+                "not stated",
                 format!("{lost} and {violations}"),
                 lost + violations == 0.0,
             ),
@@ -151,8 +151,9 @@ impl Live {
     /// All runs as a table.
     pub(super) fn summary(&self) -> String {
         let mut text = String::from(
-            "\n| scheduler | web load asked for | machine used (%) | kb/s a stream | p50 late (ms) | p99 | \
-             worst | frames | lost | violations |\n|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|\n",
+            "\n| scheduler | web load requested | machine used (%) | kb/s a stream | p50 late (ms) \
+             | p99 | worst | frames | lost | violations \
+             |\n|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|\n",
         );
         for (name, row) in &self.summary {
             let (placement, load) = name.split_once(' ').unwrap_or((name, ""));

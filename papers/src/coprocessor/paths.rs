@@ -1,13 +1,13 @@
-//! The paper's Tables 4 and 5 on this machine: what a frame's way from the disk to a client takes, and
-//! what one core's memory costs another. Written to `measured/paths.csv`.
+//! The paper's Tables 4 and 5 on this machine: the time of a frame's path from disk to client, and
+//! the cost of another core's memory. Written to `measured/paths.csv`.
 //!
 //! ```text
-//! I    file, by the file system's cache ── host ───────────────────────────> client
-//! II   disk, past the cache ────────────── NI ─────────────────────────────> client
-//! III  disk, past the cache ── producer ── shared memory, ring ── NI ──────> client
+//! I    file, through the page cache ────── host ───────────────────────────> client
+//! II   disk, direct I/O ────────────────── NI ─────────────────────────────> client
+//! III  disk, direct I/O ─── producer ── shared memory, ring ── NI ─────────> client
 //! ```
-//! Threads pinned to a core each stand for the processors. The client is the measuring thread's own
-//! socket, so that waking somebody is no part of a way.
+//! Threads pinned to one core each stand for the processors. The client is the measuring thread's
+//! own socket, so that no path includes a wake-up.
 
 use std::fmt::Write as _;
 use std::fs::{File, OpenOptions};
@@ -25,23 +25,23 @@ use rustix::thread::{CpuSet, sched_setaffinity};
 
 use super::elapsed_ns;
 
-/// Bytes of a frame, and how many are sent: Table 4's.
+/// Bytes of a frame, and the number of frames, of Table 4.
 const FRAME_BYTES: usize = 1_000;
 const FRAMES: usize = 1_000;
 
-/// Bytes of the file that Table 5 transfers.
+/// Bytes of the file transferred in Table 5.
 const FILE_BYTES: usize = 773_665;
 const FILE_ROUNDS: usize = 101;
 
 /// Reads and writes of single words.
 const WORDS: usize = 10_001;
 
-/// What a disk is read by: its block's size, where one may begin.
+/// Block size of the disk, which aligns direct reads.
 #[repr(align(4096))]
 struct Block([u8; BLOCK]);
 const BLOCK: usize = 4_096;
 
-/// The CSV: what was measured, median and 99th percentile, ns.
+/// The CSV: quantity, median and 99th percentile, ns.
 pub(super) fn paths(film: &Path) -> io::Result<String> {
     let mut text = "what,median_ns,p99_ns\n".to_owned();
     let mut row = |what: &str, mut times: Vec<u64>| {
@@ -104,7 +104,7 @@ fn by_producer(
     place: impl Fn(usize) -> u64,
 ) -> io::Result<Vec<u64>> {
     let shared: Vec<AtomicU64> = (0..FRAME_BYTES / 8).map(|_| AtomicU64::new(0)).collect();
-    // Frames that were handed over; u64::MAX: no more come.
+    // Frames handed over; u64::MAX: no more.
     let handed = AtomicU64::new(0);
     thread::scope(|scope| {
         scope.spawn(|| {
@@ -121,7 +121,7 @@ fn by_producer(
                 for (bytes, word) in frame.chunks_exact_mut(8).zip(&shared) {
                     bytes.copy_from_slice(&word.load(Ordering::Relaxed).to_le_bytes());
                 }
-                // A send that fails is missed by the client, which waits in vain and says so.
+                // The client detects a failed send by its time-out.
                 let _ = server.send(&frame);
             }
         });
@@ -148,11 +148,12 @@ fn by_producer(
     })
 }
 
-/// What another core wrote: copying a file of it, reading a word, writing one; ns each.
+/// The cost of memory written by another core: copying a file, reading a word, writing one; ns
+/// each.
 fn between_cores() -> (Vec<u64>, Vec<u64>, Vec<u64>) {
     let words: Vec<AtomicU64> = (0..FILE_BYTES.div_ceil(8)).map(|_| AtomicU64::new(1)).collect();
     let single = AtomicU64::new(0);
-    // Odd: the other core's turn to write everything anew; u64::MAX: it may go.
+    // Odd: the other core's turn to write everything; u64::MAX: it may end.
     let turn = AtomicU64::new(0);
     thread::scope(|scope| {
         scope.spawn(|| {
@@ -161,7 +162,7 @@ fn between_cores() -> (Vec<u64>, Vec<u64>, Vec<u64>) {
                 match turn.load(Ordering::Acquire) {
                     u64::MAX => return,
                     at if at % 2 == 1 => {
-                        // The file only in the first rounds, which are the transfer's.
+                        // The file is written only in the first rounds, which measure the transfer.
                         if at < 2 * FILE_ROUNDS as u64 {
                             words.iter().for_each(|word| word.store(at, Ordering::Relaxed));
                         }
@@ -198,7 +199,7 @@ fn between_cores() -> (Vec<u64>, Vec<u64>, Vec<u64>) {
             times[1].push(elapsed_ns(begun));
             other();
             let begun = Instant::now();
-            // A store that is over when the line is this core's.
+            // A store that completes when this core owns the line.
             single.swap(0, Ordering::SeqCst);
             times[2].push(elapsed_ns(begun));
         }
@@ -208,7 +209,7 @@ fn between_cores() -> (Vec<u64>, Vec<u64>, Vec<u64>) {
     })
 }
 
-/// Pins this thread; where there are fewer cores it runs anywhere.
+/// Pins this thread; without enough cores it is not pinned.
 fn pin(core: usize) {
     let mut set = CpuSet::new();
     set.set(core);

@@ -1,4 +1,4 @@
-//! What the Co-processor paper says, held against the model, and its tables beside today's.
+//! The Co-processor paper's statements tested on the model, and its tables beside today's.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -7,10 +7,10 @@ use super::figures::{Runs, bandwidth, delay};
 use super::host::Outcome;
 use crate::experiment::{Claim, measured};
 
-/// How far ours may be from the paper's.
+/// Allowed deviation from the paper's numbers.
 const NEAR: f64 = 0.1;
 
-/// The statements that hold, and those that do not with the reason.
+/// The statements that hold, and the others with the reason.
 pub(super) struct Statements {
     pub(super) claims: Vec<Claim>,
     pub(super) differences: String,
@@ -42,7 +42,7 @@ fn used(run: &Outcome) -> f64 {
     100.0 * run.used.iter().sum::<f64>() / run.used.len() as f64
 }
 
-/// Holds every statement against the runs.
+/// Tests every statement on the runs.
 pub(super) fn statements(runs: &Runs) -> Statements {
     let mut of = Statements { claims: Vec::new(), differences: String::new() };
     let mut near = |what: &str, paper: f64, ours: f64, unit: &str| {
@@ -55,8 +55,8 @@ pub(super) fn statements(runs: &Runs) -> Statements {
     };
     let [none, light, heavy] = [NONE, FORTY_FIVE, SIXTY].map(|load| &runs.host[load]);
     near("Fig 6: no load, mean utilisation (fitted)", 15.0, used(none), "%");
-    near("Fig 6: 45 %, mean utilisation (asked for)", 45.0, used(light), "%");
-    near("Fig 6: 60 %, mean utilisation (asked for)", 60.0, used(heavy), "%");
+    near("Fig 6: 45 %, mean utilisation (requested)", 45.0, used(light), "%");
+    near("Fig 6: 60 %, mean utilisation (requested)", 60.0, used(heavy), "%");
     near("Fig 7: no load, s1", 250.0, mean(none, 20.0, 100.0), "kb/s");
     near("Fig 7: 45 %, s1 settles at", 230.0, mean(light, 25.0, 100.0), "kb/s");
     near("Fig 7: 60 %, s1 falls to (fitted)", 100.0, least(heavy), "kb/s");
@@ -92,14 +92,14 @@ pub(super) fn statements(runs: &Runs) -> Statements {
         "Fig 7: 45 %, s1 between 15 and 20 s",
         "200 kb/s",
         format!("{worst:.0} kb/s"),
-        "the height of the load's peak then is not in the paper's text; 70 % is assumed",
+        "the paper's text does not give the height of the load's peak; 70 % is assumed",
     );
     differs(
         "Fig 7: 60 %, s1 from 40 to 80 s, and later",
         "around 100, below 125 kb/s",
         format!("{:.0} and {:.0} kb/s", mean(heavy, 42.5, 77.5), mean(heavy, 85.0, 100.0)),
-        "the model falls to 100 only at times: its web requests come at random, and when the load goes \
-         bandwidth comes back at once. The paper's stays low, and it does not say why",
+        "the model falls to 100 only at times: its web requests are random, and bandwidth recovers \
+         at once when the load ends. The paper's stays low, without an explanation",
     );
     differs(
         "Fig 8: 60 %, longest delay",
@@ -112,9 +112,9 @@ pub(super) fn statements(runs: &Runs) -> Statements {
         "a host's scheduler that keeps to its clock, from 40 to 80 s at 60 %",
         "not tried",
         format!("{:.0} kb/s", mean(&absolute[SIXTY], 42.5, 77.5)),
-        "on average it loses nearly nothing, for the processors are not full; it is late and catches up. \
-         That a stream loses half its bandwidth on a host with idle time needs a scheduler that spaces \
-         frames from when it got the last one out. Above 90 % nothing helps",
+        "on average it loses almost nothing, since the CPUs are not saturated; it is late and \
+         catches up. A stream loses half its bandwidth on a host with idle time only if the \
+         scheduler spaces frames from the last completion. Above 90 % nothing helps",
     );
     of
 }
@@ -122,8 +122,9 @@ pub(super) fn statements(runs: &Runs) -> Statements {
 /// Tables 1 to 5.
 pub(super) fn tables(folder: &Path) -> miette::Result<String> {
     let mut text = String::from(include_str!("tables.md"));
-    text += "| | the paper, software floating point | fixed point | here, software floating point | \
-             floating point | fixed point |\n|---|--:|--:|--:|--:|--:|\n";
+    text += "| | the paper, software floating point | fixed point \
+             | here, software floating point | floating point | fixed point \
+             |\n|---|--:|--:|--:|--:|--:|\n";
     let rows = measured(folder, "scheduler.csv", 3)?;
     let value = |arithmetic: &str, caches: &str, place: &str, column: usize| {
         let name = format!("{arithmetic} {caches} {place}");
@@ -150,14 +151,14 @@ pub(super) fn tables(folder: &Path) -> miette::Result<String> {
     text += include_str!("tables45.md");
     let rows = measured(folder, "paths.csv", 1)?;
     for (name, what, paper) in [
-        ("I", "I: file, by the file system's cache, host", "1,000 (ufs), 8,000"),
+        ("I", "I: file, through the page cache, host", "1,000 (ufs), 8,000"),
         ("II", "II: disk, NI", "5,400"),
         ("III", "III: disk, producer, shared memory, NI", "5,415"),
         ("disk", "the disk's part", "4,200"),
         ("network", "the network's part", "1,200"),
-        ("file between cores", "Table 5: 773,665 bytes from one to the other", "11,673.84"),
-        ("word read", "Table 5: a word that the other wrote, read", "3.6"),
-        ("word write", "Table 5: the same, written", "3.1"),
+        ("file between cores", "Table 5: 773,665 bytes from core to core", "11,673.84"),
+        ("word read", "Table 5: a word written by the other core, read", "3.6"),
+        ("word write", "Table 5: a word written by the other core, written", "3.1"),
     ] {
         let row = rows.iter().find(|(row, _)| row == name);
         let (_, cells) = row.ok_or_else(|| miette::miette!("no row {name}"))?;

@@ -1,8 +1,8 @@
-//! The paper's Tables 1 to 3 on this machine: what the scheduler costs, by arithmetic, caches and where
-//! descriptors lie. Written to `measured/scheduler.csv` by `millstream-papers --coprocessor`.
+//! The paper's Tables 1 to 3 on this machine: the scheduler's cost by arithmetic, caches and
+//! location of descriptors. `millstream-papers --coprocessor` writes `measured/scheduler.csv`.
 //!
-//! As in the paper, all 151 frames stand in the circular buffers before the clock starts; then each is
-//! scheduled and sent, and for comparison each is sent without a scheduler.
+//! As in the paper, all 151 frames are in the circular buffers before the clock starts. Each is
+//! then scheduled and sent; for comparison each is also sent without a scheduler.
 
 use std::fmt::Write as _;
 use std::hint::black_box;
@@ -24,19 +24,19 @@ const FRAMES: usize = 151;
 /// Bytes of a frame.
 const FRAME_BYTES: usize = 1_000;
 
-/// Runs of which the median counts, with warm caches and with cold ones.
+/// Runs whose median counts, with warm and with cold caches.
 const ROUNDS: [usize; 2] = [301, 5];
 
-/// More than any cache holds, bytes.
+/// Larger than any cache, bytes.
 const SWEPT: usize = 96 << 20;
 
 /// The i960's memory-mapped registers.
 const REGISTERS: usize = 1_004;
 
-/// Where frames' descriptors lie: each is the number of a frame.
+/// Location of the frames' descriptors; each is the number of a frame.
 enum Descriptors {
     Memory(Vec<u32>),
-    /// Words that are loaded one by one, each time.
+    /// Words loaded one by one, every time.
     Registers(Box<[AtomicU32; REGISTERS]>),
 }
 
@@ -49,16 +49,16 @@ impl Descriptors {
     }
 }
 
-/// What is measured by.
+/// The measuring equipment.
 struct Bench {
     frames: Vec<[u8; FRAME_BYTES]>,
     socket: UdpSocket,
     swept: Vec<u8>,
-    /// Nobody reads it: a full one costs no more.
+    /// An unread socket: a full one costs no more.
     _sink: UdpSocket,
 }
 
-/// How a run is done.
+/// The parameters of a run.
 #[derive(Clone, Copy)]
 struct Way<'a> {
     cold: bool,
@@ -119,7 +119,7 @@ impl Bench {
         })
     }
 
-    /// One run, ns; what empties the caches is not counted.
+    /// One run, ns, without the time of emptying the caches.
     fn run<D: Discipline>(&mut self, discipline: D, way: Way<'_>) -> u64
     where
         DualHeap<D::Rank>: Structure<D::Rank>,
@@ -144,14 +144,14 @@ impl Bench {
             let number = if way.scheduled {
                 let decided = scheduler.decide(500 * frame as u64, &mut ());
                 let departure = decided.expect("frames wait");
-                // A stream's frames are every second one.
+                // The streams' frames alternate.
                 2 * usize::try_from(departure.packet).unwrap_or(0) + departure.stream.index()
             } else {
                 frame
             };
             if way.sent || !way.scheduled {
                 let at = way.descriptors.get(number.min(FRAMES - 1));
-                // The sink is full most of the time, which is no error of a datagram socket.
+                // The sink is mostly full, which is no error of a datagram socket.
                 let _ = self.socket.send(&self.frames[at]);
             } else {
                 black_box(way.descriptors.get(number.min(FRAMES - 1)));

@@ -1,4 +1,4 @@
-//! What the paper's numbers say about each other, and where ours are not the same.
+//! Consistency of the paper's numbers, and where ours differ.
 
 use millstream_sim::network_processor::constants::{CLOCK_HZ, WIRE_OVERHEAD_BYTES};
 use millstream_sim::network_processor::experiment::{Throughput, budget, throughput_at_cost};
@@ -12,8 +12,8 @@ pub(super) const PAPER_BUDGET: u64 = 600;
 pub(super) const PAPER_PACKETS_PER_S: u64 = 260_000;
 pub(super) const PAPER_256_BITS_PER_S: u64 = 650_000_000;
 
-/// Where ours are not the paper's numbers: `small` is 256 bytes at 10 and at 2,000 streams, `half`
-/// 512 bytes.
+/// Where ours differ from the paper's: `small` is 256 bytes at 10 and at 2,000 streams, `half` 512
+/// bytes.
 pub(super) fn differences(small: [Throughput; 2], half: Throughput) -> String {
     let at_cost = |cost: u64| megabits(CLOCK_HZ / (PAPER_COST + cost) * 256 * 8);
     format!(
@@ -22,10 +22,10 @@ pub(super) fn differences(small: [Throughput; 2], half: Throughput) -> String {
          | Fig 8: 256 bytes | about {} Mb/s | {} at 10 streams, {} at 2,000 |\n\
          | Fig 8: packets/s at 512 bytes | about {} | {}: all that the port carries; with smaller \
          packets the scheduler makes {} at 10 streams, {} at 2,000 |\n\n\
-         The first two depend on what it takes to put a packet into the output queue, of which the \
-         paper says nothing and for which its numbers give three values (below). No one value gives \
-         all three numbers: with what its budget asks for, 256 bytes would come to {} Mb/s, with \
-         ours to {} at 500 cycles.\n",
+         The first two depend on the time to insert a packet into the output queue, which the \
+         paper does not give. Its numbers imply three values (below), and no single value gives \
+         all three numbers. With the value of its budget, 256 bytes would reach {} Mb/s, with ours \
+         {} at 500 cycles.\n",
         grouped(budget(512).unwrap_or(0)),
         PAPER_256_BITS_PER_S / 1_000_000,
         megabits(small[0].bits_per_s()),
@@ -39,7 +39,7 @@ pub(super) fn differences(small: [Throughput; 2], half: Throughput) -> String {
     )
 }
 
-/// What the paper's numbers say about each other.
+/// The implications of the paper's numbers.
 pub(super) fn against_each_other() -> String {
     let wire = packet_cycles(512);
     let small = rounded(PAPER_256_BITS_PER_S, 8 * 256);
@@ -48,24 +48,24 @@ pub(super) fn against_each_other() -> String {
         format!("{} to {}", grouped(rounded(packets, 60)), grouped(rounded(packets, 40)))
     };
     format!(
-        "\n### The paper's numbers against each other\n\n\
+        "\n### Consistency of the paper's numbers\n\n\
          | the paper says | that is | but |\n|---|---|---|\n\
-         | 260,000 packets/s of 512 bytes | {} Mb/s of packets | a gigabit port carries {}/s, or {} \
-         without anything between packets |\n\
-         | 650 Mb/s of 256 bytes | {} packets/s | that is more than 260,000, and what scheduling \
-         costs does not depend on a packet's size |\n\
-         | ≈ 500 cycles a packet | {} packets/s | 256 bytes at line rate are {}/s: were scheduling \
-         all, they would fit |\n\
-         | a budget of 600 cycles at 512 bytes | {} packets/s | the port asks for one packet in {wire} \
-         cycles |\n\
+         | 260,000 packets/s of 512 bytes | {} Mb/s of packets | a gigabit port carries {}/s, or \
+         {} without gaps between packets |\n\
+         | 650 Mb/s of 256 bytes | {} packets/s | more than 260,000, though the cost of scheduling \
+         does not depend on a packet's size |\n\
+         | ≈ 500 cycles a packet | {} packets/s | 256 bytes at line rate are {}/s: with scheduling \
+         alone, they would fit |\n\
+         | a budget of 600 cycles at 512 bytes | {} packets/s | the port needs one packet in \
+         {wire} cycles |\n\
          | 500 to 600 cycles a packet for two gigabit ports | packets of {} to {} bytes | its \
          figures have one port in and one out |\n\
-         | 4,000 to 6,000 streams of 40 to 60 packets/s | 260,000 packets/s give {} | line rate gives \
-         {} |\n\n\
-         So putting a packet into the output queue must take time beyond scheduling, and the \
-         paper's numbers say how much: {} cycles by Figure 7's budget of 600, {} by 260,000 \
-         packets/s, {} by 650 Mb/s. The first two agree with each other and not with the third. \
-         Ours, from counted operations, is {:.0}.\n",
+         | 4,000 to 6,000 streams of 40 to 60 packets/s | 260,000 packets/s give {} | line rate \
+         gives {} |\n\n\
+         Inserting a packet into the output queue must therefore take time beyond scheduling. The \
+         paper's numbers imply {} cycles by Figure 7's budget of 600, {} by 260,000 packets/s, {} \
+         by 650 Mb/s. The first two agree, the third does not. Ours, from counted operations, is \
+         {:.0}.\n",
         grouped(rounded(PAPER_PACKETS_PER_S * 512 * 8, 1_000_000)),
         grouped(line_rate_per_s(512)),
         grouped(rounded(1_000_000_000, 8 * 512)),
@@ -84,7 +84,7 @@ pub(super) fn against_each_other() -> String {
     )
 }
 
-/// Packets a second that a gigabit port carries.
+/// Packets a second of a gigabit port.
 fn line_rate_per_s(bytes: u32) -> u64 {
     rounded(1_000_000_000, 8 * u64::from(bytes + WIRE_OVERHEAD_BYTES))
 }
@@ -94,7 +94,7 @@ fn packet_cycles(bytes: u32) -> u64 {
     rounded(CLOCK_HZ, line_rate_per_s(bytes))
 }
 
-/// Bytes of the packets of which two gigabit ports carry one in so many cycles.
+/// Bytes of packets of which two gigabit ports carry one in this number of cycles.
 fn packet_bytes(cycles: u64) -> u64 {
     rounded(2 * cycles * 1_000_000_000, 8 * CLOCK_HZ) - u64::from(WIRE_OVERHEAD_BYTES)
 }

@@ -1,4 +1,4 @@
-//! The table of what the model takes and where it comes from.
+//! The table of the model's constants and their sources.
 
 use std::fmt::Write as _;
 
@@ -8,7 +8,7 @@ use millstream_sim::network_processor::constants::{
     SRAM_LATENCY, SRAM_OCCUPANCY, SWAP_CYCLES, TRANSMIT_PIECE, WIRE_OVERHEAD_BYTES,
 };
 
-/// The model's numbers and where they come from.
+/// The model's constants with their sources.
 pub(super) fn table() -> String {
     let latency = SRAM_LATENCY
         .map(|(cycles, tenths)| format!("{cycles} ({}.{} %)", tenths / 10, tenths % 10));
@@ -61,6 +61,7 @@ pub(super) fn table() -> String {
     for (what, value, source) in rows {
         let _ = writeln!(text, "| {what} | {value} | {source} |");
     }
-    text + "\nOf what is not in the paper only the calibrated number and the handover show in the \
-            figures: a test checks that throughput is the wire's or the scheduling context's.\n"
+    text + "\nOf the constants that the paper does not give, only the calibrated number and the \
+            handover affect the figures: a test checks that throughput is limited by the wire or \
+            by the scheduling context.\n"
 }

@@ -13,14 +13,14 @@ use super::text::{float, grouped, mega, megabits, named, rate, rounded};
 use super::{Section, constants};
 use crate::experiment::figure;
 
-/// Active streams along Figures 6 and 8, and those that the page's tables show.
+/// Active streams of Figures 6 and 8, and those in the page's tables.
 const STREAMS: [usize; 14] = [10, 15, 20, 30, 50, 70, 100, 150, 200, 300, 500, 1000, 1500, 2000];
 const SHOWN: [usize; 7] = [10, 20, 50, 100, 200, 1000, 2000];
 
 /// Packet sizes of Figures 7 and 8, bytes.
 const SIZES: [u32; 4] = [128, 256, 512, 1024];
 
-/// Scheduling costs along Figure 7 and of the page's table, cycles.
+/// Scheduling costs of Figure 7 and of the page's table, cycles.
 const COSTS: std::ops::RangeInclusive<u64> = 100..=1200;
 const SHOWN_COSTS: [u64; 7] = [100, 200, 400, 600, 800, 900, 1200];
 
@@ -187,19 +187,20 @@ fn introduction() -> String {
     format!(
         "\n## The network-processor model\n\n\
          Figures 6 to 8 come from a discrete-event model of the IXP1200 in cycles of 232 MHz: \
-         engines of four contexts, of which one runs until it sends a command to a memory; memories \
-         that serve one command at a time; the paper's pipeline of two receiving, one scheduling \
-         and two transmitting engines between gigabit ports. An SRAM command takes Table 2's \
-         latency, drawn by a seeded generator (its shares sum to 99.4 %; they are taken as \
-         weights). HILQ makes 68 accesses a sweep and 13 a packet, the heap 12·log₂ n + 6, which \
-         is Table 3. What the paper leaves out of receiving and sending comes from Spalink, Karlin, \
-         Peterson and Gottlieb (SOSP 2001), who measured the same chip, as it is commonly quoted.\n\n\
-         One number is calibrated, to Figure 6's ≈ 500 cycles: {COMPUTE_PER_ACCESS} cycles of \
-         computation go with each access. All else follows. The scheduling context is the only \
-         bottleneck that comes out: a packet takes the longer of its time on the wire and of \
-         scheduling plus {:.0} cycles in which it is put into the output queue. The other engines \
-         keep up, and commands to the SRAM hardly wait for each other: it is busy {} % of the time \
-         at 512 bytes. 512 bytes means 512 bytes of packet, and 20 more on the wire.\n",
+         engines of four contexts, one of which runs until it sends a command to a memory; \
+         memories that serve one command at a time; the paper's pipeline of two receiving, one \
+         scheduling and two transmitting engines between gigabit ports. An SRAM command takes \
+         Table 2's latency, drawn by a seeded generator (its shares sum to 99.4 %; they are used \
+         as weights). HILQ makes 68 accesses a sweep and 13 a packet, the heap 12·log₂ n + 6, as \
+         in Table 3. The paper omits parts of receiving and sending; these come from Spalink, \
+         Karlin, Peterson and Gottlieb (SOSP 2001), who measured the same chip, as commonly \
+         quoted.\n\n\
+         One number is calibrated, to Figure 6's ≈ 500 cycles: each access includes \
+         {COMPUTE_PER_ACCESS} cycles of computation. All other results follow. The scheduling \
+         context is the only bottleneck: a packet takes the longer of its time on the wire and of \
+         scheduling plus {:.0} cycles to insert it into the output queue. The other engines keep \
+         up, and SRAM commands hardly wait for each other: the SRAM is busy {} % of the time at \
+         512 bytes. 512 bytes are packet bytes, and 20 more on the wire.\n",
         handover_cycles(),
         throughput(Scheduler::Hilq(2000), 512).sram_busy_per_mille / 10,
     )
@@ -210,7 +211,7 @@ fn ends(runs: &[Throughput; STREAMS.len()]) -> [Throughput; 2] {
     [runs[0], runs[STREAMS.len() - 1]]
 }
 
-/// Where a number of streams is in [`STREAMS`].
+/// The index of a number of streams in [`STREAMS`].
 fn place(streams: usize) -> usize {
     STREAMS.iter().position(|n| *n == streams).unwrap_or(0)
 }

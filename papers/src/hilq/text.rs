@@ -1,9 +1,9 @@
-//! Numbers as the page writes them.
+//! Formats numbers for the page.
 
 use millstream_sim::network_processor::experiment::Throughput;
 use millstream_sim::network_processor::line_rate_bits_per_s;
 
-/// A quotient, rounded to the nearest.
+/// A quotient, rounded to the nearest integer.
 pub(super) fn rounded(dividend: u64, divisor: u64) -> u64 {
     (dividend + divisor / 2) / divisor
 }
@@ -13,7 +13,7 @@ pub(super) fn named(bytes: u32) -> String {
     format!("{} bytes", grouped(bytes.into()))
 }
 
-/// Throughput and what the port carries.
+/// Throughput and the port's capacity.
 pub(super) fn rate(run: Throughput) -> String {
     format!("{} Mb/s of {}", megabits(run.bits_per_s()), megabits(line_rate_bits_per_s(run.bytes)))
 }
@@ -28,7 +28,7 @@ pub(super) fn mega(bits_per_s: u64) -> f64 {
     float(bits_per_s) / 1e6
 }
 
-/// For a chart.
+/// A number for a chart.
 #[allow(clippy::cast_precision_loss)]
 pub(super) fn float(value: u64) -> f64 {
     value as f64

@@ -1,9 +1,9 @@
-//! What a decision of each scheduler costs: one link's seven channels, all backlogged.
+//! The cost of a decision of each scheduler: one link with seven backlogged channels.
 //!
-//! A cycle is what a packet causes at an egress: it arrives, the link decides, and credits come back.
-//! Six channels have two packets each; for each one sent another arrives. The management channel has
-//! a packet every hundredth cycle. Credits come back four packets later, so that a channel with large
-//! packets runs out of them when it is served often. Lengths are those of Table II.
+//! A cycle is the work of a packet at an egress: arrival, decision, and credit return. Six channels
+//! have two packets each; each departure is followed by an arrival. The management channel has a
+//! packet every hundredth cycle. Credits return four packets later: a channel with large packets
+//! runs out of them when it is served often. Lengths are those of Table II.
 
 use miette::{IntoDiagnostic, miette};
 use millstream::{CREDIT_BYTES, Packet, StreamId};
@@ -12,14 +12,14 @@ use std::time::Instant;
 
 use super::network::{BUFFER_CREDITS, CLASSES, LARGEST_BYTES, LINK, SUBJECTS, egress};
 
-/// Packets whose credits are on their way.
+/// Packets whose credits have not returned.
 const OUTSTANDING: usize = 4;
 /// Cycles between packets of the management channel.
 const CONTROL: u64 = 100;
-/// Lengths of best effort's packets, taken in turn, bytes.
+/// Lengths of best-effort packets, in rotation, bytes.
 const MIXED: [u32; 5] = [64, 576, 64, LARGEST_BYTES, 320];
 
-/// Runs `count` cycles of the scheduler called `name`; returns what one took, ns.
+/// Runs `count` cycles of the scheduler called `name`; returns the time of one, ns.
 #[allow(clippy::cast_precision_loss)]
 pub(crate) fn cycles(name: Option<&str>, count: Option<&str>) -> miette::Result<f64> {
     let known = || miette!("--minbw-cycles SCHEDULER COUNT; there are {}", SUBJECTS.join(", "));
@@ -73,7 +73,7 @@ pub(crate) fn cycles(name: Option<&str>, count: Option<&str>) -> miette::Result<
     }
     let took_ns = start.elapsed().as_nanos() as f64 / count as f64;
     if idle > 0 {
-        return Err(miette!("{idle} of {count} decisions had nobody to serve"));
+        return Err(miette!("{idle} of {count} decisions found no packet"));
     }
     Ok(took_ns)
 }

@@ -20,16 +20,16 @@ const RATE_BPS: u64 = 2_000_000_000;
 pub(crate) const LINK: LinkParameters =
     LinkParameters { rate_bps: RATE_BPS, overhead_bytes: 0, delay_ns: 0 };
 pub(crate) const LARGEST_BYTES: u32 = 2_176;
-/// Four of the largest packets in each buffer of a channel; the paper gives no size.
+/// Four of the largest packets in each channel buffer; the paper gives no size.
 pub(crate) const BUFFER_CREDITS: u32 = 4 * 34;
-/// What is counted of a run, ns.
+/// Measured interval of a run, ns.
 const WINDOW_NS: Range<u64> = 3_000_000..13_000_000;
 
 /// The schedulers compared, the paper's three first.
 pub(crate) const SUBJECTS: [&str; 6] =
     ["WFQ-CA", "SCFQ-CA", "DRR-CA", "WF2Q+-CA", "table", "DWCS-CA"];
 
-/// What a class got in one run.
+/// The result of a class in one run.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Row {
     pub(crate) subject: usize,
@@ -46,8 +46,8 @@ pub(crate) struct Row {
     pub(crate) jitter_ns: u64,
 }
 
-/// The class's contract: what MinBW, and what the others go by. A table gives each class a slot for
-/// each 64th of the link; DWCS a period in which a largest packet takes the class's share.
+/// A class's contract for MinBW and the other schedulers. A table gives each class a slot for each
+/// 64th of the link; DWCS a period in which a largest packet takes the class's share.
 fn contract(weight: u32) -> miette::Result<Contract> {
     let largest_ns = u64::from(LARGEST_BYTES) * 8_000_000_000 / RATE_BPS;
     let contract = Contract::new().weight(weight).into_diagnostic()?;
@@ -58,7 +58,7 @@ fn contract(weight: u32) -> miette::Result<Contract> {
 /// The slots of a table that holds each class of weight w w times, evenly spread.
 fn table() -> Vec<StreamId> {
     let mut slots: Vec<(u32, u32)> = Vec::new();
-    // NC, the first class, goes before the table.
+    // NC, the first class, has priority over the table.
     for (class, weight) in (1_u32..).zip(WEIGHTS) {
         slots.extend((0..weight).map(|turn| ((2 * turn + 1) * 1000 / weight, class)));
     }
@@ -85,11 +85,11 @@ pub(crate) fn egress(subject: usize) -> miette::Result<Egress> {
     Ok(Egress { discipline, options, structure: None, classes })
 }
 
-/// One run: what each class got.
+/// Runs once; returns the result of each class.
 pub(crate) fn run(subject: usize, load: u32, seed: u64) -> miette::Result<Vec<Row>> {
     let topology = folded_shuffle(4, 3).into_diagnostic()?;
     let traffic = table_ii(f64::from(load) / 100.0);
-    // Each channel's connections are admitted to what its weight reserves of every link.
+    // Each channel's connections are admitted up to the reservation of its weight on every link.
     let mut reservable = vec![1.0];
     reservable.extend(WEIGHTS.map(|weight| f64::from(weight) / 64.0));
     let (sources, _) =

@@ -14,7 +14,8 @@ pub(crate) const SEEDS: std::ops::RangeInclusive<u64> = 1..=10;
 /// Student's t for 90 % confidence with ten runs.
 const STUDENT: f64 = 1.833;
 
-/// How many of [`SUBJECTS`] are the paper's, and run at every load; the others at full load.
+/// The number of [`SUBJECTS`] that are the paper's, which run at every load; others run at full
+/// load.
 pub(crate) const PAPERS: usize = 3;
 const OTHERS_LOAD: u32 = 100;
 
@@ -41,7 +42,7 @@ fn plan() -> Vec<(usize, u32, u64)> {
 }
 
 impl Results {
-    /// Runs everything, as many runs at once as there are cores.
+    /// Runs all experiments, one a core at a time.
     pub(crate) fn measure() -> miette::Result<Self> {
         let plan = Mutex::new(plan());
         let rows = Mutex::new(Vec::new());
@@ -89,28 +90,30 @@ impl Results {
         Estimate { mean, half: STUDENT * (squares / (count - 1.0) / count).sqrt() }
     }
 
-    /// Whether anything of a class was injected.
+    /// Whether a class injected any traffic.
     pub(crate) fn is_there(&self, subject: usize, load: u32, class: usize) -> bool {
         self.0.get(&(subject, load, class)).into_iter().flatten().any(|row| row.offered > 0)
     }
 
-    /// As a file.
+    /// The runs as CSV.
     pub(crate) fn write(&self) -> String {
         let mut text = String::from(
-            "scheduler,load,seed,class,offered_millionths,got_millionths,mean_ns,p99_ns,max_ns,jitter_ns\n",
+            "scheduler,load,seed,class,offered_millionths,got_millionths,mean_ns,p99_ns,max_ns,\
+             jitter_ns\n",
         );
         for row in self.0.values().flatten() {
             let (subject, class) = (SUBJECTS[row.subject], CLASSES[row.class]);
             let Row { load, seed, offered, got, mean_ns, p99_ns, max_ns, jitter_ns, .. } = row;
             let _ = writeln!(
                 text,
-                "{subject},{load},{seed},{class},{offered},{got},{mean_ns},{p99_ns},{max_ns},{jitter_ns}"
+                "{subject},{load},{seed},{class},{offered},{got},{mean_ns},{p99_ns},{max_ns},\
+                 {jitter_ns}"
             );
         }
         text
     }
 
-    /// From such a file.
+    /// Reads the runs from CSV.
     pub(crate) fn read(text: impl io::Read) -> miette::Result<Self> {
         let mut reader = csv::Reader::from_reader(text);
         let position = |names: &[&str], name: &str| {
@@ -136,7 +139,7 @@ impl Results {
         Ok(Self::of(rows.collect::<miette::Result<_>>()?))
     }
 
-    /// Whether a run repeated now gives what was kept.
+    /// Whether a repeated run equals the kept one.
     pub(crate) fn agrees(&self, subject: usize, load: u32, seed: u64) -> miette::Result<bool> {
         let kept = |row: &Row| {
             let rows = self.0.get(&(subject, load, row.class));

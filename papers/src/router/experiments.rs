@@ -8,19 +8,19 @@ use super::machine::{
     THROTTLED, reservation, with_overhead,
 };
 
-/// With interrupts, the router keeps up to 48 Kpps: then a packet's interrupt and everything else
-/// it costs fill the processor. The interrupt's cost follows from that and is not predicted.
+/// With interrupts, the router keeps up to 48 Kpps: there a packet's interrupt and its other costs
+/// saturate the CPU. The interrupt's cost is derived from this number, not predicted.
 const INTERRUPT_NS: u64 = 1_000_000 / 48 - FORWARD_NS - OUTPUT_NS;
 
-/// The two flows of section 4.3 reserve this.
+/// The reservation of both flows in section 4.3.
 pub(super) const RESERVED_PPS: u64 = 90_000;
 
-/// What a best-effort function has at least, thousands of cycles a second: 1 %.
+/// Minimum of a best-effort function, thousands of cycles a second: 1 %.
 const LEAST: u32 = 4_500;
-/// What best effort reserves in section 4.5, packets a second: what is about left.
+/// Reservation of best effort in section 4.5, packets a second: about the remainder.
 const BEST_EFFORT_PPS: u64 = 117_000;
 
-/// How Table 2 and Figure 5 name a router.
+/// Names of a router in Table 2 and Figure 5.
 pub(super) const OVERHEADS: [&str; 5] = [
     "interrupts",
     "polling, 1 process, batch 16",
@@ -29,8 +29,8 @@ pub(super) const OVERHEADS: [&str; 5] = [
     "polling, 3 processes, batch 1",
 ];
 
-/// One router of Figure 5 under an offered load of all three sources together: each process has an
-/// equal share, all flows take the IP fast path.
+/// A router of Figure 5 under the offered load of three sources: processes have equal shares, and
+/// all flows take the IP fast path.
 pub(super) fn overhead(router: usize, offered_pps: u64) -> f64 {
     equal_shares(router, offered_pps).total_kpps()
 }
@@ -54,8 +54,8 @@ fn equal_shares(router: usize, offered_pps: u64) -> Setup {
     setup
 }
 
-/// Three processes and batches of 16 beyond what the paper's sources can offer. By interrupts reading costs what it
-/// costs an input process, and no device is asked in vain.
+/// Three processes and batches of 16 beyond the rate of the paper's sources. With interrupts,
+/// reading costs as much as in an input process, and no device is polled in vain.
 pub(super) fn overload(by_interrupts: bool, offered_pps: u64) -> f64 {
     let mut setup = equal_shares(3, offered_pps);
     if by_interrupts {
@@ -65,7 +65,7 @@ pub(super) fn overload(by_interrupts: bool, offered_pps: u64) -> f64 {
     setup.total_kpps()
 }
 
-/// Packets a run of input, forwarding and output processes at full load, three processes and
+/// Packets a run of input, forwarding and output processes at full load, with three processes and
 /// batches of 16.
 #[allow(clippy::cast_precision_loss)]
 pub(super) fn mean_batches() -> [f64; 3] {
@@ -78,8 +78,8 @@ pub(super) fn mean_batches() -> [f64; 3] {
     })
 }
 
-/// Table 3: one flow at line rate through two processes, the forwarding one with this cost, output
-/// included, and this share for each of the input's.
+/// Table 3: one flow at line rate through two processes, with this cost of the forwarding process
+/// (output included) and this share of the input process.
 pub(super) fn best_effort(forward_ns: u64, share: u32, throttled: bool) -> f64 {
     let flow = Flow {
         offered_pps: LINE_PPS,
@@ -98,8 +98,8 @@ pub(super) fn best_effort(forward_ns: u64, share: u32, throttled: bool) -> f64 {
     setup.total_kpps()
 }
 
-/// The end of section 4.2: three ports, two of them without traffic, 6 µs a packet in two
-/// processes; shares as the costs are.
+/// End of section 4.2: three ports, two of them without traffic, 6 µs a packet in two processes;
+/// shares in proportion to the costs.
 pub(super) fn idle_ports(estimator: bool) -> f64 {
     let flow = |offered_pps| Flow {
         offered_pps,
@@ -115,10 +115,10 @@ pub(super) fn idle_ports(estimator: bool) -> f64 {
     setup.total_kpps()
 }
 
-/// Sections 4.3 and 4.4: best effort A, and B and C with reservations; A and C leave by one port.
+/// Sections 4.3 and 4.4: best effort A, reserved B and C; A and C leave by one port.
 ///
-/// B and C reserve what 90 Kpps cost at each stage. A's input process can read what is offered, so
-/// that a flood does no harm on its device; A's function has what is left.
+/// B and C reserve the cost of 90 Kpps at each stage. A's input process can read its full offered
+/// load, so that a flood does no harm on its device; A's function has the remainder.
 pub(super) fn mixed(offered_pps: u64, work_ns: u64, batching: Batching) -> Vec<f64> {
     let batch = match batching {
         Batching::Simple => SIXTEEN,
@@ -164,8 +164,8 @@ pub(super) enum Batching {
     Throttled,
 }
 
-/// Section 4.5: a flow of 50 Kpps whose packets take 8 µs, or 4 to 12; and best effort at full speed,
-/// on another link or the same. Returns both flows' rates, the reserved one first.
+/// Section 4.5: a flow of 50 Kpps with 8 µs a packet, or 4 to 12; and best effort at full speed, on
+/// another link or the same. Returns both rates, the reserved first.
 pub(super) fn data_dependent(varying: bool, one_link: bool, output_queue: u32) -> Vec<f64> {
     let work = if varying { Work::Uniform(4_000, 12_000) } else { Work::Fixed(8_000) };
     let each = |pps, stage_ns| reservation(pps, with_overhead(stage_ns, THROTTLED));

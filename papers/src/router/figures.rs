@@ -17,14 +17,14 @@ const COSTS: [u64; 19] = [
 
 /// Loads offered to polled input and to interrupts, hundredths of [`FITS_PPS`].
 const LOADS: [u64; 12] = [25, 50, 75, 90, 100, 110, 125, 150, 175, 200, 250, 300];
-/// About what three processes and batches of 16 forward, packets a second (Table 2).
+/// About the rate of three processes with batches of 16, packets a second (Table 2).
 const FITS_PPS: u64 = 272_000;
 
-/// Everything that is drawn.
+/// All curves.
 pub(super) struct Curves {
     /// Figure 5: forwarded by offered load, Kpps; one curve for each of [`OVERHEADS`].
     pub(super) overhead: Vec<Points>,
-    /// The same, Kpps, up to three times what polling forwards; polled and by interrupts.
+    /// As Figure 5, up to three times the polled capacity; polled and with interrupts.
     pub(super) overload: Vec<Points>,
     /// Figure 6: A, B and C by A's offered load, Kpps.
     pub(super) mix: Vec<Points>,
@@ -81,7 +81,7 @@ impl Curves {
         rows.map(|((polled, interrupted), load)| row(*polled, interrupted.1, load)).collect()
     }
 
-    /// The figures: file names, what they show, and drawings.
+    /// The figures: file names, titles and drawings.
     pub(super) fn draw(&self) -> miette::Result<Vec<(String, String, String)>> {
         let flows = ["A (best effort)", "B", "C"];
         let named = |names: &[&str], curves: &[Points]| -> Vec<Line> {

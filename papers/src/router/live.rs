@@ -1,5 +1,6 @@
-//! Figures 7 to 9 with what the live router did beside the model: points of `measured/costs.csv`, which
-//! `make paper-router` writes. What each flow gets is a part of what it offers, so that both have one axis.
+//! Figures 7 to 9 of the live router beside the model: points of `measured/costs.csv`, which `make
+//! paper-router` writes. Each flow's rate is a fraction of its offered load, so that both share an
+//! axis.
 
 use millstream_report::chart::Line;
 use std::path::Path;
@@ -7,19 +8,20 @@ use std::path::Path;
 use super::figures::Curves;
 use crate::experiment::{figure, measured};
 
-/// The flows, and what they offer in the paper, Kpps.
+/// The flows, and their offered loads in the paper, Kpps.
 const FLOWS: [(&str, f64); 3] = [("A", 50.0), ("B", 90.0), ("C", 90.0)];
-/// Columns behind the way of batching: the cost of A's packets, µs of the paper's, and what the first flow gets.
+/// Columns after the batching mode: the cost of A's packets, µs of the paper's, and the first
+/// flow's rate.
 const COST: usize = 0;
 const FIRST: usize = 1;
-/// Figures 7, 8 and 9: their titles, and what the file calls them.
+/// Figures 7, 8 and 9: their titles, and their names in the file.
 const FIGURES: [(&str, &str); 3] = [
     ("Fig 7, live: simple batching", "simple batching"),
     ("Fig 8, live: no batching", "no batching"),
     ("Fig 9, live: batches of 30 µs", "batches of 30 µs"),
 ];
 
-/// The figures: file names, what they show, and drawings.
+/// The figures: file names, titles and drawings.
 pub(super) fn draw(
     folder: &Path,
     curves: &Curves,

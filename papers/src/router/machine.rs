@@ -1,9 +1,9 @@
-//! The paper's machine: what its steps cost, and the router of its Figure 4.
+//! A model of the paper's machine: the costs of its steps, and the router of its Figure 4.
 //!
 //! The paper measures 1.6, 0.3 and 1.4 µs a packet for the three stages (section 4.1), and lines of
-//! 140,000 packets a second. What else a packet costs is in Table 2: from its rows for one process,
-//! and for three with batches of 16 and of 1, follow the cost of a dispatch, of handing a packet
-//! over to another process, and of what remains. The row for two processes is then a prediction.
+//! 140,000 packets a second. The other costs of a packet follow from Table 2: its rows for one
+//! process, and for three with batches of 16 and of 1, give the cost of a dispatch, of handing a
+//! packet to another process, and of the remainder. The row for two processes is then a prediction.
 
 use millstream::catalogue::{DisciplineRow, Options, StructureName};
 use millstream::{Contract, Link};
@@ -14,7 +14,7 @@ use millstream_router::{
     Batch, InputPlan, OutputPlan, PathPlan, Plan, Reading, Stages, ThrottlePlan, WhenFull,
 };
 
-/// Packets a second of a line, and what a source sends at most.
+/// Packets a second of a line, and the maximum of a source.
 pub(super) const LINE_PPS: u64 = 140_000;
 
 /// The paper's stages, ns a packet.
@@ -23,20 +23,20 @@ pub(super) const FORWARD_NS: u64 = 300;
 pub(super) const OUTPUT_NS: u64 = 1_400;
 /// From Table 2: (1/227 Kpps − 1/272 Kpps) / (3 − 3/16).
 const DISPATCH_NS: u64 = 259;
-/// From Table 2: half of what three processes with batches of 16 cost more than one, the dispatches
-/// left out.
+/// From Table 2: half of the additional cost of three processes with batches of 16 over one,
+/// without the dispatches.
 const HANDOVER_NS: u64 = 121;
-/// From Table 2: what the row for one process leaves.
+/// From Table 2: the remainder of the row for one process.
 const REST_NS: u64 = 85;
 /// An idle poll, taken as one access to the device; the paper does not give it.
 const POLL_NS: u64 = 300;
 /// Receive and transmit rings, packets; the paper does not give them.
 const RING: usize = 32;
 const TRANSMIT_RING: u64 = 16;
-/// The paper's processor, thousands of cycles a second.
+/// The paper's CPU, thousands of cycles a second.
 const CPU_KCPS: u64 = 450_000;
 
-/// What every step costs, and all of a packet's three stages.
+/// The costs of all steps and of a packet's three stages.
 pub(super) const COSTS: Costs = Costs {
     dispatch_ns: DISPATCH_NS,
     poll_ns: POLL_NS,
@@ -46,15 +46,15 @@ pub(super) const COSTS: Costs = Costs {
     interrupt_ns: None,
 };
 
-/// The batches of the paper: 16 packets, one, and 16 or 30 µs.
+/// The paper's batches: 16 packets, one, and 16 or 30 µs.
 pub(super) const SIXTEEN: Batch = Batch { packets: 16, time_ns: u64::MAX, gather_ns: 0 };
 pub(super) const SINGLE: Batch = Batch { packets: 1, time_ns: u64::MAX, gather_ns: 0 };
 pub(super) const THROTTLED: Batch = Batch { packets: 16, time_ns: 30_000, gather_ns: 0 };
 
-/// The throttle of input and output processes: the cap lets no ring overflow at line rate.
+/// The throttle of input and output processes: the cap prevents ring overflows at line rate.
 pub(super) const THROTTLE: ThrottlePlan = ThrottlePlan { least: 4, most: 12, cap_ns: 150_000 };
 
-/// What a stage costs in all, a packet, ns: the stage, what it hands over, its part of a dispatch.
+/// Total cost of a stage, ns a packet: the stage, its hand-overs, its part of a dispatch.
 pub(super) fn with_overhead(stage_ns: u64, batch: Batch) -> u64 {
     stage_ns + HANDOVER_NS + DISPATCH_NS / u64::from(batch.packets)
 }
@@ -78,7 +78,7 @@ pub(super) struct Flow {
     pub(super) weight: u32,
 }
 
-/// A router as an experiment sets it up.
+/// A router's configuration in an experiment.
 #[derive(Clone)]
 pub(super) struct Setup {
     pub(super) stages: Stages,
@@ -91,7 +91,7 @@ pub(super) struct Setup {
     pub(super) output_queue: u32,
     /// The throttle of input processes.
     pub(super) throttle: Option<ThrottlePlan>,
-    /// That of output processes.
+    /// The throttle of output processes.
     pub(super) output_throttle: Option<ThrottlePlan>,
     pub(super) when_full: WhenFull,
 }
@@ -113,9 +113,9 @@ impl Setup {
         }
     }
 
-    /// Runs it for a second and a half of simulated time, the first half second uncounted.
+    /// Runs for a second and a half of simulated time; the first half second is not counted.
     pub(super) fn run(&self) -> Outcome {
-        // Sources that are not in step with each other.
+        // Sources are out of phase.
         let phase = |at: usize| 1_000 + 2_377 * at as u64;
         let inputs = self.flows.iter().enumerate();
         let inputs =
@@ -171,13 +171,13 @@ impl Setup {
             .expect("no contract lacks anything")
     }
 
-    /// What each flow got, thousands of packets a second.
+    /// Rate of each flow, thousands of packets a second.
     #[allow(clippy::cast_precision_loss)]
     pub(super) fn kpps(&self) -> Vec<f64> {
         self.run().sent_pps.iter().map(|pps| *pps as f64 / 1e3).collect()
     }
 
-    /// What all flows got together.
+    /// Rate of all flows together.
     pub(super) fn total_kpps(&self) -> f64 {
         self.kpps().iter().sum()
     }

@@ -1,4 +1,4 @@
-//! What the paper says in its section 4, held against the model.
+//! The statements of the paper's section 4, tested on the model.
 
 use std::fmt::Write as _;
 
@@ -8,10 +8,10 @@ use super::experiments::{
 use super::figures::Curves;
 use crate::experiment::Claim;
 
-/// Kpps as the paper gives them, and how far ours may be from them.
+/// The paper's numbers in Kpps, and the allowed deviation.
 const NEAR: f64 = 0.05;
 
-/// The statements that hold, and those that do not with the reason.
+/// The statements that hold, and the others with the reason.
 pub(super) struct Statements {
     pub(super) claims: Vec<Claim>,
     pub(super) differences: String,
@@ -33,7 +33,7 @@ impl Statements {
     }
 }
 
-/// Holds every statement against what was computed.
+/// Tests every statement on the results.
 pub(super) fn statements(curves: &Curves) -> Statements {
     let mut of = Statements { claims: Vec::new(), differences: String::new() };
     overhead(&mut of, curves);
@@ -148,8 +148,8 @@ fn best_efforts(of: &mut Statements) {
         "Table 3: C at 1:10 without throttle",
         "35 Kpps",
         &format!("{without:.1} Kpps"),
-        "10 of 11 parts of the processor at 24.1 µs a packet are 37.7 Kpps; the paper's 35 leave \
-         a part of it unexplained",
+        "10/11 of the CPU at 24.1 µs a packet are 37.7 Kpps; the paper's 35 leave a part of it \
+         unexplained",
     );
     of.near("section 4.2: two idle ports without estimator", 91.0, idle_ports(false));
     of.near("section 4.2: two idle ports with estimator", 130.0, idle_ports(true));
@@ -217,7 +217,7 @@ fn mixes(of: &mut Statements, curves: &Curves) {
         "just before 5 µs",
         &format!("{knee:.1} µs"),
         "230 Kpps at 3.3 µs leave 4.8 µs for A's packets, at the 3.68 µs of Table 2 about 3.4 µs: \
-         the paper's two figures cannot both hold; the model has Table 2's costs",
+         the paper's two figures contradict each other; the model has Table 2's costs",
     );
 }
 
@@ -239,15 +239,15 @@ fn data(of: &mut Statements) {
         "section 4.5: best effort beside 8 µs, and beside 4 to 12 µs",
         "127 and 120 Kpps",
         &format!("{fixed:.1} and {varying:.1} Kpps"),
-        "50 Kpps at 11.4 µs leave 43 % of the processor, 117 Kpps at Table 2's costs. Equal means \
-         are equal work: WF²Q+ charges what was used, and nothing is stolen",
+        "50 Kpps at 11.4 µs leave 43 % of the CPU, 117 Kpps at Table 2's costs. Equal means are \
+         equal work: WF²Q+ charges the time used, and no time is lost",
     );
     let rates = data_dependent(true, true, 1);
     of.difference(
         "section 4.5: one link, output queue of 1: reserved, best effort",
         "30 and 110 Kpps",
         &both(&rates),
-        "the reserved flow catches up after an expensive packet, for its cycles are reserved; what \
-         one place costs, best effort pays",
+        "the reserved flow catches up after an expensive packet, since its cycles are reserved; \
+         best effort pays for the single queue slot",
     );
 }

@@ -4,7 +4,7 @@ use millstream_hw::{Load, Mode, Settings};
 
 use crate::model::{CONFIGURATIONS, Core, config_bits, load_bits};
 
-/// Calls `each` with every order of `0..count`.
+/// Calls `each` with every permutation of `0..count`.
 fn permutations(count: usize, each: &mut impl FnMut(&[usize])) {
     fn place(order: &mut [usize], at: usize, each: &mut impl FnMut(&[usize])) {
         if at == order.len() {
@@ -19,14 +19,14 @@ fn permutations(count: usize, each: &mut impl FnMut(&[usize])) {
     place(&mut (0..count).collect::<Vec<_>>(), 0, each);
 }
 
-/// For how many of all priority orders the list is sorted. Its first and last entry always are.
+/// Number of priority orders for which the list is sorted. Its first and last entry always are.
 fn sorted_lists(name: &str) -> usize {
     let configuration = CONFIGURATIONS.iter().find(|known| known.name == name).unwrap();
     let streams = configuration.streams;
     let mut core = Core::new(*configuration);
     let settings = Settings { mode: Mode::Static, lowest_denominator: false, rtas99: false };
     core.inputs.config = config_bits(settings);
-    // Every stream has a packet, always.
+    // Every stream always has a packet.
     core.inputs.packet_valid = (1 << streams) - 1;
     let mut sorted = 0;
     permutations(streams, &mut |priorities| {
@@ -75,7 +75,7 @@ fn the_published_network_sorts_some_lists_and_the_sorting_one_all() {
     assert_eq!(sorted_lists("sorted8"), 40_320);
 }
 
-/// The number that `msr_order_key` computes; above 0 it is at least 2^8, as that takes for granted.
+/// The number of `msr_order_key`; above 0 it is at least 2^8, which msr_order_key assumes.
 #[test]
 fn fractions_are_ordered_by_a_key() {
     let fractions: Vec<(u64, u64)> = (1..256).flat_map(|y| (1..=y).map(move |x| (x, y))).collect();
@@ -90,7 +90,7 @@ fn fractions_are_ordered_by_a_key() {
     }
 }
 
-/// The winners of so many packet-times among backlogged streams x/y, T, first deadline; from 1.
+/// The winners of the first packet-times among backlogged streams x/y, T, first deadline; from 1.
 fn winners(streams: &[(u8, u8, u16, u16)], slots: usize) -> Vec<usize> {
     let configuration = CONFIGURATIONS.iter().find(|known| known.name == "ba4").unwrap();
     let mut core = Core::new(*configuration);

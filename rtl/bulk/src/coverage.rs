@@ -1,8 +1,8 @@
-//! Functional coverage of the comparison: what happened in the decisions that were equal.
+//! Functional coverage of the comparison: the events in decisions that were equal.
 //!
-//! Every decision is looked at as the hardware has it: the heads before it, the winner, and what
-//! became of every stream until the next. A bin that stays empty fails the run: what did not happen was
-//! not compared.
+//! Every decision is classified as the hardware sees it: the heads before it, the winner, and the
+//! events of every stream until the next. An empty bin fails the run: an event that did not occur
+//! was not compared.
 
 use std::fmt::Write as _;
 
@@ -12,11 +12,11 @@ use crate::model::Stream;
 
 macro_rules! bins {
     ($($bin:ident $name:literal,)*) => {
-        /// What may happen.
+        /// An event.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub enum Bin { $(#[doc = $name] $bin),* }
 
-        /// Every bin with its name.
+        /// All bins with their names.
         const BINS: &[(Bin, &str)] = &[$((Bin::$bin, $name)),*];
     };
 }
@@ -63,22 +63,22 @@ bins! {
 #[derive(Clone, Debug)]
 pub struct Coverage([u64; BINS.len()]);
 
-/// A stream before a decision: its registers, and how many of its packets were dropped.
+/// A stream before a decision: its registers and its dropped packets.
 #[derive(Clone, Copy, Debug)]
 pub struct Before {
-    /// As the hardware shows it.
+    /// The registers of the hardware.
     pub stream: Stream,
-    /// As the engine counts them.
+    /// The dropped packets, by the engine.
     pub dropped: u64,
 }
 
 impl Coverage {
-    /// Nothing has happened.
+    /// Empty bins.
     pub fn new() -> Self {
         Self([0; BINS.len()])
     }
 
-    /// Adds what another run saw.
+    /// Adds the counts of another run.
     pub fn add(&mut self, other: &Self) {
         self.0.iter_mut().zip(other.0).for_each(|(count, more)| *count += more);
     }
@@ -87,7 +87,7 @@ impl Coverage {
         self.0[bin as usize] += 1;
     }
 
-    /// A decision at `now` over these streams.
+    /// Counts a decision at `now` over these streams.
     pub fn decided(
         &mut self,
         settings: Settings,
@@ -120,7 +120,7 @@ impl Coverage {
         }
     }
 
-    /// The rule by which `first` goes before `other`.
+    /// The rule by which `first` precedes `other`.
     fn rule(&mut self, settings: Settings, first: &Stream, other: &Stream) {
         let wraps = |one: u16, other: u16| {
             one != other && (one < other) == (one.wrapping_sub(other) & 1 << 15 == 0)
@@ -160,7 +160,7 @@ impl Coverage {
         });
     }
 
-    /// Time moved from one decision to the next.
+    /// Counts the step from one decision to the next.
     pub fn moved(&mut self, from: u16, to: u16) {
         if to < from {
             self.count(Bin::TimeWrap);
@@ -170,7 +170,7 @@ impl Coverage {
         }
     }
 
-    /// What became of a stream between two decisions.
+    /// Counts the events of a stream between two decisions.
     pub fn changed(&mut self, settings: Settings, load: &Load, from: &Before, to: &Before) {
         let (old, new) = (&from.stream, &to.stream);
         if to.dropped > from.dropped {
@@ -215,10 +215,10 @@ pub fn page(columns: &[(&str, Coverage)]) -> String {
     let mut text = String::from(
         "# What was compared\n\n\
          Functional coverage of the quick comparison of `bulk` (a million decisions, seed 1), by\n\
-         configuration: how often each thing happened in decisions that were equal to the engine's. For\n\
-         Table 1 the winner is held against every other stream with a packet. Written by\n\
-         `millstream-rtl-bulk`, which fails if a bin is empty (of those of 16 bits, in all configurations);\n\
-         `scripts/rtl.sh` checks this page.\n\n|  |",
+         configuration: the number of events in decisions equal to the engine's. For Table 1 the\n\
+         winner is compared with every other stream with a packet. `millstream-rtl-bulk` writes\n\
+         this page and fails if a bin is empty (16-bit wraps: in all configurations);\n\
+         `scripts/rtl.sh` checks it.\n\n|  |",
     );
     for (name, _) in columns {
         let _ = write!(text, " {name} |");
@@ -234,10 +234,10 @@ pub fn page(columns: &[(&str, Coverage)]) -> String {
     text + "\n"
 }
 
-/// What a wrap of 16 bits leads to is rare: all configurations together must meet it.
+/// Events of a 16-bit wrap are rare: they must occur in some configuration.
 const RARE: [Bin; 3] = [Bin::DeadlineWrap, Bin::ArrivalWrap, Bin::TimeWrap];
 
-/// The bins that are empty, each with its configuration.
+/// The empty bins, each with its configuration.
 pub fn empty(columns: &[(&str, Coverage)]) -> Vec<String> {
     let mut all = Coverage::new();
     columns.iter().for_each(|(_, coverage)| all.add(coverage));
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn the_rule_that_decides_is_counted_and_nothing_else() {
+    fn only_the_deciding_rule_is_counted() {
         let dwcs = Settings { mode: Mode::Dwcs, lowest_denominator: false, rtas99: false };
         for (first, other, bins) in [
             (stream(1, 7, 1, 2, 0), stream(0, 9, 0, 2, 0), vec![Bin::Deadline]),

@@ -1,15 +1,16 @@
-//! Holds every configuration of the hardware against the engine, decision for decision.
+//! Compares every configuration of the hardware with the engine, decision by decision.
 //!
-//! After each decision the winner is compared, and before the next one every stream's head, x',
-//! y', deadline and counters, and that a decision took exactly the cycles it should; of blocks the whole
-//! list, against the model of `millstream_hw::block`. An epoch (one
-//! set of contracts) ends when a value leaves the hardware's widths or its wrap-around window.
+//! After each decision it compares the winner. Before the next one it compares every stream's head,
+//! x', y', deadline and counters, and the exact number of cycles. For blocks it compares the whole
+//! list with the model of `millstream_hw::block`. An epoch (one set of contracts) ends when a value
+//! leaves the hardware's widths or its wrap-around window.
 //!
-//! Usage: millstream-rtl-bulk DECISIONS [SEED [PAGE]]: so many decisions in all, in equal parts for each
-//! configuration of `msr_core` and mode, and as much work besides for each of the tiled core. A
-//! difference ends the run with the seed and what differs. Before, canaries: hardware set to another
-//! zero-window order than the engine must be found out. What was covered of the configurations with
-//! one winner is written to PAGE, or printed; from a million decisions on an empty bin is a failure.
+//! Usage: millstream-rtl-bulk DECISIONS [SEED [PAGE]]. DECISIONS are divided equally among the
+//! configurations and modes of `msr_core`; each configuration of the tiled core gets the same work
+//! in addition. A difference ends the run and prints the seed. Canaries run first: hardware with
+//! another zero-window order than the engine must be detected. The coverage of configurations with
+//! one winner is written to PAGE or printed; with at least a million decisions an empty bin is a
+//! failure.
 
 #[cfg(test)]
 mod claims;
@@ -30,19 +31,19 @@ use model::{CONFIGURATIONS, Configuration, Core, Outputs, config_bits, load_bits
 use source::{Source, Tally};
 use traffic::{Dice, Epoch};
 
-/// Most epochs end soon, so that many contracts are seen ...
+/// Most epochs are short, to test many contracts ...
 const EPOCH_DECISIONS: u32 = 600;
 
-/// ... one in twenty so late that deadlines drift and times wrap.
+/// ... one in twenty is so long that deadlines drift and times wrap.
 const LONG_EPOCH_DECISIONS: u64 = 30_000;
 
-/// From so many decisions on everything must have been covered.
+/// Minimum number of decisions for which an empty bin is a failure.
 const COVERED: u64 = 1_000_000;
 
-/// How many decisions an epoch makes, of `left` of `all` at most.
+/// Length of an epoch in decisions, of at most `left` of `all`.
 fn length(dice: &mut Dice, left: u64, all: u64) -> u64 {
     let long = dice.one_in(20);
-    // Few enough that a short run sees many contracts, too.
+    // Short enough that a short run tests many contracts.
     let longest = LONG_EPOCH_DECISIONS.min(all / 5);
     left.min(if long { longest } else { dice.below(EPOCH_DECISIONS).into() })
 }
@@ -50,15 +51,15 @@ fn length(dice: &mut Dice, left: u64, all: u64) -> u64 {
 struct Run<'a> {
     core: &'a mut Core,
     source: Source<'a>,
-    /// Stamps of packets not taken yet, by stream.
+    /// Stamps of packets not yet taken, by stream.
     outside: Vec<VecDeque<u16>>,
     coverage: Coverage,
-    /// The streams at the decision before.
+    /// The streams at the previous decision.
     before: Vec<Before>,
 }
 
 impl Run<'_> {
-    /// One epoch of at most `most` decisions; returns how many were made.
+    /// Runs one epoch of at most `most` decisions; returns their number.
     fn epoch(&mut self, most: u64) -> Result<u64, String> {
         self.load()?;
         let mut expected = None;
@@ -79,7 +80,7 @@ impl Run<'_> {
         core.inputs.decide = 0;
         core.inputs.packet_valid = 0;
         core.inputs.config = config_bits(settings);
-        // A cycle in which the control unit is ready, whatever the epoch before left behind.
+        // A cycle in which the control unit is ready, for any earlier state.
         let out = core.settle();
         core.clock();
         source.load(out.now, |i, load, deadline| {
@@ -93,12 +94,12 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Packets that arrive in the next `step` ticks.
+    /// Offers the packets that arrive in the next `step` ticks.
     fn arrive(&mut self, step: u32) {
         self.source.arrive(step, |i, stamp| self.outside[i].push_back(stamp));
     }
 
-    /// Sets the queues' fronts and lets the outputs follow.
+    /// Sets the queues' fronts and evaluates the outputs.
     fn settle(&mut self) -> Outputs {
         let inputs = &mut self.core.inputs;
         inputs.packet_valid = 0;
@@ -121,7 +122,7 @@ impl Run<'_> {
         self.core.clock();
     }
 
-    /// Ends the last decision, lets some time pass without one, and waits until the next can start.
+    /// Ends the last decision, idles for a while, and waits until the next can start.
     fn until_ready(
         &mut self,
         expected: Option<Option<usize>>,
@@ -162,7 +163,8 @@ impl Run<'_> {
         unreachable!("the loop returns")
     }
 
-    /// The list is a permutation that begins with the winner; of blocks, it is the model's.
+    /// Checks that the list is a permutation that begins with the winner, or equals the block
+    /// model's.
     fn compare_list(&mut self, winner: Option<usize>) -> Result<(), String> {
         if self.core.configuration.winner_only {
             return Ok(());
@@ -227,7 +229,7 @@ impl Run<'_> {
     }
 }
 
-/// So many decisions of one configuration in one mode. With `canary` the hardware is told another
+/// Runs a number of decisions of one configuration in one mode. `canary` gives the hardware another
 /// zero-window order than the engine.
 fn compare(
     configuration: Configuration,
@@ -261,8 +263,8 @@ fn compare(
     Ok((tally, coverage))
 }
 
-/// The modes that a configuration is compared in. The engine's tags follow a virtual time that moves
-/// with each service, those that the hardware is given with each block: in blocks they are others.
+/// The modes in which a configuration is compared. The engine's tags follow a virtual time that
+/// advances with each service, the hardware's with each block: in blocks they differ.
 fn modes(configuration: &Configuration) -> impl Iterator<Item = Mode> {
     let blocks = configuration.block > 1;
     Mode::ALL.into_iter().filter(move |mode| *mode != Mode::Tag || !blocks)
@@ -285,7 +287,7 @@ fn main() -> ExitCode {
         noticed &= tiled::compare(*tiled, Mode::Dwcs, 100_000, seed, true).is_err();
     }
     if !noticed {
-        println!("a canary lives: a wrong zero-window order was not noticed");
+        println!("canary: a wrong zero-window order was not detected");
         return ExitCode::FAILURE;
     }
     let (mut total, mut failed) = (0, false);
@@ -319,7 +321,7 @@ fn main() -> ExitCode {
     }
     for (configuration, seed) in tiled::CONFIGURATIONS.iter().zip(seed..) {
         for mode in Mode::ALL {
-            // A scan passes over all streams: as many of them as of a core's.
+            // A scan covers all streams: the work a stream is equal to the core's.
             let part = (part * 64 / configuration.streams.max(64) as u64).max(1_000);
             let start = Instant::now();
             report(
@@ -343,7 +345,7 @@ fn main() -> ExitCode {
         }
         None => println!("{page}"),
     }
-    // A short run need not meet everything.
+    // A short run need not cover every event.
     failed |= decisions >= COVERED && !empty.is_empty();
     if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS }
 }

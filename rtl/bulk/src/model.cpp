@@ -1,8 +1,8 @@
-// One verilated msr_core behind a C interface. Included once for each configuration, which defines
-// MODEL, NAME and kStreams; the structs are repeated in model.rs.
+// C interface of a verilated msr_core. Included once for each configuration, which defines MODEL,
+// NAME and kStreams. The structs match those in model.rs.
 //
-// A cycle is two calls: `settle` sets the inputs and lets the combinational outputs follow,
-// `clock` makes the rising edge and lets them follow again.
+// A cycle is two calls: `settle` sets the inputs and evaluates the combinational outputs; `clock`
+// applies the rising edge and evaluates them again.
 
 #include <cstdint>
 #include <memory>

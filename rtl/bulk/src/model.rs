@@ -1,34 +1,34 @@
-//! The verilated models: a safe face on model.cpp, whose structs are repeated here.
+//! Safe bindings of the verilated cores in model.cpp; the structs match those in model.cpp.
 
 use std::ffi::{c_int, c_void};
 
 use millstream_hw::{Load, Network, Reference, Settings};
 
-/// What goes into the core in a cycle.
+/// The inputs of a cycle.
 #[derive(Clone, Debug)]
 #[repr(C)]
 pub struct Inputs {
     /// The load bundle.
     pub load: u64,
-    /// Streams with a packet offered.
+    /// Streams with an offered packet, one bit each.
     pub packet_valid: u64,
-    /// The stamps of those packets.
+    /// Arrival stamps of the offered packets.
     pub stamp: [u16; 64],
-    /// By how much time moves on.
+    /// Increment of time.
     pub step: u16,
-    /// No reset.
+    /// Reset, active low.
     pub rst_n: u8,
     /// The configuration bundle.
     pub config: u8,
-    /// LOAD.
+    /// Load request.
     pub load_valid: u8,
-    /// Which stream.
+    /// Stream of the load.
     pub load_id: u8,
-    /// A decision is wanted.
+    /// Decision request.
     pub decide: u8,
 }
 
-/// What comes out of it.
+/// The outputs of a cycle.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(C)]
 pub struct Outputs {
@@ -38,56 +38,56 @@ pub struct Outputs {
     pub dropped: u64,
     /// Streams whose last charge was a violation.
     pub violation: u64,
-    /// Streams whose deadline went out of range.
+    /// Streams whose deadline left the window.
     pub range: u64,
-    /// The time.
+    /// The core's time.
     pub now: u16,
-    /// A decision would start.
+    /// Ready for a decision.
     pub ready: u8,
     /// A decision ended.
     pub decided: u8,
-    /// It has a winner.
+    /// The decision has a winner.
     pub winner_valid: u8,
-    /// Which.
+    /// The winner.
     pub winner: u8,
 }
 
-/// One stream's registers.
+/// The registers of one stream.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(C)]
 pub struct Stream {
-    /// Deadline.
+    /// Deadline of the head.
     pub deadline: u16,
     /// Arrival of the head.
     pub arrival: u16,
-    /// Counter.
+    /// Deadlines missed.
     pub missed: u16,
-    /// Counter.
+    /// Violations.
     pub violations: u16,
-    /// Counter.
+    /// Packets sent.
     pub serviced: u16,
     /// x'.
     pub x: u8,
     /// y'.
     pub y: u8,
-    /// It has a head.
+    /// Whether the stream has a head.
     pub valid: u8,
-    /// Its number.
+    /// The stream's number.
     pub id: u8,
 }
 
-/// The functions of one configuration.
+/// The configuration of a core, with its functions.
 #[derive(Clone, Copy, Debug)]
 pub struct Configuration {
-    /// Its name.
+    /// The name.
     pub name: &'static str,
-    /// N.
+    /// Number of streams, N.
     pub streams: usize,
     /// Winner-only routing.
     pub winner_only: bool,
     /// Compute-Ahead.
     pub compute_ahead: bool,
-    /// An exact list.
+    /// Exact list.
     pub sorted: bool,
     /// All passes in one cycle.
     pub tree: bool,
@@ -104,7 +104,10 @@ pub struct Configuration {
 }
 
 macro_rules! configuration {
-    ($name:ident, $streams:literal, $winner_only:literal, $compute_ahead:literal, $sorted:literal, $tree:literal, $keyed:literal, $block:literal) => {{
+    (
+        $name:ident, $streams:literal, $winner_only:literal, $compute_ahead:literal,
+        $sorted:literal, $tree:literal, $keyed:literal, $block:literal
+    ) => {{
         unsafe extern "C" {
             #[link_name = concat!(stringify!($name), "_new")]
             fn new() -> *mut c_void;
@@ -138,12 +141,12 @@ macro_rules! configuration {
     }};
 }
 
-/// All that were built.
+/// All compiled configurations.
 pub const CONFIGURATIONS: &[Configuration] =
     include!(concat!(env!("OUT_DIR"), "/configurations.rs"));
 
 impl Configuration {
-    /// What it is held against: the engine, or the model of blocks.
+    /// The reference: the engine, or the model of blocks.
     pub fn reference(&self, settings: Settings) -> Reference {
         let network = if self.sorted { Network::Sorting } else { Network::Published };
         match self.block {
@@ -162,8 +165,8 @@ impl Configuration {
         passes + u64::from(!self.compute_ahead)
     }
 
-    /// Cycles without a decision in which every stream takes what it is offered and past periods of
-    /// the last step are charged, if it is one; after a load, more.
+    /// Cycles without a decision in which every stream takes its offered packet and the past
+    /// periods of a single step are charged; more after a load.
     pub fn settling(&self, loaded: bool) -> u32 {
         match (self.keyed, self.tree, loaded) {
             (false, _, _) => 0,
@@ -175,18 +178,18 @@ impl Configuration {
     }
 }
 
-/// One instance, its queues' fronts and its inputs.
+/// One instance with its queues' fronts and inputs.
 #[derive(Debug)]
 pub struct Core {
-    /// Which.
+    /// The configuration.
     pub configuration: Configuration,
-    /// What the next cycle's inputs will be.
+    /// The inputs of the next cycle.
     pub inputs: Inputs,
     handle: *mut c_void,
 }
 
 impl Core {
-    /// A core after reset.
+    /// Creates a core after reset.
     pub fn new(configuration: Configuration) -> Self {
         let inputs = Inputs {
             load: 0,
@@ -199,7 +202,7 @@ impl Core {
             load_id: 0,
             decide: 0,
         };
-        // SAFETY: it makes a model and takes nothing.
+        // SAFETY: creates a model without arguments.
         let handle = unsafe { (configuration.new)() };
         let mut core = Self { configuration, inputs, handle };
         core.settle();
@@ -208,33 +211,33 @@ impl Core {
         core
     }
 
-    /// The outputs that follow the inputs in this cycle.
+    /// Evaluates the combinational outputs for the current inputs.
     pub fn settle(&mut self) -> Outputs {
         let mut outputs = Outputs::default();
-        // SAFETY: the handle is live until dropped and ours alone; both structs are as in C++.
+        // SAFETY: the handle is live until dropped and exclusive; both structs match model.cpp.
         unsafe {
             (self.configuration.settle)(self.handle, &raw const self.inputs, &raw mut outputs)
         };
         outputs
     }
 
-    /// The rising edge.
+    /// Applies a rising clock edge.
     pub fn clock(&mut self) {
-        // SAFETY: as above.
+        // SAFETY: see `settle`.
         unsafe { (self.configuration.clock)(self.handle) };
     }
 
     /// The registers of stream `i`.
     pub fn stream(&self, i: usize) -> Stream {
         let mut stream = Stream::default();
-        // SAFETY: as above; `i` is below the number of streams, of which there are at most 64.
+        // SAFETY: see `settle`; `i` is below the number of streams, at most 64.
         unsafe { (self.configuration.stream)(self.handle, i as c_int, &raw mut stream) };
         stream
     }
 
-    /// Entry `i` of the list: whether it has a packet, and its number.
+    /// Entry `i` of the list: whether the stream has a packet, and its number.
     pub fn list(&self, i: usize) -> (bool, usize) {
-        // SAFETY: as above.
+        // SAFETY: see `settle`.
         let entry = unsafe { (self.configuration.list)(self.handle, i as c_int) };
         (entry >> 6 == 1, (entry & 63) as usize)
     }

@@ -1,5 +1,4 @@
-//! The program outside the hardware: what is offered when, the engine beside it, and whether both
-//! still agree.
+//! The environment of the hardware: offered packets, the reference engine, and their comparison.
 
 use std::collections::VecDeque;
 
@@ -9,20 +8,20 @@ use millstream_hw::{Attributes, Mode, Reference};
 use crate::model::Stream;
 use crate::traffic::{Arrivals, Dice, Epoch};
 
-/// From here on a deadline's distance to now counts as out of the window.
+/// Deadlines at least this far from now count as outside the window.
 const WINDOW: u64 = 1 << 14;
 
-/// Service tags are in units of 1/TAG_UNIT byte, which all weights divide.
+/// Service tags are in units of 1/TAG_UNIT byte, a common multiple of all weights.
 const TAG_UNIT: u64 = 8;
 
-/// A stream's packets.
+/// The packets of a stream.
 #[derive(Clone, Debug, Default)]
 struct Queue {
-    /// Tags and stamps of all that wait, the head included.
+    /// Tags and stamps of all waiting packets, the head included.
     waiting: VecDeque<(u64, u16)>,
     /// The tag of the last packet.
     tag: u64,
-    /// A packet has come since the stream was loaded.
+    /// Whether a packet has arrived since the load.
     seen: bool,
 }
 
@@ -34,21 +33,21 @@ pub struct Source<'a> {
     queues: Vec<Queue>,
     /// The time of the next decision.
     pub now: u64,
-    /// Packets that a decision serves, hence the usual step.
+    /// Packets that a decision serves, and so the usual step.
     block: u16,
     /// Virtual time of self-clocked fair queueing: the tag of the packet in service.
     virtual_time: u64,
 }
 
 impl<'a> Source<'a> {
-    /// Streams yet to be loaded, blocks of `block` packets.
+    /// Creates streams to be loaded, for blocks of `block` packets.
     pub fn new(dice: &'a mut Dice, epoch: Epoch, reference: Reference, block: u16) -> Self {
         let queues = vec![Queue::default(); epoch.loads.len()];
         Self { dice, epoch, reference, queues, now: 0, block, virtual_time: 0 }
     }
 
-    /// Begins at a random time that the hardware takes for `now`, and loads the engine. `each` is
-    /// told each stream's contract and deadline.
+    /// Starts at a random time, the hardware's `now`, and loads the engine. Calls `each` with each
+    /// stream's contract and deadline.
     pub fn load(
         &mut self,
         now: u16,
@@ -68,7 +67,7 @@ impl<'a> Source<'a> {
         Ok(())
     }
 
-    /// By how much time moves on.
+    /// Returns the next increment of time.
     pub fn step(&mut self) -> u16 {
         if !self.epoch.uneven_steps || !self.dice.one_in(3) {
             return self.block;
@@ -80,7 +79,7 @@ impl<'a> Source<'a> {
         }
     }
 
-    /// Packets that arrive in the next `step` ticks: stream and stamp of each.
+    /// Returns the packets that arrive in the next `step` ticks: stream and stamp of each.
     pub fn arrive(&mut self, step: u32, mut offer: impl FnMut(usize, u16)) {
         let mut time = self.now;
         for i in 0..self.queues.len() {
@@ -88,7 +87,7 @@ impl<'a> Source<'a> {
                 Arrivals::Backlogged => u32::from(self.queues[i].waiting.len() < 3),
                 Arrivals::Chance(chance) => u32::from(self.dice.below(256) < chance),
             };
-            // Time does not go back from stream to stream.
+            // Time is non-decreasing from stream to stream.
             let late = u64::from(step) - (time - self.now);
             if late > 0 && self.dice.one_in(2) {
                 time += u64::from(self.dice.below(late as u32 + 1));
@@ -112,7 +111,7 @@ impl<'a> Source<'a> {
         stamp
     }
 
-    /// The engine's decision, and so the virtual time.
+    /// Makes the engine's decision, and advances the virtual time.
     pub fn decide(&mut self) -> Option<usize> {
         let winner = self.reference.decide(self.now).map(StreamId::index);
         self.virtual_time = 0;
@@ -126,12 +125,12 @@ impl<'a> Source<'a> {
         winner
     }
 
-    /// What the engine says of each stream.
+    /// The engine's attributes of each stream.
     pub fn all(&self) -> Vec<Attributes> {
         (0..self.queues.len()).map(|i| self.reference.attributes(StreamId(i as u32))).collect()
     }
 
-    /// The same, unless a value left the hardware's widths or window.
+    /// The engine's attributes, unless a value left the hardware's widths or window.
     pub fn attributes(&self) -> Option<Vec<Attributes>> {
         let all = self.all();
         let far = |attributes: &Attributes| {
@@ -146,12 +145,12 @@ impl<'a> Source<'a> {
         (!all.iter().any(leaves)).then_some(all)
     }
 
-    /// Deadlines count.
+    /// Whether the mode has deadlines.
     pub fn timed(&self) -> bool {
         matches!(self.epoch.settings.mode, Mode::Dwcs | Mode::Edf)
     }
 
-    /// Holds stream `i` of the hardware, which calls it `id`, against the engine's.
+    /// Compares stream `i` of the hardware, where it is number `id`, with the engine's.
     pub fn compare(
         &mut self,
         i: usize,
@@ -181,7 +180,7 @@ impl<'a> Source<'a> {
     }
 }
 
-/// What happened in decisions that were equal, to show that the traffic was worth it.
+/// Event counts in equal decisions, which show that the traffic was demanding.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Tally {
     pub decisions: u64,
@@ -193,7 +192,7 @@ pub struct Tally {
 }
 
 impl Tally {
-    /// An epoch of so many decisions ended.
+    /// Records the end of an epoch of this many decisions.
     pub fn add(&mut self, decisions: u64, source: &Source<'_>) {
         self.decisions += decisions;
         self.epochs += 1;

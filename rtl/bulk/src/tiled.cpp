@@ -1,6 +1,5 @@
-// One verilated msr_tiled_core behind a C interface, with the queues in front of it. Included once
-// for each configuration, which defines MODEL, NAME, kStreams and kWidth; the structs are repeated in
-// tiled.rs.
+// C interface of a verilated msr_tiled_core with its queues. Included once for each configuration,
+// which defines MODEL, NAME, kStreams and kWidth. The structs match those in tiled.rs.
 
 #include <deque>
 #include <memory>
@@ -20,11 +19,11 @@ struct Model {
   VerilatedContext context;
   MODEL top{&context};
   std::deque<uint16_t> queues[kStreams];
-  // The fronts that were asked for in the cycle before.
+  // The fronts requested in the previous cycle.
   bool read = false;
   int tile = 0;
 
-  // A cycle, its rising edge last: outputs before it are passed to `seen`.
+  // Runs a cycle; `seen` observes the outputs before its rising edge.
   template <typename F>
   void cycle(F seen) {
     uint16_t stamp[kWidth] = {};
@@ -79,8 +78,8 @@ void NAME(offer)(void* handle, int id, uint16_t stamp) {
   static_cast<Model*>(handle)->queues[id].push_back(stamp);
 }
 
-// Starts a decision and goes on until the next could start. The decision that ends meanwhile, often
-// the one before, is told.
+// Starts a decision and runs until the next could start. Reports the decision that ends meanwhile,
+// usually the previous one.
 void NAME(decide)(void* handle, uint16_t step, Decided* out) {
   Model& model = *static_cast<Model*>(handle);
   MODEL& top = model.top;
@@ -107,7 +106,7 @@ void NAME(decide)(void* handle, uint16_t step, Decided* out) {
   out->now = top.now_o;
 }
 
-// The decision that is still owed its winner, if there is one.
+// Returns the pending decision, if any, once it ends.
 void NAME(finish)(void* handle, Decided* out) {
   Model& model = *static_cast<Model*>(handle);
   *out = Decided{};
@@ -124,7 +123,7 @@ void NAME(finish)(void* handle, Decided* out) {
   out->now = model.top.now_o;
 }
 
-// The contexts of a tile, its number first in `out`; returns what went out of range.
+// Reads the contexts of a tile, whose number is first in `out`; returns those outside the window.
 uint64_t NAME(inspect)(void* handle, int tile, Stream* out) {
   Model& model = *static_cast<Model*>(handle);
   uint64_t range = 0;

@@ -1,8 +1,8 @@
-//! The tiled core against the engine: many streams, a scan for each decision.
+//! Compares the tiled core with the engine: many streams, one scan a decision.
 //!
-//! A scan applies the decision before and finds the next one, so its winner is known when the next
-//! may have started. What is compared is said in `main.rs`; cycles are those of the formula,
-//! Streams / Width + log2 Width + 2 for each scan that was needed.
+//! A scan applies the previous decision and finds the next, so its winner is known after the next
+//! may have started. `main.rs` describes the comparison. Cycles must be Streams / Width + log2
+//! Width + 2 for each required scan.
 
 use std::ffi::{c_int, c_void};
 
@@ -13,28 +13,28 @@ use crate::model::{Stream, config_bits, load_bits};
 use crate::source::{Source, Tally};
 use crate::traffic::{Dice, Epoch};
 
-/// What a decision was seen to do.
+/// The observed results of a decision.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(C)]
 pub struct Decided {
     /// Cycles until the next may start.
     cycles: u64,
-    /// In which of them a decision ended, and how many did.
+    /// The cycle in which a decision ended, and the number of ended decisions.
     decided_after: u64,
     decisions: u64,
     /// The time of the decision.
     now: u16,
-    /// Who won the decision that ended.
+    /// The winner of the ended decision.
     winner: u16,
     winner_valid: u8,
 }
 
-/// The functions of one configuration.
+/// The configuration of a core, with its functions.
 #[derive(Clone, Copy, Debug)]
 pub struct Configuration {
-    /// Its name.
+    /// The name.
     pub name: &'static str,
-    /// Streams.
+    /// Number of streams.
     pub streams: usize,
     /// Lanes of the network.
     pub width: usize,
@@ -80,7 +80,7 @@ macro_rules! configuration {
     }};
 }
 
-/// All that were built.
+/// All compiled configurations.
 pub const CONFIGURATIONS: &[Configuration] = include!(concat!(env!("OUT_DIR"), "/tiled.rs"));
 
 impl Configuration {
@@ -94,7 +94,7 @@ impl Configuration {
     }
 }
 
-/// Cycles from when the next decision may start to when the winner is there.
+/// Cycles from when the next decision may start until the winner is valid.
 const WINNER_AFTER: u64 = 1;
 
 /// One instance.
@@ -103,42 +103,42 @@ struct Core {
     handle: *mut c_void,
 }
 
-// Safety of all calls: the handle is live until dropped and ours alone, numbers are of the
-// configuration's streams and tiles, structs are as in tiled.cpp.
+// SAFETY of all calls: the handle is live until dropped and exclusive, numbers are within the
+// configuration's streams and tiles, structs match tiled.cpp.
 impl Core {
     fn new(configuration: Configuration) -> Self {
-        // SAFETY: it makes a model and takes nothing.
+        // SAFETY: creates a model without arguments.
         Self { configuration, handle: unsafe { (configuration.new)() } }
     }
 
     fn load(&mut self, config: u8, stream: usize, load: u64) {
-        // SAFETY: as above.
+        // SAFETY: see above.
         unsafe { (self.configuration.load)(self.handle, config, stream as c_int, load) }
     }
 
     fn offer(&mut self, stream: usize, stamp: u16) {
-        // SAFETY: as above.
+        // SAFETY: see above.
         unsafe { (self.configuration.offer)(self.handle, stream as c_int, stamp) }
     }
 
     fn decide(&mut self, step: u16) -> Decided {
         let mut decided = Decided::default();
-        // SAFETY: as above.
+        // SAFETY: see above.
         unsafe { (self.configuration.decide)(self.handle, step, &raw mut decided) };
         decided
     }
 
     fn finish(&mut self) -> Decided {
         let mut decided = Decided::default();
-        // SAFETY: as above.
+        // SAFETY: see above.
         unsafe { (self.configuration.finish)(self.handle, &raw mut decided) };
         decided
     }
 
-    /// The streams of a tile, and which are out of range.
+    /// The streams of a tile, and those outside the window.
     fn inspect(&mut self, tile: usize) -> (Vec<Stream>, u64) {
         let mut streams = vec![Stream::default(); self.configuration.width];
-        // SAFETY: as above; a tile has as many streams as lanes.
+        // SAFETY: see above; a tile has as many streams as lanes.
         let range = unsafe {
             (self.configuration.inspect)(self.handle, tile as c_int, streams.as_mut_ptr())
         };
@@ -156,12 +156,12 @@ impl Drop for Core {
 struct Run<'a> {
     core: &'a mut Core,
     source: Source<'a>,
-    /// The engine's winner of a decision whose end the hardware has not told yet.
+    /// The engine's winner of a decision whose winner the hardware has not reported.
     owed: Option<Option<usize>>,
 }
 
 impl Run<'_> {
-    /// One epoch of at most `most` decisions; returns how many were made.
+    /// Runs one epoch of at most `most` decisions; returns their number.
     fn epoch(&mut self, most: u64) -> Result<u64, String> {
         let settings = self.source.epoch.settings;
         let (config, rtas99) = (config_bits(settings), settings.rtas99);
@@ -179,13 +179,13 @@ impl Run<'_> {
         Ok(made)
     }
 
-    /// Whether the decision that was owed its winner ended as it should.
+    /// Checks the end of the pending decision.
     fn ended(&mut self, ended: Decided) -> Result<(), String> {
         let Some(expected) = self.owed.take() else {
             return if ended.decisions == 0 {
                 Ok(())
             } else {
-                Err(format!("nobody asked: {ended:?}"))
+                Err(format!("unexpected decision: {ended:?}"))
             };
         };
         if (ended.decisions, ended.decided_after) != (1, WINNER_AFTER) {
@@ -199,7 +199,7 @@ impl Run<'_> {
         }
     }
 
-    /// One decision; false, and none, if a value left the hardware's widths or window.
+    /// Makes one decision; false, without one, if a value left the hardware's widths or window.
     fn decision(&mut self) -> Result<bool, String> {
         if self.source.dice.one_in(8) {
             let ended = self.core.finish();
@@ -213,7 +213,7 @@ impl Run<'_> {
         source.now += u64::from(step);
         source.reference.charge(source.now);
         let Some(all) = source.attributes() else { return Ok(false) };
-        // A scan charges each stream once, a stream with no head to charge from the second on.
+        // A scan charges each stream once; streams without a head are charged from the second scan.
         let scans = (0..all.len()).map(|i| {
             let misses = all[i].missed - before[i].missed;
             misses + u64::from(misses > 0 && (served.contains(&i) || before[i].waiting == 0))
@@ -230,7 +230,7 @@ impl Run<'_> {
         }
         let few = self.core.configuration.tiles() <= 4;
         let inspects = self.source.dice.one_in(if few { 2 } else { 16 });
-        // Contexts can be seen when the winner is known, and are those before it is served.
+        // Contexts are readable once the winner is known, in the state before its service.
         let ended = inspects.then(|| self.core.finish());
         if inspects {
             self.compare(&all)?;
@@ -257,7 +257,7 @@ impl Run<'_> {
     }
 }
 
-/// So many decisions of one configuration in one mode. With `canary` the hardware is told another
+/// Runs a number of decisions of one configuration in one mode. `canary` gives the hardware another
 /// zero-window order than the engine.
 pub fn compare(
     configuration: Configuration,

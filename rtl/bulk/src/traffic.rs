@@ -1,26 +1,26 @@
-//! Random contracts and arrivals, made to collide: few different contracts, small periods, more
-//! work than the link can do in most epochs.
+//! Random contracts and arrivals with many ties: few different contracts, small periods, and
+//! overload in most epochs.
 
 use millstream_hw::{Load, Mode, Settings};
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{RngCore, SeedableRng};
 
-/// A seeded source of choices.
+/// A seeded random number generator.
 #[derive(Debug)]
 pub struct Dice(ChaCha8Rng);
 
 impl Dice {
-    /// The same choices for the same seed.
+    /// Creates a generator; equal seeds give equal numbers.
     pub fn new(seed: u64) -> Self {
         Self(ChaCha8Rng::seed_from_u64(seed))
     }
 
-    /// A number below `bound`.
+    /// A random number below `bound`.
     pub fn below(&mut self, bound: u32) -> u32 {
         ((u64::from(self.0.next_u32()) * u64::from(bound)) >> 32) as u32
     }
 
-    /// True once in `times`.
+    /// True with probability 1/`times`.
     pub fn one_in(&mut self, times: u32) -> bool {
         self.below(times) == 0
     }
@@ -30,25 +30,25 @@ impl Dice {
     }
 }
 
-/// How packets come in an epoch.
+/// Arrivals of an epoch.
 #[derive(Clone, Copy, Debug)]
 pub enum Arrivals {
     /// Every queue is refilled before it is empty.
     Backlogged,
-    /// A packet for each stream with this chance out of 256 at every decision.
+    /// At every decision each stream gets a packet with this probability of 256.
     Chance(u32),
 }
 
-/// What is fixed in an epoch.
+/// The parameters of an epoch.
 #[derive(Debug)]
 pub struct Epoch {
     /// The discipline.
     pub settings: Settings,
-    /// The contracts, their deadlines counted from the epoch's start.
+    /// The contracts, with deadlines relative to the epoch's start.
     pub loads: Vec<Load>,
-    /// The traffic.
+    /// The arrivals.
     pub arrivals: Arrivals,
-    /// Steps other than 1 occur.
+    /// Whether steps other than 1 occur.
     pub uneven_steps: bool,
 }
 

@@ -1,11 +1,11 @@
 /// A bank of the end-system card's SRAM: rings of arrival times of some streams, and their fronts.
 ///
-/// Source: ShareStreams, section 3 (dual-ported, banked SRAM between host and scheduler). One port
-/// is written by the streaming unit, the other read to keep every stream's front filled. Only one
-/// front of a bank is filled in a cycle: lowest stream first; who is served waits for it anyway.
+/// Source: ShareStreams, section 3 (dual-ported, banked SRAM between host and scheduler). The
+/// streaming unit writes one port; the other refills the streams' fronts, one a cycle, lowest
+/// stream first.
 ///
-/// Latency: an arrival that is written shows at its front 3 cycles later, if it is alone. A front
-/// that was taken is filled again after 2.
+/// Latency: a written arrival is at an empty front 3 cycles later, without contention. A taken
+/// front is refilled after 2.
 module msr_arrival_bank #(
   /// Streams in this bank.
   parameter int Streams = 2,
@@ -16,7 +16,7 @@ module msr_arrival_bank #(
 ) (
   input  logic                             clk_i,
   input  logic                             rst_ni,
-  /// Not when the stream's ring is full.
+  /// Not while the stream's ring is full.
   input  logic                             write_i,
   input  logic [StreamW-1:0]               write_stream_i,
   input  logic [msr_pkg::TimeW-1:0]        write_time_i,
@@ -26,7 +26,7 @@ module msr_arrival_bank #(
   output logic [Streams-1:0]               front_valid_o,
   output logic [Streams*msr_pkg::TimeW-1:0] front_o,
   input  logic [Streams-1:0]               take_i,
-  /// No arrival of this bank is on its way to a front that could show it.
+  /// No arrival of this bank is in transit to an empty front.
   output logic                             settled_o
 );
 

@@ -1,10 +1,10 @@
-/// AXI4-Lite on one side, plain reads and writes of 32-bit words on the other.
+/// AXI4-Lite target: translates to plain reads and writes of 32-bit words.
 ///
-/// One write and one read may be under way. Every address answers OKAY; what no register holds
-/// reads as 0 and is not written.
+/// One write and one read may be outstanding. Every address responds OKAY; unmapped words read as 0
+/// and ignore writes.
 ///
-/// Latency: a write is made in the cycle in which address and data are both there; answers come in
-/// the next cycle. Throughput: a write every two cycles, a read every two cycles.
+/// Latency: a write occurs in the cycle in which address and data are both valid; responses follow
+/// in the next cycle. Throughput: a write and a read every two cycles.
 module msr_axi_lite_target #(
   /// Width of byte addresses.
   parameter int AddressW = 8
@@ -32,13 +32,13 @@ module msr_axi_lite_target #(
   output logic                s_axil_rvalid,
   input  logic                s_axil_rready,
 
-  /// Writes wait.
+  /// Back-pressure for writes.
   input  logic                hold_i,
   output logic                write_o,
   output logic [AddressW-3:0] address_o,
   output logic [31:0]         data_o,
   output logic [3:0]          strobe_o,
-  /// A read is made in this cycle.
+  /// A read occurs in this cycle.
   output logic                read_o,
   output logic [AddressW-3:0] read_address_o,
   input  logic [31:0]         read_data_i
@@ -47,7 +47,7 @@ module msr_axi_lite_target #(
   logic b_valid_q, r_valid_q;
   logic [31:0] r_data_q;
 
-  // Not in reset: what is answered there is lost.
+  // Not in reset: responses would be lost.
   assign write_o = rst_ni && s_axil_awvalid && s_axil_wvalid && !b_valid_q && !hold_i;
   assign s_axil_awready = write_o;
   assign s_axil_wready = write_o;

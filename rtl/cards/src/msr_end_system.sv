@@ -1,20 +1,21 @@
-/// End-system card: the scheduler for packets that wait in a host's memory.
+/// End-system card: the scheduler for packets in a host's memory.
 ///
-/// Source: ShareStreams, section 3 and Figure 3 (end-system realization). Only arrival times, 16-bit
-/// offsets, come over the bus, and only the winners' numbers go back (registers/msr_end_system.md).
+/// Source: ShareStreams, section 3 and Figure 3 (end-system realization). Arrival times, 16-bit
+/// offsets, come over the bus, and the winners' numbers go back (registers/msr_end_system.md).
 ///
 ///   AXI4-Lite -> push -\
 ///   pull bursts ------> streaming unit -> banks of SRAM -> msr_core -> winners -> AXI4-Lite
 ///
-/// Time is in packet-times: a tick a decision. The card decides ahead of the link, as long as
-/// arrivals wait and winners have room; an arrival whose time has not come yet is not seen. Every
-/// decision sees all arrivals that were in SRAM when it started. If all that waits is still to come,
-/// empty decisions move the time, by `Stride` where all of it is that far.
+/// Time is in packet-times: a tick a decision. The card decides ahead of the link while arrivals
+/// wait and winners have space. An arrival with a future time is not seen. Every decision sees all
+/// arrivals that were in SRAM at its start. If all waiting arrivals are in the future, empty
+/// decisions advance the time, by `Stride` where all of them are that far.
 ///
-/// Latency: log2 N + 1 cycles a decision, and at least 4 between them, for SRAM to fill the fronts
-/// again. Invariant: what leaves is in WINNER once, sent or dropped; each stream's in its order.
+/// Latency: log2 N + 1 cycles a decision, and at least 4 between decisions, to refill the fronts
+/// from SRAM. Invariant: each packet is in WINNER once, sent or dropped, in the order of its
+/// stream.
 module msr_end_system #(
-  /// Streams: a power of two, 2 ... 64.
+  /// Number of streams: a power of two, 2 ... 64.
   parameter int N = 4,
   /// Banks of SRAM: a power of two, less than N.
   parameter int Banks = 2,
@@ -22,7 +23,7 @@ module msr_end_system #(
   parameter int Depth = 512,
   /// Winners that wait for the host: a power of two.
   parameter int Winners = 512,
-  /// Arrivals in a pulled burst, at most.
+  /// Maximum arrivals in a pulled burst.
   parameter int Burst = 64,
   /// Winner-only routing in the core.
   parameter bit WinnerOnly = 1'b1
@@ -50,29 +51,29 @@ module msr_end_system #(
   output logic                       s_axil_rvalid,
   input  logic                       s_axil_rready,
 
-  /// A burst of arrivals is asked for: whose, and how many.
+  /// Request for a burst of arrivals: stream and count.
   output logic                       pull_valid_o,
   input  logic                       pull_ready_i,
   output logic [msr_pkg::IdW-1:0]    pull_stream_o,
   output logic [15:0]                pull_count_o,
-  /// Its words, two arrivals each.
+  /// The words of the burst, two arrivals each.
   input  logic [31:0]                s_axis_tdata,
   input  logic                       s_axis_tvalid,
   output logic                       s_axis_tready,
 
-  /// A winner waits to be read: an interrupt.
+  /// A winner is ready to be read; interrupt.
   output logic                       winner_waits_o,
-  /// Nothing changes without the host, but whose level in SRAM is looked at.
+  /// No state changes without the host, except which stream's level is checked.
   output logic                       idle_o,
-  /// Streams whose head's deadline left the wrap-around window: an interrupt.
+  /// Streams whose head deadline left the wrap-around window; interrupt.
   output logic [N-1:0]               range_o,
-  /// Streams whose y' a violation took to what 8 bits hold: an interrupt.
+  /// Streams whose y' reached 255 by a violation; interrupt.
   output logic [N-1:0]               window_full_o,
 
-  /// A decision starts, at this time, over what is in SRAM.
+  /// A decision starts at this time, over the arrivals in SRAM.
   output logic                       started_o,
   output logic [msr_pkg::TimeW-1:0]  now_o,
-  /// An arrival is written to SRAM, of each bank.
+  /// An arrival is written to SRAM, for each bank.
   output logic [Banks-1:0]           written_o,
   output logic [Banks*msr_pkg::IdW-1:0] written_stream_o,
   output logic [Banks*msr_pkg::TimeW-1:0] written_time_o
@@ -226,14 +227,14 @@ module msr_end_system #(
     assign far[i] = !front_valid[i] ||
                     (ahead[msr_pkg::TimeW-1] && ahead <= -msr_pkg::TimeW'(Stride));
     assign head_valid[i] = heads[(i+1)*msr_pkg::HeadW-1];
-    // y' stands above the arrival.
+    // y' is above the arrival in `heads`.
     assign window_full_o[i] =
         violation[i] && heads[i*msr_pkg::HeadW+msr_pkg::TimeW +: msr_pkg::WindowW] == '1;
   end
   assign step = head_valid == '0 && front_valid != '0 && far == '1 ? msr_pkg::TimeW'(Stride)
                                                                    : msr_pkg::TimeW'(1);
 
-  // All that is in SRAM is seen: fronts are filled, and idle streams have taken theirs.
+  // All of SRAM is seen: fronts are filled, and idle streams have taken theirs.
   assign decide = enable && !in_flight_q && !decided && bank_settled == '1 &&
                   (offered & ~head_valid) == '0 && (front_valid | head_valid) != '0 &&
                   !drops_pending && !winners_full;
@@ -266,7 +267,7 @@ module msr_end_system #(
     .heads_o(heads), .counts_o(counts), .violation_o(violation), .range_o(range)
   );
 
-  // Winners, and between decisions the drops that came with them, a stream a cycle.
+  // Winners; between decisions the drops that came with them, one stream a cycle.
   localparam int DropW = 16;
   logic [DropW-1:0] drops_q [N];
   logic [N-1:0] has_drops, tells;

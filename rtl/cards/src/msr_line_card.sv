@@ -1,28 +1,27 @@
-/// Line card: packets of N streams in, one link out, the scheduler core between.
+/// Line card: packets of N streams in, one link out, scheduled by the core.
 ///
 /// Source: ShareStreams, section 3 and Figure 4 (switch line-card realization). AXI4-Stream in,
-/// TDEST is the stream; AXI4-Stream out; contracts and counters by AXI4-Lite
+/// with the stream in TDEST; AXI4-Stream out; contracts and counters by AXI4-Lite
 /// (registers/msr_line_card.md).
 ///
 ///   s_axis -> input -> ring of each stream ---------------------------> output -> m_axis
 ///                \-> {stamp, beats} queue of each stream -> msr_core -> winner -/
 ///
-/// Time is in packet-times: a tick a decision, so a packet is stamped with the number of the first
-/// decision that may see it. A decision is made whenever the output has room for one packet more
-/// and some packet waits. `decided_o` tells of each, for whoever compares schedules.
+/// Time is in packet-times: a tick a decision. A packet is stamped with the number of the first
+/// decision that may see it. A decision is made whenever the output has space for another packet
+/// and a packet waits. `decided_o` reports each decision, to compare schedules.
 ///
 /// Latency: 3 cycles from a packet's last beat to the start of a decision, log2 N + 1 for it, 3 to
 /// the first beat out. Throughput: a beat a cycle, if a packet has at least log2 N + 4 beats.
-/// Invariants: no packet is lost but those that are counted; a stream's packets leave in the order
-/// in which they came.
+/// Invariants: every lost packet is counted; a stream's packets leave in their order of arrival.
 module msr_line_card #(
-  /// Streams: a power of two, 2 ... 64.
+  /// Number of streams: a power of two, 2 ... 64.
   parameter int N = 4,
   /// Bits of a beat: a multiple of 8.
   parameter int DataW = 64,
   /// Beats in a stream's ring: a power of two.
   parameter int Beats = 256,
-  /// Packets of a stream that may wait: a power of two.
+  /// Waiting packets of a stream: a power of two.
   parameter int Depth = 16,
   /// Winner-only routing in the core.
   parameter bit WinnerOnly = 1'b1
@@ -73,7 +72,7 @@ module msr_line_card #(
   output logic                       admitted_o,
   output logic [msr_pkg::IdW-1:0]    admitted_stream_o,
   output logic [msr_pkg::TimeW-1:0]  admitted_stamp_o,
-  /// Heads dropped in this cycle because they were late.
+  /// Heads dropped late in this cycle.
   output logic [N-1:0]               dropped_o
 );
 
@@ -146,7 +145,7 @@ module msr_line_card #(
     .unknown_count_i(unknown_q)
   );
 
-  // Packets in.
+  // Input.
   logic [WordW-1:0] memory [N * Beats];
   logic [WordW-1:0] read_word_q;
   logic in_write, commit, dropped_full, unknown;
@@ -175,8 +174,8 @@ module msr_line_card #(
     if (out_read) read_word_q <= memory[{out_stream, out_address}];
   end
 
-  // When to decide. A decision may start in the cycle after `decide_d`; what is committed now is
-  // at the front of its queue then, so this tells which decision may see it.
+  // When to decide. A decision may start in the cycle after `decide_d`. A packet committed now is
+  // at the front of its queue then; this determines the first decision that may see it.
   logic decide_d, decide_q, in_flight_q, started, decided, core_ready;
   logic winner_valid, out_ready, waits, idle_tick;
   logic [msr_pkg::IdW-1:0] winner;
@@ -185,7 +184,7 @@ module msr_line_card #(
   logic [15:0] idle_q;
   logic loading, out_start;
 
-  // After a LOAD comes a cycle in which idle streams take packets.
+  // A LOAD is followed by a cycle in which idle streams take packets.
   logic load_cycle_q;
 
   assign loading = load_busy_q || load_written;
@@ -195,13 +194,13 @@ module msr_line_card #(
   assign decide_d = enable && !loading && !load_cycle_q && !in_flight_q && out_ready &&
                     (waits || idle_tick);
 
-  // The core takes no LOAD within a decision, whose last cycle is the update.
+  // The core accepts no LOAD within a decision, whose last cycle is the update.
   localparam int Cycles = $clog2(N) + 1;
   logic [3:0] cycle_q;
   logic update;
   assign update = !load_ready && cycle_q == 4'(Cycles - 1);
 
-  // `now` of the next cycle, and the decision that may see what is committed in this one.
+  // `now` of the next cycle, and the first decision that may see a packet committed in this one.
   assign next_now = now + msr_pkg::TimeW'(update);
   assign stamp = next_now + msr_pkg::TimeW'(decide_d || (in_flight_q && !update && !decided));
 
@@ -215,7 +214,7 @@ module msr_line_card #(
       cycle_q <= '0;
     end else begin
       decide_q <= decide_d || (decide_q && !core_ready);
-      // Until the packet that it chose is handed over.
+      // Until the chosen packet is handed over.
       in_flight_q <= decide_d || (in_flight_q && !decided);
       idle_q <= waits || decide_d || !enable ? '0 : idle_tick ? idle_q : idle_q + 1'b1;
       load_busy_q <= load_written || (load_busy_q && !load_ready);
@@ -249,7 +248,7 @@ module msr_line_card #(
     .heads_o(heads), .counts_o(counts), .violation_o(violation), .range_o(range)
   );
 
-  // The streams. What happened to a head is known with the winner, a cycle after it did.
+  // The streams. The outcome of a head is known with the winner, a cycle later.
   logic [N-1:0] take_q, dropped_q;
   logic [N*BeatW-1:0] heads_beats;
   for (genvar i = 0; i < N; i++) begin : gen_stream
@@ -270,7 +269,7 @@ module msr_line_card #(
     assign stamps[i*msr_pkg::TimeW +: msr_pkg::TimeW] = front[QueueW-1:BeatW];
     assign head_valid[i] = heads[(i+1)*msr_pkg::HeadW-1];
 
-    // A contract for a stream whose head is in the core takes the head's place.
+    // A contract for a stream whose head is in the core replaces the head.
     assign dropped[i] = late[i] || (load_busy_q && load_ready && head_valid[i] &&
                                     load_stream == msr_pkg::IdW'(i));
     assign leaves = dropped_q[i] || (out_start && winner == msr_pkg::IdW'(i));
@@ -307,7 +306,7 @@ module msr_line_card #(
     end
   end
 
-  // Packets out.
+  // Output.
   assign out_start = decided && winner_valid;
 
   msr_line_card_output #(

@@ -1,11 +1,10 @@
-/// Input side of the line card: packets go beat by beat into their stream's ring.
+/// Input side of the line card: writes packets beat by beat into their stream's ring.
 ///
-/// A packet counts when its last beat is in: `commit_o`. One that finds no room (its ring is full,
-/// or its stream has as many packets as may wait) is given up and swallowed to its end:
-/// `dropped_o`; with `hold_i` it waits instead, unless it is longer than the ring and would wait
-/// for ever.
+/// A packet counts when its last beat is written: `commit_o`. A packet without space (its ring or
+/// its stream's queue is full) is discarded to its end: `dropped_o`. With `hold_i` it waits
+/// instead, unless it is longer than the ring and would wait for ever.
 ///
-/// Latency: a beat is written in the cycle it is taken. Throughput: a beat a cycle.
+/// Latency: a beat is written in the cycle in which it is accepted. Throughput: a beat a cycle.
 module msr_line_card_input #(
   parameter int N = 4,
   /// Beats in a stream's ring: a power of two.
@@ -22,25 +21,25 @@ module msr_line_card_input #(
   input  logic                       s_axis_tvalid,
   output logic                       s_axis_tready,
 
-  /// Where each stream's ring begins to be in use.
+  /// Start of the used part of each stream's ring.
   input  logic [N*BeatW-1:0]         tail_i,
-  /// No packet more may wait.
+  /// The stream's queue is full.
   input  logic [N-1:0]               full_i,
 
   /// A beat is written.
   output logic                       write_o,
   output logic [StreamW-1:0]         stream_o,
   output logic [BeatW-2:0]           address_o,
-  /// Its packet is complete, of so many beats.
+  /// Its packet is complete; its length in beats.
   output logic                       commit_o,
   output logic [BeatW-1:0]           beats_o,
-  /// The packet that ends in this cycle was given up.
+  /// The packet that ends in this cycle was discarded.
   output logic                       dropped_o,
-  /// There is no such stream.
+  /// The stream does not exist.
   output logic                       unknown_o
 );
 
-  // A packet's number in its ring is as long as a pointer, so that full and empty differ.
+  // A packet's length has as many bits as a pointer, so that full and empty differ.
   logic [BeatW-1:0] written_q [N];
   logic [BeatW-1:0] beats_q;
   logic [StreamW-1:0] stream_q;

@@ -1,7 +1,7 @@
-/// Output side of the line card: winners' packets are read from their rings and leave.
+/// Output side of the line card: reads winners' packets from their rings and sends them.
 ///
-/// Two packets may be under way: the one that is read, and the next, so that no beat is lost
-/// between them. Where a ring begins to be in use is where the first of them begins, or the head.
+/// Two packets may be in progress, the current and the next, so that no beat is lost between them.
+/// The used part of a ring starts at the first of them, or at the head.
 ///
 /// Latency: 2 cycles from `start_i` to the first beat. Throughput: a beat a cycle.
 module msr_line_card_output #(
@@ -15,18 +15,18 @@ module msr_line_card_output #(
   input  logic                       clk_i,
   input  logic                       rst_ni,
 
-  /// A packet is to leave; not unless `ready_o`.
+  /// Starts a packet; only while `ready_o`.
   input  logic                       start_i,
   input  logic [StreamW-1:0]         stream_i,
   input  logic [BeatW-1:0]           first_i,
   input  logic [BeatW-1:0]           beats_i,
   output logic                       ready_o,
 
-  /// Where each stream's head begins, and where its ring begins to be in use.
+  /// Start of each stream's head, and of the used part of its ring.
   input  logic [N*BeatW-1:0]         head_i,
   output logic [N*BeatW-1:0]         tail_o,
 
-  /// Reading; the word is there in the next cycle.
+  /// Memory read; the word is valid in the next cycle.
   output logic                       read_o,
   output logic [StreamW-1:0]         read_stream_o,
   output logic [BeatW-2:0]           read_address_o,
@@ -52,7 +52,7 @@ module msr_line_card_output #(
   assign offered = {start_i, stream_i, first_i, beats_i};
   assign ready_o = !next_q.valid;
 
-  // Words that were read wait here; as many reads are under way as there is room for.
+  // Holds words that were read; limits the outstanding reads to its free space.
   logic out_valid, out_full, read_q;
   logic [StreamW-1:0] read_stream_q;
   logic [2:0] out_count;

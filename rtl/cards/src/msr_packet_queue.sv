@@ -1,7 +1,7 @@
-/// What is known of one stream's packets while they wait: a queue that shows its front.
+/// A queue of one stream's waiting packets (metadata) that shows its front.
 ///
-/// Latency: what is pushed is at the front in the next cycle, if the queue was empty. Throughput: a
-/// push and a pop a cycle.
+/// Latency: a pushed entry is at the front of an empty queue in the next cycle. Throughput: a push
+/// and a pop a cycle.
 module msr_packet_queue #(
   /// Packets: a power of two.
   parameter int Depth = 16,
@@ -10,10 +10,10 @@ module msr_packet_queue #(
 ) (
   input  logic              clk_i,
   input  logic              rst_ni,
-  /// Not when full.
+  /// Not while full.
   input  logic              push_i,
   input  logic [Width-1:0]  data_i,
-  /// Not when empty.
+  /// Not while empty.
   input  logic              pop_i,
   output logic              valid_o,
   output logic              full_o,

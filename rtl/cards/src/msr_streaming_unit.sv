@@ -1,41 +1,41 @@
 /// Streaming unit: brings arrival times from the host into SRAM, by push and by pull.
 ///
-/// Source: ShareStreams, section 3. Push: the host writes one arrival to a register, for what is
-/// urgent. Pull: the host says how many arrivals it has; when a stream's level is at most `Low` the
-/// unit asks for a burst, streams in turn, and the host answers with words of two arrivals, the
-/// earlier in the low half. A push goes before a pulled word if both want the same bank. A stream's
-/// arrivals come in order if they are all pushed or all pulled.
+/// Source: ShareStreams, section 3. Push: the host writes one urgent arrival to a register. Pull:
+/// the host announces a number of arrivals. When a stream's level is at most `Low` the unit
+/// requests a burst, round-robin over streams. The host answers with words of two arrivals, the
+/// earlier in the low half. A push has priority over a pulled word for the same bank. A stream's
+/// arrivals stay in order if all are pushed or all pulled.
 ///
-/// Latency: a push is written in the next cycle in which its bank has room. Throughput: an arrival
+/// Latency: a push is written in the next cycle in which its bank has space. Throughput: an arrival
 /// a cycle.
 module msr_streaming_unit #(
   parameter int N = 4,
   parameter int Banks = 2,
   parameter int Depth = 512,
-  /// Arrivals in a burst, at most.
+  /// Maximum arrivals in a burst.
   parameter int Burst = 64,
   localparam int CountW = $clog2(Depth) + 1
 ) (
   input  logic                      clk_i,
   input  logic                      rst_ni,
 
-  /// Kept until `push_done_o`.
+  /// Held until `push_done_o`.
   input  logic                      push_i,
   input  logic [msr_pkg::IdW-1:0]   push_stream_i,
   input  logic [msr_pkg::TimeW-1:0] push_time_i,
   output logic                      push_done_o,
 
-  /// The host has so many more.
+  /// Number of additional arrivals at the host.
   input  logic                      offer_i,
   input  logic [msr_pkg::IdW-1:0]   offer_stream_i,
   input  logic [15:0]               offer_count_i,
 
-  /// A burst is asked for ...
+  /// Request for a burst ...
   output logic                      pull_valid_o,
   input  logic                      pull_ready_i,
   output logic [msr_pkg::IdW-1:0]   pull_stream_o,
   output logic [15:0]               pull_count_o,
-  /// ... and its words come.
+  /// ... and its words.
   input  logic                      word_valid_i,
   output logic                      word_ready_o,
   input  logic [31:0]               word_i,
@@ -58,7 +58,7 @@ module msr_streaming_unit #(
   logic asks_q, high_q;
   logic [CountW-1:0] level;
 
-  // Bursts, streams in turn.
+  // Bursts, round-robin over streams.
   assign level = level_i[turn_q*CountW +: CountW];
   assign room = 16'(Depth) - 16'(level);
   always_comb begin
@@ -73,7 +73,7 @@ module msr_streaming_unit #(
   assign pull_count_o = left_q;
   assign granted = asks_q && pull_ready_i;
 
-  // One arrival of a word a cycle; the word goes with its last.
+  // One arrival of a word a cycle; the word is accepted with its last.
   logic pull, last, blocked;
   logic [BankW-1:0] push_bank, pull_bank;
   assign push_bank = BankW'(push_stream_i % msr_pkg::IdW'(Banks));

@@ -1,25 +1,24 @@
-/// The core with the interface of Corundum's transmit schedulers, in place of its round-robin one.
+/// The core as a transmit scheduler of Corundum, in place of its round-robin one.
 ///
-/// Source: Corundum, `tx_scheduler_rr`: the same ports, so that a port's scheduler block takes either.
-/// Doorbells say that a queue may have packets; a request names a queue and a tag; its status brings
-/// the tag back with the packet's length, 0 if the queue was empty. Nothing else tells of a queue's
-/// end, so a queue counts as backlogged from its doorbell until a status of 0 with no doorbell since
-/// the request. As its packets' arrivals are not known, each is stamped when the queue is offered to
-/// the core; time is in packet-times, a tick a decision.
+/// Source: Corundum, `tx_scheduler_rr`: the same ports, so that a port's scheduler block accepts
+/// either. A doorbell announces that a queue may have packets. A request has a queue and a tag; its
+/// status returns the tag with the packet's length, 0 if the queue was empty. There is no other
+/// sign of an empty queue. A queue therefore counts as backlogged from its doorbell until a status
+/// of 0 without a doorbell since the request. Packet arrivals are unknown: each is stamped when the
+/// queue is offered to the core. Time is in packet-times, a tick a decision.
 ///
 /// AXI4-Lite, byte addresses, N = 2^QUEUE_INDEX_WIDTH, q a queue:
 ///
 ///   4 q              bit 0 enable, 1 global enable (both are needed), 2 enabled by scheduler
-///                    control (read), 6 backlogged (read), 7 a request is under way (read)
-///   4 N + 8 q        x 7:0, y 15:8, growth 23:16 (1, or as the 1999 updates say), drop 24
-///   4 N + 8 q + 4    period 15:0, priority 31:16; writing it loads the queue's contract
+///                    control (read), 6 backlogged (read), 7 a request is outstanding (read)
+///   4 N + 8 q        x 7:0, y 15:8, growth 23:16 (1, or see the 1999 updates), drop 24
+///   4 N + 8 q + 4    period 15:0, priority 31:16; a write loads the queue's contract
 ///   12 N             mode 9:8, rtas99 5, lowest denominator 4, as CONTROL of the line card
 ///
-/// A queue without a contract is not served. `drop` makes a late turn pass to the next, no packet is
-/// dropped by it.
+/// A queue without a contract is not served. `drop` skips a late turn; it drops no packet.
 ///
 /// Latency: log2 N + 1 cycles a decision and 2 to hand it over. Invariant: at most 2^OpW requests
-/// are under way, PerQueue of a queue; every tag is used once until its status.
+/// are outstanding, PerQueue a queue; every tag is unique until its status.
 module msr_tx_scheduler #(
   parameter int QUEUE_INDEX_WIDTH = 3,
   parameter int AXIL_ADDR_WIDTH = 16,
@@ -28,7 +27,7 @@ module msr_tx_scheduler #(
   parameter int OP_TABLE_SIZE = 16,
   /// Whether scheduler control takes part.
   parameter bit SCHED_CTRL_ENABLE = 1'b0,
-  /// Requests of one queue that may be under way.
+  /// Outstanding requests of one queue.
   parameter int PerQueue = 4,
   localparam int N = 1 << QUEUE_INDEX_WIDTH
 ) (
@@ -150,7 +149,7 @@ module msr_tx_scheduler #(
 
   assign s_axis_sched_ctrl_ready = 1'b1;
 
-  // Requests under way: whose, and whether a doorbell came since.
+  // Outstanding requests: queue, and whether a doorbell came since.
   logic [OP_TABLE_SIZE-1:0] op_busy_q, op_rung_q;
   logic [QueueW-1:0] op_queue_q [OP_TABLE_SIZE];
   logic [UnderW-1:0] under_q [N];
@@ -213,7 +212,7 @@ module msr_tx_scheduler #(
     assign eligible[q] = enable_q[q] && global_q[q] && (control_q[q] || !SCHED_CTRL_ENABLE);
     assign under_any[q] = under_q[q] != '0;
     assign head_valid[q] = heads[(q+1)*msr_pkg::HeadW-1];
-    // A turn in the core is a request to come.
+    // A turn in the core is a future request.
     assign offered[q] = backlogged_q[q] && eligible[q] && loaded_q[q] && !head_valid[q] &&
                         under_q[q] < UnderW'(PerQueue) && !(in_flight_q || decided || emptied);
     assign stamps[q*msr_pkg::TimeW +: msr_pkg::TimeW] = now;

@@ -1,4 +1,4 @@
-"""What the cards' tests share: registers by name, and the engine beside the hardware."""
+"""Helpers of the cards' tests: registers by name, and the reference engine."""
 
 import os
 import re
@@ -12,7 +12,7 @@ REGISTERS = Path(os.environ["REGISTERS"])
 
 
 def addresses(name):
-    """Register addresses by name, from the generated Rust constants."""
+    """Returns register addresses by name, from the generated Rust constants."""
     text = (REGISTERS / f"{name}_registers.rs").read_text()
     return {name: int(at, 16) for name, at in re.findall(r"const (\w+): u32 = (0x\w+);", text)}
 
@@ -39,7 +39,7 @@ class Registers:
 
 
 class Schedule:
-    """The engine fed with what a card admits: which packets leave, in which order."""
+    """The engine fed with the card's admitted packets: the expected departures in order."""
 
     def __init__(self, mode, loads, lowest_denominator=False, rtas99=False):
         self.reference = Reference(mode, lowest_denominator, rtas99)
@@ -52,11 +52,11 @@ class Schedule:
         self.decisions = 0
 
     def admit(self, stream, stamp, packet):
-        """Has its turn at the decision of that stamp."""
+        """Admits a packet that takes part from the decision of that stamp."""
         self.coming.append((stream, stamp, packet))
 
     def decide(self, now):
-        """The winner's number and packet, or None."""
+        """Returns the winner's number and packet, or None."""
         self.decisions += 1
         while self.coming and self.coming[0][1] <= now:
             stream, stamp, packet = self.coming.popleft()

@@ -1,6 +1,6 @@
 """Runs the cards' cocotb tests by Verilator or Icarus.
 
-Usage: run.py SIMULATOR [quick|long|TOP]; run.py list: every configuration, for the lint.
+Usage: run.py SIMULATOR [quick|long|TOP]; run.py list prints every configuration, for the lint.
 """
 
 import os
@@ -14,13 +14,13 @@ from cocotb_tools.runner import get_runner
 CARDS = Path(__file__).resolve().parents[1]
 ROOT = CARDS.parents[1]
 BUILD = ROOT / "target" / "rtl-cards"
-# cocotb's runner hands this path on.
+# cocotb's runner passes this path on.
 sys.path.append(str(ROOT / "rtl/tests"))
 ARGUMENTS = {
     "icarus": ["-g2012"], "verilator": ["-Wall", "--output-split", "0"],
 }
 
-# Device under test, name, parameters, in the quick run.
+# Device under test, name, parameters, whether in the quick run.
 RUNS = [
     ("msr_line_card", "4", {"N": 4, "Beats": 64, "Depth": 8, "WinnerOnly": 1}, True),
     ("msr_end_system", "4", {"N": 4, "Banks": 2, "Depth": 32, "Winners": 64, "Burst": 8}, True),
@@ -33,7 +33,7 @@ RUNS = [
 
 
 def sources(simulator):
-    """The package first, then the core, registers and cards; rewritten for Icarus."""
+    """Returns the package, then the core, registers and cards; rewritten for Icarus."""
     files = [*sorted((ROOT / "rtl/src").glob("*.sv"), key=lambda file: file.name != "msr_pkg.sv")]
     files += [*sorted(CARDS.glob("registers/*.sv")), *sorted(CARDS.glob("src/*.sv"))]
     if simulator != "icarus":

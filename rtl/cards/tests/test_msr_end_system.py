@@ -1,4 +1,4 @@
-"""The end-system card with a host at its bus, its schedule beside the engine's."""
+"""The end-system card with a host on its bus, compared with the engine."""
 
 import os
 import random
@@ -21,7 +21,7 @@ ENABLE = 1
 
 
 class Host:
-    """Queues in the host's memory, the bus to the card, and who watches the card."""
+    """Queues in the host's memory, the bus to the card, and observers of the card."""
 
     def __init__(self, dut):
         self.dut = dut
@@ -33,7 +33,7 @@ class Host:
         self.words = AxiStreamSource(AxiStreamBus.from_prefix(dut, "s_axis"), dut.clk_i, **reset)
         self.registers = Registers(axil, "msr_end_system")
         self.schedule = None
-        # What was offered to be pulled, and each stream's packets in order.
+        # Arrivals offered to be pulled, and each stream's packets in order.
         self.to_pull = [deque() for _ in range(N)]
         self.packets = [deque() for _ in range(N)]
         self.numbers = [0] * N
@@ -92,7 +92,7 @@ class Host:
             self.words.send_nowait(AxiStreamFrame(data + b"\xEE\xEE" * (count % 2)))
 
     async def _watch(self):
-        """Gives the engine what is written to SRAM and has it decide when the card does."""
+        """Feeds the engine with the arrivals written to SRAM; it decides when the card does."""
         dut = self.dut
         coming = deque()
         while True:
@@ -117,7 +117,7 @@ class Host:
             written = int(dut.written_o.value)
             for bank in range(BANKS):
                 if written >> bank & 1:
-                    # What the other banks show is of no matter, and may be undefined.
+                    # Outputs of the other banks are unused and may be undefined.
                     at = 6 * bank
                     stream = int(dut.written_stream_o.value[at + 5:at])
                     arrival = int(dut.written_time_o.value[16 * bank + 15:16 * bank])
@@ -126,7 +126,7 @@ class Host:
                     coming.append((stream, arrival, packet))
 
     async def winners(self, count):
-        """Reads so many, each stream's next packet, sent or dropped."""
+        """Reads a number of winners: each stream's next packet, sent or dropped."""
         read = []
         while len(read) < count:
             word = await self.registers.read("WINNER")
@@ -135,17 +135,17 @@ class Host:
         return read
 
     async def read_on(self):
-        """Reads winners all the time."""
+        """Reads winners continuously."""
         while True:
             self.read += await self.winners(1)
 
     async def finish(self):
-        """Everything that was brought leaves once, in each stream's order, as the engine says."""
+        """Checks that every packet leaves once, in its stream's order, as in the engine."""
         while len(self.read) < sum(self.numbers):
             await RisingEdge(self.dut.clk_i)
         read = self.read
         assert not (await self.registers.read("WINNER")) >> 7 & 1, "more left than came"
-        # A drop is told between decisions, by stream; only the order of services is one of all.
+        # Drops are reported between decisions, by stream; only services have a total order.
         sent = [stream for stream, dropped in read if not dropped]
         assert sent == [stream for stream, dropped in self.expected if not dropped]
         for stream in range(N):

@@ -1,4 +1,4 @@
-"""The line card between AXI bus-functional models, its schedule beside the engine's."""
+"""The line card between AXI bus-functional models, compared with the engine."""
 
 import os
 import random
@@ -21,7 +21,7 @@ ENABLE, HOLD = 1, 2
 
 
 class Card:
-    """The card, its bus-functional models, and who watches it."""
+    """The card, its bus-functional models, and its observers."""
 
     def __init__(self, dut):
         self.dut = dut
@@ -33,7 +33,7 @@ class Card:
         axil = AxiLiteMaster(AxiLiteBus.from_prefix(dut, "s_axil"), dut.clk_i, **reset)
         self.registers = Registers(axil, "msr_line_card")
         self.schedule = None
-        # What the input was given and has not admitted or dropped, and what must come out.
+        # Packets offered and neither admitted nor dropped, and the expected output.
         self.given = [[] for _ in range(N)]
         self.expected = []
         self.cycles = 0
@@ -73,11 +73,11 @@ class Card:
         return [await self.registers.read(name) for name in names]
 
     async def _watch(self):
-        """Feeds the engine with what the card admits and compares each decision."""
+        """Feeds the engine with the card's admitted packets and compares each decision."""
         dut = self.dut
         while True:
             await RisingEdge(dut.clk_i)
-            # The inputs of this cycle are driven; look just before its end.
+            # The inputs of this cycle are driven; sample just before its end.
             await Timer(9, "ns")
             await ReadOnly()
             self.cycles += 1
@@ -96,7 +96,7 @@ class Card:
                 self.schedule.admit(stream, stamp, self.given[stream].pop(0))
 
     async def drain(self):
-        """Waits until nothing is under way, then compares all that came out."""
+        """Waits until the card is idle, then compares its whole output."""
         while not self.source.idle():
             await RisingEdge(self.dut.clk_i)
         quiet = 0
@@ -116,7 +116,7 @@ def packet(dice, stream, number, largest=200):
 
 
 def loads_of(dice, mode, drop):
-    """Contracts made to collide."""
+    """Returns contracts with many ties."""
     loads = []
     for _ in range(N):
         y = dice.randrange(12)
@@ -218,7 +218,7 @@ async def what_finds_no_room_is_counted_and_leaves_the_others_alone(dut):
     card = Card(dut)
     await card.reset()
     await card.contracts([contract()] * N)
-    # Stream 0 floods; more packets than may wait, one too long for any ring, one for nobody.
+    # Stream 0 floods beyond its queue; one packet exceeds its ring, one has an unknown stream.
     for number in range(2 * DEPTH):
         card.send(0, bytes([number]) * 8)
     card.given[0] = card.given[0][:DEPTH + 1]
@@ -226,11 +226,11 @@ async def what_finds_no_room_is_counted_and_leaves_the_others_alone(dut):
         card.send(1, data)
     card.given[1].pop(0)
     if N < 64:
-        card.send(N, b"nobody")
+        card.send(N, b"none")
     while not card.source.idle():
         await RisingEdge(dut.clk_i)
     arrived, full = await card.count(0, "ARRIVED", "DROPPED_FULL")
-    # The core holds one packet beside the queue.
+    # The core holds one packet in addition to the queue.
     assert (arrived, full) == (2 * DEPTH, DEPTH - 1)
     assert await card.count(1, "ARRIVED", "DROPPED_FULL") == [2, 1]
     assert await card.registers.read("UNKNOWN") == int(N < 64)

@@ -1,8 +1,8 @@
-"""The wrapper with Corundum's transmit-scheduler interface, before a NIC that has queues.
+"""The wrapper with Corundum's transmit-scheduler interface, with a model of a NIC.
 
-The NIC's side is written from the interface's public description: a doorbell after packets were
-queued, a request takes the queue's first packet if there is one, the status comes any time later,
-in any order, length 0 if there was none.
+The NIC follows the interface's public description: a doorbell follows queued packets; a request
+takes the queue's first packet, if any; the status comes at any later time, in any order, with
+length 0 if there was no packet.
 """
 
 import os
@@ -22,7 +22,7 @@ PER_QUEUE = 4
 
 
 class Nic:
-    """Queues, doorbells, and answers to requests."""
+    """Queues, doorbells, and replies to requests."""
 
     def __init__(self, dut, seed=1, latency=(1, 30)):
         self.dut, self.dice, self.latency = dut, random.Random(seed), latency
@@ -102,7 +102,7 @@ class Nic:
             self.under_way[tag] = (queue, length, cycle + self.dice.randint(*self.latency))
 
     async def drained(self):
-        """Until the scheduler says that no queue is backlogged."""
+        """Waits until the scheduler reports that no queue is backlogged."""
         quiet = 0
         while quiet < 50:
             await RisingEdge(self.dut.clk)
@@ -195,7 +195,7 @@ async def a_doorbell_while_empty_requests_are_under_way_is_not_forgotten(dut):
     await nic.ring(0)
     while not nic.requests:
         await RisingEdge(dut.clk)
-    # The empty ones are answered first.
+    # Empty queues are answered first.
     nic.latency = (90, 90)
     for _ in range(70):
         await RisingEdge(dut.clk)

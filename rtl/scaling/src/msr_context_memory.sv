@@ -1,8 +1,8 @@
-/// What is kept of the streams of one lane, a word for each tile: a block RAM of one read and one
-/// write port.
+/// Contexts of the streams of one lane, one word a tile: a block RAM with one read and one write
+/// port.
 ///
-/// Latency: a word is there in the cycle after its address. What a read finds of a word that is
-/// written in the same cycle is not said; the control unit never asks.
+/// Latency: a word is valid in the cycle after its address. Reading a word that is written in the
+/// same cycle is undefined; the control unit never does.
 module msr_context_memory #(
   parameter int Words = 64,
   parameter int Bits = 36,
@@ -26,7 +26,7 @@ module msr_context_memory #(
   always_ff @(posedge clk_i) begin
     if (read_i) begin
       read_data_o <= words[read_address_i];
-      // Or tools add logic for one answer or the other.
+      // Avoids the bypass logic that tools add for a defined value.
       if (write_i && write_address_i == read_address_i) read_data_o <= 'x;
     end
   end

@@ -1,21 +1,21 @@
-/// Sequences the scans of a tiled core, and keeps the time.
+/// Sequences the scans of a tiled core, and counts time.
 ///
 ///     decide_i  ____/--------------------------------------------
 ///               READY  1  2 ... Cycles-1  READY  1  2 ... Cycles-1
 ///     tile_o    0      1  2 ... (drain)   0      1  2 ...
 ///
-/// READY is the cycle in which a scan may start: LOAD goes first. A scan reads tile after tile, then
-/// waits until the next one may start. If it leaves a deadline past it is spoilt: it starts again,
-/// and its winner is not kept. After reset, CLEAR writes every tile once.
+/// A scan may start in READY; LOAD has priority. A scan reads all tiles in order, then waits until
+/// the next may start. If it leaves a deadline past, it is invalid: it is repeated and its winner
+/// is discarded. After reset, CLEAR writes every tile once.
 ///
-/// Latency: as drawn; `ending_i` is the cycle after a scan's last, the winner comes with the next. Until
-/// then neither LOAD nor inspection is granted.
+/// Latency: see the drawing; `ending_i` is the cycle after a scan's last, followed by the winner.
+/// Until then neither LOAD nor inspection is granted.
 /// Invariants (formal/): CLEAR takes `Tiles` cycles; every scan reads each tile once, in order, in
-/// `Cycles` cycles; every decision's winner is kept once, from the scan that is not spoilt; time moves
-/// once for each.
+/// `Cycles` cycles; every decision keeps one winner, from the valid scan; time advances once a
+/// decision.
 module msr_tile_control #(
   parameter int Tiles = 16,
-  /// Cycles of a scan: at least Tiles + 4, for what the last tile leaves past.
+  /// Cycles of a scan: at least Tiles + 4, to check the deadlines of the last tile.
   parameter int Cycles = 22,
   localparam int TileW = Tiles > 1 ? $clog2(Tiles) : 1
 ) (
@@ -24,28 +24,28 @@ module msr_tile_control #(
   input  logic                      load_valid_i,
   input  logic                      decide_i,
   input  logic [msr_pkg::TimeW-1:0] step_i,
-  /// A context that is written back has a deadline that is past and not charged.
+  /// A written-back context has a past deadline that is not charged.
   input  logic                      overdue_i,
   /// The last tile of a scan is in the network's last block.
   input  logic                      ending_i,
   /// Write zeros to `tile_o`.
   output logic                      clear_o,
-  /// A scan would start in this cycle.
+  /// Ready: a scan may start in this cycle.
   output logic                      ready_o,
-  /// No scan runs and none is owed its winner.
+  /// No scan runs and no winner is pending.
   output logic                      idle_o,
   /// Read `tile_o`, the first or the last of its scan.
   output logic                      read_o,
   output logic                      first_o,
   output logic                      last_o,
   output logic [TileW-1:0]          tile_o,
-  /// The scan serves the last winner: it is not made again.
+  /// The scan serves the last winner: it is not a repetition.
   output logic                      serve_o,
-  /// The winner counts: it is there in the next cycle ...
+  /// The winner counts and is valid in the next cycle ...
   output logic                      keep_o,
   /// ... which is this one.
   output logic                      decided_o,
-  /// The time of the decision before, and of the one that is being made.
+  /// The times of the previous decision and of the current one.
   output logic [msr_pkg::TimeW-1:0] before_o,
   output logic [msr_pkg::TimeW-1:0] now_o
 );
@@ -86,7 +86,7 @@ module msr_tile_control #(
     end else begin
       decided_q <= keep_o;
       overdue_q <= (overdue_q && !first_o) || overdue_i;
-      // The winner that comes while a scan runs is that of the one before.
+      // The winner that arrives during a scan is that of the previous scan.
       if (start) owed_q <= 1'b1;
       else if (keep_o && phase_q == Ready) owed_q <= 1'b0;
       case (phase_q)

@@ -1,19 +1,19 @@
-/// The first of many streams that pass tile by tile: a pipelined tree of decision blocks over one
-/// tile, and a last block that holds its winner against the best of the tiles before.
+/// The first of many streams that pass tile by tile: a pipelined tree of decision blocks over a
+/// tile, and a last block that compares its winner with the best of the earlier tiles.
 ///
 /// Source: ShareStreams, section 2: winners of rounds are played against each other. There a last
-/// round does so; here every tile's winner meets the best so far as it comes.
+/// round does so; here every tile's winner meets the best so far on arrival.
 ///
 ///     lanes --[level 0]--|--[level 1]--| ... |--[level log2 Width - 1]--|--[best so far]--| winner
 ///
-/// A tile enters in every cycle. The recirculating row would take log2 Width cycles for each with
-/// Width / 2 blocks rather than Width: here a scan is nearly log2 Width times as fast for the price
-/// of as many blocks again.
+/// A tile enters in every cycle. The recirculating row takes log2 Width cycles a tile with Width /
+/// 2 blocks. This network has twice as many blocks and scans nearly log2 Width times as fast.
 ///
-/// Streams are numbered {tile, lane} and tiles come in their order, so among streams alike the one
-/// of the earlier tile is the lower: the best so far plays as number 0, the tile's winner as 1.
+/// Streams are numbered {tile, lane} and tiles come in order: among tied streams the one of the
+/// earlier tile has the lower number. The best so far therefore plays as number 0, the tile's
+/// winner as 1.
 ///
-/// Latency: a tile that enters is in the last block log2 Width cycles later.
+/// Latency: a tile is in the last block log2 Width cycles after it enters.
 /// Invariant (formal/): the winner is the first of all streams that entered since `first_i`.
 module msr_tile_network #(
   /// Lanes: a power of two, 2 ... 64.
@@ -36,7 +36,7 @@ module msr_tile_network #(
   /// The last block has a tile, or the last tile.
   output logic                            passing_o,
   output logic                            ending_o,
-  /// The first of the tiles up to that one, and its number: {tile, lane}.
+  /// The first stream of the tiles up to that one, and its number: {tile, lane}.
   output msr_pkg::head_t                  winner_o,
   output logic [TileW+LaneW-1:0]          number_o
 );
@@ -44,7 +44,7 @@ module msr_tile_network #(
   localparam int W = msr_pkg::HeadW;
 
   // Nodes as in a heap: node 1 is the root, the children of node k are 2k and 2k + 1, and lane i is
-  // node Width + i. What is between is registered, so that a level is a stage.
+  // node Width + i. Every level is a pipeline stage.
   logic [2*Width*W-1:0] node;
   assign node[W-1:0] = '0;
   assign node[2*Width*W-1 -: Width*W] = heads_i;
@@ -64,7 +64,7 @@ module msr_tile_network #(
     assign unused = ^{second, left_first};
   end
 
-  // What goes with a tile through the levels.
+  // Flags that accompany a tile through the levels.
   logic [LaneW-1:0] valid_q, first_q, last_q;
   logic [LaneW*TileW-1:0] tile_q;
   if (LaneW > 1) begin : gen_levels

@@ -1,35 +1,35 @@
-/// The scheduler for more streams than there are register blocks: contexts in block RAM, a tile of
-/// them at a time through one row of update units and one network.
+/// The scheduler for more streams than register blocks: contexts in block RAM, one tile of them at
+/// a time through a row of update units and a network.
 ///
 /// Source: ShareStreams, section 2 and Figure 2: tiled register blocks, context save and restore
-/// from SRAM, pipelined with the ordering. A **scan** reads every tile once, and is one decision:
-/// on its way to the network each context gets the PRIORITY_UPDATE of the decision before (the winner
-/// is served, the misses of the others are charged up to the new time), and is written back.
+/// from SRAM, pipelined with the ordering. A **scan** reads every tile once, and is one decision.
+/// On its way to the network each context gets the PRIORITY_UPDATE of the previous decision (the
+/// winner is served, the misses of the others are charged up to the new time), and is written back.
 ///
 ///     stage   0        1       2        3            4 ... 3 + log2 Width   then
 ///             address  memory  update   write back,  tree, a level a        the best of the
 ///                                       counters     stage                  tiles so far
 ///
-/// A tile follows the other in every cycle, so reading, updating and writing of tiles overlap the
-/// passes of others. The next scan starts as soon as its first tile will find the winner known in
-/// stage 1: a decision takes Streams / Width + log2 Width + 2 cycles; its winner comes with
-/// `decided_o`, in the cycle after the first in which the next may start.
+/// Tiles follow each other in consecutive cycles, so that reading, updating and writing overlap.
+/// The next scan starts such that its first tile finds the winner known in stage 1. A decision
+/// takes Streams / Width + log2 Width + 2 cycles. Its winner comes with `decided_o`, one cycle
+/// after the first in which the next may start.
 ///
-/// Where a step was longer than a period (or several packets of one stream are late at once), one
-/// charge for each stream is not enough: the scan is made again, without a service, until no deadline
-/// is past. Such a decision takes so many times the cycles.
+/// If a step is longer than a period (or several packets of a stream are late at once), one charge
+/// a stream is not enough. The scan is repeated, without a service, until no deadline is past; the
+/// decision takes as many times the cycles.
 ///
 /// A decision equals one `enqueue ... decide(now)` of the engine on structure `scan`, as for
-/// `msr_core`, if what is offered when the scan starts stays as it is while it runs: offers that come
-/// while it runs are seen or not, as their tile has been read or not.
+/// `msr_core`, if the offers at the start of the scan are stable. An offer that comes during the
+/// scan is seen if its tile has not been read.
 ///
-/// Interfaces: LOAD (`load_*`, ready/valid). The queues' fronts as a memory of tiles would have them:
-/// in the cycle after `front_read_o`, those of tile `front_tile_o`; what is taken is told three
-/// cycles later. `step_i` goes with `decide_i`: time moves on by it, then the decision is made. While
-/// none is under way, `inspect_i` reads the contexts of a tile; they are out two cycles later, with
+/// Interfaces: LOAD (`load_*`, ready/valid). The queues' fronts as from a memory of tiles: in the
+/// cycle after `front_read_o`, those of tile `front_tile_o`; taken packets are reported three
+/// cycles later. `step_i` goes with `decide_i`: time advances by it, then the decision is made.
+/// Between decisions `inspect_i` reads the contexts of a tile, valid two cycles later with
 /// `inspected_o`. They are those before the service of the last winner.
 module msr_tiled_core #(
-  /// Streams: a multiple of Width.
+  /// Number of streams: a multiple of Width.
   parameter int Streams = 256,
   /// Lanes of the network: a power of two, 4 ... 64.
   parameter int Width = 16,
@@ -52,7 +52,7 @@ module msr_tiled_core #(
   input  logic [Width-1:0]                packet_valid_i,
   /// Arrival of the front packet; in tag mode its service tag.
   input  logic [Width*msr_pkg::TimeW-1:0] packet_stamp_i,
-  /// The fronts of this tile are taken, heads of it dropped.
+  /// Fronts of this tile that are taken, heads that are dropped.
   output logic [TileW-1:0]                take_tile_o,
   output logic [Width-1:0]                packet_take_o,
   output logic [Width-1:0]                dropped_o,
@@ -63,12 +63,12 @@ module msr_tiled_core #(
   output logic                            decided_o,
   output logic                            winner_valid_o,
   output logic [StreamW-1:0]              winner_o,
-  /// The time of the decision that is being made, or was made last.
+  /// The time of the current decision, or of the last.
   output logic [msr_pkg::TimeW-1:0]       now_o,
 
   input  logic                            inspect_i,
   input  logic [TileW-1:0]                inspect_tile_i,
-  /// An inspection would be granted.
+  /// Ready for an inspection.
   output logic                            inspect_ready_o,
   output logic                            inspected_o,
   output logic [Width*msr_pkg::HeadW-1:0] heads_o,
@@ -93,7 +93,8 @@ module msr_tiled_core #(
   ) u_control (
     .clk_i, .rst_ni, .load_valid_i, .decide_i, .step_i, .overdue_i(overdue), .ending_i(ending),
     .clear_o(clear), .ready_o, .idle_o(idle), .read_o(scan), .first_o(first), .last_o(last),
-    .tile_o(scan_tile), .serve_o(serving), .keep_o(keep), .decided_o, .before_o(last_now), .now_o(now)
+    .tile_o(scan_tile), .serve_o(serving), .keep_o(keep), .decided_o, .before_o(last_now),
+    .now_o(now)
   );
 
   assign load_ready_o = idle;
@@ -108,7 +109,7 @@ module msr_tiled_core #(
   assign front_read_o = scan;
   assign front_tile_o = scan_tile;
 
-  // What goes with a tile through the stages: bit 0 of a flag is stage 1.
+  // Flags that accompany a tile through the stages: bit 0 is stage 1.
   logic [2:0] valid_q;
   logic [1:0] inspected_q;
   logic [2:0] first_q, last_q;
@@ -132,7 +133,7 @@ module msr_tiled_core #(
   assign inspected_o = inspected_q[1];
 
   // The winner that is not served yet. It is known in the cycle in which the next scan's first tile
-  // is in stage 1. A stream that is loaded anew forgets it.
+  // is in stage 1. A LOAD of its stream clears it.
   logic served_valid_q;
   logic [StreamW-1:0] served_q;
   msr_pkg::head_t winner;
@@ -225,7 +226,7 @@ module msr_tiled_core #(
     msr_pkg::state_t state_3_q;
     msr_pkg::count_t count_3_q, count;
     msr_pkg::event_t happened_3_q;
-    // Of use to order keys only.
+    // Used by order keys only.
     logic unused_move;
     assign unused_move = ^happened_3_q.move;
     logic [msr_pkg::TimeW-1:0] late;

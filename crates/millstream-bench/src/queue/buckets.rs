@@ -1,23 +1,23 @@
-//! Buckets of streams, first come, first served.
+//! FIFO buckets of streams, as linked lists.
 
-/// No stream.
+/// Marks the end of a list.
 const NONE: u32 = u32::MAX;
 
-/// The ends of a bucket's list.
+/// The first and last stream of a bucket.
 #[derive(Clone, Copy)]
 struct Ends {
     first: u32,
     last: u32,
 }
 
-/// A stream in a list.
+/// A list entry of a stream.
 #[derive(Clone, Copy)]
 struct Link {
     deadline_ns: u64,
     next: u32,
 }
 
-/// Lists, linked through the streams.
+/// The buckets, linked through the streams.
 pub(super) struct Buckets {
     ends: Vec<Ends>,
     links: Vec<Link>,
@@ -36,7 +36,7 @@ impl Buckets {
         self.ends[bucket].first == NONE
     }
 
-    /// Appends a stream, which is in no bucket.
+    /// Appends a stream, which must be in no bucket.
     #[inline]
     pub(super) fn push(&mut self, bucket: usize, stream: u32, deadline_ns: u64) {
         self.links[stream as usize] = Link { deadline_ns, next: NONE };
@@ -49,7 +49,7 @@ impl Buckets {
         ends.last = stream;
     }
 
-    /// Takes the first stream out of a bucket, and its deadline.
+    /// Removes the first stream of a bucket and returns it with its deadline.
     #[inline]
     pub(super) fn pop(&mut self, bucket: usize) -> Option<(u64, u32)> {
         let stream = self.ends[bucket].first;

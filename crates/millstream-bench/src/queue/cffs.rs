@@ -1,17 +1,17 @@
-//! A circular hierarchical find-first-set queue, after Eiffel (Saeed and others, NSDI 2019), written from
-//! the paper.
+//! A circular hierarchical find-first-set queue, after Eiffel (Saeed et al., NSDI 2019), written
+//! from the paper.
 //!
-//! Two rings of buckets, one after the other in time, each with bitmaps of which every bit tells whether
-//! any of 64 below is set. Streams beyond both wait in the last bucket of the second. When the first ring is
-//! empty the two change places.
+//! Two rings of buckets cover consecutive spans of time. Each ring has a tree of bitmaps: a bit is
+//! set if any of the 64 bits below it is. Later deadlines go to the last bucket of the second ring.
+//! When the first ring is empty, the rings swap.
 
 use super::Queue;
 use super::buckets::Buckets;
 
-/// Bits of a word, as a power of two.
+/// log2 of the bits of a word.
 const WORD: u32 = 6;
 
-/// One ring: its bitmaps from the buckets' up to a single word.
+/// One ring: its buckets and bitmaps, from one bit a bucket up to a single word.
 struct Ring {
     levels: Vec<Vec<u64>>,
     buckets: Buckets,
@@ -62,12 +62,12 @@ impl Ring {
     }
 }
 
-/// The queue.
+/// The queue of two rings.
 pub(crate) struct Cffs {
     rings: [Ring; 2],
-    /// Which comes first.
+    /// Index of the first ring.
     now: usize,
-    /// The bucket, counted from time 0, at which it begins.
+    /// The first ring's first bucket, counted from time 0.
     begin: u64,
     buckets: u64,
     shift: u32,
@@ -75,7 +75,7 @@ pub(crate) struct Cffs {
 }
 
 impl Cffs {
-    /// The deadline's bucket, counted from where the first ring begins.
+    /// The deadline's bucket, relative to the first ring's first.
     #[inline]
     fn ahead(&self, deadline_ns: u64) -> u64 {
         (deadline_ns >> self.shift).saturating_sub(self.begin)
@@ -85,7 +85,7 @@ impl Cffs {
 impl Queue for Cffs {
     fn new(streams: usize, reach_ns: u64, width_ns: u64) -> Self {
         let shift = width_ns.ilog2();
-        // Together the rings always reach as far as is asked.
+        // Both rings together always cover `reach_ns`.
         let buckets = ((reach_ns >> shift) + 1).next_power_of_two();
         let size = usize::try_from(buckets).unwrap_or(usize::MAX);
         let rings = [Ring::new(size, streams), Ring::new(size, streams)];
@@ -101,7 +101,7 @@ impl Queue for Cffs {
         } else {
             (1 - self.now, (ahead - self.buckets).min(self.buckets - 1))
         };
-        // Below the number of buckets, which are in memory.
+        // Less than the number of buckets, which fits in memory.
         #[allow(clippy::cast_possible_truncation)]
         self.rings[ring].push(bucket as usize, stream, deadline_ns);
     }

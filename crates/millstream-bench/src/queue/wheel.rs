@@ -1,14 +1,14 @@
-//! A timing wheel (Varghese and Lauck 1987): a slot for each tick, and a hand that goes from slot to slot.
+//! A timing wheel (Varghese and Lauck 1987): a slot for each tick, scanned in turn.
 
 use super::Queue;
 use super::buckets::Buckets;
 
-/// The wheel.
+/// The timing wheel.
 pub(crate) struct Wheel {
     slots: Buckets,
-    /// Of the number of slots, a power of two.
+    /// Number of slots − 1; the number is a power of two.
     mask: u64,
-    /// The tick of the hand.
+    /// The tick of the current slot.
     hand: u64,
     shift: u32,
     len: usize,
@@ -17,7 +17,7 @@ pub(crate) struct Wheel {
 impl Wheel {
     #[inline]
     fn slot(&self, tick: u64) -> usize {
-        // Below the number of slots, which are in memory.
+        // Less than the number of slots, which fits in memory.
         #[allow(clippy::cast_possible_truncation)]
         let slot = (tick & self.mask) as usize;
         slot

@@ -1,4 +1,4 @@
-//! No files of users and tokens make a server panic; what it refuses it says by file and line.
+//! The parsers of user and token files do not panic; errors name file and line.
 
 use millstream_media::fuzzing::access_files;
 use std::fs;
@@ -34,7 +34,7 @@ pub(crate) const TARGET: Target = Target {
 };
 
 const REALM: &str = "millstream";
-/// Between the file of users and that of tokens.
+/// Separates the user file from the token file.
 const BETWEEN: &[u8] = b"\n--\n";
 
 thread_local! {
@@ -50,7 +50,7 @@ fn seeds() -> Vec<Vec<u8>> {
     [users, sha_users, format!("\n--\n{tokens}"), both].map(String::into_bytes).to_vec()
 }
 
-/// How many users and tokens the files have; `None` if one is refused.
+/// Number of users and tokens in the files; `None` if one is rejected.
 fn read(input: &[u8]) -> Option<usize> {
     let at = input.windows(BETWEEN.len()).position(|at| at == BETWEEN);
     let (users, tokens) = match at {

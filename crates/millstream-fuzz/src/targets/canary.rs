@@ -1,7 +1,7 @@
-//! A parser with a planted bug. A driver that does not find the bug tests nothing.
+//! A parser with a planted bug: a driver that does not find it tests nothing.
 //!
-//! The bug lies behind a magic number and a checksum, so a driver also fails if its mutants no
-//! longer pass first parsers.
+//! The bug is behind a magic number and a checksum. A driver also fails if its mutants no longer
+//! pass first parsers.
 
 use crate::{Mutation, Target};
 
@@ -21,7 +21,7 @@ fn seeds() -> Vec<Vec<u8>> {
     vec![b"CNRY\x06\x01\x02\x03".to_vec()]
 }
 
-/// What follows the magic number and the sum, if both are right.
+/// The bytes after the magic number and the sum, if both are valid.
 fn body(input: &[u8]) -> Option<&[u8]> {
     let (sum, body) = input.strip_prefix(MAGIC)?.split_first()?;
     (body.iter().fold(0, |sum: u8, byte| sum.wrapping_add(*byte)) == *sum).then_some(body)
@@ -38,7 +38,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_seed_is_right_and_does_not_meet_the_bug() {
+    fn the_seed_is_valid_and_does_not_trigger_the_bug() {
         assert!(seeds().iter().all(|seed| run(seed)));
         assert!(!run(b"CNRY\x07\x01\x02\x03"));
     }

@@ -1,4 +1,4 @@
-//! No bytes make the capture reader panic, and times never decrease.
+//! The capture reader does not panic, and times never decrease.
 
 use millstream_traffic::{CaptureFeed, Feed};
 use std::io::Write;
@@ -23,7 +23,7 @@ pub(crate) const TARGET: Target = Target {
 fn captures() -> Vec<Vec<u8>> {
     let long = seeds::file("examples/data/uplink.pcap");
     let short = long[..400].to_vec();
-    // Section header, interface description, an enhanced packet of 16 bytes.
+    // Section header, interface description, an enhanced packet block of 16 bytes.
     let mut next_generation = Vec::new();
     for words in [
         &[0x0a0d_0d0a, 28, 0x1a2b_3c4d, 1, u32::MAX, u32::MAX, 28][..],
@@ -35,7 +35,7 @@ fn captures() -> Vec<Vec<u8>> {
     vec![long, short, next_generation]
 }
 
-/// Arrivals that were read.
+/// Number of arrivals read.
 fn read(input: &[u8]) -> usize {
     let Ok(mut file) = tempfile::Builder::new().tempfile_in("/dev/shm") else { return 0 };
     if file.write_all(input).is_err() {

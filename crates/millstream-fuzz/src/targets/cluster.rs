@@ -1,5 +1,5 @@
-//! Nothing that servers tell each other makes one panic, call two sessions alike, or lose count.
-//! Mutants are of what is sealed; a share of datagrams goes out without a seal.
+//! Messages between cluster servers cause no panic, no duplicate session and no miscount. Mutants
+//! are of the sealed content; some datagrams are sent unsealed.
 
 use millstream_media::fuzzing::{Part, cluster, cluster_parts};
 

@@ -1,4 +1,4 @@
-//! Whatever an unknown client sends, the server does nothing for it, and nothing panics.
+//! The server does nothing for an unauthenticated client, and does not panic.
 
 use rtsp_types::headers::AUTHORIZATION;
 use rtsp_types::{Message, Url};
@@ -41,7 +41,7 @@ fn run(input: &[u8]) -> bool {
     let answers = millstream_media::fuzzing::guarded_requests(input);
     assert!(answers.is_empty() || answers.starts_with(b"RTSP/1.0 "));
     let text = String::from_utf8_lossy(&answers);
-    // Everybody is told what the server can do; of streams and sessions nothing.
+    // OPTIONS is answered for all clients; sessions and streams are not disclosed.
     let told = |line: &str| line.starts_with("Session:") || line == "Content-Type: application/sdp";
     assert!(!text.lines().any(told), "{text}");
     shows_credentials(input)

@@ -1,4 +1,4 @@
-//! No bytes make the arrivals CSV reader panic, and times never decrease.
+//! The arrivals CSV reader does not panic, and times never decrease.
 
 use millstream_traffic::{CsvTrace, Feed};
 use std::path::Path;
@@ -30,7 +30,7 @@ fn traces() -> Vec<Vec<u8>> {
         vec![b"time_ns,stream,bytes\n0,a,100\n5,b,1500\n5, a ,64\n\"9\",\"c\",1\n".to_vec()];
     for trace in seeds::files("conformance/traces", "arrivals.csv").into_iter().take(12) {
         let text = String::from_utf8_lossy(&trace).into_owned();
-        // Names become those of this target's streams.
+        // Renames the streams to those of this target.
         let rows = text.lines().skip(1).map(|row| {
             let fields: Vec<&str> = row.split(',').collect();
             let names = ["a", "b", "c"];
@@ -42,7 +42,7 @@ fn traces() -> Vec<Vec<u8>> {
     traces
 }
 
-/// Arrivals that were read.
+/// Number of arrivals read.
 fn read(input: &[u8]) -> usize {
     let streams = [("a".to_owned(), 0), ("b".to_owned(), 1)];
     let (mut arrivals, mut last_ns) = (0, 0);

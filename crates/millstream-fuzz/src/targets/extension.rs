@@ -1,5 +1,5 @@
-//! No bytes of a module make its loading or its calls panic, lose a buffer or a packet, or take
-//! more than it may; what is refused says why.
+//! No module makes loading or calling panic, lose a buffer or packet, or exceed its limits; errors
+//! give a reason.
 
 use millstream_router::live::{
     Classifier, Clock, Extensions, Forwarder, Hop, LiveMachine, MemoryPort, Pool, Routes,
@@ -38,7 +38,7 @@ pub(crate) const TARGET: Target = Target {
     run,
 };
 
-/// A module whose `process` has this body.
+/// A module with this body of `process`.
 fn module(body: &str) -> Vec<u8> {
     let text = format!(
         "(module (memory (export \"memory\") 1)
@@ -50,7 +50,7 @@ fn module(body: &str) -> Vec<u8> {
     wat::parse_str(text).expect("a module")
 }
 
-/// Changes the module's bytes, most of which make it invalid; or begins anew with another body.
+/// Changes bytes of the module, which mostly invalidates it, or builds a new body.
 fn mutate(mutation: &mut Mutation, input: &mut Vec<u8>) {
     if mutation.one_in(4) {
         let body = (0..mutation.below(3)).map(|_| statement(mutation)).collect::<String>();
@@ -73,7 +73,7 @@ fn statement(mutation: &mut Mutation) -> String {
     }
 }
 
-/// An expression whose value is a number, nested `depth` deep at most.
+/// A numeric expression, nested at most `depth` deep.
 fn value(mutation: &mut Mutation, depth: usize) -> String {
     if depth == 0 || mutation.one_in(3) {
         return match mutation.below(4) {
@@ -94,7 +94,7 @@ fn value(mutation: &mut Mutation, depth: usize) -> String {
     }
 }
 
-/// Modules that forward, drop, change, trap, compute too long, want memory and lie about lengths.
+/// Modules that forward, drop, modify, trap, run out of fuel or memory, and return invalid lengths.
 fn modules() -> Vec<Vec<u8>> {
     let bodies = [
         "(local.get $length)",
@@ -145,7 +145,7 @@ fn frame() -> Vec<u8> {
     frame
 }
 
-/// The extensions of a router whose path has this module; `None` if it cannot be used.
+/// The extensions of a router whose path has this module; `None` if it is rejected.
 fn load(module: &[u8]) -> Option<Extensions> {
     FOLDER.with(|folder| {
         let scenario = RouterScenario::parse("fuzz.toml", FILE, folder.path()).expect("right");

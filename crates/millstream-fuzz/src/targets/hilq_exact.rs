@@ -1,4 +1,4 @@
-//! Whatever happens to streams, `hilq-exact` does what `scan` does.
+//! For any sequence of events, `hilq-exact` decides as `scan` does.
 
 #[path = "../../../millstream/tests/support/duel.rs"]
 mod duel;
@@ -17,12 +17,12 @@ pub(crate) const TARGET: Target = Target {
     run,
 };
 
-/// Choices from bytes; zeros when they are used up.
+/// Draws choices from bytes; zeros when they are used up.
 struct Bytes<'a>(&'a [u8]);
 
 impl Choose for Bytes<'_> {
     fn below(&mut self, bound: u64) -> u64 {
-        // As many bytes as the bound needs, so that each steers one choice.
+        // Consumes only the bytes that the bound needs, so that each byte steers one choice.
         let needed = (8 - bound.saturating_sub(1).leading_zeros() as usize / 8).min(self.0.len());
         let (taken, rest) = self.0.split_at(needed);
         self.0 = rest;

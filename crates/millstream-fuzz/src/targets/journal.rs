@@ -1,5 +1,5 @@
-//! No journal makes a sweep panic: the sweep goes on with it or says why it refuses it.
-//! A journal that was accepted is accepted again, with the same runs, and takes a further one.
+//! No journal makes a sweep panic: the sweep resumes from it or reports why it rejects it. An
+//! accepted journal is accepted again with the same runs, and takes one more run.
 
 use millstream_sweep::{Grid, SweepError, fuzzing};
 use std::fs;
@@ -36,7 +36,8 @@ pub(crate) const TARGET: Target = Target {
     run,
 };
 
-/// Named, because the first line of a journal depends on the name: a corpus outlives the folder.
+/// The scenario has a name since the journal's first line depends on it: a corpus outlives the
+/// folder.
 const SCENARIO: &str = r#"
 [link]
 rate = "1 Mbps"
@@ -53,7 +54,7 @@ name = "fuzz"
 duration = "1 ms"
 "#;
 
-/// A sweep, and a folder for its journal.
+/// A sweep and the folder of its journal.
 struct Sweep {
     grid: Grid,
     journal: PathBuf,
@@ -73,7 +74,7 @@ fn sweep() -> Sweep {
     Sweep { grid, journal: folder.path().join("journal"), _folder: folder }
 }
 
-/// Journals as sweeps of two and of nine runs leave them, and one that was cut off.
+/// Journals of two and of nine runs, and a truncated one.
 fn seeds() -> Vec<Vec<u8>> {
     SWEEP.with(|sweep| {
         let after = |runs: usize| {
@@ -89,7 +90,7 @@ fn seeds() -> Vec<Vec<u8>> {
     })
 }
 
-/// Whether the first line is that of this sweep, byte for byte.
+/// Whether the first line is this sweep's, byte for byte.
 fn begins(input: &[u8]) -> bool {
     thread_local! {
         static FIRST: Vec<u8> = first_line(&seeds()[0]).to_vec();
@@ -97,13 +98,13 @@ fn begins(input: &[u8]) -> bool {
     FIRST.with(|first| first_line(input) == first)
 }
 
-/// The first line, or nothing where it has no end.
+/// The first line, or empty if it is unterminated.
 fn first_line(input: &[u8]) -> &[u8] {
     let end = input.iter().position(|byte| *byte == b'\n').map_or(0, |end| end + 1);
     &input[..end]
 }
 
-/// Changes mostly lines after the first: with another first line it is another sweep's journal.
+/// Mostly changes lines after the first: another first line belongs to another sweep.
 fn mutate(mutation: &mut Mutation, input: &mut Vec<u8>) {
     let first = first_line(input).len();
     if first == 0 || mutation.one_in(20) {

@@ -1,6 +1,6 @@
-//! No frames make a router with addresses of its own panic or lose a buffer: ARP, neighbour
-//! discovery, echo, ICMP errors, classification, translation and forwarding together, on a port for
-//! frames without a VLAN and on one for VLAN 10.
+//! No frames make a router with its own addresses panic or leak a buffer. Covers ARP, neighbour
+//! discovery, echo, ICMP errors, classification, NAT and forwarding, on an untagged port and on
+//! VLAN 10.
 
 use etherparse::PacketBuilder;
 use millstream_router::live::{
@@ -21,7 +21,7 @@ pub(crate) const TARGET: Target = Target {
     run,
 };
 
-/// Addresses and protocols that the router of this target treats apart.
+/// Addresses and protocols that the router of this target distinguishes.
 pub(super) const WORDS: &[&[u8]] = &[
     &MAC,
     &[8, 0],
@@ -51,12 +51,12 @@ pub(super) const WORDS: &[&[u8]] = &[
     &[11, 0],
 ];
 
-/// Whether the router can read an IP header in a frame.
+/// Whether the router parses an IP header in a frame.
 pub(super) fn is_ip(frame: &[u8]) -> bool {
     Header::parse(frame).is_some() || Header::parse_v6(frame).is_some()
 }
 
-/// A frame for each of the router's own protocols, and for packets that it translates.
+/// Frames of the router's own protocols and frames that it translates.
 pub(super) fn frames() -> Vec<Vec<u8>> {
     let ethernet = || PacketBuilder::ethernet2([4; 6], MAC);
     let six = |last: u8| [0x20, 1, 0x0d, 0xb8, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, last];
@@ -98,7 +98,7 @@ pub(super) fn frames() -> Vec<Vec<u8>> {
     written(ethernet().ipv6(six(7), six(1), 255).icmpv6_raw(135, 0, [0; 4]), &asked);
     written(ethernet().ipv6(six(7), six(1), 255).icmpv6_raw(136, 0, [0x60, 0, 0, 0]), &asked);
     written(ethernet().ipv6(six(7), six(1), 64).icmpv6_echo_request(1, 2), &[3; 16]);
-    // Who has 10.0.0.1; 10.0.0.9 is at 04:….
+    // ARP: a request for 10.0.0.1; 10.0.0.9 is at 04:….
     for (operation, target) in [(1, 1), (2, 1)] {
         let mut arp = [&[0xff; 6][..], &[4; 6], &[8, 6, 0, 1, 8, 0, 6, 4, 0, operation]].concat();
         arp.extend([4, 4, 4, 4, 4, 4, 10, 0, 0, 9, 0, 0, 0, 0, 0, 0, 10, 0, 0, target]);

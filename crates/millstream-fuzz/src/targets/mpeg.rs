@@ -1,4 +1,4 @@
-//! No bytes make the video reader panic, and a video that is read has frames and a rate.
+//! The video reader does not panic; a video that it accepts has frames and a frame rate.
 
 use millstream_traffic::mpeg::VideoFile;
 use std::io::Cursor;
@@ -37,7 +37,7 @@ pub(super) const START_CODES: &[&[u8]] = &[
     &[0x47, 0x40, 0, 0x10],
 ];
 
-/// The example clip's beginning: long, and short enough that most changes meet a header.
+/// The start of the example clip: long, and short so that most changes hit a header.
 pub(super) fn clips() -> Vec<Vec<u8>> {
     let clip = seeds::file("examples/data/clip.mpg");
     let short = clip[..6_000].to_vec();

@@ -1,5 +1,5 @@
-//! No bytes on a connection to the dashboard make a server panic: it answers every request that it
-//! can read, and does no order of a browser.
+//! No bytes on a dashboard connection make a server panic. It answers every request that it can
+//! parse, and rejects commands from browsers.
 
 use millstream_media::fuzzing;
 use std::sync::OnceLock;
@@ -50,7 +50,7 @@ pub(crate) const TARGET: Target = Target {
     run,
 };
 
-/// A module whose `filter` and `call` have these bodies.
+/// A module with these bodies of `filter` and `call`.
 fn module(filter: &str, call: &str) -> Vec<u8> {
     let text = format!(
         "(module (memory (export \"memory\") 1)
@@ -91,12 +91,12 @@ fn seeds() -> Vec<Vec<u8>> {
     ]
 }
 
-/// Where the body begins, if the head is whole.
+/// Offset of the body, if the head is complete.
 fn body_at(input: &[u8]) -> Option<usize> {
     input.windows(4).position(|at| at == b"\r\n\r\n").map(|at| at + 4)
 }
 
-/// Changes the head as text or the body as bytes; the length in the head is mostly right.
+/// Changes the head as text or the body as bytes; Content-Length is mostly fixed up.
 fn mutate(mutation: &mut Mutation, input: &mut Vec<u8>) {
     let Some(at) = body_at(input) else {
         *input = mutation.seed();
@@ -131,7 +131,7 @@ fn has_head(input: &[u8]) -> bool {
 }
 
 fn run(input: &[u8]) -> bool {
-    // The instruction `x` is there: most orders are about it.
+    // Loads the instruction `x` first: most commands refer to it.
     static FIRST: OnceLock<Vec<u8>> = OnceLock::new();
     let first = FIRST.get_or_init(|| seeds().swap_remove(0));
     let answer = fuzzing::orders(&[first, input]);
@@ -143,7 +143,7 @@ fn run(input: &[u8]) -> bool {
     has_head(input)
 }
 
-/// Whether the head has the field that browsers send.
+/// Whether the head has the Origin field that browsers send.
 fn has_origin(input: &[u8]) -> bool {
     let mut headers = [httparse::EMPTY_HEADER; 64];
     let mut request = httparse::Request::new(&mut headers);
@@ -156,7 +156,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn orders_of_programs_are_done_and_those_of_browsers_are_not() {
+    fn commands_of_programs_are_executed_and_those_of_browsers_are_not() {
         let seeds = seeds();
         let answer = |at: usize| fuzzing::orders(&[&seeds[0], &seeds[at]]);
         let called = answer(2);

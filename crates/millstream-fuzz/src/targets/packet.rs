@@ -1,5 +1,5 @@
-//! No frame makes the router's classification, filters or fast path panic. The fast path changes
-//! addresses, hops and IPv4's checksum only. A VLAN tag that is taken out is put in again as it was.
+//! No frame makes classification, filters or the fast path panic. The fast path changes only
+//! addresses, hop limit and IPv4 checksum. A VLAN tag that is removed is restored unchanged.
 
 use millstream_router::live::{Classifier, Filters, Forwarder, Header, Hop, Pool, Routes};
 use millstream_scenario::{Match, RouterScenario};
@@ -22,7 +22,7 @@ fn frames() -> Vec<Vec<u8>> {
     frames.filter(|frame| super::machine::is_ip(frame)).collect()
 }
 
-/// Filters that look at lengths, offsets and divisors of the packet's own.
+/// Filters with lengths, offsets and divisors taken from the packet.
 const FILE: &str = r#"
 [router]
 [[port]]
@@ -32,7 +32,9 @@ rate = "1 Gbps"
 address = "10.0.0.1/24"
 [[path]]
 name = "ports"
-match = { destination-port = 53, filter = "tcp port 80 and not host 10.0.0.9 or udp portrange 5000-6000" }
+[path.match]
+destination-port = 53
+filter = "tcp port 80 and not host 10.0.0.9 or udp portrange 5000-6000"
 [[path]]
 name = "offsets"
 match = { filter = "ip[ip[2:2] - 4:4] = 0xdeadbeef or tcp[tcp[12] >> 2:2] & 0xff != 0" }

@@ -1,7 +1,6 @@
-//! No segments make a router with a classical and a transparent proxy panic, lose a buffer or a
-//! packet, or know more connections than it may. An input's records are acts: raw frames,
-//! beginnings of connections, time that passes, and answers to what the router has sent, as right
-//! as the input wants them.
+//! No segments make a router with a classical and a transparent proxy panic, leak a buffer or
+//! packet, or exceed its connection limits. The records of an input are actions: raw frames, SYNs,
+//! time steps, and replies to the router's packets with chosen errors.
 
 use etherparse::{NetSlice, PacketBuilder, SlicedPacket, TcpHeader, TransportSlice};
 use millstream_router::live::{
@@ -34,8 +33,8 @@ pub(crate) const TARGET: Target = Target {
     run,
 };
 
-/// An act: its kind, which packet or connection it is about, flags, and what is added to numbers.
-fn act(kind: u8, of: [u8; 4], data: &[u8]) -> Vec<u8> {
+/// An action: its kind, the packet or connection it refers to, flags, and offsets of numbers.
+fn action(kind: u8, of: [u8; 4], data: &[u8]) -> Vec<u8> {
     [&[kind][..], &of, data].concat()
 }
 
@@ -44,15 +43,15 @@ fn seeds() -> Vec<Vec<u8>> {
     let still = [0; 4];
     let talk = |which: u8| {
         vec![
-            act(0, [which, 0, 0, 0], &[]),
-            act(5, still, &[]),
-            act(5, still, ask),
-            act(5, still, &[]),
-            act(5, [1, 0, 0, 0], b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi"),
-            act(2, [3, 0, 0, 0], &[]),
-            act(5, [0, 1, 0, 0], &[]),
-            act(5, [1, 1, 0, 0], &[]),
-            act(2, [12, 0, 0, 0], &[]),
+            action(0, [which, 0, 0, 0], &[]),
+            action(5, still, &[]),
+            action(5, still, ask),
+            action(5, still, &[]),
+            action(5, [1, 0, 0, 0], b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi"),
+            action(2, [3, 0, 0, 0], &[]),
+            action(5, [0, 1, 0, 0], &[]),
+            action(5, [1, 1, 0, 0], &[]),
+            action(2, [12, 0, 0, 0], &[]),
         ]
     };
     let mut all: Vec<Vec<u8>> =
@@ -62,15 +61,15 @@ fn seeds() -> Vec<Vec<u8>> {
 }
 
 fn mutate(mutation: &mut Mutation, input: &mut Vec<u8>) {
-    mutation.records(input, |mutation, act| {
-        if mutation.one_in(3) && act.len() > 5 {
-            let mut data = act.split_off(5);
+    mutation.records(input, |mutation, action| {
+        if mutation.one_in(3) && action.len() > 5 {
+            let mut data = action.split_off(5);
             mutation.text(&mut data);
-            act.extend(data);
+            action.extend(data);
         } else {
-            act.resize(act.len().max(5), 0);
+            action.resize(action.len().max(5), 0);
             let at = mutation.below(5);
-            act[at] = mutation.random.u8(..);
+            action[at] = mutation.random.u8(..);
         }
     });
 }
@@ -79,7 +78,7 @@ const MAC: [u8; 6] = [2, 0, 0, 0, 0, 1];
 const FAR: [u8; 6] = [2, 0, 0, 0, 0, 2];
 const BUFFERS: u32 = 128;
 const CONNECTIONS: u64 = 4;
-/// Steps after each act, and how long one takes, ns.
+/// Steps after each action, and the duration of one, ns.
 const STEPS: usize = 24;
 const STEP_NS: u64 = 20_000;
 
@@ -96,7 +95,13 @@ address = ["10.0.0.1/24", "fd00::1/64"]
 [[path]]
 name = "classical"
 match = { protocol = "tcp", destination-port = 80 }
-proxy = { kind = "classical", to = "10.0.0.9:80", hosts = { "b" = "[fd00::9]:80" }, connections = 4, host-connections = 3, buffer = "4 KiB" }
+[path.proxy]
+kind = "classical"
+to = "10.0.0.9:80"
+hosts = { "b" = "[fd00::9]:80" }
+connections = 4
+host-connections = 3
+buffer = "4 KiB"
 [[path]]
 name = "transparent"
 match = { protocol = "tcp", destination-port = 81 }
@@ -113,7 +118,7 @@ port = "p"
 neighbour = "02:00:00:00:00:02"
 "#;
 
-/// The file, read once.
+/// The parsed scenario and its plan.
 struct Settings {
     scenario: RouterScenario,
     plan: Plan,
@@ -127,14 +132,14 @@ thread_local! {
     };
 }
 
-/// All ends: the frame that they send next, and what came to them last.
+/// The other side of the port: the next frame to send, and the frames received.
 #[derive(Default)]
-struct Ends {
+struct FarSide {
     next: Option<Vec<u8>>,
-    came: Vec<Vec<u8>>,
+    received: Vec<Vec<u8>>,
 }
 
-impl Port for Ends {
+impl Port for FarSide {
     fn receive(
         &mut self,
         pool: &mut Pool,
@@ -148,17 +153,17 @@ impl Port for Ends {
 
     fn transmit(&mut self, pool: &mut Pool, packets: &[u64]) -> Result<usize, PortError> {
         for packet in packets {
-            self.came.push(pool.frame(*packet).to_vec());
+            self.received.push(pool.frame(*packet).to_vec());
             pool.release(*packet);
         }
         Ok(packets.len())
     }
 }
 
-/// The beginning of a connection, as `of` says: who begins, with which proxy, by which protocol.
+/// A SYN. The bits of `of` choose the client, the proxy and the IP version.
 fn begin(of: u8) -> Option<Vec<u8>> {
     let six = |last: u8| [0xfd, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, last];
-    // At an address of the router, or at one beyond it.
+    // To an address of the router or beyond it.
     let (client, to) = (100 + (of & 3), if of & 4 == 0 { 9 } else { 1 });
     let ethernet = PacketBuilder::ethernet2(FAR, MAC);
     let builder = if of & 8 == 0 {
@@ -176,7 +181,7 @@ fn begin(of: u8) -> Option<Vec<u8>> {
     Some(frame)
 }
 
-/// An answer to `of` with these flags and data, right but for what is added to its numbers.
+/// A reply to `of` with these flags and data. `more` offsets its sequence numbers.
 fn answer(of: &[u8], flags: u8, more: [i8; 2], data: &[u8]) -> Option<Vec<u8>> {
     let packet = SlicedPacket::from_ethernet(of).ok()?;
     let Some(TransportSlice::Tcp(tcp)) = &packet.transport else { return None };
@@ -187,9 +192,9 @@ fn answer(of: &[u8], flags: u8, more: [i8; 2], data: &[u8]) -> Option<Vec<u8>> {
         NetSlice::Arp(_) => return None,
     };
     let begins = tcp.syn() && !tcp.ack();
-    // Who is asked for a connection begins by a number of its own.
+    // The reply to a SYN has its own initial sequence number.
     let first = if begins { 77_000 } else { tcp.acknowledgment_number() };
-    // Far off, or by little.
+    // Offsets are large (even) or small (odd).
     let far = |by: i8| i32::from(by) * if by & 1 == 0 { 1 << 23 } else { 1 };
     let length = u32::try_from(tcp.payload().len()).ok()?;
     let came = length + u32::from(tcp.syn()) + u32::from(tcp.fin());
@@ -218,37 +223,37 @@ fn run_with(settings: &Settings, input: &[u8]) -> bool {
     let rules = settings.scenario.paths.iter().map(|path| path.matches).collect();
     let (classifier, function) = (Classifier::new(rules), Forwarder::new(routes));
     let mut machine = LiveMachine::new(clock, Pool::new(BUFFERS), classifier, function);
-    machine.add(Ends::default(), MAC, 10_000_000_000, 0);
+    machine.add(FarSide::default(), MAC, 10_000_000_000, 0);
     machine.set_address(0, settings.scenario.ports[0].addresses.iter().copied());
     machine.proxy(&settings.scenario, &[]);
     let mut router = Router::new(&settings.plan, machine).expect("contracts are whole");
-    for act in records::split(input).into_iter().take(96) {
+    for action in records::split(input).into_iter().take(96) {
         let Some((&[kind, which, flags, sequence, acknowledgement], data)) =
-            act.split_first_chunk()
+            action.split_first_chunk()
         else {
             continue;
         };
-        let ends = router.machine_mut().port_mut(0);
-        let back = ends.came.len().checked_sub(1 + usize::from(which & 7));
+        let far = router.machine_mut().port_mut(0);
+        let back = far.received.len().checked_sub(1 + usize::from(which & 7));
         let more = [sequence.cast_signed(), acknowledgement.cast_signed()];
-        ends.next = match kind % 8 {
+        far.next = match kind % 8 {
             0 => begin(which),
             1 => Some(data.to_vec()),
             2 => {
                 hand.increment(1_000_000u64 << (which % 20));
                 None
             }
-            // As it came, but for a byte.
-            3 => back.map(|at| ends.came[at].clone()).map(|mut frame| {
+            // A received frame, sent back with one byte changed.
+            3 => back.map(|at| far.received[at].clone()).map(|mut frame| {
                 frame[..6].copy_from_slice(&MAC);
                 let at = usize::from(flags) % frame.len();
                 frame[at] = sequence;
                 frame
             }),
-            4 => back.and_then(|at| answer(&ends.came[at], flags, more, data)),
-            _ => back.and_then(|at| answer(&ends.came[at], flags & 1, [0; 2], data)),
+            4 => back.and_then(|at| answer(&far.received[at], flags, more, data)),
+            _ => back.and_then(|at| answer(&far.received[at], flags & 1, [0; 2], data)),
         };
-        ends.next.take_if(|frame| frame.len() > BUFFER_BYTES);
+        far.next.take_if(|frame| frame.len() > BUFFER_BYTES);
         for _ in 0..STEPS {
             hand.increment(STEP_NS);
             if let Step::Idle { .. } = router.step() {

@@ -1,4 +1,4 @@
-//! Whatever RTP a publisher sends, nothing panics and every frame is accounted for.
+//! No RTP from a publisher causes a panic; every frame is accounted for.
 
 use crate::{Mutation, Target};
 
@@ -12,7 +12,7 @@ pub(crate) const TARGET: Target = Target {
     run: millstream_media::fuzzing::published,
 };
 
-/// A byte of length and an RTP packet: of payload type 96, with `marker` at the end of a frame.
+/// A length byte and an RTP packet of payload type 96; `marker` ends a frame.
 fn packet(number: u16, time: u32, marker: bool, payload: &[u8]) -> Vec<u8> {
     let mut packet = vec![0, 0x80, if marker { 0xe0 } else { 96 }];
     packet.extend(number.to_be_bytes());
@@ -24,7 +24,7 @@ fn packet(number: u16, time: u32, marker: bool, payload: &[u8]) -> Vec<u8> {
 }
 
 fn seeds() -> Vec<Vec<u8>> {
-    // H.264: parameter sets, an instantaneous refresh, a frame in fragments, an aggregate.
+    // H.264: parameter sets, an IDR picture, a fragmented frame, an aggregate.
     let mut whole = Vec::new();
     let payloads: [(&[u8], bool); 7] = [
         (&[0x67, 66, 0, 30, 1, 2], false),
@@ -42,12 +42,12 @@ fn seeds() -> Vec<Vec<u8>> {
     for number in [1u16, 2, 3, 5, 4, 4, 9, 20, 65_535, 0] {
         lossy.extend(packet(number, u32::from(number) * 3_600, true, &[0x65, 0x88, 1, 2]));
     }
-    // MPEG-2 video behind its header of four bytes (RFC 2250).
+    // MPEG-2 video behind a four-byte header (RFC 2250).
     let mpeg = packet(1, 0, true, &[0, 0, 0x20, 0, 0, 0, 1, 0xb3, 1, 2, 3, 4, 0, 0, 1, 0, 0, 8]);
     vec![whole, lossy, mpeg]
 }
 
-/// Changes one of the packets, or which there are; lengths stay right.
+/// Changes one packet, or the list of packets; lengths stay valid.
 fn mutate(mutation: &mut Mutation, input: &mut Vec<u8>) {
     if mutation.one_in(8) {
         return mutation.bytes(input);

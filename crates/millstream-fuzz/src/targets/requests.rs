@@ -1,4 +1,4 @@
-//! Whatever a client sends on an RTSP connection, the server answers or closes it; nothing panics.
+//! The server answers or closes every RTSP connection, without a panic.
 
 use rtsp_types::Message;
 
@@ -67,7 +67,8 @@ fn seeds() -> Vec<Vec<u8>> {
     let live = "SETUP rtsp://h/live/video RTSP/1.0\r\nCSeq: 3\r\n\
                 Transport: RTP/AVP/TCP;unicast;interleaved=0-1;mode=record\r\n\r\n";
     let sdp = "v=0\r\no=- 0 0 IN IP4 127.0.0.1\r\ns=x\r\nc=IN IP4 127.0.0.1\r\nt=0 0\r\n\
-               m=video 0 RTP/AVP 96\r\na=rtpmap:96 H264/90000\r\na=fmtp:96 packetization-mode=1\r\n";
+               m=video 0 RTP/AVP 96\r\na=rtpmap:96 H264/90000\r\n\
+               a=fmtp:96 packetization-mode=1\r\n";
     let announce = format!(
         "ANNOUNCE rtsp://h/live RTSP/1.0\r\nCSeq: 2\r\nContent-Type: application/sdp\r\n\
          Content-Length: {}\r\n\r\n{sdp}",
@@ -87,7 +88,7 @@ fn seeds() -> Vec<Vec<u8>> {
     texts.map(String::into_bytes).to_vec()
 }
 
-/// Whether it begins with a whole request.
+/// Whether the input starts with a complete request.
 pub(super) fn is_request(input: &[u8]) -> bool {
     matches!(Message::<Vec<u8>>::parse(input), Ok((Message::Request(_), _)))
 }

@@ -1,4 +1,4 @@
-//! No text makes the parser of a router's file panic; what it refuses it says why.
+//! The router file parser does not panic, and each rejection has a reason.
 
 use millstream_scenario::{MOST_IPV6, NextHop, RouterScenario};
 use std::path::Path;

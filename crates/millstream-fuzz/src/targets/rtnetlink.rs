@@ -1,4 +1,4 @@
-//! No messages of rtnetlink make the router panic, and the changes that it is told of lead to the
+//! No rtnetlink messages make the router panic. The reported changes, applied in order, give the
 //! tables that it holds.
 
 use millstream_router::live;
@@ -27,7 +27,7 @@ pub(crate) const TARGET: Target = Target {
     run: |input| live::rtnetlink(input) > 0,
 };
 
-/// Bytes before each message: its length among them, first.
+/// Bytes before each message, including its length.
 const HEADER: usize = 16;
 
 fn seeds() -> Vec<Vec<u8>> {
@@ -37,7 +37,7 @@ fn seeds() -> Vec<Vec<u8>> {
     seeds
 }
 
-/// The messages of an input, without what is no message.
+/// The valid messages of an input.
 fn split(input: &[u8]) -> Vec<Vec<u8>> {
     let mut messages = Vec::new();
     let mut rest = input;
@@ -50,7 +50,7 @@ fn split(input: &[u8]) -> Vec<Vec<u8>> {
     messages
 }
 
-/// Where the attributes of a message begin, by its type.
+/// Offset of a message's attributes, by its type.
 fn attributes_from(message: &[u8]) -> usize {
     match message.get(4) {
         Some(16 | 17) => HEADER + 16,
@@ -59,7 +59,7 @@ fn attributes_from(message: &[u8]) -> usize {
     }
 }
 
-/// Changes one message, or which there are; the lengths of messages and attributes stay right.
+/// Changes one message, or the list of messages; message and attribute lengths stay valid.
 fn mutate(mutation: &mut Mutation, input: &mut Vec<u8>) {
     let mut messages = split(input);
     if messages.is_empty() {
@@ -90,7 +90,7 @@ fn mutate(mutation: &mut Mutation, input: &mut Vec<u8>) {
     }
 }
 
-/// Changes a message's header, or one of its attributes.
+/// Changes a message's header or one of its attributes.
 fn message(mutation: &mut Mutation, message: &mut Vec<u8>) {
     let begin = attributes_from(message).min(message.len());
     if mutation.one_in(3) {

@@ -1,4 +1,4 @@
-//! No text makes the scenario parser panic, and a scenario that parses has a scheduler.
+//! The scenario parser does not panic, and a parsed scenario has a scheduler.
 
 use millstream_scenario::Scenario;
 use std::path::Path;
@@ -65,7 +65,7 @@ fn scenarios() -> Vec<Vec<u8>> {
     examples.into_iter().chain(traces).collect()
 }
 
-/// Whether it is text, and TOML.
+/// Whether the input is UTF-8 and TOML.
 pub(super) fn is_toml(input: &[u8]) -> bool {
     std::str::from_utf8(input).is_ok_and(|text| text.parse::<toml::Table>().is_ok())
 }

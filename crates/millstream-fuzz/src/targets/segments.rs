@@ -1,5 +1,5 @@
-//! No frame that an interface hands over to be segmented makes the router panic: each segment fits
-//! a buffer, all are the whole, and segments that are joined again are what was cut.
+//! No offloaded frame makes segmentation panic. Each segment fits a buffer, segments cover the
+//! payload, and coalesced segments equal the original.
 
 use etherparse::PacketBuilder;
 use millstream_router::live::{BUFFER_BYTES, Cutter, Joined, Pool, VIRTIO_BYTES, Virtio};
@@ -9,7 +9,7 @@ use crate::{Mutation, Target};
 
 pub(crate) const TARGET: Target = Target {
     name: "segments",
-    first_parser: "the headers of a TCP or UDP packet that is to be segmented",
+    first_parser: "the headers of a TCP or UDP packet to segment",
     seeds,
     words: &[
         &[1, 1],
@@ -23,11 +23,11 @@ pub(crate) const TARGET: Target = Target {
         &[17],
     ],
     mutate,
-    admits: Some(begins),
+    admits: Some(is_segmentable),
     run,
 };
 
-/// What the kernel says beside a frame to be cut: its kind, and the payload of each segment.
+/// A virtio header: the GSO type and the payload of each segment.
 fn virtio(kind: u8, headers: u16, size: u16, sum_from: u16, sum_at: u16) -> Vec<u8> {
     let mut bytes = vec![1, kind];
     bytes.extend([headers, size, sum_from, sum_at].iter().flat_map(|word| word.to_ne_bytes()));
@@ -53,25 +53,25 @@ fn seeds() -> Vec<Vec<u8>> {
 }
 
 /// Whether the router would segment a frame.
-fn begins(input: &[u8]) -> bool {
+fn is_segmentable(input: &[u8]) -> bool {
     thread_local! {
         static CUTTER: RefCell<Cutter> = RefCell::default();
     }
-    let Some((said, frame)) = input.split_first_chunk::<VIRTIO_BYTES>() else { return false };
+    let Some((header, frame)) = input.split_first_chunk::<VIRTIO_BYTES>() else { return false };
     CUTTER.with_borrow_mut(|cutter| {
         let room = cutter.room();
         let Some(room) = room.get_mut(..frame.len()) else { return false };
         room.copy_from_slice(frame);
-        cutter.begin(frame.len(), size(Virtio::read(*said), said))
+        cutter.begin(frame.len(), size(Virtio::read(*header), header))
     })
 }
 
-/// The payload of each segment; small ones, too, as frames are short here.
-fn size(virtio: Virtio, said: &[u8; VIRTIO_BYTES]) -> usize {
-    virtio.size().unwrap_or(usize::from(said[2]))
+/// The payload of each segment; small sizes too, since frames are short here.
+fn size(virtio: Virtio, header: &[u8; VIRTIO_BYTES]) -> usize {
+    virtio.size().unwrap_or(usize::from(header[2]))
 }
 
-/// Changes what the kernel says, or the frame, whose IPv4 header is mostly right afterwards.
+/// Changes the virtio header, or the frame, whose IPv4 header is mostly fixed up.
 fn mutate(mutation: &mut Mutation, input: &mut Vec<u8>) {
     if input.len() <= VIRTIO_BYTES {
         *input = mutation.seed();
@@ -97,9 +97,9 @@ thread_local! {
 }
 
 fn run(bytes: &[u8]) -> bool {
-    let Some((said, frame)) = bytes.split_first_chunk::<VIRTIO_BYTES>() else { return false };
-    let virtio = Virtio::read(*said);
-    assert_eq!(virtio.bytes(), *said);
+    let Some((header, frame)) = bytes.split_first_chunk::<VIRTIO_BYTES>() else { return false };
+    let virtio = Virtio::read(*header);
+    assert_eq!(virtio.bytes(), *header);
     virtio.finish(&mut frame.to_vec());
     ROUTER.with_borrow_mut(|(cutter, joined, pool)| {
         let room = cutter.room();
@@ -107,7 +107,7 @@ fn run(bytes: &[u8]) -> bool {
             return false;
         }
         room[..frame.len()].copy_from_slice(frame);
-        let size = size(virtio, said);
+        let size = size(virtio, header);
         if !cutter.begin(frame.len(), size) {
             assert!(cutter.is_empty());
             return false;
@@ -132,7 +132,7 @@ fn run(bytes: &[u8]) -> bool {
                 joined.slices(pool, &packets, |slices| slices.iter().map(|of| of.len()).sum());
             assert!(sent <= VIRTIO_BYTES + frame.len());
             if together == parts {
-                // But for what a lower layer has padded.
+                // Except for link-layer padding.
                 let whole: Vec<u8> = joined.slices(pool, &packets, |slices| {
                     slices.iter().flat_map(|of| of.to_vec()).collect()
                 });

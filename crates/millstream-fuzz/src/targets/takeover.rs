@@ -1,5 +1,5 @@
-//! No shared memory of a dead processor makes the one that takes over panic or loop without end:
-//! it refuses the memory, or plays.
+//! No shared memory of a dead data plane makes its successor panic or loop: it rejects the memory
+//! or resumes.
 
 use millstream_media::fuzzing::{Edit, takeover};
 
@@ -7,7 +7,7 @@ use crate::{Mutation, Target, records};
 
 pub(crate) const TARGET: Target = Target {
     name: "takeover",
-    first_parser: "the headers of region, store, rings and shelf",
+    first_parser: "the headers of region, store, rings and frame cache",
     seeds,
     words: &[],
     mutate,
@@ -15,7 +15,7 @@ pub(crate) const TARGET: Target = Target {
     run,
 };
 
-/// When the processor begins, ns: times near it matter.
+/// Start time of the data plane, ns; times near it are boundary values.
 const BEGIN_NS: u64 = 1 << 50;
 
 fn edit(part: u8, at: u16, value: u64) -> Vec<u8> {
@@ -36,7 +36,7 @@ fn seeds() -> Vec<Vec<u8>> {
     ]
 }
 
-/// Changes what an edit does, or which edits there are.
+/// Changes an edit, or the list of edits.
 fn mutate(mutation: &mut Mutation, input: &mut Vec<u8>) {
     if mutation.one_in(3) {
         let added = any(mutation);
@@ -57,19 +57,19 @@ fn mutate(mutation: &mut Mutation, input: &mut Vec<u8>) {
     });
 }
 
-/// Any edit; most are of sessions, fewest of headers, which are refused.
+/// A random edit; most change sessions, few change headers, which are rejected.
 fn any(mutation: &mut Mutation) -> Vec<u8> {
     let part = mutation.of(&[0, 1, 1, 1, 1, 1, 2, 3, 3, 4, 4, 5, 6, 7, 8, 9, 10, 11, 12]);
     let at = match part {
-        // Not the magic number, nor how many sessions there are, but seldom.
+        // Mostly skips the magic number and the session count.
         0 if !mutation.one_in(20) => 2 + mutation.random.u16(..30),
-        // Words of a row: those that are used.
+        // The used words of a row.
         1 => 96 * mutation.random.u16(..7) + mutation.random.u16(..68),
         3 if !mutation.one_in(20) => 10 + mutation.random.u16(..2_000),
         4 if !mutation.one_in(20) => 16 + mutation.random.u16(..2_000),
         _ => mutation.random.u16(..),
     };
-    // Lengths that are refused test one comparison each.
+    // Lengths that are rejected test one comparison each.
     let part = if part == 7 && !mutation.one_in(4) { 1 } else { part };
     let value = value(mutation);
     edit(part, at, value)

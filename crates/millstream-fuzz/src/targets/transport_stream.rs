@@ -1,4 +1,4 @@
-//! Whatever video a file holds, it is wrapped in whole transport packets, and nothing panics.
+//! Every video is packed into whole transport packets, without a panic.
 
 use super::mpeg::{START_CODES, clips};
 use crate::{Mutation, Target};

@@ -1,29 +1,30 @@
-//! What a transfer between host and card costs.
+//! The cost of a transfer between host and card.
 
-/// A bus.
+/// A bus model.
 ///
-/// A transfer has an overhead and then takes its bytes' time. On a shared bus (PCI) a read holds the
-/// bus until its answer is there; on a split one (PCI Express) others go meanwhile.
+/// A transfer takes an overhead and the time of its bytes. On a shared bus (PCI) a read holds the
+/// bus until its data arrives. On a split-transaction bus (PCI Express) other transfers proceed
+/// meanwhile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bus {
     /// The name in the scenario file.
     pub name: &'static str,
-    /// For a reader.
+    /// Description for reports.
     pub title: &'static str,
     /// Time of a byte, ps.
     pub byte_ps: u64,
-    /// A transfer's overhead, in bytes' times.
+    /// Overhead of a transfer, in byte times.
     pub overhead_bytes: u64,
     /// From the grant until a write's first byte is at the card, ns.
     pub write_ns: u64,
-    /// From the grant until a read's first byte is there, ns.
+    /// From the grant until a read's first byte is at the host, ns.
     pub read_ns: u64,
-    /// A read does not hold the bus while it waits.
+    /// Whether the bus is free while a read waits.
     pub split: bool,
 }
 
 impl Bus {
-    /// Transfers cost nothing: the card at its own speed.
+    /// A bus without cost: the card at full speed.
     pub const NONE: Self = Self {
         name: "none",
         title: "no bus: transfers cost nothing",
@@ -34,9 +35,9 @@ impl Bus {
         split: true,
     };
 
-    /// PCI of 33 MHz and 32 bits, the paper's: a clock is 30 ns and moves 4 bytes, 133 MB/s. A write
-    /// has an address phase, a clock for the target's answer and an idle one. The first word of a
-    /// read may take 16 clocks, the most that PCI 2.1 allows a target, and one is idle.
+    /// The paper's PCI of 33 MHz and 32 bits: 30 ns a clock, 4 bytes a clock, 133 MB/s. A write has
+    /// an address phase, a target response and an idle clock. The first word of a read may take 16
+    /// clocks, the limit of PCI 2.1, and one is idle.
     pub const PCI_33: Self = Self {
         name: "pci-33",
         title: "PCI, 33 MHz x 32 bits",
@@ -47,9 +48,9 @@ impl Bus {
         split: false,
     };
 
-    /// PCI Express 3.0 of four lanes: 8 GT/s, 128 of 130 bits, 3.94 GB/s each way; 24 bytes of framing,
-    /// header and checksum a packet; half a microsecond for a read, the order that is measured on
-    /// servers (Neugebauer and others, SIGCOMM 2018), half of that one way.
+    /// PCI Express 3.0 x4: 8 GT/s with 128b/130b coding, 3.94 GB/s each way; 24 bytes of framing,
+    /// header and checksum a packet. A read takes 500 ns, as measured on servers (Neugebauer et
+    /// al., SIGCOMM 2018), half of it one way.
     pub const PCIE_GEN3_X4: Self = Self {
         name: "pcie-gen3-x4",
         title: "PCI Express 3.0, 4 lanes",
@@ -60,19 +61,19 @@ impl Bus {
         split: true,
     };
 
-    /// Every bus.
+    /// All buses.
     pub const ALL: [Self; 3] = [Self::PCI_33, Self::PCIE_GEN3_X4, Self::NONE];
 
-    /// The bus of this name.
+    /// Returns the bus called `name`.
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|bus| bus.name == name)
     }
 
-    /// How long `bytes` bytes are on the bus, ns.
+    /// Time of `bytes` bytes on the bus, ns.
     #[must_use]
     pub fn bytes_ns(&self, bytes: u64) -> u64 {
-        // A 32-bit bus moves whole words, and so do registers.
+        // A 32-bit bus and registers transfer whole words.
         ((bytes.next_multiple_of(4) + self.overhead_bytes) * self.byte_ps).div_ceil(1000)
     }
 }
@@ -82,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pci_moves_at_most_133_mb_a_second_and_its_bursts_are_worth_while() {
+    fn pci_moves_133_mb_a_second_and_bursts_amortise_latency() {
         let bus = Bus::PCI_33;
         assert_eq!(bus.bytes_ns(1_000_000), 7_500_000);
         // 64 arrivals of 16 bits, and one.

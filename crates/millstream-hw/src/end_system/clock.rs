@@ -1,69 +1,69 @@
-//! Simulated time in cycles, and arrivals' times as the card counts them: packet-times in 16 bits.
+//! Simulated time in cycles, and arrival times as the card counts them: 16-bit packet-times.
 //!
-//! The card's time moves a tick a decision, so it stands still while nobody has a packet and runs
-//! ahead while packets are shorter than a packet-time. An arrival is stamped with the host's ticks
-//! since the start, but never before the card's time, and never more than `ahead` after it: a longer
-//! idle time is forgotten. The card's time is known from what was read, and that it has decided so
-//! many packets since as it has and has room for.
+//! The card's time advances one tick a decision: it stops while no packet waits, and runs ahead
+//! while packets are shorter than a packet-time. An arrival is stamped with the host's ticks since
+//! the start, at least the card's time and at most `ahead` after it. A longer idle time is skipped.
+//! The card's time is known from the last read. Since then it may have decided as many packets as
+//! it holds and has space for.
 
-/// Stamps more than this before the card's time are moved up to it: half of what can be told apart.
-const OLDEST: u64 = 1 << 13;
+/// Older stamps are raised to this distance from the card's time: half of the 16-bit window.
+const MAX_AGE: u64 = 1 << 13;
 
-/// The host's ticks.
+/// The host's clock, in ticks of the card.
 #[derive(Clone, Copy, Debug)]
 pub struct Clock {
     packet_time_ns: u64,
     ahead: u64,
-    /// Idle time that was forgotten, ticks.
-    forgotten: u64,
+    /// Idle time skipped so far, ticks.
+    skipped: u64,
     known: u64,
 }
 
 impl Clock {
-    /// A clock whose tick is `packet_time_ns` (not 0), for periods of at most `longest` ticks.
+    /// A clock with ticks of `packet_time_ns` (not 0), for periods of at most `longest` ticks.
     #[must_use]
     pub fn new(packet_time_ns: u64, longest: u64) -> Self {
-        Self { packet_time_ns, ahead: (2 * longest).clamp(64, OLDEST), forgotten: 0, known: 0 }
+        Self { packet_time_ns, ahead: (2 * longest).clamp(64, MAX_AGE), skipped: 0, known: 0 }
     }
 
-    /// The card's time as far as it is known.
+    /// The known lower bound of the card's time.
     #[must_use]
     pub fn known(&self) -> u64 {
         self.known
     }
 
-    /// The card was seen to decide at this time, its low 16 bits; returns all of them.
+    /// Records the low 16 bits of a decision's time; returns all bits.
     pub fn seen(&mut self, time: u16) -> u64 {
-        // Never back, and the last was seen less than 2^16 ticks ago.
+        // Times are monotonic, and the last is less than 2^16 ticks old.
         let last = self.known.saturating_sub(1);
         let now = last + u64::from(time.wrapping_sub(low(last)));
         self.known = now + 1;
         now
     }
 
-    /// The stamp of what arrives at `time_ns`, while the card may have decided `decided` packets that
-    /// were not read.
+    /// The stamp of an arrival at `time_ns`, where the card may have made up to `decided` decisions
+    /// that were not read.
     pub fn stamp(&mut self, time_ns: u64, decided: u64) -> u64 {
-        let ticks = (time_ns / self.packet_time_ns).saturating_sub(self.forgotten);
+        let ticks = (time_ns / self.packet_time_ns).saturating_sub(self.skipped);
         let excess = ticks.saturating_sub(self.known + self.ahead);
-        self.forgotten += excess;
+        self.skipped += excess;
         (ticks - excess).max(self.known + decided)
     }
 
-    /// The stamp with which it goes to the card now.
+    /// The stamp as offered to the card now.
     #[must_use]
     pub fn offered(&self, stamp: u64) -> u64 {
-        stamp.max(self.known.saturating_sub(OLDEST))
+        stamp.max(self.known.saturating_sub(MAX_AGE))
     }
 }
 
-/// A time as the card has it.
+/// The low 16 bits of a time, as the card stores it.
 #[must_use]
 pub fn low(time: u64) -> u16 {
     u16::try_from(time & 0xFFFF).expect("16 bits")
 }
 
-/// Simulated time: the start of a cycle, in whole ns and what is left, of the clock's Hz.
+/// The start of a cycle: whole ns, and the remainder in units of 1/Hz ns.
 #[derive(Clone, Copy, Debug)]
 pub struct Cycles {
     ns: u64,
@@ -113,7 +113,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn cycles_take_as_long_one_by_one_as_in_a_jump() {
+    fn jumps_take_as_long_as_single_cycles() {
         for hz in [23_000_000, 33_333_333, 1_000_000_007] {
             let (mut walks, mut jumps) = (Cycles::new(hz), Cycles::new(hz));
             (0..1_000_000).for_each(|_| walks.tick());
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn times_are_unwrapped_and_old_stamps_moved_up() {
+    fn times_are_unwrapped_and_old_stamps_raised() {
         let mut clock = Clock::new(1, 1);
         for time in (0..200_000_u64).step_by(40_000) {
             assert_eq!(clock.seen(low(time)), time);

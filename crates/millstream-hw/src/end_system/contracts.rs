@@ -1,4 +1,4 @@
-//! Contracts in the card's registers.
+//! Writes contracts to the card's registers.
 
 use millstream::{Contract, ContractError, Late};
 
@@ -12,7 +12,7 @@ use super::registers::{
 use crate::rtl::card::Card;
 use crate::{Load, Mode};
 
-/// Loads every contract and lets the card decide; returns the longest period, packet-times.
+/// Loads every contract and enables decisions; returns the longest period in packet-times.
 ///
 /// # Errors
 /// If a contract does not fit the card's registers.
@@ -49,7 +49,7 @@ pub(crate) fn load(
     Ok(longest)
 }
 
-/// A contract in the card's fields.
+/// Converts a contract to register fields.
 fn fields(contract: &Contract, options: &Options) -> Result<Load, ContractError> {
     let unfit =
         |attribute, need| ContractError::Unfit { attribute, by: "the end-system card", need };

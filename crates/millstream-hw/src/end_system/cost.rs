@@ -1,41 +1,41 @@
-//! What crossed the bus, and what that cost.
+//! Counts and costs of transfers on the bus.
 
 use super::Bus;
 
 /// Transfers of one kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Transfers {
-    /// How many.
+    /// Number of transfers.
     pub count: u64,
-    /// Bytes, as software sees them.
+    /// Payload bytes.
     pub bytes: u64,
     /// Time on the bus, ns.
     pub busy_ns: u64,
 }
 
-/// What a run cost.
+/// The cost of a run.
 #[derive(Clone, Debug)]
 pub struct Cost {
     /// The bus.
     pub bus: Bus,
     /// The card's clock, Hz.
     pub clock_hz: u64,
-    /// Packets that left, sent or dropped late.
+    /// Packets sent or dropped late.
     pub packets: u64,
-    /// Decisions, those without a winner included.
+    /// Decisions, including those without a winner.
     pub decisions: u64,
-    /// How many cycles it usually is from one to the next, where nothing was waited for; 0 if there
-    /// were not two.
+    /// Most frequent interval between decisions in cycles, without waits; 0 after fewer than two
+    /// decisions.
     pub decision_cycles: u64,
-    /// From the first arrival until the last winner was read, ns.
+    /// From the first arrival to the last read of a winner, ns.
     pub span_ns: u64,
-    /// Arrivals that were pushed, and offers of arrivals to be pulled.
+    /// Pushed arrivals, and offers of arrivals to pull.
     pub writes: Transfers,
-    /// Arrivals that the card pulled.
+    /// Arrivals pulled by the card.
     pub pulls: Transfers,
-    /// Winners that were read.
+    /// Winners read.
     pub winners: Transfers,
-    /// Counters that were read.
+    /// Counters read.
     pub counters: Transfers,
 }
 
@@ -56,25 +56,25 @@ impl Cost {
         }
     }
 
-    /// Packets a second that the bus could carry, if it did nothing else; `None` if it is not used.
+    /// Packets a second at which the bus saturates; `None` if it is unused.
     #[must_use]
     pub fn bus_limit(&self) -> Option<u64> {
         rate(self.packets, self.busy_ns())
     }
 
-    /// Decisions a second that the card could make.
+    /// Decisions a second at which the card saturates.
     #[must_use]
     pub fn card_limit(&self) -> Option<u64> {
         self.clock_hz.checked_div(self.decision_cycles)
     }
 
-    /// Packets a second that left.
+    /// Measured packets a second.
     #[must_use]
     pub fn rate(&self) -> Option<u64> {
         rate(self.packets, self.span_ns)
     }
 
-    /// Time on the bus, ns.
+    /// Total time on the bus, ns.
     #[must_use]
     pub fn busy_ns(&self) -> u64 {
         [self.writes, self.pulls, self.winners, self.counters].iter().map(|t| t.busy_ns).sum()

@@ -1,8 +1,8 @@
-//! The transmission engine: what the card decided, sent on the link.
+//! The transmission engine: sends the packets that the card has decided.
 //!
-//! It holds the streams' packets in their order, reads winners in bursts, and sends the first packet
-//! of each winner's stream as soon as the link is free. It asks for the next burst when half of what
-//! a burst holds is left to be sent. A packet that the card dropped goes when its turn comes.
+//! It keeps each stream's packets in order, reads winners in bursts, and sends the head of each
+//! winner's stream as soon as the link is free. It requests the next burst when half a burst is
+//! left to send. A packet that the card dropped is removed in its turn.
 
 use std::collections::VecDeque;
 use std::io;
@@ -12,17 +12,18 @@ use millstream::{Departure, Event, StreamId};
 use super::Arrival;
 use super::ring::{Receiver, Sender};
 
-/// Winners in a burst, at most.
+/// Maximum winners in a burst.
 pub const BURST: usize = 16;
 
-/// Is told everything that happens.
+/// Observes the events of a run.
 pub trait Listener<T> {
-    /// A packet came, whether or not its queue had room.
+    /// A packet arrived, even if its queue was full.
     fn arrived(&mut self, stream: StreamId, time_ns: u64, bytes: u32) {
         let _ = (stream, time_ns, bytes);
     }
 
-    /// A packet was sent (its service starts) or dropped. It has no deadline: that is the card's.
+    /// A packet was sent (its service starts) or dropped. It has no deadline, which only the card
+    /// knows.
     ///
     /// # Errors
     /// An error ends the run.
@@ -31,7 +32,7 @@ pub trait Listener<T> {
         Ok(())
     }
 
-    /// The card's counters were read: so many deadlines more were missed, so many by violation.
+    /// The card's counters were read: additional misses and violations of a stream.
     fn missed(&mut self, stream: StreamId, time_ns: u64, missed: u64, violations: u64) {
         let _ = (stream, time_ns, missed, violations);
     }
@@ -41,90 +42,90 @@ pub trait Listener<T> {
         let _ = (from_ns, to_ns);
     }
 
-    /// Asked after each burst; `true` ends the run there.
+    /// Called after each burst; `true` ends the run.
     fn stop(&mut self, now_ns: u64) -> bool {
         let _ = now_ns;
         false
     }
 }
 
-/// What the engine is told.
+/// An event of the timeline.
 #[derive(Debug)]
-pub enum Told<T> {
-    /// A packet that its queue has room for.
+pub enum TimelineEvent<T> {
+    /// A packet was queued.
     Arrived(Arrival<T>),
-    /// One that it has not.
+    /// A packet was dropped because its queue is full.
     Full(Arrival<T>),
-    /// The first packet of `stream` leaves, as was read at `read_ns`.
+    /// The head of `stream` leaves, as read at `read_ns`.
     Left {
-        /// Whose.
+        /// The stream.
         stream: usize,
-        /// It was late.
+        /// Whether it was dropped late.
         dropped: bool,
-        /// When that is known, ns.
+        /// Time of the read, ns.
         read_ns: u64,
     },
-    /// That was all of a burst. It is answered with the time from which the next is wanted, ns.
+    /// End of a burst. The engine replies with the time of its next read, ns.
     Burst {
-        /// When it is known, ns.
+        /// Time of the read, ns.
         read_ns: u64,
     },
     /// The counters of a stream.
     Missed {
-        /// Whose.
+        /// The stream.
         stream: usize,
-        /// When they were read, ns.
+        /// Time of the read, ns.
         time_ns: u64,
-        /// So many more.
+        /// Additional misses.
         missed: u64,
-        /// So many of them by violation.
+        /// Additional violations.
         violations: u64,
     },
 }
 
-/// How it ended.
+/// The result of the engine.
 #[derive(Clone, Copy, Debug)]
 pub struct Sent {
     /// The end of the last transmission, ns.
     pub end_ns: u64,
-    /// Packets that still wait.
+    /// Packets still waiting.
     pub waiting: u64,
 }
 
-/// A stream's packets that wait, and how many came.
+/// A stream's queue and its count of arrivals.
 struct Queue<T> {
     packets: VecDeque<(u64, Arrival<T>)>,
     arrived: u64,
 }
 
-/// Sends until nothing more is told, or the listener stops it.
+/// Sends packets until the timeline ends or the listener stops the run.
 ///
 /// # Errors
-/// Those of the listener.
+/// Errors of the listener.
 ///
 /// # Panics
-/// If a packet leaves that did not come.
+/// If a packet leaves that did not arrive.
 pub fn run<T>(
     streams: usize,
-    mut told: Receiver<Told<T>>,
-    mut wants: Sender<u64>,
+    mut events: Receiver<TimelineEvent<T>>,
+    mut requests: Sender<u64>,
     transmission_ns: &impl Fn(u32) -> u64,
     listener: &mut impl Listener<T>,
 ) -> io::Result<Sent> {
     let queue = |_| Queue { packets: VecDeque::new(), arrived: 0 };
     let mut queues: Vec<Queue<T>> = (0..streams).map(queue).collect();
     let (mut free_ns, mut last_ns) = (0, 0);
-    // When transmissions begin that may not have.
+    // Starts of transmissions that may not have started.
     let mut starts: VecDeque<u64> = VecDeque::new();
-    while let Ok(told) = told.receive() {
-        match told {
-            Told::Arrived(packet) => {
+    while let Ok(event) = events.receive() {
+        match event {
+            TimelineEvent::Arrived(packet) => {
                 let queue = &mut queues[packet.stream as usize];
                 listener.arrived(StreamId(packet.stream), packet.time_ns, packet.bytes);
                 queue.packets.push_back((queue.arrived, packet));
                 queue.arrived += 1;
             }
-            Told::Full(packet) => {
+            TimelineEvent::Full(packet) => {
                 let queue = &mut queues[packet.stream as usize];
                 listener.arrived(StreamId(packet.stream), packet.time_ns, packet.bytes);
                 let number = queue.arrived;
@@ -132,7 +133,7 @@ pub fn run<T>(
                 let (left, payload) = departure(number, packet, None, Event::DroppedFull);
                 listener.departed(&left, payload)?;
             }
-            Told::Left { stream, dropped, read_ns } => {
+            TimelineEvent::Left { stream, dropped, read_ns } => {
                 let (number, packet) =
                     queues[stream].packets.pop_front().expect("the timeline counts them");
                 let event = if dropped { Event::DroppedLate } else { Event::Sent };
@@ -146,17 +147,17 @@ pub fn run<T>(
                 let (left, payload) = departure(number, packet, Some(time_ns), event);
                 listener.departed(&left, payload)?;
             }
-            Told::Burst { read_ns } => {
+            TimelineEvent::Burst { read_ns } => {
                 if listener.stop(read_ns) {
                     break;
                 }
                 while starts.pop_front_if(|start| *start <= read_ns).is_some() {}
                 let next = starts.len().checked_sub(BURST / 2 + 1);
-                if wants.send(next.map_or(read_ns, |at| starts[at])).is_err() {
+                if requests.send(next.map_or(read_ns, |at| starts[at])).is_err() {
                     break;
                 }
             }
-            Told::Missed { stream, time_ns, missed, violations } => {
+            TimelineEvent::Missed { stream, time_ns, missed, violations } => {
                 let stream = StreamId(u32::try_from(stream).expect("at most 64 streams"));
                 listener.missed(stream, time_ns, missed, violations);
             }
@@ -166,7 +167,7 @@ pub fn run<T>(
     Ok(Sent { end_ns: free_ns, waiting })
 }
 
-/// A packet's departure at `time_ns`, or when it came.
+/// The departure of a packet at `time_ns`, or at its arrival.
 fn departure<T>(
     number: u64,
     packet: Arrival<T>,

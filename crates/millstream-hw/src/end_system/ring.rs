@@ -1,63 +1,63 @@
-//! Single-producer single-consumer rings, `rtrb`'s, that a thread can wait at.
+//! Blocking single-producer single-consumer rings, on `rtrb`.
 //!
-//! Each end has a place where its thread sleeps while there is no room, or no value; the other end
-//! wakes it after each change, and when it is dropped. A wake-up before the sleep ends the sleep at
-//! once, and the sleeper looks again, so none is lost.
+//! Each end parks its thread while the ring is full or empty. The other end unparks it after each
+//! change and when it is dropped. An unpark before the park makes the park return at once, and the
+//! thread checks again: no wake-up is lost.
 
 use crossbeam_utils::sync::{Parker, Unparker};
 
-/// The other end is gone.
+/// The other end was dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Gone;
+pub struct Disconnected;
 
-/// Where values go in.
+/// The sending end.
 #[derive(Debug)]
 pub struct Sender<T> {
-    // Before `peer`: whoever is woken finds the ring abandoned.
+    // Dropped before `peer`: the woken thread must find the ring abandoned.
     ring: rtrb::Producer<T>,
-    here: Parker,
-    peer: Wake,
+    parker: Parker,
+    peer: Waker,
 }
 
-/// Where they come out.
+/// The receiving end.
 #[derive(Debug)]
 pub struct Receiver<T> {
     ring: rtrb::Consumer<T>,
-    here: Parker,
-    peer: Wake,
+    parker: Parker,
+    peer: Waker,
 }
 
-/// Wakes the other end, for the last time when it is dropped.
+/// Unparks the other end, a last time on drop.
 #[derive(Debug)]
-struct Wake(Unparker);
+struct Waker(Unparker);
 
-impl Drop for Wake {
+impl Drop for Waker {
     fn drop(&mut self) {
         self.0.unpark();
     }
 }
 
-/// A ring of `capacity` values.
+/// Creates a ring of `capacity` values.
 #[must_use]
 pub fn ring<T>(capacity: usize) -> (Sender<T>, Receiver<T>) {
     let (producer, consumer) = rtrb::RingBuffer::new(capacity);
     let (sends, receives) = (Parker::new(), Parker::new());
     let (sender, receiver) = (sends.unparker().clone(), receives.unparker().clone());
     (
-        Sender { ring: producer, here: sends, peer: Wake(receiver) },
-        Receiver { ring: consumer, here: receives, peer: Wake(sender) },
+        Sender { ring: producer, parker: sends, peer: Waker(receiver) },
+        Receiver { ring: consumer, parker: receives, peer: Waker(sender) },
     )
 }
 
 impl<T> Sender<T> {
-    /// Puts `value` in as soon as there is room.
+    /// Sends `value`, blocking while the ring is full.
     ///
     /// # Errors
-    /// If nobody will take it.
-    pub fn send(&mut self, mut value: T) -> Result<(), Gone> {
+    /// If the receiver was dropped.
+    pub fn send(&mut self, mut value: T) -> Result<(), Disconnected> {
         loop {
             if self.ring.is_abandoned() {
-                return Err(Gone);
+                return Err(Disconnected);
             }
             match self.ring.push(value) {
                 Ok(()) => {
@@ -66,37 +66,37 @@ impl<T> Sender<T> {
                 }
                 Err(rtrb::PushError::Full(back)) => value = back,
             }
-            self.here.park();
+            self.parker.park();
         }
     }
 }
 
 impl<T> Receiver<T> {
-    /// Waits for the next value and shows it.
+    /// Returns a reference to the next value, blocking while the ring is empty.
     ///
     /// # Errors
-    /// If none will come.
-    pub fn peek(&mut self) -> Result<&T, Gone> {
+    /// If the sender was dropped and the ring is empty.
+    pub fn peek(&mut self) -> Result<&T, Disconnected> {
         loop {
-            // Asked first: what was sent before the sender went is there then.
+            // Read first: everything sent before the drop is then visible below.
             let last = self.ring.is_abandoned();
             if !self.ring.is_empty() {
-                return self.ring.peek().map_err(|_| Gone);
+                return self.ring.peek().map_err(|_| Disconnected);
             }
             if last {
-                return Err(Gone);
+                return Err(Disconnected);
             }
-            self.here.park();
+            self.parker.park();
         }
     }
 
-    /// Waits for the next value and takes it.
+    /// Receives the next value, blocking while the ring is empty.
     ///
     /// # Errors
-    /// If none will come.
-    pub fn receive(&mut self) -> Result<T, Gone> {
+    /// If the sender was dropped and the ring is empty.
+    pub fn receive(&mut self) -> Result<T, Disconnected> {
         self.peek()?;
-        let value = self.ring.pop().map_err(|_| Gone)?;
+        let value = self.ring.pop().map_err(|_| Disconnected)?;
         self.peer.0.unpark();
         Ok(value)
     }
@@ -108,19 +108,19 @@ mod tests {
     use std::thread;
 
     #[test]
-    fn values_come_in_order_through_a_ring_that_is_always_full_or_empty() {
+    fn values_keep_their_order_in_a_ring_of_one() {
         let (mut sender, mut receiver) = ring(1);
         thread::scope(|threads| {
             threads.spawn(move || (0..10_000).for_each(|k| sender.send(k).expect("taken")));
             for k in 0..10_000 {
                 assert_eq!(receiver.receive(), Ok(k));
             }
-            assert_eq!(receiver.receive(), Err(Gone));
+            assert_eq!(receiver.receive(), Err(Disconnected));
         });
     }
 
     #[test]
-    fn a_sender_that_waits_for_room_is_told_that_the_receiver_is_gone() {
+    fn a_blocked_sender_sees_the_dropped_receiver() {
         let (mut sender, receiver) = ring(1);
         thread::scope(|threads| {
             let sends = threads.spawn(move || (0..).find(|k| sender.send(*k).is_err()));

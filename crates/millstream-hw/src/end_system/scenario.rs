@@ -1,4 +1,4 @@
-//! The end-system from a scenario file.
+//! Runs the end-system of a scenario file.
 
 use millstream::{Contract, Rules, ZeroWindow};
 use millstream_scenario::{EndSystem, Scenario};
@@ -7,10 +7,10 @@ use millstream_traffic::{Feed, FrameBytes, TrafficError};
 use super::{Arrival, Bus, End, EndSystemError, Listener, Options};
 use crate::{Mode, Settings};
 
-/// What a scenario's arrivals bring besides: a captured frame, if the feed keeps them.
+/// The payload of an arrival: its captured frame, if the feed keeps frames.
 pub type Frame = Option<Box<FrameBytes>>;
 
-/// The hardware's settings, and the streams' contracts as it has them.
+/// The hardware's settings, and the contracts adapted to it.
 #[must_use]
 pub fn settings(scenario: &Scenario) -> (Settings, Vec<Contract>) {
     let options = scenario.scheduler.options.dwcs;
@@ -24,19 +24,19 @@ pub fn settings(scenario: &Scenario) -> (Settings, Vec<Contract>) {
         lowest_denominator: options.zero_window == ZeroWindow::LowestDenominator,
         rtas99: options.rules == Rules::Rtas99,
     };
-    // First come, first served: all of one priority.
+    // FIFO: all streams have the same priority.
     let level = |contract: Contract| if name == "fifo" { contract.priority(0) } else { contract };
     let contracts = scenario.streams.iter().map(|stream| level(stream.contract.clone())).collect();
     (settings, contracts)
 }
 
-/// Runs `scenario`, whose card is `card`, with the packets of `feed`.
+/// Runs `scenario` on `card` with the packets of `feed`.
 ///
 /// # Errors
-/// As [`super::run`].
+/// See [`super::run`].
 ///
 /// # Panics
-/// If the scenario names a bus that there is not, which validation refuses.
+/// If the scenario names an unknown bus, which validation rejects.
 pub fn run(
     scenario: &Scenario,
     card: &EndSystem,

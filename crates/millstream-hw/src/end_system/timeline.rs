@@ -1,11 +1,12 @@
-//! The card, cycle by cycle, and what crosses the bus to it.
+//! Simulates card, bus and the host's transfers, cycle by cycle.
 //!
-//! The bus goes in turns to the card's pulls of arrivals, the transmission engine's reads of winners
-//! and the queue manager's writes. One of each may be under way. The card is clocked with what of it
-//! is there; while neither card nor host has anything to do time jumps.
+//! The bus serves three masters round-robin: the card's pulls of arrivals, the transmission
+//! engine's reads of winners, and the queue manager's writes. Each has at most one transfer in
+//! flight. The card is clocked with the data that has arrived. While card and host are idle, time
+//! jumps to the next event.
 //!
-//! The queue manager writes one arrival to PUSH where there is just one and SRAM has room; else it
-//! offers all to be pulled. Every 2¹⁰ packets the counters are read, before 16 bits can wrap.
+//! The queue manager writes a single arrival to PUSH if SRAM has space; otherwise it offers all to
+//! be pulled. The counters are read every 2¹⁰ packets, before 16 bits can wrap.
 
 use std::collections::VecDeque;
 
@@ -13,83 +14,83 @@ use millstream::{Contract, ContractError};
 
 use super::clock::{self, Clock, Cycles};
 use super::cost::{Cost, Transfers};
-use super::engine::{BURST, Told};
+use super::engine::{BURST, TimelineEvent};
 use super::registers::{
     MISSED, PULL, PULL_COUNT, PULL_STREAM, PUSH, PUSH_ARRIVAL, PUSH_STREAM, SELECT, SELECT_STREAM,
     WINNER, WINNER_DROPPED, WINNER_STREAM, WINNER_TIME, WINNER_VALID,
 };
-use super::ring::{Gone, Receiver, Sender};
+use super::ring::{Disconnected, Receiver, Sender};
 use super::{Arrival, Bus, Options, contracts};
 use crate::rtl::card::{Card, Outputs, byte};
 
-/// Which transfers a transfer is one of.
+/// Selects the counters of a kind of transfer.
 type Kind = fn(&mut Cost) -> &mut Transfers;
 
-/// Packets that leave between two readings of the counters.
-const AUDITED: u64 = 1 << 10;
+/// Packets between two reads of the counters.
+const AUDIT_INTERVAL: u64 = 1 << 10;
 
-/// A packet that waits longer cannot be told from one that is still to come.
-const OLDEST: u64 = 1 << 15;
+/// Maximum wait in ticks; an older packet's stamp would appear to be in the future.
+const MAX_AGE: u64 = 1 << 15;
 
-/// Sees what the card does inside, for whoever compares schedules.
-pub trait Watch {
+/// Observes the inside of the card, to compare schedules.
+pub trait Probe {
     /// An arrival of `stream` with this stamp was written to SRAM.
     fn written(&mut self, stream: usize, stamp: u16) {
         let _ = (stream, stamp);
     }
 
-    /// A decision starts at this time, over what was written in earlier cycles.
+    /// A decision starts at `now`, over the arrivals of earlier cycles.
     fn started(&mut self, now: u16) {
         let _ = now;
     }
 }
 
-/// Nobody watches.
-impl Watch for () {}
+/// Ignores all events.
+impl Probe for () {}
 
-/// A write on its way to the card.
+/// A write in flight.
 struct Write {
     at_ns: u64,
     address: u32,
     data: u32,
 }
 
-/// A burst of reads of one register, or of one after the other.
+/// A burst of reads of one register or of consecutive registers.
 struct Read {
     granted_ns: u64,
     begins_ns: u64,
-    /// The counters of this stream, or the winners.
+    /// The stream whose counters are read; `None` reads winners.
     counters: Option<usize>,
-    asked: bool,
+    requested: bool,
     words: Vec<u32>,
 }
 
-/// Words on their way to the card, and when each is there.
+/// Words of a pull in flight, with their arrival times at the card.
 struct Pull {
     stream: usize,
     words: VecDeque<(u64, u32)>,
-    begun: bool,
+    started: bool,
 }
 
-/// How far the reading of counters is.
+/// Progress of reading the counters.
 enum Audit {
     Select(usize),
     Read(usize),
 }
 
-/// A stream at the host.
+/// The host's state of a stream.
 #[derive(Default)]
 struct Stream {
     limit: Option<u32>,
-    /// Packets that came and have not left.
+    /// Packets that arrived and have not left.
     waiting: u64,
-    /// Stamps of those that were not offered to the card.
-    outside: VecDeque<u64>,
-    /// Of those that were, what the card has not pulled.
+    /// Stamps not yet offered to the card.
+    unoffered: VecDeque<u64>,
+    /// Stamps offered to the card and not yet pulled.
     to_pull: VecDeque<u16>,
-    /// Of all that were offered and have not left.
+    /// Stamps offered to the card whose packets have not left.
     offered: VecDeque<u64>,
-    /// The last that was given.
+    /// The last stamp.
     last: u64,
     missed: u16,
     violations: u16,
@@ -99,7 +100,7 @@ struct Stream {
 pub struct Timeline {
     card: Card,
     out: Outputs,
-    places: u64,
+    lanes: u64,
     depth: usize,
     bus: Bus,
     bus_free_ns: u64,
@@ -107,34 +108,34 @@ pub struct Timeline {
     clock: Clock,
     streams: Vec<Stream>,
     waiting: u64,
-    /// Packets that were offered to the card and have not left.
+    /// Packets offered to the card that have not left.
     on_card: u64,
-    /// Whose packets are offered next.
-    turn: usize,
-    /// Who had the bus last: pulls, reads, writes.
+    /// The next stream to offer, round-robin.
+    next_stream: usize,
+    /// The last bus master: pulls, reads or writes.
     master: usize,
     write: Option<Write>,
     read: Option<Read>,
     pull: Option<Pull>,
     audit: Option<Audit>,
     audited: u64,
-    /// From when on the transmission engine wants winners, ns.
-    wanted_ns: u64,
-    /// Cycles without anything to do.
-    quiet: u64,
-    /// Cycles since a decision started, if one has.
-    since: Option<usize>,
-    /// How often it was so many cycles from one to the next; longer ones waited for something.
-    between: [u64; 16],
+    /// Earliest time of the next read of winners, ns.
+    next_read_ns: u64,
+    /// Consecutive idle cycles.
+    idle_cycles: u64,
+    /// Cycles since the last decision, if any.
+    since_decision: Option<usize>,
+    /// Histogram of cycles between decisions; longer intervals include waits.
+    decision_intervals: [u64; 16],
     first_ns: Option<u64>,
     cost: Cost,
 }
 
-/// Whether whoever was to be told is still there.
-type Heard = Result<(), Gone>;
+/// Whether the engine still receives events.
+type Delivery = Result<(), Disconnected>;
 
 impl Timeline {
-    /// The card with these contracts loaded, at time 0.
+    /// Creates the timeline at time 0, with the contracts loaded.
     ///
     /// # Errors
     /// If a contract does not fit the card's registers.
@@ -144,14 +145,14 @@ impl Timeline {
         mut card: Card,
     ) -> Result<Self, ContractError> {
         let longest = contracts::load(&mut card, options, contracts)?;
-        let places = contracts.len().next_power_of_two().max(2);
+        let lanes = contracts.len().next_power_of_two().max(2);
         let stream =
             |contract: &Contract| Stream { limit: contract.queue_limit(), ..Stream::default() };
         Ok(Self {
             out: card.cycle(),
             card,
-            places: places as u64,
-            depth: super::depth(places),
+            lanes: lanes as u64,
+            depth: super::depth(lanes),
             bus: options.bus,
             bus_free_ns: 0,
             time: Cycles::new(options.clock_hz),
@@ -159,50 +160,52 @@ impl Timeline {
             streams: contracts.iter().map(stream).collect(),
             waiting: 0,
             on_card: 0,
-            turn: 0,
+            next_stream: 0,
             master: 0,
             write: None,
             read: None,
             pull: None,
             audit: None,
             audited: 0,
-            wanted_ns: 0,
-            quiet: 0,
-            since: None,
-            between: [0; 16],
+            next_read_ns: 0,
+            idle_cycles: 0,
+            since_decision: None,
+            decision_intervals: [0; 16],
             first_ns: None,
             cost: Cost::new(options.bus, options.clock_hz),
         })
     }
 
-    /// What it cost so far.
+    /// The cost so far.
     #[must_use]
     pub fn cost(&self) -> Cost {
-        let usual = (1..self.between.len()).rev().max_by_key(|cycles| self.between[*cycles]);
-        let usual = usual.filter(|cycles| self.between[*cycles] > 0).unwrap_or(0);
+        let usual = (1..self.decision_intervals.len())
+            .rev()
+            .max_by_key(|cycles| self.decision_intervals[*cycles]);
+        let usual = usual.filter(|cycles| self.decision_intervals[*cycles] > 0).unwrap_or(0);
         Cost { decision_cycles: usual as u64, ..self.cost.clone() }
     }
 
-    /// Runs until all packets of `arrivals` have left, or nobody listens.
+    /// Runs until all packets of `arrivals` have left or the engine has stopped.
     ///
     /// # Errors
-    /// What the card cannot count, in words.
+    /// A message, if a time or counter exceeds the card's range.
     pub fn run<T>(
         &mut self,
         mut arrivals: Receiver<Arrival<T>>,
-        mut told: Sender<Told<T>>,
-        mut wants: Receiver<u64>,
-        watch: &mut impl Watch,
+        mut events: Sender<TimelineEvent<T>>,
+        mut requests: Receiver<u64>,
+        probe: &mut impl Probe,
     ) -> Result<(), String> {
         let mut next_ns = Some(0);
         loop {
             while next_ns.is_some_and(|next_ns| next_ns <= self.time.ns()) {
                 match arrivals.peek() {
-                    Err(Gone) => next_ns = None,
+                    Err(Disconnected) => next_ns = None,
                     Ok(next) if next.time_ns > self.time.ns() => next_ns = Some(next.time_ns),
                     Ok(_) => {
                         let Ok(arrival) = arrivals.receive() else { break };
-                        if told.send(self.arrive(arrival)).is_err() {
+                        if events.send(self.arrive(arrival)).is_err() {
                             return Ok(());
                         }
                     }
@@ -216,33 +219,33 @@ impl Timeline {
                 self.audit = Some(Audit::Select(0));
             }
             self.grant();
-            if self.cycle(&mut told, &mut wants, watch)?.is_err() {
+            if self.cycle(&mut events, &mut requests, probe)?.is_err() {
                 return Ok(());
             }
-            if self.quiet > 2 * self.places {
+            if self.idle_cycles > 2 * self.lanes {
                 self.skip(next_ns)?;
             }
         }
     }
 
-    /// A packet comes to its queue.
-    fn arrive<T>(&mut self, arrival: Arrival<T>) -> Told<T> {
+    /// Queues an arriving packet.
+    fn arrive<T>(&mut self, arrival: Arrival<T>) -> TimelineEvent<T> {
         let stream = &mut self.streams[arrival.stream as usize];
         if stream.limit.is_some_and(|limit| stream.waiting >= u64::from(limit)) {
-            return Told::Full(arrival);
+            return TimelineEvent::Full(arrival);
         }
         self.first_ns.get_or_insert(arrival.time_ns);
         stream.waiting += 1;
         let decided = self.on_card.min(super::WINNERS as u64);
-        // No packet is stamped before the one ahead of it.
+        // Stamps of a stream are non-decreasing.
         let stamp = self.clock.stamp(arrival.time_ns, decided).max(stream.last);
         stream.last = stamp;
-        stream.outside.push_back(stamp);
+        stream.unoffered.push_back(stamp);
         self.waiting += 1;
-        Told::Arrived(arrival)
+        TimelineEvent::Arrived(arrival)
     }
 
-    /// Gives the bus, if it is free, to whoever wants it: in turns.
+    /// Grants a free bus to the next master that requests it, round-robin.
     fn grant(&mut self) {
         if self.time.ns() < self.bus_free_ns {
             return;
@@ -260,7 +263,7 @@ impl Timeline {
         }
     }
 
-    /// Reads winners, or now and then the counters, whose stream is to be selected first.
+    /// Starts a read of winners, or of the counters after selecting their stream.
     fn grant_read(&mut self) -> bool {
         match self.audit {
             _ if self.read.is_some() => false,
@@ -274,7 +277,7 @@ impl Timeline {
             Some(_) => false,
             None => {
                 self.out.winner_waits == 1
-                    && self.time.ns() >= self.wanted_ns
+                    && self.time.ns() >= self.next_read_ns
                     && self.begin_read(None)
             }
         }
@@ -295,7 +298,7 @@ impl Timeline {
             (first_ns + self.bus.bytes_ns(4 * (at + 1)), data)
         };
         let words = (0..).zip(stamps.chunks(2)).map(word).collect();
-        self.pull = Some(Pull { stream: at, words, begun: false });
+        self.pull = Some(Pull { stream: at, words, started: false });
         let held_ns = if self.bus.split { 0 } else { self.bus.read_ns };
         let busy_ns = held_ns + self.bus.bytes_ns(bytes);
         self.charge(busy_ns, bytes, |cost| &mut cost.pulls);
@@ -314,7 +317,7 @@ impl Timeline {
         let granted_ns = self.time.ns();
         let begins_ns = granted_ns + self.bus.write_ns;
         let words = Vec::with_capacity(BURST);
-        self.read = Some(Read { granted_ns, begins_ns, counters, asked: false, words });
+        self.read = Some(Read { granted_ns, begins_ns, counters, requested: false, words });
         if !self.bus.split {
             self.bus_free_ns = u64::MAX;
         }
@@ -329,22 +332,22 @@ impl Timeline {
         transfers.busy_ns += busy_ns;
     }
 
-    /// The queue manager tells the card of packets, streams in turn.
+    /// Offers the packets of the next stream to the card, round-robin.
     fn offer(&mut self) -> bool {
         for _ in 0..self.streams.len() {
-            let at = self.turn;
-            self.turn = (self.turn + 1) % self.streams.len();
+            let at = self.next_stream;
+            self.next_stream = (self.next_stream + 1) % self.streams.len();
             let stream = &mut self.streams[at];
-            // As much as SRAM holds may be offered besides; it is filled up when half of that is gone.
-            if stream.outside.is_empty() || stream.offered.len() > self.depth * 3 / 2 {
+            // Offers at most twice the SRAM's depth; refills when a quarter of that is free.
+            if stream.unoffered.is_empty() || stream.offered.len() > self.depth * 3 / 2 {
                 continue;
             }
-            let count = stream.outside.len().min(2 * self.depth - stream.offered.len());
-            // A push would overtake what is being pulled.
+            let count = stream.unoffered.len().min(2 * self.depth - stream.offered.len());
+            // A push would overtake a pull in progress.
             let pulls = !stream.to_pull.is_empty()
                 || self.pull.as_ref().is_some_and(|pull| pull.stream == at);
             let pushed = count == 1 && !pulls && stream.offered.len() < self.depth / 2;
-            let stamps = stream.outside.drain(..count).map(|stamp| self.clock.offered(stamp));
+            let stamps = stream.unoffered.drain(..count).map(|stamp| self.clock.offered(stamp));
             let before = stream.offered.len();
             self.on_card += count as u64;
             stream.offered.extend(stamps);
@@ -363,13 +366,13 @@ impl Timeline {
         false
     }
 
-    /// A cycle of the card with what is there for it.
+    /// Runs one cycle of the card with the inputs that have arrived.
     fn cycle<T>(
         &mut self,
-        told: &mut Sender<Told<T>>,
-        wants: &mut Receiver<u64>,
-        watch: &mut impl Watch,
-    ) -> Result<Heard, String> {
+        events: &mut Sender<TimelineEvent<T>>,
+        requests: &mut Receiver<u64>,
+        probe: &mut impl Probe,
+    ) -> Result<Delivery, String> {
         let now_ns = self.time.ns();
         let inputs = &mut self.card.inputs;
         let write = self.write.as_ref().filter(|write| write.at_ns <= now_ns);
@@ -377,16 +380,17 @@ impl Timeline {
         if let Some(write) = write {
             (inputs.write_address, inputs.write_data) = (byte(write.address), write.data);
         }
-        let read = self.read.as_ref().filter(|read| read.begins_ns <= now_ns && !read.asked);
+        let read = self.read.as_ref().filter(|read| read.begins_ns <= now_ns && !read.requested);
         inputs.read = read.is_some().into();
         if let Some(read) = read {
-            // The two counters stand side by side.
+            // The two counters have consecutive addresses.
             let place = 4 * u32::try_from(read.words.len()).expect("a burst is short");
             inputs.read_address =
                 byte(if read.counters.is_some() { MISSED + place } else { WINNER });
         }
-        inputs.pull_ready = self.pull.as_ref().is_some_and(|pull| !pull.begun).into();
-        let word = self.pull.as_ref().filter(|pull| pull.begun).and_then(|pull| pull.words.front());
+        inputs.pull_ready = self.pull.as_ref().is_some_and(|pull| !pull.started).into();
+        let word =
+            self.pull.as_ref().filter(|pull| pull.started).and_then(|pull| pull.words.front());
         let word = word.filter(|word| word.0 <= now_ns);
         inputs.data_valid = word.is_some().into();
         inputs.data = word.map_or(0, |word| word.1.into());
@@ -394,71 +398,71 @@ impl Timeline {
         let out = self.card.cycle();
         self.out = out;
         self.time.tick();
-        self.since = self.since.map(|cycles| cycles + 1);
-        self.quiet = if busy || out.idle == 0 { 0 } else { self.quiet + 1 };
+        self.since_decision = self.since_decision.map(|cycles| cycles + 1);
+        self.idle_cycles = if busy || out.idle == 0 { 0 } else { self.idle_cycles + 1 };
         if out.range != 0 {
             let stream = out.range.trailing_zeros();
             return Err(format!(
                 "the deadline of stream {stream} (from 0) is more than 2^14 packet-times from now, \
-                 where the card's 16-bit times wrap; its period is too long for what it is served, or \
-                 it is late for too long"
+                 where the card's 16-bit times wrap: its period is too long for its service rate, \
+                 or it is late for too long"
             ));
         }
         if out.window_full != 0 {
             let stream = out.window_full.trailing_zeros();
             return Err(format!(
-                "y' of stream {stream} (from 0) reached 255 by violations, where the card's 8 bits end \
-                 and the schedule may be another"
+                "y' of stream {stream} (from 0) reached 255 by violations, where the card's \
+                 8 bits end and the schedule may differ"
             ));
         }
         if out.started == 1 {
             self.cost.decisions += 1;
-            let between = self.since.replace(0).unwrap_or(0);
-            if let Some(count) = self.between.get_mut(between) {
+            let between = self.since_decision.replace(0).unwrap_or(0);
+            if let Some(count) = self.decision_intervals.get_mut(between) {
                 *count += 1;
             }
-            watch.started(out.now);
+            probe.started(out.now);
         }
         for bank in 0..2 {
             if out.written >> bank & 1 == 1 {
                 let stream = usize::from(out.written_stream >> (6 * bank) & 63);
-                watch.written(stream, clock::low(u64::from(out.written_time >> (16 * bank))));
+                probe.written(stream, clock::low(u64::from(out.written_time >> (16 * bank))));
             }
         }
         if self.card.inputs.write & out.write_ready == 1 {
             self.write = None;
         }
         if let Some(pull) = &mut self.pull {
-            pull.begun |= out.pull_valid == 1;
+            pull.started |= out.pull_valid == 1;
             if self.card.inputs.data_valid & out.data_ready == 1 {
                 pull.words.pop_front();
             }
         }
-        self.pull.take_if(|pull| pull.begun && pull.words.is_empty());
+        self.pull.take_if(|pull| pull.started && pull.words.is_empty());
         if let Some(read) = &mut self.read {
-            read.asked |= self.card.inputs.read & out.read_ready == 1;
+            read.requested |= self.card.inputs.read & out.read_ready == 1;
             if out.read_valid == 1 {
-                read.asked = false;
+                read.requested = false;
                 read.words.push(out.read_data);
                 let more = match read.counters {
                     Some(_) => read.words.len() < 2,
                     None => WINNER_VALID.get(out.read_data) == 1 && read.words.len() < BURST,
                 };
                 if let Some(read) = self.read.take_if(|_| !more) {
-                    return self.answered(read, told, wants);
+                    return self.complete_read(read, events, requests);
                 }
             }
         }
         Ok(Ok(()))
     }
 
-    /// A burst of reads is over.
-    fn answered<T>(
+    /// Completes a burst of reads.
+    fn complete_read<T>(
         &mut self,
         read: Read,
-        told: &mut Sender<Told<T>>,
-        wants: &mut Receiver<u64>,
-    ) -> Result<Heard, String> {
+        events: &mut Sender<TimelineEvent<T>>,
+        requests: &mut Receiver<u64>,
+    ) -> Result<Delivery, String> {
         let bytes = 4 * read.words.len() as u64;
         let bytes_ns = self.bus.bytes_ns(bytes);
         let kind: Kind = match read.counters {
@@ -477,47 +481,50 @@ impl Timeline {
             self.bus_free_ns = known_ns;
         }
         if let Some(stream) = read.counters {
-            return Ok(self.audited(stream, &read.words, known_ns, told));
+            return Ok(self.report_counters(stream, &read.words, known_ns, events));
         }
         for word in read.words.into_iter().filter(|word| WINNER_VALID.get(*word) == 1) {
             let at = WINNER_STREAM.get(word) as usize;
             let now = self.clock.seen(clock::low(u64::from(WINNER_TIME.get(word))));
             let Some(stream) = self.streams.get_mut(at).filter(|stream| stream.waiting > 0) else {
-                return Err(format!("a packet of stream {at} (from 0) left, and none waits"));
+                return Err(format!("a packet of stream {at} (from 0) left, but none waits"));
             };
             stream.offered.pop_front();
             stream.waiting -= 1;
             self.on_card -= 1;
             self.waiting -= 1;
             self.cost.packets += 1;
-            if stream.offered.front().is_some_and(|stamp| now + 1 - stamp.min(&now) >= OLDEST) {
+            if stream.offered.front().is_some_and(|stamp| now + 1 - stamp.min(&now) >= MAX_AGE) {
                 return Err(format!(
-                    "a packet of stream {at} (from 0) waited for 2^15 packet-times on the card, where \
-                     its 16-bit times wrap"
+                    "a packet of stream {at} (from 0) waited for 2^15 packet-times on the \
+                     card, where its 16-bit times wrap"
                 ));
             }
             let dropped = WINNER_DROPPED.get(word) == 1;
-            if told.send(Told::Left { stream: at, dropped, read_ns: known_ns }).is_err() {
-                return Ok(Err(Gone));
+            if events.send(TimelineEvent::Left { stream: at, dropped, read_ns: known_ns }).is_err()
+            {
+                return Ok(Err(Disconnected));
             }
         }
         self.cost.span_ns = known_ns - self.first_ns.unwrap_or(0).min(known_ns);
-        if self.cost.packets - self.audited >= AUDITED && self.audit.is_none() {
+        if self.cost.packets - self.audited >= AUDIT_INTERVAL && self.audit.is_none() {
             self.audit = Some(Audit::Select(0));
         }
-        // Nothing later is simulated before the engine has said when it reads again.
-        let wanted = told.send(Told::Burst { read_ns: known_ns }).and_then(|()| wants.receive());
-        Ok(wanted.map(|wanted_ns| self.wanted_ns = wanted_ns.max(known_ns)))
+        // Later cycles depend on the time of the engine's next read.
+        let wanted = events
+            .send(TimelineEvent::Burst { read_ns: known_ns })
+            .and_then(|()| requests.receive());
+        Ok(wanted.map(|next_read_ns| self.next_read_ns = next_read_ns.max(known_ns)))
     }
 
-    /// The counters of a stream were read.
-    fn audited<T>(
+    /// Reports the counters of a stream.
+    fn report_counters<T>(
         &mut self,
         at: usize,
         words: &[u32],
         time_ns: u64,
-        told: &mut Sender<Told<T>>,
-    ) -> Heard {
+        events: &mut Sender<TimelineEvent<T>>,
+    ) -> Delivery {
         let last = at + 1 == self.streams.len();
         self.audit = (!last).then_some(Audit::Select(at + 1));
         if last {
@@ -535,28 +542,28 @@ impl Timeline {
         if missed == 0 && violations == 0 {
             return Ok(());
         }
-        told.send(Told::Missed { stream: at, time_ns, missed, violations })
+        events.send(TimelineEvent::Missed { stream: at, time_ns, missed, violations })
     }
 
-    /// Nothing happens until the host does something: jumps there.
+    /// Jumps to the next event of the host.
     fn skip(&mut self, next_ns: Option<u64>) -> Result<(), String> {
         let bus_ns = (self.bus_free_ns > self.time.ns()).then_some(self.bus_free_ns);
-        let wanted_ns =
-            (self.out.winner_waits == 1 && self.read.is_none()).then_some(self.wanted_ns);
+        let next_read_ns =
+            (self.out.winner_waits == 1 && self.read.is_none()).then_some(self.next_read_ns);
         let word_ns = self.pull.as_ref().and_then(|pull| pull.words.front()).map(|word| word.0);
         let events = [
             next_ns,
             bus_ns.filter(|bus_ns| *bus_ns < u64::MAX),
-            wanted_ns,
+            next_read_ns,
             word_ns,
             self.write.as_ref().map(|write| write.at_ns),
             self.read.as_ref().map(|read| read.begins_ns),
         ];
         match events.into_iter().flatten().min() {
-            // The one thing that moves in an idle card comes around every so many cycles.
-            Some(event_ns) => self.time.jump(event_ns, self.places),
-            None if self.waiting > 0 && self.quiet > 1 << 20 => {
-                return Err(format!("it stands still with {} packets waiting", self.waiting));
+            // The only state that changes in an idle card has a period of `lanes` cycles.
+            Some(event_ns) => self.time.jump(event_ns, self.lanes),
+            None if self.waiting > 0 && self.idle_cycles > 1 << 20 => {
+                return Err(format!("no progress with {} packets waiting", self.waiting));
             }
             None => {}
         }
@@ -564,7 +571,7 @@ impl Timeline {
     }
 }
 
-/// A number for a register.
+/// Converts a count to a register value.
 fn number(value: usize) -> u32 {
     u32::try_from(value).expect("numbers of streams and of arrivals in SRAM")
 }

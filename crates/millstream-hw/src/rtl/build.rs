@@ -1,9 +1,9 @@
-//! Verilates and compiles the core, or a card around it, when a scenario first needs it.
+//! Verilates and compiles the core, or a card around it, on first use.
 //!
-//! VERILATOR names the program, default `verilator`; CXX the C++ compiler, default `c++`. What is
-//! built is kept under MILLSTREAM_CACHE, else XDG_CACHE_HOME/millstream, else ~/.cache/millstream, by
-//! the hash of all that went into it. What is there is loaded and run, so it is never looked for where
-//! others may write, as in the folder for temporary files.
+//! VERILATOR names the program, default `verilator`; CXX the C++ compiler, default `c++`. Libraries
+//! are cached under MILLSTREAM_CACHE, else XDG_CACHE_HOME/millstream, else ~/.cache/millstream, by
+//! the hash of their inputs. A cached library is loaded and executed, so the cache must not be in a
+//! world-writable folder such as /tmp.
 
 use std::collections::hash_map::DefaultHasher;
 use std::env;
@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Bits of a time, nanoseconds: 39 hours on either side of now can be told apart.
+/// Bits of a time in nanoseconds; the wrap-around window is ±39 hours.
 pub const TIME_BITS: usize = 48;
 
 macro_rules! card_source {
@@ -24,7 +24,7 @@ macro_rules! card_source {
     };
 }
 
-/// The package first, which the others import.
+/// The package comes first: the other files import it.
 const SOURCES: &[(&str, &str)] = &[
     ("msr_pkg.sv", include_str!("../../../../rtl/src/msr_pkg.sv")),
     ("msr_attribute_update.sv", include_str!("../../../../rtl/src/msr_attribute_update.sv")),
@@ -49,7 +49,7 @@ const SOURCES: &[(&str, &str)] = &[
     ("msr_tree_network.sv", include_str!("../../../../rtl/src/msr_tree_network.sv")),
 ];
 
-/// What a card has beside a core.
+/// Additional sources of the cards.
 const CARD_SOURCES: &[(&str, &str)] = &[
     card_source!("registers/msr_end_system_registers.sv"),
     card_source!("registers/msr_line_card_registers.sv"),
@@ -63,22 +63,22 @@ const CARD_SOURCES: &[(&str, &str)] = &[
     card_source!("src/msr_streaming_unit.sv"),
 ];
 
-/// What is built.
+/// A design to compile.
 #[derive(Clone, Debug, Hash)]
 pub struct Design {
-    /// A name for files; the model's class is V and this.
+    /// Prefix of file names; the model's class is V followed by it.
     name: &'static str,
     top: &'static str,
     card: bool,
     shim: &'static str,
-    /// The module's parameters.
+    /// The top module's parameters.
     parameters: Vec<(&'static str, usize)>,
-    /// What the shim is told.
+    /// Macros of the shim.
     defines: Vec<String>,
 }
 
 impl Design {
-    /// The core for `streams` streams, a power of two from 2 to 64, with wide times.
+    /// The core for `streams` streams, a power of two from 2 to 64, with 48-bit times.
     #[must_use]
     pub fn core(streams: usize) -> Self {
         Self {
@@ -106,12 +106,12 @@ impl Design {
         Self { name, top, card: true, shim: CARD_SHIM, parameters, defines }
     }
 
-    /// The package first; times are wide where the core stands alone.
+    /// The sources, package first; times are widened if the core is the top module.
     fn sources(&self) -> Vec<(&'static str, String)> {
         let of_card = if self.card { CARD_SOURCES } else { &[] };
         let text = |(name, text): &(&'static str, &str)| {
             let widened = *name == "msr_pkg.sv" && !self.card;
-            (*name, if widened { wide(text) } else { (*text).to_owned() })
+            (*name, if widened { widen_times(text) } else { (*text).to_owned() })
         };
         SOURCES.iter().chain(of_card).map(text).collect()
     }
@@ -119,55 +119,55 @@ impl Design {
 
 const CARD_SHIM: &str = include_str!("card.cpp");
 
-/// Why there is no model of the hardware.
+/// Why the model could not be built.
 #[derive(Debug, thiserror::Error)]
 pub enum BuildError {
-    /// A program that is needed does not start.
+    /// A required program does not start.
     #[error("structure rtl needs {what}: `{program}` does not start ({error}); {help}")]
     Missing {
-        /// What the program is.
+        /// The required program.
         what: &'static str,
-        /// The name it was called by.
+        /// The command.
         program: String,
-        /// Why it does not start.
+        /// The error of the start.
         error: io::Error,
-        /// Where it comes from.
+        /// How to install it.
         help: &'static str,
     },
-    /// A program refused its input.
+    /// A program failed.
     #[error("structure rtl: {program} failed:\n{output}")]
     Failed {
-        /// The name it was called by.
+        /// The command.
         program: String,
-        /// What it said.
+        /// Its output.
         output: String,
     },
     /// The cache cannot be written.
     #[error("structure rtl: {path}: {error}")]
     Cache {
-        /// Where.
+        /// The file or folder.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         error: io::Error,
     },
-    /// There is no folder of the user's own.
+    /// No cache folder is configured.
     #[error(
         "structure rtl keeps what it builds, and neither HOME nor XDG_CACHE_HOME is set; \
          name a folder that only you can write in MILLSTREAM_CACHE"
     )]
     NoCache,
-    /// The library that was built cannot be loaded.
+    /// The compiled library cannot be loaded.
     #[error("structure rtl: {0}")]
     Load(#[from] libloading::Error),
 }
 
-/// Builds that this process began: each has a folder of its own.
+/// Numbers the builds of this process: each has its own folder.
 static BUILDS: AtomicUsize = AtomicUsize::new(0);
 
-/// The shared library of a design.
+/// Returns the shared library of a design, building it if necessary.
 ///
 /// # Errors
-/// [`BuildError`] with what is missing or what went wrong.
+/// See [`BuildError`].
 pub fn library(design: &Design) -> Result<PathBuf, BuildError> {
     let verilator = env::var("VERILATOR").unwrap_or_else(|_| "verilator".to_owned());
     let compiler = env::var("CXX").unwrap_or_else(|_| "c++".to_owned());
@@ -188,8 +188,8 @@ pub fn library(design: &Design) -> Result<PathBuf, BuildError> {
     let number = BUILDS.fetch_add(1, Ordering::Relaxed);
     let folder = cache.join(format!("build-{}-{number}-{hash:016x}", std::process::id()));
     let built = build(&folder, &verilator, &compiler, design);
-    // Another process or thread may have been faster; its library is the same.
-    let moved = built.and_then(|made| at(&library, fs::rename(made, &library)));
+    // A concurrent build of another process or thread has the same result.
+    let moved = built.and_then(|made| cache_error(&library, fs::rename(made, &library)));
     let _ = fs::remove_dir_all(&folder);
     moved.map(|()| library)
 }
@@ -200,10 +200,10 @@ fn build(
     compiler: &str,
     design: &Design,
 ) -> Result<PathBuf, BuildError> {
-    at(folder, fs::create_dir_all(folder))?;
+    cache_error(folder, fs::create_dir_all(folder))?;
     let write = |name: &str, text: &str| {
         let path = folder.join(name.rsplit('/').next().unwrap_or(name));
-        at(&path, fs::write(&path, text)).map(|()| path)
+        cache_error(&path, fs::write(&path, text)).map(|()| path)
     };
     let prefix = format!("V{}", design.name);
     let mut arguments: Vec<OsString> =
@@ -232,8 +232,8 @@ fn build(
     }
     let mut files =
         vec![shim, include.join("verilated.cpp"), include.join("verilated_threads.cpp")];
-    for entry in at(folder, fs::read_dir(folder))? {
-        let path = at(folder, entry)?.path();
+    for entry in cache_error(folder, fs::read_dir(folder))? {
+        let path = cache_error(folder, entry)?.path();
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         if name.starts_with(&prefix) && name.ends_with(".cpp") {
             files.push(path);
@@ -245,8 +245,8 @@ fn build(
     Ok(library)
 }
 
-/// The package with wide times: the parameter, and the fields of its structs that are times.
-fn wide(package: &str) -> String {
+/// Widens the times of the package: the parameter, and the time fields of its structs.
+fn widen_times(package: &str) -> String {
     let narrow = ["deadline;", "arrival;", "period;"];
     package
         .lines()
@@ -288,7 +288,7 @@ fn cache() -> Option<PathBuf> {
         .or_else(|| variable("HOME").map(|folder| folder.join(".cache/millstream")))
 }
 
-fn at<T>(path: &Path, result: io::Result<T>) -> Result<T, BuildError> {
+fn cache_error<T>(path: &Path, result: io::Result<T>) -> Result<T, BuildError> {
     result.map_err(|error| BuildError::Cache { path: path.to_owned(), error })
 }
 
@@ -297,8 +297,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_and_nothing_else_become_wide() {
-        let text = wide(SOURCES[0].1);
+    fn only_times_are_widened() {
+        let text = widen_times(SOURCES[0].1);
         assert!(text.contains("parameter int TimeW = 48;"));
         assert_eq!(text.matches("[47:0]").count(), 8);
         for kept in ["[15:0] missed;", "CountW = 16;", "[7:0] x;"] {
@@ -307,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn every_file_of_the_core_is_part_of_the_crate() {
+    fn every_core_source_is_included() {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../rtl/src");
         let mut names: Vec<String> = fs::read_dir(folder)
             .expect("the sources are in the repository")
@@ -320,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_that_is_missing_is_named_with_what_to_do() {
+    fn a_missing_program_is_reported_with_help() {
         let called = call("no-such-verilator", &[], "Verilator", "install it");
         let said = called.expect_err("it does not exist").to_string();
         assert!(said.starts_with("structure rtl needs Verilator: `no-such-verilator` does not"));

@@ -1,7 +1,7 @@
-// A verilated card behind a C interface, loaded by card.rs, which repeats the structs.
+// C interface of a verilated card, loaded by card.rs. The structs match those in card.rs.
 //
-// A cycle sets the inputs, lets the combinational outputs follow and are told, then makes the rising
-// edge. LINE_CARD, if defined by the build, says which of the two cards it is.
+// A cycle sets the inputs, evaluates and returns the combinational outputs, then applies the rising
+// edge. The build defines LINE_CARD for the line card.
 
 #include <cstdint>
 

@@ -1,4 +1,4 @@
-//! One verilated card: a safe face on card.cpp, whose structs are repeated here.
+//! Safe bindings of card.cpp: one verilated card. The structs match those in card.cpp.
 #![allow(unsafe_code)]
 
 use std::ffi::c_void;
@@ -6,84 +6,84 @@ use std::path::Path;
 
 use libloading::Library;
 
-/// What goes into the card in a cycle.
+/// The inputs of a cycle.
 #[derive(Clone, Debug, Default)]
 #[repr(C)]
 pub struct Inputs {
-    /// A beat of the stream that comes in; on the end-system card a word of two arrivals.
+    /// Input beat; on the end-system card a word of two arrivals.
     pub data: u64,
-    /// What is written to a register.
+    /// Register write data.
     pub write_data: u32,
-    /// No reset.
+    /// Reset, active low.
     pub rst_n: u8,
-    /// A register is to be written.
+    /// Register write request.
     pub write: u8,
-    /// Its address, bytes.
+    /// Write address, bytes.
     pub write_address: u8,
-    /// A register is to be read.
+    /// Register read request.
     pub read: u8,
-    /// Its address, bytes.
+    /// Read address, bytes.
     pub read_address: u8,
-    /// There is a beat.
+    /// Input beat valid.
     pub data_valid: u8,
-    /// It is its packet's last (line card).
+    /// Last beat of a packet (line card).
     pub data_last: u8,
-    /// Its packet's stream (line card).
+    /// Stream of the packet (line card).
     pub data_stream: u8,
-    /// The pull that is asked for is begun (end-system card).
+    /// Accepts the requested pull (end-system card).
     pub pull_ready: u8,
 }
 
-/// What comes out of it before the rising edge.
+/// The outputs before the rising edge.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(C)]
 pub struct Outputs {
-    /// Streams whose head's deadline left the wrap-around window, a bit each.
+    /// Streams whose head deadline left the wrap-around window, one bit each.
     pub range: u64,
-    /// Streams whose y' a violation took to 255, a bit each.
+    /// Streams whose y' reached 255 by a violation, one bit each.
     pub window_full: u64,
-    /// What was read.
+    /// Register read data.
     pub read_data: u32,
-    /// The arrivals that are written to SRAM, 16 bits for each bank.
+    /// Arrivals written to SRAM, 16 bits for each bank.
     pub written_time: u32,
     /// The card's time.
     pub now: u16,
-    /// How many arrivals are asked for.
+    /// Number of arrivals of the requested pull.
     pub pull_count: u16,
-    /// Whose arrivals are written, 6 bits for each bank.
+    /// Streams of the written arrivals, 6 bits for each bank.
     pub written_stream: u16,
-    /// The write is taken.
+    /// Write accepted.
     pub write_ready: u8,
-    /// The read is taken.
+    /// Read accepted.
     pub read_ready: u8,
-    /// What was read is there.
+    /// Read data valid.
     pub read_valid: u8,
-    /// The beat is taken.
+    /// Input beat accepted.
     pub data_ready: u8,
-    /// A burst of arrivals is asked for.
+    /// Pull request.
     pub pull_valid: u8,
-    /// Whose.
+    /// Stream of the pull.
     pub pull_stream: u8,
-    /// A winner waits to be read.
+    /// A winner is ready to be read.
     pub winner_waits: u8,
-    /// Nothing changes without the host.
+    /// No state changes without the host.
     pub idle: u8,
     /// A decision starts.
     pub started: u8,
-    /// Banks that an arrival is written to, a bit each.
+    /// Banks written in this cycle, one bit each.
     pub written: u8,
-    /// A beat leaves (line card).
+    /// Output beat valid (line card).
     pub sent_valid: u8,
-    /// Its packet's last.
+    /// Last beat of the packet.
     pub sent_last: u8,
-    /// Its packet's stream.
+    /// Stream of the packet.
     pub sent_stream: u8,
 }
 
 /// A card after reset.
 #[derive(Debug)]
 pub struct Card {
-    /// What the next cycle's inputs will be.
+    /// The inputs of the next cycle.
     pub inputs: Inputs,
     handle: *mut c_void,
     free: unsafe extern "C" fn(*mut c_void),
@@ -91,17 +91,17 @@ pub struct Card {
     _library: Library,
 }
 
-// SAFETY: a model keeps no state of the thread that made it, and is used by one at a time.
+// SAFETY: a model has no thread-local state and is used by one thread at a time.
 unsafe impl Send for Card {}
 
 impl Card {
-    /// The card in `library`.
+    /// Loads the card from `library`.
     ///
     /// # Errors
     /// If the library or a function in it cannot be loaded.
     pub fn load(library: &Path) -> Result<Self, libloading::Error> {
-        // SAFETY: the library was built by this crate from card.cpp: loading it runs only its own
-        // initialisers, its functions have these types, and it stays loaded as long as `Card`.
+        // SAFETY: this crate built the library from card.cpp. Loading runs only its initialisers,
+        // the functions have these types, and it stays loaded as long as `Card`.
         let mut card = unsafe {
             let library = Library::new(library)?;
             let new = *library.get::<unsafe extern "C" fn() -> *mut c_void>(b"card_new")?;
@@ -118,15 +118,15 @@ impl Card {
         Ok(card)
     }
 
-    /// A clock cycle: the outputs that followed the inputs, and the rising edge after them.
+    /// Runs a clock cycle; returns the outputs before its rising edge.
     pub fn cycle(&mut self) -> Outputs {
         let mut outputs = Outputs::default();
-        // SAFETY: the handle is live until dropped and ours alone; both structs are as in C++.
+        // SAFETY: the handle is live until dropped and exclusive; both structs match card.cpp.
         unsafe { (self.cycle)(self.handle, &raw const self.inputs, &raw mut outputs) };
         outputs
     }
 
-    /// Writes a register and waits until the card has taken it. Nothing else may be under way.
+    /// Writes a register and waits until the card accepts it. No other access may be pending.
     pub fn write(&mut self, address: u32, data: u32) {
         self.inputs.write_address = byte(address);
         self.inputs.write_data = data;
@@ -137,14 +137,14 @@ impl Card {
     }
 }
 
-/// An address of the register map, which has at most 256 bytes.
+/// An address of the register map, which is at most 256 bytes.
 pub(crate) fn byte(address: u32) -> u8 {
     u8::try_from(address).expect("registers are below 256")
 }
 
 impl Drop for Card {
     fn drop(&mut self) {
-        // SAFETY: made by `card_new`, freed once, before the library goes.
+        // SAFETY: made by `card_new`, freed once, before the library is unloaded.
         unsafe { (self.free)(self.handle) };
     }
 }

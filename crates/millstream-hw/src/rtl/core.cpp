@@ -1,7 +1,7 @@
-// One verilated msr_core behind a C interface, loaded by model.rs, which repeats the structs.
+// C interface of a verilated msr_core, loaded by model.rs. The structs match those in model.rs.
 //
-// `settle` sets the inputs and lets the combinational outputs follow, `clock` makes the rising
-// edge. STREAMS and TIME_BITS are defined by the build.
+// `core_settle` sets the inputs and evaluates the combinational outputs; `core_clock` applies the
+// rising edge. The build defines STREAMS and TIME_BITS.
 
 #include <cstdint>
 

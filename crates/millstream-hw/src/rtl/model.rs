@@ -1,4 +1,4 @@
-//! One verilated core: a safe face on core.cpp, whose structs are repeated here.
+//! Safe bindings of core.cpp: one verilated core. The structs match those in core.cpp.
 #![allow(unsafe_code)]
 
 use std::ffi::{c_int, c_void};
@@ -6,72 +6,72 @@ use std::path::Path;
 
 use libloading::Library;
 
-/// What goes into the core in a cycle.
+/// The inputs of a cycle.
 #[derive(Clone, Debug)]
 #[repr(C)]
 pub struct Inputs {
-    /// Streams with a packet offered.
+    /// Streams with an offered packet, one bit each.
     pub packet_valid: u64,
-    /// By how much time moves on, ns.
+    /// Increment of time, ns.
     pub step: u64,
-    /// The stamps of those packets, ns.
+    /// Arrival stamps of the offered packets, ns.
     pub stamp: [u64; 64],
     /// The load bundle, low word first.
     pub load: [u32; 4],
-    /// No reset.
+    /// Reset, active low.
     pub rst_n: u8,
     /// The configuration bundle.
     pub config: u8,
-    /// LOAD.
+    /// Load request.
     pub load_valid: u8,
-    /// Which stream.
+    /// Stream of the load.
     pub load_id: u8,
-    /// A decision is wanted.
+    /// Decision request.
     pub decide: u8,
 }
 
-/// What comes out of it.
+/// The outputs of a cycle.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(C)]
 pub struct Outputs {
-    /// Packets taken at the end of the cycle.
+    /// Packets taken at the end of the cycle, one bit a stream.
     pub take: u64,
-    /// Heads dropped in it.
+    /// Heads dropped in the cycle, one bit a stream.
     pub dropped: u64,
-    /// Streams whose deadline left the wrap-around window.
+    /// Streams whose deadline left the wrap-around window, one bit each.
     pub range: u64,
-    /// The time, ns.
+    /// The core's time, ns.
     pub now: u64,
-    /// A decision would start.
+    /// Ready for a decision.
     pub ready: u8,
-    /// The first of the list is a stream with a packet; holds from the last pass on.
+    /// The first stream of the list has a packet; holds from the last pass on.
     pub first_valid: u8,
-    /// Which.
+    /// The first stream of the list.
     pub first: u8,
 }
 
-/// One stream's registers.
+/// The registers of one stream.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(C)]
 pub struct Stream {
-    /// Its head's deadline, ns; the low 48 bits.
+    /// Deadline of the head, ns; the low 48 bits.
     pub deadline: u64,
-    /// Deadlines missed; wraps.
+    /// Missed deadlines; wraps.
     pub missed: u16,
-    /// Misses that the window did not allow; wraps.
+    /// Misses beyond the window-constraint; wraps.
     pub violations: u16,
     /// x'.
     pub x: u8,
     /// y'.
     pub y: u8,
-    /// It has a head.
+    /// Whether the stream has a head.
     pub valid: u8,
 }
 
 /// A core after reset.
 #[derive(Debug)]
 pub struct Core {
-    /// What the next cycle's inputs will be.
+    /// The inputs of the next cycle.
     pub inputs: Inputs,
     handle: *mut c_void,
     free: unsafe extern "C" fn(*mut c_void),
@@ -82,17 +82,17 @@ pub struct Core {
     _library: Library,
 }
 
-// SAFETY: a model keeps no state of the thread that made it, and is used by one at a time.
+// SAFETY: a model has no thread-local state and is used by one thread at a time.
 unsafe impl Send for Core {}
 
 impl Core {
-    /// The core in `library`, which was built for `streams` streams.
+    /// Loads the core from `library`, which was built for `streams` streams.
     ///
     /// # Errors
     /// If the library or a function in it cannot be loaded.
     pub fn load(library: &Path, streams: usize) -> Result<Self, libloading::Error> {
-        // SAFETY: the library was built by this crate from core.cpp: loading it runs only its own
-        // initialisers, its functions have these types, and it stays loaded as long as `Core`.
+        // SAFETY: this crate built the library from core.cpp. Loading runs only its initialisers,
+        // the functions have these types, and it stays loaded as long as `Core`.
         let mut core = unsafe {
             let library = Library::new(library)?;
             let new = *library.get::<unsafe extern "C" fn() -> *mut c_void>(b"core_new")?;
@@ -123,27 +123,27 @@ impl Core {
         Ok(core)
     }
 
-    /// N.
+    /// Number of streams, N.
     #[must_use]
     pub fn streams(&self) -> usize {
         self.streams
     }
 
-    /// The outputs that follow the inputs in this cycle.
+    /// Evaluates the combinational outputs for the current inputs.
     pub fn settle(&mut self) -> Outputs {
         let mut outputs = Outputs::default();
-        // SAFETY: the handle is live until dropped and ours alone; both structs are as in C++.
+        // SAFETY: the handle is live until dropped and exclusive; both structs match core.cpp.
         unsafe { (self.settle)(self.handle, &raw const self.inputs, &raw mut outputs) };
         outputs
     }
 
-    /// The rising edge.
+    /// Applies a rising clock edge.
     pub fn clock(&mut self) {
-        // SAFETY: as above.
+        // SAFETY: see `settle`.
         unsafe { (self.clock)(self.handle) };
     }
 
-    /// The registers of stream `i`.
+    /// Returns the registers of stream `i`.
     ///
     /// # Panics
     /// If there is no such stream.
@@ -152,7 +152,7 @@ impl Core {
         assert!(i < self.streams, "the core has {} streams", self.streams);
         let mut stream = Stream::default();
         let i = c_int::try_from(i).expect("below 64");
-        // SAFETY: as above; the stream exists.
+        // SAFETY: see `settle`; the stream exists.
         unsafe { (self.stream)(self.handle, i, &raw mut stream) };
         stream
     }
@@ -160,7 +160,7 @@ impl Core {
 
 impl Drop for Core {
     fn drop(&mut self) {
-        // SAFETY: made by `core_new`, freed once, before the library goes.
+        // SAFETY: made by `core_new`, freed once, before the library is unloaded.
         unsafe { (self.free)(self.handle) };
     }
 }

@@ -1,8 +1,8 @@
-//! The core as the engine sees it: a selector whose streams, order and deadlines are in hardware.
+//! The core as an engine selector: streams, order and deadlines are in hardware.
 //!
-//! The core's time moves in the last cycle of a decision, by a step that must lead to the next one.
-//! When that will be is not known then, so the clock is held before that cycle: the winner can be
-//! read already, and the cycle is made when the next decision is asked for.
+//! The core's time advances in the last cycle of a decision, by a step to the time of the next
+//! decision. That time is not known yet, so the clock is stopped before this cycle. The winner can
+//! already be read; the cycle runs when the next decision is requested.
 
 use std::sync::{Arc, Mutex};
 
@@ -16,81 +16,81 @@ use super::build::{self, BuildError, Design, TIME_BITS};
 use super::model::Core;
 use crate::{Load, Mode, Settings};
 
-/// Times are told apart within this distance of now, ns.
+/// Half-width of the wrap-around window of times, ns.
 const WINDOW_NS: u64 = 1 << (TIME_BITS - 2);
 
 /// Why the hardware cannot schedule these streams.
 #[derive(Debug, thiserror::Error)]
 pub enum RtlError {
-    /// There is no model of it.
+    /// The model could not be built.
     #[error(transparent)]
     Build(#[from] BuildError),
-    /// More streams than a core has.
+    /// More streams than a core supports.
     #[error("structure rtl holds at most 64 streams; there are {0}")]
     TooMany(usize),
-    /// A contract that the core's fields cannot hold.
+    /// A contract that does not fit the core's fields.
     #[error("structure rtl: {0}")]
     Contract(#[from] ContractError),
 }
 
-/// What went wrong while scheduling, if anything; shared with the scheduler that it belongs to.
+/// The first fault of a scheduler on the core, if any; shared with the scheduler.
 #[derive(Clone, Debug, Default)]
-pub struct Trouble(Arc<Mutex<Option<String>>>);
+pub struct FirstFault(Arc<Mutex<Option<String>>>);
 
-impl Trouble {
-    /// What went wrong first.
+impl FirstFault {
+    /// Returns the first fault.
     ///
     /// # Panics
-    /// If a thread panicked while it told of something.
+    /// If a thread panicked while reporting a fault.
     #[must_use]
     pub fn first(&self) -> Option<String> {
-        self.0.lock().expect("nobody panics while telling").clone()
+        self.0.lock().expect("no thread panics while reporting").clone()
     }
 
-    fn tell(&self, what: impl FnOnce() -> String) {
-        self.0.lock().expect("nobody panics while telling").get_or_insert_with(what);
+    fn report(&self, what: impl FnOnce() -> String) {
+        self.0.lock().expect("no thread panics while reporting").get_or_insert_with(what);
     }
 }
 
-/// A scheduler on the hardware for streams with these contracts; what goes wrong later is told by
-/// [`Trouble`], and the scheduler serves nobody after it.
+/// Creates a scheduler on the hardware for these contracts. Later faults are reported by
+/// [`FirstFault`]; the scheduler then serves no more packets.
 ///
 /// # Errors
 /// If the model cannot be built, or a contract does not fit its fields.
 pub fn scheduler(
     settings: Settings,
     contracts: &[Contract],
-) -> Result<(Box<dyn DynScheduler + Send>, Trouble), RtlError> {
+) -> Result<(Box<dyn DynScheduler + Send>, FirstFault), RtlError> {
     let selector = Selector::new(settings, contracts.len())?;
-    let trouble = selector.trouble.clone();
+    let fault = selector.fault.clone();
     let mut scheduler = Scheduler::over(selector);
     for contract in contracts {
         scheduler.add_stream(contract.clone())?;
     }
-    Ok((Box::new(scheduler), trouble))
+    Ok((Box::new(scheduler), fault))
 }
 
-/// The core.
+/// A selector on a verilated core.
 #[derive(Debug)]
 pub struct Selector {
     core: Core,
     settings: Settings,
     streams: usize,
-    /// The front of each stream's queue, when it arrived, until the core takes it.
+    /// Arrival times of packets offered to the core and not yet taken.
     offered: Vec<Option<u64>>,
     heads: Vec<Option<Head>>,
     missed: Vec<u16>,
     violations: Vec<u16>,
-    /// Streams that drop late packets, a bit each.
+    /// Streams that drop late packets, one bit each.
     late_drop: u64,
     now_ns: u64,
-    /// The clock is held before the last cycle of a decision.
-    held: bool,
-    trouble: Trouble,
+    /// The clock is stopped before the last cycle of a decision.
+    clock_held: bool,
+    fault: FirstFault,
 }
 
 impl Selector {
-    /// A core with room for so many streams.
+    /// A core for at least `streams` streams.
     ///
     /// # Errors
     /// If there are more than 64, or the model cannot be built.
@@ -98,9 +98,9 @@ impl Selector {
         if streams > 64 {
             return Err(RtlError::TooMany(streams));
         }
-        let places = streams.next_power_of_two().max(2);
-        let library = build::library(&Design::core(places))?;
-        let mut core = Core::load(&library, places).map_err(BuildError::from)?;
+        let lanes = streams.next_power_of_two().max(2);
+        let library = build::library(&Design::core(lanes))?;
+        let mut core = Core::load(&library, lanes).map_err(BuildError::from)?;
         core.inputs.config = (settings.mode as u8) << 2
             | u8::from(settings.lowest_denominator) << 1
             | u8::from(settings.rtas99);
@@ -108,14 +108,14 @@ impl Selector {
             core,
             settings,
             streams: 0,
-            offered: vec![None; places],
-            heads: vec![None; places],
-            missed: vec![0; places],
-            violations: vec![0; places],
+            offered: vec![None; lanes],
+            heads: vec![None; lanes],
+            missed: vec![0; lanes],
+            violations: vec![0; lanes],
             late_drop: 0,
             now_ns: 0,
-            held: false,
-            trouble: Trouble::default(),
+            clock_held: false,
+            fault: FirstFault::default(),
         })
     }
 
@@ -143,9 +143,9 @@ impl Selector {
         self.core.inputs.load_valid = 0;
     }
 
-    /// A cycle in which packets may be taken and dropped. Returns whether anything was taken.
+    /// Runs a cycle that may take and drop packets. Returns whether it took or dropped any.
     fn cycle(&mut self, now_ns: u64, backlog: &mut impl Backlog<()>, drops: &mut Drops) -> bool {
-        let mut told = 0;
+        let mut reported = 0;
         loop {
             let inputs = &mut self.core.inputs;
             inputs.packet_valid = 0;
@@ -156,14 +156,14 @@ impl Selector {
                 }
             }
             let out = self.core.settle();
-            let new = out.dropped & !told;
+            let new = out.dropped & !reported;
             if new != 0 {
-                // The packet behind a dropped one takes its place in the same cycle.
+                // The packet behind a dropped one is offered in the same cycle.
                 let stream = new.trailing_zeros();
-                told |= 1 << stream;
+                reported |= 1 << stream;
                 let deadline_ns = self.deadline(stream as usize);
                 let next = backlog.drop_head(StreamId(stream), now_ns, Some(deadline_ns), drops);
-                self.put(stream as usize, next);
+                self.set_head(stream as usize, next);
                 continue;
             }
             self.core.clock();
@@ -174,7 +174,7 @@ impl Selector {
             }
             if out.range != 0 {
                 let stream = out.range.trailing_zeros();
-                self.trouble.tell(|| {
+                self.fault.report(|| {
                     format!(
                         "structure rtl: a deadline of stream {stream} (from 0) is more than \
                          {WINDOW_NS} ns from now, where the core's times wrap"
@@ -185,27 +185,27 @@ impl Selector {
         }
     }
 
-    /// Brings the core to the start of the decision at `now_ns`, its misses charged.
+    /// Advances the core to the start of the decision at `now_ns`, with misses charged.
     fn advance_to(&mut self, now_ns: u64, backlog: &mut impl Backlog<()>, drops: &mut Drops) {
-        if !self.held {
+        if !self.clock_held {
             if now_ns == self.now_ns {
                 return;
             }
-            // At the start, or after a decision for which everything was dropped.
-            self.pass();
+            // At the start, or after a decision that dropped every packet.
+            self.run_passes();
         }
         self.core.inputs.step = now_ns - self.now_ns;
         if self.core.inputs.step >= WINDOW_NS {
             let step = self.core.inputs.step;
-            self.trouble.tell(|| format!("structure rtl: {step} ns between two decisions"));
+            self.fault.report(|| format!("structure rtl: {step} ns between two decisions"));
         }
         self.cycle(now_ns, backlog, drops);
-        self.held = false;
+        self.clock_held = false;
         self.now_ns = now_ns;
     }
 
-    /// The passes of a decision; the clock is held before the cycle that ends it.
-    fn pass(&mut self) {
+    /// Runs the passes of a decision; the clock stops before the final cycle.
+    fn run_passes(&mut self) {
         self.core.inputs.packet_valid = 0;
         self.core.inputs.decide = 1;
         for _ in 0..self.core.streams().ilog2() {
@@ -213,11 +213,11 @@ impl Selector {
             self.core.clock();
             self.core.inputs.decide = 0;
         }
-        self.held = true;
+        self.clock_held = true;
     }
 
     fn deadline(&self, stream: usize) -> u64 {
-        // Within the window: the low bits say how far ahead of now or behind it is.
+        // The low bits give the distance from now, in either direction.
         let ahead = low(self.core.stream(stream).deadline.wrapping_sub(low(self.now_ns)));
         if ahead >> (TIME_BITS - 1) == 0 {
             self.now_ns + ahead
@@ -226,29 +226,29 @@ impl Selector {
         }
     }
 
-    fn put(&mut self, stream: usize, next: Option<NewHead<()>>) {
+    fn set_head(&mut self, stream: usize, next: Option<NewHead<()>>) {
         self.heads[stream] = next.map(|next| next.head);
         self.offered[stream] = next.map(|next| next.head.arrival_ns);
     }
 
-    /// Tells what was missed since it was told last.
-    fn tell_misses(&mut self, now_ns: u64, observer: &mut (impl Observer + ?Sized)) {
+    /// Reports the misses since the last report.
+    fn report_misses(&mut self, now_ns: u64, observer: &mut (impl Observer + ?Sized)) {
         for at in 0..self.streams {
             let seen = self.core.stream(at);
             let missed = seen.missed.wrapping_sub(self.missed[at]);
             let violations = seen.violations.wrapping_sub(self.violations[at]);
             (self.missed[at], self.violations[at]) = (seen.missed, seen.violations);
-            // EDF counts a late packet that is sent when it is served, which is told by `served`.
-            let sends = self.settings.mode == Mode::Edf && !self.drops_late(at);
-            if missed > 0 && !sends {
+            // EDF counts a late packet on service, which `served` reports.
+            let counts_on_service = self.settings.mode == Mode::Edf && !self.drops_late(at);
+            if missed > 0 && !counts_on_service {
                 let stream = StreamId(u32::try_from(at).expect("at most 64 streams"));
                 observer.missed(stream, now_ns, missed.into(), violations.into());
             }
             if violations > 0 && seen.y == u8::MAX {
-                self.trouble.tell(|| {
+                self.fault.report(|| {
                     format!(
                         "structure rtl: y' of stream {at} (from 0) reached 255 by violations, \
-                         where the core's 8 bits end and the schedule may be another"
+                         where the core's 8 bits end and the schedule may differ"
                     )
                 });
             }
@@ -260,7 +260,7 @@ impl Selector {
     }
 }
 
-/// Drops of one decision, to be told in the order of streams.
+/// The drops of one decision, reported in the order of streams.
 #[derive(Debug, Default)]
 struct Drops(Vec<Departure>);
 
@@ -343,7 +343,7 @@ impl Select for Selector {
     fn arrived(&mut self, _: StreamId, _: u32, _: bool) {}
 
     fn became_backlogged(&mut self, stream: StreamId, new: NewHead<()>) {
-        self.put(stream.index(), Some(new));
+        self.set_head(stream.index(), Some(new));
     }
 
     fn open(&mut self, _: StreamId, _: Activation) {}
@@ -354,7 +354,7 @@ impl Select for Selector {
         panic!("structure rtl cannot hold back stream {}", stream.0);
     }
 
-    /// Only before [`select`](Select::select) at the same instant.
+    /// Must be followed by [`select`](Select::select) at the same instant.
     fn charge_misses(
         &mut self,
         now_ns: u64,
@@ -363,11 +363,11 @@ impl Select for Selector {
     ) {
         let mut drops = Drops::default();
         self.advance_to(now_ns, backlog, &mut drops);
-        // A cycle in which nothing was taken, and no deadline is past, is the last.
+        // The last cycle takes nothing and has no deadline in the past.
         while self.cycle(now_ns, backlog, &mut drops) || self.core.settle().ready == 0 {}
         drops.0.sort_by_key(|departure| departure.stream);
         drops.0.iter().for_each(|departure| observer.dropped(departure));
-        self.tell_misses(now_ns, observer);
+        self.report_misses(now_ns, observer);
     }
 
     fn select(
@@ -377,10 +377,10 @@ impl Select for Selector {
         observer: &mut (impl Observer + ?Sized),
     ) -> Option<StreamId> {
         self.charge_misses(now_ns, backlog, observer);
-        if self.trouble.first().is_some() {
+        if self.fault.first().is_some() {
             return None;
         }
-        self.pass();
+        self.run_passes();
         let out = self.core.settle();
         (out.first_valid != 0).then(|| StreamId(u32::from(out.first)))
     }
@@ -396,7 +396,7 @@ impl Select for Selector {
     }
 
     fn follow(&mut self, stream: StreamId, next: Option<NewHead<()>>) {
-        self.put(stream.index(), next);
+        self.set_head(stream.index(), next);
     }
 
     fn charge_extra(&mut self, _: StreamId, _: i64) -> bool {
@@ -404,7 +404,7 @@ impl Select for Selector {
     }
 }
 
-/// A time as the core has it.
+/// A time as the core stores it.
 fn low(time_ns: u64) -> u64 {
     time_ns & ((1 << TIME_BITS) - 1)
 }

@@ -200,13 +200,13 @@ impl Instructions {
             let length = i32::try_from(look.as_bytes().len()).unwrap_or(0);
             match module.call(filter.0, length) {
                 Ok(0) => {
-                    module.worked();
+                    module.record_success();
                     running.slot.count(Counter::Dropped);
                     return Verdict::Drop;
                 }
-                Ok(1) => module.worked(),
+                Ok(1) => module.record_success(),
                 Ok(2) => {
-                    module.worked();
+                    module.record_success();
                     running.slot.count(Counter::Loosened);
                     verdict = Verdict::Loosen;
                 }
@@ -230,7 +230,7 @@ impl Instructions {
     #[cold]
     fn failed(&mut self, at: usize, why: &str) {
         let Some(running) = &mut self.running[at] else { return };
-        if running.loaded.module.failed() {
+        if running.loaded.module.record_fault() {
             running.slot.dealt_with(running.version, State::Stopped, why);
             self.put(at, None);
         }
@@ -255,7 +255,7 @@ impl Instructions {
         let answer = result.as_ref().ok().and_then(|length| usize::try_from(*length).ok());
         if let Some(answer) = answer.and_then(|length| module.read(call.1, length)) {
             board.reply(number, Outcome::Answered, answer);
-            return module.worked();
+            return module.record_success();
         }
         let (outcome, counter, why) = match &result {
             Ok(length) => {

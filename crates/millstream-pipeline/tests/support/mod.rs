@@ -1,4 +1,4 @@
-//! The single-threaded scheduler that a pipeline is compared with, and what runs a pipeline.
+//! The single-threaded reference schedule, and a driver that runs a pipeline on threads.
 
 #![allow(dead_code, clippy::unwrap_used)]
 
@@ -18,7 +18,7 @@ pub(crate) struct Arrival {
     pub(crate) packet: Packet,
 }
 
-/// What left a scheduler.
+/// The packets that left a scheduler, and how many still wait.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Outcome {
     pub(crate) sent: Vec<Departure>,
@@ -32,7 +32,7 @@ impl Observer for Outcome {
     }
 }
 
-/// One thread, merged arrivals, a link: the schedule that is right.
+/// The reference schedule: one thread, merged arrivals, a link.
 pub(crate) fn single_threaded(scheduler: &mut Engine, arrivals: &[Arrival], link: Link) -> Outcome {
     let mut outcome = Outcome::default();
     let mut arrivals = arrivals.iter().copied().peekable();
@@ -65,7 +65,7 @@ pub(crate) fn single_threaded(scheduler: &mut Engine, arrivals: &[Arrival], link
     outcome
 }
 
-/// All arrivals in the order in which the pipeline is to merge them.
+/// All arrivals in the order in which the pipeline must merge them.
 pub(crate) fn merged(split: &[Vec<Arrival>]) -> Vec<Arrival> {
     let mut all: Vec<_> = split.concat();
     // Stable: at one time the lower producer first, within one the order of its offers.
@@ -73,8 +73,8 @@ pub(crate) fn merged(split: &[Vec<Arrival>]) -> Vec<Arrival> {
     all
 }
 
-/// Offers a packet as often as it takes.
-pub(crate) fn insist(producer: &mut Producer, arrival: &Arrival) {
+/// Offers a packet until it is accepted.
+pub(crate) fn offer_until_accepted(producer: &mut Producer, arrival: &Arrival) {
     while producer.offer_at(arrival.time_ns, arrival.stream, arrival.packet)
         == Err(OfferError::Full)
     {
@@ -82,7 +82,7 @@ pub(crate) fn insist(producer: &mut Producer, arrival: &Arrival) {
     }
 }
 
-/// The same arrivals, one thread a producer and a stage.
+/// Runs the arrivals through a pipeline, with one thread for each producer and stage.
 pub(crate) fn pipelined(
     scheduler: Box<Engine>,
     split: &[Vec<Arrival>],
@@ -95,7 +95,7 @@ pub(crate) fn pipelined(
         for (mut producer, arrivals) in producers.into_iter().zip(split) {
             threads.spawn(move || {
                 for arrival in arrivals {
-                    insist(&mut producer, arrival);
+                    offer_until_accepted(&mut producer, arrival);
                 }
             });
         }

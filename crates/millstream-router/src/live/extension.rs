@@ -64,15 +64,15 @@ impl Extension {
         })?;
         let refused = |error: Unusable| {
             let help = match error {
-                Unusable::Unsound(_) => {
+                Unusable::Invalid(_) => {
                     "a WebAssembly module (.wasm) that imports nothing; its memory at the start is within \
                      `memory`"
                         .to_owned()
                 }
-                Unusable::Lacks(_) => {
+                Unusable::MissingExport(_) => {
                     "the book says what a module exports: The programmable router, Extensions".to_owned()
                 }
-                Unusable::NoRoom { bytes, .. } => {
+                Unusable::BufferOutOfBounds { bytes, .. } => {
                     format!("an address with {bytes} bytes of memory behind it")
                 }
             };
@@ -99,7 +99,7 @@ impl Extension {
         let length = i32::try_from(frame.len()).ok()?;
         match self.module.call(self.process, length) {
             Ok(0) => {
-                self.module.worked();
+                self.module.record_success();
                 self.counters.dropped += 1;
                 None
             }
@@ -112,7 +112,7 @@ impl Extension {
                     return None;
                 };
                 let packet = pool.replace(packet, frame);
-                self.module.worked();
+                self.module.record_success();
                 Some(packet)
             }
             Err(fault) => {
@@ -129,7 +129,7 @@ impl Extension {
 
     #[cold]
     fn failed(&mut self, why: &str) {
-        if self.module.failed() {
+        if self.module.record_fault() {
             self.counters.stopped = true;
             log::error!(path = self.path; "the extension is stopped, its path drops all: {why}");
         }

@@ -1,21 +1,21 @@
-//! The second stage's outlet: departures to the transmitter, drops to the collector, all counted.
+//! The scheduler's output: departures to the transmitter, drops to the collector, all counted.
 
 use millstream::{Departure, Event, Observer};
 
-use crate::bell::{Sleeper, Step};
 use crate::channel::{SendError, Sender};
 use crate::counters::{Counters, Counts};
+use crate::parker::{Parker, Step};
 
-/// Where packets leave the scheduler.
+/// Sends scheduled packets to the transmitter and dropped ones to the collector.
 #[derive(Debug)]
-pub(crate) struct Outlet {
+pub(crate) struct PacketSender {
     departures: Sender<Departure>,
     drops: Sender<Departure>,
     counters: Counters,
     pub(crate) counts: Counts,
 }
 
-impl Outlet {
+impl PacketSender {
     pub(crate) fn new(
         departures: Sender<Departure>,
         drops: Sender<Departure>,
@@ -24,73 +24,73 @@ impl Outlet {
         Self { departures, drops, counters, counts: Counts::default() }
     }
 
-    /// Departures that the transmitter's ring has room for.
+    /// Free slots of the transmitter's ring.
     #[inline]
-    pub(crate) fn room(&self) -> usize {
-        self.departures.room()
+    pub(crate) fn free_slots(&self) -> usize {
+        self.departures.free_slots()
     }
 
-    /// Whether the transmitter has taken everything: the link is about to be idle.
+    /// Whether the transmitter has taken everything: the link is about to idle.
     #[inline]
     pub(crate) fn is_drained(&self) -> bool {
         self.departures.is_drained()
     }
 
-    /// Whether the transmitter is gone.
+    /// Whether the transmitter was dropped.
     #[inline]
     pub(crate) fn is_closed(&self) -> bool {
         self.departures.is_closed()
     }
 
-    /// Counts a packet that was chosen and passes it on, once there is room. `false` if the
-    /// transmitter is gone.
+    /// Counts a departure and sends it, blocking while the ring is full. Returns `false` if the
+    /// transmitter was dropped.
     #[inline]
-    pub(crate) fn send(&mut self, departure: Departure, sleeper: &mut Sleeper) -> bool {
+    pub(crate) fn send(&mut self, departure: Departure, parker: &mut Parker) -> bool {
         self.counts.sent += 1;
-        self.pass(departure, sleeper)
+        self.push(departure, parker)
     }
 
-    /// Counts a packet that was dropped and passes it on, once there is room. Without a collector
-    /// nobody wants it back.
-    pub(crate) fn drop(&mut self, departure: Departure, sleeper: &mut Sleeper) {
+    /// Counts a drop and sends it to the collector, blocking while the ring is full. Without a
+    /// collector the packet is discarded.
+    pub(crate) fn drop(&mut self, departure: Departure, parker: &mut Parker) {
         match departure.event {
             Event::DroppedFull => self.counts.dropped_full += 1,
             Event::DroppedLate | Event::Sent => self.counts.dropped_late += 1,
         }
-        self.pass(departure, sleeper);
+        self.push(departure, parker);
     }
 
     #[inline]
-    fn pass(&mut self, departure: Departure, sleeper: &mut Sleeper) -> bool {
+    fn push(&mut self, departure: Departure, parker: &mut Parker) -> bool {
         let sent = departure.event == Event::Sent;
         let ring = if sent { &mut self.departures } else { &mut self.drops };
         match ring.send(departure) {
             Ok(()) => true,
             Err(SendError::Closed) => false,
-            Err(SendError::Full) => self.pass_later(departure, sleeper),
+            Err(SendError::Full) => self.send_blocking(departure, parker),
         }
     }
 
-    /// Sleeps until there is room.
+    /// Blocks until a slot is free.
     #[cold]
-    fn pass_later(&mut self, departure: Departure, sleeper: &mut Sleeper) -> bool {
+    fn send_blocking(&mut self, departure: Departure, parker: &mut Parker) -> bool {
         self.flush();
         let sent = departure.event == Event::Sent;
         let ring = if sent { &mut self.departures } else { &mut self.drops };
-        sleeper.drive(|_| match ring.send(departure) {
+        parker.drive(|_| match ring.send(departure) {
             Ok(()) => Step::Done(true),
             Err(SendError::Closed) => Step::Done(false),
             Err(SendError::Full) => Step::Idle,
         })
     }
 
-    /// Shows the counts to whoever reads them.
+    /// Publishes the counts for [`Counters::read`].
     #[inline]
     pub(crate) fn publish(&self) {
         self.counters.publish(&self.counts);
     }
 
-    /// Publishes the counts and tells transmitter and collector of what was passed on.
+    /// Publishes the counts and wakes transmitter and collector for what was sent.
     #[inline]
     pub(crate) fn flush(&mut self) {
         self.publish();
@@ -98,21 +98,21 @@ impl Outlet {
         self.drops.flush();
     }
 
-    /// The counts, those of the producers included.
+    /// The counts of the scheduler and the producers.
     pub(crate) fn final_counts(&mut self) -> Counts {
         self.flush();
         self.counters.read()
     }
 }
 
-/// Passes on the packets that a decision drops.
-pub(crate) struct Drops<'a> {
-    pub(crate) outlet: &'a mut Outlet,
-    pub(crate) sleeper: &'a mut Sleeper,
+/// Sends the packets that a decision drops to the collector.
+pub(crate) struct DropReporter<'a> {
+    pub(crate) output: &'a mut PacketSender,
+    pub(crate) parker: &'a mut Parker,
 }
 
-impl Observer for Drops<'_> {
+impl Observer for DropReporter<'_> {
     fn dropped(&mut self, departure: &Departure) {
-        self.outlet.drop(*departure, self.sleeper);
+        self.output.drop(*departure, self.parker);
     }
 }
