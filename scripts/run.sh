@@ -1,11 +1,17 @@
 #!/usr/bin/env bash
-# The main job: real packets over a link that is too small for all of them.
+# The main job: real packets on a link with too little bandwidth for all of them.
+#
+# MILLSTREAM names a binary that is already built.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-cargo build --release --quiet -p millstream-cli
-mkdir -p out
 scenario=examples/uplink/scenario.toml
+if [ -z "${MILLSTREAM:-}" ]; then
+    echo "building the command; cargo shows its progress"
+    cargo build --release -p millstream-cli
+    MILLSTREAM=${CARGO_TARGET_DIR:-target}/release/millstream
+fi
+mkdir -p out
 echo "scheduling $scenario"
-"${CARGO_TARGET_DIR:-target}/release/millstream" run "$scenario" --report out/report.html
+"$MILLSTREAM" run "$scenario" --report out/report.html
 echo
-echo "Who got what, as a page: $(pwd)/out/report.html"
+echo "the same as a page with charts: $(pwd)/out/report.html"
