@@ -51,7 +51,7 @@ soak:
 	@$(SETUP); scripts/deny.sh; scripts/concurrency.sh --stress; scripts/unit.sh; \
 		MILLSTREAM_PROMISES=100000 cargo test --quiet --release -p millstream-sim --test promises; \
 		for io in packet xdp; do SOAK_IO=$$io scripts/soak.sh $(SOAK_SECONDS); done; \
-		scripts/test-tools.sh players; cargo test --quiet -p millstream-cli --test players -- --ignored; \
+		scripts/test-tools.sh players; cargo test --quiet -p millstream-cli --test media players -- --ignored; \
 		scripts/fuzz.sh
 
 traces:

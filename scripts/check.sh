@@ -50,7 +50,7 @@ if [ -n "${crates[millstream]:-}" ]; then
 fi
 
 step "the tree's form"
-cargo test -p millstream-cli --test tidy
+cargo test -p millstream-tidy
 
 echo
 echo "make check passed: $(wc -l <<<"$changed") changed files; make test runs everything"

@@ -1,13 +1,9 @@
 //! Films whose frames are read while they play, by the processor itself or by a producer: whoever dies, and whatever
 //! becomes of a film's file. (That ffmpeg sees the file's pictures by each frame path: `players.rs`.)
 
-#![allow(clippy::unwrap_used)]
-
-mod player;
-
+use crate::player::{Player, Server, assert_conserved, film};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use player::{Player, Server, assert_conserved, film};
 use rtsp_types::StatusCode;
 use std::fs::OpenOptions;
 use std::os::unix::fs::FileExt;

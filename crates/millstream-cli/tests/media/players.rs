@@ -3,13 +3,8 @@
 //! `scripts/test-tools.sh` installs them where it may. GStreamer and VLC play in `make soak` only: they keep their
 //! own time, and drop pictures where a busy machine stops them. Chromium, too: it is large.
 
-#![allow(clippy::unwrap_used)]
-
-mod films;
-mod player;
-
-use films::Films;
-use player::{Player, Server, is_there};
+use crate::films::Films;
+use crate::player::{Player, Server, is_there};
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -72,7 +67,7 @@ impl Films {
     /// Begins to decode `input` with ffmpeg, which writes a checksum of each picture, of so many at most.
     ///
     /// By UDP it takes a goodbye before packets that it has not read; what has no end is safe from that.
-    fn decode(&self, input: &str, options: &[&str], pictures: usize) -> Decoding {
+    fn start_decoding(&self, input: &str, options: &[&str], pictures: usize) -> Decoding {
         let sums = tempfile::NamedTempFile::new_in(&self.folder).unwrap();
         let mut ffmpeg = Command::new("ffmpeg");
         ffmpeg.args(["-v", "error", "-y"]).args(options).args(["-i", input]);
@@ -82,8 +77,8 @@ impl Films {
     }
 
     /// The checksums of a file's pictures.
-    fn pictures(&self, file: &str) -> Vec<String> {
-        self.decode(file, &[], 1 << 30).checksums()
+    fn checksums_of(&self, file: &str) -> Vec<String> {
+        self.start_decoding(file, &[], 1 << 30).checksums()
     }
 }
 
@@ -118,7 +113,7 @@ fn ffmpeg_gets_every_frame_as_it_stands_in_the_file() {
     let films = films(50);
     let files = ["clip.mpg", "clip.mp4", "clip.ts", "clip.h264"];
     let server = films.serve(&files, "50 Mbps", "first-deadline = \"2 s\"", true);
-    let expected = files.map(|file| films.pictures(file));
+    let expected = files.map(|file| films.checksums_of(file));
     let playing: Vec<_> = ["udp", "tcp"]
         .iter()
         .flat_map(|transport| ["", "-ts"].map(|payload| (transport, payload)))
@@ -134,7 +129,7 @@ fn ffmpeg_gets_every_frame_as_it_stands_in_the_file() {
                 transport,
                 name,
                 expected,
-                films.decode(&url, &["-rtsp_transport", transport], expected.len()),
+                films.start_decoding(&url, &["-rtsp_transport", transport], expected.len()),
             )
         })
         .collect();
@@ -154,7 +149,7 @@ fn ffmpeg_gets_every_frame_whoever_reads_the_film() {
     let films = films(50);
     // In a container; and where it is.
     let files = ["clip.mp4", "clip.h264"];
-    let expected = files.map(|file| films.pictures(file));
+    let expected = files.map(|file| films.checksums_of(file));
     for path in ["producer", "ni"] {
         let server = films.serve_by(path, &files, "50 Mbps", "first-deadline = \"2 s\"", true);
         let url = |file: &str| format!("rtsp://{}/{file}", server.rtsp);
@@ -162,7 +157,7 @@ fn ffmpeg_gets_every_frame_whoever_reads_the_film() {
         let playing = playing.map(|(transport, file, payload)| {
             let options = ["-rtsp_transport", transport];
             let name = format!("{}{payload}", files[file]);
-            (file, films.decode(&url(&name), &options, expected[file].len()))
+            (file, films.start_decoding(&url(&name), &options, expected[file].len()))
         });
         for (file, child) in playing {
             assert_same(&child.checksums(), &expected[file], &format!("{} by {path}", files[file]));
@@ -179,10 +174,14 @@ fn what_is_left_out_under_overload_leaves_the_other_pictures_as_they_are() {
     let films = films(100);
     let stream = "first-deadline = \"1 s\"\nwindow = \"6/12\"";
     let server = films.serve(&["clip.mpg"], "1.25 Mbps", stream, false);
-    let expected = films.pictures("clip.mpg");
+    let expected = films.checksums_of("clip.mpg");
     let names = ["clip.mpg", "clip.mpg-ts"];
     let playing = names.map(|name| {
-        films.decode(&format!("rtsp://{}/{name}", server.rtsp), &["-rtsp_transport", "tcp"], 100)
+        films.start_decoding(
+            &format!("rtsp://{}/{name}", server.rtsp),
+            &["-rtsp_transport", "tcp"],
+            100,
+        )
     });
     let seen = playing.map(Decoding::checksums);
     let account = server.end();
@@ -316,7 +315,7 @@ fn all_play(frames: usize) {
             let url = format!("rtsp://{}/{name}", server.rtsp);
             let ts = name.ends_with("-ts");
             (
-                players[0].then(|| films.decode(&url, &["-rtsp_transport", "udp"], frames)),
+                players[0].then(|| films.start_decoding(&url, &["-rtsp_transport", "udp"], frames)),
                 players[1].then(|| gstreamer(&films, &server, name)),
                 (players[2] && ts)
                     .then(|| vlc(others.path(), &server, &name.replace("-ts", "-once"))),
@@ -337,7 +336,7 @@ fn all_play(frames: usize) {
     }
     for (name, (ffmpeg, gstreamer, vlc)) in names.iter().zip(playing) {
         let file = name.strip_suffix("-ts").unwrap_or(name);
-        let expected = films.pictures(file);
+        let expected = films.checksums_of(file);
         assert_eq!(expected.len(), frames + 12);
         if let Some(seen) = ffmpeg {
             assert_same(&seen, &expected[..frames], &format!("{name} by ffmpeg"));
@@ -359,7 +358,7 @@ fn all_play(frames: usize) {
             for trouble in ["decoder error", "corrupt", "discontinuity received", "Gap in seq_nr"] {
                 assert!(!said.contains(trouble), "{name} by VLC: {said}");
             }
-            let seen = films.pictures(to.to_str().unwrap());
+            let seen = films.checksums_of(to.to_str().unwrap());
             // Kept waiting by other work for longer than it buffers, it says so and drops pictures.
             if said.contains("is called too late") {
                 eprintln!("{name} by VLC: it came too late itself; {} pictures", seen.len());

@@ -1,13 +1,9 @@
 //! Whoever is killed at whatever moment: every frame stands in the account once, and nothing is left behind.
 //! (A server of a cluster that is killed: `cluster.rs`.)
 
-#![allow(clippy::unwrap_used)]
-
-mod player;
-
+use crate::player::{Player, Server, assert_conserved, await_files, files};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use player::{Player, Server, assert_conserved, await_files, files};
 use rtsp_types::{Method, StatusCode};
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};

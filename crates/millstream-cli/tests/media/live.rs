@@ -1,12 +1,7 @@
 //! Live streams: ffmpeg publishes a film, ffmpeg plays it meanwhile, and what is played is the film.
 
-#![allow(clippy::unwrap_used)]
-
-mod films;
-mod player;
-
-use films::Films;
-use player::{Player, Server, film, is_there, mangled};
+use crate::films::Films;
+use crate::player::{Player, Server, film, is_there, mangled};
 use rtsp_types::StatusCode;
 use std::io::{Read, Write};
 use std::net::TcpStream;

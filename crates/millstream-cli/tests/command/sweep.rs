@@ -1,6 +1,4 @@
 //! `millstream sweep` as its users meet it.
-#![allow(clippy::unwrap_used)]
-
 use assert_cmd::Command;
 use serde_json::Value;
 use std::collections::HashMap;

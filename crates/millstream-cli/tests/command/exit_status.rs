@@ -1,6 +1,4 @@
 //! Exit statuses, a row a command; and outputs on disks that are full, on each other and on inputs.
-#![allow(clippy::unwrap_used)]
-
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};

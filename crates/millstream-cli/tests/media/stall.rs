@@ -1,14 +1,10 @@
 //! `millstream serve` to players that read too slowly or not at all, or take more than their share
 //! of places.
 
-#![allow(clippy::unwrap_used)]
-
-mod player;
-
+use crate::player::{Player, Server, assert_conserved, connect_from};
 use nix::sys::socket::{
     AddressFamily, SockFlag, SockType, SockaddrStorage, connect, setsockopt, socket, sockopt,
 };
-use player::{Player, Server, assert_conserved, connect_from};
 use rtsp_types::StatusCode;
 use std::io::{Read, Write};
 use std::net::TcpStream;

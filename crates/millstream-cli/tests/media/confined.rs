@@ -1,13 +1,9 @@
 //! What `millstream serve` and the processes that it starts may still do while they run. (That of `route`:
 //! `route.rs`; what each list of system calls lets through: `src/confine/system_calls.rs`.)
 
-#![allow(clippy::unwrap_used)]
-
-mod player;
-
+use crate::player::{Player, Server};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use player::{Player, Server};
 use rtsp_types::StatusCode;
 use std::fs;
 use std::time::{Duration, Instant};

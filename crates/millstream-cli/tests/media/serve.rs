@@ -1,12 +1,8 @@
 //! `millstream serve` from a player's side: what arrives, what is refused, what survives which crash.
 
-#![allow(clippy::unwrap_used)]
-
-mod player;
-
+use crate::player::{self, Player, Seen, Server};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use player::{Player, Seen, Server};
 use rtsp_types::{Method, StatusCode};
 use std::io::{Read, Write};
 use std::net::TcpStream;

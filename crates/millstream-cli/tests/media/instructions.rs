@@ -1,13 +1,9 @@
 //! Instructions of the network interface processor: loaded, called, replaced and removed while clients play, and
 //! modules that mean harm. What they do, they do to their own streams; every frame stands in the account.
 
-#![allow(clippy::unwrap_used)]
-
-mod player;
-
+use crate::player::{PATTERN, Player, Seen, Server, assert_conserved, await_files, files};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use player::{PATTERN, Player, Seen, Server, assert_conserved, await_files, files};
 use rtsp_types::StatusCode;
 use serde_json::Value;
 use std::collections::HashSet;

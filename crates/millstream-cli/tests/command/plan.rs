@@ -1,6 +1,4 @@
 //! `millstream plan`, as users meet it; software's times come from a file.
-#![allow(clippy::unwrap_used)]
-
 use assert_cmd::Command;
 use serde_json::{Value, json};
 use std::fs;

@@ -1,6 +1,4 @@
 //! The command as its users meet it: outputs, exit statuses, errors, interruptions.
-#![allow(clippy::unwrap_used)]
-
 use assert_cmd::Command;
 use serde_json::Value;
 use std::fs;

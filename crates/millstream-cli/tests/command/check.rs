@@ -1,6 +1,4 @@
 //! `check` as a gate: its answers, premises and exit statuses.
-#![allow(clippy::unwrap_used)]
-
 use assert_cmd::Command;
 use serde_json::Value;
 use std::fs;

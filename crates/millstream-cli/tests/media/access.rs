@@ -1,10 +1,6 @@
 //! `millstream serve` to those who may: passwords, tokens, TLS, and how many of one address.
 
-#![allow(clippy::unwrap_used)]
-
-mod player;
-
-use player::{Player, Server, is_there};
+use crate::player::{self, Player, Server, is_there};
 use rtsp_types::{Method, StatusCode};
 use std::io::{Read, Write};
 use std::net::TcpStream;

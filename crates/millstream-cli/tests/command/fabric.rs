@@ -1,6 +1,4 @@
 //! Scenarios with a fabric, as users meet them.
-#![allow(clippy::unwrap_used)]
-
 use assert_cmd::Command;
 use serde_json::Value;
 use std::fs;

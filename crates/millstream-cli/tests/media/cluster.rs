@@ -1,11 +1,7 @@
 //! Media servers on several hosts that share their clients: who is sent where, what a death and a cut cost.
 
-#![allow(clippy::unwrap_used)]
-
-mod player;
-
+use crate::player::{self, Player, Server};
 use nix::sched::{CloneFlags, setns};
-use player::{Player, Server};
 use rtsp_types::headers::LOCATION;
 use rtsp_types::{Method, StatusCode};
 use std::collections::HashSet;

@@ -1,0 +1,1 @@
+//! Has no code: `tests/tidy.rs` checks the form of the tree.
