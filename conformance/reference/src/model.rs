@@ -20,6 +20,18 @@ pub enum Discipline {
     },
 }
 
+impl Discipline {
+    /// Every discipline without settings, by its name in scenario files.
+    pub const PLAIN: [(&'static str, Self); 3] =
+        [("fifo", Self::Fifo), ("static-priority", Self::StaticPriority), ("edf", Self::Edf)];
+
+    /// Returns its name in scenario files.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        Self::PLAIN.iter().find(|known| known.1 == self).map_or("dwcs", |known| known.0)
+    }
+}
+
 /// A stream's contract.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StreamSpec {

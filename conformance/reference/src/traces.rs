@@ -267,18 +267,13 @@ impl Trace {
         line(format!("[scenario]\nname = \"{}\"\n", self.name));
         line(format!("[link]\nrate = \"{} bps\"", self.spec.rate_bps));
         line(format!("overhead = {}\n\n[scheduler]", self.spec.overhead));
-        match self.spec.discipline {
-            Discipline::Fifo => line("discipline = \"fifo\"".into()),
-            Discipline::StaticPriority => line("discipline = \"static-priority\"".into()),
-            Discipline::Edf => line("discipline = \"edf\"".into()),
-            Discipline::Dwcs { loss_first, rtas99, lowest_denominator } => {
-                line("discipline = \"dwcs\"".into());
-                let pick = |second, words: [&'static str; 2]| words[usize::from(second)];
-                line(format!("order = \"{}\"", pick(loss_first, ["edf-first", "loss-first"])));
-                line(format!("rules = \"{}\"", pick(rtas99, ["standard", "rtas99"])));
-                let words = ["highest-denominator", "lowest-denominator"];
-                line(format!("zero-window = \"{}\"", pick(lowest_denominator, words)));
-            }
+        line(format!("discipline = \"{}\"", self.spec.discipline.name()));
+        if let Discipline::Dwcs { loss_first, rtas99, lowest_denominator } = self.spec.discipline {
+            let pick = |second, words: [&'static str; 2]| words[usize::from(second)];
+            line(format!("order = \"{}\"", pick(loss_first, ["edf-first", "loss-first"])));
+            line(format!("rules = \"{}\"", pick(rtas99, ["standard", "rtas99"])));
+            let words = ["highest-denominator", "lowest-denominator"];
+            line(format!("zero-window = \"{}\"", pick(lowest_denominator, words)));
         }
         for (at, stream) in (0..).zip(&self.spec.streams) {
             line(format!("\n[[stream]]\nname = \"{}\"", Self::stream_name(at)));

@@ -276,6 +276,12 @@ fn decide(
     Some(head.bytes)
 }
 
+/// Runs the arrivals through the streams of a link: its rate, bits/s, and overhead, bytes.
+pub type Run = fn(u64, u32, &[StreamSpec], &[Arrival]) -> Outcome;
+
+/// Every discipline of windows by its name in scenario files.
+pub const DISCIPLINES: [(&str, Run); 2] = [("vds", run), ("pd2", run_pd2)];
+
 /// Runs `arrivals` (in time order) through the streams.
 ///
 /// # Panics

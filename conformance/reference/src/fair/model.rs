@@ -29,6 +29,42 @@ pub enum Discipline {
     Table(Vec<u32>),
 }
 
+impl Discipline {
+    /// Returns every discipline with its name in scenario files; the table holds `entries`.
+    #[must_use]
+    pub fn all(entries: &[u32]) -> [(&'static str, Self); 10] {
+        [
+            ("wfq", Self::Wfq),
+            ("wf2q", Self::Wf2q),
+            ("wf2q+", Self::Wf2qPlus),
+            ("scfq", Self::Scfq),
+            ("sfq", Self::Sfq),
+            ("virtual-clock", Self::VirtualClock),
+            ("drr", Self::Drr),
+            ("wrr", Self::Wrr),
+            ("wirr", Self::Wirr),
+            ("table", Self::Table(entries.into())),
+        ]
+    }
+
+    /// Returns the discipline called `name` in scenario files.
+    #[must_use]
+    pub fn parse(name: &str, entries: &[u32]) -> Option<Self> {
+        Self::all(entries).into_iter().find(|known| known.0 == name).map(|known| known.1)
+    }
+
+    /// Returns its name in scenario files.
+    ///
+    /// # Panics
+    /// Never: [`all`](Self::all) lists every discipline.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        let same = |known: &Self| core::mem::discriminant(known) == core::mem::discriminant(self);
+        let known = Self::all(&[]).into_iter().find(|known| same(&known.1));
+        known.expect("every discipline is listed").0
+    }
+}
+
 /// A stream's share and what holds it back.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StreamSpec {
