@@ -152,9 +152,9 @@ fn overall(
 ) -> Overall {
     let count = |answer| streams.iter().filter(|stream| stream.verdict.answer == answer).count();
     let first = |answer| streams.iter().find(|stream| stream.verdict.answer == answer);
-    let name = scenario.scheduler.discipline.name;
-    let flat = scenario.classes.is_empty();
-    let ppm = (flat && deadlines::has_deadlines(name)).then(|| bounds.need(name == "edf", false).0);
+    let guaranteed = scenario.scheduler.discipline.guarantee.deadlines();
+    let flat = guaranteed.filter(|_| scenario.classes.is_empty());
+    let ppm = flat.map(|guarantee| bounds.need(guarantee.every_request, false).0);
     let needs = ppm.map_or(String::new(), |ppm| {
         format!(": the contracts need {} % of the link", deadlines::percent(ppm))
     });
@@ -162,7 +162,7 @@ fn overall(
         let text = format!("infeasible for `{}`: {}", of.name, of.verdict.because);
         (Some(false), text)
     } else if count(Answer::NotKnown) > 0 {
-        let overload = (!deadlines::has_deadlines(name) && load > 1.0)
+        let overload = (guaranteed.is_none() && load > 1.0)
             .then_some("; more is offered than the link carries, so queues grow");
         let text = format!(
             "not known for {} of {} streams{needs}{}",

@@ -26,6 +26,7 @@ mod channel;
 mod exact;
 mod fair;
 mod feasible;
+mod guarantee;
 mod proof;
 
 use core::num::{NonZeroU32, NonZeroU64};
@@ -38,6 +39,9 @@ pub use arrivals::ArrivalPattern;
 pub use channel::Channel;
 pub use fair::{FairDiscipline, LatencyRate, NoPromise};
 pub use feasible::{EdfVerdict, Premise, WindowVerdict, Windows};
+pub use guarantee::{
+    DeadlineGuarantee, DelayGuarantee, Fairness, Guarantee, RateGuarantee, Share, UnprovedSetting,
+};
 pub use proof::{Checked, Condition, Failing, Theorem};
 
 /// A token bucket that a stream's packets conform to: in any interval of t seconds, closed, at most

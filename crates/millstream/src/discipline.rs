@@ -25,21 +25,42 @@
 //! Orders end with the earlier arrival where deadlines or priorities tie, then with the lower
 //! stream number; fair queueing has only the latter.
 
-mod dwcs;
-mod edf;
-mod fifo;
+pub mod dwcs;
+pub mod edf;
+pub mod fifo;
 mod gps;
-mod interleaved;
-mod pd2;
-mod round_robin;
-mod self_clocked;
-mod static_priority;
-mod table;
-mod vds;
-mod virtual_clock;
-mod wf2q_plus;
-mod wfq;
-mod windowed;
+pub mod interleaved;
+pub mod pd2;
+pub mod round_robin;
+pub mod self_clocked;
+pub mod static_priority;
+pub mod table;
+pub mod vds;
+pub mod virtual_clock;
+pub mod wf2q_plus;
+pub mod wfq;
+pub mod windowed;
+
+/// Every discipline of the catalogue.
+pub static DISCIPLINES: &[DisciplineRow] = &[
+    fifo::ROW,
+    static_priority::ROW,
+    edf::ROW,
+    dwcs::ROW,
+    vds::ROW,
+    pd2::ROW,
+    wfq::WFQ,
+    wfq::WF2Q,
+    wf2q_plus::ROW,
+    self_clocked::SCFQ,
+    self_clocked::SFQ,
+    virtual_clock::ROW,
+    round_robin::DRR,
+    round_robin::WRR,
+    interleaved::ROW,
+    table::ROW,
+    crate::selector::MINBW,
+];
 
 pub use dwcs::{Dwcs, DwcsOptions, EdfFirst, LossFirst, Order, Rules, ZeroWindow};
 pub(crate) use dwcs::{DwcsRank, DwcsState};
@@ -57,6 +78,7 @@ pub use wf2q_plus::Wf2qPlus;
 pub use wfq::{FluidFair, Wf2q, Wfq};
 pub use windowed::{Owed, OwedOrder, Windowed, WindowedRank, WindowedState};
 
+use crate::catalogue::DisciplineRow;
 use crate::contract::{Contract, ContractError};
 use crate::packet::StreamId;
 use crate::virtual_time::Tag;

@@ -25,7 +25,7 @@ extern crate alloc;
 pub mod bounds;
 pub mod catalogue;
 mod contract;
-mod discipline;
+pub mod discipline;
 mod gate;
 mod hilq;
 mod link;

@@ -16,7 +16,8 @@ mod managed;
 
 pub use hilq_exact::HilqExact;
 pub use joined::Selector;
-pub use managed::ManagedFirst;
+pub(crate) use managed::MINBW;
+pub use managed::{ManagedFirst, MinBwAlgorithm};
 
 use crate::contract::{Contract, ContractError};
 use crate::discipline::{Activation, Head, Stamp};

@@ -1,9 +1,11 @@
 //! Verdicts of EDF, DWCS, VDS and PD²: which theorem applies to the set, and what a stream's own
 //! numbers rule out.
 
-use millstream::bounds::{ArrivalPattern, Bounds, EdfVerdict, Failing, StreamLimits, Theorem};
-use millstream::catalogue::{DwcsOrder, StructureName};
-use millstream::{CREDIT_BYTES, Rules, Window};
+use millstream::bounds::{
+    ArrivalPattern, Bounds, DeadlineGuarantee, EdfVerdict, Failing, StreamLimits, Theorem,
+};
+use millstream::catalogue::DisciplineRow;
+use millstream::{CREDIT_BYTES, Window};
 
 use super::verdict::{Checks, Unmet, Verdict};
 use crate::scenario::{Scenario, Sharing, Stream};
@@ -11,26 +13,10 @@ use crate::scenario::{Scenario, Sharing, Stream};
 /// The window of a stream that may lose nothing.
 const EVERY_REQUEST: (u32, u32) = (0, 1);
 
-/// The theorems that may apply to a discipline, the one preferred where several come as near last.
-fn theorems(discipline: &str) -> &'static [Theorem] {
-    match discipline {
-        "edf" => &[Theorem::EdfDemand],
-        "dwcs" => &[Theorem::EdfDemand, Theorem::UnitJobsInStep],
-        "vds" => &[Theorem::UnitJobs],
-        "pd2" => &[Theorem::UnitJobs, Theorem::Pfair],
-        _ => &[],
-    }
-}
-
-/// Whether `discipline` orders by deadlines.
-pub(super) fn has_deadlines(discipline: &str) -> bool {
-    !theorems(discipline).is_empty()
-}
-
-/// Whether `stream` asks for nothing under `discipline`, so that nothing can be violated.
-fn asks_for_nothing(discipline: &str, stream: &Stream) -> bool {
+/// Whether `stream` asks for nothing under this guarantee, so that nothing can be violated.
+fn asks_for_nothing(guarantee: &DeadlineGuarantee, stream: &Stream) -> bool {
     let (lost, of) = stream.window;
-    discipline != "edf" && lost == of
+    !guarantee.every_request && lost == of
 }
 
 /// How the parent of `stream` shares the link.
@@ -38,11 +24,19 @@ fn sharing<'a>(scenario: &'a Scenario, stream: &Stream) -> &'a Sharing {
     stream.class.map_or(&scenario.scheduler, |class| &scenario.classes[class].sharing)
 }
 
+/// The discipline of the parent of `stream` and its guarantee, if the stream asks for deadlines.
+fn asked_deadlines(
+    scenario: &Scenario,
+    stream: &Stream,
+) -> Option<(&'static DisciplineRow, DeadlineGuarantee)> {
+    let row = sharing(scenario, stream).discipline;
+    let guarantee = row.guarantee.deadlines()?;
+    (!asks_for_nothing(&guarantee, stream)).then_some((row, guarantee))
+}
+
 /// Whether the parent of stream `at` orders it by a deadline that it may miss.
 pub(super) fn orders(scenario: &Scenario, at: usize) -> bool {
-    let stream = &scenario.streams[at];
-    let discipline = sharing(scenario, stream).discipline.name;
-    has_deadlines(discipline) && !asks_for_nothing(discipline, stream)
+    asked_deadlines(scenario, &scenario.streams[at]).is_some()
 }
 
 /// What rules out the contract of one stream, whatever the others do.
@@ -65,20 +59,19 @@ pub(super) fn impossible(scenario: &Scenario, limits: &StreamLimits, at: usize) 
             ));
         }
     }
-    let discipline = sharing(scenario, stream).discipline.name;
-    if !has_deadlines(discipline) || asks_for_nothing(discipline, stream) {
-        return None;
-    }
-    first_deadline_passed(discipline, limits).or_else(|| capped(scenario, discipline, limits, at))
+    let (row, guarantee) = asked_deadlines(scenario, stream)?;
+    first_deadline_passed(row, &guarantee, limits)
+        .or_else(|| capped(scenario, &guarantee, limits, at))
 }
 
-/// The first packet arrives when its deadline has passed already.
-fn first_deadline_passed(discipline: &str, limits: &StreamLimits) -> Option<Verdict> {
-    let none_may_be_lost = match discipline {
-        "edf" => true,
-        "dwcs" => limits.window.lost() == 0,
-        _ => false,
-    };
+/// The first packet arrives after its deadline, and none may be lost.
+fn first_deadline_passed(
+    row: &DisciplineRow,
+    guarantee: &DeadlineGuarantee,
+    limits: &StreamLimits,
+) -> Option<Verdict> {
+    let none_may_be_lost = row.uses.contains(&"first-deadline")
+        && (guarantee.every_request || limits.window.lost() == 0);
     let given_ns = limits.first_deadline_ns.filter(|_| none_may_be_lost)?;
     let first_ns = limits.arrivals.as_ref()?.first_ns();
     (given_ns <= first_ns).then(|| {
@@ -94,13 +87,13 @@ fn first_deadline_passed(discipline: &str, limits: &StreamLimits) -> Option<Verd
 /// The rate cap is below what the contract asks for.
 fn capped(
     scenario: &Scenario,
-    discipline: &str,
+    guarantee: &DeadlineGuarantee,
     limits: &StreamLimits,
     at: usize,
 ) -> Option<Verdict> {
     let cap_bps = scenario.streams[at].contract.rate_cap()?.rate_bps.get();
     let (lost, of) = (limits.window.lost(), limits.window.of());
-    let (served, of) = if discipline == "edf" || of == 0 { (1, 1) } else { (of - lost, of) };
+    let (served, of) = if guarantee.every_request || of == 0 { (1, 1) } else { (of - lost, of) };
     let bytes = scenario.scheduler.options.link.wire_bytes(limits.smallest_bytes);
     let bits = u128::from(bytes) * 8_000_000_000 * u128::from(served);
     let periods = u128::from(of) * u128::from(limits.period_ns.max(1));
@@ -119,12 +112,10 @@ fn capped(
 pub(super) fn overload(scenario: &Scenario, limits: &[StreamLimits]) -> Option<u64> {
     let mut asking = Vec::new();
     for (stream, limits) in scenario.streams.iter().zip(limits) {
-        let discipline = sharing(scenario, stream).discipline.name;
         let arrives = limits.arrivals.as_ref().is_some_and(|of| of.packets() > 0);
-        if !arrives || !has_deadlines(discipline) || asks_for_nothing(discipline, stream) {
-            continue;
-        }
-        let window = if discipline == "edf" { EVERY_REQUEST } else { stream.window };
+        let asked = asked_deadlines(scenario, stream).filter(|_| arrives);
+        let Some((_, guarantee)) = asked else { continue };
+        let window = if guarantee.every_request { EVERY_REQUEST } else { stream.window };
         let window = Window::new(window.0, window.1).unwrap_or_default();
         asking.push(StreamLimits { window, ..*limits });
     }
@@ -146,12 +137,15 @@ pub(super) fn prove(
     bounds: &Bounds,
     checks: impl Fn(&str) -> Checks,
 ) -> Option<Proof> {
-    let discipline = scenario.scheduler.discipline.name;
+    let Sharing { discipline, structure, options } = &scenario.scheduler;
+    let guarantee = discipline.guarantee.deadlines()?;
     let mut nearest: Option<Proof> = None;
-    for &theorem in theorems(discipline) {
+    for &theorem in guarantee.theorems {
         let mut checks = checks(&theorem.to_string());
-        if discipline == "dwcs" {
-            checks.add("order-and-rules", dwcs_settings(scenario, theorem));
+        if let Some(unproved) = guarantee.settings {
+            let setting = unproved(options, *structure, theorem);
+            let unmet = setting.map(|setting| Unmet::new(setting.detail, setting.change));
+            checks.add("order-and-rules", unmet);
         }
         for checked in bounds.prove(theorem) {
             let unmet = checked.failing.map(|failing| unmet(scenario, bounds, failing));
@@ -170,7 +164,7 @@ pub(super) fn prove(
 
 /// The verdict of stream `at` of a set with this proof.
 pub(super) fn verdict(scenario: &Scenario, at: usize, proof: &Proof) -> Verdict {
-    if asks_for_nothing(scenario.scheduler.discipline.name, &scenario.streams[at]) {
+    if !orders(scenario, at) {
         return Verdict::trivial("its window asks for nothing");
     }
     let Proof { theorem, checks } = proof;
@@ -181,22 +175,6 @@ pub(super) fn verdict(scenario: &Scenario, at: usize, proof: &Proof) -> Verdict 
         _ => format!("of each {of} requests at most {lost} miss their deadline"),
     };
     checks.clone().verdict(promise)
-}
-
-/// What of DWCS's settings the theorem does not cover.
-fn dwcs_settings(scenario: &Scenario, theorem: Theorem) -> Option<Unmet> {
-    let options = &scenario.scheduler.options;
-    if scenario.scheduler.structure == StructureName::Hilq {
-        let detail = "structure hilq does not order deadlines within a millisecond";
-        return Some(Unmet::new(detail, "structure = \"hilq-exact\""));
-    }
-    if options.order != DwcsOrder::EdfFirst {
-        return Some(Unmet::new("the order is loss-first", "order = \"edf-first\""));
-    }
-    if options.dwcs.rules != Rules::Standard && theorem != Theorem::EdfDemand {
-        return Some(Unmet::new("the rules are those of 1999", "rules = \"standard\""));
-    }
-    None
 }
 
 /// A failing condition in words, with names instead of numbers.

@@ -5,14 +5,17 @@
 //! those of these packets, whoever the others are (fair queueing, round robins), or of these packets
 //! and those of the streams that can go before (FIFO, static priority).
 
-use millstream::bounds::{Bounds, Channel, FairDiscipline, LatencyRate, Source, StreamLimits};
-use millstream::catalogue::MinBwAlgorithm;
+use millstream::bounds::{
+    Bounds, Channel, DelayGuarantee, Guarantee, LatencyRate, RateGuarantee, Share, Source,
+    StreamLimits,
+};
+use millstream::catalogue::DisciplineRow;
 use serde::Serialize;
 
 use super::deadlines::{self, Proof};
 use super::offered::{Offered, Read};
 use super::verdict::{Answer, Checks, Unmet, Verdict};
-use crate::scenario::Scenario;
+use crate::scenario::{Scenario, Sharing};
 
 /// What one stream is promised; `None` where nothing is.
 #[derive(Clone, Debug, Default, Serialize)]
@@ -27,72 +30,55 @@ pub struct Promise {
     pub no_promise: Option<String>,
 }
 
-/// How a discipline's bounds come about.
+/// How a discipline's bounds are derived.
 enum Theory {
-    /// A guaranteed rate and a latency, whatever the others do.
-    Fair(FairDiscipline),
-    /// The same, below this stream, which goes first.
-    Below(FairDiscipline, usize),
-    Fifo,
-    StaticPriority,
-    /// Deadlines: the verdict says it.
+    /// A guaranteed rate and a latency, whatever other streams send.
+    Rate(RateGuarantee),
+    /// A guaranteed rate below the stream of this number, which goes first.
+    Below(RateGuarantee, usize),
+    /// A delay of token buckets.
+    Delay(DelayGuarantee),
+    /// Deadlines: the verdict states the guarantee.
     Deadlines,
-    /// None.
+    /// No bound, for this reason.
     Silent(&'static str),
 }
 
 const IN_A_TREE: &str = "the stream is in a tree of classes; bounds are for one level";
 
+const NO_BOUNDS: &str = "the discipline has no bounds here";
+
 fn theory(scenario: &Scenario) -> Theory {
     if !scenario.classes.is_empty() {
         return Theory::Silent(IN_A_TREE);
     }
-    match scenario.scheduler.discipline.name {
-        "fifo" => Theory::Fifo,
-        "static-priority" => Theory::StaticPriority,
-        "minbw" => minbw(scenario),
-        name if deadlines::has_deadlines(name) => Theory::Deadlines,
-        name => fair_discipline(name).map_or(Theory::Silent(NO_BOUNDS), Theory::Fair),
+    match scenario.scheduler.discipline.guarantee {
+        Guarantee::Rate(guarantee) => Theory::Rate(guarantee),
+        Guarantee::Delay(guarantee) => Theory::Delay(guarantee),
+        Guarantee::Deadlines(_) => Theory::Deadlines,
+        Guarantee::BelowManagement => below_management(scenario),
+        Guarantee::None => Theory::Silent(NO_BOUNDS),
     }
 }
 
-const NO_BOUNDS: &str = "the discipline has no bounds here";
-
-/// The bounds of the discipline called `name` that guarantees a rate whenever packets arrive.
-fn fair_discipline(name: &str) -> Option<FairDiscipline> {
-    Some(match name {
-        "wfq" => FairDiscipline::Wfq,
-        "wf2q" => FairDiscipline::Wf2q,
-        "wf2q+" => FairDiscipline::Wf2qPlus,
-        "virtual-clock" => FairDiscipline::VirtualClock,
-        "scfq" => FairDiscipline::Scfq,
-        "sfq" => FairDiscipline::Sfq,
-        "drr" => FairDiscipline::Drr,
-        // A table is weighted round robin by entries.
-        "wrr" | "table" => FairDiscipline::Wrr,
-        "wirr" => FairDiscipline::Wirr,
-        _ => return None,
-    })
-}
-
-/// Whether the discipline called `name` guarantees each stream a share of the link whenever its
-/// packets arrive. A table does not: it may leave streams out.
+/// Whether the discipline called `name` guarantees each stream a share of the link while it has
+/// packets: see [`DisciplineRow::guarantees_shares`].
 #[must_use]
 pub fn guarantees_shares(name: &str) -> bool {
-    name != "table" && fair_discipline(name).is_some()
+    DisciplineRow::parse(name).is_some_and(DisciplineRow::guarantees_shares)
 }
 
-fn minbw(scenario: &Scenario) -> Theory {
-    let discipline = match scenario.scheduler.options.algorithm {
-        MinBwAlgorithm::Wfq => FairDiscipline::Wfq,
-        MinBwAlgorithm::Scfq => FairDiscipline::Scfq,
-        MinBwAlgorithm::Drr => FairDiscipline::Drr,
+/// The guarantee of the streams that share what management channels leave.
+fn below_management(scenario: &Scenario) -> Theory {
+    let Sharing { discipline, options, .. } = &scenario.scheduler;
+    let Some(guarantee) = discipline.below(options).and_then(|row| row.guarantee.rate()) else {
+        return Theory::Silent(NO_BOUNDS);
     };
     let first = |stream: &crate::scenario::Stream| stream.contract.is_fmc();
     let mut channels = (0..scenario.streams.len()).filter(|at| first(&scenario.streams[*at]));
     match (channels.next(), channels.next()) {
-        (None, _) => Theory::Fair(discipline),
-        (Some(channel), None) => Theory::Below(discipline, channel),
+        (None, _) => Theory::Rate(guarantee),
+        (Some(channel), None) => Theory::Below(guarantee, channel),
         _ => Theory::Silent("bounds are for one management channel, and there are several"),
     }
 }
@@ -104,7 +90,7 @@ pub(super) fn limits(scenario: &Scenario, offered: &[Offered]) -> Vec<StreamLimi
         ..StreamLimits::of(&stream.contract, offered.smallest_bytes, offered.largest_bytes)
     };
     let mut limits: Vec<_> = scenario.streams.iter().zip(offered).map(limits).collect();
-    if scenario.scheduler.discipline.name == "table" && scenario.classes.is_empty() {
+    if scenario.scheduler.discipline.share == Share::Entries && scenario.classes.is_empty() {
         limits.iter_mut().for_each(|stream| stream.weight = 0);
         for entry in &scenario.scheduler.options.table {
             limits[entry.0 as usize].weight += 1;
@@ -124,14 +110,14 @@ pub(super) fn bucket_rates(scenario: &Scenario, read: &Read, span_ns: u64) -> Ve
     let bounds = Bounds { busy_ns: Some(read.busy_ns), ..Bounds::new(link(scenario), &limits) };
     let rate = |promised: Result<LatencyRate, String>| promised.map_or(0, |p| p.rate_bps);
     match theory(scenario) {
-        Theory::Fair(discipline) => (0..limits.len())
-            .map(|stream| rate(latency_rate(&bounds, discipline, stream)))
+        Theory::Rate(guarantee) => (0..limits.len())
+            .map(|stream| rate(latency_rate(&bounds, &guarantee, stream)))
             .collect(),
-        Theory::Below(discipline, channel) => (0..limits.len())
-            .map(|stream| rate(below(scenario, &bounds, discipline, channel, stream)))
+        Theory::Below(guarantee, channel) => (0..limits.len())
+            .map(|stream| rate(below(scenario, &bounds, &guarantee, channel, stream)))
             .collect(),
-        Theory::Fifo | Theory::StaticPriority => {
-            // What the link can do beyond the mean rates is given out in proportion to them.
+        Theory::Delay(_) => {
+            // The rate that the link has beyond the mean rates is shared in proportion to them.
             let mean = |offered: &Offered| u128::from(offered.mean_bps(span_ns, &scenario.link));
             let total: u128 = read.streams.iter().map(mean).sum();
             let all = u128::from(bounds.effective_rate_bps());
@@ -190,17 +176,17 @@ fn silent(why: impl Into<String>) -> Promise {
 
 fn latency_rate(
     bounds: &Bounds,
-    discipline: FairDiscipline,
+    guarantee: &RateGuarantee,
     stream: usize,
 ) -> Result<LatencyRate, String> {
-    bounds.latency_rate(discipline, stream).map_err(|error| error.to_string())
+    (guarantee.latency_rate)(bounds, stream).map_err(|error| error.to_string())
 }
 
 /// What `stream` is guaranteed while the stream `channel` goes first.
 fn below(
     scenario: &Scenario,
     bounds: &Bounds,
-    discipline: FairDiscipline,
+    guarantee: &RateGuarantee,
     channel: usize,
     stream: usize,
 ) -> Result<LatencyRate, String> {
@@ -215,8 +201,8 @@ fn below(
     let mut others = bounds.streams.to_vec();
     others.remove(channel);
     let bounds = Bounds { streams: &others, ..*bounds };
-    bounds
-        .latency_rate_below(discipline, stream - usize::from(stream > channel), &bucket)
+    guarantee
+        .latency_rate_below(&bounds, stream - usize::from(stream > channel), &bucket)
         .map_err(|error| error.to_string())
 }
 
@@ -234,20 +220,15 @@ impl Case<'_> {
             (silent(why), checks.verdict(""))
         };
         let (mut promise, mut verdict) = match theory {
-            Theory::Fair(discipline) => {
-                let promised = latency_rate(&self.bounds, *discipline, stream);
-                self.fair(theorem(*discipline), promised, stream)
+            Theory::Rate(guarantee) => {
+                let promised = latency_rate(&self.bounds, guarantee, stream);
+                self.fair(guarantee, promised, stream)
             }
-            Theory::Below(discipline, channel) => {
-                let promised = below(self.scenario, &self.bounds, *discipline, *channel, stream);
-                self.fair(theorem(*discipline), promised, stream)
+            Theory::Below(guarantee, channel) => {
+                let promised = below(self.scenario, &self.bounds, guarantee, *channel, stream);
+                self.fair(guarantee, promised, stream)
             }
-            Theory::Fifo => self.queue("FIFO with token buckets (Cruz 1991)", stream, |_| true),
-            Theory::StaticPriority => {
-                let own = self.bounds.streams[stream].priority;
-                let before = |other: usize| self.bounds.streams[other].priority <= own;
-                self.queue("static priority with token buckets (Cruz 1991)", stream, before)
-            }
+            Theory::Delay(guarantee) => self.queue(guarantee, stream),
             Theory::Deadlines => match proof {
                 Some(proof) => self.deadlines(stream, proof),
                 None => silent_because(NO_BOUNDS, None),
@@ -303,11 +284,11 @@ impl Case<'_> {
 
     fn fair(
         &self,
-        theorem: &str,
+        guarantee: &RateGuarantee,
         promised: Result<LatencyRate, String>,
         stream: usize,
     ) -> (Promise, Verdict) {
-        let mut checks = self.checks(theorem);
+        let mut checks = self.checks(guarantee.theorem);
         let promised = match promised {
             Ok(promised) => promised,
             Err(why) => {
@@ -324,14 +305,8 @@ impl Case<'_> {
             change: self.sufficient_share(stream, mean_bps),
         };
         checks.add("rate", source.is_none().then(more));
-        // A stream that WFQ's fluid leaves at a closed gate was served ahead of the fluid, which then
-        // runs ahead of the link, once more at each closing.
-        let fluid = match self.scenario.scheduler.discipline.name {
-            "minbw" => self.scenario.scheduler.options.algorithm == MinBwAlgorithm::Wfq,
-            name => ["wfq", "wf2q"].contains(&name),
-        };
         let channel = |other: usize| self.scenario.streams[other].contract.is_fmc();
-        let counts = |other: usize| other == stream || fluid && !channel(other);
+        let counts = |other: usize| other == stream || guarantee.others_ungated && !channel(other);
         checks.add("no-gates", self.gated(counts));
         let Some(source) = source else {
             return (
@@ -350,7 +325,8 @@ impl Case<'_> {
 
     /// What a weight or quantum would guarantee `mean_bps`, the others' as they are.
     fn sufficient_share(&self, stream: usize, mean_bps: u64) -> Option<String> {
-        let by_bytes = self.scenario.scheduler.discipline.name == "drr";
+        let share = self.scenario.scheduler.discipline.share;
+        let by_bytes = share == Share::Quantum;
         let of = |limits: &StreamLimits| {
             u128::from(if by_bytes { limits.quantum_bytes } else { limits.weight })
         };
@@ -358,29 +334,25 @@ impl Case<'_> {
             self.bounds.streams.iter().map(of).sum::<u128>() - of(&self.bounds.streams[stream]);
         let left =
             u128::from(self.bounds.effective_rate_bps()).checked_sub(u128::from(mean_bps))?;
-        let share = (u128::from(mean_bps) * others).div_ceil(left.max(1));
-        let byte_fair =
-            !matches!(self.scenario.scheduler.discipline.name, "wrr" | "wirr" | "table");
-        let key = if by_bytes { "quantum" } else { "weight" };
-        (byte_fair && left > 0 && share < 1 << 31).then(|| format!("{key} = {share}"))
+        let needed = (u128::from(mean_bps) * others).div_ceil(left.max(1));
+        let key = match share {
+            Share::Weight => "weight",
+            Share::Quantum => "quantum",
+            Share::None | Share::Packets | Share::Entries => return None,
+        };
+        (left > 0 && needed < 1 << 31).then(|| format!("{key} = {needed}"))
     }
 
-    fn queue(
-        &self,
-        theorem: &str,
-        stream: usize,
-        before: impl Fn(usize) -> bool,
-    ) -> (Promise, Verdict) {
+    fn queue(&self, guarantee: &DelayGuarantee, stream: usize) -> (Promise, Verdict) {
         let bounds = &self.bounds;
-        let mut checks = self.checks(theorem);
+        let before =
+            |other: usize| (guarantee.may_precede)(&bounds.streams[stream], &bounds.streams[other]);
+        let mut checks = self.checks(guarantee.theorem);
         let load: u128 = (0..self.means.len())
             .filter(|other| before(*other))
             .map(|other| u128::from(self.means[other]))
             .sum();
-        let delay_ns = match self.scenario.scheduler.discipline.name {
-            "fifo" => bounds.fifo_delay_ns(),
-            _ => bounds.static_priority_delay_ns(stream),
-        };
+        let delay_ns = (guarantee.delay_ns)(bounds, stream);
         let source = bounds.streams[stream].source;
         let fits = load <= u128::from(bounds.effective_rate_bps());
         let why = "it and those that go before it offer more than the link carries";
@@ -436,8 +408,10 @@ impl Case<'_> {
             return (silent("its contract may be broken"), verdict);
         }
         let limits = &self.bounds.streams[stream];
-        let (served, of) = match (self.scenario.scheduler.discipline.name, limits.window.of()) {
-            ("edf", _) => (1, 1),
+        let guarantee = self.scenario.scheduler.discipline.guarantee.deadlines();
+        let every_request = guarantee.is_some_and(|guarantee| guarantee.every_request);
+        let (served, of) = match (every_request, limits.window.of()) {
+            (true, _) => (1, 1),
             (_, 0) => (0, 1),
             (_, of) => (of - limits.window.lost(), of),
         };
@@ -452,20 +426,5 @@ impl Case<'_> {
             ..Promise::default()
         };
         (promise, verdict)
-    }
-}
-
-/// The theorem behind a discipline's guaranteed rate.
-fn theorem(discipline: FairDiscipline) -> &'static str {
-    match discipline {
-        FairDiscipline::Wfq => "WFQ (Parekh and Gallager 1993)",
-        FairDiscipline::Wf2q => "WF²Q (Bennett and Zhang 1996)",
-        FairDiscipline::Wf2qPlus => "WF²Q+ (Bennett and Zhang 1997)",
-        FairDiscipline::VirtualClock => "virtual clock (Figueira and Pasquale 1995)",
-        FairDiscipline::Scfq => "SCFQ (Golestani 1995)",
-        FairDiscipline::Sfq => "SFQ (Goyal, Vin and Cheng 1996)",
-        FairDiscipline::Drr => "DRR (Boyer, Stea and Sofack 2012)",
-        FairDiscipline::Wrr => "WRR by rounds",
-        FairDiscipline::Wirr => "interleaved WRR by rounds",
     }
 }

@@ -13,7 +13,7 @@
 //! servers, Goyal, Vin and Cheng 1996; MinBW paper, section IV.
 
 use super::exact::{BITS_NS, ceil_ns};
-use super::{Bounds, FairDiscipline, LatencyRate, NoPromise, Source, StreamLimits};
+use super::{Bounds, FairDiscipline, LatencyRate, NoPromise, RateGuarantee, Source, StreamLimits};
 use crate::contract::{Contract, MaxRate};
 use crate::link::Link;
 
@@ -51,13 +51,23 @@ impl Bounds<'_> {
         stream: usize,
         channel: &Channel,
     ) -> Result<LatencyRate, NoPromise> {
+        discipline.guarantee().latency_rate_below(self, stream, channel)
+    }
+
+    /// What a discipline with this `guarantee` guarantees `stream` below `channel`.
+    fn below_channel(
+        &self,
+        guarantee: &RateGuarantee,
+        stream: usize,
+        channel: &Channel,
+    ) -> Result<LatencyRate, NoPromise> {
         let alone = [StreamLimits::new(channel.smallest_bytes, channel.largest_bytes)];
         let of_channel = Bounds::new(self.link, &alone).effective_rate_bps();
         let effective = self.effective_rate_bps().min(of_channel);
         let left = effective.checked_sub(channel.bucket.rate_bps).filter(|left| *left > 0);
         let rate_bps = left.ok_or(NoPromise::NoShare)?;
         let below = Bounds { link: Link { rate_bps, ..self.link }, ..*self };
-        let promise = below.latency_rate(discipline, stream)?;
+        let promise = (guarantee.latency_rate)(&below, stream)?;
         let largest = self.wire(channel.largest_bytes);
         // A packet larger than the burst conforms in the end, and is sent whole.
         let late = u128::from(channel.bucket.burst_bytes).max(largest) + largest;
@@ -66,10 +76,10 @@ impl Bounds<'_> {
         let lost = u128::from(self.link.rate_bps.saturating_sub(effective));
         let drift_ns = match self.busy_ns {
             Some(busy_ns) => ceil_ns(Some(u128::from(busy_ns) * lost), u128::from(rate_bps)),
-            None if lost == 0 || !discipline.has_clock() => 0,
+            None if lost == 0 || !guarantee.clocked => 0,
             None => return Err(NoPromise::ClockDrifts),
         };
-        let extra_ns = late_ns.saturating_add(if discipline.has_clock() { drift_ns } else { 0 });
+        let extra_ns = late_ns.saturating_add(if guarantee.clocked { drift_ns } else { 0 });
         Ok(LatencyRate {
             latency_ns: promise.latency_ns.saturating_add(extra_ns),
             error_ns: promise.error_ns.saturating_add_unsigned(extra_ns),
@@ -78,9 +88,17 @@ impl Bounds<'_> {
     }
 }
 
-impl FairDiscipline {
-    /// Whether it has a clock that runs by time, not by what is served.
-    fn has_clock(self) -> bool {
-        matches!(self, Self::Wfq | Self::Wf2q | Self::Wf2qPlus | Self::VirtualClock)
+impl RateGuarantee {
+    /// What `stream` is guaranteed below `channel`: see [`Bounds::latency_rate_below`].
+    ///
+    /// # Errors
+    /// If it is guaranteed nothing, or the channel may take the whole link.
+    pub fn latency_rate_below(
+        &self,
+        bounds: &Bounds<'_>,
+        stream: usize,
+        channel: &Channel,
+    ) -> Result<LatencyRate, NoPromise> {
+        bounds.below_channel(self, stream, channel)
     }
 }

@@ -40,7 +40,8 @@ use core::fmt;
 use super::exact::{
     BITS_NS, ceil_ns, ceil_signed_ns, narrow, plus_error, ratio_up, signed_product,
 };
-use super::{Bounds, StreamLimits};
+use super::{Bounds, RateGuarantee, StreamLimits};
+use crate::discipline::{interleaved, round_robin, self_clocked, virtual_clock, wf2q_plus, wfq};
 
 /// A discipline that guarantees rates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -63,6 +64,24 @@ pub enum FairDiscipline {
     Wrr,
     /// Weighted interleaved round robin.
     Wirr,
+}
+
+impl FairDiscipline {
+    /// The guarantee that the discipline's catalogue row states.
+    #[must_use]
+    pub fn guarantee(self) -> RateGuarantee {
+        match self {
+            Self::Wfq => wfq::WFQ_RATE,
+            Self::Wf2q => wfq::WF2Q_RATE,
+            Self::Wf2qPlus => wf2q_plus::RATE,
+            Self::VirtualClock => virtual_clock::RATE,
+            Self::Scfq => self_clocked::SCFQ_RATE,
+            Self::Sfq => self_clocked::SFQ_RATE,
+            Self::Drr => round_robin::DRR_RATE,
+            Self::Wrr => round_robin::WRR_RATE,
+            Self::Wirr => interleaved::RATE,
+        }
+    }
 }
 
 /// What a stream is guaranteed, whatever the others do.
@@ -121,30 +140,21 @@ impl Bounds<'_> {
         discipline: FairDiscipline,
         stream: usize,
     ) -> Result<LatencyRate, NoPromise> {
-        use FairDiscipline::{Drr, Scfq, Sfq, VirtualClock, Wf2q, Wf2qPlus, Wfq, Wirr, Wrr};
+        (discipline.guarantee().latency_rate)(self, stream)
+    }
+
+    /// The stream of this number, if the link can send anything.
+    fn own(&self, stream: usize) -> Result<&StreamLimits, NoPromise> {
         let own = self.streams.get(stream).ok_or(NoPromise::UnknownStream)?;
-        if self.rate() == 0 {
-            return Err(NoPromise::NoShare);
-        }
-        match discipline {
-            Wfq | Wf2q | VirtualClock => self.clocked(stream, own, false),
-            Wf2qPlus => self.clocked(stream, own, true),
-            Scfq | Sfq => self.self_clocked(stream, own, discipline == Sfq),
-            Drr => self.deficit(stream, own),
-            Wrr | Wirr => self.by_packets(stream, own, discipline == Wirr),
-        }
+        if self.rate() == 0 { Err(NoPromise::NoShare) } else { Ok(own) }
     }
 
     /// WFQ and its like, whose clock runs at the link's nominal rate.
     ///
     /// A packet with a later tag that goes first is another stream's. The clock of WF²Q+ can leap
     /// also while a packet of the stream itself is sent, and the next starts there.
-    fn clocked(
-        &self,
-        stream: usize,
-        own: &StreamLimits,
-        leaps: bool,
-    ) -> Result<LatencyRate, NoPromise> {
+    pub(crate) fn clocked(&self, stream: usize, leaps: bool) -> Result<LatencyRate, NoPromise> {
+        let own = self.own(stream)?;
         let (weight, weights, tags_ns) = self.weights(own)?;
         let (rate, effective) = (self.rate(), self.effective());
         let drift_ns = match self.busy_ns {
@@ -160,12 +170,12 @@ impl Bounds<'_> {
     }
 
     /// SCFQ and SFQ, whose clock is the service itself.
-    fn self_clocked(
+    pub(crate) fn self_clocked(
         &self,
         stream: usize,
-        own: &StreamLimits,
         by_start: bool,
     ) -> Result<LatencyRate, NoPromise> {
+        let own = self.own(stream)?;
         let (weight, weights, tags_ns) = self.weights(own)?;
         let rate = self.effective();
         let before = self.others(stream).map(|(_, other)| self.wire(other.largest_bytes)).sum();
@@ -219,7 +229,9 @@ impl Bounds<'_> {
         Ok((u128::from(own.weight), weights, tags_ns))
     }
 
-    fn deficit(&self, stream: usize, own: &StreamLimits) -> Result<LatencyRate, NoPromise> {
+    /// DRR.
+    pub(crate) fn deficit(&self, stream: usize) -> Result<LatencyRate, NoPromise> {
+        let own = self.own(stream)?;
         let (quantum, length) = (u128::from(own.quantum_bytes), self.wire(own.largest_bytes));
         let rate = self.effective();
         if quantum == 0 || rate == 0 {
@@ -236,12 +248,13 @@ impl Bounds<'_> {
         Ok(self.round_robin(own, share, (quantum, quanta), before))
     }
 
-    fn by_packets(
+    /// WRR and WIRR.
+    pub(crate) fn by_packets(
         &self,
         stream: usize,
-        own: &StreamLimits,
         interleaved: bool,
     ) -> Result<LatencyRate, NoPromise> {
+        let own = self.own(stream)?;
         let weight = u128::from(own.weight);
         let (least, length) = (self.wire(own.smallest_bytes), self.wire(own.largest_bytes));
         if weight * least == 0 || self.effective() == 0 {

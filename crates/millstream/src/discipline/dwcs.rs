@@ -19,14 +19,73 @@
 //!
 //! x' > 0 implies y' <= y, so only zero fractions grow past 32 bits and the cross products fit 64.
 
+use alloc::boxed::Box;
 use core::cmp::Ordering;
 use core::hint::select_unpredictable;
 use core::marker::PhantomData;
 
 use super::edf::Deadlines;
 use super::{Discipline, Expiry, Head, Missed, Rank};
+use crate::bounds::{DeadlineGuarantee, Guarantee, Theorem, UnprovedSetting};
+use crate::catalogue::{Built, DisciplineRow, DwcsOrder, Form, Options, StructureName, built};
 use crate::contract::{Contract, ContractError, Late, Window};
+use crate::hilq::{Hilq, Sizes};
 use crate::packet::StreamId;
+use crate::selector::HilqExact;
+
+/// The catalogue row.
+pub(crate) const ROW: DisciplineRow = DisciplineRow {
+    name: "dwcs",
+    summary: "dynamic window-constrained scheduling: deadlines and x-of-y loss windows",
+    needs: &["period"],
+    uses: &["window", "first-deadline", "late"],
+    guarantee: Guarantee::Deadlines(DeadlineGuarantee {
+        theorems: &[Theorem::EdfDemand, Theorem::UnitJobsInStep],
+        every_request: false,
+        settings: Some(unproved_setting),
+    }),
+    approximations: &[StructureName::Hilq],
+    deadlines_lead: |options| options.order == DwcsOrder::EdfFirst,
+    build: build,
+    ..DisciplineRow::DEFAULT
+};
+
+fn build(options: &Options, structure: StructureName, form: Form) -> Built {
+    match (options.order, structure) {
+        (DwcsOrder::EdfFirst, StructureName::HilqExact) => {
+            built(form, options, HilqExact::new(options.dwcs))
+        }
+        (DwcsOrder::EdfFirst, StructureName::Hilq) => {
+            Built::Scheduler(Box::new(Hilq::new(options.dwcs, Sizes::PAPER)))
+        }
+        (DwcsOrder::EdfFirst, _) => {
+            structure.join(form, options, Dwcs::<EdfFirst>::new(options.dwcs))
+        }
+        (DwcsOrder::LossFirst, _) => {
+            structure.join(form, options, Dwcs::<LossFirst>::new(options.dwcs))
+        }
+    }
+}
+
+/// Returns the setting that `theorem` does not cover.
+fn unproved_setting(
+    options: &Options,
+    structure: StructureName,
+    theorem: Theorem,
+) -> Option<UnprovedSetting> {
+    let unproved = |detail, change| Some(UnprovedSetting { detail, change });
+    if structure == StructureName::Hilq {
+        let detail = "structure hilq does not order deadlines within a millisecond";
+        return unproved(detail, "structure = \"hilq-exact\"");
+    }
+    if options.order != DwcsOrder::EdfFirst {
+        return unproved("the order is loss-first", "order = \"edf-first\"");
+    }
+    if options.dwcs.rules != Rules::Standard && theorem != Theorem::EdfDemand {
+        return unproved("the rules are those of 1999", "rules = \"standard\"");
+    }
+    None
+}
 
 /// Which updates a service and a miss make.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]

@@ -7,8 +7,25 @@
 use core::cmp::Ordering;
 
 use super::{Discipline, Expiry, Head, Missed, Rank};
+use crate::bounds::{DeadlineGuarantee, Guarantee, Theorem};
+use crate::catalogue::DisciplineRow;
 use crate::contract::{Contract, ContractError, Late};
 use crate::packet::StreamId;
+
+/// The catalogue row.
+pub(crate) const ROW: DisciplineRow = DisciplineRow {
+    name: "edf",
+    summary: "earliest deadline first",
+    needs: &["period"],
+    uses: &["first-deadline", "late"],
+    guarantee: Guarantee::Deadlines(DeadlineGuarantee {
+        theorems: &[Theorem::EdfDemand],
+        every_request: true,
+        settings: None,
+    }),
+    build: |options, structure, form| structure.join(form, options, Edf),
+    ..DisciplineRow::DEFAULT
+};
 
 /// Earliest deadline first.
 #[derive(Clone, Copy, Debug, Default)]

@@ -3,7 +3,23 @@
 //! The baseline that every other discipline is compared with: it protects nobody.
 
 use super::{Discipline, Head, Rank};
+use crate::bounds::{DelayGuarantee, Fairness, Guarantee};
+use crate::catalogue::DisciplineRow;
 use crate::contract::{Contract, ContractError};
+
+/// The catalogue row.
+pub(crate) const ROW: DisciplineRow = DisciplineRow {
+    name: "fifo",
+    summary: "first in, first out over all streams",
+    guarantee: Guarantee::Delay(DelayGuarantee {
+        theorem: "FIFO with token buckets (Cruz 1991)",
+        delay_ns: |bounds, _| bounds.fifo_delay_ns(),
+        may_precede: |_, _| true,
+    }),
+    fairness: Some(Fairness::Unbounded("grows: by arrival")),
+    build: |options, structure, form| structure.join(form, options, Fifo),
+    ..DisciplineRow::DEFAULT
+};
 
 /// First in, first out.
 #[derive(Clone, Copy, Debug, Default)]

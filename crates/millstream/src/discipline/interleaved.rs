@@ -9,8 +9,30 @@
 //! ```
 
 use super::{Activation, Discipline, Head, Rank};
+use crate::bounds::{Fairness, Guarantee, RateGuarantee, Share};
+use crate::catalogue::DisciplineRow;
 use crate::contract::{Contract, ContractError};
 use crate::packet::StreamId;
+
+/// The catalogue row.
+pub(crate) const ROW: DisciplineRow = DisciplineRow {
+    name: "wirr",
+    summary: "weighted interleaved round robin: one packet a turn, turns spread over the round",
+    uses: &["weight"],
+    share: Share::Packets,
+    guarantee: Guarantee::Rate(RATE),
+    fairness: Some(Fairness::Unbounded("grows: packets are shared, not bytes")),
+    build: |options, structure, form| structure.join(form, options, Interleaved::default()),
+    ..DisciplineRow::DEFAULT
+};
+
+/// The guarantee of a rate.
+pub(crate) const RATE: RateGuarantee = RateGuarantee {
+    theorem: "interleaved WRR by rounds",
+    others_ungated: false,
+    clocked: false,
+    latency_rate: |bounds, stream| bounds.by_packets(stream, true),
+};
 
 /// Weighted interleaved round robin.
 #[derive(Clone, Debug, Default)]

@@ -20,6 +20,23 @@
 use core::cmp::Reverse;
 
 use super::windowed::{Owed, OwedOrder, Windowed};
+use crate::bounds::{DeadlineGuarantee, Guarantee, Theorem};
+use crate::catalogue::DisciplineRow;
+
+/// The catalogue row.
+pub(crate) const ROW: DisciplineRow = DisciplineRow {
+    name: "pd2",
+    summary: "PD²: x-of-y windows, all that can be kept where periods are equal",
+    needs: &["period"],
+    uses: &["window", "late"],
+    guarantee: Guarantee::Deadlines(DeadlineGuarantee {
+        theorems: &[Theorem::UnitJobs, Theorem::Pfair],
+        every_request: false,
+        settings: None,
+    }),
+    build: |options, structure, form| structure.join(form, options, Pd2::default()),
+    ..DisciplineRow::DEFAULT
+};
 
 /// PD², see the module.
 pub type Pd2 = Windowed<DueTime>;

@@ -12,9 +12,58 @@
 //! Source: Shreedhar and Varghese 1995; DRR-CA of the MinBW paper, section IV.
 
 use super::{Activation, Discipline, Head, Rank, Visit};
+use crate::bounds::{Fairness, Guarantee, RateGuarantee, Share};
+use crate::catalogue::{DisciplineRow, TURNS};
 use crate::contract::{Contract, ContractError};
 use crate::link::Link;
 use crate::packet::StreamId;
+
+/// The catalogue row of drr.
+pub(crate) const DRR: DisciplineRow = DisciplineRow {
+    name: "drr",
+    summary: "deficit round robin: turns of a quantum of bytes",
+    needs: &["quantum"],
+    uses: &["weight"],
+    share: Share::Quantum,
+    guarantee: Guarantee::Rate(DRR_RATE),
+    fairness: Some(Fairness::Deficit),
+    structures: TURNS,
+    build: |options, structure, form| {
+        structure.join(form, options, RoundRobin::new(Measure::Bytes(options.link)))
+    },
+    ..DisciplineRow::DEFAULT
+};
+
+/// The catalogue row of wrr.
+pub(crate) const WRR: DisciplineRow = DisciplineRow {
+    name: "wrr",
+    summary: "weighted round robin: turns of so many packets",
+    uses: &["weight"],
+    share: Share::Packets,
+    guarantee: Guarantee::Rate(WRR_RATE),
+    fairness: Some(Fairness::Unbounded("grows: packets are shared, not bytes")),
+    structures: TURNS,
+    build: |options, structure, form| {
+        structure.join(form, options, RoundRobin::new(Measure::Packets))
+    },
+    ..DisciplineRow::DEFAULT
+};
+
+/// The guarantee of DRR.
+pub(crate) const DRR_RATE: RateGuarantee = RateGuarantee {
+    theorem: "DRR (Boyer, Stea and Sofack 2012)",
+    others_ungated: false,
+    clocked: false,
+    latency_rate: |bounds, stream| bounds.deficit(stream),
+};
+
+/// The guarantee of WRR.
+pub(crate) const WRR_RATE: RateGuarantee = RateGuarantee {
+    theorem: "WRR by rounds",
+    others_ungated: false,
+    clocked: false,
+    latency_rate: |bounds, stream| bounds.by_packets(stream, false),
+};
 
 /// What a quantum counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -12,10 +12,56 @@
 use core::marker::PhantomData;
 
 use super::{Activation, Discipline, Head, Rank};
+use crate::bounds::{Fairness, Guarantee, RateGuarantee, Share};
+use crate::catalogue::DisciplineRow;
 use crate::contract::{Contract, ContractError};
 use crate::link::Link;
 use crate::packet::StreamId;
 use crate::virtual_time::{Clock, Kept, NearTag, PerByte, Tag};
+
+/// The catalogue row of scfq.
+pub(crate) const SCFQ: DisciplineRow = DisciplineRow {
+    name: "scfq",
+    summary: "self-clocked fair queueing: by finish tag",
+    uses: &["weight"],
+    share: Share::Weight,
+    guarantee: Guarantee::Rate(SCFQ_RATE),
+    fairness: Some(Fairness::SelfClocked),
+    build: |options, structure, form| {
+        structure.join(form, options, Scfq::new(options.link, options.virtual_origin))
+    },
+    ..DisciplineRow::DEFAULT
+};
+
+/// The catalogue row of sfq.
+pub(crate) const SFQ: DisciplineRow = DisciplineRow {
+    name: "sfq",
+    summary: "start-time fair queueing: by start tag",
+    uses: &["weight"],
+    share: Share::Weight,
+    guarantee: Guarantee::Rate(SFQ_RATE),
+    fairness: Some(Fairness::SelfClocked),
+    build: |options, structure, form| {
+        structure.join(form, options, Sfq::new(options.link, options.virtual_origin))
+    },
+    ..DisciplineRow::DEFAULT
+};
+
+/// The guarantee of SCFQ.
+pub(crate) const SCFQ_RATE: RateGuarantee = RateGuarantee {
+    theorem: "SCFQ (Golestani 1995)",
+    others_ungated: false,
+    clocked: false,
+    latency_rate: |bounds, stream| bounds.self_clocked(stream, false),
+};
+
+/// The guarantee of SFQ.
+pub(crate) const SFQ_RATE: RateGuarantee = RateGuarantee {
+    theorem: "SFQ (Goyal, Vin and Cheng 1996)",
+    others_ungated: false,
+    clocked: false,
+    latency_rate: |bounds, stream| bounds.self_clocked(stream, true),
+};
 
 /// Which of a packet's tags is the clock and the order.
 pub trait Tagged: Copy {

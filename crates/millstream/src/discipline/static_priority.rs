@@ -3,7 +3,23 @@
 //! A stream of priority 0 that floods starves all others; that is the discipline, not a fault.
 
 use super::{Discipline, Head, Rank};
+use crate::bounds::{DelayGuarantee, Guarantee};
+use crate::catalogue::DisciplineRow;
 use crate::contract::{Contract, ContractError};
+
+/// The catalogue row.
+pub(crate) const ROW: DisciplineRow = DisciplineRow {
+    name: "static-priority",
+    summary: "lowest priority number first",
+    uses: &["priority"],
+    guarantee: Guarantee::Delay(DelayGuarantee {
+        theorem: "static priority with token buckets (Cruz 1991)",
+        delay_ns: |bounds, stream| bounds.static_priority_delay_ns(stream),
+        may_precede: |own, other| other.priority <= own.priority,
+    }),
+    build: |options, structure, form| structure.join(form, options, StaticPriority),
+    ..DisciplineRow::DEFAULT
+};
 
 /// Static priority.
 #[derive(Clone, Copy, Debug, Default)]

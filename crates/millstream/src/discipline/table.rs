@@ -6,9 +6,25 @@
 
 use alloc::vec::Vec;
 
+use super::round_robin::WRR_RATE;
 use super::{Activation, Discipline, Head, Rank};
+use crate::bounds::{Fairness, Guarantee, Share};
+use crate::catalogue::DisciplineRow;
 use crate::contract::{Contract, ContractError};
 use crate::packet::StreamId;
+
+/// The catalogue row.
+pub(crate) const ROW: DisciplineRow = DisciplineRow {
+    name: "table",
+    summary: "a table of turns, one packet each (Advanced Switching)",
+    needs: &["table"],
+    share: Share::Entries,
+    // A table is weighted round robin whose weights are the numbers of entries.
+    guarantee: Guarantee::Rate(WRR_RATE),
+    fairness: Some(Fairness::Unbounded("grows: packets are shared, not bytes")),
+    build: |options, structure, form| structure.join(form, options, Table::new(&options.table)),
+    ..DisciplineRow::DEFAULT
+};
 
 /// The table scheduler.
 #[derive(Clone, Debug)]

@@ -11,6 +11,23 @@
 use core::cmp::Ordering;
 
 use super::windowed::{Owed, OwedOrder, Windowed};
+use crate::bounds::{DeadlineGuarantee, Guarantee, Theorem};
+use crate::catalogue::DisciplineRow;
+
+/// The catalogue row.
+pub(crate) const ROW: DisciplineRow = DisciplineRow {
+    name: "vds",
+    summary: "virtual deadline scheduling: x-of-y windows where periods differ",
+    needs: &["period"],
+    uses: &["window", "late"],
+    guarantee: Guarantee::Deadlines(DeadlineGuarantee {
+        theorems: &[Theorem::UnitJobs],
+        every_request: false,
+        settings: None,
+    }),
+    build: |options, structure, form| structure.join(form, options, Vds::default()),
+    ..DisciplineRow::DEFAULT
+};
 
 /// Virtual deadline scheduling.
 pub type Vds = Windowed<VirtualDeadline>;

@@ -10,10 +10,34 @@
 
 use super::wfq::FinishRank;
 use super::{Activation, Discipline, Head, Stamp};
+use crate::bounds::{Fairness, Guarantee, RateGuarantee, Share};
+use crate::catalogue::DisciplineRow;
 use crate::contract::{Contract, ContractError};
 use crate::link::Link;
 use crate::packet::StreamId;
 use crate::virtual_time::{Clock, Kept, PerByte, PerNanosecond, Tag};
+
+/// The catalogue row.
+pub(crate) const ROW: DisciplineRow = DisciplineRow {
+    name: "virtual-clock",
+    summary: "virtual clock: by reserved rate in real time",
+    uses: &["weight"],
+    share: Share::Weight,
+    guarantee: Guarantee::Rate(RATE),
+    fairness: Some(Fairness::Unbounded("grows with what a stream had while others were silent")),
+    build: |options, structure, form| {
+        structure.join(form, options, VirtualClock::new(options.link, options.virtual_origin))
+    },
+    ..DisciplineRow::DEFAULT
+};
+
+/// The guarantee of a rate.
+pub(crate) const RATE: RateGuarantee = RateGuarantee {
+    theorem: "virtual clock (Figueira and Pasquale 1995)",
+    others_ungated: false,
+    clocked: true,
+    latency_rate: |bounds, stream| bounds.clocked(stream, false),
+};
 
 /// Virtual clock.
 #[derive(Clone, Debug)]

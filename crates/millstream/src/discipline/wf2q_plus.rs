@@ -12,10 +12,34 @@
 
 use super::self_clocked::NearRank;
 use super::{Activation, Discipline, Head};
+use crate::bounds::{Fairness, Guarantee, RateGuarantee, Share};
+use crate::catalogue::DisciplineRow;
 use crate::contract::{Contract, ContractError};
 use crate::link::Link;
 use crate::packet::StreamId;
 use crate::virtual_time::{Clock, Kept, PerByte, PerNanosecond, Tag};
+
+/// The catalogue row.
+pub(crate) const ROW: DisciplineRow = DisciplineRow {
+    name: "wf2q+",
+    summary: "worst-case fair queueing with a simple clock",
+    uses: &["weight"],
+    share: Share::Weight,
+    guarantee: Guarantee::Rate(RATE),
+    fairness: Some(Fairness::WorstCaseFair),
+    build: |options, structure, form| {
+        structure.join(form, options, Wf2qPlus::new(options.link, options.virtual_origin))
+    },
+    ..DisciplineRow::DEFAULT
+};
+
+/// The guarantee of a rate.
+pub(crate) const RATE: RateGuarantee = RateGuarantee {
+    theorem: "WF²Q+ (Bennett and Zhang 1997)",
+    others_ungated: false,
+    clocked: true,
+    latency_rate: |bounds, stream| bounds.clocked(stream, true),
+};
 
 /// WF²Q+.
 #[derive(Clone, Debug)]

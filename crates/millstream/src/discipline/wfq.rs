@@ -15,10 +15,56 @@
 
 use super::gps::Gps;
 use super::{Activation, Discipline, Head, Rank, Stamp};
+use crate::bounds::{Fairness, Guarantee, RateGuarantee, Share};
+use crate::catalogue::DisciplineRow;
 use crate::contract::{Contract, ContractError};
 use crate::link::Link;
 use crate::packet::StreamId;
 use crate::virtual_time::{Kept, PerByte, Tag};
+
+/// The catalogue row of wfq.
+pub(crate) const WFQ: DisciplineRow = DisciplineRow {
+    name: "wfq",
+    summary: "weighted fair queueing: by finish time in the fluid link",
+    uses: &["weight"],
+    share: Share::Weight,
+    guarantee: Guarantee::Rate(WFQ_RATE),
+    fairness: Some(Fairness::Fluid),
+    build: |options, structure, form| {
+        structure.join(form, options, Wfq::new(options.link, options.virtual_origin))
+    },
+    ..DisciplineRow::DEFAULT
+};
+
+/// The catalogue row of wf2q.
+pub(crate) const WF2Q: DisciplineRow = DisciplineRow {
+    name: "wf2q",
+    summary: "worst-case fair WFQ: only what has started in the fluid link",
+    uses: &["weight"],
+    share: Share::Weight,
+    guarantee: Guarantee::Rate(WF2Q_RATE),
+    fairness: Some(Fairness::WorstCaseFair),
+    build: |options, structure, form| {
+        structure.join(form, options, Wf2q::new(options.link, options.virtual_origin))
+    },
+    ..DisciplineRow::DEFAULT
+};
+
+/// The guarantee of WFQ.
+pub(crate) const WFQ_RATE: RateGuarantee = RateGuarantee {
+    theorem: "WFQ (Parekh and Gallager 1993)",
+    others_ungated: true,
+    clocked: true,
+    latency_rate: |bounds, stream| bounds.clocked(stream, false),
+};
+
+/// The guarantee of WF²Q.
+pub(crate) const WF2Q_RATE: RateGuarantee = RateGuarantee {
+    theorem: "WF²Q (Bennett and Zhang 1996)",
+    others_ungated: true,
+    clocked: true,
+    latency_rate: |bounds, stream| bounds.clocked(stream, false),
+};
 
 /// Fair queueing by the fluid's clock; with `REGULATED`, only what has started in the fluid.
 #[derive(Clone, Debug)]

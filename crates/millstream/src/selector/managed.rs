@@ -10,11 +10,53 @@
 use alloc::vec::Vec;
 
 use super::{Backlog, NewHead, Observer, Select};
+use crate::bounds::{Guarantee, Share};
+use crate::catalogue::DisciplineRow;
 use crate::contract::{Contract, ContractError};
 use crate::discipline::{Activation, Head};
 use crate::link::Link;
 use crate::link_clock::{ClassClock, LinkClock};
 use crate::packet::StreamId;
+
+/// The catalogue row of MinBW.
+pub(crate) const MINBW: DisciplineRow = DisciplineRow {
+    name: "minbw",
+    summary: "minimum bandwidth: the management channel first, fair shares to all others",
+    uses: &["weight", "quantum", "fmc"],
+    share: Share::Weight,
+    guarantee: Guarantee::BelowManagement,
+    structures: &[],
+    build: |options, structure, form| {
+        let row = DisciplineRow::parse(options.algorithm.name()).expect("in the catalogue");
+        (row.build)(options, structure, form.below_management())
+    },
+    below: Some(|options| options.algorithm.name()),
+    ..DisciplineRow::DEFAULT
+};
+
+/// The disciplines below the management channel that the MinBW paper compares.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum MinBwAlgorithm {
+    /// WFQ-CA: the best delays at the greatest cost.
+    Wfq,
+    /// SCFQ-CA: delays near those of WFQ-CA, simple.
+    #[default]
+    Scfq,
+    /// DRR-CA: the simplest.
+    Drr,
+}
+
+impl MinBwAlgorithm {
+    /// Returns its name in the scenario file, which is its discipline's.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Wfq => "wfq",
+            Self::Scfq => "scfq",
+            Self::Drr => "drr",
+        }
+    }
+}
 
 /// Which of the two parts a stream belongs to, and its number there.
 #[derive(Clone, Copy, Debug)]

@@ -90,19 +90,8 @@ impl Load {
 
     /// What the reference makes of it.
     pub fn reference(&self) -> Vec<Row> {
-        let discipline = match self.discipline {
-            "wfq" => fair::Discipline::Wfq,
-            "wf2q" => fair::Discipline::Wf2q,
-            "wf2q+" => fair::Discipline::Wf2qPlus,
-            "scfq" => fair::Discipline::Scfq,
-            "sfq" => fair::Discipline::Sfq,
-            "virtual-clock" => fair::Discipline::VirtualClock,
-            "drr" => fair::Discipline::Drr,
-            "wrr" => fair::Discipline::Wrr,
-            "wirr" => fair::Discipline::Wirr,
-            "table" => fair::Discipline::Table(self.table.iter().map(|entry| entry.0).collect()),
-            other => panic!("{other} is not in the reference"),
-        };
+        let entries: Vec<u32> = self.table.iter().map(|entry| entry.0).collect();
+        let discipline = fair::Discipline::parse(self.discipline, &entries).unwrap();
         let streams = self.streams.iter().map(|stream| fair::StreamSpec {
             queue: stream.queue,
             credits: stream.credits,
@@ -175,9 +164,10 @@ impl Load {
     }
 }
 
-/// Disciplines that the scenarios are for.
-pub const FAIR: &[&str] =
-    &["wfq", "wf2q", "wf2q+", "scfq", "sfq", "virtual-clock", "drr", "wrr", "wirr", "table"];
+/// The disciplines of the scenarios: every one of the reference's fair disciplines.
+pub fn names() -> [&'static str; 10] {
+    fair::Discipline::all(&[]).map(|(name, _)| name)
+}
 
 fn promises() -> impl Strategy<Value = Promise> {
     let weight = prop_oneof![4 => 1u32..9, 1 => 1u32..200];
@@ -201,7 +191,7 @@ fn promises() -> impl Strategy<Value = Promise> {
 
 /// Random scenarios of any discipline.
 pub fn loads() -> impl Strategy<Value = Load> {
-    loads_of(proptest::sample::select(FAIR))
+    loads_of(proptest::sample::select(names().to_vec()))
 }
 
 /// Random scenarios, contended, with many ties; some with credits, caps, a management channel.

@@ -69,9 +69,6 @@ pub fn run_engine(spec: &Spec, arrivals: &[Arrival], structure: StructureName) -
 /// The discipline of `spec` and its settings.
 pub fn settings(spec: &Spec) -> (&'static str, Options) {
     match spec.discipline {
-        Discipline::Fifo => ("fifo", Options::default()),
-        Discipline::StaticPriority => ("static-priority", Options::default()),
-        Discipline::Edf => ("edf", Options::default()),
         Discipline::Dwcs { loss_first, rtas99, lowest_denominator } => {
             let rules = if rtas99 { Rules::Rtas99 } else { Rules::Standard };
             let zero_window = if lowest_denominator {
@@ -80,11 +77,10 @@ pub fn settings(spec: &Spec) -> (&'static str, Options) {
                 ZeroWindow::HighestDenominator
             };
             let order = if loss_first { DwcsOrder::LossFirst } else { DwcsOrder::EdfFirst };
-            (
-                "dwcs",
-                Options { dwcs: DwcsOptions { rules, zero_window }, order, ..Options::default() },
-            )
+            let dwcs = DwcsOptions { rules, zero_window };
+            (spec.discipline.name(), Options { dwcs, order, ..Options::default() })
         }
+        plain => (plain.name(), Options::default()),
     }
 }
 
@@ -141,8 +137,8 @@ fn disciplines() -> impl Strategy<Value = Discipline> {
     let dwcs = any::<[bool; 3]>().prop_map(|[loss_first, rtas99, lowest_denominator]| {
         Discipline::Dwcs { loss_first, rtas99, lowest_denominator }
     });
-    let others = vec![Discipline::Fifo, Discipline::StaticPriority, Discipline::Edf];
-    prop_oneof![4 => dwcs, 1 => proptest::sample::select(others)]
+    let plain = Discipline::PLAIN.map(|(_, discipline)| discipline).to_vec();
+    prop_oneof![4 => dwcs, 1 => proptest::sample::select(plain)]
 }
 
 fn streams() -> impl Strategy<Value = StreamSpec> {
