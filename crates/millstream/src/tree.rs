@@ -26,7 +26,7 @@
 
 mod gates;
 mod node;
-mod rooms;
+mod class_backlog;
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -41,7 +41,7 @@ use crate::queue::Queues;
 use crate::selector::{NewHead, Observer};
 
 pub(crate) use self::node::Node;
-use self::rooms::{Child, Dropped, Rooms, Told};
+use self::class_backlog::{Child, Dropped, Rooms, Told};
 
 /// The number of a class: its position in the order of [`Tree::add_class`], the root being 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
