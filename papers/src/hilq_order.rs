@@ -5,7 +5,7 @@
 //! be told from it. Rules A and B are written again here: it is the measure, not the measured.
 
 use millstream::{
-    Contract, ContractError, Discipline, Expiry, Head, Missed, Rank as EngineRank, StreamId,
+    ByRank, Contract, ContractError, Discipline, Expiry, Head, Missed, Rank as EngineRank, StreamId,
 };
 use std::cmp::Ordering;
 
@@ -82,6 +82,7 @@ impl Discipline for SlotOrder {
     type State = State;
     type Rank = Rank;
     type Stamp = ();
+    type Selection = ByRank;
 
     fn admit(&mut self, _: &Contract) -> Result<State, ContractError> {
         let promise = self.0.next().ok_or(ContractError::Missing { attribute: "window" })?;

@@ -267,7 +267,7 @@ impl<D: Discipline<Stamp = ()>> Model for Watched<D> {
         if self.selector.served(stream, now) {
             self.counts.missed(stream, now, 1, 0);
         }
-        self.selector.follow(stream, self.room.head(stream));
+        self.selector.head_departed(stream, self.room.head(stream));
         self.counts.serve_one(stream);
         winners.push(stream);
     }

@@ -55,18 +55,18 @@ struct Gate {
 
 /// Whether a gate is open for a head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Passage {
+pub(crate) enum GateState {
     /// Now.
     Open,
     /// From this time on, ns.
-    From(u64),
+    OpensAt(u64),
     /// Not without a call.
     Closed,
 }
 
 /// The gates of all streams; those without limits cost nothing.
 #[derive(Clone, Debug)]
-pub(crate) struct Gates {
+pub(crate) struct EligibilityGates {
     link: Link,
     /// By stream; shorter than their number if the last have no limits.
     gates: Vec<Gate>,
@@ -74,7 +74,7 @@ pub(crate) struct Gates {
     opening: IndexedHeap<u64>,
 }
 
-impl Gates {
+impl EligibilityGates {
     pub(crate) fn new(link: Link) -> Self {
         Self { link, gates: Vec::new(), opening: IndexedHeap::default() }
     }
@@ -116,16 +116,16 @@ impl Gates {
 
     fn admits_limited(&mut self, stream: StreamId, head: Head, now_ns: u64) -> bool {
         let gate = &self.gates[stream.index()];
-        match gate.passage(head, now_ns, self.link) {
-            Passage::Open => {
+        match gate.state(head, now_ns, self.link) {
+            GateState::Open => {
                 self.opening.remove(stream.0);
                 true
             }
-            Passage::From(from_ns) => {
-                self.opening.place(stream.0, from_ns);
+            GateState::OpensAt(from_ns) => {
+                self.opening.insert(stream.0, from_ns);
                 false
             }
-            Passage::Closed => {
+            GateState::Closed => {
                 self.opening.remove(stream.0);
                 false
             }
@@ -152,7 +152,7 @@ impl Gates {
     }
 
     /// The last packet of a stream was dropped: its gate opens for nobody.
-    pub(crate) fn forget(&mut self, stream: StreamId) {
+    pub(crate) fn cancel_opening(&mut self, stream: StreamId) {
         self.opening.remove(stream.0);
     }
 
@@ -184,15 +184,15 @@ impl Gates {
 
 impl Gate {
     #[inline]
-    fn passage(&self, head: Head, now_ns: u64, link: Link) -> Passage {
+    fn state(&self, head: Head, now_ns: u64, link: Link) -> GateState {
         let needed = u64::from(head.bytes.div_ceil(CREDIT_BYTES));
         if !self.opened_by_caller || self.credits.is_some_and(|credits| credits < needed) {
-            return Passage::Closed;
+            return GateState::Closed;
         }
         let conforms = |bucket: &Bucket| bucket.conforms_ns(link.wire_bytes(head.bytes));
         match self.bucket.as_ref().map_or(0, conforms) {
-            from_ns if from_ns <= now_ns => Passage::Open,
-            from_ns => Passage::From(from_ns),
+            from_ns if from_ns <= now_ns => GateState::Open,
+            from_ns => GateState::OpensAt(from_ns),
         }
     }
 }
@@ -208,8 +208,8 @@ mod tests {
         Head { arrival_ns: 0, bytes }
     }
 
-    fn gates(contract: &Contract) -> Gates {
-        let mut gates = Gates::new(Link::default());
+    fn gates(contract: &Contract) -> EligibilityGates {
+        let mut gates = EligibilityGates::new(Link::default());
         gates.add_stream(A, contract);
         gates
     }

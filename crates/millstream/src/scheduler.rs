@@ -6,7 +6,7 @@
 
 use crate::contract::{Contract, ContractError};
 use crate::discipline::{Activation, Discipline, DwcsOptions, Head};
-use crate::gate::Gates;
+use crate::gate::EligibilityGates;
 use crate::link::Link;
 use crate::packet::{Departure, Event, Packet, StreamId};
 use crate::queue::Queues;
@@ -18,12 +18,12 @@ const FETCHED_AHEAD: usize = 6;
 
 /// Queues and the gates in front of them.
 #[derive(Debug)]
-struct Waitroom<P> {
+struct PacketStore<P> {
     queues: Queues<P>,
-    gates: Gates,
+    gates: EligibilityGates,
 }
 
-impl<P: Copy + Default> Waitroom<P> {
+impl<P: Copy + Default> PacketStore<P> {
     /// A packet that became head-of-line, as the selector wants to know it.
     #[inline]
     fn new_head(&mut self, stream: StreamId, now_ns: u64, next: (Head, P)) -> NewHead<P> {
@@ -32,7 +32,7 @@ impl<P: Copy + Default> Waitroom<P> {
     }
 }
 
-impl<P: Copy + Default> Backlog<P> for Waitroom<P> {
+impl<P: Copy + Default> Backlog<P> for PacketStore<P> {
     fn drop_head(
         &mut self,
         stream: StreamId,
@@ -43,7 +43,7 @@ impl<P: Copy + Default> Backlog<P> for Waitroom<P> {
         let (departure, next) = self.queues.pop(stream, now_ns, deadline_ns, Event::DroppedLate)?;
         observer.dropped(&departure);
         if next.is_none() {
-            self.gates.forget(stream);
+            self.gates.cancel_opening(stream);
         }
         next.map(|next| self.new_head(stream, now_ns, next))
     }
@@ -78,7 +78,7 @@ impl<P: Copy + Default> Backlog<P> for Waitroom<P> {
 #[derive(Debug)]
 pub struct Scheduler<S: Select> {
     selector: S,
-    room: Waitroom<S::Stamp>,
+    store: PacketStore<S::Stamp>,
 }
 
 impl<D: Discipline, S: Structure<D::Rank>> Scheduler<Selector<D, S>> {
@@ -102,22 +102,22 @@ impl<S: Select> Scheduler<S> {
     /// A scheduler by `selector`, which has no streams yet.
     #[must_use]
     pub fn over(selector: S) -> Self {
-        let gates = Gates::new(Link::default());
-        Self { selector, room: Waitroom { queues: Queues::new(u32::MAX - 1), gates } }
+        let gates = EligibilityGates::new(Link::default());
+        Self { selector, store: PacketStore { queues: Queues::new(u32::MAX - 1), gates } }
     }
 
     /// At most `packets` wait in all streams together; arrivals beyond are dropped like arrivals
     /// at a full queue. To be said before the first stream is added.
     #[must_use]
     pub fn with_packet_limit(mut self, packets: u32) -> Self {
-        self.room.queues = Queues::new(packets.min(u32::MAX - 1));
+        self.store.queues = Queues::new(packets.min(u32::MAX - 1));
         self
     }
 
     /// Rate caps count what packets take on `link`. To be said before the first stream is added.
     #[must_use]
     pub fn on_link(mut self, link: Link) -> Self {
-        self.room.gates = Gates::new(link);
+        self.store.gates = EligibilityGates::new(link);
         self
     }
 
@@ -128,8 +128,8 @@ impl<S: Select> Scheduler<S> {
     #[allow(clippy::needless_pass_by_value)]
     pub fn add_stream(&mut self, contract: Contract) -> Result<StreamId, ContractError> {
         let stream = self.selector.add_stream(&contract)?;
-        self.room.queues.add_stream(contract.queue);
-        self.room.gates.add_stream(stream, &contract);
+        self.store.queues.add_stream(contract.queue);
+        self.store.gates.add_stream(stream, &contract);
         Ok(stream)
     }
 
@@ -147,18 +147,18 @@ impl<S: Select> Scheduler<S> {
         stream: StreamId,
         packet: Packet,
     ) -> Result<u64, Departure> {
-        self.room.queues.admit(stream, packet, now_ns)?;
+        self.store.queues.admit(stream, packet, now_ns)?;
         self.advance(now_ns);
-        let number = self.room.queues.arrivals(stream);
+        let number = self.store.queues.arrivals(stream);
         let head = Head { arrival_ns: now_ns, bytes: packet.bytes };
-        if self.room.queues.push(stream, packet, now_ns) {
-            let open = self.room.gates.admits(stream, head, now_ns);
+        if self.store.queues.push(stream, packet, now_ns) {
+            let open = self.store.gates.admits(stream, head, now_ns);
             let stamp = self.selector.arrived(stream, packet.bytes, open);
             self.selector.became_backlogged(stream, NewHead { head, stamp, open });
         } else {
             let active = self.selector.active(stream);
             let stamp = self.selector.arrived(stream, packet.bytes, active);
-            self.room.queues.stamp_last(stream, stamp);
+            self.store.queues.stamp_last(stream, stamp);
         }
         Ok(number)
     }
@@ -176,7 +176,7 @@ impl<S: Select> Scheduler<S> {
     ) {
         for (at, &(stream, packet)) in arrivals.iter().enumerate() {
             if let Some((later, _)) = arrivals.get(at + FETCHED_AHEAD) {
-                self.room.queues.prefetch(*later);
+                self.store.queues.prefetch(*later);
             }
             if let Err(departure) = self.enqueue(now_ns, stream, packet) {
                 full(departure);
@@ -196,26 +196,26 @@ impl<S: Select> Scheduler<S> {
         observer: &mut (impl Observer + ?Sized),
     ) -> Option<Departure> {
         self.advance(now_ns);
-        if self.room.queues.total_waiting() == 0 {
+        if self.store.queues.total_waiting() == 0 {
             self.selector.idle();
             return None;
         }
-        let stream = self.selector.select(now_ns, &mut self.room, observer)?;
+        let stream = self.selector.select(now_ns, &mut self.store, observer)?;
         let deadline_ns = self.selector.deadline_ns(stream);
-        let (departure, next) = self.room.queues.pop(stream, now_ns, deadline_ns, Event::Sent)?;
+        let (departure, next) = self.store.queues.pop(stream, now_ns, deadline_ns, Event::Sent)?;
         if self.selector.served(stream, now_ns) {
             observer.missed(stream, now_ns, 1, 0);
         }
-        self.room.gates.spend(stream, departure.bytes, now_ns);
-        let next = next.map(|next| self.room.new_head(stream, now_ns, next));
-        self.selector.follow(stream, next);
+        self.store.gates.spend(stream, departure.bytes, now_ns);
+        let next = next.map(|next| self.store.new_head(stream, now_ns, next));
+        self.selector.head_departed(stream, next);
         Some(departure)
     }
 
     /// Time reaches `now_ns`: gates that open by time do, each at its time.
     #[inline(always)]
     fn advance(&mut self, now_ns: u64) {
-        if self.room.gates.next_opening_ns().is_some() {
+        if self.store.gates.next_opening_ns().is_some() {
             self.open_gates(now_ns);
         }
         self.selector.advance(now_ns);
@@ -224,7 +224,7 @@ impl<S: Select> Scheduler<S> {
     /// The same for an event that at one instant goes before gates that open by time.
     fn advance_before_gates(&mut self, now_ns: u64) {
         if let Some(before_ns) = now_ns.checked_sub(1)
-            && self.room.gates.next_opening_ns().is_some()
+            && self.store.gates.next_opening_ns().is_some()
         {
             self.open_gates(before_ns);
         }
@@ -233,7 +233,7 @@ impl<S: Select> Scheduler<S> {
 
     #[cold]
     fn open_gates(&mut self, until_ns: u64) {
-        while let Some((from_ns, stream)) = self.room.gates.pop_opening(until_ns) {
+        while let Some((from_ns, stream)) = self.store.gates.pop_opening(until_ns) {
             self.selector.advance(from_ns);
             self.regate(from_ns, stream);
         }
@@ -243,10 +243,10 @@ impl<S: Select> Scheduler<S> {
     fn regate(&mut self, now_ns: u64, stream: StreamId) {
         self.selector.limits_changed(stream);
         let Some(head) = self.selector.head(stream) else { return };
-        if !self.room.gates.admits(stream, head, now_ns) {
+        if !self.store.gates.admits(stream, head, now_ns) {
             return self.selector.close(stream);
         }
-        let waiting = self.room.queues.waiting(stream);
+        let waiting = self.store.queues.waiting(stream);
         self.selector.open(stream, Activation::Opened { waiting });
     }
 
@@ -267,9 +267,9 @@ impl<S: Select> Scheduler<S> {
             let stream = departure.stream;
             sent(departure);
             count += 1;
-            if self.selector.is_alone(stream) && !self.room.gates.may_close(stream) {
+            if self.selector.is_alone(stream) && !self.store.gates.may_close(stream) {
                 // The last one is for a decision: nothing is behind it.
-                let behind = self.room.queues.waiting(stream).packets.saturating_sub(1) as usize;
+                let behind = self.store.queues.waiting(stream).packets.saturating_sub(1) as usize;
                 let again = behind.min(most - count);
                 self.serve_alone(now_ns, stream, again, observer, &mut sent);
                 count += again;
@@ -290,7 +290,7 @@ impl<S: Select> Scheduler<S> {
     ) {
         for _ in 0..count {
             let deadline_ns = self.selector.deadline_ns(stream);
-            let popped = self.room.queues.pop(stream, now_ns, deadline_ns, Event::Sent);
+            let popped = self.store.queues.pop(stream, now_ns, deadline_ns, Event::Sent);
             let Some((departure, Some((head, stamp)))) = popped else {
                 debug_assert!(false, "more than that wait");
                 break;
@@ -302,7 +302,7 @@ impl<S: Select> Scheduler<S> {
             sent(departure);
         }
         if count > 0 {
-            self.selector.settle(stream);
+            self.selector.reinsert(stream);
         }
     }
 
@@ -313,7 +313,7 @@ impl<S: Select> Scheduler<S> {
     /// If `stream` was not added to this scheduler.
     pub fn set_eligible(&mut self, now_ns: u64, stream: StreamId, eligible: bool) {
         self.advance_before_gates(now_ns);
-        self.room.gates.set_by_caller(stream, eligible);
+        self.store.gates.set_by_caller(stream, eligible);
         self.regate(now_ns, stream);
     }
 
@@ -325,7 +325,7 @@ impl<S: Select> Scheduler<S> {
     /// If `stream` was not added to this scheduler.
     pub fn add_credits(&mut self, now_ns: u64, stream: StreamId, credits: u64) {
         self.advance_before_gates(now_ns);
-        self.room.gates.add_credits(stream, credits);
+        self.store.gates.add_credits(stream, credits);
         // Credits open gates and close none.
         if self.selector.active(stream) {
             self.selector.limits_changed(stream);
@@ -338,7 +338,7 @@ impl<S: Select> Scheduler<S> {
     /// [`decide`](Self::decide) finds nobody, it is worth asking again then.
     #[must_use]
     pub fn next_eligible_ns(&self) -> Option<u64> {
-        self.room.gates.next_opening_ns()
+        self.store.gates.next_opening_ns()
     }
 
     /// The last service of `stream` cost `extra_bytes` more than the packet's length (less, if
@@ -365,12 +365,12 @@ impl<S: Select> Scheduler<S> {
     /// If `stream` was not added to this scheduler.
     #[must_use]
     pub fn waiting(&self, stream: StreamId) -> u32 {
-        self.room.queues.waiting(stream).packets
+        self.store.queues.waiting(stream).packets
     }
 
     /// Packets waiting in all streams.
     #[must_use]
     pub fn total_waiting(&self) -> u64 {
-        self.room.queues.total_waiting()
+        self.store.queues.total_waiting()
     }
 }

@@ -157,33 +157,40 @@ pub trait Select {
     /// The head of `stream`, which is about to be served, has `bytes` rather than what was said.
     fn resize(&mut self, stream: StreamId, bytes: u32);
 
-    /// The head of `stream` starts to be served. Returns whether it was late. What follows is told
-    /// by [`follow`](Self::follow).
+    /// The head of `stream` starts to be served. Returns whether that is a miss. A call of
+    /// [`head_departed`](Self::head_departed) follows.
     fn served(&mut self, stream: StreamId, now_ns: u64) -> bool;
 
-    /// The head of `stream` has left; `next` is the one after it.
-    fn follow(&mut self, stream: StreamId, next: Option<NewHead<Self::Stamp>>);
+    /// The head of `stream` departed; `next` is the one after it.
+    fn head_departed(&mut self, stream: StreamId, next: Option<NewHead<Self::Stamp>>);
 
-    /// Whether `stream`, which was served just now, is the next to be served at this instant, and again, whatever its
-    /// packets are like: no other stream has a head that may be chosen.
+    /// The head of `stream` departed; `next` is the one after it.
+    #[deprecated(since = "0.2.0", note = "renamed to `head_departed`")]
+    fn follow(&mut self, stream: StreamId, next: Option<NewHead<Self::Stamp>>) {
+        self.head_departed(stream, next);
+    }
+
+    /// Whether `stream`, which was just served, has the only active head and so wins every further
+    /// decision at this instant.
     #[inline]
     fn is_alone(&self, stream: StreamId) -> bool {
         let _ = stream;
         false
     }
 
-    /// The head of a stream that is [alone](Self::is_alone) starts to be served, and has left; `next` is the one after
-    /// it, and may be chosen. Returns whether it was late. [`settle`](Self::settle) is to follow the last of these.
+    /// The head of a stream that is [alone](Self::is_alone) is served and departs; `next`, which is
+    /// active, follows. Returns whether that is a miss. A call of [`reinsert`](Self::reinsert)
+    /// ends a sequence of these.
     #[inline]
     fn serve_alone(&mut self, stream: StreamId, now_ns: u64, next: NewHead<Self::Stamp>) -> bool {
         let late = self.served(stream, now_ns);
-        self.follow(stream, Some(next));
+        self.head_departed(stream, Some(next));
         late
     }
 
-    /// The head of a stream that was alone stands among others from now on.
+    /// Gives a stream that was served alone its place among the other streams.
     #[inline]
-    fn settle(&mut self, stream: StreamId) {
+    fn reinsert(&mut self, stream: StreamId) {
         let _ = stream;
     }
 

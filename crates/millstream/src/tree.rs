@@ -24,9 +24,9 @@
 //! **Deadlines** are charged in every class at every decision, whoever is chosen. Classes
 //! themselves may have deadlines in their parent; what a class misses is not reported.
 
+mod class_backlog;
 mod gates;
 mod node;
-mod class_backlog;
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -34,14 +34,14 @@ use alloc::vec::Vec;
 use crate::catalogue::{DisciplineRow, DynScheduler, Options, StructureName};
 use crate::contract::{Contract, ContractError, Late};
 use crate::discipline::{Head, Waiting};
-use crate::gate::Gates;
+use crate::gate::EligibilityGates;
 use crate::link_clock::{ClassClock, LinkClock};
 use crate::packet::{Departure, Event, Packet, StreamId};
 use crate::queue::Queues;
 use crate::selector::{NewHead, Observer};
 
+use self::class_backlog::{Child, ChildObserver, ClassBacklog, LateDrops};
 pub(crate) use self::node::Node;
-use self::class_backlog::{Child, Dropped, Rooms, Told};
 
 /// The number of a class: its position in the order of [`Tree::add_class`], the root being 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -107,7 +107,7 @@ pub struct Tree {
     classes: Vec<Class>,
     /// Each stream's place.
     leaves: Vec<Place>,
-    rooms: Rooms,
+    backlog: ClassBacklog,
     clock: LinkClock,
     /// Classes whose children have deadlines.
     with_deadlines: Vec<ClassId>,
@@ -124,10 +124,10 @@ impl Tree {
         let mut tree = Self {
             classes: Vec::new(),
             leaves: Vec::new(),
-            rooms: Rooms {
+            backlog: ClassBacklog {
                 queues: Queues::new(u32::MAX - 1),
-                stream_gates: Gates::new(link),
-                class_gates: Gates::new(link),
+                stream_gates: EligibilityGates::new(link),
+                class_gates: EligibilityGates::new(link),
             },
             clock: LinkClock::new(link),
             with_deadlines: Vec::new(),
@@ -159,7 +159,7 @@ impl Tree {
         let class =
             self.push_class(Some(Place { class: parent, child }), discipline, structure, options);
         self.classes[parent.index()].children.push(Child::Class(class));
-        self.rooms.class_gates.add_stream(class.gate(), &contract);
+        self.backlog.class_gates.add_stream(class.gate(), &contract);
         Ok(class)
     }
 
@@ -203,8 +203,8 @@ impl Tree {
         let child = self.classes[class.index()].node.add_child(&contract)?;
         self.classes[class.index()].children.push(Child::Stream(stream));
         self.leaves.push(Place { class, child });
-        self.rooms.queues.add_stream(contract.queue);
-        self.rooms.stream_gates.add_stream(stream, &contract);
+        self.backlog.queues.add_stream(contract.queue);
+        self.backlog.stream_gates.add_stream(stream, &contract);
         Ok(stream)
     }
 
@@ -221,22 +221,22 @@ impl Tree {
         stream: StreamId,
         packet: Packet,
     ) -> Result<u64, Departure> {
-        self.rooms.queues.admit(stream, packet, now_ns)?;
+        self.backlog.queues.admit(stream, packet, now_ns)?;
         let at_ns = self.advance(now_ns);
-        let number = self.rooms.queues.arrivals(stream);
-        let was_empty = self.rooms.queues.push(stream, packet, now_ns);
+        let number = self.backlog.queues.arrivals(stream);
+        let was_empty = self.backlog.queues.push(stream, packet, now_ns);
         let place = self.leaves[stream.index()];
         self.touch(place.class, at_ns);
         let node = &mut self.classes[place.class.index()].node;
         if was_empty {
             let head = Head { arrival_ns: now_ns, bytes: packet.bytes };
-            let open = self.rooms.stream_gates.admits(stream, head, now_ns);
+            let open = self.backlog.stream_gates.admits(stream, head, now_ns);
             let stamp = node.arrived(place.child, packet.bytes, open);
             node.became_backlogged(place.child, NewHead { head, stamp, open });
         } else {
             let active = node.active(place.child);
             let stamp = node.arrived(place.child, packet.bytes, active);
-            self.rooms.queues.stamp_last(stream, stamp);
+            self.backlog.queues.stamp_last(stream, stamp);
         }
         self.arrived_below(place.class, at_ns, now_ns, packet.bytes);
         Ok(number)
@@ -254,7 +254,7 @@ impl Tree {
             let Some(place) = below.parent else { return };
             self.touch(place.class, at_ns);
             if first {
-                let admitted = self.rooms.class_gates.admits(class.gate(), head, now_ns);
+                let admitted = self.backlog.class_gates.admits(class.gate(), head, now_ns);
                 let open = active_below && admitted;
                 let node = &mut self.classes[place.class.index()].node;
                 let stamp = node.arrived(place.child, bytes, open);
@@ -284,15 +284,16 @@ impl Tree {
         let stream = self.choose(at_ns, now_ns)?;
         let place = self.leaves[stream.index()];
         let deadline_ns = self.classes[place.class.index()].node.deadline_ns(place.child);
-        let (departure, next) = self.rooms.queues.pop(stream, now_ns, deadline_ns, Event::Sent)?;
+        let (departure, next) =
+            self.backlog.queues.pop(stream, now_ns, deadline_ns, Event::Sent)?;
         self.clock.send(at_ns, departure.bytes);
         let node = &mut self.classes[place.class.index()].node;
         if node.served(place.child, now_ns) {
             observer.missed(stream, now_ns, 1, 0);
         }
-        self.rooms.stream_gates.spend(stream, departure.bytes, now_ns);
-        let next = next.map(|next| self.rooms.new_head(stream, now_ns, next));
-        node.follow(place.child, next);
+        self.backlog.stream_gates.spend(stream, departure.bytes, now_ns);
+        let next = next.map(|next| self.backlog.new_head(stream, now_ns, next));
+        node.head_departed(place.child, next);
         self.left_below(place.class, at_ns, now_ns, &departure);
         Some(departure)
     }
@@ -303,7 +304,8 @@ impl Tree {
         loop {
             self.touch(class, at_ns);
             let Class { node, children, .. } = &mut self.classes[class.index()];
-            let mut dropped = Dropped { rooms: &mut self.rooms, children, departures: Vec::new() };
+            let mut dropped =
+                LateDrops { backlog: &mut self.backlog, children, departures: Vec::new() };
             let child = node.select(now_ns, &mut dropped, &mut ());
             debug_assert!(dropped.departures.is_empty(), "misses were charged before");
             match children[child?.index()] {
@@ -325,17 +327,17 @@ impl Tree {
             let estimate = Head { arrival_ns: now_ns, bytes: sent.bytes };
             let next = (below.waiting.packets > 0).then_some(estimate);
             let active_below = below.node.any_active();
-            self.rooms.class_gates.spend(class.gate(), sent.bytes, now_ns);
+            self.backlog.class_gates.spend(class.gate(), sent.bytes, now_ns);
             let mut held = false;
             let next = next.map(|head| {
-                let admitted = self.rooms.class_gates.admits(class.gate(), head, now_ns);
+                let admitted = self.backlog.class_gates.admits(class.gate(), head, now_ns);
                 held = active_below && !admitted;
                 NewHead { head, stamp: None, open: active_below && admitted }
             });
             let node = &mut self.classes[place.class.index()].node;
             node.resize(place.child, sent.bytes);
             node.served(place.child, now_ns);
-            node.follow(place.child, next);
+            node.head_departed(place.child, next);
             self.hold(class, at_ns, held);
             class = place.class;
         }
@@ -351,9 +353,10 @@ impl Tree {
     ) {
         self.touch(class, at_ns);
         let Class { node, children, .. } = &mut self.classes[class.index()];
-        let mut told = Told { children, observer };
-        let mut dropped = Dropped { rooms: &mut self.rooms, children, departures: Vec::new() };
-        node.charge_misses(now_ns, &mut dropped, &mut told);
+        let mut child_observer = ChildObserver { children, observer };
+        let mut dropped =
+            LateDrops { backlog: &mut self.backlog, children, departures: Vec::new() };
+        node.charge_misses(now_ns, &mut dropped, &mut child_observer);
         let departures = dropped.departures;
         for departure in &departures {
             observer.dropped(departure);
@@ -372,8 +375,8 @@ impl Tree {
             let Some(place) = parent else { return };
             self.touch(place.class, at_ns);
             if emptied {
-                self.rooms.class_gates.forget(class.gate());
-                self.classes[place.class.index()].node.follow(place.child, None);
+                self.backlog.class_gates.cancel_opening(class.gate());
+                self.classes[place.class.index()].node.head_departed(place.child, None);
                 self.hold(class, at_ns, false);
             } else {
                 self.match_gate(class, at_ns, now_ns);
@@ -388,7 +391,7 @@ impl Tree {
     /// If `stream` is not of this tree.
     pub fn set_eligible(&mut self, now_ns: u64, stream: StreamId, eligible: bool) {
         let at_ns = self.advance_before_gates(now_ns);
-        self.rooms.stream_gates.set_by_caller(stream, eligible);
+        self.backlog.stream_gates.set_by_caller(stream, eligible);
         self.regate(stream, at_ns, now_ns);
     }
 
@@ -398,15 +401,16 @@ impl Tree {
     /// If `stream` is not of this tree.
     pub fn add_credits(&mut self, now_ns: u64, stream: StreamId, credits: u64) {
         let at_ns = self.advance_before_gates(now_ns);
-        self.rooms.stream_gates.add_credits(stream, credits);
+        self.backlog.stream_gates.add_credits(stream, credits);
         self.regate(stream, at_ns, now_ns);
     }
 
     /// See [`Scheduler::next_eligible_ns`](crate::Scheduler::next_eligible_ns).
     #[must_use]
     pub fn next_eligible_ns(&self) -> Option<u64> {
-        let rooms = &self.rooms;
-        let openings = [rooms.stream_gates.next_opening_ns(), rooms.class_gates.next_opening_ns()];
+        let backlog = &self.backlog;
+        let openings =
+            [backlog.stream_gates.next_opening_ns(), backlog.class_gates.next_opening_ns()];
         openings.into_iter().flatten().min()
     }
 
@@ -438,13 +442,13 @@ impl Tree {
     /// If `stream` is not of this tree.
     #[must_use]
     pub fn waiting(&self, stream: StreamId) -> u32 {
-        self.rooms.queues.waiting(stream).packets
+        self.backlog.queues.waiting(stream).packets
     }
 
     /// Packets waiting in all streams.
     #[must_use]
     pub fn total_waiting(&self) -> u64 {
-        self.rooms.queues.total_waiting()
+        self.backlog.queues.total_waiting()
     }
 }
 

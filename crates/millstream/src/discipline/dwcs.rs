@@ -25,7 +25,7 @@ use core::hint::select_unpredictable;
 use core::marker::PhantomData;
 
 use super::edf::Deadlines;
-use super::{Discipline, Expiry, Head, Missed, Rank};
+use super::{ByRank, Discipline, Expiry, Head, Missed, Rank};
 use crate::bounds::{DeadlineGuarantee, Guarantee, Theorem, UnprovedSetting};
 use crate::catalogue::{Built, DisciplineRow, DwcsOrder, Form, Options, StructureName, built};
 use crate::contract::{Contract, ContractError, Late, Window};
@@ -372,6 +372,7 @@ impl<O: Order> Discipline for Dwcs<O> {
     type State = DwcsState;
     type Rank = DwcsRank<O>;
     type Stamp = ();
+    type Selection = ByRank;
 
     fn admit(&mut self, contract: &Contract) -> Result<DwcsState, ContractError> {
         let mut state = DwcsState {

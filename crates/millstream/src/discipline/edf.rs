@@ -6,7 +6,7 @@
 
 use core::cmp::Ordering;
 
-use super::{Discipline, Expiry, Head, Missed, Rank};
+use super::{ByRank, Discipline, Expiry, Head, Missed, Rank};
 use crate::bounds::{DeadlineGuarantee, Guarantee, Theorem};
 use crate::catalogue::DisciplineRow;
 use crate::contract::{Contract, ContractError, Late};
@@ -122,6 +122,7 @@ impl Discipline for Edf {
     type State = EdfState;
     type Rank = EdfRank;
     type Stamp = ();
+    type Selection = ByRank;
 
     fn admit(&mut self, contract: &Contract) -> Result<EdfState, ContractError> {
         Deadlines::admit(contract).map(EdfState)

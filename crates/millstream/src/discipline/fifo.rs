@@ -2,7 +2,7 @@
 //!
 //! The baseline that every other discipline is compared with: it protects nobody.
 
-use super::{Discipline, Head, Rank};
+use super::{ByRank, Discipline, Head, Rank};
 use crate::bounds::{DelayGuarantee, Fairness, Guarantee};
 use crate::catalogue::DisciplineRow;
 use crate::contract::{Contract, ContractError};
@@ -37,6 +37,7 @@ impl Discipline for Fifo {
     type State = ();
     type Rank = FifoRank;
     type Stamp = ();
+    type Selection = ByRank;
 
     fn admit(&mut self, _: &Contract) -> Result<(), ContractError> {
         Ok(())

@@ -65,7 +65,7 @@ impl Gps {
         if !self.fluid.contains(stream.0) {
             self.weight += u128::from(self.weights[stream.index()]);
         }
-        self.fluid.place(stream.0, last.tag());
+        self.fluid.insert(stream.0, last.tag());
     }
 
     /// The fluid has no more work for the stream.

@@ -8,7 +8,7 @@
 //! weights 3 1 2:   a b c   a c   a    |   a b c …
 //! ```
 
-use super::{Activation, Discipline, Head, Rank};
+use super::{Activation, ByRank, Discipline, Head, Rank};
 use crate::bounds::{Fairness, Guarantee, RateGuarantee, Share};
 use crate::catalogue::DisciplineRow;
 use crate::contract::{Contract, ContractError};
@@ -62,6 +62,7 @@ impl Discipline for Interleaved {
     type State = InterleavedState;
     type Rank = InterleavedRank;
     type Stamp = ();
+    type Selection = ByRank;
 
     fn admit(&mut self, contract: &Contract) -> Result<InterleavedState, ContractError> {
         Ok(InterleavedState { weight: contract.weight, round: 0, cycle: 1 })

@@ -11,7 +11,7 @@
 //! those that became active during its transmission.
 //! Source: Shreedhar and Varghese 1995; DRR-CA of the MinBW paper, section IV.
 
-use super::{Activation, Discipline, Head, Rank, Visit};
+use super::{Activation, ByTurn, Discipline, Head, Rank, TakesTurns, Turn};
 use crate::bounds::{Fairness, Guarantee, RateGuarantee, Share};
 use crate::catalogue::{DisciplineRow, TURNS};
 use crate::contract::{Contract, ContractError};
@@ -87,8 +87,8 @@ pub struct RoundRobinState {
     quantum: i64,
     deficit: i64,
     turn: u64,
-    /// The quantum of this turn has been added.
-    visited: bool,
+    /// The quantum of this turn was added.
+    has_quantum: bool,
 }
 
 /// The turn, which no two streams share.
@@ -115,7 +115,7 @@ impl RoundRobin {
     #[inline]
     fn join_tail(&mut self, state: &mut RoundRobinState) {
         state.turn = self.next_turn;
-        state.visited = false;
+        state.has_quantum = false;
         self.next_turn += 1;
     }
 }
@@ -124,8 +124,7 @@ impl Discipline for RoundRobin {
     type State = RoundRobinState;
     type Rank = TurnRank;
     type Stamp = ();
-
-    const VISITS: bool = true;
+    type Selection = ByTurn;
 
     fn admit(&mut self, contract: &Contract) -> Result<RoundRobinState, ContractError> {
         let quantum = match self.measure {
@@ -134,7 +133,7 @@ impl Discipline for RoundRobin {
             }
             Measure::Packets => contract.weight,
         };
-        Ok(RoundRobinState { quantum: i64::from(quantum), deficit: 0, turn: 0, visited: false })
+        Ok(RoundRobinState { quantum: i64::from(quantum), deficit: 0, turn: 0, has_quantum: false })
     }
 
     #[inline]
@@ -168,32 +167,34 @@ impl Discipline for RoundRobin {
         false
     }
 
+    fn charge(&mut self, state: &mut RoundRobinState, _: Option<Head>, extra_bytes: i64) -> bool {
+        state.deficit = state.deficit.saturating_sub(extra_bytes);
+        matches!(self.measure, Measure::Bytes(_))
+    }
+}
+
+impl TakesTurns for RoundRobin {
     #[inline]
-    fn visit(&mut self, state: &mut RoundRobinState, head: Head) -> Visit {
-        if !state.visited {
-            state.visited = true;
+    fn turn(&mut self, state: &mut RoundRobinState, head: Head) -> Turn {
+        if !state.has_quantum {
+            state.has_quantum = true;
             state.deficit += state.quantum;
         }
         if self.cost(head) <= state.deficit {
-            return Visit::Serve;
+            return Turn::Serve;
         }
         self.join_tail(state);
-        Visit::Pass
+        Turn::Pass
     }
 
-    fn visits_needed(&self, state: &RoundRobinState, head: Head) -> u64 {
+    fn turns_needed(&self, state: &RoundRobinState, head: Head) -> u64 {
         let lacking = u64::try_from(self.cost(head) - state.deficit).unwrap_or(0);
         lacking.div_ceil(state.quantum.unsigned_abs()).max(1)
     }
 
-    fn skip_visits(&mut self, state: &mut RoundRobinState, visits: u64) {
+    fn skip_turns(&mut self, state: &mut RoundRobinState, turns: u64) {
         // At most what the head lacks, which is below 2³³.
-        let skipped = state.quantum.unsigned_abs().saturating_mul(visits);
+        let skipped = state.quantum.unsigned_abs().saturating_mul(turns);
         state.deficit = state.deficit.saturating_add_unsigned(skipped);
-    }
-
-    fn charge(&mut self, state: &mut RoundRobinState, _: Option<Head>, extra_bytes: i64) -> bool {
-        state.deficit = state.deficit.saturating_sub(extra_bytes);
-        matches!(self.measure, Measure::Bytes(_))
     }
 }

@@ -11,7 +11,7 @@
 
 use core::marker::PhantomData;
 
-use super::{Activation, Discipline, Head, Rank};
+use super::{Activation, ByRank, Discipline, Head, Rank};
 use crate::bounds::{Fairness, Guarantee, RateGuarantee, Share};
 use crate::catalogue::DisciplineRow;
 use crate::contract::{Contract, ContractError};
@@ -142,6 +142,7 @@ impl<T: Tagged> Discipline for SelfClocked<T> {
     type State = SelfClockedState;
     type Rank = NearRank;
     type Stamp = ();
+    type Selection = ByRank;
 
     fn admit(&mut self, contract: &Contract) -> Result<SelfClockedState, ContractError> {
         let past = self.clock.past();

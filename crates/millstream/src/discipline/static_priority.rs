@@ -2,7 +2,7 @@
 //!
 //! A stream of priority 0 that floods starves all others; that is the discipline, not a fault.
 
-use super::{Discipline, Head, Rank};
+use super::{ByRank, Discipline, Head, Rank};
 use crate::bounds::{DelayGuarantee, Guarantee};
 use crate::catalogue::DisciplineRow;
 use crate::contract::{Contract, ContractError};
@@ -39,6 +39,7 @@ impl Discipline for StaticPriority {
     type State = u32;
     type Rank = StaticPriorityRank;
     type Stamp = ();
+    type Selection = ByRank;
 
     fn admit(&mut self, contract: &Contract) -> Result<u32, ContractError> {
         Ok(contract.priority)

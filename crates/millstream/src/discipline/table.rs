@@ -7,7 +7,7 @@
 use alloc::vec::Vec;
 
 use super::round_robin::WRR_RATE;
-use super::{Activation, Discipline, Head, Rank};
+use super::{Activation, ByRank, Discipline, Head, Rank};
 use crate::bounds::{Fairness, Guarantee, Share};
 use crate::catalogue::DisciplineRow;
 use crate::contract::{Contract, ContractError};
@@ -63,6 +63,7 @@ impl Discipline for Table {
     type State = u64;
     type Rank = TableRank;
     type Stamp = ();
+    type Selection = ByRank;
 
     fn admit(&mut self, _: &Contract) -> Result<u64, ContractError> {
         let places = self.places.get(self.streams).map_or(0, Vec::len);

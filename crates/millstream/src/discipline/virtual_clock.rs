@@ -9,7 +9,7 @@
 //! guarantees rates, but it is not fair. Source: Zhang 1990.
 
 use super::wfq::FinishRank;
-use super::{Activation, Discipline, Head, Stamp};
+use super::{Activation, ByRank, Discipline, Head, Stamp};
 use crate::bounds::{Fairness, Guarantee, RateGuarantee, Share};
 use crate::catalogue::DisciplineRow;
 use crate::contract::{Contract, ContractError};
@@ -91,6 +91,7 @@ impl Discipline for VirtualClock {
     type State = VirtualClockState;
     type Rank = FinishRank;
     type Stamp = ArrivalTag;
+    type Selection = ByRank;
 
     fn admit(&mut self, contract: &Contract) -> Result<VirtualClockState, ContractError> {
         self.weight += u64::from(contract.weight);

@@ -11,7 +11,7 @@
 //! Bennett and Zhang 1997; Router paper, section 3.2.
 
 use super::self_clocked::NearRank;
-use super::{Activation, Discipline, Head};
+use super::{Activation, ByVirtualStart, Discipline, Head, VirtualStart};
 use crate::bounds::{Fairness, Guarantee, RateGuarantee, Share};
 use crate::catalogue::DisciplineRow;
 use crate::contract::{Contract, ContractError};
@@ -93,8 +93,7 @@ impl Discipline for Wf2qPlus {
     type State = Wf2qPlusState;
     type Rank = NearRank;
     type Stamp = ();
-
-    const REGULATED: bool = true;
+    type Selection = ByVirtualStart;
 
     fn admit(&mut self, contract: &Contract) -> Result<Wf2qPlusState, ContractError> {
         self.weight += u64::from(contract.weight);
@@ -153,27 +152,29 @@ impl Discipline for Wf2qPlus {
         self.clock.forget();
     }
 
-    #[inline]
-    fn start(&self, state: &Wf2qPlusState) -> Tag {
-        state.start
-    }
-
-    #[inline]
-    fn reached(&self) -> Tag {
-        self.clock.now()
-    }
-
-    #[inline]
-    fn leap(&mut self, start: Tag) {
-        self.clock.reach(start);
-    }
-
     fn charge(&mut self, state: &mut Wf2qPlusState, head: Option<Head>, extra_bytes: i64) -> bool {
         state.before = state.before.shifted(state.per_byte.times_signed(extra_bytes));
         if let Some(head) = head {
             self.stamp(state, head);
         }
         true
+    }
+}
+
+impl VirtualStart for Wf2qPlus {
+    #[inline]
+    fn virtual_start(&self, state: &Wf2qPlusState) -> Tag {
+        state.start
+    }
+
+    #[inline]
+    fn virtual_time(&self) -> Tag {
+        self.clock.now()
+    }
+
+    #[inline]
+    fn leap(&mut self, start: Tag) {
+        self.clock.reach(start);
     }
 }
 

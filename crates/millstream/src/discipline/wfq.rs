@@ -14,7 +14,7 @@
 //! gaps, so it needs no stamps of its own: `restamped` says for how many packets this holds.
 
 use super::gps::Gps;
-use super::{Activation, Discipline, Head, Rank, Stamp};
+use super::{Activation, ByVirtualStart, Discipline, Head, Rank, Stamp, VirtualStart};
 use crate::bounds::{Fairness, Guarantee, RateGuarantee, Share};
 use crate::catalogue::DisciplineRow;
 use crate::contract::{Contract, ContractError};
@@ -134,8 +134,7 @@ impl<const REGULATED: bool> Discipline for FluidFair<REGULATED> {
     type State = FluidFairState;
     type Rank = FinishRank;
     type Stamp = ArrivalStamp;
-
-    const REGULATED: bool = REGULATED;
+    type Selection = ByVirtualStart;
 
     fn admit(&mut self, contract: &Contract) -> Result<FluidFairState, ContractError> {
         self.gps.add_stream(contract.weight);
@@ -219,14 +218,18 @@ impl<const REGULATED: bool> Discipline for FluidFair<REGULATED> {
             self.gps.leave(stream);
         }
     }
+}
+
+impl<const REGULATED: bool> VirtualStart for FluidFair<REGULATED> {
+    const REGULATED: bool = REGULATED;
 
     #[inline]
-    fn start(&self, state: &FluidFairState) -> Tag {
+    fn virtual_start(&self, state: &FluidFairState) -> Tag {
         state.start
     }
 
     #[inline]
-    fn reached(&self) -> Tag {
+    fn virtual_time(&self) -> Tag {
         self.gps.clock().now()
     }
 }

@@ -15,7 +15,7 @@
 use core::cmp::Ordering;
 use core::marker::PhantomData;
 
-use super::{Discipline, Expiry, Head, Missed, Rank};
+use super::{ByRank, Discipline, Expiry, Head, Missed, Rank};
 use crate::contract::{Contract, ContractError, Late, Window};
 use crate::packet::StreamId;
 
@@ -165,6 +165,7 @@ impl<O: OwedOrder> Discipline for Windowed<O> {
     type State = WindowedState;
     type Rank = WindowedRank<O>;
     type Stamp = ();
+    type Selection = ByRank;
 
     fn admit(&mut self, contract: &Contract) -> Result<WindowedState, ContractError> {
         let mut state = WindowedState {

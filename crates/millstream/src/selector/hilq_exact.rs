@@ -64,7 +64,7 @@ impl HilqExact {
 
     /// Takes a stream from where it stands.
     #[inline(always)]
-    fn displace(&mut self, stream: StreamId) {
+    fn remove(&mut self, stream: StreamId) {
         if self.line(stream).place() == Place::Parked {
             self.parked.remove(stream.0);
         } else if self.is_few {
@@ -85,7 +85,7 @@ impl HilqExact {
         if self.is_few {
             line.place_among_few();
             if Few::fits(deadline_ns) {
-                self.few.place(stream, deadline_ns);
+                self.few.insert(stream, deadline_ns);
             } else {
                 self.spread();
             }
@@ -97,7 +97,7 @@ impl HilqExact {
     /// Places a stream that was served by its new head, if it was the first among few and its
     /// deadlines go on; false, and nothing has happened, if not.
     #[inline(always)]
-    fn follow_few(&mut self, stream: StreamId, new: NewHead<()>) -> bool {
+    fn defer_first(&mut self, stream: StreamId, new: NewHead<()>) -> bool {
         let line = &mut self.calendar.lines[stream.index()];
         if !new.open
             | !line.state.has_begun()
@@ -135,9 +135,9 @@ impl HilqExact {
     /// Puts a backlogged stream behind its closed gate.
     #[cold]
     fn park(&mut self, stream: StreamId) {
-        self.displace(stream);
+        self.remove(stream);
         self.line_mut(stream).park();
-        self.parked.place(stream.0, self.line(stream).state.deadline_ns());
+        self.parked.insert(stream.0, self.line(stream).state.deadline_ns());
     }
 
     /// The stream has a head, and its deadline.
@@ -257,7 +257,7 @@ impl HilqExact {
             loop {
                 let deadline_ns = self.deadline_ns(stream);
                 let next = backlog.drop_head(stream, now_ns, deadline_ns, observer);
-                self.follow(stream, next);
+                self.head_departed(stream, next);
                 let deadline_ns = self.line(stream).state.deadline_ns();
                 if next.is_none() || deadline_ns > now_ns {
                     break;
@@ -328,7 +328,7 @@ impl Select for HilqExact {
 
     fn open(&mut self, stream: StreamId, _: Activation) {
         if self.line(stream).place() == Place::Parked {
-            self.displace(stream);
+            self.remove(stream);
             self.insert(stream.0);
         }
     }
@@ -396,14 +396,14 @@ impl Select for HilqExact {
     }
 
     #[inline(always)]
-    fn follow(&mut self, stream: StreamId, next: Option<NewHead<()>>) {
+    fn head_departed(&mut self, stream: StreamId, next: Option<NewHead<()>>) {
         if self.is_few
             && let Some(new) = next
-            && self.follow_few(stream, new)
+            && self.defer_first(stream, new)
         {
             return;
         }
-        self.displace(stream);
+        self.remove(stream);
         if let Some(new) = next {
             self.new_head(stream, new);
         }

@@ -89,13 +89,13 @@ pub struct ManagedFirst<S> {
 }
 
 /// What the streams below drop, by their numbers here.
-struct Renumbered<'a, B> {
+struct RenumberedBacklog<'a, B> {
     backlog: &'a mut B,
     numbers: &'a [StreamId],
     backlogged: &'a mut usize,
 }
 
-impl<P, B: Backlog<P>> Backlog<P> for Renumbered<'_, B> {
+impl<P, B: Backlog<P>> Backlog<P> for RenumberedBacklog<'_, B> {
     fn drop_head(
         &mut self,
         stream: StreamId,
@@ -121,12 +121,12 @@ impl<P, B: Backlog<P>> Backlog<P> for Renumbered<'_, B> {
 }
 
 /// What the streams below miss, by their numbers here.
-struct Told<'a, O: ?Sized> {
+struct RenumberedObserver<'a, O: ?Sized> {
     observer: &'a mut O,
     numbers: &'a [StreamId],
 }
 
-impl<O: Observer + ?Sized> Observer for Told<'_, O> {
+impl<O: Observer + ?Sized> Observer for RenumberedObserver<'_, O> {
     fn missed(&mut self, stream: StreamId, now_ns: u64, missed: u64, violations: u64) {
         self.observer.missed(self.numbers[stream.index()], now_ns, missed, violations);
     }
@@ -256,7 +256,7 @@ impl<S: Select> Select for ManagedFirst<S> {
     #[inline]
     fn became_backlogged(&mut self, stream: StreamId, new: NewHead<S::Stamp>) {
         match self.parts[stream.index()] {
-            Part::Management(at) => self.channels[at].follow(Some(new)),
+            Part::Management(at) => self.channels[at].head_departed(Some(new)),
             Part::Below(stream) => {
                 self.backlogged += 1;
                 self.below.became_backlogged(stream, new);
@@ -301,8 +301,8 @@ impl<S: Select> Select for ManagedFirst<S> {
     ) {
         self.touch();
         let Self { below, numbers, backlogged, .. } = self;
-        let mut backlog = Renumbered { backlog, numbers, backlogged };
-        below.charge_misses(now_ns, &mut backlog, &mut Told { observer, numbers });
+        let mut backlog = RenumberedBacklog { backlog, numbers, backlogged };
+        below.charge_misses(now_ns, &mut backlog, &mut RenumberedObserver { observer, numbers });
     }
 
     #[inline]
@@ -321,8 +321,9 @@ impl<S: Select> Select for ManagedFirst<S> {
         }
         self.touch();
         let Self { below, numbers, backlogged, .. } = self;
-        let mut backlog = Renumbered { backlog, numbers, backlogged };
-        let first = below.select(now_ns, &mut backlog, &mut Told { observer, numbers })?;
+        let mut backlog = RenumberedBacklog { backlog, numbers, backlogged };
+        let first =
+            below.select(now_ns, &mut backlog, &mut RenumberedObserver { observer, numbers })?;
         Some(self.numbers[first.index()])
     }
 
@@ -360,12 +361,12 @@ impl<S: Select> Select for ManagedFirst<S> {
     }
 
     #[inline]
-    fn follow(&mut self, stream: StreamId, next: Option<NewHead<S::Stamp>>) {
+    fn head_departed(&mut self, stream: StreamId, next: Option<NewHead<S::Stamp>>) {
         match self.parts[stream.index()] {
-            Part::Management(at) => self.channels[at].follow(next),
+            Part::Management(at) => self.channels[at].head_departed(next),
             Part::Below(stream) => {
                 self.backlogged -= usize::from(next.is_none());
-                self.below.follow(stream, next);
+                self.below.head_departed(stream, next);
             }
         }
     }
@@ -383,7 +384,7 @@ impl<S: Select> Select for ManagedFirst<S> {
 
 impl Channel {
     #[inline]
-    fn follow<P>(&mut self, next: Option<NewHead<P>>) {
+    fn head_departed<P>(&mut self, next: Option<NewHead<P>>) {
         self.head = next.as_ref().map(|new| new.head);
         self.open = next.is_some_and(|new| new.open);
     }

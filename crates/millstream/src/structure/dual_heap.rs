@@ -44,14 +44,14 @@ impl<R> Default for DualHeap<R> {
 
 impl<R: Rank> Structure<R> for DualHeap<R> {
     #[inline]
-    fn place(&mut self, stream: u32, rank: R) {
+    fn insert(&mut self, stream: u32, rank: R) {
         let deadline_ns = rank.expiry_ns();
         if R::EXPIRY != Expiry::Leads {
-            self.tolerances.place(stream, rank);
+            self.tolerances.insert(stream, rank);
             if deadline_ns == u64::MAX {
                 self.deadlines.remove(stream);
             } else {
-                self.deadlines.place(stream, deadline_ns);
+                self.deadlines.insert(stream, deadline_ns);
             }
             return;
         }
@@ -59,12 +59,12 @@ impl<R: Rank> Structure<R> for DualHeap<R> {
             self.ranks.resize(stream as usize + 1, None);
         }
         self.ranks[stream as usize] = Some(rank);
-        self.deadlines.place(stream, deadline_ns);
+        self.deadlines.insert(stream, deadline_ns);
         if !self.tolerances.is_empty() {
             if deadline_ns < self.earliest_ns {
                 self.tolerances.clear();
             } else if deadline_ns == self.earliest_ns {
-                self.tolerances.place(stream, rank);
+                self.tolerances.insert(stream, rank);
             } else {
                 self.tolerances.remove(stream);
             }
@@ -88,7 +88,7 @@ impl<R: Rank> Structure<R> for DualHeap<R> {
             self.deadlines.collect_while(|&d| d == earliest_ns, &mut self.crossing);
             for &stream in &self.crossing {
                 if let Some(rank) = self.ranks[stream as usize] {
-                    self.tolerances.place(stream, rank);
+                    self.tolerances.insert(stream, rank);
                 }
             }
         }

@@ -21,12 +21,12 @@ impl<R> Default for Heap<R> {
 
 impl<R: Rank> Structure<R> for Heap<R> {
     #[inline]
-    fn place(&mut self, stream: u32, rank: R) {
-        self.ranks.place(stream, rank);
+    fn insert(&mut self, stream: u32, rank: R) {
+        self.ranks.insert(stream, rank);
         if R::EXPIRY == Expiry::Apart {
             match rank.expiry_ns() {
                 u64::MAX => self.expiries.remove(stream),
-                expiry_ns => self.expiries.place(stream, expiry_ns),
+                expiry_ns => self.expiries.insert(stream, expiry_ns),
             }
         }
     }

@@ -66,7 +66,7 @@ impl<K: Ord + Copy> IndexedHeap<K> {
 
     /// Places `stream` at `key`, or moves it there. O(log n).
     #[inline]
-    pub fn place(&mut self, stream: u32, key: K) {
+    pub fn insert(&mut self, stream: u32, key: K) {
         if stream as usize >= self.position.len() {
             self.position.resize(stream as usize + 1, ABSENT);
         }
@@ -75,8 +75,14 @@ impl<K: Ord + Copy> IndexedHeap<K> {
             self.entries.push((key, stream));
             self.sift_up(self.entries.len() - 1, (key, stream));
         } else {
-            self.settle(at as usize, (key, stream));
+            self.restore(at as usize, (key, stream));
         }
+    }
+
+    /// Inserts `stream` at `key`, or moves it there.
+    #[deprecated(since = "0.2.0", note = "renamed to `insert`")]
+    pub fn place(&mut self, stream: u32, key: K) {
+        self.insert(stream, key);
     }
 
     /// Takes `stream` out; no effect if it is not placed. O(log n).
@@ -90,7 +96,7 @@ impl<K: Ord + Copy> IndexedHeap<K> {
         if let Some(last) = self.entries.pop()
             && last.1 != stream
         {
-            self.settle(at as usize, last);
+            self.restore(at as usize, last);
         }
     }
 
@@ -137,7 +143,7 @@ impl<K: Ord + Copy> IndexedHeap<K> {
 
     /// Puts `entry` at `at`, whose old key is void, and restores the heap.
     #[inline]
-    fn settle(&mut self, at: usize, entry: (K, u32)) {
+    fn restore(&mut self, at: usize, entry: (K, u32)) {
         if at > 0 && precedes(&entry, &self.entries[(at - 1) / ARITY]) {
             self.sift_up(at, entry);
         } else {
@@ -235,7 +241,7 @@ mod tests {
                 keys[stream as usize] = None;
             } else {
                 let key = (random.below(20), stream);
-                heap.place(stream, key);
+                heap.insert(stream, key);
                 keys[stream as usize] = Some(key);
             }
             if step % 5_000 == 4_999 {

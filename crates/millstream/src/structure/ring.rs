@@ -40,7 +40,7 @@ impl<R> Default for Ring<R> {
 
 impl<R: Rank> Structure<R> for Ring<R> {
     #[inline]
-    fn place(&mut self, stream: u32, rank: R) {
+    fn insert(&mut self, stream: u32, rank: R) {
         let at = stream as usize;
         if at >= self.members.len() {
             self.members.resize(at + 1, Member { before: NONE, after: NONE, rank: None });

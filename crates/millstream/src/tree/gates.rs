@@ -33,13 +33,14 @@ impl Tree {
     #[cold]
     fn open_next_gates(&mut self, until_ns: u64) {
         loop {
-            let rooms = &mut self.rooms;
-            let class_ns = rooms.class_gates.next_opening_ns().unwrap_or(u64::MAX);
-            if let Some((from_ns, stream)) = rooms.stream_gates.pop_opening(class_ns.min(until_ns))
+            let backlog = &mut self.backlog;
+            let class_ns = backlog.class_gates.next_opening_ns().unwrap_or(u64::MAX);
+            if let Some((from_ns, stream)) =
+                backlog.stream_gates.pop_opening(class_ns.min(until_ns))
             {
                 let at_ns = self.clock.reach(from_ns);
                 self.regate(stream, at_ns, from_ns);
-            } else if let Some((from_ns, class)) = rooms.class_gates.pop_opening(until_ns) {
+            } else if let Some((from_ns, class)) = backlog.class_gates.pop_opening(until_ns) {
                 let at_ns = self.clock.reach(from_ns);
                 self.match_gates_up(ClassId(class.0), at_ns, from_ns);
             } else {
@@ -63,7 +64,7 @@ impl Tree {
     pub(super) fn idle_ns(&self, class: ClassId, at_ns: u64) -> u64 {
         let Class { parent, clock, .. } = &self.classes[class.index()];
         match parent {
-            Some(place) if self.rooms.class_gates.any() => {
+            Some(place) if self.backlog.class_gates.any() => {
                 clock.idle_ns(self.idle_ns(place.class, at_ns))
             }
             _ => self.clock.idle_ns(at_ns),
@@ -72,7 +73,7 @@ impl Tree {
 
     /// Whether its cap is what keeps the backlogged `class` from sending, from `at_ns` on.
     pub(super) fn hold(&mut self, class: ClassId, at_ns: u64, held: bool) {
-        if !self.rooms.class_gates.any() {
+        if !self.backlog.class_gates.any() {
             return;
         }
         if let Some(place) = self.classes[class.index()].parent {
@@ -87,8 +88,8 @@ impl Tree {
         self.touch(place.class, at_ns);
         let node = &mut self.classes[place.class.index()].node;
         let Some(head) = node.head(place.child) else { return };
-        if self.rooms.stream_gates.admits(stream, head, now_ns) {
-            let waiting = self.rooms.queues.waiting(stream);
+        if self.backlog.stream_gates.admits(stream, head, now_ns) {
+            let waiting = self.backlog.queues.waiting(stream);
             node.open(place.child, Activation::Opened { waiting });
         } else {
             node.close(place.child);
@@ -114,7 +115,7 @@ impl Tree {
         let how = Activation::Opened { waiting: below.waiting };
         let node = &mut self.classes[place.class.index()].node;
         let Some(head) = node.head(place.child) else { return };
-        let admitted = self.rooms.class_gates.admits(class.gate(), head, now_ns);
+        let admitted = self.backlog.class_gates.admits(class.gate(), head, now_ns);
         if active_below && admitted {
             node.open(place.child, how);
         } else {

@@ -51,7 +51,7 @@ pub(crate) trait Node: Send {
     fn deadline_ns(&self, child: StreamId) -> Option<u64>;
     fn resize(&mut self, child: StreamId, bytes: u32);
     fn served(&mut self, child: StreamId, now_ns: u64) -> bool;
-    fn follow(&mut self, child: StreamId, next: Option<NewHead<AnyStamp>>);
+    fn head_departed(&mut self, child: StreamId, next: Option<NewHead<AnyStamp>>);
     fn charge_extra(&mut self, child: StreamId, extra_bytes: i64) -> bool;
 }
 
@@ -149,8 +149,8 @@ impl<S: Select + Send> Node for S {
         Select::served(self, child, now_ns)
     }
 
-    fn follow(&mut self, child: StreamId, next: Option<NewHead<AnyStamp>>) {
-        Select::follow(self, child, next.map(unpack));
+    fn head_departed(&mut self, child: StreamId, next: Option<NewHead<AnyStamp>>) {
+        Select::head_departed(self, child, next.map(unpack));
     }
 
     fn charge_extra(&mut self, child: StreamId, extra_bytes: i64) -> bool {

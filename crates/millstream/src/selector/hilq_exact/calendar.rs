@@ -241,7 +241,7 @@ impl Calendar {
         let inside = number.wrapping_sub(self.start) < reach;
         self.width.note_aside(inside);
         let rank = self.rank(stream);
-        self.aside.place(stream, rank);
+        self.aside.insert(stream, rank);
     }
 
     /// Takes a stream out, wherever it stands.
@@ -298,7 +298,7 @@ impl Calendar {
                     due.push(stream);
                 } else {
                     self.lines[stream as usize].at = ASIDE;
-                    self.aside.place(stream, rank);
+                    self.aside.insert(stream, rank);
                 }
             }
         }

@@ -120,9 +120,9 @@ impl Few {
         deadline_ns < NONE >> STREAM_BITS
     }
 
-    /// Places `stream`, or moves it.
+    /// Inserts `stream`, or moves it.
     #[inline(always)]
-    pub(super) fn place(&mut self, stream: u32, deadline_ns: u64) {
+    pub(super) fn insert(&mut self, stream: u32, deadline_ns: u64) {
         self.set(stream as usize, deadline_ns << STREAM_BITS | u64::from(stream));
     }
 
@@ -252,7 +252,7 @@ mod tests {
                     _ => {
                         let deadline_ns = below(60);
                         *deadline = Some(deadline_ns);
-                        few.place(stream, deadline_ns);
+                        few.insert(stream, deadline_ns);
                     }
                 }
                 let all = || (0u32..).zip(&deadlines).filter_map(|(s, ns)| Some(((*ns)?, s)));
@@ -278,7 +278,7 @@ mod tests {
             ] {
                 let mut few = Few::new();
                 (0..64).for_each(|stream| few.add(stream, period_ns));
-                few.place(stream, deadline_ns);
+                few.insert(stream, deadline_ns);
                 let last_due = Key::last_due(deadline_ns).unwrap();
                 assert_eq!(few.clone().defer(few.first(), last_due).is_some(), key);
                 assert_eq!(few.first().stream(), stream);
