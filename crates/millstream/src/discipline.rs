@@ -7,12 +7,13 @@
 //! Each module is one discipline, or two that differ in a parameter: state, rank, events, guarantee
 //! and catalogue row. [`DISCIPLINES`] lists the rows.
 //!
-//! Two parts are optional, and each is a trait of its own. [`Discipline::Selection`] names the one
-//! that a discipline has:
+//! Three parts are optional, and each is a trait of its own. [`Discipline::Selection`] names the
+//! one that a discipline has:
 //!
 //! | selection | trait | disciplines |
 //! |---|---|---|
 //! | [`ByRank`] | – | most |
+//! | [`ByBacklog`] | [`RanksByBacklog`] | longest queue first |
 //! | [`ByTurn`] | [`TakesTurns`] | DRR, WRR |
 //! | [`ByVirtualStart`] | [`VirtualStart`] | WF²Q, WF²Q+ |
 //!
@@ -244,6 +245,7 @@ pub trait Discipline: Sized {
     }
 
     /// The stream has no active head any more; `backlogged` if packets wait behind a closed gate.
+    /// Called again if those packets are dropped and the queue empties.
     #[inline]
     fn deactivated(&mut self, state: &mut Self::State, stream: StreamId, backlogged: bool) {
         let _ = (state, stream, backlogged);
@@ -297,6 +299,14 @@ pub trait Discipline: Sized {
     }
 }
 
+/// A discipline whose ranks depend on backlogs. The stream is reinserted after each change. Its ranks
+/// never expire.
+pub trait RanksByBacklog: Discipline {
+    /// The backlog of a stream changed to `waiting`, the head included. When a packet arrives or is
+    /// served, this is called before the stream's next head becomes head-of-line.
+    fn backlog_changed(&mut self, state: &mut Self::State, waiting: Waiting);
+}
+
 /// A discipline whose streams take turns: the stream of least rank is served or passes.
 pub trait TakesTurns: Discipline {
     /// The turn comes to a stream. Returns whether it is served.
@@ -327,16 +337,26 @@ pub trait VirtualStart: Discipline {
     }
 }
 
-/// How the stream to serve follows from the ranks: [`ByRank`], [`ByTurn`] or [`ByVirtualStart`].
+/// How the stream to serve follows from the ranks: [`ByRank`], [`ByBacklog`], [`ByTurn`] or
+/// [`ByVirtualStart`].
 ///
 /// A [`Selector`](crate::selector::Selector) calls the optional parts of a discipline through this
 /// trait, and compiles out the parts that the discipline does not have.
 pub trait Selection<D: Discipline> {
+    /// The discipline is a [`RanksByBacklog`].
+    const RANKS_BY_BACKLOG: bool = false;
+
     /// The discipline is a [`TakesTurns`].
     const TAKES_TURNS: bool = false;
 
     /// The discipline is a [`VirtualStart`] whose heads wait.
     const REGULATED: bool = false;
+
+    /// See [`RanksByBacklog::backlog_changed`].
+    #[inline]
+    fn backlog_changed(discipline: &mut D, state: &mut D::State, waiting: Waiting) {
+        let _ = (discipline, state, waiting);
+    }
 
     /// See [`TakesTurns::turn`].
     #[inline]
@@ -383,6 +403,10 @@ pub trait Selection<D: Discipline> {
 #[derive(Clone, Copy, Debug)]
 pub enum ByRank {}
 
+/// The stream of least rank is served, and ranks change with backlogs.
+#[derive(Clone, Copy, Debug)]
+pub enum ByBacklog {}
+
 /// The stream of least rank has the turn.
 #[derive(Clone, Copy, Debug)]
 pub enum ByTurn {}
@@ -392,6 +416,15 @@ pub enum ByTurn {}
 pub enum ByVirtualStart {}
 
 impl<D: Discipline> Selection<D> for ByRank {}
+
+impl<D: RanksByBacklog> Selection<D> for ByBacklog {
+    const RANKS_BY_BACKLOG: bool = true;
+
+    #[inline]
+    fn backlog_changed(discipline: &mut D, state: &mut D::State, waiting: Waiting) {
+        discipline.backlog_changed(state, waiting);
+    }
+}
 
 impl<D: TakesTurns> Selection<D> for ByTurn {
     const TAKES_TURNS: bool = true;

@@ -43,11 +43,11 @@ pub use contract::{Contract, ContractError, Late, MaxRate, Terms, Window};
 #[allow(deprecated)]
 pub use discipline::Visit;
 pub use discipline::{
-    Activation, ByRank, ByTurn, ByVirtualStart, Discipline, DueTime, Dwcs, DwcsOptions, Edf,
-    EdfFirst, Expiry, Fifo, FluidFair, Head, Interleaved, LossFirst, Measure, Missed, Order, Owed,
-    OwedOrder, Pd2, Rank, RoundRobin, Rules, Scfq, Selection, SelfClocked, Sfq, Stamp,
-    StaticPriority, Table, TakesTurns, Turn, Vds, VirtualClock, VirtualDeadline, VirtualStart,
-    Waiting, Wf2q, Wf2qPlus, Wfq, Windowed, WindowedRank, WindowedState, ZeroWindow,
+    Activation, ByBacklog, ByRank, ByTurn, ByVirtualStart, Discipline, DueTime, Dwcs, DwcsOptions,
+    Edf, EdfFirst, Expiry, Fifo, FluidFair, Head, Interleaved, LossFirst, Measure, Missed, Order,
+    Owed, OwedOrder, Pd2, Rank, RanksByBacklog, RoundRobin, Rules, Scfq, Selection, SelfClocked,
+    Sfq, Stamp, StaticPriority, Table, TakesTurns, Turn, Vds, VirtualClock, VirtualDeadline,
+    VirtualStart, Waiting, Wf2q, Wf2qPlus, Wfq, Windowed, WindowedRank, WindowedState, ZeroWindow,
 };
 pub use gate::CREDIT_BYTES;
 pub use hilq::{Accesses, Hilq, Memory, Rejected, Sizes};

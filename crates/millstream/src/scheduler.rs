@@ -151,7 +151,11 @@ impl<S: Select> Scheduler<S> {
         self.advance(now_ns);
         let number = self.store.queues.arrivals(stream);
         let head = Head { arrival_ns: now_ns, bytes: packet.bytes };
-        if self.store.queues.push(stream, packet, now_ns) {
+        let was_empty = self.store.queues.push(stream, packet, now_ns);
+        if S::TRACKS_BACKLOG {
+            self.selector.backlog_changed(stream, self.store.queues.waiting(stream));
+        }
+        if was_empty {
             let open = self.store.gates.admits(stream, head, now_ns);
             let stamp = self.selector.arrived(stream, packet.bytes, open);
             self.selector.became_backlogged(stream, NewHead { head, stamp, open });
@@ -203,6 +207,9 @@ impl<S: Select> Scheduler<S> {
         let stream = self.selector.select(now_ns, &mut self.store, observer)?;
         let deadline_ns = self.selector.deadline_ns(stream);
         let (departure, next) = self.store.queues.pop(stream, now_ns, deadline_ns, Event::Sent)?;
+        if S::TRACKS_BACKLOG {
+            self.selector.backlog_changed(stream, self.store.queues.waiting(stream));
+        }
         if self.selector.served(stream, now_ns) {
             observer.missed(stream, now_ns, 1, 0);
         }

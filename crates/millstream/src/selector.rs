@@ -20,7 +20,7 @@ pub(crate) use managed::MINBW;
 pub use managed::{ManagedFirst, MinBwAlgorithm};
 
 use crate::contract::{Contract, ContractError};
-use crate::discipline::{Activation, Head, Stamp};
+use crate::discipline::{Activation, Head, Stamp, Waiting};
 use crate::packet::{Departure, StreamId};
 
 /// The last time at which deadlines pass: one at the end of time, where sums stop, never does.
@@ -90,6 +90,9 @@ pub trait Select {
     /// Where the clock goes depends on when it is looked at, so it is to be at every event.
     const LEAPS: bool = false;
 
+    /// [`backlog_changed`](Self::backlog_changed) must be called.
+    const TRACKS_BACKLOG: bool = false;
+
     /// Adds a stream; its number is the count of streams before it.
     ///
     /// # Errors
@@ -122,6 +125,14 @@ pub trait Select {
 
     /// `stream`, idle until now, got a head-of-line packet.
     fn became_backlogged(&mut self, stream: StreamId, new: NewHead<Self::Stamp>);
+
+    /// The backlog of `stream` changed to `waiting`: a packet arrived, and the stream is not yet
+    /// backlogged or has another head, or a packet left, and its successor is not yet head-of-line.
+    /// Called only if [`TRACKS_BACKLOG`](Self::TRACKS_BACKLOG).
+    #[inline]
+    fn backlog_changed(&mut self, stream: StreamId, waiting: Waiting) {
+        let _ = (stream, waiting);
+    }
 
     /// The gate of a backlogged stream opens; what waits there is told for `how`.
     fn open(&mut self, stream: StreamId, how: Activation);

@@ -76,6 +76,8 @@ struct Class {
     children: Vec<Child>,
     waiting: Waiting,
     clock: ClassClock,
+    /// The node must be told of its children's backlogs.
+    tracks_backlog: bool,
 }
 
 /// Schedules the packets of many streams in a tree of classes.
@@ -176,6 +178,7 @@ impl Tree {
             self.with_deadlines.push(class);
         }
         self.classes.push(Class {
+            tracks_backlog: node.tracks_backlog(),
             node,
             parent,
             children: Vec::new(),
@@ -227,6 +230,7 @@ impl Tree {
         let was_empty = self.backlog.queues.push(stream, packet, now_ns);
         let place = self.leaves[stream.index()];
         self.touch(place.class, at_ns);
+        self.backlog_changed(place, self.backlog.queues.waiting(stream));
         let node = &mut self.classes[place.class.index()].node;
         if was_empty {
             let head = Head { arrival_ns: now_ns, bytes: packet.bytes };
@@ -250,9 +254,10 @@ impl Tree {
             let head = Head { arrival_ns: now_ns, bytes };
             below.waiting.packets += 1;
             below.waiting.bytes += u64::from(bytes);
-            let active_below = below.node.any_active();
+            let (active_below, waiting) = (below.node.any_active(), below.waiting);
             let Some(place) = below.parent else { return };
             self.touch(place.class, at_ns);
+            self.backlog_changed(place, waiting);
             if first {
                 let admitted = self.backlog.class_gates.admits(class.gate(), head, now_ns);
                 let open = active_below && admitted;
@@ -287,6 +292,7 @@ impl Tree {
         let (departure, next) =
             self.backlog.queues.pop(stream, now_ns, deadline_ns, Event::Sent)?;
         self.clock.send(at_ns, departure.bytes);
+        self.backlog_changed(place, self.backlog.queues.waiting(stream));
         let node = &mut self.classes[place.class.index()].node;
         if node.served(place.child, now_ns) {
             observer.missed(stream, now_ns, 1, 0);
@@ -326,7 +332,7 @@ impl Tree {
             let Some(place) = below.parent else { return };
             let estimate = Head { arrival_ns: now_ns, bytes: sent.bytes };
             let next = (below.waiting.packets > 0).then_some(estimate);
-            let active_below = below.node.any_active();
+            let (active_below, waiting) = (below.node.any_active(), below.waiting);
             self.backlog.class_gates.spend(class.gate(), sent.bytes, now_ns);
             let mut held = false;
             let next = next.map(|head| {
@@ -334,6 +340,7 @@ impl Tree {
                 held = active_below && !admitted;
                 NewHead { head, stamp: None, open: active_below && admitted }
             });
+            self.backlog_changed(place, waiting);
             let node = &mut self.classes[place.class.index()].node;
             node.resize(place.child, sent.bytes);
             node.served(place.child, now_ns);
@@ -371,10 +378,11 @@ impl Tree {
             let below = &mut self.classes[class.index()];
             below.waiting.packets -= packets;
             below.waiting.bytes -= bytes;
-            let (emptied, parent) = (below.waiting.packets == 0, below.parent);
+            let (waiting, parent) = (below.waiting, below.parent);
             let Some(place) = parent else { return };
             self.touch(place.class, at_ns);
-            if emptied {
+            self.backlog_changed(place, waiting);
+            if waiting.packets == 0 {
                 self.backlog.class_gates.cancel_opening(class.gate());
                 self.classes[place.class.index()].node.head_departed(place.child, None);
                 self.hold(class, at_ns, false);
@@ -382,6 +390,15 @@ impl Tree {
                 self.match_gate(class, at_ns, now_ns);
             }
             class = place.class;
+        }
+    }
+
+    /// Tells a class of the backlog of a child, if its discipline ranks by backlogs.
+    #[inline]
+    fn backlog_changed(&mut self, place: Place, waiting: Waiting) {
+        let Class { node, tracks_backlog, .. } = &mut self.classes[place.class.index()];
+        if *tracks_backlog {
+            node.backlog_changed(place.child, waiting);
         }
     }
 

@@ -25,7 +25,9 @@ use alloc::vec::Vec;
 
 use super::{Backlog, LAST_NS, NewHead, Observer, Select};
 use crate::contract::{Contract, ContractError};
-use crate::discipline::{Activation, Discipline, Expiry, Head, Missed, Rank, Selection, Turn};
+use crate::discipline::{
+    Activation, Discipline, Expiry, Head, Missed, Rank, Selection, Turn, Waiting,
+};
 use crate::packet::StreamId;
 use crate::structure::{IndexedHeap, Structure};
 use crate::virtual_time::NearTag;
@@ -92,6 +94,8 @@ impl<D: Discipline, S: Structure<D::Rank>> Select for Selector<D, S> {
 
     const LEAPS: bool = Self::REGULATED;
 
+    const TRACKS_BACKLOG: bool = <D::Selection as Selection<D>>::RANKS_BY_BACKLOG;
+
     fn add_stream(&mut self, contract: &Contract) -> Result<StreamId, ContractError> {
         let number = u32::try_from(self.slots.len())
             .ok()
@@ -149,6 +153,15 @@ impl<D: Discipline, S: Structure<D::Rank>> Select for Selector<D, S> {
     fn became_backlogged(&mut self, stream: StreamId, new: NewHead<D::Stamp>) {
         self.new_head(stream, new, Activation::Arrived);
         self.debug_check();
+    }
+
+    #[inline]
+    fn backlog_changed(&mut self, stream: StreamId, waiting: Waiting) {
+        let slot = &mut self.slots[stream.index()];
+        D::Selection::backlog_changed(&mut self.discipline, &mut slot.state, waiting);
+        if self.active(stream) {
+            self.insert(stream);
+        }
     }
 
     fn open(&mut self, stream: StreamId, how: Activation) {
@@ -242,10 +255,8 @@ impl<D: Discipline, S: Structure<D::Rank>> Select for Selector<D, S> {
         match next {
             Some(new) => self.new_head(stream, new, Activation::Next),
             None => {
-                let slot = &mut self.slots[stream.index()];
-                if slot.location != Location::Parked {
-                    self.discipline.deactivated(&mut slot.state, stream, false);
-                }
+                let state = &mut self.slots[stream.index()].state;
+                self.discipline.deactivated(state, stream, false);
                 self.remove(stream);
             }
         }
@@ -254,9 +265,10 @@ impl<D: Discipline, S: Structure<D::Rank>> Select for Selector<D, S> {
 
     #[inline]
     fn is_alone(&self, stream: StreamId) -> bool {
-        // Deadlines are charged and turns are taken at each decision.
+        // Deadlines are charged, turns taken and backlogs updated at each decision.
         D::Rank::EXPIRY == Expiry::Never
             && !Self::TAKES_TURNS
+            && !Self::TRACKS_BACKLOG
             && self.placed + self.pending.len() == 1
             && self.active(stream)
     }
@@ -310,6 +322,7 @@ impl<D: Discipline, S: Structure<D::Rank>> Selector<D, S> {
     /// Returns a selector of `discipline` on `structure`, without streams.
     #[must_use]
     pub fn new(discipline: D, structure: S) -> Self {
+        const { assert!(!Self::TRACKS_BACKLOG || matches!(D::Rank::EXPIRY, Expiry::Never)) };
         Self {
             discipline,
             structure,

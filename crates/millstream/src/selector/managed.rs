@@ -13,7 +13,7 @@ use super::{Backlog, NewHead, Observer, Select};
 use crate::bounds::{Guarantee, Share};
 use crate::catalogue::DisciplineRow;
 use crate::contract::{Contract, ContractError};
-use crate::discipline::{Activation, Head};
+use crate::discipline::{Activation, Head, Waiting};
 use crate::link::Link;
 use crate::link_clock::{ClassClock, LinkClock};
 use crate::packet::StreamId;
@@ -182,6 +182,8 @@ impl<S: Select> Select for ManagedFirst<S> {
 
     const LEAPS: bool = S::LEAPS;
 
+    const TRACKS_BACKLOG: bool = S::TRACKS_BACKLOG;
+
     fn add_stream(&mut self, contract: &Contract) -> Result<StreamId, ContractError> {
         let number = u32::try_from(self.parts.len())
             .ok()
@@ -261,6 +263,13 @@ impl<S: Select> Select for ManagedFirst<S> {
                 self.backlogged += 1;
                 self.below.became_backlogged(stream, new);
             }
+        }
+    }
+
+    #[inline]
+    fn backlog_changed(&mut self, stream: StreamId, waiting: Waiting) {
+        if let Part::Below(stream) = self.parts[stream.index()] {
+            self.below.backlog_changed(stream, waiting);
         }
     }
 

@@ -4,7 +4,7 @@
 //! call for each level and operation. Packets' stamps are kept in one type for all.
 
 use crate::contract::{Contract, ContractError};
-use crate::discipline::{Activation, Head, Stamp};
+use crate::discipline::{Activation, Head, Stamp, Waiting};
 use crate::packet::StreamId;
 use crate::selector::{Backlog, NewHead, Observer, Select};
 use crate::virtual_time::Tag;
@@ -27,6 +27,7 @@ pub(crate) trait AnyBacklog {
 pub(crate) trait Node: Send {
     fn add_child(&mut self, contract: &Contract) -> Result<StreamId, ContractError>;
     fn has_deadlines(&self) -> bool;
+    fn tracks_backlog(&self) -> bool;
     fn advance(&mut self, clock_ns: u64);
     fn idle(&mut self);
     fn any_active(&self) -> bool;
@@ -34,6 +35,7 @@ pub(crate) trait Node: Send {
     fn head(&self, child: StreamId) -> Option<Head>;
     fn arrived(&mut self, child: StreamId, bytes: u32, active: bool) -> AnyStamp;
     fn became_backlogged(&mut self, child: StreamId, new: NewHead<AnyStamp>);
+    fn backlog_changed(&mut self, child: StreamId, waiting: Waiting);
     fn open(&mut self, child: StreamId, how: Activation);
     fn close(&mut self, child: StreamId);
     fn charge_misses(
@@ -83,6 +85,10 @@ impl<S: Select + Send> Node for S {
         Select::has_deadlines(self)
     }
 
+    fn tracks_backlog(&self) -> bool {
+        S::TRACKS_BACKLOG
+    }
+
     fn advance(&mut self, clock_ns: u64) {
         Select::advance(self, clock_ns);
     }
@@ -109,6 +115,10 @@ impl<S: Select + Send> Node for S {
 
     fn became_backlogged(&mut self, child: StreamId, new: NewHead<AnyStamp>) {
         Select::became_backlogged(self, child, unpack(new));
+    }
+
+    fn backlog_changed(&mut self, child: StreamId, waiting: Waiting) {
+        Select::backlog_changed(self, child, waiting);
     }
 
     fn open(&mut self, child: StreamId, how: Activation) {
