@@ -22,8 +22,11 @@ pub enum Discipline {
 
 impl Discipline {
     /// Every discipline without settings, by its name in scenario files.
-    pub const PLAIN: [(&'static str, Self); 3] =
-        [("fifo", Self::Fifo), ("static-priority", Self::StaticPriority), ("edf", Self::Edf)];
+    pub const PLAIN: &'static [(&'static str, Self)] = &[
+        ("fifo", Self::Fifo),
+        ("static-priority", Self::StaticPriority),
+        ("edf", Self::Edf),
+    ];
 
     /// Returns its name in scenario files.
     #[must_use]

@@ -37,7 +37,7 @@ proptest! {
 
 #[test]
 fn the_reference_has_every_discipline_of_the_catalogue() {
-    let plain = Discipline::PLAIN.map(|(name, _)| name);
+    let plain: Vec<_> = Discipline::PLAIN.iter().map(|(name, _)| *name).collect();
     let windowed = vds::DISCIPLINES.map(|(name, _)| name);
     let fair = fair::Discipline::all(&[]).map(|(name, _)| name);
     for row in DISCIPLINES.iter().filter(|row| row.below(&Options::default()).is_none()) {

@@ -137,7 +137,7 @@ fn disciplines() -> impl Strategy<Value = Discipline> {
     let dwcs = any::<[bool; 3]>().prop_map(|[loss_first, rtas99, lowest_denominator]| {
         Discipline::Dwcs { loss_first, rtas99, lowest_denominator }
     });
-    let plain = Discipline::PLAIN.map(|(_, discipline)| discipline).to_vec();
+    let plain: Vec<_> = Discipline::PLAIN.iter().map(|(_, discipline)| *discipline).collect();
     prop_oneof![4 => dwcs, 1 => proptest::sample::select(plain)]
 }
 
