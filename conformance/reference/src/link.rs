@@ -32,6 +32,8 @@ struct Stream {
     /// The head's, meaningless without one.
     deadline_ns: u64,
     seen_head: bool,
+    /// The bytes that waited when the head came to the front, for a mutant.
+    backlog_at_head: u64,
 }
 
 struct Link<'a> {
@@ -138,6 +140,7 @@ impl<'a> Link<'a> {
             last_deadline_ns: 0,
             deadline_ns: 0,
             seen_head: false,
+            backlog_at_head: 0,
         });
         let mut link = Link {
             spec,
@@ -208,6 +211,7 @@ impl<'a> Link<'a> {
         let mutant = self.mutant;
         let stream = &mut self.streams[index];
         let Some(head) = stream.queue.front() else { return };
+        stream.backlog_at_head = stream.queue.iter().map(|packet| u64::from(packet.bytes)).sum();
         let first = !stream.seen_head;
         stream.seen_head = true;
         let from = match mutant {
@@ -303,9 +307,16 @@ impl<'a> Link<'a> {
         let candidate = |index: usize| {
             let stream = &self.streams[index];
             let head = stream.queue.front()?;
+            let lengths = stream.queue.iter().map(|packet| u64::from(packet.bytes));
+            let backlog = match self.mutant {
+                Some(Mutant::QueueLengthInPackets) => stream.queue.len() as u64,
+                Some(Mutant::QueueLengthAtHead) => stream.backlog_at_head,
+                _ => lengths.sum(),
+            };
             self.eligible(index, now_ns).then(|| Candidate {
                 stream: u32::try_from(index).unwrap_or(u32::MAX),
                 priority: stream.spec.priority,
+                backlog,
                 deadline_ns: stream.deadline_ns,
                 x: stream.window.x,
                 y: stream.window.y,
@@ -339,7 +350,7 @@ impl<'a> Link<'a> {
             return;
         }
         match self.spec.discipline {
-            Discipline::Fifo | Discipline::StaticPriority => {}
+            Discipline::Fifo | Discipline::StaticPriority | Discipline::Lqf => {}
             Discipline::Edf => {
                 while drops && late(self) {
                     self.outcome.missed[index] += 1;

@@ -7,6 +7,8 @@ pub enum Discipline {
     Fifo,
     /// Lowest priority number first.
     StaticPriority,
+    /// Longest queue first.
+    Lqf,
     /// Earliest deadline first.
     Edf,
     /// Dynamic window-constrained scheduling.
@@ -25,6 +27,7 @@ impl Discipline {
     pub const PLAIN: &'static [(&'static str, Self)] = &[
         ("fifo", Self::Fifo),
         ("static-priority", Self::StaticPriority),
+        ("lqf", Self::Lqf),
         ("edf", Self::Edf),
     ];
 

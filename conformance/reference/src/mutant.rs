@@ -115,4 +115,8 @@ mutants! {
     DropTimedAtDeadline,
     /// The highest priority number first.
     PriorityReversed,
+    /// `lqf`: the queue length counted in packets.
+    QueueLengthInPackets,
+    /// `lqf`: the queue length as it was when the head came to the front.
+    QueueLengthAtHead,
 }

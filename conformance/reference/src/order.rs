@@ -12,6 +12,8 @@ pub struct Candidate {
     pub stream: u32,
     /// Its static priority.
     pub priority: u32,
+    /// Bytes waiting, the head's included.
+    pub backlog: u64,
     /// The head's deadline, ns.
     pub deadline_ns: u64,
     /// x'.
@@ -57,6 +59,11 @@ pub fn precedes(
         Discipline::StaticPriority => {
             if a.priority != b.priority {
                 return (a.priority < b.priority) != is(Mutant::PriorityReversed);
+            }
+        }
+        Discipline::Lqf => {
+            if a.backlog != b.backlog {
+                return a.backlog > b.backlog;
             }
         }
         Discipline::Edf => {

@@ -25,6 +25,7 @@ pub mod edf;
 pub mod fifo;
 mod gps;
 pub mod interleaved;
+pub mod lqf;
 pub mod pd2;
 pub mod round_robin;
 pub mod self_clocked;
@@ -40,6 +41,7 @@ pub mod windowed;
 pub static DISCIPLINES: &[DisciplineRow] = &[
     fifo::ROW,
     static_priority::ROW,
+    lqf::ROW,
     edf::ROW,
     dwcs::ROW,
     vds::ROW,
