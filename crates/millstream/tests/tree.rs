@@ -233,3 +233,34 @@ fn what_a_service_cost_more_than_estimated_is_charged_afterwards() {
         assert!(used[0].abs_diff(used[1]) <= 6_000, "{name}: {used:?}");
     }
 }
+
+/// Longest queue first over classes: a class's queue is that of its subtree, whatever arrives, is
+/// served or is dropped late there.
+#[test]
+fn a_class_is_ranked_by_the_backlog_of_its_subtree() {
+    let mut tree = Tree::new(row("lqf"), StructureName::Heap, &options());
+    let mut class = |name| {
+        let structure = row(name).auto_structure(&options(), 2);
+        tree.add_class(ClassId::ROOT, Contract::new(), row(name), structure, &options()).unwrap()
+    };
+    let (late, other) = (class("edf"), class("fifo"));
+    let dropped = Contract::new().period_ns(100).unwrap().late(Late::Drop);
+    let patient = Contract::new().period_ns(1_000_000).unwrap();
+    let dropped = tree.add_stream(late, dropped).unwrap();
+    let patient = tree.add_stream(late, patient).unwrap();
+    let other = tree.add_stream(other, Contract::new()).unwrap();
+    for (stream, bytes) in [(other, 700), (dropped, 500), (patient, 300), (other, 50)] {
+        tree.enqueue(0, stream, Packet::new(bytes)).unwrap();
+    }
+    // 800 bytes against 750.
+    assert_eq!(tree.decide(0, &mut ()).unwrap().stream, dropped);
+    // 300 against 750, then 300 against 50.
+    assert_eq!(tree.decide(500, &mut ()).unwrap().stream, other);
+    tree.enqueue(1_100, dropped, Packet::new(900)).unwrap();
+    tree.enqueue(1_100, other, Packet::new(400)).unwrap();
+    // The 900 bytes are dropped late: 300 against 450.
+    assert_eq!(tree.decide(1_200, &mut ()).unwrap().stream, other);
+    assert_eq!(tree.decide(1_300, &mut ()).unwrap().stream, other);
+    assert_eq!(tree.decide(1_700, &mut ()).unwrap().stream, patient);
+    assert_eq!(tree.total_waiting(), 0);
+}

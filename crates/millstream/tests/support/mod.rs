@@ -2,7 +2,8 @@
 
 use millstream::catalogue::{DisciplineRow, DwcsOrder, DynScheduler, Options, StructureName};
 use millstream::{
-    Contract, Departure, DwcsOptions, Late, Observer, Packet, Rules, StreamId, Window, ZeroWindow,
+    Contract, Departure, DwcsOptions, Late, Link, Observer, Packet, Rules, StreamId, Window,
+    ZeroWindow,
 };
 use millstream_reference::{Arrival, Discipline, Outcome, Row, Spec, StreamSpec};
 use proptest::prelude::*;
@@ -68,6 +69,8 @@ pub fn run_engine(spec: &Spec, arrivals: &[Arrival], structure: StructureName) -
 
 /// The discipline of `spec` and its settings.
 pub fn settings(spec: &Spec) -> (&'static str, Options) {
+    let link = Link { rate_bps: spec.rate_bps, overhead_bytes: spec.overhead };
+    let options = Options { link, ..Options::default() };
     match spec.discipline {
         Discipline::Dwcs { loss_first, rtas99, lowest_denominator } => {
             let rules = if rtas99 { Rules::Rtas99 } else { Rules::Standard };
@@ -78,9 +81,9 @@ pub fn settings(spec: &Spec) -> (&'static str, Options) {
             };
             let order = if loss_first { DwcsOrder::LossFirst } else { DwcsOrder::EdfFirst };
             let dwcs = DwcsOptions { rules, zero_window };
-            (spec.discipline.name(), Options { dwcs, order, ..Options::default() })
+            (spec.discipline.name(), Options { dwcs, order, ..options })
         }
-        plain => (plain.name(), Options::default()),
+        plain => (plain.name(), options),
     }
 }
 
