@@ -34,6 +34,8 @@ struct Stream {
     seen_head: bool,
     /// The bytes that waited when the head came to the front, for a mutant.
     backlog_at_head: u64,
+    /// Bytes on the wire served since the queue was last empty.
+    attained: u64,
 }
 
 struct Link<'a> {
@@ -141,6 +143,7 @@ impl<'a> Link<'a> {
             deadline_ns: 0,
             seen_head: false,
             backlog_at_head: 0,
+            attained: 0,
         });
         let mut link = Link {
             spec,
@@ -243,6 +246,15 @@ impl<'a> Link<'a> {
             Some(Mutant::DropForgetsDeadline) => stream.last_deadline_ns,
             _ => deadline_ns,
         };
+        if event == "sent" {
+            stream.attained += match self.mutant {
+                Some(Mutant::AttainedServiceInPackets) => 1,
+                _ => u64::from(head.bytes) + u64::from(self.spec.overhead),
+            };
+        }
+        if stream.queue.is_empty() && self.mutant != Some(Mutant::AttainedServiceForever) {
+            stream.attained = 0;
+        }
         if forgets_window && stream.queue.is_empty() {
             stream.window.reset();
         }
@@ -317,6 +329,7 @@ impl<'a> Link<'a> {
                 stream: u32::try_from(index).unwrap_or(u32::MAX),
                 priority: stream.spec.priority,
                 backlog,
+                attained: stream.attained,
                 deadline_ns: stream.deadline_ns,
                 x: stream.window.x,
                 y: stream.window.y,
@@ -350,7 +363,7 @@ impl<'a> Link<'a> {
             return;
         }
         match self.spec.discipline {
-            Discipline::Fifo | Discipline::StaticPriority | Discipline::Lqf => {}
+            Discipline::Fifo | Discipline::StaticPriority | Discipline::Lqf | Discipline::Las => {}
             Discipline::Edf => {
                 while drops && late(self) {
                     self.outcome.missed[index] += 1;

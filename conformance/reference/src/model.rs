@@ -9,6 +9,8 @@ pub enum Discipline {
     StaticPriority,
     /// Longest queue first.
     Lqf,
+    /// Least attained service first.
+    Las,
     /// Earliest deadline first.
     Edf,
     /// Dynamic window-constrained scheduling.
@@ -28,6 +30,7 @@ impl Discipline {
         ("fifo", Self::Fifo),
         ("static-priority", Self::StaticPriority),
         ("lqf", Self::Lqf),
+        ("las", Self::Las),
         ("edf", Self::Edf),
     ];
 

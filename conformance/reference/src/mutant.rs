@@ -119,4 +119,8 @@ mutants! {
     QueueLengthInPackets,
     /// `lqf`: the queue length as it was when the head came to the front.
     QueueLengthAtHead,
+    /// `las`: attained service counted in packets.
+    AttainedServiceInPackets,
+    /// `las`: attained service is kept when the queue empties.
+    AttainedServiceForever,
 }

@@ -14,6 +14,8 @@ pub struct Candidate {
     pub priority: u32,
     /// Bytes waiting, the head's included.
     pub backlog: u64,
+    /// Bytes on the wire served since the stream became backlogged.
+    pub attained: u64,
     /// The head's deadline, ns.
     pub deadline_ns: u64,
     /// x'.
@@ -64,6 +66,11 @@ pub fn precedes(
         Discipline::Lqf => {
             if a.backlog != b.backlog {
                 return a.backlog > b.backlog;
+            }
+        }
+        Discipline::Las => {
+            if a.attained != b.attained {
+                return a.attained < b.attained;
             }
         }
         Discipline::Edf => {

@@ -153,6 +153,13 @@ pub fn all() -> Vec<Trace> {
             windows(&[0], &[(0, 0); 5]),
             load(22, 120, 45, MIXED),
         ),
+        Trace::new(
+            "las",
+            Discipline::Las,
+            18,
+            windows(&[0], &[(0, 0); 5]),
+            load(23, 120, 24, MIXED),
+        ),
         Trace::new("edf-late", Discipline::Edf, 24, edf_late, load(21, 160, 40, MIXED)),
         Trace::new("edf-drop", Discipline::Edf, 24, edf_mixed, load(5, 120, 130, MIXED)),
         Trace::new(

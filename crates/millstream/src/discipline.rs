@@ -25,6 +25,7 @@ pub mod edf;
 pub mod fifo;
 mod gps;
 pub mod interleaved;
+pub mod las;
 pub mod lqf;
 pub mod pd2;
 pub mod round_robin;
@@ -42,6 +43,7 @@ pub static DISCIPLINES: &[DisciplineRow] = &[
     fifo::ROW,
     static_priority::ROW,
     lqf::ROW,
+    las::ROW,
     edf::ROW,
     dwcs::ROW,
     vds::ROW,
