@@ -1,8 +1,8 @@
-//! The scheduler: queues behind, a discipline on a structure in front.
+//! The scheduler: packet queues, and a discipline on a structure that selects among them.
 //!
-//! It has no clock: the caller says what time it is, and time must not go backwards. At one
-//! instant arrivals come before the decision. A realisation is a loop of
-//! [`enqueue`](Scheduler::enqueue) and [`decide`](Scheduler::decide).
+//! It has no clock: the caller passes the time, which must not go backwards. At one instant arrivals
+//! come before the decision. A backend is a loop of [`enqueue`](Scheduler::enqueue) and
+//! [`decide`](Scheduler::decide).
 
 use crate::contract::{Contract, ContractError};
 use crate::discipline::{Activation, Discipline, DwcsOptions, Head};
@@ -13,10 +13,10 @@ use crate::queue::Queues;
 use crate::selector::{Backlog, HilqExact, NewHead, Observer, Select, Selector};
 use crate::structure::Structure;
 
-/// How many arrivals of a batch ahead a queue is sent for.
+/// How many arrivals of a batch ahead a queue is prefetched.
 const FETCHED_AHEAD: usize = 6;
 
-/// Queues and the gates in front of them.
+/// The packet queues and their eligibility gates.
 #[derive(Debug)]
 struct PacketStore<P> {
     queues: Queues<P>,
@@ -24,7 +24,7 @@ struct PacketStore<P> {
 }
 
 impl<P: Copy + Default> PacketStore<P> {
-    /// A packet that became head-of-line, as the selector wants to know it.
+    /// Returns a packet that became head-of-line in the selector's form.
     #[inline]
     fn new_head(&mut self, stream: StreamId, now_ns: u64, next: (Head, P)) -> NewHead<P> {
         let (head, stamp) = next;
@@ -59,7 +59,7 @@ impl<P: Copy + Default> Backlog<P> for PacketStore<P> {
     }
 }
 
-/// Schedules the packets of many streams, the winner found by `S`: a discipline on a structure.
+/// Schedules the packets of many streams. `S` selects the stream: a discipline on a structure.
 ///
 /// ```
 /// use millstream::{Contract, Dwcs, EdfFirst, Heap, Packet, Scheduler, Window};
@@ -82,8 +82,8 @@ pub struct Scheduler<S: Select> {
 }
 
 impl<D: Discipline, S: Structure<D::Rank>> Scheduler<Selector<D, S>> {
-    /// A scheduler by `discipline` on `structure`, without streams and without a common limit on
-    /// waiting packets, for a link without overhead.
+    /// Returns a scheduler of `discipline` on `structure`, without streams and without a common limit
+    /// on waiting packets, for a link without overhead.
     #[must_use]
     pub fn new(discipline: D, structure: S) -> Self {
         Self::over(Selector::new(discipline, structure))
@@ -91,7 +91,7 @@ impl<D: Discipline, S: Structure<D::Rank>> Scheduler<Selector<D, S>> {
 }
 
 impl Scheduler<HilqExact> {
-    /// The same by DWCS, earliest deadline first, on `hilq-exact`.
+    /// Returns a scheduler of DWCS, earliest deadline first, on `hilq-exact`.
     #[must_use]
     pub fn hilq_exact(options: DwcsOptions) -> Self {
         Self::over(HilqExact::new(options))
@@ -99,22 +99,22 @@ impl Scheduler<HilqExact> {
 }
 
 impl<S: Select> Scheduler<S> {
-    /// A scheduler by `selector`, which has no streams yet.
+    /// Returns a scheduler with `selector`, which has no streams yet.
     #[must_use]
     pub fn over(selector: S) -> Self {
         let gates = EligibilityGates::new(Link::default());
         Self { selector, store: PacketStore { queues: Queues::new(u32::MAX - 1), gates } }
     }
 
-    /// At most `packets` wait in all streams together; arrivals beyond are dropped like arrivals
-    /// at a full queue. To be said before the first stream is added.
+    /// Limits the packets that wait in all streams together; further arrivals are dropped as at a
+    /// full queue. Call before the first stream is added.
     #[must_use]
     pub fn with_packet_limit(mut self, packets: u32) -> Self {
         self.store.queues = Queues::new(packets.min(u32::MAX - 1));
         self
     }
 
-    /// Rate caps count what packets take on `link`. To be said before the first stream is added.
+    /// Makes rate caps count packets as they are on `link`. Call before the first stream is added.
     #[must_use]
     pub fn on_link(mut self, link: Link) -> Self {
         self.store.gates = EligibilityGates::new(link);
@@ -133,10 +133,10 @@ impl<S: Select> Scheduler<S> {
         Ok(stream)
     }
 
-    /// A packet arrives. Returns its number among the stream's arrivals, from 0.
+    /// Enqueues an arriving packet. Returns its number among the stream's arrivals, from 0.
     ///
     /// # Errors
-    /// The packet's departure, if the queue was full and it was dropped.
+    /// The packet's departure, if it was dropped at a full queue.
     ///
     /// # Panics
     /// If `stream` was not added to this scheduler.
@@ -167,7 +167,7 @@ impl<S: Select> Scheduler<S> {
         Ok(number)
     }
 
-    /// Packets that arrive at one instant; those dropped go to `full`.
+    /// Enqueues packets that arrive at one instant; `full` takes the departures of dropped ones.
     ///
     /// # Panics
     /// If a stream was not added to this scheduler.
@@ -188,11 +188,11 @@ impl<S: Select> Scheduler<S> {
         }
     }
 
-    /// One decision cycle: charges the deadlines that have passed, then takes the head of the
-    /// stream that comes first. `None` if no stream is eligible.
+    /// Makes one decision: charges the deadlines that have passed, then removes the head of the
+    /// first stream. `None` if no stream is eligible.
     ///
-    /// To be asked whenever the link is free, also if nothing waits: that ends a busy period, and
-    /// fair queueing forgets who got more before.
+    /// Call on every link-idle event, even with an empty backlog: it ends the busy period, and fair
+    /// queueing resets its tags.
     #[inline]
     pub fn decide(
         &mut self,
@@ -219,7 +219,7 @@ impl<S: Select> Scheduler<S> {
         Some(departure)
     }
 
-    /// Time reaches `now_ns`: gates that open by time do, each at its time.
+    /// Advances time to `now_ns` and opens the gates that time opens, each at its time.
     #[inline(always)]
     fn advance(&mut self, now_ns: u64) {
         if self.store.gates.next_opening_ns().is_some() {
@@ -228,7 +228,7 @@ impl<S: Select> Scheduler<S> {
         self.selector.advance(now_ns);
     }
 
-    /// The same for an event that at one instant goes before gates that open by time.
+    /// Advances time to `now_ns` for an event that precedes the gates which open at `now_ns`.
     fn advance_before_gates(&mut self, now_ns: u64) {
         if let Some(before_ns) = now_ns.checked_sub(1)
             && self.store.gates.next_opening_ns().is_some()
@@ -242,12 +242,12 @@ impl<S: Select> Scheduler<S> {
     fn open_gates(&mut self, until_ns: u64) {
         while let Some((from_ns, stream)) = self.store.gates.pop_opening(until_ns) {
             self.selector.advance(from_ns);
-            self.regate(from_ns, stream);
+            self.update_gate(from_ns, stream);
         }
     }
 
-    /// Opens or closes the gate of `stream` as its limits now say.
-    fn regate(&mut self, now_ns: u64, stream: StreamId) {
+    /// Opens or closes the gate of `stream` according to its limits.
+    fn update_gate(&mut self, now_ns: u64, stream: StreamId) {
         self.selector.limits_changed(stream);
         let Some(head) = self.selector.head(stream) else { return };
         if !self.store.gates.admits(stream, head, now_ns) {
@@ -257,8 +257,8 @@ impl<S: Select> Scheduler<S> {
         self.selector.open(stream, Activation::Opened { waiting });
     }
 
-    /// Up to `most` decision cycles at one instant, as a driver filling a transmit ring makes
-    /// them. Returns how many packets were sent.
+    /// Makes up to `most` decisions at one instant, for drivers that fill a transmit ring. Returns
+    /// how many packets were sent.
     #[inline]
     pub fn decide_batch(
         &mut self,
@@ -275,7 +275,7 @@ impl<S: Select> Scheduler<S> {
             sent(departure);
             count += 1;
             if self.selector.is_alone(stream) && !self.store.gates.may_close(stream) {
-                // The last one is for a decision: nothing is behind it.
+                // The last packet needs a decision: it has no successor.
                 let behind = self.store.queues.waiting(stream).packets.saturating_sub(1) as usize;
                 let again = behind.min(most - count);
                 self.serve_alone(now_ns, stream, again, observer, &mut sent);
@@ -285,7 +285,7 @@ impl<S: Select> Scheduler<S> {
         count
     }
 
-    /// So many decision cycles of which the winner is known; more packets than that wait.
+    /// Serves `count` packets of `stream`, which wins every decision and has more packets.
     #[inline]
     fn serve_alone(
         &mut self,
@@ -299,7 +299,7 @@ impl<S: Select> Scheduler<S> {
             let deadline_ns = self.selector.deadline_ns(stream);
             let popped = self.store.queues.pop(stream, now_ns, deadline_ns, Event::Sent);
             let Some((departure, Some((head, stamp)))) = popped else {
-                debug_assert!(false, "more than that wait");
+                debug_assert!(false, "more than `count` packets wait");
                 break;
             };
             let next = NewHead { head, stamp, open: true };
@@ -313,45 +313,44 @@ impl<S: Select> Scheduler<S> {
         }
     }
 
-    /// Opens (`true`, the start) or closes the gate of `stream`. A stream with a closed gate is
-    /// not chosen; its packets wait, its deadlines pass and are charged.
+    /// Opens or closes the gate of `stream`; gates are open initially. While its gate is closed, a
+    /// stream is not served and its deadlines are charged.
     ///
     /// # Panics
     /// If `stream` was not added to this scheduler.
     pub fn set_eligible(&mut self, now_ns: u64, stream: StreamId, eligible: bool) {
         self.advance_before_gates(now_ns);
         self.store.gates.set_by_caller(stream, eligible);
-        self.regate(now_ns, stream);
+        self.update_gate(now_ns, stream);
     }
 
-    /// Credits of `stream` come back. At one instant this goes before gates that open by time, and
-    /// those before arrivals. No effect on a
-    /// stream whose contract has no flow control.
+    /// Returns credits to `stream`; no effect on a stream without flow control. At one instant the
+    /// order is: credits, gates that open by time, arrivals.
     ///
     /// # Panics
     /// If `stream` was not added to this scheduler.
     pub fn add_credits(&mut self, now_ns: u64, stream: StreamId, credits: u64) {
         self.advance_before_gates(now_ns);
         self.store.gates.add_credits(stream, credits);
-        // Credits open gates and close none.
+        // Credits never close a gate.
         if self.selector.active(stream) {
             self.selector.limits_changed(stream);
         } else {
-            self.regate(now_ns, stream);
+            self.update_gate(now_ns, stream);
         }
     }
 
-    /// When the next stream becomes eligible by time alone (its rate cap), ns. If
-    /// [`decide`](Self::decide) finds nobody, it is worth asking again then.
+    /// Returns the time, ns, at which a rate cap lets the next stream become eligible: when to call
+    /// [`decide`](Self::decide) again after it returned `None`.
     #[must_use]
     pub fn next_eligible_ns(&self) -> Option<u64> {
         self.store.gates.next_opening_ns()
     }
 
-    /// The last service of `stream` cost `extra_bytes` more than the packet's length (less, if
-    /// negative): for work whose cost is known only when it is done, as of CPU cycles. To be said
-    /// before the stream is served again. Returns whether the discipline can take it into account
-    /// (WF²Q+ and DRR can).
+    /// Charges the last service of `stream` with `extra_bytes` beyond the packet's length (a refund,
+    /// if negative): for work whose cost is known only afterwards, such as CPU cycles. Call before
+    /// the stream is served again. Returns whether the discipline accounts for it (WF²Q+ and DRR
+    /// do).
     ///
     /// # Panics
     /// If `stream` was not added to this scheduler.
@@ -360,13 +359,13 @@ impl<S: Select> Scheduler<S> {
         self.selector.charge_extra(stream, extra_bytes)
     }
 
-    /// How many streams there are.
+    /// Returns the number of streams.
     #[must_use]
     pub fn streams(&self) -> usize {
         self.selector.streams()
     }
 
-    /// Packets waiting in `stream`.
+    /// Returns the packets waiting in `stream`.
     ///
     /// # Panics
     /// If `stream` was not added to this scheduler.
@@ -375,7 +374,7 @@ impl<S: Select> Scheduler<S> {
         self.store.queues.waiting(stream).packets
     }
 
-    /// Packets waiting in all streams.
+    /// Returns the packets waiting in all streams.
     #[must_use]
     pub fn total_waiting(&self) -> u64 {
         self.store.queues.total_waiting()

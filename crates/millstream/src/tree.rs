@@ -1,28 +1,28 @@
-//! A tree of classes: each class shares what it gets among its children by its own discipline.
+//! A tree of classes: each class shares its service among its children by its own discipline.
 //!
 //! ```text
 //! root (wf2q+)             decide: from the root down, each class picks a child;
 //!  ├─ calls (dwcs)         the packet at the bottom is sent, and every class
-//!  │   ├─ alice            on the way charges its child with what was sent
+//!  │   ├─ alice            on the path charges its child with it
 //!  │   └─ bob
-//!  └─ bulk (drr)           enqueue: from the leaf up, until a class was
-//!      ├─ backup           backlogged already
+//!  └─ bulk (drr)           enqueue: from the leaf up to the root
+//!      ├─ backup
 //!      └─ sync
 //! ```
 //!
-//! **A class's head.** A parent orders its children by their heads, but which packet a class will
-//! send is known only when it is asked. So a class's head is an estimate, the length of what it
-//! sent last, and the parent is told the right length before it charges the service. No packet is
-//! bound early: one that arrives in time is sent in time, however deep it stands.
+//! **A class's head.** A parent orders its children by their heads, but a class selects its packet
+//! only when it is served. So a class's head is an estimate, the length of the packet that it sent
+//! last, and the parent gets the right length before it charges the service. No packet is bound
+//! early: an urgent arrival can be sent next, however deep its stream is.
 //!
-//! **A class's clock** stands still while the link serves others: it shows the time for which the
+//! **A class's clock** stops while the link serves other classes: it shows the time for which the
 //! link was idle or the class was served. So a class shares its part of the link as it would share
-//! a link of its own, and a high-priority sibling leaves no mark on its virtual time; in the MinBW
-//! paper these are the gaps that the management class leaves in WFQ's clock (its Figure 1).
-//! A class that is empty starts afresh when its clock has run on since.
+//! a link of its own, and a high-priority sibling does not affect its virtual time. In the MinBW
+//! paper these are the gaps that the management class leaves in WFQ's clock (its Figure 1). The
+//! clock ends a busy period when it runs while the class is empty.
 //!
-//! **Deadlines** are charged in every class at every decision, whoever is chosen. Classes
-//! themselves may have deadlines in their parent; what a class misses is not reported.
+//! **Deadlines** are charged in every class at every decision. Classes may have deadlines in their
+//! parent; the misses of a class are not reported.
 
 mod class_backlog;
 mod gates;
@@ -48,35 +48,36 @@ pub(crate) use self::node::Node;
 pub struct ClassId(pub u32);
 
 impl ClassId {
-    /// The class at the top.
+    /// The root.
     pub const ROOT: Self = Self(0);
 
     fn index(self) -> usize {
         self.0 as usize
     }
 
-    /// The class as its gate knows it.
+    /// Returns the number of the class's gate.
     fn gate(self) -> StreamId {
         StreamId(self.0)
     }
 }
 
-/// A place among a class's children.
+/// A position among a class's children.
 #[derive(Clone, Copy, Debug)]
 struct Place {
     class: ClassId,
     child: StreamId,
 }
 
-/// A class and what stands in its subtree.
+/// A class.
 struct Class {
     node: Box<dyn Node>,
     /// `None` for the root.
     parent: Option<Place>,
     children: Vec<Child>,
+    /// The backlog of its subtree.
     waiting: Waiting,
     clock: ClassClock,
-    /// The node must be told of its children's backlogs.
+    /// Its discipline ranks by backlogs.
     tracks_backlog: bool,
 }
 
@@ -111,15 +112,15 @@ pub struct Tree {
     leaves: Vec<Place>,
     backlog: ClassBacklog,
     clock: LinkClock,
-    /// Classes whose children have deadlines.
+    /// The classes whose children have deadlines.
     with_deadlines: Vec<ClassId>,
 }
 
 impl Tree {
-    /// A tree whose root has this discipline, for the link of `options`.
+    /// Returns a tree whose root has this discipline, for the link of `options`.
     ///
     /// # Panics
-    /// If the discipline cannot be held by `structure`.
+    /// If `structure` cannot hold the discipline.
     #[must_use]
     pub fn new(root: &DisciplineRow, structure: StructureName, options: &Options) -> Self {
         let link = options.link;
@@ -138,14 +139,13 @@ impl Tree {
         tree
     }
 
-    /// Adds a class to `parent`, in which it stands with `contract`; its own children are shared
-    /// by `discipline`.
+    /// Adds a class with `contract` to `parent`; `discipline` schedules the class's children.
     ///
     /// # Errors
     /// If the contract lacks an attribute that the parent's discipline needs.
     ///
     /// # Panics
-    /// If `parent` is not of this tree, or the discipline cannot be held by `structure`.
+    /// If `parent` is not of this tree, or `structure` cannot hold the discipline.
     #[allow(clippy::needless_pass_by_value)]
     pub fn add_class(
         &mut self,
@@ -155,7 +155,7 @@ impl Tree {
         structure: StructureName,
         options: &Options,
     ) -> Result<ClassId, ContractError> {
-        // What a class would drop, its streams decide.
+        // A class has no packets of its own to drop.
         let contract = contract.late(Late::Send);
         let child = self.classes[parent.index()].node.add_child(&contract)?;
         let class =
@@ -214,7 +214,7 @@ impl Tree {
     /// See [`Scheduler::enqueue`](crate::Scheduler::enqueue).
     ///
     /// # Errors
-    /// As there.
+    /// The packet's departure, if it was dropped at a full queue.
     ///
     /// # Panics
     /// If `stream` is not of this tree.
@@ -229,7 +229,7 @@ impl Tree {
         let number = self.backlog.queues.arrivals(stream);
         let was_empty = self.backlog.queues.push(stream, packet, now_ns);
         let place = self.leaves[stream.index()];
-        self.touch(place.class, at_ns);
+        self.advance_class(place.class, at_ns);
         self.backlog_changed(place, self.backlog.queues.waiting(stream));
         let node = &mut self.classes[place.class.index()].node;
         if was_empty {
@@ -242,12 +242,12 @@ impl Tree {
             let stamp = node.arrived(place.child, packet.bytes, active);
             self.backlog.queues.stamp_last(stream, stamp);
         }
-        self.arrived_below(place.class, at_ns, now_ns, packet.bytes);
+        self.propagate_arrival(place.class, at_ns, now_ns, packet.bytes);
         Ok(number)
     }
 
-    /// A packet arrived in `class`: its parents hear of it.
-    fn arrived_below(&mut self, mut class: ClassId, at_ns: u64, now_ns: u64, bytes: u32) {
+    /// Propagates the arrival of a packet in `class` to the classes above.
+    fn propagate_arrival(&mut self, mut class: ClassId, at_ns: u64, now_ns: u64, bytes: u32) {
         loop {
             let below = &mut self.classes[class.index()];
             let first = below.waiting.packets == 0;
@@ -256,7 +256,7 @@ impl Tree {
             below.waiting.bytes += u64::from(bytes);
             let (active_below, waiting) = (below.node.any_active(), below.waiting);
             let Some(place) = below.parent else { return };
-            self.touch(place.class, at_ns);
+            self.advance_class(place.class, at_ns);
             self.backlog_changed(place, waiting);
             if first {
                 let admitted = self.backlog.class_gates.admits(class.gate(), head, now_ns);
@@ -264,12 +264,12 @@ impl Tree {
                 let node = &mut self.classes[place.class.index()].node;
                 let stamp = node.arrived(place.child, bytes, open);
                 node.became_backlogged(place.child, NewHead { head, stamp, open });
-                self.hold(class, at_ns, active_below && !admitted);
+                self.set_held(class, at_ns, active_below && !admitted);
             } else {
                 let node = &mut self.classes[place.class.index()].node;
                 let active = node.active(place.child);
                 node.arrived(place.child, bytes, active);
-                self.match_gate(class, at_ns, now_ns);
+                self.update_gate(class, at_ns, now_ns);
             }
             class = place.class;
         }
@@ -300,15 +300,15 @@ impl Tree {
         self.backlog.stream_gates.spend(stream, departure.bytes, now_ns);
         let next = next.map(|next| self.backlog.new_head(stream, now_ns, next));
         node.head_departed(place.child, next);
-        self.left_below(place.class, at_ns, now_ns, &departure);
+        self.propagate_departure(place.class, at_ns, now_ns, &departure);
         Some(departure)
     }
 
-    /// From the root down to the stream whose head is sent.
+    /// Selects the stream to serve, from the root down.
     fn choose(&mut self, at_ns: u64, now_ns: u64) -> Option<StreamId> {
         let mut class = ClassId::ROOT;
         loop {
-            self.touch(class, at_ns);
+            self.advance_class(class, at_ns);
             let Class { node, children, .. } = &mut self.classes[class.index()];
             let mut dropped =
                 LateDrops { backlog: &mut self.backlog, children, departures: Vec::new() };
@@ -321,8 +321,14 @@ impl Tree {
         }
     }
 
-    /// A packet of `class` was sent: its parents charge it.
-    fn left_below(&mut self, mut class: ClassId, at_ns: u64, now_ns: u64, sent: &Departure) {
+    /// Propagates the departure of a packet of `class` to the classes above, which charge it.
+    fn propagate_departure(
+        &mut self,
+        mut class: ClassId,
+        at_ns: u64,
+        now_ns: u64,
+        sent: &Departure,
+    ) {
         loop {
             let idle_ns = self.idle_ns(class, at_ns);
             let below = &mut self.classes[class.index()];
@@ -345,12 +351,13 @@ impl Tree {
             node.resize(place.child, sent.bytes);
             node.served(place.child, now_ns);
             node.head_departed(place.child, next);
-            self.hold(class, at_ns, held);
+            self.set_held(class, at_ns, held);
             class = place.class;
         }
     }
 
-    /// Charges the deadlines that have passed in one class, and lets its parents know what left.
+    /// Charges the deadlines that have passed in one class, and propagates its drops to the classes
+    /// above.
     fn charge_misses(
         &mut self,
         class: ClassId,
@@ -358,7 +365,7 @@ impl Tree {
         now_ns: u64,
         observer: &mut (impl Observer + ?Sized),
     ) {
-        self.touch(class, at_ns);
+        self.advance_class(class, at_ns);
         let Class { node, children, .. } = &mut self.classes[class.index()];
         let mut child_observer = ChildObserver { children, observer };
         let mut dropped =
@@ -380,20 +387,20 @@ impl Tree {
             below.waiting.bytes -= bytes;
             let (waiting, parent) = (below.waiting, below.parent);
             let Some(place) = parent else { return };
-            self.touch(place.class, at_ns);
+            self.advance_class(place.class, at_ns);
             self.backlog_changed(place, waiting);
             if waiting.packets == 0 {
                 self.backlog.class_gates.cancel_opening(class.gate());
                 self.classes[place.class.index()].node.head_departed(place.child, None);
-                self.hold(class, at_ns, false);
+                self.set_held(class, at_ns, false);
             } else {
-                self.match_gate(class, at_ns, now_ns);
+                self.update_gate(class, at_ns, now_ns);
             }
             class = place.class;
         }
     }
 
-    /// Tells a class of the backlog of a child, if its discipline ranks by backlogs.
+    /// Passes the backlog of a child to its class, if the class's discipline ranks by backlogs.
     #[inline]
     fn backlog_changed(&mut self, place: Place, waiting: Waiting) {
         let Class { node, tracks_backlog, .. } = &mut self.classes[place.class.index()];
@@ -409,7 +416,7 @@ impl Tree {
     pub fn set_eligible(&mut self, now_ns: u64, stream: StreamId, eligible: bool) {
         let at_ns = self.advance_before_gates(now_ns);
         self.backlog.stream_gates.set_by_caller(stream, eligible);
-        self.regate(stream, at_ns, now_ns);
+        self.update_stream_gate(stream, at_ns, now_ns);
     }
 
     /// See [`Scheduler::add_credits`](crate::Scheduler::add_credits).
@@ -419,7 +426,7 @@ impl Tree {
     pub fn add_credits(&mut self, now_ns: u64, stream: StreamId, credits: u64) {
         let at_ns = self.advance_before_gates(now_ns);
         self.backlog.stream_gates.add_credits(stream, credits);
-        self.regate(stream, at_ns, now_ns);
+        self.update_stream_gate(stream, at_ns, now_ns);
     }
 
     /// See [`Scheduler::next_eligible_ns`](crate::Scheduler::next_eligible_ns).
@@ -431,7 +438,7 @@ impl Tree {
         openings.into_iter().flatten().min()
     }
 
-    /// See [`Scheduler::charge`](crate::Scheduler::charge); every class above is charged, too.
+    /// See [`Scheduler::charge`](crate::Scheduler::charge). Every class above is charged, too.
     ///
     /// # Panics
     /// If `stream` is not of this tree.
@@ -440,20 +447,20 @@ impl Tree {
         let mut place = Some(self.leaves[stream.index()]);
         let mut charged = true;
         while let Some(Place { class, child }) = place {
-            self.touch(class, at_ns);
+            self.advance_class(class, at_ns);
             charged &= self.classes[class.index()].node.charge_extra(child, extra_bytes);
             place = self.classes[class.index()].parent;
         }
         charged
     }
 
-    /// How many streams there are.
+    /// Returns the number of streams.
     #[must_use]
     pub fn streams(&self) -> usize {
         self.leaves.len()
     }
 
-    /// Packets waiting in `stream`.
+    /// Returns the packets waiting in `stream`.
     ///
     /// # Panics
     /// If `stream` is not of this tree.
@@ -462,7 +469,7 @@ impl Tree {
         self.backlog.queues.waiting(stream).packets
     }
 
-    /// Packets waiting in all streams.
+    /// Returns the packets waiting in all streams.
     #[must_use]
     pub fn total_waiting(&self) -> u64 {
         self.backlog.queues.total_waiting()

@@ -1,9 +1,8 @@
-//! Management channels first, all other streams by a selector of their own: MinBW.
+//! MinBW: management channels first, the other streams by a selector of their own.
 //!
-//! The streams below share what management leaves as they would share a link of their own: their
-//! selector's clock stands still while a management packet is sent. In the MinBW paper these are the
-//! gaps in WFQ's clock (its Figure 1). When none of them waits and the clock runs on, they start
-//! afresh.
+//! The streams below share the remaining capacity as they would share a link of their own: their
+//! selector's clock stops while a management packet is sent. In the MinBW paper these are the gaps
+//! in WFQ's clock (its Figure 1). The clock ends a busy period when it runs without a backlog.
 //!
 //! Source: MinBW paper, section II and III.
 
@@ -58,7 +57,7 @@ impl MinBwAlgorithm {
     }
 }
 
-/// Which of the two parts a stream belongs to, and its number there.
+/// The part that a stream belongs to, and its number there.
 #[derive(Clone, Copy, Debug)]
 enum Part {
     Management(usize),
@@ -79,16 +78,16 @@ pub struct ManagedFirst<S> {
     below: S,
     parts: Vec<Part>,
     channels: Vec<Channel>,
-    /// The number here of each stream below.
+    /// The number of each stream below among all streams.
     numbers: Vec<StreamId>,
-    /// How many of the streams below have packets.
+    /// How many streams below are backlogged.
     backlogged: usize,
     link: LinkClock,
-    /// What the streams below had of the link.
+    /// The clock of the streams below.
     share: ClassClock,
 }
 
-/// What the streams below drop, by their numbers here.
+/// Renumbers the drops of the streams below.
 struct RenumberedBacklog<'a, B> {
     backlog: &'a mut B,
     numbers: &'a [StreamId],
@@ -120,7 +119,7 @@ impl<P, B: Backlog<P>> Backlog<P> for RenumberedBacklog<'_, B> {
     }
 }
 
-/// What the streams below miss, by their numbers here.
+/// Renumbers the misses of the streams below.
 struct RenumberedObserver<'a, O: ?Sized> {
     observer: &'a mut O,
     numbers: &'a [StreamId],
@@ -137,7 +136,8 @@ impl<O: Observer + ?Sized> Observer for RenumberedObserver<'_, O> {
 }
 
 impl<S: Select> ManagedFirst<S> {
-    /// `below`, which has no streams yet, gets what management channels leave of `link`.
+    /// Returns a selector that gives `below` what management channels leave of `link`. `below` has no
+    /// streams yet.
     #[must_use]
     pub fn new(below: S, link: Link) -> Self {
         Self {
@@ -151,9 +151,9 @@ impl<S: Select> ManagedFirst<S> {
         }
     }
 
-    /// Sets the clock below.
+    /// Advances the clock below.
     #[inline]
-    fn touch(&mut self) {
+    fn advance_below(&mut self) {
         let now_ns = self.link.now_ns();
         let clock_ns = self.share.at(&self.link, now_ns, self.link.idle_ns(now_ns));
         if self.backlogged == 0 && self.share.idle_since_service(clock_ns) {
@@ -162,13 +162,13 @@ impl<S: Select> ManagedFirst<S> {
         self.below.advance(clock_ns);
     }
 
-    /// The link is free, whenever that is.
+    /// Advances the clock to the end of the current transmission.
     #[inline]
     fn wait_for_link(&mut self) {
         self.link.reach(self.link.free_ns());
     }
 
-    /// The management channel whose head came first.
+    /// Returns the management channel whose head arrived first.
     #[inline]
     fn first_channel(&self) -> Option<StreamId> {
         let heads = self.channels.iter().filter(|channel| channel.open);
@@ -215,7 +215,7 @@ impl<S: Select> Select for ManagedFirst<S> {
         self.link.reach(clock_ns);
     }
 
-    /// The streams below start afresh by their own clock.
+    /// The clock below ends its own busy periods.
     fn idle(&mut self) {
         self.wait_for_link();
     }
@@ -249,7 +249,7 @@ impl<S: Select> Select for ManagedFirst<S> {
         match self.parts[stream.index()] {
             Part::Management(_) => S::Stamp::default(),
             Part::Below(stream) => {
-                self.touch();
+                self.advance_below();
                 self.below.arrived(stream, bytes, active)
             }
         }
@@ -278,7 +278,7 @@ impl<S: Select> Select for ManagedFirst<S> {
         if let Part::Below(_) = self.parts[stream.index()]
             && S::LEAPS
         {
-            self.touch();
+            self.advance_below();
         }
     }
 
@@ -286,7 +286,7 @@ impl<S: Select> Select for ManagedFirst<S> {
         match self.parts[stream.index()] {
             Part::Management(at) => self.channels[at].open = true,
             Part::Below(stream) => {
-                self.touch();
+                self.advance_below();
                 self.below.open(stream, how);
             }
         }
@@ -296,7 +296,7 @@ impl<S: Select> Select for ManagedFirst<S> {
         match self.parts[stream.index()] {
             Part::Management(at) => self.channels[at].open = false,
             Part::Below(stream) => {
-                self.touch();
+                self.advance_below();
                 self.below.close(stream);
             }
         }
@@ -308,7 +308,7 @@ impl<S: Select> Select for ManagedFirst<S> {
         backlog: &mut impl Backlog<S::Stamp>,
         observer: &mut (impl Observer + ?Sized),
     ) {
-        self.touch();
+        self.advance_below();
         let Self { below, numbers, backlogged, .. } = self;
         let mut backlog = RenumberedBacklog { backlog, numbers, backlogged };
         below.charge_misses(now_ns, &mut backlog, &mut RenumberedObserver { observer, numbers });
@@ -328,7 +328,7 @@ impl<S: Select> Select for ManagedFirst<S> {
         if let Some(channel) = self.first_channel() {
             return Some(channel);
         }
-        self.touch();
+        self.advance_below();
         let Self { below, numbers, backlogged, .. } = self;
         let mut backlog = RenumberedBacklog { backlog, numbers, backlogged };
         let first =
@@ -384,7 +384,7 @@ impl<S: Select> Select for ManagedFirst<S> {
         match self.parts[stream.index()] {
             Part::Management(_) => false,
             Part::Below(stream) => {
-                self.touch();
+                self.advance_below();
                 self.below.charge_extra(stream, extra_bytes)
             }
         }

@@ -1,4 +1,4 @@
-//! Where the packets of a tree wait, and what becomes of late ones.
+//! The packets of a tree: queues, gates and late drops.
 
 use alloc::vec::Vec;
 
@@ -10,7 +10,7 @@ use crate::packet::{Departure, Event, StreamId};
 use crate::queue::Queues;
 use crate::selector::{NewHead, Observer};
 
-/// What a class's child is.
+/// A child of a class.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Child {
     Class(ClassId),
@@ -25,7 +25,7 @@ pub(super) struct ClassBacklog {
 }
 
 impl ClassBacklog {
-    /// A packet that became head-of-line, as its class wants to know it.
+    /// Returns a packet that became head-of-line in the form of its class.
     pub(super) fn new_head(
         &mut self,
         stream: StreamId,
@@ -37,7 +37,7 @@ impl ClassBacklog {
     }
 }
 
-/// Passes on what the streams of a class missed.
+/// Reports the misses of a class's streams.
 pub(super) struct ChildObserver<'a, O: ?Sized> {
     pub(super) children: &'a [Child],
     pub(super) observer: &'a mut O,
@@ -51,7 +51,7 @@ impl<O: Observer + ?Sized> Observer for ChildObserver<'_, O> {
     }
 }
 
-/// Drops late packets of a class's streams and remembers them.
+/// Drops late packets of a class's streams and records them.
 pub(super) struct LateDrops<'a> {
     pub(super) backlog: &'a mut ClassBacklog,
     pub(super) children: &'a [Child],
@@ -65,7 +65,7 @@ impl AnyBacklog for LateDrops<'_> {
         now_ns: u64,
         deadline_ns: Option<u64>,
     ) -> Option<NewHead<AnyStamp>> {
-        // A class is never told to drop: its contract says that late packets are sent.
+        // Classes are never dropped: their contracts send late packets.
         let Child::Stream(stream) = self.children[child.index()] else { return None };
         let queues = &mut self.backlog.queues;
         let (departure, next) = queues.pop(stream, now_ns, deadline_ns, Event::DroppedLate)?;

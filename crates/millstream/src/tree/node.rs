@@ -1,7 +1,7 @@
-//! A class at work: a selector whose streams are the class's children.
+//! The selector of a class, whose streams are the class's children.
 //!
-//! Classes of different disciplines stand in one tree, so this is a dynamic border: one virtual
-//! call for each level and operation. Packets' stamps are kept in one type for all.
+//! A tree has classes of different disciplines, so this is a dynamic border: one virtual call for
+//! each level and operation. One type holds the stamps of all disciplines.
 
 use crate::contract::{Contract, ContractError};
 use crate::discipline::{Activation, Head, Stamp, Waiting};
@@ -9,10 +9,10 @@ use crate::packet::StreamId;
 use crate::selector::{Backlog, NewHead, Observer, Select};
 use crate::virtual_time::Tag;
 
-/// A packet's stamp, whatever discipline gave it.
+/// The stamp of a packet under any discipline.
 pub(crate) type AnyStamp = Option<Tag>;
 
-/// Where a node's children keep their packets.
+/// The packets of a node's children.
 pub(crate) trait AnyBacklog {
     /// See [`Backlog::drop_head`].
     fn drop_head(
@@ -23,7 +23,7 @@ pub(crate) trait AnyBacklog {
     ) -> Option<NewHead<AnyStamp>>;
 }
 
-/// A selector of any kind; the methods are [`Select`]'s.
+/// A selector of any kind. The methods are those of [`Select`].
 pub(crate) trait Node: Send {
     fn add_child(&mut self, contract: &Contract) -> Result<StreamId, ContractError>;
     fn has_deadlines(&self) -> bool;
@@ -57,7 +57,7 @@ pub(crate) trait Node: Send {
     fn charge_extra(&mut self, child: StreamId, extra_bytes: i64) -> bool;
 }
 
-/// Unpacks the stamps of what is dropped.
+/// Unpacks the stamps of heads that follow drops.
 struct Unpacking<'a>(&'a mut dyn AnyBacklog);
 
 impl<P: Stamp> Backlog<P> for Unpacking<'_> {

@@ -183,9 +183,9 @@ impl Calendar {
     pub(super) fn insert(&mut self, stream: u32) {
         self.placed += 1;
         let number = self.number(stream);
-        self.width.note(number.saturating_sub(self.earliest));
+        self.width.record(number.saturating_sub(self.earliest));
         self.put_into(stream, number);
-        if self.width.is_to_be_reviewed(self.placed) {
+        if self.width.needs_review(self.placed) {
             self.review();
         }
     }
@@ -239,7 +239,7 @@ impl Calendar {
         }
         self.lines[stream as usize].at = ASIDE;
         let inside = number.wrapping_sub(self.start) < reach;
-        self.width.note_aside(inside);
+        self.width.record_aside(inside);
         let rank = self.rank(stream);
         self.aside.insert(stream, rank);
     }
@@ -501,7 +501,7 @@ impl Calendar {
         if !self.width.suits(self.placed) {
             self.rearrange();
         }
-        self.width.forget();
+        self.width.clear();
     }
 
     /// Moves every stream to where it belongs by the width that suits now.
