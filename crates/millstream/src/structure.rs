@@ -1,4 +1,4 @@
-//! How the least rank is found, and at what cost.
+//! Structures that find the least rank, and their costs.
 //!
 //! A [`Structure`] holds the rank of every active stream. It uses only a rank's order and expiry, so
 //! a discipline has the same schedule on every structure, packet for packet.

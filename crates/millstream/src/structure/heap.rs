@@ -1,4 +1,4 @@
-//! One indexed heap ordered by rank; a second by expiry only where rank and expiry part.
+//! An indexed heap ordered by rank, and a second one by expiry if ranks are not ordered by expiry.
 
 use alloc::vec::Vec;
 

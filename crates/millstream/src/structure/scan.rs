@@ -1,4 +1,4 @@
-//! A linear scan over all streams: the definition that every other structure must equal.
+//! A linear scan over all streams: the definition of every other structure's schedule.
 
 use alloc::vec::Vec;
 
