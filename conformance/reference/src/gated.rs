@@ -1,9 +1,9 @@
 //! Credits, token buckets and a management channel around disciplines that know nothing of them.
 //!
-//! A stream held back is not eligible; nothing else changes: its deadlines pass and are charged while a
-//! packet waits. The FMC stream goes first when it is eligible and is no part of the discipline. At one
-//! instant: end of transmission, credit returns, arrivals, decision; a decision is made at every
-//! instant at which something happens and the link is free.
+//! A stream held back is not eligible; nothing else changes: its deadlines pass and are charged
+//! while a packet waits. The FMC stream goes first when it is eligible and is no part of the
+//! discipline. At one instant: end of transmission, credit returns, arrivals, decision; a decision
+//! is made at every instant at which something happens and the link is free.
 
 use crate::fair::gate::Gate;
 use crate::fair::rule::Packet;

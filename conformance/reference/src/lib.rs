@@ -7,10 +7,11 @@
 //!
 //! [`model`] holds the inputs and outputs, [`link`] the simulated link, [`order`] who comes first,
 //! [`window`] the rules that change window-constraints, [`mutant`] the faults, [`traces`] and
-//! [`combinations`] and [`shares`] the scenarios of the conformance traces, [`kills`] which faults they tell apart.
+//! [`combinations`] and [`shares`] the scenarios of the conformance traces, [`kills`] which faults
+//! they tell apart.
 //!
-//! [`fair`] is the same for fair queueing, the rounds and the credit-aware schedulers, with tags that
-//! are exact; [`vds`] is virtual deadline scheduling.
+//! [`fair`] is the same for fair queueing, the rounds and the credit-aware schedulers, with tags
+//! that are exact; [`vds`] is virtual deadline scheduling.
 
 pub mod combinations;
 pub mod fair;

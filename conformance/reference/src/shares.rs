@@ -1,8 +1,9 @@
 //! The conformance traces of fair queueing, round robins, MinBW, VDS and PD².
 //!
 //! Weights that divide nothing, mixed lengths, a rate and an overhead that leave no transmission
-//! whole, a queue limit, a rate cap: all disciplines get the same streams, so that a trace tells its
-//! discipline from every other. That is what makes it worth keeping: `tests/shares.rs` checks it.
+//! whole, a queue limit, a rate cap: all disciplines get the same streams, so that a trace tells
+//! its discipline from every other. That is what makes it worth keeping: `tests/shares.rs` checks
+//! it.
 
 use std::fmt::Write as _;
 
@@ -102,8 +103,8 @@ impl Shares {
         }
     }
 
-    /// What would happen under each other discipline; for those of windows, also if nothing were lost
-    /// by right.
+    /// What would happen under each other discipline; for those of windows, also if nothing were
+    /// lost by right.
     #[must_use]
     pub fn rows_otherwise(&self) -> Vec<(&'static str, Vec<Row>)> {
         match &self.rules {

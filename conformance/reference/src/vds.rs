@@ -1,5 +1,6 @@
-//! Virtual deadline scheduling (algorithms.md, section 1), one request period after the other; and PD²
-//! by the definitions of Anderson and Srinivasan 2001, each period a slot, each service a subtask.
+//! Virtual deadline scheduling (algorithms.md, section 1), one request period after the other; and
+//! PD² by the definitions of Anderson and Srinivasan 2001, each period a slot, each service a
+//! subtask.
 //!
 //! A stream with window-constraint x/y wants m = y - x services in k = y consecutive periods of
 //! length T, at most one a period. Its virtual deadline is Vd = ts + T·k'/m', where ts is the start
@@ -62,8 +63,8 @@ fn overlaps(i: u64, m: u64, k: u64) -> bool {
     subtask(i + 1, m, k).0 < subtask(i, m, k).1
 }
 
-/// The earliest t ≥ d(i) that is the deadline of a subtask that does not overlap its successor, or one
-/// before that of a subtask whose window has length 3; 0 of a light task.
+/// The earliest t ≥ d(i) that is the deadline of a subtask that does not overlap its successor, or
+/// one before that of a subtask whose window has length 3; 0 of a light task.
 fn group_deadline(i: u64, m: u64, k: u64) -> u64 {
     if 2 * m < k {
         return 0;

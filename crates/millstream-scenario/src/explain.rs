@@ -1,9 +1,9 @@
 //! What a scenario asks of its link, and what theory promises in return.
 //!
 //! For each stream: the rate it is guaranteed, its worst delay and backlog, and a verdict:
-//! guaranteed, infeasible or not known, with the premises that were checked. Sources are read twice:
-//! how long their packets are decides what rate each is guaranteed, and that rate decides which
-//! token bucket its packets fit into. Floating point is only for showing percentages.
+//! guaranteed, infeasible or not known, with the premises that were checked. Sources are read
+//! twice: how long their packets are decides what rate each is guaranteed, and that rate decides
+//! which token bucket its packets fit into. Floating point is only for showing percentages.
 
 mod deadlines;
 mod offered;

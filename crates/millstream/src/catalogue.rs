@@ -199,8 +199,10 @@ structures! {
         DualHeap DualHeap "dual-heap" "deadline heap and loss-tolerance heap (Co-processor paper)";
     }
     own {
-        HilqExact "hilq-exact" "calendar of deadlines with bitmaps: the fastest; for dwcs, edf-first";
-        Hilq "hilq" "hierarchically indexed linear queue (HILQ paper), approximate; for dwcs, edf-first";
+        HilqExact "hilq-exact"
+            "calendar of deadlines with bitmaps: the fastest; for dwcs, edf-first";
+        Hilq "hilq"
+            "hierarchically indexed linear queue (HILQ paper), approximate; for dwcs, edf-first";
     }
 }
 

@@ -227,14 +227,15 @@ impl Contract {
         self.max_rate
     }
 
-    /// Returns the credits that the stream starts with, in units of [`CREDIT_BYTES`](crate::CREDIT_BYTES);
-    /// `None` without flow control.
+    /// Returns the credits that the stream starts with, in units of
+    /// [`CREDIT_BYTES`](crate::CREDIT_BYTES); `None` without flow control.
     #[must_use]
     pub fn initial_credits(&self) -> Option<u64> {
         self.credits
     }
 
-    /// Makes the stream a fabric management channel: under `minbw` it goes before the other streams.
+    /// Makes the stream a fabric management channel: under `minbw` it goes before the other
+    /// streams.
     #[must_use]
     pub fn fmc(mut self) -> Self {
         self.fmc = true;

@@ -303,8 +303,8 @@ pub trait Discipline: Sized {
     }
 }
 
-/// A discipline whose ranks depend on backlogs. The stream is reinserted after each change. Its ranks
-/// never expire.
+/// A discipline whose ranks depend on backlogs. The stream is reinserted after each change. Its
+/// ranks never expire.
 pub trait RanksByBacklog: Discipline {
     /// The backlog of a stream changed to `waiting`, the head included. When a packet arrives or is
     /// served, this is called before the stream's next head becomes head-of-line.

@@ -1,8 +1,8 @@
 //! Eligibility gates: whether a stream's head may be served, independent of the discipline.
 //!
 //! Three conditions close a stream's gate: the caller closed it, the head needs more credits than
-//! the stream has, or the head does not conform to the rate cap. A call ends the first two, time the
-//! last. Disciplines see only whether a head is active, so all of them are credit-aware.
+//! the stream has, or the head does not conform to the rate cap. A call ends the first two, time
+//! the last. Disciplines see only whether a head is active, so all of them are credit-aware.
 //!
 //! The rate cap is a token bucket kept as a theoretical arrival time, in ns × bits/s so that
 //! nothing is rounded: a head of L bytes conforms from (TAT − b/ρ + L/ρ) on; when it is served,

@@ -27,8 +27,8 @@ impl Link {
         u64::from(bytes) + u64::from(self.overhead_bytes)
     }
 
-    /// Returns the transmission time of a packet of `bytes`, ns: ceil((bytes + overhead) × 8 × 10⁹ /
-    /// rate), saturating.
+    /// Returns the transmission time of a packet of `bytes`, ns: ceil((bytes + overhead) × 8 × 10⁹
+    /// / rate), saturating.
     ///
     /// # Panics
     /// If the rate is 0.

@@ -6,8 +6,8 @@
 //! ```
 //!
 //! A class's clock is the time minus the transmissions of other classes: t − busy(t) + own(t). It
-//! also stops while only a rate cap, the class's own or that of a class above, keeps its packets from
-//! an idle link: to the streams below, a cap is a slower link.
+//! also stops while only a rate cap, the class's own or that of a class above, keeps its packets
+//! from an idle link: to the streams below, a cap is a slower link.
 
 use crate::link::Link;
 
@@ -25,8 +25,8 @@ pub(crate) struct LinkClock {
     number: u64,
 }
 
-/// The share of one class. Its *idle time* is the link's idle time, less the time for which caps held
-/// back the classes above.
+/// The share of one class. Its *idle time* is the link's idle time, less the time for which caps
+/// held back the classes above.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct ClassClock {
     /// The idle time of earlier hold-backs of the class.

@@ -1,8 +1,8 @@
 //! Packets as the engine takes them in and returns them.
 //!
-//! A packet arrives as a [`Packet`]: its length and the caller's `tag`, which is returned unchanged.
-//! It leaves as a [`Departure`]: sent, or dropped for a reason. Every arrival ends in exactly one
-//! departure or is still queued; the tests check this conservation.
+//! A packet arrives as a [`Packet`]: its length and the caller's `tag`, which is returned
+//! unchanged. It leaves as a [`Departure`]: sent, or dropped for a reason. Every arrival ends in
+//! exactly one departure or is still queued; the tests check this conservation.
 
 use core::fmt;
 

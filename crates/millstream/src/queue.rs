@@ -6,9 +6,9 @@
 //! slab:    [packet next] -> [packet next] -> …      free list through `next`
 //! ```
 //!
-//! One allocation serves all streams: a flooding stream uses memory only up to its limit, an idle one
-//! uses none. Every operation is O(1). The slab grows to the largest backlog and is then reused, so
-//! the steady state allocates nothing.
+//! One allocation serves all streams: a flooding stream uses memory only up to its limit, an idle
+//! one uses none. Every operation is O(1). The slab grows to the largest backlog and is then
+//! reused, so the steady state allocates nothing.
 
 use alloc::vec::Vec;
 

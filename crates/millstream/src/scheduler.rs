@@ -1,7 +1,7 @@
 //! The scheduler: packet queues, and a discipline on a structure that selects among them.
 //!
-//! It has no clock: the caller passes the time, which must not go backwards. At one instant arrivals
-//! come before the decision. A backend is a loop of [`enqueue`](Scheduler::enqueue) and
+//! It has no clock: the caller passes the time, which must not go backwards. At one instant
+//! arrivals come before the decision. A backend is a loop of [`enqueue`](Scheduler::enqueue) and
 //! [`decide`](Scheduler::decide).
 
 use crate::contract::{Contract, ContractError};
@@ -82,8 +82,8 @@ pub struct Scheduler<S: Select> {
 }
 
 impl<D: Discipline, S: Structure<D::Rank>> Scheduler<Selector<D, S>> {
-    /// Returns a scheduler of `discipline` on `structure`, without streams and without a common limit
-    /// on waiting packets, for a link without overhead.
+    /// Returns a scheduler of `discipline` on `structure`, without streams and without a common
+    /// limit on waiting packets, for a link without overhead.
     #[must_use]
     pub fn new(discipline: D, structure: S) -> Self {
         Self::over(Selector::new(discipline, structure))
@@ -347,10 +347,10 @@ impl<S: Select> Scheduler<S> {
         self.store.gates.next_opening_ns()
     }
 
-    /// Charges the last service of `stream` with `extra_bytes` beyond the packet's length (a refund,
-    /// if negative): for work whose cost is known only afterwards, such as CPU cycles. Call before
-    /// the stream is served again. Returns whether the discipline accounts for it (WF²Q+ and DRR
-    /// do).
+    /// Charges the last service of `stream` with `extra_bytes` beyond the packet's length (a
+    /// refund, if negative): for work whose cost is known only afterwards, such as CPU cycles. Call
+    /// before the stream is served again. Returns whether the discipline accounts for it (WF²Q+ and
+    /// DRR do).
     ///
     /// # Panics
     /// If `stream` was not added to this scheduler.

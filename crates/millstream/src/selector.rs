@@ -1,8 +1,8 @@
 //! Selection of the next stream, independent of where packets wait.
 //!
 //! A selector receives the heads of streams, selects a winner, and receives the head that follows.
-//! [`Backlog`] holds the packets: the queues of a [`Scheduler`](crate::Scheduler), the children of a
-//! class in a tree, or frames in shared memory.
+//! [`Backlog`] holds the packets: the queues of a [`Scheduler`](crate::Scheduler), the children of
+//! a class in a tree, or frames in shared memory.
 //!
 //! | selector | selects |
 //! |---|---|
@@ -28,8 +28,8 @@ const LAST_NS: u64 = u64::MAX - 1;
 
 /// Receives the misses and drops of a decision.
 pub trait Observer {
-    /// Deadlines of `stream` passed, or a packet is sent late. At one instant the order of streams is
-    /// unspecified.
+    /// Deadlines of `stream` passed, or a packet is sent late. At one instant the order of streams
+    /// is unspecified.
     fn missed(&mut self, stream: StreamId, now_ns: u64, missed: u64, violations: u64) {
         let _ = (stream, now_ns, missed, violations);
     }

@@ -1,7 +1,7 @@
 //! Structures that find the least rank, and their costs.
 //!
-//! A [`Structure`] holds the rank of every active stream. It uses only a rank's order and expiry, so
-//! a discipline has the same schedule on every structure, packet for packet.
+//! A [`Structure`] holds the rank of every active stream. It uses only a rank's order and expiry,
+//! so a discipline has the same schedule on every structure, packet for packet.
 //!
 //! | structure | insert, remove | first | due | for |
 //! |---|---|---|---|---|

@@ -90,9 +90,8 @@ struct Class {
 /// let row = |name| DisciplineRow::parse(name).expect("in the catalogue");
 /// let options = Options::default();
 /// let mut tree = Tree::new(row("wf2q+"), StructureName::Heap, &options);
-/// let calls = tree.add_class(
-///     ClassId::ROOT, Contract::new().weight(3)?, row("static-priority"), StructureName::Scan, &options,
-/// )?;
+/// let (weight, priority) = (Contract::new().weight(3)?, row("static-priority"));
+/// let calls = tree.add_class(ClassId::ROOT, weight, priority, StructureName::Scan, &options)?;
 /// let urgent = tree.add_stream(calls, Contract::new().priority(0))?;
 /// let call = tree.add_stream(calls, Contract::new().priority(1))?;
 /// let bulk = tree.add_stream(ClassId::ROOT, Contract::new())?;

@@ -1,5 +1,5 @@
-//! Decisions at one instant are the same made together as one by one, by every discipline on every structure: who is
-//! served, what is missed, and all that follows.
+//! Decisions at one instant are the same made together as one by one, by every discipline on every
+//! structure: who is served, what is missed, and all that follows.
 #![allow(clippy::unwrap_used)]
 
 use millstream::catalogue::{DISCIPLINES, DynScheduler, Options};

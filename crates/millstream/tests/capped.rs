@@ -1,5 +1,6 @@
-//! A rate cap is a slower link to the classes below it: take out the time in which the cap alone kept
-//! packets from an idle link, and the same packets leave as without the cap, to the nanosecond.
+//! A rate cap is a slower link to the classes below it: take out the time in which the cap alone
+//! kept packets from an idle link, and the same packets leave as without the cap, to the
+//! nanosecond.
 #![allow(clippy::unwrap_used)]
 
 use millstream::catalogue::{DisciplineRow, Options, StructureName};
@@ -11,7 +12,8 @@ use std::num::NonZeroU64;
 /// One byte a nanosecond.
 const LINK: Link = Link { rate_bps: 8_000_000_000, overhead_bytes: 0 };
 
-/// Streams by their weights, below a chain of classes of this discipline, each with a rate and a burst.
+/// Streams by their weights, below a chain of classes of this discipline, each with a rate and a
+/// burst.
 #[derive(Clone, Debug)]
 struct Chain {
     discipline: &'static str,
@@ -65,8 +67,8 @@ fn scripts() -> impl Strategy<Value = Vec<(u64, u32, u32)>> {
     proptest::collection::vec((gap, 0u32..5, 64u32..1500), 1..80)
 }
 
-/// What left in the run with caps, and what came, both by the clock that stands still while a cap holds
-/// all back.
+/// What left in the run with caps, and what came, both by the clock that stands still while a cap
+/// holds all back.
 #[derive(Default)]
 struct Capped {
     departures: Vec<(u64, StreamId, u64)>,
@@ -74,8 +76,8 @@ struct Capped {
     held_ns: u64,
 }
 
-/// Of packets that come while a cap holds all back, all come at once: they come at one time by the clock
-/// that stands still, so that ties go as without the cap.
+/// Of packets that come while a cap holds all back, all come at once: they come at one time by the
+/// clock that stands still, so that ties go as without the cap.
 fn run_capped(chain: &Chain, script: &[(u64, u32, u32)]) -> Capped {
     let mut tree = chain.build(true);
     let streams = u32::try_from(chain.weights.len()).unwrap();
@@ -168,9 +170,9 @@ proptest! {
     }
 }
 
-/// Two streams of one weight in a class of a hundredth of the link. One sends a packet whenever it has
-/// none; the other has its own packets served in turn with the first one's, however long the first had
-/// the class to itself.
+/// Two streams of one weight in a class of a hundredth of the link. One sends a packet whenever it
+/// has none; the other has its own packets served in turn with the first one's, however long the
+/// first had the class to itself.
 #[test]
 fn who_comes_late_to_a_capped_class_does_not_wait_for_those_who_had_it() {
     for discipline in ["wfq", "wf2q", "wf2q+"] {

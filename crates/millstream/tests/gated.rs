@@ -55,7 +55,8 @@ fn held_back(contract: Contract, gate: &StreamSpec) -> Contract {
     contract
 }
 
-/// The scheduler for `spec`: below a root that serves the management channel first, if there is one.
+/// The scheduler for `spec`: below a root that serves the management channel first, if there is
+/// one.
 fn scheduler(
     name: &str,
     structure: StructureName,

@@ -1,5 +1,5 @@
-//! `hilq-exact` is `scan`, packet for packet: overload, drops, sparse arrivals, huge gaps, ties, closed
-//! gates, and time near its end.
+//! `hilq-exact` is `scan`, packet for packet: overload, drops, sparse arrivals, huge gaps, ties,
+//! closed gates, and time near its end.
 
 #[path = "support/duel.rs"]
 mod duel;

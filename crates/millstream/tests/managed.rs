@@ -1,5 +1,5 @@
-//! Any discipline below management channels, MinBW's three among them, equals the tree that this stands
-//! for: a class under static priority.
+//! Any discipline below management channels, MinBW's three among them, equals the tree that this
+//! stands for: a class under static priority.
 #![allow(clippy::unwrap_used)]
 
 use millstream::catalogue::{

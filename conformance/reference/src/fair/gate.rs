@@ -72,8 +72,8 @@ impl Gate {
         self.affords(head) && self.bucket.as_ref().is_none_or(conforming)
     }
 
-    /// The first ns at which the bucket conforms for this head; none without a bucket, or if that is
-    /// beyond any time there is.
+    /// The first ns at which the bucket conforms for this head; none without a bucket, or if that
+    /// is beyond any time there is.
     #[must_use]
     pub fn release_ns(&self, head: &Packet) -> Option<u64> {
         let from = self.bucket.as_ref()?.conforming_from(head.length).max(whole(0));

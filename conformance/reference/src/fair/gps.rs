@@ -1,7 +1,8 @@
 //! The GPS clock: the virtual time of the fluid system.
 //!
 //! dV/dt' = r / Σφ over B, where B holds the streams whose last tag lies ahead of V. Between two
-//! events streams leave B one group after the other, so the clock goes from one leaving to the next.
+//! events streams leave B one group after the other, so the clock goes from one leaving to the
+//! next.
 
 use num_rational::BigRational;
 

@@ -4,8 +4,8 @@
 //! nothing is remembered that can be worked out again. [`model`] holds the inputs and outputs,
 //! [`link`] the simulated link, [`gate`] who may send at all (credits and token buckets), [`rule`]
 //! what a discipline hears and says; each discipline then has its own file: [`gps`] and [`wfq`],
-//! [`head_tags`] (SCFQ, SFQ, virtual clock), [`wf2q_plus`], [`ring`] (DRR, WRR) and [`slots`] (WIRR,
-//! tables).
+//! [`head_tags`] (SCFQ, SFQ, virtual clock), [`wf2q_plus`], [`ring`] (DRR, WRR) and [`slots`]
+//! (WIRR, tables).
 
 pub mod gate;
 pub mod gps;

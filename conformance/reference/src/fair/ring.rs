@@ -1,8 +1,8 @@
 //! DRR and WRR: a ring of active streams, each with a deficit.
 //!
 //! The front's visit begins with its quantum and lasts while its head fits the deficit. Whether the
-//! visit goes on is looked at in the *next* decision, not at the service: a stream that turns active
-//! while the last packet of a visit is on the wire is ahead of the visited one. Golden trace
+//! visit goes on is looked at in the *next* decision, not at the service: a stream that turns
+//! active while the last packet of a visit is on the wire is ahead of the visited one. Golden trace
 //! `CA1_drr` fixes this. A stream that is empty or inactive after a service leaves at once.
 
 use std::collections::VecDeque;

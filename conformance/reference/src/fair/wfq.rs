@@ -5,8 +5,8 @@
 //! are stamped again, head to tail, when it turns active. WFQ serves the least F; WF²Q the least F
 //! among heads with S <= V, or the least (S, F) if there is none.
 //!
-//! V and all F are reset once nobody is backlogged, neither in the fluid system nor in the queues of
-//! the discipline. All F are behind V then, so when exactly is of no consequence for the order.
+//! V and all F are reset once nobody is backlogged, neither in the fluid system nor in the queues
+//! of the discipline. All F are behind V then, so when exactly is of no consequence for the order.
 
 use std::collections::VecDeque;
 

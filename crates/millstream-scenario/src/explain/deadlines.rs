@@ -51,8 +51,8 @@ pub(super) fn impossible(scenario: &Scenario, limits: &StreamLimits, at: usize) 
         if needed > credits {
             return Some(Verdict::infeasible(
                 format!(
-                    "its packet of {} bytes needs {needed} credits and the buffer has {credits}: it \
-                     is never sent",
+                    "its packet of {} bytes needs {needed} credits and the buffer has {credits}: \
+                     it is never sent",
                     limits.largest_bytes
                 ),
                 Some(format!("credits.buffer = \"{} B\"", needed * u64::from(CREDIT_BYTES))),
@@ -290,8 +290,8 @@ fn several(scenario: &Scenario, bounds: &Bounds, stream: usize) -> Unmet {
     let name = &scenario.streams[stream].name;
     Unmet::new(
         format!(
-            "window {lost}/{of} of `{name}` asks for {} of {of}: a sum below the link is enough only \
-             where each window asks for all of its requests or for one",
+            "window {lost}/{of} of `{name}` asks for {} of {of}: a sum below the link is enough \
+             only where each window asks for all of its requests or for one",
             of - lost
         ),
         format!(

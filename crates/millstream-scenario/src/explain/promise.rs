@@ -2,8 +2,8 @@
 //!
 //! The bounds are the engine's ([`millstream::bounds`]). They speak of token buckets; a stream's
 //! bucket is the tightest that its packets fit into at the rate it is guaranteed, so the bounds are
-//! those of these packets, whoever the others are (fair queueing, round robins), or of these packets
-//! and those of the streams that can go before (FIFO, static priority).
+//! those of these packets, whoever the others are (fair queueing, round robins), or of these
+//! packets and those of the streams that can go before (FIFO, static priority).
 
 use millstream::bounds::{
     Bounds, Channel, DelayGuarantee, Guarantee, LatencyRate, RateGuarantee, Share, Source,

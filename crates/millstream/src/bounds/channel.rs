@@ -1,15 +1,15 @@
-//! Guarantees below a channel that goes first within its token bucket: MinBW.
+//! Guarantees of MinBW: below a channel that goes first within its token bucket.
 //!
-//! In any t the channel takes at most b + ρ_c·t bytes of its bucket and what is left of one of its
-//! packets at the start, L_c. All bounds here count work, so the others have a link of rate
-//! C = r − ρ_c that comes (b + L_c)/C late:
+//! In any t the channel takes at most b + ρ_c·t bytes of its bucket and the rest of one of its
+//! packets at the start, L_c. All bounds count work, so the other streams have a link of rate C = r
+//! − ρ_c that is (b + L_c)/C late:
 //!
 //! ```text
 //! end of service of packet k  ≤  s + W/ρ + α + (b + L_c)/C        ρ, α as on a link of rate C
 //! ```
 //!
-//! The channel's time is left out of WFQ's clock, so that its tags are those of a link without the
-//! channel; stretched by r/C they are those of a link of rate C. Source: fluctuation-constrained
+//! WFQ's clock stops while the channel is served, so its tags are those of a link without the
+//! channel; scaled by r/C they are those of a link of rate C. Source: fluctuation-constrained
 //! servers, Goyal, Vin and Cheng 1996; MinBW paper, section IV.
 
 use super::exact::{BITS_NS, ceil_ns};
@@ -17,20 +17,20 @@ use super::{Bounds, FairDiscipline, LatencyRate, NoPromise, RateGuarantee, Sourc
 use crate::contract::{Contract, MaxRate};
 use crate::link::Link;
 
-/// A channel that goes before all others.
+/// A channel that goes before all other streams.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Channel {
     /// The smallest packet, bytes without the link's overhead. 0 if unknown.
     pub smallest_bytes: u32,
     /// The largest packet, bytes without the link's overhead.
     pub largest_bytes: u32,
-    /// The bucket that it is held to, on the wire.
+    /// The token bucket that limits it, bytes on the wire.
     pub bucket: Source,
 }
 
 impl Channel {
-    /// What `contract` says of a channel whose packets are as long as given; `None` if no bucket
-    /// holds it, so that it may take the whole link.
+    /// Returns the channel of a `contract` with packets of these lengths; `None` if no bucket
+    /// limits it, so that it may take the whole link.
     #[must_use]
     pub fn of(contract: &Contract, smallest_bytes: u32, largest_bytes: u32) -> Option<Self> {
         let MaxRate { rate_bps, burst_bytes } = contract.max_rate?;
@@ -40,11 +40,12 @@ impl Channel {
 }
 
 impl Bounds<'_> {
-    /// What `stream` is guaranteed by `discipline` below `channel`. Reads what
-    /// [`latency_rate`](Self::latency_rate) reads; `streams` are those below.
+    /// Returns the guarantee of `stream` under `discipline` below `channel`. Reads the attributes
+    /// of [`latency_rate`](Self::latency_rate); `streams` are those below.
     ///
     /// # Errors
-    /// If it is guaranteed nothing: also if the channel may take the whole link.
+    /// The reason why the stream has no guarantee; the channel may take the whole link, for
+    /// example.
     pub fn latency_rate_below(
         &self,
         discipline: FairDiscipline,
@@ -54,7 +55,7 @@ impl Bounds<'_> {
         discipline.guarantee().latency_rate_below(self, stream, channel)
     }
 
-    /// What a discipline with this `guarantee` guarantees `stream` below `channel`.
+    /// Returns the guarantee of `stream` below `channel`, given the one without a channel.
     fn below_channel(
         &self,
         guarantee: &RateGuarantee,
@@ -69,10 +70,10 @@ impl Bounds<'_> {
         let below = Bounds { link: Link { rate_bps, ..self.link }, ..*self };
         let promise = (guarantee.latency_rate)(&below, stream)?;
         let largest = self.wire(channel.largest_bytes);
-        // A packet larger than the burst conforms in the end, and is sent whole.
+        // A packet larger than the burst conforms eventually, and is sent whole.
         let late = u128::from(channel.bucket.burst_bytes).max(largest) + largest;
         let late_ns = ceil_ns(late.checked_mul(BITS_NS), u128::from(rate_bps));
-        // A clock at the link's rate runs ahead of what the link does, as without the channel.
+        // A clock at the link's rate runs ahead of the link, as without the channel.
         let lost = u128::from(self.link.rate_bps.saturating_sub(effective));
         let drift_ns = match self.busy_ns {
             Some(busy_ns) => ceil_ns(Some(u128::from(busy_ns) * lost), u128::from(rate_bps)),
@@ -89,10 +90,10 @@ impl Bounds<'_> {
 }
 
 impl RateGuarantee {
-    /// What `stream` is guaranteed below `channel`: see [`Bounds::latency_rate_below`].
+    /// Returns the guarantee of `stream` below `channel`: see [`Bounds::latency_rate_below`].
     ///
     /// # Errors
-    /// If it is guaranteed nothing, or the channel may take the whole link.
+    /// The reason why the stream has no guarantee.
     pub fn latency_rate_below(
         &self,
         bounds: &Bounds<'_>,

@@ -1,6 +1,6 @@
 //! First in, first out over all streams: the earlier arrival, then the lower stream number.
 //!
-//! The baseline that every other discipline is compared with: it protects nobody.
+//! The baseline for comparisons. It protects no stream.
 
 use super::{ByRank, Discipline, Head, Rank};
 use crate::bounds::{DelayGuarantee, Fairness, Guarantee};
@@ -25,7 +25,7 @@ pub(crate) const ROW: DisciplineRow = DisciplineRow {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Fifo;
 
-/// The arrival.
+/// Arrival.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct FifoRank {
     arrival_ns: u64,

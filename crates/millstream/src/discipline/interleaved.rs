@@ -1,8 +1,8 @@
 //! Weighted interleaved round robin: one packet a turn, turns spread over the round.
 //!
-//! A round has as many cycles as the greatest weight; a stream of weight w takes part in the first
-//! w of them, in the order of the streams. Nobody sends two packets in a row while another stream
-//! could send in between, as in plain weighted round robin. Source: Hahne 1986.
+//! A round has as many cycles as the greatest weight. A stream of weight w takes part in the first
+//! w of them, in stream order. Unlike under weighted round robin, a stream sends two packets in a
+//! row only if no other stream has a turn in between. Source: Hahne 1986.
 //!
 //! ```text
 //! weights 3 1 2:   a b c   a c   a    |   a b c …
@@ -37,7 +37,7 @@ pub(crate) const RATE: RateGuarantee = RateGuarantee {
 /// Weighted interleaved round robin.
 #[derive(Clone, Debug, Default)]
 pub struct Interleaved {
-    /// The place that was served last.
+    /// The turn that was served last.
     last: Option<(InterleavedRank, StreamId)>,
 }
 
@@ -83,7 +83,7 @@ impl Discipline for Interleaved {
         _: Activation,
     ) {
         let Some((last, last_stream)) = self.last else { return };
-        // The stream's first place after the last that was served.
+        // The stream's first turn after the one served last.
         (state.round, state.cycle) = (last.round, last.cycle);
         if stream <= last_stream {
             state.cycle += 1;

@@ -9,8 +9,8 @@
 //! lasted, the longer it will last. Service is not preempted within a packet. Source: Nuyens and
 //! Wierman 2008.
 //!
-//! Packets count with the link's overhead. A starts from 0 when the queue has emptied; a closed gate
-//! keeps it. Ties go to the earlier arrival of the head, then to the lower stream.
+//! Packets count with the link's overhead. A starts from 0 when the queue has emptied; a closed
+//! gate keeps it. Ties go to the earlier arrival of the head, then to the lower stream.
 
 use super::{ByRank, Discipline, Head, Rank};
 use crate::catalogue::DisciplineRow;

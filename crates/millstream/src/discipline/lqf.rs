@@ -1,8 +1,8 @@
 //! Longest queue first: the stream with the most bytes waiting.
 //!
-//! Among policies that serve one queue at a time it needs the least buffer to lose nothing. It
-//! protects no stream: a flood makes its queue the longest. The rank changes with every arrival, so
-//! a backlogged stream is reinserted when its queue grows. Source: Gail, Grover, Guérin, Hantler,
+//! It levels the queues, which saves buffer space where each stream has its own. It protects no
+//! stream: a flood makes its queue the longest. The rank changes with every arrival, so a
+//! backlogged stream is reinserted when its queue grows. Source: Gail, Grover, Guérin, Hantler,
 //! Rosberg and Sidi 1993.
 //!
 //! Packets count with their length, without the link's overhead. Ties go to the earlier arrival of

@@ -1,14 +1,14 @@
-//! Round robin with deficits: streams take turns, each spends what it has saved.
+//! Round robin with deficits: DRR and WRR.
 //!
 //! ```text
-//! on a visit: D += Q;  send while head ≤ D, each D −= L;  then to the tail of the ring, keeping D
+//! on a turn:  D += Q;  send while head ≤ D, each D −= L;  then to the tail of the ring, keeping D
 //! queue empty, or gate closed: D = 0, out of the ring;   active again: tail of the ring, D = 0
 //! ```
 //!
-//! DRR counts bytes, WRR packets (every L = 1, Q = weight). A stream's rank is its turn, a number
-//! that grows with each place at the tail, so the ring is any structure, and best
-//! [`Ring`](crate::Ring). A stream whose turn is over goes to the tail at the next decision, behind
-//! those that became active during its transmission.
+//! DRR counts bytes, WRR packets (every L = 1, Q = weight). A stream's rank is the number of its
+//! turn, which is greater than all before. So any structure can be the ring, and
+//! [`Ring`](crate::Ring) is fastest. A stream whose turn is over moves to the tail at the next
+//! decision, behind the streams that became active during its transmission.
 //! Source: Shreedhar and Varghese 1995; DRR-CA of the MinBW paper, section IV.
 
 use super::{Activation, ByTurn, Discipline, Head, Rank, TakesTurns, Turn};
@@ -65,7 +65,7 @@ pub(crate) const WRR_RATE: RateGuarantee = RateGuarantee {
     latency_rate: |bounds, stream| bounds.by_packets(stream, false),
 };
 
-/// What a quantum counts.
+/// The unit of a quantum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Measure {
     /// Bytes on the wire: deficit round robin.
@@ -91,14 +91,14 @@ pub struct RoundRobinState {
     has_quantum: bool,
 }
 
-/// The turn, which no two streams share.
+/// The number of the turn, which is unique.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct TurnRank(u64);
 
 impl Rank for TurnRank {}
 
 impl RoundRobin {
-    /// Round robin by `measure`.
+    /// Returns round robin by `measure`.
     #[must_use]
     pub fn new(measure: Measure) -> Self {
         Self { measure, next_turn: 0 }
@@ -193,7 +193,7 @@ impl TakesTurns for RoundRobin {
     }
 
     fn skip_turns(&mut self, state: &mut RoundRobinState, turns: u64) {
-        // At most what the head lacks, which is below 2³³.
+        // At most the head's deficit, which is below 2³³.
         let skipped = state.quantum.unsigned_abs().saturating_mul(turns);
         state.deficit = state.deficit.saturating_add_unsigned(skipped);
     }

@@ -1,13 +1,13 @@
-//! Self-clocked fair queueing: virtual time is read off the packet in service.
+//! Self-clocked fair queueing: virtual time is a tag of the packet in service.
 //!
 //! ```text
 //! S = max(F of the packet before, v)      F = S + L/φ
 //! SCFQ: v = F of the packet in service, least F        SFQ: v = S in service, least S
 //! ```
 //!
-//! A packet behind another starts where that one ends, since v never passes a queued packet's tag;
-//! so tags are given at the head and queues need none. With closed gates this is SCFQ-CA of the
-//! MinBW paper, section IV. Source: Golestani 1994; Goyal, Vin and Cheng 1996.
+//! v never passes a queued packet's tag, so a queued packet starts where the one before it ends.
+//! Tags are therefore computed at the head, and queues hold none. With closed gates this is SCFQ-CA
+//! of the MinBW paper, section IV. Source: Golestani 1994; Goyal, Vin and Cheng 1996.
 
 use core::marker::PhantomData;
 
@@ -63,9 +63,9 @@ pub(crate) const SFQ_RATE: RateGuarantee = RateGuarantee {
     latency_rate: |bounds, stream| bounds.self_clocked(stream, true),
 };
 
-/// Which of a packet's tags is the clock and the order.
+/// The tag that is both the clock and the order.
 pub trait Tagged: Copy {
-    /// The packet's start or finish tag.
+    /// Returns the packet's start or finish tag.
     fn tag(start: Tag, finish: Tag) -> Tag;
 }
 
@@ -105,7 +105,7 @@ pub type Scfq = SelfClocked<ByFinish>;
 /// Start-time fair queueing.
 pub type Sfq = SelfClocked<ByStart>;
 
-/// A tag that lies near those of all other heads: within the longest packet's of the least weight.
+/// A tag near those of all other heads: within that of the longest packet at the least weight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct NearRank(NearTag);
 
@@ -124,13 +124,13 @@ pub struct SelfClockedState {
     per_byte: PerByte,
     /// S of the head.
     start: Tag,
-    /// F of the head, or of the packet before it while the head has no stamp.
+    /// F of the head, or of the packet before it while the head is inactive.
     finish: Kept,
 }
 
 impl<T> SelfClocked<T> {
-    /// Self-clocked fair queueing on `link`; virtual time starts at `origin`, which makes no
-    /// difference.
+    /// Returns self-clocked fair queueing on `link`. Virtual time starts at `origin`, which changes
+    /// no schedule.
     #[must_use]
     pub fn new(link: Link, origin: u128) -> Self {
         let clock = Clock::starting_at(Tag::from_bits(origin));

@@ -1,6 +1,6 @@
 //! Static priority: the lowest priority number, then the earlier arrival, then the lower stream.
 //!
-//! A stream of priority 0 that floods starves all others; that is the discipline, not a fault.
+//! A flooding stream of priority 0 starves all other streams, by design.
 
 use super::{ByRank, Discipline, Head, Rank};
 use crate::bounds::{DelayGuarantee, Guarantee};

@@ -1,8 +1,8 @@
 //! The table scheduler: a fixed list of turns, one packet each.
 //!
-//! The link goes through the table and serves the next entry whose stream has an active head. It
-//! shares packets, not bytes, which is what the MinBW paper faults it for. Source: Advanced
-//! Switching core specification, as the MinBW paper (section II) describes it.
+//! A decision serves the next entry of the table whose stream has an active head. The table shares
+//! packets, not bytes, which the MinBW paper criticises. Source: Advanced Switching core
+//! specification, as the MinBW paper (section II) describes it.
 
 use alloc::vec::Vec;
 
@@ -32,7 +32,7 @@ pub struct Table {
     entries: u64,
     /// The entries of each stream, ascending.
     places: Vec<Vec<u64>>,
-    /// The place after the one served last, counted through all rounds.
+    /// The entry after the one served last, counted through all rounds.
     next: u64,
     streams: usize,
 }
@@ -44,7 +44,7 @@ pub struct TableRank(u64);
 impl Rank for TableRank {}
 
 impl Table {
-    /// A table of `entries`.
+    /// Returns a table of `entries`.
     #[must_use]
     pub fn new(entries: &[StreamId]) -> Self {
         let mut places = Vec::new();

@@ -1,12 +1,12 @@
-//! Virtual deadline scheduling: windows also where request periods differ.
+//! Virtual deadline scheduling: windows with equal or different request periods.
 //!
 //! ```text
 //! virtual deadline  Vd = start of the period + T·k'/m'        least Vd first
 //! ```
 //!
-//! with m' and k' of [`Windowed`]. Every window is kept if Σ m·C/(y·T) ≤ 1 for unit
-//! jobs and every stream asks for all, one or none of its requests; for other windows see
-//! [`Bounds::vds`](crate::bounds::Bounds::vds). Source: Zhang, West and Qi 2004.
+//! with m' and k' of [`Windowed`]. For unit jobs every window is kept if Σ m·C/(y·T) ≤ 1 and every
+//! stream asks for all, one or none of its requests. [`Bounds::vds`](crate::bounds::Bounds::vds)
+//! covers other windows. Source: Zhang, West and Qi 2004.
 
 use core::cmp::Ordering;
 
@@ -32,7 +32,7 @@ pub(crate) const ROW: DisciplineRow = DisciplineRow {
 /// Virtual deadline scheduling.
 pub type Vds = Windowed<VirtualDeadline>;
 
-/// The earlier virtual deadline first.
+/// The virtual deadline.
 #[derive(Clone, Copy, Debug)]
 pub struct VirtualDeadline(Owed);
 

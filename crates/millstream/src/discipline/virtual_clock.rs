@@ -1,12 +1,12 @@
-//! Virtual clock: each stream has a clock that its packets push on, and real time pulls along.
+//! Virtual clock: each stream's clock advances with its packets and is never behind real time.
 //!
 //! ```text
 //! F = max(arrival, F of the packet before) + L/ρ      ρ = r·φ/Σφ      least F
 //! ```
 //!
-//! Tags are kept in virtual time that runs at r/Σφ, so that L/ρ becomes L/φ. A stream that used
-//! more than its share runs ahead of real time and must wait when others come back: virtual clock
-//! guarantees rates, but it is not fair. Source: Zhang 1990.
+//! Tags are in virtual time that advances at r/Σφ, so that L/ρ becomes L/φ. A stream that used more
+//! than its share is ahead of real time and waits when other streams return: virtual clock
+//! guarantees rates but is not fair. Source: Zhang 1990.
 
 use super::wfq::FinishRank;
 use super::{Activation, ByRank, Discipline, Head, Stamp};
@@ -53,11 +53,11 @@ pub struct VirtualClock {
 #[derive(Clone, Copy, Debug)]
 pub struct VirtualClockState {
     per_byte: PerByte,
-    /// F of the head, or of the packet before it while the head has no stamp.
+    /// F of the head, or of the packet before it while the head is inactive.
     finish: Kept,
 }
 
-/// When a packet arrived, in virtual time; nothing for a class, which has no packets of its own.
+/// A packet's arrival in virtual time; `None` for a class, which has no packets of its own.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ArrivalTag(Option<Tag>);
 
@@ -74,7 +74,7 @@ impl Stamp for ArrivalTag {
 }
 
 impl VirtualClock {
-    /// Virtual clock on `link`; virtual time starts at `origin`, which makes no difference.
+    /// Returns virtual clock on `link`. Virtual time starts at `origin`, which changes no schedule.
     #[must_use]
     pub fn new(link: Link, origin: u128) -> Self {
         Self {
@@ -134,6 +134,7 @@ impl Discipline for VirtualClock {
         let length = state.per_byte.times(self.link.wire_bytes(head.bytes));
         state.finish = self.clock.keep(start.plus(length));
     }
+
     #[inline]
     fn resized(&mut self, state: &mut VirtualClockState, extra_bytes: i64) {
         state.finish = state.finish.shifted(state.per_byte.times_signed(extra_bytes));

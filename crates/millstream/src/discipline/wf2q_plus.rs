@@ -1,13 +1,13 @@
-//! WF²Q+: worst-case fairness with a clock that costs a comparison.
+//! WF²Q+: worst-case fair queueing with a clock that takes one comparison.
 //!
 //! ```text
 //! V(t + τ) = max(V(t) + τ·r/Σφ, least S of the heads)      Σφ: all streams, idle ones too
-//! S = F of the packet before, if it stood before this one;  else max(that F, V)
+//! S = F of the packet before, if this one was queued behind it;  else max(that F, V)
 //! F = S + L/φ        least F among heads with S ≤ V
 //! ```
 //!
-//! Where the cost of a service is known only afterwards, as of CPU cycles, a head is tagged with
-//! an estimate and [`charge`](Discipline::charge) corrects where the next one starts. Source:
+//! If the cost of a service is known only afterwards, such as CPU cycles, a head's tags are
+//! estimates, and [`charge`](Discipline::charge) corrects the start of the next one. Source:
 //! Bennett and Zhang 1997; Router paper, section 3.2.
 
 use super::self_clocked::NearRank;
@@ -57,7 +57,7 @@ pub struct Wf2qPlusState {
     per_byte: PerByte,
     /// F of the packet served last.
     before: Kept,
-    /// V when the head came to the front, unless it stood behind another.
+    /// V when the head came to the front, unless it was queued behind another packet.
     floor: Option<Tag>,
     /// S of the head.
     start: Tag,
@@ -66,7 +66,7 @@ pub struct Wf2qPlusState {
 }
 
 impl Wf2qPlus {
-    /// WF²Q+ on `link`; virtual time starts at `origin`, which makes no difference.
+    /// Returns WF²Q+ on `link`. Virtual time starts at `origin`, which changes no schedule.
     #[must_use]
     pub fn new(link: Link, origin: u128) -> Self {
         Self {
@@ -186,8 +186,7 @@ mod tests {
     use crate::structure::Heap;
     use alloc::vec::Vec;
 
-    /// Whom a link of `rate_bps` serves that is asked once a millisecond, because the processor is
-    /// busy with other things.
+    /// Returns the streams that a link of `rate_bps` serves with one decision a millisecond.
     fn served_late(rate_bps: u64) -> Vec<u32> {
         let link = Link { rate_bps, overhead_bytes: 0 };
         let mut scheduler = Scheduler::new(Wf2qPlus::new(link, 0), Heap::default());
@@ -202,9 +201,9 @@ mod tests {
         (1..=5_000).map(decide).collect()
     }
 
-    /// Virtual time is then ahead of every start, by 10 MB a unit of weight, and by 11 TB.
+    /// Virtual time is ahead of every start: by 10 MB a unit of weight, and by 11 TB.
     #[test]
-    fn the_order_on_a_link_slower_than_was_said_does_not_depend_on_how_much_slower() {
+    fn the_order_on_a_slower_link_does_not_depend_on_its_rate() {
         assert_eq!(served_late(128_000_000), served_late(1 << 47));
     }
 }

@@ -1,17 +1,17 @@
-//! Weighted fair queueing, and its worst-case fair form: packets in the order in which a fluid
-//! link would finish them.
+//! Weighted fair queueing and its worst-case fair form: packets in the order in which the fluid
+//! finishes them.
 //!
 //! ```text
 //! S = max(F of the packet before, V at arrival)      F = S + L/φ      V: the fluid's clock
 //! WFQ:   least F                  WF²Q:  least F among heads with S ≤ V
 //! ```
 //!
-//! Source: Demers, Keshav and Shenker 1989; Bennett and Zhang 1996; with closed gates WFQ-CA of the
-//! MinBW paper, section IV: packets behind a closed gate have no stamps and no part in the fluid;
-//! when the gate opens the whole queue is stamped anew, from the head.
+//! Source: Demers, Keshav and Shenker 1989; Bennett and Zhang 1996. With closed gates this is
+//! WFQ-CA of the MinBW paper, section IV: packets behind a closed gate have no stamps and no work
+//! in the fluid. When the gate opens, the whole queue is restamped, from the head.
 //!
-//! A packet's stamp is V at its arrival. The queue that is stamped anew follows its head without
-//! gaps, so it needs no stamps of its own: `restamped` says for how many packets this holds.
+//! A packet's stamp is V at its arrival. A restamped queue follows its head without gaps, so its
+//! packets need no stamps: `restamped` counts them.
 
 use super::gps::Gps;
 use super::{Activation, ByVirtualStart, Discipline, Head, Rank, Stamp, VirtualStart};
@@ -66,7 +66,7 @@ pub(crate) const WF2Q_RATE: RateGuarantee = RateGuarantee {
     latency_rate: |bounds, stream| bounds.clocked(stream, false),
 };
 
-/// Fair queueing by the fluid's clock; with `REGULATED`, only what has started in the fluid.
+/// Fair queueing by the fluid's clock. If `REGULATED`, heads wait for their start in the fluid.
 #[derive(Clone, Debug)]
 pub struct FluidFair<const REGULATED: bool> {
     gps: Gps,
@@ -85,11 +85,11 @@ pub struct FluidFairState {
     per_byte: PerByte,
     /// S of the head.
     start: Tag,
-    /// F of the head, or of the packet before it while the head has no stamp.
+    /// F of the head, or of the packet before it while the head is inactive.
     finish: Kept,
     /// F of the last packet in the queue.
     last: Kept,
-    /// How many packets behind the head follow the packet before them.
+    /// How many packets behind the head follow their predecessors without gaps.
     restamped: u32,
 }
 
@@ -106,7 +106,7 @@ impl FinishRank {
 
 impl Rank for FinishRank {}
 
-/// V at a packet's arrival, if it was stamped.
+/// V at a packet's arrival; `None` if its gate was closed.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ArrivalStamp(Option<Tag>);
 
@@ -123,7 +123,7 @@ impl Stamp for ArrivalStamp {
 }
 
 impl<const REGULATED: bool> FluidFair<REGULATED> {
-    /// Fair queueing on `link`; virtual time starts at `origin`, which makes no difference.
+    /// Returns fair queueing on `link`. Virtual time starts at `origin`, which changes no schedule.
     #[must_use]
     pub fn new(link: Link, origin: u128) -> Self {
         Self { gps: Gps::new(link.rate_bps, Tag::from_bits(origin)), link }

@@ -95,7 +95,8 @@ impl HilqExact {
     }
 
     /// Moves the first of few streams, which was served, to the deadline of its next head. Returns
-    /// false without effect if the stream is not first or its deadline does not follow the last one.
+    /// false without effect if the stream is not first or its deadline does not follow the last
+    /// one.
     #[inline(always)]
     fn defer_first(&mut self, stream: StreamId, new: NewHead<()>) -> bool {
         let line = &mut self.calendar.lines[stream.index()];

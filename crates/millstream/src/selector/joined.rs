@@ -16,8 +16,8 @@
 //! - `placed` is the number of streams whose location is the structure; `pending` and `parked` hold
 //!   the streams with those locations. `parked` is empty if ranks never expire.
 //! - `first`, if set, is the first stream of the structure, and has started.
-//! - `one_started` implies that an active stream has started, or that `outrun` is set: the clock was
-//!   told to leap, and WF²Q's follows the fluid instead.
+//! - `one_started` implies that an active stream has started, or that `outrun` is set: the clock
+//!   was told to leap, and WF²Q's follows the fluid instead.
 //! - `outrun` changes no schedule. It only lets heads that are unlikely to have started skip the
 //!   structure, from which [`Selector::first_started`] would move them.
 
@@ -567,8 +567,8 @@ impl<D: Discipline, S: Structure<D::Rank>> Selector<D, S> {
     }
 
     /// Inserts a stream with a new active head. While the clock is outrun, a stream that has not
-    /// started goes to `pending` at once: [`first_started`](Self::first_started) would move it there
-    /// before it could be served, so the schedule is the same either way.
+    /// started goes to `pending` at once: [`first_started`](Self::first_started) would move it
+    /// there before it could be served, so the schedule is the same either way.
     #[inline]
     fn insert_or_postpone(&mut self, stream: StreamId) {
         if Self::REGULATED && self.outrun && !self.has_started(stream.0) {

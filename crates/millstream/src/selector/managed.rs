@@ -136,8 +136,8 @@ impl<O: Observer + ?Sized> Observer for RenumberedObserver<'_, O> {
 }
 
 impl<S: Select> ManagedFirst<S> {
-    /// Returns a selector that gives `below` what management channels leave of `link`. `below` has no
-    /// streams yet.
+    /// Returns a selector that gives `below` what management channels leave of `link`. `below` has
+    /// no streams yet.
     #[must_use]
     pub fn new(below: S, link: Link) -> Self {
         Self {

@@ -60,8 +60,8 @@ impl Tree {
         node.advance(clock_ns);
     }
 
-    /// Returns the idle time of `class`: the link's, less the time for which its cap or one above held
-    /// it back.
+    /// Returns the idle time of `class`: the link's, less the time for which its cap or one above
+    /// held it back.
     pub(super) fn idle_ns(&self, class: ClassId, at_ns: u64) -> u64 {
         let Class { parent, clock, .. } = &self.classes[class.index()];
         match parent {

@@ -1,5 +1,5 @@
-//! Two schedulers on the same random life: whatever is asked of one is asked of the other, and every
-//! answer compared.
+//! Two schedulers on the same random life: whatever is asked of one is asked of the other, and
+//! every answer compared.
 
 use millstream::catalogue::{DisciplineRow, DynScheduler, Options, StructureName};
 use millstream::{Contract, Departure, DwcsOptions, Late, Packet, Rules, StreamId};

@@ -1,6 +1,7 @@
 //! A bucket: a few streams with close deadlines.
 
-/// Streams of a bucket, which with their count fill half a cache line. One less than a power of two.
+/// Streams of a bucket, which with their count fill half a cache line. One less than a power of
+/// two.
 const ROOM: usize = 7;
 
 /// Bits of the number of streams, which is at most [`ROOM`].

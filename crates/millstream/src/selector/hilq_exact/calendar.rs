@@ -5,12 +5,12 @@
 //!  ^ start               bitmaps find the next occupied one
 //! ```
 //!
-//! All streams of an earlier bucket precede all of a later one, so the first stream is one of the few
-//! in the first occupied bucket. Streams that overflow a bucket form its chain (see [`Chains`]) until
-//! the bucket is first. The heap *aside* holds streams outside the ring: their deadline is before
-//! `start` or beyond the end, or their bucket was first and had a chain. Where deadlines rarely
-//! coincide, hardly any stream is aside and every operation takes constant time. Where they do, it
-//! takes the time of a heap of one bucket's streams, at worst of all streams.
+//! All streams of an earlier bucket precede all of a later one, so the first stream is one of the
+//! few in the first occupied bucket. Streams that overflow a bucket form its chain (see [`Chains`])
+//! until the bucket is first. The heap *aside* holds streams outside the ring: their deadline is
+//! before `start` or beyond the end, or their bucket was first and had a chain. Where deadlines
+//! rarely coincide, hardly any stream is aside and every operation takes constant time. Where they
+//! do, it takes the time of a heap of one bucket's streams, at worst of all streams.
 //!
 //! A bucket's width is a power of two, ns, which follows the deadlines: see [`Width`]. When it
 //! changes, or `start` is far from the deadlines, all streams move, at most once for as many
@@ -47,8 +47,8 @@ const PREFETCHED: usize = 2048;
 /// How many buckets ahead lines are prefetched.
 const LOOK_AHEAD: u64 = 16;
 
-/// How many prefetches after its own a line is assumed to be cached. The bucket of its stream's next
-/// deadline is then prefetched.
+/// How many prefetches after its own a line is assumed to be cached. The bucket of its stream's
+/// next deadline is then prefetched.
 const IN_FLIGHT: usize = 8;
 
 /// Where a stream is.
@@ -283,8 +283,8 @@ impl Calendar {
         }
     }
 
-    /// Moves the streams of a bucket's chain aside. Those whose deadlines are at or before `now_ns` are
-    /// removed and appended to `due`.
+    /// Moves the streams of a bucket's chain aside. Those whose deadlines are at or before `now_ns`
+    /// are removed and appended to `due`.
     #[cold]
     pub(super) fn unchain(&mut self, index: usize, now_ns: Option<u64>, due: &mut Vec<u32>) {
         let mut chain = self.buckets[index].chain();
@@ -384,8 +384,8 @@ impl Calendar {
         Some(index(number, self.buckets.len()))
     }
 
-    /// Takes the next stream, from `slot` on, whose deadline is at or before `now_ns` out of a bucket.
-    /// A call of [`put`](Self::put) or [`lose`](Self::lose) must follow.
+    /// Takes the next stream, from `slot` on, whose deadline is at or before `now_ns` out of a
+    /// bucket. A call of [`put`](Self::put) or [`lose`](Self::lose) must follow.
     #[inline(always)]
     pub(super) fn take_due(&mut self, index: usize, slot: &mut usize, now_ns: u64) -> Option<u32> {
         let bucket = &mut self.buckets[index];
@@ -428,7 +428,8 @@ impl Calendar {
         !self.aside.is_empty()
     }
 
-    /// Removes the streams aside whose deadlines are at or before `now_ns`, and appends them to `due`.
+    /// Removes the streams aside whose deadlines are at or before `now_ns`, and appends them to
+    /// `due`.
     pub(super) fn take_due_aside(&mut self, now_ns: u64, due: &mut Vec<u32>) {
         let begin = due.len();
         self.aside.collect_while(|rank| rank.deadline_ns() <= now_ns, due);
@@ -485,7 +486,8 @@ impl Calendar {
         backlog.next(StreamId(prefetched));
     }
 
-    /// Prefetches the lines of a bucket's chain. Their next buckets are near those of the other streams.
+    /// Prefetches the lines of a bucket's chain. Their next buckets are near those of the other
+    /// streams.
     #[cold]
     fn prefetch_chain(&self, index: usize, backlog: &impl Backlog<()>) {
         for stream in self.chains.streams(self.buckets[index].chain()) {

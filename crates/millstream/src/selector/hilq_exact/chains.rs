@@ -44,8 +44,8 @@ impl Chains {
         Self { blocks: alloc::vec![Block::EMPTY], free: NO_CHAIN }
     }
 
-    /// Adds a stream to a chain. Returns the chain's new identity and the stream's position; `None` if
-    /// all positions are taken.
+    /// Adds a stream to a chain. Returns the chain's new identity and the stream's position; `None`
+    /// if all positions are taken.
     #[inline]
     pub(super) fn push(&mut self, mut chain: u32, stream: u32) -> Option<(u32, u32)> {
         if chain == NO_CHAIN || self.blocks[chain as usize].len as usize == ROOM {

@@ -7,9 +7,9 @@
 //! ```
 //!
 //! A changed key moves up: each level takes the minimum of it and its three neighbours. The
-//! neighbours can be read before the key is known, so a level takes two cycles, and no branch depends
-//! on keys. A decision has one unpredictable branch, whether another stream is due. Buckets, which
-//! are empty or unordered, have five or six.
+//! neighbours can be read before the key is known, so a level takes two cycles, and no branch
+//! depends on keys. A decision has one unpredictable branch, whether another stream is due.
+//! Buckets, which are empty or unordered, have five or six.
 //!
 //! Streams with equal deadlines are neighbours of the first one's path, so nine keys show whether
 //! there are any.
@@ -36,8 +36,8 @@ pub(super) struct Few {
     middle: [u64; MOST / ARITY],
     top: [u64; ARITY],
     first: u64,
-    /// The least keys beside the first one, by level, and the least of them, which is the second of all;
-    /// [`UNKNOWN`] after a change.
+    /// The least keys beside the first one, by level, and the least of them, which is the second of
+    /// all; [`UNKNOWN`] after a change.
     beside_first: [u64; 3],
     second: u64,
     /// The step of each key in a period; `u64::MAX`, which leads to no key, if there is none.
@@ -96,8 +96,8 @@ impl Few {
         }
     }
 
-    /// Adds the stream of this number. Its deadlines advance by `period_ns` when they pass; `None` if
-    /// that does not hold.
+    /// Adds the stream of this number. Its deadlines advance by `period_ns` when they pass; `None`
+    /// if that does not hold.
     pub(super) fn add(&mut self, stream: u32, period_ns: Option<u64>) {
         let at = stream as usize;
         let fitting = period_ns.filter(|period_ns| Self::fits(*period_ns));
