@@ -106,7 +106,7 @@ impl Fairness {
     }
 }
 
-/// Runs random backlogged streams, some of which come late, and takes the worst pair.
+/// Runs random backlogged streams, some of which start late, and returns the worst pair.
 #[allow(clippy::cast_precision_loss)]
 fn measure(row: &'static DisciplineRow, theory: Theory) -> Fairness {
     let mut fairness = Fairness { discipline: row.name, worst: 0.0, of_bound: None, theory };
@@ -143,7 +143,7 @@ fn measure(row: &'static DisciplineRow, theory: Theory) -> Fairness {
     fairness
 }
 
-/// A service, and who was backlogged all the time since the one before.
+/// A service, and the streams that were backlogged since the previous one.
 struct Service {
     stream: usize,
     bytes: u32,
@@ -223,12 +223,12 @@ fn bound(theory: Theory, weights: &[u32], largest: &[u32], i: usize, j: usize) -
 fn fairness_page(rows: &[Fairness]) -> String {
     let mut page = format!(
         "# How fair each discipline is\n\n\
-         Fairness here is the worst difference between two streams' service per unit of weight, over \
-         any time in which both always had packets: |W_i/φ_i − W_j/φ_j|. A fluid link would have 0. \
-         Measured on {SEEDS} random sets of 2 to 7 backlogged streams of weights 1, 2, 4 and 8 and \
-         packets up to 64, 600 or {LARGEST} bytes, of which some come when a third has been sent; the \
-         numbers are bytes per unit of weight. DRR's turns are {TURN} bytes for weight 1. This page is \
-         written by `make figures`.\n\n\
+         Fairness here is the worst difference between two streams' service per unit of weight, \
+         over any time in which both always had packets: |W_i/φ_i − W_j/φ_j|. A fluid link would \
+         have 0. Measured on {SEEDS} random sets of 2 to 7 backlogged streams of weights 1, 2, 4 \
+         and 8 and packets up to 64, 600 or {LARGEST} bytes, of which some come when a third has \
+         been sent; the numbers are bytes per unit of weight. DRR's turns are {TURN} bytes for \
+         weight 1. This page is written by `make figures`.\n\n\
          | discipline | worst seen | theory | worst seen, of its bound |\n|---|---:|---|---:|\n"
     );
     for row in rows {
@@ -243,8 +243,9 @@ fn fairness_page(rows: &[Fairness]) -> String {
         let _ =
             writeln!(page, "| `{}` | {:.0} | {theory} | {of_bound} |", row.discipline, row.worst);
     }
-    page + "\nL_max is the largest packet of all streams, C_i = min((n − 1)·L_max/φ_i, max L_n/φ_n), q \
-            DRR's turn for weight 1. Sources: Golestani 1994 (SCFQ); Goyal, Vin and Cheng 1996 (SFQ); \
-            Stiliadis and Varma 1998 (WFQ); Shreedhar and Varghese 1995 (DRR); Bennett and Zhang 1996 \
-            (WF²Q, from its distance to the fluid).\n"
+    page + "\nL_max is the largest packet of all streams, \
+            C_i = min((n − 1)·L_max/φ_i, max L_n/φ_n), \
+            q DRR's turn for weight 1. Sources: Golestani 1994 (SCFQ); Goyal, Vin and Cheng 1996 \
+            (SFQ); Stiliadis and Varma 1998 (WFQ); Shreedhar and Varghese 1995 (DRR); Bennett and \
+            Zhang 1996 (WF²Q, from its distance to the fluid).\n"
 }

@@ -1,7 +1,7 @@
-//! The link and the streams' states, one instant after the other.
+//! The simulated link and the streams' states, one instant after the other.
 //!
 //! At one instant: end of transmission, arrivals, decision. A decision charges the misses of every
-//! backlogged stream in order, one request period at a time, then serves who comes first.
+//! backlogged stream in order, one request period at a time, then serves the first stream.
 
 use std::collections::VecDeque;
 
@@ -17,19 +17,19 @@ struct Waiting {
     packet: u64,
     bytes: u32,
     arrival_ns: u64,
-    /// Its place in the arrivals file, for a mutant.
+    /// Its position in the arrivals file, for a mutant.
     place: u64,
 }
 
-/// A stream at work.
+/// The state of a stream.
 struct Stream {
     spec: StreamSpec,
     queue: VecDeque<Waiting>,
     arrivals: u64,
     window: Window,
-    /// The deadline under which the last packet left; 0 at the start.
+    /// The deadline of the last departure; 0 initially.
     last_deadline_ns: u64,
-    /// The head's, meaningless without one.
+    /// The head's deadline, valid if there is a head.
     deadline_ns: u64,
     seen_head: bool,
     /// The bytes that waited when the head came to the front, for a mutant.
@@ -93,14 +93,14 @@ pub fn run(spec: &Spec, arrivals: &[Arrival], mutant: Option<Mutant>) -> Outcome
     link.outcome
 }
 
-/// The same with streams held back by `gating`; packets may then wait in the end for credits that
-/// never come.
+/// Runs `arrivals` with streams limited by `gating`; packets may finally wait for credits that are
+/// never returned.
 ///
 /// # Panics
-/// As [`run`], and if a stream serves once a period.
+/// If [`run`] does, or a stream is served once a period.
 #[must_use]
 pub fn run_gated(spec: &Spec, gating: &Gating, arrivals: &[Arrival]) -> Outcome {
-    assert!(spec.streams.iter().all(|stream| !stream.once_a_period), "nothing else holds back");
+    assert!(spec.streams.iter().all(|stream| !stream.once_a_period), "`gating` is the only limit");
     drive(Link::new(spec, gating, None), &gating.returns, arrivals)
 }
 
@@ -210,7 +210,7 @@ impl<'a> Link<'a> {
         }
     }
 
-    /// The front of the queue became head-of-line: its deadline.
+    /// Sets the deadline of the new head of the queue.
     fn new_head(&mut self, index: usize) {
         let mutant = self.mutant;
         let stream = &mut self.streams[index];
@@ -234,7 +234,7 @@ impl<'a> Link<'a> {
         };
     }
 
-    /// The head leaves.
+    /// Removes the head.
     fn leave(&mut self, index: usize, now_ns: u64, event: &'static str) -> u32 {
         let shown = self.has_deadlines() && !self.gates.is_fmc(index);
         let drop_fault = self.mutant.filter(|_| event == "dropped-late");
@@ -348,7 +348,7 @@ impl<'a> Link<'a> {
         (0..self.streams.len()).filter_map(candidate).reduce(better).map(|winner| winner.stream)
     }
 
-    /// Charges every request period of the stream that has ended with a head waiting.
+    /// Charges every request period of the stream that ended while a head waited.
     fn charge(&mut self, index: usize, now_ns: u64) {
         let late = |link: &Self| {
             let stream = &link.streams[index];

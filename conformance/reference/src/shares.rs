@@ -1,9 +1,8 @@
 //! The conformance traces of fair queueing, round robins, MinBW, VDS and PD².
 //!
-//! Weights that divide nothing, mixed lengths, a rate and an overhead that leave no transmission
-//! whole, a queue limit, a rate cap: all disciplines get the same streams, so that a trace tells
-//! its discipline from every other. That is what makes it worth keeping: `tests/shares.rs` checks
-//! it.
+//! All disciplines get the same streams: coprime weights, mixed lengths, a rate and an overhead
+//! without whole transmission times, a queue limit, a rate cap. So a trace distinguishes its
+//! discipline from every other, which `tests/shares.rs` checks.
 
 use std::fmt::Write as _;
 
@@ -14,18 +13,18 @@ use crate::{Arrival, Row, StreamSpec, vds};
 const RATE_BPS: u64 = 999_999_937;
 const OVERHEAD: u32 = 24;
 
-/// Who goes next, and what streams are promised.
+/// The discipline and the streams of a trace.
 #[derive(Clone, Debug)]
 enum Rules {
     Fair(fair::Spec),
-    /// By this discipline, a name in [`vds::DISCIPLINES`].
+    /// A discipline of [`vds::DISCIPLINES`], by name.
     Windowed(&'static str, Vec<StreamSpec>),
 }
 
 /// One trace.
 #[derive(Clone, Debug)]
 pub struct Shares {
-    /// Its folder's name.
+    /// The name of its directory.
     pub name: String,
     rules: Rules,
     arrivals: Vec<Arrival>,
@@ -57,7 +56,7 @@ fn spec(discipline: Discipline, fmc: bool) -> fair::Spec {
     }
 }
 
-/// Every trace.
+/// Returns every trace.
 #[must_use]
 pub fn all() -> Vec<Shares> {
     let mut all = Vec::new();
@@ -75,7 +74,7 @@ pub fn all() -> Vec<Shares> {
     }
     let windowed = vds::DISCIPLINES.map(|(name, _)| [(name, false), (name, true)]);
     for (discipline, drop) in windowed.into_iter().flatten() {
-        // Several services of long windows: where virtual deadlines and due times differ.
+        // Several services of long windows, for which virtual deadlines and due times differ.
         const WINDOWS: &[(u32, u32)] =
             &[(5, 6), (5, 15), (3, 8), (5, 6), (0, 0), (7, 24), (0, 3), (2, 2)];
         let mut streams = windows(&[9, 9, 14], WINDOWS);
@@ -94,7 +93,7 @@ fn arrivals_with_channel(streams: usize) -> Vec<Arrival> {
 }
 
 impl Shares {
-    /// What happens.
+    /// Returns the departures.
     #[must_use]
     pub fn rows(&self) -> Vec<Row> {
         match &self.rules {
@@ -103,8 +102,8 @@ impl Shares {
         }
     }
 
-    /// What would happen under each other discipline; for those of windows, also if nothing were
-    /// lost by right.
+    /// Returns the departures under each other discipline; for disciplines of windows, also with
+    /// windows that allow no loss.
     #[must_use]
     pub fn rows_otherwise(&self) -> Vec<(&'static str, Vec<Row>)> {
         match &self.rules {
@@ -129,24 +128,24 @@ impl Shares {
         }
     }
 
-    /// The arrivals CSV.
+    /// Returns the arrivals CSV.
     #[must_use]
     pub fn arrivals_csv(&self) -> String {
         csv(&self.arrivals)
     }
 
-    /// The departures CSV.
+    /// Returns the departures CSV.
     #[must_use]
     pub fn departures_csv(&self) -> String {
         rows_csv(&self.rows())
     }
 
-    /// The scenario file.
+    /// Returns the scenario file.
     #[must_use]
     pub fn scenario(&self) -> String {
         let mut text = format!(
-            "[scenario]\nname = \"{}\"\n\n[link]\nrate = \"{RATE_BPS} bps\"\noverhead = {OVERHEAD}\n\n\
-             [scheduler]\n",
+            "[scenario]\nname = \"{}\"\n\n[link]\nrate = \"{RATE_BPS} bps\"\n\
+             overhead = {OVERHEAD}\n\n[scheduler]\n",
             self.name
         );
         match &self.rules {
@@ -159,8 +158,8 @@ impl Shares {
                     let slots = stream.period_ns / SLOT_NS;
                     let _ = write!(
                         text,
-                        "\n[[stream]]\nname = \"{}\"\nperiod = \"{slots} us\"\nwindow = \"{lost}/{of}\"\n\
-                         late = \"{late}\"\n",
+                        "\n[[stream]]\nname = \"{}\"\nperiod = \"{slots} us\"\n\
+                         window = \"{lost}/{of}\"\nlate = \"{late}\"\n",
                         Trace::stream_name(at)
                     );
                     finish_stream(&mut text, stream.queue);

@@ -380,3 +380,80 @@ impl<S: Select> Scheduler<S> {
         self.store.queues.total_waiting()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::contract::MaxRate;
+    use crate::discipline::{Measure, RoundRobin, Wf2qPlus};
+    use crate::selector::ManagedFirst;
+    use crate::structure::Scan;
+    use core::num::NonZeroU64;
+
+    /// One byte a nanosecond.
+    const LINK: Link = Link { rate_bps: 8_000_000_000, overhead_bytes: 0 };
+
+    #[test]
+    fn at_one_instant_credits_and_calls_precede_gates_that_time_opens() {
+        let rate_bps = NonZeroU64::new(8_000_000).unwrap();
+        let capped = Contract::new().max_rate(MaxRate { rate_bps, burst_bytes: 0 });
+        for by_credits in [true, false] {
+            // Round robin serves in the order of activation.
+            let mut scheduler = Scheduler::new(RoundRobin::new(Measure::Packets), Scan::default());
+            let capped = scheduler.add_stream(capped.clone()).unwrap();
+            let called = scheduler.add_stream(Contract::new().credits(0)).unwrap();
+            if !by_credits {
+                scheduler.add_credits(0, called, 1);
+                scheduler.set_eligible(0, called, false);
+            }
+            for stream in [capped, called] {
+                scheduler.enqueue(0, stream, Packet::new(1)).unwrap();
+            }
+            assert_eq!(scheduler.next_eligible_ns(), Some(1_000));
+            if by_credits {
+                scheduler.add_credits(1_000, called, 1);
+            } else {
+                scheduler.set_eligible(1_000, called, true);
+            }
+            assert_eq!(scheduler.decide(1_000, &mut ()).unwrap().stream, called);
+            assert_eq!(scheduler.decide(1_000, &mut ()).unwrap().stream, capped);
+        }
+    }
+
+    /// A clock that leaps is advanced by every event: at 100 ns it leaps to the start of the second
+    /// packet of `a`, so that it is past that start when the packet of `b` arrives.
+    #[test]
+    fn a_change_of_limits_advances_a_clock_that_leaps() {
+        for idle in [false, true] {
+            let below = Selector::new(Wf2qPlus::new(LINK, 0), Scan::default());
+            let mut scheduler = Scheduler::over(ManagedFirst::new(below, LINK)).on_link(LINK);
+            let a = scheduler.add_stream(Contract::new().credits(1_000)).unwrap();
+            let b = scheduler.add_stream(Contract::new()).unwrap();
+            for _ in 0..2 {
+                scheduler.enqueue(0, a, Packet::new(1_000)).unwrap();
+            }
+            assert_eq!(scheduler.decide(0, &mut ()).unwrap().stream, a);
+            if idle {
+                scheduler.set_eligible(100, b, true);
+            } else {
+                scheduler.add_credits(100, a, 1);
+            }
+            scheduler.enqueue(600, b, Packet::new(800)).unwrap();
+            assert_eq!(scheduler.decide(1_000, &mut ()).unwrap().stream, a);
+            assert_eq!(scheduler.decide(2_000, &mut ()).unwrap().stream, b);
+        }
+    }
+
+    #[test]
+    fn the_opening_of_a_dropped_head_is_cancelled() {
+        let rate_bps = NonZeroU64::new(8_000_000).unwrap();
+        let contract = Contract::new().period_ns(100).unwrap().late(crate::contract::Late::Drop);
+        let contract = contract.max_rate(MaxRate { rate_bps, burst_bytes: 0 });
+        let mut scheduler = Scheduler::new(crate::discipline::Edf, Scan::default());
+        let stream = scheduler.add_stream(contract).unwrap();
+        scheduler.enqueue(0, stream, Packet::new(1)).unwrap();
+        assert_eq!(scheduler.next_eligible_ns(), Some(1_000));
+        assert_eq!(scheduler.decide(100, &mut ()), None);
+        assert_eq!((scheduler.total_waiting(), scheduler.next_eligible_ns()), (0, None));
+    }
+}

@@ -66,7 +66,7 @@ fn run(
     run_with(discipline, &options, contracts, arrivals)
 }
 
-/// The same with settings and whole contracts.
+/// Runs a discipline with settings and whole contracts.
 fn run_with(
     discipline: &str,
     options: &Options,
@@ -251,7 +251,7 @@ fn rush(seed: u64, guarantee: &RateGuarantee, name: &str) -> (usize, u64, u64) {
     (streams.len(), seen[0].end_ns, delay_ns)
 }
 
-/// The same below a management channel that sends all its bucket allows.
+/// Runs a random rush below a management channel that sends all that its bucket allows.
 fn rush_below(seed: u64, discipline: FairDiscipline, algorithm: MinBwAlgorithm) -> (u64, u64) {
     let mut random = Random(seed);
     let (link, streams) = (random.link(), random.streams());
@@ -340,7 +340,8 @@ fn a_table_keeps_the_promises_of_weighted_round_robin() {
     assert!(nearest >= 900, "at most {nearest} thousandths of the bound were seen");
 }
 
-/// Never broken, and nearly reached: with others to wait for, the worst rush comes within a tenth.
+/// Never broken, and nearly reached: with other streams the worst rush is within a tenth of the
+/// bound.
 #[test]
 fn fair_queueing_and_round_robins_keep_their_promises_and_no_better_ones() {
     for (guarantee, name) in fair() {
@@ -385,7 +386,7 @@ fn fifo_and_static_priority_keep_their_promises_and_no_better_ones() {
             assert!(seen.end_ns <= fifo_ns, "{fifo_ns} {seen:?} {link:?} {streams:?}");
             nearest[0] = nearest[0].max(seen.end_ns * 1000 / fifo_ns.max(1));
         }
-        // The lowest may send what it likes: who is above does not notice.
+        // The lowest stream may send without limit: streams above are unaffected.
         let lowest = streams.iter().map(|stream| stream.priority).max().unwrap();
         for (at, stream) in streams.iter_mut().enumerate() {
             if stream.priority == lowest {
@@ -408,7 +409,9 @@ fn fifo_and_static_priority_keep_their_promises_and_no_better_ones() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 5_000, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig {
+        cases: 5_000, failure_persistence: None, ..ProptestConfig::default()
+    })]
 
     #[test]
     fn edf_misses_nothing_where_the_criterion_says_so(seed: u64) {
@@ -418,7 +421,8 @@ proptest! {
             let cost_ns = link.transmission_ns(stream.largest_bytes);
             stream.period_ns = random.below(cost_ns * 8) + 1 + cost_ns * random.below(4);
         }
-        let feasible = matches!(Bounds::new(link, &streams).edf(), Some(EdfVerdict::Feasible { .. }));
+        let verdict = Bounds::new(link, &streams).edf();
+        let feasible = matches!(verdict, Some(EdfVerdict::Feasible { .. }));
         let mut late = 0;
         for offset in 0..6 {
             let mut arrivals = Vec::new();
@@ -431,9 +435,11 @@ proptest! {
                 };
                 let early = offset % 2 == 1;
                 for _ in 0..80 {
-                    let bytes = if offset < 3 { stream.largest_bytes } else { random.length(stream) };
+                    let largest = offset < 3;
+                    let bytes = if largest { stream.largest_bytes } else { random.length(stream) };
                     arrivals.push(Arrival { time_ns, stream: at, bytes });
-                    time_ns += if early { random.below(stream.period_ns * 2) } else { stream.period_ns };
+                    let period_ns = stream.period_ns;
+                    time_ns += if early { random.below(period_ns * 2) } else { period_ns };
                 }
             }
             let (seen, _) = run("edf", link, &streams, arrivals);
@@ -452,7 +458,7 @@ proptest! {
         let slots = random.below(count) + 1;
         let mut streams: Vec<_> = (0..count).map(|_| {
             let of = u32::try_from(random.below(6)).unwrap();
-            // All, one or none of the requests; for others the sum is not enough.
+            // All, one or none of the requests; the sum is not sufficient for other windows.
             let asked = [of, of.min(1), 0][usize::try_from(random.below(3)).unwrap()];
             let lost = of - asked;
             let window = Window::new(lost, of).unwrap();
@@ -465,7 +471,7 @@ proptest! {
                 })
                 .collect()
         };
-        // Streams that run dry before the end are no harm to the others.
+        // Streams that empty before the end do not harm the others.
         let verdict = Bounds::new(link, &streams).pd2().unwrap();
         let (seen, _) = run("pd2", link, &streams, rush(&streams));
         let violations = seen.iter().map(|seen| seen.violations).sum::<u64>();

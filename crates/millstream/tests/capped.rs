@@ -67,7 +67,7 @@ fn scripts() -> impl Strategy<Value = Vec<(u64, u32, u32)>> {
     proptest::collection::vec((gap, 0u32..5, 64u32..1500), 1..80)
 }
 
-/// What left in the run with caps, and what came, both by the clock that stands still while a cap
+/// What left in the run with caps, and what came, both by the clock that stops while a cap
 /// holds all back.
 #[derive(Default)]
 struct Capped {
@@ -77,7 +77,7 @@ struct Capped {
 }
 
 /// Of packets that come while a cap holds all back, all come at once: they come at one time by the
-/// clock that stands still, so that ties go as without the cap.
+/// clock that stops, so that ties go as without the cap.
 fn run_capped(chain: &Chain, script: &[(u64, u32, u32)]) -> Capped {
     let mut tree = chain.build(true);
     let streams = u32::try_from(chain.weights.len()).unwrap();
@@ -89,7 +89,7 @@ fn run_capped(chain: &Chain, script: &[(u64, u32, u32)]) -> Capped {
         })
         .collect();
     let mut run = Capped::default();
-    // Nobody comes at the very end of a transmission.
+    // No packet arrives at the very end of a transmission.
     let mut free_ns = 0;
     loop {
         while to_come.front().is_some_and(|next| next.time_ns < free_ns) {
@@ -123,7 +123,7 @@ fn run_capped(chain: &Chain, script: &[(u64, u32, u32)]) -> Capped {
         run.held_ns += now_ns - held_from_ns;
         run.departures.push((now_ns - run.held_ns, sent.stream, sent.packet));
         free_ns = now_ns + LINK.transmission_ns(sent.bytes);
-        // Who was to come while the link was held back comes with the transmission.
+        // Arrivals due while the link was held back come with the transmission.
         for late in to_come.iter_mut().take_while(|next| next.time_ns <= now_ns) {
             late.time_ns = now_ns + 1;
         }
@@ -163,7 +163,7 @@ fn run_uncapped(chain: &Chain, arrivals: &[Arrival]) -> Vec<(u64, StreamId, u64)
 
 proptest! {
     #[test]
-    fn below_a_cap_time_stands_still_while_it_holds_all_back(chain in chains(), script in scripts()) {
+    fn time_below_a_cap_stops_while_it_holds_all_back(chain in chains(), script in scripts()) {
         let capped = run_capped(&chain, &script);
         prop_assert_eq!(capped.departures.len(), script.len());
         prop_assert_eq!(capped.departures, run_uncapped(&chain, &capped.arrivals));
@@ -174,7 +174,7 @@ proptest! {
 /// has none; the other has its own packets served in turn with the first one's, however long the
 /// first had the class to itself.
 #[test]
-fn who_comes_late_to_a_capped_class_does_not_wait_for_those_who_had_it() {
+fn a_late_stream_of_a_capped_class_does_not_wait_for_earlier_ones() {
     for discipline in ["wfq", "wf2q", "wf2q+"] {
         let chain = Chain { discipline, caps: vec![(80_000_000, 1_000)], weights: vec![1, 1] };
         let mut tree = chain.build(true);

@@ -176,7 +176,8 @@ proptest! {
                 );
             }
             prop_assert!(scheduler.total_waiting() <= u64::from(packets));
-            let sum = (0..).zip(&spec.streams).map(|(s, _)| scheduler.waiting(StreamId(s))).sum::<u32>();
+            let streams = (0..).zip(&spec.streams);
+            let sum = streams.map(|(s, _)| scheduler.waiting(StreamId(s))).sum::<u32>();
             prop_assert_eq!(u64::from(sum), scheduler.total_waiting());
             if at % 3 == 0 {
                 scheduler.decide(arrival.time_ns, &mut ());

@@ -36,7 +36,7 @@ fn long_lives_equal_those_of_a_scan() {
     }
 }
 
-/// Streams of equal deadlines, of which many are taken out and put back before any is chosen.
+/// Streams of equal deadlines, many of which are removed and reinserted before a decision.
 #[test]
 fn gates_that_close_in_a_crowd_leave_the_schedule_that_of_a_scan() {
     for seed in 0..200 {

@@ -34,7 +34,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// How one stream is limited: by credits, by a cap of so many Mb/s, and whether it is management.
+/// The limits of one stream: credits, a cap in Mbit/s, and whether it is a management channel.
 type Limits = (Option<u64>, Option<u64>, bool);
 
 fn limits() -> impl Strategy<Value = Limits> {
@@ -141,7 +141,7 @@ fn assert_alike(
     Ok(())
 }
 
-/// A discipline that can stand below, by its number.
+/// The index of a discipline below.
 fn discipline(number: usize) -> &'static DisciplineRow {
     let rows: Vec<_> = DISCIPLINES.iter().filter(|row| row.name != "minbw").collect();
     rows[number % rows.len()]

@@ -27,7 +27,7 @@ struct Switch {
 }
 
 fn contract(weight: u32) -> Contract {
-    // 34 credits for weight 1, others in proportion.
+    // 34 credits for weight 1, in proportion for other weights.
     Contract::new().weight(weight).unwrap().quantum_bytes(weight * LARGEST).unwrap()
 }
 
@@ -125,7 +125,8 @@ proptest! {
         algorithm in algorithm(),
         weights in weights(),
         credits in proptest::collection::vec(0u64..70, 20),
-        events in proptest::collection::vec((any::<u32>(), 1u32..=LARGEST, 0u64..60, 0u64..4_000), 1..200),
+        events in proptest::collection::vec(
+            (any::<u32>(), 1u32..=LARGEST, 0u64..60, 0u64..4_000), 1..200),
     ) {
         let channels = weights.len();
         let contracts: Vec<_> =
@@ -167,7 +168,10 @@ proptest! {
     #[test]
     fn bytes_are_shared_by_weight(
         algorithm in algorithm(),
-        (weights, lengths) in weights().prop_flat_map(|w| { let n = w.len(); (Just(w), lengths(n)) }),
+        (weights, lengths) in weights().prop_flat_map(|w| {
+            let n = w.len();
+            (Just(w), lengths(n))
+        }),
         first in 0u64..200_000,
     ) {
         let contracts: Vec<_> = weights.iter().map(|weight| contract(*weight)).collect();
@@ -183,7 +187,10 @@ proptest! {
     #[test]
     fn spare_bandwidth_is_shared_and_forgotten(
         algorithm in algorithm(),
-        (weights, lengths) in weights().prop_flat_map(|w| { let n = w.len(); (Just(w), lengths(n)) }),
+        (weights, lengths) in weights().prop_flat_map(|w| {
+            let n = w.len();
+            (Just(w), lengths(n))
+        }),
         silent in any::<u32>(),
     ) {
         let contracts: Vec<_> = weights.iter().map(|weight| contract(*weight)).collect();
@@ -198,11 +205,14 @@ proptest! {
         assert_shares(&served, &weights, &all)?;
     }
 
-    /// The same for a channel that had packets all the time but no credits.
+    /// A channel that had packets all the time but no credits.
     #[test]
     fn a_channel_without_credits_saves_nothing(
         algorithm in algorithm(),
-        (weights, lengths) in weights().prop_flat_map(|w| { let n = w.len(); (Just(w), lengths(n)) }),
+        (weights, lengths) in weights().prop_flat_map(|w| {
+            let n = w.len();
+            (Just(w), lengths(n))
+        }),
     ) {
         let mut contracts: Vec<_> = weights.iter().map(|weight| contract(*weight)).collect();
         contracts[0] = contract(weights[0]).credits(0);

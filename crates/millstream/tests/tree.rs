@@ -181,7 +181,7 @@ fn a_class_s_rate_cap_holds_all_its_streams() {
     assert!((101_000..=102_500).contains(&capped), "{served:?}");
     assert!(served[0].abs_diff(served[1]) <= 500);
     assert!(served[2] >= 896_000, "the link stays busy: {served:?}");
-    // With nobody else the link waits for the cap.
+    // Without other streams the link waits for the cap.
     while tree.waiting(free) > 0 {
         let sent = tree.decide(now_ns, &mut ()).unwrap();
         now_ns += LINK.transmission_ns(sent.bytes);
@@ -263,4 +263,20 @@ fn a_class_is_ranked_by_the_backlog_of_its_subtree() {
     assert_eq!(tree.decide(1_300, &mut ()).unwrap().stream, other);
     assert_eq!(tree.decide(1_700, &mut ()).unwrap().stream, patient);
     assert_eq!(tree.total_waiting(), 0);
+}
+
+#[test]
+fn at_one_instant_credits_precede_gates_that_time_opens() {
+    let mut tree = Tree::new(row("wrr"), StructureName::Ring, &options());
+    let rate_bps = NonZeroU64::new(8_000_000).unwrap();
+    let capped = Contract::new().max_rate(MaxRate { rate_bps, burst_bytes: 0 });
+    let capped = tree.add_stream(ClassId::ROOT, capped).unwrap();
+    let credited = tree.add_stream(ClassId::ROOT, Contract::new().credits(0)).unwrap();
+    for stream in [capped, credited] {
+        tree.enqueue(0, stream, Packet::new(1)).unwrap();
+    }
+    assert_eq!(tree.next_eligible_ns(), Some(1_000));
+    tree.add_credits(1_000, credited, 1);
+    assert_eq!(tree.decide(1_000, &mut ()).unwrap().stream, credited);
+    assert_eq!(tree.decide(1_001, &mut ()).unwrap().stream, capped);
 }

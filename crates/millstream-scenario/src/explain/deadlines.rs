@@ -1,5 +1,5 @@
-//! Verdicts of EDF, DWCS, VDS and PD²: which theorem applies to the set, and what a stream's own
-//! numbers rule out.
+//! Verdicts of disciplines with deadlines: the theorem that applies to all streams, and contracts
+//! that their own numbers rule out.
 
 use millstream::bounds::{
     ArrivalPattern, Bounds, DeadlineGuarantee, EdfVerdict, Failing, StreamLimits, Theorem,
@@ -19,12 +19,13 @@ fn asks_for_nothing(guarantee: &DeadlineGuarantee, stream: &Stream) -> bool {
     !guarantee.every_request && lost == of
 }
 
-/// How the parent of `stream` shares the link.
+/// Returns the scheduler of the parent of `stream`.
 fn sharing<'a>(scenario: &'a Scenario, stream: &Stream) -> &'a Sharing {
     stream.class.map_or(&scenario.scheduler, |class| &scenario.classes[class].sharing)
 }
 
-/// The discipline of the parent of `stream` and its guarantee, if the stream asks for deadlines.
+/// Returns the discipline of the parent of `stream` and its guarantee, if the stream asks for
+/// deadlines.
 fn asked_deadlines(
     scenario: &Scenario,
     stream: &Stream,
@@ -39,7 +40,7 @@ pub(super) fn orders(scenario: &Scenario, at: usize) -> bool {
     asked_deadlines(scenario, &scenario.streams[at]).is_some()
 }
 
-/// What rules out the contract of one stream, whatever the others do.
+/// Returns the reason why the contract of one stream cannot be kept, independent of other streams.
 pub(super) fn impossible(scenario: &Scenario, limits: &StreamLimits, at: usize) -> Option<Verdict> {
     let stream = &scenario.streams[at];
     let packets = limits.arrivals.as_ref().map_or(0, ArrivalPattern::packets);
@@ -64,7 +65,7 @@ pub(super) fn impossible(scenario: &Scenario, limits: &StreamLimits, at: usize) 
         .or_else(|| capped(scenario, &guarantee, limits, at))
 }
 
-/// The first packet arrives after its deadline, and none may be lost.
+/// Checks that the first packet does not arrive after its deadline, if none may be lost.
 fn first_deadline_passed(
     row: &DisciplineRow,
     guarantee: &DeadlineGuarantee,
@@ -84,7 +85,7 @@ fn first_deadline_passed(
     })
 }
 
-/// The rate cap is below what the contract asks for.
+/// Checks that the rate cap is not below the rate that the contract asks for.
 fn capped(
     scenario: &Scenario,
     guarantee: &DeadlineGuarantee,
@@ -106,7 +107,7 @@ fn capped(
     })
 }
 
-/// The contracts of deadlines need more than the link: the part in 10⁻⁶.
+/// Returns the share of the link, in 10⁻⁶, that contracts with deadlines need, if it is above 1.
 ///
 /// In a tree, streams whose class orders by deadlines count.
 pub(super) fn overload(scenario: &Scenario, limits: &[StreamLimits]) -> Option<u64> {
@@ -124,14 +125,14 @@ pub(super) fn overload(scenario: &Scenario, limits: &[StreamLimits]) -> Option<u
     too_much.then_some(ppm)
 }
 
-/// The theorem that comes nearest to a flat set of deadlines, with its premises checked.
+/// The theorem with the fewest failing premises for a flat set of streams.
 pub(super) struct Proof {
     theorem: Theorem,
     checks: Checks,
 }
 
-/// Proves the set of all streams, `checks` making the premises of a theorem of this name that all
-/// theorems share. `None` for disciplines without deadlines.
+/// Proves the deadlines of all streams; `None` for disciplines without deadlines. `checks` returns
+/// the shared premises of a theorem with the given name.
 pub(super) fn prove(
     scenario: &Scenario,
     bounds: &Bounds,
@@ -151,7 +152,7 @@ pub(super) fn prove(
             let unmet = checked.failing.map(|failing| unmet(scenario, bounds, failing));
             checks.add(checked.condition.name(), unmet);
         }
-        // A theorem that holds is not given up for another that does.
+        // The first theorem that holds is kept.
         let nearer = |known: &Proof| {
             known.checks.failing() > 0 && checks.failing() <= known.checks.failing()
         };
@@ -162,7 +163,7 @@ pub(super) fn prove(
     nearest
 }
 
-/// The verdict of stream `at` of a set with this proof.
+/// Returns the verdict of stream `at` under this proof.
 pub(super) fn verdict(scenario: &Scenario, at: usize, proof: &Proof) -> Verdict {
     if !orders(scenario, at) {
         return Verdict::trivial("its window asks for nothing");
@@ -177,7 +178,7 @@ pub(super) fn verdict(scenario: &Scenario, at: usize, proof: &Proof) -> Verdict 
     checks.clone().verdict(promise)
 }
 
-/// A failing condition in words, with names instead of numbers.
+/// Describes a failing condition with the names of streams.
 fn unmet(scenario: &Scenario, bounds: &Bounds, failing: Failing) -> Unmet {
     let name = |stream: usize| format!("`{}`", scenario.streams[stream].name);
     let of = |stream: usize| &bounds.streams[stream];
@@ -270,7 +271,7 @@ fn unmet(scenario: &Scenario, bounds: &Bounds, failing: Failing) -> Unmet {
     }
 }
 
-/// The stream has a rate cap or credits.
+/// Describes the rate cap or the credits of a stream.
 pub(super) fn held_back(scenario: &Scenario, stream: usize) -> Unmet {
     let stream = &scenario.streams[stream];
     let name = &stream.name;
@@ -282,7 +283,7 @@ pub(super) fn held_back(scenario: &Scenario, stream: usize) -> Unmet {
     Unmet::new(format!("`{name}` has {what}, which can hold its packets back"), change)
 }
 
-/// A window that asks for several of its requests, and one that would imply it.
+/// Describes a window that asks for several of its requests, and a window that implies it.
 fn several(scenario: &Scenario, bounds: &Bounds, stream: usize) -> Unmet {
     let window = bounds.streams[stream].window;
     let (lost, of) = (window.lost(), window.of());
@@ -302,10 +303,10 @@ fn several(scenario: &Scenario, bounds: &Bounds, stream: usize) -> Unmet {
     )
 }
 
-/// The most streams for which a sufficient period is searched.
+/// The most streams for which a sufficient period is computed.
 const SEARCHED_STREAMS: usize = 64;
 
-/// A deadline can be missed although the sum is at most 1.
+/// Describes a possible miss although the sum is at most 1.
 fn missed(scenario: &Scenario, bounds: &Bounds, at_ns: Option<u64>) -> Unmet {
     let at_ns = at_ns.unwrap_or(0);
     let detail = format!(
@@ -317,8 +318,8 @@ fn missed(scenario: &Scenario, bounds: &Bounds, at_ns: Option<u64>) -> Unmet {
     Unmet { detail, change }
 }
 
-/// The stream of the shortest period within `at_ns`, and the shortest period with which the
-/// criterion holds, found by halving.
+/// Returns the stream with the shortest period within `at_ns`, and the shortest period with which
+/// the criterion holds, by bisection.
 fn sufficient_period(bounds: &Bounds, at_ns: u64) -> Option<(usize, u64)> {
     if bounds.streams.len() > SEARCHED_STREAMS {
         return None;
@@ -343,13 +344,13 @@ fn sufficient_period(bounds: &Bounds, at_ns: u64) -> Option<(usize, u64)> {
     Some((stream, long_ns))
 }
 
-/// 10⁻⁶ as a percentage of one decimal, rounded up.
+/// Formats 10⁻⁶ as a percentage with one decimal, rounded up.
 pub(super) fn percent(ppm: u64) -> String {
     let tenths = ppm.div_ceil(1_000);
     format!("{}.{}", tenths / 10, tenths % 10)
 }
 
-/// `rate_bps` × `ppm` / 10⁶, rounded up.
+/// Returns `rate_bps` × `ppm` / 10⁶, rounded up.
 pub(super) fn scaled(rate_bps: u64, ppm: u64) -> u64 {
     let scaled = (u128::from(rate_bps) * u128::from(ppm)).div_ceil(1_000_000);
     u64::try_from(scaled).unwrap_or(u64::MAX)

@@ -1,9 +1,9 @@
-//! What theory promises each stream, or why it promises nothing; each with its verdict.
+//! The guarantee of each stream, or the reason why there is none, with its verdict.
 //!
-//! The bounds are the engine's ([`millstream::bounds`]). They speak of token buckets; a stream's
-//! bucket is the tightest that its packets fit into at the rate it is guaranteed, so the bounds are
-//! those of these packets, whoever the others are (fair queueing, round robins), or of these
-//! packets and those of the streams that can go before (FIFO, static priority).
+//! The engine computes the bounds ([`millstream::bounds`]) from token buckets. A stream's bucket is
+//! the tightest that its packets fit into at its guaranteed rate. So the bounds apply to these
+//! packets for any other streams (fair queueing, round robins), or with the packets of the streams
+//! that can go before (FIFO, static priority).
 
 use millstream::bounds::{
     Bounds, Channel, DelayGuarantee, Guarantee, LatencyRate, RateGuarantee, Share, Source,
@@ -17,16 +17,16 @@ use super::offered::{Offered, Read};
 use super::verdict::{Answer, Checks, Unmet, Verdict};
 use crate::scenario::{Scenario, Sharing};
 
-/// What one stream is promised; `None` where nothing is.
+/// The guarantee of one stream.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Promise {
-    /// The rate it gets whenever it has packets, on the wire, bits/s.
+    /// The rate that it gets while it has packets, on the wire, bits/s.
     pub guaranteed_bps: Option<u64>,
-    /// The longest from a packet's arrival to the end of its service, ns.
+    /// The longest time from a packet's arrival to the end of its service, ns.
     pub worst_delay_ns: Option<u64>,
-    /// The most bytes on the wire that it has at the link.
+    /// Its greatest backlog at the link, bytes on the wire.
     pub worst_backlog_bytes: Option<u64>,
-    /// Why there is no bound on its delay.
+    /// The reason why there is no bound on its delay.
     pub no_promise: Option<String>,
 }
 
@@ -83,7 +83,7 @@ fn below_management(scenario: &Scenario) -> Theory {
     }
 }
 
-/// The streams as bounds know them.
+/// Returns the streams' attributes for bounds.
 pub(super) fn limits(scenario: &Scenario, offered: &[Offered]) -> Vec<StreamLimits> {
     let limits = |(stream, offered): (&crate::scenario::Stream, &Offered)| StreamLimits {
         arrivals: offered.pattern,
@@ -99,12 +99,12 @@ pub(super) fn limits(scenario: &Scenario, offered: &[Offered]) -> Vec<StreamLimi
     limits
 }
 
-/// The scenario's link for the engine.
+/// Returns the engine's link of the scenario.
 pub(super) fn link(scenario: &Scenario) -> millstream::Link {
     scenario.scheduler.options.link
 }
 
-/// At what rates the streams' buckets are to be measured, bits/s; 0 where no bucket is needed.
+/// Returns the rates of the streams' buckets, bits/s; 0 if no bucket is needed.
 pub(super) fn bucket_rates(scenario: &Scenario, read: &Read, span_ns: u64) -> Vec<u64> {
     let limits = limits(scenario, &read.streams);
     let bounds = Bounds { busy_ns: Some(read.busy_ns), ..Bounds::new(link(scenario), &limits) };
@@ -128,24 +128,24 @@ pub(super) fn bucket_rates(scenario: &Scenario, read: &Read, span_ns: u64) -> Ve
     }
 }
 
-/// What is said of one stream.
+/// The guarantee and the verdict of one stream.
 pub(super) struct Said {
     pub(super) promise: Promise,
     pub(super) verdict: Verdict,
 }
 
-/// What all streams' promises are derived from.
+/// The inputs of all guarantees.
 struct Case<'a> {
     scenario: &'a Scenario,
     bounds: Bounds<'a>,
-    /// Mean offered rates, bits/s.
+    /// The mean offered rates, bits/s.
     means: Vec<u64>,
     complete: bool,
     assumed: Option<&'static str>,
 }
 
-/// What each stream is promised, its bucket having been measured. `assumed`: the name of a premise
-/// that is taken to hold.
+/// Returns the guarantee and the verdict of each stream from the measured buckets. The premise
+/// called `assumed` is not checked.
 pub(super) fn promises(
     scenario: &Scenario,
     read: &Read,
@@ -182,7 +182,7 @@ fn latency_rate(
     (guarantee.latency_rate)(bounds, stream).map_err(|error| error.to_string())
 }
 
-/// What `stream` is guaranteed while the stream `channel` goes first.
+/// Returns the guarantee of `stream` while the stream `channel` goes first.
 fn below(
     scenario: &Scenario,
     bounds: &Bounds,
@@ -252,7 +252,7 @@ impl Case<'_> {
         if verdict.answer != Answer::Guaranteed && promise.no_promise.is_none() {
             let kept =
                 Promise { guaranteed_bps: promise.guaranteed_bps, ..silent(&*verdict.because) };
-            // A full queue loses packets; those that are sent keep the bound.
+            // A full queue loses packets; sent packets keep the bound.
             let only_queue = verdict.premises.iter().all(|of| of.holds || of.premise == "queues");
             if verdict.answer == Answer::Infeasible || !only_queue {
                 promise = kept;
@@ -269,7 +269,7 @@ impl Case<'_> {
         )
     }
 
-    /// The premises that every theorem shares.
+    /// Checks the premises that all theorems share.
     fn checks(&self, theorem: &str) -> Checks {
         let mut checks = Checks::new(theorem, self.assumed);
         let partly = || Unmet::new("not all arrivals were read", "a shorter `duration`");
@@ -323,7 +323,7 @@ impl Case<'_> {
         self.bounded(promise, checks, stream)
     }
 
-    /// What a weight or quantum would guarantee `mean_bps`, the others' as they are.
+    /// Returns the weight or quantum that guarantees `mean_bps` with the other streams unchanged.
     fn sufficient_share(&self, stream: usize, mean_bps: u64) -> Option<String> {
         let share = self.scenario.scheduler.discipline.share;
         let by_bytes = share == Share::Quantum;
@@ -372,14 +372,14 @@ impl Case<'_> {
         self.bounded(promise, checks, stream)
     }
 
-    /// The first gated stream of those that `counts`.
+    /// Describes the first gated stream for which `counts` is true.
     fn gated(&self, counts: impl Fn(usize) -> bool) -> Option<Unmet> {
         let gated = |other: &usize| self.bounds.streams[*other].gated && counts(*other);
         let stream = (0..self.bounds.streams.len()).find(gated)?;
         Some(deadlines::held_back(self.scenario, stream))
     }
 
-    /// A bound on the backlog decides whether the queue can overflow.
+    /// Checks by the bound on the backlog that the queue cannot overflow.
     fn bounded(&self, promise: Promise, mut checks: Checks, stream: usize) -> (Promise, Verdict) {
         let of = &self.bounds.streams[stream];
         let (Some(delay_ns), Some(backlog)) = (promise.worst_delay_ns, promise.worst_backlog_bytes)
@@ -401,7 +401,8 @@ impl Case<'_> {
         )
     }
 
-    /// Under a schedule of deadlines a stream that is served in m of k periods of T gets m·L/(k·T).
+    /// Returns the guarantee under deadlines: a stream that is served in m of k periods of T gets
+    /// m·L/(k·T).
     fn deadlines(&self, stream: usize, proof: &Proof) -> (Promise, Verdict) {
         let verdict = deadlines::verdict(self.scenario, stream, proof);
         if verdict.answer != Answer::Guaranteed {

@@ -37,7 +37,7 @@ pub(crate) const DRR: DisciplineRow = DisciplineRow {
 /// The catalogue row of wrr.
 pub(crate) const WRR: DisciplineRow = DisciplineRow {
     name: "wrr",
-    summary: "weighted round robin: turns of so many packets",
+    summary: "weighted round robin: turns of a number of packets",
     uses: &["weight"],
     share: Share::Packets,
     guarantee: Guarantee::Rate(WRR_RATE),

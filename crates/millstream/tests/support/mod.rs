@@ -87,7 +87,7 @@ pub fn settings(spec: &Spec) -> (&'static str, Options) {
     }
 }
 
-/// The same under the discipline called `name`, whatever the specification's.
+/// Runs the engine under the discipline called `name` instead of that of `spec`.
 pub fn run_named(
     name: &str,
     options: &Options,
@@ -99,7 +99,7 @@ pub fn run_named(
     run_scheduler(scheduler.as_mut(), spec, arrivals)
 }
 
-/// The same on a scheduler without streams.
+/// Runs a scheduler without streams.
 pub fn run_scheduler(
     scheduler: &mut dyn DynScheduler,
     spec: &Spec,
