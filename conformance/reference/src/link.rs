@@ -38,6 +38,13 @@ struct Stream {
     attained: u64,
 }
 
+impl Stream {
+    /// Returns the bytes waiting, the head included.
+    fn backlog(&self) -> u64 {
+        self.queue.iter().map(|packet| u64::from(packet.bytes)).sum()
+    }
+}
+
 struct Link<'a> {
     spec: &'a Spec,
     gates: Gates,
@@ -212,10 +219,12 @@ impl<'a> Link<'a> {
 
     /// Sets the deadline of the new head of the queue.
     fn new_head(&mut self, index: usize) {
-        let mutant = self.mutant;
+        let (mutant, lqf) = (self.mutant, self.spec.discipline == Discipline::Lqf);
         let stream = &mut self.streams[index];
         let Some(head) = stream.queue.front() else { return };
-        stream.backlog_at_head = stream.queue.iter().map(|packet| u64::from(packet.bytes)).sum();
+        if lqf {
+            stream.backlog_at_head = stream.backlog();
+        }
         let first = !stream.seen_head;
         stream.seen_head = true;
         let from = match mutant {
@@ -320,11 +329,11 @@ impl<'a> Link<'a> {
         let candidate = |index: usize| {
             let stream = &self.streams[index];
             let head = stream.queue.front()?;
-            let lengths = stream.queue.iter().map(|packet| u64::from(packet.bytes));
             let backlog = match self.mutant {
+                _ if self.spec.discipline != Discipline::Lqf => 0,
                 Some(Mutant::QueueLengthInPackets) => stream.queue.len() as u64,
                 Some(Mutant::QueueLengthAtHead) => stream.backlog_at_head,
-                _ => lengths.sum(),
+                _ => stream.backlog(),
             };
             self.eligible(index, now_ns).then(|| Candidate {
                 stream: u32::try_from(index).unwrap_or(u32::MAX),

@@ -12,7 +12,7 @@ pub struct Candidate {
     pub stream: u32,
     /// Its static priority.
     pub priority: u32,
-    /// Bytes waiting, the head's included.
+    /// `lqf`: bytes waiting, the head's included.
     pub backlog: u64,
     /// Bytes on the wire served since the stream became backlogged.
     pub attained: u64,
