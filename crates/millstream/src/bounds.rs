@@ -41,7 +41,8 @@ pub use channel::Channel;
 pub use fair::{FairDiscipline, LatencyRate, NoPromise};
 pub use feasible::{EdfVerdict, Premise, WindowVerdict, Windows};
 pub use guarantee::{
-    DeadlineGuarantee, DelayGuarantee, Fairness, Guarantee, RateGuarantee, Share, UnprovedSetting,
+    DeadlineGuarantee, DelayGuarantee, Fairness, Guarantee, RateGuarantee, SettingCheck, Share,
+    UnprovedSetting,
 };
 pub use proof::{Checked, Condition, Failing, Theorem};
 

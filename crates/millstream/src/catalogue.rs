@@ -44,10 +44,10 @@ pub struct Options {
 /// The precedences of DWCS by name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum DwcsOrder {
-    /// [`EdfFirst`].
+    /// [`EdfFirst`](crate::EdfFirst).
     #[default]
     EdfFirst,
-    /// [`LossFirst`].
+    /// [`LossFirst`](crate::LossFirst).
     LossFirst,
 }
 

@@ -55,8 +55,11 @@ pub struct DeadlineGuarantee {
     /// Every request counts: the discipline has no loss windows.
     pub every_request: bool,
     /// Finds the setting that a theorem does not cover; `None` if the discipline has no settings.
-    pub settings: Option<fn(&Options, StructureName, Theorem) -> Option<UnprovedSetting>>,
+    pub settings: Option<SettingCheck>,
 }
+
+/// Finds the setting of a discipline that a theorem does not cover.
+pub type SettingCheck = fn(&Options, StructureName, Theorem) -> Option<UnprovedSetting>;
 
 /// A setting that no theorem covers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -46,7 +46,7 @@ pub(crate) const ROW: DisciplineRow = DisciplineRow {
     }),
     approximations: &[StructureName::Hilq],
     deadlines_lead: |options| options.order == DwcsOrder::EdfFirst,
-    build: build,
+    build,
     ..DisciplineRow::DEFAULT
 };
 
