@@ -1,4 +1,4 @@
-//! What theory promises, held against what the engine does: random rushes, and the two cases in
+//! Guarantees by theory compared with the engine: random rushes, and the two cases in
 //! which the published bounds are broken.
 #![allow(clippy::unwrap_used)]
 

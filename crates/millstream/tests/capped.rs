@@ -1,6 +1,5 @@
-//! A rate cap is a slower link to the classes below it: take out the time in which the cap alone
-//! kept packets from an idle link, and the same packets leave as without the cap, to the
-//! nanosecond.
+//! A rate cap is a slower link to the classes below it. Without the time in which only the cap kept
+//! packets from an idle link, departures equal those without the cap, to the nanosecond.
 #![allow(clippy::unwrap_used)]
 
 use millstream::catalogue::{DisciplineRow, Options, StructureName};

@@ -1,4 +1,4 @@
-//! What `hilq-exact` takes of memory is what the book says, and nothing more once it is warm.
+//! `hilq-exact` uses the memory that the book states, and allocates nothing once it is warm.
 #![allow(clippy::unwrap_used)]
 
 #[path = "support/allocations.rs"]

@@ -13,7 +13,7 @@ pub struct Limits {
     pub quantum: u32,
     pub queue: Option<u32>,
     pub credits: Option<u64>,
-    /// bits/s and bytes.
+    /// Rate, bits/s, and burst, bytes.
     pub shaper: Option<(u64, u64)>,
     pub fmc: bool,
 }
@@ -32,7 +32,7 @@ pub struct Load {
     pub arrivals: Vec<Arrival>,
 }
 
-/// A row: when, stream, packet, whether it was sent.
+/// A row: time, stream, packet, whether it was sent.
 pub type Row = (u64, u32, u64, bool);
 
 impl Limits {
@@ -62,7 +62,7 @@ impl Load {
         Options { link: self.link, table: self.table.clone(), ..Options::default() }
     }
 
-    /// A scheduler of these streams: flat, or below a management channel if there is one.
+    /// Returns a scheduler of these streams: flat, or below a management channel if there is one.
     pub fn scheduler(&self, structure: StructureName, options: &Options) -> Box<dyn DynScheduler> {
         if self.streams.iter().any(|stream| stream.fmc) {
             return Box::new(self.tree(structure, options));
@@ -74,7 +74,7 @@ impl Load {
         scheduler
     }
 
-    /// The streams in a class below a root that serves the management channel first.
+    /// Returns the streams in a class below a root that serves the management channel first.
     pub fn tree(&self, structure: StructureName, options: &Options) -> Tree {
         let root = DisciplineRow::parse("static-priority").unwrap();
         let mut tree = Tree::new(root, StructureName::Scan, options);

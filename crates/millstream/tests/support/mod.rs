@@ -8,7 +8,7 @@ use millstream::{
 use millstream_reference::{Arrival, Discipline, Outcome, Row, Spec, StreamSpec};
 use proptest::prelude::*;
 
-/// Collects what happens in the reference's form.
+/// Collects events in the reference's form.
 #[derive(Default)]
 pub struct Collector {
     pub outcome: Outcome,
@@ -45,7 +45,7 @@ impl Observer for Collector {
     }
 }
 
-/// The contract of a stream of the reference.
+/// Returns the contract of a stream of the reference.
 pub fn contract(spec: &StreamSpec) -> Contract {
     let window = Window::new(spec.window.0, spec.window.1).unwrap();
     let mut contract = Contract::new().window(window).priority(spec.priority);
@@ -67,7 +67,7 @@ pub fn run_engine(spec: &Spec, arrivals: &[Arrival], structure: StructureName) -
     run_named(name, &options, spec, arrivals, structure)
 }
 
-/// The discipline of `spec` and its settings.
+/// Returns the discipline of `spec` and its settings.
 pub fn settings(spec: &Spec) -> (&'static str, Options) {
     let link = Link { rate_bps: spec.rate_bps, overhead_bytes: spec.overhead };
     let options = Options { link, ..Options::default() };
