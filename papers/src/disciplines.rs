@@ -2,6 +2,7 @@
 //! table of their fairness.
 
 use miette::IntoDiagnostic;
+use millstream::bounds::{Fairness as Theory, Share};
 use millstream::catalogue::{DISCIPLINES, DisciplineRow, Options};
 use millstream::{Contract, Departure, Event, Link, Packet, StreamId};
 use millstream_report::chart::{Band, Span, bands};
@@ -20,7 +21,8 @@ const DRAWN_NS: u64 = 60_000_000;
 pub(crate) fn page(example: &Path) -> miette::Result<Page> {
     let text = std::fs::read_to_string(example).into_diagnostic()?;
     let picture = picture(&text, example)?;
-    let rows: Vec<Fairness> = FAIR.iter().map(|(name, theory)| measure(name, *theory)).collect();
+    let compared = compared().into_iter();
+    let rows: Vec<Fairness> = compared.map(|(row, theory)| measure(row, theory)).collect();
     let claims = rows.iter().filter_map(Fairness::claim).collect();
     let files = vec![
         ("disciplines.svg".to_owned(), picture),
@@ -67,35 +69,15 @@ fn picture(text: &str, example: &Path) -> miette::Result<String> {
         .map_err(|error| miette::miette!("the picture of disciplines: {error}"))
 }
 
-/// Theoretical bounds on the difference between two streams' service per weight.
-#[derive(Clone, Copy)]
-enum Theory {
-    /// L_i/φ_i + L_j/φ_j (Golestani 1994; Goyal, Vin and Cheng 1996).
-    SelfClocked,
-    /// As `SelfClocked`, with L_max added to each L (from WF²Q's distance to the fluid).
-    WorstCaseFair,
-    /// C_j + L_max/φ_i + L_j/φ_j, or with i and j exchanged; C_i = min((n − 1)·L_max/φ_i, max
-    /// L_n/φ_n) (Stiliadis and Varma 1998).
-    Fluid,
-    /// q + L_i/φ_i + L_j/φ_j, where a turn has q·φ bytes (Shreedhar and Varghese 1995).
-    Deficit,
-    /// None: serves by packets, by past use, or not by weight at all.
-    None(&'static str),
+/// The disciplines that the page compares: with a bound first, then those with shares.
+fn compared() -> Vec<(&'static DisciplineRow, Theory)> {
+    let compared = |row: &'static DisciplineRow| Some((row, row.fairness?));
+    let mut rows: Vec<_> = DISCIPLINES.iter().filter_map(compared).collect();
+    rows.sort_by_key(|(row, theory)| {
+        (matches!(theory, Theory::Unbounded(_)), row.share == Share::None)
+    });
+    rows
 }
-
-const FAIR: &[(&str, Theory)] = &[
-    ("wfq", Theory::Fluid),
-    ("wf2q", Theory::WorstCaseFair),
-    ("wf2q+", Theory::WorstCaseFair),
-    ("scfq", Theory::SelfClocked),
-    ("sfq", Theory::SelfClocked),
-    ("drr", Theory::Deficit),
-    ("virtual-clock", Theory::None("grows with what a stream had while others were silent")),
-    ("wrr", Theory::None("grows: packets are shared, not bytes")),
-    ("wirr", Theory::None("grows: packets are shared, not bytes")),
-    ("table", Theory::None("grows: packets are shared, not bytes")),
-    ("fifo", Theory::None("grows: by arrival")),
-];
 
 const LARGEST: u32 = 1500;
 /// DRR's quantum for weight 1, bytes.
@@ -126,8 +108,8 @@ impl Fairness {
 
 /// Runs random backlogged streams, some of which start late, and returns the worst pair.
 #[allow(clippy::cast_precision_loss)]
-fn measure(discipline: &'static str, theory: Theory) -> Fairness {
-    let mut fairness = Fairness { discipline, worst: 0.0, of_bound: None, theory };
+fn measure(row: &'static DisciplineRow, theory: Theory) -> Fairness {
+    let mut fairness = Fairness { discipline: row.name, worst: 0.0, of_bound: None, theory };
     for seed in 0..SEEDS {
         let mut random = seed * 2 + 1;
         let mut below = |end: u32| {
@@ -146,7 +128,7 @@ fn measure(discipline: &'static str, theory: Theory) -> Fairness {
             .map(|largest| (0..PACKETS).map(|_| length(*largest)).collect())
             .collect();
         let bound = |i: usize, j: usize| bound(theory, &weights, &largest, i, j);
-        let served = run(discipline, &weights, &lengths, &late);
+        let served = run(row, &weights, &lengths, &late);
         for i in 0..streams {
             for j in 0..i {
                 let swing = swing(&served, &weights, i, j);
@@ -168,12 +150,11 @@ struct Service {
     backlogged: Vec<bool>,
 }
 
-fn run(discipline: &str, weights: &[u32], lengths: &[Vec<u32>], late: &[bool]) -> Vec<Service> {
+fn run(row: &DisciplineRow, weights: &[u32], lengths: &[Vec<u32>], late: &[bool]) -> Vec<Service> {
     let link = Link { rate_bps: 8_000_000_000, overhead_bytes: 0 };
     let ids = || (0u32..).map(StreamId).take(weights.len());
     let table = ids().zip(weights).flat_map(|(id, weight)| vec![id; *weight as usize]).collect();
     let options = Options { link, table, ..Options::default() };
-    let row = DisciplineRow::parse(discipline).expect("in the catalogue");
     let mut scheduler = row.build(&options, row.auto_structure(&options, weights.len()));
     for weight in weights {
         let contract = Contract::new().weight(*weight).and_then(|c| c.quantum_bytes(TURN * weight));
@@ -235,7 +216,7 @@ fn bound(theory: Theory, weights: &[u32], largest: &[u32], i: usize, j: usize) -
             (ahead(j) + any(i) + own(j)).max(ahead(i) + any(j) + own(i))
         }
         Theory::Deficit => f64::from(TURN) + own(i) + own(j),
-        Theory::None(_) => return None,
+        Theory::Unbounded(_) => return None,
     })
 }
 
@@ -256,7 +237,7 @@ fn fairness_page(rows: &[Fairness]) -> String {
             Theory::WorstCaseFair => "(L_i + L_max)/φ_i + (L_j + L_max)/φ_j",
             Theory::Fluid => "C_j + L_max/φ_i + L_j/φ_j, or with i and j exchanged",
             Theory::Deficit => "q + L_i/φ_i + L_j/φ_j",
-            Theory::None(why) => why,
+            Theory::Unbounded(why) => why,
         };
         let of_bound = row.of_bound.map_or("–".into(), |share| format!("{:.0} %", share * 100.0));
         let _ =

@@ -6,7 +6,7 @@
 //! and B are implemented again: the measure must not share code with the measured.
 
 use millstream::{
-    Contract, ContractError, Discipline, Expiry, Head, Missed, Rank as EngineRank, StreamId,
+    ByRank, Contract, ContractError, Discipline, Expiry, Head, Missed, Rank as EngineRank, StreamId,
 };
 use std::cmp::Ordering;
 
@@ -83,6 +83,7 @@ impl Discipline for SlotOrder {
     type State = State;
     type Rank = Rank;
     type Stamp = ();
+    type Selection = ByRank;
 
     fn admit(&mut self, _: &Contract) -> Result<State, ContractError> {
         let promise = self.0.next().ok_or(ContractError::Missing { attribute: "window" })?;

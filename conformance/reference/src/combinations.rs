@@ -1,15 +1,15 @@
 //! Every combination of the DWCS options, one trace each: order × rules × zero windows × late.
 //!
-//! The streams are the same in all sixteen, so a difference between two traces is the option's:
-//! windows whose growth under `rtas99` is not 1 (2/5, 1/4), two of equal value (1/4, 2/8), ones
-//! that allow no loss, everything and nothing at all. Lengths vary and rate and overhead divide
-//! nothing, so several request periods can end within one transmission and drops come after the
-//! deadline rather than at it.
+//! All sixteen have the same streams, so two traces differ only by their options. Windows have
+//! growths other than 1 under `rtas99` (2/5, 1/4), equal values (1/4, 2/8), or allow no loss, every
+//! loss or are absent. Lengths vary, and rate and overhead give no whole transmission times. So
+//! several request periods can end within one transmission, and drops come after the deadline
+//! rather than at it.
 
 use crate::model::{Discipline, StreamSpec};
 use crate::traces::{Load, MIXED, SLOT_NS, Trace, windows};
 
-/// The sixteen traces.
+/// Returns the sixteen traces.
 #[must_use]
 pub fn all() -> Vec<Trace> {
     (0u8..16).map(combination).collect()

@@ -1,26 +1,25 @@
-//! Credits, token buckets and a management channel around disciplines that know nothing of them.
+//! Credits, token buckets and a management channel around disciplines without them.
 //!
-//! A stream held back is not eligible; nothing else changes: its deadlines pass and are charged while a
-//! packet waits. The FMC stream goes first when it is eligible and is no part of the discipline. At one
-//! instant: end of transmission, credit returns, arrivals, decision; a decision is made at every
-//! instant at which something happens and the link is free.
+//! A stream behind a closed gate is not eligible; its deadlines pass and are charged while a packet
+//! waits. The FMC stream goes first while it is eligible and is not part of the discipline. At one
+//! instant the order is: end of transmission, credit returns, arrivals, decision. A decision is
+//! made at every instant with an event at which the link is free.
 
 use crate::fair::gate::Gate;
 use crate::fair::rule::Packet;
 use crate::fair::{CreditReturn, StreamSpec};
 use crate::{Arrival, Outcome};
 
-/// What holds streams back, of [`StreamSpec`] the credits, the shaper and `fmc`; and credits coming
-/// back, in time order.
+/// The limits of streams (credits, shaper and `fmc` of [`StreamSpec`]) and the returns of credits.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Gating {
-    /// The streams in file order; none at all if nothing holds any back.
+    /// The streams in file order; empty if none has limits.
     pub streams: Vec<StreamSpec>,
-    /// Credits coming back, in time order.
+    /// The returns of credits, in time order.
     pub returns: Vec<CreditReturn>,
 }
 
-/// The gates at work.
+/// The state of all gates.
 pub(crate) struct Gates {
     gates: Vec<(Gate, bool)>,
     overhead: u32,
@@ -37,12 +36,12 @@ impl Gates {
         Packet { number: 0, bytes, length, arrival_ns: 0, arrival_clock_ns: 0 }
     }
 
-    /// Whether a head of so many bytes may go now.
+    /// Whether a head of `bytes` bytes is eligible.
     pub(crate) fn open(&self, stream: usize, bytes: u32, now_ns: u64) -> bool {
         self.gates.get(stream).is_none_or(|(gate, _)| gate.open(&self.packet(bytes), now_ns))
     }
 
-    /// When the bucket lets a head go that has its credits.
+    /// Returns the time at which a head that has its credits conforms to the bucket.
     fn release_ns(&self, stream: usize, bytes: u32) -> Option<u64> {
         let head = self.packet(bytes);
         let (gate, _) = self.gates.get(stream)?;
@@ -53,7 +52,7 @@ impl Gates {
         self.gates.get(stream).is_some_and(|(_, fmc)| *fmc)
     }
 
-    /// A packet is put in service.
+    /// Charges a packet that is put in service.
     pub(crate) fn take(&mut self, stream: usize, bytes: u32, now_ns: u64) {
         let packet = self.packet(bytes);
         if let Some((gate, _)) = self.gates.get_mut(stream) {
@@ -66,18 +65,18 @@ impl Gates {
 pub(crate) trait Driven {
     fn gates(&mut self) -> &mut Gates;
 
-    /// The heads' lengths, bytes, by stream.
+    /// Returns the heads' lengths, bytes, by stream.
     fn heads(&self) -> Vec<Option<u32>>;
 
     fn arrive(&mut self, arrival: Arrival);
 
-    /// Charges, then puts who comes first in service; returns when its transmission ends.
+    /// Charges misses, then serves the first head; returns the end of its transmission.
     fn decide(&mut self, now_ns: u64) -> Option<u64>;
 
     fn outcome(self) -> Outcome;
 }
 
-/// Runs `arrivals` (in time order), until nothing can happen any more.
+/// Runs `arrivals` (in time order), until no event is left.
 pub(crate) fn drive(
     mut link: impl Driven,
     returns: &[CreditReturn],

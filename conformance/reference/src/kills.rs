@@ -1,6 +1,6 @@
-//! Which faults each conformance trace tells apart: the kill matrix.
+//! The kill matrix: the faults that each conformance trace detects.
 //!
-//! A trace kills a mutant if the departures CSV comes out different under it.
+//! A trace kills a mutant if the mutant changes its departures CSV.
 
 use std::fmt::Write as _;
 
@@ -8,12 +8,12 @@ use crate::link::run;
 use crate::mutant::Mutant;
 use crate::traces::{Trace, departures_csv};
 
-/// Stands before the summary in `conformance/README.md`.
+/// The line before the summary in `conformance/README.md`.
 pub const BEGIN: &str = "<!-- kill matrix: begin (written by make-traces) -->\n";
-/// Stands after it.
+/// The line after it.
 pub const END: &str = "<!-- kill matrix: end -->\n";
 
-/// The mutants `trace` kills.
+/// Returns the mutants that `trace` kills.
 #[must_use]
 pub fn killed_by(trace: &Trace) -> Vec<Mutant> {
     let departures = |mutant| departures_csv(&run(&trace.spec, &trace.arrivals, mutant));
@@ -22,8 +22,8 @@ pub fn killed_by(trace: &Trace) -> Vec<Mutant> {
     Mutant::ALL.iter().copied().filter(killed).collect()
 }
 
-/// The matrix in brief, as Markdown: how many mutants each trace kills, and for each mutant how
-/// many traces do and the first of them.
+/// Returns a summary of the matrix as Markdown: the number of mutants that each trace kills, and
+/// the number of traces that kill each mutant with the first of them.
 #[must_use]
 pub fn summary(traces: &[Trace]) -> String {
     let kills: Vec<_> = traces.iter().map(killed_by).collect();
@@ -42,7 +42,8 @@ pub fn summary(traces: &[Trace]) -> String {
     text
 }
 
-/// `readme` with the summary between [`BEGIN`] and [`END`] replaced; `None` without those lines.
+/// Returns `readme` with the summary between [`BEGIN`] and [`END`] replaced; `None` without those
+/// lines.
 #[must_use]
 pub fn replace_summary(readme: &str, summary: &str) -> Option<String> {
     let (before, rest) = readme.split_once(BEGIN)?;

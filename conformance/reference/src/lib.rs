@@ -1,16 +1,17 @@
-//! The disciplines once more, slowly, from the specification.
+//! Independent reference of the disciplines, written from the specification.
 //!
-//! This crate shares no code with the engine. Window-constraints are rationals, misses are charged
-//! one request period at a time, winners are found by comparing every pair: it is meant to be
-//! obviously right, and it is what the engine and the conformance traces are checked against. With
-//! a [`Mutant`] it is wrong in one deliberate way; a trace is worth keeping if it tells one apart.
+//! This crate shares no code with the engine, and prefers the obvious to the fast:
+//! window-constraints are rationals, misses are charged one request period at a time, winners are
+//! found by comparing every pair. The engine and the conformance traces are checked against it. A
+//! [`Mutant`] is a deliberate fault; a trace is kept if it detects one.
 //!
-//! [`model`] holds the inputs and outputs, [`link`] the simulated link, [`order`] who comes first,
-//! [`window`] the rules that change window-constraints, [`mutant`] the faults, [`traces`] and
-//! [`combinations`] and [`shares`] the scenarios of the conformance traces, [`kills`] which faults they tell apart.
+//! [`model`] holds the inputs and outputs, [`link`] the simulated link, [`order`] the order of
+//! streams, [`window`] the rules of window-constraints, [`mutant`] the faults. [`traces`],
+//! [`combinations`] and [`shares`] are the scenarios of the conformance traces, [`kills`] the
+//! faults that they detect.
 //!
-//! [`fair`] is the same for fair queueing, the rounds and the credit-aware schedulers, with tags that
-//! are exact; [`vds`] is virtual deadline scheduling.
+//! [`fair`] covers fair queueing, round robins and the credit-aware schedulers, with exact tags;
+//! [`vds`] covers virtual deadline scheduling and PD².
 
 pub mod combinations;
 pub mod fair;

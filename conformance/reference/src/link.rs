@@ -1,7 +1,7 @@
-//! The link and the streams' states, one instant after the other.
+//! The simulated link and the streams' states, one instant after the other.
 //!
 //! At one instant: end of transmission, arrivals, decision. A decision charges the misses of every
-//! backlogged stream in order, one request period at a time, then serves who comes first.
+//! backlogged stream in order, one request period at a time, then serves the first stream.
 
 use std::collections::VecDeque;
 
@@ -17,21 +17,32 @@ struct Waiting {
     packet: u64,
     bytes: u32,
     arrival_ns: u64,
-    /// Its place in the arrivals file, for a mutant.
+    /// Its position in the arrivals file, for a mutant.
     place: u64,
 }
 
-/// A stream at work.
+/// The state of a stream.
 struct Stream {
     spec: StreamSpec,
     queue: VecDeque<Waiting>,
     arrivals: u64,
     window: Window,
-    /// The deadline under which the last packet left; 0 at the start.
+    /// The deadline of the last departure; 0 initially.
     last_deadline_ns: u64,
-    /// The head's, meaningless without one.
+    /// The head's deadline, valid if there is a head.
     deadline_ns: u64,
     seen_head: bool,
+    /// The bytes that waited when the head came to the front, for a mutant.
+    backlog_at_head: u64,
+    /// Bytes on the wire served since the queue was last empty.
+    attained: u64,
+}
+
+impl Stream {
+    /// Returns the bytes waiting, the head included.
+    fn backlog(&self) -> u64 {
+        self.queue.iter().map(|packet| u64::from(packet.bytes)).sum()
+    }
 }
 
 struct Link<'a> {
@@ -77,7 +88,8 @@ pub fn run(spec: &Spec, arrivals: &[Arrival], mutant: Option<Mutant>) -> Outcome
                 free_ns = now_ns + link.transmission_ns(bytes);
                 link.outcome.end_ns = free_ns;
             }
-            // Nobody is eligible yet: look again when somebody may be, which an arrival can be first.
+            // Nobody is eligible yet: look again when somebody may be, which an arrival can be
+            // first.
             None => {
                 let arrival_ns = arrivals.peek().map(|a| a.time_ns).filter(|at| *at > now_ns);
                 let wake_ns = [link.next_eligible_ns(now_ns), arrival_ns].into_iter().flatten();
@@ -88,14 +100,14 @@ pub fn run(spec: &Spec, arrivals: &[Arrival], mutant: Option<Mutant>) -> Outcome
     link.outcome
 }
 
-/// The same with streams held back by `gating`; packets may then wait in the end for credits that
-/// never come.
+/// Runs `arrivals` with streams limited by `gating`; packets may finally wait for credits that are
+/// never returned.
 ///
 /// # Panics
-/// As [`run`], and if a stream serves once a period.
+/// If [`run`] does, or a stream is served once a period.
 #[must_use]
 pub fn run_gated(spec: &Spec, gating: &Gating, arrivals: &[Arrival]) -> Outcome {
-    assert!(spec.streams.iter().all(|stream| !stream.once_a_period), "nothing else holds back");
+    assert!(spec.streams.iter().all(|stream| !stream.once_a_period), "`gating` is the only limit");
     drive(Link::new(spec, gating, None), &gating.returns, arrivals)
 }
 
@@ -138,6 +150,8 @@ impl<'a> Link<'a> {
             last_deadline_ns: 0,
             deadline_ns: 0,
             seen_head: false,
+            backlog_at_head: 0,
+            attained: 0,
         });
         let mut link = Link {
             spec,
@@ -203,11 +217,14 @@ impl<'a> Link<'a> {
         }
     }
 
-    /// The front of the queue became head-of-line: its deadline.
+    /// Sets the deadline of the new head of the queue.
     fn new_head(&mut self, index: usize) {
-        let mutant = self.mutant;
+        let (mutant, lqf) = (self.mutant, self.spec.discipline == Discipline::Lqf);
         let stream = &mut self.streams[index];
         let Some(head) = stream.queue.front() else { return };
+        if lqf {
+            stream.backlog_at_head = stream.backlog();
+        }
         let first = !stream.seen_head;
         stream.seen_head = true;
         let from = match mutant {
@@ -226,7 +243,7 @@ impl<'a> Link<'a> {
         };
     }
 
-    /// The head leaves.
+    /// Removes the head.
     fn leave(&mut self, index: usize, now_ns: u64, event: &'static str) -> u32 {
         let shown = self.has_deadlines() && !self.gates.is_fmc(index);
         let drop_fault = self.mutant.filter(|_| event == "dropped-late");
@@ -239,6 +256,15 @@ impl<'a> Link<'a> {
             Some(Mutant::DropForgetsDeadline) => stream.last_deadline_ns,
             _ => deadline_ns,
         };
+        if event == "sent" {
+            stream.attained += match self.mutant {
+                Some(Mutant::AttainedServiceInPackets) => 1,
+                _ => u64::from(head.bytes) + u64::from(self.spec.overhead),
+            };
+        }
+        if stream.queue.is_empty() && self.mutant != Some(Mutant::AttainedServiceForever) {
+            stream.attained = 0;
+        }
         if forgets_window && stream.queue.is_empty() {
             stream.window.reset();
         }
@@ -303,9 +329,17 @@ impl<'a> Link<'a> {
         let candidate = |index: usize| {
             let stream = &self.streams[index];
             let head = stream.queue.front()?;
+            let backlog = match self.mutant {
+                _ if self.spec.discipline != Discipline::Lqf => 0,
+                Some(Mutant::QueueLengthInPackets) => stream.queue.len() as u64,
+                Some(Mutant::QueueLengthAtHead) => stream.backlog_at_head,
+                _ => stream.backlog(),
+            };
             self.eligible(index, now_ns).then(|| Candidate {
                 stream: u32::try_from(index).unwrap_or(u32::MAX),
                 priority: stream.spec.priority,
+                backlog,
+                attained: stream.attained,
                 deadline_ns: stream.deadline_ns,
                 x: stream.window.x,
                 y: stream.window.y,
@@ -323,7 +357,7 @@ impl<'a> Link<'a> {
         (0..self.streams.len()).filter_map(candidate).reduce(better).map(|winner| winner.stream)
     }
 
-    /// Charges every request period of the stream that has ended with a head waiting.
+    /// Charges every request period of the stream that ended while a head waited.
     fn charge(&mut self, index: usize, now_ns: u64) {
         let late = |link: &Self| {
             let stream = &link.streams[index];
@@ -339,7 +373,7 @@ impl<'a> Link<'a> {
             return;
         }
         match self.spec.discipline {
-            Discipline::Fifo | Discipline::StaticPriority => {}
+            Discipline::Fifo | Discipline::StaticPriority | Discipline::Lqf | Discipline::Las => {}
             Discipline::Edf => {
                 while drops && late(self) {
                     self.outcome.missed[index] += 1;

@@ -1,4 +1,4 @@
-//! What goes into the reference and what comes out.
+//! The inputs and outputs of the reference.
 
 /// A discipline and its settings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -7,6 +7,10 @@ pub enum Discipline {
     Fifo,
     /// Lowest priority number first.
     StaticPriority,
+    /// Longest queue first.
+    Lqf,
+    /// Least attained service first.
+    Las,
     /// Earliest deadline first.
     Edf,
     /// Dynamic window-constrained scheduling.
@@ -20,10 +24,27 @@ pub enum Discipline {
     },
 }
 
+impl Discipline {
+    /// Every discipline without settings, by its name in scenario files.
+    pub const PLAIN: &'static [(&'static str, Self)] = &[
+        ("fifo", Self::Fifo),
+        ("static-priority", Self::StaticPriority),
+        ("lqf", Self::Lqf),
+        ("las", Self::Las),
+        ("edf", Self::Edf),
+    ];
+
+    /// Returns its name in scenario files.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        Self::PLAIN.iter().find(|known| known.1 == self).map_or("dwcs", |known| known.0)
+    }
+}
+
 /// A stream's contract.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StreamSpec {
-    /// T, ns; 0 if it has none, which DWCS does not allow.
+    /// T, ns; 0 without a period, which DWCS does not allow.
     pub period_ns: u64,
     /// x and y, x not above y.
     pub window: (u32, u32),
@@ -40,7 +61,7 @@ pub struct StreamSpec {
 }
 
 impl StreamSpec {
-    /// A stream of period `period_ns` and window x/y, everything else at its default.
+    /// Returns a stream with this period and window x/y, and defaults for all else.
     #[must_use]
     pub fn new(period_ns: u64, window: (u32, u32)) -> Self {
         Self {
@@ -58,7 +79,7 @@ impl StreamSpec {
 /// A whole scenario.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Spec {
-    /// Who goes next.
+    /// The discipline.
     pub discipline: Discipline,
     /// Link rate, bits/s.
     pub rate_bps: u64,
@@ -92,37 +113,36 @@ pub struct Row {
     pub bytes: u32,
     /// When it arrived, ns.
     pub arrival_ns: u64,
-    /// The deadline it left under; none at a full queue and in disciplines without deadlines.
+    /// The deadline at its departure; `None` at a full queue and in disciplines without deadlines.
     pub deadline_ns: Option<u64>,
     /// `sent`, `dropped-late` or `dropped-full`.
     pub event: &'static str,
 }
 
-/// What stood when a decision was made, misses charged and the winner not yet served.
+/// The state at a decision, after misses are charged and before the winner is served.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Decision {
     /// When, ns.
     pub time_ns: u64,
-    /// Who won.
+    /// The stream that is served.
     pub winner: u32,
-    /// x', y' and the deadline of each stream; the deadline means something only where a packet
-    /// waits.
+    /// x', y' and the deadline of each stream; the deadline is valid if a packet waits.
     pub before: Vec<(u64, u64, u64)>,
-    /// Deadlines missed up to here, by stream.
+    /// Deadlines missed so far, by stream.
     pub missed: Vec<u64>,
-    /// Violations up to here, by stream.
+    /// Violations so far, by stream.
     pub violations: Vec<u64>,
 }
 
-/// Everything that happened.
+/// The outcome of a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Outcome {
     /// The departures, in order.
     pub rows: Vec<Row>,
-    /// Deadlines missed, by stream. EDF with `late = "send"` counts a packet served at or after
-    /// its deadline once; DWCS counts every request period that ended with a head waiting.
+    /// Deadlines missed, by stream. EDF with `late = "send"` counts a packet served at or after its
+    /// deadline once; DWCS counts every request period that ended while a head waited.
     pub missed: Vec<u64>,
-    /// Misses that hit a stream with x' = 0 and y > 0, by stream.
+    /// Misses of a stream with x' = 0 and y > 0, by stream.
     pub violations: Vec<u64>,
     /// The decisions, in order.
     pub decisions: Vec<Decision>,

@@ -1,7 +1,8 @@
-//! Deliberate faults. Each is a mistake an implementation could plausibly make; a conformance
-//! trace is worth keeping if it tells at least one apart, and a rule is tested only if breaking it
-//! changes some trace. Names and descriptions are declared once, here; the kill matrix of
-//! `conformance/README.md` is made from them.
+//! Deliberate faults: plausible mistakes of an implementation.
+//!
+//! A conformance trace is kept if it detects at least one, and a rule is tested only if breaking it
+//! changes some trace. The kill matrix of `conformance/README.md` derives from these names and
+//! descriptions.
 
 macro_rules! mutants {
     ($(#[doc = $text:literal] $name:ident,)*) => {
@@ -15,7 +16,7 @@ macro_rules! mutants {
             /// Every mutant.
             pub const ALL: &'static [Self] = &[$(Self::$name,)*];
 
-            /// What is wrong with it.
+            /// Returns a description of the fault.
             #[must_use]
             pub fn description(self) -> &'static str {
                 match self {
@@ -33,7 +34,7 @@ mutants! {
     TieToLaterArrival,
     /// Heads that arrived together go in file order instead of stream order.
     TieByFileOrder,
-    /// Zero window-constraints: lowest y' first where highest is asked for, and the reverse.
+    /// Zero window-constraints: the order by y' reversed.
     ZeroWindowOrderReversed,
     /// Equal window-constraints above 0: highest x' first.
     EqualWindowsHighestNumerator,
@@ -41,7 +42,7 @@ mutants! {
     WindowsByNumeratorAlone,
     /// Window-constraints not compared.
     WindowsNotCompared,
-    /// `edf-first` where `loss-first` is asked for, and the reverse.
+    /// `edf-first` and `loss-first` exchanged.
     OrdersExchanged,
     /// `loss-first`, equal window-constraints above 0: x' before the deadline.
     LossFirstNumeratorBeforeDeadline,
@@ -73,13 +74,13 @@ mutants! {
     Rtas99EqualBranch,
     /// Current window-constraints return to x/y when the queue empties.
     WindowForgottenWhenIdle,
-    /// One charge however many request periods have ended.
+    /// One charge for several ended request periods.
     OneChargeHoweverLate,
     /// A miss does not advance the deadline.
     DeadlineStaysOnMiss,
-    /// The next deadline is arrival + T, whatever the last one was.
+    /// The next deadline is arrival + T, independent of the last one.
     NextDeadlineFromArrivalAlone,
-    /// The next deadline is the last + T, however late the arrival.
+    /// The next deadline is the last + T, independent of the arrival.
     NextDeadlineFromLastAlone,
     /// Only the stream about to be served is charged its misses.
     OnlyWinnerIsCharged,
@@ -111,8 +112,16 @@ mutants! {
     DropRestartsDeadline,
     /// A dropped packet's deadline does not count as the last.
     DropForgetsDeadline,
-    /// A drop is told at its deadline instead of at the decision.
+    /// A drop is reported at its deadline instead of at the decision.
     DropTimedAtDeadline,
     /// The highest priority number first.
     PriorityReversed,
+    /// `lqf`: the queue length counted in packets.
+    QueueLengthInPackets,
+    /// `lqf`: the queue length as it was when the head came to the front.
+    QueueLengthAtHead,
+    /// `las`: attained service counted in packets.
+    AttainedServiceInPackets,
+    /// `las`: attained service is kept when the queue empties.
+    AttainedServiceForever,
 }

@@ -1,17 +1,21 @@
-//! Who comes first of two backlogged streams.
+//! The order of two backlogged streams.
 
 use num_rational::Ratio;
 
 use crate::model::Discipline;
 use crate::mutant::Mutant;
 
-/// A backlogged stream as the order sees it.
+/// The attributes of a backlogged stream that the order uses.
 #[derive(Clone, Copy, Debug)]
 pub struct Candidate {
     /// Its number.
     pub stream: u32,
     /// Its static priority.
     pub priority: u32,
+    /// `lqf`: bytes waiting, the head's included.
+    pub backlog: u64,
+    /// Bytes on the wire served since the stream became backlogged.
+    pub attained: u64,
     /// The head's deadline, ns.
     pub deadline_ns: u64,
     /// x'.
@@ -20,12 +24,12 @@ pub struct Candidate {
     pub y: u64,
     /// When its head arrived, ns.
     pub arrival_ns: u64,
-    /// Its head's place in the arrivals file; the order does not depend on it.
+    /// Its head's position in the arrivals file, for a mutant.
     pub place: u64,
 }
 
 impl Candidate {
-    /// x'/y'; a zero numerator counts as 0 whatever its denominator.
+    /// Returns x'/y'; a fraction with numerator 0 is 0.
     fn window(&self) -> Ratio<u128> {
         if self.x == 0 {
             Ratio::from_integer(0)
@@ -57,6 +61,16 @@ pub fn precedes(
         Discipline::StaticPriority => {
             if a.priority != b.priority {
                 return (a.priority < b.priority) != is(Mutant::PriorityReversed);
+            }
+        }
+        Discipline::Lqf => {
+            if a.backlog != b.backlog {
+                return a.backlog > b.backlog;
+            }
+        }
+        Discipline::Las => {
+            if a.attained != b.attained {
+                return a.attained < b.attained;
             }
         }
         Discipline::Edf => {
@@ -103,7 +117,7 @@ pub fn precedes(
     (a.stream < b.stream) != is(Mutant::TieToHigherStream)
 }
 
-/// The lower window-constraint first.
+/// Returns whether the window-constraint of `a` is lower; `None` if they are equal.
 fn by_window(mutant: Option<Mutant>, a: &Candidate, b: &Candidate) -> Option<bool> {
     match mutant {
         Some(Mutant::WindowsNotCompared) => None,
@@ -112,7 +126,8 @@ fn by_window(mutant: Option<Mutant>, a: &Candidate, b: &Candidate) -> Option<boo
     }
 }
 
-/// Both zero: highest y' (or lowest); equal and not zero: lowest x'.
+/// Returns whether `a` is first: of zeros by highest y' (or lowest), of equal non-zeros by lowest
+/// x'.
 fn among_equal_windows(
     mutant: Option<Mutant>,
     lowest_denominator: bool,

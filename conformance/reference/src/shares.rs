@@ -1,55 +1,37 @@
 //! The conformance traces of fair queueing, round robins, MinBW, VDS and PD².
 //!
-//! Weights that divide nothing, mixed lengths, a rate and an overhead that leave no transmission
-//! whole, a queue limit, a rate cap: all disciplines get the same streams, so that a trace tells its
-//! discipline from every other. That is what makes it worth keeping: `tests/shares.rs` checks it.
+//! All disciplines get the same streams: coprime weights, mixed lengths, a rate and an overhead
+//! without whole transmission times, a queue limit, a rate cap. So a trace distinguishes its
+//! discipline from every other, which `tests/shares.rs` checks.
 
 use std::fmt::Write as _;
 
 use crate::fair::{self, Discipline};
 use crate::traces::{Load, MIXED, SLOT_NS, Trace, arrivals, csv, rows_csv, windows};
-use crate::{Arrival, Outcome, Row, StreamSpec, vds};
+use crate::{Arrival, Row, StreamSpec, vds};
 
 const RATE_BPS: u64 = 999_999_937;
 const OVERHEAD: u32 = 24;
 
-/// Who goes next, and what streams are promised.
+/// The discipline and the streams of a trace.
 #[derive(Clone, Debug)]
 enum Rules {
     Fair(fair::Spec),
-    /// By this discipline, a name in [`WINDOWED`].
+    /// A discipline of [`vds::DISCIPLINES`], by name.
     Windowed(&'static str, Vec<StreamSpec>),
 }
-
-type Run = fn(u64, u32, &[StreamSpec], &[Arrival]) -> Outcome;
-
-/// Disciplines of windows that serve once in each period, by their names in scenario files.
-const WINDOWED: [(&str, Run); 2] = [("vds", vds::run), ("pd2", vds::run_pd2)];
 
 /// One trace.
 #[derive(Clone, Debug)]
 pub struct Shares {
-    /// Its folder's name.
+    /// The name of its directory.
     pub name: String,
     rules: Rules,
     arrivals: Vec<Arrival>,
 }
 
-/// Every discipline by its name in scenario files; the streams of a table are named in turn.
-fn disciplines() -> [(&'static str, Discipline); 10] {
-    [
-        ("wfq", Discipline::Wfq),
-        ("wf2q", Discipline::Wf2q),
-        ("wf2q+", Discipline::Wf2qPlus),
-        ("scfq", Discipline::Scfq),
-        ("sfq", Discipline::Sfq),
-        ("virtual-clock", Discipline::VirtualClock),
-        ("drr", Discipline::Drr),
-        ("wrr", Discipline::Wrr),
-        ("wirr", Discipline::Wirr),
-        ("table", Discipline::Table(vec![0, 1, 0, 2, 3, 0, 4, 1, 0])),
-    ]
-}
+/// The entries of the table's trace.
+const ENTRIES: &[u32] = &[0, 1, 0, 2, 3, 0, 4, 1, 0];
 
 fn load(seed: u64) -> Load {
     Load { seed, packets: 240, per_hundred_slots: 30, lengths: MIXED }
@@ -74,24 +56,25 @@ fn spec(discipline: Discipline, fmc: bool) -> fair::Spec {
     }
 }
 
-/// Every trace.
+/// Returns every trace.
 #[must_use]
 pub fn all() -> Vec<Shares> {
     let mut all = Vec::new();
-    for (name, discipline) in disciplines() {
+    for (name, discipline) in Discipline::all(ENTRIES) {
         let spec = spec(discipline.clone(), false);
         let name = format!("share-{}", name.replace('+', "-plus"));
         let arrivals = arrivals(spec.streams.len(), load(200));
         all.push(Shares { name, rules: Rules::Fair(spec), arrivals });
         if matches!(discipline, Discipline::Wfq | Discipline::Scfq | Discipline::Drr) {
             let spec = self::spec(discipline.clone(), true);
-            let name = format!("minbw-{}", algorithm(&discipline));
+            let name = format!("minbw-{}", discipline.name());
             let arrivals = arrivals_with_channel(spec.streams.len());
             all.push(Shares { name, rules: Rules::Fair(spec), arrivals });
         }
     }
-    for (discipline, drop) in [("vds", false), ("vds", true), ("pd2", false), ("pd2", true)] {
-        // Several services of long windows: where virtual deadlines and due times differ.
+    let windowed = vds::DISCIPLINES.map(|(name, _)| [(name, false), (name, true)]);
+    for (discipline, drop) in windowed.into_iter().flatten() {
+        // Several services of long windows, for which virtual deadlines and due times differ.
         const WINDOWS: &[(u32, u32)] =
             &[(5, 6), (5, 15), (3, 8), (5, 6), (0, 0), (7, 24), (0, 3), (2, 2)];
         let mut streams = windows(&[9, 9, 14], WINDOWS);
@@ -109,12 +92,8 @@ fn arrivals_with_channel(streams: usize) -> Vec<Arrival> {
     arrivals(streams, load(201))
 }
 
-fn algorithm(discipline: &Discipline) -> &'static str {
-    disciplines().into_iter().find(|known| known.1 == *discipline).map_or("", |known| known.0)
-}
-
 impl Shares {
-    /// What happens.
+    /// Returns the departures.
     #[must_use]
     pub fn rows(&self) -> Vec<Row> {
         match &self.rules {
@@ -123,12 +102,12 @@ impl Shares {
         }
     }
 
-    /// What would happen under each other discipline; for those of windows, also if nothing were lost
-    /// by right.
+    /// Returns the departures under each other discipline; for disciplines of windows, also with
+    /// windows that allow no loss.
     #[must_use]
     pub fn rows_otherwise(&self) -> Vec<(&'static str, Vec<Row>)> {
         match &self.rules {
-            Rules::Fair(spec) => disciplines()
+            Rules::Fair(spec) => Discipline::all(ENTRIES)
                 .into_iter()
                 .filter(|(_, discipline)| *discipline != spec.discipline)
                 .map(|(name, discipline)| {
@@ -140,7 +119,7 @@ impl Shares {
                 let mut strict = streams.clone();
                 strict.iter_mut().for_each(|stream| stream.window.0 = 0);
                 let rows = windowed(discipline, &strict, &self.arrivals);
-                let others = WINDOWED.iter().filter(|(name, _)| name != discipline);
+                let others = vds::DISCIPLINES.iter().filter(|(name, _)| name != discipline);
                 others
                     .map(|(name, _)| (*name, windowed(name, streams, &self.arrivals)))
                     .chain([("no losses allowed", rows)])
@@ -149,24 +128,24 @@ impl Shares {
         }
     }
 
-    /// The arrivals CSV.
+    /// Returns the arrivals CSV.
     #[must_use]
     pub fn arrivals_csv(&self) -> String {
         csv(&self.arrivals)
     }
 
-    /// The departures CSV.
+    /// Returns the departures CSV.
     #[must_use]
     pub fn departures_csv(&self) -> String {
         rows_csv(&self.rows())
     }
 
-    /// The scenario file.
+    /// Returns the scenario file.
     #[must_use]
     pub fn scenario(&self) -> String {
         let mut text = format!(
-            "[scenario]\nname = \"{}\"\n\n[link]\nrate = \"{RATE_BPS} bps\"\noverhead = {OVERHEAD}\n\n\
-             [scheduler]\n",
+            "[scenario]\nname = \"{}\"\n\n[link]\nrate = \"{RATE_BPS} bps\"\n\
+             overhead = {OVERHEAD}\n\n[scheduler]\n",
             self.name
         );
         match &self.rules {
@@ -179,8 +158,8 @@ impl Shares {
                     let slots = stream.period_ns / SLOT_NS;
                     let _ = write!(
                         text,
-                        "\n[[stream]]\nname = \"{}\"\nperiod = \"{slots} us\"\nwindow = \"{lost}/{of}\"\n\
-                         late = \"{late}\"\n",
+                        "\n[[stream]]\nname = \"{}\"\nperiod = \"{slots} us\"\n\
+                         window = \"{lost}/{of}\"\nlate = \"{late}\"\n",
                         Trace::stream_name(at)
                     );
                     finish_stream(&mut text, stream.queue);
@@ -191,14 +170,14 @@ impl Shares {
     }
 }
 
-/// What happens under a discipline of [`WINDOWED`].
+/// Returns the departures under a discipline of [`vds::DISCIPLINES`].
 fn windowed(discipline: &str, streams: &[StreamSpec], arrivals: &[Arrival]) -> Vec<Row> {
-    let run = WINDOWED.iter().find(|(name, _)| *name == discipline);
+    let run = vds::DISCIPLINES.iter().find(|(name, _)| *name == discipline);
     run.map(|(_, run)| run(RATE_BPS, OVERHEAD, streams, arrivals).rows).unwrap_or_default()
 }
 
 fn write_fair(text: &mut String, spec: &fair::Spec) {
-    let name = algorithm(&spec.discipline);
+    let name = spec.discipline.name();
     if spec.streams.iter().any(|stream| stream.fmc) {
         let _ = writeln!(text, "discipline = \"minbw\"\nalgorithm = \"{name}\"");
     } else {

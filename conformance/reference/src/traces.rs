@@ -1,6 +1,6 @@
-//! The scenarios of the conformance traces: overloaded on purpose, so that every rule is needed.
+//! The scenarios of the conformance traces, overloaded so that every rule matters.
 //!
-//! Below one packet a packet-time nothing contends and every tie-break passes; so arrivals come at
+//! Below one packet a packet-time nothing contends and every tie-break passes. So packets arrive at
 //! more than the link's rate, on a coarse grid of times that makes ties common.
 
 use rand_chacha::ChaCha8Rng;
@@ -13,7 +13,7 @@ use crate::model::{Arrival, Discipline, Outcome, Row, Spec, StreamSpec};
 /// One conformance trace before it is run.
 #[derive(Clone, Debug)]
 pub struct Trace {
-    /// Its folder's name.
+    /// The name of its directory.
     pub name: String,
     /// Its scenario.
     pub spec: Spec,
@@ -21,7 +21,7 @@ pub struct Trace {
     pub arrivals: Vec<Arrival>,
 }
 
-/// A packet of 125 bytes takes this long at 1 Gb/s, ns.
+/// The transmission time of a packet of 125 bytes at 1 Gbit/s, ns.
 pub(crate) const SLOT_NS: u64 = 1000;
 
 const fn dwcs(loss_first: bool, rtas99: bool, lowest_denominator: bool) -> Discipline {
@@ -31,13 +31,13 @@ const fn dwcs(loss_first: bool, rtas99: bool, lowest_denominator: bool) -> Disci
 /// Lengths and times of a trace's arrivals.
 #[derive(Clone, Copy)]
 pub(crate) struct Load {
-    /// Of times, streams and lengths.
+    /// The seed of times, streams and lengths.
     pub(crate) seed: u64,
-    /// How many.
+    /// How many arrivals.
     pub(crate) packets: u64,
     /// Mean packets a slot, in hundredths.
     pub(crate) per_hundred_slots: u64,
-    /// Picked from with equal chance.
+    /// Lengths, all with equal probability.
     pub(crate) lengths: &'static [u32],
 }
 
@@ -59,7 +59,7 @@ pub(crate) fn arrivals(streams: usize, load: Load) -> Vec<Arrival> {
     times.into_iter().map(arrival).collect()
 }
 
-/// Streams with these window-constraints; the request periods are taken in turn.
+/// Returns streams with these window-constraints; the request periods repeat in order.
 pub(crate) fn windows(period_slots: &[u64], windows: &[(u32, u32)]) -> Vec<StreamSpec> {
     let period = |at: usize| period_slots[at % period_slots.len()] * SLOT_NS;
     windows.iter().enumerate().map(|(at, window)| StreamSpec::new(period(at), *window)).collect()
@@ -70,7 +70,7 @@ fn dropping(mut streams: Vec<StreamSpec>) -> Vec<StreamSpec> {
     streams
 }
 
-/// Every trace.
+/// Returns every trace.
 #[must_use]
 pub fn all() -> Vec<Trace> {
     const TIGHT: &[(u32, u32)] = &[(1, 2), (2, 4), (0, 3), (0, 2), (3, 3), (2, 3)];
@@ -145,6 +145,20 @@ pub fn all() -> Vec<Trace> {
             18,
             limited_priorities,
             load(20, 120, 45, MIXED),
+        ),
+        Trace::new(
+            "lqf",
+            Discipline::Lqf,
+            18,
+            windows(&[0], &[(0, 0); 5]),
+            load(22, 120, 45, MIXED),
+        ),
+        Trace::new(
+            "las",
+            Discipline::Las,
+            18,
+            windows(&[0], &[(0, 0); 5]),
+            load(23, 120, 24, MIXED),
         ),
         Trace::new("edf-late", Discipline::Edf, 24, edf_late, load(21, 160, 40, MIXED)),
         Trace::new("edf-drop", Discipline::Edf, 24, edf_mixed, load(5, 120, 130, MIXED)),
@@ -229,7 +243,7 @@ pub fn all() -> Vec<Trace> {
             load(19, 250, 110, UNIT),
         ),
     ];
-    // A rate that divides no transmission, so that rounding shows.
+    // A rate without whole transmission times, so that rounding matters.
     for trace in traces.iter_mut().filter(|trace| trace.name.ends_with("mixed-lengths")) {
         trace.spec.rate_bps = 999_999_937;
     }
@@ -238,7 +252,7 @@ pub fn all() -> Vec<Trace> {
 }
 
 impl Trace {
-    /// A trace on a link of 1 Gb/s.
+    /// Returns a trace on a link of 1 Gbit/s.
     pub(crate) fn new(
         name: &str,
         discipline: Discipline,
@@ -251,13 +265,13 @@ impl Trace {
         Self { name: name.to_owned(), spec, arrivals }
     }
 
-    /// What a stream is called in the files.
+    /// Returns the name of a stream in the files.
     #[must_use]
     pub fn stream_name(stream: u32) -> String {
         format!("s{stream}")
     }
 
-    /// The scenario file.
+    /// Returns the scenario file.
     #[must_use]
     pub fn scenario(&self) -> String {
         let mut text = String::new();
@@ -267,18 +281,13 @@ impl Trace {
         line(format!("[scenario]\nname = \"{}\"\n", self.name));
         line(format!("[link]\nrate = \"{} bps\"", self.spec.rate_bps));
         line(format!("overhead = {}\n\n[scheduler]", self.spec.overhead));
-        match self.spec.discipline {
-            Discipline::Fifo => line("discipline = \"fifo\"".into()),
-            Discipline::StaticPriority => line("discipline = \"static-priority\"".into()),
-            Discipline::Edf => line("discipline = \"edf\"".into()),
-            Discipline::Dwcs { loss_first, rtas99, lowest_denominator } => {
-                line("discipline = \"dwcs\"".into());
-                let pick = |second, words: [&'static str; 2]| words[usize::from(second)];
-                line(format!("order = \"{}\"", pick(loss_first, ["edf-first", "loss-first"])));
-                line(format!("rules = \"{}\"", pick(rtas99, ["standard", "rtas99"])));
-                let words = ["highest-denominator", "lowest-denominator"];
-                line(format!("zero-window = \"{}\"", pick(lowest_denominator, words)));
-            }
+        line(format!("discipline = \"{}\"", self.spec.discipline.name()));
+        if let Discipline::Dwcs { loss_first, rtas99, lowest_denominator } = self.spec.discipline {
+            let pick = |second, words: [&'static str; 2]| words[usize::from(second)];
+            line(format!("order = \"{}\"", pick(loss_first, ["edf-first", "loss-first"])));
+            line(format!("rules = \"{}\"", pick(rtas99, ["standard", "rtas99"])));
+            let words = ["highest-denominator", "lowest-denominator"];
+            line(format!("zero-window = \"{}\"", pick(lowest_denominator, words)));
         }
         for (at, stream) in (0..).zip(&self.spec.streams) {
             line(format!("\n[[stream]]\nname = \"{}\"", Self::stream_name(at)));
@@ -303,14 +312,14 @@ impl Trace {
         text
     }
 
-    /// The arrivals CSV.
+    /// Returns the arrivals CSV.
     #[must_use]
     pub fn arrivals_csv(&self) -> String {
         csv(&self.arrivals)
     }
 }
 
-/// The arrivals CSV of `arrivals`.
+/// Returns the arrivals CSV of `arrivals`.
 pub(crate) fn csv(arrivals: &[Arrival]) -> String {
     let mut text = String::from("time_ns,stream,bytes\n");
     for arrival in arrivals {
@@ -320,13 +329,13 @@ pub(crate) fn csv(arrivals: &[Arrival]) -> String {
     text
 }
 
-/// The departures CSV of `outcome`.
+/// Returns the departures CSV of `outcome`.
 #[must_use]
 pub fn departures_csv(outcome: &Outcome) -> String {
     rows_csv(&outcome.rows)
 }
 
-/// The departures CSV of `rows`.
+/// Returns the departures CSV of `rows`.
 pub(crate) fn rows_csv(rows: &[Row]) -> String {
     let mut text = String::from("time_ns,stream,packet,bytes,arrival_ns,deadline_ns,event\n");
     for row in rows {

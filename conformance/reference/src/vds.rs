@@ -1,11 +1,12 @@
-//! Virtual deadline scheduling (algorithms.md, section 1), one request period after the other; and PD²
-//! by the definitions of Anderson and Srinivasan 2001, each period a slot, each service a subtask.
+//! Virtual deadline scheduling (algorithms.md, section 1), one request period after the other, and
+//! PD² by the definitions of Anderson and Srinivasan 2001: each period is a slot, each service a
+//! subtask.
 //!
-//! A stream with window-constraint x/y wants m = y - x services in k = y consecutive periods of
+//! A stream with window-constraint x/y asks for m = y - x services in k = y consecutive periods of
 //! length T, at most one a period. Its virtual deadline is Vd = ts + T·k'/m', where ts is the start
-//! of its current period. Streams already served in their period, and those with m' = 0, go in the
-//! background. Of [`StreamSpec`] the first deadline and `once_a_period` are not looked at, nor the
-//! priority. In a [`Decision`] `before` holds m', k' and the end of the period, ts + T.
+//! of its current period. Streams already served in their period, and those with m' = 0, have the
+//! lowest precedence. The first deadline, the priority and `once_a_period` of [`StreamSpec`] are
+//! ignored. In a [`Decision`] `before` holds m', k' and the end of the period, ts + T.
 
 use std::collections::VecDeque;
 
@@ -22,14 +23,14 @@ struct Waiting {
     arrival_ns: u64,
 }
 
-/// Whose owed service goes first.
+/// The order of owed services.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Order {
     VirtualDeadline,
     Pd2,
 }
 
-/// A stream at work.
+/// The state of a stream.
 struct Stream<'a> {
     spec: &'a StreamSpec,
     order: Order,
@@ -39,31 +40,31 @@ struct Stream<'a> {
     wanted: u64,
     /// k'.
     periods: u64,
-    /// ts, ns; none before the first packet.
+    /// ts, ns; `None` before the first packet.
     start_ns: Option<u64>,
-    /// It has been served in the current period.
+    /// It was served in the current period.
     served: bool,
     missed: u64,
     violations: u64,
 }
 
-/// Who comes first, least first: tier, virtual deadline or end of the period (PD²: the subtask's
-/// deadline, then without its successor's window overlapping, then the group deadline, negative),
-/// arrival of the head.
+/// The order, least first: tier, virtual deadline or end of the period (PD²: the subtask's
+/// deadline, then whether its successor's window does not overlap, then the negated group
+/// deadline), arrival of the head.
 type Key = (u8, Ratio<i128>, bool, i128, u64);
 
-/// The window of subtask `i` ≥ 1 of a task of `m` in `k` slots: its release and deadline.
+/// Returns release and deadline of subtask `i` ≥ 1 of a task of `m` in `k` slots.
 fn subtask(i: u64, m: u64, k: u64) -> (u64, u64) {
     ((i - 1) * k / m, (i * k).div_ceil(m))
 }
 
-/// b: whether the window of the next subtask overlaps that of `i`.
+/// Returns b: whether the window of the next subtask overlaps that of `i`.
 fn overlaps(i: u64, m: u64, k: u64) -> bool {
     subtask(i + 1, m, k).0 < subtask(i, m, k).1
 }
 
-/// The earliest t ≥ d(i) that is the deadline of a subtask that does not overlap its successor, or one
-/// before that of a subtask whose window has length 3; 0 of a light task.
+/// Returns the earliest t ≥ d(i) that is the deadline of a subtask that does not overlap its
+/// successor, or one before that of a subtask whose window has length 3; 0 of a light task.
 fn group_deadline(i: u64, m: u64, k: u64) -> u64 {
     if 2 * m < k {
         return 0;
@@ -98,19 +99,19 @@ impl<'a> Stream<'a> {
         stream
     }
 
-    /// m' = m, k' = k.
+    /// Begins a window: m' = m, k' = k.
     fn new_window(&mut self) {
         let (x, y) = self.spec.window;
         self.wanted = u64::from(y) - u64::from(x);
         self.periods = u64::from(y);
     }
 
-    /// ts + T.
+    /// Returns ts + T.
     fn end_ns(&self) -> u64 {
         self.start_ns.map_or(u64::MAX, |start| start + self.spec.period_ns)
     }
 
-    /// A period ended: k' -= 1, and at the window's end m' must be 0. A stream of window-constraint
+    /// Ends a period: k' -= 1, and at the window's end m' must be 0. A stream of window-constraint
     /// 0/0 has no window.
     fn count_period(&mut self) {
         if self.spec.window.1 == 0 {
@@ -123,8 +124,8 @@ impl<'a> Stream<'a> {
         }
     }
 
-    /// A packet becomes head-of-line at an empty queue or after a drop: if it arrived after the
-    /// period, that was no request, and the next begins with the packet.
+    /// A packet becomes head-of-line at an empty queue or after a drop. If it arrived after the
+    /// period, that period had no request, and the next one begins with the packet.
     fn begin(&mut self, arrival_ns: u64) {
         let first = self.start_ns.is_none();
         if !first && arrival_ns < self.end_ns() {
@@ -137,7 +138,7 @@ impl<'a> Stream<'a> {
         self.served = false;
     }
 
-    /// Ends every period that is over while a packet waits; returns what is dropped, with the
+    /// Ends every period that is over while a packet waits; returns the dropped packets and their
     /// deadlines.
     fn charge(&mut self, now_ns: u64) -> Vec<(Waiting, u64)> {
         let mut dropped = Vec::new();
@@ -169,7 +170,7 @@ impl<'a> Stream<'a> {
             (false, 1.., Order::Pd2) => {
                 let (x, y) = (u64::from(self.spec.window.0), u64::from(self.spec.window.1));
                 let (m, i) = (y - x, y - x - self.wanted + 1);
-                // A slot of the window, in time.
+                // The time of a slot of the window.
                 let at = |slot: u64| {
                     let past = i128::from(y - self.periods);
                     start_ns + (i128::from(slot) - past) * period_ns
@@ -187,7 +188,7 @@ impl<'a> Stream<'a> {
         })
     }
 
-    /// Its head goes into service.
+    /// Puts its head in service.
     fn serve(&mut self) {
         if !self.served {
             self.wanted = self.wanted.saturating_sub(1);
@@ -230,7 +231,7 @@ fn arrive(streams: &mut [Stream<'_>], arrival: Arrival, outcome: &mut Outcome) {
     stream.queue.push_back(waiting);
 }
 
-/// Charges every stream in order, then puts who comes first in service; returns its length.
+/// Charges every stream in order, then serves the first head; returns its length.
 fn decide(
     streams: &mut [Stream<'_>],
     gates: &mut Gates,
@@ -249,7 +250,7 @@ fn decide(
             continue;
         }
         if gates.is_fmc(index) {
-            // Before all others.
+            // Before all other streams.
             key = (0, Ratio::from_integer(i128::MIN), false, 0, 0);
         }
         if best.as_ref().is_none_or(|(least, _)| key < *least) {
@@ -276,6 +277,12 @@ fn decide(
     Some(head.bytes)
 }
 
+/// Runs the arrivals through the streams of a link: its rate, bits/s, and overhead, bytes.
+pub type Run = fn(u64, u32, &[StreamSpec], &[Arrival]) -> Outcome;
+
+/// Every discipline of windows by its name in scenario files.
+pub const DISCIPLINES: [(&str, Run); 2] = [("vds", run), ("pd2", run_pd2)];
+
 /// Runs `arrivals` (in time order) through the streams.
 ///
 /// # Panics
@@ -285,10 +292,10 @@ pub fn run(rate_bps: u64, overhead: u32, streams: &[StreamSpec], arrivals: &[Arr
     run_by(Order::VirtualDeadline, rate_bps, overhead, streams, arrivals)
 }
 
-/// The same by PD².
+/// Runs `arrivals` (in time order) through the streams by PD².
 ///
 /// # Panics
-/// As [`run`].
+/// If [`run`] does.
 #[must_use]
 pub fn run_pd2(
     rate_bps: u64,
@@ -318,7 +325,7 @@ fn run_by(
     let mut arrivals = arrivals.iter().copied().peekable();
     let mut free_ns = 0;
     loop {
-        // Whoever waits can be served: decisions are when the link is free and somebody waits.
+        // Every head is eligible: decide when the link is free and a packet waits.
         let backlogged = streams.iter().any(|stream| !stream.queue.is_empty());
         let now_ns = match arrivals.peek() {
             _ if backlogged => free_ns,
@@ -342,7 +349,7 @@ fn run_by(
     outcome
 }
 
-/// Streams held back by gates.
+/// Streams with gates.
 struct Link<'a> {
     streams: Vec<Stream<'a>>,
     gates: Gates,
@@ -351,11 +358,11 @@ struct Link<'a> {
     overhead: u32,
 }
 
-/// The same with streams held back by `gating`; packets may then wait in the end for credits that
-/// never come.
+/// Runs `arrivals` with streams limited by `gating`; packets may finally wait for credits that are
+/// never returned.
 ///
 /// # Panics
-/// As [`run`].
+/// If [`run`] does.
 #[must_use]
 pub fn run_gated(
     rate_bps: u64,

@@ -1,6 +1,6 @@
 //! A stream's current window-constraint x'/y' and the two rules that change it
 //! (algorithms.md, section 1): A when a head is served, B when a request period ends with it
-//! waiting. A stream of window-constraint 0/0 is touched by neither.
+//! waiting. Neither changes a stream of window-constraint 0/0.
 
 use crate::model::StreamSpec;
 use crate::mutant::Mutant;
@@ -18,19 +18,19 @@ pub struct Window {
 }
 
 impl Window {
-    /// The stream's window-constraint at the start.
+    /// Returns the stream's initial window-constraint.
     #[must_use]
     pub fn new(spec: &StreamSpec) -> Self {
         let (x, y) = (u64::from(spec.window.0), u64::from(spec.window.1));
         Self { given: (x, y), x, y, tag: false }
     }
 
-    /// Back to x/y. The tag is rule A's to clear.
+    /// Restores x/y. Only rule A clears the tag.
     pub fn reset(&mut self) {
         (self.x, self.y) = self.given;
     }
 
-    /// Rule A: the head is served before its deadline.
+    /// Applies rule A: the head is served before its deadline.
     pub fn served(&mut self, rtas99: bool, mutant: Option<Mutant>) {
         let is = |fault| mutant == Some(fault);
         if is(Mutant::NoRuleA) {
@@ -47,14 +47,15 @@ impl Window {
             self.x -= 1;
             self.y -= 1;
         }
-        // Only the standard rules ever set the tag.
+        // Only the standard rules set the tag.
         if (self.x == 0 && self.y == 0) || (self.tag && !is(Mutant::RuleAKeepsTag)) {
             self.reset();
             self.tag = false;
         }
     }
 
-    /// Rule B: a request period ended with the head waiting. Returns whether that is a violation.
+    /// Applies rule B: a request period ended while the head waited. Returns whether that is a
+    /// violation.
     pub fn missed(&mut self, rtas99: bool, mutant: Option<Mutant>) -> bool {
         let is = |fault| mutant == Some(fault);
         let (x, y) = self.given;

@@ -86,16 +86,7 @@ fn table(entry: &Value, discipline: Discipline) -> Table {
 }
 
 fn by_name(name: &str) -> Option<Discipline> {
-    Some(match name {
-        "wfq" => Discipline::Wfq,
-        "scfq" => Discipline::Scfq,
-        "sfq" => Discipline::Sfq,
-        "wf2q" => Discipline::Wf2q,
-        "wf2q+" => Discipline::Wf2qPlus,
-        "vc" => Discipline::VirtualClock,
-        "drr" => Discipline::Drr,
-        _ => return None,
-    })
+    Discipline::parse(if name == "vc" { "virtual-clock" } else { name }, &[])
 }
 
 #[test]

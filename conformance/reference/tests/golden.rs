@@ -57,7 +57,7 @@ fn every_golden_table_is_reproduced_line_by_line() {
                 assert_eq!([found.0, found.1, found.2 / SLOT_NS], expected[..], "{at}");
             }
         }
-        // The counts stand after the last slot: at the next decision, its misses charged.
+        // The counts are those after the last slot: at the next decision, with its misses charged.
         let end = &outcome.decisions[slots.len()];
         assert_eq!(end.time_ns, slots.len() as u64 * SLOT_NS, "{name}");
         let counts = |key: &str| -> Vec<u64> {

@@ -77,7 +77,7 @@ fn late_packets_are_dropped_at_the_decision_in_stream_order_before_the_winner() 
 }
 
 #[test]
-fn a_decision_that_drops_everything_serves_nobody() {
+fn a_decision_that_drops_everything_serves_no_stream() {
     let streams = [dropping(500, (0, 1)), StreamSpec::new(5000, (0, 1))];
     let outcome = outcome(DWCS, &streams, &[(0, 1, 125), (1, 0, 125), (7000, 0, 125)]);
     let expected = [

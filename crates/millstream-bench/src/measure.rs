@@ -212,7 +212,7 @@ fn decisions<S: Select<Stamp = ()>>(mut selector: S, steps: u64, misses: &mut Mi
     sample(steps, misses, |misses| {
         if let Some(stream) = selector.select(now_ns, &mut Endless, misses) {
             selector.served(stream, now_ns);
-            selector.follow(stream, Some(head(now_ns)));
+            selector.head_departed(stream, Some(head(now_ns)));
         }
         now_ns += SLOT_NS;
     })

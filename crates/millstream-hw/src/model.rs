@@ -266,7 +266,7 @@ impl<D: Discipline<Stamp = ()>> Model for EngineModel<D> {
         if self.selector.served(stream, now) {
             self.counts.missed(stream, now, 1, 0);
         }
-        self.selector.follow(stream, self.queues.head(stream));
+        self.selector.head_departed(stream, self.queues.head(stream));
         self.counts.serve_one(stream);
         winners.push(stream);
     }

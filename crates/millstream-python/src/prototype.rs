@@ -8,7 +8,7 @@
 //! Cost: each hook is a call into Python, about 0.2 to 1 µs, two to four a packet; everything else
 //! is the engine. An exception of a hook is stored and raised by the current call.
 
-use millstream::{Contract, ContractError, Discipline, Head as EngineHead, Rank, StreamId};
+use millstream::{ByRank, Contract, ContractError, Discipline, Head as EngineHead, Rank, StreamId};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
@@ -113,6 +113,7 @@ impl Discipline for Prototype {
     type State = u32;
     type Rank = TupleRank;
     type Stamp = ();
+    type Selection = ByRank;
 
     fn admit(&mut self, _: &Contract) -> Result<u32, ContractError> {
         let stream = self.streams;

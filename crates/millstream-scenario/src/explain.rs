@@ -1,9 +1,9 @@
-//! What a scenario asks of its link, and what theory promises in return.
+//! The load of a scenario and the guarantees that theory gives its streams.
 //!
-//! For each stream: the rate it is guaranteed, its worst delay and backlog, and a verdict:
-//! guaranteed, infeasible or not known, with the premises that were checked. Sources are read twice:
-//! how long their packets are decides what rate each is guaranteed, and that rate decides which
-//! token bucket its packets fit into. Floating point is only for showing percentages.
+//! Each stream gets its guaranteed rate, its worst delay and backlog, and a verdict: guaranteed,
+//! infeasible or not known, with the checked premises. Sources are read twice: the lengths of
+//! packets determine each stream's guaranteed rate, and that rate determines the token bucket that
+//! its packets fit into. Floating point is used only to show percentages.
 
 mod deadlines;
 mod offered;
@@ -24,21 +24,21 @@ use crate::scenario::Scenario;
 pub struct StreamExplanation {
     /// The stream's name.
     pub name: String,
-    /// Packets offered.
+    /// The number of offered packets.
     pub packets: u64,
-    /// Mean offered rate over the time of the run, bits/s.
+    /// The mean offered rate over the run, bits/s.
     pub offered_bps: u64,
     /// The largest packet, bytes.
     pub largest_bytes: u32,
-    /// What it is promised.
+    /// Its guarantee.
     #[serde(flatten)]
     pub promise: Promise,
-    /// Whether its contract will be kept, and why.
+    /// Whether its contract is kept, and the reason.
     #[serde(flatten)]
     pub verdict: Verdict,
 }
 
-/// What will be run and what can be promised.
+/// The load of a scenario and the guarantees of its streams.
 #[derive(Clone, Debug, Serialize)]
 pub struct Explanation {
     /// The scenario's name.
@@ -47,23 +47,23 @@ pub struct Explanation {
     pub discipline: &'static str,
     /// The structure; with classes, the root's.
     pub structure: &'static str,
-    /// Link rate, bits/s.
+    /// The rate of the link, bits/s.
     pub rate_bps: u64,
     /// The streams in file order.
     pub streams: Vec<StreamExplanation>,
-    /// Offered load as a share of the link's rate.
+    /// The offered load as a share of the link's rate.
     pub load: f64,
-    /// Which part of the link deadlines and windows need; `None` where the discipline has none.
+    /// The share of the link that deadlines and windows need; `None` if the discipline has none.
     pub utilisation: Option<f64>,
     /// `Some(true)` if every contract is guaranteed, `Some(false)` if one is infeasible.
     pub feasible: Option<bool>,
     /// The verdict of all streams in words.
     pub verdict: String,
-    /// What the file gives and the discipline does not use, and what was found in the inputs.
+    /// Attributes that the discipline does not use, and findings in the inputs.
     pub notes: Vec<String>,
 }
 
-/// Explains `scenario`, of whose sources at most `most` arrivals are read.
+/// Explains `scenario` from at most `most` arrivals of its sources.
 ///
 /// # Errors
 /// The first input that cannot be read.
@@ -71,11 +71,11 @@ pub fn explain(scenario: &Scenario, most: u64) -> Result<Explanation, TrafficErr
     explain_assuming(scenario, most, None)
 }
 
-/// As [`explain`], the premise called `assumed` taken to hold without a check: for tests which show
-/// that the premise is needed.
+/// Explains `scenario` without checking the premise called `assumed`: for tests which show that the
+/// premise is needed.
 ///
 /// # Errors
-/// As [`explain`].
+/// The first input that cannot be read.
 #[doc(hidden)]
 #[allow(clippy::cast_precision_loss)]
 pub fn explain_assuming(
@@ -152,9 +152,9 @@ fn overall(
 ) -> Overall {
     let count = |answer| streams.iter().filter(|stream| stream.verdict.answer == answer).count();
     let first = |answer| streams.iter().find(|stream| stream.verdict.answer == answer);
-    let name = scenario.scheduler.discipline.name;
-    let flat = scenario.classes.is_empty();
-    let ppm = (flat && deadlines::has_deadlines(name)).then(|| bounds.need(name == "edf", false).0);
+    let guaranteed = scenario.scheduler.discipline.guarantee.deadlines();
+    let flat = guaranteed.filter(|_| scenario.classes.is_empty());
+    let ppm = flat.map(|guarantee| bounds.need(guarantee.every_request, false).0);
     let needs = ppm.map_or(String::new(), |ppm| {
         format!(": the contracts need {} % of the link", deadlines::percent(ppm))
     });
@@ -162,7 +162,7 @@ fn overall(
         let text = format!("infeasible for `{}`: {}", of.name, of.verdict.because);
         (Some(false), text)
     } else if count(Answer::NotKnown) > 0 {
-        let overload = (!deadlines::has_deadlines(name) && load > 1.0)
+        let overload = (guaranteed.is_none() && load > 1.0)
             .then_some("; more is offered than the link carries, so queues grow");
         let text = format!(
             "not known for {} of {} streams{needs}{}",

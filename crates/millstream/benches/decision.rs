@@ -1,9 +1,8 @@
-//! What a decision cycle costs: one packet leaves and one arrives, every stream backlogged.
+//! The cost of a decision cycle: one packet leaves and one arrives, and every stream is backlogged.
 //!
-//! `dwcs`: every structure from 4 to 1,048,576 streams, with mixed windows on a link that is
-//! overloaded a little, so that deadlines are missed as in use. `disciplines`: each on the
-//! structure that "auto" takes. `tree`: three levels. Figures are ns a decision cycle; compare
-//! within one run, never across machines.
+//! `dwcs`: every structure from 4 to 1,048,576 streams, with mixed windows on a slightly overloaded
+//! link, so that deadlines are missed. `disciplines`: each on the structure that "auto" selects.
+//! `tree`: three levels. Figures are ns a decision cycle; compare them only within one run.
 
 #![allow(clippy::unwrap_used, missing_docs)]
 
@@ -28,7 +27,7 @@ fn options(streams: u32) -> Options {
 fn contract(stream: u32, streams: u32) -> Contract {
     let of = 2 + stream % 9;
     let lost = stream / 9 % of;
-    // Packets come at the link's rate; windows let a part of them miss.
+    // Packets arrive at the link's rate, and windows allow some of them to miss.
     let period_ns = u64::from(streams) * SLOT_NS * u64::from(7 + stream % 3) / 8;
     Contract::new()
         .period_ns(period_ns.max(1))
@@ -87,7 +86,7 @@ fn structures(criterion: &mut Criterion) {
     for exponent in [2, 4, 6, 8, 10, 12, 14, 16, 18, 20] {
         let streams = 1u32 << exponent;
         for structure in row.structures(&options(0)) {
-            // A scan of a million streams takes milliseconds a decision: up to 2^16 is enough.
+            // A scan of a million streams takes milliseconds a decision: 2^16 is the limit.
             if structure == StructureName::Scan && exponent > 16 {
                 continue;
             }

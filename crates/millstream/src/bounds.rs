@@ -1,31 +1,33 @@
-//! What theory promises: delays, backlogs, rates and feasibility, from contracts alone.
+//! Guarantees by theory: delays, backlogs, rates and feasibility, computed from contracts.
 //!
-//! Everything is exact integer arithmetic, rounded to the safe side: delays, latencies and backlogs
-//! up, guaranteed rates down. What is too great for its type is the type's greatest number (delays,
-//! backlogs) or no promise at all; nothing overflows or panics.
+//! All arithmetic is exact in integers and rounded to the safe side: delays, latencies and backlogs
+//! up, guaranteed rates down. A delay or backlog beyond the range saturates; other values beyond it
+//! give no guarantee. Nothing overflows or panics.
 //!
 //! ```text
 //! delay, arrival to end of service  ≤  σ/ρ + α        ρ guaranteed rate, α error term
 //! backlog                           ≤  σ + ρ_s·θ      θ latency; σ, ρ_s: the stream's token bucket
 //! ```
 //!
-//! **Whole nanoseconds.** A transmission takes ⌈bits·10⁹/r⌉ ns, so a link of rate r does less than r:
-//! short packets are worst, and a rate that divides 8·10⁹ loses nothing. The least rate that packets
-//! of these streams can see is [`Bounds::effective_rate_bps`]; round robins, SCFQ, SFQ, FIFO and
-//! static priority keep their promises with it in the place of r. WFQ, WF²Q, WF²Q+ and virtual clock
-//! have a clock that runs at r whatever the link does. It gets ahead by each transmission's rounding,
-//! the packets it has left behind go before newcomers, and the newcomers' delay grows by as much:
-//! [`Bounds::busy_ns`] bounds it, and without that such a link gets no promise.
+//! **Whole nanoseconds.** A transmission takes ⌈bits·10⁹/r⌉ ns, so a link of rate r sends less than
+//! r. Short packets lose most; a rate that divides 8·10⁹ loses nothing. The least rate for packets
+//! of these streams is [`Bounds::effective_rate_bps`]. The bounds of round robins, SCFQ, SFQ, FIFO
+//! and static priority use it instead of r. WFQ, WF²Q, WF²Q+ and virtual clock have a clock that
+//! advances at r. It gains each transmission's rounding on the link, and packets behind the clock
+//! go before later arrivals, whose delay grows by the gain. [`Bounds::busy_ns`] limits the gain;
+//! without that such a link has no guarantee.
 //!
-//! **Premises.** One level (no tree, but [`Channel`] for MinBW), no stream held back by a gate, a work-conserving link that
-//! decides when it is free, no [`charge`](crate::Scheduler::charge). Streams but the one asked about
-//! may send what they like where no source is mentioned. Lengths count with the link's overhead.
+//! **Premises.** One level (no tree, except [`Channel`] for MinBW), no closed gates, a
+//! work-conserving link that decides when it is free, no [`charge`](crate::Scheduler::charge).
+//! Where no source is mentioned, the other streams may send without limit. Lengths include the
+//! link's overhead.
 
 mod arrivals;
 mod channel;
 mod exact;
 mod fair;
 mod feasible;
+mod guarantee;
 mod proof;
 
 use core::num::{NonZeroU32, NonZeroU64};
@@ -38,10 +40,14 @@ pub use arrivals::ArrivalPattern;
 pub use channel::Channel;
 pub use fair::{FairDiscipline, LatencyRate, NoPromise};
 pub use feasible::{EdfVerdict, Premise, WindowVerdict, Windows};
+pub use guarantee::{
+    DeadlineGuarantee, DelayGuarantee, Fairness, Guarantee, RateGuarantee, SettingCheck, Share,
+    UnprovedSetting,
+};
 pub use proof::{Checked, Condition, Failing, Theorem};
 
-/// A token bucket that a stream's packets conform to: in any interval of t seconds, closed, at most
-/// `burst_bytes` + `rate_bps`·t/8 arrive.
+/// A token bucket that a stream's packets conform to: in any closed interval of t seconds at most
+/// `burst_bytes` + `rate_bps`·t/8 bytes arrive.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Source {
     /// ρ_s, bits/s.
@@ -50,7 +56,7 @@ pub struct Source {
     pub burst_bytes: u64,
 }
 
-/// What bounds need to know of a stream; each bound says what it reads.
+/// The attributes of a stream that bounds use; each bound states what it reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StreamLimits {
     /// The smallest packet, bytes without the link's overhead. 0 if unknown.
@@ -61,28 +67,29 @@ pub struct StreamLimits {
     pub weight: u32,
     /// Q of DRR, bytes on the wire.
     pub quantum_bytes: u32,
-    /// Of static priority; 0 is served first.
+    /// The static priority; 0 is served first.
     pub priority: u32,
     /// The request period T of EDF, DWCS and VDS, ns.
     pub period_ns: u64,
     /// x/y of DWCS and VDS.
     pub window: Window,
-    /// The deadline that the contract gives the first packet, ns.
+    /// The contract's deadline of the first packet, ns.
     pub first_deadline_ns: Option<u64>,
-    /// What becomes of late packets.
+    /// The treatment of late packets.
     pub late: Late,
-    /// How many packets may wait; `None`: any number.
+    /// How many packets may wait; `None` if unbounded.
     pub queue: Option<u32>,
-    /// Whether a rate cap or lack of credits can hold the stream back.
+    /// Whether a rate cap or a lack of credits can make the stream ineligible.
     pub gated: bool,
-    /// The token bucket; `None` if the stream may send what it likes.
+    /// The token bucket; `None` if the stream may send without limit.
     pub source: Option<Source>,
-    /// When its packets arrive; `None` if they may at any time.
+    /// Its arrival times; `None` if packets may arrive at any time.
     pub arrivals: Option<ArrivalPattern>,
 }
 
 impl StreamLimits {
-    /// Packets of `smallest_bytes` to `largest_bytes`, weight 1, the rest 0 or none.
+    /// Returns limits with packets of `smallest_bytes` to `largest_bytes` and weight 1; all else is
+    /// 0 or `None`.
     #[must_use]
     pub fn new(smallest_bytes: u32, largest_bytes: u32) -> Self {
         Self {
@@ -102,8 +109,8 @@ impl StreamLimits {
         }
     }
 
-    /// What `contract` says of a stream whose packets are as long as given; no source and no
-    /// arrivals. What it does not say is 0.
+    /// Returns the limits of a stream with `contract` and packets of these lengths, without source
+    /// and arrivals. Attributes that the contract lacks are 0.
     #[must_use]
     pub fn of(contract: &Contract, smallest_bytes: u32, largest_bytes: u32) -> Self {
         Self {
@@ -149,23 +156,23 @@ pub struct Bounds<'a> {
     pub link: Link,
     /// All streams, idle ones too.
     pub streams: &'a [StreamLimits],
-    /// The longest that the link is busy without a pause, ns; `None` if it may be for ever.
+    /// The longest busy period of the link, ns; `None` if unbounded.
     pub busy_ns: Option<u64>,
 }
 
 impl<'a> Bounds<'a> {
-    /// `streams` on `link`, which may be busy for ever.
+    /// Returns bounds of `streams` on `link`, whose busy periods are unbounded.
     #[must_use]
     pub fn new(link: Link, streams: &'a [StreamLimits]) -> Self {
         Self { link, streams, busy_ns: None }
     }
 
-    /// The least rate at which the link sends these streams' packets, bits/s, rounded down: what
-    /// rounding each transmission up to a whole nanosecond leaves of the link's rate.
+    /// Returns the least rate at which the link sends these streams' packets, bits/s, rounded down:
+    /// the link's rate less the rounding of transmissions to whole nanoseconds.
     ///
     /// A packet of ℓ bytes on the wire takes at most (8·10⁹ℓ + r − 1)/r ns, exactly 8·10⁹ℓ/r if r
-    /// divides 8·10⁹, and what it takes if all of a stream's packets are equally long. Reads the
-    /// packets' lengths.
+    /// divides 8·10⁹, and its own transmission time if all of a stream's packets are equally long.
+    /// Reads the packets' lengths.
     #[must_use]
     pub fn effective_rate_bps(&self) -> u64 {
         let rate = self.rate();
@@ -174,7 +181,7 @@ impl<'a> Bounds<'a> {
         }
         let effective = |stream: &StreamLimits| {
             let (least, most) = (self.wire(stream.smallest_bytes), self.wire(stream.largest_bytes));
-            // An empty packet takes no time, so it takes none too long.
+            // The transmission of an empty packet takes no time and has no rounding.
             let bits_ns = least.max(1) * BITS_NS;
             if least == most {
                 bits_ns / bits_ns.div_ceil(rate)
@@ -185,7 +192,7 @@ impl<'a> Bounds<'a> {
         exact::narrow(self.streams.iter().map(effective).min().unwrap_or(rate))
     }
 
-    /// The worst delay under FIFO, arrival to end of service, ns: Σσ/r, of every stream.
+    /// Returns the worst delay of every stream under FIFO, arrival to end of service, ns: Σσ/r.
     ///
     /// `None` if a stream has no source or their rates together exceed the link's. Reads sources.
     /// Source: Cruz 1991.
@@ -196,14 +203,13 @@ impl<'a> Bounds<'a> {
         (all.rate_bps <= rate).then(|| ceil_ns(all.burst_bytes.checked_mul(BITS_NS), rate))
     }
 
-    /// The worst delay of `stream` under static priority, arrival to end of service, ns:
+    /// Returns the worst delay of `stream` under static priority, arrival to end of service, ns:
     /// (Σσ of its priority and higher ones + the largest lower packet) / (r − Σρ of higher ones).
     ///
     /// Streams of one priority are served in the order of arrival. `None` if there is no such
     /// stream, one of its priority or a higher one has no source, or their rates together exceed
-    /// the link's. Reads priorities, sources of those, largest packets of lower ones. Source:
-    /// Cruz 1991; a packet that waits is passed by higher ones that come meanwhile, and by no
-    /// others.
+    /// the link's. Reads priorities, the sources of those streams and the largest packets of lower
+    /// ones. Source: Cruz 1991; only higher packets overtake a waiting packet.
     #[must_use]
     pub fn static_priority_delay_ns(&self, stream: usize) -> Option<u64> {
         let priority = self.streams.get(stream)?.priority;
@@ -219,10 +225,10 @@ impl<'a> Bounds<'a> {
         Some(ceil_ns(work.checked_mul(BITS_NS), rate - higher.rate_bps))
     }
 
-    /// What is left of a bound on the end of service for its start, ns: the smallest packet of
-    /// `stream` is sent in between. 0 for a stream that is not there.
+    /// Returns the bound on the start of service, ns, that follows from a bound on its end: less
+    /// the transmission of the stream's smallest packet. 0 for an unknown stream.
     ///
-    /// Millstream's deadlines and traces speak of the start of service.
+    /// Millstream's deadlines and traces refer to the start of service.
     #[must_use]
     pub fn start_ns(&self, delay_ns: u64, stream: usize) -> u64 {
         let Some(stream) = self.streams.get(stream).filter(|_| self.link.rate_bps > 0) else {
@@ -231,10 +237,10 @@ impl<'a> Bounds<'a> {
         delay_ns.saturating_sub(self.link.transmission_ns(stream.smallest_bytes))
     }
 
-    /// The latency of DRR as first published, ns: (3F − 2Q)/r, F = ΣQ; every quantum at least the
-    /// stream's largest packet.
+    /// Returns the latency of DRR as first published, ns: (3F − 2Q)/r, F = ΣQ, where every quantum
+    /// is at least the stream's largest packet.
     ///
-    /// To be compared with papers, not to be relied on: see [`drr_latency_ns`](Self::drr_latency_ns).
+    /// For comparison with papers only: see [`drr_latency_ns`](Self::drr_latency_ns).
     /// `None` if there is no such stream. Reads quanta. Source: Stiliadis and Varma 1998.
     #[must_use]
     pub fn drr_classic_latency_ns(&self, stream: usize) -> Option<u64> {
@@ -243,14 +249,15 @@ impl<'a> Bounds<'a> {
         Some(ceil_ns((3 * frame - 2 * own).checked_mul(BITS_NS), self.effective().max(1)))
     }
 
-    /// The tighter latency of DRR, ns: \[(1 + d_i/Q_i)·Σ_{j≠i}Q_j + Σ_{j≠i}d_j\]/r, d = L − 1.
+    /// Returns the tighter latency of DRR, ns: \[(1 + d_i/Q_i)·Σ_{j≠i}Q_j + Σ_{j≠i}d_j\]/r, d = L −
+    /// 1.
     ///
-    /// It counts service by the bit, and takes a stream whose last packet is being sent for
-    /// backlogged. Millstream's rule is the original's: that stream has left the ring, and a packet
-    /// which comes now joins at the tail without deficit, so its wait includes the rest of its own
-    /// stream's packet. [`latency_rate`](Self::latency_rate) allows for this. `None` if there is no
-    /// such stream or its quantum is 0. Reads quanta and largest packets. Source: Boyer, Stea and
-    /// Sofack 2012.
+    /// It counts service by the bit, and a stream counts as backlogged while its last packet is
+    /// sent. Millstream follows the original rule: that stream has left the ring, and an arrival
+    /// joins at the tail without deficit. Its wait then includes the rest of its own stream's
+    /// packet; [`latency_rate`](Self::latency_rate) accounts for this. `None` if there is no such
+    /// stream or its quantum is 0. Reads quanta and largest packets. Source: Boyer, Stea and Sofack
+    /// 2012.
     #[must_use]
     pub fn drr_latency_ns(&self, stream: usize) -> Option<u64> {
         let own = self.streams.get(stream).filter(|own| own.quantum_bytes > 0)?;
@@ -270,7 +277,7 @@ impl<'a> Bounds<'a> {
         u128::from(self.link.wire_bytes(bytes))
     }
 
-    /// The link's rate; more than 2⁴⁷ bits/s counts as that, as for the disciplines' clocks.
+    /// The link's rate, at most 2⁴⁷ bits/s, which is the limit of the disciplines' clocks.
     fn rate(&self) -> u128 {
         u128::from(self.link.rate_bps.min(1 << 47))
     }
@@ -294,15 +301,15 @@ impl<'a> Bounds<'a> {
     }
 }
 
-/// Several sources together.
+/// The sum of several sources.
 struct SourceSum {
     rate_bps: u128,
     burst_bytes: u128,
 }
 
 impl LatencyRate {
-    /// The worst delay of a stream that conforms to `source`, arrival to end of service, ns:
-    /// σ/ρ + α. The start of service: [`Bounds::start_ns`].
+    /// Returns the worst delay of a stream that conforms to `source`, arrival to end of service,
+    /// ns: σ/ρ + α. [`Bounds::start_ns`] gives that of the start of service.
     ///
     /// `None` if the source's rate exceeds the guaranteed one. Source: Goyal, Lam and Vin 1997,
     /// of guaranteed-rate servers; it is L/ρ less than σ/ρ + θ of latency-rate servers where
@@ -314,9 +321,9 @@ impl LatencyRate {
         Some(exact::plus_error(fluid, self.error_ns))
     }
 
-    /// The most bytes on the wire that a stream which conforms to `source` has at the link, the
-    /// packet in service with them until its end: σ + ρ_s·θ, for round robins + one packet that was
-    /// in service when the queue began to fill; σ + ρ_s·delay if that is less.
+    /// Returns the greatest backlog of a stream that conforms to `source`, bytes on the wire, the
+    /// packet in service included: σ + ρ_s·θ, for round robins plus one packet that was in service
+    /// when the queue began to fill; σ + ρ_s·delay if that is less.
     ///
     /// `None` if the source's rate exceeds the guaranteed one. Source: Stiliadis and Varma 1998.
     #[must_use]

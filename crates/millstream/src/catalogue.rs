@@ -1,30 +1,30 @@
 //! The catalogue: every discipline and structure by name, and the one dynamic border.
 //!
-//! Names, summaries and constructors are declared here once; the scenario file, the command-line
-//! help, the documentation and the differential tests derive from these rows. Inside a
-//! [`Scheduler`] everything is statically dispatched; [`DisciplineRow::build`] returns it behind
-//! [`DynScheduler`], one virtual call an operation.
+//! A discipline's row is a constant in the discipline's own file, and
+//! [`discipline`](crate::discipline) lists the rows. The scenario file, the command-line help,
+//! `explain`, the documentation and the differential tests derive from them. A [`Scheduler`] is
+//! statically dispatched inside; [`DisciplineRow::build`] returns it behind [`DynScheduler`], one
+//! virtual call an operation.
 
 mod dynamic;
 
+pub use crate::discipline::DISCIPLINES;
+pub use crate::selector::MinBwAlgorithm;
 pub use dynamic::DynScheduler;
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-use crate::discipline::{
-    Discipline, Dwcs, DwcsOptions, Edf, EdfFirst, Fifo, Interleaved, LossFirst, Measure, Pd2,
-    RoundRobin, Scfq, Sfq, StaticPriority, Table, Vds, VirtualClock, Wf2q, Wf2qPlus, Wfq,
-};
-use crate::hilq::{Hilq, Sizes};
+use crate::bounds::{Fairness, Guarantee, Share};
+use crate::discipline::{Discipline, DwcsOptions};
 use crate::link::Link;
 use crate::packet::StreamId;
 use crate::scheduler::Scheduler;
-use crate::selector::{HilqExact, ManagedFirst, Select, Selector};
+use crate::selector::{ManagedFirst, Select, Selector};
 use crate::structure::{DualHeap, Heap, Ring, Scan};
 use crate::tree::Node;
 
-/// The settings of a scheduler that are neither its discipline's nor its structure's name.
+/// The settings of a scheduler other than the names of its discipline and structure.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct Options {
     /// Rules and zero-window order of DWCS.
@@ -35,44 +35,20 @@ pub struct Options {
     pub link: Link,
     /// The entries of the table scheduler.
     pub table: Vec<StreamId>,
-    /// By which discipline MinBW shares what the management channel leaves.
+    /// The discipline that shares what MinBW's management channel leaves.
     pub algorithm: MinBwAlgorithm,
-    /// Where virtual time starts. It makes no difference; tests start just before the wrap.
+    /// The first virtual time. It changes no schedule; tests start just before the wrap.
     pub virtual_origin: u128,
 }
 
 /// The precedences of DWCS by name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum DwcsOrder {
-    /// [`EdfFirst`].
+    /// [`EdfFirst`](crate::EdfFirst).
     #[default]
     EdfFirst,
-    /// [`LossFirst`].
+    /// [`LossFirst`](crate::LossFirst).
     LossFirst,
-}
-
-/// The implementations of MinBW that its paper compares.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub enum MinBwAlgorithm {
-    /// WFQ-CA: the best delays, and the dearest.
-    Wfq,
-    /// SCFQ-CA: near to it, and simple.
-    #[default]
-    Scfq,
-    /// DRR-CA: the simplest.
-    Drr,
-}
-
-impl MinBwAlgorithm {
-    /// Its name in the scenario file, which is its discipline's.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Wfq => "wfq",
-            Self::Scfq => "scfq",
-            Self::Drr => "drr",
-        }
-    }
 }
 
 /// One discipline of the catalogue.
@@ -82,22 +58,30 @@ pub struct DisciplineRow {
     pub name: &'static str,
     /// What it does, in one line.
     pub summary: &'static str,
-    /// The stream attributes that it needs, by their names in the scenario file.
+    /// The stream attributes that it requires, by their names in the scenario file.
     pub needs: &'static [&'static str],
-    /// Those that it uses if given.
+    /// The attributes that it uses if given.
     pub uses: &'static [&'static str],
-    /// The structures that can hold it, whatever the options, all with the same schedule.
-    structures: &'static [StructureName],
+    /// How its streams share the link.
+    pub share: Share,
+    /// What theory guarantees its streams.
+    pub guarantee: Guarantee,
+    /// How much the service of two backlogged streams can differ; `None` if it has no shares.
+    pub fairness: Option<Fairness>,
+    /// The structures that can hold it whatever the options, all with the same schedule.
+    pub(crate) structures: &'static [StructureName],
+    /// Schedulers of their own whose order approximates it.
+    pub(crate) approximations: &'static [StructureName],
     /// Whether deadlines lead its order, so that a calendar can hold it.
-    deadlines_lead: fn(&Options) -> bool,
-    build: fn(&Options, StructureName, Form) -> Built,
-    /// The discipline by which all but the management channel share; it has the structures.
-    below: Option<fn(&Options) -> &'static str>,
+    pub(crate) deadlines_lead: fn(&Options) -> bool,
+    pub(crate) build: fn(&Options, StructureName, Form) -> Built,
+    /// The discipline of all streams but the management channels, which determines the structures.
+    pub(crate) below: Option<fn(&Options) -> &'static str>,
 }
 
 /// What a discipline is built into.
 #[derive(Clone, Copy, Debug)]
-struct Form {
+pub(crate) struct Form {
     part: Part,
     /// Management channels go first.
     managed: bool,
@@ -115,230 +99,24 @@ impl Form {
         Self { part, managed: false }
     }
 
-    fn below_management(self) -> Self {
+    pub(crate) fn below_management(self) -> Self {
         Self { managed: true, ..self }
     }
 }
 
-/// The same, built.
-enum Built {
+/// A whole scheduler, or a class of a tree, built.
+pub(crate) enum Built {
     Scheduler(Box<dyn DynScheduler + Send>),
     Node(Box<dyn Node>),
 }
 
 /// Structures for any order.
-const ORDERED: &[StructureName] =
+pub(crate) const ORDERED: &[StructureName] =
     &[StructureName::Scan, StructureName::Heap, StructureName::DualHeap];
 
-/// Structures for orders in which a stream is only ever placed last.
-const TURNS: &[StructureName] =
+/// Structures for orders in which a stream is only ever inserted last.
+pub(crate) const TURNS: &[StructureName] =
     &[StructureName::Ring, StructureName::Scan, StructureName::Heap, StructureName::DualHeap];
-
-/// Every discipline.
-pub static DISCIPLINES: &[DisciplineRow] = &[
-    DisciplineRow {
-        below: None,
-        name: "fifo",
-        summary: "first in, first out over all streams",
-        needs: &[],
-        uses: &[],
-        structures: ORDERED,
-        deadlines_lead: |_| false,
-        build: |options, structure, form| structure.join(form, options, Fifo),
-    },
-    DisciplineRow {
-        below: None,
-        name: "static-priority",
-        summary: "lowest priority number first",
-        needs: &[],
-        uses: &["priority"],
-        structures: ORDERED,
-        deadlines_lead: |_| false,
-        build: |options, structure, form| structure.join(form, options, StaticPriority),
-    },
-    DisciplineRow {
-        below: None,
-        name: "edf",
-        summary: "earliest deadline first",
-        needs: &["period"],
-        uses: &["first-deadline", "late"],
-        structures: ORDERED,
-        deadlines_lead: |_| false,
-        build: |options, structure, form| structure.join(form, options, Edf),
-    },
-    DisciplineRow {
-        below: None,
-        name: "dwcs",
-        summary: "dynamic window-constrained scheduling: deadlines and x-of-y loss windows",
-        needs: &["period"],
-        uses: &["window", "first-deadline", "late"],
-        structures: ORDERED,
-        deadlines_lead: |options| options.order == DwcsOrder::EdfFirst,
-        build: |options, structure, form| match options.order {
-            DwcsOrder::EdfFirst if structure == StructureName::HilqExact => {
-                built(form, options, HilqExact::new(options.dwcs))
-            }
-            DwcsOrder::EdfFirst if structure == StructureName::Hilq => {
-                Built::Scheduler(Box::new(Hilq::new(options.dwcs, Sizes::PAPER)))
-            }
-            DwcsOrder::EdfFirst => {
-                structure.join(form, options, Dwcs::<EdfFirst>::new(options.dwcs))
-            }
-            DwcsOrder::LossFirst => {
-                structure.join(form, options, Dwcs::<LossFirst>::new(options.dwcs))
-            }
-        },
-    },
-    DisciplineRow {
-        below: None,
-        name: "vds",
-        summary: "virtual deadline scheduling: x-of-y windows where periods differ",
-        needs: &["period"],
-        uses: &["window", "late"],
-        structures: ORDERED,
-        deadlines_lead: |_| false,
-        build: |options, structure, form| structure.join(form, options, Vds::default()),
-    },
-    DisciplineRow {
-        below: None,
-        name: "pd2",
-        summary: "PD²: x-of-y windows, all that can be kept where periods are equal",
-        needs: &["period"],
-        uses: &["window", "late"],
-        structures: ORDERED,
-        deadlines_lead: |_| false,
-        build: |options, structure, form| structure.join(form, options, Pd2::default()),
-    },
-    DisciplineRow {
-        below: None,
-        name: "wfq",
-        summary: "weighted fair queueing: by finish time in the fluid link",
-        needs: &[],
-        uses: &["weight"],
-        structures: ORDERED,
-        deadlines_lead: |_| false,
-        build: |options, structure, form| {
-            structure.join(form, options, Wfq::new(options.link, options.virtual_origin))
-        },
-    },
-    DisciplineRow {
-        below: None,
-        name: "wf2q",
-        summary: "worst-case fair WFQ: only what has started in the fluid link",
-        needs: &[],
-        uses: &["weight"],
-        structures: ORDERED,
-        deadlines_lead: |_| false,
-        build: |options, structure, form| {
-            structure.join(form, options, Wf2q::new(options.link, options.virtual_origin))
-        },
-    },
-    DisciplineRow {
-        below: None,
-        name: "wf2q+",
-        summary: "worst-case fair queueing with a simple clock",
-        needs: &[],
-        uses: &["weight"],
-        structures: ORDERED,
-        deadlines_lead: |_| false,
-        build: |options, structure, form| {
-            structure.join(form, options, Wf2qPlus::new(options.link, options.virtual_origin))
-        },
-    },
-    DisciplineRow {
-        below: None,
-        name: "scfq",
-        summary: "self-clocked fair queueing: by finish tag",
-        needs: &[],
-        uses: &["weight"],
-        structures: ORDERED,
-        deadlines_lead: |_| false,
-        build: |options, structure, form| {
-            structure.join(form, options, Scfq::new(options.link, options.virtual_origin))
-        },
-    },
-    DisciplineRow {
-        below: None,
-        name: "sfq",
-        summary: "start-time fair queueing: by start tag",
-        needs: &[],
-        uses: &["weight"],
-        structures: ORDERED,
-        deadlines_lead: |_| false,
-        build: |options, structure, form| {
-            structure.join(form, options, Sfq::new(options.link, options.virtual_origin))
-        },
-    },
-    DisciplineRow {
-        below: None,
-        name: "virtual-clock",
-        summary: "virtual clock: by reserved rate in real time",
-        needs: &[],
-        uses: &["weight"],
-        structures: ORDERED,
-        deadlines_lead: |_| false,
-        build: |options, structure, form| {
-            structure.join(form, options, VirtualClock::new(options.link, options.virtual_origin))
-        },
-    },
-    DisciplineRow {
-        below: None,
-        name: "drr",
-        summary: "deficit round robin: turns of a quantum of bytes",
-        needs: &["quantum"],
-        uses: &["weight"],
-        structures: TURNS,
-        deadlines_lead: |_| false,
-        build: |options, structure, form| {
-            structure.join(form, options, RoundRobin::new(Measure::Bytes(options.link)))
-        },
-    },
-    DisciplineRow {
-        below: None,
-        name: "wrr",
-        summary: "weighted round robin: turns of so many packets",
-        needs: &[],
-        uses: &["weight"],
-        structures: TURNS,
-        deadlines_lead: |_| false,
-        build: |options, structure, form| {
-            structure.join(form, options, RoundRobin::new(Measure::Packets))
-        },
-    },
-    DisciplineRow {
-        below: None,
-        name: "wirr",
-        summary: "weighted interleaved round robin: one packet a turn, turns spread over the round",
-        needs: &[],
-        uses: &["weight"],
-        structures: ORDERED,
-        deadlines_lead: |_| false,
-        build: |options, structure, form| structure.join(form, options, Interleaved::default()),
-    },
-    DisciplineRow {
-        below: None,
-        name: "table",
-        summary: "a table of turns, one packet each (Advanced Switching)",
-        needs: &["table"],
-        uses: &[],
-        structures: ORDERED,
-        deadlines_lead: |_| false,
-        build: |options, structure, form| structure.join(form, options, Table::new(&options.table)),
-    },
-    DisciplineRow {
-        below: Some(|options| options.algorithm.name()),
-        name: "minbw",
-        summary: "minimum bandwidth: the management channel first, fair shares to all others",
-        needs: &[],
-        uses: &["weight", "quantum", "fmc"],
-        structures: &[],
-        deadlines_lead: |_| false,
-        build: |options, structure, form| {
-            let row = DisciplineRow::parse(options.algorithm.name()).expect("in the catalogue");
-            (row.build)(options, structure, form.below_management())
-        },
-    },
-];
 
 macro_rules! structures {
     (
@@ -368,7 +146,8 @@ macro_rules! structures {
                 match self { $(Self::$variant => $summary,)* $(Self::$own => $own_summary,)* }
             }
 
-            fn join<D>(self, form: Form, options: &Options, discipline: D) -> Built
+            /// Builds `discipline` on this structure.
+            pub(crate) fn join<D>(self, form: Form, options: &Options, discipline: D) -> Built
             where
                 D: Discipline + Send + 'static,
                 D::State: Send,
@@ -379,14 +158,15 @@ macro_rules! structures {
                     $(Self::$variant => {
                         built(form, options, Selector::new(discipline, $type::default()))
                     })*
-                    $(Self::$own => unreachable!("joined with its own discipline"),)*
+                    $(Self::$own => unreachable!("built with its own discipline"),)*
                 }
             }
         }
     };
 }
 
-fn built<S>(form: Form, options: &Options, selector: S) -> Built
+/// Builds what `form` asks for around `selector`.
+pub(crate) fn built<S>(form: Form, options: &Options, selector: S) -> Built
 where
     S: Select + Send + 'static,
     S::Stamp: Send,
@@ -419,13 +199,15 @@ structures! {
         DualHeap DualHeap "dual-heap" "deadline heap and loss-tolerance heap (Co-processor paper)";
     }
     own {
-        HilqExact "hilq-exact" "calendar of deadlines with bitmaps: the fastest; for dwcs, edf-first";
-        Hilq "hilq" "hierarchically indexed linear queue (HILQ paper), approximate; for dwcs, edf-first";
+        HilqExact "hilq-exact"
+            "calendar of deadlines with bitmaps: the fastest; for dwcs, edf-first";
+        Hilq "hilq"
+            "hierarchically indexed linear queue (HILQ paper), approximate; for dwcs, edf-first";
     }
 }
 
 impl StructureName {
-    /// The structure called `name`.
+    /// Returns the structure called `name`.
     #[must_use]
     pub fn parse(name: &str) -> Option<Self> {
         Self::ALL.iter().copied().find(|structure| structure.name() == name)
@@ -433,13 +215,29 @@ impl StructureName {
 }
 
 impl DisciplineRow {
-    /// The row called `name`.
+    /// The values of the fields that most rows leave as they are.
+    pub(crate) const DEFAULT: Self = Self {
+        name: "",
+        summary: "",
+        needs: &[],
+        uses: &[],
+        share: Share::None,
+        guarantee: Guarantee::None,
+        fairness: None,
+        structures: ORDERED,
+        approximations: &[],
+        deadlines_lead: |_| false,
+        build: |_, _, _| unreachable!("every row builds its discipline"),
+        below: None,
+    };
+
+    /// Returns the row called `name`.
     #[must_use]
     pub fn parse(name: &str) -> Option<&'static Self> {
         DISCIPLINES.iter().find(|row| row.name == name)
     }
 
-    /// The structures that can hold it with these options, all with the same schedule.
+    /// Returns the structures that can hold it with these options, all with the same schedule.
     #[must_use]
     pub fn structures(&self, options: &Options) -> Vec<StructureName> {
         if let Some(below) = self.below(options) {
@@ -449,14 +247,14 @@ impl DisciplineRow {
         self.structures.iter().copied().chain(calendar).collect()
     }
 
-    /// Schedulers of their own whose order is nearly that of this discipline.
+    /// Schedulers of their own whose order approximates that of this discipline.
     #[must_use]
     pub fn approximations(&self) -> &'static [StructureName] {
-        if self.name == "dwcs" { &[StructureName::Hilq] } else { &[] }
+        self.approximations
     }
 
-    /// What `structure = "auto"` means for so many streams: the fastest measured
-    /// (`docs/performance.md`).
+    /// Returns the structure that `structure = "auto"` selects for `streams` streams: the fastest
+    /// measured (`docs/src/performance.md`).
     #[must_use]
     pub fn auto_structure(&self, options: &Options, streams: usize) -> StructureName {
         if let Some(below) = self.below(options) {
@@ -472,7 +270,7 @@ impl DisciplineRow {
         }
     }
 
-    /// A scheduler of this discipline on `structure`.
+    /// Builds a scheduler of this discipline on `structure`.
     ///
     /// # Panics
     /// If `structure` is not one of [`structures`](Self::structures) with these options or
@@ -486,11 +284,12 @@ impl DisciplineRow {
         self.scheduler(options, structure, Form::of(Part::Scheduler))
     }
 
-    /// The same, in which streams whose contract is [`fmc`](crate::Contract::fmc) go before all others:
-    /// they are management channels and do not count among the discipline's streams.
+    /// Builds a scheduler that serves management channels first and all other streams by this
+    /// discipline. Management channels are the streams whose contract is
+    /// [`fmc`](crate::Contract::fmc).
     ///
     /// # Panics
-    /// As [`build`](Self::build), and if `structure` is an approximation.
+    /// If [`build`](Self::build) does, and if `structure` is an approximation.
     #[must_use]
     pub fn build_below_management(
         &self,
@@ -513,12 +312,27 @@ impl DisciplineRow {
         }
     }
 
-    /// The discipline by which all but the management channel share.
-    fn below(&self, options: &Options) -> Option<&'static Self> {
+    /// Returns the discipline that shares what management channels leave; `None` if the discipline
+    /// has no management channels.
+    #[must_use]
+    pub fn below(&self, options: &Options) -> Option<&'static Self> {
         self.below.and_then(|below| Self::parse(below(options)))
     }
 
-    /// A class of this discipline on `structure`.
+    /// Whether the discipline guarantees each stream a share of the link while it has packets. A
+    /// table does not: it may leave streams out.
+    #[must_use]
+    pub fn guarantees_shares(&self) -> bool {
+        self.guarantee.rate().is_some() && self.share != Share::Entries
+    }
+
+    /// Whether it can schedule a router's port: it needs no table and has no management channels.
+    #[must_use]
+    pub fn fits_port(&self) -> bool {
+        self.share != Share::Entries && self.below.is_none()
+    }
+
+    /// Builds a class of this discipline on `structure`.
     pub(crate) fn node(&self, options: &Options, structure: StructureName) -> Box<dyn Node> {
         match self.built(options, structure, Form::of(Part::Node)) {
             Built::Node(node) => node,

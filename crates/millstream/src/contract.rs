@@ -1,10 +1,10 @@
-//! What a stream is promised: the attributes disciplines schedule by.
+//! The service contract of a stream: the attributes that disciplines schedule by.
 //!
-//! One type serves every discipline, because the point of Millstream is to run the same streams
-//! under different ones. A discipline reads the attributes it needs when a stream is added and
-//! says which one is missing; what it does not need it ignores.
+//! One type serves all disciplines, so that a scenario can run its streams under any of them. A
+//! discipline reads the attributes it needs when a stream is added, reports a missing one as an
+//! error and ignores the others.
 //!
-//! Values that could never be scheduled cannot be built: a [`Window`] with x > y, a period of 0.
+//! Values that cannot be scheduled cannot be built: a [`Window`] with x > y, a period of 0.
 
 use core::fmt;
 use core::num::{NonZeroU32, NonZeroU64};
@@ -20,7 +20,7 @@ pub struct Window {
 }
 
 impl Window {
-    /// The window `lost`/`of`.
+    /// Returns the window `lost`/`of`.
     ///
     /// # Errors
     /// [`ContractError::Window`] if `lost` > `of`.
@@ -28,23 +28,23 @@ impl Window {
         if lost > of { Err(ContractError::Window { lost, of }) } else { Ok(Self { lost, of }) }
     }
 
-    /// x: how many may be late or lost.
+    /// Returns x: how many may be late or lost.
     #[must_use]
     pub fn lost(self) -> u32 {
         self.lost
     }
 
-    /// y: of how many consecutive packets.
+    /// Returns y: how many consecutive packets the window has.
     #[must_use]
     pub fn of(self) -> u32 {
         self.of
     }
 }
 
-/// What becomes of a packet whose deadline passes while it waits.
+/// The treatment of a packet whose deadline passes while it waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Late {
-    /// It stays and is sent late.
+    /// It is sent late.
     #[default]
     Send,
     /// It is dropped at the first decision at or after its deadline.
@@ -77,10 +77,10 @@ pub struct Contract {
     pub(crate) fmc: bool,
 }
 
-/// A token bucket: at most `rate_bps` in the long run, `burst_bytes` at once.
+/// A token bucket: a long-term rate of `rate_bps` and bursts of `burst_bytes`.
 ///
-/// A packet larger than the burst conforms once the bucket has been full for as long as the rest
-/// of it takes.
+/// A packet larger than the burst conforms after the bucket was full for the time that the excess
+/// bytes take at the rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MaxRate {
     /// ρ, bits/s; at least 1.
@@ -89,7 +89,7 @@ pub struct MaxRate {
     pub burst_bytes: u64,
 }
 
-/// A contract's attributes that DWCS, EDF and static priority order by, for reading.
+/// The attributes of a contract that DWCS, EDF and static priority order by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Terms {
     /// The request period T, ns.
@@ -98,7 +98,7 @@ pub struct Terms {
     pub window: Window,
     /// The deadline of the first packet, ns.
     pub first_deadline_ns: Option<u64>,
-    /// What becomes of late packets.
+    /// The treatment of late packets.
     pub late: Late,
     /// The static priority.
     pub priority: u32,
@@ -111,8 +111,8 @@ impl Default for Contract {
 }
 
 impl Contract {
-    /// No period, window 0/0, late packets sent, priority 0, unbounded queue, weight 1, no rate cap,
-    /// no flow control.
+    /// Returns a contract without a period, with window 0/0, late packets sent, priority 0, an
+    /// unbounded queue, weight 1, no rate cap and no flow control.
     #[must_use]
     pub const fn new() -> Self {
         Self {
@@ -130,7 +130,7 @@ impl Contract {
         }
     }
 
-    /// The request period T, ns: the interval between deadlines of successive packets.
+    /// Sets the request period T, ns: the interval between deadlines of successive packets.
     ///
     /// # Errors
     /// [`ContractError::PeriodZero`] if `period_ns` is 0.
@@ -139,48 +139,48 @@ impl Contract {
         Ok(self)
     }
 
-    /// The window-constraint x/y.
+    /// Sets the window-constraint x/y.
     #[must_use]
     pub fn window(mut self, window: Window) -> Self {
         self.window = window;
         self
     }
 
-    /// The deadline of the stream's first packet, ns. Without it: arrival + period.
+    /// Sets the deadline of the stream's first packet, ns; its arrival + period if not set.
     #[must_use]
     pub fn first_deadline_ns(mut self, deadline_ns: u64) -> Self {
         self.first_deadline_ns = Some(deadline_ns);
         self
     }
 
-    /// What becomes of late packets.
+    /// Sets the treatment of late packets.
     #[must_use]
     pub fn late(mut self, late: Late) -> Self {
         self.late = late;
         self
     }
 
-    /// The static priority; 0 is served first.
+    /// Sets the static priority; 0 is served first.
     #[must_use]
     pub fn priority(mut self, priority: u32) -> Self {
         self.priority = priority;
         self
     }
 
-    /// How many packets may wait (the one in service not counted). Without it: unbounded.
+    /// Sets how many packets may wait, the one in service not counted; unbounded if not set.
     #[must_use]
     pub fn queue(mut self, packets: u32) -> Self {
         self.queue = Some(packets);
         self
     }
 
-    /// How many packets may wait; `None`: any number.
+    /// Returns how many packets may wait; `None` if unbounded.
     #[must_use]
     pub fn queue_limit(&self) -> Option<u32> {
         self.queue
     }
 
-    /// The share under fair queueing, φ, and the packets of a turn under WRR.
+    /// Sets the share under fair queueing, φ, which is the packets of a turn under WRR.
     ///
     /// # Errors
     /// [`ContractError::WeightZero`] if `weight` is 0.
@@ -189,8 +189,8 @@ impl Contract {
         Ok(self)
     }
 
-    /// The bytes that a turn adds under DRR, Q. Turns without a packet sent are cheap but not free:
-    /// best is at least the largest packet.
+    /// Sets the bytes that a turn adds under DRR, Q. At least the largest packet is best: a turn
+    /// without a service costs time.
     ///
     /// # Errors
     /// [`ContractError::QuantumZero`] if `bytes` is 0.
@@ -199,56 +199,56 @@ impl Contract {
         Ok(self)
     }
 
-    /// A rate cap: heads that do not conform wait, whatever else waits.
+    /// Sets a rate cap: heads that do not conform wait, even if the link is idle.
     #[must_use]
     pub fn max_rate(mut self, max_rate: MaxRate) -> Self {
         self.max_rate = Some(max_rate);
         self
     }
 
-    /// Credit-based flow control: the stream starts with so many credits of
-    /// [`CREDIT_BYTES`](crate::CREDIT_BYTES), spends them with its packets, and is not chosen while
-    /// it has too few for its head. More come by
-    /// [`add_credits`](crate::Scheduler::add_credits).
+    /// Enables credit-based flow control: the stream starts with `credits` credits of
+    /// [`CREDIT_BYTES`](crate::CREDIT_BYTES), spends them on its packets and is not served while it
+    /// has too few for its head. [`add_credits`](crate::Scheduler::add_credits) returns credits.
     #[must_use]
     pub fn credits(mut self, credits: u64) -> Self {
         self.credits = Some(credits);
         self
     }
 
-    /// Whether a rate cap or lack of credits can hold the stream back.
+    /// Whether a rate cap or a lack of credits can make the stream ineligible.
     #[must_use]
     pub fn is_limited(&self) -> bool {
         self.max_rate.is_some() || self.credits.is_some()
     }
 
-    /// The rate cap, if there is one.
+    /// Returns the rate cap, if there is one.
     #[must_use]
     pub fn rate_cap(&self) -> Option<MaxRate> {
         self.max_rate
     }
 
-    /// The credits that the stream starts with, in units of [`CREDIT_BYTES`](crate::CREDIT_BYTES);
-    /// `None` without flow control.
+    /// Returns the credits that the stream starts with, in units of
+    /// [`CREDIT_BYTES`](crate::CREDIT_BYTES); `None` without flow control.
     #[must_use]
     pub fn initial_credits(&self) -> Option<u64> {
         self.credits
     }
 
-    /// The stream is the fabric management channel: under `minbw` it goes before all others.
+    /// Makes the stream a fabric management channel: under `minbw` it goes before the other
+    /// streams.
     #[must_use]
     pub fn fmc(mut self) -> Self {
         self.fmc = true;
         self
     }
 
-    /// Whether the stream is the fabric management channel.
+    /// Whether the stream is a fabric management channel.
     #[must_use]
     pub fn is_fmc(&self) -> bool {
         self.fmc
     }
 
-    /// What a structure outside the engine must know of the stream.
+    /// Returns the attributes that a structure outside the engine needs.
     #[must_use]
     pub fn terms(&self) -> Terms {
         Terms {
@@ -260,7 +260,7 @@ impl Contract {
         }
     }
 
-    /// The request period, for a discipline that cannot do without.
+    /// Returns the request period for a discipline that requires it.
     pub(crate) fn require_period(&self) -> Result<u64, ContractError> {
         self.period_ns.map(NonZeroU64::get).ok_or(ContractError::Missing { attribute: "period" })
     }
@@ -287,13 +287,13 @@ pub enum ContractError {
     WeightZero,
     /// A quantum of 0.
     QuantumZero,
-    /// A scheduler that cannot honour an attribute as it is given.
+    /// The scheduler does not support the value of an attribute.
     Unfit {
         /// The attribute's name in the scenario file.
         attribute: &'static str,
         /// The scheduler's name.
         by: &'static str,
-        /// What it needs instead.
+        /// The value that it supports.
         need: &'static str,
     },
     /// More streams than a 32-bit number can name.

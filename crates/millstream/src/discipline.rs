@@ -1,45 +1,65 @@
-//! How streams are ordered, and what changes when one is served or misses.
+//! How streams are ordered, and what changes when one is served or misses a deadline.
 //!
-//! A [`Discipline`] keeps a small state for each stream and turns it, with the stream's
-//! head-of-line packet, into a [`Rank`]: an order in which the lowest stream number breaks
-//! ties. It never sees a queue, another stream's state, or how the least rank is found; that is
-//! the [`Structure`](crate::Structure)'s part.
+//! A [`Discipline`] keeps a small state for each stream. From it and the stream's head-of-line
+//! packet it computes a [`Rank`]; equal ranks are ordered by stream number. It sees no queue and no
+//! other stream's state. Finding the least rank is the [`Structure`](crate::Structure)'s part.
 //!
-//! | discipline | order | source |
+//! Each module is one discipline, or two that differ in a parameter: state, rank, events, guarantee
+//! and catalogue row. [`DISCIPLINES`] lists the rows.
+//!
+//! Three parts are optional, and each is a trait of its own. [`Discipline::Selection`] names the
+//! one that a discipline has:
+//!
+//! | selection | trait | disciplines |
 //! |---|---|---|
-//! | [`Fifo`] | arrival | – |
-//! | [`StaticPriority`] | priority, arrival | – |
-//! | [`Edf`] | deadline, arrival | Liu and Layland 1973 |
-//! | [`Dwcs`] | deadline and window-constraint | ShareStreams Table 1; West and Schwan 1999 |
-//! | [`Vds`] | virtual deadline | Zhang, West and Qi 2004 |
-//! | [`Pd2`] | due time of a Pfair task | Anderson and Srinivasan 2001 |
-//! | [`Wfq`] | finish tag by the fluid clock | Demers, Keshav, Shenker 1989; Parekh 1993 |
-//! | [`Wf2q`] | the same among heads that have started in the fluid | Bennett and Zhang 1996 |
-//! | [`Wf2qPlus`] | the same with a simpler clock | Bennett and Zhang 1997; Router paper |
-//! | [`Scfq`], [`Sfq`] | finish, start tag by self-clocking | Golestani 1994; Goyal et al. 1996 |
-//! | [`VirtualClock`] | finish tag by real time | Zhang 1990 |
-//! | [`RoundRobin`] | turns: DRR by bytes, WRR by packets | Shreedhar and Varghese 1995 |
-//! | [`Interleaved`] | turns, one packet each | Hahne 1986 |
-//! | [`Table`] | a table of turns | Advanced Switching (MinBW paper) |
+//! | [`ByRank`] | – | most |
+//! | [`ByBacklog`] | [`RanksByBacklog`] | longest queue first |
+//! | [`ByTurn`] | [`TakesTurns`] | DRR, WRR |
+//! | [`ByVirtualStart`] | [`VirtualStart`] | WF²Q, WF²Q+ |
 //!
-//! Orders end with the earlier arrival where deadlines or priorities tie, then with the lower
-//! stream number; fair queueing has only the latter.
+//! Where deadlines or priorities tie, the earlier arrival goes first, then the lower stream number.
+//! Fair queueing has only the stream number as its tie-break.
 
-mod dwcs;
-mod edf;
-mod fifo;
+pub mod dwcs;
+pub mod edf;
+pub mod fifo;
 mod gps;
-mod interleaved;
-mod pd2;
-mod round_robin;
-mod self_clocked;
-mod static_priority;
-mod table;
-mod vds;
-mod virtual_clock;
-mod wf2q_plus;
-mod wfq;
-mod windowed;
+pub mod interleaved;
+pub mod las;
+pub mod lqf;
+pub mod pd2;
+pub mod round_robin;
+pub mod self_clocked;
+pub mod static_priority;
+pub mod table;
+pub mod vds;
+pub mod virtual_clock;
+pub mod wf2q_plus;
+pub mod wfq;
+pub mod windowed;
+
+/// Every discipline of the catalogue.
+pub static DISCIPLINES: &[DisciplineRow] = &[
+    fifo::ROW,
+    static_priority::ROW,
+    lqf::ROW,
+    las::ROW,
+    edf::ROW,
+    dwcs::ROW,
+    vds::ROW,
+    pd2::ROW,
+    wfq::WFQ,
+    wfq::WF2Q,
+    wf2q_plus::ROW,
+    self_clocked::SCFQ,
+    self_clocked::SFQ,
+    virtual_clock::ROW,
+    round_robin::DRR,
+    round_robin::WRR,
+    interleaved::ROW,
+    table::ROW,
+    crate::selector::MINBW,
+];
 
 pub use dwcs::{Dwcs, DwcsOptions, EdfFirst, LossFirst, Order, Rules, ZeroWindow};
 pub(crate) use dwcs::{DwcsRank, DwcsState};
@@ -57,11 +77,12 @@ pub use wf2q_plus::Wf2qPlus;
 pub use wfq::{FluidFair, Wf2q, Wfq};
 pub use windowed::{Owed, OwedOrder, Windowed, WindowedRank, WindowedState};
 
+use crate::catalogue::DisciplineRow;
 use crate::contract::{Contract, ContractError};
 use crate::packet::StreamId;
 use crate::virtual_time::Tag;
 
-/// What a discipline may know of a head-of-line packet.
+/// The part of a head-of-line packet that disciplines see.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Head {
     /// When it arrived, ns.
@@ -70,21 +91,21 @@ pub struct Head {
     pub bytes: u32,
 }
 
-/// How a head became one that may be chosen.
+/// How a head became active.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Activation {
     /// It arrived at an empty queue.
     Arrived,
     /// The packet before it left.
     Next,
-    /// It waited at a closed gate, which opened.
+    /// Its gate, which was closed, opened.
     Opened {
-        /// What waits in the stream's queue, the head included.
+        /// The stream's backlog, the head included.
         waiting: Waiting,
     },
 }
 
-/// What waits in one queue.
+/// The backlog of one stream.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Waiting {
     /// Packets.
@@ -93,33 +114,37 @@ pub struct Waiting {
     pub bytes: u64,
 }
 
-/// What a discipline that visits streams in turn does with the one it is at.
+/// What the stream whose turn it is does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Visit {
+pub enum Turn {
     /// Its head is served.
     Serve,
-    /// Its turn is over; its rank has changed.
+    /// Its turn is over and its rank has changed.
     Pass,
 }
+
+/// What the stream whose turn it is does.
+#[deprecated(since = "0.2.0", note = "renamed to `Turn`")]
+pub type Visit = Turn;
 
 /// How a rank's order relates to the time at which its packet becomes late.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Expiry {
     /// Ranks never expire.
     Never,
-    /// Ranks compare by expiry time first: whoever expires first ranks first.
+    /// The order compares expiry times first.
     Leads,
-    /// Ranks expire at times unrelated to their order.
+    /// Expiry times are unrelated to the order.
     Apart,
 }
 
-/// An order over the heads of backlogged streams; the least is served, among equals that of the
-/// lowest stream number.
+/// An order over the heads of backlogged streams. The least is served; equal ranks are ordered by
+/// stream number.
 pub trait Rank: Ord + Copy + core::fmt::Debug {
     /// How the order relates to [`expiry_ns`](Self::expiry_ns).
     const EXPIRY: Expiry = Expiry::Never;
 
-    /// From when on the head counts as late and the discipline must be told, ns;
+    /// Returns the time, ns, from which the head is late and the discipline must be told;
     /// `u64::MAX` if never.
     #[inline]
     fn expiry_ns(&self) -> u64 {
@@ -127,23 +152,23 @@ pub trait Rank: Ord + Copy + core::fmt::Debug {
     }
 }
 
-/// What a passed deadline did to a stream.
+/// The effect of a passed deadline on a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Missed {
-    /// Deadlines missed: request periods that ended with the head still waiting.
+    /// Deadlines missed: request periods that ended while the head waited.
     pub missed: u64,
-    /// Those of them that hit a stream whose current window allowed no more losses.
+    /// Misses of a stream whose current window allowed no more losses.
     pub violations: u64,
-    /// The head is to be dropped.
+    /// The head must be dropped.
     pub drop_head: bool,
 }
 
-/// What a packet carries from its arrival until it is head-of-line: at most a virtual time.
+/// A value that a packet carries from its arrival until it is head-of-line: at most a virtual time.
 pub trait Stamp: Copy + Default + core::fmt::Debug {
-    /// The stamp as every discipline's may be kept.
+    /// Returns the stamp in the form that all disciplines share.
     fn pack(self) -> Option<Tag>;
 
-    /// The stamp that was packed.
+    /// Returns the stamp that was packed.
     fn unpack(packed: Option<Tag>) -> Self;
 }
 
@@ -159,44 +184,39 @@ impl Stamp for () {
 
 /// A scheduling discipline.
 ///
-/// For one stream the calls are [`admit`](Self::admit) once; [`arrived`](Self::arrived) for every
-/// packet; [`became_head`](Self::became_head) when a packet becomes head-of-line. A head is *active*
-/// while its gate is open: then it was [`activated`](Self::activated) and may be chosen.
-/// [`served`](Self::served) or [`expired`](Self::expired) ends it; if no active head follows, the
-/// stream is [`deactivated`](Self::deactivated). [`rank`](Self::rank) is asked after each.
+/// [`admit`](Self::admit) is called once for each stream, [`arrived`](Self::arrived) for every
+/// packet, and [`became_head`](Self::became_head) when a packet becomes head-of-line. A head is
+/// *active* while its gate is open: [`activated`](Self::activated) is called and the head may be
+/// served. [`served`](Self::served) or [`expired`](Self::expired) ends that. If no active head
+/// follows, [`deactivated`](Self::deactivated) is called. [`rank`](Self::rank) is read after each.
 ///
-/// Most disciplines need few of these; those that do nothing have defaults.
-pub trait Discipline {
-    /// A stream's attributes: its contract and what service and misses made of it.
+/// Most disciplines need few of these; every event has a default that does nothing.
+pub trait Discipline: Sized {
+    /// A stream's attributes: its contract, changed by services and misses.
     type State: Copy + core::fmt::Debug;
     /// The order.
     type Rank: Rank;
-    /// What a packet carries from its arrival until it is head-of-line; `()` for most.
+    /// The value that a packet carries from its arrival until it is head-of-line; `()` for most.
     type Stamp: Stamp;
+    /// How the stream to serve follows from the ranks.
+    type Selection: Selection<Self>;
 
-    /// Heads wait for their virtual start: see [`start`](Self::start).
-    const REGULATED: bool = false;
-
-    /// The stream of least rank is visited before it is served: see [`visit`](Self::visit).
-    const VISITS: bool = false;
-
-    /// The state of a new stream. Called once for each number, in order from 0.
+    /// Returns the state of a new stream. Called once for each stream number, in order from 0.
     ///
     /// # Errors
     /// [`ContractError::Missing`] if the contract lacks an attribute that the discipline needs.
     fn admit(&mut self, contract: &Contract) -> Result<Self::State, ContractError>;
 
-    /// Where a stream with an active head stands.
+    /// Returns the rank of a stream with an active head.
     fn rank(&self, state: &Self::State, head: Head) -> Self::Rank;
 
-    /// Time passes: the discipline's clock, ns, which never goes back. Called before every event
-    /// that follows.
+    /// Sets the discipline's clock, ns, which never goes back. Called before every other event.
     #[inline]
     fn advance(&mut self, clock_ns: u64) {
         let _ = clock_ns;
     }
 
-    /// A packet of `bytes` arrived; `active` if its stream's head may be chosen.
+    /// A packet of `bytes` arrived; `active` if its stream has an active head. Returns its stamp.
     #[inline]
     fn arrived(
         &mut self,
@@ -215,7 +235,7 @@ pub trait Discipline {
         let _ = (state, head);
     }
 
-    /// The head may be chosen from now on.
+    /// The head became active.
     #[inline]
     fn activated(
         &mut self,
@@ -229,27 +249,28 @@ pub trait Discipline {
     }
 
     /// The stream has no active head any more; `backlogged` if packets wait behind a closed gate.
+    /// Called again if those packets are dropped and the queue empties.
     #[inline]
     fn deactivated(&mut self, state: &mut Self::State, stream: StreamId, backlogged: bool) {
         let _ = (state, stream, backlogged);
     }
 
-    /// The head's deadline, ns, if the discipline has deadlines.
+    /// Returns the head's deadline, ns, if the discipline has deadlines.
     #[inline]
     fn deadline_ns(&self, state: &Self::State) -> Option<u64> {
         let _ = state;
         None
     }
 
-    /// `now_ns` has reached the rank's expiry. Afterwards either the rank expires later than
-    /// `now_ns`, or `drop_head` is set.
+    /// `now_ns` reached the rank's expiry. Afterwards the rank expires later than `now_ns`, or
+    /// `drop_head` is set.
     fn expired(&mut self, state: &mut Self::State, now_ns: u64) -> Missed {
         let _ = (state, now_ns);
         Missed { missed: 0, violations: 0, drop_head: false }
     }
 
-    /// The head's service starts at `now_ns`. Returns whether that is late without having been
-    /// reported by [`expired`](Self::expired).
+    /// The head's service starts at `now_ns`. Returns whether that is a miss which
+    /// [`expired`](Self::expired) did not report.
     #[inline]
     fn served(
         &mut self,
@@ -266,57 +287,183 @@ pub trait Discipline {
     #[inline]
     fn idle(&mut self) {}
 
-    /// From which virtual time on the head may be chosen, if [`REGULATED`](Self::REGULATED).
+    /// The head's length differs by `extra_bytes` from the one it was activated with. A class's
+    /// head is an estimate until the class has chosen it.
     #[inline]
-    fn start(&self, state: &Self::State) -> Tag {
-        let _ = state;
-        Tag::default()
+    fn resized(&mut self, state: &mut Self::State, extra_bytes: i64) {
+        let _ = (state, extra_bytes);
     }
 
-    /// The virtual time that [`start`](Self::start) is compared with.
+    /// The packet served last cost `extra_bytes` more than its length (less, if negative). Returns
+    /// whether the discipline accounts for that.
     #[inline]
-    fn reached(&self) -> Tag {
-        Tag::default()
+    fn charge(&mut self, state: &mut Self::State, head: Option<Head>, extra_bytes: i64) -> bool {
+        let _ = (state, head, extra_bytes);
+        false
     }
+}
+
+/// A discipline whose ranks depend on backlogs. The stream is reinserted after each change. Its
+/// ranks never expire.
+pub trait RanksByBacklog: Discipline {
+    /// The backlog of a stream changed to `waiting`, the head included. When a packet arrives or is
+    /// served, this is called before the stream's next head becomes head-of-line.
+    fn backlog_changed(&mut self, state: &mut Self::State, waiting: Waiting);
+}
+
+/// A discipline whose streams take turns: the stream of least rank is served or passes.
+pub trait TakesTurns: Discipline {
+    /// The turn comes to a stream. Returns whether it is served.
+    fn turn(&mut self, state: &mut Self::State, head: Head) -> Turn;
+
+    /// Returns how many more turns the stream needs until its head is served, at least 1.
+    fn turns_needed(&self, state: &Self::State, head: Head) -> u64;
+
+    /// Changes the state as `turns` turns that pass do.
+    fn skip_turns(&mut self, state: &mut Self::State, turns: u64);
+}
+
+/// A discipline whose heads are not served before their virtual start.
+pub trait VirtualStart: Discipline {
+    /// Heads wait for their start. A family of disciplines may turn that off for one of them.
+    const REGULATED: bool = true;
+
+    /// Returns the virtual time from which the head may be served.
+    fn virtual_start(&self, state: &Self::State) -> Tag;
+
+    /// Returns the virtual time that has been reached.
+    fn virtual_time(&self) -> Tag;
 
     /// No active head has reached its start; the least start is `start`.
     #[inline]
     fn leap(&mut self, start: Tag) {
         let _ = start;
     }
+}
 
-    /// The stream of least rank is looked at, if the discipline [`VISITS`](Self::VISITS).
+/// How the stream to serve follows from the ranks: [`ByRank`], [`ByBacklog`], [`ByTurn`] or
+/// [`ByVirtualStart`].
+///
+/// A [`Selector`](crate::selector::Selector) calls the optional parts of a discipline through this
+/// trait, and compiles out the parts that the discipline does not have.
+pub trait Selection<D: Discipline> {
+    /// The discipline is a [`RanksByBacklog`].
+    const RANKS_BY_BACKLOG: bool = false;
+
+    /// The discipline is a [`TakesTurns`].
+    const TAKES_TURNS: bool = false;
+
+    /// The discipline is a [`VirtualStart`] whose heads wait.
+    const REGULATED: bool = false;
+
+    /// See [`RanksByBacklog::backlog_changed`].
     #[inline]
-    fn visit(&mut self, state: &mut Self::State, head: Head) -> Visit {
-        let _ = (state, head);
-        Visit::Serve
+    fn backlog_changed(discipline: &mut D, state: &mut D::State, waiting: Waiting) {
+        let _ = (discipline, state, waiting);
     }
 
-    /// How many more visits the stream needs until its head is served, at least 1.
+    /// See [`TakesTurns::turn`].
     #[inline]
-    fn visits_needed(&self, state: &Self::State, head: Head) -> u64 {
-        let _ = (state, head);
+    fn turn(discipline: &mut D, state: &mut D::State, head: Head) -> Turn {
+        let _ = (discipline, state, head);
+        Turn::Serve
+    }
+
+    /// See [`TakesTurns::turns_needed`].
+    #[inline]
+    fn turns_needed(discipline: &D, state: &D::State, head: Head) -> u64 {
+        let _ = (discipline, state, head);
         1
     }
 
-    /// Does as if `visits` visits had passed.
+    /// See [`TakesTurns::skip_turns`].
     #[inline]
-    fn skip_visits(&mut self, state: &mut Self::State, visits: u64) {
-        let _ = (state, visits);
+    fn skip_turns(discipline: &mut D, state: &mut D::State, turns: u64) {
+        let _ = (discipline, state, turns);
     }
 
-    /// The head turns out to have another length than it was activated with: a class's head is
-    /// known only when the class has chosen it.
+    /// See [`VirtualStart::virtual_start`].
     #[inline]
-    fn resized(&mut self, state: &mut Self::State, extra_bytes: i64) {
-        let _ = (state, extra_bytes);
+    fn virtual_start(discipline: &D, state: &D::State) -> Tag {
+        let _ = (discipline, state);
+        Tag::default()
     }
 
-    /// The packet last served cost `extra_bytes` more than its length (or less, if negative), which
-    /// is known only now. Returns whether the discipline can take that into account.
+    /// See [`VirtualStart::virtual_time`].
     #[inline]
-    fn charge(&mut self, state: &mut Self::State, head: Option<Head>, extra_bytes: i64) -> bool {
-        let _ = (state, head, extra_bytes);
-        false
+    fn virtual_time(discipline: &D) -> Tag {
+        let _ = discipline;
+        Tag::default()
+    }
+
+    /// See [`VirtualStart::leap`].
+    #[inline]
+    fn leap(discipline: &mut D, start: Tag) {
+        let _ = (discipline, start);
+    }
+}
+
+/// The stream of least rank is served.
+#[derive(Clone, Copy, Debug)]
+pub enum ByRank {}
+
+/// The stream of least rank is served, and ranks change with backlogs.
+#[derive(Clone, Copy, Debug)]
+pub enum ByBacklog {}
+
+/// The stream of least rank has the turn.
+#[derive(Clone, Copy, Debug)]
+pub enum ByTurn {}
+
+/// The stream of least rank among those that have started is served.
+#[derive(Clone, Copy, Debug)]
+pub enum ByVirtualStart {}
+
+impl<D: Discipline> Selection<D> for ByRank {}
+
+impl<D: RanksByBacklog> Selection<D> for ByBacklog {
+    const RANKS_BY_BACKLOG: bool = true;
+
+    #[inline]
+    fn backlog_changed(discipline: &mut D, state: &mut D::State, waiting: Waiting) {
+        discipline.backlog_changed(state, waiting);
+    }
+}
+
+impl<D: TakesTurns> Selection<D> for ByTurn {
+    const TAKES_TURNS: bool = true;
+
+    #[inline]
+    fn turn(discipline: &mut D, state: &mut D::State, head: Head) -> Turn {
+        discipline.turn(state, head)
+    }
+
+    #[inline]
+    fn turns_needed(discipline: &D, state: &D::State, head: Head) -> u64 {
+        discipline.turns_needed(state, head)
+    }
+
+    #[inline]
+    fn skip_turns(discipline: &mut D, state: &mut D::State, turns: u64) {
+        discipline.skip_turns(state, turns);
+    }
+}
+
+impl<D: VirtualStart> Selection<D> for ByVirtualStart {
+    const REGULATED: bool = D::REGULATED;
+
+    #[inline]
+    fn virtual_start(discipline: &D, state: &D::State) -> Tag {
+        discipline.virtual_start(state)
+    }
+
+    #[inline]
+    fn virtual_time(discipline: &D) -> Tag {
+        discipline.virtual_time()
+    }
+
+    #[inline]
+    fn leap(discipline: &mut D, start: Tag) {
+        discipline.leap(start);
     }
 }

@@ -1,8 +1,8 @@
-//! Gates: whether a stream's head may be chosen, whatever the discipline says.
+//! Eligibility gates: whether a stream's head may be served, independent of the discipline.
 //!
-//! Three things can close a stream's gate: its caller, too few credits for the head, a head that
-//! does not conform to the rate cap. The first two open by a call, the last by time. Disciplines
-//! only hear that a head became active or is so no more, so every one of them is credit-aware.
+//! Three conditions close a stream's gate: the caller closed it, the head needs more credits than
+//! the stream has, or the head does not conform to the rate cap. A call ends the first two, time
+//! the last. Disciplines see only whether a head is active, so all of them are credit-aware.
 //!
 //! The rate cap is a token bucket kept as a theoretical arrival time, in ns × bits/s so that
 //! nothing is rounded: a head of L bytes conforms from (TAT − b/ρ + L/ρ) on; when it is served,
@@ -16,13 +16,13 @@ use crate::link::Link;
 use crate::packet::StreamId;
 use crate::structure::IndexedHeap;
 
-/// The unit of flow control, bytes: a packet takes as many credits as it fills begun units.
+/// The unit of flow control, bytes: a packet takes one credit for every begun unit.
 pub const CREDIT_BYTES: u32 = 64;
 
 /// ns in a second × bits in a byte.
 const SCALE: u128 = 8_000_000_000;
 
-/// A rate cap at work.
+/// The state of a rate cap.
 #[derive(Clone, Copy, Debug)]
 struct Bucket {
     max_rate: MaxRate,
@@ -31,7 +31,7 @@ struct Bucket {
 }
 
 impl Bucket {
-    /// From when on a packet of `wire_bytes` conforms, ns.
+    /// Returns the time, ns, from which a packet of `wire_bytes` conforms.
     fn conforms_ns(&self, wire_bytes: u64) -> u64 {
         let length = u128::from(wire_bytes) * SCALE;
         let burst = u128::from(self.max_rate.burst_bytes) * SCALE;
@@ -45,7 +45,7 @@ impl Bucket {
     }
 }
 
-/// What may close one stream's gate.
+/// The conditions that can close one stream's gate.
 #[derive(Clone, Copy, Debug)]
 struct Gate {
     opened_by_caller: bool,
@@ -53,33 +53,33 @@ struct Gate {
     bucket: Option<Bucket>,
 }
 
-/// Whether a gate is open for a head.
+/// The state of a gate for a given head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Passage {
-    /// Now.
+pub(crate) enum GateState {
+    /// The head may be served.
     Open,
-    /// From this time on, ns.
-    From(u64),
-    /// Not without a call.
+    /// The head may be served from this time, ns.
+    OpensAt(u64),
+    /// The head may be served only after a call.
     Closed,
 }
 
-/// The gates of all streams; those without limits cost nothing.
+/// The gates of all streams. A stream without limits has none.
 #[derive(Clone, Debug)]
-pub(crate) struct Gates {
+pub(crate) struct EligibilityGates {
     link: Link,
-    /// By stream; shorter than their number if the last have no limits.
+    /// By stream, up to the last stream with limits.
     gates: Vec<Gate>,
-    /// Streams whose gate opens by time, by that time.
+    /// Backlogged streams whose gate opens by time, by that time.
     opening: IndexedHeap<u64>,
 }
 
-impl Gates {
+impl EligibilityGates {
     pub(crate) fn new(link: Link) -> Self {
         Self { link, gates: Vec::new(), opening: IndexedHeap::default() }
     }
 
-    /// One more stream.
+    /// Adds a stream.
     pub(crate) fn add_stream(&mut self, stream: StreamId, contract: &Contract) {
         if contract.credits.is_some() || contract.max_rate.is_some() {
             let gate = self.limited(stream);
@@ -88,7 +88,7 @@ impl Gates {
         }
     }
 
-    /// Whether any was ever limited.
+    /// Whether any stream has or had limits.
     #[inline]
     pub(crate) fn any(&self) -> bool {
         !self.gates.is_empty()
@@ -108,7 +108,7 @@ impl Gates {
         &mut self.gates[stream.index()]
     }
 
-    /// Whether `head` may pass, which is remembered if it may by and by.
+    /// Whether `head` may be served; schedules the opening of the gate if time will open it.
     #[inline(always)]
     pub(crate) fn admits(&mut self, stream: StreamId, head: Head, now_ns: u64) -> bool {
         stream.index() >= self.gates.len() || self.admits_limited(stream, head, now_ns)
@@ -116,23 +116,23 @@ impl Gates {
 
     fn admits_limited(&mut self, stream: StreamId, head: Head, now_ns: u64) -> bool {
         let gate = &self.gates[stream.index()];
-        match gate.passage(head, now_ns, self.link) {
-            Passage::Open => {
+        match gate.state(head, now_ns, self.link) {
+            GateState::Open => {
                 self.opening.remove(stream.0);
                 true
             }
-            Passage::From(from_ns) => {
-                self.opening.place(stream.0, from_ns);
+            GateState::OpensAt(from_ns) => {
+                self.opening.insert(stream.0, from_ns);
                 false
             }
-            Passage::Closed => {
+            GateState::Closed => {
                 self.opening.remove(stream.0);
                 false
             }
         }
     }
 
-    /// `head` is served.
+    /// Charges a served packet to the stream's credits and rate cap.
     #[inline(always)]
     pub(crate) fn spend(&mut self, stream: StreamId, bytes: u32, now_ns: u64) {
         if stream.index() < self.gates.len() {
@@ -151,29 +151,30 @@ impl Gates {
         self.opening.remove(stream.0);
     }
 
-    /// The last packet of a stream was dropped: its gate opens for nobody.
-    pub(crate) fn forget(&mut self, stream: StreamId) {
+    /// Cancels the scheduled opening of a stream whose last packet was dropped.
+    pub(crate) fn cancel_opening(&mut self, stream: StreamId) {
         self.opening.remove(stream.0);
     }
 
+    /// Opens or closes the gate of `stream` on behalf of the caller.
     pub(crate) fn set_by_caller(&mut self, stream: StreamId, open: bool) {
         self.limited(stream).opened_by_caller = open;
     }
 
-    /// Gives credits to a stream that has flow control; others have no use for them.
+    /// Adds credits to a stream with flow control; no effect on other streams.
     pub(crate) fn add_credits(&mut self, stream: StreamId, added: u64) {
         if let Some(Gate { credits: Some(credits), .. }) = self.gates.get_mut(stream.index()) {
             *credits = credits.saturating_add(added);
         }
     }
 
-    /// When the next gate opens by time.
+    /// Returns the time at which the next gate opens, ns.
     #[inline]
     pub(crate) fn next_opening_ns(&self) -> Option<u64> {
         self.opening.first().map(|(from_ns, _)| from_ns)
     }
 
-    /// The next gate that opens by time, by `now_ns`: when, and whose. It is told once.
+    /// Removes and returns the next scheduled opening at or before `now_ns`: its time and stream.
     #[inline]
     pub(crate) fn pop_opening(&mut self, now_ns: u64) -> Option<(u64, StreamId)> {
         let (from_ns, stream) = self.opening.first().filter(|(from_ns, _)| *from_ns <= now_ns)?;
@@ -184,15 +185,15 @@ impl Gates {
 
 impl Gate {
     #[inline]
-    fn passage(&self, head: Head, now_ns: u64, link: Link) -> Passage {
+    fn state(&self, head: Head, now_ns: u64, link: Link) -> GateState {
         let needed = u64::from(head.bytes.div_ceil(CREDIT_BYTES));
         if !self.opened_by_caller || self.credits.is_some_and(|credits| credits < needed) {
-            return Passage::Closed;
+            return GateState::Closed;
         }
         let conforms = |bucket: &Bucket| bucket.conforms_ns(link.wire_bytes(head.bytes));
         match self.bucket.as_ref().map_or(0, conforms) {
-            from_ns if from_ns <= now_ns => Passage::Open,
-            from_ns => Passage::From(from_ns),
+            from_ns if from_ns <= now_ns => GateState::Open,
+            from_ns => GateState::OpensAt(from_ns),
         }
     }
 }
@@ -208,14 +209,14 @@ mod tests {
         Head { arrival_ns: 0, bytes }
     }
 
-    fn gates(contract: &Contract) -> Gates {
-        let mut gates = Gates::new(Link::default());
+    fn gates(contract: &Contract) -> EligibilityGates {
+        let mut gates = EligibilityGates::new(Link::default());
         gates.add_stream(A, contract);
         gates
     }
 
     #[test]
-    fn credits_are_spent_by_begun_units() {
+    fn a_packet_takes_a_credit_for_every_begun_unit() {
         let mut gates = gates(&Contract::new().credits(3));
         assert!(gates.admits(A, head(192), 0) && !gates.admits(A, head(193), 0));
         gates.spend(A, 65, 0);
@@ -228,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bucket_lets_its_burst_through_and_then_its_rate() {
+    fn a_bucket_passes_its_burst_and_then_its_rate() {
         let rate_bps = NonZeroU64::new(8_000_000).unwrap();
         let mut gates = gates(&Contract::new().max_rate(MaxRate { rate_bps, burst_bytes: 1500 }));
         assert!(gates.admits(A, head(1500), 0));
@@ -240,5 +241,15 @@ mod tests {
         assert_eq!(gates.next_opening_ns(), None);
         gates.spend(A, 500, 500_000);
         assert!(!gates.admits(A, head(1500), 1_999_999) && gates.admits(A, head(1500), 2_000_000));
+    }
+
+    #[test]
+    fn a_cancelled_opening_is_not_scheduled() {
+        let rate_bps = NonZeroU64::new(8_000_000).unwrap();
+        let mut gates = gates(&Contract::new().max_rate(MaxRate { rate_bps, burst_bytes: 0 }));
+        assert!(!gates.admits(A, head(1), 0));
+        assert_eq!(gates.next_opening_ns(), Some(1_000));
+        gates.cancel_opening(A);
+        assert_eq!((gates.next_opening_ns(), gates.pop_opening(1_000)), (None, None));
     }
 }

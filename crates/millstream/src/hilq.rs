@@ -1,6 +1,6 @@
 //! The Hierarchically Indexed Linear Queue of the HILQ paper: DWCS on a network processor.
 //!
-//! Packets, not streams, are scattered over a calendar when they arrive, and stay where they are:
+//! A calendar holds packets, not streams, and a packet keeps its position from its arrival:
 //!
 //! ```text
 //! segment  the millisecond of the packet's deadline, of the next 100
@@ -8,23 +8,22 @@
 //! queue    packets of one slot, first in, first out
 //! ```
 //!
-//! Two-level bitmaps find the first packet of a segment by two reads, so arrivals and decisions cost
-//! the same for any number of streams. Three stages work on one state, the paper's three kinds of
-//! threads one after the other: `receive` puts an arrival into its slot, `collect` drops what is left
-//! in segments that have passed, `schedule` takes the packet that goes next.
+//! Two-level bitmaps find the first packet of a segment by two reads, so the cost of arrivals and
+//! decisions is independent of the number of streams. Three stages, the paper's three kinds of
+//! threads, work on one state in turn: `receive` inserts an arrival into its slot, `collect` drops
+//! the packets of segments that have passed, `schedule` removes the next packet.
 //!
-//! The order is not quite that of [`Dwcs`](crate::Dwcs), and is not meant to be:
+//! The order approximates that of [`Dwcs`](crate::Dwcs):
 //!
-//! - deadlines within a millisecond are not told apart, and a packet is sent until its millisecond
-//!   ends;
-//! - x'/y' is rounded, and clamped to the table's x' < 20 and y' < 30; with x' = 0 there is no order
-//!   by y';
-//! - a packet keeps its slot when its stream's x'/y' change after it arrived;
-//! - a deadline beyond the calendar's end is rejected: it would take the place of an earlier one;
+//! - deadlines within a millisecond are equal, and a packet can be sent until its millisecond ends;
+//! - x'/y' is rounded and clamped to the table's x' < 20 and y' < 30; if x' = 0, y' is ignored;
+//! - a packet keeps its slot when its stream's x'/y' change after its arrival;
+//! - an arrival with a deadline beyond the calendar is rejected: its slot is that of an earlier
+//!   one;
 //! - late packets are always dropped.
 //!
-//! Source: *Efficient Implementation of Packet Scheduling Algorithm on High-Speed Programmable Network
-//! Processors*, LNCS 2496, 2002, pages 184 to 197, section 5.
+//! Source: *Efficient Implementation of Packet Scheduling Algorithm on High-Speed Programmable
+//! Network Processors*, LNCS 2496, 2002, pages 184 to 197, section 5.
 
 mod calendar;
 mod collect;
@@ -58,14 +57,14 @@ use crate::selector::Observer;
 /// A stream.
 #[derive(Clone, Copy, Debug)]
 struct Stream {
-    /// x'/y', and the deadline of the packet that arrived last.
+    /// x'/y', and the deadline of the last arrival.
     state: DwcsState,
     arrivals: u64,
     waiting: u32,
     limit: u32,
 }
 
-/// The HILQ scheduler: DWCS, nearly. Memory accesses are told to `M`.
+/// The HILQ scheduler, which approximates DWCS. `M` counts its memory accesses.
 ///
 /// ```
 /// use millstream::catalogue::DynScheduler;
@@ -89,11 +88,11 @@ pub struct Hilq<M = ()> {
     calendar: Calendar,
     packets: Packets,
     streams: Vec<Stream>,
-    /// Packets in the calendar, and those collected.
+    /// Packets in the calendar, and collected packets.
     waiting: u64,
     rejected: Rejected,
     collected: Collected,
-    /// The segment that time is in; all before are empty.
+    /// The current segment; all before it are empty.
     current: u64,
     /// The first segment that may not be empty.
     search: u64,
@@ -101,7 +100,7 @@ pub struct Hilq<M = ()> {
 }
 
 impl Hilq {
-    /// A scheduler without streams. Of `options`, `zero_window` has no effect.
+    /// Returns a scheduler without streams. `zero_window` of `options` has no effect.
     ///
     /// # Panics
     /// If a size is 0, there are more than 1,024 slots in a segment, or fewer than two segments.
@@ -110,7 +109,8 @@ impl Hilq {
         Self::with_memory(options, sizes, ())
     }
 
-    /// What of a contract a scheduler of `sizes` cannot honour: each a [`ContractError::Unfit`].
+    /// Returns the attributes of a contract that a scheduler of `sizes` does not support, each as a
+    /// [`ContractError::Unfit`].
     pub fn unfit(contract: &Contract, sizes: &Sizes) -> impl Iterator<Item = ContractError> {
         let unfit = |wrong: bool, attribute, need| {
             wrong.then_some(ContractError::Unfit { attribute, by: "hilq", need })
@@ -133,10 +133,10 @@ impl Hilq {
 }
 
 impl<M: Memory> Hilq<M> {
-    /// The same, with accesses to memory told to `memory`.
+    /// Returns a scheduler without streams whose memory accesses `memory` counts.
     ///
     /// # Panics
-    /// As [`new`](Hilq::new).
+    /// If [`new`](Hilq::new) does.
     #[must_use]
     pub fn with_memory(options: DwcsOptions, sizes: Sizes, memory: M) -> Self {
         sizes.check();
@@ -156,25 +156,25 @@ impl<M: Memory> Hilq<M> {
         }
     }
 
-    /// Arrivals that were not taken, by reason.
+    /// Returns the rejected arrivals, by reason.
     #[must_use]
     pub fn rejected(&self) -> Rejected {
         self.rejected
     }
 
-    /// What was told of accesses to memory.
+    /// Returns the counter of memory accesses.
     #[must_use]
     pub fn memory(&self) -> &M {
         &self.memory
     }
 
-    /// Basic and extended element queues in use.
+    /// Returns the basic and extended element queues in use.
     #[must_use]
     pub fn queues_in_use(&self) -> (usize, usize) {
         self.calendar.queues_in_use()
     }
 
-    /// Takes a packet out of the books.
+    /// Frees the descriptor of a packet and counts its departure.
     fn take(&mut self, packet: u32) -> Descriptor {
         let descriptor = self.packets.take(packet);
         self.streams[descriptor.stream as usize].waiting -= 1;
@@ -204,17 +204,17 @@ impl<M: Memory> DynScheduler for Hilq<M> {
 
     fn decide(&mut self, now_ns: u64, observer: &mut dyn Observer) -> Option<Departure> {
         self.collect(now_ns);
-        self.tell(now_ns, observer);
+        self.report_drops(now_ns, observer);
         self.schedule(now_ns)
     }
 
     /// # Panics
-    /// If `eligible` is false: packets of a HILQ cannot be held back.
+    /// If `eligible` is false: HILQ has no gates.
     fn set_eligible(&mut self, _: u64, stream: StreamId, eligible: bool) {
         assert!(eligible, "hilq cannot hold back stream {stream}");
     }
 
-    /// No effect, as for any stream without flow control.
+    /// No effect: streams have no flow control.
     fn add_credits(&mut self, _: u64, _: StreamId, _: u64) {}
 
     fn next_eligible_ns(&self) -> Option<u64> {

@@ -1,21 +1,21 @@
-//! The Millstream engine: whose packet goes next?
+//! The Millstream engine: decides which packet a link sends next.
 //!
-//! The answer has three parts that know nothing of each other's insides:
+//! A scheduler has three parts, each independent of the others:
 //!
-//! - a [`Discipline`] says how streams are ordered and what service and misses change
+//! - a [`Discipline`] orders streams and updates their attributes at services and misses
 //!   ([`Fifo`], [`StaticPriority`], [`Edf`], [`Dwcs`]);
-//! - a [`Structure`] finds the first in that order ([`Scan`], [`Heap`], [`DualHeap`]);
-//! - a realisation brings packets and time. It lives outside: this crate has no I/O, no clock, no
+//! - a [`Structure`] finds the first stream in that order ([`Scan`], [`Heap`], [`DualHeap`]);
+//! - a backend supplies packets and time. It is another crate: the engine has no I/O, no clock, no
 //!   threads and no floating point, and allocates only when streams or the largest backlog grow.
 //!
-//! One scheduler is not made of these: [`Hilq`], which is nearly DWCS on a calendar.
+//! [`Hilq`] is a scheduler of its own: it approximates DWCS on a calendar.
 //!
-//! [`Scheduler`] joins the first two over the streams' queues; its page has an example that
-//! schedules three streams. Whoever reads names from a file starts at [`catalogue`]; what
-//! theory promises the streams before anything runs is in [`bounds`].
+//! [`Scheduler`] joins a discipline and a structure over the streams' queues; its page has an
+//! example with three streams. [`catalogue`] builds schedulers from names. [`bounds`] computes what
+//! theory guarantees the streams before anything runs.
 //!
-//! The way of a packet: `queue` (waits) → `selector` (misses are charged, the first is found) →
-//! `scheduler` (leaves as a [`Departure`]).
+//! The path of a packet: `queue` (waits) → `selector` (charges misses, finds the first stream) →
+//! `scheduler` (departs as a [`Departure`]).
 
 #![no_std]
 #![deny(unsafe_code)]
@@ -25,7 +25,7 @@ extern crate alloc;
 pub mod bounds;
 pub mod catalogue;
 mod contract;
-mod discipline;
+pub mod discipline;
 mod gate;
 mod hilq;
 mod link;
@@ -40,12 +40,14 @@ mod tree;
 mod virtual_time;
 
 pub use contract::{Contract, ContractError, Late, MaxRate, Terms, Window};
+#[allow(deprecated)]
+pub use discipline::Visit;
 pub use discipline::{
-    Activation, Discipline, DueTime, Dwcs, DwcsOptions, Edf, EdfFirst, Expiry, Fifo, FluidFair,
-    Head, Interleaved, LossFirst, Measure, Missed, Order, Owed, OwedOrder, Pd2, Rank, RoundRobin,
-    Rules, Scfq, SelfClocked, Sfq, Stamp, StaticPriority, Table, Vds, VirtualClock,
-    VirtualDeadline, Visit, Waiting, Wf2q, Wf2qPlus, Wfq, Windowed, WindowedRank, WindowedState,
-    ZeroWindow,
+    Activation, ByBacklog, ByRank, ByTurn, ByVirtualStart, Discipline, DueTime, Dwcs, DwcsOptions,
+    Edf, EdfFirst, Expiry, Fifo, FluidFair, Head, Interleaved, LossFirst, Measure, Missed, Order,
+    Owed, OwedOrder, Pd2, Rank, RanksByBacklog, RoundRobin, Rules, Scfq, Selection, SelfClocked,
+    Sfq, Stamp, StaticPriority, Table, TakesTurns, Turn, Vds, VirtualClock, VirtualDeadline,
+    VirtualStart, Waiting, Wf2q, Wf2qPlus, Wfq, Windowed, WindowedRank, WindowedState, ZeroWindow,
 };
 pub use gate::CREDIT_BYTES;
 pub use hilq::{Accesses, Hilq, Memory, Rejected, Sizes};

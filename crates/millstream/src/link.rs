@@ -1,9 +1,9 @@
-//! The link as disciplines know it: how fast it is, and what a packet costs on it.
+//! The link as disciplines see it: its rate, and the cost of a packet.
 
-/// A link's speed.
+/// A link's rate and overhead.
 ///
-/// Disciplines share out the link's time, so a packet counts with everything it occupies the link
-/// for: its length and the link's overhead.
+/// Disciplines share the link's time, so a packet counts with all bytes that occupy the link: its
+/// length and the link's overhead.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Link {
     /// Rate, bits/s.
@@ -20,15 +20,15 @@ impl Default for Link {
 }
 
 impl Link {
-    /// What a packet of `bytes` takes on the wire, bytes.
+    /// Returns the length on the wire of a packet of `bytes`, bytes.
     #[inline]
     #[must_use]
     pub fn wire_bytes(self, bytes: u32) -> u64 {
         u64::from(bytes) + u64::from(self.overhead_bytes)
     }
 
-    /// How long a packet of `bytes` occupies the link: ceil((bytes + overhead) × 8 × 10⁹ / rate)
-    /// ns; the greatest number if that is too long.
+    /// Returns the transmission time of a packet of `bytes`, ns: ceil((bytes + overhead) × 8 × 10⁹
+    /// / rate), saturating.
     ///
     /// # Panics
     /// If the rate is 0.

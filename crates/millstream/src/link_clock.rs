@@ -1,43 +1,43 @@
-//! The clocks of those who share a link: the link's own, and that of each class's share of it.
+//! Clocks of a shared link: the link's own, and one for each class's share of it.
 //!
 //! ```text
 //! link    |--a--|--b--|      |--a--|        busy: all transmissions
 //! a's     0 . . . . . 1 1 1 2 . . . 3       runs while a is served and while the link is idle
 //! ```
 //!
-//! A class's clock is the time minus what the link spent on others: t − busy(t) + own(t). Nor does it run
-//! while a rate cap, the class's own or that of a class above, is all that keeps its packets from an idle
-//! link: to those below, a cap is a slower link.
+//! A class's clock is the time minus the transmissions of other classes: t − busy(t) + own(t). It
+//! also stops while only a rate cap, the class's own or that of a class above, keeps its packets
+//! from an idle link: to the streams below, a cap is a slower link.
 
 use crate::link::Link;
 
-/// What the link has done so far.
+/// The link's transmissions so far.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LinkClock {
     link: Link,
     now_ns: u64,
-    /// The end of the current transmission, or of the last.
+    /// The end of the current or last transmission.
     free_ns: u64,
-    /// The length of all transmissions, the current one whole.
+    /// The duration of all transmissions, including all of the current one.
     busy_ns: u64,
     current_ns: u64,
-    /// Which transmission is the current one.
+    /// The number of the current transmission.
     number: u64,
 }
 
-/// What one class had of it. *Idle time* here is the link's as the class above saw it: without what
-/// that one was held back for.
+/// The share of one class. Its *idle time* is the link's idle time, less the time for which caps
+/// held back the classes above.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct ClassClock {
-    /// How much idle time passed while the class was held back, but for now.
+    /// The idle time of earlier hold-backs of the class.
     held_ns: u64,
-    /// Of the idle time when it was last held back, if it is.
+    /// The idle time at which the current hold-back began, if there is one.
     held_from_ns: Option<u64>,
-    /// The length of its transmissions, the current one whole.
+    /// The duration of its transmissions, including all of the current one.
     served_ns: u64,
     /// The number of its last transmission.
     number: u64,
-    /// Its clock at the end of that.
+    /// Its clock at the end of that transmission.
     served_until_ns: u64,
 }
 
@@ -46,26 +46,26 @@ impl LinkClock {
         Self { link, now_ns: 0, free_ns: 0, busy_ns: 0, current_ns: 0, number: 0 }
     }
 
-    /// Time reaches `now_ns`; returns the latest time so far.
+    /// Advances time to `now_ns`; returns the latest time so far.
     #[inline]
     pub(crate) fn reach(&mut self, now_ns: u64) -> u64 {
         self.now_ns = self.now_ns.max(now_ns);
         self.now_ns
     }
 
-    /// The latest time so far.
+    /// Returns the latest time so far.
     #[inline]
     pub(crate) fn now_ns(&self) -> u64 {
         self.now_ns
     }
 
-    /// From when on the link is free.
+    /// Returns the time from which the link is free.
     #[inline]
     pub(crate) fn free_ns(&self) -> u64 {
         self.free_ns
     }
 
-    /// A transmission starts; the link is free.
+    /// Starts a transmission on the free link.
     #[inline]
     pub(crate) fn send(&mut self, at_ns: u64, bytes: u32) {
         self.current_ns = self.link.transmission_ns(bytes);
@@ -74,13 +74,13 @@ impl LinkClock {
         self.number += 1;
     }
 
-    /// How long the link has been idle in all by `at_ns`.
+    /// Returns the total idle time of the link up to `at_ns`.
     #[inline]
     pub(crate) fn idle_ns(&self, at_ns: u64) -> u64 {
         at_ns.saturating_sub(self.busy_ns - self.left_ns(at_ns))
     }
 
-    /// What is left of the current transmission at `at_ns`.
+    /// Returns the rest of the current transmission at `at_ns`.
     #[inline]
     fn left_ns(&self, at_ns: u64) -> u64 {
         self.free_ns.saturating_sub(at_ns)
@@ -88,7 +88,7 @@ impl LinkClock {
 }
 
 impl ClassClock {
-    /// The current transmission is of this class, whose idle time is `idle_ns`.
+    /// Assigns the current transmission to this class, whose idle time is `idle_ns`.
     #[inline]
     pub(crate) fn serve(&mut self, link: &LinkClock, idle_ns: u64) {
         self.served_ns = self.served_ns.saturating_add(link.current_ns);
@@ -96,20 +96,20 @@ impl ClassClock {
         self.served_until_ns = idle_ns + self.served_ns;
     }
 
-    /// The class's clock at `at_ns`, when its idle time is `idle_ns`.
+    /// Returns the class's clock at `at_ns`, when its idle time is `idle_ns`.
     #[inline]
     pub(crate) fn at(&self, link: &LinkClock, at_ns: u64, idle_ns: u64) -> u64 {
         let own_left_ns = if self.number == link.number { link.left_ns(at_ns) } else { 0 };
         idle_ns + (self.served_ns - own_left_ns)
     }
 
-    /// Its idle time, from that of the class above.
+    /// Returns its idle time, given that of the class above.
     #[inline]
     pub(crate) fn idle_ns(&self, above_ns: u64) -> u64 {
         self.held_from_ns.unwrap_or(above_ns) - self.held_ns
     }
 
-    /// From now on the class is held back or not; the class above has this idle time.
+    /// Starts or ends a hold-back when the idle time of the class above is `above_ns`.
     #[inline]
     pub(crate) fn hold(&mut self, held: bool, above_ns: u64) {
         match self.held_from_ns {
@@ -122,7 +122,7 @@ impl ClassClock {
         }
     }
 
-    /// Whether the class's clock has run on since its last service ended.
+    /// Whether the class's clock has advanced since its last service ended.
     #[inline]
     pub(crate) fn idle_since_service(&self, clock_ns: u64) -> bool {
         clock_ns > self.served_until_ns
@@ -134,7 +134,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_clock_stands_still_while_others_are_served() {
+    fn a_clock_stops_while_other_classes_are_served() {
         let mut link = LinkClock::new(Link { rate_bps: 8_000_000_000, overhead_bytes: 0 });
         let (mut a, mut b) = (ClassClock::default(), ClassClock::default());
         let at = |class: &ClassClock, link: &LinkClock, at_ns| {
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_stands_still_while_the_class_is_held_back() {
+    fn a_clock_stops_while_the_class_is_held_back() {
         let link = LinkClock::new(Link::default());
         let (mut above, mut below) = (ClassClock::default(), ClassClock::default());
         above.hold(true, 10);

@@ -1,13 +1,12 @@
-//! What the engine knows of a packet, and what it says when one leaves.
+//! Packets as the engine takes them in and returns them.
 //!
-//! Packets go in as [`Packet`]: a length and a `tag` that is the caller's own (an index of a
-//! buffer, say) and comes back untouched. They come out as [`Departure`]: sent, or dropped and
-//! why. Every arrival ends in exactly one departure, or is still queued: that is conservation,
-//! and the tests check it.
+//! A packet arrives as a [`Packet`]: its length and the caller's `tag`, which is returned
+//! unchanged. It leaves as a [`Departure`]: sent, or dropped for a reason. Every arrival ends in
+//! exactly one departure or is still queued; the tests check this conservation.
 
 use core::fmt;
 
-/// The number of a stream: its position in the order of [`add_stream`], from 0.
+/// The number of a stream: how many streams were added before it by [`add_stream`].
 ///
 /// A lower number wins the last tie.
 ///
@@ -16,7 +15,7 @@ use core::fmt;
 pub struct StreamId(pub u32);
 
 impl StreamId {
-    /// The number as an index into per-stream arrays.
+    /// Returns the number as an index into per-stream arrays.
     #[inline]
     #[must_use]
     pub fn index(self) -> usize {
@@ -35,12 +34,12 @@ impl fmt::Display for StreamId {
 pub struct Packet {
     /// Length in bytes, without the link's overhead. 0 is allowed.
     pub bytes: u32,
-    /// The caller's own value, handed back with the departure.
+    /// The caller's value, returned with the departure.
     pub tag: u64,
 }
 
 impl Packet {
-    /// A packet of `bytes` bytes with tag 0.
+    /// Returns a packet of `bytes` bytes with tag 0.
     #[must_use]
     pub fn new(bytes: u32) -> Self {
         Self { bytes, tag: 0 }
@@ -59,7 +58,7 @@ pub enum Event {
 }
 
 impl Event {
-    /// The word of the departures CSV: `sent`, `dropped-late` or `dropped-full`.
+    /// Returns its name in the departures CSV: `sent`, `dropped-late` or `dropped-full`.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {

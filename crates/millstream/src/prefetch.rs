@@ -1,9 +1,9 @@
-//! Telling the processor what will be read soon.
+//! Prefetching of entries that will be read soon.
 //!
-//! With a million streams each state that a decision touches comes from memory; the calendar knows
-//! which ones are next, so they can be on their way while others are worked on.
+//! With a million streams each state that a decision reads comes from memory. The calendar knows
+//! the next ones, and fetches them while it works on the current ones.
 
-/// Brings `items[at]` towards the cache; no effect if there is no such item.
+/// Prefetches `items[at]` into the cache; no effect if the index is out of range.
 #[inline(always)]
 #[allow(unsafe_code, clippy::inline_always)]
 pub(crate) fn prefetch<T>(items: &[T], at: usize) {

@@ -6,9 +6,9 @@
 //! slab:    [packet next] -> [packet next] -> …      free list through `next`
 //! ```
 //!
-//! One allocation serves all streams, so a stream that floods uses memory only up to its limit and
-//! an idle one uses none. Every operation is O(1); the slab grows to the largest backlog and is
-//! reused from then on, so the steady state allocates nothing.
+//! One allocation serves all streams: a flooding stream uses memory only up to its limit, an idle
+//! one uses none. Every operation is O(1). The slab grows to the largest backlog and is then
+//! reused, so the steady state allocates nothing.
 
 use alloc::vec::Vec;
 
@@ -19,7 +19,7 @@ use crate::prefetch::prefetch;
 /// End of a list of slab entries.
 const END: u32 = u32::MAX;
 
-/// A waiting packet, with what its stream's discipline stamped it with.
+/// A waiting packet and its stamp.
 #[derive(Clone, Copy, Debug)]
 struct Entry<P> {
     arrival_ns: u64,
@@ -52,52 +52,52 @@ pub(crate) struct Queues<P> {
 }
 
 impl<P: Copy + Default> Queues<P> {
-    /// No streams; at most `packet_limit` packets waiting in all of them together.
+    /// Returns queues without streams that hold at most `packet_limit` packets together.
     pub(crate) fn new(packet_limit: u32) -> Self {
         Self { slab: Vec::new(), free: END, packet_limit, waiting: 0, queues: Vec::new() }
     }
 
-    /// Adds a stream with room for `limit` waiting packets.
+    /// Adds a stream whose queue holds `limit` packets; unbounded if `None`.
     pub(crate) fn add_stream(&mut self, limit: Option<u32>) {
         let limit = limit.unwrap_or(u32::MAX);
         self.queues.push(Queue { head: END, tail: END, waiting: 0, limit, arrivals: 0, bytes: 0 });
     }
 
-    /// What waits in one stream.
+    /// Returns the backlog of one stream.
     #[inline]
     pub(crate) fn waiting(&self, stream: StreamId) -> Waiting {
         let queue = &self.queues[stream.index()];
         Waiting { packets: queue.waiting, bytes: queue.bytes }
     }
 
-    /// The stream's queue will be asked for soon.
+    /// Prefetches the stream's queue.
     #[inline]
     pub(crate) fn prefetch(&self, stream: StreamId) {
         prefetch(&self.queues, stream.index());
     }
 
-    /// The stream's first packet will be asked for soon.
+    /// Prefetches the stream's head-of-line packet.
     #[inline]
     pub(crate) fn prefetch_head(&self, stream: StreamId) {
         prefetch(&self.slab, self.queues[stream.index()].head as usize);
     }
 
-    /// Packets waiting in all streams.
+    /// Returns the packets waiting in all streams.
     #[inline]
     pub(crate) fn total_waiting(&self) -> u64 {
         self.waiting
     }
 
-    /// Arrivals of one stream so far, those dropped included.
+    /// Returns the arrivals of one stream so far, dropped ones included.
     #[inline]
     pub(crate) fn arrivals(&self, stream: StreamId) -> u64 {
         self.queues[stream.index()].arrivals
     }
 
-    /// Drops an arrival if there is no room for it.
+    /// Checks that the queue and the slab can hold an arrival; counts it if not.
     ///
     /// # Errors
-    /// Its departure.
+    /// The departure of the dropped packet.
     #[inline]
     pub(crate) fn admit(
         &mut self,
@@ -124,7 +124,7 @@ impl<P: Copy + Default> Queues<P> {
         Ok(())
     }
 
-    /// Appends an arrival for which there is room; `true` if its queue was empty.
+    /// Appends an admitted arrival; returns whether its queue was empty.
     #[inline]
     pub(crate) fn push(&mut self, stream: StreamId, packet: Packet, now_ns: u64) -> bool {
         let queue = &mut self.queues[stream.index()];
@@ -163,14 +163,14 @@ impl<P: Copy + Default> Queues<P> {
         was_empty
     }
 
-    /// Stamps the packet that arrived last, which waits.
+    /// Stamps the last packet of the queue.
     #[inline]
     pub(crate) fn stamp_last(&mut self, stream: StreamId, stamp: P) {
         let tail = self.queues[stream.index()].tail;
         self.slab[tail as usize].stamp = stamp;
     }
 
-    /// The head-of-line packet and its stamp.
+    /// Returns the head-of-line packet and its stamp.
     #[inline]
     pub(crate) fn head(&self, stream: StreamId) -> Option<(Head, P)> {
         let at = self.queues[stream.index()].head;
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_queue_refuses_and_counts_the_arrival() {
+    fn a_full_queue_drops_and_counts_the_arrival() {
         let mut queues = queues(Some(2), 100);
         for empty in [true, false] {
             assert_eq!(queues.admit(A, Packet::new(1), 0), Ok(()));

@@ -1,30 +1,30 @@
-//! The scheduler: queues behind, a discipline on a structure in front.
+//! The scheduler: packet queues, and a discipline on a structure that selects among them.
 //!
-//! It has no clock: the caller says what time it is, and time must not go backwards. At one
-//! instant arrivals come before the decision. A realisation is a loop of
-//! [`enqueue`](Scheduler::enqueue) and [`decide`](Scheduler::decide).
+//! It has no clock: the caller passes the time, which must not go backwards. At one instant
+//! arrivals come before the decision. A backend is a loop of [`enqueue`](Scheduler::enqueue) and
+//! [`decide`](Scheduler::decide).
 
 use crate::contract::{Contract, ContractError};
 use crate::discipline::{Activation, Discipline, DwcsOptions, Head};
-use crate::gate::Gates;
+use crate::gate::EligibilityGates;
 use crate::link::Link;
 use crate::packet::{Departure, Event, Packet, StreamId};
 use crate::queue::Queues;
 use crate::selector::{Backlog, HilqExact, NewHead, Observer, Select, Selector};
 use crate::structure::Structure;
 
-/// How many arrivals of a batch ahead a queue is sent for.
+/// How many arrivals of a batch ahead a queue is prefetched.
 const FETCHED_AHEAD: usize = 6;
 
-/// Queues and the gates in front of them.
+/// The packet queues and their eligibility gates.
 #[derive(Debug)]
-struct Waitroom<P> {
+struct PacketStore<P> {
     queues: Queues<P>,
-    gates: Gates,
+    gates: EligibilityGates,
 }
 
-impl<P: Copy + Default> Waitroom<P> {
-    /// A packet that became head-of-line, as the selector wants to know it.
+impl<P: Copy + Default> PacketStore<P> {
+    /// Returns a packet that became head-of-line in the selector's form.
     #[inline]
     fn new_head(&mut self, stream: StreamId, now_ns: u64, next: (Head, P)) -> NewHead<P> {
         let (head, stamp) = next;
@@ -32,7 +32,7 @@ impl<P: Copy + Default> Waitroom<P> {
     }
 }
 
-impl<P: Copy + Default> Backlog<P> for Waitroom<P> {
+impl<P: Copy + Default> Backlog<P> for PacketStore<P> {
     fn drop_head(
         &mut self,
         stream: StreamId,
@@ -43,7 +43,7 @@ impl<P: Copy + Default> Backlog<P> for Waitroom<P> {
         let (departure, next) = self.queues.pop(stream, now_ns, deadline_ns, Event::DroppedLate)?;
         observer.dropped(&departure);
         if next.is_none() {
-            self.gates.forget(stream);
+            self.gates.cancel_opening(stream);
         }
         next.map(|next| self.new_head(stream, now_ns, next))
     }
@@ -59,7 +59,7 @@ impl<P: Copy + Default> Backlog<P> for Waitroom<P> {
     }
 }
 
-/// Schedules the packets of many streams, the winner found by `S`: a discipline on a structure.
+/// Schedules the packets of many streams. `S` selects the stream: a discipline on a structure.
 ///
 /// ```
 /// use millstream::{Contract, Dwcs, EdfFirst, Heap, Packet, Scheduler, Window};
@@ -78,12 +78,12 @@ impl<P: Copy + Default> Backlog<P> for Waitroom<P> {
 #[derive(Debug)]
 pub struct Scheduler<S: Select> {
     selector: S,
-    room: Waitroom<S::Stamp>,
+    store: PacketStore<S::Stamp>,
 }
 
 impl<D: Discipline, S: Structure<D::Rank>> Scheduler<Selector<D, S>> {
-    /// A scheduler by `discipline` on `structure`, without streams and without a common limit on
-    /// waiting packets, for a link without overhead.
+    /// Returns a scheduler of `discipline` on `structure`, without streams and without a common
+    /// limit on waiting packets, for a link without overhead.
     #[must_use]
     pub fn new(discipline: D, structure: S) -> Self {
         Self::over(Selector::new(discipline, structure))
@@ -91,7 +91,7 @@ impl<D: Discipline, S: Structure<D::Rank>> Scheduler<Selector<D, S>> {
 }
 
 impl Scheduler<HilqExact> {
-    /// The same by DWCS, earliest deadline first, on `hilq-exact`.
+    /// Returns a scheduler of DWCS, earliest deadline first, on `hilq-exact`.
     #[must_use]
     pub fn hilq_exact(options: DwcsOptions) -> Self {
         Self::over(HilqExact::new(options))
@@ -99,25 +99,25 @@ impl Scheduler<HilqExact> {
 }
 
 impl<S: Select> Scheduler<S> {
-    /// A scheduler by `selector`, which has no streams yet.
+    /// Returns a scheduler with `selector`, which has no streams yet.
     #[must_use]
     pub fn over(selector: S) -> Self {
-        let gates = Gates::new(Link::default());
-        Self { selector, room: Waitroom { queues: Queues::new(u32::MAX - 1), gates } }
+        let gates = EligibilityGates::new(Link::default());
+        Self { selector, store: PacketStore { queues: Queues::new(u32::MAX - 1), gates } }
     }
 
-    /// At most `packets` wait in all streams together; arrivals beyond are dropped like arrivals
-    /// at a full queue. To be said before the first stream is added.
+    /// Limits the packets that wait in all streams together; further arrivals are dropped as at a
+    /// full queue. Call before the first stream is added.
     #[must_use]
     pub fn with_packet_limit(mut self, packets: u32) -> Self {
-        self.room.queues = Queues::new(packets.min(u32::MAX - 1));
+        self.store.queues = Queues::new(packets.min(u32::MAX - 1));
         self
     }
 
-    /// Rate caps count what packets take on `link`. To be said before the first stream is added.
+    /// Makes rate caps count packets as they are on `link`. Call before the first stream is added.
     #[must_use]
     pub fn on_link(mut self, link: Link) -> Self {
-        self.room.gates = Gates::new(link);
+        self.store.gates = EligibilityGates::new(link);
         self
     }
 
@@ -128,15 +128,15 @@ impl<S: Select> Scheduler<S> {
     #[allow(clippy::needless_pass_by_value)]
     pub fn add_stream(&mut self, contract: Contract) -> Result<StreamId, ContractError> {
         let stream = self.selector.add_stream(&contract)?;
-        self.room.queues.add_stream(contract.queue);
-        self.room.gates.add_stream(stream, &contract);
+        self.store.queues.add_stream(contract.queue);
+        self.store.gates.add_stream(stream, &contract);
         Ok(stream)
     }
 
-    /// A packet arrives. Returns its number among the stream's arrivals, from 0.
+    /// Enqueues an arriving packet. Returns its number among the stream's arrivals, from 0.
     ///
     /// # Errors
-    /// The packet's departure, if the queue was full and it was dropped.
+    /// The packet's departure, if it was dropped at a full queue.
     ///
     /// # Panics
     /// If `stream` was not added to this scheduler.
@@ -147,23 +147,27 @@ impl<S: Select> Scheduler<S> {
         stream: StreamId,
         packet: Packet,
     ) -> Result<u64, Departure> {
-        self.room.queues.admit(stream, packet, now_ns)?;
+        self.store.queues.admit(stream, packet, now_ns)?;
         self.advance(now_ns);
-        let number = self.room.queues.arrivals(stream);
+        let number = self.store.queues.arrivals(stream);
         let head = Head { arrival_ns: now_ns, bytes: packet.bytes };
-        if self.room.queues.push(stream, packet, now_ns) {
-            let open = self.room.gates.admits(stream, head, now_ns);
+        let was_empty = self.store.queues.push(stream, packet, now_ns);
+        if S::TRACKS_BACKLOG {
+            self.selector.backlog_changed(stream, self.store.queues.waiting(stream));
+        }
+        if was_empty {
+            let open = self.store.gates.admits(stream, head, now_ns);
             let stamp = self.selector.arrived(stream, packet.bytes, open);
             self.selector.became_backlogged(stream, NewHead { head, stamp, open });
         } else {
             let active = self.selector.active(stream);
             let stamp = self.selector.arrived(stream, packet.bytes, active);
-            self.room.queues.stamp_last(stream, stamp);
+            self.store.queues.stamp_last(stream, stamp);
         }
         Ok(number)
     }
 
-    /// Packets that arrive at one instant; those dropped go to `full`.
+    /// Enqueues packets that arrive at one instant; `full` takes the departures of dropped ones.
     ///
     /// # Panics
     /// If a stream was not added to this scheduler.
@@ -176,7 +180,7 @@ impl<S: Select> Scheduler<S> {
     ) {
         for (at, &(stream, packet)) in arrivals.iter().enumerate() {
             if let Some((later, _)) = arrivals.get(at + FETCHED_AHEAD) {
-                self.room.queues.prefetch(*later);
+                self.store.queues.prefetch(*later);
             }
             if let Err(departure) = self.enqueue(now_ns, stream, packet) {
                 full(departure);
@@ -184,11 +188,11 @@ impl<S: Select> Scheduler<S> {
         }
     }
 
-    /// One decision cycle: charges the deadlines that have passed, then takes the head of the
-    /// stream that comes first. `None` if no stream is eligible.
+    /// Makes one decision: charges the deadlines that have passed, then removes the head of the
+    /// first stream. `None` if no stream is eligible.
     ///
-    /// To be asked whenever the link is free, also if nothing waits: that ends a busy period, and
-    /// fair queueing forgets who got more before.
+    /// Call on every link-idle event, even with an empty backlog: it ends the busy period, and fair
+    /// queueing resets its tags.
     #[inline]
     pub fn decide(
         &mut self,
@@ -196,35 +200,38 @@ impl<S: Select> Scheduler<S> {
         observer: &mut (impl Observer + ?Sized),
     ) -> Option<Departure> {
         self.advance(now_ns);
-        if self.room.queues.total_waiting() == 0 {
+        if self.store.queues.total_waiting() == 0 {
             self.selector.idle();
             return None;
         }
-        let stream = self.selector.select(now_ns, &mut self.room, observer)?;
+        let stream = self.selector.select(now_ns, &mut self.store, observer)?;
         let deadline_ns = self.selector.deadline_ns(stream);
-        let (departure, next) = self.room.queues.pop(stream, now_ns, deadline_ns, Event::Sent)?;
+        let (departure, next) = self.store.queues.pop(stream, now_ns, deadline_ns, Event::Sent)?;
+        if S::TRACKS_BACKLOG {
+            self.selector.backlog_changed(stream, self.store.queues.waiting(stream));
+        }
         if self.selector.served(stream, now_ns) {
             observer.missed(stream, now_ns, 1, 0);
         }
-        self.room.gates.spend(stream, departure.bytes, now_ns);
-        let next = next.map(|next| self.room.new_head(stream, now_ns, next));
-        self.selector.follow(stream, next);
+        self.store.gates.spend(stream, departure.bytes, now_ns);
+        let next = next.map(|next| self.store.new_head(stream, now_ns, next));
+        self.selector.head_departed(stream, next);
         Some(departure)
     }
 
-    /// Time reaches `now_ns`: gates that open by time do, each at its time.
+    /// Advances time to `now_ns` and opens the gates that time opens, each at its time.
     #[inline(always)]
     fn advance(&mut self, now_ns: u64) {
-        if self.room.gates.next_opening_ns().is_some() {
+        if self.store.gates.next_opening_ns().is_some() {
             self.open_gates(now_ns);
         }
         self.selector.advance(now_ns);
     }
 
-    /// The same for an event that at one instant goes before gates that open by time.
+    /// Advances time to `now_ns` for an event that precedes the gates which open at `now_ns`.
     fn advance_before_gates(&mut self, now_ns: u64) {
         if let Some(before_ns) = now_ns.checked_sub(1)
-            && self.room.gates.next_opening_ns().is_some()
+            && self.store.gates.next_opening_ns().is_some()
         {
             self.open_gates(before_ns);
         }
@@ -233,25 +240,25 @@ impl<S: Select> Scheduler<S> {
 
     #[cold]
     fn open_gates(&mut self, until_ns: u64) {
-        while let Some((from_ns, stream)) = self.room.gates.pop_opening(until_ns) {
+        while let Some((from_ns, stream)) = self.store.gates.pop_opening(until_ns) {
             self.selector.advance(from_ns);
-            self.regate(from_ns, stream);
+            self.update_gate(from_ns, stream);
         }
     }
 
-    /// Opens or closes the gate of `stream` as its limits now say.
-    fn regate(&mut self, now_ns: u64, stream: StreamId) {
+    /// Opens or closes the gate of `stream` according to its limits.
+    fn update_gate(&mut self, now_ns: u64, stream: StreamId) {
         self.selector.limits_changed(stream);
         let Some(head) = self.selector.head(stream) else { return };
-        if !self.room.gates.admits(stream, head, now_ns) {
+        if !self.store.gates.admits(stream, head, now_ns) {
             return self.selector.close(stream);
         }
-        let waiting = self.room.queues.waiting(stream);
+        let waiting = self.store.queues.waiting(stream);
         self.selector.open(stream, Activation::Opened { waiting });
     }
 
-    /// Up to `most` decision cycles at one instant, as a driver filling a transmit ring makes
-    /// them. Returns how many packets were sent.
+    /// Makes up to `most` decisions at one instant, for drivers that fill a transmit ring. Returns
+    /// how many packets were sent.
     #[inline]
     pub fn decide_batch(
         &mut self,
@@ -267,9 +274,9 @@ impl<S: Select> Scheduler<S> {
             let stream = departure.stream;
             sent(departure);
             count += 1;
-            if self.selector.is_alone(stream) && !self.room.gates.may_close(stream) {
-                // The last one is for a decision: nothing is behind it.
-                let behind = self.room.queues.waiting(stream).packets.saturating_sub(1) as usize;
+            if self.selector.is_alone(stream) && !self.store.gates.may_close(stream) {
+                // The last packet needs a decision: it has no successor.
+                let behind = self.store.queues.waiting(stream).packets.saturating_sub(1) as usize;
                 let again = behind.min(most - count);
                 self.serve_alone(now_ns, stream, again, observer, &mut sent);
                 count += again;
@@ -278,7 +285,7 @@ impl<S: Select> Scheduler<S> {
         count
     }
 
-    /// So many decision cycles of which the winner is known; more packets than that wait.
+    /// Serves `count` packets of `stream`, which wins every decision and has more packets.
     #[inline]
     fn serve_alone(
         &mut self,
@@ -290,9 +297,9 @@ impl<S: Select> Scheduler<S> {
     ) {
         for _ in 0..count {
             let deadline_ns = self.selector.deadline_ns(stream);
-            let popped = self.room.queues.pop(stream, now_ns, deadline_ns, Event::Sent);
+            let popped = self.store.queues.pop(stream, now_ns, deadline_ns, Event::Sent);
             let Some((departure, Some((head, stamp)))) = popped else {
-                debug_assert!(false, "more than that wait");
+                debug_assert!(false, "more than `count` packets wait");
                 break;
             };
             let next = NewHead { head, stamp, open: true };
@@ -302,49 +309,48 @@ impl<S: Select> Scheduler<S> {
             sent(departure);
         }
         if count > 0 {
-            self.selector.settle(stream);
+            self.selector.reinsert(stream);
         }
     }
 
-    /// Opens (`true`, the start) or closes the gate of `stream`. A stream with a closed gate is
-    /// not chosen; its packets wait, its deadlines pass and are charged.
+    /// Opens or closes the gate of `stream`; gates are open initially. While its gate is closed, a
+    /// stream is not served and its deadlines are charged.
     ///
     /// # Panics
     /// If `stream` was not added to this scheduler.
     pub fn set_eligible(&mut self, now_ns: u64, stream: StreamId, eligible: bool) {
         self.advance_before_gates(now_ns);
-        self.room.gates.set_by_caller(stream, eligible);
-        self.regate(now_ns, stream);
+        self.store.gates.set_by_caller(stream, eligible);
+        self.update_gate(now_ns, stream);
     }
 
-    /// Credits of `stream` come back. At one instant this goes before gates that open by time, and
-    /// those before arrivals. No effect on a
-    /// stream whose contract has no flow control.
+    /// Returns credits to `stream`; no effect on a stream without flow control. At one instant the
+    /// order is: credits, gates that open by time, arrivals.
     ///
     /// # Panics
     /// If `stream` was not added to this scheduler.
     pub fn add_credits(&mut self, now_ns: u64, stream: StreamId, credits: u64) {
         self.advance_before_gates(now_ns);
-        self.room.gates.add_credits(stream, credits);
-        // Credits open gates and close none.
+        self.store.gates.add_credits(stream, credits);
+        // Credits never close a gate.
         if self.selector.active(stream) {
             self.selector.limits_changed(stream);
         } else {
-            self.regate(now_ns, stream);
+            self.update_gate(now_ns, stream);
         }
     }
 
-    /// When the next stream becomes eligible by time alone (its rate cap), ns. If
-    /// [`decide`](Self::decide) finds nobody, it is worth asking again then.
+    /// Returns the time, ns, at which a rate cap lets the next stream become eligible: when to call
+    /// [`decide`](Self::decide) again after it returned `None`.
     #[must_use]
     pub fn next_eligible_ns(&self) -> Option<u64> {
-        self.room.gates.next_opening_ns()
+        self.store.gates.next_opening_ns()
     }
 
-    /// The last service of `stream` cost `extra_bytes` more than the packet's length (less, if
-    /// negative): for work whose cost is known only when it is done, as of CPU cycles. To be said
-    /// before the stream is served again. Returns whether the discipline can take it into account
-    /// (WF²Q+ and DRR can).
+    /// Charges the last service of `stream` with `extra_bytes` beyond the packet's length (a
+    /// refund, if negative): for work whose cost is known only afterwards, such as CPU cycles. Call
+    /// before the stream is served again. Returns whether the discipline accounts for it (WF²Q+ and
+    /// DRR do).
     ///
     /// # Panics
     /// If `stream` was not added to this scheduler.
@@ -353,24 +359,101 @@ impl<S: Select> Scheduler<S> {
         self.selector.charge_extra(stream, extra_bytes)
     }
 
-    /// How many streams there are.
+    /// Returns the number of streams.
     #[must_use]
     pub fn streams(&self) -> usize {
         self.selector.streams()
     }
 
-    /// Packets waiting in `stream`.
+    /// Returns the packets waiting in `stream`.
     ///
     /// # Panics
     /// If `stream` was not added to this scheduler.
     #[must_use]
     pub fn waiting(&self, stream: StreamId) -> u32 {
-        self.room.queues.waiting(stream).packets
+        self.store.queues.waiting(stream).packets
     }
 
-    /// Packets waiting in all streams.
+    /// Returns the packets waiting in all streams.
     #[must_use]
     pub fn total_waiting(&self) -> u64 {
-        self.room.queues.total_waiting()
+        self.store.queues.total_waiting()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::contract::MaxRate;
+    use crate::discipline::{Measure, RoundRobin, Wf2qPlus};
+    use crate::selector::ManagedFirst;
+    use crate::structure::Scan;
+    use core::num::NonZeroU64;
+
+    /// One byte a nanosecond.
+    const LINK: Link = Link { rate_bps: 8_000_000_000, overhead_bytes: 0 };
+
+    #[test]
+    fn at_one_instant_credits_and_calls_precede_gates_that_time_opens() {
+        let rate_bps = NonZeroU64::new(8_000_000).unwrap();
+        let capped = Contract::new().max_rate(MaxRate { rate_bps, burst_bytes: 0 });
+        for by_credits in [true, false] {
+            // Round robin serves in the order of activation.
+            let mut scheduler = Scheduler::new(RoundRobin::new(Measure::Packets), Scan::default());
+            let capped = scheduler.add_stream(capped.clone()).unwrap();
+            let called = scheduler.add_stream(Contract::new().credits(0)).unwrap();
+            if !by_credits {
+                scheduler.add_credits(0, called, 1);
+                scheduler.set_eligible(0, called, false);
+            }
+            for stream in [capped, called] {
+                scheduler.enqueue(0, stream, Packet::new(1)).unwrap();
+            }
+            assert_eq!(scheduler.next_eligible_ns(), Some(1_000));
+            if by_credits {
+                scheduler.add_credits(1_000, called, 1);
+            } else {
+                scheduler.set_eligible(1_000, called, true);
+            }
+            assert_eq!(scheduler.decide(1_000, &mut ()).unwrap().stream, called);
+            assert_eq!(scheduler.decide(1_000, &mut ()).unwrap().stream, capped);
+        }
+    }
+
+    /// A clock that leaps is advanced by every event: at 100 ns it leaps to the start of the second
+    /// packet of `a`, so that it is past that start when the packet of `b` arrives.
+    #[test]
+    fn a_change_of_limits_advances_a_clock_that_leaps() {
+        for idle in [false, true] {
+            let below = Selector::new(Wf2qPlus::new(LINK, 0), Scan::default());
+            let mut scheduler = Scheduler::over(ManagedFirst::new(below, LINK)).on_link(LINK);
+            let a = scheduler.add_stream(Contract::new().credits(1_000)).unwrap();
+            let b = scheduler.add_stream(Contract::new()).unwrap();
+            for _ in 0..2 {
+                scheduler.enqueue(0, a, Packet::new(1_000)).unwrap();
+            }
+            assert_eq!(scheduler.decide(0, &mut ()).unwrap().stream, a);
+            if idle {
+                scheduler.set_eligible(100, b, true);
+            } else {
+                scheduler.add_credits(100, a, 1);
+            }
+            scheduler.enqueue(600, b, Packet::new(800)).unwrap();
+            assert_eq!(scheduler.decide(1_000, &mut ()).unwrap().stream, a);
+            assert_eq!(scheduler.decide(2_000, &mut ()).unwrap().stream, b);
+        }
+    }
+
+    #[test]
+    fn the_opening_of_a_dropped_head_is_cancelled() {
+        let rate_bps = NonZeroU64::new(8_000_000).unwrap();
+        let contract = Contract::new().period_ns(100).unwrap().late(crate::contract::Late::Drop);
+        let contract = contract.max_rate(MaxRate { rate_bps, burst_bytes: 0 });
+        let mut scheduler = Scheduler::new(crate::discipline::Edf, Scan::default());
+        let stream = scheduler.add_stream(contract).unwrap();
+        scheduler.enqueue(0, stream, Packet::new(1)).unwrap();
+        assert_eq!(scheduler.next_eligible_ns(), Some(1_000));
+        assert_eq!(scheduler.decide(100, &mut ()), None);
+        assert_eq!((scheduler.total_waiting(), scheduler.next_eligible_ns()), (0, None));
     }
 }

@@ -1,10 +1,9 @@
-//! How the least rank is found, and at what cost.
+//! Structures that find the least rank, and their costs.
 //!
-//! A [`Structure`] holds the rank of every eligible stream. It knows nothing of what a rank means
-//! beyond its order and its expiry, so every discipline gives the same schedule on every
-//! structure, packet for packet.
+//! A [`Structure`] holds the rank of every active stream. It uses only a rank's order and expiry,
+//! so a discipline has the same schedule on every structure, packet for packet.
 //!
-//! | structure | place, remove | first | due | for |
+//! | structure | insert, remove | first | due | for |
 //! |---|---|---|---|---|
 //! | [`Scan`] | O(1) | O(n) | O(n) | the executable definition; a handful of streams |
 //! | [`Heap`] | O(log n) | O(1) | O(1) + O(due) | everything else |
@@ -27,17 +26,23 @@ use alloc::vec::Vec;
 
 use crate::discipline::Rank;
 
-/// Finds the least of the ranks of all placed streams.
+/// Finds the least of the ranks of all inserted streams.
 pub trait Structure<R: Rank> {
-    /// Places `stream` at `rank`, or moves it there.
-    fn place(&mut self, stream: u32, rank: R);
+    /// Inserts `stream` at `rank`, or moves it there.
+    fn insert(&mut self, stream: u32, rank: R);
 
-    /// Takes `stream` out; no effect if it is not placed.
+    /// Inserts `stream` at `rank`, or moves it there.
+    #[deprecated(since = "0.2.0", note = "renamed to `insert`")]
+    fn place(&mut self, stream: u32, rank: R) {
+        self.insert(stream, rank);
+    }
+
+    /// Removes `stream`; no effect if it is not in the structure.
     fn remove(&mut self, stream: u32);
 
-    /// The stream of least rank; among equal ranks the lowest.
+    /// Returns the stream of least rank, of equal ranks the lowest stream.
     fn first(&mut self) -> Option<u32>;
 
-    /// Appends every placed stream whose rank expires at or before `now_ns`, in any order.
+    /// Appends every stream whose rank expires at or before `now_ns`, in any order.
     fn due(&self, now_ns: u64, out: &mut Vec<u32>);
 }

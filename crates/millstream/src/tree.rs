@@ -1,32 +1,32 @@
-//! A tree of classes: each class shares what it gets among its children by its own discipline.
+//! A tree of classes: each class shares its service among its children by its own discipline.
 //!
 //! ```text
 //! root (wf2q+)             decide: from the root down, each class picks a child;
 //!  ├─ calls (dwcs)         the packet at the bottom is sent, and every class
-//!  │   ├─ alice            on the way charges its child with what was sent
+//!  │   ├─ alice            on the path charges its child with it
 //!  │   └─ bob
-//!  └─ bulk (drr)           enqueue: from the leaf up, until a class was
-//!      ├─ backup           backlogged already
+//!  └─ bulk (drr)           enqueue: from the leaf up to the root
+//!      ├─ backup
 //!      └─ sync
 //! ```
 //!
-//! **A class's head.** A parent orders its children by their heads, but which packet a class will
-//! send is known only when it is asked. So a class's head is an estimate, the length of what it
-//! sent last, and the parent is told the right length before it charges the service. No packet is
-//! bound early: one that arrives in time is sent in time, however deep it stands.
+//! **A class's head.** A parent orders its children by their heads, but a class selects its packet
+//! only when it is served. So a class's head is an estimate, the length of the packet that it sent
+//! last, and the parent gets the right length before it charges the service. No packet is bound
+//! early: an urgent arrival can be sent next, however deep its stream is.
 //!
-//! **A class's clock** stands still while the link serves others: it shows the time for which the
+//! **A class's clock** stops while the link serves other classes: it shows the time for which the
 //! link was idle or the class was served. So a class shares its part of the link as it would share
-//! a link of its own, and a high-priority sibling leaves no mark on its virtual time; in the MinBW
-//! paper these are the gaps that the management class leaves in WFQ's clock (its Figure 1).
-//! A class that is empty starts afresh when its clock has run on since.
+//! a link of its own, and a high-priority sibling does not affect its virtual time. In the MinBW
+//! paper these are the gaps that the management class leaves in WFQ's clock (its Figure 1). The
+//! clock ends a busy period when it runs while the class is empty.
 //!
-//! **Deadlines** are charged in every class at every decision, whoever is chosen. Classes
-//! themselves may have deadlines in their parent; what a class misses is not reported.
+//! **Deadlines** are charged in every class at every decision. Classes may have deadlines in their
+//! parent; the misses of a class are not reported.
 
+mod class_backlog;
 mod gates;
 mod node;
-mod rooms;
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -34,48 +34,51 @@ use alloc::vec::Vec;
 use crate::catalogue::{DisciplineRow, DynScheduler, Options, StructureName};
 use crate::contract::{Contract, ContractError, Late};
 use crate::discipline::{Head, Waiting};
-use crate::gate::Gates;
+use crate::gate::EligibilityGates;
 use crate::link_clock::{ClassClock, LinkClock};
 use crate::packet::{Departure, Event, Packet, StreamId};
 use crate::queue::Queues;
 use crate::selector::{NewHead, Observer};
 
+use self::class_backlog::{Child, ChildObserver, ClassBacklog, LateDrops};
 pub(crate) use self::node::Node;
-use self::rooms::{Child, Dropped, Rooms, Told};
 
 /// The number of a class: its position in the order of [`Tree::add_class`], the root being 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ClassId(pub u32);
 
 impl ClassId {
-    /// The class at the top.
+    /// The root.
     pub const ROOT: Self = Self(0);
 
     fn index(self) -> usize {
         self.0 as usize
     }
 
-    /// The class as its gate knows it.
+    /// Returns the number of the class's gate.
     fn gate(self) -> StreamId {
         StreamId(self.0)
     }
 }
 
-/// A place among a class's children.
+/// A position among a class's children.
 #[derive(Clone, Copy, Debug)]
 struct Place {
     class: ClassId,
     child: StreamId,
 }
 
-/// A class and what stands in its subtree.
+/// A class.
 struct Class {
     node: Box<dyn Node>,
     /// `None` for the root.
     parent: Option<Place>,
     children: Vec<Child>,
+    /// The backlog of its subtree.
     waiting: Waiting,
     clock: ClassClock,
+    /// Its discipline ranks by backlogs.
+    tracks_backlog: bool,
 }
 
 /// Schedules the packets of many streams in a tree of classes.
@@ -87,9 +90,8 @@ struct Class {
 /// let row = |name| DisciplineRow::parse(name).expect("in the catalogue");
 /// let options = Options::default();
 /// let mut tree = Tree::new(row("wf2q+"), StructureName::Heap, &options);
-/// let calls = tree.add_class(
-///     ClassId::ROOT, Contract::new().weight(3)?, row("static-priority"), StructureName::Scan, &options,
-/// )?;
+/// let (weight, priority) = (Contract::new().weight(3)?, row("static-priority"));
+/// let calls = tree.add_class(ClassId::ROOT, weight, priority, StructureName::Scan, &options)?;
 /// let urgent = tree.add_stream(calls, Contract::new().priority(0))?;
 /// let call = tree.add_stream(calls, Contract::new().priority(1))?;
 /// let bulk = tree.add_stream(ClassId::ROOT, Contract::new())?;
@@ -107,27 +109,27 @@ pub struct Tree {
     classes: Vec<Class>,
     /// Each stream's place.
     leaves: Vec<Place>,
-    rooms: Rooms,
+    backlog: ClassBacklog,
     clock: LinkClock,
-    /// Classes whose children have deadlines.
+    /// The classes whose children have deadlines.
     with_deadlines: Vec<ClassId>,
 }
 
 impl Tree {
-    /// A tree whose root has this discipline, for the link of `options`.
+    /// Returns a tree whose root has this discipline, for the link of `options`.
     ///
     /// # Panics
-    /// If the discipline cannot be held by `structure`.
+    /// If `structure` cannot hold the discipline.
     #[must_use]
     pub fn new(root: &DisciplineRow, structure: StructureName, options: &Options) -> Self {
         let link = options.link;
         let mut tree = Self {
             classes: Vec::new(),
             leaves: Vec::new(),
-            rooms: Rooms {
+            backlog: ClassBacklog {
                 queues: Queues::new(u32::MAX - 1),
-                stream_gates: Gates::new(link),
-                class_gates: Gates::new(link),
+                stream_gates: EligibilityGates::new(link),
+                class_gates: EligibilityGates::new(link),
             },
             clock: LinkClock::new(link),
             with_deadlines: Vec::new(),
@@ -136,14 +138,13 @@ impl Tree {
         tree
     }
 
-    /// Adds a class to `parent`, in which it stands with `contract`; its own children are shared
-    /// by `discipline`.
+    /// Adds a class with `contract` to `parent`; `discipline` schedules the class's children.
     ///
     /// # Errors
     /// If the contract lacks an attribute that the parent's discipline needs.
     ///
     /// # Panics
-    /// If `parent` is not of this tree, or the discipline cannot be held by `structure`.
+    /// If `parent` is not of this tree, or `structure` cannot hold the discipline.
     #[allow(clippy::needless_pass_by_value)]
     pub fn add_class(
         &mut self,
@@ -153,13 +154,13 @@ impl Tree {
         structure: StructureName,
         options: &Options,
     ) -> Result<ClassId, ContractError> {
-        // What a class would drop, its streams decide.
+        // A class has no packets of its own to drop.
         let contract = contract.late(Late::Send);
         let child = self.classes[parent.index()].node.add_child(&contract)?;
         let class =
             self.push_class(Some(Place { class: parent, child }), discipline, structure, options);
         self.classes[parent.index()].children.push(Child::Class(class));
-        self.rooms.class_gates.add_stream(class.gate(), &contract);
+        self.backlog.class_gates.add_stream(class.gate(), &contract);
         Ok(class)
     }
 
@@ -176,6 +177,7 @@ impl Tree {
             self.with_deadlines.push(class);
         }
         self.classes.push(Class {
+            tracks_backlog: node.tracks_backlog(),
             node,
             parent,
             children: Vec::new(),
@@ -203,15 +205,15 @@ impl Tree {
         let child = self.classes[class.index()].node.add_child(&contract)?;
         self.classes[class.index()].children.push(Child::Stream(stream));
         self.leaves.push(Place { class, child });
-        self.rooms.queues.add_stream(contract.queue);
-        self.rooms.stream_gates.add_stream(stream, &contract);
+        self.backlog.queues.add_stream(contract.queue);
+        self.backlog.stream_gates.add_stream(stream, &contract);
         Ok(stream)
     }
 
     /// See [`Scheduler::enqueue`](crate::Scheduler::enqueue).
     ///
     /// # Errors
-    /// As there.
+    /// The packet's departure, if it was dropped at a full queue.
     ///
     /// # Panics
     /// If `stream` is not of this tree.
@@ -221,50 +223,52 @@ impl Tree {
         stream: StreamId,
         packet: Packet,
     ) -> Result<u64, Departure> {
-        self.rooms.queues.admit(stream, packet, now_ns)?;
+        self.backlog.queues.admit(stream, packet, now_ns)?;
         let at_ns = self.advance(now_ns);
-        let number = self.rooms.queues.arrivals(stream);
-        let was_empty = self.rooms.queues.push(stream, packet, now_ns);
+        let number = self.backlog.queues.arrivals(stream);
+        let was_empty = self.backlog.queues.push(stream, packet, now_ns);
         let place = self.leaves[stream.index()];
-        self.touch(place.class, at_ns);
+        self.advance_class(place.class, at_ns);
+        self.backlog_changed(place, self.backlog.queues.waiting(stream));
         let node = &mut self.classes[place.class.index()].node;
         if was_empty {
             let head = Head { arrival_ns: now_ns, bytes: packet.bytes };
-            let open = self.rooms.stream_gates.admits(stream, head, now_ns);
+            let open = self.backlog.stream_gates.admits(stream, head, now_ns);
             let stamp = node.arrived(place.child, packet.bytes, open);
             node.became_backlogged(place.child, NewHead { head, stamp, open });
         } else {
             let active = node.active(place.child);
             let stamp = node.arrived(place.child, packet.bytes, active);
-            self.rooms.queues.stamp_last(stream, stamp);
+            self.backlog.queues.stamp_last(stream, stamp);
         }
-        self.arrived_below(place.class, at_ns, now_ns, packet.bytes);
+        self.propagate_arrival(place.class, at_ns, now_ns, packet.bytes);
         Ok(number)
     }
 
-    /// A packet arrived in `class`: its parents hear of it.
-    fn arrived_below(&mut self, mut class: ClassId, at_ns: u64, now_ns: u64, bytes: u32) {
+    /// Propagates the arrival of a packet in `class` to the classes above.
+    fn propagate_arrival(&mut self, mut class: ClassId, at_ns: u64, now_ns: u64, bytes: u32) {
         loop {
             let below = &mut self.classes[class.index()];
             let first = below.waiting.packets == 0;
             let head = Head { arrival_ns: now_ns, bytes };
             below.waiting.packets += 1;
             below.waiting.bytes += u64::from(bytes);
-            let active_below = below.node.any_active();
+            let (active_below, waiting) = (below.node.any_active(), below.waiting);
             let Some(place) = below.parent else { return };
-            self.touch(place.class, at_ns);
+            self.advance_class(place.class, at_ns);
+            self.backlog_changed(place, waiting);
             if first {
-                let admitted = self.rooms.class_gates.admits(class.gate(), head, now_ns);
+                let admitted = self.backlog.class_gates.admits(class.gate(), head, now_ns);
                 let open = active_below && admitted;
                 let node = &mut self.classes[place.class.index()].node;
                 let stamp = node.arrived(place.child, bytes, open);
                 node.became_backlogged(place.child, NewHead { head, stamp, open });
-                self.hold(class, at_ns, active_below && !admitted);
+                self.set_held(class, at_ns, active_below && !admitted);
             } else {
                 let node = &mut self.classes[place.class.index()].node;
                 let active = node.active(place.child);
                 node.arrived(place.child, bytes, active);
-                self.match_gate(class, at_ns, now_ns);
+                self.update_gate(class, at_ns, now_ns);
             }
             class = place.class;
         }
@@ -284,26 +288,29 @@ impl Tree {
         let stream = self.choose(at_ns, now_ns)?;
         let place = self.leaves[stream.index()];
         let deadline_ns = self.classes[place.class.index()].node.deadline_ns(place.child);
-        let (departure, next) = self.rooms.queues.pop(stream, now_ns, deadline_ns, Event::Sent)?;
+        let (departure, next) =
+            self.backlog.queues.pop(stream, now_ns, deadline_ns, Event::Sent)?;
         self.clock.send(at_ns, departure.bytes);
+        self.backlog_changed(place, self.backlog.queues.waiting(stream));
         let node = &mut self.classes[place.class.index()].node;
         if node.served(place.child, now_ns) {
             observer.missed(stream, now_ns, 1, 0);
         }
-        self.rooms.stream_gates.spend(stream, departure.bytes, now_ns);
-        let next = next.map(|next| self.rooms.new_head(stream, now_ns, next));
-        node.follow(place.child, next);
-        self.left_below(place.class, at_ns, now_ns, &departure);
+        self.backlog.stream_gates.spend(stream, departure.bytes, now_ns);
+        let next = next.map(|next| self.backlog.new_head(stream, now_ns, next));
+        node.head_departed(place.child, next);
+        self.propagate_departure(place.class, at_ns, now_ns, &departure);
         Some(departure)
     }
 
-    /// From the root down to the stream whose head is sent.
+    /// Selects the stream to serve, from the root down.
     fn choose(&mut self, at_ns: u64, now_ns: u64) -> Option<StreamId> {
         let mut class = ClassId::ROOT;
         loop {
-            self.touch(class, at_ns);
+            self.advance_class(class, at_ns);
             let Class { node, children, .. } = &mut self.classes[class.index()];
-            let mut dropped = Dropped { rooms: &mut self.rooms, children, departures: Vec::new() };
+            let mut dropped =
+                LateDrops { backlog: &mut self.backlog, children, departures: Vec::new() };
             let child = node.select(now_ns, &mut dropped, &mut ());
             debug_assert!(dropped.departures.is_empty(), "misses were charged before");
             match children[child?.index()] {
@@ -313,8 +320,14 @@ impl Tree {
         }
     }
 
-    /// A packet of `class` was sent: its parents charge it.
-    fn left_below(&mut self, mut class: ClassId, at_ns: u64, now_ns: u64, sent: &Departure) {
+    /// Propagates the departure of a packet of `class` to the classes above, which charge it.
+    fn propagate_departure(
+        &mut self,
+        mut class: ClassId,
+        at_ns: u64,
+        now_ns: u64,
+        sent: &Departure,
+    ) {
         loop {
             let idle_ns = self.idle_ns(class, at_ns);
             let below = &mut self.classes[class.index()];
@@ -324,24 +337,26 @@ impl Tree {
             let Some(place) = below.parent else { return };
             let estimate = Head { arrival_ns: now_ns, bytes: sent.bytes };
             let next = (below.waiting.packets > 0).then_some(estimate);
-            let active_below = below.node.any_active();
-            self.rooms.class_gates.spend(class.gate(), sent.bytes, now_ns);
+            let (active_below, waiting) = (below.node.any_active(), below.waiting);
+            self.backlog.class_gates.spend(class.gate(), sent.bytes, now_ns);
             let mut held = false;
             let next = next.map(|head| {
-                let admitted = self.rooms.class_gates.admits(class.gate(), head, now_ns);
+                let admitted = self.backlog.class_gates.admits(class.gate(), head, now_ns);
                 held = active_below && !admitted;
                 NewHead { head, stamp: None, open: active_below && admitted }
             });
+            self.backlog_changed(place, waiting);
             let node = &mut self.classes[place.class.index()].node;
             node.resize(place.child, sent.bytes);
             node.served(place.child, now_ns);
-            node.follow(place.child, next);
-            self.hold(class, at_ns, held);
+            node.head_departed(place.child, next);
+            self.set_held(class, at_ns, held);
             class = place.class;
         }
     }
 
-    /// Charges the deadlines that have passed in one class, and lets its parents know what left.
+    /// Charges the deadlines that have passed in one class, and propagates its drops to the classes
+    /// above.
     fn charge_misses(
         &mut self,
         class: ClassId,
@@ -349,11 +364,12 @@ impl Tree {
         now_ns: u64,
         observer: &mut (impl Observer + ?Sized),
     ) {
-        self.touch(class, at_ns);
+        self.advance_class(class, at_ns);
         let Class { node, children, .. } = &mut self.classes[class.index()];
-        let mut told = Told { children, observer };
-        let mut dropped = Dropped { rooms: &mut self.rooms, children, departures: Vec::new() };
-        node.charge_misses(now_ns, &mut dropped, &mut told);
+        let mut child_observer = ChildObserver { children, observer };
+        let mut dropped =
+            LateDrops { backlog: &mut self.backlog, children, departures: Vec::new() };
+        node.charge_misses(now_ns, &mut dropped, &mut child_observer);
         let departures = dropped.departures;
         for departure in &departures {
             observer.dropped(departure);
@@ -368,17 +384,27 @@ impl Tree {
             let below = &mut self.classes[class.index()];
             below.waiting.packets -= packets;
             below.waiting.bytes -= bytes;
-            let (emptied, parent) = (below.waiting.packets == 0, below.parent);
+            let (waiting, parent) = (below.waiting, below.parent);
             let Some(place) = parent else { return };
-            self.touch(place.class, at_ns);
-            if emptied {
-                self.rooms.class_gates.forget(class.gate());
-                self.classes[place.class.index()].node.follow(place.child, None);
-                self.hold(class, at_ns, false);
+            self.advance_class(place.class, at_ns);
+            self.backlog_changed(place, waiting);
+            if waiting.packets == 0 {
+                self.backlog.class_gates.cancel_opening(class.gate());
+                self.classes[place.class.index()].node.head_departed(place.child, None);
+                self.set_held(class, at_ns, false);
             } else {
-                self.match_gate(class, at_ns, now_ns);
+                self.update_gate(class, at_ns, now_ns);
             }
             class = place.class;
+        }
+    }
+
+    /// Passes the backlog of a child to its class, if the class's discipline ranks by backlogs.
+    #[inline]
+    fn backlog_changed(&mut self, place: Place, waiting: Waiting) {
+        let Class { node, tracks_backlog, .. } = &mut self.classes[place.class.index()];
+        if *tracks_backlog {
+            node.backlog_changed(place.child, waiting);
         }
     }
 
@@ -388,8 +414,8 @@ impl Tree {
     /// If `stream` is not of this tree.
     pub fn set_eligible(&mut self, now_ns: u64, stream: StreamId, eligible: bool) {
         let at_ns = self.advance_before_gates(now_ns);
-        self.rooms.stream_gates.set_by_caller(stream, eligible);
-        self.regate(stream, at_ns, now_ns);
+        self.backlog.stream_gates.set_by_caller(stream, eligible);
+        self.update_stream_gate(stream, at_ns, now_ns);
     }
 
     /// See [`Scheduler::add_credits`](crate::Scheduler::add_credits).
@@ -398,19 +424,20 @@ impl Tree {
     /// If `stream` is not of this tree.
     pub fn add_credits(&mut self, now_ns: u64, stream: StreamId, credits: u64) {
         let at_ns = self.advance_before_gates(now_ns);
-        self.rooms.stream_gates.add_credits(stream, credits);
-        self.regate(stream, at_ns, now_ns);
+        self.backlog.stream_gates.add_credits(stream, credits);
+        self.update_stream_gate(stream, at_ns, now_ns);
     }
 
     /// See [`Scheduler::next_eligible_ns`](crate::Scheduler::next_eligible_ns).
     #[must_use]
     pub fn next_eligible_ns(&self) -> Option<u64> {
-        let rooms = &self.rooms;
-        let openings = [rooms.stream_gates.next_opening_ns(), rooms.class_gates.next_opening_ns()];
+        let backlog = &self.backlog;
+        let openings =
+            [backlog.stream_gates.next_opening_ns(), backlog.class_gates.next_opening_ns()];
         openings.into_iter().flatten().min()
     }
 
-    /// See [`Scheduler::charge`](crate::Scheduler::charge); every class above is charged, too.
+    /// See [`Scheduler::charge`](crate::Scheduler::charge). Every class above is charged, too.
     ///
     /// # Panics
     /// If `stream` is not of this tree.
@@ -419,32 +446,32 @@ impl Tree {
         let mut place = Some(self.leaves[stream.index()]);
         let mut charged = true;
         while let Some(Place { class, child }) = place {
-            self.touch(class, at_ns);
+            self.advance_class(class, at_ns);
             charged &= self.classes[class.index()].node.charge_extra(child, extra_bytes);
             place = self.classes[class.index()].parent;
         }
         charged
     }
 
-    /// How many streams there are.
+    /// Returns the number of streams.
     #[must_use]
     pub fn streams(&self) -> usize {
         self.leaves.len()
     }
 
-    /// Packets waiting in `stream`.
+    /// Returns the packets waiting in `stream`.
     ///
     /// # Panics
     /// If `stream` is not of this tree.
     #[must_use]
     pub fn waiting(&self, stream: StreamId) -> u32 {
-        self.rooms.queues.waiting(stream).packets
+        self.backlog.queues.waiting(stream).packets
     }
 
-    /// Packets waiting in all streams.
+    /// Returns the packets waiting in all streams.
     #[must_use]
     pub fn total_waiting(&self) -> u64 {
-        self.rooms.queues.total_waiting()
+        self.backlog.queues.total_waiting()
     }
 }
 

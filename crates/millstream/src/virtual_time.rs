@@ -1,31 +1,31 @@
-//! Virtual time: the clock that fair queueing orders packets by.
+//! Virtual time, by which fair queueing orders packets.
 //!
 //! A tag is a 128-bit fixed-point number of bytes per unit of weight, [`UNIT`] to the byte. The
-//! unit is divisible by every number up to 36 and by many beyond (64, 100, 1,000, 1,024, 4,096), so
-//! for such weights L/φ is exact; for others it is short by less than one part in 2⁸⁰/φ.
+//! unit is divisible by every number up to 36 and by many greater ones (64, 100, 1,000, 1,024,
+//! 4,096), so L/φ is exact for such weights. For other weights its relative error is below φ/2⁸⁰.
 //!
-//! Tags wrap around. Two are compared by the sign of their difference, which is right while they
-//! lie within half the range, some 10¹⁴ bytes per unit of weight; [`Clock`] sees to that for
-//! tags that were kept while their stream was idle.
+//! Tags wrap around. Two tags are compared by the sign of their difference, which is right while
+//! they differ by less than half the range, some 10¹⁴ bytes per unit of weight. [`Clock`] ensures
+//! that for tags that were kept while their stream was idle.
 //!
 //! **Error.** Each step of a clock rounds down by less than one unit, so after N events of a busy
-//! period a tag is at most N units, N·2⁻⁸⁰ bytes, from the rational number it stands for. Ranks
-//! compare tags [`rounded`](Tag::rounded) to 2⁻⁴⁰ bytes: tags that are equal in theory compare equal
-//! unless a rounding boundary lies within that error of them, and the boundaries are put where
-//! numbers of small denominator are not.
+//! period a tag is at most N units, N·2⁻⁸⁰ bytes, below its exact value. Ranks compare tags
+//! [`rounded`](Tag::rounded) to 2⁻⁴⁰ bytes: tags with equal exact values compare equal unless a
+//! rounding boundary is within the error of them. Boundaries are away from fractions with small
+//! denominators.
 
 use core::cmp::Ordering;
 
 /// One byte per unit of weight.
 pub(crate) const UNIT: u128 = (1 << 29) * 81 * 625 * 49 * 11 * 13 * 17 * 19 * 23 * 29 * 31;
 
-/// How far a tag may run ahead of its clock, and a clock in one epoch.
+/// The most by which a tag may be ahead of its clock, and a clock may advance in one epoch.
 const SPAN: u128 = 1 << 125;
 
-/// Bits that ranks do not look at.
+/// Low bits that ranks ignore.
 const GRAIN_BITS: u32 = 40;
 
-/// Where in a grain the rounding boundary lies: the golden ratio is far from simple fractions.
+/// The rounding boundary in a grain: the golden ratio, which is far from simple fractions.
 const BOUNDARY: u128 = 0x9E_3779_B97F;
 
 /// A point in virtual time.
@@ -33,24 +33,24 @@ const BOUNDARY: u128 = 0x9E_3779_B97F;
 pub struct Tag(u128);
 
 impl Tag {
-    /// The tag of this bit pattern.
+    /// Returns the tag with this bit pattern.
     pub(crate) const fn from_bits(bits: u128) -> Self {
         Self(bits)
     }
 
-    /// `units` later.
+    /// Returns the tag `units` later.
     #[inline]
     pub(crate) fn plus(self, units: u128) -> Self {
         Self(self.0.wrapping_add(units))
     }
 
-    /// `units` later, or earlier.
+    /// Returns the tag `units` later, or earlier if negative.
     #[inline]
     pub(crate) fn shifted(self, units: i128) -> Self {
         Self(self.0.wrapping_add_signed(units))
     }
 
-    /// How many units this is after `other`; 0 if it is not.
+    /// Returns how many units this is after `other`; 0 if it is not.
     #[inline]
     pub(crate) fn since(self, other: Self) -> u128 {
         u128::try_from(self.difference(other)).unwrap_or(0)
@@ -61,26 +61,26 @@ impl Tag {
         self.0.wrapping_sub(other.0).cast_signed()
     }
 
-    /// The tag as ranks compare it among near ones.
+    /// Returns the tag as ranks compare it with near tags.
     #[inline]
     pub(crate) fn near(self) -> NearTag {
-        // Cut to 64 bits on purpose.
+        // Truncates to 64 bits.
         #[allow(clippy::cast_possible_truncation)]
         NearTag((self.0.wrapping_add(BOUNDARY << 10) >> (GRAIN_BITS + 10)) as u64)
     }
 
-    /// Whether this is not after `other`, however far the two lie apart; near ones are compared as
-    /// [`near`](Self::near) tags are.
+    /// Whether this is not after `other`, at any distance; near tags are compared as
+    /// [`near`](Self::near) tags.
     #[inline]
     pub(crate) fn reached_by(self, other: Self) -> bool {
-        // Beyond a grain of near tags, which wrap.
+        // Near tags wrap, so compare them only within a grain.
         match other.difference(self) >> (GRAIN_BITS + 10) {
             -1 | 0 => self.near() <= other.near(),
             grains => grains > 0,
         }
     }
 
-    /// The tag as ranks compare it.
+    /// Returns the tag as ranks compare it.
     #[inline]
     pub(crate) fn rounded(self) -> Self {
         Self(self.0.wrapping_add(BOUNDARY) >> GRAIN_BITS << GRAIN_BITS)
@@ -106,8 +106,8 @@ impl PartialOrd for Tag {
     }
 }
 
-/// The middle of a tag, for tags that are known to lie near each other: 64 bits in grains of 2⁻³⁰
-/// bytes, right while they lie within 8 GB per unit of weight.
+/// The middle 64 bits of a tag, in grains of 2⁻³⁰ bytes, for comparison with tags less than 8 GB
+/// per unit of weight away.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct NearTag(u64);
 
@@ -130,7 +130,7 @@ impl PartialOrd for NearTag {
     }
 }
 
-/// A tag that is kept while its stream may be idle, with the clock's epoch when it was made.
+/// A tag that is kept while its stream may be idle, with the clock's epoch at its creation.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Kept {
     tag: Tag,
@@ -143,7 +143,7 @@ impl Kept {
         self.tag
     }
 
-    /// The same, moved by `units`.
+    /// Returns the kept tag moved by `units`.
     #[inline]
     pub(crate) fn shifted(self, units: i128) -> Self {
         Self { tag: self.tag.shifted(units), ..self }
@@ -152,9 +152,8 @@ impl Kept {
 
 /// A clock of virtual time.
 ///
-/// An epoch ends when the clock has run for [`SPAN`], and when every tag is to be forgotten. A tag
-/// two epochs old counts as past, so that one which was kept for years cannot look like the future
-/// after the clock has wrapped.
+/// An epoch ends when the clock has advanced by [`SPAN`]. A tag two epochs old counts as past, so a
+/// tag that was kept for years is never in the future after the clock has wrapped.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Clock {
     now: Tag,
@@ -184,20 +183,20 @@ impl Clock {
         }
     }
 
-    /// Goes to `tag` if that is later.
+    /// Advances to `tag` if that is later.
     #[inline]
     pub(crate) fn reach(&mut self, tag: Tag) {
         self.advance(tag.since(self.now));
     }
 
-    /// Lets every tag kept so far count as past.
+    /// Makes every kept tag count as past.
     #[inline]
     pub(crate) fn forget(&mut self) {
         self.epoch += 2;
         self.epoch_began = self.now;
     }
 
-    /// `tag` to be kept, held within the span.
+    /// Returns `tag` for keeping, limited to the span.
     #[inline]
     pub(crate) fn keep(&self, tag: Tag) -> Kept {
         let ahead = tag.since(self.now);
@@ -205,19 +204,19 @@ impl Clock {
         Kept { tag, epoch: self.epoch }
     }
 
-    /// A kept tag that is surely past.
+    /// Returns a kept tag that counts as past.
     pub(crate) fn past(&self) -> Kept {
         Kept { tag: self.now, epoch: 0 }
     }
 
-    /// The later of `kept` and `floor`, which is a tag of now or later.
+    /// Returns the later of `kept` and `floor`, which is not before now.
     #[inline]
     pub(crate) fn later(&self, kept: Kept, floor: Tag) -> Tag {
         if self.epoch - kept.epoch >= 2 { floor } else { kept.tag.max(floor) }
     }
 }
 
-/// A rate of virtual time, or of work, by real time.
+/// A rate of virtual time, or of work, per nanosecond.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PerNanosecond {
     units: u128,
@@ -226,9 +225,9 @@ pub(crate) struct PerNanosecond {
 }
 
 impl PerNanosecond {
-    /// A link of `rate_bps` shared by `weight`: r/Σφ.
+    /// Returns r/Σφ of a link of `rate_bps` shared by `weight`.
     pub(crate) fn of_link(rate_bps: u64, weight: u64) -> Self {
-        // Beyond 140 Tb/s the product would overflow.
+        // Above 140 Tbit/s the product would overflow.
         let work = UNIT * u128::from(rate_bps.min(1 << 47));
         let divisor = 8_000_000_000 * u128::from(weight.max(1));
         let (units, mut rest) = (work / divisor, work % divisor);
@@ -244,7 +243,7 @@ impl PerNanosecond {
         Self { units, fraction }
     }
 
-    /// What passes in `elapsed_ns`; the greatest number if that is too much.
+    /// Returns the units of `elapsed_ns`, saturating.
     #[inline]
     pub(crate) fn times(self, elapsed_ns: u64) -> u128 {
         let elapsed = u128::from(elapsed_ns);
@@ -257,7 +256,7 @@ impl PerNanosecond {
     }
 }
 
-/// A weight as streams keep it: what one byte on the wire adds to a tag.
+/// The units that one byte on the wire adds to a tag: the inverse of a weight.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PerByte(u128);
 
@@ -273,7 +272,7 @@ impl PerByte {
         if wire_bytes >> 40 == 0 { self.0 * wire } else { self.0.saturating_mul(wire).min(SPAN) }
     }
 
-    /// What `wire_bytes` more, or fewer, make.
+    /// Returns the units of `wire_bytes`, which may be negative.
     #[inline]
     pub(crate) fn times_signed(self, wire_bytes: i64) -> i128 {
         let units = self.times(wire_bytes.unsigned_abs()).cast_signed();
@@ -324,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_s_rate_is_exact_to_a_unit() {
+    fn the_rate_of_a_link_is_exact_to_a_unit() {
         for (rate_bps, weight) in
             [(1_000_000_000, 7), (999_999_937, 41), (3, 1 << 40), (1 << 47, 1)]
         {

@@ -1,5 +1,5 @@
-//! Decisions at one instant are the same made together as one by one, by every discipline on every structure: who is
-//! served, what is missed, and all that follows.
+//! A batch of decisions at one instant equals single decisions, for every discipline on every
+//! structure: services, misses and all later events.
 #![allow(clippy::unwrap_used)]
 
 use millstream::catalogue::{DISCIPLINES, DynScheduler, Options};
@@ -12,11 +12,11 @@ use std::num::NonZeroU64;
 const LINK: Link = Link { rate_bps: 8_000_000_000, overhead_bytes: 3 };
 const STREAMS: u32 = 4;
 
-/// What was heard of a scheduler, in order.
+/// The events of a scheduler, in order.
 #[derive(Default, Debug, PartialEq, Eq)]
-struct Heard(Vec<(StreamId, u64, u64, u64)>, Vec<Departure>);
+struct Events(Vec<(StreamId, u64, u64, u64)>, Vec<Departure>);
 
-impl Observer for Heard {
+impl Observer for Events {
     fn missed(&mut self, stream: StreamId, now_ns: u64, missed: u64, violations: u64) {
         self.0.push((stream, now_ns, missed, violations));
     }
@@ -28,14 +28,14 @@ impl Observer for Heard {
 
 #[derive(Clone, Debug)]
 enum Event {
-    /// So many packets come.
+    /// Packets arrive.
     Arrive(u32, u32, u32),
-    /// The link takes so many.
+    /// The link takes packets.
     Decide(usize),
     Pass(u64),
     Gate(u32, bool),
     Credits(u32, u64),
-    /// The last service of a stream cost so much more.
+    /// The last service of a stream cost more than its length.
     Charge(u32, i64),
 }
 
@@ -81,17 +81,17 @@ fn contract(&(weight, credits, rate): &Terms) -> Contract {
     }
 }
 
-/// Everything that is heard of `scheduler`.
+/// Returns the events of `scheduler`.
 fn run(
     mut scheduler: Box<dyn DynScheduler + Send>,
     terms: &[Terms],
     events: &[Event],
     together: bool,
-) -> (Heard, u64, Option<u64>) {
+) -> (Events, u64, Option<u64>) {
     for terms in terms {
         scheduler.add_stream(contract(terms)).unwrap();
     }
-    let (mut heard, mut sent, mut now_ns) = (Heard::default(), Vec::new(), 0);
+    let (mut seen, mut sent, mut now_ns) = (Events::default(), Vec::new(), 0);
     for event in events {
         match *event {
             Event::Arrive(stream, count, bytes) => {
@@ -101,12 +101,12 @@ fn run(
             }
             Event::Decide(most) if together => {
                 let mut take = |departure| sent.push(departure);
-                let count = scheduler.decide_batch(now_ns, most, &mut heard, &mut take);
+                let count = scheduler.decide_batch(now_ns, most, &mut seen, &mut take);
                 assert!(count <= most);
             }
             Event::Decide(most) => {
                 for _ in 0..most {
-                    let Some(departure) = scheduler.decide(now_ns, &mut heard) else { break };
+                    let Some(departure) = scheduler.decide(now_ns, &mut seen) else { break };
                     sent.push(departure);
                 }
             }
@@ -120,15 +120,15 @@ fn run(
             }
         }
     }
-    heard.1.extend(sent);
-    (heard, scheduler.total_waiting(), scheduler.next_eligible_ns())
+    seen.1.extend(sent);
+    (seen, scheduler.total_waiting(), scheduler.next_eligible_ns())
 }
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 5_000, ..ProptestConfig::default() })]
 
     #[test]
-    fn decisions_together_are_those_one_by_one(terms in terms(), events in events()) {
+    fn a_batch_of_decisions_equals_single_decisions(terms in terms(), events in events()) {
         let table = (0..STREAMS).map(StreamId).collect();
         let options = Options { link: LINK, table, ..Options::default() };
         for row in DISCIPLINES {

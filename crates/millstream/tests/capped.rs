@@ -1,5 +1,5 @@
-//! A rate cap is a slower link to the classes below it: take out the time in which the cap alone kept
-//! packets from an idle link, and the same packets leave as without the cap, to the nanosecond.
+//! A rate cap is a slower link to the classes below it. Without the time in which only the cap kept
+//! packets from an idle link, departures equal those without the cap, to the nanosecond.
 #![allow(clippy::unwrap_used)]
 
 use millstream::catalogue::{DisciplineRow, Options, StructureName};
@@ -11,7 +11,8 @@ use std::num::NonZeroU64;
 /// One byte a nanosecond.
 const LINK: Link = Link { rate_bps: 8_000_000_000, overhead_bytes: 0 };
 
-/// Streams by their weights, below a chain of classes of this discipline, each with a rate and a burst.
+/// Streams by their weights, below a chain of classes of this discipline, each with a rate and a
+/// burst.
 #[derive(Clone, Debug)]
 struct Chain {
     discipline: &'static str,
@@ -65,8 +66,8 @@ fn scripts() -> impl Strategy<Value = Vec<(u64, u32, u32)>> {
     proptest::collection::vec((gap, 0u32..5, 64u32..1500), 1..80)
 }
 
-/// What left in the run with caps, and what came, both by the clock that stands still while a cap holds
-/// all back.
+/// What left in the run with caps, and what came, both by the clock that stops while a cap
+/// holds all back.
 #[derive(Default)]
 struct Capped {
     departures: Vec<(u64, StreamId, u64)>,
@@ -74,8 +75,8 @@ struct Capped {
     held_ns: u64,
 }
 
-/// Of packets that come while a cap holds all back, all come at once: they come at one time by the clock
-/// that stands still, so that ties go as without the cap.
+/// Of packets that come while a cap holds all back, all come at once: they come at one time by the
+/// clock that stops, so that ties go as without the cap.
 fn run_capped(chain: &Chain, script: &[(u64, u32, u32)]) -> Capped {
     let mut tree = chain.build(true);
     let streams = u32::try_from(chain.weights.len()).unwrap();
@@ -87,7 +88,7 @@ fn run_capped(chain: &Chain, script: &[(u64, u32, u32)]) -> Capped {
         })
         .collect();
     let mut run = Capped::default();
-    // Nobody comes at the very end of a transmission.
+    // No packet arrives at the very end of a transmission.
     let mut free_ns = 0;
     loop {
         while to_come.front().is_some_and(|next| next.time_ns < free_ns) {
@@ -121,7 +122,7 @@ fn run_capped(chain: &Chain, script: &[(u64, u32, u32)]) -> Capped {
         run.held_ns += now_ns - held_from_ns;
         run.departures.push((now_ns - run.held_ns, sent.stream, sent.packet));
         free_ns = now_ns + LINK.transmission_ns(sent.bytes);
-        // Who was to come while the link was held back comes with the transmission.
+        // Arrivals due while the link was held back come with the transmission.
         for late in to_come.iter_mut().take_while(|next| next.time_ns <= now_ns) {
             late.time_ns = now_ns + 1;
         }
@@ -161,18 +162,18 @@ fn run_uncapped(chain: &Chain, arrivals: &[Arrival]) -> Vec<(u64, StreamId, u64)
 
 proptest! {
     #[test]
-    fn below_a_cap_time_stands_still_while_it_holds_all_back(chain in chains(), script in scripts()) {
+    fn time_below_a_cap_stops_while_it_holds_all_back(chain in chains(), script in scripts()) {
         let capped = run_capped(&chain, &script);
         prop_assert_eq!(capped.departures.len(), script.len());
         prop_assert_eq!(capped.departures, run_uncapped(&chain, &capped.arrivals));
     }
 }
 
-/// Two streams of one weight in a class of a hundredth of the link. One sends a packet whenever it has
-/// none; the other has its own packets served in turn with the first one's, however long the first had
-/// the class to itself.
+/// Two streams of one weight in a class of a hundredth of the link. One sends a packet whenever it
+/// has none; the other has its own packets served in turn with the first one's, however long the
+/// first had the class to itself.
 #[test]
-fn who_comes_late_to_a_capped_class_does_not_wait_for_those_who_had_it() {
+fn a_late_stream_of_a_capped_class_does_not_wait_for_earlier_ones() {
     for discipline in ["wfq", "wf2q", "wf2q+"] {
         let chain = Chain { discipline, caps: vec![(80_000_000, 1_000)], weights: vec![1, 1] };
         let mut tree = chain.build(true);

@@ -7,7 +7,7 @@ mod support;
 
 use millstream::catalogue::{Options, StructureName};
 use proptest::prelude::*;
-use support::{FAIR, Load, loads, loads_of};
+use support::{Load, loads, loads_of, names};
 
 /// Random scenarios of each discipline.
 const EACH: u32 = 5_000;
@@ -15,9 +15,9 @@ const EACH: u32 = 5_000;
 #[test]
 fn every_discipline_equals_the_reference() {
     let config = ProptestConfig { cases: EACH, failure_persistence: None, ..Default::default() };
-    for discipline in FAIR {
+    for discipline in names() {
         let mut runner = proptest::test_runner::TestRunner::new(config.clone());
-        let result = runner.run(&loads_of(Just(*discipline)), |load: Load| {
+        let result = runner.run(&loads_of(Just(discipline)), |load: Load| {
             let expected = load.reference();
             let options = load.options();
             let structure = load.row().structures(&options)[0];
@@ -56,7 +56,7 @@ proptest! {
         };
         let expected = run(0);
         for origin in [1u128 << 127, 0, 1 << 114, 1 << 113] {
-            // Whole grains, so that rounding falls at the same places.
+            // Whole grains, so that rounding is the same.
             let origin = origin.wrapping_sub(before >> 51 << 51);
             prop_assert_eq!(&run(origin), &expected, "{} from {}", load.discipline, origin);
         }
@@ -81,10 +81,10 @@ proptest! {
         let rows = load.run(scheduler.as_mut());
         let waiting = scheduler.total_waiting();
         prop_assert_eq!(rows.len() as u64 + waiting, load.arrivals.len() as u64);
-        for (stream, promise) in (0u32..).zip(&load.streams) {
+        for (stream, limits) in (0u32..).zip(&load.streams) {
             let sent: Vec<_> = rows.iter().filter(|row| row.1 == stream && row.3).collect();
             prop_assert!(sent.is_sorted_by_key(|row| row.2));
-            let limited = promise.credits.is_some();
+            let limited = limits.credits.is_some();
             prop_assert!(limited || scheduler.waiting(millstream::StreamId(stream)) == 0);
         }
         let free = load.streams.iter().all(|s| s.credits.is_none() && s.shaper.is_none());
@@ -98,7 +98,8 @@ proptest! {
                     .filter(|arrival| arrival.stream == row.1)
                     .nth(usize::try_from(row.2).unwrap())
                     .unwrap();
-                prop_assert!(row.0 == busy_until || row.0 >= busy_until && row.0 == arrival.time_ns);
+                let on_arrival = row.0 >= busy_until && row.0 == arrival.time_ns;
+                prop_assert!(row.0 == busy_until || on_arrival);
                 busy_until = row.0 + load.link.transmission_ns(arrival.bytes);
             }
         }

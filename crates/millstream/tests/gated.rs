@@ -12,7 +12,7 @@ use proptest::prelude::*;
 use std::num::NonZeroU64;
 use support::{Collector, contract, scenarios, settings};
 
-/// What holds the streams of `spec` back, and lets them go.
+/// Limits of streams and returns of credits.
 fn gatings(streams: usize) -> impl Strategy<Value = Gating> {
     let credits = proptest::option::weighted(0.4, 0u64..12);
     let rate = prop_oneof![Just(8_000_000u64), 1_000_000u64..400_000_000];
@@ -55,7 +55,8 @@ fn held_back(contract: Contract, gate: &StreamSpec) -> Contract {
     contract
 }
 
-/// The scheduler for `spec`: below a root that serves the management channel first, if there is one.
+/// The scheduler for `spec`: below a root that serves the management channel first, if there is
+/// one.
 fn scheduler(
     name: &str,
     structure: StructureName,
@@ -87,7 +88,7 @@ fn scheduler(
     Box::new(tree)
 }
 
-/// Runs to the end: until nothing waits, or nothing can change any more.
+/// Runs until nothing waits, or no event is left.
 fn run(
     scheduler: &mut dyn DynScheduler,
     spec: &Spec,
@@ -160,7 +161,7 @@ fn cases(cases: u32) -> ProptestConfig {
 proptest! {
     #![proptest_config(cases(80_000))]
 
-    /// Four in five are DWCS, the others FIFO, static priority and EDF.
+    /// Four in five are DWCS, one is a discipline without settings.
     #[test]
     fn held_back_streams_equal_the_reference(scenario in gated()) {
         let (spec, gating, arrivals) = &scenario;

@@ -1,4 +1,4 @@
-//! The HILQ: where it must equal DWCS, and what it promises beyond the order.
+//! HILQ: where it must equal DWCS, and its guarantees beyond the order.
 #![allow(clippy::unwrap_used, unreachable_pub)]
 
 #[allow(dead_code)]
@@ -39,9 +39,9 @@ fn sorted(mut outcome: Outcome) -> Outcome {
     outcome
 }
 
-/// Streams of which each has milliseconds of its own for its deadlines, which lie at their
-/// ends, where no decision is made between the deadline and the end: arrivals and services take
-/// whole microseconds.
+/// Streams whose deadlines are each in a millisecond of their own, at its end. No decision is
+/// between a deadline and the end of its millisecond: arrivals and services take whole
+/// microseconds.
 fn own_milliseconds() -> impl Strategy<Value = (Spec, Vec<Arrival>)> {
     let window = (0u32..6).prop_flat_map(|of| (0..=of, Just(of)));
     let stream = (2u64..6, window);
@@ -73,7 +73,7 @@ fn own_milliseconds() -> impl Strategy<Value = (Spec, Vec<Arrival>)> {
     })
 }
 
-/// Any streams that a HILQ takes, contended.
+/// Any streams that HILQ supports, contended.
 fn loads() -> impl Strategy<Value = (Spec, Vec<Arrival>)> {
     let window = (0u32..40).prop_flat_map(|of| (0..=of, Just(of)));
     let queue = proptest::option::weighted(0.2, 0u32..5);
@@ -176,7 +176,8 @@ proptest! {
                 );
             }
             prop_assert!(scheduler.total_waiting() <= u64::from(packets));
-            let sum = (0..).zip(&spec.streams).map(|(s, _)| scheduler.waiting(StreamId(s))).sum::<u32>();
+            let streams = (0..).zip(&spec.streams);
+            let sum = streams.map(|(s, _)| scheduler.waiting(StreamId(s))).sum::<u32>();
             prop_assert_eq!(u64::from(sum), scheduler.total_waiting());
             if at % 3 == 0 {
                 scheduler.decide(arrival.time_ns, &mut ());
@@ -217,7 +218,7 @@ fn a_deadline_beyond_the_calendar_is_rejected_and_takes_no_place() {
     let refused = scheduler.enqueue(0, stream, Packet { bytes: 7, tag: 9 }).unwrap_err();
     assert_eq!((refused.event, refused.packet, refused.tag), (Event::DroppedFull, 2, 9));
     assert_eq!(scheduler.rejected(), Rejected { horizon: 1, ..Rejected::default() });
-    // 21 ms later 120 ms lies within the calendar.
+    // 21 ms later, 120 ms is within the calendar.
     assert_eq!(scheduler.enqueue(21 * MS, stream, Packet::new(1)), Ok(3));
     let sent: Vec<_> = std::iter::from_fn(|| scheduler.decide(21 * MS, &mut ())).collect();
     assert_eq!(sent.iter().map(|sent| sent.packet).collect::<Vec<_>>(), [0, 1, 3]);

@@ -1,5 +1,5 @@
-//! `hilq-exact` is `scan`, packet for packet: overload, drops, sparse arrivals, huge gaps, ties, closed
-//! gates, and time near its end.
+//! `hilq-exact` equals `scan`, packet for packet: overload, drops, sparse arrivals, huge gaps,
+//! ties, closed gates, and time near its end.
 
 #[path = "support/duel.rs"]
 mod duel;
@@ -28,7 +28,7 @@ fn a_hundred_thousand_random_lives_equal_those_of_a_scan() {
     }
 }
 
-/// Long enough for the ring to be rearranged, to grow and to be left behind.
+/// Long enough for the ring to be rearranged, to grow and to fall behind.
 #[test]
 fn long_lives_equal_those_of_a_scan() {
     for seed in 0..200 {
@@ -36,7 +36,7 @@ fn long_lives_equal_those_of_a_scan() {
     }
 }
 
-/// Streams of equal deadlines, of which many are taken out and put back before any is chosen.
+/// Streams of equal deadlines, many of which are removed and reinserted before a decision.
 #[test]
 fn gates_that_close_in_a_crowd_leave_the_schedule_that_of_a_scan() {
     for seed in 0..200 {

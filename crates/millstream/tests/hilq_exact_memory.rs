@@ -1,4 +1,4 @@
-//! What `hilq-exact` takes of memory is what the book says, and nothing more once it is warm.
+//! `hilq-exact` uses the memory that the book states, and allocates nothing once it is warm.
 #![allow(clippy::unwrap_used)]
 
 #[path = "support/allocations.rs"]
@@ -19,7 +19,7 @@ fn stream(number: u64) -> StreamId {
     StreamId(u32::try_from(number).unwrap())
 }
 
-/// One test, since allocations of others would be counted, too.
+/// One test, since allocations of other tests would be counted, too.
 #[test]
 fn memory_is_as_stated_and_no_more_once_warm() {
     let empty = live_bytes();

@@ -1,4 +1,4 @@
-//! The HILQ allocates nothing once its streams are added: all memory is there from the start.
+//! HILQ allocates nothing after its streams are added.
 #![allow(clippy::unwrap_used)]
 
 use millstream::catalogue::DynScheduler;

@@ -107,7 +107,8 @@ proptest! {
         let mut arrivals: Vec<Arrival> = (0u32..)
             .zip(&periods)
             .flat_map(|(stream, slots)| {
-                (0..400 / slots).map(move |k| Arrival { time_ns: k * slots * SLOT_NS, stream, bytes: 125 })
+                let time_ns = move |k| k * slots * SLOT_NS;
+                (0..400 / slots).map(move |k| Arrival { time_ns: time_ns(k), stream, bytes: 125 })
             })
             .collect();
         arrivals.sort_by_key(|arrival| arrival.time_ns);

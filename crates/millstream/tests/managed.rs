@@ -1,5 +1,5 @@
-//! Any discipline below management channels, MinBW's three among them, equals the tree that this stands
-//! for: a class under static priority.
+//! Every discipline below management channels, MinBW's three included, equals the equivalent tree:
+//! a class under static priority.
 #![allow(clippy::unwrap_used)]
 
 use millstream::catalogue::{
@@ -13,13 +13,13 @@ use std::num::NonZeroU64;
 
 const LINK: Link = Link { rate_bps: 2_000_000_000, overhead_bytes: 8 };
 
-/// What may be asked of a scheduler.
+/// A call of a scheduler.
 #[derive(Clone, Debug)]
 enum Step {
     Enqueue(u32, u32),
     Credits(u32, u64),
     Eligible(u32, bool),
-    /// A decision so long after the link is free, ns; before it, if negative.
+    /// A decision this long after the link is free, ns; before it, if negative.
     Decide(i64),
     Wait(u64),
 }
@@ -34,7 +34,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// How one stream is limited: by credits, by a cap of so many Mb/s, and whether it is management.
+/// The limits of one stream: credits, a cap in Mbit/s, and whether it is a management channel.
 type Limits = (Option<u64>, Option<u64>, bool);
 
 fn limits() -> impl Strategy<Value = Limits> {
@@ -64,7 +64,7 @@ fn contract(weight: u32, &(credits, mbps, fmc): &Limits) -> Contract {
     if fmc { contract.fmc() } else { contract }
 }
 
-/// The two-class tree. Management channels go by arrival.
+/// The tree of two classes. Management channels are ordered by arrival.
 fn tree(options: &Options, discipline: &DisciplineRow, contracts: &[Contract]) -> Tree {
     let first = DisciplineRow::parse("static-priority").unwrap();
     let mut tree = Tree::new(first, StructureName::Scan, options);
@@ -81,7 +81,7 @@ fn tree(options: &Options, discipline: &DisciplineRow, contracts: &[Contract]) -
     tree
 }
 
-/// What was missed and dropped, in any order.
+/// Misses and drops, in any order.
 #[derive(Debug, Default, PartialEq)]
 struct Heard {
     missed: Vec<(u32, u64, u64, u64)>,
@@ -141,7 +141,7 @@ fn assert_alike(
     Ok(())
 }
 
-/// A discipline that can stand below, by its number.
+/// The index of a discipline below.
 fn discipline(number: usize) -> &'static DisciplineRow {
     let rows: Vec<_> = DISCIPLINES.iter().filter(|row| row.name != "minbw").collect();
     rows[number % rows.len()]

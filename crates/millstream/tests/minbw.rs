@@ -1,4 +1,4 @@
-//! What the MinBW paper (section II) requires of an egress scheduler, each a property; and that the
+//! The requirements of the MinBW paper (section II) on an egress scheduler, each as a property. The
 //! table scheduler lacks one.
 #![allow(clippy::unwrap_used)]
 
@@ -19,7 +19,7 @@ type Served = Vec<u64>;
 struct Switch {
     scheduler: Box<dyn DynScheduler + Send>,
     now_ns: u64,
-    /// What each channel's packets are long, by turns.
+    /// The lengths of each channel's packets, repeated in order.
     lengths: Vec<Vec<u32>>,
     arrivals: Vec<usize>,
     served: Served,
@@ -27,7 +27,7 @@ struct Switch {
 }
 
 fn contract(weight: u32) -> Contract {
-    // 34 credits for weight 1, others in proportion.
+    // 34 credits for weight 1, in proportion for other weights.
     Contract::new().weight(weight).unwrap().quantum_bytes(weight * LARGEST).unwrap()
 }
 
@@ -63,7 +63,7 @@ impl Switch {
         }
     }
 
-    /// Serves `bytes` with `channels` backlogged; returns what each got.
+    /// Serves `bytes` with `channels` backlogged; returns the bytes of each.
     fn run(&mut self, bytes: u64, channels: &[usize]) -> Served {
         let before = self.served.clone();
         let mut total = 0;
@@ -96,7 +96,7 @@ fn lengths(channels: usize) -> impl Strategy<Value = Vec<Vec<u32>>> {
     proptest::collection::vec(packets, channels..=channels)
 }
 
-/// How far a channel may be from its share, bytes: what DRR allows over any interval, the loosest.
+/// The greatest deviation from a share, bytes: that of DRR over any interval, the loosest.
 fn tolerance(weights: &[u32], active: &[usize]) -> f64 {
     let frame: u32 = active.iter().map(|channel| weights[*channel] * LARGEST).sum();
     f64::from(2 * frame + 2 * LARGEST)
@@ -125,7 +125,8 @@ proptest! {
         algorithm in algorithm(),
         weights in weights(),
         credits in proptest::collection::vec(0u64..70, 20),
-        events in proptest::collection::vec((any::<u32>(), 1u32..=LARGEST, 0u64..60, 0u64..4_000), 1..200),
+        events in proptest::collection::vec(
+            (any::<u32>(), 1u32..=LARGEST, 0u64..60, 0u64..4_000), 1..200),
     ) {
         let channels = weights.len();
         let contracts: Vec<_> =
@@ -162,12 +163,15 @@ proptest! {
         }
     }
 
-    /// Bandwidth, not packet metering, and minimum bandwidth: whatever the lengths, bytes are
-    /// shared by weight, from any time on.
+    /// Bandwidth, not packet metering, and minimum bandwidth: bytes are shared by weight for any
+    /// lengths, from any time on.
     #[test]
     fn bytes_are_shared_by_weight(
         algorithm in algorithm(),
-        (weights, lengths) in weights().prop_flat_map(|w| { let n = w.len(); (Just(w), lengths(n)) }),
+        (weights, lengths) in weights().prop_flat_map(|w| {
+            let n = w.len();
+            (Just(w), lengths(n))
+        }),
         first in 0u64..200_000,
     ) {
         let contracts: Vec<_> = weights.iter().map(|weight| contract(*weight)).collect();
@@ -178,12 +182,15 @@ proptest! {
         assert_shares(&served, &weights, &all)?;
     }
 
-    /// Fair redistribution: what some leave unused is shared by the others by weight. Memoryless:
-    /// neither having had more nor having had nothing counts afterwards.
+    /// Fair redistribution: the other channels share unused bandwidth by weight. Memoryless:
+    /// earlier service, or none, has no effect.
     #[test]
     fn spare_bandwidth_is_shared_and_forgotten(
         algorithm in algorithm(),
-        (weights, lengths) in weights().prop_flat_map(|w| { let n = w.len(); (Just(w), lengths(n)) }),
+        (weights, lengths) in weights().prop_flat_map(|w| {
+            let n = w.len();
+            (Just(w), lengths(n))
+        }),
         silent in any::<u32>(),
     ) {
         let contracts: Vec<_> = weights.iter().map(|weight| contract(*weight)).collect();
@@ -198,11 +205,14 @@ proptest! {
         assert_shares(&served, &weights, &all)?;
     }
 
-    /// The same for a channel that had packets all the time but no credits.
+    /// A channel that had packets all the time but no credits.
     #[test]
     fn a_channel_without_credits_saves_nothing(
         algorithm in algorithm(),
-        (weights, lengths) in weights().prop_flat_map(|w| { let n = w.len(); (Just(w), lengths(n)) }),
+        (weights, lengths) in weights().prop_flat_map(|w| {
+            let n = w.len();
+            (Just(w), lengths(n))
+        }),
     ) {
         let mut contracts: Vec<_> = weights.iter().map(|weight| contract(*weight)).collect();
         contracts[0] = contract(weights[0]).credits(0);
@@ -233,8 +243,8 @@ proptest! {
         let (fmc, fair) = all.split_last().unwrap();
         let served = switch.run(2_000_000, &all);
         assert_shares(&served, &weights, fair)?;
-        // What the bucket allows until now and not a byte more; less only by a packet in service
-        // of somebody else.
+        // Exactly what the bucket allows so far, less at most a packet in service of another
+        // channel.
         let allowed = burst + switch.now_ns / 80;
         prop_assert!(served[*fmc] <= allowed + u64::from(LARGEST));
         prop_assert!(served[*fmc] + 3 * u64::from(LARGEST) >= allowed);

@@ -181,7 +181,7 @@ fn a_class_s_rate_cap_holds_all_its_streams() {
     assert!((101_000..=102_500).contains(&capped), "{served:?}");
     assert!(served[0].abs_diff(served[1]) <= 500);
     assert!(served[2] >= 896_000, "the link stays busy: {served:?}");
-    // With nobody else the link waits for the cap.
+    // Without other streams the link waits for the cap.
     while tree.waiting(free) > 0 {
         let sent = tree.decide(now_ns, &mut ()).unwrap();
         now_ns += LINK.transmission_ns(sent.bytes);
@@ -232,4 +232,51 @@ fn what_a_service_cost_more_than_estimated_is_charged_afterwards() {
         }
         assert!(used[0].abs_diff(used[1]) <= 6_000, "{name}: {used:?}");
     }
+}
+
+/// Longest queue first over classes: a class's queue is that of its subtree, whatever arrives, is
+/// served or is dropped late there.
+#[test]
+fn a_class_is_ranked_by_the_backlog_of_its_subtree() {
+    let mut tree = Tree::new(row("lqf"), StructureName::Heap, &options());
+    let mut class = |name| {
+        let structure = row(name).auto_structure(&options(), 2);
+        tree.add_class(ClassId::ROOT, Contract::new(), row(name), structure, &options()).unwrap()
+    };
+    let (late, other) = (class("edf"), class("fifo"));
+    let dropped = Contract::new().period_ns(100).unwrap().late(Late::Drop);
+    let patient = Contract::new().period_ns(1_000_000).unwrap();
+    let dropped = tree.add_stream(late, dropped).unwrap();
+    let patient = tree.add_stream(late, patient).unwrap();
+    let other = tree.add_stream(other, Contract::new()).unwrap();
+    for (stream, bytes) in [(other, 700), (dropped, 500), (patient, 300), (other, 50)] {
+        tree.enqueue(0, stream, Packet::new(bytes)).unwrap();
+    }
+    // 800 bytes against 750.
+    assert_eq!(tree.decide(0, &mut ()).unwrap().stream, dropped);
+    // 300 against 750, then 300 against 50.
+    assert_eq!(tree.decide(500, &mut ()).unwrap().stream, other);
+    tree.enqueue(1_100, dropped, Packet::new(900)).unwrap();
+    tree.enqueue(1_100, other, Packet::new(400)).unwrap();
+    // The 900 bytes are dropped late: 300 against 450.
+    assert_eq!(tree.decide(1_200, &mut ()).unwrap().stream, other);
+    assert_eq!(tree.decide(1_300, &mut ()).unwrap().stream, other);
+    assert_eq!(tree.decide(1_700, &mut ()).unwrap().stream, patient);
+    assert_eq!(tree.total_waiting(), 0);
+}
+
+#[test]
+fn at_one_instant_credits_precede_gates_that_time_opens() {
+    let mut tree = Tree::new(row("wrr"), StructureName::Ring, &options());
+    let rate_bps = NonZeroU64::new(8_000_000).unwrap();
+    let capped = Contract::new().max_rate(MaxRate { rate_bps, burst_bytes: 0 });
+    let capped = tree.add_stream(ClassId::ROOT, capped).unwrap();
+    let credited = tree.add_stream(ClassId::ROOT, Contract::new().credits(0)).unwrap();
+    for stream in [capped, credited] {
+        tree.enqueue(0, stream, Packet::new(1)).unwrap();
+    }
+    assert_eq!(tree.next_eligible_ns(), Some(1_000));
+    tree.add_credits(1_000, credited, 1);
+    assert_eq!(tree.decide(1_000, &mut ()).unwrap().stream, credited);
+    assert_eq!(tree.decide(1_001, &mut ()).unwrap().stream, capped);
 }

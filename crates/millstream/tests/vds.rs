@@ -1,12 +1,12 @@
-//! VDS keeps windows that ask for all or one of their requests, also where DWCS cannot; neither
-//! keeps all others; PD² does where periods are equal.
+//! VDS keeps windows that ask for all or one of their requests, also where DWCS does not. Neither
+//! keeps all other windows; PD² does where periods are equal.
 #![allow(clippy::unwrap_used)]
 
 use millstream::catalogue::{DisciplineRow, Options, StructureName};
 use millstream::{Contract, Late, Link, Observer, Packet, StreamId, Window};
 use proptest::prelude::*;
 
-/// A unit job's time.
+/// The transmission time of a unit job.
 const SLOT_NS: u64 = 1000;
 const LINK: Link = Link { rate_bps: 8_000_000_000, overhead_bytes: 0 };
 
@@ -132,8 +132,9 @@ fn a_feasible_set_of_different_periods_needs_vds() {
     assert!(dwcs_fails > 0, "the comparison would show nothing");
 }
 
-/// The published theorems (DWCS: West and Schwan 1999, VDS: Zhang, West and Qi 2004) promise every
-/// set of U ≤ 1; by hand: the third stream wins slots 0 to 4, and the others both need slot 5.
+/// The published theorems (DWCS: West and Schwan 1999, VDS: Zhang, West and Qi 2004) guarantee
+/// every set of U ≤ 1. By hand: the third stream wins slots 0 to 4, and both other streams need
+/// slot 5.
 #[test]
 fn three_feasible_streams_of_one_period_that_neither_keeps() {
     let full = [(1, 5, 6), (1, 5, 6), (1, 5, 15)];

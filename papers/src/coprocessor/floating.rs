@@ -5,7 +5,9 @@
 //! here is either the machine's or that of compiler runtimes for such processors. Streams send late
 //! packets; order and updates are otherwise those of `discipline/dwcs.rs`.
 
-use millstream::{Contract, ContractError, Discipline, Expiry, Head, Late, Missed, Rank, StreamId};
+use millstream::{
+    ByRank, Contract, ContractError, Discipline, Expiry, Head, Late, Missed, Rank, StreamId,
+};
 use std::cmp::Ordering;
 use std::fmt::Debug;
 use std::marker::PhantomData;
@@ -156,6 +158,7 @@ impl<A: Arithmetic> Discipline for Floating<A> {
     type State = State;
     type Rank = Place<A>;
     type Stamp = ();
+    type Selection = ByRank;
 
     fn admit(&mut self, contract: &Contract) -> Result<State, ContractError> {
         let terms = contract.terms();

@@ -1,15 +1,15 @@
-//! Who may send at all: credits and token buckets.
+//! Eligibility of streams: credits and token buckets.
 //!
-//! A head needs a credit for every 64 bytes begun, without overhead, and a token bucket that
-//! conforms. The bucket counts what the packet takes on the wire, in real time, by the theoretical
-//! arrival time (TAT): a packet of length L conforms at `now` iff now >= TAT - b/ρ + L/ρ.
+//! A head needs a credit for every 64 bytes begun, without overhead, and must conform to the token
+//! bucket. The bucket counts lengths on the wire, in real time, by the theoretical arrival time
+//! (TAT): a packet of length L conforms at `now` iff now >= TAT - b/ρ + L/ρ.
 
 use num_rational::BigRational;
 
 use super::model::StreamSpec;
 use super::rule::{Packet, bytes_per_ns, whole};
 
-/// The credits a packet of so many bytes takes.
+/// Returns the credits that a packet of `bytes` bytes takes.
 #[must_use]
 pub fn need(bytes: u32) -> u64 {
     u64::from(bytes).div_ceil(64)
@@ -27,7 +27,7 @@ struct Bucket {
 }
 
 impl Bucket {
-    /// The least time at which a packet of this length conforms; may be negative.
+    /// Returns the least time at which a packet of this length conforms; may be negative.
     fn conforming_from(&self, length: u64) -> BigRational {
         &self.theoretical_arrival - whole(self.burst) / &self.rate + whole(length) / &self.rate
     }
@@ -38,7 +38,7 @@ impl Bucket {
     }
 }
 
-/// What holds a stream back.
+/// The credits and the token bucket of a stream.
 #[derive(Clone, Debug)]
 pub struct Gate {
     credits: Option<u64>,
@@ -46,7 +46,7 @@ pub struct Gate {
 }
 
 impl Gate {
-    /// The gate at the start.
+    /// Returns the initial gate.
     ///
     /// # Panics
     /// If a token bucket has no rate.
@@ -59,33 +59,33 @@ impl Gate {
         Self { credits: spec.credits, bucket }
     }
 
-    /// Whether there are credits for this head.
+    /// Whether the credits suffice for this head.
     #[must_use]
     pub fn affords(&self, head: &Packet) -> bool {
         self.credits.is_none_or(|credits| credits >= need(head.bytes))
     }
 
-    /// Whether this head may go now: credits suffice and the bucket conforms.
+    /// Whether this head is eligible: the credits suffice and it conforms to the bucket.
     #[must_use]
     pub fn open(&self, head: &Packet, now_ns: u64) -> bool {
         let conforming = |bucket: &Bucket| whole(now_ns) >= bucket.conforming_from(head.length);
         self.affords(head) && self.bucket.as_ref().is_none_or(conforming)
     }
 
-    /// The first ns at which the bucket conforms for this head; none without a bucket, or if that is
-    /// beyond any time there is.
+    /// Returns the first ns at which this head conforms to the bucket; `None` without a bucket, or
+    /// if no such time is representable.
     #[must_use]
     pub fn release_ns(&self, head: &Packet) -> Option<u64> {
         let from = self.bucket.as_ref()?.conforming_from(head.length).max(whole(0));
         u64::try_from(from.ceil().to_integer()).ok()
     }
 
-    /// Credits come back.
+    /// Returns credits to the stream.
     pub fn give(&mut self, credits: u64) {
         self.credits = self.credits.map(|held| held.saturating_add(credits));
     }
 
-    /// A packet is put in service.
+    /// Charges a packet that is put in service.
     pub fn take(&mut self, packet: &Packet, now_ns: u64) {
         self.credits = self.credits.map(|held| held.saturating_sub(need(packet.bytes)));
         if let Some(bucket) = &mut self.bucket {

@@ -1,7 +1,8 @@
 //! The GPS clock: the virtual time of the fluid system.
 //!
-//! dV/dt' = r / Σφ over B, where B holds the streams whose last tag lies ahead of V. Between two
-//! events streams leave B one group after the other, so the clock goes from one leaving to the next.
+//! dV/dt' = r / Σφ over B, where B holds the streams whose last tag is ahead of V. Between two
+//! events streams leave B one group after the other, so the clock advances from one departure to
+//! the next.
 
 use num_rational::BigRational;
 
@@ -16,7 +17,7 @@ pub struct Clock {
     weights: Vec<BigRational>,
     /// V.
     pub virtual_time: BigRational,
-    /// t' up to which V is worked out, ns.
+    /// t' up to which V is computed, ns.
     time: BigRational,
     /// F of each stream's last stamped packet.
     pub last_finish: Vec<BigRational>,
@@ -26,7 +27,7 @@ pub struct Clock {
 }
 
 impl Clock {
-    /// The clock at the start.
+    /// Returns the initial clock.
     #[must_use]
     pub fn new(spec: &Spec) -> Self {
         Self {
@@ -40,7 +41,7 @@ impl Clock {
         }
     }
 
-    /// Nobody is backlogged in the fluid system.
+    /// Whether no stream is backlogged in the fluid system.
     #[must_use]
     pub fn empty(&self) -> bool {
         !self.in_b.contains(&true)
@@ -50,7 +51,7 @@ impl Clock {
         (0..self.in_b.len()).filter(|stream| self.in_b[*stream])
     }
 
-    /// V at t' = `now`.
+    /// Returns V at t' = `now`.
     pub fn advance(&mut self, now: u64) {
         let now = whole(now);
         while let Some(first) = self.members().map(|stream| self.last_finish[stream].clone()).min()
@@ -75,7 +76,7 @@ impl Clock {
         self.history.push((self.time.clone(), self.virtual_time.clone()));
     }
 
-    /// S and F of a packet of this length stamped now; the stream joins B.
+    /// Returns S and F of a packet of this length stamped now; the stream joins B.
     pub fn stamp(&mut self, stream: usize, length: u64) -> (BigRational, BigRational) {
         let start = self.last_finish[stream].clone().max(self.virtual_time.clone());
         let finish = &start + whole(length) / &self.weights[stream];
@@ -84,13 +85,13 @@ impl Clock {
         (start, finish)
     }
 
-    /// The stream leaves B, its last tag being that of the packet last put in service.
+    /// Removes the stream from B. Its last tag is that of the packet last put in service.
     pub fn leave(&mut self, stream: usize, last_finish: BigRational) {
         self.in_b[stream] = false;
         self.last_finish[stream] = last_finish;
     }
 
-    /// V = 0 and all F = 0.
+    /// Sets V = 0 and all F = 0.
     pub fn reset(&mut self) {
         self.virtual_time = whole(0);
         self.last_finish.fill(whole(0));
@@ -98,7 +99,7 @@ impl Clock {
         self.history = vec![(self.time.clone(), whole(0))];
     }
 
-    /// When the fluid system finished what is tagged `finish`, t' in ns; none if it has not.
+    /// Returns t' in ns at which the fluid system finished the tag `finish`; `None` if it has not.
     #[must_use]
     pub fn fluid_departure(&self, finish: &BigRational) -> Option<BigRational> {
         let mut before: Option<&(BigRational, BigRational)> = None;

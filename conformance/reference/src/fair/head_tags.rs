@@ -1,7 +1,8 @@
-//! Disciplines that only tag heads and need no clock of the fluid system: SCFQ, SFQ, virtual clock.
+//! Disciplines that tag only heads, without the clock of the fluid system: SCFQ, SFQ, virtual
+//! clock.
 //!
 //! SCFQ and SFQ take v from the packet last put in service: its F or its S. Virtual clock compares
-//! with real time (t'), scaled so that its tags are bytes per unit of weight like all others.
+//! with real time (t'), scaled so that its tags are bytes per unit of weight.
 
 use num_rational::BigRational;
 
@@ -29,7 +30,7 @@ impl Stream {
         });
     }
 
-    /// Its head goes into service.
+    /// Puts its head in service.
     fn start(&mut self) -> Tags {
         let Some((start, finish)) = self.head.take() else { return Tags::default() };
         self.last_finish = finish.clone();
@@ -47,7 +48,7 @@ pub struct SelfClocked {
 }
 
 impl SelfClocked {
-    /// SCFQ, or SFQ if `by_start`.
+    /// Returns SCFQ, or SFQ if `by_start`.
     #[must_use]
     pub fn new(spec: &Spec, by_start: bool) -> Self {
         Self { streams: Stream::all(spec), virtual_time: whole(0), by_start }
@@ -100,7 +101,7 @@ pub struct VirtualClock {
 }
 
 impl VirtualClock {
-    /// Virtual clock with ρ = φ·r/Σφ.
+    /// Returns virtual clock with ρ = φ·r/Σφ.
     #[must_use]
     pub fn new(spec: &Spec) -> Self {
         Self { streams: Stream::all(spec), slope: configured_slope(spec), now: 0 }

@@ -1,9 +1,8 @@
-//! The link, one instant after the other.
+//! The simulated link, one instant after the other.
 //!
 //! At one instant: end of transmission, credit returns, token-bucket releases, arrivals, decision.
-//! A queue loses its packet when service starts, and all that follows from it happens there. The
-//! FMC stream goes first and is kept from the discipline, whose clock t' leaves out the time spent
-//! transmitting its packets.
+//! A packet leaves its queue when service starts, with all consequences. The FMC stream goes first
+//! and is hidden from the discipline, whose clock t' excludes the transmissions of its packets.
 
 use std::collections::VecDeque;
 
@@ -24,20 +23,20 @@ struct Link<'a> {
     rule: Box<dyn Rule>,
     queues: Vec<Queue>,
     gates: Vec<Gate>,
-    /// Arrivals of each stream so far, dropped ones too.
+    /// Arrivals of each stream so far, dropped ones included.
     arrived: Vec<u64>,
     transmission: Option<Transmission>,
-    /// Time spent on FMC packets that are off the wire, ns.
+    /// The transmission time of FMC packets that have left the wire, ns.
     fmc_ns: u64,
     outcome: Outcome,
 }
 
-/// Runs `arrivals` (in time order) through `spec`, until nothing can happen any more; packets may
-/// then still wait for credits that never come.
+/// Runs `arrivals` (in time order) through `spec`, until no event is left; packets may then still
+/// wait for credits that are never returned.
 ///
 /// # Panics
-/// If arrivals or credit returns are not in time order, two streams are FMC, or something the
-/// discipline needs is missing.
+/// If arrivals or credit returns are not in time order, two streams are FMC, or an attribute that
+/// the discipline needs is missing.
 #[must_use]
 pub fn run(spec: &Spec, arrivals: &[Arrival]) -> Outcome {
     assert!(arrivals.is_sorted_by_key(|arrival| arrival.time_ns), "arrivals in time order");
@@ -89,7 +88,7 @@ impl<'a> Link<'a> {
         }
     }
 
-    /// t': real time without the time spent transmitting FMC packets.
+    /// Returns t': real time without the transmissions of FMC packets.
     fn clock_ns(&self, now_ns: u64) -> u64 {
         let fmc = self.transmission.as_ref().filter(|transmission| transmission.fmc);
         fmc.map_or(now_ns, |transmission| transmission.start_ns) - self.fmc_ns
@@ -100,9 +99,9 @@ impl<'a> Link<'a> {
         u64::try_from(bits.div_ceil(u128::from(self.spec.rate_bps))).unwrap_or(u64::MAX)
     }
 
-    /// Tells the discipline, at the start of an instant, if up to now the link was free and none of
-    /// its queues had a packet. That is so iff there was an instant at which the link stayed free,
-    /// its arrivals were in and nobody waited: the instant of a reset.
+    /// Tells the discipline, at the start of an instant, that the link was free until now and all
+    /// its queues were empty. That is so iff there was an instant at which the link stayed free
+    /// after the arrivals and no packet waited: the instant of a reset.
     fn rest(&mut self, now_ns: u64) {
         let empty = self.queues.iter().all(|queue| queue.fmc || queue.waiting.is_empty());
         if self.transmission.is_none() && empty {
@@ -110,20 +109,20 @@ impl<'a> Link<'a> {
         }
     }
 
-    /// Something is about to happen to this stream.
+    /// Announces an event of this stream to the discipline.
     fn before_event(&mut self, stream: usize, now_ns: u64) {
         if !self.queues[stream].fmc {
             self.rule.before_event(self.clock_ns(now_ns), &self.queues);
         }
     }
 
-    /// Whether the stream is active, from the definition.
+    /// Whether the stream is active by definition.
     fn is_active(&self, stream: usize, now_ns: u64) -> bool {
         let head = self.queues[stream].waiting.front();
         head.is_some_and(|head| self.gates[stream].open(head, now_ns))
     }
 
-    /// Makes the stream active if it is and was not.
+    /// Marks the stream active if it became active.
     fn activate(&mut self, stream: usize, now_ns: u64) -> bool {
         if self.queues[stream].active || !self.is_active(stream, now_ns) {
             return false;
@@ -151,7 +150,8 @@ impl<'a> Link<'a> {
         self.activate(stream, back.time_ns);
     }
 
-    /// When the stream's bucket will let its head go; none if nothing or something else holds it.
+    /// Returns the time at which the stream's head conforms to the bucket; `None` if another
+    /// condition holds it back, or none does.
     fn release_ns(&self, stream: usize) -> Option<u64> {
         let (queue, gate) = (&self.queues[stream], &self.gates[stream]);
         let head = queue.waiting.front().filter(|head| !queue.active && gate.affords(head))?;
@@ -185,7 +185,7 @@ impl<'a> Link<'a> {
         };
         let limit = self.spec.streams[stream].queue;
         if limit.is_some_and(|limit| self.queues[stream].waiting.len() >= limit as usize) {
-            // It has no effect on anything, V included.
+            // A dropped arrival changes nothing, not even V.
             self.outcome.rows.push(row(now_ns, arrival.stream, &packet, "dropped-full"));
             return;
         }

@@ -1,11 +1,10 @@
-//! Fair queueing, rounds and their credit-aware forms, once more and slowly.
+//! Reference of fair queueing, round robins and their credit-aware forms.
 //!
-//! Every tag and clock is an exact rational, every winner is found by looking at every stream, and
-//! nothing is remembered that can be worked out again. [`model`] holds the inputs and outputs,
-//! [`link`] the simulated link, [`gate`] who may send at all (credits and token buckets), [`rule`]
-//! what a discipline hears and says; each discipline then has its own file: [`gps`] and [`wfq`],
-//! [`head_tags`] (SCFQ, SFQ, virtual clock), [`wf2q_plus`], [`ring`] (DRR, WRR) and [`slots`] (WIRR,
-//! tables).
+//! Every tag and clock is an exact rational, every winner is found by comparing all streams, and
+//! nothing is stored that can be recomputed. [`model`] holds the inputs and outputs, [`link`] the
+//! simulated link, [`gate`] the eligibility of streams (credits and token buckets), [`rule`] the
+//! interface of disciplines. Each discipline has its own file: [`gps`] and [`wfq`], [`head_tags`]
+//! (SCFQ, SFQ, virtual clock), [`wf2q_plus`], [`ring`] (DRR, WRR) and [`slots`] (WIRR, tables).
 
 pub mod gate;
 pub mod gps;

@@ -1,4 +1,4 @@
-//! What goes into the reference and what comes out.
+//! The inputs and outputs of the reference.
 
 use num_rational::BigRational;
 
@@ -15,7 +15,7 @@ pub enum Discipline {
     Sfq,
     /// Worst-case fair weighted fair queueing by the GPS clock.
     Wf2q,
-    /// The same by a clock of its own.
+    /// Worst-case fair weighted fair queueing by a clock of its own.
     Wf2qPlus,
     /// Virtual clock.
     VirtualClock,
@@ -29,7 +29,43 @@ pub enum Discipline {
     Table(Vec<u32>),
 }
 
-/// A stream's share and what holds it back.
+impl Discipline {
+    /// Returns every discipline with its name in scenario files; the table holds `entries`.
+    #[must_use]
+    pub fn all(entries: &[u32]) -> [(&'static str, Self); 10] {
+        [
+            ("wfq", Self::Wfq),
+            ("wf2q", Self::Wf2q),
+            ("wf2q+", Self::Wf2qPlus),
+            ("scfq", Self::Scfq),
+            ("sfq", Self::Sfq),
+            ("virtual-clock", Self::VirtualClock),
+            ("drr", Self::Drr),
+            ("wrr", Self::Wrr),
+            ("wirr", Self::Wirr),
+            ("table", Self::Table(entries.into())),
+        ]
+    }
+
+    /// Returns the discipline called `name` in scenario files.
+    #[must_use]
+    pub fn parse(name: &str, entries: &[u32]) -> Option<Self> {
+        Self::all(entries).into_iter().find(|known| known.0 == name).map(|known| known.1)
+    }
+
+    /// Returns its name in scenario files.
+    ///
+    /// # Panics
+    /// Never: [`all`](Self::all) lists every discipline.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        let same = |known: &Self| core::mem::discriminant(known) == core::mem::discriminant(self);
+        let known = Self::all(&[]).into_iter().find(|known| same(&known.1));
+        known.expect("every discipline is listed").0
+    }
+}
+
+/// A stream's share and limits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StreamSpec {
     /// φ; for WRR and WIRR packets a round.
@@ -38,37 +74,37 @@ pub struct StreamSpec {
     pub quantum: u64,
     /// How many packets may wait.
     pub queue: Option<u32>,
-    /// Credits at the start; none if they are not limited.
+    /// The initial credits; `None` if they are not limited.
     pub credits: Option<u64>,
     /// A token bucket: rate, bits/s, and burst, bytes on the wire.
     pub shaper: Option<(u64, u64)>,
-    /// Has absolute priority and is no part of the discipline; one stream at most.
+    /// The stream has absolute priority and is not part of the discipline; one stream at most.
     pub fmc: bool,
 }
 
 impl StreamSpec {
-    /// A stream of weight and quantum, nothing holding it back.
+    /// Returns a stream of this weight and quantum, without limits.
     #[must_use]
     pub fn new(weight: u64, quantum: u64) -> Self {
         Self { weight, quantum, queue: None, credits: None, shaper: None, fmc: false }
     }
 }
 
-/// Credits coming back to a stream.
+/// A return of credits to a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CreditReturn {
     /// When, ns.
     pub time_ns: u64,
     /// The stream's number.
     pub stream: u32,
-    /// How many; nothing happens where credits are not limited.
+    /// How many; no effect on a stream whose credits are not limited.
     pub credits: u64,
 }
 
 /// A whole scenario.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Spec {
-    /// Who goes next.
+    /// The discipline.
     pub discipline: Discipline,
     /// Link rate, bits/s.
     pub rate_bps: u64,
@@ -76,11 +112,11 @@ pub struct Spec {
     pub overhead: u32,
     /// The streams in file order.
     pub streams: Vec<StreamSpec>,
-    /// Credits coming back, in time order.
+    /// The returns of credits, in time order.
     pub credit_returns: Vec<CreditReturn>,
 }
 
-/// A packet put in service, and the tags it went by, in bytes per unit of weight.
+/// A packet put in service and its tags, in bytes per unit of weight.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Service {
     /// When, ns.
@@ -94,14 +130,13 @@ pub struct Service {
     /// F, in the disciplines that have one.
     pub finish_tag: Option<BigRational>,
     /// V at this instant, with this packet in service: SCFQ's is this F and SFQ's this S. At a
-    /// service of the FMC stream V as it was last worked out. Without a clock 0.
+    /// service of the FMC stream it is the last V computed. Without a clock it is 0.
     pub virtual_time: BigRational,
-    /// DRR's and WRR's deficit with this packet taken off, before it is lost because the stream
-    /// leaves the ring.
+    /// DRR's and WRR's deficit after this packet, before a stream that leaves the ring loses it.
     pub deficit: Option<u64>,
 }
 
-/// Everything that happened.
+/// The outcome of a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Outcome {
     /// The departures, in order.

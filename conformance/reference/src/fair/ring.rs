@@ -1,9 +1,9 @@
 //! DRR and WRR: a ring of active streams, each with a deficit.
 //!
-//! The front's visit begins with its quantum and lasts while its head fits the deficit. Whether the
-//! visit goes on is looked at in the *next* decision, not at the service: a stream that turns active
-//! while the last packet of a visit is on the wire is ahead of the visited one. Golden trace
-//! `CA1_drr` fixes this. A stream that is empty or inactive after a service leaves at once.
+//! The front's turn begins with its quantum and lasts while its head fits the deficit. The *next*
+//! decision, not the service, determines whether the turn goes on: a stream that becomes active
+//! while the last packet of a turn is on the wire is ahead of the stream whose turn it was. Golden
+//! trace `CA1_drr` shows this. A stream that is empty or inactive after a service leaves at once.
 
 use std::collections::VecDeque;
 
@@ -16,12 +16,12 @@ pub struct Ring {
     by_packets: bool,
     order: VecDeque<usize>,
     deficits: Vec<u64>,
-    /// The front has had its quantum.
+    /// The front got its quantum.
     visiting: bool,
 }
 
 impl Ring {
-    /// DRR, or WRR if `by_packets`.
+    /// Returns DRR, or WRR if `by_packets`.
     #[must_use]
     pub fn new(spec: &Spec, by_packets: bool) -> Self {
         let deficits = vec![0; spec.streams.len()];

@@ -1,8 +1,8 @@
-//! What a discipline sees, hears and says.
+//! The interface of disciplines.
 //!
-//! A discipline never sees the FMC stream and never real time: its clock t' stands still while an
-//! FMC packet is transmitted. To it a stream without credits or tokens for its head is the same as
-//! an empty one, except that its packets are still there.
+//! A discipline sees neither the FMC stream nor real time: its clock t' stops while an FMC packet
+//! is transmitted. A stream without credits or tokens for its head is like an empty one, except
+//! that it keeps its packets.
 
 use std::collections::VecDeque;
 
@@ -40,11 +40,11 @@ pub struct Packet {
     pub number: u64,
     /// Its length, bytes.
     pub bytes: u32,
-    /// What it takes on the wire, bytes: L.
+    /// Its length on the wire, bytes: L.
     pub length: u64,
     /// When it arrived, ns.
     pub arrival_ns: u64,
-    /// The same in the discipline's clock t'.
+    /// When it arrived in the discipline's clock t', ns.
     pub arrival_clock_ns: u64,
 }
 
@@ -55,11 +55,11 @@ pub struct Queue {
     pub weight: u64,
     /// DRR's quantum.
     pub quantum: u64,
-    /// Not for the discipline.
+    /// The stream is hidden from the discipline.
     pub fmc: bool,
     /// Backlogged, with credits and tokens for its head.
     pub active: bool,
-    /// Its packets, head first; the packet in service is no longer among them.
+    /// Its packets, head first, without the packet in service.
     pub waiting: VecDeque<Packet>,
 }
 
@@ -70,42 +70,42 @@ pub struct Tags {
     pub start: Option<BigRational>,
     /// F.
     pub finish: Option<BigRational>,
-    /// D with the packet taken off.
+    /// D after the packet.
     pub deficit: Option<u64>,
 }
 
 /// A discipline. `now` is t', ns.
 pub trait Rule {
-    /// An arrival, credit return, release or decision is about to happen.
+    /// Announces an arrival, credit return, release or decision.
     fn before_event(&mut self, _now: u64, _queues: &[Queue]) {}
 
-    /// The stream became active, whether by a packet, credits or tokens.
+    /// The stream became active by a packet, credits or tokens.
     fn activated(&mut self, stream: usize, queues: &[Queue]);
 
-    /// A packet arrived behind others of an active stream.
+    /// A packet arrived behind other packets of an active stream.
     fn joined(&mut self, _stream: usize, _queues: &[Queue]) {}
 
-    /// Who comes first among the active streams.
+    /// Returns the first of the active streams.
     fn choose(&mut self, queues: &[Queue]) -> Option<usize>;
 
-    /// `packet` has left its queue for service; the queue's activity is already its next head's.
+    /// `packet` left its queue for service; the stream's activity is that of its next head.
     fn started(&mut self, stream: usize, packet: &Packet, queues: &[Queue]) -> Tags;
 
     /// The link is free and every queue is empty.
     fn idle(&mut self, _now: u64) {}
 
-    /// V.
+    /// Returns V.
     fn virtual_time(&self) -> BigRational {
         whole(0)
     }
 }
 
-/// The active streams of the discipline, in index order.
+/// Returns the active streams of the discipline, in index order.
 pub fn contenders(queues: &[Queue]) -> impl Iterator<Item = usize> + '_ {
     (0..queues.len()).filter(|stream| queues[*stream].active && !queues[*stream].fmc)
 }
 
-/// The contender with the least key, the lower stream where keys are equal.
+/// Returns the contender with the least key, of equal keys the lower stream.
 pub fn least<K: Ord>(queues: &[Queue], key: impl Fn(usize) -> Option<K>) -> Option<usize> {
     let mut best: Option<(K, usize)> = None;
     for stream in contenders(queues) {
@@ -117,7 +117,7 @@ pub fn least<K: Ord>(queues: &[Queue], key: impl Fn(usize) -> Option<K>) -> Opti
     best.map(|(_, stream)| stream)
 }
 
-/// r / Σφ over all streams of the discipline, bytes per unit of weight and ns.
+/// Returns r / Σφ over all streams of the discipline, bytes per unit of weight and ns.
 #[must_use]
 pub fn configured_slope(spec: &Spec) -> BigRational {
     let shared = spec.streams.iter().filter(|stream| !stream.fmc);
@@ -125,11 +125,11 @@ pub fn configured_slope(spec: &Spec) -> BigRational {
     if weights == whole(0) { whole(0) } else { bytes_per_ns(spec.rate_bps) / weights }
 }
 
-/// The discipline of a scenario.
+/// Returns the discipline of a scenario.
 ///
 /// # Panics
-/// If a stream has no weight or quantum although the discipline needs one, or a table names a
-/// stream that is not there.
+/// If a stream lacks a weight or quantum that the discipline needs, or a table names an unknown
+/// stream.
 #[must_use]
 pub fn rule(spec: &Spec) -> Box<dyn Rule> {
     let shared = || spec.streams.iter().filter(|stream| !stream.fmc);

@@ -1,14 +1,14 @@
-//! Disciplines that walk over fixed slots: WIRR and tables.
+//! Disciplines with a fixed cycle of slots: WIRR and tables.
 //!
-//! A cursor stands on the slot last served. A decision serves the first slot after it, cyclically,
-//! whose stream is active; one packet a slot.
+//! A decision serves the first slot, cyclically, after the one served last whose stream is active;
+//! one packet a slot.
 
 use super::rule::{Packet, Queue, Rule, Tags, contenders};
 
 /// WIRR: in each of a round's cycles, from 1, every stream of at least that weight has a slot.
 #[derive(Default)]
 pub struct Interleaved {
-    /// Cycle and stream of the slot last served; none before the first.
+    /// Cycle and stream of the slot last served; `None` before the first.
     cursor: Option<(u64, usize)>,
 }
 
@@ -42,12 +42,12 @@ impl Rule for Interleaved {
 /// A table of streams.
 pub struct Table {
     entries: Vec<usize>,
-    /// The entry last served; none before the first.
+    /// The entry last served; `None` before the first.
     cursor: Option<usize>,
 }
 
 impl Table {
-    /// The table with its cursor before the first entry.
+    /// Returns the table before its first entry.
     #[must_use]
     pub fn new(entries: &[u32]) -> Self {
         Self { entries: entries.iter().map(|entry| *entry as usize).collect(), cursor: None }

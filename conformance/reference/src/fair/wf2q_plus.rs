@@ -1,8 +1,8 @@
-//! WF²Q+: heads that have begun by a clock of its own, least F first.
+//! WF²Q+: least F first among heads that have started by its own clock.
 //!
-//! V runs at r/Σφ over all configured streams, and is pulled up to the least S of the active heads
-//! whenever it is looked at: before every arrival, credit return, release and decision of the
-//! discipline's own streams. While the link is free and every queue empty it stays 0.
+//! V advances at r/Σφ over all configured streams, and to the least S of the active heads before
+//! every arrival, credit return, release and decision of the discipline's own streams. While the
+//! link is free and every queue is empty it stays 0.
 
 use num_rational::BigRational;
 
@@ -14,7 +14,7 @@ pub struct Wf2qPlus {
     /// r / Σφ configured: bytes per unit of weight and ns.
     slope: BigRational,
     virtual_time: BigRational,
-    /// t' up to which V is worked out, ns.
+    /// t' up to which V is computed, ns.
     time: u64,
     /// S and F of each active head.
     heads: Vec<Option<(BigRational, BigRational)>>,
@@ -23,7 +23,7 @@ pub struct Wf2qPlus {
 }
 
 impl Wf2qPlus {
-    /// The state at the start.
+    /// Returns the initial state.
     #[must_use]
     pub fn new(spec: &Spec) -> Self {
         Self {

@@ -1,12 +1,12 @@
 //! WFQ and WF²Q by the GPS clock, with or without credits.
 //!
-//! Packets are stamped when they arrive, as long as their stream is active. A stream that turns
-//! inactive with packets waiting leaves the fluid system and its packets lose their stamps; they
-//! are stamped again, head to tail, when it turns active. WFQ serves the least F; WF²Q the least F
-//! among heads with S <= V, or the least (S, F) if there is none.
+//! Packets of active streams are stamped at their arrival. A stream that becomes inactive with
+//! packets waiting leaves the fluid system and its packets lose their stamps; they are restamped,
+//! head to tail, when it becomes active. WFQ serves the least F; WF²Q the least F among heads with
+//! S <= V, or the least (S, F) if there is none.
 //!
-//! V and all F are reset once nobody is backlogged, neither in the fluid system nor in the queues of
-//! the discipline. All F are behind V then, so when exactly is of no consequence for the order.
+//! V and all F are reset when no stream is backlogged, neither in the fluid system nor in the
+//! queues of the discipline. All F are behind V then, so the exact time does not affect the order.
 
 use std::collections::VecDeque;
 
@@ -26,7 +26,7 @@ pub struct Wfq {
 }
 
 impl Wfq {
-    /// WFQ, or WF²Q if `worst_case_fair`.
+    /// Returns WFQ, or WF²Q if `worst_case_fair`.
     #[must_use]
     pub fn new(spec: &Spec, worst_case_fair: bool) -> Self {
         let stamps = vec![VecDeque::new(); spec.streams.len()];

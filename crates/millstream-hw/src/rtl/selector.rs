@@ -395,7 +395,7 @@ impl Select for Selector {
         self.settings.mode == Mode::Edf && now_ns >= self.deadline(stream.index())
     }
 
-    fn follow(&mut self, stream: StreamId, next: Option<NewHead<()>>) {
+    fn head_departed(&mut self, stream: StreamId, next: Option<NewHead<()>>) {
         self.set_head(stream.index(), next);
     }
 

@@ -136,7 +136,7 @@ impl<S: Select<Stamp = ()>> Lane<S> {
         }
         self.selector.served(stream, now_ns);
         let next = heads.head(slot);
-        self.selector.follow(stream, next);
+        self.selector.head_departed(stream, next);
         Some((slot, frame))
     }
 }

@@ -17,7 +17,9 @@
 //!
 //! Cost: one word a client, one comparison more than earliest deadline first.
 
-use millstream::{Contract, ContractError, Discipline, Expiry, Head, Missed, Rank, StreamId};
+use millstream::{
+    ByRank, Contract, ContractError, Discipline, Expiry, Head, Missed, Rank, StreamId,
+};
 
 /// A share of 1.
 const ALL: u64 = 1 << 32;
@@ -66,6 +68,7 @@ impl Discipline for EqualLoss {
     type State = LossState;
     type Rank = LossRank;
     type Stamp = ();
+    type Selection = ByRank;
 
     fn admit(&mut self, contract: &Contract) -> Result<LossState, ContractError> {
         let missing = ContractError::Missing { attribute: "period" };

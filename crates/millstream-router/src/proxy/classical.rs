@@ -120,7 +120,7 @@ impl Classical {
         } else {
             self.answers.push_back(answer);
         }
-        self.due.place(number, now_ns);
+        self.due.insert(number, now_ns);
     }
 
     /// Room for the connection that `tuple` begins, and listens for it.
@@ -203,7 +203,7 @@ impl Classical {
             }
             match due_ns {
                 u64::MAX => self.due.remove(number),
-                _ => self.due.place(number, due_ns),
+                _ => self.due.insert(number, due_ns),
             }
         }
     }

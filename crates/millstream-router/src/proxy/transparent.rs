@@ -221,7 +221,7 @@ impl Transparent {
             if again {
                 // The server has not heard what came after its number.
                 flow.stage = Stage::Spliced(0);
-                self.due.place(known.unwrap_or(0), now_ns);
+                self.due.insert(known.unwrap_or(0), now_ns);
                 return false;
             }
             flow.ended[usize::from(!from_client)] |= segment.flags & FIN != 0;
@@ -308,7 +308,7 @@ impl Transparent {
             counted: true,
             last_ns: now_ns,
         });
-        self.due.place(number, now_ns.saturating_add(PATIENCE_NS));
+        self.due.insert(number, now_ns.saturating_add(PATIENCE_NS));
         self.counters.opened += 1;
         self.counters.connections += 1;
         Some(number)
@@ -352,7 +352,7 @@ impl Transparent {
             Decision::Wait => {}
             Decision::Pass(_) => {
                 flow.stage = Stage::Calling(0);
-                self.due.place(number, now_ns);
+                self.due.insert(number, now_ns);
             }
             Decision::Refuse => {
                 let refusal = flow.refusal();
@@ -392,7 +392,7 @@ impl Transparent {
             }
             flow.stage = Stage::Spliced(0);
             flow.last_ns = now_ns;
-            self.due.place(number, now_ns);
+            self.due.insert(number, now_ns);
         }
     }
 
@@ -465,7 +465,7 @@ impl Transparent {
                     return false;
                 }
                 flow.stage = Stage::Calling(tries + 1);
-                self.due.place(number, now_ns.saturating_add(AGAIN_NS << tries));
+                self.due.insert(number, now_ns.saturating_add(AGAIN_NS << tries));
             }
             Stage::Spliced(sent) => {
                 let head = &self.heads[at * HEAD_BYTES..][..flow.head];

@@ -165,7 +165,7 @@ impl Cpu {
         let stream = id(process);
         self.selector.resize(stream, took_ns);
         self.selector.served(stream, now_ns);
-        self.selector.follow(stream, Some(next));
+        self.selector.head_departed(stream, Some(next));
         self.selector.advance(now_ns);
     }
 }

@@ -1,9 +1,11 @@
-//! Verdicts of EDF, DWCS, VDS and PD²: which theorem applies to the set, and what a stream's own
-//! numbers rule out.
+//! Verdicts of disciplines with deadlines: the theorem that applies to all streams, and contracts
+//! that their own numbers rule out.
 
-use millstream::bounds::{ArrivalPattern, Bounds, EdfVerdict, Failing, StreamLimits, Theorem};
-use millstream::catalogue::{DwcsOrder, StructureName};
-use millstream::{CREDIT_BYTES, Rules, Window};
+use millstream::bounds::{
+    ArrivalPattern, Bounds, DeadlineGuarantee, EdfVerdict, Failing, StreamLimits, Theorem,
+};
+use millstream::catalogue::DisciplineRow;
+use millstream::{CREDIT_BYTES, Window};
 
 use super::verdict::{Checks, Unmet, Verdict};
 use crate::scenario::{Scenario, Sharing, Stream};
@@ -11,41 +13,34 @@ use crate::scenario::{Scenario, Sharing, Stream};
 /// The window of a stream that may lose nothing.
 const EVERY_REQUEST: (u32, u32) = (0, 1);
 
-/// The theorems that may apply to a discipline, the one preferred where several come as near last.
-fn theorems(discipline: &str) -> &'static [Theorem] {
-    match discipline {
-        "edf" => &[Theorem::EdfDemand],
-        "dwcs" => &[Theorem::EdfDemand, Theorem::UnitJobsInStep],
-        "vds" => &[Theorem::UnitJobs],
-        "pd2" => &[Theorem::UnitJobs, Theorem::Pfair],
-        _ => &[],
-    }
-}
-
-/// Whether `discipline` orders by deadlines.
-pub(super) fn has_deadlines(discipline: &str) -> bool {
-    !theorems(discipline).is_empty()
-}
-
-/// Whether `stream` asks for nothing under `discipline`, so that nothing can be violated.
-fn asks_for_nothing(discipline: &str, stream: &Stream) -> bool {
+/// Whether `stream` asks for nothing under this guarantee, so that nothing can be violated.
+fn asks_for_nothing(guarantee: &DeadlineGuarantee, stream: &Stream) -> bool {
     let (lost, of) = stream.window;
-    discipline != "edf" && lost == of
+    !guarantee.every_request && lost == of
 }
 
-/// How the parent of `stream` shares the link.
+/// Returns the scheduler of the parent of `stream`.
 fn sharing<'a>(scenario: &'a Scenario, stream: &Stream) -> &'a Sharing {
     stream.class.map_or(&scenario.scheduler, |class| &scenario.classes[class].sharing)
 }
 
-/// Whether the parent of stream `at` orders it by a deadline that it may miss.
-pub(super) fn orders(scenario: &Scenario, at: usize) -> bool {
-    let stream = &scenario.streams[at];
-    let discipline = sharing(scenario, stream).discipline.name;
-    has_deadlines(discipline) && !asks_for_nothing(discipline, stream)
+/// Returns the discipline of the parent of `stream` and its guarantee, if the stream asks for
+/// deadlines.
+fn asked_deadlines(
+    scenario: &Scenario,
+    stream: &Stream,
+) -> Option<(&'static DisciplineRow, DeadlineGuarantee)> {
+    let row = sharing(scenario, stream).discipline;
+    let guarantee = row.guarantee.deadlines()?;
+    (!asks_for_nothing(&guarantee, stream)).then_some((row, guarantee))
 }
 
-/// What rules out the contract of one stream, whatever the others do.
+/// Whether the parent of stream `at` orders it by a deadline that it may miss.
+pub(super) fn orders(scenario: &Scenario, at: usize) -> bool {
+    asked_deadlines(scenario, &scenario.streams[at]).is_some()
+}
+
+/// Returns the reason why the contract of one stream cannot be kept, independent of other streams.
 pub(super) fn impossible(scenario: &Scenario, limits: &StreamLimits, at: usize) -> Option<Verdict> {
     let stream = &scenario.streams[at];
     let packets = limits.arrivals.as_ref().map_or(0, ArrivalPattern::packets);
@@ -57,28 +52,27 @@ pub(super) fn impossible(scenario: &Scenario, limits: &StreamLimits, at: usize) 
         if needed > credits {
             return Some(Verdict::infeasible(
                 format!(
-                    "its packet of {} bytes needs {needed} credits and the buffer has {credits}: it \
-                     is never sent",
+                    "its packet of {} bytes needs {needed} credits and the buffer has {credits}: \
+                     it is never sent",
                     limits.largest_bytes
                 ),
                 Some(format!("credits.buffer = \"{} B\"", needed * u64::from(CREDIT_BYTES))),
             ));
         }
     }
-    let discipline = sharing(scenario, stream).discipline.name;
-    if !has_deadlines(discipline) || asks_for_nothing(discipline, stream) {
-        return None;
-    }
-    first_deadline_passed(discipline, limits).or_else(|| capped(scenario, discipline, limits, at))
+    let (row, guarantee) = asked_deadlines(scenario, stream)?;
+    first_deadline_passed(row, &guarantee, limits)
+        .or_else(|| capped(scenario, &guarantee, limits, at))
 }
 
-/// The first packet arrives when its deadline has passed already.
-fn first_deadline_passed(discipline: &str, limits: &StreamLimits) -> Option<Verdict> {
-    let none_may_be_lost = match discipline {
-        "edf" => true,
-        "dwcs" => limits.window.lost() == 0,
-        _ => false,
-    };
+/// Checks that the first packet does not arrive after its deadline, if none may be lost.
+fn first_deadline_passed(
+    row: &DisciplineRow,
+    guarantee: &DeadlineGuarantee,
+    limits: &StreamLimits,
+) -> Option<Verdict> {
+    let none_may_be_lost = row.uses.contains(&"first-deadline")
+        && (guarantee.every_request || limits.window.lost() == 0);
     let given_ns = limits.first_deadline_ns.filter(|_| none_may_be_lost)?;
     let first_ns = limits.arrivals.as_ref()?.first_ns();
     (given_ns <= first_ns).then(|| {
@@ -91,16 +85,16 @@ fn first_deadline_passed(discipline: &str, limits: &StreamLimits) -> Option<Verd
     })
 }
 
-/// The rate cap is below what the contract asks for.
+/// Checks that the rate cap is not below the rate that the contract asks for.
 fn capped(
     scenario: &Scenario,
-    discipline: &str,
+    guarantee: &DeadlineGuarantee,
     limits: &StreamLimits,
     at: usize,
 ) -> Option<Verdict> {
     let cap_bps = scenario.streams[at].contract.rate_cap()?.rate_bps.get();
     let (lost, of) = (limits.window.lost(), limits.window.of());
-    let (served, of) = if discipline == "edf" || of == 0 { (1, 1) } else { (of - lost, of) };
+    let (served, of) = if guarantee.every_request || of == 0 { (1, 1) } else { (of - lost, of) };
     let bytes = scenario.scheduler.options.link.wire_bytes(limits.smallest_bytes);
     let bits = u128::from(bytes) * 8_000_000_000 * u128::from(served);
     let periods = u128::from(of) * u128::from(limits.period_ns.max(1));
@@ -113,18 +107,16 @@ fn capped(
     })
 }
 
-/// The contracts of deadlines need more than the link: the part in 10⁻⁶.
+/// Returns the share of the link, in 10⁻⁶, that contracts with deadlines need, if it is above 1.
 ///
 /// In a tree, streams whose class orders by deadlines count.
 pub(super) fn overload(scenario: &Scenario, limits: &[StreamLimits]) -> Option<u64> {
     let mut asking = Vec::new();
     for (stream, limits) in scenario.streams.iter().zip(limits) {
-        let discipline = sharing(scenario, stream).discipline.name;
         let arrives = limits.arrivals.as_ref().is_some_and(|of| of.packets() > 0);
-        if !arrives || !has_deadlines(discipline) || asks_for_nothing(discipline, stream) {
-            continue;
-        }
-        let window = if discipline == "edf" { EVERY_REQUEST } else { stream.window };
+        let asked = asked_deadlines(scenario, stream).filter(|_| arrives);
+        let Some((_, guarantee)) = asked else { continue };
+        let window = if guarantee.every_request { EVERY_REQUEST } else { stream.window };
         let window = Window::new(window.0, window.1).unwrap_or_default();
         asking.push(StreamLimits { window, ..*limits });
     }
@@ -133,31 +125,34 @@ pub(super) fn overload(scenario: &Scenario, limits: &[StreamLimits]) -> Option<u
     too_much.then_some(ppm)
 }
 
-/// The theorem that comes nearest to a flat set of deadlines, with its premises checked.
+/// The theorem with the fewest failing premises for a flat set of streams.
 pub(super) struct Proof {
     theorem: Theorem,
     checks: Checks,
 }
 
-/// Proves the set of all streams, `checks` making the premises of a theorem of this name that all
-/// theorems share. `None` for disciplines without deadlines.
+/// Proves the deadlines of all streams; `None` for disciplines without deadlines. `checks` returns
+/// the shared premises of a theorem with the given name.
 pub(super) fn prove(
     scenario: &Scenario,
     bounds: &Bounds,
     checks: impl Fn(&str) -> Checks,
 ) -> Option<Proof> {
-    let discipline = scenario.scheduler.discipline.name;
+    let Sharing { discipline, structure, options } = &scenario.scheduler;
+    let guarantee = discipline.guarantee.deadlines()?;
     let mut nearest: Option<Proof> = None;
-    for &theorem in theorems(discipline) {
+    for &theorem in guarantee.theorems {
         let mut checks = checks(&theorem.to_string());
-        if discipline == "dwcs" {
-            checks.add("order-and-rules", dwcs_settings(scenario, theorem));
+        if let Some(unproved) = guarantee.settings {
+            let setting = unproved(options, *structure, theorem);
+            let unmet = setting.map(|setting| Unmet::new(setting.detail, setting.change));
+            checks.add("order-and-rules", unmet);
         }
         for checked in bounds.prove(theorem) {
             let unmet = checked.failing.map(|failing| unmet(scenario, bounds, failing));
             checks.add(checked.condition.name(), unmet);
         }
-        // A theorem that holds is not given up for another that does.
+        // The first theorem that holds is kept.
         let nearer = |known: &Proof| {
             known.checks.failing() > 0 && checks.failing() <= known.checks.failing()
         };
@@ -168,9 +163,9 @@ pub(super) fn prove(
     nearest
 }
 
-/// The verdict of stream `at` of a set with this proof.
+/// Returns the verdict of stream `at` under this proof.
 pub(super) fn verdict(scenario: &Scenario, at: usize, proof: &Proof) -> Verdict {
-    if asks_for_nothing(scenario.scheduler.discipline.name, &scenario.streams[at]) {
+    if !orders(scenario, at) {
         return Verdict::trivial("its window asks for nothing");
     }
     let Proof { theorem, checks } = proof;
@@ -183,23 +178,7 @@ pub(super) fn verdict(scenario: &Scenario, at: usize, proof: &Proof) -> Verdict 
     checks.clone().verdict(promise)
 }
 
-/// What of DWCS's settings the theorem does not cover.
-fn dwcs_settings(scenario: &Scenario, theorem: Theorem) -> Option<Unmet> {
-    let options = &scenario.scheduler.options;
-    if scenario.scheduler.structure == StructureName::Hilq {
-        let detail = "structure hilq does not order deadlines within a millisecond";
-        return Some(Unmet::new(detail, "structure = \"hilq-exact\""));
-    }
-    if options.order != DwcsOrder::EdfFirst {
-        return Some(Unmet::new("the order is loss-first", "order = \"edf-first\""));
-    }
-    if options.dwcs.rules != Rules::Standard && theorem != Theorem::EdfDemand {
-        return Some(Unmet::new("the rules are those of 1999", "rules = \"standard\""));
-    }
-    None
-}
-
-/// A failing condition in words, with names instead of numbers.
+/// Describes a failing condition with the names of streams.
 fn unmet(scenario: &Scenario, bounds: &Bounds, failing: Failing) -> Unmet {
     let name = |stream: usize| format!("`{}`", scenario.streams[stream].name);
     let of = |stream: usize| &bounds.streams[stream];
@@ -292,7 +271,7 @@ fn unmet(scenario: &Scenario, bounds: &Bounds, failing: Failing) -> Unmet {
     }
 }
 
-/// The stream has a rate cap or credits.
+/// Describes the rate cap or the credits of a stream.
 pub(super) fn held_back(scenario: &Scenario, stream: usize) -> Unmet {
     let stream = &scenario.streams[stream];
     let name = &stream.name;
@@ -304,7 +283,7 @@ pub(super) fn held_back(scenario: &Scenario, stream: usize) -> Unmet {
     Unmet::new(format!("`{name}` has {what}, which can hold its packets back"), change)
 }
 
-/// A window that asks for several of its requests, and one that would imply it.
+/// Describes a window that asks for several of its requests, and a window that implies it.
 fn several(scenario: &Scenario, bounds: &Bounds, stream: usize) -> Unmet {
     let window = bounds.streams[stream].window;
     let (lost, of) = (window.lost(), window.of());
@@ -312,8 +291,8 @@ fn several(scenario: &Scenario, bounds: &Bounds, stream: usize) -> Unmet {
     let name = &scenario.streams[stream].name;
     Unmet::new(
         format!(
-            "window {lost}/{of} of `{name}` asks for {} of {of}: a sum below the link is enough only \
-             where each window asks for all of its requests or for one",
+            "window {lost}/{of} of `{name}` asks for {} of {of}: a sum below the link is enough \
+             only where each window asks for all of its requests or for one",
             of - lost
         ),
         format!(
@@ -324,10 +303,10 @@ fn several(scenario: &Scenario, bounds: &Bounds, stream: usize) -> Unmet {
     )
 }
 
-/// The most streams for which a sufficient period is searched.
+/// The most streams for which a sufficient period is computed.
 const SEARCHED_STREAMS: usize = 64;
 
-/// A deadline can be missed although the sum is at most 1.
+/// Describes a possible miss although the sum is at most 1.
 fn missed(scenario: &Scenario, bounds: &Bounds, at_ns: Option<u64>) -> Unmet {
     let at_ns = at_ns.unwrap_or(0);
     let detail = format!(
@@ -339,8 +318,8 @@ fn missed(scenario: &Scenario, bounds: &Bounds, at_ns: Option<u64>) -> Unmet {
     Unmet { detail, change }
 }
 
-/// The stream of the shortest period within `at_ns`, and the shortest period with which the
-/// criterion holds, found by halving.
+/// Returns the stream with the shortest period within `at_ns`, and the shortest period with which
+/// the criterion holds, by bisection.
 fn sufficient_period(bounds: &Bounds, at_ns: u64) -> Option<(usize, u64)> {
     if bounds.streams.len() > SEARCHED_STREAMS {
         return None;
@@ -365,13 +344,13 @@ fn sufficient_period(bounds: &Bounds, at_ns: u64) -> Option<(usize, u64)> {
     Some((stream, long_ns))
 }
 
-/// 10⁻⁶ as a percentage of one decimal, rounded up.
+/// Formats 10⁻⁶ as a percentage with one decimal, rounded up.
 pub(super) fn percent(ppm: u64) -> String {
     let tenths = ppm.div_ceil(1_000);
     format!("{}.{}", tenths / 10, tenths % 10)
 }
 
-/// `rate_bps` × `ppm` / 10⁶, rounded up.
+/// Returns `rate_bps` × `ppm` / 10⁶, rounded up.
 pub(super) fn scaled(rate_bps: u64, ppm: u64) -> u64 {
     let scaled = (u128::from(rate_bps) * u128::from(ppm)).div_ceil(1_000_000);
     u64::try_from(scaled).unwrap_or(u64::MAX)

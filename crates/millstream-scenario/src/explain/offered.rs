@@ -1,4 +1,4 @@
-//! What the sources offer: counts, and the token bucket that the packets fit into.
+//! The offered load of sources: counts, and the token bucket that the packets fit into.
 
 use millstream::bounds::ArrivalPattern;
 use millstream_traffic::TrafficError;
@@ -10,28 +10,28 @@ use crate::scenario::{Link, Scenario, Stream};
 /// ns in a second × bits in a byte.
 const SCALE: u128 = 8_000_000_000;
 
-/// What one source offers, or the part of it that was read.
+/// The load of one source, as far as it was read.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Offered {
     pub(super) packets: u64,
-    /// Without the link's overhead.
+    /// Bytes without the link's overhead.
     pub(super) bytes: u64,
     pub(super) largest_bytes: u32,
     pub(super) smallest_bytes: u32,
     pub(super) last_ns: u64,
     pub(super) pattern: Option<ArrivalPattern>,
-    /// At what rate the bucket empties, bits/s.
+    /// The rate at which the bucket drains, bits/s.
     pub(super) bucket_bps: u64,
-    /// In byte × ns × bits/s, at the last arrival.
+    /// The level of the bucket at the last arrival, in byte × ns × bits/s.
     level: u128,
     most: u128,
 }
 
-/// What all sources offer.
+/// The load of all sources.
 pub(super) struct Read {
     pub(super) streams: Vec<Offered>,
-    /// The longest that the link is busy without a pause, whatever the discipline, ns. Where gates
-    /// may hold packets back: how long all of them take.
+    /// The longest busy period of the link under any discipline, ns. With gates it is the
+    /// transmission time of all packets.
     pub(super) busy_ns: u64,
     /// Whether every arrival was read.
     pub(super) complete: bool,
@@ -55,12 +55,12 @@ impl Offered {
         self.last_ns = time_ns;
     }
 
-    /// The least burst with which all packets fit the bucket, bytes on the wire.
+    /// Returns the least burst with which all packets fit the bucket, bytes on the wire.
     pub(super) fn burst_bytes(&self) -> u64 {
         u64::try_from(self.most.div_ceil(SCALE)).unwrap_or(u64::MAX)
     }
 
-    /// The mean rate over `span_ns`, on the wire, bits/s, rounded up.
+    /// Returns the mean rate over `span_ns`, on the wire, bits/s, rounded up.
     pub(super) fn mean_bps(&self, span_ns: u64, link: &Link) -> u64 {
         let bytes = u128::from(self.bytes) + u128::from(self.packets) * u128::from(link.overhead);
         u64::try_from((bytes * SCALE).div_ceil(u128::from(span_ns.max(1)))).unwrap_or(u64::MAX)
@@ -107,7 +107,7 @@ impl Read {
         Ok(Self { streams, busy_ns, complete, notes: input.notes() })
     }
 
-    /// The last arrival, ns.
+    /// Returns the time of the last arrival, ns.
     pub(super) fn last_ns(&self) -> u64 {
         self.streams.iter().map(|stream| stream.last_ns).max().unwrap_or(0)
     }

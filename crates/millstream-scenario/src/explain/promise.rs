@@ -1,110 +1,96 @@
-//! What theory promises each stream, or why it promises nothing; each with its verdict.
+//! The guarantee of each stream, or the reason why there is none, with its verdict.
 //!
-//! The bounds are the engine's ([`millstream::bounds`]). They speak of token buckets; a stream's
-//! bucket is the tightest that its packets fit into at the rate it is guaranteed, so the bounds are
-//! those of these packets, whoever the others are (fair queueing, round robins), or of these packets
-//! and those of the streams that can go before (FIFO, static priority).
+//! The engine computes the bounds ([`millstream::bounds`]) from token buckets. A stream's bucket is
+//! the tightest that its packets fit into at its guaranteed rate. So the bounds apply to these
+//! packets for any other streams (fair queueing, round robins), or with the packets of the streams
+//! that can go before (FIFO, static priority).
 
-use millstream::bounds::{Bounds, Channel, FairDiscipline, LatencyRate, Source, StreamLimits};
-use millstream::catalogue::MinBwAlgorithm;
+use millstream::bounds::{
+    Bounds, Channel, DelayGuarantee, Guarantee, LatencyRate, RateGuarantee, Share, Source,
+    StreamLimits,
+};
+use millstream::catalogue::DisciplineRow;
 use serde::Serialize;
 
 use super::deadlines::{self, Proof};
 use super::offered::{Offered, Read};
 use super::verdict::{Answer, Checks, Unmet, Verdict};
-use crate::scenario::Scenario;
+use crate::scenario::{Scenario, Sharing};
 
-/// What one stream is promised; `None` where nothing is.
+/// The guarantee of one stream.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Promise {
-    /// The rate it gets whenever it has packets, on the wire, bits/s.
+    /// The rate that it gets while it has packets, on the wire, bits/s.
     pub guaranteed_bps: Option<u64>,
-    /// The longest from a packet's arrival to the end of its service, ns.
+    /// The longest time from a packet's arrival to the end of its service, ns.
     pub worst_delay_ns: Option<u64>,
-    /// The most bytes on the wire that it has at the link.
+    /// Its greatest backlog at the link, bytes on the wire.
     pub worst_backlog_bytes: Option<u64>,
-    /// Why there is no bound on its delay.
+    /// The reason why there is no bound on its delay.
     pub no_promise: Option<String>,
 }
 
-/// How a discipline's bounds come about.
+/// How a discipline's bounds are derived.
 enum Theory {
-    /// A guaranteed rate and a latency, whatever the others do.
-    Fair(FairDiscipline),
-    /// The same, below this stream, which goes first.
-    Below(FairDiscipline, usize),
-    Fifo,
-    StaticPriority,
-    /// Deadlines: the verdict says it.
+    /// A guaranteed rate and a latency, whatever other streams send.
+    Rate(RateGuarantee),
+    /// A guaranteed rate below the stream of this number, which goes first.
+    Below(RateGuarantee, usize),
+    /// A delay of token buckets.
+    Delay(DelayGuarantee),
+    /// Deadlines: the verdict states the guarantee.
     Deadlines,
-    /// None.
+    /// No bound, for this reason.
     Silent(&'static str),
 }
 
 const IN_A_TREE: &str = "the stream is in a tree of classes; bounds are for one level";
 
+const NO_BOUNDS: &str = "the discipline has no bounds here";
+
 fn theory(scenario: &Scenario) -> Theory {
     if !scenario.classes.is_empty() {
         return Theory::Silent(IN_A_TREE);
     }
-    match scenario.scheduler.discipline.name {
-        "fifo" => Theory::Fifo,
-        "static-priority" => Theory::StaticPriority,
-        "minbw" => minbw(scenario),
-        name if deadlines::has_deadlines(name) => Theory::Deadlines,
-        name => fair_discipline(name).map_or(Theory::Silent(NO_BOUNDS), Theory::Fair),
+    match scenario.scheduler.discipline.guarantee {
+        Guarantee::Rate(guarantee) => Theory::Rate(guarantee),
+        Guarantee::Delay(guarantee) => Theory::Delay(guarantee),
+        Guarantee::Deadlines(_) => Theory::Deadlines,
+        Guarantee::BelowManagement => below_management(scenario),
+        Guarantee::None => Theory::Silent(NO_BOUNDS),
     }
 }
 
-const NO_BOUNDS: &str = "the discipline has no bounds here";
-
-/// The bounds of the discipline called `name` that guarantees a rate whenever packets arrive.
-fn fair_discipline(name: &str) -> Option<FairDiscipline> {
-    Some(match name {
-        "wfq" => FairDiscipline::Wfq,
-        "wf2q" => FairDiscipline::Wf2q,
-        "wf2q+" => FairDiscipline::Wf2qPlus,
-        "virtual-clock" => FairDiscipline::VirtualClock,
-        "scfq" => FairDiscipline::Scfq,
-        "sfq" => FairDiscipline::Sfq,
-        "drr" => FairDiscipline::Drr,
-        // A table is weighted round robin by entries.
-        "wrr" | "table" => FairDiscipline::Wrr,
-        "wirr" => FairDiscipline::Wirr,
-        _ => return None,
-    })
-}
-
-/// Whether the discipline called `name` guarantees each stream a share of the link whenever its
-/// packets arrive. A table does not: it may leave streams out.
+/// Whether the discipline called `name` guarantees each stream a share of the link while it has
+/// packets: see [`DisciplineRow::guarantees_shares`].
 #[must_use]
 pub fn guarantees_shares(name: &str) -> bool {
-    name != "table" && fair_discipline(name).is_some()
+    DisciplineRow::parse(name).is_some_and(DisciplineRow::guarantees_shares)
 }
 
-fn minbw(scenario: &Scenario) -> Theory {
-    let discipline = match scenario.scheduler.options.algorithm {
-        MinBwAlgorithm::Wfq => FairDiscipline::Wfq,
-        MinBwAlgorithm::Scfq => FairDiscipline::Scfq,
-        MinBwAlgorithm::Drr => FairDiscipline::Drr,
+/// The guarantee of the streams that share what management channels leave.
+fn below_management(scenario: &Scenario) -> Theory {
+    let Sharing { discipline, options, .. } = &scenario.scheduler;
+    let Some(guarantee) = discipline.below(options).and_then(|row| row.guarantee.rate()) else {
+        return Theory::Silent(NO_BOUNDS);
     };
     let first = |stream: &crate::scenario::Stream| stream.contract.is_fmc();
     let mut channels = (0..scenario.streams.len()).filter(|at| first(&scenario.streams[*at]));
     match (channels.next(), channels.next()) {
-        (None, _) => Theory::Fair(discipline),
-        (Some(channel), None) => Theory::Below(discipline, channel),
+        (None, _) => Theory::Rate(guarantee),
+        (Some(channel), None) => Theory::Below(guarantee, channel),
         _ => Theory::Silent("bounds are for one management channel, and there are several"),
     }
 }
 
-/// The streams as bounds know them.
+/// Returns the streams' attributes for bounds.
 pub(super) fn limits(scenario: &Scenario, offered: &[Offered]) -> Vec<StreamLimits> {
     let limits = |(stream, offered): (&crate::scenario::Stream, &Offered)| StreamLimits {
         arrivals: offered.pattern,
         ..StreamLimits::of(&stream.contract, offered.smallest_bytes, offered.largest_bytes)
     };
     let mut limits: Vec<_> = scenario.streams.iter().zip(offered).map(limits).collect();
-    if scenario.scheduler.discipline.name == "table" && scenario.classes.is_empty() {
+    if scenario.scheduler.discipline.share == Share::Entries && scenario.classes.is_empty() {
         limits.iter_mut().for_each(|stream| stream.weight = 0);
         for entry in &scenario.scheduler.options.table {
             limits[entry.0 as usize].weight += 1;
@@ -113,25 +99,25 @@ pub(super) fn limits(scenario: &Scenario, offered: &[Offered]) -> Vec<StreamLimi
     limits
 }
 
-/// The scenario's link for the engine.
+/// Returns the engine's link of the scenario.
 pub(super) fn link(scenario: &Scenario) -> millstream::Link {
     scenario.scheduler.options.link
 }
 
-/// At what rates the streams' buckets are to be measured, bits/s; 0 where no bucket is needed.
+/// Returns the rates of the streams' buckets, bits/s; 0 if no bucket is needed.
 pub(super) fn bucket_rates(scenario: &Scenario, read: &Read, span_ns: u64) -> Vec<u64> {
     let limits = limits(scenario, &read.streams);
     let bounds = Bounds { busy_ns: Some(read.busy_ns), ..Bounds::new(link(scenario), &limits) };
     let rate = |promised: Result<LatencyRate, String>| promised.map_or(0, |p| p.rate_bps);
     match theory(scenario) {
-        Theory::Fair(discipline) => (0..limits.len())
-            .map(|stream| rate(latency_rate(&bounds, discipline, stream)))
+        Theory::Rate(guarantee) => (0..limits.len())
+            .map(|stream| rate(latency_rate(&bounds, &guarantee, stream)))
             .collect(),
-        Theory::Below(discipline, channel) => (0..limits.len())
-            .map(|stream| rate(below(scenario, &bounds, discipline, channel, stream)))
+        Theory::Below(guarantee, channel) => (0..limits.len())
+            .map(|stream| rate(below(scenario, &bounds, &guarantee, channel, stream)))
             .collect(),
-        Theory::Fifo | Theory::StaticPriority => {
-            // What the link can do beyond the mean rates is given out in proportion to them.
+        Theory::Delay(_) => {
+            // The rate that the link has beyond the mean rates is shared in proportion to them.
             let mean = |offered: &Offered| u128::from(offered.mean_bps(span_ns, &scenario.link));
             let total: u128 = read.streams.iter().map(mean).sum();
             let all = u128::from(bounds.effective_rate_bps());
@@ -142,24 +128,24 @@ pub(super) fn bucket_rates(scenario: &Scenario, read: &Read, span_ns: u64) -> Ve
     }
 }
 
-/// What is said of one stream.
+/// The guarantee and the verdict of one stream.
 pub(super) struct Said {
     pub(super) promise: Promise,
     pub(super) verdict: Verdict,
 }
 
-/// What all streams' promises are derived from.
+/// The inputs of all guarantees.
 struct Case<'a> {
     scenario: &'a Scenario,
     bounds: Bounds<'a>,
-    /// Mean offered rates, bits/s.
+    /// The mean offered rates, bits/s.
     means: Vec<u64>,
     complete: bool,
     assumed: Option<&'static str>,
 }
 
-/// What each stream is promised, its bucket having been measured. `assumed`: the name of a premise
-/// that is taken to hold.
+/// Returns the guarantee and the verdict of each stream from the measured buckets. The premise
+/// called `assumed` is not checked.
 pub(super) fn promises(
     scenario: &Scenario,
     read: &Read,
@@ -190,17 +176,17 @@ fn silent(why: impl Into<String>) -> Promise {
 
 fn latency_rate(
     bounds: &Bounds,
-    discipline: FairDiscipline,
+    guarantee: &RateGuarantee,
     stream: usize,
 ) -> Result<LatencyRate, String> {
-    bounds.latency_rate(discipline, stream).map_err(|error| error.to_string())
+    (guarantee.latency_rate)(bounds, stream).map_err(|error| error.to_string())
 }
 
-/// What `stream` is guaranteed while the stream `channel` goes first.
+/// Returns the guarantee of `stream` while the stream `channel` goes first.
 fn below(
     scenario: &Scenario,
     bounds: &Bounds,
-    discipline: FairDiscipline,
+    guarantee: &RateGuarantee,
     channel: usize,
     stream: usize,
 ) -> Result<LatencyRate, String> {
@@ -215,8 +201,8 @@ fn below(
     let mut others = bounds.streams.to_vec();
     others.remove(channel);
     let bounds = Bounds { streams: &others, ..*bounds };
-    bounds
-        .latency_rate_below(discipline, stream - usize::from(stream > channel), &bucket)
+    guarantee
+        .latency_rate_below(&bounds, stream - usize::from(stream > channel), &bucket)
         .map_err(|error| error.to_string())
 }
 
@@ -234,20 +220,15 @@ impl Case<'_> {
             (silent(why), checks.verdict(""))
         };
         let (mut promise, mut verdict) = match theory {
-            Theory::Fair(discipline) => {
-                let promised = latency_rate(&self.bounds, *discipline, stream);
-                self.fair(theorem(*discipline), promised, stream)
+            Theory::Rate(guarantee) => {
+                let promised = latency_rate(&self.bounds, guarantee, stream);
+                self.fair(guarantee, promised, stream)
             }
-            Theory::Below(discipline, channel) => {
-                let promised = below(self.scenario, &self.bounds, *discipline, *channel, stream);
-                self.fair(theorem(*discipline), promised, stream)
+            Theory::Below(guarantee, channel) => {
+                let promised = below(self.scenario, &self.bounds, guarantee, *channel, stream);
+                self.fair(guarantee, promised, stream)
             }
-            Theory::Fifo => self.queue("FIFO with token buckets (Cruz 1991)", stream, |_| true),
-            Theory::StaticPriority => {
-                let own = self.bounds.streams[stream].priority;
-                let before = |other: usize| self.bounds.streams[other].priority <= own;
-                self.queue("static priority with token buckets (Cruz 1991)", stream, before)
-            }
+            Theory::Delay(guarantee) => self.queue(guarantee, stream),
             Theory::Deadlines => match proof {
                 Some(proof) => self.deadlines(stream, proof),
                 None => silent_because(NO_BOUNDS, None),
@@ -271,7 +252,7 @@ impl Case<'_> {
         if verdict.answer != Answer::Guaranteed && promise.no_promise.is_none() {
             let kept =
                 Promise { guaranteed_bps: promise.guaranteed_bps, ..silent(&*verdict.because) };
-            // A full queue loses packets; those that are sent keep the bound.
+            // A full queue loses packets; sent packets keep the bound.
             let only_queue = verdict.premises.iter().all(|of| of.holds || of.premise == "queues");
             if verdict.answer == Answer::Infeasible || !only_queue {
                 promise = kept;
@@ -288,7 +269,7 @@ impl Case<'_> {
         )
     }
 
-    /// The premises that every theorem shares.
+    /// Checks the premises that all theorems share.
     fn checks(&self, theorem: &str) -> Checks {
         let mut checks = Checks::new(theorem, self.assumed);
         let partly = || Unmet::new("not all arrivals were read", "a shorter `duration`");
@@ -303,11 +284,11 @@ impl Case<'_> {
 
     fn fair(
         &self,
-        theorem: &str,
+        guarantee: &RateGuarantee,
         promised: Result<LatencyRate, String>,
         stream: usize,
     ) -> (Promise, Verdict) {
-        let mut checks = self.checks(theorem);
+        let mut checks = self.checks(guarantee.theorem);
         let promised = match promised {
             Ok(promised) => promised,
             Err(why) => {
@@ -324,14 +305,8 @@ impl Case<'_> {
             change: self.sufficient_share(stream, mean_bps),
         };
         checks.add("rate", source.is_none().then(more));
-        // A stream that WFQ's fluid leaves at a closed gate was served ahead of the fluid, which then
-        // runs ahead of the link, once more at each closing.
-        let fluid = match self.scenario.scheduler.discipline.name {
-            "minbw" => self.scenario.scheduler.options.algorithm == MinBwAlgorithm::Wfq,
-            name => ["wfq", "wf2q"].contains(&name),
-        };
         let channel = |other: usize| self.scenario.streams[other].contract.is_fmc();
-        let counts = |other: usize| other == stream || fluid && !channel(other);
+        let counts = |other: usize| other == stream || guarantee.others_ungated && !channel(other);
         checks.add("no-gates", self.gated(counts));
         let Some(source) = source else {
             return (
@@ -348,9 +323,10 @@ impl Case<'_> {
         self.bounded(promise, checks, stream)
     }
 
-    /// What a weight or quantum would guarantee `mean_bps`, the others' as they are.
+    /// Returns the weight or quantum that guarantees `mean_bps` with the other streams unchanged.
     fn sufficient_share(&self, stream: usize, mean_bps: u64) -> Option<String> {
-        let by_bytes = self.scenario.scheduler.discipline.name == "drr";
+        let share = self.scenario.scheduler.discipline.share;
+        let by_bytes = share == Share::Quantum;
         let of = |limits: &StreamLimits| {
             u128::from(if by_bytes { limits.quantum_bytes } else { limits.weight })
         };
@@ -358,29 +334,25 @@ impl Case<'_> {
             self.bounds.streams.iter().map(of).sum::<u128>() - of(&self.bounds.streams[stream]);
         let left =
             u128::from(self.bounds.effective_rate_bps()).checked_sub(u128::from(mean_bps))?;
-        let share = (u128::from(mean_bps) * others).div_ceil(left.max(1));
-        let byte_fair =
-            !matches!(self.scenario.scheduler.discipline.name, "wrr" | "wirr" | "table");
-        let key = if by_bytes { "quantum" } else { "weight" };
-        (byte_fair && left > 0 && share < 1 << 31).then(|| format!("{key} = {share}"))
+        let needed = (u128::from(mean_bps) * others).div_ceil(left.max(1));
+        let key = match share {
+            Share::Weight => "weight",
+            Share::Quantum => "quantum",
+            Share::None | Share::Packets | Share::Entries => return None,
+        };
+        (left > 0 && needed < 1 << 31).then(|| format!("{key} = {needed}"))
     }
 
-    fn queue(
-        &self,
-        theorem: &str,
-        stream: usize,
-        before: impl Fn(usize) -> bool,
-    ) -> (Promise, Verdict) {
+    fn queue(&self, guarantee: &DelayGuarantee, stream: usize) -> (Promise, Verdict) {
         let bounds = &self.bounds;
-        let mut checks = self.checks(theorem);
+        let before =
+            |other: usize| (guarantee.may_precede)(&bounds.streams[stream], &bounds.streams[other]);
+        let mut checks = self.checks(guarantee.theorem);
         let load: u128 = (0..self.means.len())
             .filter(|other| before(*other))
             .map(|other| u128::from(self.means[other]))
             .sum();
-        let delay_ns = match self.scenario.scheduler.discipline.name {
-            "fifo" => bounds.fifo_delay_ns(),
-            _ => bounds.static_priority_delay_ns(stream),
-        };
+        let delay_ns = (guarantee.delay_ns)(bounds, stream);
         let source = bounds.streams[stream].source;
         let fits = load <= u128::from(bounds.effective_rate_bps());
         let why = "it and those that go before it offer more than the link carries";
@@ -400,14 +372,14 @@ impl Case<'_> {
         self.bounded(promise, checks, stream)
     }
 
-    /// The first gated stream of those that `counts`.
+    /// Describes the first gated stream for which `counts` is true.
     fn gated(&self, counts: impl Fn(usize) -> bool) -> Option<Unmet> {
         let gated = |other: &usize| self.bounds.streams[*other].gated && counts(*other);
         let stream = (0..self.bounds.streams.len()).find(gated)?;
         Some(deadlines::held_back(self.scenario, stream))
     }
 
-    /// A bound on the backlog decides whether the queue can overflow.
+    /// Checks by the bound on the backlog that the queue cannot overflow.
     fn bounded(&self, promise: Promise, mut checks: Checks, stream: usize) -> (Promise, Verdict) {
         let of = &self.bounds.streams[stream];
         let (Some(delay_ns), Some(backlog)) = (promise.worst_delay_ns, promise.worst_backlog_bytes)
@@ -429,15 +401,18 @@ impl Case<'_> {
         )
     }
 
-    /// Under a schedule of deadlines a stream that is served in m of k periods of T gets m·L/(k·T).
+    /// Returns the guarantee under deadlines: a stream that is served in m of k periods of T gets
+    /// m·L/(k·T).
     fn deadlines(&self, stream: usize, proof: &Proof) -> (Promise, Verdict) {
         let verdict = deadlines::verdict(self.scenario, stream, proof);
         if verdict.answer != Answer::Guaranteed {
             return (silent("its contract may be broken"), verdict);
         }
         let limits = &self.bounds.streams[stream];
-        let (served, of) = match (self.scenario.scheduler.discipline.name, limits.window.of()) {
-            ("edf", _) => (1, 1),
+        let guarantee = self.scenario.scheduler.discipline.guarantee.deadlines();
+        let every_request = guarantee.is_some_and(|guarantee| guarantee.every_request);
+        let (served, of) = match (every_request, limits.window.of()) {
+            (true, _) => (1, 1),
             (_, 0) => (0, 1),
             (_, of) => (of - limits.window.lost(), of),
         };
@@ -452,20 +427,5 @@ impl Case<'_> {
             ..Promise::default()
         };
         (promise, verdict)
-    }
-}
-
-/// The theorem behind a discipline's guaranteed rate.
-fn theorem(discipline: FairDiscipline) -> &'static str {
-    match discipline {
-        FairDiscipline::Wfq => "WFQ (Parekh and Gallager 1993)",
-        FairDiscipline::Wf2q => "WF²Q (Bennett and Zhang 1996)",
-        FairDiscipline::Wf2qPlus => "WF²Q+ (Bennett and Zhang 1997)",
-        FairDiscipline::VirtualClock => "virtual clock (Figueira and Pasquale 1995)",
-        FairDiscipline::Scfq => "SCFQ (Golestani 1995)",
-        FairDiscipline::Sfq => "SFQ (Goyal, Vin and Cheng 1996)",
-        FairDiscipline::Drr => "DRR (Boyer, Stea and Sofack 2012)",
-        FairDiscipline::Wrr => "WRR by rounds",
-        FairDiscipline::Wirr => "interleaved WRR by rounds",
     }
 }

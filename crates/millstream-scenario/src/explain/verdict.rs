@@ -1,18 +1,18 @@
-//! The answer to "will this contract be kept?": one of three, each with its reason.
+//! The verdict on a contract: one of three answers, each with its reason.
 //!
-//! | answer | carries |
+//! | answer | reason |
 //! |---|---|
-//! | guaranteed | the theorem, every premise of which was checked |
+//! | guaranteed | the theorem, with every premise checked |
 //! | infeasible | the number that shows it |
-//! | not known | the premises that fail, and the smallest change that would make each hold |
+//! | not known | the failing premises, each with the smallest change that makes it hold |
 
 use serde::Serialize;
 
-/// Whether a contract will be kept.
+/// Whether a contract is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Answer {
-    /// A theorem says so, and its premises hold.
+    /// A theorem guarantees it, and its premises hold.
     Guaranteed,
     /// It cannot be kept while every stream uses what its contract allows.
     Infeasible,
@@ -21,7 +21,7 @@ pub enum Answer {
 }
 
 impl Answer {
-    /// As in output.
+    /// Returns its name in output.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -32,14 +32,14 @@ impl Answer {
     }
 }
 
-/// A premise of a theorem, checked.
+/// A checked premise of a theorem.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct PremiseCheck {
-    /// Its name, kebab case.
+    /// Its name, in kebab case.
     pub premise: &'static str,
     /// Whether it holds.
     pub holds: bool,
-    /// Why it does not.
+    /// The reason why it does not hold.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub detail: Option<String>,
 }
@@ -50,18 +50,18 @@ pub struct Verdict {
     /// The answer.
     #[serde(rename = "verdict")]
     pub answer: Answer,
-    /// The theorem that guarantees the contract, or that comes nearest to it.
+    /// The theorem that guarantees the contract, or the one with the fewest failing premises.
     pub theorem: Option<String>,
-    /// What is guaranteed, the number that makes it infeasible, or the premises that fail.
+    /// The guarantee, the number that makes it infeasible, or the failing premises.
     pub because: String,
-    /// The smallest changes that would make the failing premises hold.
+    /// The smallest changes that make the failing premises hold.
     pub change: Option<String>,
     /// The theorem's premises.
     pub premises: Vec<PremiseCheck>,
 }
 
 impl Verdict {
-    /// Guaranteed without a theorem about others.
+    /// Returns a guarantee that needs no theorem.
     pub(super) fn trivial(because: &str) -> Self {
         Self {
             answer: Answer::Guaranteed,
@@ -72,13 +72,13 @@ impl Verdict {
         }
     }
 
-    /// Infeasible by the number that `because` names.
+    /// Returns infeasibility by the number in `because`.
     pub(super) fn infeasible(because: String, change: Option<String>) -> Self {
         Self { answer: Answer::Infeasible, theorem: None, because, change, premises: Vec::new() }
     }
 }
 
-/// Why a premise fails, and what would make it hold.
+/// The reason why a premise fails, and the change that makes it hold.
 #[derive(Clone)]
 pub(super) struct Unmet {
     pub(super) detail: String,
@@ -97,7 +97,7 @@ pub(super) struct Checks {
     theorem: String,
     premises: Vec<PremiseCheck>,
     unmet: Vec<Unmet>,
-    /// Taken to hold, whatever it is: a test's canary.
+    /// The premise that is not checked, for tests.
     assumed: Option<&'static str>,
 }
 
@@ -107,7 +107,7 @@ impl Checks {
         Self { theorem, premises: Vec::new(), unmet: Vec::new(), assumed }
     }
 
-    /// One more premise, which holds if `unmet` is `None`.
+    /// Adds a premise, which holds if `unmet` is `None`.
     pub(super) fn add(&mut self, premise: &'static str, unmet: Option<Unmet>) {
         let unmet = unmet.filter(|_| self.assumed != Some(premise));
         let detail = unmet.as_ref().map(|unmet| unmet.detail.clone());
@@ -115,12 +115,12 @@ impl Checks {
         self.unmet.extend(unmet);
     }
 
-    /// How many premises fail.
+    /// Returns how many premises fail.
     pub(super) fn failing(&self) -> usize {
         self.unmet.len()
     }
 
-    /// The verdict, `promise` being what the theorem guarantees.
+    /// Returns the verdict; `promise` is the guarantee of the theorem.
     pub(super) fn verdict(self, promise: impl Into<String>) -> Verdict {
         let all = |part: &dyn Fn(&Unmet) -> Option<&str>, between: &str| {
             let parts: Vec<_> = self.unmet.iter().filter_map(part).collect();

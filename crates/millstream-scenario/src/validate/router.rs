@@ -298,7 +298,7 @@ fn port(
     let row = match &table.discipline {
         None => DisciplineRow::parse("wf2q+"),
         Some(given) => {
-            let fit = |row: &&DisciplineRow| !row.needs.contains(&"table") && row.name != "minbw";
+            let fit = |row: &&DisciplineRow| row.fits_port();
             let found = DISCIPLINES.iter().filter(fit).find(|row| row.name == given.get_ref());
             if found.is_none() {
                 let names: Vec<&str> = DISCIPLINES.iter().filter(fit).map(|row| row.name).collect();

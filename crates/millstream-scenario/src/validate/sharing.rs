@@ -78,7 +78,7 @@ pub(super) fn sharing(
             Some(OrderName::EdfFirst) | None => DwcsOrder::EdfFirst,
         },
         link: keys.link,
-        table: entries(keys, children, problems),
+        table: entries(keys, discipline, children, problems),
         algorithm: match keys.algorithm {
             Some(AlgorithmName::Wfq) => MinBwAlgorithm::Wfq,
             Some(AlgorithmName::Drr) => MinBwAlgorithm::Drr,
@@ -145,8 +145,13 @@ fn structure(
 }
 
 /// The entries of the table scheduler, every child among them.
-fn entries(keys: &Keys, children: &[&str], problems: &mut Vec<Problem>) -> Vec<StreamId> {
-    let needed = keys.discipline.get_ref() == "table";
+fn entries(
+    keys: &Keys,
+    discipline: &DisciplineRow,
+    children: &[&str],
+    problems: &mut Vec<Problem>,
+) -> Vec<StreamId> {
+    let needed = discipline.needs.contains(&"table");
     let Some(table) = keys.table else {
         if needed {
             problems.push(

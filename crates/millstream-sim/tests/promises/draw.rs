@@ -106,7 +106,8 @@ impl Draw {
 
     fn loose(&mut self) -> String {
         let row = &DISCIPLINES[usize::try_from(self.below(DISCIPLINES.len() as u64)).unwrap()];
-        let deadlines = ["edf", "dwcs", "vds", "pd2"];
+        let deadlines = DISCIPLINES.iter().filter(|row| row.guarantee.deadlines().is_some());
+        let deadlines: Vec<_> = deadlines.map(|row| row.name).collect();
         // Half of all draws are of deadlines, which have most premises.
         let discipline = if self.once_in(2) { self.one_of(&deadlines) } else { row.name };
         let rate_bps = self.one_of(&[8_000_000, 100_000_000, 1_000_000_000, 12_345_678]);

@@ -93,7 +93,8 @@ fn outcome(seed: u64, assumed: Option<&'static str>) -> Outcome {
         return Outcome { text, explanation, broken: Vec::new() };
     }
     let seen = run(&scenario);
-    let name = scenario.scheduler.discipline.name;
+    let deadlines = scenario.scheduler.discipline.guarantee.deadlines();
+    let windows = deadlines.is_some_and(|guarantee| !guarantee.every_request);
     let streams = explanation.streams.iter().zip(&seen);
     let broken = streams.filter_map(|(stream, seen)| {
         let guaranteed = stream.verdict.answer == Answer::Guaranteed;
@@ -108,9 +109,7 @@ fn outcome(seed: u64, assumed: Option<&'static str>) -> Outcome {
             }
             _ if !guaranteed => None,
             _ if edf && seen.missed > 0 => Some("a deadline was missed"),
-            _ if ["dwcs", "vds", "pd2"].contains(&name) && seen.violations > 0 => {
-                Some("a window was violated")
-            }
+            _ if windows && seen.violations > 0 => Some("a window was violated"),
             _ if lossless && seen.dropped_full > 0 => Some("a queue overflowed"),
             _ if lossless && seen.left < seen.arrived => Some("a packet never left"),
             _ => stream

@@ -1,9 +1,9 @@
-//! What a theorem may need to know of a stream's arrival times.
+//! Summary of a stream's arrival times for the premises of theorems.
 //!
 //! Window theorems hold for arrivals on a grid: a packet that starts between two slots delays every
-//! later decision by a part of a slot, and a stream whose periods begin between those of the others
-//! wins by its earlier deadline. [`ArrivalPattern`] summarises the arrivals of one stream in
-//! constant space so that such premises can be checked.
+//! later decision by a part of a slot, and a stream whose periods begin between those of other
+//! streams wins by its earlier deadline. [`ArrivalPattern`] summarises the arrivals of one stream
+//! in constant space, so that such premises can be checked.
 //!
 //! ```text
 //! d_1 = first deadline, or a_1 + T        d_n = max(d_{n−1}, a_n) + T
@@ -16,7 +16,7 @@ use core::num::NonZeroU64;
 
 use super::exact::{greatest_common_divisor, narrow};
 
-/// The arrival times of one stream, seen from its request period.
+/// The arrival times of one stream in terms of its request period.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ArrivalPattern {
     period_ns: u64,
@@ -31,15 +31,14 @@ pub struct ArrivalPattern {
     restart_step_ns: u64,
     pauses: bool,
     most_waiting: u64,
-    /// The end of the period that the last arrival fell into, periods following one another from
-    /// the first arrival.
+    /// The end of the period of the last arrival, counting periods from the first arrival.
     period_end_ns: u64,
     skips_period: bool,
 }
 
 impl ArrivalPattern {
-    /// No arrivals yet of a stream of request period `period_ns` (0 if it has none), whose first
-    /// packet has the deadline `first_deadline_ns` if that is given.
+    /// Returns an empty pattern of a stream with request period `period_ns`, if it has one, and the
+    /// contract's deadline of the first packet, ns.
     #[must_use]
     pub fn new(period_ns: Option<NonZeroU64>, first_deadline_ns: Option<u64>) -> Self {
         Self {
@@ -94,19 +93,19 @@ impl ArrivalPattern {
         self.most_waiting = self.most_waiting.max(waiting.min(self.run));
     }
 
-    /// How many packets arrived.
+    /// Returns how many packets arrived.
     #[must_use]
     pub fn packets(&self) -> u64 {
         self.packets
     }
 
-    /// The first arrival, ns; 0 if there is none.
+    /// Returns the first arrival, ns; 0 if there is none.
     #[must_use]
     pub fn first_ns(&self) -> u64 {
         self.first_ns
     }
 
-    /// The deadline of the first packet, ns: as given, or its arrival + T.
+    /// Returns the deadline of the first packet, ns: the contract's, or its arrival + T.
     #[must_use]
     pub fn first_deadline_ns(&self) -> u64 {
         self.first_deadline_ns
@@ -120,7 +119,8 @@ impl ArrivalPattern {
                 && self.first_ns.abs_diff(origin_ns).is_multiple_of(slot_ns)
     }
 
-    /// How many ns later than a multiple of T after `origin_ns` the first deadline is, less than T.
+    /// Returns how much later than a multiple of T after `origin_ns` the first deadline is, ns,
+    /// below T.
     ///
     /// `None` if later deadlines are not multiples of T after the first.
     #[must_use]
@@ -143,14 +143,14 @@ impl ArrivalPattern {
     }
 
     /// Whether a period, counted from the first arrival, began without an arrival at that instant,
-    /// the last period left out. Disciplines that serve more than one packet in a period then find
+    /// the last period excepted. Disciplines that serve more than one packet in a period then find
     /// no request in the next.
     #[must_use]
     pub fn skips_period(&self) -> bool {
         self.skips_period
     }
 
-    /// The most packets that wait at once if each leaves just before d_n.
+    /// Returns the most packets that wait at once if each leaves just before d_n.
     #[must_use]
     pub fn most_waiting(&self) -> u64 {
         self.most_waiting

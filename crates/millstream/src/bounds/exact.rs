@@ -1,4 +1,4 @@
-//! Ratios that round to the safe side, and sums of fractions compared with 1.
+//! Ratios rounded to the safe side, and sums of fractions compared with 1.
 
 use alloc::vec::Vec;
 use core::cmp::Ordering;
@@ -6,36 +6,36 @@ use core::cmp::Ordering;
 /// ns in a second × bits in a byte.
 pub(super) const BITS_NS: u128 = 8_000_000_000;
 
-/// The greatest number if it is more than that.
+/// Narrows to 64 bits, saturating.
 pub(super) fn narrow(value: u128) -> u64 {
     u64::try_from(value).unwrap_or(u64::MAX)
 }
 
-/// ⌈`over` / `under`⌉; the greatest number if it is more than that, or `under` is 0.
+/// Returns ⌈`over` / `under`⌉, saturating; `u64::MAX` if `under` is 0.
 pub(super) fn ratio_up(over: u128, under: u128) -> u64 {
     if under == 0 { u64::MAX } else { narrow(over.div_ceil(under)) }
 }
 
-/// The same where a product may have overflowed.
+/// Returns ⌈`over` / `under`⌉, saturating; `u64::MAX` if `over` is a product that overflowed.
 pub(super) fn ceil_ns(over: Option<u128>, under: u128) -> u64 {
     over.map_or(u64::MAX, |over| ratio_up(over, under))
 }
 
-/// ⌈`over` / `under`⌉ of either sign, `under` > 0; held within the range.
+/// Returns ⌈`over` / `under`⌉ of either sign, saturating; `under` > 0.
 pub(super) fn ceil_signed_ns(over: Option<i128>, under: i128) -> i64 {
     let Some(over) = over else { return i64::MAX };
     let quotient = over.div_euclid(under);
     let up = quotient + i128::from(over.rem_euclid(under) > 0);
-    // Too far below zero is still safe at the least number.
+    // The least number is a safe bound for values below it.
     i64::try_from(up).unwrap_or(if up > 0 { i64::MAX } else { i64::MIN })
 }
 
-/// `ns` + `error_ns`, whose greatest number stands for all that are greater.
+/// Returns `ns` + `error_ns`, saturating; `i64::MAX` is a saturated `error_ns`.
 pub(super) fn plus_error(ns: u64, error_ns: i64) -> u64 {
     if error_ns == i64::MAX { u64::MAX } else { ns.saturating_add_signed(error_ns) }
 }
 
-/// A product as a signed number.
+/// Returns a product as a signed number, if it fits.
 pub(super) fn signed_product(a: u128, b: u128) -> Option<i128> {
     i128::try_from(a.checked_mul(b)?).ok()
 }
@@ -49,18 +49,19 @@ pub(super) fn greatest_common_divisor(mut a: u128, mut b: u128) -> u128 {
 
 /// A sum of fractions.
 pub(super) struct Sum {
-    /// Against 1; `None` if it is so near to 1 that 128 bits cannot tell.
+    /// The comparison with 1; `None` if 128 bits cannot decide it.
     pub(super) against_one: Option<Ordering>,
     /// In 10⁻⁶, rounded up.
     pub(super) ppm: u64,
 }
 
-/// The sum of `over`/`under`, each `under` > 0 and both below 2⁹⁶.
+/// Returns the sum of fractions `over`/`under`, both below 2⁹⁶ and `under` > 0.
 ///
-/// Exact while the common denominator fits into 128 bits; else in 2⁻⁹⁶, from below and above.
+/// It is exact while the common denominator fits into 128 bits, otherwise bounded from below and
+/// above in units of 2⁻⁹⁶.
 pub(super) fn sum_fractions(fractions: impl Iterator<Item = (u128, u128)>) -> Sum {
     const BITS: u32 = 96;
-    // Equal denominators first, so that many streams alike stay exact.
+    // Sorted by denominator, so that many equal streams stay exact.
     let mut fractions: Vec<_> = fractions
         .map(|(over, under)| {
             let divisor = greatest_common_divisor(over, under);

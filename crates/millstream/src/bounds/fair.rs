@@ -1,46 +1,48 @@
 //! Guaranteed rates and latencies of fair queueing and round robins.
 //!
-//! All are proved the same way. Count from s, when the stream's queue began to fill (for fair
-//! queueing: when a packet's start tag last came from the clock, not from the packet before it).
-//! Let W be the bytes the stream has brought since, up to and with packet k of length L. Then
+//! All proofs have one form. Let s be the time at which the stream's queue began to fill (for fair
+//! queueing: at which a packet's start tag last came from the clock, not from the packet before
+//! it), and W the bytes of the stream that arrived since, up to and including packet k of length L.
+//! Then
 //!
 //! ```text
 //! end of service of k  ≤  s + W/ρ + α        for every L, so α is the worst over lengths
 //!                      ≤  s + (W − L)/ρ + θ
 //! ```
 //!
-//! and what a token bucket adds is arithmetic. L_j, Q_j, φ_j are the other streams' greatest
-//! lengths, quanta and weights, ℓ the stream's own smallest length, F = ΣQ, X = Σ_{j≠i} φ_j·L_j.
+//! and a token bucket bounds W. L_j, Q_j, φ_j are the other streams' greatest lengths, quanta and
+//! weights, ℓ the stream's own smallest length, F = ΣQ, X = Σ_{j≠i} φ_j·L_j.
 //!
 //! ```text
-//!               ρ                α                                          θ
-//! WFQ, WF²Q, VC  r·φ/Σφ           max L_j/r + drift                          α + L/ρ
-//! WF²Q+         r·φ/Σφ           max(L_j, L)/r + drift                      α + L/ρ
-//! SCFQ          r·φ/Σφ           ΣL_j/r                                     α + L/ρ
-//! SFQ           r·φ/Σφ           ΣL_j/r − ℓ/ρ + ℓ/r                         ΣL_j/r + L/r
-//! DRR           r·Q/F            [Σ(Q_j + L_j − 1) − (F − Q)/Q + L]/r       α + L/ρ
-//! WRR           r·φℓ/(φℓ + X)    [X − X/φ + max(L_j, L)]/r                  [X + max(L_j, L) + L]/r
-//! WIRR          as WRR           [E − X/φ + L]/r                            [E + 2L]/r
+//!               ρ                α                                         θ
+//! WFQ, WF²Q, VC  r·φ/Σφ           max L_j/r + drift                         α + L/ρ
+//! WF²Q+         r·φ/Σφ           max(L_j, L)/r + drift                     α + L/ρ
+//! SCFQ          r·φ/Σφ           ΣL_j/r                                    α + L/ρ
+//! SFQ           r·φ/Σφ           ΣL_j/r − ℓ/ρ + ℓ/r                        ΣL_j/r + L/r
+//! DRR           r·Q/F            [Σ(Q_j + L_j − 1) − (F − Q)/Q + L]/r      α + L/ρ
+//! WRR           r·φℓ/(φℓ + X)    [X − X/φ + max(L_j, L)]/r                 [X + max(L_j, L) + L]/r
+//! WIRR          as WRR           [E − X/φ + L]/r                           [E + 2L]/r
 //!               E = Σ L_j·(φ_j ≥ φ: φ_j − φ + 1;  else φ_j·(φ − φ_j + 1)/φ)
 //! ```
 //!
-//! **Fair queueing** adds what rounding tags to 2⁻⁴⁰ bytes can put before a packet. **Round robins**:
-//! a queue empties when its last packet starts, and what comes during that transmission joins at the
-//! tail. So the packet in service when the stream joins may be its own (L), or another's that has
-//! joined anew ahead of it, with a whole visit to come. **DRR**: a visit that leaves the stream
-//! waiting leaves less than the head, so the p visits before packet k's satisfy p·Q ≤ W − 1; each
-//! other stream has at most p + 1 visits, and L_j − 1 saved or (one of them) L_j in service. **WRR**
-//! serves φ packets a visit, so p ≤ (k − 1)/φ and packets k − 1 ≤ (W − L)/ℓ: what is guaranteed in
-//! bytes depends on the smallest packet, and is nothing if that is unknown. **WIRR**: between two
-//! places of the stream each other has one, but φ_j − φ + 1 where the round ends; another's packet in
-//! service has one of these.
+//! **Fair queueing** adds the packets that rounding tags to 2⁻⁴⁰ bytes can put before a packet.
+//! **Round robins**: a queue empties when its last packet starts, and an arrival during that
+//! transmission joins at the tail. So the packet in service when the stream joins may be its own
+//! (L), or that of a stream that has rejoined ahead of it, with a whole turn to come. **DRR**: a
+//! turn that leaves the stream waiting leaves less than the head, so the p turns before packet k's
+//! satisfy p·Q ≤ W − 1. Each other stream has at most p + 1 turns, and L_j − 1 saved or (one of
+//! them) L_j in service. **WRR** serves φ packets a turn, so p ≤ (k − 1)/φ and packets k − 1 ≤ (W −
+//! L)/ℓ. The guarantee in bytes depends on the smallest packet, and is nothing if that is unknown.
+//! **WIRR**: between two turns of the stream each other stream has one, or φ_j − φ + 1 where the
+//! round ends; the packet in service is one of these.
 
 use core::fmt;
 
 use super::exact::{
     BITS_NS, ceil_ns, ceil_signed_ns, narrow, plus_error, ratio_up, signed_product,
 };
-use super::{Bounds, StreamLimits};
+use super::{Bounds, RateGuarantee, StreamLimits};
+use crate::discipline::{interleaved, round_robin, self_clocked, virtual_clock, wf2q_plus, wfq};
 
 /// A discipline that guarantees rates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -65,33 +67,52 @@ pub enum FairDiscipline {
     Wirr,
 }
 
-/// What a stream is guaranteed, whatever the others do.
+impl FairDiscipline {
+    /// The guarantee that the discipline's catalogue row states.
+    #[must_use]
+    pub fn guarantee(self) -> RateGuarantee {
+        match self {
+            Self::Wfq => wfq::WFQ_RATE,
+            Self::Wf2q => wfq::WF2Q_RATE,
+            Self::Wf2qPlus => wf2q_plus::RATE,
+            Self::VirtualClock => virtual_clock::RATE,
+            Self::Scfq => self_clocked::SCFQ_RATE,
+            Self::Sfq => self_clocked::SFQ_RATE,
+            Self::Drr => round_robin::DRR_RATE,
+            Self::Wrr => round_robin::WRR_RATE,
+            Self::Wirr => interleaved::RATE,
+        }
+    }
+}
+
+/// A guaranteed rate and latency, whatever other streams send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LatencyRate {
     /// ρ, bits/s on the wire, rounded down.
     pub rate_bps: u64,
-    /// θ, ns, rounded up: a stream that waits has had ρ·(t − θ) after t, whole packets counted at
-    /// their end. Add those of several links for the latency of the way. Source: Stiliadis and
-    /// Varma 1998.
+    /// θ, ns, rounded up: a backlogged stream gets ρ·(t − θ) in t, whole packets counted at their
+    /// end. The latency of a path is the sum of those of its links. Source: Stiliadis and Varma
+    /// 1998.
     pub latency_ns: u64,
-    /// α, ns, rounded up: how much later than under a link of its own of rate ρ a packet may end.
-    /// Negative where short packets are surely served sooner than that (SFQ). Source: Goyal, Lam
-    /// and Vin 1997.
+    /// α, ns, rounded up: how much later than on a link of its own of rate ρ a packet may end.
+    /// Negative where short packets always end sooner than that (SFQ). Source: Goyal, Lam and Vin
+    /// 1997.
     pub error_ns: i64,
     /// Bytes of the stream that may be in service when θ begins to count; see
     /// [`backlog_bytes`](Self::backlog_bytes).
     pub carried_bytes: u64,
 }
 
-/// Why a stream is guaranteed nothing.
+/// The reason why a stream has no guarantee.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NoPromise {
     /// There is no stream of this number.
     UnknownStream,
-    /// The link has no rate, or the stream no weight, no quantum, or (WRR, WIRR) no smallest packet.
+    /// The link has no rate, or the stream no weight, no quantum, or (WRR, WIRR) no smallest
+    /// packet.
     NoShare,
-    /// The discipline's clock runs ahead of a link of this rate, and nobody says for how long it
-    /// may be busy: [`Bounds::busy_ns`].
+    /// The discipline's clock runs ahead of a link of this rate, and [`Bounds::busy_ns`] does not
+    /// limit the link's busy periods.
     ClockDrifts,
 }
 
@@ -101,8 +122,8 @@ impl fmt::Display for NoPromise {
             Self::UnknownStream => "there is no such stream",
             Self::NoShare => "nothing says what part of the link is the stream's",
             Self::ClockDrifts => {
-                "transmissions at this rate are not whole nanoseconds, so the discipline's clock runs \
-                 ahead as long as the link is busy, which may be for ever"
+                "transmissions at this rate are not whole nanoseconds, so the discipline's clock \
+                 runs ahead as long as the link is busy, which may be for ever"
             }
         })
     }
@@ -111,40 +132,32 @@ impl fmt::Display for NoPromise {
 impl core::error::Error for NoPromise {}
 
 impl Bounds<'_> {
-    /// What `stream` is guaranteed under `discipline`. Reads lengths, weights, quanta and
-    /// [`busy_ns`](Self::busy_ns); latencies beyond the range are its greatest number.
+    /// Returns the guarantee of `stream` under `discipline`. Reads lengths, weights, quanta and
+    /// [`busy_ns`](Self::busy_ns); latencies saturate.
     ///
     /// # Errors
-    /// If it is guaranteed nothing.
+    /// The reason why the stream has no guarantee.
     pub fn latency_rate(
         &self,
         discipline: FairDiscipline,
         stream: usize,
     ) -> Result<LatencyRate, NoPromise> {
-        use FairDiscipline::{Drr, Scfq, Sfq, VirtualClock, Wf2q, Wf2qPlus, Wfq, Wirr, Wrr};
-        let own = self.streams.get(stream).ok_or(NoPromise::UnknownStream)?;
-        if self.rate() == 0 {
-            return Err(NoPromise::NoShare);
-        }
-        match discipline {
-            Wfq | Wf2q | VirtualClock => self.clocked(stream, own, false),
-            Wf2qPlus => self.clocked(stream, own, true),
-            Scfq | Sfq => self.self_clocked(stream, own, discipline == Sfq),
-            Drr => self.deficit(stream, own),
-            Wrr | Wirr => self.by_packets(stream, own, discipline == Wirr),
-        }
+        (discipline.guarantee().latency_rate)(self, stream)
     }
 
-    /// WFQ and its like, whose clock runs at the link's nominal rate.
+    /// Returns the stream of this number if the link has a rate.
+    fn own(&self, stream: usize) -> Result<&StreamLimits, NoPromise> {
+        let own = self.streams.get(stream).ok_or(NoPromise::UnknownStream)?;
+        if self.rate() == 0 { Err(NoPromise::NoShare) } else { Ok(own) }
+    }
+
+    /// Returns the guarantee of WFQ, WF²Q, WF²Q+ and virtual clock, whose clock advances at the
+    /// link's nominal rate.
     ///
-    /// A packet with a later tag that goes first is another stream's. The clock of WF²Q+ can leap
-    /// also while a packet of the stream itself is sent, and the next starts there.
-    fn clocked(
-        &self,
-        stream: usize,
-        own: &StreamLimits,
-        leaps: bool,
-    ) -> Result<LatencyRate, NoPromise> {
+    /// Only packets of other streams with later tags go first. The clock of WF²Q+ `leaps`, also
+    /// while a packet of the stream itself is sent, and the next packet starts there.
+    pub(crate) fn clocked(&self, stream: usize, leaps: bool) -> Result<LatencyRate, NoPromise> {
+        let own = self.own(stream)?;
         let (weight, weights, tags_ns) = self.weights(own)?;
         let (rate, effective) = (self.rate(), self.effective());
         let drift_ns = match self.busy_ns {
@@ -159,13 +172,13 @@ impl Bounds<'_> {
         Ok(self.weighted(own, (weight, weights), rate, before, extra_ns))
     }
 
-    /// SCFQ and SFQ, whose clock is the service itself.
-    fn self_clocked(
+    /// Returns the guarantee of SCFQ and, `by_start`, of SFQ, whose clock is the service itself.
+    pub(crate) fn self_clocked(
         &self,
         stream: usize,
-        own: &StreamLimits,
         by_start: bool,
     ) -> Result<LatencyRate, NoPromise> {
+        let own = self.own(stream)?;
         let (weight, weights, tags_ns) = self.weights(own)?;
         let rate = self.effective();
         let before = self.others(stream).map(|(_, other)| self.wire(other.largest_bytes)).sum();
@@ -186,7 +199,7 @@ impl Bounds<'_> {
         })
     }
 
-    /// ρ = `rate`·φ/Σφ, α = `before`/`rate` + `extra_ns`, θ = α + L/ρ.
+    /// Returns ρ = `rate`·φ/Σφ, α = `before`/`rate` + `extra_ns`, θ = α + L/ρ.
     fn weighted(
         &self,
         own: &StreamLimits,
@@ -207,7 +220,8 @@ impl Bounds<'_> {
         }
     }
 
-    /// φ, Σφ, and the time that the packets take which go first because tags are rounded, ns.
+    /// Returns φ, Σφ, and the transmission time of packets that go first because tags are rounded,
+    /// ns.
     fn weights(&self, own: &StreamLimits) -> Result<(u128, u128, u64), NoPromise> {
         let weights: u128 = self.streams.iter().map(|stream| u128::from(stream.weight)).sum();
         if own.weight == 0 || self.effective() == 0 {
@@ -219,13 +233,15 @@ impl Bounds<'_> {
         Ok((u128::from(own.weight), weights, tags_ns))
     }
 
-    fn deficit(&self, stream: usize, own: &StreamLimits) -> Result<LatencyRate, NoPromise> {
+    /// Returns the guarantee of DRR.
+    pub(crate) fn deficit(&self, stream: usize) -> Result<LatencyRate, NoPromise> {
+        let own = self.own(stream)?;
         let (quantum, length) = (u128::from(own.quantum_bytes), self.wire(own.largest_bytes));
         let rate = self.effective();
         if quantum == 0 || rate == 0 {
             return Err(NoPromise::NoShare);
         }
-        // What is in service: its own packet, or one byte that another's lacks in L − 1.
+        // In service: its own packet, or the byte that another stream's L − 1 lacks.
         let (mut quanta, mut before) = (0, length.max(1));
         for (_, other) in self.others(stream) {
             quanta += u128::from(other.quantum_bytes);
@@ -236,12 +252,13 @@ impl Bounds<'_> {
         Ok(self.round_robin(own, share, (quantum, quanta), before))
     }
 
-    fn by_packets(
+    /// Returns the guarantee of WRR and, `interleaved`, of WIRR.
+    pub(crate) fn by_packets(
         &self,
         stream: usize,
-        own: &StreamLimits,
         interleaved: bool,
     ) -> Result<LatencyRate, NoPromise> {
+        let own = self.own(stream)?;
         let weight = u128::from(own.weight);
         let (least, length) = (self.wire(own.smallest_bytes), self.wire(own.largest_bytes));
         if weight * least == 0 || self.effective() == 0 {
@@ -268,7 +285,8 @@ impl Bounds<'_> {
         Ok(promise)
     }
 
-    /// ρ = r·`share`, α = (`before` − `less`)/r, θ = α + L/ρ; `share` and `less` are fractions.
+    /// Returns ρ = r·`share`, α = (`before` − `less`)/r, θ = α + L/ρ; `share` and `less` are
+    /// fractions.
     fn round_robin(
         &self,
         own: &StreamLimits,

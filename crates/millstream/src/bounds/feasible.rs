@@ -1,4 +1,4 @@
-//! Whether deadlines and window-constraints can all be kept.
+//! Feasibility of deadlines and window-constraints.
 
 use core::cmp::Ordering;
 use core::fmt;
@@ -7,7 +7,7 @@ use super::exact::{Sum, ratio_up, sum_fractions};
 use super::proof::asks_for_several;
 use super::{Bounds, StreamLimits};
 
-/// How many points of the demand [`Bounds::edf`] looks at, times streams, before it gives up.
+/// The most points of the demand, times streams, that [`Bounds::edf`] evaluates.
 const MOST_STEPS: u64 = 1 << 24;
 
 /// Whether EDF keeps every deadline.
@@ -23,10 +23,10 @@ pub enum EdfVerdict {
         /// ΣC/T in 10⁻⁶, rounded up.
         utilisation_ppm: u64,
         /// The shortest time from the first arrival of a rush to a deadline in it that can be
-        /// missed, ns; `None` if it was not found in the steps allowed (but ΣC/T > 1).
+        /// missed, ns; `None` if the limit of points was reached before (but ΣC/T > 1).
         at_ns: Option<u64>,
     },
-    /// Too many deadlines to look at, or ΣC/T so near to 1 that 128 bits cannot tell.
+    /// There are too many deadlines, or 128 bits cannot compare ΣC/T with 1.
     TooLong {
         /// ΣC/T in 10⁻⁶, rounded up.
         utilisation_ppm: u64,
@@ -36,45 +36,45 @@ pub enum EdfVerdict {
 /// Whether every window-constraint is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WindowVerdict {
-    /// What can be said.
+    /// The verdict.
     pub windows: Windows,
     /// Σ m·C/(k·T) in 10⁻⁶, rounded up.
     pub utilisation_ppm: u64,
 }
 
-/// What can be said of the window-constraints of all streams.
+/// The verdict on the window-constraints of all streams.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Windows {
     /// None is violated.
     Kept,
     /// Σ m·C/(k·T) > 1: while all streams are backlogged, some must be violated.
     Overloaded,
-    /// Σ m·C/(k·T) ≤ 1, which is not enough where a stream asks for several of its requests, but
-    /// not for all.
+    /// Σ m·C/(k·T) ≤ 1, which is not sufficient because a stream asks for several of its requests
+    /// but not for all.
     Unproven {
         /// The first such stream.
         stream: usize,
     },
-    /// Σ m·C/(k·T) is so near to 1 that 128 bits cannot tell.
+    /// 128 bits cannot compare Σ m·C/(k·T) with 1.
     TooClose,
 }
 
-/// A premise of window guarantees that does not hold.
+/// A failing premise of window guarantees.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Premise {
     /// The stream's packets are not all as long as the first stream's, or are empty.
     UnequalLengths {
-        /// Which.
+        /// The stream.
         stream: usize,
     },
     /// The stream's request period is not the first stream's (DWCS only).
     UnequalPeriods {
-        /// Which.
+        /// The stream.
         stream: usize,
     },
     /// The stream's request period is 0 or no multiple of a packet's transmission time.
     PeriodNotMultiple {
-        /// Which.
+        /// The stream.
         stream: usize,
     },
     /// The link has no rate.
@@ -101,23 +101,24 @@ impl fmt::Display for Premise {
 impl core::error::Error for Premise {}
 
 impl Bounds<'_> {
-    /// Whether EDF on this link keeps every deadline, however packets arrive: a packet that comes
-    /// early has its deadline one period after the one before it, so bursts are no harm to others.
+    /// Returns whether EDF on this link keeps every deadline, for any arrivals: an early packet has
+    /// its deadline one period after the one before it, so bursts do not harm other streams.
     ///
     /// In Millstream a deadline is kept if service *starts* strictly before it, and a packet in
-    /// service is finished. Let a rush begin 1 ns after a packet of a later deadline started, and
-    /// look x ns on, where a packet of stream p has its deadline: before p go the packet in service
-    /// and all packets with deadlines up to then but p. All deadlines are kept if
+    /// service is finished. Let a rush begin 1 ns after a packet with a later deadline started, and
+    /// let a packet of stream p have its deadline x ns later. The packet in service and all other
+    /// packets with deadlines up to then go before it. All deadlines are kept if
     ///
     /// ```text
-    /// for every x = n·T_i:   Σ_i ⌊x/T_i⌋·C_i − min{C_p : T_p ≤ x} + max(1, max{C_m : T_m > x})  ≤  x
+    /// for every x = n·T_i:  Σ_i ⌊x/T_i⌋·C_i − min{C_p : T_p ≤ x} + max(1, max{C_m : T_m > x}) ≤ x
     /// ```
     ///
-    /// C being the transmission time of the stream's largest packet, whole ns. For x ≥ max T this
-    /// is ΣC/T ≤ 1, so only shorter x are looked at, and none where the slack makes up for max C. It is necessary too where packets can be of
-    /// their greatest length and arrive at the worst times. Reads largest packets and periods;
-    /// [`prove`](Self::prove) checks first deadlines and gates, too. Source: the criterion of
-    /// Jeffay, Stanat and Martel 1991, for the start of service instead of its end.
+    /// where C is the transmission time of the stream's largest packet, whole ns. For x ≥ max T
+    /// this is ΣC/T ≤ 1, so only shorter x are evaluated, and none where the slack exceeds max C.
+    /// The criterion is also necessary if packets can have their greatest length and arrive at the
+    /// worst times. Reads largest packets and periods; [`prove`](Self::prove) also checks first
+    /// deadlines and gates. Source: the criterion of Jeffay, Stanat and Martel 1991, for the start
+    /// of service instead of its end.
     ///
     /// `None` if a period is 0 or the link has no rate.
     #[must_use]
@@ -162,8 +163,8 @@ impl Bounds<'_> {
         })
     }
 
-    /// From when on the criterion holds if ΣC/T ≤ 1: its left side is at most x·ΣC/T + max C − min C,
-    /// and at most x·ΣC/T where no period is longer than x.
+    /// Returns the x from which the criterion holds if ΣC/T ≤ 1: its left side is at most x·ΣC/T +
+    /// max C − min C, and at most x·ΣC/T where no period is longer than x.
     fn edf_enough_ns(&self, utilisation_ppm: u64, cost: impl Fn(&StreamLimits) -> u64) -> u64 {
         let longest = self.streams.iter().map(|stream| stream.period_ns).max().unwrap_or(0);
         let most = self.streams.iter().map(&cost).max().unwrap_or(0);
@@ -172,7 +173,7 @@ impl Bounds<'_> {
         longest.min(ratio_up(u128::from(most - least) * 1_000_000, free_ppm.into()))
     }
 
-    /// The left side of the criterion.
+    /// Returns the left side of the criterion.
     fn edf_demand(&self, at_ns: u64, cost: impl Fn(&StreamLimits) -> u64) -> u128 {
         let (mut demand, mut own, mut blocking) = (0u128, u64::MAX, 1);
         for stream in self.streams {
@@ -188,21 +189,22 @@ impl Bounds<'_> {
         demand.saturating_sub(own.into()).saturating_add(blocking.into())
     }
 
-    /// Whether VDS keeps every window-constraint: Σ m·C/(k·T) ≤ 1 with m = y − x, k = y, and every
-    /// stream asks for all of its requests (x = 0), for one of y (x = y − 1), or for none; streams of
-    /// window 0/0 ask for nothing.
+    /// Returns whether VDS keeps every window-constraint: Σ m·C/(k·T) ≤ 1 with m = y − x, k = y,
+    /// and every stream asks for all of its requests (x = 0), for one of y (x = y − 1), or for
+    /// none. Streams with window 0/0 ask for nothing.
     ///
-    /// For unit jobs whose periods begin together at the end of a transmission: every packet equally
-    /// long, every period a multiple of its transmission time C. There the virtual deadlines are the
-    /// windows' own, and the rule is EDF of unit jobs, which is optimal. The sum is necessary too
-    /// while all streams are backlogged. Reads lengths, periods and windows.
+    /// This holds for unit jobs whose periods begin together at the end of a transmission: all
+    /// packets are equally long, every period is a multiple of their transmission time C. The
+    /// virtual deadlines are then those of the windows, and the rule is EDF of unit jobs, which is
+    /// optimal. The sum is also necessary while all streams are backlogged. Reads lengths, periods
+    /// and windows.
     ///
     /// Zhang, West and Qi 2004 claim it for all windows. 5/6, 5/6 and 5/15 with T = C are a
-    /// counterexample: the sum is 1, the third stream's virtual deadlines come first for five slots,
-    /// which it could have left to the others, and both others then need the sixth. A sum of 0.57
-    /// is not safe either: 98/99 twice and 450/1000.
+    /// counterexample: the sum is 1, the third stream's virtual deadlines are first for five slots
+    /// although it could wait, and the other two streams then both need the sixth. A sum of 0.57 is
+    /// not safe either: 98/99 twice and 450/1000.
     ///
-    /// When packets arrive is not looked at: [`prove`](Self::prove) does.
+    /// Arrival times are ignored; [`prove`](Self::prove) checks them.
     ///
     /// # Errors
     /// The premise that fails.
@@ -210,15 +212,15 @@ impl Bounds<'_> {
         self.windows(false)
     }
 
-    /// Whether DWCS (EDF first, standard rules) keeps every window-constraint, windows being
-    /// consecutive blocks of y requests: as [`vds`](Self::vds), and all periods are equal; where they
-    /// are not, windows are violated also far below 1. Also kept if all requests of a period fit
-    /// into it, whatever the windows. Streams of window 0/0 count as asking for every request, since
-    /// they may go before others of the same deadline.
+    /// Returns whether DWCS (EDF first, standard rules) keeps every window-constraint, windows
+    /// being consecutive blocks of y requests. The conditions are those of [`vds`](Self::vds), and
+    /// all periods are equal; otherwise windows are violated far below a sum of 1, too. Windows are
+    /// also kept if all requests of a period fit into it. Streams with window 0/0 count as asking
+    /// for every request, since they may go before streams with the same deadline.
     ///
-    /// Lowest x'/y' first is earliest virtual deadline first where periods are equal, so the
-    /// counterexample is the same; West and Schwan 1999 claim it for all windows. When packets
-    /// arrive is not looked at: [`prove`](Self::prove) does.
+    /// Lowest x'/y' first is earliest virtual deadline first if periods are equal, so the
+    /// counterexample is the same; West and Schwan 1999 claim it for all windows. Arrival times are
+    /// ignored; [`prove`](Self::prove) checks them.
     ///
     /// # Errors
     /// The premise that fails.
@@ -238,10 +240,10 @@ impl Bounds<'_> {
         Ok(verdict)
     }
 
-    /// Whether PD² keeps every window-constraint: Σ m·C/(k·T) ≤ 1, whatever the windows if all periods
-    /// are equal, else of those that [`vds`](Self::vds) keeps; the premises are the same. Source:
-    /// Anderson and Srinivasan 2001, a period being a slot in which T/C tasks are served. When
-    /// packets arrive is not looked at: [`prove`](Self::prove) does.
+    /// Returns whether PD² keeps every window-constraint: Σ m·C/(k·T) ≤ 1, for any windows if all
+    /// periods are equal, otherwise for the windows of [`vds`](Self::vds), whose premises apply.
+    /// Source: Anderson and Srinivasan 2001, a period being a slot in which T/C tasks are served.
+    /// Arrival times are ignored; [`prove`](Self::prove) checks them.
     ///
     /// # Errors
     /// The premise that fails.
@@ -253,7 +255,7 @@ impl Bounds<'_> {
         Ok(verdict)
     }
 
-    /// The first stream whose period is not the first stream's.
+    /// Returns the first stream whose period differs from the first stream's.
     pub(super) fn odd_period(&self) -> Option<usize> {
         let first = self.streams.first()?;
         self.streams.iter().position(|stream| stream.period_ns != first.period_ns)
@@ -286,7 +288,8 @@ impl Bounds<'_> {
         Ok(WindowVerdict { windows, utilisation_ppm: ppm })
     }
 
-    /// Σ m·C/(k·T) of unit jobs, C being the transmission time of the first stream's largest packet.
+    /// Returns Σ m·C/(k·T) of unit jobs, C being the transmission time of the first stream's
+    /// largest packet.
     pub(super) fn slot_sum(&self, none_asks_for_all: bool) -> Sum {
         let bytes = self.streams.first().map_or(0, |first| first.largest_bytes);
         let cost_ns = self.link.transmission_ns(bytes);

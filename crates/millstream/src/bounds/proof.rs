@@ -1,21 +1,21 @@
-//! Theorems that promise deadlines and windows, and whether their premises hold.
+//! Theorems that guarantee deadlines and windows, and the checks of their premises.
 //!
-//! | theorem | promises | source |
+//! | theorem | guarantees | source |
 //! |---|---|---|
 //! | [`Theorem::EdfDemand`] | no deadline is missed | Jeffay, Stanat and Martel 1991 |
 //! | [`Theorem::UnitJobs`] | no window is violated | Horn 1974: EDF of unit jobs is optimal |
-//! | [`Theorem::UnitJobsInStep`] | the same, where the deadline leads the order (DWCS) | the same |
-//! | [`Theorem::Pfair`] | no window is violated, whatever the windows | Anderson and Srinivasan 2001 |
+//! | [`Theorem::UnitJobsInStep`] | no window is violated, where deadlines lead | Horn 1974 |
+//! | [`Theorem::Pfair`] | no window is violated, for any windows | Anderson and Srinivasan 2001 |
 //!
-//! [`Bounds::prove`] evaluates every premise; the theorem holds if none fails. A premise that fails
-//! carries the stream and the number from which a caller derives what would have to change.
+//! [`Bounds::prove`] evaluates every premise; the theorem holds if none fails. A failing premise
+//! carries the stream and the number from which a caller derives the necessary change.
 //!
-//! **Why each premise.** *Gates*: a head that was held back keeps its early deadline, so it can go
-//! before packets that count on its absence. *First deadlines*: demand is counted from arrivals, and
-//! a first deadline before arrival + T is demand out of turn. *Slots, phases*: see
-//! [`ArrivalPattern`](super::ArrivalPattern). *Pauses*: x'/y' stand still while a stream has no
-//! request, so several streams can come back together with no loss left. *Queues*: a packet that
-//! arrives at a full queue is lost whatever the schedule is.
+//! **Reasons for the premises.** *Gates*: a head behind a closed gate keeps its early deadline, so
+//! it can go before packets whose guarantee excludes it. *First deadlines*: demand is counted from
+//! arrivals, and a first deadline before arrival + T is extra demand. *Slots, phases*: see
+//! [`ArrivalPattern`](super::ArrivalPattern). *Pauses*: x'/y' do not change while a stream has no
+//! request, so several streams can return together with no loss left. *Queues*: a packet that
+//! arrives at a full queue is lost under every schedule.
 
 use alloc::vec::Vec;
 use core::cmp::Ordering;
@@ -29,13 +29,13 @@ use crate::contract::Late;
 /// A theorem about deadlines or windows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Theorem {
-    /// The demand criterion of non-preemptive EDF. DWCS (EDF first) orders by deadline, so where
-    /// EDF misses nothing it misses nothing either.
+    /// The demand criterion of non-preemptive EDF. DWCS (EDF first) orders by deadline, so it
+    /// misses nothing if EDF misses nothing.
     EdfDemand,
-    /// EDF of unit jobs with whole release times: every stream asks for all of its requests, for
-    /// one of a window, or for none. For VDS and PD².
+    /// EDF of unit jobs with whole release times, for VDS and PD²: every stream asks for all of its
+    /// requests, for one of a window, or for none.
     UnitJobs,
-    /// The same where all periods begin together, for DWCS (EDF first, standard rules).
+    /// EDF of unit jobs whose periods all begin together, for DWCS (EDF first, standard rules).
     UnitJobsInStep,
     /// PD² of periodic tasks that begin together, for any windows.
     Pfair,
@@ -98,7 +98,7 @@ impl Condition {
         Self::Queues,
     ];
 
-    /// Its name in output, kebab case.
+    /// Returns its name in output, in kebab case.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -123,62 +123,62 @@ impl Condition {
 pub enum Failing {
     /// The stream has a rate cap or credits.
     Gated {
-        /// Which.
+        /// The stream.
         stream: usize,
     },
     /// The stream's first deadline is before its first arrival + T.
     FirstDeadline {
-        /// Which.
+        /// The stream.
         stream: usize,
-        /// The earliest that would do, ns; `None` if arrivals are unknown.
+        /// The earliest sufficient one, ns; `None` if arrivals are unknown.
         least_ns: Option<u64>,
     },
     /// More packets of the stream can wait than its queue holds.
     Queue {
-        /// Which.
+        /// The stream.
         stream: usize,
-        /// How many may wait; `None` if that is not bounded.
+        /// How many may wait; `None` if unbounded.
         packets: Option<u64>,
     },
     /// The stream's packets are not all as long as the first stream's, or are empty.
     Length {
-        /// Which.
+        /// The stream.
         stream: usize,
     },
     /// The stream's period is 0 or no multiple of a slot.
     BrokenSlots {
-        /// Which.
+        /// The stream.
         stream: usize,
         /// A slot: the transmission time of a packet, ns.
         slot_ns: u64,
     },
     /// The stream's period is not the first stream's.
     Period {
-        /// Which.
+        /// The stream.
         stream: usize,
     },
     /// The stream's packets arrive within slots.
     OffSlot {
-        /// Which.
+        /// The stream.
         stream: usize,
         /// A slot, ns.
         slot_ns: u64,
     },
     /// The stream's periods begin later than those of the first stream.
     Phase {
-        /// Which.
+        /// The stream.
         stream: usize,
-        /// By so much, ns; `None` if by different times.
+        /// The difference, ns; `None` if it varies.
         by_ns: Option<u64>,
     },
     /// The stream asks for some of its requests, and has periods without one.
     Pause {
-        /// Which.
+        /// The stream.
         stream: usize,
     },
     /// The stream asks for several of its requests, and not for all.
     Window {
-        /// Which.
+        /// The stream.
         stream: usize,
     },
     /// The contracts need more than the link.
@@ -186,16 +186,16 @@ pub enum Failing {
         /// Σ m·C/(k·T) in 10⁻⁶, rounded up.
         ppm: u64,
     },
-    /// The sum is so near to 1, or has so many deadlines, that it cannot be told.
+    /// The sum is too near to 1, or has too many deadlines, for a decision.
     TooClose,
     /// A deadline can be missed.
     Miss {
-        /// So long after the first arrival of a rush, ns; `None` if that was not found.
+        /// The time from the first arrival of a rush, ns; `None` if it was not found.
         at_ns: Option<u64>,
     },
-    /// When the stream's packets arrive is unknown.
+    /// The stream's arrival times are unknown.
     Unknown {
-        /// Which.
+        /// The stream.
         stream: usize,
     },
 }
@@ -203,14 +203,14 @@ pub enum Failing {
 /// A condition of a theorem, evaluated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Checked {
-    /// Which.
+    /// The condition.
     pub condition: Condition,
     /// How it fails, if it does.
     pub failing: Option<Failing>,
 }
 
 impl Bounds<'_> {
-    /// Every premise of `theorem` for these streams; it holds if none fails.
+    /// Evaluates every premise of `theorem` for these streams; the theorem holds if none fails.
     ///
     /// Reads lengths, periods, windows, first deadlines, queues, gates and arrival patterns.
     /// Without a pattern ([`StreamLimits::arrivals`]) packets may arrive at any time.
@@ -261,13 +261,13 @@ impl Bounds<'_> {
         conditions.iter().map(check).collect()
     }
 
-    /// Σ m·C/(k·T) of streams that ask for m = y − x of every y requests, in 10⁻⁶ rounded up, and
-    /// whether it is more than 1.
+    /// Returns Σ m·C/(k·T) of streams that ask for m = y − x of every y requests, in 10⁻⁶ rounded
+    /// up, and whether it is more than 1.
     ///
-    /// C is the transmission time of the smallest packet if `smallest`, else of the largest. With the
-    /// smallest a sum of more than 1 is a proof: no scheduler keeps all contracts while every stream
-    /// is backlogged. `every_request`: windows do not count (EDF). Reads lengths, periods and
-    /// windows; streams without a period ask for nothing.
+    /// C is the transmission time of the smallest packet if `smallest`, otherwise of the largest.
+    /// With the smallest, a sum of more than 1 proves that no scheduler keeps all contracts while
+    /// every stream is backlogged. If `every_request`, windows are ignored (EDF). Reads lengths,
+    /// periods and windows; streams without a period ask for nothing.
     #[must_use]
     pub fn need(&self, every_request: bool, smallest: bool) -> (u64, bool) {
         let asks = |stream: &&StreamLimits| stream.period_ns > 0 && self.link.rate_bps > 0;
@@ -300,8 +300,8 @@ impl Bounds<'_> {
                 self.first(broken).map(|stream| Failing::BrokenSlots { stream, slot_ns })
             }
             Condition::EqualPeriods => self.odd_period().map(|stream| Failing::Period { stream }),
-            Condition::Slots => self.off_slot(theorem),
-            Condition::Phases => self.out_of_phase(theorem),
+            Condition::Slots => self.check_slots(theorem),
+            Condition::Phases => self.check_phases(theorem),
             Condition::NoPauses => self.pause(theorem),
             Condition::Windows => {
                 self.first(asks_for_several).map(|stream| Failing::Window { stream })
@@ -332,7 +332,8 @@ impl Bounds<'_> {
         self.streams.iter().position(fails)
     }
 
-    /// The transmission time of the first stream's largest packet, ns.
+    /// Returns the length of a slot: the transmission time of the first stream's largest packet,
+    /// ns.
     fn slot_ns(&self) -> u64 {
         match self.streams.first() {
             Some(first) if self.link.rate_bps > 0 => self.link.transmission_ns(first.largest_bytes),
@@ -359,14 +360,14 @@ impl Bounds<'_> {
         Some(Failing::FirstDeadline { stream, least_ns: least(&self.streams[stream]) })
     }
 
-    /// Streams whose arrivals are to be on a grid, with their patterns.
+    /// Returns the streams that have arrivals, with their patterns.
     fn patterns(&self) -> impl Iterator<Item = (usize, Option<&ArrivalPattern>)> {
         let patterns = self.streams.iter().map(|stream| stream.arrivals.as_ref());
         patterns.enumerate().filter(|(_, of)| of.is_none_or(|of| of.packets() > 0))
     }
 
-    /// When the slots begin: the first deadline of the first stream, which has packets; VDS and PD²
-    /// begin periods at arrivals.
+    /// Returns the origin of slots: the first deadline of the first stream with packets. VDS and
+    /// PD² begin periods at arrivals.
     fn origin_ns(&self, theorem: Theorem) -> u64 {
         let first = self.patterns().find_map(|(_, pattern)| pattern);
         first.map_or(0, |pattern| match theorem {
@@ -375,7 +376,7 @@ impl Bounds<'_> {
         })
     }
 
-    fn off_slot(&self, theorem: Theorem) -> Option<Failing> {
+    fn check_slots(&self, theorem: Theorem) -> Option<Failing> {
         let (origin_ns, slot_ns) = (self.origin_ns(theorem), self.slot_ns().max(1));
         self.patterns().find_map(|(stream, pattern)| match pattern {
             None => Some(Failing::Unknown { stream }),
@@ -384,7 +385,7 @@ impl Bounds<'_> {
         })
     }
 
-    fn out_of_phase(&self, theorem: Theorem) -> Option<Failing> {
+    fn check_phases(&self, theorem: Theorem) -> Option<Failing> {
         let origin_ns = self.origin_ns(theorem);
         self.patterns().find_map(|(stream, pattern)| {
             let Some(of) = pattern else { return Some(Failing::Unknown { stream }) };
@@ -413,8 +414,9 @@ impl Bounds<'_> {
         )
     }
 
-    /// A packet that is served before its deadline has left by then, one that is dropped late leaves
-    /// at the first decision after it, and a late packet that is sent may wait for a whole window.
+    /// Checks the queue limits. A packet served before its deadline has left by then, a late drop
+    /// leaves at the first decision after it, and a late packet that is sent may wait for a whole
+    /// window.
     fn queues(&self, theorem: Theorem) -> Option<Failing> {
         self.streams.iter().enumerate().find_map(|(stream, of)| {
             let limit = of.queue?;

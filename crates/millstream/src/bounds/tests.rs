@@ -43,7 +43,7 @@ fn three_digits(ns: u64) -> u64 {
 #[test]
 fn the_latencies_of_the_minbw_paper_s_configuration() {
     let link = Link { rate_bps: 2_000_000_000, overhead_bytes: 0 };
-    // WFQ by the reserved rate: 12 of 64 are nobody's.
+    // WFQ by the reserved rate: 12 of 64 are unassigned.
     let mut reserved = minbw(1);
     reserved.push(StreamLimits { weight: 12, ..StreamLimits::new(2176, 2176) });
     let streams = minbw(1);

@@ -5,20 +5,18 @@ use crate::packet::{Departure, Packet, StreamId};
 use crate::scheduler::Scheduler;
 use crate::selector::{Observer, Select};
 
-/// A [`Scheduler`] whose discipline and structure were chosen at run time.
-///
-/// The methods are those of [`Scheduler`], where they are described.
+/// A [`Scheduler`] whose discipline and structure are chosen at run time.
 pub trait DynScheduler {
     /// See [`Scheduler::add_stream`].
     ///
     /// # Errors
-    /// As there.
+    /// The contract lacks an attribute that the discipline needs, or there are too many streams.
     fn add_stream(&mut self, contract: Contract) -> Result<StreamId, ContractError>;
 
     /// See [`Scheduler::enqueue`].
     ///
     /// # Errors
-    /// As there.
+    /// The packet's departure, if it was dropped at a full queue.
     fn enqueue(&mut self, now_ns: u64, stream: StreamId, packet: Packet) -> Result<u64, Departure>;
 
     /// See [`Scheduler::decide`].

@@ -1,8 +1,8 @@
 //! Dynamic window-constrained scheduling.
 //!
-//! A stream has a request period T and a window-constraint x/y; x'/y' are its current values. At
-//! each decision instant every request period that ended with a head still waiting is charged to
-//! its stream (rule B), then the head that comes first is served (rule A):
+//! A stream has a request period T and a window-constraint x/y; x'/y' are its current values. A
+//! decision charges every request period that ended while a head waited to its stream (rule B),
+//! then serves the first head (rule A):
 //!
 //! ```text
 //! A  served in time:  y' > x':     y' -= 1
@@ -14,47 +14,106 @@
 //!
 //! Order, earliest deadline first: deadline; lowest x'/y'; among zeros highest y'; among equal
 //! non-zeros lowest x'; arrival; stream. Source: ShareStreams Table 1. [`LossFirst`] is the order
-//! of West and Schwan 1999, [`ZeroWindow::LowestDenominator`] the HILQ paper's, [`Rules::Rtas99`]
-//! the updates of the HILQ paper's Figure 1 with its misprints mended.
+//! of West and Schwan 1999, [`ZeroWindow::LowestDenominator`] that of the HILQ paper.
+//! [`Rules::Rtas99`] are the updates of the HILQ paper's Figure 1 with its misprints corrected.
 //!
 //! x' > 0 implies y' <= y, so only zero fractions grow past 32 bits and the cross products fit 64.
 
+use alloc::boxed::Box;
 use core::cmp::Ordering;
 use core::hint::select_unpredictable;
 use core::marker::PhantomData;
 
 use super::edf::Deadlines;
-use super::{Discipline, Expiry, Head, Missed, Rank};
+use super::{ByRank, Discipline, Expiry, Head, Missed, Rank};
+use crate::bounds::{DeadlineGuarantee, Guarantee, Theorem, UnprovedSetting};
+use crate::catalogue::{Built, DisciplineRow, DwcsOrder, Form, Options, StructureName, built};
 use crate::contract::{Contract, ContractError, Late, Window};
+use crate::hilq::{Hilq, Sizes};
 use crate::packet::StreamId;
+use crate::selector::HilqExact;
 
-/// Which updates a service and a miss make.
+/// The catalogue row.
+pub(crate) const ROW: DisciplineRow = DisciplineRow {
+    name: "dwcs",
+    summary: "dynamic window-constrained scheduling: deadlines and x-of-y loss windows",
+    needs: &["period"],
+    uses: &["window", "first-deadline", "late"],
+    guarantee: Guarantee::Deadlines(DeadlineGuarantee {
+        theorems: &[Theorem::EdfDemand, Theorem::UnitJobsInStep],
+        every_request: false,
+        settings: Some(unproved_setting),
+    }),
+    approximations: &[StructureName::Hilq],
+    deadlines_lead: |options| options.order == DwcsOrder::EdfFirst,
+    build,
+    ..DisciplineRow::DEFAULT
+};
+
+fn build(options: &Options, structure: StructureName, form: Form) -> Built {
+    match (options.order, structure) {
+        (DwcsOrder::EdfFirst, StructureName::HilqExact) => {
+            built(form, options, HilqExact::new(options.dwcs))
+        }
+        (DwcsOrder::EdfFirst, StructureName::Hilq) => {
+            Built::Scheduler(Box::new(Hilq::new(options.dwcs, Sizes::PAPER)))
+        }
+        (DwcsOrder::EdfFirst, _) => {
+            structure.join(form, options, Dwcs::<EdfFirst>::new(options.dwcs))
+        }
+        (DwcsOrder::LossFirst, _) => {
+            structure.join(form, options, Dwcs::<LossFirst>::new(options.dwcs))
+        }
+    }
+}
+
+/// Returns the setting that `theorem` does not cover.
+fn unproved_setting(
+    options: &Options,
+    structure: StructureName,
+    theorem: Theorem,
+) -> Option<UnprovedSetting> {
+    let unproved = |detail, change| Some(UnprovedSetting { detail, change });
+    if structure == StructureName::Hilq {
+        let detail = "structure hilq does not order deadlines within a millisecond";
+        return unproved(detail, "structure = \"hilq-exact\"");
+    }
+    if options.order != DwcsOrder::EdfFirst {
+        return unproved("the order is loss-first", "order = \"edf-first\"");
+    }
+    if options.dwcs.rules != Rules::Standard && theorem != Theorem::EdfDemand {
+        return unproved("the rules are those of 1999", "rules = \"standard\"");
+    }
+    None
+}
+
+/// The updates that services and misses make.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Rules {
-    /// Rules A and B as at the top of this file.
+    /// Rules A and B as the module states them.
     #[default]
     Standard,
-    /// The 1999 updates: a violation raises y' by ceil((y − x)/x), or by y if x = 0, and no tag.
-    /// They can starve streams under overload: for comparison only.
+    /// The updates of 1999: a violation raises y' by ceil((y − x)/x), or by y if x = 0, and sets no
+    /// tag. They can starve streams under overload; use them only for comparison.
     Rtas99,
 }
 
-/// Which of two streams with x' = 0 and equal deadlines comes first.
+/// The order of streams with x' = 0 and equal deadlines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum ZeroWindow {
-    /// The highest y' (ShareStreams Table 1).
+    /// The highest y' first (ShareStreams Table 1).
     #[default]
     HighestDenominator,
-    /// The lowest y' (the HILQ paper's Table 1; contradicts rule B).
+    /// The lowest y' first (the HILQ paper's Table 1; contradicts rule B).
     LowestDenominator,
 }
 
 /// The settings of DWCS besides the order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct DwcsOptions {
-    /// Which updates.
+    /// The updates.
     pub rules: Rules,
-    /// Which zero window-constraint first.
+    /// The order of zero window-constraints.
     pub zero_window: ZeroWindow,
 }
 
@@ -63,7 +122,7 @@ pub trait Order: Copy + core::fmt::Debug {
     /// How the order relates to deadlines.
     const EXPIRY: Expiry;
 
-    /// Compares two streams, arrival and stream number left out.
+    /// Compares two streams by all but arrival and stream number.
     fn compare(a: &DwcsRank<Self>, b: &DwcsRank<Self>) -> Ordering;
 }
 
@@ -111,7 +170,7 @@ pub struct Dwcs<O = EdfFirst> {
 }
 
 impl<O> Dwcs<O> {
-    /// DWCS with the given settings.
+    /// Returns DWCS with these settings.
     #[must_use]
     pub fn new(options: DwcsOptions) -> Self {
         Self { options, order: PhantomData }
@@ -131,18 +190,18 @@ pub struct DwcsState {
     contract: Window,
     /// x'.
     lost: u32,
-    /// A violation since the window was last restored.
+    /// A violation occurred since the window was last restored.
     tag: bool,
     /// y'.
     of: u64,
 }
 
-/// A backlogged stream's place in the order `O`.
+/// A backlogged stream's rank in the order `O`.
 #[derive(Clone, Copy, Debug)]
 pub struct DwcsRank<O> {
     deadline_ns: u64,
     arrival_ns: u64,
-    /// y' where x' > 0; where x' = 0, a key that grows with later precedence.
+    /// y' if x' > 0; if x' = 0, a key whose least value is first.
     zero: u64,
     /// x'.
     lost: u32,
@@ -150,13 +209,13 @@ pub struct DwcsRank<O> {
 }
 
 impl<O> DwcsRank<O> {
-    /// The deadline, ns.
+    /// Returns the deadline, ns.
     #[inline]
     pub(crate) fn deadline_ns(&self) -> u64 {
         self.deadline_ns
     }
 
-    /// Compares x'/y', a zero numerator counting as 0 whatever its denominator.
+    /// Compares x'/y'; a fraction with numerator 0 is 0.
     #[inline]
     fn compare_window(&self, other: &Self) -> Ordering {
         match (self.lost, other.lost) {
@@ -205,25 +264,25 @@ impl<O: Order> Rank for DwcsRank<O> {
 }
 
 impl DwcsState {
-    /// The deadline of the head, ns.
+    /// Returns the deadline of the head, ns.
     #[inline]
     pub(crate) fn deadline_ns(&self) -> u64 {
         self.deadlines.deadline_ns
     }
 
-    /// Whether the next head's deadline is reckoned from the last one's, not given.
+    /// Whether the next head's deadline follows the last one rather than being given.
     #[inline]
     pub(crate) fn has_begun(&self) -> bool {
         !self.deadlines.first_given
     }
 
-    /// The deadline that follows it, whether the head is served or late.
+    /// Returns the next deadline, which is the same after a service and after a miss.
     #[inline]
     pub(crate) fn next_deadline_ns(&self) -> u64 {
         self.deadlines.deadline_ns.saturating_add(self.deadlines.period_ns)
     }
 
-    /// The current x' and y'.
+    /// Returns the current x' and y'.
     #[inline]
     #[must_use]
     pub fn window(&self) -> (u32, u64) {
@@ -235,7 +294,7 @@ impl DwcsState {
         self.of = u64::from(self.contract.of());
     }
 
-    /// The same if `anew`, without a branch.
+    /// Restores the window if `anew`, without a branch.
     #[inline(always)]
     fn restore_if(&mut self, anew: bool) {
         let (lost, of) = (self.contract.lost(), u64::from(self.contract.of()));
@@ -243,7 +302,7 @@ impl DwcsState {
         self.of = select_unpredictable(anew, of, self.of);
     }
 
-    /// Rule A. Without branches that nobody could predict.
+    /// Applies rule A. Branchless: the outcome is unpredictable.
     #[inline]
     fn served(&mut self, rules: Rules) {
         let rest = self.of > u64::from(self.lost);
@@ -254,7 +313,7 @@ impl DwcsState {
         self.tag = false;
     }
 
-    /// Rule B once; returns whether it was a violation.
+    /// Applies rule B once; returns whether it was a violation.
     #[inline]
     fn missed_once(&mut self) -> bool {
         let violation = (self.lost == 0) & (self.contract.of() > 0);
@@ -266,7 +325,7 @@ impl DwcsState {
         violation
     }
 
-    /// Rule B `count` times at once; returns how many of them were violations.
+    /// Applies rule B `count` times at once; returns how many of them were violations.
     fn missed(&mut self, count: u64, rules: Rules) -> u64 {
         if self.contract.of() == 0 {
             return 0;
@@ -292,7 +351,7 @@ impl DwcsState {
             if self.lost == 0 && self.of == 0 {
                 self.restore();
                 if self.contract.lost() == self.contract.of() {
-                    // Every packet may be lost: whole windows of misses change nothing.
+                    // Every packet may be lost: a whole window of misses changes nothing.
                     left %= u64::from(self.contract.lost());
                 }
             }
@@ -301,7 +360,7 @@ impl DwcsState {
     }
 }
 
-/// By how much a violation raises y' under the 1999 rules.
+/// Returns the increase of y' by a violation under the rules of 1999.
 fn rtas99_growth(contract: Window) -> u32 {
     match contract.lost() {
         0 => contract.of(),
@@ -313,6 +372,7 @@ impl<O: Order> Discipline for Dwcs<O> {
     type State = DwcsState;
     type Rank = DwcsRank<O>;
     type Stamp = ();
+    type Selection = ByRank;
 
     fn admit(&mut self, contract: &Contract) -> Result<DwcsState, ContractError> {
         let mut state = DwcsState {
@@ -361,7 +421,7 @@ impl<O: Order> Discipline for Dwcs<O> {
             let next_ns = deadlines.deadline_ns.saturating_add(deadlines.period_ns);
             let mut periods = 1;
             deadlines.deadline_ns = if next_ns > now_ns {
-                // One period, nearly always: then there is nothing to divide or to multiply.
+                // Usually one period, without a division.
                 next_ns
             } else {
                 periods += (now_ns - deadlines.deadline_ns) / deadlines.period_ns;

@@ -1,29 +1,46 @@
 //! Earliest deadline first: the earliest deadline, then the earlier arrival, then the lower stream.
 //!
-//! A head's deadline is max(deadline of the packet before it, its own arrival) + T. It does not
-//! move when it passes: a late packet is sent, ahead of everyone with a later deadline, unless its
+//! A head's deadline is max(deadline of the packet before it, its own arrival) + T. A passed
+//! deadline stays: the late packet is sent before all packets with later deadlines, unless its
 //! stream drops late packets. Source: Liu and Layland 1973; `late` as in DWCS.
 
 use core::cmp::Ordering;
 
-use super::{Discipline, Expiry, Head, Missed, Rank};
+use super::{ByRank, Discipline, Expiry, Head, Missed, Rank};
+use crate::bounds::{DeadlineGuarantee, Guarantee, Theorem};
+use crate::catalogue::DisciplineRow;
 use crate::contract::{Contract, ContractError, Late};
 use crate::packet::StreamId;
+
+/// The catalogue row.
+pub(crate) const ROW: DisciplineRow = DisciplineRow {
+    name: "edf",
+    summary: "earliest deadline first",
+    needs: &["period"],
+    uses: &["first-deadline", "late"],
+    guarantee: Guarantee::Deadlines(DeadlineGuarantee {
+        theorems: &[Theorem::EdfDemand],
+        every_request: true,
+        settings: None,
+    }),
+    build: |options, structure, form| structure.join(form, options, Edf),
+    ..DisciplineRow::DEFAULT
+};
 
 /// Earliest deadline first.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Edf;
 
-/// A stream's deadlines, shared by the disciplines that have them.
+/// A stream's deadlines under EDF and DWCS.
 ///
-/// `deadline_ns` is the head's deadline; between two packets it is the one under which the last
-/// left, from which the next is reckoned.
+/// `deadline_ns` is the head's deadline. While the queue is empty it is that of the last packet,
+/// from which the next one follows.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Deadlines {
     pub(super) deadline_ns: u64,
     pub(super) period_ns: u64,
     pub(super) late: Late,
-    /// `deadline_ns` was given for the first packet, which has not come yet.
+    /// `deadline_ns` is the contract's for the first packet, which has not arrived yet.
     pub(super) first_given: bool,
 }
 
@@ -57,7 +74,7 @@ pub struct EdfState(Deadlines);
 pub struct EdfRank {
     deadline_ns: u64,
     arrival_ns: u64,
-    /// Its stream drops late packets, which is no part of the order.
+    /// Its stream drops late packets; not part of the order.
     drops: bool,
 }
 
@@ -92,7 +109,7 @@ impl PartialEq for EdfRank {
 impl Eq for EdfRank {}
 
 impl Rank for EdfRank {
-    // Streams that send late packets keep a passed deadline, so order and expiry part.
+    // A stream that sends late packets keeps a passed deadline, so order and expiry differ.
     const EXPIRY: Expiry = Expiry::Apart;
 
     #[inline]
@@ -105,6 +122,7 @@ impl Discipline for Edf {
     type State = EdfState;
     type Rank = EdfRank;
     type Stamp = ();
+    type Selection = ByRank;
 
     fn admit(&mut self, contract: &Contract) -> Result<EdfState, ContractError> {
         Deadlines::admit(contract).map(EdfState)

@@ -1,8 +1,8 @@
-//! Generalized processor sharing: the fluid that WFQ and WF²Q imitate.
+//! Generalized processor sharing: the fluid model that WFQ and WF²Q approximate.
 //!
-//! The fluid serves every stream that has work at a rate in proportion to its weight, so its
-//! virtual time runs at r/Σφ over the streams it has work for: those whose last packet's finish tag
-//! lies ahead, whether or not the packet has left the real queue.
+//! The fluid serves every stream that has work at a rate in proportion to its weight. Its virtual
+//! time advances at r/Σφ over those streams. A stream has work while its last packet's finish tag
+//! is ahead, even if the packet has left the real queue.
 //!
 //! ```text
 //! until the work of the elapsed time is used up:
@@ -11,8 +11,8 @@
 //!     else:              V += work / Σφ  (the remainder stays for the next time)
 //! ```
 //!
-//! Source: Demers, Keshav and Shenker 1989; Parekh and Gallager 1993. Keeping the remainder makes
-//! V short of the exact value by less than one unit at any time, however often it is asked.
+//! Source: Demers, Keshav and Shenker 1989; Parekh and Gallager 1993. With the remainder kept, V is
+//! less than one unit below the exact value, independent of the number of updates.
 
 use alloc::vec::Vec;
 
@@ -26,11 +26,11 @@ pub(super) struct Gps {
     clock: Clock,
     clock_ns: u64,
     work: PerNanosecond,
-    /// Work done that has not moved the clock yet; less than Σφ.
+    /// Work that has not advanced the clock yet; less than Σφ.
     spare: u128,
-    /// Streams the fluid has work for, by the finish tag of their last packet.
+    /// Streams with work in the fluid, by the finish tag of their last packet.
     fluid: IndexedHeap<Tag>,
-    /// Σφ of those.
+    /// Σφ of those streams.
     weight: u128,
     weights: Vec<u32>,
 }
@@ -48,27 +48,27 @@ impl Gps {
         }
     }
 
-    /// Virtual time.
+    /// Returns the clock of virtual time.
     #[inline]
     pub(super) fn clock(&self) -> &Clock {
         &self.clock
     }
 
-    /// One more stream.
+    /// Adds a stream.
     pub(super) fn add_stream(&mut self, weight: u32) {
         self.weights.push(weight);
     }
 
-    /// The stream's last packet finishes at `last`: the fluid has work for it until then.
+    /// Gives the stream work in the fluid until `last`, the finish tag of its last packet.
     #[inline]
     pub(super) fn join(&mut self, stream: StreamId, last: Kept) {
         if !self.fluid.contains(stream.0) {
             self.weight += u128::from(self.weights[stream.index()]);
         }
-        self.fluid.place(stream.0, last.tag());
+        self.fluid.insert(stream.0, last.tag());
     }
 
-    /// The fluid has no more work for the stream.
+    /// Removes the stream's work from the fluid.
     #[inline]
     pub(super) fn leave(&mut self, stream: StreamId) {
         if self.fluid.contains(stream.0) {
@@ -77,7 +77,7 @@ impl Gps {
         }
     }
 
-    /// The link's clock reaches `clock_ns`.
+    /// Advances the link's clock to `clock_ns`.
     #[inline]
     pub(super) fn advance(&mut self, clock_ns: u64) {
         let elapsed_ns = clock_ns.saturating_sub(self.clock_ns);
@@ -88,7 +88,7 @@ impl Gps {
         }
         let mut work = self.work.times(elapsed_ns).saturating_add(self.spare);
         while let Some((last, stream)) = self.fluid.first() {
-            // A product beyond the range is more work than any but an endless time does.
+            // A saturated product is more work than the link can do in its lifetime.
             let needed = last.since(self.clock.now()).saturating_mul(self.weight);
             if needed > work {
                 self.clock.advance(work / self.weight);

@@ -1,21 +1,43 @@
 //! Weighted interleaved round robin: one packet a turn, turns spread over the round.
 //!
-//! A round has as many cycles as the greatest weight; a stream of weight w takes part in the first
-//! w of them, in the order of the streams. Nobody sends two packets in a row while another stream
-//! could send in between, as in plain weighted round robin. Source: Hahne 1986.
+//! A round has as many cycles as the greatest weight. A stream of weight w takes part in the first
+//! w of them, in stream order. Unlike under weighted round robin, a stream sends two packets in a
+//! row only if no other stream has a turn in between. Source: Hahne 1986.
 //!
 //! ```text
 //! weights 3 1 2:   a b c   a c   a    |   a b c …
 //! ```
 
-use super::{Activation, Discipline, Head, Rank};
+use super::{Activation, ByRank, Discipline, Head, Rank};
+use crate::bounds::{Fairness, Guarantee, RateGuarantee, Share};
+use crate::catalogue::DisciplineRow;
 use crate::contract::{Contract, ContractError};
 use crate::packet::StreamId;
+
+/// The catalogue row.
+pub(crate) const ROW: DisciplineRow = DisciplineRow {
+    name: "wirr",
+    summary: "weighted interleaved round robin: one packet a turn, turns spread over the round",
+    uses: &["weight"],
+    share: Share::Packets,
+    guarantee: Guarantee::Rate(RATE),
+    fairness: Some(Fairness::Unbounded("grows: packets are shared, not bytes")),
+    build: |options, structure, form| structure.join(form, options, Interleaved::default()),
+    ..DisciplineRow::DEFAULT
+};
+
+/// The guarantee of a rate.
+pub(crate) const RATE: RateGuarantee = RateGuarantee {
+    theorem: "interleaved WRR by rounds",
+    others_ungated: false,
+    clocked: false,
+    latency_rate: |bounds, stream| bounds.by_packets(stream, true),
+};
 
 /// Weighted interleaved round robin.
 #[derive(Clone, Debug, Default)]
 pub struct Interleaved {
-    /// The place that was served last.
+    /// The turn that was served last.
     last: Option<(InterleavedRank, StreamId)>,
 }
 
@@ -40,6 +62,7 @@ impl Discipline for Interleaved {
     type State = InterleavedState;
     type Rank = InterleavedRank;
     type Stamp = ();
+    type Selection = ByRank;
 
     fn admit(&mut self, contract: &Contract) -> Result<InterleavedState, ContractError> {
         Ok(InterleavedState { weight: contract.weight, round: 0, cycle: 1 })
@@ -60,7 +83,7 @@ impl Discipline for Interleaved {
         _: Activation,
     ) {
         let Some((last, last_stream)) = self.last else { return };
-        // The stream's first place after the last that was served.
+        // The stream's first turn after the one served last.
         (state.round, state.cycle) = (last.round, last.cycle);
         if stream <= last_stream {
             state.cycle += 1;

@@ -1,22 +1,71 @@
-//! Round robin with deficits: streams take turns, each spends what it has saved.
+//! Round robin with deficits: DRR and WRR.
 //!
 //! ```text
-//! on a visit: D += Q;  send while head ≤ D, each D −= L;  then to the tail of the ring, keeping D
+//! on a turn:  D += Q;  send while head ≤ D, each D −= L;  then to the tail of the ring, keeping D
 //! queue empty, or gate closed: D = 0, out of the ring;   active again: tail of the ring, D = 0
 //! ```
 //!
-//! DRR counts bytes, WRR packets (every L = 1, Q = weight). A stream's rank is its turn, a number
-//! that grows with each place at the tail, so the ring is any structure, and best
-//! [`Ring`](crate::Ring). A stream whose turn is over goes to the tail at the next decision, behind
-//! those that became active during its transmission.
+//! DRR counts bytes, WRR packets (every L = 1, Q = weight). A stream's rank is the number of its
+//! turn, which is greater than all before. So any structure can be the ring, and
+//! [`Ring`](crate::Ring) is fastest. A stream whose turn is over moves to the tail at the next
+//! decision, behind the streams that became active during its transmission.
 //! Source: Shreedhar and Varghese 1995; DRR-CA of the MinBW paper, section IV.
 
-use super::{Activation, Discipline, Head, Rank, Visit};
+use super::{Activation, ByTurn, Discipline, Head, Rank, TakesTurns, Turn};
+use crate::bounds::{Fairness, Guarantee, RateGuarantee, Share};
+use crate::catalogue::{DisciplineRow, TURNS};
 use crate::contract::{Contract, ContractError};
 use crate::link::Link;
 use crate::packet::StreamId;
 
-/// What a quantum counts.
+/// The catalogue row of drr.
+pub(crate) const DRR: DisciplineRow = DisciplineRow {
+    name: "drr",
+    summary: "deficit round robin: turns of a quantum of bytes",
+    needs: &["quantum"],
+    uses: &["weight"],
+    share: Share::Quantum,
+    guarantee: Guarantee::Rate(DRR_RATE),
+    fairness: Some(Fairness::Deficit),
+    structures: TURNS,
+    build: |options, structure, form| {
+        structure.join(form, options, RoundRobin::new(Measure::Bytes(options.link)))
+    },
+    ..DisciplineRow::DEFAULT
+};
+
+/// The catalogue row of wrr.
+pub(crate) const WRR: DisciplineRow = DisciplineRow {
+    name: "wrr",
+    summary: "weighted round robin: turns of a number of packets",
+    uses: &["weight"],
+    share: Share::Packets,
+    guarantee: Guarantee::Rate(WRR_RATE),
+    fairness: Some(Fairness::Unbounded("grows: packets are shared, not bytes")),
+    structures: TURNS,
+    build: |options, structure, form| {
+        structure.join(form, options, RoundRobin::new(Measure::Packets))
+    },
+    ..DisciplineRow::DEFAULT
+};
+
+/// The guarantee of DRR.
+pub(crate) const DRR_RATE: RateGuarantee = RateGuarantee {
+    theorem: "DRR (Boyer, Stea and Sofack 2012)",
+    others_ungated: false,
+    clocked: false,
+    latency_rate: |bounds, stream| bounds.deficit(stream),
+};
+
+/// The guarantee of WRR.
+pub(crate) const WRR_RATE: RateGuarantee = RateGuarantee {
+    theorem: "WRR by rounds",
+    others_ungated: false,
+    clocked: false,
+    latency_rate: |bounds, stream| bounds.by_packets(stream, false),
+};
+
+/// The unit of a quantum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Measure {
     /// Bytes on the wire: deficit round robin.
@@ -38,18 +87,18 @@ pub struct RoundRobinState {
     quantum: i64,
     deficit: i64,
     turn: u64,
-    /// The quantum of this turn has been added.
-    visited: bool,
+    /// The quantum of this turn was added.
+    has_quantum: bool,
 }
 
-/// The turn, which no two streams share.
+/// The number of the turn, which is unique.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct TurnRank(u64);
 
 impl Rank for TurnRank {}
 
 impl RoundRobin {
-    /// Round robin by `measure`.
+    /// Returns round robin by `measure`.
     #[must_use]
     pub fn new(measure: Measure) -> Self {
         Self { measure, next_turn: 0 }
@@ -66,7 +115,7 @@ impl RoundRobin {
     #[inline]
     fn join_tail(&mut self, state: &mut RoundRobinState) {
         state.turn = self.next_turn;
-        state.visited = false;
+        state.has_quantum = false;
         self.next_turn += 1;
     }
 }
@@ -75,8 +124,7 @@ impl Discipline for RoundRobin {
     type State = RoundRobinState;
     type Rank = TurnRank;
     type Stamp = ();
-
-    const VISITS: bool = true;
+    type Selection = ByTurn;
 
     fn admit(&mut self, contract: &Contract) -> Result<RoundRobinState, ContractError> {
         let quantum = match self.measure {
@@ -85,7 +133,7 @@ impl Discipline for RoundRobin {
             }
             Measure::Packets => contract.weight,
         };
-        Ok(RoundRobinState { quantum: i64::from(quantum), deficit: 0, turn: 0, visited: false })
+        Ok(RoundRobinState { quantum: i64::from(quantum), deficit: 0, turn: 0, has_quantum: false })
     }
 
     #[inline]
@@ -119,32 +167,34 @@ impl Discipline for RoundRobin {
         false
     }
 
+    fn charge(&mut self, state: &mut RoundRobinState, _: Option<Head>, extra_bytes: i64) -> bool {
+        state.deficit = state.deficit.saturating_sub(extra_bytes);
+        matches!(self.measure, Measure::Bytes(_))
+    }
+}
+
+impl TakesTurns for RoundRobin {
     #[inline]
-    fn visit(&mut self, state: &mut RoundRobinState, head: Head) -> Visit {
-        if !state.visited {
-            state.visited = true;
+    fn turn(&mut self, state: &mut RoundRobinState, head: Head) -> Turn {
+        if !state.has_quantum {
+            state.has_quantum = true;
             state.deficit += state.quantum;
         }
         if self.cost(head) <= state.deficit {
-            return Visit::Serve;
+            return Turn::Serve;
         }
         self.join_tail(state);
-        Visit::Pass
+        Turn::Pass
     }
 
-    fn visits_needed(&self, state: &RoundRobinState, head: Head) -> u64 {
+    fn turns_needed(&self, state: &RoundRobinState, head: Head) -> u64 {
         let lacking = u64::try_from(self.cost(head) - state.deficit).unwrap_or(0);
         lacking.div_ceil(state.quantum.unsigned_abs()).max(1)
     }
 
-    fn skip_visits(&mut self, state: &mut RoundRobinState, visits: u64) {
-        // At most what the head lacks, which is below 2³³.
-        let skipped = state.quantum.unsigned_abs().saturating_mul(visits);
+    fn skip_turns(&mut self, state: &mut RoundRobinState, turns: u64) {
+        // At most the head's deficit, which is below 2³³.
+        let skipped = state.quantum.unsigned_abs().saturating_mul(turns);
         state.deficit = state.deficit.saturating_add_unsigned(skipped);
-    }
-
-    fn charge(&mut self, state: &mut RoundRobinState, _: Option<Head>, extra_bytes: i64) -> bool {
-        state.deficit = state.deficit.saturating_sub(extra_bytes);
-        matches!(self.measure, Measure::Bytes(_))
     }
 }

@@ -1,25 +1,71 @@
-//! Self-clocked fair queueing: virtual time is read off the packet in service.
+//! Self-clocked fair queueing: virtual time is a tag of the packet in service.
 //!
 //! ```text
 //! S = max(F of the packet before, v)      F = S + L/φ
 //! SCFQ: v = F of the packet in service, least F        SFQ: v = S in service, least S
 //! ```
 //!
-//! A packet behind another starts where that one ends, since v never passes a queued packet's tag;
-//! so tags are given at the head and queues need none. With closed gates this is SCFQ-CA of the
-//! MinBW paper, section IV. Source: Golestani 1994; Goyal, Vin and Cheng 1996.
+//! v never passes a queued packet's tag, so a queued packet starts where the one before it ends.
+//! Tags are therefore computed at the head, and queues hold none. With closed gates this is SCFQ-CA
+//! of the MinBW paper, section IV. Source: Golestani 1994; Goyal, Vin and Cheng 1996.
 
 use core::marker::PhantomData;
 
-use super::{Activation, Discipline, Head, Rank};
+use super::{Activation, ByRank, Discipline, Head, Rank};
+use crate::bounds::{Fairness, Guarantee, RateGuarantee, Share};
+use crate::catalogue::DisciplineRow;
 use crate::contract::{Contract, ContractError};
 use crate::link::Link;
 use crate::packet::StreamId;
 use crate::virtual_time::{Clock, Kept, NearTag, PerByte, Tag};
 
-/// Which of a packet's tags is the clock and the order.
+/// The catalogue row of scfq.
+pub(crate) const SCFQ: DisciplineRow = DisciplineRow {
+    name: "scfq",
+    summary: "self-clocked fair queueing: by finish tag",
+    uses: &["weight"],
+    share: Share::Weight,
+    guarantee: Guarantee::Rate(SCFQ_RATE),
+    fairness: Some(Fairness::SelfClocked),
+    build: |options, structure, form| {
+        structure.join(form, options, Scfq::new(options.link, options.virtual_origin))
+    },
+    ..DisciplineRow::DEFAULT
+};
+
+/// The catalogue row of sfq.
+pub(crate) const SFQ: DisciplineRow = DisciplineRow {
+    name: "sfq",
+    summary: "start-time fair queueing: by start tag",
+    uses: &["weight"],
+    share: Share::Weight,
+    guarantee: Guarantee::Rate(SFQ_RATE),
+    fairness: Some(Fairness::SelfClocked),
+    build: |options, structure, form| {
+        structure.join(form, options, Sfq::new(options.link, options.virtual_origin))
+    },
+    ..DisciplineRow::DEFAULT
+};
+
+/// The guarantee of SCFQ.
+pub(crate) const SCFQ_RATE: RateGuarantee = RateGuarantee {
+    theorem: "SCFQ (Golestani 1995)",
+    others_ungated: false,
+    clocked: false,
+    latency_rate: |bounds, stream| bounds.self_clocked(stream, false),
+};
+
+/// The guarantee of SFQ.
+pub(crate) const SFQ_RATE: RateGuarantee = RateGuarantee {
+    theorem: "SFQ (Goyal, Vin and Cheng 1996)",
+    others_ungated: false,
+    clocked: false,
+    latency_rate: |bounds, stream| bounds.self_clocked(stream, true),
+};
+
+/// The tag that is both the clock and the order.
 pub trait Tagged: Copy {
-    /// The packet's start or finish tag.
+    /// Returns the packet's start or finish tag.
     fn tag(start: Tag, finish: Tag) -> Tag;
 }
 
@@ -59,7 +105,7 @@ pub type Scfq = SelfClocked<ByFinish>;
 /// Start-time fair queueing.
 pub type Sfq = SelfClocked<ByStart>;
 
-/// A tag that lies near those of all other heads: within the longest packet's of the least weight.
+/// A tag near those of all other heads: within that of the longest packet at the least weight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct NearRank(NearTag);
 
@@ -78,13 +124,13 @@ pub struct SelfClockedState {
     per_byte: PerByte,
     /// S of the head.
     start: Tag,
-    /// F of the head, or of the packet before it while the head has no stamp.
+    /// F of the head, or of the packet before it while the head is inactive.
     finish: Kept,
 }
 
 impl<T> SelfClocked<T> {
-    /// Self-clocked fair queueing on `link`; virtual time starts at `origin`, which makes no
-    /// difference.
+    /// Returns self-clocked fair queueing on `link`. Virtual time starts at `origin`, which changes
+    /// no schedule.
     #[must_use]
     pub fn new(link: Link, origin: u128) -> Self {
         let clock = Clock::starting_at(Tag::from_bits(origin));
@@ -96,6 +142,7 @@ impl<T: Tagged> Discipline for SelfClocked<T> {
     type State = SelfClockedState;
     type Rank = NearRank;
     type Stamp = ();
+    type Selection = ByRank;
 
     fn admit(&mut self, contract: &Contract) -> Result<SelfClockedState, ContractError> {
         let past = self.clock.past();

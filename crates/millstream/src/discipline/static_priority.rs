@@ -1,9 +1,25 @@
 //! Static priority: the lowest priority number, then the earlier arrival, then the lower stream.
 //!
-//! A stream of priority 0 that floods starves all others; that is the discipline, not a fault.
+//! A flooding stream of priority 0 starves all other streams, by design.
 
-use super::{Discipline, Head, Rank};
+use super::{ByRank, Discipline, Head, Rank};
+use crate::bounds::{DelayGuarantee, Guarantee};
+use crate::catalogue::DisciplineRow;
 use crate::contract::{Contract, ContractError};
+
+/// The catalogue row.
+pub(crate) const ROW: DisciplineRow = DisciplineRow {
+    name: "static-priority",
+    summary: "lowest priority number first",
+    uses: &["priority"],
+    guarantee: Guarantee::Delay(DelayGuarantee {
+        theorem: "static priority with token buckets (Cruz 1991)",
+        delay_ns: |bounds, stream| bounds.static_priority_delay_ns(stream),
+        may_precede: |own, other| other.priority <= own.priority,
+    }),
+    build: |options, structure, form| structure.join(form, options, StaticPriority),
+    ..DisciplineRow::DEFAULT
+};
 
 /// Static priority.
 #[derive(Clone, Copy, Debug, Default)]
@@ -23,6 +39,7 @@ impl Discipline for StaticPriority {
     type State = u32;
     type Rank = StaticPriorityRank;
     type Stamp = ();
+    type Selection = ByRank;
 
     fn admit(&mut self, contract: &Contract) -> Result<u32, ContractError> {
         Ok(contract.priority)

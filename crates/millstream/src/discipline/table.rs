@@ -1,14 +1,30 @@
 //! The table scheduler: a fixed list of turns, one packet each.
 //!
-//! The link goes through the table and serves the next entry whose stream has an active head. It
-//! shares packets, not bytes, which is what the MinBW paper faults it for. Source: Advanced
-//! Switching core specification, as the MinBW paper (section II) describes it.
+//! A decision serves the next entry of the table whose stream has an active head. The table shares
+//! packets, not bytes, which the MinBW paper criticises. Source: Advanced Switching core
+//! specification, as the MinBW paper (section II) describes it.
 
 use alloc::vec::Vec;
 
-use super::{Activation, Discipline, Head, Rank};
+use super::round_robin::WRR_RATE;
+use super::{Activation, ByRank, Discipline, Head, Rank};
+use crate::bounds::{Fairness, Guarantee, Share};
+use crate::catalogue::DisciplineRow;
 use crate::contract::{Contract, ContractError};
 use crate::packet::StreamId;
+
+/// The catalogue row.
+pub(crate) const ROW: DisciplineRow = DisciplineRow {
+    name: "table",
+    summary: "a table of turns, one packet each (Advanced Switching)",
+    needs: &["table"],
+    share: Share::Entries,
+    // A table is weighted round robin whose weights are the numbers of entries.
+    guarantee: Guarantee::Rate(WRR_RATE),
+    fairness: Some(Fairness::Unbounded("grows: packets are shared, not bytes")),
+    build: |options, structure, form| structure.join(form, options, Table::new(&options.table)),
+    ..DisciplineRow::DEFAULT
+};
 
 /// The table scheduler.
 #[derive(Clone, Debug)]
@@ -16,7 +32,7 @@ pub struct Table {
     entries: u64,
     /// The entries of each stream, ascending.
     places: Vec<Vec<u64>>,
-    /// The place after the one served last, counted through all rounds.
+    /// The entry after the one served last, counted through all rounds.
     next: u64,
     streams: usize,
 }
@@ -28,7 +44,7 @@ pub struct TableRank(u64);
 impl Rank for TableRank {}
 
 impl Table {
-    /// A table of `entries`.
+    /// Returns a table of `entries`.
     #[must_use]
     pub fn new(entries: &[StreamId]) -> Self {
         let mut places = Vec::new();
@@ -47,6 +63,7 @@ impl Discipline for Table {
     type State = u64;
     type Rank = TableRank;
     type Stamp = ();
+    type Selection = ByRank;
 
     fn admit(&mut self, _: &Contract) -> Result<u64, ContractError> {
         let places = self.places.get(self.streams).map_or(0, Vec::len);

@@ -1,21 +1,38 @@
-//! Virtual deadline scheduling: windows also where request periods differ.
+//! Virtual deadline scheduling: windows with equal or different request periods.
 //!
 //! ```text
 //! virtual deadline  Vd = start of the period + T·k'/m'        least Vd first
 //! ```
 //!
-//! with m' and k' of [`Windowed`]. Every window is kept if Σ m·C/(y·T) ≤ 1 for unit
-//! jobs and every stream asks for all, one or none of its requests; for other windows see
-//! [`Bounds::vds`](crate::bounds::Bounds::vds). Source: Zhang, West and Qi 2004.
+//! with m' and k' of [`Windowed`]. For unit jobs every window is kept if Σ m·C/(y·T) ≤ 1 and every
+//! stream asks for all, one or none of its requests. [`Bounds::vds`](crate::bounds::Bounds::vds)
+//! covers other windows. Source: Zhang, West and Qi 2004.
 
 use core::cmp::Ordering;
 
 use super::windowed::{Owed, OwedOrder, Windowed};
+use crate::bounds::{DeadlineGuarantee, Guarantee, Theorem};
+use crate::catalogue::DisciplineRow;
+
+/// The catalogue row.
+pub(crate) const ROW: DisciplineRow = DisciplineRow {
+    name: "vds",
+    summary: "virtual deadline scheduling: x-of-y windows where periods differ",
+    needs: &["period"],
+    uses: &["window", "late"],
+    guarantee: Guarantee::Deadlines(DeadlineGuarantee {
+        theorems: &[Theorem::UnitJobs],
+        every_request: false,
+        settings: None,
+    }),
+    build: |options, structure, form| structure.join(form, options, Vds::default()),
+    ..DisciplineRow::DEFAULT
+};
 
 /// Virtual deadline scheduling.
 pub type Vds = Windowed<VirtualDeadline>;
 
-/// The earlier virtual deadline first.
+/// The virtual deadline.
 #[derive(Clone, Copy, Debug)]
 pub struct VirtualDeadline(Owed);
 

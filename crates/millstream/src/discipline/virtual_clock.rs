@@ -1,19 +1,43 @@
-//! Virtual clock: each stream has a clock that its packets push on, and real time pulls along.
+//! Virtual clock: each stream's clock advances with its packets and is never behind real time.
 //!
 //! ```text
 //! F = max(arrival, F of the packet before) + L/ρ      ρ = r·φ/Σφ      least F
 //! ```
 //!
-//! Tags are kept in virtual time that runs at r/Σφ, so that L/ρ becomes L/φ. A stream that used
-//! more than its share runs ahead of real time and must wait when others come back: virtual clock
-//! guarantees rates, but it is not fair. Source: Zhang 1990.
+//! Tags are in virtual time that advances at r/Σφ, so that L/ρ becomes L/φ. A stream that used more
+//! than its share is ahead of real time and waits when other streams return: virtual clock
+//! guarantees rates but is not fair. Source: Zhang 1990.
 
 use super::wfq::FinishRank;
-use super::{Activation, Discipline, Head, Stamp};
+use super::{Activation, ByRank, Discipline, Head, Stamp};
+use crate::bounds::{Fairness, Guarantee, RateGuarantee, Share};
+use crate::catalogue::DisciplineRow;
 use crate::contract::{Contract, ContractError};
 use crate::link::Link;
 use crate::packet::StreamId;
 use crate::virtual_time::{Clock, Kept, PerByte, PerNanosecond, Tag};
+
+/// The catalogue row.
+pub(crate) const ROW: DisciplineRow = DisciplineRow {
+    name: "virtual-clock",
+    summary: "virtual clock: by reserved rate in real time",
+    uses: &["weight"],
+    share: Share::Weight,
+    guarantee: Guarantee::Rate(RATE),
+    fairness: Some(Fairness::Unbounded("grows with what a stream had while others were silent")),
+    build: |options, structure, form| {
+        structure.join(form, options, VirtualClock::new(options.link, options.virtual_origin))
+    },
+    ..DisciplineRow::DEFAULT
+};
+
+/// The guarantee of a rate.
+pub(crate) const RATE: RateGuarantee = RateGuarantee {
+    theorem: "virtual clock (Figueira and Pasquale 1995)",
+    others_ungated: false,
+    clocked: true,
+    latency_rate: |bounds, stream| bounds.clocked(stream, false),
+};
 
 /// Virtual clock.
 #[derive(Clone, Debug)]
@@ -29,11 +53,11 @@ pub struct VirtualClock {
 #[derive(Clone, Copy, Debug)]
 pub struct VirtualClockState {
     per_byte: PerByte,
-    /// F of the head, or of the packet before it while the head has no stamp.
+    /// F of the head, or of the packet before it while the head is inactive.
     finish: Kept,
 }
 
-/// When a packet arrived, in virtual time; nothing for a class, which has no packets of its own.
+/// A packet's arrival in virtual time; `None` for a class, which has no packets of its own.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ArrivalTag(Option<Tag>);
 
@@ -50,7 +74,7 @@ impl Stamp for ArrivalTag {
 }
 
 impl VirtualClock {
-    /// Virtual clock on `link`; virtual time starts at `origin`, which makes no difference.
+    /// Returns virtual clock on `link`. Virtual time starts at `origin`, which changes no schedule.
     #[must_use]
     pub fn new(link: Link, origin: u128) -> Self {
         Self {
@@ -67,6 +91,7 @@ impl Discipline for VirtualClock {
     type State = VirtualClockState;
     type Rank = FinishRank;
     type Stamp = ArrivalTag;
+    type Selection = ByRank;
 
     fn admit(&mut self, contract: &Contract) -> Result<VirtualClockState, ContractError> {
         self.weight += u64::from(contract.weight);
@@ -109,6 +134,7 @@ impl Discipline for VirtualClock {
         let length = state.per_byte.times(self.link.wire_bytes(head.bytes));
         state.finish = self.clock.keep(start.plus(length));
     }
+
     #[inline]
     fn resized(&mut self, state: &mut VirtualClockState, extra_bytes: i64) {
         state.finish = state.finish.shifted(state.per_byte.times_signed(extra_bytes));

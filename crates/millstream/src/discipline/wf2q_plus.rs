@@ -1,21 +1,45 @@
-//! WF²Q+: worst-case fairness with a clock that costs a comparison.
+//! WF²Q+: worst-case fair queueing with a clock that takes one comparison.
 //!
 //! ```text
 //! V(t + τ) = max(V(t) + τ·r/Σφ, least S of the heads)      Σφ: all streams, idle ones too
-//! S = F of the packet before, if it stood before this one;  else max(that F, V)
+//! S = F of the packet before, if this one was queued behind it;  else max(that F, V)
 //! F = S + L/φ        least F among heads with S ≤ V
 //! ```
 //!
-//! Where the cost of a service is known only afterwards, as of CPU cycles, a head is tagged with
-//! an estimate and [`charge`](Discipline::charge) corrects where the next one starts. Source:
+//! If the cost of a service is known only afterwards, such as CPU cycles, a head's tags are
+//! estimates, and [`charge`](Discipline::charge) corrects the start of the next one. Source:
 //! Bennett and Zhang 1997; Router paper, section 3.2.
 
 use super::self_clocked::NearRank;
-use super::{Activation, Discipline, Head};
+use super::{Activation, ByVirtualStart, Discipline, Head, VirtualStart};
+use crate::bounds::{Fairness, Guarantee, RateGuarantee, Share};
+use crate::catalogue::DisciplineRow;
 use crate::contract::{Contract, ContractError};
 use crate::link::Link;
 use crate::packet::StreamId;
 use crate::virtual_time::{Clock, Kept, PerByte, PerNanosecond, Tag};
+
+/// The catalogue row.
+pub(crate) const ROW: DisciplineRow = DisciplineRow {
+    name: "wf2q+",
+    summary: "worst-case fair queueing with a simple clock",
+    uses: &["weight"],
+    share: Share::Weight,
+    guarantee: Guarantee::Rate(RATE),
+    fairness: Some(Fairness::WorstCaseFair),
+    build: |options, structure, form| {
+        structure.join(form, options, Wf2qPlus::new(options.link, options.virtual_origin))
+    },
+    ..DisciplineRow::DEFAULT
+};
+
+/// The guarantee of a rate.
+pub(crate) const RATE: RateGuarantee = RateGuarantee {
+    theorem: "WF²Q+ (Bennett and Zhang 1997)",
+    others_ungated: false,
+    clocked: true,
+    latency_rate: |bounds, stream| bounds.clocked(stream, true),
+};
 
 /// WF²Q+.
 #[derive(Clone, Debug)]
@@ -33,7 +57,7 @@ pub struct Wf2qPlusState {
     per_byte: PerByte,
     /// F of the packet served last.
     before: Kept,
-    /// V when the head came to the front, unless it stood behind another.
+    /// V when the head came to the front, unless it was queued behind another packet.
     floor: Option<Tag>,
     /// S of the head.
     start: Tag,
@@ -42,7 +66,7 @@ pub struct Wf2qPlusState {
 }
 
 impl Wf2qPlus {
-    /// WF²Q+ on `link`; virtual time starts at `origin`, which makes no difference.
+    /// Returns WF²Q+ on `link`. Virtual time starts at `origin`, which changes no schedule.
     #[must_use]
     pub fn new(link: Link, origin: u128) -> Self {
         Self {
@@ -69,8 +93,7 @@ impl Discipline for Wf2qPlus {
     type State = Wf2qPlusState;
     type Rank = NearRank;
     type Stamp = ();
-
-    const REGULATED: bool = true;
+    type Selection = ByVirtualStart;
 
     fn admit(&mut self, contract: &Contract) -> Result<Wf2qPlusState, ContractError> {
         self.weight += u64::from(contract.weight);
@@ -129,27 +152,29 @@ impl Discipline for Wf2qPlus {
         self.clock.forget();
     }
 
-    #[inline]
-    fn start(&self, state: &Wf2qPlusState) -> Tag {
-        state.start
-    }
-
-    #[inline]
-    fn reached(&self) -> Tag {
-        self.clock.now()
-    }
-
-    #[inline]
-    fn leap(&mut self, start: Tag) {
-        self.clock.reach(start);
-    }
-
     fn charge(&mut self, state: &mut Wf2qPlusState, head: Option<Head>, extra_bytes: i64) -> bool {
         state.before = state.before.shifted(state.per_byte.times_signed(extra_bytes));
         if let Some(head) = head {
             self.stamp(state, head);
         }
         true
+    }
+}
+
+impl VirtualStart for Wf2qPlus {
+    #[inline]
+    fn virtual_start(&self, state: &Wf2qPlusState) -> Tag {
+        state.start
+    }
+
+    #[inline]
+    fn virtual_time(&self) -> Tag {
+        self.clock.now()
+    }
+
+    #[inline]
+    fn leap(&mut self, start: Tag) {
+        self.clock.reach(start);
     }
 }
 
@@ -161,8 +186,7 @@ mod tests {
     use crate::structure::Heap;
     use alloc::vec::Vec;
 
-    /// Whom a link of `rate_bps` serves that is asked once a millisecond, because the processor is
-    /// busy with other things.
+    /// Returns the streams that a link of `rate_bps` serves with one decision a millisecond.
     fn served_late(rate_bps: u64) -> Vec<u32> {
         let link = Link { rate_bps, overhead_bytes: 0 };
         let mut scheduler = Scheduler::new(Wf2qPlus::new(link, 0), Heap::default());
@@ -177,9 +201,9 @@ mod tests {
         (1..=5_000).map(decide).collect()
     }
 
-    /// Virtual time is then ahead of every start, by 10 MB a unit of weight, and by 11 TB.
+    /// Virtual time is ahead of every start: by 10 MB a unit of weight, and by 11 TB.
     #[test]
-    fn the_order_on_a_link_slower_than_was_said_does_not_depend_on_how_much_slower() {
+    fn the_order_on_a_slower_link_does_not_depend_on_its_rate() {
         assert_eq!(served_late(128_000_000), served_late(1 << 47));
     }
 }

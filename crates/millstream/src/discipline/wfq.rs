@@ -1,26 +1,72 @@
-//! Weighted fair queueing, and its worst-case fair form: packets in the order in which a fluid
-//! link would finish them.
+//! Weighted fair queueing and its worst-case fair form: packets in the order in which the fluid
+//! finishes them.
 //!
 //! ```text
 //! S = max(F of the packet before, V at arrival)      F = S + L/φ      V: the fluid's clock
 //! WFQ:   least F                  WF²Q:  least F among heads with S ≤ V
 //! ```
 //!
-//! Source: Demers, Keshav and Shenker 1989; Bennett and Zhang 1996; with closed gates WFQ-CA of the
-//! MinBW paper, section IV: packets behind a closed gate have no stamps and no part in the fluid;
-//! when the gate opens the whole queue is stamped anew, from the head.
+//! Source: Demers, Keshav and Shenker 1989; Bennett and Zhang 1996. With closed gates this is
+//! WFQ-CA of the MinBW paper, section IV: packets behind a closed gate have no stamps and no work
+//! in the fluid. When the gate opens, the whole queue is restamped, from the head.
 //!
-//! A packet's stamp is V at its arrival. The queue that is stamped anew follows its head without
-//! gaps, so it needs no stamps of its own: `restamped` says for how many packets this holds.
+//! A packet's stamp is V at its arrival. A restamped queue follows its head without gaps, so its
+//! packets need no stamps: `restamped` counts them.
 
 use super::gps::Gps;
-use super::{Activation, Discipline, Head, Rank, Stamp};
+use super::{Activation, ByVirtualStart, Discipline, Head, Rank, Stamp, VirtualStart};
+use crate::bounds::{Fairness, Guarantee, RateGuarantee, Share};
+use crate::catalogue::DisciplineRow;
 use crate::contract::{Contract, ContractError};
 use crate::link::Link;
 use crate::packet::StreamId;
 use crate::virtual_time::{Kept, PerByte, Tag};
 
-/// Fair queueing by the fluid's clock; with `REGULATED`, only what has started in the fluid.
+/// The catalogue row of wfq.
+pub(crate) const WFQ: DisciplineRow = DisciplineRow {
+    name: "wfq",
+    summary: "weighted fair queueing: by finish time in the fluid link",
+    uses: &["weight"],
+    share: Share::Weight,
+    guarantee: Guarantee::Rate(WFQ_RATE),
+    fairness: Some(Fairness::Fluid),
+    build: |options, structure, form| {
+        structure.join(form, options, Wfq::new(options.link, options.virtual_origin))
+    },
+    ..DisciplineRow::DEFAULT
+};
+
+/// The catalogue row of wf2q.
+pub(crate) const WF2Q: DisciplineRow = DisciplineRow {
+    name: "wf2q",
+    summary: "worst-case fair WFQ: only what has started in the fluid link",
+    uses: &["weight"],
+    share: Share::Weight,
+    guarantee: Guarantee::Rate(WF2Q_RATE),
+    fairness: Some(Fairness::WorstCaseFair),
+    build: |options, structure, form| {
+        structure.join(form, options, Wf2q::new(options.link, options.virtual_origin))
+    },
+    ..DisciplineRow::DEFAULT
+};
+
+/// The guarantee of WFQ.
+pub(crate) const WFQ_RATE: RateGuarantee = RateGuarantee {
+    theorem: "WFQ (Parekh and Gallager 1993)",
+    others_ungated: true,
+    clocked: true,
+    latency_rate: |bounds, stream| bounds.clocked(stream, false),
+};
+
+/// The guarantee of WF²Q.
+pub(crate) const WF2Q_RATE: RateGuarantee = RateGuarantee {
+    theorem: "WF²Q (Bennett and Zhang 1996)",
+    others_ungated: true,
+    clocked: true,
+    latency_rate: |bounds, stream| bounds.clocked(stream, false),
+};
+
+/// Fair queueing by the fluid's clock. If `REGULATED`, heads wait for their start in the fluid.
 #[derive(Clone, Debug)]
 pub struct FluidFair<const REGULATED: bool> {
     gps: Gps,
@@ -39,11 +85,11 @@ pub struct FluidFairState {
     per_byte: PerByte,
     /// S of the head.
     start: Tag,
-    /// F of the head, or of the packet before it while the head has no stamp.
+    /// F of the head, or of the packet before it while the head is inactive.
     finish: Kept,
     /// F of the last packet in the queue.
     last: Kept,
-    /// How many packets behind the head follow the packet before them.
+    /// How many packets behind the head follow their predecessors without gaps.
     restamped: u32,
 }
 
@@ -60,7 +106,7 @@ impl FinishRank {
 
 impl Rank for FinishRank {}
 
-/// V at a packet's arrival, if it was stamped.
+/// V at a packet's arrival; `None` if its gate was closed.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ArrivalStamp(Option<Tag>);
 
@@ -77,7 +123,7 @@ impl Stamp for ArrivalStamp {
 }
 
 impl<const REGULATED: bool> FluidFair<REGULATED> {
-    /// Fair queueing on `link`; virtual time starts at `origin`, which makes no difference.
+    /// Returns fair queueing on `link`. Virtual time starts at `origin`, which changes no schedule.
     #[must_use]
     pub fn new(link: Link, origin: u128) -> Self {
         Self { gps: Gps::new(link.rate_bps, Tag::from_bits(origin)), link }
@@ -88,8 +134,7 @@ impl<const REGULATED: bool> Discipline for FluidFair<REGULATED> {
     type State = FluidFairState;
     type Rank = FinishRank;
     type Stamp = ArrivalStamp;
-
-    const REGULATED: bool = REGULATED;
+    type Selection = ByVirtualStart;
 
     fn admit(&mut self, contract: &Contract) -> Result<FluidFairState, ContractError> {
         self.gps.add_stream(contract.weight);
@@ -173,14 +218,18 @@ impl<const REGULATED: bool> Discipline for FluidFair<REGULATED> {
             self.gps.leave(stream);
         }
     }
+}
+
+impl<const REGULATED: bool> VirtualStart for FluidFair<REGULATED> {
+    const REGULATED: bool = REGULATED;
 
     #[inline]
-    fn start(&self, state: &FluidFairState) -> Tag {
+    fn virtual_start(&self, state: &FluidFairState) -> Tag {
         state.start
     }
 
     #[inline]
-    fn reached(&self) -> Tag {
+    fn virtual_time(&self) -> Tag {
         self.gps.clock().now()
     }
 }

@@ -1,34 +1,34 @@
-//! Disciplines that must serve a stream in m = y − x of every y request periods, once in each.
+//! Disciplines that serve a stream in m = y − x of every y request periods, once in each.
 //!
-//! m' and k' are what is left of the current window: services still owed, periods still to come.
+//! m' and k' are the services and periods that are left in the current window.
 //!
 //! ```text
 //! served:       m' -= 1, done for this period
 //! period ends:  k' -= 1; at k' = 0: a violation if m' > 0; then m'/k' = (y − x)/y
 //! ```
 //!
-//! Whose owed service comes first is the order's affair ([`OwedOrder`]). Streams that owe nothing in
-//! this window, then those already served in their period, come after all others, by the end of their
-//! period: the link does not idle, and what they get so counts for nothing. A period in which a stream
-//! has no packet is no request: the next begins with the next arrival.
+//! [`OwedOrder`] orders the streams that are owed a service. After them come the streams that are
+//! owed none in this window, then those already served in their period, by the end of their period.
+//! These keep the link from idling, and their services do not count. A period in which a stream has
+//! no packet is no request: the next one begins with the next arrival.
 
 use core::cmp::Ordering;
 use core::marker::PhantomData;
 
-use super::{Discipline, Expiry, Head, Missed, Rank};
+use super::{ByRank, Discipline, Expiry, Head, Missed, Rank};
 use crate::contract::{Contract, ContractError, Late, Window};
 use crate::packet::StreamId;
 
-/// Which of two streams that are owed a service goes first: the lesser.
+/// An order of streams that are owed a service; the least is first.
 pub trait OwedOrder: Copy + Ord + core::fmt::Debug + Send {
-    /// Of a stream that is owed a service in its current period.
+    /// Returns the rank of a stream that is owed a service in its current period.
     fn of(owed: &Owed) -> Self;
 }
 
-/// What an order goes by.
+/// The attributes of a stream that is owed a service.
 #[derive(Clone, Copy, Debug)]
 pub struct Owed {
-    /// The current request period ends here, ns.
+    /// The end of the current request period, ns.
     pub end_ns: u64,
     /// T, ns.
     pub period_ns: u64,
@@ -36,11 +36,11 @@ pub struct Owed {
     pub window: Window,
     /// m', at least 1.
     pub services: u32,
-    /// k', the current period among them.
+    /// k', the current period included.
     pub periods: u32,
 }
 
-/// A discipline of windows whose owed services are in the order `O`.
+/// A discipline of windows that orders owed services by `O`.
 #[derive(Clone, Copy, Debug)]
 pub struct Windowed<O>(PhantomData<O>);
 
@@ -53,7 +53,7 @@ impl<O> Default for Windowed<O> {
 /// A stream's state under [`Windowed`].
 #[derive(Clone, Copy, Debug)]
 pub struct WindowedState {
-    /// The current request period ends here.
+    /// The end of the current request period.
     end_ns: u64,
     period_ns: u64,
     window: Window,
@@ -64,28 +64,28 @@ pub struct WindowedState {
     left: u32,
     /// Served in the current period.
     served: bool,
-    /// No packet has come yet.
+    /// No packet has arrived yet.
     unused: bool,
-    /// A violation that nobody has been told of: its window ended while the queue was empty.
+    /// A violation is not yet reported: its window ended while the queue was empty.
     unreported: bool,
 }
 
-/// Who comes before whom, before owed services are compared.
+/// The first criterion of the order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Tier {
-    /// Services are owed, the one of this period among them.
+    /// A service is owed in this period.
     Owed,
     /// None is owed in this window.
     Free,
-    /// This period's service was given.
+    /// The stream was served in this period.
     Served,
 }
 
-/// A backlogged stream's place.
+/// A backlogged stream's rank.
 #[derive(Clone, Copy, Debug)]
 pub struct WindowedRank<O> {
     tier: Tier,
-    /// Of [`Tier::Owed`] alone.
+    /// The rank among streams of [`Tier::Owed`].
     order: Option<O>,
     end_ns: u64,
     arrival_ns: u64,
@@ -136,7 +136,7 @@ impl WindowedState {
         self.owed = self.window.of() - self.window.lost();
     }
 
-    /// `periods` request periods end, no service in any but perhaps the first. Returns the
+    /// Ends `periods` request periods, in which at most the first had a service. Returns the
     /// violations.
     fn end_periods(&mut self, periods: u64) -> u64 {
         let whole = u64::from(self.window.of());
@@ -165,6 +165,7 @@ impl<O: OwedOrder> Discipline for Windowed<O> {
     type State = WindowedState;
     type Rank = WindowedRank<O>;
     type Stamp = ();
+    type Selection = ByRank;
 
     fn admit(&mut self, contract: &Contract) -> Result<WindowedState, ContractError> {
         let mut state = WindowedState {

@@ -1,4 +1,4 @@
-//! The calendar: a circle of segments, in each the slots of all window-constraints (Figure 3).
+//! The calendar: a ring of segments, each with the slots of all window-constraints (Figure 3).
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -8,8 +8,7 @@ use super::index::Index;
 use super::memory::Memory;
 use super::sizes::Sizes;
 
-/// Every segment. They are numbered by time, from time 0; numbers that differ by the calendar's
-/// size are the same segment.
+/// Every segment. They are numbered by time, from time 0, modulo the size of the calendar.
 #[derive(Clone, Debug)]
 pub(super) struct Calendar {
     segments: u32,
@@ -31,7 +30,7 @@ impl Calendar {
         }
     }
 
-    /// Puts `packet` into a slot; `false` if memory has run out.
+    /// Inserts `packet` into a slot; returns `false` if memory is exhausted.
     #[inline]
     pub(super) fn insert(
         &mut self,
@@ -53,13 +52,13 @@ impl Calendar {
         true
     }
 
-    /// Whether nothing is left in a segment.
+    /// Whether a segment is empty.
     #[inline]
     pub(super) fn is_empty(&self, segment: u64, memory: &mut impl Memory) -> bool {
         self.indexes[self.position(segment)].is_empty(memory)
     }
 
-    /// Takes the packet of a segment that goes first.
+    /// Removes the first packet of a segment.
     #[inline]
     pub(super) fn take_first(&mut self, segment: u64, memory: &mut impl Memory) -> Option<u32> {
         let position = self.position(segment);
@@ -74,7 +73,7 @@ impl Calendar {
         Some(packet)
     }
 
-    /// Basic and extended element queues in use.
+    /// Returns the basic and extended element queues in use.
     pub(super) fn queues_in_use(&self) -> (usize, usize) {
         self.elements.in_use()
     }

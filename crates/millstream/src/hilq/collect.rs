@@ -1,8 +1,8 @@
-//! The garbage collection stage: what is left in a passed segment has missed (section 5.4.3).
+//! The garbage collection stage: packets left in a passed segment are late (section 5.4.3).
 //!
-//! Segments are collected as time passes, at arrivals and at decisions, so that an arrival's slot
-//! is that of the window its stream then has. What was dropped is told at the next decision, and
-//! counts as waiting until then.
+//! Arrivals and decisions collect the segments that have passed, so that an arrival's slot is that
+//! of its stream's current window. Drops are reported at the next decision and count as waiting
+//! until then.
 
 use super::Hilq;
 use super::memory::Memory;
@@ -11,7 +11,7 @@ use crate::discipline::Discipline;
 use crate::packet::{Event, StreamId};
 use crate::selector::Observer;
 
-/// Packets that were dropped and are not yet told, in the order in which they were.
+/// Drops that are not yet reported, in order.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Collected {
     first: u32,
@@ -24,7 +24,7 @@ impl Collected {
 }
 
 impl<M: Memory> Hilq<M> {
-    /// Time reaches `now_ns`: collects the segments that have passed since.
+    /// Advances time to `now_ns` and collects the segments that have passed.
     #[inline]
     pub(super) fn collect(&mut self, now_ns: u64) {
         let reached = now_ns / self.sizes.segment_ns;
@@ -38,7 +38,7 @@ impl<M: Memory> Hilq<M> {
         self.search = self.search.max(self.current);
     }
 
-    /// Rule B for the stream of a packet that was left.
+    /// Applies rule B to the stream of a late packet.
     fn drop_late(&mut self, packet: u32, now_ns: u64) {
         let descriptor = self.packets.get_mut(packet);
         let state = &mut self.streams[descriptor.stream as usize].state;
@@ -53,9 +53,9 @@ impl<M: Memory> Hilq<M> {
         *packets += 1;
     }
 
-    /// Tells of the packets that were dropped.
+    /// Reports the dropped packets.
     #[inline]
-    pub(super) fn tell(&mut self, now_ns: u64, observer: &mut (impl Observer + ?Sized)) {
+    pub(super) fn report_drops(&mut self, now_ns: u64, observer: &mut (impl Observer + ?Sized)) {
         while self.collected.packets > 0 {
             let dropped = self.take(self.collected.first);
             self.collected.packets -= 1;

@@ -6,9 +6,9 @@
 //!       basic queue -> extended queue -> …      each of a fixed length, from a free list
 //! ```
 //!
-//! A slot's first packet takes a basic queue; where that is full an extended one follows, which the
-//! paper expects to be rare. Packets are taken at the front; a queue of which the last packet is
-//! taken goes back to its free list, so the first one may also be an extended one.
+//! A slot's first packet allocates a basic queue. If it is full, an extended one follows, which the
+//! paper expects to be rare. Packets leave at the front. An emptied queue returns to its free list,
+//! so the first queue may be an extended one.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -17,23 +17,23 @@ use super::free_list::FreeList;
 use super::memory::Memory;
 use super::sizes::Sizes;
 
-/// What a slot knows of its packets.
+/// The packets of a slot.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Slot {
     /// Its first element queue, if any packet waits.
     first: u32,
-    /// Its packets.
+    /// The number of its packets.
     pub(super) waiting: u32,
 }
 
-/// What stands before the elements of a queue; `last` and `begin` count in a slot's first queue.
+/// The header of an element queue; `last` and `begin` are valid in a slot's first queue.
 #[derive(Clone, Copy, Debug, Default)]
 struct Header {
     /// The queue that follows, if more packets wait than this one holds.
     next: u32,
     /// The slot's last queue.
     last: u32,
-    /// Where its first packet stands.
+    /// The position of its first packet.
     begin: u32,
 }
 
@@ -65,7 +65,7 @@ impl Elements {
         }
     }
 
-    /// Puts `packet` behind the others of `slot`; `false` if there is no queue left for it.
+    /// Appends `packet` to `slot`; returns `false` if no element queue is left.
     #[inline]
     pub(super) fn push(&mut self, slot: &mut Slot, packet: u32, memory: &mut impl Memory) -> bool {
         if slot.waiting == 0 {
@@ -96,12 +96,12 @@ impl Elements {
         true
     }
 
-    /// Takes the first packet of `slot`, which has one.
+    /// Removes the first packet of `slot`, which has one.
     #[inline]
     pub(super) fn pop(&mut self, slot: &mut Slot, memory: &mut impl Memory) -> u32 {
         let queue = slot.first;
         let Header { next, last, begin } = self.headers[queue as usize];
-        // With the header: they are neighbours.
+        // One access reads it with the header, its neighbour.
         let packet = self.packets[self.element(queue, begin)];
         memory.sram(1);
         slot.waiting -= 1;
@@ -126,13 +126,13 @@ impl Elements {
         memory.sram(1);
     }
 
-    /// How many packets a queue holds.
+    /// Returns how many packets a queue holds.
     #[inline]
     fn length(&self, queue: u32) -> u32 {
         if queue < self.basics { self.basic_packets } else { self.extended_packets }
     }
 
-    /// Where packet `at` of a queue stands.
+    /// Returns the position of packet `at` of a queue.
     #[inline]
     fn element(&self, queue: u32, at: u32) -> usize {
         let basic = self.basics.min(queue) as usize * self.basic_packets as usize;
@@ -140,7 +140,7 @@ impl Elements {
         basic + extended + at as usize
     }
 
-    /// Basic and extended element queues in use.
+    /// Returns the basic and extended element queues in use.
     pub(super) fn in_use(&self) -> (usize, usize) {
         let basics = self.basics as usize;
         let extended = self.headers.len() - basics;

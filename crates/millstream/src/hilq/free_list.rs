@@ -1,4 +1,4 @@
-//! Free lists: which entries of an array are free. Taking and returning one are O(1).
+//! Free lists of array entries. Allocation and release are O(1).
 
 use alloc::vec::Vec;
 
@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 pub(super) struct FreeList(Vec<u32>);
 
 impl FreeList {
-    /// All free; the lowest is taken first.
+    /// Returns a list of all entries; the lowest is allocated first.
     pub(super) fn new(from: u32, count: u32) -> Self {
         Self((from..from + count).rev().collect())
     }
@@ -17,7 +17,7 @@ impl FreeList {
         self.0.pop()
     }
 
-    /// Puts back an entry that was taken, so there is room for it.
+    /// Releases an allocated entry.
     #[inline]
     pub(super) fn put(&mut self, entry: u32) {
         self.0.push(entry);

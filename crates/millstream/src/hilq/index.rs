@@ -1,14 +1,14 @@
 //! Two-level bitmaps: which slots of a segment hold packets (Figure 5).
 //!
-//! Bit s of the level-two words says that slot s does; bit w of the level-one word that level-two
-//! word w is not 0. The first slot is found by two reads, whatever the number of packets.
+//! Bit s of the level-two words is set if slot s does; bit w of the level-one word is set if
+//! level-two word w is not 0. Two reads find the first slot for any number of packets.
 
 use super::memory::Memory;
 
 /// Bits of a word, and level-two words of a segment.
 const BITS: u32 = 32;
 
-/// The most slots that a segment can have.
+/// The most slots of a segment.
 pub(super) const SLOTS: u32 = BITS * BITS;
 
 /// The bitmaps of one segment; level one is in the scratchpad, level two in SRAM.
@@ -46,7 +46,7 @@ impl Index {
         self.level_one == 0
     }
 
-    /// The lowest slot that holds packets.
+    /// Returns the lowest slot that holds packets.
     #[inline]
     pub(super) fn first(&self, memory: &mut impl Memory) -> Option<u32> {
         if self.is_empty(memory) {

@@ -1,9 +1,9 @@
 //! The x/y table: from a window-constraint to its slot (Figure 4).
 //!
-//! x'/y' is rounded to the nearest of the levels, 0, 0.02, … 0.98; halves go up. Slots are numbered
-//! by level, then by x', so that the lower is served first. The paper's 0 to 1 in steps of 0.02 are
-//! 51 values for its 50 levels: what rounds to 1 takes the last. x' and y' beyond the table count as
-//! its largest, and among streams with x' = 0 the table knows no order, where Table 1 has one by y'.
+//! x'/y' is rounded to the nearest of the levels, 0, 0.02, … 0.98; halves are rounded up. Slots are
+//! numbered by level, then by x', so that the lower is served first. The paper's 0 to 1 in steps of
+//! 0.02 are 51 values for its 50 levels: the last level includes those that round to 1. x' and y'
+//! are clamped to the table. Streams with x' = 0 are unordered, whereas Table 1 orders them by y'.
 
 use alloc::vec::Vec;
 
@@ -27,7 +27,7 @@ impl Lookup {
         Self { numerators, denominators, level_slots: (0..denominators).flat_map(row).collect() }
     }
 
-    /// The slot of x'/y' = `lost`/`of`.
+    /// Returns the slot of x'/y' = `lost`/`of`.
     #[inline]
     pub(super) fn slot(&self, (lost, of): (u32, u64), memory: &mut impl Memory) -> u32 {
         let largest = self.denominators - 1;
@@ -38,7 +38,7 @@ impl Lookup {
     }
 }
 
-/// The level nearest to `lost`/`of`, 0/0 counting as 0.
+/// Returns the level nearest to `lost`/`of`; 0/0 is 0.
 fn level(lost: u32, of: u32, levels: u32) -> u32 {
     match of {
         0 => 0,

@@ -1,29 +1,29 @@
-//! Counting memory accesses, for whoever wants to know.
+//! Counters of memory accesses.
 //!
 //! The paper measures its structures by their accesses to off-chip SRAM, about 20 cycles each
-//! (Table 2), and keeps the level-one bitmaps in the on-chip scratchpad. The scheduler tells a
-//! [`Memory`] of each; by default that is `()`, which the compiler leaves out.
+//! (Table 2), and keeps the level-one bitmaps in the on-chip scratchpad. The scheduler reports each
+//! access to a [`Memory`]; the default is `()`, which compiles to nothing.
 //!
 //! An access is one reference to one record: the network processor reads or writes up to eight
 //! consecutive longwords at once, sets or clears a bit at once, and takes or returns an entry of a
 //! free list at once.
 
-/// Is told of accesses to memory.
+/// Counts memory accesses.
 pub trait Memory {
-    /// So many accesses to off-chip memory.
+    /// Counts `accesses` accesses to off-chip memory.
     #[inline]
     fn sram(&mut self, accesses: u64) {
         let _ = accesses;
     }
 
-    /// So many accesses to on-chip memory.
+    /// Counts `accesses` accesses to on-chip memory.
     #[inline]
     fn scratch(&mut self, accesses: u64) {
         let _ = accesses;
     }
 }
 
-/// Nobody counts.
+/// Counts nothing.
 impl Memory for () {}
 
 /// Accesses so far.

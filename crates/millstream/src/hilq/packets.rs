@@ -9,7 +9,7 @@ use crate::packet::{Departure, Event, StreamId};
 /// No packet.
 pub(super) const END: u32 = u32::MAX;
 
-/// A waiting packet, or one that was dropped and is not yet told.
+/// A waiting packet, or a drop that is not yet reported.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Descriptor {
     pub(super) stream: u32,
@@ -18,13 +18,13 @@ pub(super) struct Descriptor {
     pub(super) arrival_ns: u64,
     pub(super) deadline_ns: u64,
     pub(super) tag: u64,
-    /// Of a dropped packet: what its miss violated, and the packet dropped after it.
+    /// Of a dropped packet: whether its miss was a violation, and the packet dropped after it.
     pub(super) violations: u64,
     pub(super) next: u32,
 }
 
 impl Descriptor {
-    /// The packet as it leaves.
+    /// Returns the departure of the packet.
     pub(super) fn departure(&self, time_ns: u64, event: Event) -> Departure {
         Departure {
             time_ns,
@@ -52,7 +52,7 @@ impl Packets {
         Self { descriptors, free: FreeList::new(0, packets) }
     }
 
-    /// Keeps a descriptor, if there is room.
+    /// Stores a descriptor; `None` if none is free.
     #[inline]
     pub(super) fn put(&mut self, descriptor: Descriptor) -> Option<u32> {
         let at = self.free.take()?;
@@ -65,7 +65,7 @@ impl Packets {
         &mut self.descriptors[at as usize]
     }
 
-    /// Gives back what was kept.
+    /// Removes and returns a descriptor.
     #[inline]
     pub(super) fn take(&mut self, at: u32) -> Descriptor {
         self.free.put(at);

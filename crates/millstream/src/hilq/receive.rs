@@ -6,19 +6,19 @@ use super::packets::{Descriptor, END};
 use crate::discipline::{Discipline, Head};
 use crate::packet::{Departure, Event, Packet, StreamId};
 
-/// Arrivals that were not taken. All of them leave as [`Event::DroppedFull`].
+/// Rejected arrivals. All of them leave as [`Event::DroppedFull`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Rejected {
     /// Their stream's queue was full.
     pub queue: u64,
     /// There was no descriptor or element queue left.
     pub memory: u64,
-    /// Their deadline lies beyond the calendar's end.
+    /// Their deadline was beyond the calendar's end.
     pub horizon: u64,
 }
 
 impl<M: Memory> Hilq<M> {
-    /// A packet arrives: into its slot, or out again.
+    /// Inserts an arriving packet into its slot, or drops it.
     #[inline]
     pub(super) fn receive(
         &mut self,
@@ -53,7 +53,7 @@ impl<M: Memory> Hilq<M> {
         let head = Head { arrival_ns: now_ns, bytes: packet.bytes };
         self.rules.became_head(&mut state, head);
         descriptor.deadline_ns = self.rules.deadline_ns(&state).unwrap_or(u64::MAX);
-        // Only a first deadline that the contract gives can have passed.
+        // Only the contract's first deadline can have passed.
         let segment = (descriptor.deadline_ns / self.sizes.segment_ns).max(self.current);
         if segment - self.current >= u64::from(self.sizes.segments) {
             self.rejected.horizon += 1;

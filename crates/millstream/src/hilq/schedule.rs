@@ -1,4 +1,4 @@
-//! The scheduling stage: whose packet goes next (section 5.4.2).
+//! The scheduling stage: selection of the next packet (section 5.4.2).
 
 use super::Hilq;
 use super::memory::Memory;
@@ -7,8 +7,8 @@ use crate::discipline::{Discipline, Head};
 use crate::packet::{Departure, Event, StreamId};
 
 impl<M: Memory> Hilq<M> {
-    /// Takes the first packet of the current segment or, where that is empty, of the next that is
-    /// not. The search goes on where it was; it went back if an earlier packet came.
+    /// Removes the first packet of the first nonempty segment, from the current one on. The search
+    /// resumes where it stopped; an earlier arrival moves it back.
     #[inline]
     pub(super) fn schedule(&mut self, now_ns: u64) -> Option<Departure> {
         if self.waiting == self.collected.packets {

@@ -1,33 +1,31 @@
-//! How large the calendar and its memory are.
+//! The sizes of the calendar and its memory.
 
 use super::index::SLOTS;
 
 /// The sizes of a [`Hilq`](super::Hilq); [`default`](Self::default) is the paper's.
 ///
-/// Everything is allocated when the scheduler is made, so these bound its memory.
+/// All memory is allocated when the scheduler is built, so these sizes limit it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sizes {
-    /// Segments of the calendar: how many segment lengths ahead deadlines may lie. 100 (section
-    /// 5.3).
+    /// Segments of the calendar, which is as long as the most distant deadline. 100 (section 5.3).
     pub segments: u32,
-    /// Length of a segment, ns: deadlines within it are not told apart. 1 ms (section 5.3).
+    /// Length of a segment, ns, within which deadlines are equal. 1 ms (section 5.3).
     pub segment_ns: u64,
-    /// Values of x'/y' that are told apart. 50 (section 5.3).
+    /// Distinct values of x'/y'. 50 (section 5.3).
     pub levels: u32,
-    /// Values of x', from 0; larger ones count as the largest. 20 (section 5.3).
+    /// Values of x', from 0; larger ones are clamped. 20 (section 5.3).
     pub numerators: u32,
-    /// Values of y', from 0; larger ones count as the largest. 30 (section 5.3).
+    /// Values of y', from 0; larger ones are clamped. 30 (section 5.3).
     pub denominators: u32,
-    /// Basic element queues: how many slots may hold packets at a time. The paper gives no number;
-    /// 16,384.
+    /// Basic element queues: the most slots that hold packets at a time. 16,384; not in the paper.
     pub basic_queues: u32,
-    /// Packets that a basic element queue holds. The paper gives no number; 8.
+    /// Packets of a basic element queue. 8; not in the paper.
     pub basic_packets: u32,
-    /// Extended element queues. The paper gives no number; 1,024.
+    /// Extended element queues. 1,024; not in the paper.
     pub extended_queues: u32,
-    /// Packets that an extended element queue holds. The paper gives no number; 64.
+    /// Packets of an extended element queue. 64; not in the paper.
     pub extended_packets: u32,
-    /// Packets that may wait. The paper gives no number; 65,536.
+    /// Packets that may wait. 65,536; not in the paper.
     pub packets: u32,
 }
 
@@ -38,8 +36,8 @@ impl Default for Sizes {
 }
 
 impl Sizes {
-    /// The paper's sizes, and where it gives none, such that slots, bitmaps and element queues take
-    /// less than 2 of the 8 MB of SRAM of its section 6.
+    /// The paper's sizes. Sizes that it does not give are such that slots, bitmaps and element
+    /// queues take less than 2 of the 8 MB of SRAM of its section 6.
     pub const PAPER: Self = Self {
         segments: 100,
         segment_ns: 1_000_000,
@@ -53,27 +51,30 @@ impl Sizes {
         packets: 65_536,
     };
 
-    /// Slots of a segment.
+    /// Returns the slots of a segment.
     #[must_use]
     pub const fn slots(&self) -> u32 {
         self.levels.saturating_mul(self.numerators)
     }
 
-    /// The shortest request period, ns: a segment, so that a stream's packets lie in different
-    /// segments and keep their order.
+    /// Returns the shortest request period, ns: a segment, so that a stream's packets are in
+    /// different segments and keep their order.
     #[must_use]
     pub const fn least_period_ns(&self) -> u64 {
         self.segment_ns
     }
 
-    /// The longest request period, ns: all segments but one, so that a packet that finds its
-    /// stream's queue empty is never beyond the horizon.
+    /// Returns the longest request period, ns: all segments but one, so that an arrival at an empty
+    /// queue is never beyond the calendar's end.
     #[must_use]
     pub const fn most_period_ns(&self) -> u64 {
         self.segment_ns.saturating_mul(self.segments.saturating_sub(1) as u64)
     }
 
-    /// Stops whoever gives sizes that no calendar can have.
+    /// Checks that a calendar can have these sizes.
+    ///
+    /// # Panics
+    /// If it cannot.
     pub(super) fn check(&self) {
         let smallest = [self.levels, self.numerators, self.denominators, self.packets]
             .into_iter()

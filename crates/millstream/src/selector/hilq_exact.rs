@@ -1,8 +1,8 @@
-//! `hilq-exact`: the HILQ paper's idea without its rounding, its horizon or its inaccuracy.
+//! `hilq-exact`: the HILQ paper's calendar without rounding and horizon.
 //!
-//! DWCS, earliest deadline first, and nothing else, so that a stream's whole state is one cache line
-//! and a decision touches little more than the lines of the streams that it changes. The schedule is
-//! that of a scan. [`Calendar`] says how the first stream is found, [`Few`] how among up to 64.
+//! It holds only DWCS, earliest deadline first, so that a stream's state is one cache line and a
+//! decision touches little more than the lines of the streams that it changes. Its schedule is that
+//! of a scan. [`Calendar`] finds the first stream of many, [`Few`] that of up to 64.
 
 mod bitmap;
 mod bucket;
@@ -26,19 +26,19 @@ use crate::structure::IndexedHeap;
 pub struct HilqExact {
     dwcs: Dwcs<EdfFirst>,
     calendar: Calendar,
-    /// In place of the calendar while there are few streams.
+    /// Replaces the calendar while there are few streams.
     few: Few,
     is_few: bool,
     /// Streams behind a closed gate, by deadline.
     parked: IndexedHeap<u64>,
     /// Streams that are being charged.
     due: Vec<u32>,
-    /// Streams whose head is late and to be dropped.
+    /// Streams whose late head must be dropped.
     dropping: Vec<u32>,
 }
 
 impl HilqExact {
-    /// No streams yet.
+    /// Returns a selector without streams.
     #[must_use]
     pub fn new(options: DwcsOptions) -> Self {
         Self {
@@ -62,9 +62,9 @@ impl HilqExact {
         &mut self.calendar.lines[stream.index()]
     }
 
-    /// Takes a stream from where it stands.
+    /// Removes a stream from its location.
     #[inline(always)]
-    fn displace(&mut self, stream: StreamId) {
+    fn remove(&mut self, stream: StreamId) {
         if self.line(stream).place() == Place::Parked {
             self.parked.remove(stream.0);
         } else if self.is_few {
@@ -77,7 +77,7 @@ impl HilqExact {
         }
     }
 
-    /// Places a stream that is absent, or moves it among few.
+    /// Inserts a stream that is absent, or moves it among few.
     #[inline(always)]
     fn insert(&mut self, stream: u32) {
         let line = &mut self.calendar.lines[stream as usize];
@@ -85,7 +85,7 @@ impl HilqExact {
         if self.is_few {
             line.place_among_few();
             if Few::fits(deadline_ns) {
-                self.few.place(stream, deadline_ns);
+                self.few.insert(stream, deadline_ns);
             } else {
                 self.spread();
             }
@@ -94,10 +94,11 @@ impl HilqExact {
         }
     }
 
-    /// Places a stream that was served by its new head, if it was the first among few and its
-    /// deadlines go on; false, and nothing has happened, if not.
+    /// Moves the first of few streams, which was served, to the deadline of its next head. Returns
+    /// false without effect if the stream is not first or its deadline does not follow the last
+    /// one.
     #[inline(always)]
-    fn follow_few(&mut self, stream: StreamId, new: NewHead<()>) -> bool {
+    fn defer_first(&mut self, stream: StreamId, new: NewHead<()>) -> bool {
         let line = &mut self.calendar.lines[stream.index()];
         if !new.open
             | !line.state.has_begun()
@@ -110,7 +111,7 @@ impl HilqExact {
         true
     }
 
-    /// Streams have become too many, or deadlines too late, for keys: from now on there is the calendar.
+    /// Switches to the calendar: streams are too many, or deadlines too late, for keys.
     #[cold]
     fn spread(&mut self) {
         self.is_few = false;
@@ -123,7 +124,7 @@ impl HilqExact {
         }
     }
 
-    /// The first of the streams that have the earliest deadline.
+    /// Returns the first of the streams that share the earliest deadline.
     #[cold]
     fn first_tied(&self) -> Option<u32> {
         if self.few.is_empty() {
@@ -132,15 +133,15 @@ impl HilqExact {
         self.few.tied().min_by_key(|stream| (self.calendar.rank(*stream), *stream))
     }
 
-    /// Puts a backlogged stream behind its closed gate.
+    /// Moves a backlogged stream behind its closed gate.
     #[cold]
     fn park(&mut self, stream: StreamId) {
-        self.displace(stream);
+        self.remove(stream);
         self.line_mut(stream).park();
-        self.parked.place(stream.0, self.line(stream).state.deadline_ns());
+        self.parked.insert(stream.0, self.line(stream).state.deadline_ns());
     }
 
-    /// The stream has a head, and its deadline.
+    /// Sets the head of a stream and inserts or parks the stream.
     #[inline(always)]
     fn new_head(&mut self, stream: StreamId, new: NewHead<()>) {
         let dwcs = &mut self.dwcs;
@@ -154,7 +155,7 @@ impl HilqExact {
         }
     }
 
-    /// Charges what `stream` missed. Returns whether its head is to be dropped.
+    /// Charges the misses of `stream`. Returns whether its head must be dropped.
     #[inline(always)]
     fn charge(
         &mut self,
@@ -175,7 +176,7 @@ impl HilqExact {
         let mut first = self.few.first();
         while first <= last_due {
             let drop_head = self.charge(first.stream(), now_ns, observer);
-            // The next is found without waiting for the stream's own line.
+            // Finds the next stream without waiting for this stream's line.
             first = match self.few.defer(first, last_due) {
                 Some(first) => first,
                 None => {
@@ -189,7 +190,7 @@ impl HilqExact {
         }
     }
 
-    /// Moves a stream among few that was charged: its head is dropped, or several periods passed.
+    /// Moves a charged stream among few whose head is dropped or that missed several periods.
     #[cold]
     fn move_charged(&mut self, stream: u32, drop_head: bool) {
         if drop_head {
@@ -243,7 +244,7 @@ impl HilqExact {
         self.due = due;
     }
 
-    /// Drops the late heads of streams that have been charged, and those behind that are late too.
+    /// Drops the late heads of charged streams, and the late packets behind them.
     #[cold]
     fn drop_late(
         &mut self,
@@ -257,7 +258,7 @@ impl HilqExact {
             loop {
                 let deadline_ns = self.deadline_ns(stream);
                 let next = backlog.drop_head(stream, now_ns, deadline_ns, observer);
-                self.follow(stream, next);
+                self.head_departed(stream, next);
                 let deadline_ns = self.line(stream).state.deadline_ns();
                 if next.is_none() || deadline_ns > now_ns {
                     break;
@@ -328,7 +329,7 @@ impl Select for HilqExact {
 
     fn open(&mut self, stream: StreamId, _: Activation) {
         if self.line(stream).place() == Place::Parked {
-            self.displace(stream);
+            self.remove(stream);
             self.insert(stream.0);
         }
     }
@@ -396,14 +397,14 @@ impl Select for HilqExact {
     }
 
     #[inline(always)]
-    fn follow(&mut self, stream: StreamId, next: Option<NewHead<()>>) {
+    fn head_departed(&mut self, stream: StreamId, next: Option<NewHead<()>>) {
         if self.is_few
             && let Some(new) = next
-            && self.follow_few(stream, new)
+            && self.defer_first(stream, new)
         {
             return;
         }
-        self.displace(stream);
+        self.remove(stream);
         if let Some(new) = next {
             self.new_head(stream, new);
         }

@@ -1,26 +1,43 @@
 //! Joins a discipline and a structure.
 //!
-//! A backlogged stream stands in one of three places:
+//! A backlogged stream is in one of three places:
 //!
 //! ```text
-//! structure   may be chosen; found by rank
-//! pending     its virtual start has not come (WF²Q and the like); found by start. Only streams
-//!             that were first by rank are moved here: most start before they are
-//! parked      its gate is closed (no credits, its rate cap reached); deadlines still pass
+//! structure   may be served; found by rank
+//! pending     before its virtual start (WF²Q, WF²Q+); found by start. A stream is moved here when
+//!             it is first by rank, because most streams have started by then
+//! parked      behind its closed gate (no credits, rate cap reached); deadlines still pass
 //! ```
+//!
+//! # Invariants of the cached fields
+//!
+//! Debug builds check them after every event ([`Selector::check`]):
+//!
+//! - `placed` is the number of streams whose location is the structure; `pending` and `parked` hold
+//!   the streams with those locations. `parked` is empty if ranks never expire.
+//! - `first`, if set, is the first stream of the structure, and has started.
+//! - `one_started` implies that an active stream has started, or that `outrun` is set: the clock
+//!   was told to leap, and WF²Q's follows the fluid instead.
+//! - `outrun` changes no schedule. It only lets heads that are unlikely to have started skip the
+//!   structure, from which [`Selector::first_started`] would move them.
 
 use alloc::vec::Vec;
 
 use super::{Backlog, LAST_NS, NewHead, Observer, Select};
 use crate::contract::{Contract, ContractError};
-use crate::discipline::{Activation, Discipline, Expiry, Head, Missed, Rank, Visit};
+use crate::discipline::{
+    Activation, Discipline, Expiry, Head, Missed, Rank, Selection, Turn, Waiting,
+};
 use crate::packet::StreamId;
 use crate::structure::{IndexedHeap, Structure};
 use crate::virtual_time::NearTag;
 
-/// Where a stream stands.
+/// Most streams whose invariants debug builds check: a check looks at every stream.
+const CHECKED_STREAMS: usize = 32;
+
+/// Where a stream is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Place {
+enum Location {
     /// Nowhere: it has no packets.
     Idle,
     Structure,
@@ -28,47 +45,56 @@ enum Place {
     Parked,
 }
 
-/// What becomes of a head whose deadline has passed.
+impl Location {
+    fn is_active(self) -> bool {
+        matches!(self, Self::Structure | Self::Pending)
+    }
+}
+
+/// The fate of a head whose deadline has passed.
 enum Charged {
     Keep,
     Drop { deadline_ns: Option<u64> },
 }
 
-/// One stream as the selector sees it.
+/// The selector's record of one stream.
 #[derive(Clone, Copy, Debug)]
 struct Slot<S> {
     state: S,
     head: Head,
-    place: Place,
+    location: Location,
 }
 
-/// A discipline over a structure.
+/// A discipline on a structure.
 #[derive(Clone, Debug)]
 pub struct Selector<D: Discipline, S> {
     discipline: D,
     structure: S,
     slots: Vec<Slot<D::State>>,
-    /// Streams in `structure`.
+    /// Number of streams in `structure`.
     placed: usize,
-    /// Streams whose virtual start has not come, by it.
+    /// Streams before their virtual start, by start.
     pending: IndexedHeap<NearTag>,
     /// Streams behind a closed gate, by expiry.
     parked: IndexedHeap<u64>,
+    /// Streams that are being charged.
     due: Vec<u32>,
-    /// Streams whose head is late and to be dropped, and its deadline.
+    /// Streams whose late head must be dropped, and its deadline.
     dropping: Vec<(StreamId, Option<u64>)>,
-    /// A stream is known that has started, where heads wait for their virtual start.
+    /// An active stream has started, where heads wait for their virtual start.
     one_started: bool,
-    /// The first of the structure, which has started, unless something has changed since.
+    /// The first stream of the structure, which has started; `None` if that must be found out.
     first: Option<StreamId>,
-    /// The clock had to leap of late: services outrun it, and most heads are yet to start.
+    /// The clock had to leap lately: services outrun it, and most heads have not started.
     outrun: bool,
 }
 
 impl<D: Discipline, S: Structure<D::Rank>> Select for Selector<D, S> {
     type Stamp = D::Stamp;
 
-    const LEAPS: bool = D::REGULATED;
+    const LEAPS: bool = Self::REGULATED;
+
+    const TRACKS_BACKLOG: bool = <D::Selection as Selection<D>>::RANKS_BY_BACKLOG;
 
     fn add_stream(&mut self, contract: &Contract) -> Result<StreamId, ContractError> {
         let number = u32::try_from(self.slots.len())
@@ -77,7 +103,7 @@ impl<D: Discipline, S: Structure<D::Rank>> Select for Selector<D, S> {
             .ok_or(ContractError::TooManyStreams)?;
         let state = self.discipline.admit(contract)?;
         let head = Head { arrival_ns: 0, bytes: 0 };
-        self.slots.push(Slot { state, head, place: Place::Idle });
+        self.slots.push(Slot { state, head, location: Location::Idle });
         Ok(StreamId(number))
     }
 
@@ -93,6 +119,7 @@ impl<D: Discipline, S: Structure<D::Rank>> Select for Selector<D, S> {
     fn advance(&mut self, clock_ns: u64) {
         self.discipline.advance(clock_ns);
         self.leap();
+        self.debug_check();
     }
 
     #[inline]
@@ -107,13 +134,13 @@ impl<D: Discipline, S: Structure<D::Rank>> Select for Selector<D, S> {
 
     #[inline]
     fn active(&self, stream: StreamId) -> bool {
-        matches!(self.slots[stream.index()].place, Place::Structure | Place::Pending)
+        self.slots[stream.index()].location.is_active()
     }
 
     #[inline]
     fn head(&self, stream: StreamId) -> Option<Head> {
         let slot = &self.slots[stream.index()];
-        (slot.place != Place::Idle).then_some(slot.head)
+        (slot.location != Location::Idle).then_some(slot.head)
     }
 
     #[inline]
@@ -125,15 +152,26 @@ impl<D: Discipline, S: Structure<D::Rank>> Select for Selector<D, S> {
     #[inline]
     fn became_backlogged(&mut self, stream: StreamId, new: NewHead<D::Stamp>) {
         self.new_head(stream, new, Activation::Arrived);
+        self.debug_check();
+    }
+
+    #[inline]
+    fn backlog_changed(&mut self, stream: StreamId, waiting: Waiting) {
+        let slot = &mut self.slots[stream.index()];
+        D::Selection::backlog_changed(&mut self.discipline, &mut slot.state, waiting);
+        if self.active(stream) {
+            self.insert(stream);
+        }
     }
 
     fn open(&mut self, stream: StreamId, how: Activation) {
         let slot = &mut self.slots[stream.index()];
-        if slot.place == Place::Parked {
+        if slot.location == Location::Parked {
             let (head, stamp) = (slot.head, D::Stamp::default());
             self.discipline.activated(&mut slot.state, stream, head, stamp, how);
-            self.place(stream);
+            self.insert(stream);
         }
+        self.debug_check();
     }
 
     fn close(&mut self, stream: StreamId) {
@@ -142,6 +180,7 @@ impl<D: Discipline, S: Structure<D::Rank>> Select for Selector<D, S> {
             self.discipline.deactivated(state, stream, true);
             self.park(stream);
         }
+        self.debug_check();
     }
 
     #[inline]
@@ -158,7 +197,7 @@ impl<D: Discipline, S: Structure<D::Rank>> Select for Selector<D, S> {
         for stream in due.drain(..).map(StreamId) {
             match self.charge(stream, now_ns, observer) {
                 Charged::Drop { deadline_ns } => self.dropping.push((stream, deadline_ns)),
-                Charged::Keep => self.replace(stream),
+                Charged::Keep => self.reinsert_charged(stream),
             }
         }
         self.due = due;
@@ -177,10 +216,15 @@ impl<D: Discipline, S: Structure<D::Rank>> Select for Selector<D, S> {
         if D::Rank::EXPIRY != Expiry::Never {
             self.charge_misses(now_ns, backlog, observer);
         }
-        if D::REGULATED {
-            return self.first_regulated();
-        }
-        if D::VISITS { self.first_visited() } else { self.structure.first().map(StreamId) }
+        let selected = if Self::REGULATED {
+            self.first_regulated()
+        } else if Self::TAKES_TURNS {
+            self.first_by_turn()
+        } else {
+            self.structure.first().map(StreamId)
+        };
+        self.debug_check();
+        selected
     }
 
     #[inline]
@@ -207,24 +251,24 @@ impl<D: Discipline, S: Structure<D::Rank>> Select for Selector<D, S> {
     }
 
     #[inline]
-    fn follow(&mut self, stream: StreamId, next: Option<NewHead<D::Stamp>>) {
+    fn head_departed(&mut self, stream: StreamId, next: Option<NewHead<D::Stamp>>) {
         match next {
             Some(new) => self.new_head(stream, new, Activation::Next),
             None => {
-                let slot = &mut self.slots[stream.index()];
-                if slot.place != Place::Parked {
-                    self.discipline.deactivated(&mut slot.state, stream, false);
-                }
-                self.displace(stream);
+                let state = &mut self.slots[stream.index()].state;
+                self.discipline.deactivated(state, stream, false);
+                self.remove(stream);
             }
         }
+        self.debug_check();
     }
 
     #[inline]
     fn is_alone(&self, stream: StreamId) -> bool {
-        // Deadlines are charged and rounds are gone at each decision.
+        // Deadlines are charged, turns taken and backlogs updated at each decision.
         D::Rank::EXPIRY == Expiry::Never
-            && !D::VISITS
+            && !Self::TAKES_TURNS
+            && !Self::TRACKS_BACKLOG
             && self.placed + self.pending.len() == 1
             && self.active(stream)
     }
@@ -232,11 +276,11 @@ impl<D: Discipline, S: Structure<D::Rank>> Select for Selector<D, S> {
     #[inline]
     fn serve_alone(&mut self, stream: StreamId, now_ns: u64, next: NewHead<D::Stamp>) -> bool {
         let slot = &mut self.slots[stream.index()];
-        if D::REGULATED {
-            let start = self.discipline.start(&slot.state);
-            self.outrun = !start.reached_by(self.discipline.reached());
+        if Self::REGULATED {
+            let start = D::Selection::virtual_start(&self.discipline, &slot.state);
+            self.outrun = !start.reached_by(D::Selection::virtual_time(&self.discipline));
             if self.outrun {
-                self.discipline.leap(start);
+                D::Selection::leap(&mut self.discipline, start);
             }
         }
         let late = self.discipline.served(&mut slot.state, stream, slot.head, now_ns);
@@ -248,13 +292,10 @@ impl<D: Discipline, S: Structure<D::Rank>> Select for Selector<D, S> {
     }
 
     #[inline]
-    fn settle(&mut self, stream: StreamId) {
+    fn reinsert(&mut self, stream: StreamId) {
         self.one_started = false;
-        if D::REGULATED && self.outrun && !self.has_started(stream.0) {
-            self.postpone(stream);
-        } else {
-            self.place(stream);
-        }
+        self.insert_or_postpone(stream);
+        self.debug_check();
     }
 
     fn charge_extra(&mut self, stream: StreamId, extra_bytes: i64) -> bool {
@@ -264,16 +305,24 @@ impl<D: Discipline, S: Structure<D::Rank>> Select for Selector<D, S> {
         let head = active.then_some(slot.head);
         let charged = self.discipline.charge(&mut slot.state, head, extra_bytes);
         if active {
-            self.place(stream);
+            self.insert(stream);
         }
+        self.debug_check();
         charged
     }
 }
 
 impl<D: Discipline, S: Structure<D::Rank>> Selector<D, S> {
-    /// `discipline` on `structure`, without streams.
+    /// Heads wait for their virtual start.
+    const REGULATED: bool = <D::Selection as Selection<D>>::REGULATED;
+
+    /// The stream of least rank has the turn.
+    const TAKES_TURNS: bool = <D::Selection as Selection<D>>::TAKES_TURNS;
+
+    /// Returns a selector of `discipline` on `structure`, without streams.
     #[must_use]
     pub fn new(discipline: D, structure: S) -> Self {
+        const { assert!(!Self::TRACKS_BACKLOG || matches!(D::Rank::EXPIRY, Expiry::Never)) };
         Self {
             discipline,
             structure,
@@ -289,8 +338,8 @@ impl<D: Discipline, S: Structure<D::Rank>> Selector<D, S> {
         }
     }
 
-    /// The attributes of `stream` as the discipline keeps them, for those who hold another
-    /// realisation against this one.
+    /// Returns the discipline's state of `stream`, for tests that compare another implementation
+    /// with this one.
     ///
     /// # Panics
     /// If `stream` was not added.
@@ -299,7 +348,7 @@ impl<D: Discipline, S: Structure<D::Rank>> Selector<D, S> {
         &self.slots[stream.index()].state
     }
 
-    /// The first of the streams whose virtual start has come.
+    /// Returns the first stream that has started.
     #[inline]
     fn first_regulated(&mut self) -> Option<StreamId> {
         if self.placed == 0
@@ -312,7 +361,7 @@ impl<D: Discipline, S: Structure<D::Rank>> Selector<D, S> {
         while let Some((_, stream)) = self.pending.first()
             && self.has_started(stream)
         {
-            self.place(StreamId(stream));
+            self.insert(StreamId(stream));
         }
         match self.first_started() {
             None => self.first_pending(),
@@ -320,8 +369,8 @@ impl<D: Discipline, S: Structure<D::Rank>> Selector<D, S> {
         }
     }
 
-    /// The first stream of the structure, if it has started; those before it that have not are
-    /// moved away.
+    /// Returns the first stream of the structure that has started, and moves the streams before it
+    /// to `pending`.
     #[inline]
     fn first_started(&mut self) -> Option<StreamId> {
         if self.first.is_none() {
@@ -336,25 +385,28 @@ impl<D: Discipline, S: Structure<D::Rank>> Selector<D, S> {
         self.first
     }
 
-    /// Whether the virtual start of a stream with an active head has come.
+    /// Whether a stream with an active head has reached its virtual start.
     #[inline]
     fn has_started(&self, stream: u32) -> bool {
-        let start = self.discipline.start(&self.slots[stream as usize].state);
-        start.reached_by(self.discipline.reached())
+        let state = &self.slots[stream as usize].state;
+        let start = D::Selection::virtual_start(&self.discipline, state);
+        start.reached_by(D::Selection::virtual_time(&self.discipline))
     }
 
-    /// Lets a stream with an active head wait for its start.
+    /// Moves a stream with an active head to `pending`.
     #[inline]
     fn postpone(&mut self, stream: StreamId) {
-        let start = self.discipline.start(&self.slots[stream.index()].state).near();
-        if self.slots[stream.index()].place != Place::Pending {
-            self.displace(stream);
-            self.slots[stream.index()].place = Place::Pending;
+        let state = &self.slots[stream.index()].state;
+        let start = D::Selection::virtual_start(&self.discipline, state).near();
+        if self.slots[stream.index()].location != Location::Pending {
+            self.remove(stream);
+            self.slots[stream.index()].location = Location::Pending;
         }
-        self.pending.place(stream.0, start);
+        self.pending.insert(stream.0, start);
     }
 
-    /// Nobody has started: of those that start first, rather than an idle link, the first.
+    /// Returns the first of the streams with the least start. The link would idle otherwise: no
+    /// stream has started.
     #[cold]
     fn first_pending(&mut self) -> Option<StreamId> {
         let (earliest, _) = self.pending.first()?;
@@ -369,68 +421,69 @@ impl<D: Discipline, S: Structure<D::Rank>> Selector<D, S> {
         first.map(StreamId)
     }
 
-    /// Lets the discipline's clock pass a time in which nobody would have started.
+    /// Lets the discipline's clock leap to the least start if no active stream has started.
     #[inline]
     fn leap(&mut self) {
-        if !D::REGULATED || self.one_started {
+        if !Self::REGULATED || self.one_started {
             return;
         }
         let next = self.pending.first();
-        // Once one has started, that stays so until it is served or held back.
+        // A stream that has started stays so until it is served or its gate closes.
         self.one_started = next.is_some_and(|(_, stream)| self.has_started(stream))
             || self.first_started().is_some();
         self.outrun = !self.one_started;
         if self.outrun
             && let Some((_, stream)) = self.pending.first()
         {
-            let start = self.discipline.start(&self.slots[stream as usize].state);
-            self.discipline.leap(start);
+            let state = &self.slots[stream as usize].state;
+            let start = D::Selection::virtual_start(&self.discipline, state);
+            D::Selection::leap(&mut self.discipline, start);
             self.one_started = true;
         }
     }
 
-    /// Goes round until a stream's head is served.
+    /// Passes the turn on until a stream is served.
     #[inline]
-    fn first_visited(&mut self) -> Option<StreamId> {
+    fn first_by_turn(&mut self) -> Option<StreamId> {
         for _ in 0..=self.placed {
-            if let Some(stream) = self.visit()? {
+            if let Some(stream) = self.turn()? {
                 return Some(stream);
             }
         }
-        // A whole round without a service: quanta are small beside the packets. Rather than going
-        // round that often, everybody's visits but the last round's are made at once.
+        // A round without a service: quanta are small beside packets. All turns before the last
+        // round are made at once.
         let needed = |slot: &Slot<D::State>| {
-            (slot.place == Place::Structure)
-                .then(|| self.discipline.visits_needed(&slot.state, slot.head))
+            (slot.location == Location::Structure)
+                .then(|| D::Selection::turns_needed(&self.discipline, &slot.state, slot.head))
         };
         let rounds = self.slots.iter().filter_map(needed).min().unwrap_or(1);
-        for slot in self.slots.iter_mut().filter(|slot| slot.place == Place::Structure) {
-            self.discipline.skip_visits(&mut slot.state, rounds - 1);
+        for slot in self.slots.iter_mut().filter(|slot| slot.location == Location::Structure) {
+            D::Selection::skip_turns(&mut self.discipline, &mut slot.state, rounds - 1);
         }
         for _ in 0..=self.placed {
-            if let Some(stream) = self.visit()? {
+            if let Some(stream) = self.turn()? {
                 return Some(stream);
             }
         }
         None
     }
 
-    /// Visits the stream whose turn it is: `Some(None)` if it passes, `None` if there is none.
+    /// Gives the turn to the first stream: `Some(None)` if it passes, `None` if there is no stream.
     #[inline]
-    fn visit(&mut self) -> Option<Option<StreamId>> {
+    fn turn(&mut self) -> Option<Option<StreamId>> {
         let stream = StreamId(self.structure.first()?);
         let slot = &mut self.slots[stream.index()];
         let head = slot.head;
-        Some(match self.discipline.visit(&mut slot.state, head) {
-            Visit::Serve => Some(stream),
-            Visit::Pass => {
-                self.place(stream);
+        Some(match D::Selection::turn(&mut self.discipline, &mut slot.state, head) {
+            Turn::Serve => Some(stream),
+            Turn::Pass => {
+                self.insert(stream);
                 None
             }
         })
     }
 
-    /// Charges what `stream` missed.
+    /// Charges the misses of `stream`.
     #[inline]
     fn charge(
         &mut self,
@@ -456,16 +509,16 @@ impl<D: Discipline, S: Structure<D::Rank>> Selector<D, S> {
         }
     }
 
-    /// A stream that was charged goes where its rank now puts it.
+    /// Reinserts a stream whose misses were charged.
     #[inline]
-    fn replace(&mut self, stream: StreamId) {
-        match self.slots[stream.index()].place {
-            Place::Parked => self.park(stream),
-            _ => self.place(stream),
+    fn reinsert_charged(&mut self, stream: StreamId) {
+        match self.slots[stream.index()].location {
+            Location::Parked => self.park(stream),
+            _ => self.insert(stream),
         }
     }
 
-    /// Drops the late heads of streams that have been charged, and those behind that are late too.
+    /// Drops the late heads of charged streams, and the late packets behind them.
     #[cold]
     fn drop_late(
         &mut self,
@@ -478,7 +531,7 @@ impl<D: Discipline, S: Structure<D::Rank>> Selector<D, S> {
         for (stream, mut deadline_ns) in dropping.drain(..) {
             loop {
                 let next = backlog.drop_head(stream, now_ns, deadline_ns, observer);
-                self.follow(stream, next);
+                self.head_departed(stream, next);
                 let slot = &self.slots[stream.index()];
                 let expiry_ns = self.discipline.rank(&slot.state, slot.head).expiry_ns();
                 if next.is_none() || expiry_ns > now_ns {
@@ -487,7 +540,7 @@ impl<D: Discipline, S: Structure<D::Rank>> Selector<D, S> {
                 match self.charge(stream, now_ns, observer) {
                     Charged::Drop { deadline_ns: passed_ns } => deadline_ns = passed_ns,
                     Charged::Keep => {
-                        self.replace(stream);
+                        self.reinsert_charged(stream);
                         break;
                     }
                 }
@@ -499,15 +552,12 @@ impl<D: Discipline, S: Structure<D::Rank>> Selector<D, S> {
     #[inline]
     fn new_head(&mut self, stream: StreamId, new: NewHead<D::Stamp>, how: Activation) {
         let slot = &mut self.slots[stream.index()];
-        let was_active = matches!(slot.place, Place::Structure | Place::Pending);
+        let was_active = slot.location.is_active();
         slot.head = new.head;
         self.discipline.became_head(&mut slot.state, new.head);
         if new.open {
             self.discipline.activated(&mut slot.state, stream, new.head, new.stamp, how);
-            if D::REGULATED && self.outrun && !self.has_started(stream.0) {
-                return self.postpone(stream);
-            }
-            self.place(stream);
+            self.insert_or_postpone(stream);
         } else {
             if was_active {
                 self.discipline.deactivated(&mut slot.state, stream, true);
@@ -516,48 +566,90 @@ impl<D: Discipline, S: Structure<D::Rank>> Selector<D, S> {
         }
     }
 
-    /// Puts a stream with an active head into the structure.
+    /// Inserts a stream with a new active head. While the clock is outrun, a stream that has not
+    /// started goes to `pending` at once: [`first_started`](Self::first_started) would move it
+    /// there before it could be served, so the schedule is the same either way.
     #[inline]
-    fn place(&mut self, stream: StreamId) {
+    fn insert_or_postpone(&mut self, stream: StreamId) {
+        if Self::REGULATED && self.outrun && !self.has_started(stream.0) {
+            self.postpone(stream);
+        } else {
+            self.insert(stream);
+        }
+    }
+
+    /// Inserts a stream with an active head into the structure, or moves it to its new rank.
+    #[inline]
+    fn insert(&mut self, stream: StreamId) {
         let slot = &mut self.slots[stream.index()];
         let rank = self.discipline.rank(&slot.state, slot.head);
-        if slot.place != Place::Structure {
-            self.displace(stream);
-            self.slots[stream.index()].place = Place::Structure;
+        if slot.location != Location::Structure {
+            self.remove(stream);
+            self.slots[stream.index()].location = Location::Structure;
             self.placed += 1;
         }
         self.first = None;
-        self.structure.place(stream.0, rank);
+        self.structure.insert(stream.0, rank);
     }
 
-    /// Puts a backlogged stream behind its closed gate.
+    /// Moves a backlogged stream behind its closed gate.
     fn park(&mut self, stream: StreamId) {
-        if self.slots[stream.index()].place != Place::Parked {
-            self.displace(stream);
+        if self.slots[stream.index()].location != Location::Parked {
+            self.remove(stream);
         }
         let slot = &mut self.slots[stream.index()];
-        slot.place = Place::Parked;
-        // Who never expires is not looked for.
+        slot.location = Location::Parked;
         if D::Rank::EXPIRY != Expiry::Never {
             let rank = self.discipline.rank(&slot.state, slot.head);
-            self.parked.place(stream.0, rank.expiry_ns());
+            self.parked.insert(stream.0, rank.expiry_ns());
         }
     }
 
-    /// Takes a stream from where it stands.
+    /// Removes a stream from its location.
     #[inline]
-    fn displace(&mut self, stream: StreamId) {
+    fn remove(&mut self, stream: StreamId) {
         self.one_started = false;
         self.first = None;
         let slot = &mut self.slots[stream.index()];
-        match core::mem::replace(&mut slot.place, Place::Idle) {
-            Place::Idle => {}
-            Place::Structure => {
+        match core::mem::replace(&mut slot.location, Location::Idle) {
+            Location::Idle => {}
+            Location::Structure => {
                 self.placed -= 1;
                 self.structure.remove(stream.0);
             }
-            Place::Pending => self.pending.remove(stream.0),
-            Place::Parked => self.parked.remove(stream.0),
+            Location::Pending => self.pending.remove(stream.0),
+            Location::Parked => self.parked.remove(stream.0),
         }
+    }
+
+    /// Checks the invariants of a small selector in debug builds.
+    #[inline(always)]
+    fn debug_check(&mut self) {
+        if cfg!(debug_assertions) && self.slots.len() <= CHECKED_STREAMS {
+            self.check();
+        }
+    }
+
+    /// Checks the invariants of the cached fields, as the module states them.
+    ///
+    /// # Panics
+    /// If one does not hold.
+    fn check(&mut self) {
+        let mut placed = 0;
+        let mut any_started = false;
+        for (stream, slot) in (0u32..).zip(&self.slots) {
+            let Slot { location, .. } = *slot;
+            placed += usize::from(location == Location::Structure);
+            assert_eq!(self.pending.contains(stream), location == Location::Pending);
+            let expires = D::Rank::EXPIRY != Expiry::Never;
+            assert_eq!(self.parked.contains(stream), expires && location == Location::Parked);
+            any_started |= Self::REGULATED && location.is_active() && self.has_started(stream);
+        }
+        assert_eq!(self.placed, placed, "streams in the structure");
+        if let Some(first) = self.first {
+            assert_eq!(self.structure.first(), Some(first.0), "the cached first stream");
+            assert!(self.has_started(first.0), "the cached first stream has started");
+        }
+        assert!(!self.one_started || any_started || self.outrun, "no active stream has started");
     }
 }

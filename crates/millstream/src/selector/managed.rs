@@ -1,22 +1,63 @@
-//! Management channels first, all other streams by a selector of their own: MinBW.
+//! MinBW: management channels first, the other streams by a selector of their own.
 //!
-//! The streams below share what management leaves as they would share a link of their own: their
-//! selector's clock stands still while a management packet is sent. In the MinBW paper these are the
-//! gaps in WFQ's clock (its Figure 1). When none of them waits and the clock runs on, they start
-//! afresh.
+//! The streams below share the remaining capacity as they would share a link of their own: their
+//! selector's clock stops while a management packet is sent. In the MinBW paper these are the gaps
+//! in WFQ's clock (its Figure 1). The clock ends a busy period when it runs without a backlog.
 //!
 //! Source: MinBW paper, section II and III.
 
 use alloc::vec::Vec;
 
 use super::{Backlog, NewHead, Observer, Select};
+use crate::bounds::{Guarantee, Share};
+use crate::catalogue::DisciplineRow;
 use crate::contract::{Contract, ContractError};
-use crate::discipline::{Activation, Head};
+use crate::discipline::{Activation, Head, Waiting};
 use crate::link::Link;
 use crate::link_clock::{ClassClock, LinkClock};
 use crate::packet::StreamId;
 
-/// Which of the two parts a stream belongs to, and its number there.
+/// The catalogue row of MinBW.
+pub(crate) const MINBW: DisciplineRow = DisciplineRow {
+    name: "minbw",
+    summary: "minimum bandwidth: the management channel first, fair shares to all others",
+    uses: &["weight", "quantum", "fmc"],
+    share: Share::Weight,
+    guarantee: Guarantee::BelowManagement,
+    structures: &[],
+    build: |options, structure, form| {
+        let row = DisciplineRow::parse(options.algorithm.name()).expect("in the catalogue");
+        (row.build)(options, structure, form.below_management())
+    },
+    below: Some(|options| options.algorithm.name()),
+    ..DisciplineRow::DEFAULT
+};
+
+/// The disciplines below the management channel that the MinBW paper compares.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum MinBwAlgorithm {
+    /// WFQ-CA: the best delays at the greatest cost.
+    Wfq,
+    /// SCFQ-CA: delays near those of WFQ-CA, simple.
+    #[default]
+    Scfq,
+    /// DRR-CA: the simplest.
+    Drr,
+}
+
+impl MinBwAlgorithm {
+    /// Returns its name in the scenario file, which is its discipline's.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Wfq => "wfq",
+            Self::Scfq => "scfq",
+            Self::Drr => "drr",
+        }
+    }
+}
+
+/// The part that a stream belongs to, and its number there.
 #[derive(Clone, Copy, Debug)]
 enum Part {
     Management(usize),
@@ -37,23 +78,23 @@ pub struct ManagedFirst<S> {
     below: S,
     parts: Vec<Part>,
     channels: Vec<Channel>,
-    /// The number here of each stream below.
+    /// The number of each stream below among all streams.
     numbers: Vec<StreamId>,
-    /// How many of the streams below have packets.
+    /// How many streams below are backlogged.
     backlogged: usize,
     link: LinkClock,
-    /// What the streams below had of the link.
+    /// The clock of the streams below.
     share: ClassClock,
 }
 
-/// What the streams below drop, by their numbers here.
-struct Renumbered<'a, B> {
+/// Renumbers the drops of the streams below.
+struct RenumberedBacklog<'a, B> {
     backlog: &'a mut B,
     numbers: &'a [StreamId],
     backlogged: &'a mut usize,
 }
 
-impl<P, B: Backlog<P>> Backlog<P> for Renumbered<'_, B> {
+impl<P, B: Backlog<P>> Backlog<P> for RenumberedBacklog<'_, B> {
     fn drop_head(
         &mut self,
         stream: StreamId,
@@ -78,13 +119,13 @@ impl<P, B: Backlog<P>> Backlog<P> for Renumbered<'_, B> {
     }
 }
 
-/// What the streams below miss, by their numbers here.
-struct Told<'a, O: ?Sized> {
+/// Renumbers the misses of the streams below.
+struct RenumberedObserver<'a, O: ?Sized> {
     observer: &'a mut O,
     numbers: &'a [StreamId],
 }
 
-impl<O: Observer + ?Sized> Observer for Told<'_, O> {
+impl<O: Observer + ?Sized> Observer for RenumberedObserver<'_, O> {
     fn missed(&mut self, stream: StreamId, now_ns: u64, missed: u64, violations: u64) {
         self.observer.missed(self.numbers[stream.index()], now_ns, missed, violations);
     }
@@ -95,7 +136,8 @@ impl<O: Observer + ?Sized> Observer for Told<'_, O> {
 }
 
 impl<S: Select> ManagedFirst<S> {
-    /// `below`, which has no streams yet, gets what management channels leave of `link`.
+    /// Returns a selector that gives `below` what management channels leave of `link`. `below` has
+    /// no streams yet.
     #[must_use]
     pub fn new(below: S, link: Link) -> Self {
         Self {
@@ -109,9 +151,9 @@ impl<S: Select> ManagedFirst<S> {
         }
     }
 
-    /// Sets the clock below.
+    /// Advances the clock below.
     #[inline]
-    fn touch(&mut self) {
+    fn advance_below(&mut self) {
         let now_ns = self.link.now_ns();
         let clock_ns = self.share.at(&self.link, now_ns, self.link.idle_ns(now_ns));
         if self.backlogged == 0 && self.share.idle_since_service(clock_ns) {
@@ -120,13 +162,13 @@ impl<S: Select> ManagedFirst<S> {
         self.below.advance(clock_ns);
     }
 
-    /// The link is free, whenever that is.
+    /// Advances the clock to the end of the current transmission.
     #[inline]
     fn wait_for_link(&mut self) {
         self.link.reach(self.link.free_ns());
     }
 
-    /// The management channel whose head came first.
+    /// Returns the management channel whose head arrived first.
     #[inline]
     fn first_channel(&self) -> Option<StreamId> {
         let heads = self.channels.iter().filter(|channel| channel.open);
@@ -139,6 +181,8 @@ impl<S: Select> Select for ManagedFirst<S> {
     type Stamp = S::Stamp;
 
     const LEAPS: bool = S::LEAPS;
+
+    const TRACKS_BACKLOG: bool = S::TRACKS_BACKLOG;
 
     fn add_stream(&mut self, contract: &Contract) -> Result<StreamId, ContractError> {
         let number = u32::try_from(self.parts.len())
@@ -171,7 +215,7 @@ impl<S: Select> Select for ManagedFirst<S> {
         self.link.reach(clock_ns);
     }
 
-    /// The streams below start afresh by their own clock.
+    /// The clock below ends its own busy periods.
     fn idle(&mut self) {
         self.wait_for_link();
     }
@@ -205,7 +249,7 @@ impl<S: Select> Select for ManagedFirst<S> {
         match self.parts[stream.index()] {
             Part::Management(_) => S::Stamp::default(),
             Part::Below(stream) => {
-                self.touch();
+                self.advance_below();
                 self.below.arrived(stream, bytes, active)
             }
         }
@@ -214,7 +258,7 @@ impl<S: Select> Select for ManagedFirst<S> {
     #[inline]
     fn became_backlogged(&mut self, stream: StreamId, new: NewHead<S::Stamp>) {
         match self.parts[stream.index()] {
-            Part::Management(at) => self.channels[at].follow(Some(new)),
+            Part::Management(at) => self.channels[at].head_departed(Some(new)),
             Part::Below(stream) => {
                 self.backlogged += 1;
                 self.below.became_backlogged(stream, new);
@@ -223,11 +267,18 @@ impl<S: Select> Select for ManagedFirst<S> {
     }
 
     #[inline]
+    fn backlog_changed(&mut self, stream: StreamId, waiting: Waiting) {
+        if let Part::Below(stream) = self.parts[stream.index()] {
+            self.below.backlog_changed(stream, waiting);
+        }
+    }
+
+    #[inline]
     fn limits_changed(&mut self, stream: StreamId) {
         if let Part::Below(_) = self.parts[stream.index()]
             && S::LEAPS
         {
-            self.touch();
+            self.advance_below();
         }
     }
 
@@ -235,7 +286,7 @@ impl<S: Select> Select for ManagedFirst<S> {
         match self.parts[stream.index()] {
             Part::Management(at) => self.channels[at].open = true,
             Part::Below(stream) => {
-                self.touch();
+                self.advance_below();
                 self.below.open(stream, how);
             }
         }
@@ -245,7 +296,7 @@ impl<S: Select> Select for ManagedFirst<S> {
         match self.parts[stream.index()] {
             Part::Management(at) => self.channels[at].open = false,
             Part::Below(stream) => {
-                self.touch();
+                self.advance_below();
                 self.below.close(stream);
             }
         }
@@ -257,10 +308,10 @@ impl<S: Select> Select for ManagedFirst<S> {
         backlog: &mut impl Backlog<S::Stamp>,
         observer: &mut (impl Observer + ?Sized),
     ) {
-        self.touch();
+        self.advance_below();
         let Self { below, numbers, backlogged, .. } = self;
-        let mut backlog = Renumbered { backlog, numbers, backlogged };
-        below.charge_misses(now_ns, &mut backlog, &mut Told { observer, numbers });
+        let mut backlog = RenumberedBacklog { backlog, numbers, backlogged };
+        below.charge_misses(now_ns, &mut backlog, &mut RenumberedObserver { observer, numbers });
     }
 
     #[inline]
@@ -277,10 +328,11 @@ impl<S: Select> Select for ManagedFirst<S> {
         if let Some(channel) = self.first_channel() {
             return Some(channel);
         }
-        self.touch();
+        self.advance_below();
         let Self { below, numbers, backlogged, .. } = self;
-        let mut backlog = Renumbered { backlog, numbers, backlogged };
-        let first = below.select(now_ns, &mut backlog, &mut Told { observer, numbers })?;
+        let mut backlog = RenumberedBacklog { backlog, numbers, backlogged };
+        let first =
+            below.select(now_ns, &mut backlog, &mut RenumberedObserver { observer, numbers })?;
         Some(self.numbers[first.index()])
     }
 
@@ -318,12 +370,12 @@ impl<S: Select> Select for ManagedFirst<S> {
     }
 
     #[inline]
-    fn follow(&mut self, stream: StreamId, next: Option<NewHead<S::Stamp>>) {
+    fn head_departed(&mut self, stream: StreamId, next: Option<NewHead<S::Stamp>>) {
         match self.parts[stream.index()] {
-            Part::Management(at) => self.channels[at].follow(next),
+            Part::Management(at) => self.channels[at].head_departed(next),
             Part::Below(stream) => {
                 self.backlogged -= usize::from(next.is_none());
-                self.below.follow(stream, next);
+                self.below.head_departed(stream, next);
             }
         }
     }
@@ -332,7 +384,7 @@ impl<S: Select> Select for ManagedFirst<S> {
         match self.parts[stream.index()] {
             Part::Management(_) => false,
             Part::Below(stream) => {
-                self.touch();
+                self.advance_below();
                 self.below.charge_extra(stream, extra_bytes)
             }
         }
@@ -341,7 +393,7 @@ impl<S: Select> Select for ManagedFirst<S> {
 
 impl Channel {
     #[inline]
-    fn follow<P>(&mut self, next: Option<NewHead<P>>) {
+    fn head_departed<P>(&mut self, next: Option<NewHead<P>>) {
         self.head = next.as_ref().map(|new| new.head);
         self.open = next.is_some_and(|new| new.open);
     }

@@ -1,17 +1,17 @@
-//! Two heaps, as the papers' DWCS schedulers have them: deadlines, and loss-tolerances.
+//! A heap of deadlines and a heap of loss-tolerances, as in the papers' DWCS schedulers.
 //!
-//! Every stream that has a deadline stands in the deadline heap, which finds those that missed.
-//! The loss-tolerance heap finds the winner. Where deadlines lead the order it holds only the
-//! streams that share the earliest deadline, brought over when they become the earliest;
-//! otherwise it holds all. Source: Co-processor paper, Figure 4(a); HILQ paper section 3.
+//! The deadline heap holds every stream with a deadline and finds misses. The loss-tolerance heap
+//! finds the winner. Where deadlines lead the order, it holds only the streams that share the
+//! earliest deadline, which move there when theirs becomes the earliest; otherwise it holds all
+//! streams. Source: Co-processor paper, Figure 4(a); HILQ paper section 3.
 //!
 //! ```text
 //! deadlines   3 3 3 5 8 9 …   ──earliest──>   tolerances   1/4 2/5 2/3
 //! ```
 //!
-//! A stream that arrives with an earlier deadline empties the loss-tolerance heap; streams cross
-//! back when their deadline is the earliest again, so many equal deadlines that are often undercut
-//! are this structure's worst case.
+//! An insertion with an earlier deadline empties the loss-tolerance heap. Its streams return when
+//! their deadline is the earliest again, so the worst case is many equal deadlines with frequent
+//! earlier insertions.
 
 use alloc::vec::Vec;
 
@@ -23,7 +23,7 @@ use crate::discipline::{Expiry, Rank};
 pub struct DualHeap<R> {
     deadlines: IndexedHeap<u64>,
     tolerances: IndexedHeap<R>,
-    /// By stream, where deadlines lead: the rank to bring over.
+    /// By stream, where deadlines lead: the rank for the loss-tolerance heap.
     ranks: Vec<Option<R>>,
     /// The deadline of the streams in `tolerances`, where deadlines lead.
     earliest_ns: u64,
@@ -44,14 +44,14 @@ impl<R> Default for DualHeap<R> {
 
 impl<R: Rank> Structure<R> for DualHeap<R> {
     #[inline]
-    fn place(&mut self, stream: u32, rank: R) {
+    fn insert(&mut self, stream: u32, rank: R) {
         let deadline_ns = rank.expiry_ns();
         if R::EXPIRY != Expiry::Leads {
-            self.tolerances.place(stream, rank);
+            self.tolerances.insert(stream, rank);
             if deadline_ns == u64::MAX {
                 self.deadlines.remove(stream);
             } else {
-                self.deadlines.place(stream, deadline_ns);
+                self.deadlines.insert(stream, deadline_ns);
             }
             return;
         }
@@ -59,12 +59,12 @@ impl<R: Rank> Structure<R> for DualHeap<R> {
             self.ranks.resize(stream as usize + 1, None);
         }
         self.ranks[stream as usize] = Some(rank);
-        self.deadlines.place(stream, deadline_ns);
+        self.deadlines.insert(stream, deadline_ns);
         if !self.tolerances.is_empty() {
             if deadline_ns < self.earliest_ns {
                 self.tolerances.clear();
             } else if deadline_ns == self.earliest_ns {
-                self.tolerances.place(stream, rank);
+                self.tolerances.insert(stream, rank);
             } else {
                 self.tolerances.remove(stream);
             }
@@ -88,7 +88,7 @@ impl<R: Rank> Structure<R> for DualHeap<R> {
             self.deadlines.collect_while(|&d| d == earliest_ns, &mut self.crossing);
             for &stream in &self.crossing {
                 if let Some(rank) = self.ranks[stream as usize] {
-                    self.tolerances.place(stream, rank);
+                    self.tolerances.insert(stream, rank);
                 }
             }
         }

@@ -1,4 +1,4 @@
-//! One indexed heap ordered by rank; a second by expiry only where rank and expiry part.
+//! An indexed heap ordered by rank, and a second one by expiry if ranks are not ordered by expiry.
 
 use alloc::vec::Vec;
 
@@ -21,12 +21,12 @@ impl<R> Default for Heap<R> {
 
 impl<R: Rank> Structure<R> for Heap<R> {
     #[inline]
-    fn place(&mut self, stream: u32, rank: R) {
-        self.ranks.place(stream, rank);
+    fn insert(&mut self, stream: u32, rank: R) {
+        self.ranks.insert(stream, rank);
         if R::EXPIRY == Expiry::Apart {
             match rank.expiry_ns() {
                 u64::MAX => self.expiries.remove(stream),
-                expiry_ns => self.expiries.place(stream, expiry_ns),
+                expiry_ns => self.expiries.insert(stream, expiry_ns),
             }
         }
     }

@@ -1,14 +1,14 @@
-//! A d-ary heap of streams that knows where each one stands.
+//! A d-ary heap of streams with an index of their positions.
 //!
 //! ```text
 //! entries   [(key, stream) …]     children of i: 4i + 1 … 4i + 4
 //! position  stream -> index in entries, or ABSENT
 //! ```
 //!
-//! Four children to a node: with 32-byte keys they span two or three cache lines, and the heap is
-//! half as deep as a binary one. Keys are kept in the heap, not fetched through the stream, so a
-//! comparison touches no other memory. Equal keys go by stream, the lowest first. Invariant: a
-//! parent's entry is never greater than a child's, and `entries[position[s]].1 == s` for every placed stream s.
+//! A node has four children: with 32-byte keys they span two or three cache lines, and the heap is
+//! half as deep as a binary one. The heap holds the keys, so a comparison touches no other memory.
+//! Equal keys are ordered by stream. Invariants: a parent's entry is never greater than a child's,
+//! and `entries[position[s]].1 == s` for every stream s in the heap.
 
 use alloc::vec::Vec;
 
@@ -29,44 +29,44 @@ impl<K> Default for IndexedHeap<K> {
 }
 
 impl<K: Ord + Copy> IndexedHeap<K> {
-    /// The least key and its stream, the lowest among equals.
+    /// Returns the least key and its stream, of equal keys the lowest stream.
     #[inline]
     #[must_use]
     pub fn first(&self) -> Option<(K, u32)> {
         self.entries.first().copied()
     }
 
-    /// Whether no stream is placed.
+    /// Whether the heap is empty.
     #[inline]
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
 
-    /// How many streams are placed.
+    /// Returns the number of streams.
     #[inline]
     #[must_use]
     pub fn len(&self) -> usize {
         self.entries.len()
     }
 
-    /// Whether `stream` is placed.
+    /// Whether `stream` is in the heap.
     #[inline]
     #[must_use]
     pub fn contains(&self, stream: u32) -> bool {
         self.position.get(stream as usize).is_some_and(|&at| at != ABSENT)
     }
 
-    /// Whether no stream but the first is `wanted`, which must hold for a prefix of the order.
+    /// Whether no stream after the first is `wanted`, which must hold for a prefix of the order.
     #[inline]
     #[must_use]
     pub fn only_first(&self, wanted: impl Fn(u32) -> bool) -> bool {
         self.entries.iter().skip(1).take(ARITY).all(|(_, stream)| !wanted(*stream))
     }
 
-    /// Places `stream` at `key`, or moves it there. O(log n).
+    /// Inserts `stream` at `key`, or moves it there. O(log n).
     #[inline]
-    pub fn place(&mut self, stream: u32, key: K) {
+    pub fn insert(&mut self, stream: u32, key: K) {
         if stream as usize >= self.position.len() {
             self.position.resize(stream as usize + 1, ABSENT);
         }
@@ -75,11 +75,17 @@ impl<K: Ord + Copy> IndexedHeap<K> {
             self.entries.push((key, stream));
             self.sift_up(self.entries.len() - 1, (key, stream));
         } else {
-            self.settle(at as usize, (key, stream));
+            self.restore(at as usize, (key, stream));
         }
     }
 
-    /// Takes `stream` out; no effect if it is not placed. O(log n).
+    /// Inserts `stream` at `key`, or moves it there.
+    #[deprecated(since = "0.2.0", note = "renamed to `insert`")]
+    pub fn place(&mut self, stream: u32, key: K) {
+        self.insert(stream, key);
+    }
+
+    /// Removes `stream`; no effect if it is not in the heap. O(log n).
     #[inline]
     pub fn remove(&mut self, stream: u32) {
         let Some(slot) = self.position.get_mut(stream as usize) else { return };
@@ -90,18 +96,18 @@ impl<K: Ord + Copy> IndexedHeap<K> {
         if let Some(last) = self.entries.pop()
             && last.1 != stream
         {
-            self.settle(at as usize, last);
+            self.restore(at as usize, last);
         }
     }
 
-    /// Takes every stream out. O(n).
+    /// Removes every stream. O(n).
     pub fn clear(&mut self) {
         for (_, stream) in self.entries.drain(..) {
             self.position[stream as usize] = ABSENT;
         }
     }
 
-    /// Takes every stream out and appends it to `out`, in any order. O(n).
+    /// Removes every stream and appends it to `out`, in any order. O(n).
     pub fn drain_into(&mut self, out: &mut Vec<u32>) {
         for (_, stream) in self.entries.drain(..) {
             self.position[stream as usize] = ABSENT;
@@ -117,7 +123,7 @@ impl<K: Ord + Copy> IndexedHeap<K> {
         if !wanted(first) {
             return;
         }
-        // `out` is its own work list: indices first, each replaced by its stream when expanded.
+        // `out` is the work list: an index is replaced by its stream when it is expanded.
         let start = out.len();
         out.push(0);
         let mut next = start;
@@ -135,9 +141,9 @@ impl<K: Ord + Copy> IndexedHeap<K> {
         }
     }
 
-    /// Puts `entry` at `at`, whose old key is void, and restores the heap.
+    /// Replaces the entry at `at` by `entry` and restores the heap.
     #[inline]
-    fn settle(&mut self, at: usize, entry: (K, u32)) {
+    fn restore(&mut self, at: usize, entry: (K, u32)) {
         if at > 0 && precedes(&entry, &self.entries[(at - 1) / ARITY]) {
             self.sift_up(at, entry);
         } else {
@@ -195,7 +201,7 @@ impl<K: Ord + Copy> IndexedHeap<K> {
 /// By key, then by stream.
 #[inline]
 fn precedes<K: Ord>(a: &(K, u32), b: &(K, u32)) -> bool {
-    // Without branches, which could not be predicted.
+    // Branchless: the outcome is unpredictable.
     (a.0 < b.0) | ((a.0 == b.0) & (a.1 < b.1))
 }
 
@@ -235,7 +241,7 @@ mod tests {
                 keys[stream as usize] = None;
             } else {
                 let key = (random.below(20), stream);
-                heap.place(stream, key);
+                heap.insert(stream, key);
                 keys[stream as usize] = Some(key);
             }
             if step % 5_000 == 4_999 {
@@ -251,7 +257,7 @@ mod tests {
             heap.collect_while(|key| key.0 <= bound, &mut found);
             let expected: BTreeSet<_> =
                 set.iter().filter(|key| key.0 <= bound).map(|key| key.1).collect();
-            assert_eq!(found[0], 99, "what stood in the list before stays");
+            assert_eq!(found[0], 99, "earlier entries of the list remain");
             assert_eq!(found.len(), expected.len() + 1);
             assert_eq!(found[1..].iter().copied().collect::<BTreeSet<_>>(), expected);
         }

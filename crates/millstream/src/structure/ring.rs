@@ -1,8 +1,7 @@
-//! A ring: streams in the order in which they were placed.
+//! A ring: streams in insertion order.
 //!
-//! For disciplines whose ranks are turns, each later than all before, this order is the order of
-//! the ranks, and everything is O(1). For other disciplines it would be wrong; the
-//! [`catalogue`](crate::catalogue) does not offer it there.
+//! Where ranks are turns, each later than all before, insertion order is rank order, and every
+//! operation is O(1). The [`catalogue`](crate::catalogue) offers the ring only to such disciplines.
 //!
 //! ```text
 //! front -> [stream] <-> [stream] <-> [stream] <- back      links by stream number
@@ -24,7 +23,7 @@ struct Member<R> {
     rank: Option<R>,
 }
 
-/// Streams by turn.
+/// A ring of streams in the order of their turns.
 #[derive(Clone, Debug)]
 pub struct Ring<R> {
     members: Vec<Member<R>>,
@@ -40,7 +39,7 @@ impl<R> Default for Ring<R> {
 
 impl<R: Rank> Structure<R> for Ring<R> {
     #[inline]
-    fn place(&mut self, stream: u32, rank: R) {
+    fn insert(&mut self, stream: u32, rank: R) {
         let at = stream as usize;
         if at >= self.members.len() {
             self.members.resize(at + 1, Member { before: NONE, after: NONE, rank: None });

@@ -1,4 +1,4 @@
-//! A linear scan over all streams: the definition that every other structure must equal.
+//! A linear scan over all streams: the definition of every other structure's schedule.
 
 use alloc::vec::Vec;
 
@@ -19,7 +19,7 @@ impl<R> Default for Scan<R> {
 
 impl<R: Rank> Structure<R> for Scan<R> {
     #[inline]
-    fn place(&mut self, stream: u32, rank: R) {
+    fn insert(&mut self, stream: u32, rank: R) {
         let at = stream as usize;
         if at >= self.ranks.len() {
             self.ranks.resize(at + 1, None);

@@ -1,18 +1,18 @@
-//! A class at work: a selector whose streams are the class's children.
+//! The selector of a class, whose streams are the class's children.
 //!
-//! Classes of different disciplines stand in one tree, so this is a dynamic border: one virtual
-//! call for each level and operation. Packets' stamps are kept in one type for all.
+//! A tree has classes of different disciplines, so this is a dynamic border: one virtual call for
+//! each level and operation. One type holds the stamps of all disciplines.
 
 use crate::contract::{Contract, ContractError};
-use crate::discipline::{Activation, Head, Stamp};
+use crate::discipline::{Activation, Head, Stamp, Waiting};
 use crate::packet::StreamId;
 use crate::selector::{Backlog, NewHead, Observer, Select};
 use crate::virtual_time::Tag;
 
-/// A packet's stamp, whatever discipline gave it.
+/// The stamp of a packet under any discipline.
 pub(crate) type AnyStamp = Option<Tag>;
 
-/// Where a node's children keep their packets.
+/// The packets of a node's children.
 pub(crate) trait AnyBacklog {
     /// See [`Backlog::drop_head`].
     fn drop_head(
@@ -23,10 +23,11 @@ pub(crate) trait AnyBacklog {
     ) -> Option<NewHead<AnyStamp>>;
 }
 
-/// A selector of any kind; the methods are [`Select`]'s.
+/// A selector of any kind. The methods are those of [`Select`].
 pub(crate) trait Node: Send {
     fn add_child(&mut self, contract: &Contract) -> Result<StreamId, ContractError>;
     fn has_deadlines(&self) -> bool;
+    fn tracks_backlog(&self) -> bool;
     fn advance(&mut self, clock_ns: u64);
     fn idle(&mut self);
     fn any_active(&self) -> bool;
@@ -34,6 +35,7 @@ pub(crate) trait Node: Send {
     fn head(&self, child: StreamId) -> Option<Head>;
     fn arrived(&mut self, child: StreamId, bytes: u32, active: bool) -> AnyStamp;
     fn became_backlogged(&mut self, child: StreamId, new: NewHead<AnyStamp>);
+    fn backlog_changed(&mut self, child: StreamId, waiting: Waiting);
     fn open(&mut self, child: StreamId, how: Activation);
     fn close(&mut self, child: StreamId);
     fn charge_misses(
@@ -51,11 +53,11 @@ pub(crate) trait Node: Send {
     fn deadline_ns(&self, child: StreamId) -> Option<u64>;
     fn resize(&mut self, child: StreamId, bytes: u32);
     fn served(&mut self, child: StreamId, now_ns: u64) -> bool;
-    fn follow(&mut self, child: StreamId, next: Option<NewHead<AnyStamp>>);
+    fn head_departed(&mut self, child: StreamId, next: Option<NewHead<AnyStamp>>);
     fn charge_extra(&mut self, child: StreamId, extra_bytes: i64) -> bool;
 }
 
-/// Unpacks the stamps of what is dropped.
+/// Unpacks the stamps of heads that follow drops.
 struct Unpacking<'a>(&'a mut dyn AnyBacklog);
 
 impl<P: Stamp> Backlog<P> for Unpacking<'_> {
@@ -81,6 +83,10 @@ impl<S: Select + Send> Node for S {
 
     fn has_deadlines(&self) -> bool {
         Select::has_deadlines(self)
+    }
+
+    fn tracks_backlog(&self) -> bool {
+        S::TRACKS_BACKLOG
     }
 
     fn advance(&mut self, clock_ns: u64) {
@@ -109,6 +115,10 @@ impl<S: Select + Send> Node for S {
 
     fn became_backlogged(&mut self, child: StreamId, new: NewHead<AnyStamp>) {
         Select::became_backlogged(self, child, unpack(new));
+    }
+
+    fn backlog_changed(&mut self, child: StreamId, waiting: Waiting) {
+        Select::backlog_changed(self, child, waiting);
     }
 
     fn open(&mut self, child: StreamId, how: Activation) {
@@ -149,8 +159,8 @@ impl<S: Select + Send> Node for S {
         Select::served(self, child, now_ns)
     }
 
-    fn follow(&mut self, child: StreamId, next: Option<NewHead<AnyStamp>>) {
-        Select::follow(self, child, next.map(unpack));
+    fn head_departed(&mut self, child: StreamId, next: Option<NewHead<AnyStamp>>) {
+        Select::head_departed(self, child, next.map(unpack));
     }
 
     fn charge_extra(&mut self, child: StreamId, extra_bytes: i64) -> bool {

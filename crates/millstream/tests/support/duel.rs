@@ -1,12 +1,11 @@
-//! Two schedulers on the same random life: whatever is asked of one is asked of the other, and every
-//! answer compared.
+//! Two schedulers with the same random calls, whose results are compared.
 
 use millstream::catalogue::{DisciplineRow, DynScheduler, Options, StructureName};
 use millstream::{Contract, Departure, DwcsOptions, Late, Packet, Rules, StreamId};
 use millstream::{MaxRate, Window, ZeroWindow, selector::Observer};
 use std::num::NonZeroU64;
 
-/// What a scheduler did besides what it returned.
+/// The observed events of a scheduler.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Seen {
     /// By stream: missed, violations.
@@ -25,7 +24,7 @@ impl Observer for Seen {
     }
 }
 
-/// A number below the one given, from wherever choices come.
+/// A source of choices.
 pub(crate) trait Choose {
     fn below(&mut self, bound: u64) -> u64;
 
@@ -46,13 +45,13 @@ pub(crate) fn duel(choose: &mut impl Choose, steps: u64) {
     let row = DisciplineRow::parse("dwcs").expect("in the catalogue");
     let build = |structure| -> Box<dyn DynScheduler + Send> { row.build(&options, structure) };
     let mut pair = [build(StructureName::Scan), build(StructureName::HilqExact)];
-    // A tree holds up to 64, of which up to 4 and 16 are fewer levels; a calendar holds more.
+    // A tree holds up to 64 streams, with fewer levels up to 4 and 16; a calendar holds more.
     let streams = choose.of(&[1, 2, 3, 4, 5, 9, 16, 17, 40, 63, 66, 90, 200]);
-    // In a crowd many deadlines are equal, so that buckets overflow.
+    // With 200 streams many deadlines are equal, so that buckets overflow.
     let periods = if streams == 200 { 2 } else { 6 };
-    // Some are added as time goes on, so that one takes over from the other with streams in it.
+    // Some streams are added later, so that the calendar replaces a tree that holds streams.
     let mut missing = choose.of(&[0, 0, streams / 2]);
-    // Deadlines tie, or differ by little or much.
+    // Deadlines are equal, or differ by little or much.
     let unit = choose.of(&[1, 1, 7, 1000, 1 << 20]);
     let mut now_ns =
         choose.of(&[0, 0, 5, 1 << 40, (1 << 58) - 40, u64::MAX - (1 << 24), u64::MAX - 3]);

@@ -6,19 +6,19 @@ use millstream_reference::{Arrival, fair};
 use proptest::prelude::*;
 use std::num::NonZeroU64;
 
-/// What one stream is promised.
+/// The contract of one stream.
 #[derive(Clone, Debug)]
-pub struct Promise {
+pub struct Limits {
     pub weight: u32,
     pub quantum: u32,
     pub queue: Option<u32>,
     pub credits: Option<u64>,
-    /// bits/s and bytes.
+    /// Rate, bits/s, and burst, bytes.
     pub shaper: Option<(u64, u64)>,
     pub fmc: bool,
 }
 
-/// Credits that come back: when, whose, how many.
+/// A return of credits: time, stream, number.
 pub type CreditReturn = (u64, u32, u64);
 
 /// A whole scenario.
@@ -26,16 +26,16 @@ pub type CreditReturn = (u64, u32, u64);
 pub struct Load {
     pub discipline: &'static str,
     pub link: Link,
-    pub streams: Vec<Promise>,
+    pub streams: Vec<Limits>,
     pub table: Vec<StreamId>,
     pub returns: Vec<CreditReturn>,
     pub arrivals: Vec<Arrival>,
 }
 
-/// A row: when, stream, packet, whether it was sent.
+/// A row: time, stream, packet, whether it was sent.
 pub type Row = (u64, u32, u64, bool);
 
-impl Promise {
+impl Limits {
     pub fn contract(&self) -> Contract {
         let mut contract =
             Contract::new().weight(self.weight).unwrap().quantum_bytes(self.quantum).unwrap();
@@ -62,7 +62,7 @@ impl Load {
         Options { link: self.link, table: self.table.clone(), ..Options::default() }
     }
 
-    /// A scheduler of these streams: flat, or below a management channel if there is one.
+    /// Returns a scheduler of these streams: flat, or below a management channel if there is one.
     pub fn scheduler(&self, structure: StructureName, options: &Options) -> Box<dyn DynScheduler> {
         if self.streams.iter().any(|stream| stream.fmc) {
             return Box::new(self.tree(structure, options));
@@ -74,7 +74,7 @@ impl Load {
         scheduler
     }
 
-    /// The streams in a class below a root that serves the management channel first.
+    /// Returns the streams in a class below a root that serves the management channel first.
     pub fn tree(&self, structure: StructureName, options: &Options) -> Tree {
         let root = DisciplineRow::parse("static-priority").unwrap();
         let mut tree = Tree::new(root, StructureName::Scan, options);
@@ -88,21 +88,10 @@ impl Load {
         tree
     }
 
-    /// What the reference makes of it.
+    /// Returns the rows of the reference.
     pub fn reference(&self) -> Vec<Row> {
-        let discipline = match self.discipline {
-            "wfq" => fair::Discipline::Wfq,
-            "wf2q" => fair::Discipline::Wf2q,
-            "wf2q+" => fair::Discipline::Wf2qPlus,
-            "scfq" => fair::Discipline::Scfq,
-            "sfq" => fair::Discipline::Sfq,
-            "virtual-clock" => fair::Discipline::VirtualClock,
-            "drr" => fair::Discipline::Drr,
-            "wrr" => fair::Discipline::Wrr,
-            "wirr" => fair::Discipline::Wirr,
-            "table" => fair::Discipline::Table(self.table.iter().map(|entry| entry.0).collect()),
-            other => panic!("{other} is not in the reference"),
-        };
+        let entries: Vec<u32> = self.table.iter().map(|entry| entry.0).collect();
+        let discipline = fair::Discipline::parse(self.discipline, &entries).unwrap();
         let streams = self.streams.iter().map(|stream| fair::StreamSpec {
             queue: stream.queue,
             credits: stream.credits,
@@ -129,7 +118,7 @@ impl Load {
         rows.iter().map(row).collect()
     }
 
-    /// Runs to the end: until nothing waits, or nothing can change any more.
+    /// Runs until nothing waits, or no event is left.
     pub fn run(&self, scheduler: &mut dyn DynScheduler) -> Vec<Row> {
         let mut rows = Vec::new();
         let row = |departure: &Departure, sent| {
@@ -175,11 +164,12 @@ impl Load {
     }
 }
 
-/// Disciplines that the scenarios are for.
-pub const FAIR: &[&str] =
-    &["wfq", "wf2q", "wf2q+", "scfq", "sfq", "virtual-clock", "drr", "wrr", "wirr", "table"];
+/// The disciplines of the scenarios: every one of the reference's fair disciplines.
+pub fn names() -> [&'static str; 10] {
+    fair::Discipline::all(&[]).map(|(name, _)| name)
+}
 
-fn promises() -> impl Strategy<Value = Promise> {
+fn limits() -> impl Strategy<Value = Limits> {
     let weight = prop_oneof![4 => 1u32..9, 1 => 1u32..200];
     let queue = proptest::option::weighted(0.2, 0u32..5);
     let credits = proptest::option::weighted(0.4, 0u64..12);
@@ -188,7 +178,7 @@ fn promises() -> impl Strategy<Value = Promise> {
         (prop_oneof![Just(8_000_000u64), 1_000_000u64..400_000_000], 0u64..600),
     );
     (weight, 1u32..700, queue, credits, shaper).prop_map(
-        |(weight, quantum, queue, credits, shaper)| Promise {
+        |(weight, quantum, queue, credits, shaper)| Limits {
             weight,
             quantum,
             queue,
@@ -201,7 +191,7 @@ fn promises() -> impl Strategy<Value = Promise> {
 
 /// Random scenarios of any discipline.
 pub fn loads() -> impl Strategy<Value = Load> {
-    loads_of(proptest::sample::select(FAIR))
+    loads_of(proptest::sample::select(names().to_vec()))
 }
 
 /// Random scenarios, contended, with many ties; some with credits, caps, a management channel.
@@ -211,7 +201,7 @@ pub fn loads_of(discipline: impl Strategy<Value = &'static str>) -> impl Strateg
     let back = (0u64..40_000, any::<u32>(), 0u64..9);
     (
         discipline,
-        proptest::collection::vec(promises(), 1..7),
+        proptest::collection::vec(limits(), 1..7),
         proptest::collection::vec(arrival, 1..70),
         proptest::collection::vec(back, 0..25),
         proptest::collection::vec(any::<u32>(), 0..12),

@@ -2,12 +2,13 @@
 
 use millstream::catalogue::{DisciplineRow, DwcsOrder, DynScheduler, Options, StructureName};
 use millstream::{
-    Contract, Departure, DwcsOptions, Late, Observer, Packet, Rules, StreamId, Window, ZeroWindow,
+    Contract, Departure, DwcsOptions, Late, Link, Observer, Packet, Rules, StreamId, Window,
+    ZeroWindow,
 };
 use millstream_reference::{Arrival, Discipline, Outcome, Row, Spec, StreamSpec};
 use proptest::prelude::*;
 
-/// Collects what happens in the reference's form.
+/// Collects events in the reference's form.
 #[derive(Default)]
 pub struct Collector {
     pub outcome: Outcome,
@@ -44,7 +45,7 @@ impl Observer for Collector {
     }
 }
 
-/// The contract of a stream of the reference.
+/// Returns the contract of a stream of the reference.
 pub fn contract(spec: &StreamSpec) -> Contract {
     let window = Window::new(spec.window.0, spec.window.1).unwrap();
     let mut contract = Contract::new().window(window).priority(spec.priority);
@@ -66,12 +67,11 @@ pub fn run_engine(spec: &Spec, arrivals: &[Arrival], structure: StructureName) -
     run_named(name, &options, spec, arrivals, structure)
 }
 
-/// The discipline of `spec` and its settings.
+/// Returns the discipline of `spec` and its settings.
 pub fn settings(spec: &Spec) -> (&'static str, Options) {
+    let link = Link { rate_bps: spec.rate_bps, overhead_bytes: spec.overhead };
+    let options = Options { link, ..Options::default() };
     match spec.discipline {
-        Discipline::Fifo => ("fifo", Options::default()),
-        Discipline::StaticPriority => ("static-priority", Options::default()),
-        Discipline::Edf => ("edf", Options::default()),
         Discipline::Dwcs { loss_first, rtas99, lowest_denominator } => {
             let rules = if rtas99 { Rules::Rtas99 } else { Rules::Standard };
             let zero_window = if lowest_denominator {
@@ -80,15 +80,14 @@ pub fn settings(spec: &Spec) -> (&'static str, Options) {
                 ZeroWindow::HighestDenominator
             };
             let order = if loss_first { DwcsOrder::LossFirst } else { DwcsOrder::EdfFirst };
-            (
-                "dwcs",
-                Options { dwcs: DwcsOptions { rules, zero_window }, order, ..Options::default() },
-            )
+            let dwcs = DwcsOptions { rules, zero_window };
+            (spec.discipline.name(), Options { dwcs, order, ..options })
         }
+        plain => (plain.name(), options),
     }
 }
 
-/// The same under the discipline called `name`, whatever the specification's.
+/// Runs the engine under the discipline called `name` instead of that of `spec`.
 pub fn run_named(
     name: &str,
     options: &Options,
@@ -100,7 +99,7 @@ pub fn run_named(
     run_scheduler(scheduler.as_mut(), spec, arrivals)
 }
 
-/// The same on a scheduler without streams.
+/// Runs a scheduler without streams.
 pub fn run_scheduler(
     scheduler: &mut dyn DynScheduler,
     spec: &Spec,
@@ -141,8 +140,8 @@ fn disciplines() -> impl Strategy<Value = Discipline> {
     let dwcs = any::<[bool; 3]>().prop_map(|[loss_first, rtas99, lowest_denominator]| {
         Discipline::Dwcs { loss_first, rtas99, lowest_denominator }
     });
-    let others = vec![Discipline::Fifo, Discipline::StaticPriority, Discipline::Edf];
-    prop_oneof![4 => dwcs, 1 => proptest::sample::select(others)]
+    let plain: Vec<_> = Discipline::PLAIN.iter().map(|(_, discipline)| *discipline).collect();
+    prop_oneof![4 => dwcs, 1 => proptest::sample::select(plain)]
 }
 
 fn streams() -> impl Strategy<Value = StreamSpec> {

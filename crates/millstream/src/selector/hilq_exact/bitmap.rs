@@ -1,5 +1,5 @@
-//! Which of many places are occupied: a bit each, and above every 64 bits one bit that says whether
-//! any of them is set.
+//! A hierarchical bitmap of occupied positions: one bit a position, and for every 64 bits one bit
+//! above that is set if any of them is.
 //!
 //! ```text
 //! level 2   1…
@@ -9,22 +9,22 @@
 
 use alloc::vec::Vec;
 
-/// Enough for 2²⁴ places with a word at the top.
+/// Levels for 2²⁴ positions with one word at the top.
 const LEVELS: usize = 4;
 
 /// Bits of a word, as a power of two.
 const WORD: usize = 6;
 
-/// A set of places below a fixed bound.
+/// A set of positions below a fixed bound.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Bitmap {
     words: Vec<u64>,
-    /// Where each level begins in `words`, and where the last one ends.
+    /// The first word of each level, and the end of the last level.
     begins: [usize; LEVELS + 1],
 }
 
 impl Bitmap {
-    /// No place of so many is occupied.
+    /// Returns a set of `places` positions, none occupied.
     pub(super) fn with_places(places: usize) -> Self {
         let mut begins = [0; LEVELS + 1];
         let mut size = places;
@@ -76,7 +76,7 @@ impl Bitmap {
         }
     }
 
-    /// The first occupied place at or after `place`.
+    /// Returns the first occupied position at or after `place`.
     #[inline]
     pub(super) fn next(&self, place: usize) -> Option<usize> {
         let rest = self.words.get(place >> WORD)? >> (place & 63);
@@ -103,7 +103,7 @@ impl Bitmap {
         None
     }
 
-    /// The first occupied place below the set bit `at` of `level`.
+    /// Returns the first occupied position below the set bit `at` of `level`.
     #[inline]
     fn descend(&self, level: usize, mut at: usize) -> usize {
         for below in (0..level).rev() {

@@ -1,12 +1,13 @@
-//! A few streams whose deadlines are close.
+//! A bucket: a few streams with close deadlines.
 
-/// Streams of a bucket: with their number they are half a cache line. One less than a power of two.
+/// Streams of a bucket, which with their count fill half a cache line. One less than a power of
+/// two.
 const ROOM: usize = 7;
 
 /// Bits of the number of streams, which is at most [`ROOM`].
 const LEN_BITS: u32 = 3;
 
-/// The streams of one bucket, in no order, after a word of their number and the bucket's chain.
+/// The unordered streams of one bucket, after a word with their count and the bucket's chain.
 #[derive(Clone, Copy, Debug)]
 #[repr(align(32))]
 pub(super) struct Bucket([u32; ROOM + 1]);
@@ -14,19 +15,19 @@ pub(super) struct Bucket([u32; ROOM + 1]);
 impl Bucket {
     pub(super) const EMPTY: Self = Self([0; ROOM + 1]);
 
-    /// Streams, those of the chain left out.
+    /// Returns the number of streams, without those of the chain.
     #[inline(always)]
     pub(super) fn len(&self) -> usize {
         self.0[0] as usize & ROOM
     }
 
-    /// Whether one more has room, those of the chain left out.
+    /// Whether the bucket itself can hold one more stream.
     #[inline(always)]
     pub(super) fn has_room(&self) -> bool {
         self.len() < ROOM
     }
 
-    /// The chain of streams that had no room.
+    /// Returns the chain of streams that overflowed the bucket.
     #[inline(always)]
     pub(super) fn chain(&self) -> u32 {
         self.0[0] >> LEN_BITS
@@ -37,13 +38,13 @@ impl Bucket {
         self.0[0] = chain << LEN_BITS | (self.0[0] % (1 << LEN_BITS));
     }
 
-    /// Whether there are streams, chained or not.
+    /// Whether the bucket or its chain holds a stream.
     #[inline(always)]
     pub(super) fn in_use(&self) -> bool {
         self.0[0] != 0
     }
 
-    /// The stream at `slot`, which is below the length. The mask only tells so to the compiler.
+    /// Returns the stream at `slot`, which is below the length. The mask removes the bounds check.
     #[inline(always)]
     pub(super) fn at(&self, slot: usize) -> u32 {
         self.0[(slot + 1) & ROOM]
@@ -55,7 +56,7 @@ impl Bucket {
         self.0[self.len() & ROOM] = stream;
     }
 
-    /// Takes out the stream at `slot`.
+    /// Removes the stream at `slot`.
     #[inline(always)]
     pub(super) fn take(&mut self, slot: usize) -> u32 {
         let last = self.0[self.len() & ROOM];

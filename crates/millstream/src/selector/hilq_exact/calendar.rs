@@ -1,23 +1,23 @@
-//! Streams by deadline: the first is found without looking at the others.
+//! A calendar queue: streams by deadline in a ring of buckets.
 //!
 //! ```text
 //!  0 3 1 0 0 2 1 0 …   buckets of streams by deadline, in a ring      aside: a heap
-//!  ^ start               bitmaps find the next one in use
+//!  ^ start               bitmaps find the next occupied one
 //! ```
 //!
-//! All streams of an earlier bucket come before all of a later one, so the first is found by looking
-//! at the few of the first bucket in use. What a bucket has no room for hangs from it as a chain (see
-//! [`Chains`]) until it comes first. Aside stand the streams that have no place in the ring: their
-//! deadline is before `start` or beyond the end, or their bucket came first and had a chain. Where
-//! deadlines rarely fall together there are hardly any, and everything takes constant time; where they
-//! do, a heap's, but of the streams of one bucket; at worst, a heap's of all streams.
+//! All streams of an earlier bucket precede all of a later one, so the first stream is one of the
+//! few in the first occupied bucket. Streams that overflow a bucket form its chain (see [`Chains`])
+//! until the bucket is first. The heap *aside* holds streams outside the ring: their deadline is
+//! before `start` or beyond the end, or their bucket was first and had a chain. Where deadlines
+//! rarely coincide, hardly any stream is aside and every operation takes constant time. Where they
+//! do, it takes the time of a heap of one bucket's streams, at worst of all streams.
 //!
-//! A bucket's width is a power of two, ns. It suits the deadlines that are seen: see [`Width`]. When
-//! it has to change, or `start` has run away from the deadlines, all streams move, at most once for as
-//! many insertions as there are streams.
+//! A bucket's width is a power of two, ns, which follows the deadlines: see [`Width`]. When it
+//! changes, or `start` is far from the deadlines, all streams move, at most once for as many
+//! insertions as there are streams.
 //!
-//! With many streams each line and bucket that is touched comes from memory. The ring says which
-//! streams come next, and their lines say where they will go, so both are sent for in time.
+//! With many streams each line and bucket comes from memory. The ring holds the next streams, and
+//! their lines hold their next deadlines, so the calendar prefetches both.
 
 use alloc::vec::Vec;
 use core::hint::select_unpredictable;
@@ -38,20 +38,20 @@ const PARKED: u32 = u32::MAX - 1;
 const ASIDE: u32 = u32::MAX - 2;
 const AMONG_FEW: u32 = u32::MAX - 3;
 
-/// A stream in a chain is at its place there with this bit; no place comes near [`AMONG_FEW`].
+/// Marks the position of a chained stream; positions are far below [`AMONG_FEW`].
 const CHAINED: u32 = 1 << 31;
 
-/// From so many streams on their lines do not fit the caches near the core.
+/// The number of streams from which their lines exceed the caches near the core.
 const PREFETCHED: usize = 2048;
 
-/// How many buckets ahead lines are sent for.
+/// How many buckets ahead lines are prefetched.
 const LOOK_AHEAD: u64 = 16;
 
-/// How many streams later a line is taken to have come, and the bucket that its stream will go to is
-/// sent for.
+/// How many prefetches after its own a line is assumed to be cached. The bucket of its stream's
+/// next deadline is then prefetched.
 const IN_FLIGHT: usize = 8;
 
-/// Where a stream stands.
+/// Where a stream is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Place {
     /// It has no packets, or is being moved.
@@ -62,15 +62,15 @@ pub(super) enum Place {
     Placed,
 }
 
-/// One stream: all that a decision needs of it, in one cache line.
+/// One stream in one cache line.
 #[derive(Clone, Copy, Debug)]
 #[repr(align(64))]
 pub(super) struct Line {
     pub(super) state: DwcsState,
-    /// The head's; meaningless without one.
+    /// The head's arrival, if there is a head.
     arrival_ns: u64,
     bytes: u32,
-    /// The bucket, or where else it is.
+    /// The bucket, the position in a chain or another location.
     at: u32,
 }
 
@@ -98,48 +98,48 @@ impl Line {
         }
     }
 
-    /// The stream, which was absent, stands among few.
+    /// Moves the stream, which was absent, among few.
     #[inline]
     pub(super) fn place_among_few(&mut self) {
         self.at = AMONG_FEW;
     }
 
-    /// The stream, which stood among few, is absent.
+    /// Makes the stream, which was among few, absent.
     #[inline]
     pub(super) fn clear(&mut self) {
         self.at = ABSENT;
     }
 
-    /// The stream, which was absent, stands behind a closed gate.
+    /// Moves the stream, which was absent, behind a closed gate.
     #[inline]
     pub(super) fn park(&mut self) {
         self.at = PARKED;
     }
 }
 
-/// All streams, those with heads that may be chosen by deadline.
+/// All streams; those with active heads by deadline.
 #[derive(Clone, Debug)]
 pub(super) struct Calendar {
     pub(super) lines: Vec<Line>,
-    /// A power of two of them.
+    /// The ring; its length is a power of two.
     buckets: Vec<Bucket>,
     occupied: Bitmap,
-    /// The number of the bucket, counted from time 0, at which the ring begins.
+    /// The first bucket of the ring, counted from time 0.
     start: u64,
-    /// No bucket before this one is in use.
+    /// No bucket before this one is occupied.
     earliest: u64,
     width: Width,
     chains: Chains,
     aside: IndexedHeap<DwcsRank<EdfFirst>>,
     placed: u32,
-    /// Which of its bucket's streams was found first.
+    /// The slot of the first stream in its bucket.
     first_slot: usize,
-    /// The lines of streams in buckets before this one have been sent for.
-    looked: u64,
-    /// The last streams whose lines were sent for, in a ring.
-    sent_for: [u32; IN_FLIGHT],
-    sent_for_at: usize,
-    /// For the order of windows.
+    /// The lines of streams in buckets before this one were prefetched.
+    prefetched_until: u64,
+    /// The last streams whose lines were prefetched, in a ring.
+    prefetched: [u32; IN_FLIGHT],
+    prefetched_at: usize,
+    /// Orders streams with equal deadlines.
     dwcs: Dwcs<EdfFirst>,
     moving: Vec<u32>,
 }
@@ -157,53 +157,53 @@ impl Calendar {
             aside: IndexedHeap::default(),
             placed: 0,
             first_slot: 0,
-            looked: 0,
-            sent_for: [0; IN_FLIGHT],
-            sent_for_at: 0,
+            prefetched_until: 0,
+            prefetched: [0; IN_FLIGHT],
+            prefetched_at: 0,
             dwcs: Dwcs::new(options),
             moving: Vec::new(),
         }
     }
 
-    /// Makes the ring, before which no stream is placed: few streams need none.
+    /// Makes the ring. Few streams need none, so it is made before the first insertion.
     pub(super) fn make_ring(&mut self) {
         let buckets = self.width.adapt(0);
         self.buckets = alloc::vec![Bucket::EMPTY; buckets];
         self.occupied = Bitmap::with_places(buckets);
     }
 
-    /// Whether no stream is placed.
+    /// Whether the calendar is empty.
     #[inline]
     pub(super) fn is_empty(&self) -> bool {
         self.placed == 0
     }
 
-    /// Places a stream that is absent by the deadline of its head.
+    /// Inserts an absent stream by the deadline of its head.
     #[inline(always)]
     pub(super) fn insert(&mut self, stream: u32) {
         self.placed += 1;
         let number = self.number(stream);
-        self.width.note(number.saturating_sub(self.earliest));
-        self.put_into(stream, number);
-        if self.width.is_to_be_reviewed(self.placed) {
+        self.width.record(number.saturating_sub(self.earliest));
+        self.insert_into(stream, number);
+        if self.width.needs_review(self.placed) {
             self.review();
         }
     }
 
-    /// The same for one that was taken out of its bucket.
+    /// Reinserts a stream that was taken out of its bucket.
     #[inline(always)]
     pub(super) fn put(&mut self, stream: u32) {
-        self.put_into(stream, self.number(stream));
+        self.insert_into(stream, self.number(stream));
     }
 
-    /// The bucket that the stream's deadline falls into, counted from time 0.
+    /// Returns the bucket of the stream's deadline, counted from time 0.
     #[inline(always)]
     fn number(&self, stream: u32) -> u64 {
         self.width.bucket(self.lines[stream as usize].state.deadline_ns())
     }
 
     #[inline(always)]
-    fn put_into(&mut self, stream: u32, number: u64) {
+    fn insert_into(&mut self, stream: u32, number: u64) {
         let line = &mut self.lines[stream as usize];
         let ahead = number.wrapping_sub(self.start);
         if ahead < self.buckets.len() as u64 {
@@ -223,28 +223,28 @@ impl Calendar {
                 return;
             }
         }
-        self.put_aside(stream);
+        self.insert_aside(stream);
     }
 
     #[cold]
-    fn put_aside(&mut self, stream: u32) {
+    fn insert_aside(&mut self, stream: u32) {
         let number = self.number(stream);
         let reach = self.buckets.len() as u64;
         if number.saturating_sub(self.start) >= reach
             && number.saturating_sub(self.earliest) < reach
         {
-            // Deadlines run ahead of time: the ring may begin where it is first in use.
+            // Deadlines are ahead of time: the ring may begin at its first occupied bucket.
             self.start = self.earliest;
             return self.put(stream);
         }
         self.lines[stream as usize].at = ASIDE;
         let inside = number.wrapping_sub(self.start) < reach;
-        self.width.note_aside(inside);
+        self.width.record_aside(inside);
         let rank = self.rank(stream);
-        self.aside.place(stream, rank);
+        self.aside.insert(stream, rank);
     }
 
-    /// Takes a stream out, wherever it stands.
+    /// Removes a stream.
     #[inline(always)]
     pub(super) fn remove(&mut self, stream: u32) {
         let line = &mut self.lines[stream as usize];
@@ -254,7 +254,7 @@ impl Calendar {
         }
         self.placed -= 1;
         let Some(bucket) = self.buckets.get_mut(at as usize) else {
-            return self.remove_elsewhere(stream, at);
+            return self.remove_overflowed(stream, at);
         };
         let mut slot = self.first_slot;
         if slot >= bucket.len() || bucket.at(slot) != stream {
@@ -266,8 +266,8 @@ impl Calendar {
         }
     }
 
-    /// Takes a stream out that stood at `at`, which is no bucket.
-    fn remove_elsewhere(&mut self, stream: u32, at: u32) {
+    /// Removes a stream whose location `at` is no bucket.
+    fn remove_overflowed(&mut self, stream: u32, at: u32) {
         if at >= AMONG_FEW {
             return self.aside.remove(stream);
         }
@@ -283,8 +283,8 @@ impl Calendar {
         }
     }
 
-    /// Moves the streams of a bucket's chain aside, but takes those out whose deadlines are at or before
-    /// `now_ns`, and appends them to `due`.
+    /// Moves the streams of a bucket's chain aside. Those whose deadlines are at or before `now_ns`
+    /// are removed and appended to `due`.
     #[cold]
     pub(super) fn unchain(&mut self, index: usize, now_ns: Option<u64>, due: &mut Vec<u32>) {
         let mut chain = self.buckets[index].chain();
@@ -298,7 +298,7 @@ impl Calendar {
                     due.push(stream);
                 } else {
                     self.lines[stream as usize].at = ASIDE;
-                    self.aside.place(stream, rank);
+                    self.aside.insert(stream, rank);
                 }
             }
         }
@@ -308,14 +308,14 @@ impl Calendar {
         }
     }
 
-    /// The first stream in the order of DWCS.
+    /// Returns the first stream in the order of DWCS.
     #[inline(always)]
     pub(super) fn first(&mut self, backlog: &impl Backlog<()>) -> Option<u32> {
         let first = match self.next_bucket() {
             None => None,
             Some(number) => {
                 if self.lines.len() >= PREFETCHED {
-                    self.look_ahead(number, backlog);
+                    self.prefetch_ahead(number, backlog);
                 }
                 let index = index(number, self.buckets.len());
                 if self.is_chained(index) {
@@ -336,7 +336,7 @@ impl Calendar {
         }
     }
 
-    /// The first stream of a bucket, its chain left out.
+    /// Returns the first stream of a bucket without its chain.
     #[inline(always)]
     fn first_of(&mut self, index: usize) -> Option<u32> {
         let bucket = &self.buckets[index];
@@ -373,7 +373,7 @@ impl Calendar {
         self.dwcs.rank(&line.state, line.head())
     }
 
-    /// The first bucket in use, if it begins at or before `now_ns`: its place in the ring.
+    /// Returns the index of the first occupied bucket, if it begins at or before `now_ns`.
     #[inline(always)]
     pub(super) fn due_bucket(&mut self, now_ns: u64) -> Option<usize> {
         let now = self.width.bucket(now_ns);
@@ -384,8 +384,8 @@ impl Calendar {
         Some(index(number, self.buckets.len()))
     }
 
-    /// Takes the next stream out of a bucket, from `slot` on, whose deadline is at or before
-    /// `now_ns`. It is to be [`put`](Self::put) back or [`lose`](Self::lose)d.
+    /// Takes the next stream, from `slot` on, whose deadline is at or before `now_ns` out of a
+    /// bucket. A call of [`put`](Self::put) or [`lose`](Self::lose) must follow.
     #[inline(always)]
     pub(super) fn take_due(&mut self, index: usize, slot: &mut usize, now_ns: u64) -> Option<u32> {
         let bucket = &mut self.buckets[index];
@@ -398,7 +398,7 @@ impl Calendar {
         None
     }
 
-    /// Nothing more is taken out of a bucket. Returns whether streams are left, all due later.
+    /// Ends the removals from a bucket. Returns whether streams are left, all due later.
     #[inline(always)]
     pub(super) fn leave(&mut self, index: usize) -> bool {
         let left = self.buckets[index].in_use();
@@ -408,27 +408,28 @@ impl Calendar {
         left
     }
 
-    /// Time reaches `now_ns`; no stream in the ring is due.
+    /// Advances time to `now_ns`, at which no stream in the ring is due.
     #[inline]
     pub(super) fn advance(&mut self, now_ns: u64) {
         self.start = self.start.max(self.width.bucket(now_ns));
         self.earliest = self.earliest.max(self.start);
     }
 
-    /// A stream that was taken is placed no more.
+    /// Makes a stream that was taken out absent.
     #[inline]
     pub(super) fn lose(&mut self, stream: u32) {
         self.lines[stream as usize].at = ABSENT;
         self.placed -= 1;
     }
 
-    /// Whether streams stand aside.
+    /// Whether any stream is aside.
     #[inline]
     pub(super) fn any_aside(&self) -> bool {
         !self.aside.is_empty()
     }
 
-    /// Takes out the streams aside whose deadlines are at or before `now_ns`.
+    /// Removes the streams aside whose deadlines are at or before `now_ns`, and appends them to
+    /// `due`.
     pub(super) fn take_due_aside(&mut self, now_ns: u64, due: &mut Vec<u32>) {
         let begin = due.len();
         self.aside.collect_while(|rank| rank.deadline_ns() <= now_ns, due);
@@ -437,12 +438,12 @@ impl Calendar {
             due.iter().for_each(|stream| self.remove(*stream));
             return;
         }
-        // Where deadlines fall together all are due at once, and nothing is to be kept in order.
+        // All are due at once, where deadlines coincide: there is no order to restore.
         self.aside.clear();
         due.iter().for_each(|stream| self.lose(*stream));
     }
 
-    /// The first bucket in use, counted from time 0.
+    /// Returns the first occupied bucket, counted from time 0.
     #[inline]
     fn next_bucket(&mut self) -> Option<u64> {
         let at = index(self.earliest, self.buckets.len());
@@ -458,53 +459,53 @@ impl Calendar {
         Some(self.earliest)
     }
 
-    /// Sends for the lines of streams that come soon, and for the buckets that streams which come
-    /// still sooner will go to.
+    /// Prefetches the lines of the next streams, and the next buckets of streams before them.
     #[inline]
-    fn look_ahead(&mut self, number: u64, backlog: &impl Backlog<()>) {
-        self.looked = self.looked.max(number + 1);
-        while self.looked < number + LOOK_AHEAD {
-            let index = index(self.looked, self.buckets.len());
-            self.looked += 1;
+    fn prefetch_ahead(&mut self, number: u64, backlog: &impl Backlog<()>) {
+        self.prefetched_until = self.prefetched_until.max(number + 1);
+        while self.prefetched_until < number + LOOK_AHEAD {
+            let index = index(self.prefetched_until, self.buckets.len());
+            self.prefetched_until += 1;
             for slot in 0..self.buckets[index].len() {
-                self.send_for(self.buckets[index].at(slot), backlog);
+                self.prefetch_stream(self.buckets[index].at(slot), backlog);
             }
             if self.is_chained(index) {
-                self.send_for_chained(index, backlog);
+                self.prefetch_chain(index, backlog);
             }
         }
     }
 
     #[inline(always)]
-    fn send_for(&mut self, stream: u32, backlog: &impl Backlog<()>) {
+    fn prefetch_stream(&mut self, stream: u32, backlog: &impl Backlog<()>) {
         prefetch(&self.lines, stream as usize);
         backlog.soon(StreamId(stream));
-        self.sent_for_at = (self.sent_for_at + 1) % IN_FLIGHT;
-        let sent_for = core::mem::replace(&mut self.sent_for[self.sent_for_at], stream);
-        let target = self.lines[sent_for as usize].state.next_deadline_ns();
+        self.prefetched_at = (self.prefetched_at + 1) % IN_FLIGHT;
+        let prefetched = core::mem::replace(&mut self.prefetched[self.prefetched_at], stream);
+        let target = self.lines[prefetched as usize].state.next_deadline_ns();
         prefetch(&self.buckets, index(self.width.bucket(target), self.buckets.len()));
-        backlog.next(StreamId(sent_for));
+        backlog.next(StreamId(prefetched));
     }
 
-    /// Sends for the lines of a bucket's chain. They go where the bucket's other streams go, nearly.
+    /// Prefetches the lines of a bucket's chain. Their next buckets are near those of the other
+    /// streams.
     #[cold]
-    fn send_for_chained(&self, index: usize, backlog: &impl Backlog<()>) {
+    fn prefetch_chain(&self, index: usize, backlog: &impl Backlog<()>) {
         for stream in self.chains.streams(self.buckets[index].chain()) {
             prefetch(&self.lines, stream as usize);
             backlog.soon(StreamId(stream));
         }
     }
 
-    /// Looks whether buckets still suit.
+    /// Reviews the width of buckets.
     #[cold]
     fn review(&mut self) {
         if !self.width.suits(self.placed) {
             self.rearrange();
         }
-        self.width.forget();
+        self.width.clear();
     }
 
-    /// Moves every stream to where it belongs by the width that suits now.
+    /// Adopts the width that suits and reinserts every stream.
     #[cold]
     fn rearrange(&mut self) {
         let mut moving = core::mem::take(&mut self.moving);
@@ -531,7 +532,7 @@ impl Calendar {
         let first_ns = moving.iter().map(deadline).min().unwrap_or(0);
         self.start = self.width.bucket(first_ns);
         self.earliest = self.start;
-        self.looked = 0;
+        self.prefetched_until = 0;
         for stream in moving.drain(..) {
             self.put(stream);
         }
@@ -539,7 +540,7 @@ impl Calendar {
     }
 }
 
-/// Where a bucket counted from time 0 stands among so many, a power of two.
+/// Returns the index in a ring of `buckets`, a power of two, of a bucket counted from time 0.
 #[inline]
 fn index(number: u64, buckets: usize) -> usize {
     // Masked by the number of buckets.
@@ -548,7 +549,7 @@ fn index(number: u64, buckets: usize) -> usize {
     low & (buckets - 1)
 }
 
-/// An index of buckets, of which there are at most 2²⁴.
+/// Narrows an index of buckets, which are at most 2²⁴.
 #[inline]
 fn narrow(index: usize) -> u32 {
     #[allow(clippy::cast_possible_truncation)]

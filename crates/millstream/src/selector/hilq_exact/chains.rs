@@ -1,17 +1,17 @@
-//! What does not fit a bucket: chains of blocks of streams, in no order.
+//! Overflow of buckets: chains of blocks of unordered streams.
 //!
-//! A bucket overflows when many deadlines fall together. Its chain costs a write a stream until the
-//! bucket comes first; only then are its streams put in order. Blocks are a cache line, and are used again.
+//! A bucket overflows when many deadlines coincide. Its chain costs one write a stream until the
+//! bucket is first; only then are its streams ordered. Blocks are cache lines and are reused.
 
 use alloc::vec::Vec;
 
-/// Streams of a block: with their number and the next block, a cache line.
+/// Streams of a block, which with their count and the next block fill a cache line.
 const ROOM: usize = 14;
 
-/// A block, as bits of a place; the rest is the slot in the block.
+/// Bits of a position that hold the slot in the block; the rest is the block.
 const SLOT_BITS: u32 = 4;
 
-/// Places are below this; then there is no more room.
+/// The number of positions.
 const PLACES: u32 = 1 << 31;
 
 /// No block.
@@ -26,12 +26,12 @@ struct Block {
     streams: [u32; ROOM],
 }
 
-/// All chains. A chain is known by its first block, the only one that may have room.
+/// All chains. A chain is identified by its first block, the only one that may not be full.
 #[derive(Clone, Debug)]
 pub(super) struct Chains {
-    /// The one of number 0 is not used.
+    /// Block 0 is unused.
     blocks: Vec<Block>,
-    /// Blocks of no chain, one leading to the next.
+    /// The first free block; `next` links the others.
     free: u32,
 }
 
@@ -44,8 +44,8 @@ impl Chains {
         Self { blocks: alloc::vec![Block::EMPTY], free: NO_CHAIN }
     }
 
-    /// Adds a stream to a chain. Returns the chain as it is known now, and the stream's place; `None` if
-    /// there is no room.
+    /// Adds a stream to a chain. Returns the chain's new identity and the stream's position; `None`
+    /// if all positions are taken.
     #[inline]
     pub(super) fn push(&mut self, mut chain: u32, stream: u32) -> Option<(u32, u32)> {
         if chain == NO_CHAIN || self.blocks[chain as usize].len as usize == ROOM {
@@ -77,8 +77,8 @@ impl Chains {
         self.free = block;
     }
 
-    /// Takes out the stream at `place` of a chain. Returns the chain as it is known now, and the stream
-    /// that stands at the place instead.
+    /// Removes the stream at position `place` of a chain. Returns the chain's new identity and the
+    /// stream that moved to the position.
     pub(super) fn remove(&mut self, chain: u32, place: u32) -> (u32, u32) {
         let first = &mut self.blocks[chain as usize];
         first.len -= 1;
@@ -93,7 +93,7 @@ impl Chains {
         (next, moved)
     }
 
-    /// Takes a block off a chain: its streams, and the chain without it.
+    /// Removes the first block of a chain. Returns its streams and the rest of the chain.
     #[inline]
     pub(super) fn pop_block(&mut self, chain: u32) -> (impl Iterator<Item = u32> + use<>, u32) {
         let block = self.blocks[chain as usize];
@@ -101,7 +101,7 @@ impl Chains {
         (block.streams.into_iter().take(block.len as usize), block.next)
     }
 
-    /// The streams of a chain.
+    /// Returns the streams of a chain.
     #[inline]
     pub(super) fn streams(&self, chain: u32) -> impl Iterator<Item = u32> {
         let next = |block: &&Block| self.block(block.next);
@@ -120,7 +120,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn chains_hold_what_was_put_in_and_blocks_are_used_again() {
+    fn chains_hold_their_streams_and_reuse_blocks() {
         let mut random = 1u64;
         let mut below = |bound: usize| {
             random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);

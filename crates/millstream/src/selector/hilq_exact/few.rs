@@ -6,18 +6,18 @@
 //! leaves   16 groups of 4     a key a stream: deadline, then number; the greatest u64 if absent
 //! ```
 //!
-//! A key that changes is carried up: at each level it meets the least of its three neighbours. Those
-//! can be read before the key is known, so a level takes two cycles, and no branch depends on keys. A
-//! decision's one branch that nobody can predict is whether yet another stream is due. Buckets, which
-//! are empty or shared in no order, have five or six.
+//! A changed key moves up: each level takes the minimum of it and its three neighbours. The
+//! neighbours can be read before the key is known, so a level takes two cycles, and no branch
+//! depends on keys. A decision has one unpredictable branch, whether another stream is due.
+//! Buckets, which are empty or unordered, have five or six.
 //!
-//! Streams with equal deadlines are neighbours of the first one's path, so whether there are any is
-//! known from nine keys.
+//! Streams with equal deadlines are neighbours of the first one's path, so nine keys show whether
+//! there are any.
 
-/// Most streams.
+/// The greatest number of streams.
 pub(super) const MOST: usize = 1 << STREAM_BITS;
 
-/// Bits of a stream's number in a key, which leave 58 for the deadline: nine years.
+/// Bits of a stream's number in a key. They leave 58 for the deadline: nine years.
 const STREAM_BITS: u32 = 6;
 
 /// Streams of a group.
@@ -26,21 +26,21 @@ const ARITY: usize = 4;
 /// No stream.
 const NONE: u64 = u64::MAX;
 
-/// In place of a second key: no key is before the first.
+/// Marks an unknown second key: no key precedes the first.
 const UNKNOWN: u64 = 0;
 
-/// The streams that may be chosen.
+/// The streams with active heads.
 #[derive(Clone, Debug)]
 pub(super) struct Few {
     leaves: [u64; MOST],
     middle: [u64; MOST / ARITY],
     top: [u64; ARITY],
     first: u64,
-    /// The least keys beside the first one, level by level, and the least of them, which is the second
-    /// of all; [`UNKNOWN`] after a change.
+    /// The least keys beside the first one, by level, and the least of them, which is the second of
+    /// all; [`UNKNOWN`] after a change.
     beside_first: [u64; 3],
     second: u64,
-    /// By how much a period moves each key; the greatest u64, which leads to no key, if it does not.
+    /// The step of each key in a period; `u64::MAX`, which leads to no key, if there is none.
     steps: [u64; MOST],
     /// Levels in use above the leaves.
     levels: u32,
@@ -51,8 +51,7 @@ pub(super) struct Few {
 pub(super) struct Key(u64);
 
 impl Key {
-    /// After every key of a deadline at or before `now_ns`, before those of later ones; `None` if
-    /// there are none.
+    /// Returns the last possible key of a deadline at or before `now_ns`; `None` if no key fits.
     #[inline(always)]
     pub(super) fn last_due(now_ns: u64) -> Option<Self> {
         Few::fits(now_ns).then_some(Self(now_ns << STREAM_BITS | (NONE >> (64 - STREAM_BITS))))
@@ -67,7 +66,7 @@ impl Key {
     }
 }
 
-/// The least of the three neighbours of `at`.
+/// Returns the least of the three neighbours of `at`.
 #[inline(always)]
 fn beside<const N: usize>(level: &[u64; N], at: usize) -> u64 {
     let other_pair = (at ^ 2) & (N - 2);
@@ -75,9 +74,9 @@ fn beside<const N: usize>(level: &[u64; N], at: usize) -> u64 {
     pair.min(level[(at ^ 1) & (N - 1)])
 }
 
-/// The least of `key`, which takes place `at`, and its three neighbours.
+/// Sets position `at` to `key`. Returns the least of it and its three neighbours.
 #[inline(always)]
-fn meet<const N: usize>(level: &mut [u64; N], at: usize, key: u64) -> u64 {
+fn set_and_min<const N: usize>(level: &mut [u64; N], at: usize, key: u64) -> u64 {
     let beside = beside(level, at);
     level[at & (N - 1)] = key;
     key.min(beside)
@@ -97,8 +96,8 @@ impl Few {
         }
     }
 
-    /// There is a stream more, of that number. Its deadlines move by `period_ns` when they pass, or,
-    /// without, in some other way.
+    /// Adds the stream of this number. Its deadlines advance by `period_ns` when they pass; `None`
+    /// if that does not hold.
     pub(super) fn add(&mut self, stream: u32, period_ns: Option<u64>) {
         let at = stream as usize;
         let fitting = period_ns.filter(|period_ns| Self::fits(*period_ns));
@@ -108,7 +107,7 @@ impl Few {
             4..16 => 1,
             _ => 2,
         };
-        // There may be a level more, which is to be filled.
+        // Fills a level that may be new.
         for at in 0..=at {
             self.set(at, self.leaves[at]);
         }
@@ -120,13 +119,13 @@ impl Few {
         deadline_ns < NONE >> STREAM_BITS
     }
 
-    /// Places `stream`, or moves it.
+    /// Inserts `stream`, or moves it.
     #[inline(always)]
-    pub(super) fn place(&mut self, stream: u32, deadline_ns: u64) {
+    pub(super) fn insert(&mut self, stream: u32, deadline_ns: u64) {
         self.set(stream as usize, deadline_ns << STREAM_BITS | u64::from(stream));
     }
 
-    /// Takes `stream` out.
+    /// Removes `stream`.
     #[inline(always)]
     pub(super) fn remove(&mut self, stream: u32) {
         self.set(stream as usize, NONE);
@@ -134,11 +133,11 @@ impl Few {
 
     #[inline(always)]
     fn set(&mut self, at: usize, key: u64) -> u64 {
-        let mut least = meet(&mut self.leaves, at, key);
+        let mut least = set_and_min(&mut self.leaves, at, key);
         if self.levels > 0 {
-            least = meet(&mut self.middle, at / ARITY, least);
+            least = set_and_min(&mut self.middle, at / ARITY, least);
             if self.levels > 1 {
-                least = meet(&mut self.top, at / ARITY / ARITY, least);
+                least = set_and_min(&mut self.top, at / ARITY / ARITY, least);
             }
         }
         self.first = least;
@@ -146,19 +145,19 @@ impl Few {
         least
     }
 
-    /// Whether no stream is placed.
+    /// Whether there is no stream.
     #[inline(always)]
     pub(super) fn is_empty(&self) -> bool {
         self.first == NONE
     }
 
-    /// The first key.
+    /// Returns the first key.
     #[inline(always)]
     pub(super) fn first(&self) -> Key {
         Key(self.first)
     }
 
-    /// `key` one period later; `None` if that is no key.
+    /// Returns `key` one period later; `None` if that is no key.
     #[inline(always)]
     fn next(&self, key: Key) -> Option<u64> {
         // The greatest step overflows, or with the key 0 leads to a deadline that does not fit.
@@ -166,8 +165,8 @@ impl Few {
         Self::fits(next >> STREAM_BITS).then_some(next)
     }
 
-    /// Places the stream of `first`, the first key, one period later. Returns the first key then;
-    /// `None`, and nothing has changed, if that is not a key after `last_due`.
+    /// Moves the stream of `first`, the first key, one period later and returns the new first key.
+    /// `None` without effect if the moved key is not after `last_due`.
     #[inline(always)]
     pub(super) fn defer(&mut self, first: Key, last_due: Key) -> Option<Key> {
         let next = self.next(first).filter(|next| *next > last_due.0)?;
@@ -190,8 +189,8 @@ impl Few {
         (self.second ^ self.first) >> STREAM_BITS == 0
     }
 
-    /// Places `stream`, whose head left, one period later. False, and nothing has changed, if it is
-    /// not first, its deadline is before the next head's arrival, there were changes since
+    /// Moves `stream`, whose head departed, one period later. Returns false without effect if it is
+    /// not first, its deadline is before the next head's arrival, a key changed since
     /// [`is_tied`](Self::is_tied) or the later deadline is no key.
     #[inline(always)]
     pub(super) fn defer_served(&mut self, stream: u32, arrival_ns: u64) -> bool {
@@ -203,7 +202,7 @@ impl Few {
         }
         let Some(next) = self.next(first) else { return false };
         let at = first.stream() as usize;
-        // All that is beside its path was read when it was chosen.
+        // `is_tied` read the keys beside its path.
         self.leaves[at] = next;
         let least = next.min(self.beside_first[0]);
         self.middle[at / ARITY] = least;
@@ -213,7 +212,7 @@ impl Few {
         true
     }
 
-    /// The streams that have the first one's deadline.
+    /// Returns the streams with the first one's deadline.
     pub(super) fn tied(&self) -> impl Iterator<Item = u32> {
         let first = self.first;
         let tied = move |key: &u64| (*key ^ first) >> STREAM_BITS == 0;
@@ -252,7 +251,7 @@ mod tests {
                     _ => {
                         let deadline_ns = below(60);
                         *deadline = Some(deadline_ns);
-                        few.place(stream, deadline_ns);
+                        few.insert(stream, deadline_ns);
                     }
                 }
                 let all = || (0u32..).zip(&deadlines).filter_map(|(s, ns)| Some(((*ns)?, s)));
@@ -278,7 +277,7 @@ mod tests {
             ] {
                 let mut few = Few::new();
                 (0..64).for_each(|stream| few.add(stream, period_ns));
-                few.place(stream, deadline_ns);
+                few.insert(stream, deadline_ns);
                 let last_due = Key::last_due(deadline_ns).unwrap();
                 assert_eq!(few.clone().defer(few.first(), last_due).is_some(), key);
                 assert_eq!(few.first().stream(), stream);

@@ -1,72 +1,72 @@
-//! How wide a bucket is, and how many there are.
+//! The width and number of buckets.
 //!
-//! n streams whose deadlines are placed D ahead on average are about n/D deadlines a nanosecond, so
-//! buckets of about D/n ns hold one each. Placements weigh streams by their rate, and weighed so the mean
-//! distance of streams of very different periods is n / (sum of rates): they are served as well.
+//! n streams whose deadlines are inserted D ahead on average are about n/D deadlines a nanosecond,
+//! so buckets of about D/n ns hold one each. Insertions weigh streams by their rate. The weighted
+//! mean distance of streams of different periods is n / (sum of rates), so it suits them, too.
 
-/// Most buckets, as a power of two.
+/// The greatest number of buckets, as a power of two.
 const MOST: u32 = 24;
 
-/// Fewest, so that a few streams find room for their deadlines.
+/// The least number of buckets: the ring of a few streams must reach their deadlines.
 const FEWEST: usize = 1 << 8;
 
-/// Buckets for each stream: the ring reaches at least twice as far ahead as the average.
+/// Buckets for each stream: the ring reaches at least twice the average distance.
 const EACH: usize = 4;
 
-/// The width of buckets, and what it follows.
+/// The width of buckets and the statistics that determine it.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Width {
     /// The width is 2^shift ns.
     shift: u32,
-    /// For how many streams there are buckets.
+    /// The number of streams that the buckets are made for.
     room: u32,
     placements: u32,
-    /// After how many placements the width is reviewed.
+    /// The number of insertions between reviews of the width.
     interval: u32,
-    /// Streams that were put aside because the ring did not reach their deadline.
+    /// Insertions beyond the reach of the ring.
     outside: u32,
-    /// Sum of their distances, buckets.
+    /// The sum of the insertions' distances, buckets.
     ahead: u64,
 }
 
 impl Width {
-    /// The bucket of a deadline, counted from time 0.
+    /// Returns the bucket of a deadline, counted from time 0.
     #[inline]
     pub(super) fn bucket(&self, deadline_ns: u64) -> u64 {
         deadline_ns >> self.shift
     }
 
-    /// A stream was placed so many buckets behind the first in use.
+    /// Records an insertion `ahead` buckets after the first occupied one.
     #[inline]
-    pub(super) fn note(&mut self, ahead: u64) {
-        // Streams so far ahead that the sum wraps are suited by no width.
+    pub(super) fn record(&mut self, ahead: u64) {
+        // No width suits streams so far ahead that the sum wraps.
         self.ahead = self.ahead.wrapping_add(ahead);
         self.placements += 1;
     }
 
-    /// A stream was put aside, though `inside` the ring.
-    pub(super) fn note_aside(&mut self, inside: bool) {
+    /// Records an insertion aside; `inside` if the ring reaches its deadline.
+    pub(super) fn record_aside(&mut self, inside: bool) {
         self.outside = self.outside.saturating_add(u32::from(!inside));
     }
 
-    /// Whether it is time to ask what [`suits`](Self::suits) so many streams.
+    /// Whether the width is due for a review with `placed` streams.
     #[inline]
-    pub(super) fn is_to_be_reviewed(&self, placed: u32) -> bool {
+    pub(super) fn needs_review(&self, placed: u32) -> bool {
         (placed > self.room) | (self.placements >= self.interval)
     }
 
-    /// Whether buckets suit so many streams and what was noted.
+    /// Whether the buckets suit `placed` streams and the recorded insertions.
     pub(super) fn suits(&self, placed: u32) -> bool {
         let fits = self.shift_for(placed).abs_diff(self.shift) < 2;
         placed <= self.room && fits && self.outside < self.placements / 4
     }
 
-    /// Notes from now on.
-    pub(super) fn forget(&mut self) {
+    /// Clears the statistics.
+    pub(super) fn clear(&mut self) {
         (self.placements, self.outside, self.ahead) = (0, 0, 0);
     }
 
-    /// Takes the width that suits. Returns how many buckets there should be at least.
+    /// Adopts the width that suits. Returns the least suitable number of buckets.
     pub(super) fn adapt(&mut self, placed: u32) -> usize {
         self.shift = self.shift_for(placed);
         let buckets = (placed as usize * EACH).next_power_of_two().clamp(FEWEST, 1 << MOST);
@@ -76,7 +76,7 @@ impl Width {
         buckets
     }
 
-    /// The shift for the distances that were noted.
+    /// Returns the shift for the recorded distances.
     fn shift_for(&self, placed: u32) -> u32 {
         let mean = (self.ahead / u64::from(self.placements.max(1))).max(1);
         let mean_ns = u128::from(mean) << self.shift;

@@ -229,7 +229,7 @@ proptest! {
         batch in prop_oneof![Just(1_u32), Just(32), 1..64_u32],
         late_ns in vec(prop_oneof![4 => Just(0_u64), 2 => 0..60_000_u64, 1 => 0..3_000_000_u64], 1..9),
     ) {
-        let fit = |row: &&DisciplineRow| !row.needs.contains(&"table") && row.name != "minbw";
+        let fit = |row: &&DisciplineRow| row.fits_port();
         for row in DISCIPLINES.iter().filter(fit) {
             let given = given(&paced_plan(row.name, rate_bps, batch), &coming, &late_ns);
             assert_apart(&given, &coming, rate_bps)?;

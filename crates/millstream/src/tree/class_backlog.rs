@@ -1,16 +1,16 @@
-//! Where the packets of a tree wait, and what becomes of late ones.
+//! The packets of a tree: queues, gates and late drops.
 
 use alloc::vec::Vec;
 
 use super::ClassId;
 use super::node::{AnyBacklog, AnyStamp};
 use crate::discipline::Head;
-use crate::gate::Gates;
+use crate::gate::EligibilityGates;
 use crate::packet::{Departure, Event, StreamId};
 use crate::queue::Queues;
 use crate::selector::{NewHead, Observer};
 
-/// What a class's child is.
+/// A child of a class.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Child {
     Class(ClassId),
@@ -18,14 +18,14 @@ pub(super) enum Child {
 }
 
 /// The queues of all streams and the gates of streams and classes.
-pub(super) struct Rooms {
+pub(super) struct ClassBacklog {
     pub(super) queues: Queues<AnyStamp>,
-    pub(super) stream_gates: Gates,
-    pub(super) class_gates: Gates,
+    pub(super) stream_gates: EligibilityGates,
+    pub(super) class_gates: EligibilityGates,
 }
 
-impl Rooms {
-    /// A packet that became head-of-line, as its class wants to know it.
+impl ClassBacklog {
+    /// Returns a packet that became head-of-line in the form of its class.
     pub(super) fn new_head(
         &mut self,
         stream: StreamId,
@@ -37,13 +37,13 @@ impl Rooms {
     }
 }
 
-/// Passes on what the streams of a class missed.
-pub(super) struct Told<'a, O: ?Sized> {
+/// Reports the misses of a class's streams.
+pub(super) struct ChildObserver<'a, O: ?Sized> {
     pub(super) children: &'a [Child],
     pub(super) observer: &'a mut O,
 }
 
-impl<O: Observer + ?Sized> Observer for Told<'_, O> {
+impl<O: Observer + ?Sized> Observer for ChildObserver<'_, O> {
     fn missed(&mut self, child: StreamId, now_ns: u64, missed: u64, violations: u64) {
         if let Child::Stream(stream) = self.children[child.index()] {
             self.observer.missed(stream, now_ns, missed, violations);
@@ -51,28 +51,28 @@ impl<O: Observer + ?Sized> Observer for Told<'_, O> {
     }
 }
 
-/// Drops late packets of a class's streams and remembers them.
-pub(super) struct Dropped<'a> {
-    pub(super) rooms: &'a mut Rooms,
+/// Drops late packets of a class's streams and records them.
+pub(super) struct LateDrops<'a> {
+    pub(super) backlog: &'a mut ClassBacklog,
     pub(super) children: &'a [Child],
     pub(super) departures: Vec<Departure>,
 }
 
-impl AnyBacklog for Dropped<'_> {
+impl AnyBacklog for LateDrops<'_> {
     fn drop_head(
         &mut self,
         child: StreamId,
         now_ns: u64,
         deadline_ns: Option<u64>,
     ) -> Option<NewHead<AnyStamp>> {
-        // A class is never told to drop: its contract says that late packets are sent.
+        // Classes are never dropped: their contracts send late packets.
         let Child::Stream(stream) = self.children[child.index()] else { return None };
-        let queues = &mut self.rooms.queues;
+        let queues = &mut self.backlog.queues;
         let (departure, next) = queues.pop(stream, now_ns, deadline_ns, Event::DroppedLate)?;
         self.departures.push(departure);
         if next.is_none() {
-            self.rooms.stream_gates.forget(stream);
+            self.backlog.stream_gates.cancel_opening(stream);
         }
-        next.map(|next| self.rooms.new_head(stream, now_ns, next))
+        next.map(|next| self.backlog.new_head(stream, now_ns, next))
     }
 }
