@@ -3,7 +3,7 @@
 # packets of 1,000 streams from a CSV file.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-cargo bench --quiet -p millstream --bench decision -- --quiet 2>/dev/null |
+cargo bench --quiet -p millstream-benches --bench decision -- --quiet 2>/dev/null |
     grep -E "time:|^(dwcs|disciplines|tree)"
 cargo bench --quiet -p millstream-router
 cargo bench --quiet -p millstream-media --bench media

@@ -1,22 +1,28 @@
 #!/usr/bin/env bash
 # Tests the Python package as users get it: a wheel in a fresh environment, its tests and types, the
 # same wheel under the other installed Pythons, and the built book.
-# PYTHON selects the interpreter; --bench also measures the batch path.
+# PYTHON selects the interpreter; --bench also measures the batch path. PROFILE selects what the wheel
+# is built by, and MILLSTREAM names a command that is already built.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 source scripts/python-env.sh
 
-cargo build --release --quiet -p millstream-cli
+profile=${PROFILE:-release}
+if [[ -z ${MILLSTREAM:-} ]]; then
+    cargo build --profile "$profile" --quiet -p millstream-cli
+    MILLSTREAM=$target/${profile/dev/debug}/millstream
+fi
 rm -rf "$target/wheels/python"
-(cd python && maturin build --quiet --profile release --out "$target/wheels/python" \
+(cd python && maturin build --quiet --profile "$profile" --out "$target/wheels/python" \
     --interpreter "$venv/bin/python")
 pip install --quiet --disable-pip-version-check --no-deps --force-reinstall \
     "$target"/wheels/python/*.whl
 
-export MILLSTREAM=$target/release/millstream
+MILLSTREAM=$(realpath "$MILLSTREAM")
+export MILLSTREAM
 # The conformance traces that are not in the repository.
 export MILLSTREAM_TRACES=$target/traces
-cargo run --release --quiet -p millstream-reference --bin make-traces -- \
+cargo run --profile "$profile" --quiet -p millstream-reference --bin make-traces -- \
     --generated "$MILLSTREAM_TRACES"
 cd python
 pages=(../scripts/{api,commands,concepts,frames,keys,pages,soak}.py ../docs/links.py)

@@ -36,14 +36,16 @@ done
 
 step "the hardware as a structure: conformance traces"
 export VERILATOR=$VERILATOR_ROOT/bin/verilator MILLSTREAM_CACHE=$root/target/rtl-cache
-cargo test --quiet -p millstream-cli --test rtl -- --include-ignored
+# The features of the whole workspace: what its tests built is used again.
+tests=(cargo test --quiet --workspace --exclude millstream-benches)
+"${tests[@]}" --test rtl -- --include-ignored
 
 step "cards: driven from Rust against the engine"
-cargo test --release --quiet -p millstream-hw --test end_system --test line_card -- \
-    --include-ignored
+"${tests[@]}" --test end_system --test line_card -- --include-ignored
 
 step "cards: the paper's Figures 12 to 14"
-cargo run --release --quiet -p millstream-papers -- --cards --check
+"${tests[@]}" --test check --no-run 2>/dev/null
+"$target/debug/millstream-papers" --cards --check
 
 step "cards: cocotb tests"
 cargo build --release --quiet -p millstream-hw
