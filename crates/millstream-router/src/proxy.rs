@@ -14,22 +14,22 @@
 
 mod classical;
 mod cookie;
-mod joint;
-mod note;
+mod device;
+mod outgoing_segment;
 mod rules;
 mod segment;
-mod splice;
+mod spliced_flow;
 mod table;
+mod tcp_pair;
 mod transparent;
-mod wire;
 
 use millstream_scenario::{PathProxy, ProxyKind, RouterScenario};
 use std::net::IpAddr;
 
 use crate::net::pool::Pool;
 use classical::Classical;
+use device::Outgoing;
 use transparent::Transparent;
-use wire::Outgoing;
 
 pub(crate) use segment::{TCP, Tuple};
 

@@ -9,7 +9,7 @@ use tun_rs::Layer;
 
 use crate::error::PortError;
 use crate::io::port::Port;
-use crate::io::tunnel::Tunnel;
+use crate::io::tun_device::Tunnel;
 use crate::net::pool::{BUFFER_BYTES, Pool};
 use crate::net::segmentation::{Cutter, Joined, VIRTIO_BYTES, Virtio};
 

@@ -10,7 +10,7 @@ use tun_rs::Layer;
 
 use crate::error::PortError;
 use crate::io::port::Port;
-use crate::io::tunnel::Tunnel;
+use crate::io::tun_device::Tunnel;
 use crate::net::header::ETHERNET;
 use crate::net::ipv4_control::{self, Party};
 use crate::net::ndp;

@@ -23,7 +23,7 @@ use crate::net::forwarder::Forwarder;
 use crate::net::header::Header;
 use crate::net::nat::{Met, Nat};
 use crate::net::ndp;
-use crate::net::pending::Held;
+use crate::net::pending_neighbours::Held;
 use crate::net::pool::Pool;
 use crate::proxy::{Proxies, ProxyCounters};
 use crate::router::machine::{Machine, Place, Verdict};

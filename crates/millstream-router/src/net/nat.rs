@@ -18,9 +18,9 @@
 //! 4787, REQ-14, asks for them to be kept).
 
 mod flow;
+mod fragments;
 mod hosts;
 mod packet;
-mod parts;
 
 use millstream_scenario::PortNat;
 use std::collections::HashMap;
@@ -29,9 +29,9 @@ use std::net::Ipv4Addr;
 
 use crate::net::header::{Transport, transport};
 use flow::{End, Flow, Inside, Outside};
+use fragments::{Change, Parts};
 use hosts::Hosts;
 use packet::{Ends, Field, ICMP, Part, SYN, TCP};
-use parts::{Change, Parts};
 
 /// Flows looked at for each new one, whether they were silent for too long,
 const LOOKED_AT: usize = 8;

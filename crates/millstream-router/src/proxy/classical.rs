@@ -9,11 +9,11 @@ use std::collections::VecDeque;
 use std::hash::{BuildHasher, RandomState};
 use std::net::SocketAddr;
 
-use super::joint::{Joint, Stage};
+use super::device::Outgoing;
 use super::rules::{self, Decision};
 use super::segment::{Segment, Tuple};
 use super::table::Table;
-use super::wire::Outgoing;
+use super::tcp_pair::{Joint, Stage};
 use super::{Networks, ProxyCounters};
 
 /// A pair that has something to say and no room to say it is asked again after so long, ns.

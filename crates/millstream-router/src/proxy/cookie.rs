@@ -10,7 +10,7 @@
 
 use std::hash::{BuildHasher, RandomState};
 
-use super::note::Terms;
+use super::outgoing_segment::Terms;
 use super::segment::Tuple;
 
 /// How long a number is good for, at least, ns; twice as long at most.

@@ -21,12 +21,12 @@ use std::collections::VecDeque;
 
 use super::ProxyCounters;
 use super::cookie::Cookies;
-use super::note::{Note, Terms, longest};
+use super::device::Outgoing;
+use super::outgoing_segment::{Note, Terms, longest};
 use super::rules::{self, Decision};
 use super::segment::{ACK, FIN, RST, SYN, Segment, Tuple};
-use super::splice::{SHIFT, Splice};
+use super::spliced_flow::{SHIFT, Splice};
 use super::table::Table;
-use super::wire::Outgoing;
 
 /// What is kept of what a client says first, bytes: its window until it is spliced.
 const HEAD_BYTES: usize = 4_096;

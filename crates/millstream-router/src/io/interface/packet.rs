@@ -4,7 +4,7 @@
 //! each one sent is a system call, or those that were cut from a larger one are together. Only what comes in is read,
 //! not what is sent here. The kernel has all packets, too.
 
-mod whole;
+mod oversized;
 
 use pcap::{Active, Capture, Direction};
 use rustix::io::Errno;
@@ -13,7 +13,7 @@ use std::os::fd::{AsRawFd, RawFd};
 use crate::io::interface::{Device, Moved};
 use crate::net::pool::Pool;
 use crate::net::segmentation::{Cutter, Joined};
-use whole::Whole;
+use oversized::Whole;
 
 /// The ring that packets wait in, bytes.
 const RING_BYTES: i32 = 16 << 20;

@@ -4,7 +4,7 @@ use etherparse::checksum::Sum16BitWords;
 use std::net::Ipv4Addr;
 
 use super::flow::End;
-use super::parts::Whole;
+use super::fragments::Whole;
 use crate::net::header::{Transport, updated};
 
 pub(super) const ICMP: u8 = 1;

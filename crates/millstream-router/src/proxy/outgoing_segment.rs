@@ -4,9 +4,9 @@
 use etherparse::{IpNumber, Ipv4Header, Ipv6FlowLabel, Ipv6Header, TcpHeader};
 use std::net::IpAddr;
 
+use super::device::{MTU, Outgoing};
 use super::segment::{ACK, RST, SYN, Segment, Tuple};
-use super::splice::{LENGTH, SCALE, SELECTIVE};
-use super::wire::{MTU, Outgoing};
+use super::spliced_flow::{LENGTH, SCALE, SELECTIVE};
 
 /// Hops that it may take; forwarding takes one.
 const HOPS: u8 = 65;
@@ -30,7 +30,7 @@ impl Terms {
     /// What `segment` says. One that says no length takes 536 bytes (RFC 9293, section 3.7.1).
     pub(super) fn of(frame: &[u8], segment: &Segment) -> Self {
         let mut terms = Self { length: 536, ..Self::default() };
-        for (kind, value) in super::splice::options(frame, segment) {
+        for (kind, value) in super::spliced_flow::options(frame, segment) {
             let value = &frame[value];
             match (kind, value) {
                 (LENGTH, [high, low]) => terms.length = u16::from_be_bytes([*high, *low]),

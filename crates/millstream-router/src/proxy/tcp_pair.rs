@@ -12,8 +12,8 @@ use smoltcp::time::Duration;
 use smoltcp::wire::{HardwareAddress, IpAddress, IpCidr, IpEndpoint, IpListenEndpoint, IpVersion};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
+use super::device::{Incoming, Outgoing, instant};
 use super::segment::Tuple;
-use super::wire::{Incoming, Outgoing, instant};
 
 /// How long an end may take to shake hands, and a client to say what it wants.
 const PATIENCE: Duration = Duration::from_secs(10);

@@ -1,12 +1,12 @@
 //! Joining: segments of TCP that were cut here and leave one after the other are one system call, and one packet to the
 //! kernel, which hands them over whole or cuts them again.
 //!
-//! Only what was [cut](super::cut) here is joined: its checksums are known to be right, so nothing that came in wrong is
+//! Only what was [cut](super::segmenter) here is joined: its checksums are known to be right, so nothing that came in wrong is
 //! made right.
 
 use std::io::IoSlice;
 
-use super::cut::{CWR, LAST, TCP};
+use super::segmenter::{CWR, LAST, TCP};
 use super::set_length;
 use super::virtio::{VIRTIO_BYTES, Virtio};
 use crate::net::checksum::pseudo;
