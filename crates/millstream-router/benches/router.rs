@@ -8,7 +8,7 @@
 use millstream::catalogue::{DisciplineRow, Options, StructureName};
 use millstream::{Contract, Link};
 use millstream_router::live::{
-    Classifier, Clock, Forwarder, Header, Hop, LiveMachine, MemoryPort, Pool, Port, Routes,
+    Classifier, Clock, Forwarder, Header, LiveMachine, MemoryPort, NextHop, Pool, Port, Routes,
 };
 use millstream_router::{
     Batch, InputPlan, Machine, OutputPlan, PathPlan, Plan, Process, Router, Stages, WhenFull,
@@ -36,7 +36,7 @@ fn frame(port: u16) -> Vec<u8> {
 
 fn function() -> Forwarder {
     let mut routes = Routes::default();
-    let hop = Hop { output: 1, from: ROUTER, to: [2; 6] };
+    let hop = NextHop { output: 1, from: ROUTER, to: [2; 6] };
     routes.add("10.2.0.0/16".parse().expect("a prefix"), hop);
     Forwarder::new(routes)
 }

@@ -28,7 +28,7 @@ use std::net::IpAddr;
 
 use crate::net::pool::Pool;
 use classical::Classical;
-use device::Outgoing;
+use device::TxDevice;
 use transparent::Transparent;
 
 pub(crate) use segment::{TCP, Tuple};
@@ -57,8 +57,8 @@ pub struct ProxyCounters {
     pub to_client_bytes: u64,
 }
 
-/// What a proxy asks of the networks around the router.
-pub(crate) trait Networks {
+/// What a proxy asks of the sources around the router.
+pub(crate) trait SourceAddresses {
     /// The router's own address on the way to `destination`.
     fn own_address(&mut self, destination: IpAddr) -> Option<IpAddr>;
 }
@@ -89,8 +89,8 @@ impl Proxy {
         }
         let mut new = Self::new(settings);
         match &mut new {
-            Self::Transparent(of) => of.count_from(self.counters()),
-            Self::Classical(of) => of.count_from(self.counters()),
+            Self::Transparent(of) => of.carry_counters(self.counters()),
+            Self::Classical(of) => of.carry_counters(self.counters()),
         }
         new
     }
@@ -196,14 +196,14 @@ impl Proxies {
         &mut self,
         path: usize,
         (pool, most): (&mut Pool, usize),
-        networks: &mut dyn Networks,
+        sources: &mut dyn SourceAddresses,
         now_ns: u64,
         made: &mut Vec<u64>,
     ) {
-        let mut out = Outgoing { pool, made, most };
+        let mut out = TxDevice { pool, made, most };
         match self.0.get_mut(path) {
             Some(Some(Proxy::Transparent(of))) => of.make(&mut out, now_ns),
-            Some(Some(Proxy::Classical(of))) => of.make(&mut out, networks, now_ns),
+            Some(Some(Proxy::Classical(of))) => of.make(&mut out, sources, now_ns),
             _ => {}
         }
     }

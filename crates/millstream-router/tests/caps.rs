@@ -4,7 +4,7 @@
 
 use etherparse::PacketBuilder;
 use millstream_router::live::{
-    Classifier, Clock, Forwarder, Hop, LiveMachine, Pool, Port, PortError, Routes, admitted,
+    Classifier, Clock, Forwarder, LiveMachine, NextHop, Pool, Port, PortError, Routes, admitted,
 };
 use millstream_router::{Router, Step};
 use millstream_scenario::RouterScenario;
@@ -78,7 +78,7 @@ fn caps_are_used_up(paths: u16, most: usize, step_ns: u64) {
     let scenario = RouterScenario::parse("test.toml", &file(paths), Path::new("")).unwrap();
     let mut routes = Routes::default();
     let all = "0.0.0.0/0".parse().unwrap();
-    routes.add(all, Hop { output: 0, from: MAC, to: [2, 0, 0, 0, 0, 2] });
+    routes.add(all, NextHop { output: 0, from: MAC, to: [2, 0, 0, 0, 0, 2] });
     let (clock, hand) = Clock::by_hand();
     let rules = scenario.paths.iter().map(|path| path.matches).collect();
     let (classifier, function) = (Classifier::new(rules), Forwarder::new(routes));

@@ -7,8 +7,8 @@ mod support;
 
 use etherparse::{ArpEthIpv4Packet, ArpOperation, PacketBuilder};
 use millstream_router::live::{
-    BUFFER_BYTES, Classifier, Clock, Control, ExtensionCounters, Extensions, Forwarder, Hop,
-    LiveMachine, LiveRouter, MemoryPort, Pool, Routes, admitted,
+    BUFFER_BYTES, Classifier, Clock, Control, ExtensionCounters, Extensions, Forwarder,
+    LiveMachine, LiveRouter, MemoryPort, NextHop, Pool, Routes, admitted,
 };
 use millstream_router::{Machine, Process, Router, Step, Verdict};
 use millstream_scenario::RouterScenario;
@@ -102,7 +102,7 @@ fn machine(
     frames: Vec<Vec<u8>>,
 ) -> LiveMachine<MemoryPort> {
     let mut routes = Routes::default();
-    let hop = Hop { output: 1, from: ROUTER, to: [9; 6] };
+    let hop = NextHop { output: 1, from: ROUTER, to: [9; 6] };
     routes.add("10.2.0.0/16".parse().unwrap(), hop);
     let classifier = Classifier::new(scenario.paths.iter().map(|path| path.matches).collect());
     let mut machine =

@@ -9,7 +9,7 @@ mod support;
 use etherparse::{ArpEthIpv4Packet, ArpOperation, PacketBuilder};
 use millstream::Contract;
 use millstream_router::live::{
-    BUFFER_BYTES, Classifier, Clock, Forwarder, Hop, LiveMachine, MemoryPort, Pool, Routes,
+    BUFFER_BYTES, Classifier, Clock, Forwarder, LiveMachine, MemoryPort, NextHop, Pool, Routes,
 };
 use millstream_router::{Batch, Machine, PathPlan, Plan, Router, Stages};
 use millstream_scenario::{Match, PortForward, PortNat};
@@ -230,7 +230,7 @@ fn survives(frames: Vec<Vec<u8>>, nat: bool) -> Result<Vec<Vec<u8>>, TestCaseErr
     let net = "10.0.0.1/24".parse().unwrap();
     let mut routes = Routes::default();
     routes.add_resolved(net, 0, ROUTER, None);
-    let hop = Hop { output: 1, from: ROUTER, to: [9; 6] };
+    let hop = NextHop { output: 1, from: ROUTER, to: [9; 6] };
     routes.add("10.2.0.0/16".parse().unwrap(), hop);
     let net_v6 = "2001:db8:1::1/64".parse().unwrap();
     routes.add_resolved(net_v6, 0, ROUTER, None);

@@ -11,7 +11,7 @@ use etherparse::{
 use ipnet::Ipv6Net;
 use millstream::Contract;
 use millstream_router::live::{
-    Classifier, Clock, Forwarder, Header, Hop, LiveMachine, MemoryPort, Pool, Routes,
+    Classifier, Clock, Forwarder, Header, LiveMachine, MemoryPort, NextHop, Pool, Routes,
 };
 use millstream_router::{Batch, Machine, PathPlan, Plan, Router, Stages};
 use millstream_scenario::{Match, PortNat};
@@ -200,7 +200,7 @@ proptest! {
             bytes[at] = to;
         }
         let mut routes = Routes::default();
-        let hop = Hop { output: 1, from: ROUTER, to: NEIGHBOUR };
+        let hop = NextHop { output: 1, from: ROUTER, to: NEIGHBOUR };
         routes.add("::/0".parse().unwrap(), hop);
         let mut got = bytes.clone();
         let output = Forwarder::new(routes).forward(&mut got);
@@ -229,7 +229,7 @@ proptest! {
         let nets: Vec<Ipv6Net> = prefixes.into_iter().map(net).collect();
         let mut routes = Routes::default();
         for (output, net) in nets.iter().enumerate() {
-            routes.add((*net).into(), Hop { output, from: ROUTER, to: NEIGHBOUR });
+            routes.add((*net).into(), NextHop { output, from: ROUTER, to: NEIGHBOUR });
         }
         let destination = host(low.0, low.1);
         let holds = nets.iter().enumerate().filter(|(_, net)| net.contains(&destination));
@@ -253,7 +253,7 @@ impl Rig {
         let net = "2001:db8:1::1/64".parse().unwrap();
         let mut routes = Routes::default();
         routes.add_resolved(net, 0, ROUTER, None);
-        let hop = Hop { output: 1, from: ROUTER, to: NEIGHBOUR };
+        let hop = NextHop { output: 1, from: ROUTER, to: NEIGHBOUR };
         routes.add("2001:db8:2::/48".parse().unwrap(), hop);
         let by = "fe80::9".parse().unwrap();
         routes.add_resolved("2001:db8:3::/48".parse().unwrap(), 0, ROUTER, Some(by));

@@ -7,7 +7,8 @@ mod support;
 use etherparse::{Ipv4HeaderSlice, PacketBuilder, SlicedPacket};
 use millstream::Contract;
 use millstream_router::live::{
-    BUFFER_BYTES, Classifier, Clock, Forwarder, Header, Hop, LiveMachine, MemoryPort, Pool, Routes,
+    BUFFER_BYTES, Classifier, Clock, Forwarder, Header, LiveMachine, MemoryPort, NextHop, Pool,
+    Routes,
 };
 use millstream_router::{Batch, PathPlan, Plan, Router, Stages};
 use millstream_scenario::Match;
@@ -28,7 +29,7 @@ fn frame(source: [u8; 4], destination: [u8; 4], hops: u8, port: u16, payload: &[
 /// Everything to output 1.
 fn routes() -> Routes {
     let mut routes = Routes::default();
-    let hop = Hop { output: 1, from: ROUTER, to: NEIGHBOUR };
+    let hop = NextHop { output: 1, from: ROUTER, to: NEIGHBOUR };
     routes.add("10.2.0.0/16".parse().unwrap(), hop);
     routes
 }

@@ -10,7 +10,7 @@ mod support;
 
 use etherparse::PacketBuilder;
 use millstream_router::live::{
-    Classifier, Clock, Forwarder, Hop, LiveMachine, Pool, Port, PortError, Routes, admitted,
+    Classifier, Clock, Forwarder, LiveMachine, NextHop, Pool, Port, PortError, Routes, admitted,
     reading,
 };
 use millstream_router::{Router, Step};
@@ -111,7 +111,7 @@ fn forwarded(input: InputMode, inputs: usize, offered: u64, costs: Costs) -> u64
     let builder = PacketBuilder::ethernet2(NEIGHBOUR, ROUTER).ipv4([1; 4], [10, 2, 0, 1], 9);
     builder.udp(1, 2).write(&mut frame, &[0; 18]).unwrap();
     let mut routes = Routes::default();
-    let hop = Hop { output: inputs, from: ROUTER, to: NEIGHBOUR };
+    let hop = NextHop { output: inputs, from: ROUTER, to: NEIGHBOUR };
     routes.add(scenario.routes[0].prefix, hop);
     let classifier = Classifier::new(vec![scenario.paths[0].matches]);
     let pool = Pool::new(scenario.buffers);

@@ -5,8 +5,8 @@
 
 use etherparse::{PacketBuilder, SlicedPacket, TransportSlice};
 use millstream_router::live::{
-    BUFFER_BYTES, Classifier, Clock, Forwarder, Hop, LiveMachine, Pool, Port, PortError, Routes,
-    admitted,
+    BUFFER_BYTES, Classifier, Clock, Forwarder, LiveMachine, NextHop, Pool, Port, PortError,
+    Routes, admitted,
 };
 use millstream_router::{Router, Step};
 use millstream_scenario::RouterScenario;
@@ -182,7 +182,7 @@ fn router() -> (Router<LiveMachine<Ends>>, Arc<quanta::Mock>) {
     let scenario = RouterScenario::parse("test.toml", FILE, Path::new("")).unwrap();
     let mut routes = Routes::default();
     for route in &scenario.routes {
-        routes.add(route.prefix, Hop { output: 0, from: MAC, to: [2, 0, 0, 0, 0, 2] });
+        routes.add(route.prefix, NextHop { output: 0, from: MAC, to: [2, 0, 0, 0, 0, 2] });
     }
     let (clock, hand) = Clock::by_hand();
     let rules = scenario.paths.iter().map(|path| path.matches).collect();

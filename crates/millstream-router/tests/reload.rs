@@ -6,7 +6,7 @@ mod support;
 
 use millstream::Contract;
 use millstream_router::live::{
-    Classifier, Clock, Forwarder, Hop, LiveMachine, MemoryPort, Pool, Routes,
+    Classifier, Clock, Forwarder, LiveMachine, MemoryPort, NextHop, Pool, Routes,
 };
 use millstream_router::{Batch, PathPlan, Plan, Router, Stages};
 use millstream_scenario::Match;
@@ -51,7 +51,7 @@ fn plan(paths: &[u16], drops: u16, queue: u32, discipline: &str) -> (Plan, Class
     };
     let rule = |port: &u16| Match { destination_port: Some(*port), ..Match::default() };
     let mut routes = Routes::default();
-    routes.add("0.0.0.0/0".parse().unwrap(), Hop { output: 1, from: ROUTER, to: [9; 6] });
+    routes.add("0.0.0.0/0".parse().unwrap(), NextHop { output: 1, from: ROUTER, to: [9; 6] });
     (plan, Classifier::new(paths.iter().map(rule).collect()), Forwarder::new(routes))
 }
 

@@ -8,7 +8,7 @@ mod support;
 use etherparse::{LinkExtSlice, NetSlice, PacketBuilder, SlicedPacket};
 use millstream::Contract;
 use millstream_router::live::{
-    BUFFER_BYTES, Classifier, Clock, Forwarder, Hop, LiveMachine, MemoryPort, Pool, Port,
+    BUFFER_BYTES, Classifier, Clock, Forwarder, LiveMachine, MemoryPort, NextHop, Pool, Port,
     PortError, Routes, VlanPort,
 };
 use millstream_router::{Batch, PathPlan, Plan, Router, Stages, Step};
@@ -95,7 +95,7 @@ fn bench(rules: Vec<Match>, frames: Vec<Vec<u8>>, pcp: PcpSource) -> Bench {
     let wire = Wire(Rc::new(RefCell::new(MemoryPort::new(frames, many).keeping())));
     let mut routes = Routes::default();
     for output in 0..3u8 {
-        let hop = Hop { output: output.into(), from: ROUTER, to: NEIGHBOUR };
+        let hop = NextHop { output: output.into(), from: ROUTER, to: NEIGHBOUR };
         routes.add(format!("10.{output}.0.0/16").parse().unwrap(), hop);
     }
     let paths = rules.len();

@@ -1,7 +1,7 @@
 //! No frame makes the router's classification, filters or fast path panic. The fast path changes
 //! addresses, hops and IPv4's checksum only. A VLAN tag that is taken out is put in again as it was.
 
-use millstream_router::live::{Classifier, Filters, Forwarder, Header, Hop, Pool, Routes};
+use millstream_router::live::{Classifier, Filters, Forwarder, Header, NextHop, Pool, Routes};
 use millstream_scenario::{Match, RouterScenario};
 use std::path::Path;
 
@@ -75,7 +75,7 @@ fn run(frame: &[u8]) -> bool {
         let _ = Classifier::new(rules).path_v6(0, &header, frame);
     }
     let mut routes = Routes::default();
-    let hop = Hop { output: 0, from: [1; 6], to: [2; 6] };
+    let hop = NextHop { output: 0, from: [1; 6], to: [2; 6] };
     routes.add("0.0.0.0/0".parse().expect("a prefix"), hop);
     routes.add("::/0".parse().expect("a prefix"), hop);
     let mut sent = frame.to_vec();

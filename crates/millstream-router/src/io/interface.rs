@@ -15,25 +15,25 @@ use std::net::Ipv6Addr;
 use std::os::fd::{OwnedFd, RawFd};
 use std::sync::Arc;
 
-use self::xdp::MOST_QUEUES;
+use self::xdp::MAX_QUEUES;
 use crate::error::PortError;
 use crate::io::port::Port;
 use crate::net::checksum;
 use crate::net::pool::Pool;
 use millstream_scenario::InterfaceIo;
-use opener::{Opened, Opener, Way};
+use opener::{OpenSpec, Opened, Opener};
 use redirect::Redirect;
 
 /// How many packets were taken, and why the interface is away, if it is.
-type Moved = (usize, Option<String>);
+type Transfer = (usize, Option<String>);
 
 /// An open interface.
 trait Device {
     /// As [`Port::receive`].
-    fn receive(&mut self, pool: &mut Pool, most: usize, into: &mut Vec<u64>) -> Moved;
+    fn receive(&mut self, pool: &mut Pool, most: usize, into: &mut Vec<u64>) -> Transfer;
 
     /// As [`Port::transmit`].
-    fn transmit(&mut self, pool: &mut Pool, packets: &[u64]) -> Moved;
+    fn transmit(&mut self, pool: &mut Pool, packets: &[u64]) -> Transfer;
 
     /// As [`Port::retry_pending`].
     fn retry_pending(&mut self) -> bool {
@@ -61,13 +61,13 @@ trait Device {
 /// A port on a network interface.
 pub struct InterfacePort {
     name: String,
-    way: Way,
+    spec: OpenSpec,
     /// `None` while it is away.
     device: Option<Box<dyn Device>>,
     /// What opens it again.
     opener: Option<Opener>,
     /// Packets of local senders may come in with checksums that nobody has computed.
-    unfinished: bool,
+    completes_checksums: bool,
     /// The longest frame that its MTU allows, bytes.
     longest_bytes: u32,
     /// What makes the kernel let frames to the groups in.
@@ -79,7 +79,7 @@ pub struct InterfacePort {
 
 impl InterfacePort {
     /// Opens the interface `interface` for the port called `name`. With [`InterfaceIo::Auto`] it is AF_XDP where
-    /// that can be and `against_xdp` is `None`, a reason against it.
+    /// that can be and `xdp_conflict` is `None`, a reason against it.
     ///
     /// # Errors
     /// If there is no such interface, or it may not be opened.
@@ -87,25 +87,25 @@ impl InterfacePort {
         name: &str,
         interface: &str,
         io: InterfaceIo,
-        against_xdp: Option<&str>,
+        xdp_conflict: Option<&str>,
     ) -> Result<Self, PortError> {
         let (interface_name, groups) = (interface.to_owned(), Vec::new());
-        let packet = Way { interface: interface_name, redirect: None, groups };
-        let reason = match (io, against_xdp) {
+        let packet = OpenSpec { interface: interface_name, redirect: None, groups };
+        let reason = match (io, xdp_conflict) {
             (InterfaceIo::Packet, _) => "so the file says".to_owned(),
             (InterfaceIo::Auto, Some(reason)) => reason.to_owned(),
             (InterfaceIo::Auto | InterfaceIo::Xdp, _) => {
-                let opened = Redirect::load(MOST_QUEUES)
+                let opened = Redirect::load(MAX_QUEUES)
                     .map_err(|error| format!("loading a program: {error}"));
                 let opened = opened.and_then(|redirect| {
                     let redirect = Some(Arc::new(redirect));
-                    let way = Way { redirect, ..packet.clone() };
-                    Ok((way.open()?, way))
+                    let spec = OpenSpec { redirect, ..packet.clone() };
+                    Ok((spec.open()?, spec))
                 });
                 match opened {
-                    Ok((opened, way)) => {
+                    Ok((opened, spec)) => {
                         log::info!(port = name, interface = interface, io = "AF_XDP", mode = opened.handle.mode(), queues = opened.handle.queues(); "the interface is open");
-                        return Ok(Self::new(name, way, opened));
+                        return Ok(Self::new(name, spec, opened));
                     }
                     Err(error) if io == InterfaceIo::Xdp => {
                         return Err(refused(name, interface, "AF_XDP", &error));
@@ -120,37 +120,47 @@ impl InterfacePort {
         Ok(Self::new(name, packet, opened))
     }
 
-    fn new(name: &str, way: Way, opened: Opened) -> Self {
-        let unfinished = is_local(&way.interface);
+    fn new(name: &str, spec: OpenSpec, opened: Opened) -> Self {
+        let completes_checksums = is_local(&spec.interface);
         let (name, opener) = (name.to_owned(), None);
         let Opened { handle, longest_bytes, membership, .. } = opened;
         let (device, went_away, lost) = (Some(handle.device()), 0, 0);
-        Self { name, way, device, opener, unfinished, longest_bytes, membership, went_away, lost }
+        Self {
+            name,
+            spec,
+            device,
+            opener,
+            completes_checksums,
+            longest_bytes,
+            membership,
+            went_away,
+            lost,
+        }
     }
 
     #[cold]
-    fn away(&mut self, error: &str) -> Result<(), PortError> {
+    fn handle_away(&mut self, error: &str) -> Result<(), PortError> {
         self.lost = self.lost();
         self.went_away += 1;
-        log::warn!(port = self.name, interface = self.way.interface; "the interface is away: {error}");
+        log::warn!(port = self.name, interface = self.spec.interface; "the interface is away: {error}");
         let Some(device) = self.device.take() else { return Ok(()) };
         self.prepare()?;
         if let Some(opener) = &self.opener {
             let left = (device.close(), self.membership.take());
-            opener.again(Box::new(left), self.way.clone());
+            opener.reopen(Box::new(left), self.spec.clone());
         }
         Ok(())
     }
 
     #[cold]
-    fn look(&mut self) {
+    fn poll_reopened(&mut self) {
         if let Some(opened) = self.opener.as_ref().and_then(Opener::opened) {
-            log::info!(port = self.name, interface = self.way.interface, mode = opened.handle.mode(); "the interface is back");
+            log::info!(port = self.name, interface = self.spec.interface, mode = opened.handle.mode(); "the interface is back");
             let Opened { handle, longest_bytes, membership, groups } = opened;
             self.device = Some(handle.device());
             (self.longest_bytes, self.membership) = (longest_bytes, membership);
-            if groups != self.way.groups {
-                self.membership = self.way.join();
+            if groups != self.spec.groups {
+                self.membership = self.spec.join();
             }
         }
     }
@@ -187,19 +197,19 @@ impl Port for InterfacePort {
         into: &mut Vec<u64>,
     ) -> Result<usize, PortError> {
         let Some(device) = &mut self.device else {
-            self.look();
+            self.poll_reopened();
             return Ok(0);
         };
         let before = into.len();
         let (count, away) = device.receive(pool, most, into);
-        if self.unfinished {
+        if self.completes_checksums {
             // What was cut here is right already.
-            for packet in into[before..].iter().filter(|packet| !Pool::is_cut(**packet)) {
+            for packet in into[before..].iter().filter(|packet| !Pool::is_segmented(**packet)) {
                 checksum::finish(pool.frame_mut(*packet));
             }
         }
         if let Some(error) = away {
-            self.away(&error)?;
+            self.handle_away(&error)?;
         }
         Ok(count)
     }
@@ -212,7 +222,7 @@ impl Port for InterfacePort {
         let Some(device) = &mut self.device else { return Ok(0) };
         let (taken, away) = device.transmit(pool, packets);
         if let Some(error) = away {
-            self.away(&error)?;
+            self.handle_away(&error)?;
         }
         Ok(taken)
     }
@@ -242,9 +252,9 @@ impl Port for InterfacePort {
     }
 
     fn join(&mut self, groups: &[Ipv6Addr]) {
-        if self.way.groups != groups {
-            self.way.groups = groups.to_vec();
-            self.membership = self.way.join();
+        if self.spec.groups != groups {
+            self.spec.groups = groups.to_vec();
+            self.membership = self.spec.join();
         }
     }
 
@@ -268,7 +278,7 @@ impl Port for InterfacePort {
 
 /// Why packets of `interface` should not be taken from the kernel, which they are by AF_XDP; `None` if nobody would
 /// miss them.
-pub(crate) fn against_xdp(interface: &str) -> Option<String> {
+pub(crate) fn xdp_conflict(interface: &str) -> Option<String> {
     let entries = fs::read_dir(format!("/sys/class/net/{interface}")).into_iter().flatten();
     let mut names = entries.flatten().filter_map(|entry| entry.file_name().into_string().ok());
     if let Some(upper) = names.find(|name| name.starts_with("upper_")) {

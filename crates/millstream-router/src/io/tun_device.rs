@@ -9,14 +9,14 @@ use tun_rs::{DeviceBuilder, Layer, SyncDevice};
 use crate::error::PortError;
 
 /// The device of a port.
-pub(crate) struct Tunnel {
+pub(crate) struct TunDevice {
     name: String,
     pub(crate) device: SyncDevice,
     away: bool,
     went_away: u64,
 }
 
-impl Tunnel {
+impl TunDevice {
     /// Makes `device` for the port called `name`, and sets it up: TAP of layer 2, which takes and gives what is known of a
     /// packet before it, or TUN of layer 3, which does not.
     pub(crate) fn open(name: &str, device: &str, layer: Layer) -> Result<Self, PortError> {
@@ -41,7 +41,7 @@ impl Tunnel {
 
     /// What came of reading or writing; `None` if it is to be tried again later.
     #[inline]
-    pub(crate) fn moved(
+    pub(crate) fn check(
         &mut self,
         result: Result<usize, Error>,
     ) -> Result<Option<usize>, PortError> {

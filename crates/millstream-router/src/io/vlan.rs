@@ -7,7 +7,7 @@
 //! ```
 //!
 //! Whichever port reads takes from the device what comes first; what is for another port waits there, in a queue of
-//! [`WAITING`] packets, until that port reads. Frames of VLANs that no port is, and those with more than one tag, are
+//! [`MAX_WAITING`] packets, until that port reads. Frames of VLANs that no port is, and those with more than one tag, are
 //! dropped and counted. Source: IEEE 802.1Q-2022, sections 6.9 and 9.
 
 use std::cell::RefCell;
@@ -25,14 +25,14 @@ use crate::net::pool::Pool;
 use crate::net::vlan_tag::is_stacked;
 
 /// Packets that wait for one port while another reads.
-const WAITING: usize = 256;
+const MAX_WAITING: usize = 256;
 /// Numbers of VLANs, 0 for none.
 const VLANS: usize = 1 << 12;
 /// No port.
-const NOBODY: u16 = u16::MAX;
+const NO_PORT: u16 = u16::MAX;
 
 /// A device and the ports that it is.
-struct Trunk<P> {
+struct VlanDemux<P> {
     device: P,
     members: Vec<Member>,
     /// By the number of the VLAN: whose its frames are.
@@ -50,19 +50,19 @@ struct Member {
     groups: Vec<Ipv6Addr>,
 }
 
-impl<P> Trunk<P> {
+impl<P> VlanDemux<P> {
     /// The port that a packet is for.
     #[inline]
     fn owner(&self, pool: &Pool, packet: u64) -> u16 {
         let vlan = Pool::tag(packet).and_then(|tag| tag.vlan());
         match vlan {
-            None if is_stacked(pool.frame(packet)) => NOBODY,
+            None if is_stacked(pool.frame(packet)) => NO_PORT,
             vlan => self.owners[usize::from(vlan.unwrap_or(0)) % VLANS],
         }
     }
 
     /// Of the packets in `packets` from `first` on, leaves those of port `at`; the others go to their ports, or nowhere.
-    fn sort(&mut self, pool: &mut Pool, at: usize, packets: &mut Vec<u64>, first: usize) {
+    fn demultiplex(&mut self, pool: &mut Pool, at: usize, packets: &mut Vec<u64>, first: usize) {
         let mut kept = first;
         for read in first..packets.len() {
             let packet = packets[read];
@@ -73,7 +73,9 @@ impl<P> Trunk<P> {
                 continue;
             }
             match self.members.get_mut(owner) {
-                Some(member) if member.waiting.len() < WAITING => member.waiting.push_back(packet),
+                Some(member) if member.waiting.len() < MAX_WAITING => {
+                    member.waiting.push_back(packet)
+                }
                 other => {
                     match other {
                         Some(member) => member.lost += 1,
@@ -89,7 +91,7 @@ impl<P> Trunk<P> {
 
 /// A port that is a VLAN of a device, or what of it has no VLAN.
 pub struct VlanPort<P> {
-    trunk: Rc<RefCell<Trunk<P>>>,
+    demux: Rc<RefCell<VlanDemux<P>>>,
     at: usize,
     vlan: Option<u16>,
     pcp: PcpSource,
@@ -102,14 +104,14 @@ impl<P: Port> VlanPort<P> {
     /// priority of frames that leave in a VLAN is from. Of ports with the same VLAN the first has its frames.
     #[must_use]
     pub fn share(device: P, vlans: &[(Option<u16>, PcpSource)]) -> Vec<Self> {
-        let mut owners = vec![NOBODY; VLANS];
+        let mut owners = vec![NO_PORT; VLANS];
         for (at, (vlan, _)) in vlans.iter().enumerate().rev() {
-            owners[usize::from(vlan.unwrap_or(0)) % VLANS] = u16::try_from(at).unwrap_or(NOBODY);
+            owners[usize::from(vlan.unwrap_or(0)) % VLANS] = u16::try_from(at).unwrap_or(NO_PORT);
         }
         let members = vlans.iter().map(|_| Member::default()).collect();
-        let trunk = Rc::new(RefCell::new(Trunk { device, members, owners }));
+        let demux = Rc::new(RefCell::new(VlanDemux { device, members, owners }));
         let port = |(at, (vlan, pcp)): (usize, &(Option<u16>, PcpSource))| Self {
-            trunk: Rc::clone(&trunk),
+            demux: Rc::clone(&demux),
             at,
             vlan: *vlan,
             pcp: *pcp,
@@ -120,12 +122,12 @@ impl<P: Port> VlanPort<P> {
 
     /// A packet as it leaves: without a tag, or with that of the port's VLAN.
     #[inline]
-    fn labelled(&self, pool: &Pool, packet: u64) -> u64 {
+    fn retag(&self, pool: &Pool, packet: u64) -> u64 {
         let tag = self.vlan.map(|vlan| {
             let tag = Pool::tag(packet).unwrap_or_default().with_vlan(vlan);
             match self.pcp {
                 PcpSource::Keep => tag,
-                PcpSource::Dscp => tag.with_pcp(class(pool.frame(packet))),
+                PcpSource::Dscp => tag.with_pcp(dscp_class(pool.frame(packet))),
             }
         });
         Pool::with_tag(packet, tag)
@@ -156,7 +158,7 @@ pub(crate) fn open_ports(
 }
 
 /// The first three bits of a packet's code point, its class (RFC 2474, section 4.2.2); 0 if it is no IP packet.
-fn class(frame: &[u8]) -> u8 {
+fn dscp_class(frame: &[u8]) -> u8 {
     let of_v4 = Header::parse(frame).map(|header| header.dscp);
     of_v4.or_else(|| Header::parse_v6(frame).map(|header| header.dscp)).unwrap_or(0) >> 3
 }
@@ -168,90 +170,90 @@ impl<P: Port> Port for VlanPort<P> {
         most: usize,
         into: &mut Vec<u64>,
     ) -> Result<usize, PortError> {
-        let trunk = &mut *self.trunk.borrow_mut();
-        let waiting = &mut trunk.members[self.at].waiting;
+        let demux = &mut *self.demux.borrow_mut();
+        let waiting = &mut demux.members[self.at].waiting;
         let taken = waiting.len().min(most);
         into.extend(waiting.drain(..taken));
         if taken == most {
             return Ok(taken);
         }
-        let (first, strays) = (into.len(), trunk.members[self.at].strays);
-        let received = trunk.device.receive(pool, most - taken, into);
+        let (first, strays) = (into.len(), demux.members[self.at].strays);
+        let received = demux.device.receive(pool, most - taken, into);
         let arrived = into.len() - first;
-        trunk.sort(pool, self.at, into, first);
-        let strays = usize::try_from(trunk.members[self.at].strays - strays).unwrap_or(0);
+        demux.demultiplex(pool, self.at, into, first);
+        let strays = usize::try_from(demux.members[self.at].strays - strays).unwrap_or(0);
         // Packets that fitted no buffer are whoever's reads them.
         let unfit = received?.saturating_sub(arrived);
         Ok(taken + into.len() - first + strays + unfit)
     }
 
     fn arrivals(&self) -> Option<Vec<RawFd>> {
-        let trunk = self.trunk.borrow();
-        let taken = trunk.members.iter().any(|member| !member.waiting.is_empty());
-        if taken { None } else { trunk.device.arrivals() }
+        let demux = self.demux.borrow();
+        let taken = demux.members.iter().any(|member| !member.waiting.is_empty());
+        if taken { None } else { demux.device.arrivals() }
     }
 
     fn transmit(&mut self, pool: &mut Pool, packets: &[u64]) -> Result<usize, PortError> {
         let mut leaving = std::mem::take(&mut self.leaving);
-        leaving.extend(packets.iter().map(|packet| self.labelled(pool, *packet)));
-        let taken = self.trunk.borrow_mut().device.transmit(pool, &leaving);
+        leaving.extend(packets.iter().map(|packet| self.retag(pool, *packet)));
+        let taken = self.demux.borrow_mut().device.transmit(pool, &leaving);
         leaving.clear();
         self.leaving = leaving;
         taken
     }
 
     fn retry_pending(&mut self) -> bool {
-        self.trunk.borrow_mut().device.retry_pending()
+        self.demux.borrow_mut().device.retry_pending()
     }
 
     fn ended(&self) -> bool {
-        let trunk = self.trunk.borrow();
-        trunk.device.ended() && trunk.members[self.at].waiting.is_empty()
+        let demux = self.demux.borrow();
+        demux.device.ended() && demux.members[self.at].waiting.is_empty()
     }
 
     fn backlog(&self) -> Option<usize> {
-        let trunk = self.trunk.borrow();
-        Some(trunk.members[self.at].waiting.len() + trunk.device.backlog()?)
+        let demux = self.demux.borrow();
+        Some(demux.members[self.at].waiting.len() + demux.device.backlog()?)
     }
 
     /// What the device lost is counted at the first of its ports.
     fn lost(&mut self) -> u64 {
-        let trunk = &mut *self.trunk.borrow_mut();
-        let of_device = if self.at == 0 { trunk.device.lost() } else { 0 };
-        of_device + trunk.members[self.at].lost
+        let demux = &mut *self.demux.borrow_mut();
+        let of_device = if self.at == 0 { demux.device.lost() } else { 0 };
+        of_device + demux.members[self.at].lost
     }
 
     fn strays(&self) -> u64 {
-        self.trunk.borrow().members[self.at].strays
+        self.demux.borrow().members[self.at].strays
     }
 
     fn went_away(&self) -> u64 {
-        self.trunk.borrow().device.went_away()
+        self.demux.borrow().device.went_away()
     }
 
     fn is_away(&self) -> bool {
-        self.trunk.borrow().device.is_away()
+        self.demux.borrow().device.is_away()
     }
 
     fn longest_bytes(&self) -> u32 {
-        self.trunk.borrow().device.longest_bytes()
+        self.demux.borrow().device.longest_bytes()
     }
 
     fn join(&mut self, groups: &[Ipv6Addr]) {
-        let trunk = &mut *self.trunk.borrow_mut();
-        trunk.members[self.at].groups = groups.to_vec();
-        let members = trunk.members.iter().flat_map(|member| &member.groups);
+        let demux = &mut *self.demux.borrow_mut();
+        demux.members[self.at].groups = groups.to_vec();
+        let members = demux.members.iter().flat_map(|member| &member.groups);
         let mut all: Vec<_> = members.copied().collect();
         all.sort_unstable();
         all.dedup();
-        trunk.device.join(&all);
+        demux.device.join(&all);
     }
 
     fn prepare(&mut self) -> Result<(), PortError> {
-        self.trunk.borrow_mut().device.prepare()
+        self.demux.borrow_mut().device.prepare()
     }
 
     fn flush(&mut self) -> Result<(), PortError> {
-        self.trunk.borrow_mut().device.flush()
+        self.demux.borrow_mut().device.flush()
     }
 }

@@ -15,10 +15,10 @@ pub(crate) trait Address: Copy + Debug + Eq + Hash + Into<IpAddr> {
     type Net: Prefix + Copy;
 
     /// The network that only this address is in.
-    fn alone(self) -> Self::Net;
+    fn host_net(self) -> Self::Net;
 
     /// An address if it is of this family.
-    fn of(address: IpAddr) -> Option<Self>;
+    fn from_ip(address: IpAddr) -> Option<Self>;
 
     /// A number below [`SLOTS`] that is another for most others.
     fn slot(self) -> usize;
@@ -31,11 +31,11 @@ impl Address for Ipv4Addr {
     type Net = Ipv4Net;
 
     #[inline]
-    fn alone(self) -> Ipv4Net {
+    fn host_net(self) -> Ipv4Net {
         self.into()
     }
 
-    fn of(address: IpAddr) -> Option<Self> {
+    fn from_ip(address: IpAddr) -> Option<Self> {
         match address {
             IpAddr::V4(address) => Some(address),
             IpAddr::V6(_) => None,
@@ -56,11 +56,11 @@ impl Address for Ipv6Addr {
     type Net = Ipv6Net;
 
     #[inline]
-    fn alone(self) -> Ipv6Net {
+    fn host_net(self) -> Ipv6Net {
         self.into()
     }
 
-    fn of(address: IpAddr) -> Option<Self> {
+    fn from_ip(address: IpAddr) -> Option<Self> {
         match address {
             IpAddr::V6(address) => Some(address),
             IpAddr::V4(_) => None,

@@ -6,7 +6,7 @@ use etherparse::{Icmpv6Type, NetSlice, PacketBuilder, SlicedPacket, TransportSli
 use std::net::Ipv6Addr;
 
 use crate::net::header::{Header, transport_v6};
-use crate::net::ipv4_control::{Error, Party};
+use crate::net::ipv4_control::{Endpoint, IcmpError};
 
 /// Hops that our own packets may take.
 const HOPS: u8 = 64;
@@ -46,7 +46,7 @@ pub(crate) fn echo_reply(frame: &[u8], mac: [u8; 6]) -> Option<Vec<u8>> {
 }
 
 /// Where the packet of `frame` comes from, if an error may be sent about it.
-pub(crate) fn complainant(frame: &[u8]) -> Option<Ipv6Addr> {
+pub(crate) fn error_recipient(frame: &[u8]) -> Option<Ipv6Addr> {
     let (header, parts) = (Header::parse_v6(frame)?, transport_v6(frame)?);
     let (source, destination) = (header.source, header.destination);
     let kind = frame.get(parts.start..parts.end)?.first().copied().unwrap_or(0);
@@ -58,16 +58,20 @@ pub(crate) fn complainant(frame: &[u8]) -> Option<Ipv6Addr> {
 /// `us` tells `them` why the packet of `frame`, which they sent, does not go on.
 pub(crate) fn error(
     frame: &[u8],
-    why: Error,
-    us: Party<Ipv6Addr>,
-    them: Party<Ipv6Addr>,
+    why: IcmpError,
+    us: Endpoint<Ipv6Addr>,
+    them: Endpoint<Ipv6Addr>,
 ) -> Option<Vec<u8>> {
     use icmpv6::{DestUnreachableCode, TimeExceededCode};
     let about = match why {
-        Error::TimeExceeded => Icmpv6Type::TimeExceeded(TimeExceededCode::HopLimitExceeded),
-        Error::NetUnreachable => Icmpv6Type::DestinationUnreachable(DestUnreachableCode::NoRoute),
-        Error::HostUnreachable => Icmpv6Type::DestinationUnreachable(DestUnreachableCode::Address),
-        Error::TooBig(mtu) => Icmpv6Type::PacketTooBig { mtu },
+        IcmpError::TimeExceeded => Icmpv6Type::TimeExceeded(TimeExceededCode::HopLimitExceeded),
+        IcmpError::NetUnreachable => {
+            Icmpv6Type::DestinationUnreachable(DestUnreachableCode::NoRoute)
+        }
+        IcmpError::HostUnreachable => {
+            Icmpv6Type::DestinationUnreachable(DestUnreachableCode::Address)
+        }
+        IcmpError::TooBig(mtu) => Icmpv6Type::PacketTooBig { mtu },
     };
     let whole = frame.get(14..transport_v6(frame)?.end)?;
     let part = &whole[..whole.len().min(ERROR_BYTES - ERROR_HEADERS)];
@@ -93,8 +97,8 @@ mod tests {
         Ipv6Addr::new(0x2001, 0xdb8, 1, 0, 0, 0, 0, last)
     }
 
-    const US: Party<Ipv6Addr> = Party { mac: [2, 0, 0, 0, 0, 1], address: host(1) };
-    const THEM: Party<Ipv6Addr> = Party { mac: [2, 0, 0, 0, 0, 9], address: host(9) };
+    const US: Endpoint<Ipv6Addr> = Endpoint { mac: [2, 0, 0, 0, 0, 1], address: host(1) };
+    const THEM: Endpoint<Ipv6Addr> = Endpoint { mac: [2, 0, 0, 0, 0, 9], address: host(9) };
 
     fn echo(payload: &[u8]) -> Vec<u8> {
         let builder = PacketBuilder::ethernet2(THEM.mac, US.mac);
@@ -126,23 +130,23 @@ mod tests {
     #[test]
     fn errors_quote_the_packet_and_none_is_sent_about_an_error() {
         let sent = echo(&[5; 1_400]);
-        assert_eq!(complainant(&sent), Some(THEM.address));
-        let told = error(&sent, Error::HostUnreachable, US, THEM).unwrap();
+        assert_eq!(error_recipient(&sent), Some(THEM.address));
+        let told = error(&sent, IcmpError::HostUnreachable, US, THEM).unwrap();
         assert_eq!(told.len(), 14 + ERROR_BYTES);
         let (kind, payload) = message(&told);
         let code = icmpv6::DestUnreachableCode::Address;
         assert_eq!(kind, Icmpv6Type::DestinationUnreachable(code));
         assert_eq!(payload, sent[14..14 + ERROR_BYTES - ERROR_HEADERS]);
-        assert_eq!(complainant(&told), None);
+        assert_eq!(error_recipient(&told), None);
         // Behind an extension header, too: padding options to a destination.
         let mut behind = told.clone();
         behind.splice(54..54, [58, 0, 1, 4, 0, 0, 0, 0]);
         behind[20] = 60;
         let length = u16::try_from(behind.len() - 54).unwrap();
         behind[18..20].copy_from_slice(&length.to_be_bytes());
-        assert_eq!(complainant(&behind), None);
+        assert_eq!(error_recipient(&behind), None);
         behind[54] = 17;
-        assert_eq!(complainant(&behind), Some(US.address));
+        assert_eq!(error_recipient(&behind), Some(US.address));
     }
 
     proptest! {
@@ -154,8 +158,8 @@ mod tests {
                 bytes[18..20].copy_from_slice(&length.to_be_bytes());
                 bytes[20] = [58, 0, 44, 60][usize::from(bytes[20] & 3)];
             }
-            let _ = (echo_reply(&bytes, US.mac), complainant(&bytes));
-            let _ = error(&bytes, Error::TimeExceeded, US, THEM);
+            let _ = (echo_reply(&bytes, US.mac), error_recipient(&bytes));
+            let _ = error(&bytes, IcmpError::TimeExceeded, US, THEM);
         }
     }
 }

@@ -16,18 +16,18 @@ const HOPS: u8 = 64;
 const ERROR_BYTES: usize = 576;
 /// Headers of an ICMP error, bytes.
 const ERROR_HEADERS: usize = 28;
-const EVERYBODY: [u8; 6] = [0xff; 6];
+const BROADCAST: [u8; 6] = [0xff; 6];
 
 /// One end of a conversation: hardware and IP address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Party<A = Ipv4Addr> {
+pub(crate) struct Endpoint<A = Ipv4Addr> {
     pub(crate) mac: [u8; 6],
     pub(crate) address: A,
 }
 
 /// Why a packet does not go on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Error {
+pub(crate) enum IcmpError {
     TimeExceeded,
     NetUnreachable,
     HostUnreachable,
@@ -47,16 +47,16 @@ pub(crate) fn arp(frame: &[u8]) -> Option<ArpEthIpv4Packet> {
 }
 
 /// Who has `target`? `us` asks.
-pub(crate) fn request(us: Party, target: Ipv4Addr) -> Vec<u8> {
-    write_arp(ArpOperation::REQUEST, us, Party { mac: [0; 6], address: target }, EVERYBODY)
+pub(crate) fn arp_request(us: Endpoint, target: Ipv4Addr) -> Vec<u8> {
+    write_arp(ArpOperation::REQUEST, us, Endpoint { mac: [0; 6], address: target }, BROADCAST)
 }
 
 /// `us` has the address that `them` asked for.
-pub(crate) fn answer(us: Party, them: Party) -> Vec<u8> {
+pub(crate) fn arp_reply(us: Endpoint, them: Endpoint) -> Vec<u8> {
     write_arp(ArpOperation::REPLY, us, them, them.mac)
 }
 
-fn write_arp(operation: ArpOperation, us: Party, them: Party, to: [u8; 6]) -> Vec<u8> {
+fn write_arp(operation: ArpOperation, us: Endpoint, them: Endpoint, to: [u8; 6]) -> Vec<u8> {
     let arp = ArpEthIpv4Packet {
         operation,
         sender_mac: us.mac,
@@ -96,7 +96,7 @@ pub(crate) fn echo_reply(frame: &[u8], mac: [u8; 6]) -> Option<Vec<u8>> {
 }
 
 /// Where the packet of `frame` comes from, if an error may be sent about it.
-pub(crate) fn complainant(frame: &[u8]) -> Option<Ipv4Addr> {
+pub(crate) fn error_recipient(frame: &[u8]) -> Option<Ipv4Addr> {
     let ip = etherparse::Ipv4Slice::from_slice(frame.get(14..)?).ok()?;
     let header = ip.header();
     let (source, destination) = (header.source_addr(), header.destination_addr());
@@ -112,15 +112,19 @@ pub(crate) fn complainant(frame: &[u8]) -> Option<Ipv4Addr> {
 }
 
 /// `us` tells `them` why the packet of `frame`, which they sent, does not go on.
-pub(crate) fn error(frame: &[u8], why: Error, us: Party, them: Party) -> Option<Vec<u8>> {
+pub(crate) fn error(frame: &[u8], why: IcmpError, us: Endpoint, them: Endpoint) -> Option<Vec<u8>> {
     use icmpv4::{DestUnreachableHeader, TimeExceededCode};
     let whole = frame.get(14..).filter(|ip| ip.len() >= 20)?;
     let total = usize::from(u16::from_be_bytes([whole[2], whole[3]]));
     let about = match why {
-        Error::TimeExceeded => Icmpv4Type::TimeExceeded(TimeExceededCode::TtlExceededInTransit),
-        Error::NetUnreachable => Icmpv4Type::DestinationUnreachable(DestUnreachableHeader::Network),
-        Error::HostUnreachable => Icmpv4Type::DestinationUnreachable(DestUnreachableHeader::Host),
-        Error::TooBig(mtu) => {
+        IcmpError::TimeExceeded => Icmpv4Type::TimeExceeded(TimeExceededCode::TtlExceededInTransit),
+        IcmpError::NetUnreachable => {
+            Icmpv4Type::DestinationUnreachable(DestUnreachableHeader::Network)
+        }
+        IcmpError::HostUnreachable => {
+            Icmpv4Type::DestinationUnreachable(DestUnreachableHeader::Host)
+        }
+        IcmpError::TooBig(mtu) => {
             // Only whoever forbids fragments expects an answer (RFC 1191).
             let next_hop_mtu = u16::try_from(mtu).ok().filter(|_| whole[6] & 0x40 != 0)?;
             let about = DestUnreachableHeader::FragmentationNeeded { next_hop_mtu };
@@ -151,8 +155,9 @@ mod tests {
     use proptest::collection::vec;
     use proptest::prelude::*;
 
-    const US: Party = Party { mac: [2, 0, 0, 0, 0, 1], address: Ipv4Addr::new(10, 0, 0, 1) };
-    const THEM: Party = Party { mac: [2, 0, 0, 0, 0, 9], address: Ipv4Addr::new(10, 0, 0, 9) };
+    const US: Endpoint = Endpoint { mac: [2, 0, 0, 0, 0, 1], address: Ipv4Addr::new(10, 0, 0, 1) };
+    const THEM: Endpoint =
+        Endpoint { mac: [2, 0, 0, 0, 0, 9], address: Ipv4Addr::new(10, 0, 0, 9) };
 
     fn echo(payload: &[u8]) -> Vec<u8> {
         let builder = PacketBuilder::ethernet2(THEM.mac, US.mac);
@@ -164,9 +169,9 @@ mod tests {
 
     #[test]
     fn a_request_is_understood_and_answered() {
-        let asked = arp(&request(THEM, US.address)).unwrap();
+        let asked = arp(&arp_request(THEM, US.address)).unwrap();
         assert_eq!((asked.sender_mac, asked.target_ipv4), (THEM.mac, US.address.octets()));
-        let said = answer(US, THEM);
+        let said = arp_reply(US, THEM);
         assert_eq!(said[..6], THEM.mac);
         let said = arp(&said).unwrap();
         assert_eq!((said.sender_mac, said.sender_ipv4), (US.mac, US.address.octets()));
@@ -188,11 +193,11 @@ mod tests {
     #[test]
     fn errors_quote_the_packet_and_none_is_sent_about_an_error() {
         let sent = echo(&[5; 1_000]);
-        assert_eq!(complainant(&sent), Some(THEM.address));
-        let told = error(&sent, Error::TimeExceeded, US, THEM).unwrap();
+        assert_eq!(error_recipient(&sent), Some(THEM.address));
+        let told = error(&sent, IcmpError::TimeExceeded, US, THEM).unwrap();
         assert_eq!(told.len(), 14 + ERROR_BYTES);
         assert_eq!(told[42..], sent[14..14 + ERROR_BYTES - ERROR_HEADERS]);
-        assert_eq!(complainant(&told), None);
+        assert_eq!(error_recipient(&told), None);
     }
 
     proptest! {
@@ -202,8 +207,8 @@ mod tests {
                 bytes[12..15].copy_from_slice(if kind == 1 { &[8, 0, 0x45] } else { &[8, 6, 0] });
                 bytes[23] = 1;
             }
-            let _ = (arp(&bytes), echo_reply(&bytes, US.mac), complainant(&bytes));
-            let _ = error(&bytes, Error::HostUnreachable, US, THEM);
+            let _ = (arp(&bytes), echo_reply(&bytes, US.mac), error_recipient(&bytes));
+            let _ = error(&bytes, IcmpError::HostUnreachable, US, THEM);
         }
     }
 }

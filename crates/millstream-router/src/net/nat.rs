@@ -14,7 +14,7 @@
 //! there.
 //!
 //! Source: RFC 3022 (NAPT); RFC 4787 (UDP), RFC 5382 (TCP), RFC 5508 (ICMP), of which it is the strict
-//! kind ("address and port-dependent filtering"). Later parts of a packet that come before its first are dropped (RFC
+//! kind ("address and port-dependent filtering"). Later fragments of a packet that come before its first are dropped (RFC
 //! 4787, REQ-14, asks for them to be kept).
 
 mod flow;
@@ -29,20 +29,20 @@ use std::net::Ipv4Addr;
 
 use crate::net::header::{Transport, transport};
 use flow::{End, Flow, Inside, Outside};
-use fragments::{Change, Parts};
+use fragments::{Fragments, Translation};
 use hosts::Hosts;
-use packet::{Ends, Field, ICMP, Part, SYN, TCP};
+use packet::{Ends, Field, FragmentKind, ICMP, SYN, TCP};
 
 /// Flows looked at for each new one, whether they were silent for too long,
-const LOOKED_AT: usize = 8;
+const SCAN_PER_FLOW: usize = 8;
 /// and port numbers tried.
-const TRIED: u64 = 64;
+const MAX_PORT_PROBES: u64 = 64;
 /// All of them are looked at when there is no room, but no more often than this, ns.
 const SWEEP_NS: u64 = 1_000_000_000;
 /// A host loses pending flows before others if it has more of them than this part of all flows,
-const SHARE: u32 = 256;
+const PENDING_SHARE: u32 = 256;
 /// and more than this.
-const LEAST_SHARE: u32 = 16;
+const MIN_PENDING_SHARE: u32 = 16;
 /// The first port number that hosts are given; those below name services.
 const FIRST_PORT: u16 = 1_024;
 
@@ -66,7 +66,7 @@ pub struct NatCounters {
     /// Packets that could begin no flow, because there are too many, or too many of their host, or their host has one to
     /// that end by another port.
     pub refused_full: u64,
-    /// Packets that did not leave because they are of none of UDP, TCP and ICMP echo, later parts of a packet whose first
+    /// Packets that did not leave because they are of none of UDP, TCP and ICMP echo, later fragments of a packet whose first
     /// part has not come, or errors about packets of no flow.
     pub refused_kind: u64,
     /// Packets whose source does not belong to the port that they came by.
@@ -105,15 +105,15 @@ pub(crate) struct Nat {
     /// Packets are dropped whose source does not belong to the port that they came by.
     check_source: bool,
     /// Where silent flows are looked for next.
-    hand: usize,
+    cursor: usize,
     /// When all of them were looked at.
     swept_ns: Option<u64>,
     /// Ports that are forwarded, to which host's end,
     forwards: HashMap<(u8, u16), End>,
     /// and the port of each such end.
     published: HashMap<(u8, End), u16>,
-    parts: Parts,
-    /// Of the next packet that comes in parts: hosts may have taken the same.
+    fragments: Fragments,
+    /// Of the next packet that comes in fragments: hosts may have taken the same.
     identification: u16,
     numbers: RandomState,
     counters: NatCounters,
@@ -130,14 +130,14 @@ impl Nat {
             free: (0..port.flows).rev().collect(),
             inside: HashMap::with_capacity(2 * count),
             outside: HashMap::with_capacity(2 * count),
-            hosts: Hosts::new(port.flows, (port.flows / SHARE).max(LEAST_SHARE)),
+            hosts: Hosts::new(port.flows, (port.flows / PENDING_SHARE).max(MIN_PENDING_SHARE)),
             host_flows: port.host_flows,
             check_source: port.check_source,
-            hand: 0,
+            cursor: 0,
             swept_ns: None,
             forwards: HashMap::new(),
             published: HashMap::new(),
-            parts: Parts::new(),
+            fragments: Fragments::new(),
             identification: u16::try_from(numbers.hash_one(0) & 0xffff).unwrap_or(0),
             numbers,
             counters: NatCounters::default(),
@@ -184,7 +184,8 @@ impl Nat {
         if ip.as_ref().is_some_and(own) {
             return true;
         }
-        let sent = ip.ok_or(Refusal::Kind).and_then(|ip| self.send(frame, ip, us, now_ns));
+        let sent =
+            ip.ok_or(Refusal::Kind).and_then(|ip| self.translate_source(frame, ip, us, now_ns));
         let counter = match sent {
             Ok(()) => &mut self.counters.outbound,
             Err(Refusal::Full) => &mut self.counters.refused_full,
@@ -194,16 +195,16 @@ impl Nat {
         sent.is_ok()
     }
 
-    fn send(
+    fn translate_source(
         &mut self,
         frame: &mut [u8],
         ip: Transport,
         us: Ipv4Addr,
         now_ns: u64,
     ) -> Result<(), Refusal> {
-        let part = packet::part(frame, ip);
-        if part == Part::Later {
-            return self.follow(frame, ip, Field::Source, now_ns).ok_or(Refusal::Kind);
+        let kind = packet::fragment_kind(frame, ip);
+        if kind == FragmentKind::Later {
+            return self.translate_fragment(frame, ip, Field::Source, now_ns).ok_or(Refusal::Kind);
         }
         if let Some(quoted) = packet::quoted(frame, ip) {
             return self.error_outward(frame, ip, quoted, us).ok_or(Refusal::Kind);
@@ -212,32 +213,32 @@ impl Nat {
         let ends = packet::ends(frame, ip).filter(|_| !packet::is_echo(frame, ip, false));
         let ends = ends.ok_or(Refusal::Kind)?;
         let known = self.inside.get(&(ip.protocol, ends.source, ends.destination)).copied();
-        let slot = known.filter(|slot| !self.drop_if_over(*slot, now_ns));
+        let slot = known.filter(|slot| !self.drop_if_expired(*slot, now_ns));
         let slot =
             slot.or_else(|| self.open(ip.protocol, ends, us, now_ns)).ok_or(Refusal::Full)?;
         let flow = self.flows[slot as usize].as_mut().ok_or(Refusal::Full)?;
         flow.last_ns = now_ns;
         flow.spoken = true;
         if flow.answered && !flow.from_outside {
-            flow.established |= packet::has_heard(frame, ip);
+            flow.established |= packet::acknowledges(frame, ip);
         }
-        note_flags(flow, frame, ip);
+        track_tcp_flags(flow, frame, ip);
         let (port, settled) = (flow.port, flow.is_settled());
         if settled {
-            self.hosts.settle(slot);
+            self.hosts.mark_settled(slot);
         } else {
-            self.hosts.set_pending(slot);
+            self.hosts.mark_pending(slot);
         }
-        if part == Part::First {
-            let whole = packet::whole(frame, ip);
-            let identification = self.parts.of(&whole, now_ns).map_or_else(
+        if kind == FragmentKind::First {
+            let key = packet::fragment_key(frame, ip);
+            let identification = self.fragments.get(&key, now_ns).map_or_else(
                 || {
                     self.identification = self.identification.wrapping_add(1);
                     self.identification
                 },
                 |known| known.identification,
             );
-            self.parts.learn(whole, Change { to: us, identification }, now_ns);
+            self.fragments.insert(key, Translation { to: us, identification }, now_ns);
             packet::replace_identification(frame, ip, identification);
         }
         packet::replace(frame, ip, Field::Source, (us, port));
@@ -257,7 +258,7 @@ impl Nat {
     }
 
     fn deliver(&mut self, frame: &mut [u8], ip: Transport, us: Ipv4Addr, now_ns: u64) -> bool {
-        let translated = self.receive(frame, ip, us, now_ns).is_some();
+        let translated = self.translate_destination(frame, ip, us, now_ns).is_some();
         self.counters.inbound += u64::from(translated);
         translated
     }
@@ -266,8 +267,10 @@ impl Nat {
     /// from `us` now and goes to that flow's host ("hairpinning", RFC 4787, REQ-9).
     pub(crate) fn reflect(&mut self, frame: &mut [u8], us: Ipv4Addr, now_ns: u64) -> Met {
         let Some(ip) = transport(frame) else { return Met::No };
-        let of_flow = match (packet::part(frame, ip), packet::ends(frame, ip)) {
-            (Part::Later, _) => self.parts.of(&packet::whole(frame, ip), now_ns).is_some(),
+        let of_flow = match (packet::fragment_kind(frame, ip), packet::ends(frame, ip)) {
+            (FragmentKind::Later, _) => {
+                self.fragments.get(&packet::fragment_key(frame, ip), now_ns).is_some()
+            }
             (_, Some(ends)) => {
                 self.forwards.contains_key(&(ip.protocol, ends.destination.1))
                     || self.inside.contains_key(&(ip.protocol, ends.source, ends.destination))
@@ -281,16 +284,16 @@ impl Nat {
         if goes_on { Met::Host } else { Met::Refused }
     }
 
-    fn receive(
+    fn translate_destination(
         &mut self,
         frame: &mut [u8],
         ip: Transport,
         us: Ipv4Addr,
         now_ns: u64,
     ) -> Option<()> {
-        let part = packet::part(frame, ip);
-        if part == Part::Later {
-            return self.follow(frame, ip, Field::Destination, now_ns);
+        let kind = packet::fragment_kind(frame, ip);
+        if kind == FragmentKind::Later {
+            return self.translate_fragment(frame, ip, Field::Destination, now_ns);
         }
         if let Some(quoted) = packet::quoted(frame, ip) {
             return self.error_inward(frame, ip, quoted, us, now_ns);
@@ -299,34 +302,40 @@ impl Nat {
         let ends = packet::ends(frame, ip).filter(|_| !packet::is_echo(frame, ip, true))?;
         let outside = (ip.protocol, ends.destination.1, ends.source);
         let known = self.outside.get(&outside).copied();
-        let slot = known.filter(|slot| !self.drop_if_over(*slot, now_ns));
+        let slot = known.filter(|slot| !self.drop_if_expired(*slot, now_ns));
         let slot = slot.or_else(|| self.forward(ip.protocol, ends, now_ns))?;
         let flow = self.flows[slot as usize].as_mut()?;
-        flow.answered |= !flow.from_outside || flow.spoken && packet::has_heard(frame, ip);
+        flow.answered |= !flow.from_outside || flow.spoken && packet::acknowledges(frame, ip);
         // Who is outside cannot keep a UDP flow alive (RFC 4787, REQ-6).
         if flow.protocol == TCP {
             flow.last_ns = now_ns;
         }
         flow.established |= flow.protocol == TCP && flow.from_outside && flow.answered;
-        note_flags(flow, frame, ip);
+        track_tcp_flags(flow, frame, ip);
         let (host, settled) = (flow.host, flow.is_settled());
         if settled {
-            self.hosts.settle(slot);
+            self.hosts.mark_settled(slot);
         } else if !self.hosts.is_pending(slot) {
-            self.hosts.set_pending(slot);
+            self.hosts.mark_pending(slot);
         }
-        if part == Part::First {
-            let whole = packet::whole(frame, ip);
-            let change = Change { to: host.0, identification: whole.3 };
-            self.parts.learn(whole, change, now_ns);
+        if kind == FragmentKind::First {
+            let key = packet::fragment_key(frame, ip);
+            let change = Translation { to: host.0, identification: key.3 };
+            self.fragments.insert(key, change, now_ns);
         }
         packet::replace(frame, ip, Field::Destination, host);
         Some(())
     }
 
     /// A later part of a packet goes where the first went.
-    fn follow(&self, frame: &mut [u8], ip: Transport, field: Field, now_ns: u64) -> Option<()> {
-        let change = self.parts.of(&packet::whole(frame, ip), now_ns)?;
+    fn translate_fragment(
+        &self,
+        frame: &mut [u8],
+        ip: Transport,
+        field: Field,
+        now_ns: u64,
+    ) -> Option<()> {
+        let change = self.fragments.get(&packet::fragment_key(frame, ip), now_ns)?;
         packet::replace_address(frame, ip, field, change.to, None);
         packet::replace_identification(frame, ip, change.identification);
         Some(())
@@ -344,12 +353,12 @@ impl Nat {
         let about = packet::quoted_ends(frame, quoted).filter(|about| about.source.0 == us)?;
         let outside = (quoted.protocol, about.source.1, about.destination);
         let slot = *self.outside.get(&outside)?;
-        if self.drop_if_over(slot, now_ns) {
+        if self.drop_if_expired(slot, now_ns) {
             return None;
         }
         let host = self.flows[slot as usize]?.host;
         packet::replace(frame, quoted, Field::Source, host);
-        packet::sum_again(frame, ip);
+        packet::refresh_icmp_checksum(frame, ip);
         packet::replace_address(frame, ip, Field::Destination, host.0, None);
         Some(())
     }
@@ -366,13 +375,13 @@ impl Nat {
         let inside = (quoted.protocol, about.destination, about.source);
         let port = self.flows[*self.inside.get(&inside)? as usize]?.port;
         packet::replace(frame, quoted, Field::Destination, (us, port));
-        packet::sum_again(frame, ip);
+        packet::refresh_icmp_checksum(frame, ip);
         packet::replace_address(frame, ip, Field::Source, us, None);
         Some(())
     }
 
     /// The router itself says something by the port: what it quotes of a host's becomes what the other end sent.
-    pub(crate) fn say(&mut self, frame: &mut [u8], us: Ipv4Addr) {
+    pub(crate) fn translate_own_error(&mut self, frame: &mut [u8], us: Ipv4Addr) {
         let Some(ip) = transport(frame) else { return };
         if let Some(quoted) = packet::quoted(frame, ip) {
             self.error_outward(frame, ip, quoted, us);
@@ -414,7 +423,7 @@ impl Nat {
         };
         // The host may have begun one by another port, before this was forwarded.
         let taken = self.inside.get(&flow.inside()).copied();
-        let is_free = taken.is_none_or(|slot| self.drop_if_over(slot, now_ns));
+        let is_free = taken.is_none_or(|slot| self.drop_if_expired(slot, now_ns));
         let room = is_free.then(|| self.make_room(host.0, now_ns)).flatten();
         let slot = room.and_then(|()| self.insert(flow));
         self.counters.forwarded += u64::from(slot.is_some());
@@ -425,12 +434,12 @@ impl Nat {
     /// Forgets some flows that were silent for too long, then one that nobody has answered; `None`
     /// if there are too many others, or too many of the host.
     fn make_room(&mut self, host: Ipv4Addr, now_ns: u64) -> Option<()> {
-        for _ in 0..LOOKED_AT {
-            self.hand = (self.hand + 1) % self.flows.len();
-            self.drop_if_over(u32::try_from(self.hand).ok()?, now_ns);
+        for _ in 0..SCAN_PER_FLOW {
+            self.cursor = (self.cursor + 1) % self.flows.len();
+            self.drop_if_expired(u32::try_from(self.cursor).ok()?, now_ns);
         }
         let victim = match self.is_full(host) {
-            true if self.has_its_flows(host) => self.hosts.victim_of(host),
+            true if self.is_host_full(host) => self.hosts.victim_of(host),
             true => self.hosts.victim(),
             false => None,
         };
@@ -443,7 +452,7 @@ impl Nat {
         {
             self.swept_ns = Some(now_ns);
             for slot in 0..self.flows.len() {
-                self.drop_if_over(u32::try_from(slot).ok()?, now_ns);
+                self.drop_if_expired(u32::try_from(slot).ok()?, now_ns);
             }
         }
         (!self.is_full(host)).then_some(())
@@ -451,11 +460,11 @@ impl Nat {
 
     /// Whether no flow of a host may be begun.
     fn is_full(&self, host: Ipv4Addr) -> bool {
-        self.free.is_empty() || self.has_its_flows(host)
+        self.free.is_empty() || self.is_host_full(host)
     }
 
     /// Whether a host has as many flows as it may have.
-    fn has_its_flows(&self, host: Ipv4Addr) -> bool {
+    fn is_host_full(&self, host: Ipv4Addr) -> bool {
         self.hosts.flows(host) >= self.host_flows
     }
 
@@ -476,10 +485,10 @@ impl Nat {
         let first = self.numbers.hash_one((protocol, ends.source, ends.destination));
         let published = self.published.get(&(protocol, ends.source)).copied();
         let mut is_free = |port: &u16| {
-            let is_his =
+            let is_available =
                 !self.forwards.contains_key(&(protocol, *port)) || published == Some(*port);
             let known = self.outside.get(&(protocol, *port, ends.destination)).copied();
-            is_his && known.is_none_or(|slot| self.drop_if_over(slot, now_ns))
+            is_available && known.is_none_or(|slot| self.drop_if_expired(slot, now_ns))
         };
         // Clients of a proxy know its port.
         let keeps = |port: &u16| *port >= FIRST_PORT || protocol == ICMP || ends.source.0 == us;
@@ -488,16 +497,16 @@ impl Nat {
             return Some(port);
         }
         let count = u64::from(u16::MAX - FIRST_PORT) + 1;
-        (0..TRIED)
+        (0..MAX_PORT_PROBES)
             .filter_map(|step| u16::try_from(first.wrapping_add(step) % count).ok())
             .map(|number| FIRST_PORT + number)
             .find(is_free)
     }
 
     /// Forgets the flow of a slot if it was silent for too long; returns whether there is none now.
-    fn drop_if_over(&mut self, slot: u32, now_ns: u64) -> bool {
+    fn drop_if_expired(&mut self, slot: u32, now_ns: u64) -> bool {
         let Some(flow) = self.flows[slot as usize] else { return true };
-        let over = flow.is_over(now_ns);
+        let over = flow.is_expired(now_ns);
         if over {
             self.forget(slot);
         }
@@ -514,7 +523,7 @@ impl Nat {
     }
 }
 
-fn note_flags(flow: &mut Flow, frame: &[u8], ip: Transport) {
+fn track_tcp_flags(flow: &mut Flow, frame: &[u8], ip: Transport) {
     const RST: u8 = 4;
     const FIN_OR_RST: u8 = 5;
     if ip.protocol == TCP {

@@ -15,7 +15,7 @@ use etherparse::{Icmpv6Type, NetSlice, PacketBuilder, SlicedPacket, TransportSli
 use ipnet::Ipv6Net;
 use std::net::Ipv6Addr;
 
-use crate::net::ipv4_control::Party;
+use crate::net::ipv4_control::Endpoint;
 
 /// Hops of every message: one that a router has passed on has fewer.
 const HOPS: u8 = 255;
@@ -111,23 +111,23 @@ fn link_layer(options: &[u8], kind: [u8; 2]) -> Option<Option<[u8; 6]>> {
 }
 
 /// Who has `target`? `us` asks.
-pub(crate) fn solicitation(us: Party<Ipv6Addr>, target: Ipv6Addr) -> Vec<u8> {
+pub(crate) fn solicitation(us: Endpoint<Ipv6Addr>, target: Ipv6Addr) -> Vec<u8> {
     let group = solicited_node(target);
-    let to = Party { mac: group_mac(group), address: group };
+    let to = Endpoint { mac: group_mac(group), address: group };
     write(us, to, Icmpv6Type::NeighborSolicitation, target, FROM)
 }
 
 /// `us` has the address that `them` asked for; everybody is told if who asked has no address.
-pub(crate) fn advertisement(us: Party<Ipv6Addr>, them: Option<Party<Ipv6Addr>>) -> Vec<u8> {
-    let to = them.unwrap_or(Party { mac: group_mac(ALL_NODES), address: ALL_NODES });
+pub(crate) fn advertisement(us: Endpoint<Ipv6Addr>, them: Option<Endpoint<Ipv6Addr>>) -> Vec<u8> {
+    let to = them.unwrap_or(Endpoint { mac: group_mac(ALL_NODES), address: ALL_NODES });
     let solicited = them.is_some();
     let flags = NeighborAdvertisementHeader { router: true, solicited, r#override: true };
     write(us, to, Icmpv6Type::NeighborAdvertisement(flags), us.address, TARGET)
 }
 
 fn write(
-    us: Party<Ipv6Addr>,
-    to: Party<Ipv6Addr>,
+    us: Endpoint<Ipv6Addr>,
+    to: Endpoint<Ipv6Addr>,
     kind: Icmpv6Type,
     target: Ipv6Addr,
     option: [u8; 2],
@@ -171,8 +171,8 @@ mod tests {
         Ipv6Addr::new(0x2001, 0xdb8, 1, 0, 0, 0, 0x12, last)
     }
 
-    const US: Party<Ipv6Addr> = Party { mac: [2, 0, 0, 0, 0, 1], address: host(1) };
-    const THEM: Party<Ipv6Addr> = Party { mac: [2, 0, 0, 0, 0, 9], address: host(9) };
+    const US: Endpoint<Ipv6Addr> = Endpoint { mac: [2, 0, 0, 0, 0, 1], address: host(1) };
+    const THEM: Endpoint<Ipv6Addr> = Endpoint { mac: [2, 0, 0, 0, 0, 9], address: host(9) };
 
     /// The checksum is right again.
     fn mended(mut frame: Vec<u8>) -> Vec<u8> {

@@ -14,8 +14,8 @@ mod virtio;
 use etherparse::checksum::Sum16BitWords;
 
 use crate::net::header::{Transport, is_v6};
-pub use coalescer::Joined;
-pub use segmenter::Cutter;
+pub use coalescer::Coalescer;
+pub use segmenter::Segmenter;
 pub use virtio::{VIRTIO_BYTES, Virtio};
 
 /// Writes into the IP header of `frame` how long a packet with these parts is.

@@ -9,19 +9,19 @@ use std::collections::VecDeque;
 use std::hash::{BuildHasher, RandomState};
 use std::net::SocketAddr;
 
-use super::device::Outgoing;
+use super::device::TxDevice;
 use super::rules::{self, Decision};
 use super::segment::{Segment, Tuple};
 use super::table::Table;
-use super::tcp_pair::{Joint, Stage};
-use super::{Networks, ProxyCounters};
+use super::tcp_pair::{Stage, TcpPair};
+use super::{ProxyCounters, SourceAddresses};
 
 /// A pair that has something to say and no room to say it is asked again after so long, ns.
 const RETRY_NS: u64 = 1_000_000;
 /// Pairs looked at for each connection that finds no room, whether they are only kept for stragglers.
-const LOOKED_AT: usize = 8;
+const SCAN_PER_OPEN: usize = 8;
 /// Port numbers that are tried for a connection to a server,
-const TRIED: u64 = 64;
+const MAX_PORT_PROBES: u64 = 64;
 /// the first of them, and how many there are (RFC 6335: those for such use).
 const FIRST_PORT: u16 = 49_152;
 const PORTS: u64 = 16_384;
@@ -31,7 +31,7 @@ const ANSWERS: usize = 64;
 /// A classical proxy.
 pub(super) struct Classical {
     settings: PathProxy,
-    joints: Vec<Joint>,
+    pairs: Vec<TcpPair>,
     table: Table,
     /// When each pair wants to run, ns.
     due: IndexedHeap<u64>,
@@ -39,7 +39,7 @@ pub(super) struct Classical {
     answers: VecDeque<Vec<u8>>,
     spare: Vec<Vec<u8>>,
     /// Where pairs that are kept for stragglers are looked for next.
-    hand: usize,
+    cursor: usize,
     numbers: RandomState,
     begun: u64,
     counters: ProxyCounters,
@@ -51,12 +51,12 @@ impl Classical {
         let count = settings.connections;
         Self {
             settings: settings.clone(),
-            joints: (0..count).map(|_| Joint::new(settings.buffer_bytes)).collect(),
+            pairs: (0..count).map(|_| TcpPair::new(settings.buffer_bytes)).collect(),
             table: Table::new(count, settings.host_connections),
             due: IndexedHeap::default(),
             answers: VecDeque::with_capacity(ANSWERS),
             spare: vec![Vec::new(); ANSWERS],
-            hand: 0,
+            cursor: 0,
             numbers: RandomState::new(),
             begun: 0,
             counters: ProxyCounters::default(),
@@ -69,7 +69,7 @@ impl Classical {
         let same = size(settings) == size(&self.settings);
         if same {
             self.settings = settings.clone();
-            self.table.set_most_of_client(settings.host_connections);
+            self.table.set_max_per_client(settings.host_connections);
         }
         same
     }
@@ -78,7 +78,7 @@ impl Classical {
         self.counters
     }
 
-    pub(super) fn count_from(&mut self, old: ProxyCounters) {
+    pub(super) fn carry_counters(&mut self, old: ProxyCounters) {
         self.counters = ProxyCounters { connections: self.counters.connections, ..old };
     }
 
@@ -102,7 +102,7 @@ impl Classical {
         };
         let number = match self.table.find(&segment.tuple) {
             Some(number) => number,
-            None if segment.begins() => match self.open(segment.tuple, now_ns) {
+            None if segment.is_syn() => match self.open(segment.tuple, now_ns) {
                 Some(number) => number,
                 None => return,
             },
@@ -111,10 +111,10 @@ impl Classical {
                 return;
             }
         };
-        let Some(joint) = self.joints.get_mut(number as usize) else { return };
+        let Some(pair) = self.pairs.get_mut(number as usize) else { return };
         let mut answer = self.spare.pop().unwrap_or_default();
         answer.clear();
-        joint.receive(&frame[segment.ip.header..segment.ip.end], now_ns, &mut answer);
+        pair.receive(&frame[segment.ip.header..segment.ip.end], now_ns, &mut answer);
         if answer.is_empty() || self.answers.len() == ANSWERS {
             self.spare.push(answer);
         } else {
@@ -123,7 +123,7 @@ impl Classical {
         self.due.place(number, now_ns);
     }
 
-    /// Room for the connection that `tuple` begins, and listens for it.
+    /// TxSlot for the connection that `tuple` begins, and listens for it.
     fn open(&mut self, tuple: Tuple, now_ns: u64) -> Option<u32> {
         if self.table.is_full() {
             self.make_room();
@@ -134,7 +134,7 @@ impl Classical {
         };
         self.begun += 1;
         let seed = self.numbers.hash_one((tuple, self.begun, "sequence"));
-        self.joints.get_mut(number as usize)?.listen(tuple, seed, now_ns);
+        self.pairs.get_mut(number as usize)?.listen(tuple, seed, now_ns);
         self.counters.opened += 1;
         self.counters.connections += 1;
         Some(number)
@@ -142,26 +142,26 @@ impl Classical {
 
     /// Gives up a pair that is over but for packets that may straggle in (TIME-WAIT), if one is found soon.
     fn make_room(&mut self) {
-        for _ in 0..LOOKED_AT.min(self.joints.len()) {
-            self.hand = (self.hand + 1) % self.joints.len();
-            let joint = &self.joints[self.hand];
-            if joint.stage == Stage::Over
-                && self.table.find(&joint.front) == u32::try_from(self.hand).ok()
+        for _ in 0..SCAN_PER_OPEN.min(self.pairs.len()) {
+            self.cursor = (self.cursor + 1) % self.pairs.len();
+            let pair = &self.pairs[self.cursor];
+            if pair.stage == Stage::Closed
+                && self.table.find(&pair.front) == u32::try_from(self.cursor).ok()
             {
-                self.close(self.hand);
+                self.close(self.cursor);
                 return;
             }
         }
     }
 
     fn close(&mut self, at: usize) {
-        let joint = &mut self.joints[at];
+        let pair = &mut self.pairs[at];
         let Ok(number) = u32::try_from(at) else { return };
-        if std::mem::take(&mut joint.counted) {
-            self.table.release_client(&joint.front);
+        if std::mem::take(&mut pair.counted) {
+            self.table.release_client(&pair.front);
         }
-        self.table.close(number, &joint.front, joint.back.as_ref());
-        joint.stage = Stage::Over;
+        self.table.close(number, &pair.front, pair.back.as_ref());
+        pair.stage = Stage::Closed;
         self.due.remove(number);
         self.counters.connections -= 1;
     }
@@ -169,8 +169,8 @@ impl Classical {
     /// Makes packets, each for either end of a pair, until there are none or no room.
     pub(super) fn make(
         &mut self,
-        out: &mut Outgoing<'_>,
-        networks: &mut dyn Networks,
+        out: &mut TxDevice<'_>,
+        sources: &mut dyn SourceAddresses,
         now_ns: u64,
     ) {
         while let Some(answer) = self.answers.front() {
@@ -187,19 +187,19 @@ impl Classical {
             }
             let at = number as usize;
             let before = out.made.len();
-            self.advance(at, networks, now_ns);
-            self.joints[at].send(out, now_ns);
-            // Room that was made by sending is filled, and what came is moved on.
-            self.advance(at, networks, now_ns);
-            let joint = &mut self.joints[at];
-            if joint.stage == Stage::Over && joint.is_silent() {
+            self.advance(at, sources, now_ns);
+            self.pairs[at].send(out, now_ns);
+            // TxSlot that was made by sending is filled, and what came is transferred on.
+            self.advance(at, sources, now_ns);
+            let pair = &mut self.pairs[at];
+            if pair.stage == Stage::Closed && pair.is_closed() {
                 self.close(at);
                 continue;
             }
             let soonest_ns = if out.made.len() > before { now_ns } else { now_ns + RETRY_NS };
-            let mut due_ns = joint.due_ns(now_ns).max(soonest_ns);
-            if joint.stage == Stage::Asking {
-                due_ns = due_ns.min(joint.asked_until_ns.max(soonest_ns));
+            let mut due_ns = pair.due_ns(now_ns).max(soonest_ns);
+            if pair.stage == Stage::ReadingHost {
+                due_ns = due_ns.min(pair.host_deadline_ns.max(soonest_ns));
             }
             match due_ns {
                 u64::MAX => self.due.remove(number),
@@ -209,54 +209,54 @@ impl Classical {
     }
 
     /// What a pair can do without a packet.
-    fn advance(&mut self, at: usize, networks: &mut dyn Networks, now_ns: u64) {
-        let joint = &mut self.joints[at];
-        if joint.stage == Stage::Greeting {
-            match joint.greeted() {
-                Some(true) => joint.stage = Stage::Asking,
+    fn advance(&mut self, at: usize, sources: &mut dyn SourceAddresses, now_ns: u64) {
+        let pair = &mut self.pairs[at];
+        if pair.stage == Stage::Handshake {
+            match pair.handshake_done() {
+                Some(true) => pair.stage = Stage::ReadingHost,
                 Some(false) => {}
                 None => {
-                    joint.abort();
+                    pair.abort();
                     self.counters.broken += 1;
                 }
             }
         }
-        if joint.stage == Stage::Asking {
-            let late = now_ns >= joint.asked_until_ns;
-            let (bytes, last) = joint.said();
+        if pair.stage == Stage::ReadingHost {
+            let late = now_ns >= pair.host_deadline_ns;
+            let (bytes, last) = pair.said();
             match rules::decide(&self.settings, bytes, last || late) {
                 Decision::Wait => {}
-                Decision::Pass(Some(server)) => self.connect(at, server, networks),
+                Decision::Pass(Some(server)) => self.connect(at, server, sources),
                 Decision::Pass(None) | Decision::Refuse => {
-                    joint.abort();
+                    pair.abort();
                     self.counters.refused_host += 1;
                 }
             }
         }
-        let joint = &mut self.joints[at];
-        let moved = joint.pump();
-        if joint.stage == Stage::Over && std::mem::take(&mut joint.counted) {
-            self.table.release_client(&joint.front);
+        let pair = &mut self.pairs[at];
+        let transferred = pair.pump();
+        if pair.stage == Stage::Closed && std::mem::take(&mut pair.counted) {
+            self.table.release_client(&pair.front);
         }
-        self.counters.to_server_bytes += moved.to_server;
-        self.counters.to_client_bytes += moved.to_client;
-        self.counters.broken += u64::from(moved.broken);
+        self.counters.to_server_bytes += transferred.to_server;
+        self.counters.to_client_bytes += transferred.to_client;
+        self.counters.broken += u64::from(transferred.broken);
     }
 
     /// Asks `server` for a connection, from an address of the router and a port that nobody can guess.
-    fn connect(&mut self, at: usize, server: SocketAddr, networks: &mut dyn Networks) {
-        let joint = &mut self.joints[at];
-        let first = self.numbers.hash_one((joint.front, self.begun, "port"));
-        let back = networks.own_address(server.ip()).and_then(|own| {
+    fn connect(&mut self, at: usize, server: SocketAddr, sources: &mut dyn SourceAddresses) {
+        let pair = &mut self.pairs[at];
+        let first = self.numbers.hash_one((pair.front, self.begun, "port"));
+        let back = sources.own_address(server.ip()).and_then(|own| {
             let number = u32::try_from(at).ok()?;
-            (0..TRIED)
+            (0..MAX_PORT_PROBES)
                 .filter_map(|step| u16::try_from(first.wrapping_add(step) % PORTS).ok())
                 .map(|port| SocketAddr::new(own, FIRST_PORT + port))
                 .map(|own| Tuple { source: server, destination: own })
                 .find(|back| self.table.join(*back, number))
         });
-        if back.is_none_or(|back| !joint.connect(back)) {
-            joint.abort();
+        if back.is_none_or(|back| !pair.connect(back)) {
+            pair.abort();
             self.counters.unreachable += 1;
         }
     }

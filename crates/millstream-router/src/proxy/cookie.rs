@@ -10,7 +10,7 @@
 
 use std::hash::{BuildHasher, RandomState};
 
-use super::outgoing_segment::Terms;
+use super::outgoing_segment::SynOptions;
 use super::segment::Tuple;
 
 /// How long a number is good for, at least, ns; twice as long at most.
@@ -26,22 +26,28 @@ pub(super) struct Cookies(RandomState);
 
 impl Cookies {
     /// The number for a client that begins a connection by `tuple` with the number `sequence`.
-    pub(super) fn number(&self, tuple: Tuple, sequence: u32, terms: Terms, now_ns: u64) -> u32 {
-        let length = LENGTHS.iter().rposition(|length| *length <= terms.length).unwrap_or(0);
+    pub(super) fn number(
+        &self,
+        tuple: Tuple,
+        sequence: u32,
+        options: SynOptions,
+        now_ns: u64,
+    ) -> u32 {
+        let length = LENGTHS.iter().rposition(|length| *length <= options.length).unwrap_or(0);
         let length = u32::try_from(length).unwrap_or(0);
-        let scale = terms.scale.map_or(NO_SCALE, u32::from);
-        let said = length << 5 | scale << 1 | u32::from(terms.selective);
+        let scale = options.scale.map_or(NO_SCALE, u32::from);
+        let said = length << 5 | scale << 1 | u32::from(options.selective);
         self.whole(tuple, sequence, said, now_ns / PERIOD_NS)
     }
 
     /// What the client said that was given `number`; `None` if it was not.
-    pub(super) fn terms(
+    pub(super) fn options(
         &self,
         tuple: Tuple,
         sequence: u32,
         number: u32,
         now_ns: u64,
-    ) -> Option<Terms> {
+    ) -> Option<SynOptions> {
         let said = number & 0xff;
         let period = now_ns / PERIOD_NS;
         let is_ours = |period| self.whole(tuple, sequence, said, period) == number;
@@ -50,7 +56,7 @@ impl Cookies {
         }
         let scale = u8::try_from(said >> 1 & 15).ok().filter(|scale| u32::from(*scale) != NO_SCALE);
         let length = LENGTHS[(said >> 5 & 7) as usize];
-        Some(Terms { length, scale, selective: said & 1 == 1 })
+        Some(SynOptions { length, scale, selective: said & 1 == 1 })
     }
 
     fn whole(&self, tuple: Tuple, sequence: u32, said: u32, period: u64) -> u32 {
@@ -77,9 +83,9 @@ mod tests {
                 source: SocketAddr::from(([10, 1, 0, 2], port)),
                 destination: SocketAddr::from(([10, 2, 0, 2], 80)),
             };
-            let terms = Terms { length, scale, selective };
-            let number = cookies.number(tuple, sequence, terms, now_ns);
-            let back = cookies.terms(tuple, sequence, number, now_ns + later_ns);
+            let options = SynOptions { length, scale, selective };
+            let number = cookies.number(tuple, sequence, options, now_ns);
+            let back = cookies.options(tuple, sequence, number, now_ns + later_ns);
             if later_ns <= PERIOD_NS {
                 let known = back.unwrap();
                 prop_assert_eq!((known.scale, known.selective), (scale, selective));
@@ -88,9 +94,9 @@ mod tests {
                 // One of 2^23 or so is right by chance.
                 prop_assert_eq!(back, None);
             }
-            prop_assert_eq!(cookies.terms(tuple, sequence, number ^ 1 << flip, now_ns), None);
-            prop_assert_eq!(cookies.terms(tuple.back(), sequence, number, now_ns), None);
-            prop_assert_eq!(Cookies::default().terms(tuple, sequence, number, now_ns), None);
+            prop_assert_eq!(cookies.options(tuple, sequence, number ^ 1 << flip, now_ns), None);
+            prop_assert_eq!(cookies.options(tuple.reversed(), sequence, number, now_ns), None);
+            prop_assert_eq!(Cookies::default().options(tuple, sequence, number, now_ns), None);
         }
     }
 }

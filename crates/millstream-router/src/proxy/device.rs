@@ -6,7 +6,7 @@ use smoltcp::time::Instant;
 use crate::net::header::ETHERNET;
 use crate::net::pool::Pool;
 
-/// The longest packet of a proxy's own, bytes: Ethernet's.
+/// The mss packet of a proxy's own, bytes: Ethernet's.
 pub(super) const MTU: usize = 1_500;
 
 /// The time as smoltcp counts it.
@@ -22,32 +22,32 @@ fn capabilities() -> DeviceCapabilities {
 }
 
 /// One packet that comes in, and what is answered at once: at most one packet, the last.
-pub(super) struct Incoming<'a> {
+pub(super) struct RxDevice<'a> {
     pub(super) packet: Option<&'a [u8]>,
     pub(super) answer: &'a mut Vec<u8>,
 }
 
 /// What is read of it.
-pub(super) struct Read<'a>(&'a [u8]);
+pub(super) struct RxFrame<'a>(&'a [u8]);
 
 /// Where the answer goes.
-pub(super) struct Answer<'a>(&'a mut Vec<u8>);
+pub(super) struct ReplyToken<'a>(&'a mut Vec<u8>);
 
-impl Device for Incoming<'_> {
+impl Device for RxDevice<'_> {
     type RxToken<'a>
-        = Read<'a>
+        = RxFrame<'a>
     where
         Self: 'a;
     type TxToken<'a>
-        = Answer<'a>
+        = ReplyToken<'a>
     where
         Self: 'a;
 
-    fn receive(&mut self, _: Instant) -> Option<(Read<'_>, Answer<'_>)> {
-        Some((Read(self.packet.take()?), Answer(self.answer)))
+    fn receive(&mut self, _: Instant) -> Option<(RxFrame<'_>, ReplyToken<'_>)> {
+        Some((RxFrame(self.packet.take()?), ReplyToken(self.answer)))
     }
 
-    fn transmit(&mut self, _: Instant) -> Option<Answer<'_>> {
+    fn transmit(&mut self, _: Instant) -> Option<ReplyToken<'_>> {
         None
     }
 
@@ -56,13 +56,13 @@ impl Device for Incoming<'_> {
     }
 }
 
-impl RxToken for Read<'_> {
+impl RxToken for RxFrame<'_> {
     fn consume<R, F: FnOnce(&[u8]) -> R>(self, read: F) -> R {
         read(self.0)
     }
 }
 
-impl TxToken for Answer<'_> {
+impl TxToken for ReplyToken<'_> {
     fn consume<R, F: FnOnce(&mut [u8]) -> R>(self, length: usize, write: F) -> R {
         self.0.clear();
         self.0.resize(length, 0);
@@ -71,7 +71,7 @@ impl TxToken for Answer<'_> {
 }
 
 /// Packets that go out: as many as there is room for.
-pub(super) struct Outgoing<'a> {
+pub(super) struct TxDevice<'a> {
     pub(super) pool: &'a mut Pool,
     /// Handles of their frames, hardware addresses to be filled in.
     pub(super) made: &'a mut Vec<u64>,
@@ -79,7 +79,7 @@ pub(super) struct Outgoing<'a> {
     pub(super) most: usize,
 }
 
-impl Outgoing<'_> {
+impl TxDevice<'_> {
     /// A frame around the IP packet of `length` bytes that `write` writes; `write` itself if there is no room.
     pub(super) fn put<R, F: FnOnce(&mut [u8]) -> R>(
         &mut self,
@@ -87,7 +87,7 @@ impl Outgoing<'_> {
         write: F,
     ) -> Result<R, F> {
         let fits = self.made.len() < self.most;
-        let Some(packet) = fits.then(|| self.pool.blank(ETHERNET + length)).flatten() else {
+        let Some(packet) = fits.then(|| self.pool.allocate(ETHERNET + length)).flatten() else {
             return Err(write);
         };
         let (ethernet, ip) = self.pool.frame_mut(packet).split_at_mut(ETHERNET);
@@ -95,31 +95,31 @@ impl Outgoing<'_> {
         ethernet.fill(0);
         let is_v6 = ip.first().is_some_and(|byte| byte >> 4 == 6);
         ethernet[12..].copy_from_slice(if is_v6 { &[0x86, 0xdd] } else { &[8, 0] });
-        self.made.push(Pool::mark_seen(packet));
+        self.made.push(Pool::mark_processed(packet));
         Ok(result)
     }
 }
 
-/// Room for a packet.
-pub(super) struct Room<'a, 'b>(&'a mut Outgoing<'b>);
+/// TxSlot for a packet.
+pub(super) struct TxSlot<'a, 'b>(&'a mut TxDevice<'b>);
 
-impl<'b> Device for Outgoing<'b> {
+impl<'b> Device for TxDevice<'b> {
     type RxToken<'a>
-        = Read<'a>
+        = RxFrame<'a>
     where
         Self: 'a;
     type TxToken<'a>
-        = Room<'a, 'b>
+        = TxSlot<'a, 'b>
     where
         Self: 'a;
 
-    fn receive(&mut self, _: Instant) -> Option<(Read<'_>, Room<'_, 'b>)> {
+    fn receive(&mut self, _: Instant) -> Option<(RxFrame<'_>, TxSlot<'_, 'b>)> {
         None
     }
 
-    fn transmit(&mut self, _: Instant) -> Option<Room<'_, 'b>> {
+    fn transmit(&mut self, _: Instant) -> Option<TxSlot<'_, 'b>> {
         let room = self.made.len() < self.most && self.pool.free() > 0;
-        room.then_some(Room(self))
+        room.then_some(TxSlot(self))
     }
 
     fn capabilities(&self) -> DeviceCapabilities {
@@ -127,7 +127,7 @@ impl<'b> Device for Outgoing<'b> {
     }
 }
 
-impl TxToken for Room<'_, '_> {
+impl TxToken for TxSlot<'_, '_> {
     fn consume<R, F: FnOnce(&mut [u8]) -> R>(self, length: usize, write: F) -> R {
         // There was room, and nothing is longer than what the capabilities say; what is lost is sent again.
         self.0.put(length, write).unwrap_or_else(|write| write(&mut vec![0; length]))

@@ -14,13 +14,13 @@ const TLS_HANDSHAKE: u8 = 22;
 
 /// What a connection's first bytes say of its host.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Said {
+enum ParsedHost {
     /// It is not all there yet.
-    NotYet,
+    Incomplete,
     /// This name.
     Name(String),
     /// Nothing that is understood.
-    Nothing,
+    Absent,
 }
 
 /// What becomes of a connection.
@@ -35,19 +35,19 @@ pub(super) enum Decision {
 }
 
 /// Whether the client must speak before it is known what becomes of its connection.
-pub(super) fn asks(of: &PathProxy) -> bool {
+pub(super) fn needs_host(of: &PathProxy) -> bool {
     !(of.hosts.is_empty() && of.allow.is_empty() && of.deny.is_empty())
 }
 
 /// What becomes of a connection that begins by `bytes`; with `last`, nothing more will come or fit.
 pub(super) fn decide(of: &PathProxy, bytes: &[u8], last: bool) -> Decision {
-    if !asks(of) {
+    if !needs_host(of) {
         return Decision::Pass(of.to);
     }
-    let name = match said(bytes) {
-        Said::NotYet if !last => return Decision::Wait,
-        Said::Name(name) => Some(name),
-        Said::NotYet | Said::Nothing => None,
+    let name = match parse_host(bytes) {
+        ParsedHost::Incomplete if !last => return Decision::Wait,
+        ParsedHost::Name(name) => Some(name),
+        ParsedHost::Incomplete | ParsedHost::Absent => None,
     };
     let Some(name) = name else {
         // Who must be named, and is not, is nobody who may.
@@ -66,48 +66,50 @@ pub(super) fn decide(of: &PathProxy, bytes: &[u8], last: bool) -> Decision {
     }
 }
 
-fn said(bytes: &[u8]) -> Said {
+fn parse_host(bytes: &[u8]) -> ParsedHost {
     match bytes.first() {
-        None => Said::NotYet,
+        None => ParsedHost::Incomplete,
         Some(&TLS_HANDSHAKE) => server_name(bytes),
-        Some(_) => host(bytes),
+        Some(_) => http_host(bytes),
     }
 }
 
 /// The server name of a TLS connection that begins so.
-fn server_name(mut bytes: &[u8]) -> Said {
+fn server_name(mut bytes: &[u8]) -> ParsedHost {
     let mut acceptor = rustls::server::Acceptor::default();
     while !bytes.is_empty() {
         match acceptor.read_tls(&mut bytes) {
             Ok(count) if count > 0 => {}
-            _ => return Said::Nothing,
+            _ => return ParsedHost::Absent,
         }
         match acceptor.accept() {
             Ok(Some(accepted)) => {
                 let hello = accepted.client_hello();
-                return hello.server_name().map_or(Said::Nothing, |name| Said::Name(name.into()));
+                return hello
+                    .server_name()
+                    .map_or(ParsedHost::Absent, |name| ParsedHost::Name(name.into()));
             }
             Ok(None) => {}
-            Err(_) => return Said::Nothing,
+            Err(_) => return ParsedHost::Absent,
         }
     }
-    Said::NotYet
+    ParsedHost::Incomplete
 }
 
 /// The host of an HTTP/1 request that begins so.
-fn host(bytes: &[u8]) -> Said {
+fn http_host(bytes: &[u8]) -> ParsedHost {
     let mut headers = [httparse::EMPTY_HEADER; HEADERS];
     let mut request = httparse::Request::new(&mut headers);
     match request.parse(bytes) {
         Ok(httparse::Status::Complete(_)) => {}
-        Ok(httparse::Status::Partial) => return Said::NotYet,
-        Err(_) => return Said::Nothing,
+        Ok(httparse::Status::Partial) => return ParsedHost::Incomplete,
+        Err(_) => return ParsedHost::Absent,
     }
     let is_host = |header: &&httparse::Header<'_>| header.name.eq_ignore_ascii_case("host");
     let mut hosts = request.headers.iter().filter(is_host);
     let given = hosts.next().and_then(|header| std::str::from_utf8(header.value).ok());
     if hosts.next().is_some() {
-        return Said::Nothing;
+        return ParsedHost::Absent;
     }
     // A target with an authority counts before the header (RFC 9112, section 3.2.2).
     let target = request.path.unwrap_or_default();
@@ -116,13 +118,13 @@ fn host(bytes: &[u8]) -> Said {
         _ if request.method == Some("CONNECT") => Some(target),
         _ => given,
     };
-    let Some(authority) = authority else { return Said::Nothing };
+    let Some(authority) = authority else { return ParsedHost::Absent };
     let authority = authority.rsplit('@').next().unwrap_or_default().trim();
     let name = match authority.rsplit_once(':') {
         Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,
         _ => authority,
     };
-    if name.is_empty() { Said::Nothing } else { Said::Name(name.to_owned()) }
+    if name.is_empty() { ParsedHost::Absent } else { ParsedHost::Name(name.to_owned()) }
 }
 
 #[cfg(test)]
@@ -150,7 +152,7 @@ mod tests {
         }
     }
 
-    /// A TLS 1.2 hello with a server name, made by hand.
+    /// A TLS 1.2 hello with a server name, made by cursor.
     fn hello(name: &str) -> Vec<u8> {
         let length = |bytes: usize| u16::try_from(bytes).unwrap().to_be_bytes();
         let mut names = vec![0];
@@ -179,7 +181,7 @@ mod tests {
 
     #[test]
     fn names_are_found_and_what_is_cut_off_is_waited_for() {
-        let name = |bytes: &[u8]| said(bytes);
+        let name = |bytes: &[u8]| parse_host(bytes);
         for (request, expected) in [
             ("GET / HTTP/1.1\r\nHost: a.example\r\n\r\n", "a.example"),
             ("GET / HTTP/1.1\r\nAccept: x\r\nhOsT:  A.example:8080 \r\n\r\n", "A.example"),
@@ -187,19 +189,27 @@ mod tests {
             ("CONNECT c.example:443 HTTP/1.1\r\nHost: a.example\r\n\r\n", "c.example"),
             ("GET /x?u=http://b.example/ HTTP/1.1\r\nHost: a.example\r\n\r\n", "a.example"),
         ] {
-            assert_eq!(name(request.as_bytes()), Said::Name(expected.to_owned()), "{request}");
+            assert_eq!(
+                name(request.as_bytes()),
+                ParsedHost::Name(expected.to_owned()),
+                "{request}"
+            );
             for cut in 0..request.len() - 1 {
-                assert_eq!(name(&request.as_bytes()[..cut]), Said::NotYet, "{cut} of {request}");
+                assert_eq!(
+                    name(&request.as_bytes()[..cut]),
+                    ParsedHost::Incomplete,
+                    "{cut} of {request}"
+                );
             }
         }
         let record = hello("d.example");
-        assert_eq!(name(&record), Said::Name("d.example".to_owned()));
+        assert_eq!(name(&record), ParsedHost::Name("d.example".to_owned()));
         for cut in 0..record.len() - 1 {
-            assert_eq!(name(&record[..cut]), Said::NotYet, "{cut}");
+            assert_eq!(name(&record[..cut]), ParsedHost::Incomplete, "{cut}");
         }
         let twice = b"GET / HTTP/1.1\r\nHost: a.example\r\nHost: b.example\r\n\r\n";
         for nothing in [&b"\x00\x01"[..], b"SSH-2.0-x\r\n\r\n", b"GET / HTTP/1.1\r\n\r\n", twice] {
-            assert_eq!(name(nothing), Said::Nothing, "{nothing:?}");
+            assert_eq!(name(nothing), ParsedHost::Absent, "{nothing:?}");
         }
     }
 
@@ -243,7 +253,7 @@ mod tests {
             } else if kind == 2 {
                 bytes.splice(0..0, *b"GET / HTTP/1.1\r\nHost: ");
             }
-            let _ = said(&bytes);
+            let _ = parse_host(&bytes);
         }
     }
 }

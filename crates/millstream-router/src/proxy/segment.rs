@@ -25,7 +25,7 @@ pub(crate) struct Tuple {
 
 impl Tuple {
     /// That of packets the other way.
-    pub(super) fn back(self) -> Self {
+    pub(super) fn reversed(self) -> Self {
         Self { source: self.destination, destination: self.source }
     }
 }
@@ -62,7 +62,7 @@ impl Segment {
             destination: SocketAddr::new(to, u16::from_be_bytes([header[2], header[3]])),
         };
         let ends = [tuple.source, tuple.destination];
-        if tuple == tuple.back() || !ends.into_iter().all(is_somebody) {
+        if tuple == tuple.reversed() || !ends.into_iter().all(is_valid_endpoint) {
             return None;
         }
         Some(Self { ip, tuple, flags: header[13], data })
@@ -74,7 +74,7 @@ impl Segment {
     }
 
     /// Whether its checksum is right.
-    pub(super) fn is_right(&self, frame: &[u8]) -> bool {
+    pub(super) fn has_valid_checksum(&self, frame: &[u8]) -> bool {
         let bytes = frame.get(self.ip.start..self.ip.end).unwrap_or_default();
         let length = u16::try_from(bytes.len()).unwrap_or(0);
         let sum = Sum16BitWords::new().add_slice(bytes);
@@ -92,13 +92,13 @@ impl Segment {
     }
 
     /// Whether it asks for a new connection.
-    pub(super) fn begins(&self) -> bool {
+    pub(super) fn is_syn(&self) -> bool {
         self.flags & (SYN | ACK | RST | FIN) == SYN
     }
 }
 
 /// Whether an end of a connection can be there.
-fn is_somebody(end: SocketAddr) -> bool {
+fn is_valid_endpoint(end: SocketAddr) -> bool {
     let far = match end.ip() {
         IpAddr::V4(address) => !address.is_broadcast() && address.octets()[0] != 0,
         IpAddr::V6(address) => !address.is_unicast_link_local(),

@@ -11,7 +11,7 @@ pub(super) struct Table {
     free: Vec<u32>,
     numbers: HashMap<Tuple, u32>,
     clients: HashMap<IpAddr, u32>,
-    most_of_client: u32,
+    max_per_client: u32,
 }
 
 impl Table {
@@ -23,7 +23,7 @@ impl Table {
             free: (0..connections).rev().collect(),
             numbers: HashMap::with_capacity(4 * count),
             clients: HashMap::with_capacity(2 * count),
-            most_of_client: of_client,
+            max_per_client: of_client,
         }
     }
 
@@ -36,7 +36,7 @@ impl Table {
     /// A number for a connection that `tuple` begins; `None` if there are too many.
     pub(super) fn open(&mut self, tuple: Tuple) -> Option<u32> {
         let of_client = self.clients.get(&tuple.source.ip()).copied().unwrap_or(0);
-        if of_client >= self.most_of_client {
+        if of_client >= self.max_per_client {
             return None;
         }
         let number = self.free.pop()?;
@@ -79,8 +79,8 @@ impl Table {
     }
 
     /// So many connections of one client, from now on.
-    pub(super) fn set_most_of_client(&mut self, of_client: u32) {
-        self.most_of_client = of_client;
+    pub(super) fn set_max_per_client(&mut self, of_client: u32) {
+        self.max_per_client = of_client;
     }
 }
 
@@ -101,15 +101,15 @@ mod tests {
         let mut table = Table::new(5, 3);
         let first: Vec<_> = (0..5).filter_map(|port| table.open(tuple(1, port))).collect();
         assert_eq!(first, [0, 1, 2]);
-        assert!(table.join(tuple(1, 0).back(), 0));
+        assert!(table.join(tuple(1, 0).reversed(), 0));
         assert!(!table.join(tuple(1, 1), 0), "it belongs to another");
-        assert_eq!(table.find(&tuple(1, 0).back()), Some(0));
+        assert_eq!(table.find(&tuple(1, 0).reversed()), Some(0));
         assert_eq!(table.open(tuple(2, 0)).zip(table.open(tuple(3, 0))), Some((3, 4)));
         assert_eq!(table.open(tuple(4, 0)), None);
         assert!(table.is_full());
         table.release_client(&tuple(1, 0));
-        table.close(0, &tuple(1, 0), Some(&tuple(1, 0).back()));
-        assert_eq!(table.find(&tuple(1, 0)).or(table.find(&tuple(1, 0).back())), None);
+        table.close(0, &tuple(1, 0), Some(&tuple(1, 0).reversed()));
+        assert_eq!(table.find(&tuple(1, 0)).or(table.find(&tuple(1, 0).reversed())), None);
         assert_eq!(table.open(tuple(1, 9)), Some(0));
         for (number, of) in [(0, tuple(1, 9)), (1, tuple(1, 1)), (2, tuple(1, 2))] {
             table.release_client(&of);

@@ -12,13 +12,13 @@ use smoltcp::time::Duration;
 use smoltcp::wire::{HardwareAddress, IpAddress, IpCidr, IpEndpoint, IpListenEndpoint, IpVersion};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-use super::device::{Incoming, Outgoing, instant};
+use super::device::{RxDevice, TxDevice, instant};
 use super::segment::Tuple;
 
 /// How long an end may take to shake hands, and a client to say what it wants.
-const PATIENCE: Duration = Duration::from_secs(10);
+const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long an end of a connection may be silent,
-const SILENCE: Duration = Duration::from_secs(300);
+const IDLE_TIMEOUT: Duration = Duration::from_secs(300);
 /// and when it is asked whether it is there.
 const KEEP_ALIVE: Duration = Duration::from_secs(75);
 /// Hops of packets that are made here; forwarding takes one.
@@ -28,18 +28,18 @@ const HOPS: u8 = 65;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stage {
     /// The client shakes hands.
-    Greeting,
+    Handshake,
     /// The client is connected, and where to is not known yet.
-    Asking,
+    ReadingHost,
     /// The server is asked for a connection, or there is one.
-    Joined,
+    Connected,
     /// Both are over, or being told so.
-    Over,
+    Closed,
 }
 
 /// What has happened to a pair.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Moved {
+pub(super) struct Transferred {
     /// Bytes that went to the server,
     pub(super) to_server: u64,
     /// and to the client.
@@ -58,7 +58,7 @@ struct End {
 }
 
 /// A pair of connections, or room for one.
-pub(super) struct Joint {
+pub(super) struct TcpPair {
     interface: Interface,
     sockets: SocketSet<'static>,
     client: SocketHandle,
@@ -72,7 +72,7 @@ pub(super) struct Joint {
     /// It is one of its client's: not any more once it is over but for stragglers.
     pub(super) counted: bool,
     /// Until when the client is to have said what it wants, ns.
-    pub(super) asked_until_ns: u64,
+    pub(super) host_deadline_ns: u64,
 }
 
 /// An address by smoltcp's name.
@@ -93,7 +93,7 @@ fn interface(seed: u64) -> Interface {
     let mut config = Config::new(HardwareAddress::Ip);
     config.random_seed = seed;
     let mut answer = Vec::new();
-    let mut wire = Incoming { packet: None, answer: &mut answer };
+    let mut wire = RxDevice { packet: None, answer: &mut answer };
     let mut interface = Interface::new(config, &mut wire, instant(0));
     // Where packets go is for the router to say. There is room for two routes.
     let routes = interface.routes_mut();
@@ -113,8 +113,8 @@ fn add_address(interface: &mut Interface, address: IpAddr) {
     });
 }
 
-impl Joint {
-    /// Room for a pair, with four buffers of so many bytes.
+impl TcpPair {
+    /// TxSlot for a pair, with four buffers of so many bytes.
     pub(super) fn new(buffer_bytes: u32) -> Self {
         let bytes = buffer_bytes as usize;
         let mut sockets = SocketSet::new(Vec::with_capacity(2));
@@ -126,11 +126,11 @@ impl Joint {
             client,
             server,
             ends: [End::default(); 2],
-            stage: Stage::Over,
+            stage: Stage::Closed,
             front: Tuple { source: nobody, destination: nobody },
             back: None,
             counted: false,
-            asked_until_ns: 0,
+            host_deadline_ns: 0,
         }
     }
 
@@ -141,7 +141,7 @@ impl Joint {
         for handle in [self.client, self.server] {
             let socket = self.sockets.get_mut::<Socket>(handle);
             socket.abort();
-            socket.set_timeout(Some(PATIENCE));
+            socket.set_timeout(Some(HANDSHAKE_TIMEOUT));
             socket.set_keep_alive(None);
         }
         // A socket that was broken off would tell whoever it was connected with; one that listened is nobody's.
@@ -153,9 +153,9 @@ impl Joint {
         // It is closed, and the port is not 0.
         let _ = client.listen(IpListenEndpoint::from(local));
         self.ends = [End::default(); 2];
-        self.stage = Stage::Greeting;
+        self.stage = Stage::Handshake;
         (self.front, self.back, self.counted) = (front, None, true);
-        self.asked_until_ns = now_ns.saturating_add(PATIENCE.total_micros() * 1_000);
+        self.host_deadline_ns = now_ns.saturating_add(HANDSHAKE_TIMEOUT.total_micros() * 1_000);
     }
 
     /// Asks the server for a connection, whose packets are of `back`; `false` if that cannot be.
@@ -168,21 +168,21 @@ impl Joint {
         let context = self.interface.context();
         let connects = server.connect(context, remote, IpListenEndpoint::from(local)).is_ok();
         self.back = Some(back);
-        self.stage = Stage::Joined;
+        self.stage = Stage::Connected;
         let client = self.sockets.get_mut::<Socket>(self.client);
-        client.set_timeout(Some(SILENCE));
+        client.set_timeout(Some(IDLE_TIMEOUT));
         client.set_keep_alive(Some(KEEP_ALIVE));
         connects
     }
 
     /// An IP packet has come from either end.
     pub(super) fn receive(&mut self, packet: &[u8], now_ns: u64, answer: &mut Vec<u8>) {
-        let mut wire = Incoming { packet: Some(packet), answer };
+        let mut wire = RxDevice { packet: Some(packet), answer };
         self.interface.poll_ingress_single(instant(now_ns), &mut wire, &mut self.sockets);
     }
 
     /// Sends a packet to each end at most.
-    pub(super) fn send(&mut self, out: &mut Outgoing<'_>, now_ns: u64) {
+    pub(super) fn send(&mut self, out: &mut TxDevice<'_>, now_ns: u64) {
         self.interface.poll_egress(instant(now_ns), out, &mut self.sockets);
     }
 
@@ -193,7 +193,7 @@ impl Joint {
     }
 
     /// Whether the client has shaken hands; `None` if it has gone.
-    pub(super) fn greeted(&self) -> Option<bool> {
+    pub(super) fn handshake_done(&self) -> Option<bool> {
         match self.sockets.get::<Socket>(self.client).state() {
             State::SynReceived => Some(false),
             State::Closed | State::Listen | State::TimeWait => None,
@@ -214,20 +214,20 @@ impl Joint {
         for handle in [self.client, self.server] {
             self.sockets.get_mut::<Socket>(handle).abort();
         }
-        self.stage = Stage::Over;
+        self.stage = Stage::Closed;
     }
 
     /// Moves bytes, and their ends, from each to the other.
-    pub(super) fn pump(&mut self) -> Moved {
-        let mut moved = Moved::default();
-        if self.stage != Stage::Joined {
-            return moved;
+    pub(super) fn pump(&mut self) -> Transferred {
+        let mut transferred = Transferred::default();
+        if self.stage != Stage::Connected {
+            return transferred;
         }
-        moved.to_server = self.pump_one(0);
-        moved.to_client = self.pump_one(1);
+        transferred.to_server = self.pump_one(0);
+        transferred.to_client = self.pump_one(1);
         if self.sockets.get::<Socket>(self.server).state() == State::Established {
             let server = self.sockets.get_mut::<Socket>(self.server);
-            server.set_timeout(Some(SILENCE));
+            server.set_timeout(Some(IDLE_TIMEOUT));
             server.set_keep_alive(Some(KEEP_ALIVE));
         }
         let closed = [self.client, self.server].map(|handle| {
@@ -237,11 +237,11 @@ impl Joint {
         let is_done = |at: usize| self.ends[at].ended && self.ends[at].closed;
         if (0..2).any(|at| closed[at].0 && !is_done(at)) {
             self.abort();
-            moved.broken = true;
+            transferred.broken = true;
         } else if (0..2).all(|at| closed[at].0 || closed[at].1) {
-            self.stage = Stage::Over;
+            self.stage = Stage::Closed;
         }
-        moved
+        transferred
     }
 
     /// From the client (0) to the server, or from the server (1) to the client; returns how many bytes.
@@ -283,7 +283,7 @@ impl Joint {
     }
 
     /// Whether nothing is left to be said to either end.
-    pub(super) fn is_silent(&self) -> bool {
+    pub(super) fn is_closed(&self) -> bool {
         let socket = |handle| self.sockets.get::<Socket>(handle);
         [self.client, self.server]
             .into_iter()

@@ -24,7 +24,7 @@ const RETRY: Duration = Duration::from_millis(100);
 
 /// What is opened, and how.
 #[derive(Clone)]
-pub(super) struct Way {
+pub(super) struct OpenSpec {
     pub(super) interface: String,
     /// The program for AF_XDP, if that is used.
     pub(super) redirect: Option<Arc<Redirect>>,
@@ -73,7 +73,7 @@ impl Handle {
     }
 }
 
-impl Way {
+impl OpenSpec {
     /// Opens it now.
     pub(super) fn open(&self) -> Result<Opened, String> {
         let mtu = fs::read_to_string(format!("/sys/class/net/{}/mtu", self.interface));
@@ -129,7 +129,7 @@ fn receive_queues(interface: &str) -> u32 {
 }
 
 /// What is left of an interface, to be closed, and how to open it again.
-type Away = (Box<dyn Send>, Way);
+type Away = (Box<dyn Send>, OpenSpec);
 
 /// A thread that closes what is away and opens it again. It ends with this.
 pub(super) struct Opener {
@@ -146,9 +146,9 @@ impl Opener {
     }
 
     /// The interface is away; `left` is to be closed.
-    pub(super) fn again(&self, left: Box<dyn Send>, way: Way) {
+    pub(super) fn reopen(&self, left: Box<dyn Send>, spec: OpenSpec) {
         // The thread ends with this only.
-        let _ = self.away.send((left, way));
+        let _ = self.away.send((left, spec));
     }
 
     /// The interface, if it is open again.
@@ -158,16 +158,16 @@ impl Opener {
 }
 
 fn serve(gone: &Receiver<Away>, found: &Sender<Opened>) {
-    while let Ok((left, way)) = gone.recv() {
+    while let Ok((left, spec)) = gone.recv() {
         drop(left);
         loop {
-            match way.open() {
+            match spec.open() {
                 Ok(opened) => match found.send(opened) {
                     Ok(()) => break,
                     Err(_) => return,
                 },
                 Err(error) => {
-                    log::debug!(interface = way.interface; "the interface is not back: {error}");
+                    log::debug!(interface = spec.interface; "the interface is not back: {error}");
                 }
             }
             if let Err(RecvTimeoutError::Disconnected) = gone.recv_timeout(RETRY) {

@@ -10,10 +10,10 @@ use pcap::{Active, Capture, Direction};
 use rustix::io::Errno;
 use std::os::fd::{AsRawFd, RawFd};
 
-use crate::io::interface::{Device, Moved};
+use crate::io::interface::{Device, Transfer};
 use crate::net::pool::Pool;
-use crate::net::segmentation::{Cutter, Joined};
-use oversized::Whole;
+use crate::net::segmentation::{Coalescer, Segmenter};
+use oversized::OversizedSocket;
 
 /// The ring that packets wait in, bytes.
 const RING_BYTES: i32 = 16 << 20;
@@ -24,9 +24,9 @@ const SNAP_BYTES: i32 = 4_096;
 pub(super) struct PacketDevice {
     ring: Capture<Active>,
     /// What has packets whole that are longer than the MTU, if that can be.
-    whole: Option<Whole>,
-    cutter: Cutter,
-    joined: Joined,
+    oversized: Option<OversizedSocket>,
+    segmenter: Segmenter,
+    coalescer: Coalescer,
 }
 
 impl PacketDevice {
@@ -44,21 +44,26 @@ impl PacketDevice {
             capture.setnonblock()
         };
         let ring = open().map_err(|error: pcap::Error| error.to_string())?;
-        let whole = index.zip(mtu).map(|(index, mtu)| Whole::open(index, mtu));
-        let whole = whole.and_then(|opened| {
+        let oversized = index.zip(mtu).map(|(index, mtu)| OversizedSocket::open(index, mtu));
+        let oversized = oversized.and_then(|opened| {
             opened
                 .inspect_err(|error| {
                     log::warn!(interface = interface; "segments that senders leave to the interface to cut are dropped: {error}");
                 })
                 .ok()
         });
-        Ok(Self { ring, whole, cutter: Cutter::default(), joined: Joined::default() })
+        Ok(Self {
+            ring,
+            oversized,
+            segmenter: Segmenter::default(),
+            coalescer: Coalescer::default(),
+        })
     }
 
     /// Sends a packet, or what was joined of several.
     fn send(&mut self, pool: &mut Pool, packets: &[u64]) -> Result<(), Failed> {
-        if let (2.., Some(whole)) = (packets.len(), &self.whole) {
-            match whole.send(&self.joined, pool, packets) {
+        if let (2.., Some(oversized)) = (packets.len(), &self.oversized) {
+            match oversized.send(&self.coalescer, pool, packets) {
                 Ok(()) => return Ok(()),
                 Err(Errno::AGAIN | Errno::NOBUFS) => return Err(Failed::Later),
                 // One after the other says which.
@@ -90,11 +95,11 @@ enum Failed {
 }
 
 impl Device for PacketDevice {
-    fn receive(&mut self, pool: &mut Pool, most: usize, into: &mut Vec<u64>) -> Moved {
+    fn receive(&mut self, pool: &mut Pool, most: usize, into: &mut Vec<u64>) -> Transfer {
         let mut count = 0;
         while count < most {
-            if !self.cutter.is_empty() {
-                let Some(packet) = self.cutter.next(pool) else { break };
+            if !self.segmenter.is_empty() {
+                let Some(packet) = self.segmenter.next(pool) else { break };
                 into.push(packet);
                 count += 1;
                 continue;
@@ -102,9 +107,9 @@ impl Device for PacketDevice {
             match self.ring.next_packet() {
                 Ok(packet) => {
                     let length = packet.header.len as usize;
-                    if let Some(whole) = &mut self.whole
-                        && whole.has(packet.data, length)
-                        && whole.begin(packet.data, length, &mut self.cutter)
+                    if let Some(oversized) = &mut self.oversized
+                        && oversized.covers(packet.data, length)
+                        && oversized.begin(packet.data, length, &mut self.segmenter)
                     {
                         continue;
                     }
@@ -119,11 +124,12 @@ impl Device for PacketDevice {
         (count, None)
     }
 
-    fn transmit(&mut self, pool: &mut Pool, packets: &[u64]) -> Moved {
+    fn transmit(&mut self, pool: &mut Pool, packets: &[u64]) -> Transfer {
         let mut taken = 0;
         while taken < packets.len() {
             let rest = &packets[taken..];
-            let together = if self.whole.is_some() { self.joined.begin(pool, rest) } else { 1 };
+            let together =
+                if self.oversized.is_some() { self.coalescer.begin(pool, rest) } else { 1 };
             let packets = &rest[..together];
             match self.send(pool, packets) {
                 Ok(()) => packets.iter().for_each(|packet| pool.release(*packet)),
@@ -136,7 +142,7 @@ impl Device for PacketDevice {
     }
 
     fn arrivals(&self) -> Option<Vec<RawFd>> {
-        self.cutter.is_empty().then(|| vec![self.ring.as_raw_fd()])
+        self.segmenter.is_empty().then(|| vec![self.ring.as_raw_fd()])
     }
 
     fn close(self: Box<Self>) -> Box<dyn Send> {

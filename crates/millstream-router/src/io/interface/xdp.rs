@@ -15,12 +15,12 @@ use std::time::{Duration, Instant};
 use std::{io, thread};
 
 use crate::io::interface::redirect::{DRIVER_MODE, Redirect, SKB_MODE};
-use crate::io::interface::{Device, Moved};
+use crate::io::interface::{Device, Transfer};
 use crate::net::pool::Pool;
 use queue::Queue;
 
 /// How many receive queues an interface has at most: each takes memory.
-pub(super) const MOST_QUEUES: u32 = 16;
+pub(super) const MAX_QUEUES: u32 = 16;
 /// How often an interface by which nothing comes is asked whether it is there.
 const PROBE: Duration = Duration::from_millis(100);
 
@@ -83,9 +83,9 @@ pub(super) struct XdpDevice {
 impl Shared {
     /// Opens the interface of this index, which has so many receive queues.
     pub(super) fn open(redirect: &Redirect, index: u32, queues: u32) -> Result<Self, String> {
-        if queues > MOST_QUEUES {
+        if queues > MAX_QUEUES {
             return Err(format!(
-                "it has {queues} receive queues, {MOST_QUEUES} are read at most: `ethtool -L` changes that"
+                "it has {queues} receive queues, {MAX_QUEUES} are read at most: `ethtool -L` changes that"
             ));
         }
         let mut failed = String::new();
@@ -93,7 +93,7 @@ impl Shared {
             match Self::open_when_free(mode, redirect, index, queues) {
                 Ok(shared) => {
                     // One that is down can be opened, but does not send.
-                    shared.queues[0].remind().map_err(|error| error.to_string())?;
+                    shared.queues[0].kick().map_err(|error| error.to_string())?;
                     return Ok(shared);
                 }
                 // Not by the next, which is worse for as long as it is open.
@@ -152,7 +152,7 @@ impl XdpDevice {
 }
 
 impl Device for XdpDevice {
-    fn receive(&mut self, pool: &mut Pool, most: usize, into: &mut Vec<u64>) -> Moved {
+    fn receive(&mut self, pool: &mut Pool, most: usize, into: &mut Vec<u64>) -> Transfer {
         let mut count = 0;
         for _ in 0..self.queues.len() {
             count += self.queues[self.next].receive(pool, most - count, into);
@@ -163,9 +163,9 @@ impl Device for XdpDevice {
             }
         }
         let probe = count == 0 && self.probed.elapsed() >= PROBE;
-        if probe || self.queues[0].is_left() {
+        if probe || self.queues[0].has_unsent() {
             self.probed = Instant::now();
-            if let Err(error) = self.queues[0].remind() {
+            if let Err(error) = self.queues[0].kick() {
                 return (count, Some(error.to_string()));
             }
         }
@@ -176,7 +176,7 @@ impl Device for XdpDevice {
         Some(self.queues.iter().map(Queue::waiting).sum())
     }
 
-    fn transmit(&mut self, pool: &mut Pool, packets: &[u64]) -> Moved {
+    fn transmit(&mut self, pool: &mut Pool, packets: &[u64]) -> Transfer {
         self.queues[0].transmit(pool, packets)
     }
 

@@ -62,7 +62,7 @@ impl Flow {
     }
 
     /// Whether it was silent for too long.
-    pub(super) fn is_over(&self, now_ns: u64) -> bool {
+    pub(super) fn is_expired(&self, now_ns: u64) -> bool {
         let patience_ns = match self.protocol {
             UDP if self.from_outside => BRIEF_NS,
             TCP if self.from_outside && !self.answered => BRIEF_NS,

@@ -1,19 +1,19 @@
-//! Packets that come in parts: only the first part has ports, the others go where it went.
+//! Packets that come in fragments: only the first part has ports, the others go where it went.
 
 use std::collections::HashMap;
 use std::net::Ipv4Addr;
 
-/// Packets whose later parts are known at once; the oldest makes room.
-const MOST: usize = 256;
-/// How long later parts may take, ns.
-const PATIENCE_NS: u64 = 30_000_000_000;
+/// Packets whose later fragments are known at once; the oldest makes room.
+const MAX_ENTRIES: usize = 256;
+/// How long later fragments may take, ns.
+const EXPIRY_NS: u64 = 30_000_000_000;
 
-/// What the parts of a packet have in common, as they come: source, destination, protocol, identification.
-pub(super) type Whole = (Ipv4Addr, Ipv4Addr, u8, u16);
+/// What the fragments of a packet have in common, as they come: source, destination, protocol, identification.
+pub(super) type FragmentKey = (Ipv4Addr, Ipv4Addr, u8, u16);
 
 /// What is written into each part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Change {
+pub(super) struct Translation {
     /// In place of the end that is translated.
     pub(super) to: Ipv4Addr,
     pub(super) identification: u16,
@@ -21,34 +21,38 @@ pub(super) struct Change {
 
 /// Translations of packets whose first part has come.
 #[derive(Debug)]
-pub(super) struct Parts {
-    known: HashMap<Whole, (Change, u64)>,
+pub(super) struct Fragments {
+    known: HashMap<FragmentKey, (Translation, u64)>,
     /// In the order in which they came, round.
-    ring: Vec<Option<Whole>>,
+    ring: Vec<Option<FragmentKey>>,
     next: usize,
 }
 
-impl Parts {
+impl Fragments {
     pub(super) fn new() -> Self {
         // With twice the room, the table never grows again.
-        Self { known: HashMap::with_capacity(2 * MOST), ring: vec![None; MOST], next: 0 }
+        Self {
+            known: HashMap::with_capacity(2 * MAX_ENTRIES),
+            ring: vec![None; MAX_ENTRIES],
+            next: 0,
+        }
     }
 
-    /// What is done to the parts of `whole`, if the first has come.
-    pub(super) fn of(&self, whole: &Whole, now_ns: u64) -> Option<Change> {
-        let (change, first_ns) = self.known.get(whole)?;
-        (now_ns.saturating_sub(*first_ns) <= PATIENCE_NS).then_some(*change)
+    /// What is done to the fragments of `key`, if the first has come.
+    pub(super) fn get(&self, key: &FragmentKey, now_ns: u64) -> Option<Translation> {
+        let (translation, first_ns) = self.known.get(key)?;
+        (now_ns.saturating_sub(*first_ns) <= EXPIRY_NS).then_some(*translation)
     }
 
-    /// The first part of `whole` has come.
-    pub(super) fn learn(&mut self, whole: Whole, change: Change, now_ns: u64) {
-        if self.known.insert(whole, (change, now_ns)).is_some() {
+    /// The first part of `key` has come.
+    pub(super) fn insert(&mut self, key: FragmentKey, translation: Translation, now_ns: u64) {
+        if self.known.insert(key, (translation, now_ns)).is_some() {
             return;
         }
-        if let Some(oldest) = self.ring[self.next].replace(whole) {
+        if let Some(oldest) = self.ring[self.next].replace(key) {
             self.known.remove(&oldest);
         }
-        self.next = (self.next + 1) % MOST;
+        self.next = (self.next + 1) % MAX_ENTRIES;
     }
 }
 
@@ -56,24 +60,24 @@ impl Parts {
 mod tests {
     use super::*;
 
-    fn whole(number: u16) -> Whole {
+    fn key(number: u16) -> FragmentKey {
         (Ipv4Addr::LOCALHOST, Ipv4Addr::LOCALHOST, 17, number)
     }
 
     #[test]
     fn the_last_ones_are_known_for_a_while() {
-        let mut parts = Parts::new();
-        let change = |identification| Change { to: Ipv4Addr::LOCALHOST, identification };
+        let mut fragments = Fragments::new();
+        let translation = |identification| Translation { to: Ipv4Addr::LOCALHOST, identification };
         for number in 0..1_000 {
-            parts.learn(whole(number), change(number), 0);
+            fragments.insert(key(number), translation(number), 0);
             // The same first part again takes no room.
-            parts.learn(whole(number), change(number + 1), 0);
+            fragments.insert(key(number), translation(number + 1), 0);
         }
         for number in 0..1_000 {
-            let expected = (number >= 1_000 - 256).then(|| change(number + 1));
-            assert_eq!(parts.of(&whole(number), PATIENCE_NS), expected, "{number}");
-            assert_eq!(parts.of(&whole(number), PATIENCE_NS + 1), None);
+            let expected = (number >= 1_000 - 256).then(|| translation(number + 1));
+            assert_eq!(fragments.get(&key(number), EXPIRY_NS), expected, "{number}");
+            assert_eq!(fragments.get(&key(number), EXPIRY_NS + 1), None);
         }
-        assert_eq!((parts.known.len(), parts.ring.len()), (MOST, MOST));
+        assert_eq!((fragments.known.len(), fragments.ring.len()), (MAX_ENTRIES, MAX_ENTRIES));
     }
 }

@@ -139,7 +139,7 @@ impl Hosts {
         let number = self.numbers.get(&host).copied().unwrap_or_else(|| self.add(host));
         self.hosts[number as usize].flows += 1;
         self.slots[slot as usize] = Slot { host: number, pending: false };
-        self.set_pending(slot);
+        self.mark_pending(slot);
     }
 
     fn add(&mut self, address: Ipv4Addr) -> u32 {
@@ -161,7 +161,7 @@ impl Hosts {
 
     /// The flow of a slot ends.
     pub(super) fn end(&mut self, slot: u32) {
-        self.settle(slot);
+        self.mark_settled(slot);
         let Slot { host: number, .. } = self.slots[slot as usize];
         self.slots[slot as usize].host = NONE;
         let host = &mut self.hosts[number as usize];
@@ -174,8 +174,8 @@ impl Hosts {
 
     /// The flow of a slot is pending, and its host has just sent a packet.
     #[inline]
-    pub(super) fn set_pending(&mut self, slot: u32) {
-        self.settle(slot);
+    pub(super) fn mark_pending(&mut self, slot: u32) {
+        self.mark_settled(slot);
         self.slots[slot as usize].pending = true;
         self.by_age.push(&mut self.age_links, slot);
         let number = self.slots[slot as usize].host;
@@ -189,7 +189,7 @@ impl Hosts {
 
     /// The flow of a slot is not pending any more.
     #[inline]
-    pub(super) fn settle(&mut self, slot: u32) {
+    pub(super) fn mark_settled(&mut self, slot: u32) {
         let of = &mut self.slots[slot as usize];
         if !std::mem::replace(&mut of.pending, false) {
             return;
@@ -270,14 +270,14 @@ mod tests {
                     Event::Send(slot) | Event::Reset(slot) => {
                         let again = matches!(event, Event::Reset(_));
                         if let Some(at) = at(slot).filter(|at| again || list[*at].2) {
-                            hosts.set_pending(slot);
+                            hosts.mark_pending(slot);
                             let of = list.remove(at);
                             list.push((of.0, of.1, true));
                         }
                     }
                     Event::Settle(slot) => {
                         if let Some(at) = at(slot) {
-                            hosts.settle(slot);
+                            hosts.mark_settled(slot);
                             list[at].2 = false;
                         }
                     }

@@ -4,7 +4,7 @@ use etherparse::checksum::Sum16BitWords;
 use std::net::Ipv4Addr;
 
 use super::flow::End;
-use super::fragments::Whole;
+use super::fragments::FragmentKey;
 use crate::net::header::{Transport, updated};
 
 pub(super) const ICMP: u8 = 1;
@@ -29,22 +29,22 @@ pub(super) enum Field {
 
 /// Which part of a packet a frame holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Part {
-    All,
+pub(super) enum FragmentKind {
+    Whole,
     First,
     Later,
 }
 
-pub(super) fn part(frame: &[u8], ip: Transport) -> Part {
+pub(super) fn fragment_kind(frame: &[u8], ip: Transport) -> FragmentKind {
     match word(frame, ip.header + 6) & 0x1fff {
-        0 if ip.fragment => Part::First,
-        0 => Part::All,
-        _ => Part::Later,
+        0 if ip.fragment => FragmentKind::First,
+        0 => FragmentKind::Whole,
+        _ => FragmentKind::Later,
     }
 }
 
-/// What its parts have in common.
-pub(super) fn whole(frame: &[u8], ip: Transport) -> Whole {
+/// What its fragments have in common.
+pub(super) fn fragment_key(frame: &[u8], ip: Transport) -> FragmentKey {
     let (source, destination) = addresses(frame, ip);
     (source, destination, ip.protocol, word(frame, ip.header + 4))
 }
@@ -59,14 +59,14 @@ pub(super) fn addresses(frame: &[u8], ip: Transport) -> (Ipv4Addr, Ipv4Addr) {
     (address(ip.header + 12), address(ip.header + 16))
 }
 
-/// The ends of a packet that can be translated as it is; of parts only the first can.
+/// The ends of a packet that can be translated as it is; of fragments only the first can.
 pub(super) fn ends(frame: &[u8], ip: Transport) -> Option<Ends> {
     let least = match ip.protocol {
         TCP => 20,
         UDP | ICMP => 8,
         _ => return None,
     };
-    if part(frame, ip) == Part::Later || ip.end - ip.start < least {
+    if fragment_kind(frame, ip) == FragmentKind::Later || ip.end - ip.start < least {
         return None;
     }
     quoted_ends(frame, ip)
@@ -111,7 +111,7 @@ pub(super) fn is_echo(frame: &[u8], ip: Transport, asks: bool) -> bool {
 }
 
 /// Whether a segment of TCP says that its sender has heard the other end.
-pub(super) fn has_heard(frame: &[u8], ip: Transport) -> bool {
+pub(super) fn acknowledges(frame: &[u8], ip: Transport) -> bool {
     const ACK: u8 = 16;
     ip.protocol == TCP && flags(frame, ip) & (ACK | SYN) == ACK
 }
@@ -127,7 +127,7 @@ pub(super) fn sum(bytes: &[u8]) -> u16 {
 }
 
 /// The checksum of an ICMP message that has changed.
-pub(super) fn sum_again(frame: &mut [u8], ip: Transport) {
+pub(super) fn refresh_icmp_checksum(frame: &mut [u8], ip: Transport) {
     frame[ip.start + 2..ip.start + 4].fill(0);
     let sum = sum(&frame[ip.start..ip.end]);
     frame[ip.start + 2..ip.start + 4].copy_from_slice(&sum.to_be_bytes());

@@ -572,7 +572,7 @@ fn an_error_about_what_came_in_is_understood_outside() {
         for from in [web.0, host(200, 0).0, US] {
             let mut error = error(from, client.0, &came[14..14 + quoted]);
             if from == US {
-                nat.say(&mut error, US);
+                nat.translate_own_error(&mut error, US);
             } else {
                 assert!(nat.outbound(&mut error, US, 0));
             }

@@ -6,7 +6,7 @@
 
 use std::io::IoSlice;
 
-use super::segmenter::{CWR, LAST, TCP};
+use super::segmenter::{CWR, LAST_ONLY, TCP};
 use super::set_length;
 use super::virtio::{VIRTIO_BYTES, Virtio};
 use crate::net::checksum::pseudo;
@@ -14,18 +14,18 @@ use crate::net::header::{Transport, any_transport, is_v6};
 use crate::net::pool::Pool;
 
 /// The most segments that are joined.
-const MOST: usize = 64;
+const MAX_SEGMENTS: usize = 64;
 /// The most bytes of headers.
-const HEADERS: usize = 192;
+const MAX_HEADERS: usize = 192;
 /// The longest packet that IP can say of.
-const LONGEST: usize = 65_535;
+const MAX_IP_BYTES: usize = 65_535;
 /// TCP's flags of segments that are not joined: URG, RST, SYN.
-const ALONE: u8 = 0x20 | 0x04 | 0x02;
+const NEVER_COALESCED: u8 = 0x20 | 0x04 | 0x02;
 
 /// Some segments that leave as one.
-pub struct Joined {
+pub struct Coalescer {
     /// What the kernel is told, and the headers.
-    head: [u8; VIRTIO_BYTES + HEADERS],
+    head: [u8; VIRTIO_BYTES + MAX_HEADERS],
     /// Bytes of headers.
     headers: usize,
     segments: usize,
@@ -40,8 +40,8 @@ struct Segment<'a> {
 }
 
 impl<'a> Segment<'a> {
-    fn of(pool: &'a Pool, packet: u64) -> Option<Self> {
-        if !Pool::is_cut(packet) || Pool::tag(packet).is_some() {
+    fn parse(pool: &'a Pool, packet: u64) -> Option<Self> {
+        if !Pool::is_segmented(packet) || Pool::tag(packet).is_some() {
             return None;
         }
         let frame = pool.frame(packet);
@@ -52,7 +52,7 @@ impl<'a> Segment<'a> {
             && !ip.fragment
             && ip.end == frame.len()
             && (ip.start + 20..frame.len()).contains(&payload)
-            && payload <= HEADERS;
+            && payload <= MAX_HEADERS;
         whole.then_some(Self { frame, v6, ip, payload })
     }
 
@@ -75,7 +75,7 @@ impl<'a> Segment<'a> {
     }
 
     /// Whether `other` has the same headers, but for what each segment has for itself.
-    fn is_like(&self, other: &Self) -> bool {
+    fn matches(&self, other: &Self) -> bool {
         let (ip, tcp) = (self.ip.header, self.ip.start);
         let shape = self.v6 == other.v6 && tcp == other.ip.start && self.payload == other.payload;
         let same = |from: usize, to: usize| self.frame[from..to] == other.frame[from..to];
@@ -86,7 +86,7 @@ impl<'a> Segment<'a> {
                 same(0, ip + 2) && same(ip + 6, ip + 10) && same(ip + 12, tcp)
             }
         };
-        let own = LAST | CWR;
+        let own = LAST_ONLY | CWR;
         shape
             && network(self.v6)
             && same(tcp, tcp + 4)
@@ -97,28 +97,28 @@ impl<'a> Segment<'a> {
     }
 }
 
-impl Default for Joined {
+impl Default for Coalescer {
     /// With nothing in it.
     fn default() -> Self {
-        Self { head: [0; VIRTIO_BYTES + HEADERS], headers: 0, segments: 0 }
+        Self { head: [0; VIRTIO_BYTES + MAX_HEADERS], headers: 0, segments: 0 }
     }
 }
 
-impl Joined {
+impl Coalescer {
     /// How many of the first of `packets` leave as one, 1 at least. If they are more, [`slices`](Self::slices) are what
     /// is to be sent.
     pub fn begin(&mut self, pool: &Pool, packets: &[u64]) -> usize {
         self.segments = 1;
-        let Some(first) = packets.first().and_then(|packet| Segment::of(pool, *packet)) else {
+        let Some(first) = packets.first().and_then(|packet| Segment::parse(pool, *packet)) else {
             return 1;
         };
-        if first.flags() & (ALONE | LAST) != 0 {
+        if first.flags() & (NEVER_COALESCED | LAST_ONLY) != 0 {
             return 1;
         }
         let size = first.bytes();
         let (mut end, mut flags) = (first.frame.len(), first.flags());
-        for packet in packets.iter().take(MOST).skip(1) {
-            let Some(next) = Segment::of(pool, *packet) else { break };
+        for packet in packets.iter().take(MAX_SEGMENTS).skip(1) {
+            let Some(next) = Segment::parse(pool, *packet) else { break };
             // Fewer than 64 segments of fewer than 64 KiB.
             #[allow(clippy::cast_possible_truncation)]
             let (before, count) = ((end - first.payload) as u32, self.segments as u16);
@@ -126,9 +126,9 @@ impl Joined {
                 && (first.v6
                     || next.identification() == first.identification().wrapping_add(count))
                 && next.bytes() <= size
-                && end + next.bytes() - first.ip.header <= LONGEST
+                && end + next.bytes() - first.ip.header <= MAX_IP_BYTES
                 && next.flags() & CWR == 0
-                && first.is_like(&next);
+                && first.matches(&next);
             if !follows {
                 break;
             }
@@ -136,31 +136,31 @@ impl Joined {
             end += next.bytes();
             flags |= next.flags();
             // The last.
-            if next.bytes() < size || next.flags() & LAST != 0 {
+            if next.bytes() < size || next.flags() & LAST_ONLY != 0 {
                 break;
             }
         }
         if self.segments > 1 {
-            self.write(&first, end, flags);
+            self.write_headers(&first, end, flags);
         }
         self.segments
     }
 
     /// Writes the headers of all together, which end at `end` and have these flags.
-    fn write(&mut self, first: &Segment<'_>, end: usize, flags: u8) {
+    fn write_headers(&mut self, first: &Segment<'_>, end: usize, flags: u8) {
         let (tcp, payload) = (first.ip.start, first.payload);
         // All within 64 KiB.
         #[allow(clippy::cast_possible_truncation)]
         let word = |of: usize| of as u16;
-        let virtio = Virtio::joined(
+        let virtio = Virtio::coalesced(
             first.v6,
             flags & CWR != 0,
             word(payload),
             word(tcp),
             word(first.bytes()),
         );
-        let (said, head) = self.head.split_at_mut(VIRTIO_BYTES);
-        said.copy_from_slice(&virtio.bytes());
+        let (virtio_header, head) = self.head.split_at_mut(VIRTIO_BYTES);
+        virtio_header.copy_from_slice(&virtio.bytes());
         let head = &mut head[..payload];
         head.copy_from_slice(&first.frame[..payload]);
         self.headers = payload;
@@ -179,7 +179,7 @@ impl Joined {
         packets: &[u64],
         send: impl FnOnce(&[IoSlice<'_>]) -> T,
     ) -> T {
-        let mut slices = [IoSlice::new(&[]); MOST + 1];
+        let mut slices = [IoSlice::new(&[]); MAX_SEGMENTS + 1];
         slices[0] = IoSlice::new(&self.head[..VIRTIO_BYTES + self.headers]);
         for (slice, packet) in slices[1..].iter_mut().zip(&packets[..self.segments]) {
             *slice = IoSlice::new(&pool.frame(*packet)[self.headers..]);

@@ -10,16 +10,16 @@ use crate::net::pool::{BUFFER_BYTES, Pool};
 use crate::net::vlan_tag::{self, TAG_BYTES, Tag};
 
 /// The largest frame that can be cut, bytes: what IP can say of a length, hardware addresses and a tag.
-const LARGEST: usize = 65_535 + ETHERNET + TAG_BYTES;
+const MAX_FRAME_BYTES: usize = 65_535 + ETHERNET + TAG_BYTES;
 pub(super) const TCP: u8 = 6;
 const UDP: u8 = 17;
 /// TCP's flags that only the last segment has,
-pub(super) const LAST: u8 = 0x01 | 0x08;
+pub(super) const LAST_ONLY: u8 = 0x01 | 0x08;
 /// and only the first.
 pub(super) const CWR: u8 = 0x80;
 
 /// A large segment, and how much of it has been cut.
-pub struct Cutter {
+pub struct Segmenter {
     /// The frame.
     bytes: Vec<u8>,
     tag: Option<Tag>,
@@ -33,16 +33,16 @@ pub struct Cutter {
     size: usize,
 }
 
-impl Default for Cutter {
+impl Default for Segmenter {
     /// With room for a large segment and nothing in it.
     fn default() -> Self {
         let ip = Transport { protocol: 0, header: 0, start: 0, end: 0, fragment: false };
-        let bytes = vec![0; LARGEST];
+        let bytes = vec![0; MAX_FRAME_BYTES];
         Self { bytes, tag: None, v6: false, ip, payload: 0, next: 0, size: 1 }
     }
 }
 
-impl Cutter {
+impl Segmenter {
     /// Where the next large segment is to be written when all of the last [is cut](Self::is_empty).
     pub fn room(&mut self) -> &mut [u8] {
         &mut self.bytes
@@ -89,20 +89,20 @@ impl Cutter {
     /// The next segment; `None` if there is none, or no buffer.
     pub fn next(&mut self, pool: &mut Pool) -> Option<u64> {
         let length = self.size.min(self.ip.end.checked_sub(self.next).filter(|left| *left > 0)?);
-        let handle = pool.blank(self.payload + length)?;
+        let handle = pool.allocate(self.payload + length)?;
         let frame = pool.frame_mut(handle);
         let (headers, payload) = frame.split_at_mut(self.payload);
         headers.copy_from_slice(&self.bytes[..self.payload]);
         payload.copy_from_slice(&self.bytes[self.next..self.next + length]);
-        self.number(frame);
+        self.patch_headers(frame);
         self.next += length;
-        Some(Pool::mark_cut(Pool::with_tag(handle, self.tag)))
+        Some(Pool::mark_segmented(Pool::with_tag(handle, self.tag)))
     }
 
     /// Writes into the headers what is the next segment's own.
     // There are fewer segments than bytes, and of these 64 KiB.
     #[allow(clippy::cast_possible_truncation)]
-    fn number(&self, frame: &mut [u8]) {
+    fn patch_headers(&self, frame: &mut [u8]) {
         let ip = Transport { end: frame.len(), ..self.ip };
         let before = self.next - self.payload;
         if !self.v6 {
@@ -119,7 +119,7 @@ impl Cutter {
             let first = u32::from_be_bytes([upper[4], upper[5], upper[6], upper[7]]);
             let sequence = first.wrapping_add(before as u32);
             upper[4..8].copy_from_slice(&sequence.to_be_bytes());
-            let flags = if is_last { upper[13] } else { upper[13] & !LAST };
+            let flags = if is_last { upper[13] } else { upper[13] & !LAST_ONLY };
             upper[13] = if before == 0 { flags } else { flags & !CWR };
             16
         } else {

@@ -12,7 +12,7 @@ use std::os::fd::{AsRawFd, OwnedFd};
 
 use crate::net::header::ETHERNET_BYTES;
 use crate::net::pool::Pool;
-use crate::net::segmentation::{Cutter, Joined, VIRTIO_BYTES, Virtio};
+use crate::net::segmentation::{Coalescer, Segmenter, VIRTIO_BYTES, Virtio};
 use crate::net::vlan_tag::{self, TAG_BYTES};
 
 /// What may wait at the socket, bytes; fewer without CAP_NET_ADMIN.
@@ -20,24 +20,24 @@ const WAITING_BYTES: usize = 8 << 20;
 /// So many of the first bytes tell one packet from another: IP's and TCP's headers, or as much of the payload.
 const HEAD_BYTES: usize = 96;
 /// How many packets are read at most in looking for one, and how many are kept that were not looked for yet.
-const ASIDE: usize = 8;
+const MAX_BACKLOG: usize = 8;
 
 /// The second socket.
-pub(super) struct Whole {
+pub(super) struct OversizedSocket {
     socket: OwnedFd,
     /// The longest frame that is in the ring as a whole, without its tag, bytes.
     longest: usize,
     /// Read, and not looked for yet; the oldest first.
-    aside: VecDeque<Read>,
+    backlog: VecDeque<Read>,
 }
 
 /// A packet, and what the kernel knows of it.
 struct Read {
     bytes: Vec<u8>,
-    said: Virtio,
+    header: Virtio,
 }
 
-impl Whole {
+impl OversizedSocket {
     /// For the interface of this index and MTU.
     pub(super) fn open(index: u32, mtu: u32) -> io::Result<Self> {
         let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
@@ -61,65 +61,76 @@ impl Whole {
         }
         bind(&socket, index)?;
         let longest = usize::try_from(longest).unwrap_or(usize::MAX);
-        Ok(Self { socket, longest, aside: VecDeque::new() })
+        Ok(Self { socket, longest, backlog: VecDeque::new() })
     }
 
     /// Whether the ring may have the first bytes only of a packet of so many bytes, which begins with `head`.
     #[inline]
-    pub(super) fn has(&self, head: &[u8], length: usize) -> bool {
+    pub(super) fn covers(&self, head: &[u8], length: usize) -> bool {
         length > self.longest
             && (length > self.longest + TAG_BYTES || vlan_tag::split(head).is_none())
     }
 
-    /// The packet that begins with `head` and has so many bytes is to be cut by `cutter`; returns whether it can be.
+    /// The packet that begins with `head` and has so many bytes is to be cut by `segmenter`; returns whether it can be.
     ///
     /// Ring and socket have packets in nearly the same order: two processors that receive may overtake each other between
     /// the two, and either may have lost some.
-    pub(super) fn begin(&mut self, head: &[u8], length: usize, cutter: &mut Cutter) -> bool {
-        let found = self.aside.iter().position(|of| same(head, length, &of.bytes).is_some());
-        if let Some(of) = found.and_then(|at| self.aside.remove(at)) {
+    pub(super) fn begin(&mut self, head: &[u8], length: usize, segmenter: &mut Segmenter) -> bool {
+        let found = self.backlog.iter().position(|of| matches(head, length, &of.bytes).is_some());
+        if let Some(of) = found.and_then(|at| self.backlog.remove(at)) {
             let read = of.bytes.len();
-            cutter.room()[..read].copy_from_slice(&of.bytes);
-            return cut(head, length, read, of.said, cutter);
+            segmenter.room()[..read].copy_from_slice(&of.bytes);
+            return begin_segmenting(head, length, read, of.header, segmenter);
         }
-        for _ in 0..ASIDE {
-            let mut said = [0; VIRTIO_BYTES];
-            let room = cutter.room();
-            let mut slices = [IoSliceMut::new(&mut said), IoSliceMut::new(room)];
+        for _ in 0..MAX_BACKLOG {
+            let mut header = [0; VIRTIO_BYTES];
+            let room = segmenter.room();
+            let mut slices = [IoSliceMut::new(&mut header), IoSliceMut::new(room)];
             let read = match readv(&self.socket, &mut slices) {
                 Ok(read) => read.saturating_sub(VIRTIO_BYTES),
                 // Of a kind that the kernel cannot tell of, and gone.
                 Err(Errno::INVAL) => continue,
                 Err(_) => return false,
             };
-            let said = Virtio::read(said);
-            if same(head, length, &room[..read]).is_some() {
-                return cut(head, length, read, said, cutter);
+            let header = Virtio::read(header);
+            if matches(head, length, &room[..read]).is_some() {
+                return begin_segmenting(head, length, read, header, segmenter);
             }
-            if self.aside.len() == ASIDE {
-                self.aside.pop_front();
+            if self.backlog.len() == MAX_BACKLOG {
+                self.backlog.pop_front();
             }
-            self.aside.push_back(Read { bytes: room[..read].to_vec(), said });
+            self.backlog.push_back(Read { bytes: room[..read].to_vec(), header });
         }
         false
     }
 
     /// Sends what was joined.
-    pub(super) fn send(&self, joined: &Joined, pool: &Pool, packets: &[u64]) -> Result<(), Errno> {
-        joined
+    pub(super) fn send(
+        &self,
+        coalescer: &Coalescer,
+        pool: &Pool,
+        packets: &[u64],
+    ) -> Result<(), Errno> {
+        coalescer
             .slices(pool, packets, |slices: &[IoSlice<'_>]| writev(&self.socket, slices))
             .map(drop)
     }
 }
 
-/// What was read into the room of `cutter` is that of `length` bytes that begins with `head`: begins to cut it.
-fn cut(head: &[u8], length: usize, read: usize, said: Virtio, cutter: &mut Cutter) -> bool {
-    let whole = put_back(length - read, head, cutter.room(), read);
-    cutter.begin(whole, said.size().unwrap_or(0))
+/// What was read into the room of `segmenter` is that of `length` bytes that begins with `head`: begins to cut it.
+fn begin_segmenting(
+    head: &[u8],
+    length: usize,
+    read: usize,
+    header: Virtio,
+    segmenter: &mut Segmenter,
+) -> bool {
+    let whole = restore_tag(length - read, head, segmenter.room(), read);
+    segmenter.begin(whole, header.size().unwrap_or(0))
 }
 
 /// If `packet` is that of `length` bytes that begins with `head`: how many bytes of a tag it lacks.
-fn same(head: &[u8], length: usize, packet: &[u8]) -> Option<usize> {
+fn matches(head: &[u8], length: usize, packet: &[u8]) -> Option<usize> {
     let tag = length.checked_sub(packet.len()).filter(|tag| [0, TAG_BYTES].contains(tag))?;
     let addresses = ETHERNET_BYTES as usize - 2;
     let (before, after) = (head.get(..addresses)?, head.get(addresses + tag..)?);
@@ -130,7 +141,7 @@ fn same(head: &[u8], length: usize, packet: &[u8]) -> Option<usize> {
 
 /// The first `read` bytes of `packet` lack so many bytes of a tag, which the kernel has taken out and the ring has: puts
 /// it back, and returns how many bytes the packet has then.
-fn put_back(tag: usize, head: &[u8], packet: &mut [u8], read: usize) -> usize {
+fn restore_tag(tag: usize, head: &[u8], packet: &mut [u8], read: usize) -> usize {
     let at = ETHERNET_BYTES as usize - 2;
     if tag > 0 && read + tag <= packet.len() {
         packet.copy_within(at..read, at + tag);
@@ -201,7 +212,7 @@ mod tests {
     }
 
     /// What the socket has, in this order.
-    fn holding(numbers: &[u8]) -> (Whole, OwnedFd) {
+    fn holding(numbers: &[u8]) -> (OversizedSocket, OwnedFd) {
         let (kernel, socket) = socketpair(
             AddressFamily::UNIX,
             SocketType::DGRAM,
@@ -209,24 +220,24 @@ mod tests {
             None,
         )
         .unwrap();
-        let mut said = [0; VIRTIO_BYTES];
+        let mut header = [0; VIRTIO_BYTES];
         // TCP by IPv4, a thousand bytes each.
-        said[1] = 1;
-        said[4..6].copy_from_slice(&1_000_u16.to_ne_bytes());
+        header[1] = 1;
+        header[4..6].copy_from_slice(&1_000_u16.to_ne_bytes());
         for number in numbers {
-            write(&kernel, &[&said[..], &segment(*number)].concat()).unwrap();
+            write(&kernel, &[&header[..], &segment(*number)].concat()).unwrap();
         }
-        (Whole { socket, longest: 1_514, aside: VecDeque::new() }, kernel)
+        (OversizedSocket { socket, longest: 1_514, backlog: VecDeque::new() }, kernel)
     }
 
     /// Which of `numbers`, that the ring has, are cut.
-    fn found(whole: &mut Whole, numbers: &[u8]) -> Vec<u8> {
-        let (mut cutter, mut pool) = (Cutter::default(), Pool::new(3));
+    fn found(whole: &mut OversizedSocket, numbers: &[u8]) -> Vec<u8> {
+        let (mut segmenter, mut pool) = (Segmenter::default(), Pool::new(3));
         let is_found = |number: &u8| {
             let frame = segment(*number);
-            assert!(whole.has(&frame[..200], frame.len()));
-            let found = whole.begin(&frame[..200], frame.len(), &mut cutter);
-            let packets: Vec<u64> = std::iter::from_fn(|| cutter.next(&mut pool)).collect();
+            assert!(whole.covers(&frame[..200], frame.len()));
+            let found = whole.begin(&frame[..200], frame.len(), &mut segmenter);
+            let packets: Vec<u64> = std::iter::from_fn(|| segmenter.next(&mut pool)).collect();
             assert_eq!(packets.len(), if found { 3 } else { 0 });
             for packet in packets {
                 assert!(pool.frame(packet)[54..].iter().all(|byte| byte == number));
@@ -254,7 +265,7 @@ mod tests {
         assert_eq!(find(&many, &[18, 19, 12, 11, 0, 17]), [12, 11, 17]);
         let (mut whole, _kernel) = holding(&many);
         assert!(found(&mut whole, &[100, 101, 102]).is_empty());
-        assert_eq!(whole.aside.len(), ASIDE);
+        assert_eq!(whole.backlog.len(), MAX_BACKLOG);
     }
 
     /// What the ring has of a packet with a tag, and what the socket has: all, without it.
@@ -269,19 +280,19 @@ mod tests {
     fn a_packet_is_known_by_its_first_bytes_and_its_length() {
         let (ring, whole) = tagged();
         let head = &ring[..200];
-        assert_eq!(same(head, 3_004, &whole), Some(4));
-        assert_eq!(same(&whole[..200], 3_000, &whole), Some(0));
-        assert_eq!(same(&whole, 3_000, &whole), Some(0));
+        assert_eq!(matches(head, 3_004, &whole), Some(4));
+        assert_eq!(matches(&whole[..200], 3_000, &whole), Some(0));
+        assert_eq!(matches(&whole, 3_000, &whole), Some(0));
         for at in [0, 11, 12, 60, 100] {
             let mut other = whole.clone();
             other[at] ^= 1;
-            assert_eq!(same(head, 3_004, &other), None, "byte {at}");
+            assert_eq!(matches(head, 3_004, &other), None, "byte {at}");
         }
         for length in [0, 2_999, 3_000, 3_002, 3_005] {
-            assert_eq!(same(head, length, &whole), None, "{length} bytes");
+            assert_eq!(matches(head, length, &whole), None, "{length} bytes");
         }
-        assert_eq!(same(&[], 3_000, &whole), None);
-        assert_eq!(same(head, 4, &[]), None);
+        assert_eq!(matches(&[], 3_000, &whole), None);
+        assert_eq!(matches(head, 4, &[]), None);
     }
 
     #[test]
@@ -289,12 +300,12 @@ mod tests {
         let (ring, whole) = tagged();
         let mut room = whole.clone();
         room.resize(4_000, 0);
-        assert_eq!(put_back(4, &ring[..200], &mut room, 3_000), 3_004);
+        assert_eq!(restore_tag(4, &ring[..200], &mut room, 3_000), 3_004);
         assert_eq!(room[..3_004], ring);
         room[..3_000].copy_from_slice(&whole);
-        assert_eq!(put_back(0, &whole[..200], &mut room, 3_000), 3_000);
+        assert_eq!(restore_tag(0, &whole[..200], &mut room, 3_000), 3_000);
         assert_eq!(room[..3_000], whole);
         // Longer than there is room for: nobody cuts that.
-        assert_eq!(put_back(4, &ring[..200], &mut room, 3_998), 4_002);
+        assert_eq!(restore_tag(4, &ring[..200], &mut room, 3_998), 4_002);
     }
 }

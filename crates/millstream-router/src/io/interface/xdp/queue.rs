@@ -13,15 +13,15 @@ use xdp::umem::{FrameSize, UmemCfgBuilder};
 use xdp::{RingConfigBuilder, Rings, Umem};
 
 use super::Failed;
-use crate::io::interface::Moved;
+use crate::io::interface::Transfer;
 use crate::net::pool::Pool;
 
 /// What each ring holds, packets.
 const RING: u32 = 2_048;
 /// What the kernel sends of a ring at one call, packets.
-const SENT_AT_ONCE: usize = 32;
+const TX_BATCH: usize = 32;
 /// How often the kernel is asked again to send what it has left in the ring.
-const TRIES: u32 = 4;
+const MAX_KICKS: u32 = 4;
 
 /// What is shared with the kernel; any thread may close it. What the kernel uses goes before the memory it uses.
 pub(super) struct Shared {
@@ -37,11 +37,11 @@ pub(super) struct Queue {
     leaving: HeapSlab,
     shared: Shared,
     /// Frames to be given to the kernel to receive into.
-    owed: usize,
+    fill_deficit: usize,
     /// Frames that are being sent.
-    under_way: usize,
+    in_flight: usize,
     /// Some of them the kernel is to be reminded of.
-    left: bool,
+    unsent: bool,
 }
 
 impl Shared {
@@ -88,8 +88,8 @@ impl Shared {
 
     /// Makes the kernel send what is in the ring; returns whether it is to be reminded again. An error if the
     /// interface is down or away.
-    pub(super) fn remind(&self) -> Result<bool, Errno> {
-        for _ in 0..TRIES {
+    pub(super) fn kick(&self) -> Result<bool, Errno> {
+        for _ in 0..MAX_KICKS {
             match send(self.socket(), &[], SendFlags::DONTWAIT) {
                 Ok(_) => return Ok(false),
                 // More than it sends at once, or the device has dropped one.
@@ -107,11 +107,11 @@ impl Queue {
     pub(super) fn new(shared: Shared) -> Self {
         Self {
             waiting: HeapSlab::with_capacity(RING as usize),
-            leaving: HeapSlab::with_capacity(SENT_AT_ONCE),
+            leaving: HeapSlab::with_capacity(TX_BATCH),
             shared,
-            owed: 0,
-            under_way: 0,
-            left: false,
+            fill_deficit: 0,
+            in_flight: 0,
+            unsent: false,
         }
     }
 
@@ -137,13 +137,14 @@ impl Queue {
             self.shared.umem.free_packet(packet);
             count += 1;
         }
-        self.owed += count;
-        if self.owed > 0 {
+        self.fill_deficit += count;
+        if self.fill_deficit > 0 {
             // SAFETY: as when it was opened.
             #[allow(unsafe_code)]
-            let given =
-                unsafe { self.shared.rings.fill_ring.enqueue(&mut self.shared.umem, self.owed) };
-            self.owed -= given;
+            let given = unsafe {
+                self.shared.rings.fill_ring.enqueue(&mut self.shared.umem, self.fill_deficit)
+            };
+            self.fill_deficit -= given;
         }
         count
     }
@@ -154,44 +155,44 @@ impl Queue {
     }
 
     /// Whether the kernel has left packets in the ring.
-    pub(super) fn is_left(&self) -> bool {
-        self.left
+    pub(super) fn has_unsent(&self) -> bool {
+        self.unsent
     }
 
     /// Makes the kernel send what is in the ring. An error if the interface is down or away.
-    pub(super) fn remind(&mut self) -> Result<(), Errno> {
-        self.left = self.shared.remind()?;
+    pub(super) fn kick(&mut self) -> Result<(), Errno> {
+        self.unsent = self.shared.kick()?;
         Ok(())
     }
 
     /// Retries what the kernel left in the ring; returns whether some of it remains there. An error is reported by
     /// the next call that sends or receives.
     pub(super) fn retry_pending(&mut self) -> bool {
-        if self.left {
-            let _ = self.remind();
+        if self.unsent {
+            let _ = self.kick();
         }
-        self.left
+        self.unsent
     }
 
     /// Sends packets by the first queue; returns how many were taken.
-    pub(super) fn transmit(&mut self, pool: &mut Pool, packets: &[u64]) -> Moved {
+    pub(super) fn transmit(&mut self, pool: &mut Pool, packets: &[u64]) -> Transfer {
         let mut taken = 0;
-        self.collect();
+        self.reclaim();
         while taken < packets.len() {
             // What is in the ring goes first: so none of a batch is sent if the interface is away.
-            if self.left {
-                match self.remind() {
-                    Ok(()) if self.left => break,
+            if self.unsent {
+                match self.kick() {
+                    Ok(()) if self.unsent => break,
                     Ok(()) => {}
                     Err(error) => return (taken, Some(error.to_string())),
                 }
             }
-            let batch = &packets[taken..packets.len().min(taken + SENT_AT_ONCE)];
-            let put = self.put(pool, batch);
+            let batch = &packets[taken..packets.len().min(taken + TX_BATCH)];
+            let put = self.enqueue(pool, batch);
             if put == 0 {
                 break;
             }
-            if let Err(error) = self.remind() {
+            if let Err(error) = self.kick() {
                 return (taken, Some(error.to_string()));
             }
             for packet in &batch[..put] {
@@ -203,15 +204,15 @@ impl Queue {
     }
 
     /// Frames that have been sent are free again.
-    fn collect(&mut self) {
+    fn reclaim(&mut self) {
         let Shared { rings, umem, .. } = &mut self.shared;
         let done = rings.completion_ring.dequeue(umem, RING as usize);
-        self.under_way -= done;
+        self.in_flight -= done;
     }
 
     /// Puts frames into the ring; returns how many.
-    fn put(&mut self, pool: &mut Pool, packets: &[u64]) -> usize {
-        let room = (RING as usize - self.under_way).min(packets.len());
+    fn enqueue(&mut self, pool: &mut Pool, packets: &[u64]) -> usize {
+        let room = (RING as usize - self.in_flight).min(packets.len());
         for packet in &packets[..room] {
             // SAFETY: packets do not leave this queue, which owns the memory.
             #[allow(unsafe_code)]
@@ -227,14 +228,14 @@ impl Queue {
         while let Some(frame) = self.leaving.pop_back() {
             self.shared.umem.free_packet(frame);
         }
-        self.under_way += put;
+        self.in_flight += put;
         put
     }
 
     /// Sends what is left. Nobody sends any more, and what is left is at most a ring.
     pub(super) fn flush(&mut self) {
         for _ in 0..RING {
-            if !self.left || self.remind().is_err() {
+            if !self.unsent || self.kick().is_err() {
                 return;
             }
         }

@@ -89,7 +89,7 @@ proptest! {
                     let from = host(from, port);
                     let to = (server(to).0, if protocol == ICMP { 0 } else { 80 });
                     let sent = send(&mut nat, protocol, from, to, now_ns);
-                    list.retain(|flow| !flow.is_over(now_ns));
+                    list.retain(|flow| !flow.is_expired(now_ns));
                     let found = list.iter().position(|flow| flow.inside() == (protocol, from, to));
                     match (found, sent) {
                         (Some(at), sent) => {
@@ -147,7 +147,7 @@ proptest! {
                 Event::Answer(protocol, from, port) => {
                     let from = (server(from).0, if protocol == ICMP { 0 } else { 80 });
                     let reached = answer(&mut nat, protocol, from, port, now_ns);
-                    list.retain(|flow| !flow.is_over(now_ns));
+                    list.retain(|flow| !flow.is_expired(now_ns));
                     let found = list.iter_mut().find(|flow| flow.outside() == (protocol, port, from));
                     let forward = forwards.iter().find(|of| (of.0, of.1) == (protocol, port));
                     match (found, forward) {
@@ -233,7 +233,7 @@ proptest! {
         let length = bytes.len();
         let _ = (nat.inbound(&mut bytes, US, 0), nat.outbound(&mut bytes, US, 0));
         nat.reflect(&mut bytes, US, 0);
-        nat.say(&mut bytes, US);
+        nat.translate_own_error(&mut bytes, US);
         prop_assert_eq!(bytes.len(), length);
     }
 }
