@@ -170,9 +170,9 @@ fn what_is_no_filter_or_has_no_bound_is_refused_by_name() {
         ("tcp prot 80", "syntax error"),
         ("port 65536", "65536"),
         ("udp and tcp", "expression rejects all packets"),
-        ("ip protochain 6", "over and over"),
-        ("inbound", "only the kernel knows"),
-        (&long, "instructions; 1024 at most"),
+        ("ip protochain 6", "loops over headers"),
+        ("inbound", "reads kernel metadata"),
+        (&long, "instructions; at most 1024"),
     ] {
         let error = refused(&["udp", filter]);
         let named = format!("path `1`: `match`, `filter` = \"{}", &filter[..filter.len().min(60)]);

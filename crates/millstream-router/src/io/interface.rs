@@ -1,7 +1,7 @@
-//! A network interface, by AF_XDP or by AF_PACKET.
+//! A port on a Linux network interface, by AF_XDP or AF_PACKET.
 //!
-//! An interface that goes down or away is survived: nothing comes in, packets to be sent wait in
-//! their queues, and another thread tries to open it again (`opener`).
+//! While the interface is down or missing, the port receives nothing and its packets stay queued. A
+//! separate thread tries to open it again (`opener`).
 
 mod opener;
 mod packet;
@@ -24,37 +24,37 @@ use millstream_scenario::InterfaceIo;
 use opener::{OpenSpec, Opened, Opener};
 use redirect::Redirect;
 
-/// How many packets were taken, and why the interface is away, if it is.
+/// Packets moved, and why the interface is away, if it is.
 type Transfer = (usize, Option<String>);
 
 /// An open interface.
 trait Device {
-    /// As [`Port::receive`].
+    /// See [`Port::receive`].
     fn receive(&mut self, pool: &mut Pool, most: usize, into: &mut Vec<u64>) -> Transfer;
 
-    /// As [`Port::transmit`].
+    /// See [`Port::transmit`].
     fn transmit(&mut self, pool: &mut Pool, packets: &[u64]) -> Transfer;
 
-    /// As [`Port::retry_pending`].
+    /// See [`Port::retry_pending`].
     fn retry_pending(&mut self) -> bool {
         false
     }
 
-    /// As [`Port::backlog`].
+    /// See [`Port::backlog`].
     fn backlog(&self) -> Option<usize> {
         None
     }
 
-    /// As [`Port::arrivals`].
+    /// See [`Port::arrivals`].
     fn arrivals(&self) -> Option<Vec<RawFd>>;
 
-    /// Packets lost since it was opened.
+    /// Returns the packets dropped since the interface was opened.
     fn lost(&mut self) -> u64;
 
-    /// What is left to be closed, which may take long.
+    /// Returns the resources to drop, which may block for long.
     fn close(self: Box<Self>) -> Box<dyn Send>;
 
-    /// Sends what is left.
+    /// Sends what remains in the transmit ring.
     fn flush(&mut self) {}
 }
 
@@ -62,27 +62,27 @@ trait Device {
 pub struct InterfacePort {
     name: String,
     spec: OpenSpec,
-    /// `None` while it is away.
+    /// `None` while the interface is away.
     device: Option<Box<dyn Device>>,
-    /// What opens it again.
+    /// Opens the interface again; `None` until [`Port::prepare`].
     opener: Option<Opener>,
-    /// Packets of local senders may come in with checksums that nobody has computed.
+    /// Whether local senders may leave checksums incomplete.
     completes_checksums: bool,
-    /// The longest frame that its MTU allows, bytes.
+    /// The longest frame that the MTU allows, bytes.
     longest_bytes: u32,
-    /// What makes the kernel let frames to the groups in.
+    /// Socket that holds the multicast memberships.
     membership: Option<OwnedFd>,
     went_away: u64,
-    /// Packets that the device lost before it went away.
+    /// Packets dropped by earlier devices.
     lost: u64,
 }
 
 impl InterfacePort {
-    /// Opens the interface `interface` for the port called `name`. With [`InterfaceIo::Auto`] it is AF_XDP where
-    /// that can be and `xdp_conflict` is `None`, a reason against it.
+    /// Opens the interface `interface` for the port `name`. [`InterfaceIo::Auto`] selects AF_XDP if
+    /// it can be opened and `against_xdp`, a reason against it, is `None`.
     ///
     /// # Errors
-    /// If there is no such interface, or it may not be opened.
+    /// If the interface does not exist or cannot be opened.
     pub fn open(
         name: &str,
         interface: &str,
@@ -92,7 +92,7 @@ impl InterfacePort {
         let (interface_name, groups) = (interface.to_owned(), Vec::new());
         let packet = OpenSpec { interface: interface_name, redirect: None, groups };
         let reason = match (io, xdp_conflict) {
-            (InterfaceIo::Packet, _) => "so the file says".to_owned(),
+            (InterfaceIo::Packet, _) => "as configured".to_owned(),
             (InterfaceIo::Auto, Some(reason)) => reason.to_owned(),
             (InterfaceIo::Auto | InterfaceIo::Xdp, _) => {
                 let opened = Redirect::load(MAX_QUEUES)
@@ -104,7 +104,11 @@ impl InterfacePort {
                 });
                 match opened {
                     Ok((opened, spec)) => {
-                        log::info!(port = name, interface = interface, io = "AF_XDP", mode = opened.handle.mode(), queues = opened.handle.queues(); "the interface is open");
+                        log::info!(
+                            port = name, interface = interface, io = "AF_XDP",
+                            mode = opened.handle.mode(), queues = opened.handle.queues();
+                            "the interface is open"
+                        );
                         return Ok(Self::new(name, spec, opened));
                     }
                     Err(error) if io == InterfaceIo::Xdp => {
@@ -116,7 +120,10 @@ impl InterfacePort {
         };
         let opened =
             packet.open().map_err(|error| refused(name, interface, "AF_PACKET", &error))?;
-        log::info!(port = name, interface = interface, io = "AF_PACKET"; "the interface is open, without AF_XDP: {reason}");
+        log::info!(
+            port = name, interface = interface, io = "AF_PACKET";
+            "the interface is open, AF_PACKET: {reason}"
+        );
         Ok(Self::new(name, packet, opened))
     }
 
@@ -142,7 +149,10 @@ impl InterfacePort {
     fn handle_away(&mut self, error: &str) -> Result<(), PortError> {
         self.lost = self.lost();
         self.went_away += 1;
-        log::warn!(port = self.name, interface = self.spec.interface; "the interface is away: {error}");
+        log::warn!(
+            port = self.name, interface = self.spec.interface;
+            "the interface is away: {error}"
+        );
         let Some(device) = self.device.take() else { return Ok(()) };
         self.prepare()?;
         if let Some(opener) = &self.opener {
@@ -155,7 +165,10 @@ impl InterfacePort {
     #[cold]
     fn poll_reopened(&mut self) {
         if let Some(opened) = self.opener.as_ref().and_then(Opener::opened) {
-            log::info!(port = self.name, interface = self.spec.interface, mode = opened.handle.mode(); "the interface is back");
+            log::info!(
+                port = self.name, interface = self.spec.interface, mode = opened.handle.mode();
+                "the interface is back"
+            );
             let Opened { handle, longest_bytes, membership, groups } = opened;
             self.device = Some(handle.device());
             (self.longest_bytes, self.membership) = (longest_bytes, membership);
@@ -172,7 +185,8 @@ fn refused(name: &str, interface: &str, by: &str, error: &str) -> PortError {
     let lower = error.to_lowercase();
     if lower.contains("permi") {
         what.help(if by == "AF_XDP" {
-            "run as root, or give the program CAP_NET_RAW, CAP_NET_ADMIN, CAP_BPF and CAP_IPC_LOCK; or io = \"packet\""
+            "run as root, or give the program CAP_NET_RAW, CAP_NET_ADMIN, CAP_BPF and \
+             CAP_IPC_LOCK; or io = \"packet\""
         } else {
             "run as root, or give the program CAP_NET_RAW"
         })
@@ -180,10 +194,11 @@ fn refused(name: &str, interface: &str, by: &str, error: &str) -> PortError {
         what.help("`ip link` lists the interfaces of this network namespace")
     } else if lower.contains("no buffer space") {
         what.help(
-            "16 MiB of locked memory a port, 8 for each further receive queue: `ulimit -l`, or CAP_IPC_LOCK; or io = \"packet\"",
+            "16 MiB of locked memory per port, 8 per further receive queue: `ulimit -l`, or \
+             CAP_IPC_LOCK; or io = \"packet\"",
         )
     } else if by == "AF_XDP" {
-        what.help("io = \"packet\" does without AF_XDP")
+        what.help("io = \"packet\" uses AF_PACKET instead")
     } else {
         what
     }
@@ -203,7 +218,7 @@ impl Port for InterfacePort {
         let before = into.len();
         let (count, away) = device.receive(pool, most, into);
         if self.completes_checksums {
-            // What was cut here is right already.
+            // Segments made here have complete checksums.
             for packet in into[before..].iter().filter(|packet| !Pool::is_segmented(**packet)) {
                 checksum::finish(pool.frame_mut(*packet));
             }
@@ -261,7 +276,7 @@ impl Port for InterfacePort {
     fn prepare(&mut self) -> Result<(), PortError> {
         if self.opener.is_none() {
             let opener = Opener::start().map_err(|error| {
-                PortError::new(&self.name, format!("no thread to open it again: {error}"))
+                PortError::new(&self.name, format!("cannot start the reopening thread: {error}"))
             })?;
             self.opener = Some(opener);
         }
@@ -276,8 +291,8 @@ impl Port for InterfacePort {
     }
 }
 
-/// Why packets of `interface` should not be taken from the kernel, which they are by AF_XDP; `None` if nobody would
-/// miss them.
+/// Returns why AF_XDP would take packets of `interface` that the kernel needs; `None` if it needs
+/// none.
 pub(crate) fn xdp_conflict(interface: &str) -> Option<String> {
     let entries = fs::read_dir(format!("/sys/class/net/{interface}")).into_iter().flatten();
     let mut names = entries.flatten().filter_map(|entry| entry.file_name().into_string().ok());
@@ -296,10 +311,12 @@ pub(crate) fn xdp_conflict(interface: &str) -> Option<String> {
             _ => false,
         })
     });
-    has_address.then(|| "the kernel has an address there, whose packets it would take".to_owned())
+    has_address
+        .then(|| "the kernel has an address there, and AF_XDP would take its packets".to_owned())
 }
 
-/// Whether senders are on this machine, or on its host: no wire, and nobody who has computed checksums for it.
+/// Whether senders share this machine or its host, so that no sender completes checksums for a
+/// wire.
 fn is_local(interface: &str) -> bool {
     let driver = fs::read_link(format!("/sys/class/net/{interface}/device/driver"));
     driver.map_or(true, |driver| driver.ends_with("virtio_net"))

@@ -1,7 +1,7 @@
-//! A TAP device that the router makes: frames that the kernel sends on it come in here.
+//! A port on a TAP device: receives the frames that the kernel sends on the device.
 //!
-//! The kernel leaves checksums and cutting to the router, and takes segments that were [joined](crate::net::segmentation): a
-//! system call is for up to 64 KiB, not for a frame.
+//! The kernel leaves checksums and segmentation to the router and accepts
+//! [coalesced](crate::net::segmentation) segments, so one system call moves up to 64 KiB.
 
 use std::io::{ErrorKind, IoSlice, IoSliceMut};
 use std::os::fd::RawFd;
@@ -18,23 +18,23 @@ pub struct TapPort {
     device: TunDevice,
     segmenter: Segmenter,
     coalescer: Coalescer,
-    /// The kernel takes what was joined, as far as it was tried.
+    /// Whether the kernel accepts coalesced packets; cleared by the first refusal.
     coalesces: bool,
 }
 
-/// What came of reading.
+/// Result of a read.
 enum Read {
-    /// A packet, in a buffer or to be cut.
+    /// A packet; `None` if it was dropped or left to the segmenter without a free buffer.
     Packet(Option<u64>),
-    /// Nothing more.
+    /// No packet is waiting.
     Empty,
 }
 
 impl TapPort {
-    /// Makes the TAP device `device` for the port called `name`, and sets it up.
+    /// Creates the TAP device `device` for the port `name` and sets it up.
     ///
     /// # Errors
-    /// If it cannot be made.
+    /// If the device cannot be created.
     pub fn open(name: &str, device: &str) -> Result<Self, PortError> {
         let device = TunDevice::open(name, device, Layer::L2)?;
         Ok(Self {
@@ -45,7 +45,7 @@ impl TapPort {
         })
     }
 
-    /// Reads a packet: into a buffer what has room there, and the rest to where it is cut.
+    /// Reads a packet into a buffer, or into the segmenter if it is too long.
     fn read(&mut self, pool: &mut Pool) -> Result<Read, PortError> {
         let (mut header, mut large) = ([0; VIRTIO_BYTES], None);
         let (device, room) = (&self.device.device, self.segmenter.room());
@@ -74,7 +74,7 @@ impl TapPort {
         Ok(Read::Packet(if cut { self.segmenter.next(pool) } else { None }))
     }
 
-    /// Sends what was joined, or a packet; returns whether the kernel took it.
+    /// Sends one packet or one coalesced batch; returns whether the kernel accepted it.
     fn write(&mut self, pool: &mut Pool, packets: &[u64]) -> Result<bool, PortError> {
         let device = &self.device.device;
         let result = if packets.len() > 1 {

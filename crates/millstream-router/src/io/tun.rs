@@ -1,7 +1,8 @@
-//! A TUN device that the router makes: IP packets that the kernel sends on it come in here.
+//! A port on a TUN device: receives the IP packets that the kernel sends on the device.
 //!
-//! To the router a port is one of Ethernet. So packets get hardware addresses when they come in and lose them when they
-//! leave, and whoever is asked for is found at once: all who can be reached by the device have one hardware address.
+//! The router expects Ethernet. Packets get a header at reception and lose it at transmission.
+//! Every peer behind the device has the same hardware address, so the port answers ARP and
+//! neighbour solicitations itself.
 
 use etherparse::ArpOperation;
 use std::collections::VecDeque;
@@ -16,13 +17,13 @@ use crate::net::ipv4_control::{self, Endpoint};
 use crate::net::ndp;
 use crate::net::pool::Pool;
 
-/// The hardware address of the router's end, if the file gives it none,
+/// Hardware address of the router's end, unless the file gives one.
 pub(crate) const DEFAULT_MAC: [u8; 6] = [2, 0, 0, 0, 0, 1];
-/// and of everybody at the other.
+/// Hardware address of every peer.
 const PEER_MAC: [u8; 6] = [2, 0, 0, 0, 0, 2];
-/// How many replies wait to be read.
+/// Replies that wait to be received, at most.
 const MAX_REPLIES: usize = 64;
-/// Ethernet's numbers of IPv4 and IPv6.
+/// EtherTypes of IPv4 and IPv6.
 const IPV4: [u8; 2] = [8, 0];
 const IPV6: [u8; 2] = [0x86, 0xdd];
 
@@ -31,22 +32,23 @@ pub struct TunPort {
     device: TunDevice,
     /// The port's hardware address.
     mac: [u8; 6],
-    /// Frames that say where somebody is.
+    /// ARP replies and neighbour advertisements to receive.
     replies: VecDeque<Vec<u8>>,
 }
 
 impl TunPort {
-    /// Makes the TUN device `device` for the port called `name` with the hardware address `mac`, and sets it up.
+    /// Creates the TUN device `device` for the port `name` with the hardware address `mac` and sets
+    /// it up.
     ///
     /// # Errors
-    /// If it cannot be made.
+    /// If the device cannot be created.
     pub fn open(name: &str, device: &str, mac: [u8; 6]) -> Result<Self, PortError> {
         let device = TunDevice::open(name, device, Layer::L3)?;
         Ok(Self { device, mac, replies: VecDeque::new() })
     }
 }
 
-/// The hardware addresses and the kind of an IP packet; `None` if it is none.
+/// Returns the Ethernet header of an IP packet; `None` for another kind.
 fn ethernet(to: [u8; 6], packet: &[u8]) -> Option<[u8; ETHERNET]> {
     let kind = match packet.first()? >> 4 {
         4 => IPV4,
@@ -60,7 +62,7 @@ fn ethernet(to: [u8; 6], packet: &[u8]) -> Option<[u8; ETHERNET]> {
     Some(header)
 }
 
-/// Says where the one is that `frame` asks for, if it does.
+/// Returns the reply to an ARP request or a neighbour solicitation in `frame`.
 fn resolve(frame: &[u8]) -> Option<Vec<u8>> {
     if let Some(asked) = ipv4_control::arp(frame) {
         let us = Endpoint { mac: PEER_MAC, address: asked.target_ipv4.into() };
@@ -178,7 +180,7 @@ mod tests {
             panic!("{said:?}");
         };
         assert_eq!((of, mac), (target, Some(PEER_MAC)));
-        // Nothing is asked.
+        // Replies cause no reply.
         assert_eq!(resolve(&said), None);
         let them = Endpoint { mac: PEER_MAC, address: Ipv4Addr::new(10, 1, 0, 9) };
         let ours = Endpoint { mac: DEFAULT_MAC, address: Ipv4Addr::new(10, 1, 0, 1) };

@@ -1,4 +1,4 @@
-//! Ports that share a device: each is one of its VLANs, or takes its frames without a tag.
+//! Ports that share a device: one per VLAN, and one for untagged frames.
 //!
 //! ```text
 //!            ┌ port "office", VLAN 10: tag 10 out, in
@@ -6,9 +6,11 @@
 //!            └ port "lan": frames without a VLAN
 //! ```
 //!
-//! Whichever port reads takes from the device what comes first; what is for another port waits there, in a queue of
-//! [`MAX_WAITING`] packets, until that port reads. Frames of VLANs that no port is, and those with more than one tag, are
-//! dropped and counted. Source: IEEE 802.1Q-2022, sections 6.9 and 9.
+//! A port that reads takes whatever the device has and queues packets of other ports, at most
+//! [`MAX_WAITING`] each. Frames of unknown VLANs and frames with several tags are dropped and
+//! counted.
+//!
+//! Source: IEEE 802.1Q-2022, sections 6.9 and 9.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -24,34 +26,34 @@ use crate::net::header::Header;
 use crate::net::pool::Pool;
 use crate::net::vlan_tag::is_stacked;
 
-/// Packets that wait for one port while another reads.
+/// Packets queued per port, at most.
 const MAX_WAITING: usize = 256;
-/// Numbers of VLANs, 0 for none.
+/// VLAN identifiers; 0 means untagged.
 const VLANS: usize = 1 << 12;
-/// No port.
+/// Marks a VLAN without a port.
 const NO_PORT: u16 = u16::MAX;
 
-/// A device and the ports that it is.
+/// Distributes the packets of a device to its ports by VLAN.
 struct VlanDemux<P> {
     device: P,
     members: Vec<Member>,
-    /// By the number of the VLAN: whose its frames are.
+    /// Port by VLAN identifier.
     owners: Vec<u16>,
 }
 
-/// What a port has to itself.
+/// State of one port.
 #[derive(Default)]
 struct Member {
     waiting: VecDeque<u64>,
-    /// Packets that found `waiting` full.
+    /// Packets dropped because `waiting` was full.
     lost: u64,
-    /// Packets of nobody that it took from the device.
+    /// Packets of no port that this port read.
     strays: u64,
     groups: Vec<Ipv6Addr>,
 }
 
 impl<P> VlanDemux<P> {
-    /// The port that a packet is for.
+    /// Returns the port of a packet, or [`NO_PORT`].
     #[inline]
     fn owner(&self, pool: &Pool, packet: u64) -> u16 {
         let vlan = Pool::tag(packet).and_then(|tag| tag.vlan());
@@ -61,7 +63,7 @@ impl<P> VlanDemux<P> {
         }
     }
 
-    /// Of the packets in `packets` from `first` on, leaves those of port `at`; the others go to their ports, or nowhere.
+    /// Keeps the packets of port `at` among `packets[first..]`; queues or drops the others.
     fn demultiplex(&mut self, pool: &mut Pool, at: usize, packets: &mut Vec<u64>, first: usize) {
         let mut kept = first;
         for read in first..packets.len() {
@@ -89,19 +91,20 @@ impl<P> VlanDemux<P> {
     }
 }
 
-/// A port that is a VLAN of a device, or what of it has no VLAN.
+/// A port on one VLAN of a shared device, or on its untagged frames.
 pub struct VlanPort<P> {
     demux: Rc<RefCell<VlanDemux<P>>>,
     at: usize,
     vlan: Option<u16>,
     pcp: PcpSource,
-    /// Packets with their tags, on their way out.
+    /// Scratch space: packets with their outgoing tags.
     leaving: Vec<u64>,
 }
 
 impl<P: Port> VlanPort<P> {
-    /// The ports that `device` is: for each its VLAN, from 1 to 4094, or `None` for frames without one; and where the
-    /// priority of frames that leave in a VLAN is from. Of ports with the same VLAN the first has its frames.
+    /// Splits `device` into ports. Each has a VLAN from 1 to 4094, or `None` for untagged frames,
+    /// and a source for the priority of its outgoing frames. If a VLAN repeats, the first port has
+    /// its frames.
     #[must_use]
     pub fn share(device: P, vlans: &[(Option<u16>, PcpSource)]) -> Vec<Self> {
         let mut owners = vec![NO_PORT; VLANS];
@@ -120,7 +123,7 @@ impl<P: Port> VlanPort<P> {
         vlans.iter().enumerate().map(port).collect()
     }
 
-    /// A packet as it leaves: without a tag, or with that of the port's VLAN.
+    /// Returns the packet with the port's VLAN tag, or without a tag.
     #[inline]
     fn retag(&self, pool: &Pool, packet: u64) -> u64 {
         let tag = self.vlan.map(|vlan| {
@@ -134,7 +137,7 @@ impl<P: Port> VlanPort<P> {
     }
 }
 
-/// The ports of `scenario`, each device opened once by `open`, for the first of its ports.
+/// Opens the ports of `scenario`; `open` opens each device once, for the first of its ports.
 pub(crate) fn open_ports(
     scenario: &RouterScenario,
     open: impl Fn(&RouterPort) -> Result<Box<dyn Port>, PortError>,
@@ -157,7 +160,8 @@ pub(crate) fn open_ports(
     Ok(ports.into_iter().flatten().collect())
 }
 
-/// The first three bits of a packet's code point, its class (RFC 2474, section 4.2.2); 0 if it is no IP packet.
+/// Returns the class selector (the top three bits of the DSCP, RFC 2474, section 4.2.2); 0 without
+/// IP.
 fn dscp_class(frame: &[u8]) -> u8 {
     let of_v4 = Header::parse(frame).map(|header| header.dscp);
     of_v4.or_else(|| Header::parse_v6(frame).map(|header| header.dscp)).unwrap_or(0) >> 3
@@ -182,7 +186,7 @@ impl<P: Port> Port for VlanPort<P> {
         let arrived = into.len() - first;
         demux.demultiplex(pool, self.at, into, first);
         let strays = usize::try_from(demux.members[self.at].strays - strays).unwrap_or(0);
-        // Packets that fitted no buffer are whoever's reads them.
+        // Packets too long for a buffer count for the port that read them.
         let unfit = received?.saturating_sub(arrived);
         Ok(taken + into.len() - first + strays + unfit)
     }
@@ -216,7 +220,7 @@ impl<P: Port> Port for VlanPort<P> {
         Some(demux.members[self.at].waiting.len() + demux.device.backlog()?)
     }
 
-    /// What the device lost is counted at the first of its ports.
+    /// Returns this port's drops; the first port of a device adds the device's own.
     fn lost(&mut self) -> u64 {
         let demux = &mut *self.demux.borrow_mut();
         let of_device = if self.at == 0 { demux.device.lost() } else { 0 };

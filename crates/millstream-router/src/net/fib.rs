@@ -1,5 +1,5 @@
-//! Routes: the longest prefix that holds the destination, and the neighbour behind it. Those of the
-//! router's file count before the kernel's of the same prefix.
+//! Routing table: longest-prefix match from destination to next hop. A route of the router's file
+//! takes precedence over the kernel's route of the same prefix.
 
 use ipnet::IpNet;
 use prefix_trie::PrefixMap;
@@ -7,31 +7,31 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use crate::net::address::Address;
 
-/// Where a packet goes next.
+/// A resolved next hop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NextHop {
-    /// The output, by number.
+    /// The output port, by number.
     pub output: usize,
-    /// The hardware address of the port.
+    /// The source hardware address: the output port's.
     pub from: [u8; 6],
-    /// That of the neighbour.
+    /// The destination hardware address: the neighbour's.
     pub to: [u8; 6],
 }
 
-/// What a route says.
+/// The next hop that a route gives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NextHopKind<A> {
-    /// All of it.
+    /// The output and both hardware addresses are known.
     Resolved(NextHop),
-    /// The output and its own hardware address; whose neighbour's address is to be found out: this
-    /// gateway's, or the destination's.
+    /// The output, its hardware address and the gateway. The neighbour to resolve is the gateway,
+    /// or the destination without one.
     Resolve(usize, [u8; 6], Option<A>),
-    /// Not by a port of the router.
+    /// The router has no port towards it.
     Unreachable,
 }
 
 impl NextHopKind<IpAddr> {
-    /// The same for destinations of one family; a gateway of the other leads nowhere.
+    /// Converts to address family `A`. A gateway of the other family is unreachable.
     fn for_family<A: Address>(self) -> NextHopKind<A> {
         match self {
             Self::Resolved(hop) => NextHopKind::Resolved(hop),
@@ -45,14 +45,14 @@ impl NextHopKind<IpAddr> {
     }
 }
 
-/// The routes of one prefix.
+/// The routes of one prefix, by origin.
 #[derive(Clone, Copy, Debug)]
 struct PrefixRoutes<A> {
     file: Option<NextHopKind<A>>,
     kernel: Option<NextHopKind<A>>,
 }
 
-/// The routes of one family.
+/// The routing table of one address family.
 #[derive(Clone, Debug)]
 pub(crate) struct FamilyRoutes<A: Address> {
     prefixes: PrefixMap<A::Net, PrefixRoutes<A>>,
@@ -65,12 +65,12 @@ impl<A: Address> Default for FamilyRoutes<A> {
 }
 
 impl<A: Address> FamilyRoutes<A> {
-    /// The kernel has this route now, or none of this prefix.
+    /// Sets or removes the kernel's route to `prefix`.
     pub(crate) fn set_kernel(&mut self, prefix: A::Net, next: Option<NextHopKind<IpAddr>>) {
         self.set(prefix, |of| of.kernel = next.map(NextHopKind::for_family));
     }
 
-    /// The file's routes are those of `new`; the kernel's stay.
+    /// Replaces the file's routes by those of `new`; the kernel's routes stay.
     pub(crate) fn reload(&mut self, new: Self) {
         let old = std::mem::replace(self, new);
         for (prefix, of) in &old.prefixes {
@@ -91,7 +91,7 @@ impl<A: Address> FamilyRoutes<A> {
         }
     }
 
-    /// Where packets for `destination` go; `None` if no route leads there.
+    /// Returns the next hop of the longest matching prefix, if any.
     #[inline]
     pub(crate) fn find(&self, destination: A) -> Option<NextHopKind<A>> {
         let found = self.prefixes.get_lpm(&destination.host_net());
@@ -107,14 +107,14 @@ pub struct Routes {
 }
 
 impl Routes {
-    /// Adds a route; one of the same prefix is replaced.
+    /// Adds a route with a known neighbour; replaces one of the same prefix.
     pub fn add(&mut self, prefix: IpNet, hop: NextHop) {
         self.set(prefix, NextHopKind::Resolved(hop));
     }
 
-    /// Adds a route by `output`, whose hardware address is `from`, to the gateway `via`, or to
-    /// destinations on the network there; who that is ARP finds out, or neighbour discovery. A gateway of another
-    /// family than the destinations makes them unreachable.
+    /// Adds a route by `output`, whose hardware address is `from`. The neighbour is the gateway
+    /// `via`, or the destination without one; ARP or neighbour discovery resolves it. A gateway of
+    /// the other address family makes the prefix unreachable.
     pub fn add_resolved(
         &mut self,
         prefix: IpNet,

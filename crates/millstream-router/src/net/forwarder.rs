@@ -1,4 +1,4 @@
-//! The forwarding function: the IP fast path.
+//! The IP forwarding function (fast path).
 
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -9,29 +9,29 @@ use crate::net::header::{destination, destination_v6, hop, hop_v6};
 use crate::net::ipv4_control::IcmpError;
 use crate::net::neighbours::{NeighbourKey, NeighbourState, NeighbourUpdate, Neighbours};
 
-/// A neighbour that was found is used for so long before it is looked up again, ns.
+/// Lifetime of a cached next hop that a neighbour resolved, ns.
 const CACHE_NS: u64 = 1_000_000_000;
 
-/// The IP fast path: looks the destination up, takes a hop from the packet's time to live, updates
-/// its checksum (IPv6 has none) and rewrites its hardware addresses.
+/// The IP fast path: looks up the destination, decrements the TTL or hop limit, updates the IPv4
+/// checksum and rewrites the hardware addresses.
 ///
-/// Header options and extension headers are carried along and not looked at.
+/// IPv4 options and IPv6 extension headers are forwarded unread.
 #[derive(Clone, Debug, Default)]
 pub struct Forwarder {
     v4: Fib<Ipv4Addr>,
     v6: Fib<Ipv6Addr>,
 }
 
-/// How to get to destinations of one family.
+/// Forwarding state of one address family.
 #[derive(Clone, Debug)]
 struct Fib<A: Address> {
     routes: FamilyRoutes<A>,
     neighbours: Neighbours<A>,
-    /// Hops found of late, by a number made of the destination: packets of few destinations make most of the traffic.
+    /// Direct-mapped cache of next hops: few destinations carry most of the traffic.
     cache: Vec<Option<CachedNextHop<A>>>,
 }
 
-/// The hop to a destination, and until when it is not looked up again, ns.
+/// A cached next hop and its expiry, ns.
 #[derive(Clone, Copy, Debug)]
 struct CachedNextHop<A> {
     destination: A,
@@ -46,21 +46,21 @@ impl<A: Address> Default for Fib<A> {
     }
 }
 
-/// A packet that is not sent on.
+/// Why a packet is not forwarded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ForwardError {
-    /// It is not a packet, its checksum is wrong, or its addresses are none that are forwarded.
+    /// The packet is malformed, its checksum is wrong, or its addresses are not forwardable.
     Malformed,
-    /// Its sender may be told.
+    /// The sender may receive this ICMP error.
     Icmp(IcmpError),
-    /// Its neighbour is not known yet, but asked for.
+    /// The neighbour is being resolved.
     Unresolved(NeighbourKey),
-    /// Its neighbour cannot be asked for: too many are.
+    /// The neighbour table is full, so the neighbour cannot be resolved.
     NeighbourTableFull,
 }
 
 impl<A: Address> Fib<A> {
-    /// How to get to `destination`.
+    /// Returns the next hop to `destination`. Sets `solicit` to a neighbour to solicit now.
     #[inline]
     fn next(
         &mut self,
@@ -108,7 +108,7 @@ impl<A: Address> Fib<A> {
         Ok(hop)
     }
 
-    /// Routes or neighbours are others now.
+    /// Empties the cache; call after routes or neighbours change.
     fn flush_cache(&mut self) {
         self.cache.fill(None);
     }
@@ -135,7 +135,7 @@ impl<A: Address> Fib<A> {
 }
 
 impl Forwarder {
-    /// The fast path by these routes.
+    /// A forwarder with the given routes.
     #[must_use]
     pub fn new(routes: Routes) -> Self {
         let mut forwarder = Self::default();
@@ -143,13 +143,14 @@ impl Forwarder {
         forwarder
     }
 
-    /// Readies `frame` for its next hop; returns the output, or `None` if it is to be dropped.
+    /// Rewrites `frame` for its next hop; returns the output, or `None` if the packet is dropped.
     #[inline]
     pub fn forward(&mut self, frame: &mut [u8]) -> Option<usize> {
         self.forward_at(frame, 0, &mut None).ok()
     }
 
-    /// The same at `now_ns`, saying why it is dropped, and which neighbour is to be asked for.
+    /// [`forward`](Self::forward) at `now_ns`, with the reason for a drop. Sets `solicit` to a
+    /// neighbour to solicit now.
     #[inline]
     pub(crate) fn forward_at(
         &mut self,
@@ -168,7 +169,7 @@ impl Forwarder {
         Ok(next.output)
     }
 
-    /// The same for what is not IPv4.
+    /// Forwards a frame that is not IPv4.
     fn forward_v6(
         &mut self,
         frame: &mut [u8],
@@ -184,7 +185,7 @@ impl Forwarder {
         Ok(next.output)
     }
 
-    /// The output that leads to `address`; quick for addresses that packets went to of late.
+    /// Returns the output towards `address`; fast for recent destinations.
     #[inline]
     pub(crate) fn egress_v4(&self, address: Ipv4Addr) -> Option<usize> {
         match &self.v4.cache[address.slot()] {
@@ -197,7 +198,7 @@ impl Forwarder {
         }
     }
 
-    /// The output that leads to `destination`.
+    /// Returns the output towards `destination`.
     pub(crate) fn egress(&mut self, destination: IpAddr) -> Option<usize> {
         fn egress<A: Address>(fib: &mut Fib<A>, destination: A) -> Option<usize> {
             match fib.routes.find(destination)? {
@@ -212,7 +213,7 @@ impl Forwarder {
         }
     }
 
-    /// How to get to `destination`.
+    /// Returns the next hop to `destination`. Sets `solicit` to a neighbour to solicit now.
     pub(crate) fn next(
         &mut self,
         destination: IpAddr,
@@ -225,7 +226,7 @@ impl Forwarder {
         }
     }
 
-    /// What is known of a neighbour, and whether it is to be asked for now.
+    /// Returns the state of a neighbour, and whether to solicit it now.
     pub(crate) fn find(
         &mut self,
         (port, address): NeighbourKey,
@@ -237,7 +238,7 @@ impl Forwarder {
         }
     }
 
-    /// See [`Neighbours::heard`].
+    /// See [`Neighbours::learn`].
     pub(crate) fn learn(
         &mut self,
         port: usize,
@@ -248,7 +249,7 @@ impl Forwarder {
         self.v4.learn(port, net, update, now_ns);
     }
 
-    /// The same by neighbour discovery.
+    /// See [`Neighbours::learn`]; for IPv6.
     pub(crate) fn learn_v6(
         &mut self,
         port: usize,
@@ -259,13 +260,13 @@ impl Forwarder {
         self.v6.learn(port, net, update, now_ns);
     }
 
-    /// By the routes of `new`; neighbours stay known, and the kernel's routes.
+    /// Replaces the file's routes by those of `new`; neighbours and the kernel's routes stay.
     pub(crate) fn replace_routes(&mut self, new: Self) {
         self.v4.replace_routes(new.v4.routes);
         self.v6.replace_routes(new.v6.routes);
     }
 
-    /// The kernel has this route now, or none of this prefix.
+    /// Sets or removes the kernel's route to `prefix`.
     pub(crate) fn set_kernel_route(&mut self, prefix: IpNet, next: Option<NextHopKind<IpAddr>>) {
         match prefix {
             IpNet::V4(prefix) => self.v4.set_kernel_route(prefix, next),
@@ -273,7 +274,7 @@ impl Forwarder {
         }
     }
 
-    /// The kernel knows this of the neighbour `address` at `port` now.
+    /// Sets or removes the kernel's entry for the neighbour `address` at `port`.
     pub(crate) fn set_kernel_neighbour(
         &mut self,
         port: usize,

@@ -1,6 +1,6 @@
-//! What the router says of IPv6 packets in its own name: echo replies, ICMPv6 errors.
+//! ICMPv6 messages of the router: echo replies and errors.
 //!
-//! Source: RFC 4443 (messages; section 2.4 says which packets no error is sent about, and how much of them goes along).
+//! Source: RFC 4443; section 2.4 says which packets cause no error and how much an error quotes.
 
 use etherparse::{Icmpv6Type, NetSlice, PacketBuilder, SlicedPacket, TransportSlice, icmpv6};
 use std::net::Ipv6Addr;
@@ -8,19 +8,19 @@ use std::net::Ipv6Addr;
 use crate::net::header::{Header, transport_v6};
 use crate::net::ipv4_control::{Endpoint, IcmpError};
 
-/// Hops that our own packets may take.
+/// Hop limit of the router's packets.
 const HOPS: u8 = 64;
-/// The longest ICMPv6 error, bytes after the Ethernet header: what every link carries.
+/// Longest ICMPv6 error without the Ethernet header, bytes: the minimum MTU of IPv6.
 const ERROR_BYTES: usize = 1_280;
-/// Headers of an ICMPv6 error, bytes.
+/// Bytes of the headers of an ICMPv6 error.
 const ERROR_HEADERS: usize = 48;
-/// The protocol's number.
+/// Protocol number of ICMPv6.
 const ICMPV6: u8 = 58;
-/// Types of errors are below this one; of the others, a redirect is no query, either.
+/// Types below this one are errors. A redirect is not a query either.
 const FIRST_QUERY: u8 = 128;
 const REDIRECT: u8 = 137;
 
-/// The reply to the echo request that `frame` holds, by the port whose hardware address is `mac`.
+/// Returns the reply to the echo request in `frame`, sent from the hardware address `mac`.
 pub(crate) fn echo_reply(frame: &[u8], mac: [u8; 6]) -> Option<Vec<u8>> {
     let packet = SlicedPacket::from_ethernet(frame).ok()?;
     let (Some(NetSlice::Ipv6(ip)), Some(TransportSlice::Icmpv6(icmp))) =
@@ -45,7 +45,7 @@ pub(crate) fn echo_reply(frame: &[u8], mac: [u8; 6]) -> Option<Vec<u8>> {
     Some(reply)
 }
 
-/// Where the packet of `frame` comes from, if an error may be sent about it.
+/// Returns the source of the packet in `frame` if it may receive an error.
 pub(crate) fn error_recipient(frame: &[u8]) -> Option<Ipv6Addr> {
     let (header, parts) = (Header::parse_v6(frame)?, transport_v6(frame)?);
     let (source, destination) = (header.source, header.destination);
@@ -55,7 +55,7 @@ pub(crate) fn error_recipient(frame: &[u8]) -> Option<Ipv6Addr> {
     fits.then_some(source)
 }
 
-/// `us` tells `them` why the packet of `frame`, which they sent, does not go on.
+/// Builds the error `why` about the packet in `frame`, from `us` to `them`.
 pub(crate) fn error(
     frame: &[u8],
     why: IcmpError,
@@ -82,7 +82,7 @@ pub(crate) fn error(
     Some(reply)
 }
 
-/// Whether `address` can be that of one host.
+/// Whether `address` is a unicast address of a host.
 fn is_host(address: Ipv6Addr) -> bool {
     !(address.is_unspecified() || address.is_multicast() || address.is_loopback())
 }
@@ -138,7 +138,7 @@ mod tests {
         assert_eq!(kind, Icmpv6Type::DestinationUnreachable(code));
         assert_eq!(payload, sent[14..14 + ERROR_BYTES - ERROR_HEADERS]);
         assert_eq!(error_recipient(&told), None);
-        // Behind an extension header, too: padding options to a destination.
+        // Also after a destination options header with padding.
         let mut behind = told.clone();
         behind.splice(54..54, [58, 0, 1, 4, 0, 0, 0, 0]);
         behind[20] = 60;

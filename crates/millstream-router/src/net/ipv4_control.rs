@@ -1,8 +1,7 @@
-//! What the router says in its own name by IPv4: ARP, echo replies, ICMP errors.
+//! IPv4 control packets of the router: ARP, echo replies and ICMP errors.
 //!
-//! These frames are few and made one by one; etherparse reads and writes them. Source: RFC 826,
-//! RFC 792, RFC 1812 section 4.3 (which packets no error is sent about, and how much of them goes
-//! along).
+//! They are rare, so etherparse parses and builds them. Source: RFC 826, RFC 792; RFC 1812 section
+//! 4.3 (which packets cause no error, and how much an error quotes).
 
 use etherparse::{
     ArpEthIpv4Packet, ArpOperation, Icmpv4Type, NetSlice, PacketBuilder, SlicedPacket,
@@ -10,32 +9,32 @@ use etherparse::{
 };
 use std::net::Ipv4Addr;
 
-/// Hops that our own packets may take.
+/// TTL of the router's packets.
 const HOPS: u8 = 64;
-/// The longest ICMP error, bytes after the Ethernet header.
+/// Longest ICMP error without the Ethernet header, bytes.
 const ERROR_BYTES: usize = 576;
-/// Headers of an ICMP error, bytes.
+/// Bytes of the headers of an ICMP error.
 const ERROR_HEADERS: usize = 28;
 const BROADCAST: [u8; 6] = [0xff; 6];
 
-/// One end of a conversation: hardware and IP address.
+/// Hardware and IP address of one end of an exchange.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Endpoint<A = Ipv4Addr> {
     pub(crate) mac: [u8; 6],
     pub(crate) address: A,
 }
 
-/// Why a packet does not go on.
+/// Why a packet is not forwarded, as ICMP reports it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum IcmpError {
     TimeExceeded,
     NetUnreachable,
     HostUnreachable,
-    /// It is longer than the next link carries: so many bytes after the Ethernet header.
+    /// The packet exceeds the next link's MTU (this many bytes, without the Ethernet header).
     TooBig(u32),
 }
 
-/// The ARP packet that `frame` holds.
+/// Parses the ARP packet in `frame`.
 pub(crate) fn arp(frame: &[u8]) -> Option<ArpEthIpv4Packet> {
     if frame.get(12..14) != Some(&[8, 6]) {
         return None;
@@ -46,12 +45,12 @@ pub(crate) fn arp(frame: &[u8]) -> Option<ArpEthIpv4Packet> {
     }
 }
 
-/// Who has `target`? `us` asks.
+/// Builds an ARP request of `us` for `target`.
 pub(crate) fn arp_request(us: Endpoint, target: Ipv4Addr) -> Vec<u8> {
     write_arp(ArpOperation::REQUEST, us, Endpoint { mac: [0; 6], address: target }, BROADCAST)
 }
 
-/// `us` has the address that `them` asked for.
+/// Builds the ARP reply to `them` for the address of `us`.
 pub(crate) fn arp_reply(us: Endpoint, them: Endpoint) -> Vec<u8> {
     write_arp(ArpOperation::REPLY, us, them, them.mac)
 }
@@ -65,12 +64,12 @@ fn write_arp(operation: ArpOperation, us: Endpoint, them: Endpoint, to: [u8; 6])
         target_ipv4: them.address.octets(),
     };
     let mut frame = Vec::new();
-    // Writing to a vector does not fail.
+    // Writing to a `Vec` cannot fail.
     let _ = PacketBuilder::ethernet2(us.mac, to).arp(arp.into()).write(&mut frame);
     frame
 }
 
-/// The reply to the echo request that `frame` holds, by the port whose hardware address is `mac`.
+/// Returns the reply to the echo request in `frame`, sent from the hardware address `mac`.
 pub(crate) fn echo_reply(frame: &[u8], mac: [u8; 6]) -> Option<Vec<u8>> {
     let packet = SlicedPacket::from_ethernet(frame).ok()?;
     let (Some(NetSlice::Ipv4(ip)), Some(TransportSlice::Icmpv4(icmp))) =
@@ -95,12 +94,12 @@ pub(crate) fn echo_reply(frame: &[u8], mac: [u8; 6]) -> Option<Vec<u8>> {
     Some(reply)
 }
 
-/// Where the packet of `frame` comes from, if an error may be sent about it.
+/// Returns the source of the packet in `frame` if it may receive an error.
 pub(crate) fn error_recipient(frame: &[u8]) -> Option<Ipv4Addr> {
     let ip = etherparse::Ipv4Slice::from_slice(frame.get(14..)?).ok()?;
     let header = ip.header();
     let (source, destination) = (header.source_addr(), header.destination_addr());
-    // An error about an error could go on for ever: types of queries and their answers only.
+    // Errors about errors could loop: only queries and their replies may cause one.
     let about_error = header.protocol() == etherparse::IpNumber::ICMP
         && !matches!(ip.payload().payload.first(), Some(0 | 8 | 13..=18));
     let fits = header.fragments_offset().value() == 0
@@ -111,7 +110,7 @@ pub(crate) fn error_recipient(frame: &[u8]) -> Option<Ipv4Addr> {
     fits.then_some(source)
 }
 
-/// `us` tells `them` why the packet of `frame`, which they sent, does not go on.
+/// Builds the error `why` about the packet in `frame`, from `us` to `them`.
 pub(crate) fn error(frame: &[u8], why: IcmpError, us: Endpoint, them: Endpoint) -> Option<Vec<u8>> {
     use icmpv4::{DestUnreachableHeader, TimeExceededCode};
     let whole = frame.get(14..).filter(|ip| ip.len() >= 20)?;
@@ -125,7 +124,7 @@ pub(crate) fn error(frame: &[u8], why: IcmpError, us: Endpoint, them: Endpoint) 
             Icmpv4Type::DestinationUnreachable(DestUnreachableHeader::Host)
         }
         IcmpError::TooBig(mtu) => {
-            // Only whoever forbids fragments expects an answer (RFC 1191).
+            // Path MTU discovery sets don't-fragment (RFC 1191); other senders expect no error.
             let next_hop_mtu = u16::try_from(mtu).ok().filter(|_| whole[6] & 0x40 != 0)?;
             let about = DestUnreachableHeader::FragmentationNeeded { next_hop_mtu };
             Icmpv4Type::DestinationUnreachable(about)
@@ -139,7 +138,7 @@ pub(crate) fn error(frame: &[u8], why: IcmpError, us: Endpoint, them: Endpoint) 
     Some(reply)
 }
 
-/// Whether `address` can be that of one host.
+/// Whether `address` is a unicast address of a host.
 fn is_host(address: Ipv4Addr) -> bool {
     !(address.is_unspecified()
         || address.is_multicast()

@@ -1,21 +1,19 @@
-//! Many hosts behind one address: source addresses and ports of packets that leave by a port become the
-//! router's own, and answers find their way back.
+//! Network address and port translation (NAPT): hosts behind a port share the router's address.
 //!
 //! ```text
 //! 10.1.0.5:4000 ── to 192.0.2.9:80 ──>  203.0.113.1:4000 ── to 192.0.2.9:80 ──>
 //! <── to 10.1.0.5:4000 ── from 192.0.2.9:80   <── to 203.0.113.1:4000 ── from 192.0.2.9:80
 //! ```
 //!
-//! A *flow* is a protocol and both ends' addresses and ports; only answers from the flow's other
-//! end come in. A host keeps its port number where that is free for this other end, so a host that
-//! speaks with several has one port to all of them. Flows, and those of one host, are bounded;
-//! those that were silent for too long make room, then those that nobody has answered (`hosts.rs`).
-//! A port number that is *forwarded* is one host's end, always: whoever is outside begins flows
-//! there.
+//! A *flow* is a protocol and the address and port of both ends. Only the flow's other end can send
+//! to it. A host keeps its port number if that number is free towards the other end, so one socket
+//! usually has one external port. Flows are bounded in all and per host. Expired flows are evicted
+//! first, then unanswered ones (`hosts.rs`). A *forwarded* port belongs to one host permanently,
+//! and outside senders may open flows there.
 //!
-//! Source: RFC 3022 (NAPT); RFC 4787 (UDP), RFC 5382 (TCP), RFC 5508 (ICMP), of which it is the strict
-//! kind ("address and port-dependent filtering"). Later fragments of a packet that come before its first are dropped (RFC
-//! 4787, REQ-14, asks for them to be kept).
+//! Source: RFC 3022 (NAPT); RFC 4787 (UDP), RFC 5382 (TCP), RFC 5508 (ICMP), with address and
+//! port-dependent filtering. Unlike RFC 4787, REQ-14, fragments that precede the first one are
+//! dropped.
 
 mod flow;
 mod fragments;
@@ -33,43 +31,43 @@ use fragments::{Fragments, Translation};
 use hosts::Hosts;
 use packet::{Ends, Field, FragmentKind, ICMP, SYN, TCP};
 
-/// Flows looked at for each new one, whether they were silent for too long,
+/// Flows checked for expiry per new flow.
 const SCAN_PER_FLOW: usize = 8;
-/// and port numbers tried.
+/// Port numbers tried per new flow.
 const MAX_PORT_PROBES: u64 = 64;
-/// All of them are looked at when there is no room, but no more often than this, ns.
+/// Interval between full scans for expired flows, ns; only a full table is scanned.
 const SWEEP_NS: u64 = 1_000_000_000;
-/// A host loses pending flows before others if it has more of them than this part of all flows,
+/// Hosts with more than this fraction of the table in pending flows lose theirs first.
 const PENDING_SHARE: u32 = 256;
-/// and more than this.
+/// Lower bound of that number of flows.
 const MIN_PENDING_SHARE: u32 = 16;
-/// The first port number that hosts are given; those below name services.
+/// First port number that a host may get; lower ones name services.
 const FIRST_PORT: u16 = 1_024;
 
-/// What translation did.
+/// Counters of the translation at one port.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct NatCounters {
-    /// Flows that are known now.
+    /// Flows in the table.
     pub flows: u64,
-    /// Flows that were begun.
+    /// Flows opened.
     pub opened: u64,
-    /// Those of them that were begun at ports that are forwarded.
+    /// Flows opened from outside, at forwarded ports.
     pub forwarded: u64,
     /// Packets whose source was translated.
     pub outbound: u64,
     /// Packets whose destination was translated.
     pub inbound: u64,
-    /// Flows that nobody had answered, and that made room for others.
+    /// Unanswered flows evicted for new ones.
     #[serde(default)]
     pub evicted: u64,
-    /// Packets that could begin no flow, because there are too many, or too many of their host, or their host has one to
+    /// Packets dropped because the table or the host's share is full, or the host has a flow to
     /// that end by another port.
     pub refused_full: u64,
-    /// Packets that did not leave because they are of none of UDP, TCP and ICMP echo, later fragments of a packet whose first
-    /// part has not come, or errors about packets of no flow.
+    /// Outbound packets dropped: not UDP, TCP or ICMP echo, a fragment whose first one has not
+    /// passed, or an error about an unknown flow.
     pub refused_kind: u64,
-    /// Packets whose source does not belong to the port that they came by.
+    /// Packets dropped because their source does not belong to their port.
     #[serde(default)]
     pub refused_source: u64,
 }
@@ -80,51 +78,51 @@ enum Refusal {
     Kind,
 }
 
-/// What became of a packet for the address.
+/// Result for a packet to the router's address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Met {
-    /// It is of no flow, and as it was.
+    /// It belongs to no flow and is unchanged.
     No,
-    /// It goes to a host now.
+    /// It is translated and goes to a host.
     Host,
-    /// It cannot go on.
+    /// It belongs to a flow but is dropped.
     Refused,
 }
 
-/// The translation at one port.
+/// The translation state of one port.
 #[derive(Debug)]
 pub(crate) struct Nat {
-    /// Slots, those of no flow being free.
+    /// Flow slots; `free` lists the empty ones.
     flows: Vec<Option<Flow>>,
     free: Vec<u32>,
     inside: HashMap<Inside, u32>,
     outside: HashMap<Outside, u32>,
     hosts: Hosts,
-    /// How many flows each host may have.
+    /// Flows per host, at most.
     host_flows: u32,
-    /// Packets are dropped whose source does not belong to the port that they came by.
+    /// Whether to drop packets whose source does not belong to their port.
     check_source: bool,
-    /// Where silent flows are looked for next.
+    /// Slot where the next expiry scan begins.
     cursor: usize,
-    /// When all of them were looked at.
+    /// Time of the last full scan.
     swept_ns: Option<u64>,
-    /// Ports that are forwarded, to which host's end,
+    /// Host end by protocol and forwarded port.
     forwards: HashMap<(u8, u16), End>,
-    /// and the port of each such end.
+    /// Forwarded port by protocol and host end.
     published: HashMap<(u8, End), u16>,
     fragments: Fragments,
-    /// Of the next packet that comes in fragments: hosts may have taken the same.
+    /// Last identification given to a fragmented packet; the hosts' own values may collide.
     identification: u16,
     numbers: RandomState,
     counters: NatCounters,
 }
 
 impl Nat {
-    /// For what `port` says.
+    /// A translation as configured by `port`.
     pub(crate) fn new(port: &PortNat) -> Self {
         let count = port.flows as usize;
         let numbers = RandomState::new();
-        // With twice the room, a table never grows again.
+        // Twice the capacity prevents rehashing.
         let mut new = Self {
             flows: vec![None; count],
             free: (0..port.flows).rev().collect(),
@@ -146,7 +144,7 @@ impl Nat {
         new
     }
 
-    /// The same with what `port` says now; flows stay known if so many may be as before.
+    /// Applies a changed configuration; flows stay if the table sizes are unchanged.
     pub(crate) fn changed(mut self, port: &PortNat) -> Self {
         if (self.flows.len(), self.host_flows) != (port.flows as usize, port.host_flows) {
             return Self::new(port);
@@ -156,7 +154,7 @@ impl Nat {
         self
     }
 
-    /// Whether packets are dropped whose source does not belong to the port that they came by.
+    /// Whether packets are dropped whose source does not belong to their port.
     pub(crate) fn checks_source(&self) -> bool {
         self.check_source
     }
@@ -171,15 +169,17 @@ impl Nat {
         }
     }
 
-    /// What it did.
+    /// Returns the counters.
     pub(crate) fn counters(&self) -> NatCounters {
         NatCounters { flows: self.inside.len() as u64, ..self.counters }
     }
 
-    /// A packet leaves by the port: it comes from `us` now. `false` if it is to be dropped.
+    /// Translates the source of a packet that leaves by the port to `us`; returns `false` to drop
+    /// it.
     pub(crate) fn outbound(&mut self, frame: &mut [u8], us: Ipv4Addr, now_ns: u64) -> bool {
         let ip = transport(frame);
-        // What the router says itself needs no flow, but for connections of its proxies: their ports are then no host's.
+        // The router's own packets need no flow, except TCP: a proxy's ports must not be given to
+        // hosts.
         let own = |ip: &Transport| ip.protocol != TCP && packet::addresses(frame, *ip).0 == us;
         if ip.as_ref().is_some_and(own) {
             return true;
@@ -209,7 +209,7 @@ impl Nat {
         if let Some(quoted) = packet::quoted(frame, ip) {
             return self.error_outward(frame, ip, quoted, us).ok_or(Refusal::Kind);
         }
-        // Nobody inside was asked, as echo requests from outside are the router's own.
+        // An echo reply from inside answers no host: outside requests end at the router.
         let ends = packet::ends(frame, ip).filter(|_| !packet::is_echo(frame, ip, false));
         let ends = ends.ok_or(Refusal::Kind)?;
         let known = self.inside.get(&(ip.protocol, ends.source, ends.destination)).copied();
@@ -245,10 +245,10 @@ impl Nat {
         Ok(())
     }
 
-    /// A packet came in for `us`: if it belongs to a flow, or begins one at a port that is forwarded, it goes to the
-    /// flow's host now.
+    /// Translates the destination of a packet received for `us` if it belongs to a flow or opens
+    /// one at a forwarded port.
     pub(crate) fn inbound(&mut self, frame: &mut [u8], us: Ipv4Addr, now_ns: u64) -> Met {
-        // Nobody else has the address.
+        // A packet from `us` itself is spoofed.
         let ours = |ip: &Transport| {
             let (from, to) = packet::addresses(frame, *ip);
             to == us && from != us
@@ -263,8 +263,8 @@ impl Nat {
         translated
     }
 
-    /// A host behind `us` sends to `us`: if it belongs to a flow, or begins one at a port that is forwarded, it comes
-    /// from `us` now and goes to that flow's host ("hairpinning", RFC 4787, REQ-9).
+    /// Translates a packet from a host behind `us` to `us` in both directions (hairpinning, RFC
+    /// 4787, REQ-9).
     pub(crate) fn reflect(&mut self, frame: &mut [u8], us: Ipv4Addr, now_ns: u64) -> Met {
         let Some(ip) = transport(frame) else { return Met::No };
         let of_flow = match (packet::fragment_kind(frame, ip), packet::ends(frame, ip)) {
@@ -298,7 +298,7 @@ impl Nat {
         if let Some(quoted) = packet::quoted(frame, ip) {
             return self.error_inward(frame, ip, quoted, us, now_ns);
         }
-        // Who is outside asks the router itself.
+        // The router answers echo requests from outside itself.
         let ends = packet::ends(frame, ip).filter(|_| !packet::is_echo(frame, ip, true))?;
         let outside = (ip.protocol, ends.destination.1, ends.source);
         let known = self.outside.get(&outside).copied();
@@ -306,7 +306,7 @@ impl Nat {
         let slot = slot.or_else(|| self.forward(ip.protocol, ends, now_ns))?;
         let flow = self.flows[slot as usize].as_mut()?;
         flow.answered |= !flow.from_outside || flow.spoken && packet::acknowledges(frame, ip);
-        // Who is outside cannot keep a UDP flow alive (RFC 4787, REQ-6).
+        // Inbound packets do not refresh a UDP flow (RFC 4787, REQ-6).
         if flow.protocol == TCP {
             flow.last_ns = now_ns;
         }
@@ -327,7 +327,7 @@ impl Nat {
         Some(())
     }
 
-    /// A later part of a packet goes where the first went.
+    /// Translates a later fragment as the first one was.
     fn translate_fragment(
         &self,
         frame: &mut [u8],
@@ -341,7 +341,8 @@ impl Nat {
         Some(())
     }
 
-    /// An ICMP error about a packet that left (RFC 5508, section 4.2), which it quotes.
+    /// Translates an inbound ICMP error and the outbound packet that it quotes (RFC 5508, section
+    /// 4.2).
     fn error_inward(
         &mut self,
         frame: &mut [u8],
@@ -363,7 +364,7 @@ impl Nat {
         Some(())
     }
 
-    /// The same about one that came in.
+    /// Translates an outbound ICMP error and the inbound packet that it quotes.
     fn error_outward(
         &mut self,
         frame: &mut [u8],
@@ -380,7 +381,7 @@ impl Nat {
         Some(())
     }
 
-    /// The router itself says something by the port: what it quotes of a host's becomes what the other end sent.
+    /// Translates the packet that an ICMP error of the router quotes back to what its sender sent.
     pub(crate) fn translate_own_error(&mut self, frame: &mut [u8], us: Ipv4Addr) {
         let Some(ip) = transport(frame) else { return };
         if let Some(quoted) = packet::quoted(frame, ip) {
@@ -388,7 +389,7 @@ impl Nat {
         }
     }
 
-    /// A new flow of a host; `None` if there is no room for it.
+    /// Opens a flow from a host; `None` if the table is full.
     fn open(&mut self, protocol: u8, ends: Ends, us: Ipv4Addr, now_ns: u64) -> Option<u32> {
         self.make_room(ends.source.0, now_ns)?;
         let port = self.port(protocol, ends, us, now_ns)?;
@@ -406,7 +407,8 @@ impl Nat {
         })
     }
 
-    /// A new flow to the host that a port is forwarded to; `None` if it is not, or there is no room.
+    /// Opens a flow to the host of a forwarded port; `None` if the port is not forwarded or the
+    /// table is full.
     fn forward(&mut self, protocol: u8, ends: Ends, now_ns: u64) -> Option<u32> {
         let host = *self.forwards.get(&(protocol, ends.destination.1))?;
         let flow = Flow {
@@ -421,7 +423,7 @@ impl Nat {
             established: false,
             ended: false,
         };
-        // The host may have begun one by another port, before this was forwarded.
+        // The host may have opened this flow by another port before the port was forwarded.
         let taken = self.inside.get(&flow.inside()).copied();
         let is_free = taken.is_none_or(|slot| self.drop_if_expired(slot, now_ns));
         let room = is_free.then(|| self.make_room(host.0, now_ns)).flatten();
@@ -431,8 +433,8 @@ impl Nat {
         slot
     }
 
-    /// Forgets some flows that were silent for too long, then one that nobody has answered; `None`
-    /// if there are too many others, or too many of the host.
+    /// Evicts expired flows, then one unanswered flow; `None` if the table or the host's share
+    /// stays full.
     fn make_room(&mut self, host: Ipv4Addr, now_ns: u64) -> Option<()> {
         for _ in 0..SCAN_PER_FLOW {
             self.cursor = (self.cursor + 1) % self.flows.len();
@@ -458,12 +460,12 @@ impl Nat {
         (!self.is_full(host)).then_some(())
     }
 
-    /// Whether no flow of a host may be begun.
+    /// Whether no flow of `host` can be opened.
     fn is_full(&self, host: Ipv4Addr) -> bool {
         self.free.is_empty() || self.is_host_full(host)
     }
 
-    /// Whether a host has as many flows as it may have.
+    /// Whether `host` has as many flows as one host may have.
     fn is_host_full(&self, host: Ipv4Addr) -> bool {
         self.hosts.flows(host) >= self.host_flows
     }
@@ -478,10 +480,10 @@ impl Nat {
         Some(slot)
     }
 
-    /// A port of ours that is free for the flow's other end: the one that is forwarded to the host's, or the host's
-    /// own number, if it can be.
+    /// Returns a free port towards the flow's other end: the forwarded one, the host's own, or
+    /// another.
     fn port(&mut self, protocol: u8, ends: Ends, us: Ipv4Addr, now_ns: u64) -> Option<u16> {
-        // Nobody outside can tell which comes next (RFC 6056).
+        // Ports must be unpredictable from outside (RFC 6056).
         let first = self.numbers.hash_one((protocol, ends.source, ends.destination));
         let published = self.published.get(&(protocol, ends.source)).copied();
         let mut is_free = |port: &u16| {
@@ -490,7 +492,7 @@ impl Nat {
             let known = self.outside.get(&(protocol, *port, ends.destination)).copied();
             is_available && known.is_none_or(|slot| self.drop_if_expired(slot, now_ns))
         };
-        // Clients of a proxy know its port.
+        // A proxy has already told its peer the port.
         let keeps = |port: &u16| *port >= FIRST_PORT || protocol == ICMP || ends.source.0 == us;
         let own = Some(ends.source.1).filter(keeps);
         if let Some(port) = published.into_iter().chain(own).find(&mut is_free) {
@@ -503,7 +505,7 @@ impl Nat {
             .find(is_free)
     }
 
-    /// Forgets the flow of a slot if it was silent for too long; returns whether there is none now.
+    /// Removes the flow of `slot` if it has expired; returns whether the slot is free.
     fn drop_if_expired(&mut self, slot: u32, now_ns: u64) -> bool {
         let Some(flow) = self.flows[slot as usize] else { return true };
         let over = flow.is_expired(now_ns);
@@ -513,7 +515,7 @@ impl Nat {
         over
     }
 
-    /// Forgets the flow of a slot.
+    /// Removes the flow of `slot`.
     fn forget(&mut self, slot: u32) {
         let Some(flow) = self.flows[slot as usize].take() else { return };
         self.free.push(slot);

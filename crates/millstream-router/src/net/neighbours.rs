@@ -1,26 +1,28 @@
-//! Who has which address on a port's network: what ARP found out, or neighbour discovery.
+//! Neighbour table: hardware addresses that ARP and neighbour discovery resolved.
 //!
-//! What the kernel says of a neighbour counts before that. What was found is bounded by [`MAX_ENTRIES`] for each family.
-//! Questions without an answer do not push out neighbours that answered (RFC 6583: whoever scans a network of IPv6 probes for
-//! more addresses than any table holds). Nobody is believed who was not asked for, asked us, or was known before, and nobody beyond the port's own network.
-//! Source: RFC 826; RFC 1122 section 2.3.2.1 (entries time out, requests are limited); RFC 4861 section 7.
+//! Entries of the kernel's table take precedence. Learned entries are bounded by [`MAX_ENTRIES`]
+//! per address family. Unanswered probes do not evict reachable neighbours: a scan of an IPv6
+//! network probes more addresses than any table holds (RFC 6583). An update is accepted only from
+//! the port's own network, and only if the address was probed, solicits the router, or is known.
+//!
+//! Source: RFC 826; RFC 1122 section 2.3.2.1 (timeouts, rate limit); RFC 4861 section 7.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
 
 use crate::net::address::Address;
 
-/// The most entries.
+/// Entries per address family, at most.
 const MAX_ENTRIES: usize = 4_096;
-/// An entry of this age is asked for again while it is used, ns.
+/// Age at which an entry in use is probed again, ns.
 const REPROBE_NS: u64 = 60_000_000_000;
-/// An entry of this age is not used any more, ns.
+/// Age at which an entry expires, ns.
 const EXPIRY_NS: u64 = 120_000_000_000;
-/// Between two requests for one address, ns.
+/// Interval between probes for one address, ns.
 pub(crate) const PROBE_NS: u64 = 1_000_000_000;
-/// Between two looks for room in a full table, ns: a look takes as long as hundreds of packets.
+/// Interval between sweeps of a full table, ns: a sweep costs as much as hundreds of packets.
 const SWEEP_NS: u64 = 100_000_000;
-/// After so many requests without an answer the address counts as unreachable.
+/// Unanswered probes after which an address counts as unreachable.
 const MAX_PROBES: u32 = 3;
 
 /// The port and the address of a neighbour.
@@ -34,26 +36,26 @@ struct Entry {
     probes: u32,
 }
 
-/// What is known of an address.
+/// State of a neighbour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NeighbourState {
-    /// This hardware address; it may be used so for a second.
+    /// Resolved to this hardware address; the result may be cached for a second.
     Reachable([u8; 6]),
-    /// Nothing yet.
+    /// Being resolved.
     Incomplete,
-    /// Nobody answers.
+    /// No answer to [`MAX_PROBES`] probes.
     Failed,
-    /// Too many addresses are asked for to ask for this one.
+    /// Not probed: the table is full.
     TableFull,
 }
 
-/// Every port's neighbours of one family.
+/// The neighbour table of one address family, for all ports.
 #[derive(Clone, Debug)]
 pub(crate) struct Neighbours<A> {
     known: HashMap<(usize, A), Entry>,
-    /// What the kernel knows; it watches over its own table.
+    /// Entries of the kernel, which maintains them.
     kernel: HashMap<(usize, A), [u8; 6]>,
-    /// When room was made for the last time, ns.
+    /// Time of the last sweep, ns.
     last_sweep_ns: u64,
 }
 
@@ -63,21 +65,21 @@ impl<A> Default for Neighbours<A> {
     }
 }
 
-/// What is said of a neighbour.
+/// A neighbour's announcement of its hardware address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct NeighbourUpdate<A> {
-    /// Its address
+    /// IP address.
     pub(crate) address: A,
-    /// and its hardware address.
+    /// Hardware address.
     pub(crate) mac: [u8; 6],
-    /// It asked us, so it will be spoken to.
+    /// Whether the neighbour solicits the router, and so expects a reply.
     pub(crate) solicits_us: bool,
-    /// It counts where another hardware address is known (RFC 4861, the override flag).
+    /// Whether it replaces a different known hardware address (the override flag of RFC 4861).
     pub(crate) overrides: bool,
 }
 
 impl<A: Address> Neighbours<A> {
-    /// Who has `address` on `port`'s network, and whether that is to be asked now.
+    /// Returns the state of `address` on `port`'s network, and whether to probe it now.
     pub(crate) fn find(&mut self, port: usize, address: A, now_ns: u64) -> (NeighbourState, bool) {
         if let Some(mac) = self.kernel.get(&(port, address)) {
             return (NeighbourState::Reachable(*mac), false);
@@ -111,8 +113,8 @@ impl<A: Address> Neighbours<A> {
         (found, solicit)
     }
 
-    /// Makes room: first those go that did not answer for a second; then, if hosts themselves are too many, those of
-    /// which nothing was heard for as long.
+    /// Evicts entries without an answer for a second. If reachable neighbours still fill half of
+    /// the table, evicts those that were idle for a second.
     #[cold]
     fn sweep(&mut self, now_ns: u64) {
         self.last_sweep_ns = now_ns;
@@ -128,7 +130,7 @@ impl<A: Address> Neighbours<A> {
         }
     }
 
-    /// The kernel knows this of `address` now.
+    /// Sets or removes the kernel's entry for `address`.
     pub(crate) fn set_kernel(&mut self, port: usize, address: A, mac: Option<[u8; 6]>) {
         match mac {
             Some(mac) => self.kernel.insert((port, address), mac),
@@ -136,7 +138,7 @@ impl<A: Address> Neighbours<A> {
         };
     }
 
-    /// A neighbour speaks of itself. Believed if it lies in `net` and is known or asked us.
+    /// Applies an announcement if its address is in `net` and is known or solicits the router.
     pub(crate) fn learn(
         &mut self,
         port: usize,

@@ -1,33 +1,33 @@
-//! Packets that wait until a neighbour's hardware address is known, bounded for each neighbour and in all.
+//! Queue of packets that wait for neighbour resolution, bounded per neighbour and in all.
+//!
 //! Source: RFC 1122 section 2.3.2.2, RFC 4861 section 7.2.2.
-
 use crate::net::neighbours::NeighbourKey;
 
-/// The limit packets that wait for one neighbour.
+/// Packets per neighbour, at most.
 const MAX_PER_NEIGHBOUR: usize = 32;
-/// The limit that wait in all.
+/// Packets in all, at most.
 const MAX_PENDING: usize = 256;
-/// Of all buffers, at limit one in so many holds a packet that waits.
+/// At most one buffer in this many holds a pending packet.
 const BUFFER_SHARE: usize = 8;
 
-/// All packets that wait, in the order in which they came.
+/// The pending packets, in arrival order.
 #[derive(Debug)]
 pub(crate) struct PendingNeighbours {
     limit: usize,
-    /// For whom, the path, and the packet.
+    /// Neighbour, path and packet.
     waiting: Vec<(NeighbourKey, usize, u64)>,
-    /// Paths and packets that wait no more.
+    /// Path and packet of packets to forward.
     released: Vec<(usize, u64)>,
 }
 
 impl PendingNeighbours {
-    /// Nothing waits; there are so many buffers.
+    /// An empty queue for a router with this many buffers.
     pub(crate) fn new(buffers: usize) -> Self {
         let limit = MAX_PENDING.min(buffers / BUFFER_SHARE);
         Self { limit, waiting: Vec::new(), released: Vec::new() }
     }
 
-    /// A packet of `path` waits from now on; `false` if there is no room for it.
+    /// Queues a packet of `path`; returns `false` if the queue is full.
     pub(crate) fn hold(&mut self, neighbour: NeighbourKey, path: usize, packet: u64) -> bool {
         let same = self.waiting.iter().filter(|entry| entry.0 == neighbour).count();
         let fits =
@@ -38,13 +38,13 @@ impl PendingNeighbours {
         fits
     }
 
-    /// Those that wait for a neighbour of which `done` holds wait no more.
+    /// Releases the packets of neighbours for which `done` returns true.
     pub(crate) fn release(&mut self, mut done: impl FnMut(NeighbourKey) -> bool) {
         let released = self.waiting.extract_if(.., |entry| done(entry.0));
         self.released.extend(released.map(|(_, path, packet)| (path, packet)));
     }
 
-    /// Each neighbour that packets wait for, once.
+    /// Returns the neighbours that packets wait for, without duplicates.
     pub(crate) fn neighbours(&self) -> Vec<NeighbourKey> {
         let mut neighbours: Vec<_> = self.waiting.iter().map(|entry| entry.0).collect();
         neighbours.sort_unstable();
@@ -52,13 +52,13 @@ impl PendingNeighbours {
         neighbours
     }
 
-    /// Whether packets wait for a neighbour.
+    /// Whether packets wait.
     #[inline]
     pub(crate) fn has_packets(&self) -> bool {
         !self.waiting.is_empty()
     }
 
-    /// Paths and packets that wait no more, once.
+    /// Moves the released packets, with their paths, to `into`.
     #[inline]
     pub(crate) fn take(&mut self, into: &mut Vec<(usize, u64)>) {
         into.append(&mut self.released);

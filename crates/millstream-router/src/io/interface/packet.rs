@@ -1,8 +1,8 @@
-//! An interface by AF_PACKET through libpcap.
+//! An interface by AF_PACKET, through libpcap.
 //!
-//! Packets are read from libpcap's memory-mapped ring, without a system call while any wait there;
-//! each one sent is a system call, or those that were cut from a larger one are together. Only what comes in is read,
-//! not what is sent here. The kernel has all packets, too.
+//! Reads packets from libpcap's memory-mapped ring, without a system call while packets wait. Sends
+//! with one system call per packet, or per batch that can be coalesced. Receives incoming packets
+//! only. The kernel's stack sees all packets, too.
 
 mod oversized;
 
@@ -15,22 +15,22 @@ use crate::net::pool::Pool;
 use crate::net::segmentation::{Coalescer, Segmenter};
 use oversized::OversizedSocket;
 
-/// The ring that packets wait in, bytes.
+/// Size of the receive ring, bytes.
 const RING_BYTES: i32 = 16 << 20;
-/// What is read of a packet, bytes: more than any buffer, so that longer ones are noticed.
+/// Bytes read per packet: more than a buffer, so that longer packets are noticed.
 const SNAP_BYTES: i32 = 4_096;
 
 /// An open interface.
 pub(super) struct PacketDevice {
     ring: Capture<Active>,
-    /// What has packets whole that are longer than the MTU, if that can be.
+    /// Socket for packets longer than the MTU, if it could be opened.
     oversized: Option<OversizedSocket>,
     segmenter: Segmenter,
     coalescer: Coalescer,
 }
 
 impl PacketDevice {
-    /// Opens the interface of this name, index and MTU, as far as these are known.
+    /// Opens `interface`; `index` and `mtu` may be unknown.
     pub(super) fn open(
         interface: &str,
         index: Option<u32>,
@@ -48,7 +48,10 @@ impl PacketDevice {
         let oversized = oversized.and_then(|opened| {
             opened
                 .inspect_err(|error| {
-                    log::warn!(interface = interface; "segments that senders leave to the interface to cut are dropped: {error}");
+                    log::warn!(
+                        interface = interface;
+                        "segments left to segmentation offload are dropped: {error}"
+                    );
                 })
                 .ok()
         });
@@ -60,20 +63,20 @@ impl PacketDevice {
         })
     }
 
-    /// Sends a packet, or what was joined of several.
+    /// Sends one packet or one coalesced batch.
     fn send(&mut self, pool: &mut Pool, packets: &[u64]) -> Result<(), Failed> {
         if let (2.., Some(oversized)) = (packets.len(), &self.oversized) {
             match oversized.send(&self.coalescer, pool, packets) {
                 Ok(()) => return Ok(()),
                 Err(Errno::AGAIN | Errno::NOBUFS) => return Err(Failed::Later),
-                // One after the other says which.
+                // Sends the packets one by one, which shows the error.
                 Err(_) => {}
             }
         }
         for packet in packets {
             let Err(error) = self.ring.sendpacket(pool.wire(*packet)) else { continue };
             let error = error.to_string();
-            // The MTU has become less: others are not to wait for this one.
+            // The MTU has shrunk: drop this packet, or it would block the others.
             if error.contains("Message too long") {
                 continue;
             }
@@ -88,7 +91,7 @@ impl PacketDevice {
 
 /// Why a packet was not sent.
 enum Failed {
-    /// It may be later.
+    /// The queue is full; retry later.
     Later,
     /// The interface is away.
     Away(String),

@@ -1,36 +1,36 @@
-//! Packets that come in fragments: only the first part has ports, the others go where it went.
+//! Fragments of translated packets: only the first fragment has ports, and later ones follow it.
 
 use std::collections::HashMap;
 use std::net::Ipv4Addr;
 
-/// Packets whose later fragments are known at once; the oldest makes room.
+/// Fragmented packets tracked at once; a new one replaces the oldest.
 const MAX_ENTRIES: usize = 256;
-/// How long later fragments may take, ns.
+/// Lifetime of an entry, ns.
 const EXPIRY_NS: u64 = 30_000_000_000;
 
-/// What the fragments of a packet have in common, as they come: source, destination, protocol, identification.
+/// Key of the fragments of one packet: source, destination, protocol, identification.
 pub(super) type FragmentKey = (Ipv4Addr, Ipv4Addr, u8, u16);
 
-/// What is written into each part.
+/// Fields to write into each fragment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Translation {
-    /// In place of the end that is translated.
+    /// Replaces the address of the translated end.
     pub(super) to: Ipv4Addr,
     pub(super) identification: u16,
 }
 
-/// Translations of packets whose first part has come.
+/// Translations of packets whose first fragment has passed.
 #[derive(Debug)]
 pub(super) struct Fragments {
     known: HashMap<FragmentKey, (Translation, u64)>,
-    /// In the order in which they came, round.
+    /// Keys in insertion order, as a ring.
     ring: Vec<Option<FragmentKey>>,
     next: usize,
 }
 
 impl Fragments {
     pub(super) fn new() -> Self {
-        // With twice the room, the table never grows again.
+        // Twice the capacity prevents rehashing.
         Self {
             known: HashMap::with_capacity(2 * MAX_ENTRIES),
             ring: vec![None; MAX_ENTRIES],
@@ -38,13 +38,13 @@ impl Fragments {
         }
     }
 
-    /// What is done to the fragments of `key`, if the first has come.
+    /// Returns the translation of `key` unless it has expired.
     pub(super) fn get(&self, key: &FragmentKey, now_ns: u64) -> Option<Translation> {
         let (translation, first_ns) = self.known.get(key)?;
         (now_ns.saturating_sub(*first_ns) <= EXPIRY_NS).then_some(*translation)
     }
 
-    /// The first part of `key` has come.
+    /// Adds the translation of a packet whose first fragment has passed.
     pub(super) fn insert(&mut self, key: FragmentKey, translation: Translation, now_ns: u64) {
         if self.known.insert(key, (translation, now_ns)).is_some() {
             return;
@@ -70,7 +70,7 @@ mod tests {
         let translation = |identification| Translation { to: Ipv4Addr::LOCALHOST, identification };
         for number in 0..1_000 {
             fragments.insert(key(number), translation(number), 0);
-            // The same first part again takes no room.
+            // A repeated first fragment takes no second entry.
             fragments.insert(key(number), translation(number + 1), 0);
         }
         for number in 0..1_000 {

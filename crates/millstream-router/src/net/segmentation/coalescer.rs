@@ -1,8 +1,7 @@
-//! Joining: segments of TCP that were cut here and leave one after the other are one system call, and one packet to the
-//! kernel, which hands them over whole or cuts them again.
+//! [`Coalescer`]: sends consecutive TCP segments as one packet and one system call.
 //!
-//! Only what was [cut](super::segmenter) here is joined: its checksums are known to be right, so nothing that came in wrong is
-//! made right.
+//! Only packets that this router [segmented](super::segmenter) are coalesced: their checksums are
+//! right, so no corrupt packet gets a fresh checksum.
 
 use std::io::IoSlice;
 
@@ -13,25 +12,25 @@ use crate::net::checksum::pseudo;
 use crate::net::header::{Transport, any_transport, is_v6};
 use crate::net::pool::Pool;
 
-/// The most segments that are joined.
+/// Segments per packet, at most.
 const MAX_SEGMENTS: usize = 64;
-/// The most bytes of headers.
+/// Bytes of headers, at most.
 const MAX_HEADERS: usize = 192;
-/// The longest packet that IP can say of.
+/// Longest IP packet, bytes.
 const MAX_IP_BYTES: usize = 65_535;
-/// TCP's flags of segments that are not joined: URG, RST, SYN.
+/// TCP flags that exclude a segment: URG, RST, SYN.
 const NEVER_COALESCED: u8 = 0x20 | 0x04 | 0x02;
 
-/// Some segments that leave as one.
+/// Coalesces consecutive TCP segments (GRO).
 pub struct Coalescer {
-    /// What the kernel is told, and the headers.
+    /// The virtio header and the packet's headers.
     head: [u8; VIRTIO_BYTES + MAX_HEADERS],
-    /// Bytes of headers.
+    /// Bytes of the packet's headers.
     headers: usize,
     segments: usize,
 }
 
-/// A segment's headers.
+/// A segment and the offsets of its headers.
 struct Segment<'a> {
     frame: &'a [u8],
     v6: bool,
@@ -74,7 +73,7 @@ impl<'a> Segment<'a> {
         self.frame.len() - self.payload
     }
 
-    /// Whether `other` has the same headers, but for what each segment has for itself.
+    /// Whether `other` has the same headers except for the fields that differ by segment.
     fn matches(&self, other: &Self) -> bool {
         let (ip, tcp) = (self.ip.header, self.ip.start);
         let shape = self.v6 == other.v6 && tcp == other.ip.start && self.payload == other.payload;
@@ -98,15 +97,15 @@ impl<'a> Segment<'a> {
 }
 
 impl Default for Coalescer {
-    /// With nothing in it.
+    /// A coalescer without segments.
     fn default() -> Self {
         Self { head: [0; VIRTIO_BYTES + MAX_HEADERS], headers: 0, segments: 0 }
     }
 }
 
 impl Coalescer {
-    /// How many of the first of `packets` leave as one, 1 at least. If they are more, [`slices`](Self::slices) are what
-    /// is to be sent.
+    /// Returns how many of the first `packets` to send as one, at least 1. Above 1, send
+    /// [`slices`](Self::slices).
     pub fn begin(&mut self, pool: &Pool, packets: &[u64]) -> usize {
         self.segments = 1;
         let Some(first) = packets.first().and_then(|packet| Segment::parse(pool, *packet)) else {
@@ -119,7 +118,7 @@ impl Coalescer {
         let (mut end, mut flags) = (first.frame.len(), first.flags());
         for packet in packets.iter().take(MAX_SEGMENTS).skip(1) {
             let Some(next) = Segment::parse(pool, *packet) else { break };
-            // Fewer than 64 segments of fewer than 64 KiB.
+            // At most 64 segments and 64 KiB.
             #[allow(clippy::cast_possible_truncation)]
             let (before, count) = ((end - first.payload) as u32, self.segments as u16);
             let follows = next.sequence() == first.sequence().wrapping_add(before)
@@ -135,7 +134,7 @@ impl Coalescer {
             self.segments += 1;
             end += next.bytes();
             flags |= next.flags();
-            // The last.
+            // A short or flagged segment ends the packet.
             if next.bytes() < size || next.flags() & LAST_ONLY != 0 {
                 break;
             }
@@ -146,10 +145,10 @@ impl Coalescer {
         self.segments
     }
 
-    /// Writes the headers of all together, which end at `end` and have these flags.
+    /// Writes the headers of the coalesced packet, which ends at `end` and has these TCP flags.
     fn write_headers(&mut self, first: &Segment<'_>, end: usize, flags: u8) {
         let (tcp, payload) = (first.ip.start, first.payload);
-        // All within 64 KiB.
+        // All offsets are within 64 KiB.
         #[allow(clippy::cast_possible_truncation)]
         let word = |of: usize| of as u16;
         let virtio = Virtio::coalesced(
@@ -168,11 +167,12 @@ impl Coalescer {
         set_length(head, &ip);
         head[tcp + 13] = flags;
         let sum = pseudo(head, &ip);
-        // The sum itself, not its complement, for whoever finishes it.
+        // Checksum offload expects the uncomplemented pseudo-header sum.
         head[tcp + 16..tcp + 18].copy_from_slice(&(!sum.ones_complement()).to_ne_bytes());
     }
 
-    /// Calls `send` with what is to be sent of the packets that [`begin`](Self::begin) was called with.
+    /// Calls `send` with the buffers of the coalesced packet; `packets` are those given to
+    /// [`begin`](Self::begin).
     pub fn slices<T>(
         &self,
         pool: &Pool,

@@ -1,4 +1,4 @@
-//! Segments that are cut are right, and joined again they are the same.
+//! Laws of segmentation: segments are valid, and coalescing restores the original.
 
 use super::*;
 use crate::net::pool::{BUFFER_BYTES, Pool};
@@ -12,7 +12,7 @@ const HOST: [u8; 16] = [0x20, 1, 0xd, 0xb8, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2];
 const OTHER: [u8; 16] = [0x20, 1, 0xd, 0xb8, 0, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2];
 const SEQUENCE: u32 = u32::MAX - 9_000;
 
-/// A large segment: checksums of TCP and UDP are those of the pseudo header.
+/// Builds a large segment whose checksum field holds the pseudo-header sum.
 fn large(v6: bool, tcp: bool, flags: u8, payload: usize) -> Vec<u8> {
     let payload: Vec<u8> = (0..payload).map(|k| (k * k / 7).to_le_bytes()[0]).collect();
     let ethernet = PacketBuilder::ethernet2([2; 6], [4; 6]);
@@ -37,7 +37,7 @@ fn large(v6: bool, tcp: bool, flags: u8, payload: usize) -> Vec<u8> {
         let sum = Sum16BitWords::new().add_slice(&frame[14..34]).ones_complement();
         frame[24..26].copy_from_slice(&sum.to_ne_bytes());
     }
-    let length = u16::try_from(frame.len() - start).expect("IP can say it");
+    let length = u16::try_from(frame.len() - start).expect("within 64 KiB");
     let (protocol, at) = if tcp { (6, 16) } else { (17, 6) };
     let pseudo = Sum16BitWords::new().add_slice(&frame[addresses]);
     let pseudo = pseudo.add_2bytes([0, protocol]).add_2bytes(length.to_be_bytes());
@@ -58,7 +58,7 @@ fn cut(pool: &mut Pool, frame: &[u8], size: usize) -> Vec<u64> {
     packets
 }
 
-/// Its headers and payload, if all of its checksums are right.
+/// Returns headers and payload after verifying all checksums.
 fn check(frame: &[u8]) -> (SlicedPacket<'_>, &[u8]) {
     let packet = SlicedPacket::from_ethernet(frame).expect("a packet");
     let transport = packet.transport.clone().expect("TCP or UDP");
@@ -103,9 +103,10 @@ proptest! {
 
     #[test]
     fn segments_are_the_whole_with_right_headers(
-        v6: bool, tcp: bool, payload in 1_usize..65_000, size in 500_usize..1_960, flags in 0_u8..=255,
+        v6: bool, tcp: bool, payload in 1_usize..65_000, size in 500_usize..1_960,
+        flags in 0_u8..=255,
     ) {
-        // Of TCP's flags SYN, RST and URG are not with data.
+        // SYN, RST and URG do not occur in large segments.
         let flags = flags & 0xd9;
         let frame = large(v6, tcp, flags, payload);
         let mut pool = Pool::new(256);
@@ -154,7 +155,7 @@ proptest! {
         let header = Virtio::read(*header);
         prop_assert_eq!(header.size(), Some(size));
         prop_assert_eq!(&header.bytes()[..], &sent[..VIRTIO_BYTES]);
-        // The kernel finishes the checksum as it does with its own.
+        // The kernel completes the checksum as for its own packets.
         let mut finished = whole.to_vec();
         header.finish(&mut finished);
         check(&finished);
@@ -162,7 +163,8 @@ proptest! {
 
     #[test]
     fn rubbish_is_refused_or_cut(
-        mut bytes in prop::collection::vec(any::<u8>(), 0..4_000), v6: bool, tcp: bool, size in 0_usize..3_000,
+        mut bytes in prop::collection::vec(any::<u8>(), 0..4_000), v6: bool, tcp: bool,
+        size in 0_usize..3_000,
         changes in prop::collection::vec((0_usize..100, any::<u8>()), 0..4),
     ) {
         let mut pool = Pool::new(4_096);
@@ -229,21 +231,21 @@ fn others_are_not_joined() {
     assert_eq!(begin(&[packets[0], packets[2]]), 1, "one is missing");
     assert_eq!(begin(&[packets[1], packets[0]]), 1, "not in order");
     assert_eq!(begin(&[packets[0], packets[0]]), 1, "the same once more");
-    // Another flow, time to live, acknowledgement, window, option.
+    // Differs in flow, TTL, acknowledgement, window or option.
     for at in [5, 15, 22, 26, 33, 34, 37, 42, 48] {
         let again = cut(&mut pool, &frame, 1_000);
         pool.frame_mut(again[1])[at] ^= 1;
         assert_eq!(Coalescer::default().begin(&pool, &again), 1, "byte {at}");
         again.iter().for_each(|packet| pool.release(*packet));
     }
-    // A function has written it, and came from elsewhere.
+    // Rewritten by a function, or received from elsewhere.
     let mut replaced = packets.clone();
     let bytes = pool.frame(packets[1]).to_vec();
     replaced[1] = pool.replace(packets[1], &bytes);
     assert_eq!(Coalescer::default().begin(&pool, &replaced), 1);
     let copied = pool.copy(&bytes).unwrap();
     assert_eq!(Coalescer::default().begin(&pool, &[packets[0], copied]), 1);
-    // A short one is the last, as is one that is to be handed over at once.
+    // A short segment, or one with PSH, is the last.
     let short = cut(&mut pool, &large(false, true, 0, 1_500), 1_000);
     assert_eq!(Coalescer::default().begin(&pool, &[short[0], short[1], packets[2]]), 2);
     let pushed = cut(&mut pool, &large(false, true, 8, 2_000), 1_000);
@@ -251,7 +253,7 @@ fn others_are_not_joined() {
     assert_eq!(after & 8, 8);
     assert_eq!(Coalescer::default().begin(&pool, &[pushed[0], pushed[1], packets[2]]), 2);
     assert_eq!(Coalescer::default().begin(&pool, &[pushed[1], packets[2]]), 1);
-    // Nothing of UDP.
+    // UDP is not coalesced.
     let datagrams = cut(&mut pool, &large(false, false, 0, 2_000), 1_000);
     assert_eq!(Coalescer::default().begin(&pool, &datagrams), 1);
 }
@@ -307,7 +309,7 @@ fn checksums_that_were_left_undone_are_computed() {
             assert_eq!(frame, finished, "nothing to do");
         }
     }
-    // Beyond its end.
+    // Offsets beyond the end of the packet.
     for at in [0_u16, 9, 10, 100, u16::MAX] {
         let [a, b] = at.to_ne_bytes();
         for bytes in [[1, 0, 0, 0, 0, 0, a, b, 0, 0], [1, 0, 0, 0, 0, 0, 0, 0, a, b]] {

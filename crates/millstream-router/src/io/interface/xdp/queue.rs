@@ -1,7 +1,7 @@
-//! One receive queue of an interface: a socket, and the rings and memory that it shares with the kernel.
+//! One receive queue: an AF_XDP socket with its rings and packet memory.
 //!
-//! Frames of the memory are either the kernel's to receive into, or on their way out, or free. [`RING`] of them are
-//! kept for receiving, so sending cannot take those.
+//! A frame of the memory is owned by the kernel for reception, in transmission, or free. [`RING`]
+//! frames are reserved for reception, so transmission cannot take them.
 
 use rustix::io::Errno;
 use rustix::net::{SendFlags, send};
@@ -16,40 +16,41 @@ use super::Failed;
 use crate::io::interface::Transfer;
 use crate::net::pool::Pool;
 
-/// What each ring holds, packets.
+/// Capacity of each ring, packets.
 const RING: u32 = 2_048;
-/// What the kernel sends of a ring at one call, packets.
+/// Packets that the kernel sends from the ring per call.
 const TX_BATCH: usize = 32;
-/// How often the kernel is asked again to send what it has left in the ring.
+/// Calls to make the kernel send what remains in the ring.
 const MAX_KICKS: u32 = 4;
 
-/// What is shared with the kernel; any thread may close it. What the kernel uses goes before the memory it uses.
+/// The kernel resources of a queue; any thread may drop them. Field order matters: the socket is
+/// dropped before the memory it uses.
 pub(super) struct Shared {
     socket: XdpSocket,
     rings: Rings,
     umem: Umem,
 }
 
-/// An open queue. Packets go before the memory that they lie in.
+/// An open queue. Field order matters: packets are dropped before their memory.
 pub(super) struct Queue {
-    /// Received, not taken yet.
+    /// Received packets not yet taken.
     waiting: HeapSlab,
     leaving: HeapSlab,
     shared: Shared,
-    /// Frames to be given to the kernel to receive into.
+    /// Frames to return to the fill ring.
     fill_deficit: usize,
-    /// Frames that are being sent.
+    /// Frames in transmission.
     in_flight: usize,
-    /// Some of them the kernel is to be reminded of.
+    /// Whether the kernel has left frames in the transmit ring.
     unsent: bool,
 }
 
 impl Shared {
-    /// Opens queue `number` of the interface of index `index`; the first is the one to send by.
+    /// Opens queue `number` of the interface with index `index`; only the first transmits.
     pub(super) fn open(index: u32, number: u32, zero_copy: bool) -> Result<Self, Failed> {
         let text = |error: xdp::error::Error| Failed { busy: false, text: error.to_string() };
         let sends = if number == 0 { RING } else { 0 };
-        // Of which the kernel keeps 256 bytes: in one of 2 KiB there would not be room for any packet of the pool.
+        // The kernel reserves 256 bytes per frame, so a packet may not fit into 2 KiB.
         let frame_size = FrameSize::FourK;
         let cfg = UmemCfgBuilder { frame_size, frame_count: RING + sends, ..Default::default() };
         let umem = Umem::map(cfg.build().map_err(text)?);
@@ -68,7 +69,7 @@ impl Shared {
         } else {
             flags.force_copy();
         }
-        // SAFETY: the memory stays mapped as long as the socket is open: see the order of the fields.
+        // SAFETY: fields drop in order, so the memory stays mapped while the socket is open.
         #[allow(unsafe_code)]
         unsafe {
             rings.fill_ring.enqueue(&mut umem, RING as usize);
@@ -77,22 +78,22 @@ impl Shared {
         Ok(Self { socket, rings, umem })
     }
 
-    /// The socket, for the table of those that packets go to, and to send.
+    /// Returns the socket, for the XDP map and to send.
     pub(super) fn socket(&self) -> BorrowedFd<'_> {
-        // SAFETY: the socket is open for as long as this is.
+        // SAFETY: the socket is open while `self` lives.
         #[allow(unsafe_code)]
         unsafe {
             BorrowedFd::borrow_raw(self.socket.as_raw_fd())
         }
     }
 
-    /// Makes the kernel send what is in the ring; returns whether it is to be reminded again. An error if the
-    /// interface is down or away.
+    /// Makes the kernel send what is in the ring; returns whether frames remain. An error means
+    /// that the interface is down or missing.
     pub(super) fn kick(&self) -> Result<bool, Errno> {
         for _ in 0..MAX_KICKS {
             match send(self.socket(), &[], SendFlags::DONTWAIT) {
                 Ok(_) => return Ok(false),
-                // More than it sends at once, or the device has dropped one.
+                // The ring exceeds one call's batch, or the device dropped a frame.
                 Err(Errno::AGAIN | Errno::BUSY | Errno::INTR) => {}
                 Err(Errno::NOBUFS | Errno::NOMEM) => break,
                 Err(error) => return Err(error),
@@ -103,7 +104,7 @@ impl Shared {
 }
 
 impl Queue {
-    /// Uses one that is open.
+    /// Uses the resources of an open queue.
     pub(super) fn new(shared: Shared) -> Self {
         Self {
             waiting: HeapSlab::with_capacity(RING as usize),
@@ -115,15 +116,16 @@ impl Queue {
         }
     }
 
-    /// What is left to be closed.
+    /// Returns the resources to drop.
     pub(super) fn into_shared(self) -> Shared {
         self.shared
     }
 
-    /// Receives at most `most` packets; returns how many came, those longer than a buffer too.
+    /// Receives up to `most` packets; returns how many were taken, including those too long for a
+    /// buffer.
     pub(super) fn receive(&mut self, pool: &mut Pool, most: usize, into: &mut Vec<u64>) -> usize {
         if let Some(ring) = &mut self.shared.rings.rx_ring {
-            // SAFETY: packets do not leave this queue, which owns the memory.
+            // SAFETY: packets stay within this queue, which owns their memory.
             #[allow(unsafe_code)]
             unsafe {
                 ring.recv(&self.shared.umem, &mut self.waiting);
@@ -139,7 +141,7 @@ impl Queue {
         }
         self.fill_deficit += count;
         if self.fill_deficit > 0 {
-            // SAFETY: as when it was opened.
+            // SAFETY: see `Shared::open`.
             #[allow(unsafe_code)]
             let given = unsafe {
                 self.shared.rings.fill_ring.enqueue(&mut self.shared.umem, self.fill_deficit)
@@ -149,24 +151,25 @@ impl Queue {
         count
     }
 
-    /// Packets that have come and were not taken.
+    /// Returns the number of received packets not yet taken.
     pub(super) fn waiting(&self) -> usize {
         self.waiting.len()
     }
 
-    /// Whether the kernel has left packets in the ring.
+    /// Whether the kernel has left frames in the transmit ring.
     pub(super) fn has_unsent(&self) -> bool {
         self.unsent
     }
 
-    /// Makes the kernel send what is in the ring. An error if the interface is down or away.
+    /// Makes the kernel send what is in the ring. An error means that the interface is down or
+    /// missing.
     pub(super) fn kick(&mut self) -> Result<(), Errno> {
         self.unsent = self.shared.kick()?;
         Ok(())
     }
 
-    /// Retries what the kernel left in the ring; returns whether some of it remains there. An error is reported by
-    /// the next call that sends or receives.
+    /// Retries what remains in the transmit ring; returns whether some of it remains. The next call
+    /// that sends or receives reports an error.
     pub(super) fn retry_pending(&mut self) -> bool {
         if self.unsent {
             let _ = self.kick();
@@ -174,12 +177,12 @@ impl Queue {
         self.unsent
     }
 
-    /// Sends packets by the first queue; returns how many were taken.
+    /// Transmits packets; returns how many were accepted. Call it on the first queue only.
     pub(super) fn transmit(&mut self, pool: &mut Pool, packets: &[u64]) -> Transfer {
         let mut taken = 0;
         self.reclaim();
         while taken < packets.len() {
-            // What is in the ring goes first: so none of a batch is sent if the interface is away.
+            // Empties the ring first, so that a batch is not split when the interface goes away.
             if self.unsent {
                 match self.kick() {
                     Ok(()) if self.unsent => break,
@@ -203,18 +206,18 @@ impl Queue {
         (taken, None)
     }
 
-    /// Frames that have been sent are free again.
+    /// Frees the frames that were sent.
     fn reclaim(&mut self) {
         let Shared { rings, umem, .. } = &mut self.shared;
         let done = rings.completion_ring.dequeue(umem, RING as usize);
         self.in_flight -= done;
     }
 
-    /// Puts frames into the ring; returns how many.
+    /// Puts packets into the transmit ring; returns how many.
     fn enqueue(&mut self, pool: &mut Pool, packets: &[u64]) -> usize {
         let room = (RING as usize - self.in_flight).min(packets.len());
         for packet in &packets[..room] {
-            // SAFETY: packets do not leave this queue, which owns the memory.
+            // SAFETY: packets stay within this queue, which owns their memory.
             #[allow(unsafe_code)]
             let Some(mut frame) = (unsafe { self.shared.umem.alloc() }) else { break };
             // A frame has room for any packet of the pool.
@@ -222,7 +225,7 @@ impl Queue {
             self.leaving.push_front(frame);
         }
         let Some(ring) = &mut self.shared.rings.tx_ring else { return 0 };
-        // SAFETY: as for the packets.
+        // SAFETY: the frames are from this queue's memory.
         #[allow(unsafe_code)]
         let put = unsafe { ring.send(&mut self.leaving) };
         while let Some(frame) = self.leaving.pop_back() {
@@ -232,7 +235,7 @@ impl Queue {
         put
     }
 
-    /// Sends what is left. Nobody sends any more, and what is left is at most a ring.
+    /// Sends what remains, at most a ring; no new packets arrive meanwhile.
     pub(super) fn flush(&mut self) {
         for _ in 0..RING {
             if !self.unsent || self.kick().is_err() {
@@ -241,18 +244,18 @@ impl Queue {
         }
     }
 
-    /// Packets that found no room since it was opened.
+    /// Returns the packets dropped for want of room since the queue was opened.
     pub(super) fn lost(&self) -> u64 {
         self.shared.socket.statistics().map_or(0, |lost| lost.rx_dropped + lost.rx_ring_full)
     }
 
-    /// What becomes readable when packets have come.
+    /// Returns the descriptor to poll for arrivals.
     pub(super) fn arrivals(&self) -> RawFd {
         self.shared.socket.as_raw_fd()
     }
 }
 
-/// What a socket's error says, without its type's name.
+/// Unwraps the I/O error of a socket error.
 fn why(error: SocketError) -> Failed {
     match error {
         SocketError::SocketCreation(inner)
