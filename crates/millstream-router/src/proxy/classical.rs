@@ -1,7 +1,9 @@
-//! The classical proxy: a connection with the client, one with a server, and a process between them that is the path's.
+//! The classical proxy: terminates the client's connection, opens one to a server and copies bytes
+//! between them.
 //!
-//! The server is asked only when the client has shaken hands and, if that counts, has said what it wants; so a flood of
-//! connections that are only begun ends here. Source: the Router paper, Table 1; RFC 9293, RFC 6056 (port numbers).
+//! It connects to the server only after the client's handshake and, if rules need it, the host
+//! name. A SYN flood therefore ends at the proxy. Source: the Router paper, Table 1; RFC 9293, RFC
+//! 6056 (port hasher).
 
 use millstream::IndexedHeap;
 use millstream_scenario::PathProxy;
@@ -16,37 +18,37 @@ use super::table::Table;
 use super::tcp_pair::{Stage, TcpPair};
 use super::{ProxyCounters, SourceAddresses};
 
-/// A pair that has something to say and no room to say it is asked again after so long, ns.
+/// Delay after which a pair retries for want of buffers, ns.
 const RETRY_NS: u64 = 1_000_000;
-/// Pairs looked at for each connection that finds no room, whether they are only kept for stragglers.
+/// Pairs checked for TIME-WAIT when the table is full.
 const SCAN_PER_OPEN: usize = 8;
-/// Port numbers that are tried for a connection to a server,
+/// Port hasher tried per connection to a server.
 const MAX_PORT_PROBES: u64 = 64;
-/// the first of them, and how many there are (RFC 6335: those for such use).
+/// First dynamic port and their number (RFC 6335).
 const FIRST_PORT: u16 = 49_152;
 const PORTS: u64 = 16_384;
-/// Answers at once (resets) that wait until there is room for them.
-const ANSWERS: usize = 64;
+/// Queued immediate replies (resets), at most.
+const MAX_REPLIES: usize = 64;
 
 /// A classical proxy.
 pub(super) struct Classical {
     settings: PathProxy,
     pairs: Vec<TcpPair>,
     table: Table,
-    /// When each pair wants to run, ns.
+    /// Time at which each pair must run, ns.
     due: IndexedHeap<u64>,
-    /// IP packets that were answered at once, and empty ones for more.
-    answers: VecDeque<Vec<u8>>,
+    /// Immediate replies as IP packets; `spare` has empty buffers for more.
+    replies: VecDeque<Vec<u8>>,
     spare: Vec<Vec<u8>>,
-    /// Where pairs that are kept for stragglers are looked for next.
+    /// Where the next search for pairs in TIME-WAIT begins.
     cursor: usize,
-    numbers: RandomState,
-    begun: u64,
+    hasher: RandomState,
+    opened: u64,
     counters: ProxyCounters,
 }
 
 impl Classical {
-    /// One that does as `settings` say.
+    /// A proxy with these settings.
     pub(super) fn new(settings: &PathProxy) -> Self {
         let count = settings.connections;
         Self {
@@ -54,16 +56,16 @@ impl Classical {
             pairs: (0..count).map(|_| TcpPair::new(settings.buffer_bytes)).collect(),
             table: Table::new(count, settings.host_connections),
             due: IndexedHeap::default(),
-            answers: VecDeque::with_capacity(ANSWERS),
-            spare: vec![Vec::new(); ANSWERS],
+            replies: VecDeque::with_capacity(MAX_REPLIES),
+            spare: vec![Vec::new(); MAX_REPLIES],
             cursor: 0,
-            numbers: RandomState::new(),
-            begun: 0,
+            hasher: RandomState::new(),
+            opened: 0,
             counters: ProxyCounters::default(),
         }
     }
 
-    /// Goes on by other settings; `false` if it is of another size, and cannot.
+    /// Applies changed settings; returns `false` if the table or buffer sizes differ.
     pub(super) fn change(&mut self, settings: &PathProxy) -> bool {
         let size = |of: &PathProxy| (of.kind, of.connections, of.buffer_bytes);
         let same = size(settings) == size(&self.settings);
@@ -88,13 +90,13 @@ impl Classical {
         self.table.find(tuple).is_some()
     }
 
-    /// When it wants to run, ns.
+    /// Returns when the proxy must run, ns.
     #[inline]
     pub(super) fn due_ns(&self) -> u64 {
-        if self.answers.is_empty() { self.due.first().map_or(u64::MAX, |of| of.0) } else { 0 }
+        if self.replies.is_empty() { self.due.first().map_or(u64::MAX, |of| of.0) } else { 0 }
     }
 
-    /// A packet has come.
+    /// Processes a received packet.
     pub(super) fn receive(&mut self, frame: &[u8], now_ns: u64) {
         let Some(segment) = Segment::parse(frame) else {
             self.counters.strays += 1;
@@ -112,18 +114,18 @@ impl Classical {
             }
         };
         let Some(pair) = self.pairs.get_mut(number as usize) else { return };
-        let mut answer = self.spare.pop().unwrap_or_default();
-        answer.clear();
-        pair.receive(&frame[segment.ip.header..segment.ip.end], now_ns, &mut answer);
-        if answer.is_empty() || self.answers.len() == ANSWERS {
-            self.spare.push(answer);
+        let mut reply = self.spare.pop().unwrap_or_default();
+        reply.clear();
+        pair.receive(&frame[segment.ip.header..segment.ip.end], now_ns, &mut reply);
+        if reply.is_empty() || self.replies.len() == MAX_REPLIES {
+            self.spare.push(reply);
         } else {
-            self.answers.push_back(answer);
+            self.replies.push_back(reply);
         }
         self.due.place(number, now_ns);
     }
 
-    /// TxSlot for the connection that `tuple` begins, and listens for it.
+    /// Allocates a pair for the connection that `tuple` opens, and listens.
     fn open(&mut self, tuple: Tuple, now_ns: u64) -> Option<u32> {
         if self.table.is_full() {
             self.make_room();
@@ -132,15 +134,15 @@ impl Classical {
             self.counters.refused_full += 1;
             return None;
         };
-        self.begun += 1;
-        let seed = self.numbers.hash_one((tuple, self.begun, "sequence"));
+        self.opened += 1;
+        let seed = self.hasher.hash_one((tuple, self.opened, "sequence"));
         self.pairs.get_mut(number as usize)?.listen(tuple, seed, now_ns);
         self.counters.opened += 1;
         self.counters.connections += 1;
         Some(number)
     }
 
-    /// Gives up a pair that is over but for packets that may straggle in (TIME-WAIT), if one is found soon.
+    /// Closes a pair in TIME-WAIT, if a short search finds one.
     fn make_room(&mut self) {
         for _ in 0..SCAN_PER_OPEN.min(self.pairs.len()) {
             self.cursor = (self.cursor + 1) % self.pairs.len();
@@ -166,20 +168,20 @@ impl Classical {
         self.counters.connections -= 1;
     }
 
-    /// Makes packets, each for either end of a pair, until there are none or no room.
+    /// Makes packets for clients and servers until none are due or the buffers are full.
     pub(super) fn make(
         &mut self,
         out: &mut TxDevice<'_>,
         sources: &mut dyn SourceAddresses,
         now_ns: u64,
     ) {
-        while let Some(answer) = self.answers.front() {
-            if out.put(answer.len(), |packet| packet.copy_from_slice(answer)).is_err() {
+        while let Some(reply) = self.replies.front() {
+            if out.put(reply.len(), |packet| packet.copy_from_slice(reply)).is_err() {
                 return;
             }
-            self.spare.extend(self.answers.pop_front());
+            self.spare.extend(self.replies.pop_front());
         }
-        // Each turn makes a packet, or puts a pair off.
+        // Each iteration makes a packet or postpones a pair.
         for _ in 0..out.most.max(1) {
             let Some((at_ns, number)) = self.due.first() else { return };
             if at_ns > now_ns || out.made.len() >= out.most {
@@ -189,7 +191,7 @@ impl Classical {
             let before = out.made.len();
             self.advance(at, sources, now_ns);
             self.pairs[at].send(out, now_ns);
-            // TxSlot that was made by sending is filled, and what came is transferred on.
+            // Sending has freed buffer space: moves bytes again.
             self.advance(at, sources, now_ns);
             let pair = &mut self.pairs[at];
             if pair.stage == Stage::Closed && pair.is_closed() {
@@ -208,7 +210,7 @@ impl Classical {
         }
     }
 
-    /// What a pair can do without a packet.
+    /// Advances a pair as far as possible without a packet.
     fn advance(&mut self, at: usize, sources: &mut dyn SourceAddresses, now_ns: u64) {
         let pair = &mut self.pairs[at];
         if pair.stage == Stage::Handshake {
@@ -223,7 +225,7 @@ impl Classical {
         }
         if pair.stage == Stage::ReadingHost {
             let late = now_ns >= pair.host_deadline_ns;
-            let (bytes, last) = pair.said();
+            let (bytes, last) = pair.first_bytes();
             match rules::decide(&self.settings, bytes, last || late) {
                 Decision::Wait => {}
                 Decision::Pass(Some(server)) => self.connect(at, server, sources),
@@ -243,10 +245,10 @@ impl Classical {
         self.counters.broken += u64::from(transferred.broken);
     }
 
-    /// Asks `server` for a connection, from an address of the router and a port that nobody can guess.
+    /// Connects to `server` from an address of the router and an unpredictable port.
     fn connect(&mut self, at: usize, server: SocketAddr, sources: &mut dyn SourceAddresses) {
         let pair = &mut self.pairs[at];
-        let first = self.numbers.hash_one((pair.front, self.begun, "port"));
+        let first = self.hasher.hash_one((pair.front, self.opened, "port"));
         let back = sources.own_address(server.ip()).and_then(|own| {
             let number = u32::try_from(at).ok()?;
             (0..MAX_PORT_PROBES)

@@ -1,4 +1,4 @@
-//! What smoltcp sends by and receives from: buffers of the router's pool, an IP packet in each.
+//! smoltcp devices on the router's buffers; each buffer holds one IP packet.
 
 use smoltcp::phy::{Device, DeviceCapabilities, Medium, RxToken, TxToken};
 use smoltcp::time::Instant;
@@ -6,10 +6,10 @@ use smoltcp::time::Instant;
 use crate::net::header::ETHERNET;
 use crate::net::pool::Pool;
 
-/// The mss packet of a proxy's own, bytes: Ethernet's.
+/// MTU of a proxy's own packets, bytes: Ethernet's.
 pub(super) const MTU: usize = 1_500;
 
-/// The time as smoltcp counts it.
+/// Converts to smoltcp's clock.
 pub(super) fn instant(now_ns: u64) -> Instant {
     Instant::from_micros(i64::try_from(now_ns / 1_000).unwrap_or(i64::MAX))
 }
@@ -21,16 +21,16 @@ fn capabilities() -> DeviceCapabilities {
     capabilities
 }
 
-/// One packet that comes in, and what is answered at once: at most one packet, the last.
+/// Receives one packet and keeps the last immediate reply.
 pub(super) struct RxDevice<'a> {
     pub(super) packet: Option<&'a [u8]>,
-    pub(super) answer: &'a mut Vec<u8>,
+    pub(super) reply: &'a mut Vec<u8>,
 }
 
-/// What is read of it.
+/// The received packet.
 pub(super) struct RxFrame<'a>(&'a [u8]);
 
-/// Where the answer goes.
+/// Writes the reply.
 pub(super) struct ReplyToken<'a>(&'a mut Vec<u8>);
 
 impl Device for RxDevice<'_> {
@@ -44,7 +44,7 @@ impl Device for RxDevice<'_> {
         Self: 'a;
 
     fn receive(&mut self, _: Instant) -> Option<(RxFrame<'_>, ReplyToken<'_>)> {
-        Some((RxFrame(self.packet.take()?), ReplyToken(self.answer)))
+        Some((RxFrame(self.packet.take()?), ReplyToken(self.reply)))
     }
 
     fn transmit(&mut self, _: Instant) -> Option<ReplyToken<'_>> {
@@ -70,17 +70,18 @@ impl TxToken for ReplyToken<'_> {
     }
 }
 
-/// Packets that go out: as many as there is room for.
+/// Transmits packets into buffers of the pool.
 pub(super) struct TxDevice<'a> {
     pub(super) pool: &'a mut Pool,
-    /// Handles of their frames, hardware addresses to be filled in.
+    /// Handles of the packets made; the caller fills in hardware addresses.
     pub(super) made: &'a mut Vec<u64>,
-    /// How many there may be in all.
+    /// Packets in `made`, at most.
     pub(super) most: usize,
 }
 
 impl TxDevice<'_> {
-    /// A frame around the IP packet of `length` bytes that `write` writes; `write` itself if there is no room.
+    /// Makes a frame with an IP packet of `length` bytes written by `write`; returns `write` if no
+    /// buffer is free.
     pub(super) fn put<R, F: FnOnce(&mut [u8]) -> R>(
         &mut self,
         length: usize,
@@ -100,7 +101,7 @@ impl TxDevice<'_> {
     }
 }
 
-/// TxSlot for a packet.
+/// Permission to transmit one packet.
 pub(super) struct TxSlot<'a, 'b>(&'a mut TxDevice<'b>);
 
 impl<'b> Device for TxDevice<'b> {
@@ -129,7 +130,7 @@ impl<'b> Device for TxDevice<'b> {
 
 impl TxToken for TxSlot<'_, '_> {
     fn consume<R, F: FnOnce(&mut [u8]) -> R>(self, length: usize, write: F) -> R {
-        // There was room, and nothing is longer than what the capabilities say; what is lost is sent again.
+        // A buffer was free and the length is within the MTU. TCP retransmits a lost packet.
         self.0.put(length, write).unwrap_or_else(|write| write(&mut vec![0; length]))
     }
 }

@@ -1,45 +1,45 @@
-//! Which connections a proxy lets through, and where to: by the name that the client says first, the host of an HTTP/1
-//! request or the server name of a TLS connection.
+//! Access rules and server selection by host name: from the Host of an HTTP/1 request or the server
+//! name of a TLS hello.
 //!
-//! A connection is judged once, by its first bytes. Source: RFC 9112 section 3.2 (the host of a request), RFC 6066
-//! section 3 (server names).
+//! A connection is decided once, on its first bytes. Source: RFC 9112 section 3.2 (Host), RFC 6066
+//! section 3 (server name).
 
 use millstream_scenario::PathProxy;
 use std::net::SocketAddr;
 
-/// Headers of a request that are looked at; one with more names nobody.
+/// Request headers, at most; a request with more has no host.
 const HEADERS: usize = 64;
 /// The first byte of a TLS handshake (RFC 8446, section 5.1).
 const TLS_HANDSHAKE: u8 = 22;
 
-/// What a connection's first bytes say of its host.
+/// The host name in a connection's first bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum ParsedHost {
-    /// It is not all there yet.
+    /// More bytes are needed.
     Incomplete,
-    /// This name.
+    /// The host name.
     Name(String),
-    /// Nothing that is understood.
+    /// There is none, or the protocol is unknown.
     Absent,
 }
 
-/// What becomes of a connection.
+/// What to do with a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Decision {
-    /// The client has not said enough.
+    /// Wait for more bytes.
     Wait,
-    /// It goes on; of the classical proxy to this server.
+    /// Accept it; the classical proxy connects to this server.
     Pass(Option<SocketAddr>),
-    /// It does not.
+    /// Reset it.
     Refuse,
 }
 
-/// Whether the client must speak before it is known what becomes of its connection.
+/// Whether the decision depends on the host name.
 pub(super) fn needs_host(of: &PathProxy) -> bool {
     !(of.hosts.is_empty() && of.allow.is_empty() && of.deny.is_empty())
 }
 
-/// What becomes of a connection that begins by `bytes`; with `last`, nothing more will come or fit.
+/// Decides on a connection by its first bytes; `last` means that no more will come or fit.
 pub(super) fn decide(of: &PathProxy, bytes: &[u8], last: bool) -> Decision {
     if !needs_host(of) {
         return Decision::Pass(of.to);
@@ -50,7 +50,7 @@ pub(super) fn decide(of: &PathProxy, bytes: &[u8], last: bool) -> Decision {
         ParsedHost::Incomplete | ParsedHost::Absent => None,
     };
     let Some(name) = name else {
-        // Who must be named, and is not, is nobody who may.
+        // A connection without a host name passes only if no rule requires one.
         let may = of.allow.is_empty() && (of.hosts.is_empty() || of.to.is_some());
         return if may { Decision::Pass(of.to) } else { Decision::Refuse };
     };
@@ -74,7 +74,7 @@ fn parse_host(bytes: &[u8]) -> ParsedHost {
     }
 }
 
-/// The server name of a TLS connection that begins so.
+/// Returns the server name of a TLS client hello.
 fn server_name(mut bytes: &[u8]) -> ParsedHost {
     let mut acceptor = rustls::server::Acceptor::default();
     while !bytes.is_empty() {
@@ -96,7 +96,7 @@ fn server_name(mut bytes: &[u8]) -> ParsedHost {
     ParsedHost::Incomplete
 }
 
-/// The host of an HTTP/1 request that begins so.
+/// Returns the host of an HTTP/1 request.
 fn http_host(bytes: &[u8]) -> ParsedHost {
     let mut headers = [httparse::EMPTY_HEADER; HEADERS];
     let mut request = httparse::Request::new(&mut headers);
@@ -111,7 +111,7 @@ fn http_host(bytes: &[u8]) -> ParsedHost {
     if hosts.next().is_some() {
         return ParsedHost::Absent;
     }
-    // A target with an authority counts before the header (RFC 9112, section 3.2.2).
+    // The authority of an absolute target overrides the header (RFC 9112, section 3.2.2).
     let target = request.path.unwrap_or_default();
     let authority = match target.split_once("://") {
         Some((scheme, rest)) if !scheme.contains('/') => rest.split(['/', '?', '#']).next(),
@@ -152,7 +152,7 @@ mod tests {
         }
     }
 
-    /// A TLS 1.2 hello with a server name, made by cursor.
+    /// Builds a TLS 1.2 client hello with a server name.
     fn hello(name: &str) -> Vec<u8> {
         let length = |bytes: usize| u16::try_from(bytes).unwrap().to_be_bytes();
         let mut names = vec![0];
@@ -162,7 +162,7 @@ mod tests {
         extension.extend(length(names.len() + 2));
         extension.extend(length(names.len()));
         extension.extend(names);
-        // Signature algorithms, which every hello must have.
+        // Signature algorithms are mandatory.
         extension.extend([0, 13, 0, 4, 0, 2, 4, 3]);
         let mut body = vec![3, 3];
         body.extend([7; 32]);

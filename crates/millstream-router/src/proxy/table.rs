@@ -1,11 +1,12 @@
-//! Which connections a proxy has: bounded in all and for each client, found by the addresses and ports of their packets.
+//! Connection table of a proxy, bounded in all and per client, indexed by the tuples of both
+//! directions.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
 
 use super::segment::Tuple;
 
-/// Connections by number: those that are free, and how the others are found.
+/// Connection numbers: free ones, and the index of those in use.
 #[derive(Debug)]
 pub(super) struct Table {
     free: Vec<u32>,
@@ -15,10 +16,10 @@ pub(super) struct Table {
 }
 
 impl Table {
-    /// For so many connections at once, and so many of one client.
+    /// A table for `connections` connections, and `of_client` per client.
     pub(super) fn new(connections: u32, of_client: u32) -> Self {
         let count = connections as usize;
-        // With twice the room, a table never grows again. A connection is found by two tuples.
+        // Twice the capacity prevents rehashing. Each connection has two tuples.
         Self {
             free: (0..connections).rev().collect(),
             numbers: HashMap::with_capacity(4 * count),
@@ -27,13 +28,13 @@ impl Table {
         }
     }
 
-    /// The connection that packets of `tuple` belong to.
+    /// Returns the connection of `tuple`.
     #[inline]
     pub(super) fn find(&self, tuple: &Tuple) -> Option<u32> {
         self.numbers.get(tuple).copied()
     }
 
-    /// A number for a connection that `tuple` begins; `None` if there are too many.
+    /// Allocates a connection opened by `tuple`; `None` if the table or the client's share is full.
     pub(super) fn open(&mut self, tuple: Tuple) -> Option<u32> {
         let of_client = self.clients.get(&tuple.source.ip()).copied().unwrap_or(0);
         if of_client >= self.max_per_client {
@@ -45,7 +46,7 @@ impl Table {
         Some(number)
     }
 
-    /// Packets of `tuple` belong to connection `number`, too; `false` if they belong to one already.
+    /// Adds the server's `tuple` to connection `number`; returns `false` if the tuple is in use.
     pub(super) fn join(&mut self, tuple: Tuple, number: u32) -> bool {
         let fits = !self.numbers.contains_key(&tuple);
         if fits {
@@ -54,7 +55,8 @@ impl Table {
         fits
     }
 
-    /// The client of `tuple`, which began a connection, has one less; to be said once, before [`close`](Self::close).
+    /// Uncounts a connection opened by `tuple` from its client. Call once, before
+    /// [`close`](Self::close).
     pub(super) fn release_client(&mut self, tuple: &Tuple) {
         if let Some(count) = self.clients.get_mut(&tuple.source.ip()) {
             *count -= 1;
@@ -64,7 +66,7 @@ impl Table {
         }
     }
 
-    /// Connection `number` is over: `tuple` began it, and `other` was joined to it.
+    /// Frees connection `number`, opened by `tuple` and with the server's tuple `other`.
     pub(super) fn close(&mut self, number: u32, tuple: &Tuple, other: Option<&Tuple>) {
         self.numbers.remove(tuple);
         if let Some(other) = other {
@@ -73,12 +75,12 @@ impl Table {
         self.free.push(number);
     }
 
-    /// Whether every number is taken.
+    /// Whether no number is free.
     pub(super) fn is_full(&self) -> bool {
         self.free.is_empty()
     }
 
-    /// So many connections of one client, from now on.
+    /// Sets the connections per client, at most.
     pub(super) fn set_max_per_client(&mut self, of_client: u32) {
         self.max_per_client = of_client;
     }

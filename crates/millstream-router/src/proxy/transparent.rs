@@ -1,19 +1,20 @@
-//! The transparent proxy: it shakes hands with the client in the server's name, hears what it says first, and decides. Then
-//! it shakes hands with the server in the client's name, hands those bytes on, and from then on only numbers change.
+//! The transparent proxy: completes the handshake in the server's name, reads the client's first
+//! bytes and decides. It then opens the connection to the server in the client's name, forwards
+//! those bytes and splices the two.
 //!
 //! ```text
 //! client                    router                     server
-//!   │ ── begins ──────────────>│                          │   nothing is remembered: see cookie.rs
-//!   │ <───────── its number ── │                          │
+//!   │ ── SYN ─────────────────>│                          │   no state: see cookie.rs
+//!   │ <───────────── SYN ACK ──│                          │
 //!   │ ── first bytes ─────────>│ kept, not acknowledged   │
-//!   │                          │ ── begins ──────────────>│
-//!   │                          │ <───────── its number ── │
+//!   │                          │ ── SYN ─────────────────>│
+//!   │                          │ <───────────── SYN ACK ──│
 //!   │                          │ ── first bytes ─────────>│
-//!   │ <───────────────────── both, spliced ──────────────>│
+//!   │ <───────────────── spliced in both directions ─────>│
 //! ```
 //!
-//! The router acknowledges nothing that the client says, so what is lost on its way is sent again by the client. Source:
-//! the Router paper, Table 1; RFC 9293.
+//! The router acknowledges none of the client's bytes, so the client retransmits what is lost.
+//! Source: the Router paper, Table 1; RFC 9293.
 
 use millstream::IndexedHeap;
 use millstream_scenario::PathProxy;
@@ -28,55 +29,55 @@ use super::segment::{ACK, FIN, RST, SYN, Segment, Tuple};
 use super::spliced_flow::{ROUTER_SHIFT, SplicedFlow};
 use super::table::Table;
 
-/// What is kept of what a client says first, bytes: its window until it is spliced.
+/// First bytes kept per connection: the window that the client gets until it is spliced.
 const MAX_HEAD_BYTES: usize = 4_096;
-/// How long a client may take to say it, ns.
+/// Timeout of a client to send the host name, ns.
 const HOST_TIMEOUT_NS: u64 = 10_000_000_000;
-/// When a server that does not answer is asked again, ns; then after twice as long, and again.
+/// Delay before the second SYN to a server, ns; it doubles each time.
 const SYN_RETRY_NS: u64 = 1_000_000_000;
-/// So often it is asked in all.
+/// SYNs to a server, at most.
 const SYN_TRIES: u32 = 4;
-/// How long a connection may be silent, ns: RFC 5382's for translation,
+/// Idle timeout, ns; RFC 5382's for translators.
 const IDLE_TIMEOUT_NS: u64 = 7_440_000_000_000;
-/// once both ends have ended it,
+/// Idle timeout after both ends have sent FIN, ns.
 const LINGER_NS: u64 = 10_000_000_000;
-/// and if its place is wanted.
+/// Idle timeout after both FINs while the table is full, ns.
 const EVICT_NS: u64 = 1_000_000_000;
-/// Connections looked at for each new one, whether they are over.
+/// Connections checked for expiry per new one.
 const SCAN_PER_OPEN: usize = 8;
-/// Segments that wait until there is room for them.
+/// Queued segments, at most.
 const MAX_QUEUED: usize = 256;
 
-/// Where a connection stands.
+/// State of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
-    /// What the client wants is not known yet.
+    /// The host name is not known yet.
     ReadingHost,
-    /// The server has been asked so often.
+    /// This many SYNs were sent to the server.
     Connecting(u32),
-    /// So many of the first bytes have been handed on.
+    /// This many of the first bytes were forwarded.
     Spliced(usize),
 }
 
 /// A connection.
 #[derive(Clone, Copy, Debug)]
 struct Flow {
-    /// How the client's packets are known; the server's are known by it the other way round.
+    /// Tuple of the client's packets; the server's have the reverse.
     front: Tuple,
     stage: Stage,
-    /// The first number of the client, and that which it was told as the server's.
-    client: u32,
-    ours: u32,
+    /// Initial sequence numbers: the client's, and the one the router sent in the server's name.
+    client_isn: u32,
+    proxy_isn: u32,
     options: SynOptions,
-    /// The client's window when it was last heard, as it stood there.
+    /// The client's last advertised window, unscaled.
     window: u16,
-    /// How many of its first bytes are kept.
+    /// Number of first bytes kept.
     head: usize,
     spliced: SplicedFlow,
-    /// Which ends have said that they will say no more: client, server.
+    /// Which ends have sent FIN: client, server.
     ended: [bool; 2],
     broken: bool,
-    /// It is one of its client's: not any more once both ends have ended it.
+    /// Whether the connection counts towards its client's limit; not after both FINs.
     counted: bool,
     last_ns: u64,
 }
@@ -92,26 +93,26 @@ impl Flow {
         now_ns.saturating_sub(self.last_ns) > patience_ns
     }
 
-    /// A segment in the client's name, after so many of its first bytes.
+    /// Returns a segment in the client's name that follows `after` of its first bytes.
     fn segment_to_server(&self, flags: u8, after: usize) -> OutgoingSegment {
         let after = u32::try_from(after).unwrap_or(0);
         OutgoingSegment {
             tuple: self.front,
-            sequence: self.client.wrapping_add(1).wrapping_add(after),
-            acknowledgement: self.ours.wrapping_sub(self.spliced.seq_offset).wrapping_add(1),
+            sequence: self.client_isn.wrapping_add(1).wrapping_add(after),
+            acknowledgement: self.proxy_isn.wrapping_sub(self.spliced.seq_offset).wrapping_add(1),
             flags,
             window: self.window,
             options: None,
         }
     }
 
-    /// Tells the client, in the server's name, that it is over.
+    /// Returns a reset for the client, in the server's name.
     fn reset_to_client(&self) -> OutgoingSegment {
         let head = u32::try_from(self.head).unwrap_or(0);
         OutgoingSegment {
             tuple: self.front.reversed(),
-            sequence: self.ours.wrapping_add(1),
-            acknowledgement: self.client.wrapping_add(1).wrapping_add(head),
+            sequence: self.proxy_isn.wrapping_add(1),
+            acknowledgement: self.client_isn.wrapping_add(1).wrapping_add(head),
             flags: RST | ACK,
             window: 0,
             options: None,
@@ -123,20 +124,20 @@ impl Flow {
 pub(super) struct Transparent {
     settings: PathProxy,
     flows: Vec<Option<Flow>>,
-    /// The first bytes of each.
+    /// The first bytes of each connection.
     heads: Vec<u8>,
     table: Table,
-    /// When connections that are not spliced yet want to do something, ns.
+    /// Time at which connections that are not yet spliced must run, ns.
     due: IndexedHeap<u64>,
     queued: VecDeque<OutgoingSegment>,
     cookies: Cookies,
-    /// Where connections that are over are looked for next.
+    /// Where the next search for expired connections begins.
     cursor: usize,
     counters: ProxyCounters,
 }
 
 impl Transparent {
-    /// One that does as `settings` say.
+    /// A proxy with these settings.
     pub(super) fn new(settings: &PathProxy) -> Self {
         let count = settings.connections;
         Self {
@@ -152,7 +153,7 @@ impl Transparent {
         }
     }
 
-    /// Goes on by other settings; `false` if it is of another size, and cannot.
+    /// Applies changed settings; returns `false` if the table size differs.
     pub(super) fn change(&mut self, settings: &PathProxy) -> bool {
         let size = |of: &PathProxy| (of.kind, of.connections);
         let same = size(settings) == size(&self.settings);
@@ -177,13 +178,13 @@ impl Transparent {
         self.table.find(tuple).is_some()
     }
 
-    /// When it wants to run, ns.
+    /// Returns when the proxy must run, ns.
     #[inline]
     pub(super) fn due_ns(&self) -> u64 {
         if self.queued.is_empty() { self.due.first().map_or(u64::MAX, |of| of.0) } else { 0 }
     }
 
-    /// A packet has come; whether it goes on, changed.
+    /// Processes a received packet; returns whether to forward it, rewritten.
     pub(super) fn receive(&mut self, frame: &mut [u8], now_ns: u64) -> bool {
         let Some(segment) = Segment::parse(frame) else {
             self.counters.strays += 1;
@@ -193,7 +194,7 @@ impl Transparent {
         let known = self.table.find(&segment.tuple);
         let spliced = known.and_then(|number| self.flows.get(number as usize)?.as_ref());
         let spliced = spliced.is_some_and(|flow| matches!(flow.stage, Stage::Spliced(_)));
-        // Whoever gets a packet that only passes looks himself.
+        // The receiver verifies the checksum of a packet that is only rewritten.
         if !spliced && !segment.has_valid_checksum(frame) {
             self.counters.strays += 1;
             return false;
@@ -210,7 +211,7 @@ impl Transparent {
         };
         let Some(flow) = known.and_then(|number| self.flows.get_mut(number as usize)?.as_mut())
         else {
-            // Those that were refused have been counted.
+            // Refused connections are already counted.
             self.counters.strays += u64::from(self.counters.refused_full == refused);
             self.enqueue(OutgoingSegment::reset(frame, &segment));
             return false;
@@ -220,7 +221,7 @@ impl Transparent {
             let again = !from_client && segment.flags & SYN != 0;
             flow.last_ns = now_ns;
             if again {
-                // The server has not heard what came after its number.
+                // The server repeats its SYN: it has not received what followed.
                 flow.stage = Stage::Spliced(0);
                 self.due.place(known.unwrap_or(0), now_ns);
                 return false;
@@ -251,12 +252,12 @@ impl Transparent {
         false
     }
 
-    /// A client begins: it is told a number, and nothing is remembered.
+    /// Answers a SYN with a cookie and keeps no state.
     fn reply_syn_ack(&mut self, frame: &[u8], segment: &Segment, now_ns: u64) {
         let sequence = segment.sequence(frame);
         let options = SynOptions::parse(frame, segment);
         let tuple = segment.tuple;
-        let length = mss(tuple.source.ip());
+        let mss = mss(tuple.source.ip());
         self.enqueue(Some(OutgoingSegment {
             tuple: tuple.reversed(),
             sequence: self.cookies.number(tuple, sequence, options, now_ns),
@@ -264,21 +265,21 @@ impl Transparent {
             flags: SYN | ACK,
             window: u16::try_from(MAX_HEAD_BYTES).unwrap_or(u16::MAX),
             options: Some(SynOptions {
-                length,
+                mss,
                 scale: options.scale.map(|_| ROUTER_SHIFT),
                 ..options
             }),
         }));
     }
 
-    /// The connection of a client that says its number, which nobody else can.
+    /// Opens the connection of a client that returned a valid cookie.
     fn open(&mut self, frame: &[u8], segment: &Segment, now_ns: u64) -> Option<u32> {
         if segment.flags & (ACK | SYN | RST) != ACK {
             return None;
         }
-        let client = segment.sequence(frame).wrapping_sub(1);
-        let ours = segment.acknowledgement(frame).wrapping_sub(1);
-        let options = self.cookies.options(segment.tuple, client, ours, now_ns)?;
+        let client_isn = segment.sequence(frame).wrapping_sub(1);
+        let proxy_isn = segment.acknowledgement(frame).wrapping_sub(1);
+        let options = self.cookies.options(segment.tuple, client_isn, proxy_isn, now_ns)?;
         let wanted = self.table.is_full();
         for _ in 0..SCAN_PER_OPEN.min(self.flows.len()) {
             self.cursor = (self.cursor + 1) % self.flows.len();
@@ -287,7 +288,7 @@ impl Transparent {
         let front = segment.tuple;
         let number = self.table.open(front);
         let number = number.filter(|number| {
-            // The server's packets may be somebody else's already.
+            // Another connection may already use the server's tuple.
             let joined = self.table.join(front.reversed(), *number);
             if !joined {
                 self.table.release_client(&front);
@@ -302,8 +303,8 @@ impl Transparent {
         *self.flows.get_mut(number as usize)? = Some(Flow {
             front,
             stage: Stage::ReadingHost,
-            client,
-            ours,
+            client_isn,
+            proxy_isn,
             options,
             window: segment.window(frame),
             head: 0,
@@ -319,12 +320,13 @@ impl Transparent {
         Some(number)
     }
 
-    /// A client speaks whose server has not answered yet: what it says is kept, in order and as far as there is room.
+    /// Processes a client's segment before the flow is spliced: keeps its bytes in order, as space
+    /// permits.
     fn on_client_segment(&mut self, number: u32, frame: &[u8], segment: &Segment, now_ns: u64) {
         let at = number as usize;
         let Some(flow) = self.flows[at].as_mut() else { return };
         let head = u32::try_from(flow.head).unwrap_or(0);
-        if segment.sequence(frame) != flow.client.wrapping_add(1).wrapping_add(head) {
+        if segment.sequence(frame) != flow.client_isn.wrapping_add(1).wrapping_add(head) {
             return;
         }
         if segment.flags & RST != 0 {
@@ -348,12 +350,12 @@ impl Transparent {
         }
     }
 
-    /// Decides, if the client has said enough.
+    /// Decides on the connection if the client has sent enough.
     fn decide(&mut self, number: u32, last: bool, now_ns: u64) {
         let at = number as usize;
         let Some(flow) = self.flows[at].as_mut() else { return };
-        let said = &self.heads[at * MAX_HEAD_BYTES..][..flow.head];
-        match rules::decide(&self.settings, said, last) {
+        let head = &self.heads[at * MAX_HEAD_BYTES..][..flow.head];
+        match rules::decide(&self.settings, head, last) {
             Decision::Wait => {}
             Decision::Pass(_) => {
                 flow.stage = Stage::Connecting(0);
@@ -368,13 +370,13 @@ impl Transparent {
         }
     }
 
-    /// The server answers.
+    /// Processes the server's answer to the SYN.
     fn on_server_segment(&mut self, number: u32, frame: &[u8], segment: &Segment, now_ns: u64) {
         let Some(flow) = self.flows[number as usize].as_mut() else { return };
-        let answers = segment.flags & ACK != 0
-            && segment.acknowledgement(frame) == flow.client.wrapping_add(1)
+        let is_reply = segment.flags & ACK != 0
+            && segment.acknowledgement(frame) == flow.client_isn.wrapping_add(1)
             && matches!(flow.stage, Stage::Connecting(tries) if tries > 0);
-        if !answers {
+        if !is_reply {
             return;
         }
         if segment.flags & RST != 0 {
@@ -385,12 +387,12 @@ impl Transparent {
         } else if segment.flags & SYN != 0 {
             let options = SynOptions::parse(frame, segment);
             flow.spliced = SplicedFlow {
-                seq_offset: flow.ours.wrapping_sub(segment.sequence(frame)),
+                seq_offset: flow.proxy_isn.wrapping_sub(segment.sequence(frame)),
                 client_shift: flow.options.scale,
                 server_shift: flow.options.scale.and(options.scale),
             };
-            flow.options.length = options.length.min(mss(flow.front.source.ip()));
-            // Nobody has told the server in which units its client counts.
+            flow.options.mss = options.mss.min(mss(flow.front.source.ip()));
+            // The server does not know the client's window scale.
             if let (Some(shift), None) = (flow.spliced.client_shift, flow.spliced.server_shift) {
                 let window = u32::from(flow.window) << shift;
                 flow.window = u16::try_from(window).unwrap_or(u16::MAX);
@@ -401,8 +403,8 @@ impl Transparent {
         }
     }
 
-    /// Gives up a connection that was silent for too long, sooner if its place is wanted; returns whether there is none
-    /// now.
+    /// Closes an expired connection, sooner if its slot is wanted; returns whether the slot is
+    /// free.
     fn close_if_expired(&mut self, number: u32, now_ns: u64, wanted: bool) -> bool {
         let Some(Some(flow)) = self.flows.get(number as usize) else { return true };
         let over = flow.is_expired(now_ns, wanted);
@@ -423,14 +425,14 @@ impl Transparent {
         }
     }
 
-    /// A segment is to be made; if too many are, the other end asks again.
+    /// Queues a segment; drops it if the queue is full, because the peer retransmits.
     fn enqueue(&mut self, segment: Option<OutgoingSegment>) {
         if self.queued.len() < MAX_QUEUED {
             self.queued.extend(segment);
         }
     }
 
-    /// Makes packets until there are none or no room.
+    /// Makes packets until none are due or the buffers are full.
     pub(super) fn make(&mut self, out: &mut TxDevice<'_>, now_ns: u64) {
         while let Some(segment) = self.queued.front() {
             if !segment.put(&[], out) {
@@ -438,7 +440,7 @@ impl Transparent {
             }
             self.queued.pop_front();
         }
-        // Each turn makes a packet, or is some connection's last for now.
+        // Each iteration makes a packet or finishes a connection for now.
         for _ in 0..out.most.max(1) {
             let Some((at_ns, number)) = self.due.first() else { return };
             if at_ns > now_ns || out.made.len() >= out.most || !self.advance(number, out, now_ns) {
@@ -447,7 +449,7 @@ impl Transparent {
         }
     }
 
-    /// What a connection does without a packet; `false` if there is no room for it.
+    /// Advances a connection without a packet; returns `false` if no buffer is free.
     fn advance(&mut self, number: u32, out: &mut TxDevice<'_>, now_ns: u64) -> bool {
         let at = number as usize;
         let Some(Some(flow)) = self.flows.get_mut(at) else {
@@ -464,7 +466,7 @@ impl Transparent {
             }
             Stage::Connecting(tries) => {
                 let mut call = flow.segment_to_server(SYN, 0);
-                call.sequence = flow.client;
+                call.sequence = flow.client_isn;
                 call.options = Some(flow.options);
                 if !call.put(&[], out) {
                     return false;
@@ -474,7 +476,7 @@ impl Transparent {
             }
             Stage::Spliced(sent) => {
                 let head = &self.heads[at * MAX_HEAD_BYTES..][..flow.head];
-                let next = head.len().min(sent + usize::from(flow.options.length.max(1)));
+                let next = head.len().min(sent + usize::from(flow.options.mss.max(1)));
                 if !flow.segment_to_server(ACK, sent).put(&head[sent..next], out) {
                     return false;
                 }
