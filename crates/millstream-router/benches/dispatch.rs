@@ -1,13 +1,13 @@
-//! What the router's own scheduling costs: packets that nobody touches, in batches of 32, on one core. Nothing
-//! is read, classified, changed or written: each packet is a number, without a buffer.
+//! Cost of the router's scheduling alone, in batches of 32 on one core. A packet is a number
+//! without a buffer: nothing is read, classified, changed or written.
 //!
-//! *One stage*: each path is one process from its source to the port. *Three stages*: input, one process for each
-//! path, output, with queues between, and a link that is scheduled by WF²Q+. Processes share the
-//! processor by measured time and reservations of 1, 2 and 3 parts in turn; *error* is the greatest difference of a
-//! process's share from its reservation, in percent of that, of those that always have work.
+//! *One stage*: each path is one process from its source to the port. *Three stages*: input, one
+//! process per path, output, with queues between them and a link scheduled by WF²Q+. Processes
+//! share the CPU by measured time, with reservations of 1, 2 and 3 parts in turn. *Error* is the
+//! largest deviation of a busy process's share from its reservation, in percent of the reservation.
 //!
-//! Each number is the median of seven runs of a fifth of a second, each error their greatest; millions of packets a
-//! second. `cargo bench -p millstream-router --bench dispatch`.
+//! Each number is the median of seven runs of 0.2 s in Mpps, each error the largest of the seven.
+//! Run `cargo bench -p millstream-router --bench dispatch`.
 
 use millstream::catalogue::{DisciplineRow, Options, StructureName};
 use millstream::{Contract, Link};
@@ -21,16 +21,16 @@ const RUN_NS: u64 = 200_000_000;
 const RUNS: usize = 7;
 const BATCH: u32 = 32;
 
-/// Sources that always have packets, functions that do nothing, ports that take all.
+/// Sources that always have packets, functions that do nothing, ports that accept everything.
 struct Untouched {
     clock: Clock,
-    /// When a long run was last looked at.
+    /// CPU time sample of the last long run.
     worked: Worked,
     paths: usize,
-    /// Each source has the packets of one path, or one has those of all in turn.
+    /// Each source feeds one path; otherwise one source feeds all paths in turn.
     own_source: bool,
     next: u64,
-    /// Whose packet is next.
+    /// The path whose packet is next.
     turn: usize,
 }
 
@@ -82,7 +82,7 @@ impl Machine for Untouched {
     fn discard(&mut self, _packet: u64) {}
 }
 
-/// Millions of packets a second of so many paths, and how far shares are from reservations, percent.
+/// Returns Mpps with `paths` paths, and the error, percent.
 #[allow(clippy::cast_precision_loss)]
 fn run(stages: Stages, paths: u32) -> (f64, f64) {
     let own_source = stages == Stages::One;

@@ -1,8 +1,8 @@
-//! The processor's time stamp counter as nanoseconds.
+//! [`Clock`]: the CPU's time stamp counter in nanoseconds.
 
 use std::sync::Arc;
 
-/// A clock that starts at 0; copies tell the same time.
+/// A monotonic clock that starts at 0. Clones share the origin.
 #[derive(Clone, Debug)]
 pub struct Clock {
     counter: quanta::Clock,
@@ -19,8 +19,7 @@ impl Default for Clock {
 }
 
 impl Clock {
-    /// A clock that stands still until the other half moves it, by nanoseconds: for tests in which time
-    /// is what things are said to cost.
+    /// A clock that advances only by its other half, in nanoseconds; for tests.
     #[must_use]
     pub fn by_hand() -> (Self, Arc<quanta::Mock>) {
         let (counter, hand) = quanta::Clock::mock();
@@ -28,14 +27,14 @@ impl Clock {
         (Self { counter, start, by_hand: true }, hand)
     }
 
-    /// Nanoseconds since it started; never goes back.
+    /// Returns nanoseconds since the start.
     #[inline]
     #[must_use]
     pub fn now_ns(&self) -> u64 {
         self.counter.delta_as_nanos(self.start, self.counter.raw())
     }
 
-    /// Time that the processor has worked for this thread, ns; `None` by hand, when it is what passes.
+    /// Returns the CPU time of this thread, ns; `None` for a manual clock, which has no steal time.
     #[must_use]
     pub fn worked_ns(&self) -> Option<u64> {
         let worked = || rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
@@ -43,7 +42,7 @@ impl Clock {
         Some(worked.tv_sec.cast_unsigned() * 1_000_000_000 + worked.tv_nsec.cast_unsigned())
     }
 
-    /// Cycles of the counter a second.
+    /// Returns the counter's frequency, Hz.
     #[must_use]
     pub fn cycles_per_second(&self) -> u64 {
         let cycles = 1u64 << 40;
@@ -52,7 +51,7 @@ impl Clock {
     }
 }
 
-/// A moment, and what the processor had worked for this thread by then.
+/// A sample of wall-clock time and thread CPU time, to measure steal time.
 #[derive(Clone, Copy, Debug)]
 pub struct Worked {
     at_ns: u64,
@@ -60,14 +59,14 @@ pub struct Worked {
 }
 
 impl Worked {
-    /// By now.
+    /// Takes a sample now.
     #[must_use]
     pub fn until_now(clock: &Clock) -> Self {
         Self { at_ns: clock.now_ns(), worked_ns: clock.worked_ns().unwrap_or(0) }
     }
 
-    /// How long the processor has worked for others since then, ns: `took_ns` at most, 0 by hand. `now_ns` is the moment
-    /// from now on.
+    /// Returns the steal time since the last sample, ns, and takes a new one at `now_ns`. The
+    /// result is at most `took_ns`, and 0 for a manual clock.
     pub fn stolen_ns(&mut self, clock: &Clock, now_ns: u64, took_ns: u64) -> u64 {
         let Some(worked_ns) = clock.worked_ns() else { return 0 };
         let then = std::mem::replace(self, Self { at_ns: now_ns, worked_ns });

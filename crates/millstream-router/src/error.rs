@@ -1,31 +1,31 @@
-//! Errors of ports and paths of a live router.
+//! Errors of the ports and paths of a live router.
 
-/// A port that cannot be opened, or fails; or a path whose extension cannot be loaded.
+/// A port that cannot be opened or fails, or a path that cannot be loaded.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{of} `{name}`: {message}")]
 pub struct PortError {
-    /// Of what: "port" or "path".
+    /// The kind of object: "port" or "path".
     pub of: &'static str,
-    /// Its name.
+    /// The object's name.
     pub name: String,
-    /// What happened.
+    /// What failed.
     pub message: String,
-    /// What would be right, if that is known.
+    /// How to correct it, if known.
     pub help: Option<String>,
 }
 
 impl PortError {
-    /// `message` about the port called `port`.
+    /// An error of the port `port`.
     pub fn new(port: &str, message: impl Into<String>) -> Self {
         Self { of: "port", name: port.to_owned(), message: message.into(), help: None }
     }
 
-    /// `message` about the path called `path`.
+    /// An error of the path `path`.
     pub fn of_path(path: &str, message: impl Into<String>) -> Self {
         Self { of: "path", ..Self::new(path, message) }
     }
 
-    /// With what would be right.
+    /// Adds a hint.
     #[must_use]
     pub fn help(mut self, help: impl Into<String>) -> Self {
         self.help = Some(help.into());

@@ -6,5 +6,5 @@ pub(crate) mod memory;
 pub(crate) mod port;
 pub(crate) mod tap;
 pub(crate) mod tun;
-pub(crate) mod tunnel;
+pub(crate) mod tun_device;
 pub(crate) mod vlan;

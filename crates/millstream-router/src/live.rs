@@ -51,13 +51,13 @@ pub use crate::io::tap::TapPort;
 pub use crate::io::tun::TunPort;
 pub use crate::io::vlan::VlanPort;
 pub use crate::net::classifier::Classifier;
-pub use crate::net::fib::{Hop, Routes};
+pub use crate::net::fib::{NextHop, Routes};
 pub use crate::net::filter::Filters;
 pub use crate::net::forwarder::Forwarder;
 pub use crate::net::header::Header;
 pub use crate::net::nat::NatCounters;
 pub use crate::net::pool::{BUFFER_BYTES, Pool};
-pub use crate::net::segmentation::{Cutter, Joined, VIRTIO_BYTES, Virtio};
+pub use crate::net::segmentation::{Coalescer, Segmenter, VIRTIO_BYTES, Virtio};
 pub use crate::net::vlan_tag::Tag;
 pub use crate::proxy::ProxyCounters;
 pub use admission::{admitted, reading};
@@ -71,3 +71,13 @@ pub use metrics::metrics;
 pub use netlink::fuzzing::{rtnetlink, rtnetlink_messages};
 pub use report::{Ended, PathReport, PortReport, ProcessReport, Report};
 pub use status::serve;
+
+/// Deprecated alias of [`NextHop`].
+#[deprecated(note = "renamed to `NextHop`")]
+pub type Hop = NextHop;
+/// Deprecated alias of [`Segmenter`].
+#[deprecated(note = "renamed to `Segmenter`")]
+pub type Cutter = Segmenter;
+/// Deprecated alias of [`Coalescer`].
+#[deprecated(note = "renamed to `Coalescer`")]
+pub type Joined = Coalescer;

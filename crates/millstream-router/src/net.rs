@@ -14,7 +14,7 @@ pub(crate) mod ipv4_control;
 pub(crate) mod nat;
 pub(crate) mod ndp;
 pub(crate) mod neighbours;
-pub(crate) mod pending;
+pub(crate) mod pending_neighbours;
 pub(crate) mod pool;
 pub(crate) mod segmentation;
 pub(crate) mod vlan_tag;

@@ -1,65 +1,66 @@
-//! Proxies: what stands between both ends of a path's TCP connections.
+//! TCP proxies of paths.
 //!
 //! | kind | does |
 //! |---|---|
-//! | [transparent] | hears how a connection begins; then both ends speak with each other, and numbers in headers change |
-//! | [classical] | has a connection with the client and one with a server, and moves bytes from one to the other |
+//! | [transparent] | reads the first bytes of a connection, then splices it: rewrites headers only |
+//! | [classical] | terminates the connection, opens one to a server and copies bytes between them |
 //!
-//! A packet belongs to a proxy if it is of one of its connections, if it takes the proxy's path, or if it goes to an
-//! address of the router and would take that path. Its cost is its path's: packets are worked on by the path's
-//! forwarding process, and so is what time brings about. Packets that a proxy makes are routed, and wait for the link, as
-//! the path's others.
+//! A packet goes to a proxy in three cases: it belongs to one of its connections, it takes the
+//! proxy's path, or it is addressed to the router and would take that path. The path's forwarding
+//! process runs the proxy and its timers, and pays for them. Packets that a proxy makes are routed
+//! and queued like others of the path.
 //!
 //! Source: the Router paper, Table 1 and section 2.1.
 
 mod classical;
 mod cookie;
-mod joint;
-mod note;
+mod device;
+mod outgoing_segment;
 mod rules;
 mod segment;
-mod splice;
+mod spliced_flow;
 mod table;
+mod tcp_pair;
 mod transparent;
-mod wire;
 
 use millstream_scenario::{PathProxy, ProxyKind, RouterScenario};
 use std::net::IpAddr;
 
 use crate::net::pool::Pool;
 use classical::Classical;
+use device::TxDevice;
 use transparent::Transparent;
-use wire::Outgoing;
 
 pub(crate) use segment::{TCP, Tuple};
 
-/// What a proxy did.
+/// Counters of a proxy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct ProxyCounters {
-    /// Connections that are known now, those that are over but for stragglers among them.
+    /// Connections in the table, including those in TIME-WAIT.
     pub connections: u64,
-    /// Connections that clients began.
+    /// Connections opened by clients.
     pub opened: u64,
-    /// Refused because there were too many, or too many of their client.
+    /// Connections refused because the table or the client's share was full.
     pub refused_full: u64,
-    /// Refused because of the name that their client said, or for want of one.
+    /// Connections refused because of their host name, or without one.
     pub refused_host: u64,
-    /// Broken off because the server has no way, or the router no address towards it.
+    /// Connections reset because the server does not answer, has no route, or the router no address
+    /// towards it.
     pub unreachable: u64,
-    /// Broken off by either end, or because it was silent for too long.
+    /// Connections reset by either end, or after the idle timeout.
     pub broken: u64,
     /// Packets of no connection, dropped.
     pub strays: u64,
-    /// Bytes that went from clients to servers.
+    /// Payload bytes from clients to servers.
     pub to_server_bytes: u64,
-    /// Bytes that went from servers to clients.
+    /// Payload bytes from servers to clients.
     pub to_client_bytes: u64,
 }
 
-/// What a proxy asks of the networks around the router.
-pub(crate) trait Networks {
-    /// The router's own address on the way to `destination`.
+/// Provides source addresses for connections to servers.
+pub(crate) trait SourceAddresses {
+    /// Returns the router's address on the route to `destination`.
     fn own_address(&mut self, destination: IpAddr) -> Option<IpAddr>;
 }
 
@@ -77,8 +78,8 @@ impl Proxy {
         }
     }
 
-    /// Goes on by other settings; with room for another number of connections, or for more or less in each, it begins
-    /// anew, and only its counters go on.
+    /// Applies changed settings. If table or buffer sizes differ, starts an empty proxy that keeps
+    /// the counters.
     fn change(mut self, settings: &PathProxy) -> Self {
         let changed = match &mut self {
             Self::Transparent(of) => of.change(settings),
@@ -89,8 +90,8 @@ impl Proxy {
         }
         let mut new = Self::new(settings);
         match &mut new {
-            Self::Transparent(of) => of.count_from(self.counters()),
-            Self::Classical(of) => of.count_from(self.counters()),
+            Self::Transparent(of) => of.carry_counters(self.counters()),
+            Self::Classical(of) => of.carry_counters(self.counters()),
         }
         new
     }
@@ -119,19 +120,19 @@ impl Proxy {
     }
 }
 
-/// The proxies of all paths, in their order; none at all if no path has one.
+/// The proxies in path order; empty if no path has one.
 #[derive(Default)]
 pub(crate) struct Proxies(Vec<Option<Proxy>>);
 
 impl Proxies {
-    /// Those of `scenario`, with all that they need.
+    /// Creates the proxies of `scenario`.
     pub(crate) fn new(scenario: &RouterScenario) -> Self {
         let proxies = scenario.paths.iter().map(|path| path.proxy.as_ref().map(Proxy::new));
         let any = scenario.paths.iter().any(|path| path.proxy.is_some());
         Self(if any { proxies.collect() } else { Vec::new() })
     }
 
-    /// Goes on as `scenario` says; its path `n` was path `kept[n]`.
+    /// Applies a changed scenario; its path `n` was path `kept[n]`.
     pub(crate) fn reload(&mut self, scenario: &RouterScenario, kept: &[Option<usize>]) {
         let mut old = std::mem::take(&mut self.0);
         if scenario.paths.iter().any(|path| path.proxy.is_some()) {
@@ -145,29 +146,30 @@ impl Proxies {
         }
     }
 
-    /// Whether there is one.
+    /// Whether any path has a proxy.
     #[inline]
     pub(crate) fn any(&self) -> bool {
         !self.0.is_empty()
     }
 
-    /// Whether a path has one.
+    /// Whether `path` has a proxy.
     #[inline]
     pub(crate) fn has(&self, path: usize) -> bool {
         self.0.get(path).is_some_and(Option::is_some)
     }
 
-    /// Whether the proxy of a path speaks for addresses of the router.
+    /// Whether the path's proxy owns addresses of the router, as the classical proxy does.
     pub(crate) fn is_host(&self, path: usize) -> bool {
         matches!(self.0.get(path), Some(Some(Proxy::Classical(_))))
     }
 
-    /// The path of the connection that packets of `tuple` belong to.
+    /// Returns the path whose proxy has the connection of `tuple`.
     pub(crate) fn path(&self, tuple: &Tuple) -> Option<usize> {
         self.0.iter().position(|proxy| proxy.as_ref().is_some_and(|of| of.knows(tuple)))
     }
 
-    /// A packet of `path`, which has a proxy; whether it is to be routed now. If not, it was for the proxy itself.
+    /// Passes a packet to the proxy of `path`; returns whether to route it, or `false` if the proxy
+    /// consumed it.
     pub(crate) fn receive(
         &mut self,
         path: usize,
@@ -185,30 +187,30 @@ impl Proxies {
         }
     }
 
-    /// When the proxy of a path wants to run, ns.
+    /// Returns when the proxy of `path` must run, ns.
     #[inline]
     pub(crate) fn due_ns(&self, path: usize) -> u64 {
         self.0.get(path).and_then(Option::as_ref).map_or(u64::MAX, Proxy::due_ns)
     }
 
-    /// Packets that the proxy of a path makes, `most` at most; their hardware addresses are to be filled in.
+    /// Makes up to `most` packets of the proxy of `path`; the caller fills in hardware addresses.
     pub(crate) fn make(
         &mut self,
         path: usize,
         (pool, most): (&mut Pool, usize),
-        networks: &mut dyn Networks,
+        sources: &mut dyn SourceAddresses,
         now_ns: u64,
         made: &mut Vec<u64>,
     ) {
-        let mut out = Outgoing { pool, made, most };
+        let mut out = TxDevice { pool, made, most };
         match self.0.get_mut(path) {
             Some(Some(Proxy::Transparent(of))) => of.make(&mut out, now_ns),
-            Some(Some(Proxy::Classical(of))) => of.make(&mut out, networks, now_ns),
+            Some(Some(Proxy::Classical(of))) => of.make(&mut out, sources, now_ns),
             _ => {}
         }
     }
 
-    /// What the proxy of a path did, if it has one.
+    /// Returns the counters of the proxy of `path`.
     pub(crate) fn counters(&self, path: usize) -> Option<ProxyCounters> {
         self.0.get(path)?.as_ref().map(Proxy::counters)
     }

@@ -1,10 +1,10 @@
-//! Rate caps of paths are kept, and used up, whatever comes: on real ports, by a clock that is moved by hand.
+//! Paths keep and use up their rate caps under any load, on real ports with a manual clock.
 
 #![allow(clippy::unwrap_used)]
 
 use etherparse::PacketBuilder;
 use millstream_router::live::{
-    Classifier, Clock, Forwarder, Hop, LiveMachine, Pool, Port, PortError, Routes, admitted,
+    Classifier, Clock, Forwarder, LiveMachine, NextHop, Pool, Port, PortError, Routes, admitted,
 };
 use millstream_router::{Router, Step};
 use millstream_scenario::RouterScenario;
@@ -12,16 +12,16 @@ use std::fmt::Write;
 use std::path::Path;
 
 const MAC: [u8; 6] = [2, 0, 0, 0, 0, 1];
-/// Of a packet.
+/// Length of a packet, bits.
 const BITS: u64 = 100 * 8;
 const RATE_BPS: u64 = 800_000;
 const BURST_BYTES: u64 = 1_500;
 
-/// A port by which packets of all streams come as long as anyone takes them.
+/// A port that always has packets of all streams.
 struct Flood {
     frames: Vec<Vec<u8>>,
     next: usize,
-    /// What is taken at once, packets.
+    /// Packets per read, at most.
     most: usize,
 }
 
@@ -55,7 +55,7 @@ fn frame(port: u16) -> Vec<u8> {
     frame
 }
 
-/// So many paths with a cap each, and the rest.
+/// A scenario with `paths` capped paths and an uncapped one.
 fn file(paths: u16) -> String {
     let mut file = String::from(
         "[router]\n[[port]]\nname = \"p\"\nkind = \"tap\"\nrate = \"10 Gbps\"\noverhead = 0\n",
@@ -72,13 +72,13 @@ fn file(paths: u16) -> String {
             neighbour = \"02:00:00:00:00:02\"\n"
 }
 
-/// For a second packets of all paths come by turns, `most` at a read; a step takes `step_ns`. Every capped path is to have
-/// sent what its cap allows.
+/// Offers packets of all paths in turn for a second, `most` per read; a step takes `step_ns`. Every
+/// capped path must send what its cap allows.
 fn caps_are_used_up(paths: u16, most: usize, step_ns: u64) {
     let scenario = RouterScenario::parse("test.toml", &file(paths), Path::new("")).unwrap();
     let mut routes = Routes::default();
     let all = "0.0.0.0/0".parse().unwrap();
-    routes.add(all, Hop { output: 0, from: MAC, to: [2, 0, 0, 0, 0, 2] });
+    routes.add(all, NextHop { output: 0, from: MAC, to: [2, 0, 0, 0, 0, 2] });
     let (clock, hand) = Clock::by_hand();
     let rules = scenario.paths.iter().map(|path| path.matches).collect();
     let (classifier, function) = (Classifier::new(rules), Forwarder::new(routes));

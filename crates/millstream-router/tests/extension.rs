@@ -1,5 +1,5 @@
-//! Extensions as real WebAssembly modules: good ones, and those that loop, grow, trap or lie about lengths.
-//! Whatever one does, only its own path feels it, and every packet is accounted for.
+//! Extensions as WebAssembly modules: valid ones, and ones that loop, grow, trap or return wrong
+//! lengths. A module affects only its own path, and every packet is accounted for.
 
 #![allow(clippy::unwrap_used)]
 
@@ -7,8 +7,8 @@ mod support;
 
 use etherparse::{ArpEthIpv4Packet, ArpOperation, PacketBuilder};
 use millstream_router::live::{
-    BUFFER_BYTES, Classifier, Clock, Control, ExtensionCounters, Extensions, Forwarder, Hop,
-    LiveMachine, LiveRouter, MemoryPort, Pool, Routes, admitted,
+    BUFFER_BYTES, Classifier, Clock, Control, ExtensionCounters, Extensions, Forwarder,
+    LiveMachine, LiveRouter, MemoryPort, NextHop, Pool, Routes, admitted,
 };
 use millstream_router::{Machine, Process, Router, Step, Verdict};
 use millstream_scenario::RouterScenario;
@@ -20,15 +20,15 @@ use tempfile::TempDir;
 
 const ROUTER: [u8; 6] = [2, 0, 0, 0, 0, 1];
 const BUFFERS: u32 = 16_384;
-/// Packets of each path.
+/// Packets per path.
 const PACKETS: u64 = 3_000;
-/// The first byte behind the headers of Ethernet, IPv4 and UDP.
+/// Offset of the payload after Ethernet, IPv4 and UDP headers.
 const PAYLOAD: usize = 42;
-/// What a packet costs that the function forwards, and one at which the fuel runs out, ns.
+/// Cost of forwarding a packet, and of a packet that exhausts the fuel, ns.
 const COST_NS: u64 = 1_000;
 const LOOP_NS: u64 = 20_000;
 
-/// A module whose `process` has this body; packets lie at 1024.
+/// A module whose `process` has this body; packets are at address 1024.
 fn module(body: &str) -> String {
     format!(
         "(module (memory (export \"memory\") 1) (global (export \"packet\") i32 (i32.const 1024))\n\
@@ -37,7 +37,7 @@ fn module(body: &str) -> String {
     )
 }
 
-/// Drops a packet whose payload begins with 0, and takes one from that of others.
+/// A module that drops packets whose payload begins with 0 and decrements it in others.
 fn good() -> String {
     let byte = 1024 + PAYLOAD;
     module(&format!(
@@ -51,7 +51,7 @@ fn good() -> String {
 const LOOPS: &str = "(loop $again (br $again)) (i32.const 0)";
 const GROWS: &str = "(loop $again (drop (memory.grow (i32.const 1))) (br $again)) (i32.const 0)";
 
-/// For UDP port `port`, its payload beginning with `byte`.
+/// A frame to UDP port `port` whose payload begins with `byte`.
 fn frame(port: u16, byte: u8) -> Vec<u8> {
     let builder = PacketBuilder::ethernet2([4; 6], ROUTER).ipv4([1; 4], [10, 2, 0, 1], 9);
     let mut bytes = Vec::new();
@@ -64,7 +64,7 @@ fn frames() -> Vec<Vec<u8>> {
     (0..=255).flat_map(|byte| [frame(1, byte), frame(2, byte)]).collect()
 }
 
-/// A router's file whose first path, if it is given a module, has it as its extension.
+/// A scenario whose first path has the module `text` as its extension, if given.
 fn scenario(folder: &Path, text: Option<&str>, settings: &str) -> RouterScenario {
     let extension = text.map_or(String::new(), |text| {
         fs::write(folder.join("module.wasm"), wat::parse_str(text).unwrap()).unwrap();
@@ -86,7 +86,8 @@ fn parse(folder: &Path, extension: &str) -> RouterScenario {
         )
     };
     let text = format!(
-        "[router]\ngather = \"0 us\"\n{}{}{}{extension}{}[[route]]\nprefix = \"10.2.0.0/16\"\nport = \"b\"\n\
+        "[router]\ngather = \"0 us\"\n{}{}{}{extension}{}[[route]]\nprefix = \"10.2.0.0/16\"\n\
+         port = \"b\"\n\
          neighbour = \"02:00:00:00:00:09\"\n",
         port("a"),
         port("b"),
@@ -102,7 +103,7 @@ fn machine(
     frames: Vec<Vec<u8>>,
 ) -> LiveMachine<MemoryPort> {
     let mut routes = Routes::default();
-    let hop = Hop { output: 1, from: ROUTER, to: [9; 6] };
+    let hop = NextHop { output: 1, from: ROUTER, to: [9; 6] };
     routes.add("10.2.0.0/16".parse().unwrap(), hop);
     let classifier = Classifier::new(scenario.paths.iter().map(|path| path.matches).collect());
     let mut machine =
@@ -115,16 +116,16 @@ fn machine(
 
 struct Outcome {
     extension: ExtensionCounters,
-    /// Packets of the extended path that it let pass and that could not be routed.
+    /// Packets of the extended path dropped by routing after the extension.
     by_routing: u64,
-    /// Frames that left.
+    /// Transmitted frames.
     extended: Vec<Vec<u8>>,
     other: Vec<Vec<u8>>,
-    /// What the two functions had used when the other path had nothing to do any more, ns.
+    /// Time used by the two functions when the other path ran out of work, ns.
     used_ns: [u64; 2],
 }
 
-/// Routes [`PACKETS`] of each path, by a clock that the extension's work moves.
+/// Routes [`PACKETS`] per path on a clock that the extension's work advances.
 fn route(text: &str, settings: &str) -> Outcome {
     let folder = TempDir::new().unwrap();
     let scenario = scenario(folder.path(), Some(text), settings);
@@ -157,7 +158,7 @@ fn route(text: &str, settings: &str) -> Outcome {
     let (extended, other) = (router.path(0), router.path(1));
     let machine = &mut router.machine_mut().machine;
     let extension = machine.extension(0).unwrap();
-    // Conservation: of the path, and of what its extension did.
+    // Conservation: of the path, and of its extension's verdicts.
     assert_eq!(extended.received, PACKETS);
     assert_eq!(extended.received, extended.gone());
     let failed = extension.out_of_fuel
@@ -169,7 +170,7 @@ fn route(text: &str, settings: &str) -> Outcome {
     let by_routing = extended.dropped_by_function - extension.dropped - failed;
     assert_eq!(machine.counters(1).transmitted, extended.sent + other.sent);
     assert_eq!(machine.free_buffers(), BUFFERS as usize, "a buffer is lost");
-    // The other path does not notice.
+    // The other path is unaffected.
     assert_eq!((other.received, other.sent), (PACKETS, PACKETS));
     assert_eq!(machine.extension(1), None);
     let of = |frames: &[Vec<u8>], port: u8| -> Vec<Vec<u8>> {
@@ -205,7 +206,7 @@ fn a_module_changes_lengths_within_a_buffer() {
     let before = frame(1, 0).len();
     assert_eq!(outcome.extended.len() as u64, PACKETS);
     assert!(outcome.extended.iter().all(|frame| frame.len() == before + 100));
-    // A frame that is shorter than its packet is none: the router drops it.
+    // A frame shorter than its packet is malformed: the router drops it.
     let shorter = module("(i32.const 20)");
     let outcome = route(&shorter, "");
     assert_eq!((outcome.extension.bad_length, outcome.by_routing), (0, PACKETS));
@@ -231,7 +232,7 @@ fn a_module_that_fails_is_stopped_and_harms_its_own_path_only() {
         (recursion, |of| of.trapped + of.out_of_fuel),
     ];
     for (text, count) in cases {
-        // Four pages of memory are more than it asks for before its fuel is used up.
+        // Four pages exceed what the module allocates before its fuel is exhausted.
         let outcome = route(&text, ", faults = 7, memory = \"256 KiB\"");
         let stopped = outcome.extension;
         assert!(stopped.stopped, "{text}");
@@ -254,7 +255,7 @@ fn faults_that_are_not_in_a_row_do_not_stop_a_module() {
 
 #[test]
 fn what_a_module_computes_is_charged_to_its_own_path() {
-    // It is never stopped, and each of its packets costs twenty of the other's.
+    // It is never stopped, and each of its packets costs as much as twenty of the other path.
     let outcome = route(&module(LOOPS), ", faults = 1000000");
     assert_eq!(outcome.extension.out_of_fuel, PACKETS);
     let [extended, other] = outcome.used_ns;
@@ -304,7 +305,7 @@ fn a_packet_that_waits_for_its_neighbour_is_seen_once() {
 fn modules_are_loaded_replaced_and_removed_while_packets_come() {
     let folder = TempDir::new().unwrap();
     let folder = folder.path();
-    // Drops the second packet that it sees, and no other.
+    // Drops the second packet of its life only.
     let second = module(
         "(global.set $calls (i32.add (global.get $calls) (i32.const 1)))
          (select (i32.const 0) (local.get $length) (i32.eq (global.get $calls) (i32.const 2)))",
@@ -328,16 +329,16 @@ fn modules_are_loaded_replaced_and_removed_while_packets_come() {
     assert_eq!(machine.extension(0), None);
     machine.extend(load(&second, ""), &kept);
     assert!(!drops(&mut machine));
-    // Nothing has changed: it remembers the first packet.
+    // An unchanged module keeps its state.
     machine.extend(load(&second, ""), &kept);
     assert!(drops(&mut machine));
-    // Another limit: it begins anew, its counters go on.
+    // Another limit restarts the module; its counters continue.
     machine.extend(load(&second, ", fuel = 1000"), &kept);
     assert!(!drops(&mut machine));
     assert!(drops(&mut machine));
     let counters = machine.extension(0).unwrap();
     assert_eq!((counters.called, counters.dropped), (4, 2));
-    // One that is stopped begins anew when the file is read again, though nothing has changed.
+    // A stopped module restarts at a reload even if nothing changed.
     machine.extend(load(&module("(unreachable)"), ", faults = 1"), &kept);
     assert!(drops(&mut machine) && drops(&mut machine));
     assert!(machine.extension(0).unwrap().stopped);
@@ -376,7 +377,7 @@ fn a_live_router_takes_a_changed_module_over_and_refuses_a_bad_one() {
     assert_eq!(report.unaccounted, 0);
     let extended = &report.paths[0];
     let extension = extended.extension.unwrap();
-    // Both captures hold all payloads once.
+    // Each capture has every payload once.
     assert_eq!((extension.called, extension.dropped, extension.trapped), (512, 2, 0));
     assert_eq!((extended.sent, extended.dropped_by_function), (510, 2));
 }
@@ -427,14 +428,14 @@ fn a_bad_module_is_refused_with_its_file_and_what_is_wrong() {
 fn the_example_is_what_its_source_says_and_marks_packets() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/router");
     let source = wat::parse_file(folder.join("mark.wat")).unwrap();
-    // `MILLSTREAM_BLESS=1` writes it.
+    // `MILLSTREAM_BLESS=1` rewrites the module.
     if std::env::var_os("MILLSTREAM_BLESS").is_some() {
         fs::write(folder.join("mark.wasm"), &source).unwrap();
     }
     assert!(fs::read(folder.join("mark.wasm")).unwrap() == source, "assemble mark.wat again");
     let text = fs::read_to_string(folder.join("extension.toml")).unwrap();
     let mut scenario = RouterScenario::parse("extension.toml", &text, &folder).unwrap();
-    // All that the test sends.
+    // Matches all packets of the test.
     scenario.paths[0].matches = millstream_scenario::Match::default();
     let (clock, _hand) = Clock::by_hand();
     let mut machine = machine(clock, &scenario, vec![frame(5004, 1), frame(5005, 1)]);

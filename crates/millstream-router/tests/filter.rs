@@ -1,5 +1,5 @@
-//! Filters hold of the frames that libpcap passes from a capture by the same expression, and of no others;
-//! expressions that are wrong, or have no bound in time, are refused by name.
+//! Filters accept exactly the frames that a libpcap capture accepts by the same expression. Invalid
+//! and unbounded expressions are refused by name.
 
 #![allow(clippy::unwrap_used)]
 
@@ -30,7 +30,7 @@ const EXPRESSIONS: [&str; 16] = [
     "vlan and ip6 or arp or icmp[icmptype] = icmp-echo or pppoes or mpls",
 ];
 
-/// One path for each of these, in their order.
+/// A scenario with one path per filter.
 fn scenario(filters: &[&str]) -> RouterScenario {
     let mut text = "[router]\n[[port]]\nname = \"a\"\nkind = \"tap\"\nrate = \"1 Gbps\"\n\
                     address = \"10.1.0.1/24\"\n"
@@ -41,7 +41,7 @@ fn scenario(filters: &[&str]) -> RouterScenario {
     RouterScenario::parse("test.toml", &text, Path::new("")).unwrap()
 }
 
-/// A classifier by one filter.
+/// A classifier with one filter.
 fn classifier(filter: &str) -> Classifier {
     let filters = Filters::load(&scenario(&[filter])).unwrap();
     Classifier::new(vec![Match::default()]).with_filters(filters)
@@ -64,7 +64,7 @@ fn corpus() -> Vec<Vec<u8>> {
         }
         write(&|frame| ip().icmpv4_echo_request(1, 1).write(frame, &[7; 40]).unwrap());
     }
-    // A fragment, header options, a length beyond the frame's, a header that is cut off.
+    // A fragment, options, a length beyond the frame, a truncated header.
     for (at, bytes) in [(20, [0x20, 5]), (14, [0x48, 0]), (16, [0xff, 0xff]), (14, [0x4f, 0x44])] {
         let mut frame = frames[0].clone();
         frame[at..at + 2].copy_from_slice(&bytes);
@@ -77,7 +77,7 @@ fn corpus() -> Vec<Vec<u8>> {
     frames
 }
 
-/// Whether each frame passes libpcap's filter of a capture.
+/// Returns whether each frame passes libpcap's filter on a capture file.
 fn passed(folder: &TempDir, expression: &str, frames: &[Vec<u8>]) -> Vec<bool> {
     let file = folder.path().join("frames.pcap");
     let nowhere = pcap::Capture::dead(pcap::Linktype::ETHERNET).unwrap();
@@ -115,7 +115,7 @@ fn agree(frames: &[Vec<u8>]) -> Result<(), TestCaseError> {
 fn filters_hold_of_the_frames_that_libpcap_passes() {
     let frames = corpus();
     agree(&frames).unwrap();
-    // And of those that are meant.
+    // Guards against a filter that accepts nothing.
     let web = classifier(EXPRESSIONS[0]);
     let mut held = 0;
     for frame in &frames {
@@ -170,23 +170,26 @@ fn what_is_no_filter_or_has_no_bound_is_refused_by_name() {
         ("tcp prot 80", "syntax error"),
         ("port 65536", "65536"),
         ("udp and tcp", "expression rejects all packets"),
-        ("ip protochain 6", "over and over"),
-        ("inbound", "only the kernel knows"),
-        (&long, "instructions; 1024 at most"),
+        ("ip protochain 6", "loops over headers"),
+        ("inbound", "reads kernel metadata"),
+        (&long, "instructions; at most 1024"),
     ] {
         let error = refused(&["udp", filter]);
         let named = format!("path `1`: `match`, `filter` = \"{}", &filter[..filter.len().min(60)]);
         assert!(error.contains(&named) && error.contains(said), "{filter}: {error}");
     }
     let error = refused(&[half.as_str(); 12]);
-    assert!(error.contains("4096 for the filters of all paths together"), "{error}");
+    assert!(error.contains("and 4096 in all"), "{error}");
 }
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 12, ..ProptestConfig::default() })]
     #[test]
     fn filters_hold_of_the_frames_that_libpcap_passes_whatever_they_hold(
-        picks in vec((any::<prop::sample::Index>(), vec((any::<prop::sample::Index>(), any::<u8>()), 0..6)), 1..60),
+        picks in vec(
+            (any::<prop::sample::Index>(), vec((any::<prop::sample::Index>(), any::<u8>()), 0..6)),
+            1..60,
+        ),
     ) {
         let corpus = corpus();
         let frames = picks.into_iter().map(|(pick, changes)| {

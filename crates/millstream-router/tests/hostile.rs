@@ -1,6 +1,5 @@
-//! Frames as nobody honest sends them, through a whole router with addresses of its own: each is
-//! accounted for, no buffer is lost, and a frame makes the router say four things at most: it asks three times for
-//! a neighbour, then sends an error.
+//! Malformed and spoofed frames through a router with addresses: each frame is accounted for and no
+//! buffer leaks. A frame causes at most four packets: three neighbour probes and an error.
 
 #![allow(clippy::unwrap_used)]
 
@@ -9,7 +8,7 @@ mod support;
 use etherparse::{ArpEthIpv4Packet, ArpOperation, PacketBuilder};
 use millstream::Contract;
 use millstream_router::live::{
-    BUFFER_BYTES, Classifier, Clock, Forwarder, Hop, LiveMachine, MemoryPort, Pool, Routes,
+    BUFFER_BYTES, Classifier, Clock, Forwarder, LiveMachine, MemoryPort, NextHop, Pool, Routes,
 };
 use millstream_router::{Batch, Machine, PathPlan, Plan, Router, Stages};
 use millstream_scenario::{Match, PortForward, PortNat};
@@ -28,7 +27,7 @@ fn udp(source: [u8; 4], destination: [u8; 4], hops: u8) -> Vec<u8> {
     bytes
 }
 
-/// `bytes` at `at` are others, and the header's checksum is right again.
+/// Replaces the bytes at `at` and fixes the IPv4 header checksum.
 fn changed(mut frame: Vec<u8>, at: usize, bytes: &[u8]) -> Vec<u8> {
     frame[at..at + bytes.len()].copy_from_slice(bytes);
     let length = usize::from(frame[14] & 15) * 4;
@@ -61,7 +60,7 @@ fn echo(source: [u8; 4], destination: [u8; 4], to: [u8; 6]) -> Vec<u8> {
     bytes
 }
 
-/// The router's IPv6 address, a neighbour's, and one that is routed.
+/// The router's IPv6 address, a neighbour's, and a routed one.
 const US_V6: [u8; 16] = [0x20, 1, 0xd, 0xb8, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1];
 const HERE_V6: [u8; 16] = [0x20, 1, 0xd, 0xb8, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 9];
 const FAR_V6: [u8; 16] = [0x20, 1, 0xd, 0xb8, 0, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1];
@@ -73,7 +72,7 @@ fn udp_v6(source: [u8; 16], destination: [u8; 16], hops: u8) -> Vec<u8> {
     bytes
 }
 
-/// An ICMPv6 message with a right checksum.
+/// Builds an ICMPv6 message with a right checksum.
 fn icmp_v6(
     source: [u8; 16],
     destination: [u8; 16],
@@ -90,7 +89,7 @@ fn icmp_v6(
     bytes
 }
 
-/// An extension header between the IPv6 header and what is behind it; `bytes` begin with a next header of any number.
+/// Inserts an extension header after the IPv6 header; `bytes` begin with the next header field.
 fn extended(mut frame: Vec<u8>, number: u8, mut bytes: Vec<u8>) -> Vec<u8> {
     bytes[0] = frame[20];
     frame[20] = number;
@@ -123,7 +122,7 @@ fn corpus_v6() -> Vec<Vec<u8>> {
     let many = (0..12).fold(plain(), |frame, _| extended(frame, 60, padded()));
     let error = icmp_v6(HERE_V6, FAR_V6, 1, [3, 0, 0, 0, 0, 0, 0, 0], &plain()[14..]);
     vec![
-        // Answered, and known from then on.
+        // Answered, and learned.
         icmp_v6(HERE_V6, group, 255, solicit, &of(US_V6, &from)),
         written(14, &[0x40]),       // version 4
         written(18, &[0, 0]),       // no length
@@ -223,14 +222,13 @@ fn corpus() -> Vec<Vec<u8>> {
     frames
 }
 
-/// Sends the frames through a router, which may hide all hosts behind its address; every one of them is
-/// accounted for.
+/// Sends the frames through a router, optionally with NAT; every frame is accounted for.
 fn survives(frames: Vec<Vec<u8>>, nat: bool) -> Result<Vec<Vec<u8>>, TestCaseError> {
     let many = frames.len() as u64;
     let net = "10.0.0.1/24".parse().unwrap();
     let mut routes = Routes::default();
     routes.add_resolved(net, 0, ROUTER, None);
-    let hop = Hop { output: 1, from: ROUTER, to: [9; 6] };
+    let hop = NextHop { output: 1, from: ROUTER, to: [9; 6] };
     routes.add("10.2.0.0/16".parse().unwrap(), hop);
     let net_v6 = "2001:db8:1::1/64".parse().unwrap();
     routes.add_resolved(net_v6, 0, ROUTER, None);
@@ -266,7 +264,7 @@ fn survives(frames: Vec<Vec<u8>>, nat: bool) -> Result<Vec<Vec<u8>>, TestCaseErr
         || router.waiting(0) != (0, 0)
         || router.staged(0) + router.staged(1) > 0
     {
-        // Who waits for an answer waits for seconds.
+        // Neighbour resolution takes seconds.
         hand.increment(100_000);
         router.step();
         router.resume();
@@ -289,16 +287,17 @@ fn the_corpus_is_survived_and_answered_only_where_that_is_right() {
     survives(corpus(), true).unwrap();
     let said = survives(corpus(), false).unwrap();
     let of = |kind: [u8; 2]| said.iter().filter(|frame| frame[12..14] == kind).collect::<Vec<_>>();
-    // Two of the requests can be answered; neighbours are asked for who sent or was sent to.
+    // Two requests get replies; neighbours of senders and destinations are probed.
     let answers = of([8, 6]).into_iter().filter(|frame| frame[21] == 2).count();
     assert_eq!(answers, 2, "the one beyond the network is answered, too: {said:?}");
-    // The stranger that says it is 10.0.0.200 gets what is for it; all else is the router's own.
+    // The host that claims 10.0.0.200 receives its packets; the rest comes from the router.
     for frame in of([8, 0]).into_iter().filter(|frame| frame[30..34] != [10, 0, 0, 200]) {
         assert_eq!(frame[23], 1, "the router itself speaks ICMP only");
         assert!(frame[0] & 1 == 0 && frame[30] < 224, "to one host only: {frame:?}");
     }
-    // Of IPv6 the same, but for what is forwarded to a neighbour; questions, and what a host without an address is
-    // told, go to groups. Two solicitations can be answered, one echo request, and one packet had no hops left.
+    // IPv6 likewise, except packets forwarded to a neighbour. Solicitations, and advertisements to
+    // a host without an address, are multicast. Two solicitations and one echo request get replies;
+    // one packet has no hops left.
     let of_type = |kind: u8| {
         let spoken = of([0x86, 0xdd]).into_iter().filter(|frame| frame[20] == 58);
         spoken.filter(|frame| frame[54] == kind && frame[22..38] == US_V6).count()
@@ -314,7 +313,10 @@ fn the_corpus_is_survived_and_answered_only_where_that_is_right() {
 proptest! {
     #[test]
     fn what_becomes_of_the_corpus_by_chance_is_survived(
-        picks in vec((any::<prop::sample::Index>(), vec((any::<prop::sample::Index>(), any::<u8>()), 0..6)), 1..80),
+        picks in vec(
+            (any::<prop::sample::Index>(), vec((any::<prop::sample::Index>(), any::<u8>()), 0..6)),
+            1..80,
+        ),
         nat in any::<bool>(),
     ) {
         let corpus = corpus();

@@ -1,5 +1,6 @@
-//! IPv6 by the live machine on ports in memory: headers against packets whose parts are known as they are made and
-//! against another library, routes against a search of all prefixes, neighbours and errors frame by frame.
+//! IPv6 on the live machine with ports in memory. Headers are compared with known packets and
+//! etherparse, routes with a linear search; neighbour and error messages are checked frame by
+//! frame.
 
 #![allow(clippy::unwrap_used)]
 
@@ -11,7 +12,7 @@ use etherparse::{
 use ipnet::Ipv6Net;
 use millstream::Contract;
 use millstream_router::live::{
-    Classifier, Clock, Forwarder, Header, Hop, LiveMachine, MemoryPort, Pool, Routes,
+    Classifier, Clock, Forwarder, Header, LiveMachine, MemoryPort, NextHop, Pool, Routes,
 };
 use millstream_router::{Batch, Machine, PathPlan, Plan, Router, Stages};
 use millstream_scenario::{Match, PortNat};
@@ -25,7 +26,7 @@ const ROUTER: [u8; 6] = [2, 0, 0, 0, 0, 1];
 const NEIGHBOUR: [u8; 6] = [2, 0, 0, 0, 0, 9];
 const IPV6: [u8; 2] = [0x86, 0xdd];
 
-/// A host of the network at port 0, or of the one behind port 1.
+/// A host on the network of port 0, or behind port 1.
 const fn host(network: u16, last: u16) -> Ipv6Addr {
     Ipv6Addr::new(0x2001, 0xdb8, network, 0, 0, 0, 0, last)
 }
@@ -61,14 +62,14 @@ fn advertisement(of: Ipv6Addr, mac: [u8; 6], solicited: bool, hops: u8) -> Vec<u
     icmp(of, host(1, 1), hops, Icmpv6Type::NeighborAdvertisement(flags), &rest)
 }
 
-/// An extension header, by its number.
+/// An extension header.
 #[derive(Clone, Debug)]
 enum Extension {
-    /// As most are: so many units of eight bytes beyond the first.
+    /// The common format: number, and units of eight bytes beyond the first.
     Options(u8, u8),
-    /// AH: so many units of four bytes beyond the first two.
+    /// AH: units of four bytes beyond the first two.
     Authentication(u8),
-    /// Offset in units of eight bytes, and whether more follow.
+    /// Fragment header: offset in units of eight bytes, and whether more follow.
     Fragment(u16, bool),
 }
 
@@ -136,10 +137,10 @@ proptest! {
         upper in prop::sample::select(vec![6u8, 17, 58, 59, 50]), payload in vec(any::<u8>(), 0..9),
     ) {
         let mut frame = packet(class, &extensions, upper, &payload);
-        // Ethernet's padding is no part of it.
+        // Ethernet padding is outside the packet.
         frame.resize(frame.len() + padding, 0xee);
         let header = Header::parse_v6(&frame).unwrap();
-        // Read from the front: not behind a later fragment, nor behind the eighth.
+        // The walk stops at a later fragment and after the eighth header.
         let later = |of: &Extension| matches!(of, Extension::Fragment(offset, _) if *offset > 0);
         let stop = extensions.iter().take(8).position(later).map(|at| at + 1);
         let read = stop.unwrap_or(8).min(extensions.len());
@@ -150,7 +151,7 @@ proptest! {
         let (source, destination) = (host(1, 9), host(2, 9));
         let dscp = class >> 2;
         prop_assert_eq!(header, Header { to: ROUTER, tag: None, dscp, protocol, source, destination, ports });
-        // What is cut off is no packet.
+        // A truncated packet is refused.
         let whole = frame.len() - padding;
         prop_assert_eq!(Header::parse_v6(&frame[..whole - 1]), None);
     }
@@ -179,7 +180,7 @@ proptest! {
             prop_assert_eq!(ours.source, theirs.source_addr());
             prop_assert_eq!(ours.destination, theirs.destination_addr());
             prop_assert_eq!(ours.dscp, theirs.dscp().value());
-            // It takes no length for any length.
+            // etherparse takes a payload length of 0 for any length.
             if theirs.payload_length() > 0
                 && let Ok(SlicedPacket { transport: Some(TransportSlice::Udp(udp)), .. }) =
                     SlicedPacket::from_ethernet(&bytes)
@@ -200,7 +201,7 @@ proptest! {
             bytes[at] = to;
         }
         let mut routes = Routes::default();
-        let hop = Hop { output: 1, from: ROUTER, to: NEIGHBOUR };
+        let hop = NextHop { output: 1, from: ROUTER, to: NEIGHBOUR };
         routes.add("::/0".parse().unwrap(), hop);
         let mut got = bytes.clone();
         let output = Forwarder::new(routes).forward(&mut got);
@@ -229,18 +230,18 @@ proptest! {
         let nets: Vec<Ipv6Net> = prefixes.into_iter().map(net).collect();
         let mut routes = Routes::default();
         for (output, net) in nets.iter().enumerate() {
-            routes.add((*net).into(), Hop { output, from: ROUTER, to: NEIGHBOUR });
+            routes.add((*net).into(), NextHop { output, from: ROUTER, to: NEIGHBOUR });
         }
         let destination = host(low.0, low.1);
         let holds = nets.iter().enumerate().filter(|(_, net)| net.contains(&destination));
-        // Of two of the same prefix the later one has taken the first one's place.
+        // Of two equal prefixes the later route replaces the earlier one.
         let best = holds.max_by_key(|(at, net)| (net.prefix_len(), *at)).map(|(at, _)| at);
         let mut frame = frame(host(9, 9), destination, 9, 9);
         prop_assert_eq!(Forwarder::new(routes).forward(&mut frame), best);
     }
 }
 
-/// A router with 2001:db8:1::1/64 and fe80::1/64 at port 0, and 2001:db8:2::/48 behind port 1.
+/// A router with 2001:db8:1::1/64 and fe80::1/64 on port 0, and 2001:db8:2::/48 behind port 1.
 struct Rig {
     router: Router<LiveMachine<MemoryPort>>,
     hand: Arc<quanta::Mock>,
@@ -253,7 +254,7 @@ impl Rig {
         let net = "2001:db8:1::1/64".parse().unwrap();
         let mut routes = Routes::default();
         routes.add_resolved(net, 0, ROUTER, None);
-        let hop = Hop { output: 1, from: ROUTER, to: NEIGHBOUR };
+        let hop = NextHop { output: 1, from: ROUTER, to: NEIGHBOUR };
         routes.add("2001:db8:2::/48".parse().unwrap(), hop);
         let by = "fe80::9".parse().unwrap();
         routes.add_resolved("2001:db8:3::/48".parse().unwrap(), 0, ROUTER, Some(by));
@@ -282,7 +283,7 @@ impl Rig {
         Self { router: Router::new(&plan, machine).unwrap(), hand }
     }
 
-    /// Frames that come in by port 0; returns what leaves by it within so much time, ns.
+    /// Receives frames on port 0; returns what leaves by it within `for_ns`.
     fn hears(&mut self, frames: Vec<Vec<u8>>, for_ns: u64) -> Vec<Vec<u8>> {
         let many = frames.len() as u64;
         *self.router.machine_mut().port_mut(0) = MemoryPort::new(frames, many).keeping();
@@ -307,7 +308,7 @@ impl Rig {
     }
 }
 
-/// The ICMPv6 message of a frame, with its payload; its checksum is right.
+/// Returns source, ICMPv6 message and payload of a frame, after verifying its checksum.
 fn said(frame: &[u8]) -> (Ipv6Addr, Icmpv6Type, Vec<u8>) {
     let packet = SlicedPacket::from_ethernet(frame).unwrap();
     let (Some(NetSlice::Ipv6(ip)), Some(TransportSlice::Icmpv6(icmp))) =
@@ -331,7 +332,7 @@ fn packets_wait_for_a_neighbour_that_is_asked_for_by_its_group() {
     assert_eq!((&payload[..16], &payload[18..]), (&host(1, 9).octets()[..], &ROUTER[..]));
     assert_eq!(sent[0][21], 255);
     assert_eq!(rig.router.waiting(0), (32, 0), "so many wait for one neighbour");
-    // Nobody asked for this, this one is from far away, and this is of another network.
+    // Unsolicited, forwarded by a router, or from another network.
     for wrong in [
         advertisement(host(1, 9), NEIGHBOUR, false, 255),
         advertisement(host(1, 9), NEIGHBOUR, true, 254),
@@ -380,13 +381,13 @@ fn whoever_asks_is_answered_and_known_from_then_on() {
         assert_eq!((&payload[..16], &payload[18..]), (&target.octets()[..], &ROUTER[..]));
         assert_eq!((&sent[0][..6], sent[0][21]), (&NEIGHBOUR[..], 255));
     }
-    // Not asked for again: it has said where it is.
+    // Not probed: the neighbour has announced itself.
     let sent = rig.hear(frame(host(2, 9), host(1, 9), 9, 7));
     assert_eq!((sent.len(), &sent[0][..6]), (1, &NEIGHBOUR[..]));
-    // A host that looks whether an address is free is told, with all others, that it is not.
+    // Duplicate address detection for the router's address gets a multicast answer.
     let sent = rig.hear(ask(Ipv6Addr::UNSPECIFIED, host(1, 1), &[]));
     assert_eq!(sent[0][..6], [0x33, 0x33, 0, 0, 0, 1]);
-    // An address of somebody else's.
+    // The address of another host.
     assert!(rig.hear(ask(host(1, 9), host(1, 77), &mac)).is_empty());
     rig.ended();
 }
@@ -412,18 +413,18 @@ fn what_does_not_go_on_is_told_and_echoes_are_answered() {
     let (kind, payload, _) =
         tell(icmp(host(1, 9), host(1, 1), 9, Icmpv6Type::EchoRequest(echo), b"anybody"));
     assert_eq!((kind, &payload[..]), (Icmpv6Type::EchoReply(echo), &b"anybody"[..]));
-    // Three questions, then the sender is told.
+    // Three probes, then an error to the sender.
     let sent = rig.hears(vec![frame(host(1, 9), host(1, 77), 9, 7)], 5_000_000_000);
     let kinds: Vec<_> = sent.iter().map(|frame| said(frame).1).collect();
     let unreachable = icmpv6::DestUnreachableCode::Address;
     let asked = [Icmpv6Type::NeighborSolicitation; 3];
     assert_eq!(kinds[..3], asked);
     assert_eq!(*kinds.last().unwrap(), Icmpv6Type::DestinationUnreachable(unreachable));
-    // No more than so many at once.
+    // Errors are rate limited.
     let dead = (0..150).map(|port| frame(host(1, 9), host(2, 9), 1, port)).collect();
     let told = rig.hears(dead, 2_000_000).len();
     assert!((50..=54).contains(&told), "{told}");
-    // None about an error, and none about what does not leave its link.
+    // No error about an error, or about a packet with link scope.
     rig.hears(Vec::new(), 1_000_000_000);
     let about = icmp(host(1, 9), host(2, 9), 1, Icmpv6Type::TimeExceeded(exceeded), &[0; 48]);
     assert!(rig.hear(about).is_empty());

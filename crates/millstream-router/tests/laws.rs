@@ -1,5 +1,5 @@
-//! What holds of every router: no packet is lost uncounted, none is dropped once finished, and
-//! processes get the cycles that they reserved.
+//! Laws of every router: no packet is lost without being counted, finished packets are not dropped,
+//! and processes get the cycles they reserve.
 
 #![allow(clippy::unwrap_used)]
 
@@ -12,7 +12,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use support::{COSTS, input, output};
 
-/// A path as it is drawn at random: input, output, work, queues, offered rate.
+/// A random path: input, output, work, queues, offered rate.
 type Drawn = (usize, usize, u64, u32, u32, u64);
 
 fn drawn() -> impl Strategy<Value = Drawn> {
@@ -35,7 +35,7 @@ proptest! {
         ],
         reservations in vec(1..1_000u32, 12),
     ) {
-        // Each device feeds one path, so there are as many inputs as paths.
+        // Each input feeds one path.
         let inputs = paths.iter().enumerate().map(|(at, path)| {
             InputDevice::new(16, path.5, at as u64 * 97, at)
         });
@@ -60,7 +60,7 @@ proptest! {
                 drops: false,
                 input_queue: path.3,
                 output_queue: path.4,
-                // One path has no queue where its function sends.
+                // One path has no queue at the output that its function chooses.
                 outputs: (0..3).filter(|output| at != 4 || *output != path.1)
                     .map(|output| (output, Contract::new())).collect(),
             }).collect(),
@@ -114,7 +114,7 @@ proptest! {
         let longest = took.iter().max().unwrap() + spread;
         for (process, used) in used.iter().enumerate() {
             let fair = u128::from(now_ns) * u128::from(reservations[process]) / u128::from(total);
-            // WF²Q+ is within two packets of the fluid; here packets are runs.
+            // WF²Q+ is within two packets of the fluid model; here packets are runs.
             prop_assert!(
                 fair.abs_diff(u128::from(*used)) <= u128::from(4 * longest),
                 "{used} of {fair}"
@@ -128,7 +128,7 @@ fn shares_of_three_busy_paths_are_those_reserved_within_one_percent() {
     let reservations = [1, 2, 5];
     let works = [3_000, 700, 9_000];
     let devices = (0..3).map(|path| InputDevice::new(64, 1_000_000, path as u64, path)).collect();
-    // Reading and writing cost nothing, so that the functions share the whole processor.
+    // Reception and transmission are free, so the functions share the whole CPU.
     let free = Costs { input_ns: 0, output_ns: 0, handover_ns: 0, poll_ns: 1, ..COSTS };
     let machine = ModelMachine::new(
         free,

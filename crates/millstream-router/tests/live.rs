@@ -1,4 +1,4 @@
-//! The live machine on ports in memory, against another library's headers.
+//! The live machine on ports in memory, compared with etherparse.
 
 #![allow(clippy::unwrap_used)]
 
@@ -7,7 +7,8 @@ mod support;
 use etherparse::{Ipv4HeaderSlice, PacketBuilder, SlicedPacket};
 use millstream::Contract;
 use millstream_router::live::{
-    BUFFER_BYTES, Classifier, Clock, Forwarder, Header, Hop, LiveMachine, MemoryPort, Pool, Routes,
+    BUFFER_BYTES, Classifier, Clock, Forwarder, Header, LiveMachine, MemoryPort, NextHop, Pool,
+    Routes,
 };
 use millstream_router::{Batch, PathPlan, Plan, Router, Stages};
 use millstream_scenario::Match;
@@ -25,10 +26,10 @@ fn frame(source: [u8; 4], destination: [u8; 4], hops: u8, port: u16, payload: &[
     bytes
 }
 
-/// Everything to output 1.
+/// A default route to output 1.
 fn routes() -> Routes {
     let mut routes = Routes::default();
-    let hop = Hop { output: 1, from: ROUTER, to: NEIGHBOUR };
+    let hop = NextHop { output: 1, from: ROUTER, to: NEIGHBOUR };
     routes.add("10.2.0.0/16".parse().unwrap(), hop);
     routes
 }
@@ -128,7 +129,7 @@ proptest! {
             outputs: vec![output(1, "wf2q+", 1_000_000), output(1, "wf2q+", 1_000_000)],
         };
         let mut router = Router::new(&plan, machine).unwrap();
-        // A process that the kernel interrupts is charged for it and then waits for the others.
+        // Steal time is charged to the interrupted process, which then waits for the others.
         let mut steps = 0u64;
         while router.machine().counters(0).received < packets
             || router.waiting(0) != (0, 0)
@@ -155,7 +156,7 @@ proptest! {
     }
 }
 
-/// A path to hosts on the network of port 0, which knows none of them.
+/// A path to hosts on the network of port 0 whose addresses are unresolved.
 fn to_strangers(frames: Vec<Vec<u8>>, buffers: u32) -> Router<LiveMachine<MemoryPort>> {
     let net = "10.0.0.1/24".parse().unwrap();
     let mut routes = Routes::default();
@@ -185,8 +186,8 @@ fn strangers_plan() -> Plan {
     }
 }
 
-/// What the router sent meanwhile, ARP and others apart. Who is interrupted for less than is looked at waits for some
-/// thousand steps of others.
+/// Runs the router and returns the ARP requests and the packets that it sent. A process interrupted
+/// for less than the steal threshold waits for thousands of other steps.
 fn runs(router: &mut Router<LiveMachine<MemoryPort>>) -> (usize, Vec<Vec<u8>>) {
     for _ in 0..50_000 {
         router.step();
@@ -221,10 +222,10 @@ fn packets_wait_for_their_neighbour_and_leave_in_the_order_in_which_they_came() 
     let (asked, sent) = runs(&mut router);
     assert_eq!((asked, sent.len()), (2, 0), "one request a neighbour");
     let path = router.path(0);
-    // 32 for one neighbour, and the other's.
+    // 32 for one neighbour, and the other's packet.
     assert_eq!((path.received, path.dropped_by_function), (41, 8));
     assert_eq!(router.waiting(0), (33, 0));
-    // A new plan keeps them.
+    // A reload keeps them.
     router.reload(&strangers_plan(), &[Some(0)]).unwrap();
     let (_, sent) = runs(&mut router);
     assert_eq!((router.waiting(0), sent.len()), ((33, 0), 0));

@@ -1,8 +1,8 @@
-//! Overload does not cost the router what it could forward: no receive livelock.
+//! Overload causes no receive livelock: polling keeps the forwarding rate, interrupts do not.
 //!
-//! The live machine with the plan of a file, by a clock that is moved by what each step is said to cost:
-//! counts come out the same on every machine, however busy. What cannot be forwarded is to be lost
-//! where that costs nothing, on the device. By interrupts it is not, and the same router shows the livelock.
+//! The live machine runs the plan of a file on a manual clock that advances by each step's cost, so
+//! counts are equal on every machine. Packets that cannot be forwarded must be dropped on the
+//! device, where that costs nothing.
 
 #![allow(clippy::unwrap_used)]
 
@@ -10,7 +10,7 @@ mod support;
 
 use etherparse::PacketBuilder;
 use millstream_router::live::{
-    Classifier, Clock, Forwarder, Hop, LiveMachine, Pool, Port, PortError, Routes, admitted,
+    Classifier, Clock, Forwarder, LiveMachine, NextHop, Pool, Port, PortError, Routes, admitted,
     reading,
 };
 use millstream_router::{Router, Step};
@@ -21,13 +21,13 @@ use support::Costly;
 
 const ROUTER: [u8; 6] = [2, 0, 0, 0, 0, 1];
 const NEIGHBOUR: [u8; 6] = [2, 0, 0, 0, 0, 9];
-/// Packets that a device holds.
+/// Capacity of the device's ring, packets.
 const RING: u64 = 4_096;
 const RUN_NS: u64 = 50_000_000;
-/// Cycles a second of the processor.
+/// CPU frequency, Hz.
 const FREQUENCY: u64 = 2_000_000_000;
 
-/// What each step costs, ns.
+/// Cost of each step, ns.
 #[derive(Clone, Copy, Debug)]
 struct Costs {
     poll: u64,
@@ -37,13 +37,13 @@ struct Costs {
     dispatch: u64,
 }
 
-/// A device at which packets arrive by the clock, whether they are taken or not.
+/// A device at which packets arrive by the clock, whether they are read or not.
 struct Device {
     clock: Clock,
     hand: Arc<quanta::Mock>,
     costs: Costs,
     frame: Vec<u8>,
-    /// Packets a second that arrive.
+    /// Arrival rate, packets/s.
     offered: u64,
     taken: u64,
     lost: u64,
@@ -84,7 +84,7 @@ impl Port for Device {
     }
 }
 
-/// A file of so many ports that packets come in by, read in this way, and one that they leave by.
+/// A scenario with `inputs` receiving ports and one transmitting port.
 fn scenario(inputs: usize, input: InputMode) -> RouterScenario {
     let port = |name: String| {
         format!("[[port]]\nname = \"{name}\"\nkind = \"interface\"\nrate = \"100 Gbps\"\n")
@@ -95,15 +95,16 @@ fn scenario(inputs: usize, input: InputMode) -> RouterScenario {
         InputMode::Interrupt => "interrupt",
     };
     let text = format!(
-        "[router]\ninput = \"{input}\"\n{ports}{}[[path]]\nname = \"all\"\n[[route]]\nprefix = \"10.2.0.0/16\"\n\
+        "[router]\ninput = \"{input}\"\n{ports}{}[[path]]\nname = \"all\"\n\
+         [[route]]\nprefix = \"10.2.0.0/16\"\n\
          port = \"out\"\nneighbour = \"02:00:00:00:00:09\"\n",
         port("out".to_owned())
     );
     RouterScenario::parse("router.toml", &text, Path::new("")).unwrap()
 }
 
-/// Forwards what arrives at `offered` packets a second in all, for [`RUN_NS`]; returns how many packets
-/// left, every other accounted for.
+/// Forwards for [`RUN_NS`] at `offered` packets/s in all; returns the packets sent, and checks that
+/// every other is accounted for.
 fn forwarded(input: InputMode, inputs: usize, offered: u64, costs: Costs) -> u64 {
     let scenario = scenario(inputs, input);
     let (clock, hand) = Clock::by_hand();
@@ -111,7 +112,7 @@ fn forwarded(input: InputMode, inputs: usize, offered: u64, costs: Costs) -> u64
     let builder = PacketBuilder::ethernet2(NEIGHBOUR, ROUTER).ipv4([1; 4], [10, 2, 0, 1], 9);
     builder.udp(1, 2).write(&mut frame, &[0; 18]).unwrap();
     let mut routes = Routes::default();
-    let hop = Hop { output: inputs, from: ROUTER, to: NEIGHBOUR };
+    let hop = NextHop { output: inputs, from: ROUTER, to: NEIGHBOUR };
     routes.add(scenario.routes[0].prefix, hop);
     let classifier = Classifier::new(vec![scenario.paths[0].matches]);
     let pool = Pool::new(scenario.buffers);
@@ -149,8 +150,8 @@ fn forwarded(input: InputMode, inputs: usize, offered: u64, costs: Costs) -> u64
     sent
 }
 
-/// What polled input can forward at all, packets a second: as much as is offered, until that does not leave any
-/// more.
+/// Returns the capacity with polling, packets/s: the offered rate beyond which the forwarded rate
+/// stops rising.
 fn fits(inputs: usize, costs: Costs) -> u64 {
     let left = |offered| forwarded(InputMode::Polled, inputs, offered, costs);
     let mut fits = left(20_000_000) * 1_000_000_000 / RUN_NS;
@@ -160,7 +161,7 @@ fn fits(inputs: usize, costs: Costs) -> u64 {
     fits
 }
 
-/// From what the router can just forward to three times as much.
+/// Checks the rate from 1 to 3 times the capacity.
 fn holds_its_rate(inputs: usize, costs: Costs) {
     let left = |offered| forwarded(InputMode::Polled, inputs, offered, costs);
     let fits = fits(inputs, costs);
@@ -176,11 +177,11 @@ fn holds_its_rate(inputs: usize, costs: Costs) {
 
 #[test]
 fn the_rate_stays_within_5_percent_of_its_peak_from_1_to_3_times_what_fits() {
-    // A socket's costs: reading from memory is cheap, each packet sent is a system call.
+    // Socket costs: reading from memory is cheap, and each transmission is a system call.
     let socket = Costs { poll: 300, read: 150, forward: 100, send: 1_500, dispatch: 100 };
-    // A driver's in user space: all stages cost about the same.
+    // User-space driver: all stages cost about the same.
     let even = Costs { poll: 50, read: 60, forward: 70, send: 60, dispatch: 40 };
-    // A costly function.
+    // An expensive function.
     let function = Costs { poll: 100, read: 200, forward: 5_000, send: 200, dispatch: 100 };
     for costs in [socket, even, function] {
         for inputs in [1, 3] {
@@ -189,7 +190,7 @@ fn the_rate_stays_within_5_percent_of_its_peak_from_1_to_3_times_what_fits() {
     }
 }
 
-/// Of a packet's cost a third is reading it: at three times what fits nothing else is done any more.
+/// Reception is a third of a packet's cost: at three times the capacity nothing else runs.
 #[test]
 fn by_interrupts_the_rate_falls_under_the_overload_that_polling_withstands() {
     let costs = Costs { poll: 20, read: 600, forward: 500, send: 600, dispatch: 40 };
@@ -202,7 +203,7 @@ fn by_interrupts_the_rate_falls_under_the_overload_that_polling_withstands() {
         let seen = format!("{inputs} inputs, polled {polled:?}, by interrupts {interrupted:?}");
         let peak = *polled.iter().max().unwrap();
         assert!(polled[2..].iter().all(|rate| rate * 100 >= peak * 95), "{seen}");
-        // Without overload both do the same, and then the one falls, to nothing.
+        // Both are equal without overload; then the interrupt-driven rate falls to nothing.
         assert!(
             interrupted[..2].iter().zip(&polled).all(|(a, b)| a.abs_diff(*b) * 50 <= *b),
             "{seen}"

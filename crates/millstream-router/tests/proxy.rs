@@ -1,12 +1,12 @@
-//! Proxies among ends that answer anything: segments as nobody honest sends them, and honest ones among them, so that
-//! connections get anywhere. Every packet is accounted for, no buffer is lost, and tables stay within their limits.
+//! Proxies between ends that send arbitrary segments among valid ones. Every packet is accounted
+//! for, no buffer leaks, and tables keep their limits.
 
 #![allow(clippy::unwrap_used)]
 
 use etherparse::{PacketBuilder, SlicedPacket, TransportSlice};
 use millstream_router::live::{
-    BUFFER_BYTES, Classifier, Clock, Forwarder, Hop, LiveMachine, Pool, Port, PortError, Routes,
-    admitted,
+    BUFFER_BYTES, Classifier, Clock, Forwarder, LiveMachine, NextHop, Pool, Port, PortError,
+    Routes, admitted,
 };
 use millstream_router::{Router, Step};
 use millstream_scenario::RouterScenario;
@@ -20,7 +20,7 @@ const MAC: [u8; 6] = [2, 0, 0, 0, 0, 1];
 const BUFFERS: u32 = 128;
 const CONNECTIONS: u64 = 6;
 
-/// A path with a classical proxy, one with a transparent one, and one for all else.
+/// A path with a classical proxy, one with a transparent proxy, and one for the rest.
 const FILE: &str = r#"
 [router]
 buffers = 128
@@ -51,18 +51,18 @@ port = "p"
 neighbour = "02:00:00:00:00:02"
 "#;
 
-/// What an end does next.
+/// An action of an end.
 #[derive(Clone, Debug)]
 enum Act {
-    /// Begins a connection: which client, its port, with which proxy, of IPv6 or not.
+    /// Opens a connection: client, port, proxy, IPv6 or not.
     Begin(u8, u16, bool, bool),
-    /// Answers the frame that came so many before the last, rightly but for what is added to these.
+    /// Answers an earlier frame, correctly except for the given deviations.
     Answer { back: usize, sequence: u32, acknowledgement: u32, flags: u8, data: Vec<u8> },
-    /// Says anything.
+    /// Sends arbitrary bytes.
     Say(Vec<u8>),
-    /// Sends the frame that came so many before the last back as it is, with this byte changed.
+    /// Returns an earlier frame with one byte changed.
     Echo(usize, usize, u8),
-    /// Nobody does anything for so long, ns.
+    /// Waits, ns.
     Wait(u64),
 }
 
@@ -74,7 +74,7 @@ fn act() -> impl Strategy<Value = Act> {
         1 => vec(any::<u8>(), 0..1_400),
     ];
     let wrong = || prop_oneof![12 => Just(0u32), 1 => any::<u32>(), 1 => 0..3_000u32];
-    // Mostly an acknowledgement, sometimes the end, a reset, a beginning.
+    // Mostly ACK; sometimes FIN, RST or SYN.
     let flags =
         prop_oneof![12 => Just(16u8), 3 => Just(17), 1 => Just(4), 1 => Just(20), 1 => any::<u8>()];
     prop_oneof![
@@ -85,12 +85,14 @@ fn act() -> impl Strategy<Value = Act> {
                 back, sequence, acknowledgement, flags, data
             }),
         1 => vec(any::<u8>(), 0..120).prop_map(Act::Say),
-        1 => (0..6usize, 0..120usize, any::<u8>()).prop_map(|(back, at, byte)| Act::Echo(back, at, byte)),
-        1 => prop_oneof![Just(1_000_000u64), Just(2_000_000_000), Just(400_000_000_000)].prop_map(Act::Wait),
+        1 => (0..6usize, 0..120usize, any::<u8>())
+            .prop_map(|(back, at, byte)| Act::Echo(back, at, byte)),
+        1 => prop_oneof![Just(1_000_000u64), Just(2_000_000_000), Just(400_000_000_000)]
+            .prop_map(Act::Wait),
     ]
 }
 
-/// All ends: what comes to them is remembered, and what they send is a list.
+/// All ends: records the frames they receive and sends from a list.
 #[derive(Default)]
 struct Ends {
     sent: VecDeque<Vec<u8>>,
@@ -121,7 +123,7 @@ impl Port for Ends {
 fn begin(client: u8, port: u16, classical: bool, v6: bool) -> Vec<u8> {
     let builder = PacketBuilder::ethernet2([2, 0, 0, 0, 0, 2], MAC);
     let six = |last: u8| [0xfd, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, last];
-    // At the router's own address, or at one beyond it.
+    // To the router's own address, or to one beyond it.
     let to = if port.is_multiple_of(2) && classical { 1 } else { 9 };
     let builder = if v6 {
         builder.ipv6(six(100 + client), six(to), 9)
@@ -135,7 +137,7 @@ fn begin(client: u8, port: u16, classical: bool, v6: bool) -> Vec<u8> {
     frame
 }
 
-/// The answer to a frame, right but for what is said.
+/// Returns the answer to a frame, correct except for the given deviations.
 fn answer(
     of: &[u8],
     sequence: u32,
@@ -159,7 +161,7 @@ fn answer(
     let more = u32::from(tcp.syn()) + u32::from(tcp.fin());
     let acknowledgement =
         tcp.sequence_number().wrapping_add(length + more).wrapping_add(acknowledgement);
-    // Who is asked for a connection begins by a number of its own.
+    // A server starts from its own sequence number.
     let first = if tcp.syn() && !tcp.ack() { 77_000 } else { tcp.acknowledgment_number() };
     let mut header = etherparse::TcpHeader::new(
         tcp.destination_port(),
@@ -177,12 +179,12 @@ fn answer(
     Some(frame)
 }
 
-/// The router of the file on such a port, by a clock that is moved by hand.
+/// The router of the file with a manual clock.
 fn router() -> (Router<LiveMachine<Ends>>, Arc<quanta::Mock>) {
     let scenario = RouterScenario::parse("test.toml", FILE, Path::new("")).unwrap();
     let mut routes = Routes::default();
     for route in &scenario.routes {
-        routes.add(route.prefix, Hop { output: 0, from: MAC, to: [2, 0, 0, 0, 0, 2] });
+        routes.add(route.prefix, NextHop { output: 0, from: MAC, to: [2, 0, 0, 0, 0, 2] });
     }
     let (clock, hand) = Clock::by_hand();
     let rules = scenario.paths.iter().map(|path| path.matches).collect();
@@ -249,7 +251,7 @@ proptest! {
     }
 }
 
-/// The generated conversations are to get somewhere, or they test nothing.
+/// Guards the test above: generated conversations must establish connections.
 #[test]
 fn honest_ends_are_connected_by_both_kinds() {
     for classical in [true, false] {

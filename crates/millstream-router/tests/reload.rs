@@ -1,4 +1,4 @@
-//! A router that is given another plan while it holds packets: none is lost uncounted.
+//! A reload while packets are queued: no packet is lost without being counted.
 
 #![allow(clippy::unwrap_used)]
 
@@ -6,7 +6,7 @@ mod support;
 
 use millstream::Contract;
 use millstream_router::live::{
-    Classifier, Clock, Forwarder, Hop, LiveMachine, MemoryPort, Pool, Routes,
+    Classifier, Clock, Forwarder, LiveMachine, MemoryPort, NextHop, Pool, Routes,
 };
 use millstream_router::{Batch, PathPlan, Plan, Router, Stages};
 use millstream_scenario::Match;
@@ -18,7 +18,7 @@ const ROUTER: [u8; 6] = [2, 0, 0, 0, 0, 1];
 const BUFFERS: u32 = 500;
 const DISCIPLINES: [&str; 5] = ["fifo", "wf2q+", "drr", "static-priority", "scfq"];
 
-/// For UDP port `port`; the source address counts packets.
+/// A frame to UDP port `port`; the source address is a serial number.
 fn frame(port: u16, number: u32) -> Vec<u8> {
     let builder = etherparse::PacketBuilder::ethernet2([4; 6], ROUTER);
     let builder = builder.ipv4(number.to_be_bytes(), [10, 2, 0, 1], 9).udp(1, port);
@@ -27,7 +27,7 @@ fn frame(port: u16, number: u32) -> Vec<u8> {
     bytes
 }
 
-/// Names of paths stand for the UDP ports that they match; `drops` is that of one that drops.
+/// Paths are named by the UDP port they match; the path `drops` drops.
 fn plan(paths: &[u16], drops: u16, queue: u32, discipline: &str) -> (Plan, Classifier, Forwarder) {
     let contract = || Contract::new().quantum_bytes(1_514).unwrap();
     let plan = Plan {
@@ -51,7 +51,7 @@ fn plan(paths: &[u16], drops: u16, queue: u32, discipline: &str) -> (Plan, Class
     };
     let rule = |port: &u16| Match { destination_port: Some(*port), ..Match::default() };
     let mut routes = Routes::default();
-    routes.add("0.0.0.0/0".parse().unwrap(), Hop { output: 1, from: ROUTER, to: [9; 6] });
+    routes.add("0.0.0.0/0".parse().unwrap(), NextHop { output: 1, from: ROUTER, to: [9; 6] });
     (plan, Classifier::new(paths.iter().map(rule).collect()), Forwarder::new(routes))
 }
 
@@ -117,7 +117,7 @@ proptest! {
         prop_assert_eq!(gone.received + unclassified, 3_000);
         prop_assert_eq!(router.machine().counters(1).transmitted, gone.sent);
         prop_assert_eq!(router.machine().free_buffers(), BUFFERS as usize);
-        // In every flow packets leave in the order in which they came.
+        // Each flow keeps its order.
         let mut last = [0; 6];
         for frame in router.machine_mut().port_mut(1).kept() {
             let number = u32::from_be_bytes([frame[26], frame[27], frame[28], frame[29]]) + 1;

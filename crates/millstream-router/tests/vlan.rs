@@ -1,5 +1,5 @@
-//! VLANs by the live machine on ports in memory that share a device: who gets a frame, with which tag it leaves, and
-//! that every frame is somewhere; tags are read by another library.
+//! VLAN ports on a shared device in memory: which port receives a frame, which tag it leaves with,
+//! and that every frame is accounted for. etherparse reads the tags.
 
 #![allow(clippy::unwrap_used)]
 
@@ -8,7 +8,7 @@ mod support;
 use etherparse::{LinkExtSlice, NetSlice, PacketBuilder, SlicedPacket};
 use millstream::Contract;
 use millstream_router::live::{
-    BUFFER_BYTES, Classifier, Clock, Forwarder, Hop, LiveMachine, MemoryPort, Pool, Port,
+    BUFFER_BYTES, Classifier, Clock, Forwarder, LiveMachine, MemoryPort, NextHop, Pool, Port,
     PortError, Routes, VlanPort,
 };
 use millstream_router::{Batch, PathPlan, Plan, Router, Stages, Step};
@@ -22,10 +22,10 @@ use support::{input, output};
 
 const ROUTER: [u8; 6] = [2, 0, 0, 0, 0, 1];
 const NEIGHBOUR: [u8; 6] = [2, 0, 0, 0, 0, 9];
-/// The ports: VLANs of the device.
+/// VLAN of each port.
 const VLANS: [Option<u16>; 3] = [Some(10), Some(20), None];
 
-/// A device in memory that can be looked at while ports have it.
+/// A device in memory that the test can inspect while ports use it.
 #[derive(Clone)]
 struct Wire(Rc<RefCell<MemoryPort>>);
 
@@ -52,7 +52,7 @@ impl Port for Wire {
     }
 }
 
-/// A packet to network 10.`network`.0.0/16, with these tags, each a priority and a VLAN.
+/// A packet to 10.`network`.0.0/16 with these tags: priority and VLAN.
 fn frame(tags: &[(u8, u16)], network: u8, dscp: u8, payload: usize) -> Vec<u8> {
     let mut frame = Vec::new();
     let builder =
@@ -69,7 +69,7 @@ fn frame(tags: &[(u8, u16)], network: u8, dscp: u8, payload: usize) -> Vec<u8> {
     frame
 }
 
-/// The tags of a frame, each a priority and a VLAN, and where it goes.
+/// The tags of a frame (priority and VLAN) and its destination.
 type Seen = (Vec<(u8, u16)>, [u8; 4]);
 
 fn seen(frame: &[u8]) -> Seen {
@@ -89,13 +89,13 @@ struct Bench {
     wire: Wire,
 }
 
-/// Ports 0, 1 and 2 are `VLANS` of one device; network 10.n.0.0/16 is at port n.
+/// Ports 0, 1 and 2 are `VLANS` on one device; port n leads to 10.n.0.0/16.
 fn bench(rules: Vec<Match>, frames: Vec<Vec<u8>>, pcp: PcpSource) -> Bench {
     let many = frames.len() as u64;
     let wire = Wire(Rc::new(RefCell::new(MemoryPort::new(frames, many).keeping())));
     let mut routes = Routes::default();
     for output in 0..3u8 {
-        let hop = Hop { output: output.into(), from: ROUTER, to: NEIGHBOUR };
+        let hop = NextHop { output: output.into(), from: ROUTER, to: NEIGHBOUR };
         routes.add(format!("10.{output}.0.0/16").parse().unwrap(), hop);
     }
     let paths = rules.len();
@@ -126,7 +126,7 @@ fn bench(rules: Vec<Match>, frames: Vec<Vec<u8>>, pcp: PcpSource) -> Bench {
 }
 
 impl Bench {
-    /// Runs until all frames are where they belong.
+    /// Runs until no packet is left.
     fn run(&mut self) {
         let queued = |router: &Router<_>| {
             let paths = (0..router.sizes().1).map(|path| router.waiting(path));
@@ -163,7 +163,7 @@ fn a_packet_between_vlans_keeps_its_priority_and_gets_the_tag_of_where_it_goes()
         bench.run();
         assert_eq!(bench.sent(), [(left.to_vec(), [10, network, 0, 9])], "{tags:?}");
     }
-    // Or what its code point says.
+    // Or takes the priority from the DSCP.
     let mut bench = bench(all(), vec![frame(&[(1, 10)], 1, 46, 30)], PcpSource::Dscp);
     bench.run();
     assert_eq!(bench.sent(), [(vec![(5, 20)], [10, 1, 0, 9])]);
@@ -202,7 +202,7 @@ fn paths_are_by_priority_and_vlan() {
 
 #[test]
 fn a_tag_is_not_counted_by_what_a_link_carries_or_a_buffer_holds() {
-    // 1,514 bytes without the tag are the most.
+    // The MTU is 1,514 bytes without the tag.
     for (payload, sent) in [(1_472, 1), (1_473, 0)] {
         let sent_frame = frame(&[(0, 10)], 1, 0, payload);
         let mut bench = bench(vec![Match::default()], vec![sent_frame], PcpSource::Keep);
@@ -216,7 +216,7 @@ fn a_tag_is_not_counted_by_what_a_link_carries_or_a_buffer_holds() {
     assert_eq!(Pool::length(packet) as usize, BUFFER_BYTES);
     assert_eq!(pool.wire(packet), longest);
     assert_eq!(pool.copy(&frame(&[(7, 4_094)], 1, 0, BUFFER_BYTES - 41)), None);
-    // As a device that writes into the buffer itself.
+    // On a device that writes into the buffer itself.
     let short = frame(&[(7, 4_094)], 1, 0, 100);
     let filled = pool.fill(|buffer| {
         buffer[..short.len()].copy_from_slice(&short);
@@ -227,8 +227,8 @@ fn a_tag_is_not_counted_by_what_a_link_carries_or_a_buffer_holds() {
 }
 
 proptest! {
-    /// Every frame goes to the port of its VLAN and leaves by that of its destination, its priority kept; those of nobody
-    /// are counted, and all buffers come back.
+    /// Every frame reaches the port of its VLAN and leaves by the port of its destination with its
+    /// priority. Frames of unknown VLANs are counted, and no buffer leaks.
     #[test]
     fn every_frame_is_at_the_port_of_its_vlan_or_counted(
         kinds in vec((prop_oneof![Just(None), Just(Some(0)), Just(Some(10)), Just(Some(20)), (1..4096u16).prop_map(Some)],

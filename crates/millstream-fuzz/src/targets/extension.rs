@@ -2,7 +2,7 @@
 //! give a reason.
 
 use millstream_router::live::{
-    Classifier, Clock, Extensions, Forwarder, Hop, LiveMachine, MemoryPort, Pool, Routes,
+    Classifier, Clock, Extensions, Forwarder, LiveMachine, MemoryPort, NextHop, Pool, Routes,
 };
 use millstream_router::{Machine, Verdict};
 use millstream_scenario::{Match, RouterScenario};
@@ -163,7 +163,7 @@ fn load(module: &[u8]) -> Option<Extensions> {
 fn run(module: &[u8]) -> bool {
     let Some(extensions) = load(module) else { return false };
     let mut routes = Routes::default();
-    let hop = Hop { output: 0, from: MAC, to: [9; 6] };
+    let hop = NextHop { output: 0, from: MAC, to: [9; 6] };
     routes.add("0.0.0.0/0".parse().expect("a prefix"), hop);
     let classifier = Classifier::new(vec![Match::default()]);
     let function = Forwarder::new(routes);

@@ -1,7 +1,7 @@
 //! No frame makes classification, filters or the fast path panic. The fast path changes only
 //! addresses, hop limit and IPv4 checksum. A VLAN tag that is removed is restored unchanged.
 
-use millstream_router::live::{Classifier, Filters, Forwarder, Header, Hop, Pool, Routes};
+use millstream_router::live::{Classifier, Filters, Forwarder, Header, NextHop, Pool, Routes};
 use millstream_scenario::{Match, RouterScenario};
 use std::path::Path;
 
@@ -77,7 +77,7 @@ fn run(frame: &[u8]) -> bool {
         let _ = Classifier::new(rules).path_v6(0, &header, frame);
     }
     let mut routes = Routes::default();
-    let hop = Hop { output: 0, from: [1; 6], to: [2; 6] };
+    let hop = NextHop { output: 0, from: [1; 6], to: [2; 6] };
     routes.add("0.0.0.0/0".parse().expect("a prefix"), hop);
     routes.add("::/0".parse().expect("a prefix"), hop);
     let mut sent = frame.to_vec();

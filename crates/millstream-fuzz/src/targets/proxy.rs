@@ -4,8 +4,8 @@
 
 use etherparse::{NetSlice, PacketBuilder, SlicedPacket, TcpHeader, TransportSlice};
 use millstream_router::live::{
-    BUFFER_BYTES, Classifier, Clock, Forwarder, Hop, LiveMachine, Pool, Port, PortError, Routes,
-    admitted,
+    BUFFER_BYTES, Classifier, Clock, Forwarder, LiveMachine, NextHop, Pool, Port, PortError,
+    Routes, admitted,
 };
 use millstream_router::{Plan, Router, Step};
 use millstream_scenario::RouterScenario;
@@ -217,7 +217,7 @@ fn run_with(settings: &Settings, input: &[u8]) -> bool {
     let mut taken = false;
     let mut routes = Routes::default();
     for route in &settings.scenario.routes {
-        routes.add(route.prefix, Hop { output: 0, from: MAC, to: FAR });
+        routes.add(route.prefix, NextHop { output: 0, from: MAC, to: FAR });
     }
     let (clock, hand) = Clock::by_hand();
     let rules = settings.scenario.paths.iter().map(|path| path.matches).collect();

@@ -2,7 +2,7 @@
 //! payload, and coalesced segments equal the original.
 
 use etherparse::PacketBuilder;
-use millstream_router::live::{BUFFER_BYTES, Cutter, Joined, Pool, VIRTIO_BYTES, Virtio};
+use millstream_router::live::{BUFFER_BYTES, Coalescer, Pool, Segmenter, VIRTIO_BYTES, Virtio};
 use std::cell::RefCell;
 
 use crate::{Mutation, Target};
@@ -55,7 +55,7 @@ fn seeds() -> Vec<Vec<u8>> {
 /// Whether the router would segment a frame.
 fn is_segmentable(input: &[u8]) -> bool {
     thread_local! {
-        static CUTTER: RefCell<Cutter> = RefCell::default();
+        static CUTTER: RefCell<Segmenter> = RefCell::default();
     }
     let Some((header, frame)) = input.split_first_chunk::<VIRTIO_BYTES>() else { return false };
     CUTTER.with_borrow_mut(|cutter| {
@@ -92,8 +92,8 @@ fn mutate(mutation: &mut Mutation, input: &mut Vec<u8>) {
 const BUFFERS: u32 = 512;
 
 thread_local! {
-    static ROUTER: RefCell<(Cutter, Joined, Pool)> =
-        RefCell::new((Cutter::default(), Joined::default(), Pool::new(BUFFERS)));
+    static ROUTER: RefCell<(Segmenter, Coalescer, Pool)> =
+        RefCell::new((Segmenter::default(), Coalescer::default(), Pool::new(BUFFERS)));
 }
 
 fn run(bytes: &[u8]) -> bool {

@@ -1,8 +1,6 @@
-//! Captures in place of a device: packets come from one as fast as they are read, and go to another
-//! with the times at which they were sent.
+//! A port on pcap files: reads one as fast as possible, writes another with transmission times.
 //!
-//! A live port's capture may have no end, and is read while it grows: it is written under its own
-//! name from the start.
+//! The output may grow without end and be read meanwhile, so it has its final name from the start.
 
 use millstream_traffic::{CaptureWriter, OutputFile};
 use pcap::{Capture, Linktype, Offline};
@@ -13,7 +11,7 @@ use crate::error::PortError;
 use crate::io::port::Port;
 use crate::net::pool::Pool;
 
-/// A port made of captures.
+/// A port on pcap files.
 pub struct CapturePort {
     name: String,
     input: Option<Capture<Offline>>,
@@ -22,7 +20,8 @@ pub struct CapturePort {
 }
 
 impl CapturePort {
-    /// Reads `input`, writes `output`; whatever is not given receives nothing, or drops everything.
+    /// Opens `input` for reading and `output` for writing. Without `input` nothing is received;
+    /// without `output` packets are dropped.
     ///
     /// # Errors
     /// If a file cannot be opened or holds no Ethernet frames.
@@ -72,7 +71,7 @@ impl Port for CapturePort {
     ) -> Result<usize, PortError> {
         let Some(input) = &mut self.input else { return Ok(0) };
         let mut count = 0;
-        // A file waits: better than to read what there is no buffer for.
+        // Stops reading while no buffer is free: a file loses nothing by waiting.
         while count < most && pool.free() > 0 {
             match input.next_packet() {
                 Ok(packet) => {

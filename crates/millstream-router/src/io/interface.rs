@@ -1,7 +1,7 @@
-//! A network interface, by AF_XDP or by AF_PACKET.
+//! A port on a Linux network interface, by AF_XDP or AF_PACKET.
 //!
-//! An interface that goes down or away is survived: nothing comes in, packets to be sent wait in
-//! their queues, and another thread tries to open it again (`opener`).
+//! While the interface is down or missing, the port receives nothing and its packets stay queued. A
+//! separate thread tries to open it again (`opener`).
 
 mod opener;
 mod packet;
@@ -15,97 +15,101 @@ use std::net::Ipv6Addr;
 use std::os::fd::{OwnedFd, RawFd};
 use std::sync::Arc;
 
-use self::xdp::MOST_QUEUES;
+use self::xdp::MAX_QUEUES;
 use crate::error::PortError;
 use crate::io::port::Port;
 use crate::net::checksum;
 use crate::net::pool::Pool;
 use millstream_scenario::InterfaceIo;
-use opener::{Opened, Opener, Way};
+use opener::{OpenSpec, Opened, Opener};
 use redirect::Redirect;
 
-/// How many packets were taken, and why the interface is away, if it is.
-type Moved = (usize, Option<String>);
+/// Packets moved, and why the interface is away, if it is.
+type Transfer = (usize, Option<String>);
 
 /// An open interface.
 trait Device {
-    /// As [`Port::receive`].
-    fn receive(&mut self, pool: &mut Pool, most: usize, into: &mut Vec<u64>) -> Moved;
+    /// See [`Port::receive`].
+    fn receive(&mut self, pool: &mut Pool, most: usize, into: &mut Vec<u64>) -> Transfer;
 
-    /// As [`Port::transmit`].
-    fn transmit(&mut self, pool: &mut Pool, packets: &[u64]) -> Moved;
+    /// See [`Port::transmit`].
+    fn transmit(&mut self, pool: &mut Pool, packets: &[u64]) -> Transfer;
 
-    /// As [`Port::retry_pending`].
+    /// See [`Port::retry_pending`].
     fn retry_pending(&mut self) -> bool {
         false
     }
 
-    /// As [`Port::backlog`].
+    /// See [`Port::backlog`].
     fn backlog(&self) -> Option<usize> {
         None
     }
 
-    /// As [`Port::arrivals`].
+    /// See [`Port::arrivals`].
     fn arrivals(&self) -> Option<Vec<RawFd>>;
 
-    /// Packets lost since it was opened.
+    /// Returns the packets dropped since the interface was opened.
     fn lost(&mut self) -> u64;
 
-    /// What is left to be closed, which may take long.
+    /// Returns the resources to drop, which may block for long.
     fn close(self: Box<Self>) -> Box<dyn Send>;
 
-    /// Sends what is left.
+    /// Sends what remains in the transmit ring.
     fn flush(&mut self) {}
 }
 
 /// A port on a network interface.
 pub struct InterfacePort {
     name: String,
-    way: Way,
-    /// `None` while it is away.
+    spec: OpenSpec,
+    /// `None` while the interface is away.
     device: Option<Box<dyn Device>>,
-    /// What opens it again.
+    /// Opens the interface again; `None` until [`Port::prepare`].
     opener: Option<Opener>,
-    /// Packets of local senders may come in with checksums that nobody has computed.
-    unfinished: bool,
-    /// The longest frame that its MTU allows, bytes.
+    /// Whether local senders may leave checksums incomplete.
+    completes_checksums: bool,
+    /// The longest frame that the MTU allows, bytes.
     longest_bytes: u32,
-    /// What makes the kernel let frames to the groups in.
+    /// Socket that holds the multicast memberships.
     membership: Option<OwnedFd>,
     went_away: u64,
-    /// Packets that the device lost before it went away.
+    /// Packets dropped by earlier devices.
     lost: u64,
 }
 
 impl InterfacePort {
-    /// Opens the interface `interface` for the port called `name`. With [`InterfaceIo::Auto`] it is AF_XDP where
-    /// that can be and `against_xdp` is `None`, a reason against it.
+    /// Opens the interface `interface` for the port `name`. [`InterfaceIo::Auto`] selects AF_XDP if
+    /// it can be opened and `against_xdp`, a reason against it, is `None`.
     ///
     /// # Errors
-    /// If there is no such interface, or it may not be opened.
+    /// If the interface does not exist or cannot be opened.
     pub fn open(
         name: &str,
         interface: &str,
         io: InterfaceIo,
-        against_xdp: Option<&str>,
+        xdp_conflict: Option<&str>,
     ) -> Result<Self, PortError> {
         let (interface_name, groups) = (interface.to_owned(), Vec::new());
-        let packet = Way { interface: interface_name, redirect: None, groups };
-        let reason = match (io, against_xdp) {
-            (InterfaceIo::Packet, _) => "so the file says".to_owned(),
+        let packet = OpenSpec { interface: interface_name, redirect: None, groups };
+        let reason = match (io, xdp_conflict) {
+            (InterfaceIo::Packet, _) => "as configured".to_owned(),
             (InterfaceIo::Auto, Some(reason)) => reason.to_owned(),
             (InterfaceIo::Auto | InterfaceIo::Xdp, _) => {
-                let opened = Redirect::load(MOST_QUEUES)
+                let opened = Redirect::load(MAX_QUEUES)
                     .map_err(|error| format!("loading a program: {error}"));
                 let opened = opened.and_then(|redirect| {
                     let redirect = Some(Arc::new(redirect));
-                    let way = Way { redirect, ..packet.clone() };
-                    Ok((way.open()?, way))
+                    let spec = OpenSpec { redirect, ..packet.clone() };
+                    Ok((spec.open()?, spec))
                 });
                 match opened {
-                    Ok((opened, way)) => {
-                        log::info!(port = name, interface = interface, io = "AF_XDP", mode = opened.handle.mode(), queues = opened.handle.queues(); "the interface is open");
-                        return Ok(Self::new(name, way, opened));
+                    Ok((opened, spec)) => {
+                        log::info!(
+                            port = name, interface = interface, io = "AF_XDP",
+                            mode = opened.handle.mode(), queues = opened.handle.queues();
+                            "the interface is open"
+                        );
+                        return Ok(Self::new(name, spec, opened));
                     }
                     Err(error) if io == InterfaceIo::Xdp => {
                         return Err(refused(name, interface, "AF_XDP", &error));
@@ -116,41 +120,60 @@ impl InterfacePort {
         };
         let opened =
             packet.open().map_err(|error| refused(name, interface, "AF_PACKET", &error))?;
-        log::info!(port = name, interface = interface, io = "AF_PACKET"; "the interface is open, without AF_XDP: {reason}");
+        log::info!(
+            port = name, interface = interface, io = "AF_PACKET";
+            "the interface is open, AF_PACKET: {reason}"
+        );
         Ok(Self::new(name, packet, opened))
     }
 
-    fn new(name: &str, way: Way, opened: Opened) -> Self {
-        let unfinished = is_local(&way.interface);
+    fn new(name: &str, spec: OpenSpec, opened: Opened) -> Self {
+        let completes_checksums = is_local(&spec.interface);
         let (name, opener) = (name.to_owned(), None);
         let Opened { handle, longest_bytes, membership, .. } = opened;
         let (device, went_away, lost) = (Some(handle.device()), 0, 0);
-        Self { name, way, device, opener, unfinished, longest_bytes, membership, went_away, lost }
+        Self {
+            name,
+            spec,
+            device,
+            opener,
+            completes_checksums,
+            longest_bytes,
+            membership,
+            went_away,
+            lost,
+        }
     }
 
     #[cold]
-    fn away(&mut self, error: &str) -> Result<(), PortError> {
+    fn handle_away(&mut self, error: &str) -> Result<(), PortError> {
         self.lost = self.lost();
         self.went_away += 1;
-        log::warn!(port = self.name, interface = self.way.interface; "the interface is away: {error}");
+        log::warn!(
+            port = self.name, interface = self.spec.interface;
+            "the interface is away: {error}"
+        );
         let Some(device) = self.device.take() else { return Ok(()) };
         self.prepare()?;
         if let Some(opener) = &self.opener {
             let left = (device.close(), self.membership.take());
-            opener.again(Box::new(left), self.way.clone());
+            opener.reopen(Box::new(left), self.spec.clone());
         }
         Ok(())
     }
 
     #[cold]
-    fn look(&mut self) {
+    fn poll_reopened(&mut self) {
         if let Some(opened) = self.opener.as_ref().and_then(Opener::opened) {
-            log::info!(port = self.name, interface = self.way.interface, mode = opened.handle.mode(); "the interface is back");
+            log::info!(
+                port = self.name, interface = self.spec.interface, mode = opened.handle.mode();
+                "the interface is back"
+            );
             let Opened { handle, longest_bytes, membership, groups } = opened;
             self.device = Some(handle.device());
             (self.longest_bytes, self.membership) = (longest_bytes, membership);
-            if groups != self.way.groups {
-                self.membership = self.way.join();
+            if groups != self.spec.groups {
+                self.membership = self.spec.join();
             }
         }
     }
@@ -162,7 +185,8 @@ fn refused(name: &str, interface: &str, by: &str, error: &str) -> PortError {
     let lower = error.to_lowercase();
     if lower.contains("permi") {
         what.help(if by == "AF_XDP" {
-            "run as root, or give the program CAP_NET_RAW, CAP_NET_ADMIN, CAP_BPF and CAP_IPC_LOCK; or io = \"packet\""
+            "run as root, or give the program CAP_NET_RAW, CAP_NET_ADMIN, CAP_BPF and \
+             CAP_IPC_LOCK; or io = \"packet\""
         } else {
             "run as root, or give the program CAP_NET_RAW"
         })
@@ -170,10 +194,11 @@ fn refused(name: &str, interface: &str, by: &str, error: &str) -> PortError {
         what.help("`ip link` lists the interfaces of this network namespace")
     } else if lower.contains("no buffer space") {
         what.help(
-            "16 MiB of locked memory a port, 8 for each further receive queue: `ulimit -l`, or CAP_IPC_LOCK; or io = \"packet\"",
+            "16 MiB of locked memory per port, 8 per further receive queue: `ulimit -l`, or \
+             CAP_IPC_LOCK; or io = \"packet\"",
         )
     } else if by == "AF_XDP" {
-        what.help("io = \"packet\" does without AF_XDP")
+        what.help("io = \"packet\" uses AF_PACKET instead")
     } else {
         what
     }
@@ -187,19 +212,19 @@ impl Port for InterfacePort {
         into: &mut Vec<u64>,
     ) -> Result<usize, PortError> {
         let Some(device) = &mut self.device else {
-            self.look();
+            self.poll_reopened();
             return Ok(0);
         };
         let before = into.len();
         let (count, away) = device.receive(pool, most, into);
-        if self.unfinished {
-            // What was cut here is right already.
-            for packet in into[before..].iter().filter(|packet| !Pool::is_cut(**packet)) {
+        if self.completes_checksums {
+            // Segments made here have complete checksums.
+            for packet in into[before..].iter().filter(|packet| !Pool::is_segmented(**packet)) {
                 checksum::finish(pool.frame_mut(*packet));
             }
         }
         if let Some(error) = away {
-            self.away(&error)?;
+            self.handle_away(&error)?;
         }
         Ok(count)
     }
@@ -212,7 +237,7 @@ impl Port for InterfacePort {
         let Some(device) = &mut self.device else { return Ok(0) };
         let (taken, away) = device.transmit(pool, packets);
         if let Some(error) = away {
-            self.away(&error)?;
+            self.handle_away(&error)?;
         }
         Ok(taken)
     }
@@ -242,16 +267,16 @@ impl Port for InterfacePort {
     }
 
     fn join(&mut self, groups: &[Ipv6Addr]) {
-        if self.way.groups != groups {
-            self.way.groups = groups.to_vec();
-            self.membership = self.way.join();
+        if self.spec.groups != groups {
+            self.spec.groups = groups.to_vec();
+            self.membership = self.spec.join();
         }
     }
 
     fn prepare(&mut self) -> Result<(), PortError> {
         if self.opener.is_none() {
             let opener = Opener::start().map_err(|error| {
-                PortError::new(&self.name, format!("no thread to open it again: {error}"))
+                PortError::new(&self.name, format!("cannot start the reopening thread: {error}"))
             })?;
             self.opener = Some(opener);
         }
@@ -266,9 +291,9 @@ impl Port for InterfacePort {
     }
 }
 
-/// Why packets of `interface` should not be taken from the kernel, which they are by AF_XDP; `None` if nobody would
-/// miss them.
-pub(crate) fn against_xdp(interface: &str) -> Option<String> {
+/// Returns why AF_XDP would take packets of `interface` that the kernel needs; `None` if it needs
+/// none.
+pub(crate) fn xdp_conflict(interface: &str) -> Option<String> {
     let entries = fs::read_dir(format!("/sys/class/net/{interface}")).into_iter().flatten();
     let mut names = entries.flatten().filter_map(|entry| entry.file_name().into_string().ok());
     if let Some(upper) = names.find(|name| name.starts_with("upper_")) {
@@ -286,10 +311,12 @@ pub(crate) fn against_xdp(interface: &str) -> Option<String> {
             _ => false,
         })
     });
-    has_address.then(|| "the kernel has an address there, whose packets it would take".to_owned())
+    has_address
+        .then(|| "the kernel has an address there, and AF_XDP would take its packets".to_owned())
 }
 
-/// Whether senders are on this machine, or on its host: no wire, and nobody who has computed checksums for it.
+/// Whether senders share this machine or its host, so that no sender completes checksums for a
+/// wire.
 fn is_local(interface: &str) -> bool {
     let driver = fs::read_link(format!("/sys/class/net/{interface}/device/driver"));
     driver.map_or(true, |driver| driver.ends_with("virtio_net"))

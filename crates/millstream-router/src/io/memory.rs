@@ -1,5 +1,5 @@
-//! A port in memory: frames that are received over and over, or until they have been received so
-//! many times; what is transmitted is counted, and kept if that is asked for.
+//! A port in memory: receives a list of frames repeatedly and counts, optionally keeps, what it
+//! transmits.
 
 use crate::error::PortError;
 use crate::io::port::Port;
@@ -16,27 +16,27 @@ pub struct MemoryPort {
 }
 
 impl MemoryPort {
-    /// Receives `packets` packets, `frames` in turn; transmits to nowhere.
+    /// A port that receives `packets` packets, cycling through `frames`.
     #[must_use]
     pub fn new(frames: Vec<Vec<u8>>, packets: u64) -> Self {
         let remaining = if frames.is_empty() { 0 } else { packets };
         Self { frames, next: 0, remaining, transmitted: 0, kept: None }
     }
 
-    /// Keeps what is transmitted.
+    /// Keeps transmitted frames.
     #[must_use]
     pub fn keeping(mut self) -> Self {
         self.kept = Some(Vec::new());
         self
     }
 
-    /// How many packets were transmitted.
+    /// Returns the number of transmitted packets.
     #[must_use]
     pub fn transmitted(&self) -> u64 {
         self.transmitted
     }
 
-    /// What was transmitted, if it was kept.
+    /// Returns the transmitted frames; empty unless [`keeping`](Self::keeping) was called.
     #[must_use]
     pub fn kept(&self) -> &[Vec<u8>] {
         self.kept.as_deref().unwrap_or(&[])

@@ -1,4 +1,4 @@
-//! What packets come in and go out by.
+//! The [`Port`] trait: batched reception and transmission on a device.
 
 use std::net::Ipv6Addr;
 use std::os::fd::RawFd;
@@ -6,10 +6,10 @@ use std::os::fd::RawFd;
 use crate::error::PortError;
 use crate::net::pool::Pool;
 
-/// A port, by batches.
+/// A network port that moves packets in batches.
 pub trait Port {
-    /// Receives up to `most` packets, without waiting; their handles go to `into`. Returns how many
-    /// packets were taken from the device, those that did not fit a buffer included.
+    /// Receives up to `most` packets without blocking and appends their handles to `into`. Returns
+    /// the number of packets taken from the device, including those too long for a buffer.
     ///
     /// # Errors
     /// If the device fails.
@@ -20,77 +20,80 @@ pub trait Port {
         into: &mut Vec<u64>,
     ) -> Result<usize, PortError>;
 
-    /// Transmits packets in order and releases their buffers; returns how many were taken.
+    /// Transmits packets in order and frees their buffers; returns how many the device accepted.
     ///
     /// # Errors
     /// If the device fails.
     fn transmit(&mut self, pool: &mut Pool, packets: &[u64]) -> Result<usize, PortError>;
 
-    /// Retries packets that were taken and are still in the device's transmit ring, as behind a receiver
-    /// that stalls; returns whether some remain there.
+    /// Retries accepted packets that remain in the device's transmit ring, as behind a stalled
+    /// receiver; returns whether some remain.
     fn retry_pending(&mut self) -> bool {
         false
     }
 
-    /// Nothing will come in any more.
+    /// Whether no packet will arrive any more.
     fn ended(&self) -> bool {
         false
     }
 
-    /// Packets that wait on the device since the last [`receive`](Self::receive), where that is known.
+    /// Returns the packets waiting on the device since the last [`receive`](Self::receive), if
+    /// known.
     fn backlog(&self) -> Option<usize> {
         None
     }
 
-    /// What becomes readable when packets have come, as long as the port is open; nothing does while it is away. `None` if
-    /// there is no such thing, or packets have been taken from it and not been received yet.
+    /// Returns the descriptors to poll for arrivals; empty while the device is away. `None` if the
+    /// port cannot be polled, or has packets that are read but not yet received. The descriptors
+    /// stay valid while the port is open.
     fn arrivals(&self) -> Option<Vec<RawFd>> {
         None
     }
 
-    /// Packets that the device lost before they could be received.
+    /// Returns the packets that the device dropped before reception.
     fn lost(&mut self) -> u64 {
         0
     }
 
-    /// Packets that were received and dropped because they are of no VLAN that a port is, or have several tags.
+    /// Returns the received packets dropped for an unknown VLAN or several tags.
     fn strays(&self) -> u64 {
         0
     }
 
-    /// How often the device went down or away. While it is, nothing is received and nothing taken.
+    /// Returns how often the device went down or disappeared. Meanwhile nothing is received or
+    /// accepted.
     fn went_away(&self) -> u64 {
         0
     }
 
-    /// Whether the device is down or away now.
+    /// Whether the device is down or missing now.
     fn is_away(&self) -> bool {
         false
     }
 
-    /// The longest frame that it transmits, bytes.
+    /// Returns the longest frame that the port transmits, bytes.
     fn longest_bytes(&self) -> u32 {
         u32::MAX
     }
 
-    /// Frames to these groups of IPv6 are to be received, as well as those to the port itself.
+    /// Joins these IPv6 multicast groups, replacing the previous set.
     fn join(&mut self, groups: &[Ipv6Addr]) {
         let _ = groups;
     }
 
-    /// Starts the threads that it may need later. To be called when privileges have been given up, as threads have
-    /// those of who starts them.
+    /// Starts the threads that the port may need. Call it after dropping privileges: threads
+    /// inherit them.
     ///
     /// # Errors
-    /// If there can be no thread.
+    /// If a thread cannot be started.
     fn prepare(&mut self) -> Result<(), PortError> {
         Ok(())
     }
 
-    /// Everything transmitted is to be where it belongs.
+    /// Writes out everything transmitted.
     ///
     /// # Errors
-    /// If it cannot be brought there.
+    /// If writing fails.
     fn flush(&mut self) -> Result<(), PortError> {
         Ok(())
     }

@@ -1,7 +1,7 @@
-//! A TAP device that the router makes: frames that the kernel sends on it come in here.
+//! A port on a TAP device: receives the frames that the kernel sends on the device.
 //!
-//! The kernel leaves checksums and cutting to the router, and takes segments that were [joined](crate::net::segmentation): a
-//! system call is for up to 64 KiB, not for a frame.
+//! The kernel leaves checksums and segmentation to the router and accepts
+//! [coalesced](crate::net::segmentation) segments, so one system call moves up to 64 KiB.
 
 use std::io::{ErrorKind, IoSlice, IoSliceMut};
 use std::os::fd::RawFd;
@@ -9,49 +9,54 @@ use tun_rs::Layer;
 
 use crate::error::PortError;
 use crate::io::port::Port;
-use crate::io::tunnel::Tunnel;
+use crate::io::tun_device::TunDevice;
 use crate::net::pool::{BUFFER_BYTES, Pool};
-use crate::net::segmentation::{Cutter, Joined, VIRTIO_BYTES, Virtio};
+use crate::net::segmentation::{Coalescer, Segmenter, VIRTIO_BYTES, Virtio};
 
 /// A port on a TAP device.
 pub struct TapPort {
-    tunnel: Tunnel,
-    cutter: Cutter,
-    joined: Joined,
-    /// The kernel takes what was joined, as far as it was tried.
-    joins: bool,
+    device: TunDevice,
+    segmenter: Segmenter,
+    coalescer: Coalescer,
+    /// Whether the kernel accepts coalesced packets; cleared by the first refusal.
+    coalesces: bool,
 }
 
-/// What came of reading.
+/// Result of a read.
 enum Read {
-    /// A packet, in a buffer or to be cut.
+    /// A packet; `None` if it was dropped or left to the segmenter without a free buffer.
     Packet(Option<u64>),
-    /// Nothing more.
-    Nothing,
+    /// No packet is waiting.
+    Empty,
 }
 
 impl TapPort {
-    /// Makes the TAP device `device` for the port called `name`, and sets it up.
+    /// Creates the TAP device `device` for the port `name` and sets it up.
     ///
     /// # Errors
-    /// If it cannot be made.
+    /// If the device cannot be created.
     pub fn open(name: &str, device: &str) -> Result<Self, PortError> {
-        let tunnel = Tunnel::open(name, device, Layer::L2)?;
-        Ok(Self { tunnel, cutter: Cutter::default(), joined: Joined::default(), joins: true })
+        let device = TunDevice::open(name, device, Layer::L2)?;
+        Ok(Self {
+            device,
+            segmenter: Segmenter::default(),
+            coalescer: Coalescer::default(),
+            coalesces: true,
+        })
     }
 
-    /// Reads a packet: into a buffer what has room there, and the rest to where it is cut.
+    /// Reads a packet into a buffer, or into the segmenter if it is too long.
     fn read(&mut self, pool: &mut Pool) -> Result<Read, PortError> {
-        let (mut said, mut large) = ([0; VIRTIO_BYTES], None);
-        let (device, room) = (&self.tunnel.device, self.cutter.room());
+        let (mut header, mut large) = ([0; VIRTIO_BYTES], None);
+        let (device, room) = (&self.device.device, self.segmenter.room());
         let mut result = Ok(0);
         let packet = pool.fill(|buffer| {
             let rest = &mut room[BUFFER_BYTES..];
             let mut slices =
-                [IoSliceMut::new(&mut said), IoSliceMut::new(buffer), IoSliceMut::new(rest)];
+                [IoSliceMut::new(&mut header), IoSliceMut::new(buffer), IoSliceMut::new(rest)];
             result = device.recv_vectored(&mut slices);
             let length = result.as_ref().ok()?.checked_sub(VIRTIO_BYTES)?;
-            let virtio = Virtio::read(said);
+            let virtio = Virtio::read(header);
             if virtio.size().is_some() || length > BUFFER_BYTES {
                 let head = length.min(BUFFER_BYTES);
                 room[..head].copy_from_slice(&buffer[..head]);
@@ -61,28 +66,28 @@ impl TapPort {
             virtio.finish(&mut buffer[..length]);
             Some(length)
         });
-        if self.tunnel.moved(result)?.is_none() {
-            return Ok(Read::Nothing);
+        if self.device.check(result)?.is_none() {
+            return Ok(Read::Empty);
         }
         let Some((length, size)) = large else { return Ok(Read::Packet(packet)) };
-        let cut = self.cutter.begin(length, size);
-        Ok(Read::Packet(if cut { self.cutter.next(pool) } else { None }))
+        let cut = self.segmenter.begin(length, size);
+        Ok(Read::Packet(if cut { self.segmenter.next(pool) } else { None }))
     }
 
-    /// Sends what was joined, or a packet; returns whether the kernel took it.
+    /// Sends one packet or one coalesced batch; returns whether the kernel accepted it.
     fn write(&mut self, pool: &mut Pool, packets: &[u64]) -> Result<bool, PortError> {
-        let device = &self.tunnel.device;
+        let device = &self.device.device;
         let result = if packets.len() > 1 {
-            self.joined.slices(pool, packets, |slices| device.send_vectored(slices))
+            self.coalescer.slices(pool, packets, |slices| device.send_vectored(slices))
         } else {
-            let said = Virtio::default().bytes();
-            device.send_vectored(&[IoSlice::new(&said), IoSlice::new(pool.wire(packets[0]))])
+            let header = Virtio::default().bytes();
+            device.send_vectored(&[IoSlice::new(&header), IoSlice::new(pool.wire(packets[0]))])
         };
         if packets.len() > 1 && matches!(&result, Err(of) if of.kind() == ErrorKind::InvalidInput) {
-            self.joins = false;
+            self.coalesces = false;
             return Ok(false);
         }
-        Ok(self.tunnel.moved(result)?.is_some())
+        Ok(self.device.check(result)?.is_some())
     }
 }
 
@@ -95,13 +100,13 @@ impl Port for TapPort {
     ) -> Result<usize, PortError> {
         let mut count = 0;
         while count < most && pool.free() > 0 {
-            let packet = if self.cutter.is_empty() {
+            let packet = if self.segmenter.is_empty() {
                 match self.read(pool)? {
                     Read::Packet(packet) => packet,
-                    Read::Nothing => break,
+                    Read::Empty => break,
                 }
             } else {
-                self.cutter.next(pool)
+                self.segmenter.next(pool)
             };
             into.extend(packet);
             count += 1;
@@ -113,7 +118,7 @@ impl Port for TapPort {
         let mut taken = 0;
         while taken < packets.len() {
             let rest = &packets[taken..];
-            let together = if self.joins { self.joined.begin(pool, rest) } else { 1 };
+            let together = if self.coalesces { self.coalescer.begin(pool, rest) } else { 1 };
             if !self.write(pool, &rest[..together])? {
                 break;
             }
@@ -124,14 +129,14 @@ impl Port for TapPort {
     }
 
     fn arrivals(&self) -> Option<Vec<RawFd>> {
-        self.cutter.is_empty().then(|| self.tunnel.arrivals())
+        self.segmenter.is_empty().then(|| self.device.arrivals())
     }
 
     fn went_away(&self) -> u64 {
-        self.tunnel.went_away()
+        self.device.went_away()
     }
 
     fn is_away(&self) -> bool {
-        self.tunnel.is_away()
+        self.device.is_away()
     }
 }

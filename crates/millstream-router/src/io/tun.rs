@@ -1,7 +1,8 @@
-//! A TUN device that the router makes: IP packets that the kernel sends on it come in here.
+//! A port on a TUN device: receives the IP packets that the kernel sends on the device.
 //!
-//! To the router a port is one of Ethernet. So packets get hardware addresses when they come in and lose them when they
-//! leave, and whoever is asked for is found at once: all who can be reached by the device have one hardware address.
+//! The router expects Ethernet. Packets get a header at reception and lose it at transmission.
+//! Every peer behind the device has the same hardware address, so the port answers ARP and
+//! neighbour solicitations itself.
 
 use etherparse::ArpOperation;
 use std::collections::VecDeque;
@@ -10,43 +11,44 @@ use tun_rs::Layer;
 
 use crate::error::PortError;
 use crate::io::port::Port;
-use crate::io::tunnel::Tunnel;
+use crate::io::tun_device::TunDevice;
 use crate::net::header::ETHERNET;
-use crate::net::ipv4_control::{self, Party};
+use crate::net::ipv4_control::{self, Endpoint};
 use crate::net::ndp;
 use crate::net::pool::Pool;
 
-/// The hardware address of the router's end, if the file gives it none,
-pub(crate) const HERE: [u8; 6] = [2, 0, 0, 0, 0, 1];
-/// and of everybody at the other.
-const THERE: [u8; 6] = [2, 0, 0, 0, 0, 2];
-/// How many answers wait to be read.
-const ANSWERS: usize = 64;
-/// Ethernet's numbers of IPv4 and IPv6.
+/// Hardware address of the router's end, unless the file gives one.
+pub(crate) const DEFAULT_MAC: [u8; 6] = [2, 0, 0, 0, 0, 1];
+/// Hardware address of every peer.
+const PEER_MAC: [u8; 6] = [2, 0, 0, 0, 0, 2];
+/// Replies that wait to be received, at most.
+const MAX_REPLIES: usize = 64;
+/// EtherTypes of IPv4 and IPv6.
 const IPV4: [u8; 2] = [8, 0];
 const IPV6: [u8; 2] = [0x86, 0xdd];
 
 /// A port on a TUN device.
 pub struct TunPort {
-    tunnel: Tunnel,
+    device: TunDevice,
     /// The port's hardware address.
     mac: [u8; 6],
-    /// Frames that say where somebody is.
-    answers: VecDeque<Vec<u8>>,
+    /// ARP replies and neighbour advertisements to receive.
+    replies: VecDeque<Vec<u8>>,
 }
 
 impl TunPort {
-    /// Makes the TUN device `device` for the port called `name` with the hardware address `mac`, and sets it up.
+    /// Creates the TUN device `device` for the port `name` with the hardware address `mac` and sets
+    /// it up.
     ///
     /// # Errors
-    /// If it cannot be made.
+    /// If the device cannot be created.
     pub fn open(name: &str, device: &str, mac: [u8; 6]) -> Result<Self, PortError> {
-        let tunnel = Tunnel::open(name, device, Layer::L3)?;
-        Ok(Self { tunnel, mac, answers: VecDeque::new() })
+        let device = TunDevice::open(name, device, Layer::L3)?;
+        Ok(Self { device, mac, replies: VecDeque::new() })
     }
 }
 
-/// The hardware addresses and the kind of an IP packet; `None` if it is none.
+/// Returns the Ethernet header of an IP packet; `None` for another kind.
 fn ethernet(to: [u8; 6], packet: &[u8]) -> Option<[u8; ETHERNET]> {
     let kind = match packet.first()? >> 4 {
         4 => IPV4,
@@ -55,22 +57,23 @@ fn ethernet(to: [u8; 6], packet: &[u8]) -> Option<[u8; ETHERNET]> {
     };
     let mut header = [0; ETHERNET];
     header[..6].copy_from_slice(&to);
-    header[6..12].copy_from_slice(&THERE);
+    header[6..12].copy_from_slice(&PEER_MAC);
     header[12..].copy_from_slice(&kind);
     Some(header)
 }
 
-/// Says where the one is that `frame` asks for, if it does.
-fn answer(frame: &[u8]) -> Option<Vec<u8>> {
+/// Returns the reply to an ARP request or a neighbour solicitation in `frame`.
+fn resolve(frame: &[u8]) -> Option<Vec<u8>> {
     if let Some(asked) = ipv4_control::arp(frame) {
-        let us = Party { mac: THERE, address: asked.target_ipv4.into() };
-        let them = Party { mac: asked.sender_mac, address: asked.sender_ipv4.into() };
-        return (asked.operation == ArpOperation::REQUEST).then(|| ipv4_control::answer(us, them));
+        let us = Endpoint { mac: PEER_MAC, address: asked.target_ipv4.into() };
+        let them = Endpoint { mac: asked.sender_mac, address: asked.sender_ipv4.into() };
+        return (asked.operation == ArpOperation::REQUEST)
+            .then(|| ipv4_control::arp_reply(us, them));
     }
     match ndp::message(frame)? {
         ndp::Message::Solicitation { target, from: Some(from), mac: Some(mac) } => {
-            let us = Party { mac: THERE, address: target };
-            Some(ndp::advertisement(us, Some(Party { mac, address: from })))
+            let us = Endpoint { mac: PEER_MAC, address: target };
+            Some(ndp::advertisement(us, Some(Endpoint { mac, address: from })))
         }
         _ => None,
     }
@@ -85,12 +88,12 @@ impl Port for TunPort {
     ) -> Result<usize, PortError> {
         let mut count = 0;
         while count < most && pool.free() > 0 {
-            if let Some(frame) = self.answers.pop_front() {
+            if let Some(frame) = self.replies.pop_front() {
                 into.extend(pool.copy(&frame));
                 count += 1;
                 continue;
             }
-            let (mut result, device, mac) = (Ok(0), &self.tunnel.device, self.mac);
+            let (mut result, device, mac) = (Ok(0), &self.device.device, self.mac);
             let packet = pool.fill(|buffer| {
                 result = device.recv(&mut buffer[ETHERNET..]);
                 let length = *result.as_ref().ok()?;
@@ -98,7 +101,7 @@ impl Port for TunPort {
                 buffer[..ETHERNET].copy_from_slice(&header);
                 Some(ETHERNET + length)
             });
-            if self.tunnel.moved(result)?.is_none() {
+            if self.device.check(result)?.is_none() {
                 break;
             }
             into.extend(packet);
@@ -108,27 +111,27 @@ impl Port for TunPort {
     }
 
     fn arrivals(&self) -> Option<Vec<RawFd>> {
-        self.answers.is_empty().then(|| self.tunnel.arrivals())
+        self.replies.is_empty().then(|| self.device.arrivals())
     }
 
     fn went_away(&self) -> u64 {
-        self.tunnel.went_away()
+        self.device.went_away()
     }
 
     fn is_away(&self) -> bool {
-        self.tunnel.is_away()
+        self.device.is_away()
     }
 
     fn transmit(&mut self, pool: &mut Pool, packets: &[u64]) -> Result<usize, PortError> {
         for (taken, packet) in packets.iter().enumerate() {
             let frame = pool.frame(*packet);
-            if let Some(answer) = answer(frame) {
-                if self.answers.len() < ANSWERS {
-                    self.answers.push_back(answer);
+            if let Some(reply) = resolve(frame) {
+                if self.replies.len() < MAX_REPLIES {
+                    self.replies.push_back(reply);
                 }
             } else if [IPV4, IPV6].iter().any(|kind| frame.get(12..ETHERNET) == Some(&kind[..])) {
-                let result = self.tunnel.device.send(&frame[ETHERNET..]);
-                if self.tunnel.moved(result)?.is_none() {
+                let result = self.device.device.send(&frame[ETHERNET..]);
+                if self.device.check(result)?.is_none() {
                     return Ok(taken);
                 }
             }
@@ -147,37 +150,41 @@ mod tests {
     fn packets_get_the_header_of_their_kind() {
         let [to, from, kind] = [0..6, 6..12, 12..14];
         for (first, number) in [(0x45, IPV4), (0x60, IPV6)] {
-            let header = ethernet(HERE, &[first, 0]).unwrap();
-            assert_eq!((&header[to.clone()], &header[from.clone()]), (&HERE[..], &THERE[..]));
+            let header = ethernet(DEFAULT_MAC, &[first, 0]).unwrap();
+            assert_eq!(
+                (&header[to.clone()], &header[from.clone()]),
+                (&DEFAULT_MAC[..], &PEER_MAC[..])
+            );
             assert_eq!(header[kind.clone()], number);
         }
         for packet in [&[][..], &[0], &[0x55, 0]] {
-            assert_eq!(ethernet(HERE, packet), None);
+            assert_eq!(ethernet(DEFAULT_MAC, packet), None);
         }
     }
 
     #[test]
     fn whoever_is_asked_for_is_there() {
-        let us = Party { mac: HERE, address: Ipv4Addr::new(10, 1, 0, 1) };
+        let us = Endpoint { mac: DEFAULT_MAC, address: Ipv4Addr::new(10, 1, 0, 1) };
         let target = Ipv4Addr::new(10, 1, 0, 9);
-        let said = ipv4_control::arp(&answer(&ipv4_control::request(us, target)).unwrap()).unwrap();
+        let said =
+            ipv4_control::arp(&resolve(&ipv4_control::arp_request(us, target)).unwrap()).unwrap();
         assert_eq!(said.operation, ArpOperation::REPLY);
-        assert_eq!((said.sender_mac, said.sender_ipv4), (THERE, target.octets()));
-        assert_eq!(said.target_mac, HERE);
-        let us = Party { mac: HERE, address: "2001:db8::1".parse::<Ipv6Addr>().unwrap() };
+        assert_eq!((said.sender_mac, said.sender_ipv4), (PEER_MAC, target.octets()));
+        assert_eq!(said.target_mac, DEFAULT_MAC);
+        let us = Endpoint { mac: DEFAULT_MAC, address: "2001:db8::1".parse::<Ipv6Addr>().unwrap() };
         let target = "2001:db8::9".parse().unwrap();
-        let said = answer(&ndp::solicitation(us, target)).unwrap();
+        let said = resolve(&ndp::solicitation(us, target)).unwrap();
         let Some(ndp::Message::Advertisement { target: of, mac, solicited: true, .. }) =
             ndp::message(&said)
         else {
             panic!("{said:?}");
         };
-        assert_eq!((of, mac), (target, Some(THERE)));
-        // Nothing is asked.
-        assert_eq!(answer(&said), None);
-        let them = Party { mac: THERE, address: Ipv4Addr::new(10, 1, 0, 9) };
-        let ours = Party { mac: HERE, address: Ipv4Addr::new(10, 1, 0, 1) };
-        assert_eq!(answer(&ipv4_control::answer(them, ours)), None);
-        assert_eq!(answer(&[0; 60]), None);
+        assert_eq!((of, mac), (target, Some(PEER_MAC)));
+        // Replies cause no reply.
+        assert_eq!(resolve(&said), None);
+        let them = Endpoint { mac: PEER_MAC, address: Ipv4Addr::new(10, 1, 0, 9) };
+        let ours = Endpoint { mac: DEFAULT_MAC, address: Ipv4Addr::new(10, 1, 0, 1) };
+        assert_eq!(resolve(&ipv4_control::arp_reply(them, ours)), None);
+        assert_eq!(resolve(&[0; 60]), None);
     }
 }

@@ -1,4 +1,4 @@
-//! Ports that share a device: each is one of its VLANs, or takes its frames without a tag.
+//! Ports that share a device: one per VLAN, and one for untagged frames.
 //!
 //! ```text
 //!            ┌ port "office", VLAN 10: tag 10 out, in
@@ -6,9 +6,11 @@
 //!            └ port "lan": frames without a VLAN
 //! ```
 //!
-//! Whichever port reads takes from the device what comes first; what is for another port waits there, in a queue of
-//! [`WAITING`] packets, until that port reads. Frames of VLANs that no port is, and those with more than one tag, are
-//! dropped and counted. Source: IEEE 802.1Q-2022, sections 6.9 and 9.
+//! A port that reads takes whatever the device has and queues packets of other ports, at most
+//! [`MAX_WAITING`] each. Frames of unknown VLANs and frames with several tags are dropped and
+//! counted.
+//!
+//! Source: IEEE 802.1Q-2022, sections 6.9 and 9.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -24,45 +26,45 @@ use crate::net::header::Header;
 use crate::net::pool::Pool;
 use crate::net::vlan_tag::is_stacked;
 
-/// Packets that wait for one port while another reads.
-const WAITING: usize = 256;
-/// Numbers of VLANs, 0 for none.
+/// Packets queued per port, at most.
+const MAX_WAITING: usize = 256;
+/// VLAN identifiers; 0 means untagged.
 const VLANS: usize = 1 << 12;
-/// No port.
-const NOBODY: u16 = u16::MAX;
+/// Marks a VLAN without a port.
+const NO_PORT: u16 = u16::MAX;
 
-/// A device and the ports that it is.
-struct Trunk<P> {
+/// Distributes the packets of a device to its ports by VLAN.
+struct VlanDemux<P> {
     device: P,
     members: Vec<Member>,
-    /// By the number of the VLAN: whose its frames are.
+    /// Port by VLAN identifier.
     owners: Vec<u16>,
 }
 
-/// What a port has to itself.
+/// State of one port.
 #[derive(Default)]
 struct Member {
     waiting: VecDeque<u64>,
-    /// Packets that found `waiting` full.
+    /// Packets dropped because `waiting` was full.
     lost: u64,
-    /// Packets of nobody that it took from the device.
+    /// Packets of no port that this port read.
     strays: u64,
     groups: Vec<Ipv6Addr>,
 }
 
-impl<P> Trunk<P> {
-    /// The port that a packet is for.
+impl<P> VlanDemux<P> {
+    /// Returns the port of a packet, or [`NO_PORT`].
     #[inline]
     fn owner(&self, pool: &Pool, packet: u64) -> u16 {
         let vlan = Pool::tag(packet).and_then(|tag| tag.vlan());
         match vlan {
-            None if is_stacked(pool.frame(packet)) => NOBODY,
+            None if is_stacked(pool.frame(packet)) => NO_PORT,
             vlan => self.owners[usize::from(vlan.unwrap_or(0)) % VLANS],
         }
     }
 
-    /// Of the packets in `packets` from `first` on, leaves those of port `at`; the others go to their ports, or nowhere.
-    fn sort(&mut self, pool: &mut Pool, at: usize, packets: &mut Vec<u64>, first: usize) {
+    /// Keeps the packets of port `at` among `packets[first..]`; queues or drops the others.
+    fn demultiplex(&mut self, pool: &mut Pool, at: usize, packets: &mut Vec<u64>, first: usize) {
         let mut kept = first;
         for read in first..packets.len() {
             let packet = packets[read];
@@ -73,7 +75,9 @@ impl<P> Trunk<P> {
                 continue;
             }
             match self.members.get_mut(owner) {
-                Some(member) if member.waiting.len() < WAITING => member.waiting.push_back(packet),
+                Some(member) if member.waiting.len() < MAX_WAITING => {
+                    member.waiting.push_back(packet)
+                }
                 other => {
                     match other {
                         Some(member) => member.lost += 1,
@@ -87,29 +91,30 @@ impl<P> Trunk<P> {
     }
 }
 
-/// A port that is a VLAN of a device, or what of it has no VLAN.
+/// A port on one VLAN of a shared device, or on its untagged frames.
 pub struct VlanPort<P> {
-    trunk: Rc<RefCell<Trunk<P>>>,
+    demux: Rc<RefCell<VlanDemux<P>>>,
     at: usize,
     vlan: Option<u16>,
     pcp: PcpSource,
-    /// Packets with their tags, on their way out.
+    /// Scratch space: packets with their outgoing tags.
     leaving: Vec<u64>,
 }
 
 impl<P: Port> VlanPort<P> {
-    /// The ports that `device` is: for each its VLAN, from 1 to 4094, or `None` for frames without one; and where the
-    /// priority of frames that leave in a VLAN is from. Of ports with the same VLAN the first has its frames.
+    /// Splits `device` into ports. Each has a VLAN from 1 to 4094, or `None` for untagged frames,
+    /// and a source for the priority of its outgoing frames. If a VLAN repeats, the first port has
+    /// its frames.
     #[must_use]
     pub fn share(device: P, vlans: &[(Option<u16>, PcpSource)]) -> Vec<Self> {
-        let mut owners = vec![NOBODY; VLANS];
+        let mut owners = vec![NO_PORT; VLANS];
         for (at, (vlan, _)) in vlans.iter().enumerate().rev() {
-            owners[usize::from(vlan.unwrap_or(0)) % VLANS] = u16::try_from(at).unwrap_or(NOBODY);
+            owners[usize::from(vlan.unwrap_or(0)) % VLANS] = u16::try_from(at).unwrap_or(NO_PORT);
         }
         let members = vlans.iter().map(|_| Member::default()).collect();
-        let trunk = Rc::new(RefCell::new(Trunk { device, members, owners }));
+        let demux = Rc::new(RefCell::new(VlanDemux { device, members, owners }));
         let port = |(at, (vlan, pcp)): (usize, &(Option<u16>, PcpSource))| Self {
-            trunk: Rc::clone(&trunk),
+            demux: Rc::clone(&demux),
             at,
             vlan: *vlan,
             pcp: *pcp,
@@ -118,21 +123,21 @@ impl<P: Port> VlanPort<P> {
         vlans.iter().enumerate().map(port).collect()
     }
 
-    /// A packet as it leaves: without a tag, or with that of the port's VLAN.
+    /// Returns the packet with the port's VLAN tag, or without a tag.
     #[inline]
-    fn labelled(&self, pool: &Pool, packet: u64) -> u64 {
+    fn retag(&self, pool: &Pool, packet: u64) -> u64 {
         let tag = self.vlan.map(|vlan| {
             let tag = Pool::tag(packet).unwrap_or_default().with_vlan(vlan);
             match self.pcp {
                 PcpSource::Keep => tag,
-                PcpSource::Dscp => tag.with_pcp(class(pool.frame(packet))),
+                PcpSource::Dscp => tag.with_pcp(dscp_class(pool.frame(packet))),
             }
         });
         Pool::with_tag(packet, tag)
     }
 }
 
-/// The ports of `scenario`, each device opened once by `open`, for the first of its ports.
+/// Opens the ports of `scenario`; `open` opens each device once, for the first of its ports.
 pub(crate) fn open_ports(
     scenario: &RouterScenario,
     open: impl Fn(&RouterPort) -> Result<Box<dyn Port>, PortError>,
@@ -155,8 +160,9 @@ pub(crate) fn open_ports(
     Ok(ports.into_iter().flatten().collect())
 }
 
-/// The first three bits of a packet's code point, its class (RFC 2474, section 4.2.2); 0 if it is no IP packet.
-fn class(frame: &[u8]) -> u8 {
+/// Returns the class selector (the top three bits of the DSCP, RFC 2474, section 4.2.2); 0 without
+/// IP.
+fn dscp_class(frame: &[u8]) -> u8 {
     let of_v4 = Header::parse(frame).map(|header| header.dscp);
     of_v4.or_else(|| Header::parse_v6(frame).map(|header| header.dscp)).unwrap_or(0) >> 3
 }
@@ -168,90 +174,90 @@ impl<P: Port> Port for VlanPort<P> {
         most: usize,
         into: &mut Vec<u64>,
     ) -> Result<usize, PortError> {
-        let trunk = &mut *self.trunk.borrow_mut();
-        let waiting = &mut trunk.members[self.at].waiting;
+        let demux = &mut *self.demux.borrow_mut();
+        let waiting = &mut demux.members[self.at].waiting;
         let taken = waiting.len().min(most);
         into.extend(waiting.drain(..taken));
         if taken == most {
             return Ok(taken);
         }
-        let (first, strays) = (into.len(), trunk.members[self.at].strays);
-        let received = trunk.device.receive(pool, most - taken, into);
+        let (first, strays) = (into.len(), demux.members[self.at].strays);
+        let received = demux.device.receive(pool, most - taken, into);
         let arrived = into.len() - first;
-        trunk.sort(pool, self.at, into, first);
-        let strays = usize::try_from(trunk.members[self.at].strays - strays).unwrap_or(0);
-        // Packets that fitted no buffer are whoever's reads them.
+        demux.demultiplex(pool, self.at, into, first);
+        let strays = usize::try_from(demux.members[self.at].strays - strays).unwrap_or(0);
+        // Packets too long for a buffer count for the port that read them.
         let unfit = received?.saturating_sub(arrived);
         Ok(taken + into.len() - first + strays + unfit)
     }
 
     fn arrivals(&self) -> Option<Vec<RawFd>> {
-        let trunk = self.trunk.borrow();
-        let taken = trunk.members.iter().any(|member| !member.waiting.is_empty());
-        if taken { None } else { trunk.device.arrivals() }
+        let demux = self.demux.borrow();
+        let taken = demux.members.iter().any(|member| !member.waiting.is_empty());
+        if taken { None } else { demux.device.arrivals() }
     }
 
     fn transmit(&mut self, pool: &mut Pool, packets: &[u64]) -> Result<usize, PortError> {
         let mut leaving = std::mem::take(&mut self.leaving);
-        leaving.extend(packets.iter().map(|packet| self.labelled(pool, *packet)));
-        let taken = self.trunk.borrow_mut().device.transmit(pool, &leaving);
+        leaving.extend(packets.iter().map(|packet| self.retag(pool, *packet)));
+        let taken = self.demux.borrow_mut().device.transmit(pool, &leaving);
         leaving.clear();
         self.leaving = leaving;
         taken
     }
 
     fn retry_pending(&mut self) -> bool {
-        self.trunk.borrow_mut().device.retry_pending()
+        self.demux.borrow_mut().device.retry_pending()
     }
 
     fn ended(&self) -> bool {
-        let trunk = self.trunk.borrow();
-        trunk.device.ended() && trunk.members[self.at].waiting.is_empty()
+        let demux = self.demux.borrow();
+        demux.device.ended() && demux.members[self.at].waiting.is_empty()
     }
 
     fn backlog(&self) -> Option<usize> {
-        let trunk = self.trunk.borrow();
-        Some(trunk.members[self.at].waiting.len() + trunk.device.backlog()?)
+        let demux = self.demux.borrow();
+        Some(demux.members[self.at].waiting.len() + demux.device.backlog()?)
     }
 
-    /// What the device lost is counted at the first of its ports.
+    /// Returns this port's drops; the first port of a device adds the device's own.
     fn lost(&mut self) -> u64 {
-        let trunk = &mut *self.trunk.borrow_mut();
-        let of_device = if self.at == 0 { trunk.device.lost() } else { 0 };
-        of_device + trunk.members[self.at].lost
+        let demux = &mut *self.demux.borrow_mut();
+        let of_device = if self.at == 0 { demux.device.lost() } else { 0 };
+        of_device + demux.members[self.at].lost
     }
 
     fn strays(&self) -> u64 {
-        self.trunk.borrow().members[self.at].strays
+        self.demux.borrow().members[self.at].strays
     }
 
     fn went_away(&self) -> u64 {
-        self.trunk.borrow().device.went_away()
+        self.demux.borrow().device.went_away()
     }
 
     fn is_away(&self) -> bool {
-        self.trunk.borrow().device.is_away()
+        self.demux.borrow().device.is_away()
     }
 
     fn longest_bytes(&self) -> u32 {
-        self.trunk.borrow().device.longest_bytes()
+        self.demux.borrow().device.longest_bytes()
     }
 
     fn join(&mut self, groups: &[Ipv6Addr]) {
-        let trunk = &mut *self.trunk.borrow_mut();
-        trunk.members[self.at].groups = groups.to_vec();
-        let members = trunk.members.iter().flat_map(|member| &member.groups);
+        let demux = &mut *self.demux.borrow_mut();
+        demux.members[self.at].groups = groups.to_vec();
+        let members = demux.members.iter().flat_map(|member| &member.groups);
         let mut all: Vec<_> = members.copied().collect();
         all.sort_unstable();
         all.dedup();
-        trunk.device.join(&all);
+        demux.device.join(&all);
     }
 
     fn prepare(&mut self) -> Result<(), PortError> {
-        self.trunk.borrow_mut().device.prepare()
+        self.demux.borrow_mut().device.prepare()
     }
 
     fn flush(&mut self) -> Result<(), PortError> {
-        self.trunk.borrow_mut().device.flush()
+        self.demux.borrow_mut().device.flush()
     }
 }

@@ -7,7 +7,7 @@ use std::{fs, io};
 use crate::clock::Clock;
 use crate::error::PortError;
 use crate::io::capture::CapturePort;
-use crate::io::interface::{InterfacePort, against_xdp};
+use crate::io::interface::{InterfacePort, xdp_conflict};
 use crate::io::port::Port;
 use crate::io::tap::TapPort;
 use crate::io::tun::{self, TunPort};
@@ -22,7 +22,7 @@ use crate::live::netlink;
 use crate::live::report::{Ended, Report};
 use crate::live::snapshot::{Frame, report};
 use crate::net::classifier::Classifier;
-use crate::net::fib::{Hop, Routes};
+use crate::net::fib::{self, Routes};
 use crate::net::filter::Filters;
 use crate::net::forwarder::Forwarder;
 use crate::router::Process;
@@ -496,7 +496,7 @@ fn hardware_address(port: &RouterPort) -> Result<[u8; 6], PortError> {
         (None, PortKind::Interface(device, _) | PortKind::Tap(device)) => {
             interface_mac(&port.name, device)
         }
-        (None, PortKind::Tun(_)) => Ok(tun::HERE),
+        (None, PortKind::Tun(_)) => Ok(tun::DEFAULT_MAC),
         (None, PortKind::Pcap(..)) => Err(PortError::new(&port.name, "it has no hardware address")),
     }
 }
@@ -517,7 +517,7 @@ pub(super) fn rules(
         let (output, from) = (route.port, macs[route.port]);
         match route.next {
             NextHop::Neighbour(mac) => {
-                routes.add(route.prefix, Hop { output, from, to: mac.into_array() });
+                routes.add(route.prefix, fib::NextHop { output, from, to: mac.into_array() });
             }
             NextHop::Gateway(via) => routes.add_resolved(route.prefix, output, from, Some(via)),
             NextHop::Connected => routes.add_resolved(route.prefix, output, from, None),
@@ -556,7 +556,7 @@ fn objection(scenario: &RouterScenario, port: &RouterPort, interface: &str) -> O
     if port.mac.is_some_and(|mac| own != Some(mac.into_array())) {
         return Some("the port's `mac` is another than the interface's".to_owned());
     }
-    against_xdp(interface)
+    xdp_conflict(interface)
 }
 
 /// The hardware address of an interface.

@@ -165,7 +165,7 @@ impl Core {
         self.router.part(&elsewhere);
         for path in 0..self.paths {
             if !elsewhere.paths[path] {
-                let came = self.router.queued(path).filter(|packet| Pool::crossed(*packet));
+                let came = self.router.queued(path).filter(|packet| Pool::from_remote(*packet));
                 board.set(Place::Path(path), came.count());
                 continue;
             }

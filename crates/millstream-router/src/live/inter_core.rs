@@ -282,13 +282,13 @@ impl Crossing {
                 pool.release(handle);
             }
             for _ in 0..AT_ONCE {
-                if !pool.has_for_others() {
+                if !pool.has_remote_buffer() {
                     break;
                 }
                 let Ok(parcel) = way.from.pop() else { break };
                 let bytes = Pool::length(parcel.handle) as usize;
                 let crossed = matches!(parcel.errand, Errand::Queue(Place::Path(_)));
-                if let Some(here) = pool.arrive(&parcel.frame[..bytes], parcel.handle, crossed) {
+                if let Some(here) = pool.import(&parcel.frame[..bytes], parcel.handle, crossed) {
                     into.push((parcel.errand, here));
                 }
                 let back = way.emptied.push(parcel);

@@ -17,13 +17,13 @@ use crate::live::inter_core::{Crossing, Errand};
 use crate::live::netlink::{Change, Way};
 use crate::live::paced_link::Line;
 use crate::net::classifier::Classifier;
-use crate::net::fib::Next;
-use crate::net::flow_cache::{Flow, Flows};
+use crate::net::fib::NextHopKind;
+use crate::net::flow_cache::{FlowCache, FlowKey};
 use crate::net::forwarder::Forwarder;
 use crate::net::header::Header;
 use crate::net::nat::{Met, Nat};
 use crate::net::ndp;
-use crate::net::pending::Held;
+use crate::net::pending_neighbours::PendingNeighbours;
 use crate::net::pool::Pool;
 use crate::proxy::{Proxies, ProxyCounters};
 use crate::router::machine::{Machine, Place, Verdict};
@@ -100,7 +100,7 @@ pub struct LiveMachine<P> {
     /// Some port translates and checks sources.
     checks_source: bool,
     classifier: Classifier,
-    flows: Flows,
+    flows: FlowCache,
     function: Forwarder,
     /// The ways to other cores, if there are some.
     crossing: Option<Crossing>,
@@ -110,7 +110,7 @@ pub struct LiveMachine<P> {
     /// Packets that a proxy has just made.
     made: Vec<u64>,
     received: Vec<u64>,
-    held: Held,
+    held: PendingNeighbours,
     /// When those that packets are held for are asked for again, ns.
     ask_again_ns: u64,
     /// No packet is received any more.
@@ -132,7 +132,7 @@ impl<P: Port> LiveMachine<P> {
     pub fn new(clock: Clock, pool: Pool, classifier: Classifier, function: Forwarder) -> Self {
         let (sides, received) = (Vec::new(), Vec::new());
         let (closed, failed, now_ns, error_ns) = (false, None, 0, 0);
-        let (held, ask_again_ns) = (Held::new(pool.free()), 0);
+        let (held, ask_again_ns) = (PendingNeighbours::new(pool.free()), 0);
         // What the thread did before is none of this machine's.
         let worked = Worked::until_now(&clock);
         Self {
@@ -141,7 +141,7 @@ impl<P: Port> LiveMachine<P> {
             sides,
             checks_source: false,
             classifier,
-            flows: Flows::default(),
+            flows: FlowCache::default(),
             function,
             crossing: None,
             come: Vec::new(),
@@ -184,8 +184,8 @@ impl<P: Port> LiveMachine<P> {
     /// Classifies and forwards by other rules and routes from now on; ports keep their own.
     pub fn reconfigure(&mut self, classifier: Classifier, function: Forwarder) {
         self.classifier = classifier;
-        self.flows.forget();
-        self.function.reroute(function);
+        self.flows.clear();
+        self.function.replace_routes(function);
     }
 
     /// Packets of path `n` are seen by extension `n` of these from now on; it was path `kept[n]`, whose
@@ -224,7 +224,7 @@ impl<P: Port> LiveMachine<P> {
     /// # Panics
     /// If there is no such port.
     pub fn set_address(&mut self, port: usize, addresses: impl IntoIterator<Item = IpNet>) {
-        self.flows.forget();
+        self.flows.clear();
         let side = &mut self.sides[port];
         side.address = None;
         side.addresses_v6.clear();
@@ -249,13 +249,15 @@ impl<P: Port> LiveMachine<P> {
         if changes.is_empty() {
             return;
         }
-        self.flows.forget();
+        self.flows.clear();
         for change in changes {
             match *change {
                 Change::Route(prefix, way) => {
                     let next = way.map(|way| match way {
-                        Way::Port(port, via) => Next::Resolve(port, self.sides[port].mac, via),
-                        Way::Nowhere => Next::Nowhere,
+                        Way::Port(port, via) => {
+                            NextHopKind::Resolve(port, self.sides[port].mac, via)
+                        }
+                        Way::Nowhere => NextHopKind::Unreachable,
                     });
                     self.function.set_kernel_route(prefix, next);
                 }
@@ -336,7 +338,7 @@ impl<P: Port> LiveMachine<P> {
 
     /// Whether packets are held until their neighbours are known.
     pub(super) fn waits_for_neighbours(&self) -> bool {
-        self.held.any()
+        self.held.has_packets()
     }
 
     /// The time, ns.
@@ -386,8 +388,8 @@ impl<P: Port> Machine for LiveMachine<P> {
         let mac = side.mac;
         let mut received = std::mem::take(&mut self.received);
         for packet in received.drain(..) {
-            let mut flow = Flow::of(self.pool.frame(packet), Pool::tag(packet), input, mac);
-            if let Some(path) = flow.and_then(|flow| self.flows.path(flow)) {
+            let mut flow = FlowKey::parse(self.pool.frame(packet), Pool::tag(packet), input, mac);
+            if let Some(path) = flow.and_then(|flow| self.flows.get(flow)) {
                 into.push((path, packet));
                 continue;
             }
@@ -448,7 +450,7 @@ impl<P: Port> Machine for LiveMachine<P> {
                     // Connections that proxies know come and go.
                     let stays = self.classifier.looks_at_headers() && !self.proxies.any();
                     if let Some(flow) = flow.filter(|_| stays) {
-                        self.flows.learn(flow, path);
+                        self.flows.insert(flow, path);
                     }
                     into.push((path, packet));
                 }
@@ -467,16 +469,16 @@ impl<P: Port> Machine for LiveMachine<P> {
     #[inline]
     fn forward(&mut self, path: usize, packet: &mut u64) -> Verdict {
         if let Some(extension) = self.extensions.of(path)
-            && !Pool::seen(*packet)
+            && !Pool::processed(*packet)
         {
             let Some(seen) = extension.run(&mut self.pool, *packet) else { return Verdict::Drop };
             *packet = seen;
         }
-        if self.proxies.has(path) && !Pool::seen(*packet) {
+        if self.proxies.has(path) && !Pool::processed(*packet) {
             if !self.proxies.receive(path, &mut self.pool, *packet, self.now_ns) {
                 return Verdict::Consume;
             }
-            *packet = Pool::mark_seen(*packet);
+            *packet = Pool::mark_processed(*packet);
         }
         let mut ask = None;
         let frame = self.pool.frame_mut(*packet);
@@ -498,7 +500,7 @@ impl<P: Port> Machine for LiveMachine<P> {
     fn give_back(&mut self, all: bool, into: &mut Vec<(usize, u64)>) {
         if all {
             self.held.release(|_| true);
-        } else if self.held.any() && self.ask_again_ns <= self.now_ns {
+        } else if self.held.has_packets() && self.ask_again_ns <= self.now_ns {
             self.ask_again();
         }
         self.held.take(into);

@@ -1,4 +1,4 @@
-//! What IPv4 and IPv6 addresses have in common, for tables that are made once for each.
+//! [`Address`]: the operations on IPv4 and IPv6 addresses that per-family tables need.
 
 use ipnet::{Ipv4Net, Ipv6Net};
 use prefix_trie::Prefix;
@@ -6,24 +6,24 @@ use std::fmt::Debug;
 use std::hash::Hash;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// How many entries tables of what was seen of late have.
+/// Entries of each direct-mapped cache.
 pub(crate) const SLOTS: usize = 256;
 
-/// An address of one family.
+/// An IPv4 or IPv6 address.
 pub(crate) trait Address: Copy + Debug + Eq + Hash + Into<IpAddr> {
-    /// An address with the length of its network.
+    /// A prefix of this family.
     type Net: Prefix + Copy;
 
-    /// The network that only this address is in.
-    fn alone(self) -> Self::Net;
+    /// Returns the /32 or /128 prefix of this address.
+    fn host_net(self) -> Self::Net;
 
-    /// An address if it is of this family.
-    fn of(address: IpAddr) -> Option<Self>;
+    /// Returns `address` if it is of this family.
+    fn from_ip(address: IpAddr) -> Option<Self>;
 
-    /// A number below [`SLOTS`] that is another for most others.
+    /// Returns a hash below [`SLOTS`].
     fn slot(self) -> usize;
 
-    /// Whether it can be that of a neighbour of whoever has the address of `net` on that network.
+    /// Whether this address can be a neighbour on the port that has the address and network `net`.
     fn is_neighbour(self, net: Self::Net) -> bool;
 }
 
@@ -31,11 +31,11 @@ impl Address for Ipv4Addr {
     type Net = Ipv4Net;
 
     #[inline]
-    fn alone(self) -> Ipv4Net {
+    fn host_net(self) -> Ipv4Net {
         self.into()
     }
 
-    fn of(address: IpAddr) -> Option<Self> {
+    fn from_ip(address: IpAddr) -> Option<Self> {
         match address {
             IpAddr::V4(address) => Some(address),
             IpAddr::V6(_) => None,
@@ -56,11 +56,11 @@ impl Address for Ipv6Addr {
     type Net = Ipv6Net;
 
     #[inline]
-    fn alone(self) -> Ipv6Net {
+    fn host_net(self) -> Ipv6Net {
         self.into()
     }
 
-    fn of(address: IpAddr) -> Option<Self> {
+    fn from_ip(address: IpAddr) -> Option<Self> {
         match address {
             IpAddr::V6(address) => Some(address),
             IpAddr::V4(_) => None,
@@ -70,7 +70,7 @@ impl Address for Ipv6Addr {
     #[inline]
     fn slot(self) -> usize {
         let [high, low] = [self.to_bits() >> 64, self.to_bits()];
-        // Both halves count.
+        // Folds both halves into the hash.
         #[allow(clippy::cast_possible_truncation)]
         slot((high as u64).rotate_left(17) ^ low as u64)
     }
@@ -81,10 +81,11 @@ impl Address for Ipv6Addr {
     }
 }
 
-/// A number below [`SLOTS`]: Fibonacci hashing (Knuth, The Art of Computer Programming, volume 3, section 6.4).
+/// Returns a hash of `bits` below [`SLOTS`]: Fibonacci hashing (Knuth, The Art of Computer
+/// Programming, volume 3, section 6.4).
 #[inline]
 pub(crate) fn slot(bits: u64) -> usize {
-    // Less than a word of it is left.
+    // The shift leaves `SLOTS.ilog2()` bits.
     #[allow(clippy::cast_possible_truncation)]
     let slot = (bits.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (u64::BITS - SLOTS.ilog2())) as usize;
     slot

@@ -1,20 +1,21 @@
-//! Checksums that a sender has left to its interface.
+//! Completes TCP and UDP checksums that a local sender left to checksum offload.
 //!
-//! Linux writes the sum of the pseudo header where the checksum of TCP or UDP belongs, and lets the interface add
-//! the rest. Between interfaces of one machine (veth, virtio) nobody does, as nobody looks at it; a packet that
-//! leaves by a wire would be thrown away where it arrives. Source: Documentation/networking/checksum-offloads.rst of
-//! Linux; RFC 9293, RFC 768.
+//! Linux writes the pseudo-header sum into the checksum field and leaves the rest to the interface.
+//! Interfaces that connect hosts of one machine (veth, virtio) never complete it. On a physical
+//! link the receiver would drop the packet.
+//!
+//! Source: Documentation/networking/checksum-offloads.rst of Linux; RFC 9293, RFC 768.
 
 use etherparse::checksum::Sum16BitWords;
 
 use crate::net::header::{Transport, any_transport, is_v6};
 
-/// TCP's and UDP's protocol numbers, and where the checksum is in their headers.
+/// Protocol number of TCP and the offset of the checksum in its header; below, of UDP.
 const TCP: (u8, usize) = (6, 16);
 const UDP: (u8, usize) = (17, 6);
 
-/// Computes the TCP or UDP checksum of a packet if it stands unfinished; others are left as they are. One packet
-/// of 65,536 whose checksum is right looks unfinished, and gets the same again.
+/// Completes the TCP or UDP checksum of `frame` if the field holds the pseudo-header sum. A valid
+/// checksum equals that sum in one of 65,536 packets; recomputing it gives the same value.
 pub(crate) fn finish(frame: &mut [u8]) {
     let Some(ip) = any_transport(frame).filter(|ip| !ip.fragment) else { return };
     let (pseudo, protocol) = (pseudo(frame, &ip), ip.protocol);
@@ -25,7 +26,7 @@ pub(crate) fn finish(frame: &mut [u8]) {
         _ => return,
     };
     let Some(field) = segment.get(at..at + 2) else { return };
-    // The sum itself is there, not its complement; sums are in the machine's order.
+    // The field holds the uncomplemented sum, in native byte order.
     if field != (!pseudo.ones_complement()).to_ne_bytes() {
         return;
     }
@@ -38,11 +39,11 @@ pub(crate) fn finish(frame: &mut [u8]) {
     segment[at..at + 2].copy_from_slice(&sum.to_ne_bytes());
 }
 
-/// The sum of the pseudo header of a packet with these parts, whose IP header is in `frame`.
+/// Returns the pseudo-header sum of the packet that `ip` describes in `frame`.
 pub(crate) fn pseudo(frame: &[u8], ip: &Transport) -> Sum16BitWords {
     let addresses = if is_v6(frame) { 8..40 } else { 12..20 };
     let addresses = frame.get(ip.header..).and_then(|header| header.get(addresses));
-    // IP can say of no longer ones.
+    // The IP length field bounds the difference.
     let length = u16::try_from(ip.end - ip.start).unwrap_or(u16::MAX);
     let sum = Sum16BitWords::new().add_slice(addresses.unwrap_or_default());
     sum.add_2bytes([0, ip.protocol]).add_2bytes(length.to_be_bytes())
@@ -69,7 +70,7 @@ mod tests {
         } else {
             ip.udp(80, 4_000).write(&mut frame, payload).expect("room");
         }
-        // Ethernet's padding is no part of it.
+        // Ethernet padding is outside the IP packet.
         frame.resize(frame.len().max(60), 0xee);
         frame
     }
@@ -102,14 +103,14 @@ mod tests {
                 assert_eq!(frame, right);
                 finish(&mut frame);
                 assert_eq!(frame, right);
-                // A wrong one stays wrong, so that whoever gets it knows.
+                // A wrong checksum stays wrong, so that the receiver detects it.
                 frame[at] ^= 0x40;
                 let wrong = frame.clone();
                 finish(&mut frame);
                 assert_eq!(frame, wrong);
             }
         }
-        // None: UDP may go without.
+        // UDP over IPv4 may omit the checksum.
         let mut none = packet(false, false, &[1, 2, 3]);
         none[40..42].copy_from_slice(&[0, 0]);
         let before = none.clone();
@@ -122,7 +123,7 @@ mod tests {
         let (mut fragment, _) = unfinished(&packet(true, false, &[7; 100]));
         fragment[20] = 0x20;
         let (mut six, _) = unfinished(&packet(true, true, &[7; 100]));
-        // A fragment header, the first of more.
+        // A fragment header: the first of several.
         six.splice(54..54, [6, 0, 0, 1, 0, 0, 0, 1]);
         (six[19], six[20]) = (six[19] + 8, 44);
         for frame in [

@@ -1,12 +1,13 @@
-//! Which path a packet takes: the first whose match holds.
+//! Packet classifier: finds the first path whose match accepts a packet.
 //!
-//! For each thing that rules look at, a table says of every value which rules it satisfies, as a set
-//! of bits; the first bit that all sets share, and whose path's filter holds, is the path. Behind each set stands which of
-//! its words are not empty, and only words that no set has empty are looked at. The time is bounded by
-//! the number of paths / 63 × the number of things looked at, and by the length of all filters, whatever the
-//! packets. Sources: Lakshman and Stiliadis,
-//! *High-Speed Policy-based Packet Forwarding Using Efficient Multi-dimensional Range Matching*; Baboescu and
-//! Varghese, *Scalable Packet Classification*.
+//! Each matched field has a table from values to a bit set of the rules that accept the value. The
+//! path is the first bit common to all sets whose filter accepts the frame. Each set carries a
+//! summary of its non-empty words, and only words that are non-empty in all sets are read.
+//!
+//! The time per packet is bounded by paths / 63 × matched fields, plus the length of all filters.
+//!
+//! Sources: Lakshman and Stiliadis, *High-Speed Policy-based Packet Forwarding Using Efficient
+//! Multi-dimensional Range Matching*; Baboescu and Varghese, *Scalable Packet Classification*.
 
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 use millstream_scenario::Match;
@@ -17,26 +18,25 @@ use crate::net::filter::Filters;
 use crate::net::header::Header;
 use crate::net::vlan_tag::Tag;
 
-/// Rules in one word of a set.
+/// Rules per word of a set.
 const WORD: usize = 64;
-/// Things that rules may look at.
-const THINGS: usize = 9;
-/// What stands for the port of a packet that has none: the value after the last.
+/// Fields that rules may match.
+const FIELDS: usize = 9;
+/// Table index of a packet without ports: one past the last port number.
 const NO_PORT: usize = 1 << 16;
-/// The same for the priority and the VLAN.
+/// Table indices of packets without a priority and without a VLAN.
 const NO_PCP: usize = 1 << 3;
 const NO_VLAN: usize = 1 << 12;
 
-/// Which rules each value of one thing satisfies.
+/// Exact-match table of one field: value to rule set.
 #[derive(Clone, Debug)]
 struct Exact {
-    /// By value: which row of `sets` it has; row 0 is that of values no rule names.
+    /// The row of `sets` by value; row 0 holds the values that no rule names.
     rows: Vec<u16>,
     sets: Vec<u64>,
 }
 
-/// The same for addresses, by the longest prefix that a rule names. Addresses of one family satisfy no prefix of the
-/// other.
+/// Longest-prefix table of an address field. An address matches no prefix of the other family.
 #[derive(Clone, Debug)]
 struct Prefixes {
     v4: PrefixMap<Ipv4Net, usize>,
@@ -44,12 +44,12 @@ struct Prefixes {
     sets: Vec<u64>,
 }
 
-/// The rules of all paths, in their order.
+/// The classifier of a router: one rule per path, in path order.
 #[derive(Debug, Default)]
 pub struct Classifier {
     rules: usize,
     filters: Filters,
-    /// Things that no rule looks at have no table.
+    /// A field that no rule matches has no table.
     port: Option<Exact>,
     protocol: Option<Exact>,
     dscp: Option<Exact>,
@@ -62,8 +62,8 @@ pub struct Classifier {
 }
 
 impl Exact {
-    /// `wanted` is what each rule wants, if it does; values are below `values`, or are taken for the
-    /// last.
+    /// Builds a table from the value that each rule requires, if any. Values at or above `values`
+    /// share the last row.
     fn new(values: usize, wanted: &[Option<usize>]) -> Option<Self> {
         wanted.iter().flatten().next()?;
         let bits = Bits::of(wanted.len());
@@ -92,7 +92,7 @@ impl Prefixes {
         wanted.iter().flatten().next()?;
         let bits = Bits::of(wanted.len());
         let mut prefixes = Self { v4: PrefixMap::new(), v6: PrefixMap::new(), sets: Vec::new() };
-        // Addresses within no prefix that a rule names are within these.
+        // The default prefixes cover addresses outside every prefix that a rule names.
         let all = [IpNet::V4(Ipv4Net::default()), IpNet::V6(Ipv6Net::default())];
         for net in wanted.iter().flatten().map(IpNet::trunc).chain(all) {
             let row = prefixes.sets.len() / bits.stride();
@@ -117,7 +117,7 @@ impl Prefixes {
     }
 }
 
-/// How a set of rules is laid out: a bit a rule, then a bit a word of these.
+/// Layout of a rule set: one bit per rule, then a summary with one bit per word.
 #[derive(Clone, Copy, Debug)]
 struct Bits {
     words: usize,
@@ -132,14 +132,14 @@ impl Bits {
         self.words + self.words.div_ceil(WORD)
     }
 
-    /// The set in this row of a table.
+    /// Returns set number `row` of a table.
     #[inline]
     fn row(self, sets: &[u64], row: usize) -> &[u64] {
         &sets[row * self.stride()..][..self.stride()]
     }
 }
 
-/// A set of the rules for which `holds`.
+/// Returns the set of the rules for which `holds` is true.
 fn set(rules: usize, holds: impl Fn(usize) -> bool) -> Vec<u64> {
     let bits = Bits::of(rules);
     let mut set = vec![0; bits.stride()];
@@ -151,30 +151,30 @@ fn set(rules: usize, holds: impl Fn(usize) -> bool) -> Vec<u64> {
     set
 }
 
-/// Sets of the rules that the things looked at satisfy, one a table.
+/// The rule sets of one packet, one per table.
 struct Sets<'a> {
-    sets: [&'a [u64]; THINGS],
-    many: usize,
+    sets: [&'a [u64]; FIELDS],
+    count: usize,
 }
 
 impl<'a> Sets<'a> {
     #[inline]
     fn add(&mut self, set: Option<&'a [u64]>) {
         if let Some(set) = set {
-            self.sets[self.many] = set;
-            self.many += 1;
+            self.sets[self.count] = set;
+            self.count += 1;
         }
     }
 
-    /// What all have in common at one place.
+    /// Returns the intersection of all sets at word `at`.
     #[inline]
     fn common(&self, at: usize) -> u64 {
-        self.sets[..self.many].iter().fold(u64::MAX, |common, set| common & set[at])
+        self.sets[..self.count].iter().fold(u64::MAX, |common, set| common & set[at])
     }
 }
 
 impl Classifier {
-    /// A classifier by these rules, one a path.
+    /// Builds a classifier from `rules`, one per path.
     #[must_use]
     pub fn new(rules: Vec<Match>) -> Self {
         let exact = |values: usize, of: &dyn Fn(&Match) -> Option<usize>| {
@@ -199,19 +199,19 @@ impl Classifier {
         }
     }
 
-    /// The same; the filter of its path must hold, too.
+    /// Adds filters: a path matches only if its filter accepts the frame, too.
     #[must_use]
     pub fn with_filters(self, filters: Filters) -> Self {
         Self { filters, ..self }
     }
 
-    /// Whether rules look at nothing but headers: no path has a filter.
+    /// Whether headers alone decide: no path has a filter.
     #[inline]
     pub(crate) fn looks_at_headers(&self) -> bool {
         self.filters.none()
     }
 
-    /// The path of a packet that came in by `port`; `header` is that of `frame`.
+    /// Returns the path of an IPv4 packet received on `port`; `header` is the header of `frame`.
     #[inline]
     #[must_use]
     pub fn path(&self, port: usize, header: &Header, frame: &[u8]) -> Option<usize> {
@@ -221,7 +221,7 @@ impl Classifier {
         self.first(port, (header, frame), source, destination)
     }
 
-    /// The path of an IPv6 packet that came in by `port`; `header` is that of `frame`.
+    /// Returns the path of an IPv6 packet received on `port`; `header` is the header of `frame`.
     #[inline]
     #[must_use]
     pub fn path_v6(&self, port: usize, header: &Header<Ipv6Addr>, frame: &[u8]) -> Option<usize> {
@@ -231,7 +231,7 @@ impl Classifier {
         self.first(port, (header, frame), source, destination)
     }
 
-    /// The first rule of those that addresses satisfy by these rows which holds for the rest.
+    /// Returns the first rule that accepts the packet, given the rows of its addresses.
     #[inline]
     fn first<A>(
         &self,
@@ -246,7 +246,7 @@ impl Classifier {
         let destination_port = ports.map_or(NO_PORT, |ports| usize::from(ports.1));
         let pcp = header.tag.map_or(NO_PCP, |tag| usize::from(tag.pcp()));
         let vlan = header.tag.and_then(Tag::vlan).map_or(NO_VLAN, usize::from);
-        let mut sets = Sets { sets: [&[]; THINGS], many: 0 };
+        let mut sets = Sets { sets: [&[]; FIELDS], count: 0 };
         for (table, value) in [
             (&self.port, port),
             (&self.protocol, usize::from(header.protocol)),
@@ -281,7 +281,7 @@ impl Classifier {
         })
     }
 
-    /// The first rule of those in one word of `sets` that holds.
+    /// Returns the first accepting rule within one word of `sets`.
     #[inline]
     fn first_of(&self, word: usize, sets: &Sets<'_>, frame: &[u8]) -> Option<usize> {
         let mut left = sets.common(word);
@@ -307,7 +307,7 @@ mod tests {
     use proptest::prelude::*;
     use std::net::IpAddr;
 
-    /// The definition: rule after rule.
+    /// Reference implementation: tests one rule directly.
     fn holds<A: Copy + Into<IpAddr>>(rule: &Match, port: usize, header: &Header<A>) -> bool {
         let (source, destination) = (header.source.into(), header.destination.into());
         rule.port.is_none_or(|wanted| wanted == port)
@@ -361,7 +361,7 @@ mod tests {
         )
     }
 
-    /// More words than one word has bits.
+    /// Uses more summary bits than one word holds.
     #[test]
     fn of_thousands_of_rules_the_first_that_holds_is_found() {
         let rule = |k: u16| Match {

@@ -1,5 +1,5 @@
-//! Routes: the longest prefix that holds the destination, and the neighbour behind it. Those of the
-//! router's file count before the kernel's of the same prefix.
+//! Routing table: longest-prefix match from destination to next hop. A route of the router's file
+//! takes precedence over the kernel's route of the same prefix.
 
 use ipnet::IpNet;
 use prefix_trie::PrefixMap;
@@ -7,69 +7,70 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use crate::net::address::Address;
 
-/// Where a packet goes next.
+/// A resolved next hop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Hop {
-    /// The output, by number.
+pub struct NextHop {
+    /// The output port, by number.
     pub output: usize,
-    /// The hardware address of the port.
+    /// The source hardware address: the output port's.
     pub from: [u8; 6],
-    /// That of the neighbour.
+    /// The destination hardware address: the neighbour's.
     pub to: [u8; 6],
 }
 
-/// What a route says.
+/// The next hop that a route gives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Next<A> {
-    /// All of it.
-    Hop(Hop),
-    /// The output and its own hardware address; whose neighbour's address is to be found out: this
-    /// gateway's, or the destination's.
+pub(crate) enum NextHopKind<A> {
+    /// The output and both hardware addresses are known.
+    Resolved(NextHop),
+    /// The output, its hardware address and the gateway. The neighbour to resolve is the gateway,
+    /// or the destination without one.
     Resolve(usize, [u8; 6], Option<A>),
-    /// Not by a port of the router.
-    Nowhere,
+    /// The router has no port towards it.
+    Unreachable,
 }
 
-impl Next<IpAddr> {
-    /// The same for destinations of one family; a gateway of the other leads nowhere.
-    fn of<A: Address>(self) -> Next<A> {
+impl NextHopKind<IpAddr> {
+    /// Converts to address family `A`. A gateway of the other family is unreachable.
+    fn for_family<A: Address>(self) -> NextHopKind<A> {
         match self {
-            Self::Hop(hop) => Next::Hop(hop),
-            Self::Resolve(output, from, None) => Next::Resolve(output, from, None),
-            Self::Resolve(output, from, Some(via)) => {
-                A::of(via).map_or(Next::Nowhere, |via| Next::Resolve(output, from, Some(via)))
-            }
-            Self::Nowhere => Next::Nowhere,
+            Self::Resolved(hop) => NextHopKind::Resolved(hop),
+            Self::Resolve(output, from, None) => NextHopKind::Resolve(output, from, None),
+            Self::Resolve(output, from, Some(via)) => A::from_ip(via)
+                .map_or(NextHopKind::Unreachable, |via| {
+                    NextHopKind::Resolve(output, from, Some(via))
+                }),
+            Self::Unreachable => NextHopKind::Unreachable,
         }
     }
 }
 
-/// The routes of one prefix.
+/// The routes of one prefix, by origin.
 #[derive(Clone, Copy, Debug)]
-struct Same<A> {
-    file: Option<Next<A>>,
-    kernel: Option<Next<A>>,
+struct PrefixRoutes<A> {
+    file: Option<NextHopKind<A>>,
+    kernel: Option<NextHopKind<A>>,
 }
 
-/// The routes of one family.
+/// The routing table of one address family.
 #[derive(Clone, Debug)]
-pub(crate) struct Table<A: Address> {
-    prefixes: PrefixMap<A::Net, Same<A>>,
+pub(crate) struct FamilyRoutes<A: Address> {
+    prefixes: PrefixMap<A::Net, PrefixRoutes<A>>,
 }
 
-impl<A: Address> Default for Table<A> {
+impl<A: Address> Default for FamilyRoutes<A> {
     fn default() -> Self {
         Self { prefixes: PrefixMap::default() }
     }
 }
 
-impl<A: Address> Table<A> {
-    /// The kernel has this route now, or none of this prefix.
-    pub(crate) fn set_kernel(&mut self, prefix: A::Net, next: Option<Next<IpAddr>>) {
-        self.set(prefix, |of| of.kernel = next.map(Next::of));
+impl<A: Address> FamilyRoutes<A> {
+    /// Sets or removes the kernel's route to `prefix`.
+    pub(crate) fn set_kernel(&mut self, prefix: A::Net, next: Option<NextHopKind<IpAddr>>) {
+        self.set(prefix, |of| of.kernel = next.map(NextHopKind::for_family));
     }
 
-    /// The file's routes are those of `new`; the kernel's stay.
+    /// Replaces the file's routes by those of `new`; the kernel's routes stay.
     pub(crate) fn reload(&mut self, new: Self) {
         let old = std::mem::replace(self, new);
         for (prefix, of) in &old.prefixes {
@@ -79,8 +80,8 @@ impl<A: Address> Table<A> {
         }
     }
 
-    fn set(&mut self, prefix: A::Net, change: impl FnOnce(&mut Same<A>)) {
-        let none = Same { file: None, kernel: None };
+    fn set(&mut self, prefix: A::Net, change: impl FnOnce(&mut PrefixRoutes<A>)) {
+        let none = PrefixRoutes { file: None, kernel: None };
         let mut of = self.prefixes.get(&prefix).copied().unwrap_or(none);
         change(&mut of);
         if of.file.or(of.kernel).is_some() {
@@ -90,10 +91,10 @@ impl<A: Address> Table<A> {
         }
     }
 
-    /// Where packets for `destination` go; `None` if no route leads there.
+    /// Returns the next hop of the longest matching prefix, if any.
     #[inline]
-    pub(crate) fn find(&self, destination: A) -> Option<Next<A>> {
-        let found = self.prefixes.get_lpm(&destination.alone());
+    pub(crate) fn find(&self, destination: A) -> Option<NextHopKind<A>> {
+        let found = self.prefixes.get_lpm(&destination.host_net());
         found.and_then(|(_, of)| of.file.or(of.kernel))
     }
 }
@@ -101,19 +102,19 @@ impl<A: Address> Table<A> {
 /// A routing table for IPv4 and IPv6.
 #[derive(Clone, Debug, Default)]
 pub struct Routes {
-    pub(crate) v4: Table<Ipv4Addr>,
-    pub(crate) v6: Table<Ipv6Addr>,
+    pub(crate) v4: FamilyRoutes<Ipv4Addr>,
+    pub(crate) v6: FamilyRoutes<Ipv6Addr>,
 }
 
 impl Routes {
-    /// Adds a route; one of the same prefix is replaced.
-    pub fn add(&mut self, prefix: IpNet, hop: Hop) {
-        self.set(prefix, Next::Hop(hop));
+    /// Adds a route with a known neighbour; replaces one of the same prefix.
+    pub fn add(&mut self, prefix: IpNet, hop: NextHop) {
+        self.set(prefix, NextHopKind::Resolved(hop));
     }
 
-    /// Adds a route by `output`, whose hardware address is `from`, to the gateway `via`, or to
-    /// destinations on the network there; who that is ARP finds out, or neighbour discovery. A gateway of another
-    /// family than the destinations makes them unreachable.
+    /// Adds a route by `output`, whose hardware address is `from`. The neighbour is the gateway
+    /// `via`, or the destination without one; ARP or neighbour discovery resolves it. A gateway of
+    /// the other address family makes the prefix unreachable.
     pub fn add_resolved(
         &mut self,
         prefix: IpNet,
@@ -121,13 +122,13 @@ impl Routes {
         from: [u8; 6],
         via: Option<IpAddr>,
     ) {
-        self.set(prefix, Next::Resolve(output, from, via));
+        self.set(prefix, NextHopKind::Resolve(output, from, via));
     }
 
-    fn set(&mut self, prefix: IpNet, next: Next<IpAddr>) {
+    fn set(&mut self, prefix: IpNet, next: NextHopKind<IpAddr>) {
         match prefix.trunc() {
-            IpNet::V4(prefix) => self.v4.set(prefix, |of| of.file = Some(next.of())),
-            IpNet::V6(prefix) => self.v6.set(prefix, |of| of.file = Some(next.of())),
+            IpNet::V4(prefix) => self.v4.set(prefix, |of| of.file = Some(next.for_family())),
+            IpNet::V6(prefix) => self.v6.set(prefix, |of| of.file = Some(next.for_family())),
         }
     }
 }
@@ -138,11 +139,11 @@ mod tests {
 
     #[test]
     fn a_route_of_the_file_hides_the_kernel_s_and_outlives_nothing_but_itself() {
-        let hop = |output| Hop { output, from: [1; 6], to: [2; 6] };
+        let hop = |output| NextHop { output, from: [1; 6], to: [2; 6] };
         let net: ipnet::Ipv4Net = "10.2.0.0/16".parse().unwrap();
         let there = Ipv4Addr::new(10, 2, 3, 4);
-        let kernel = Next::Resolve(3, [3; 6], None);
-        let told = Some(Next::Resolve(3, [3; 6], None));
+        let kernel = NextHopKind::Resolve(3, [3; 6], None);
+        let told = Some(NextHopKind::Resolve(3, [3; 6], None));
         let mut routes = Routes::default();
         routes.add("0.0.0.0/0".parse().unwrap(), hop(0));
         routes.v4.set_kernel(net, told);
@@ -150,12 +151,12 @@ mod tests {
         let mut of_file = Routes::default();
         of_file.add(net.into(), hop(1));
         routes.v4.reload(of_file.v4);
-        assert_eq!(routes.v4.find(there), Some(Next::Hop(hop(1))));
+        assert_eq!(routes.v4.find(there), Some(NextHopKind::Resolved(hop(1))));
         assert_eq!(routes.v4.find(Ipv4Addr::new(9, 9, 9, 9)), None, "the file has it no more");
-        routes.v4.reload(Table::default());
+        routes.v4.reload(FamilyRoutes::default());
         assert_eq!(routes.v4.find(there), Some(kernel));
-        routes.v4.set_kernel(net, Some(Next::Nowhere));
-        assert_eq!(routes.v4.find(there), Some(Next::Nowhere));
+        routes.v4.set_kernel(net, Some(NextHopKind::Unreachable));
+        assert_eq!(routes.v4.find(there), Some(NextHopKind::Unreachable));
         routes.v4.set_kernel(net, None);
         assert_eq!(routes.v4.find(there), None);
     }
@@ -166,8 +167,12 @@ mod tests {
             (Ipv4Addr::new(10, 2, 3, 4), Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1));
         routes.add_resolved("::/0".parse().unwrap(), 2, [1; 6], None);
         assert_eq!(routes.v4.find(four), None);
-        assert_eq!(routes.v6.find(six), Some(Next::Resolve(2, [1; 6], None)));
+        assert_eq!(routes.v6.find(six), Some(NextHopKind::Resolve(2, [1; 6], None)));
         routes.add_resolved("2001:db8::/32".parse().unwrap(), 2, [1; 6], Some(four.into()));
-        assert_eq!(routes.v6.find(six), Some(Next::Nowhere), "a gateway of the other family");
+        assert_eq!(
+            routes.v6.find(six),
+            Some(NextHopKind::Unreachable),
+            "a gateway of the other family"
+        );
     }
 }

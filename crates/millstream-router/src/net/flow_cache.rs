@@ -1,31 +1,31 @@
-//! Flows seen of late and their paths: a packet of one of them need not be classified again.
+//! Cache of flows and their paths; it spares a packet of a recent flow the classifier.
 //!
-//! It is kept of IPv4 packets without options that are forwarded, while no path has a filter, which may look at anything.
-//! What a flow is: all that a rule may look at in such a packet. A flow takes the place of another whose number is the
-//! same, so a look-up is one comparison whatever the packets are.
+//! It holds forwarded IPv4 packets without options. It is unused while a path has a filter, because
+//! a filter may read any byte. The key covers every field that a rule may match. The cache is
+//! direct-mapped, so a lookup is one comparison for any traffic.
 
 use crate::net::address::{SLOTS, slot};
 use crate::net::header::ETHERNET;
 use crate::net::vlan_tag::Tag;
 
-/// All that decides on the path of an IPv4 packet.
+/// The fields of an IPv4 packet that decide its path.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Flow {
-    /// Both addresses.
+pub(crate) struct FlowKey {
+    /// Source and destination address.
     addresses: u64,
-    /// Both ports, the protocol, its type of service, and the input.
+    /// Both ports, the protocol, the type of service and the input.
     rest: u64,
     tag: Option<Tag>,
 }
 
-/// What is at once known of a frame: it is of IPv4, and has no options.
-const PLAIN: [u8; 3] = [8, 0, 0x45];
+/// EtherType IPv4, version 4 and a header of 20 bytes.
+const IPV4_NO_OPTIONS: [u8; 3] = [8, 0, 0x45];
 
-impl Flow {
-    /// The flow of a frame that came in by `input` with `tag` for the hardware address `to`; `None` if it has to be
-    /// looked at.
+impl FlowKey {
+    /// Returns the key of a frame received on `input` with `tag` for the hardware address `to`;
+    /// `None` if the packet must be classified.
     #[inline]
-    pub(crate) fn of(frame: &[u8], tag: Option<Tag>, input: usize, to: [u8; 6]) -> Option<Self> {
+    pub(crate) fn parse(frame: &[u8], tag: Option<Tag>, input: usize, to: [u8; 6]) -> Option<Self> {
         let head = frame.first_chunk::<{ ETHERNET + 24 }>()?;
         let word =
             |at: usize| u32::from_be_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
@@ -33,7 +33,7 @@ impl Flow {
         let fragment = u16::from_be_bytes([head[20], head[21]]) & 0x3fff;
         let protocol = head[23];
         let plain = head[..6] == to
-            && head[12..15] == PLAIN
+            && head[12..15] == IPV4_NO_OPTIONS
             && total >= 24
             && total <= frame.len() - ETHERNET
             && fragment == 0
@@ -51,35 +51,35 @@ impl Flow {
     }
 }
 
-/// Flows and their paths.
+/// The cache: flow to path.
 #[derive(Clone, Debug)]
-pub(crate) struct Flows {
-    paths: Vec<(Flow, usize)>,
+pub(crate) struct FlowCache {
+    paths: Vec<(FlowKey, usize)>,
 }
 
-impl Default for Flows {
+impl Default for FlowCache {
     fn default() -> Self {
-        // No packet has this flow: its protocol has no ports.
-        Self { paths: vec![(Flow::default(), 0); SLOTS] }
+        // No packet has the default key: its protocol has no ports.
+        Self { paths: vec![(FlowKey::default(), 0); SLOTS] }
     }
 }
 
-impl Flows {
-    /// The path of a flow, if it is known.
+impl FlowCache {
+    /// Returns the path of a cached flow.
     #[inline]
-    pub(crate) fn path(&self, flow: Flow) -> Option<usize> {
-        let (known, path) = self.paths[flow.slot()];
-        (known == flow).then_some(path)
+    pub(crate) fn get(&self, key: FlowKey) -> Option<usize> {
+        let (known, path) = self.paths[key.slot()];
+        (known == key).then_some(path)
     }
 
-    /// `flow` takes `path`.
+    /// Caches `path` for the flow.
     #[inline]
-    pub(crate) fn learn(&mut self, flow: Flow, path: usize) {
-        self.paths[flow.slot()] = (flow, path);
+    pub(crate) fn insert(&mut self, key: FlowKey, path: usize) {
+        self.paths[key.slot()] = (key, path);
     }
 
-    /// Rules or addresses are others now.
-    pub(crate) fn forget(&mut self) {
+    /// Empties the cache; call after rules or addresses change.
+    pub(crate) fn clear(&mut self) {
         *self = Self::default();
     }
 }
@@ -91,17 +91,20 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// What a rule can see of a packet with a flow is the same for all packets of it, and never a byte less.
+        /// Packets with equal keys agree in every field that a rule can match.
         #[test]
         fn packets_of_one_flow_look_alike_to_every_rule(
-            mut frames in proptest::collection::vec(proptest::collection::vec(any::<u8>(), 36..64), 2),
-            plain in any::<[bool; 2]>(), same in any::<[bool; 24]>(), inputs in any::<[bool; 2]>(), tags in any::<[Option<bool>; 2]>(),
+            mut frames in proptest::collection::vec(
+                proptest::collection::vec(any::<u8>(), 36..64), 2,
+            ),
+            plain in any::<[bool; 2]>(), same in any::<[bool; 24]>(),
+            inputs in any::<[bool; 2]>(), tags in any::<[Option<bool>; 2]>(),
         ) {
             for (frame, plain) in frames.iter_mut().zip(plain) {
                 if plain {
                     frame.resize(60, 0);
                     frame[..6].copy_from_slice(&[2; 6]);
-                    frame[12..15].copy_from_slice(&PLAIN);
+                    frame[12..15].copy_from_slice(&IPV4_NO_OPTIONS);
                     let total = 24 + u8::from(frame[17] & 3 == 3) * 36;
                     frame[16..18].copy_from_slice(&[0, total]);
                     let fragment = frame[20] & 0x40;
@@ -116,7 +119,7 @@ mod tests {
                 }
             }
             let tags = tags.map(|tag| tag.map(|one| Tag::default().with_pcp(one.into())));
-            let flow = |at: usize| Flow::of(&frames[at], tags[at], inputs[at].into(), [2; 6]);
+            let flow = |at: usize| FlowKey::parse(&frames[at], tags[at], inputs[at].into(), [2; 6]);
             let flows = [flow(0), flow(1)];
             let headers = [Header::parse(&frames[0]), Header::parse(&frames[1])];
             for (flow, header) in flows.iter().zip(headers) {
@@ -127,7 +130,7 @@ mod tests {
             }
             if let [Some(one), Some(other)] = flows {
                 let alike = headers[0] == headers[1] && inputs[0] == inputs[1] && tags[0] == tags[1];
-                // The type of service has two bits that rules do not see.
+                // Rules ignore two bits of the type of service.
                 prop_assert!(alike || one != other, "{one:?}");
             }
         }

@@ -1,81 +1,78 @@
-//! The forwarding function: the IP fast path.
+//! The IP forwarding function (fast path).
 
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use crate::net::address::{Address, SLOTS};
-use crate::net::fib::{Hop, Next, Routes, Table};
+use crate::net::fib::{FamilyRoutes, NextHop, NextHopKind, Routes};
 use crate::net::header::{destination, destination_v6, hop, hop_v6};
-use crate::net::ipv4_control::Error;
-use crate::net::neighbours::{Found, Neighbours, Word};
+use crate::net::ipv4_control::IcmpError;
+use crate::net::neighbours::{NeighbourKey, NeighbourState, NeighbourUpdate, Neighbours};
 
-/// A neighbour that was found is used for so long before it is looked up again, ns.
-const RECENT_NS: u64 = 1_000_000_000;
+/// Lifetime of a cached next hop that a neighbour resolved, ns.
+const CACHE_NS: u64 = 1_000_000_000;
 
-/// The IP fast path: looks the destination up, takes a hop from the packet's time to live, updates
-/// its checksum (IPv6 has none) and rewrites its hardware addresses.
+/// The IP fast path: looks up the destination, decrements the TTL or hop limit, updates the IPv4
+/// checksum and rewrites the hardware addresses.
 ///
-/// Header options and extension headers are carried along and not looked at.
+/// IPv4 options and IPv6 extension headers are forwarded unread.
 #[derive(Clone, Debug, Default)]
 pub struct Forwarder {
-    v4: Ways<Ipv4Addr>,
-    v6: Ways<Ipv6Addr>,
+    v4: Fib<Ipv4Addr>,
+    v6: Fib<Ipv6Addr>,
 }
 
-/// How to get to destinations of one family.
+/// Forwarding state of one address family.
 #[derive(Clone, Debug)]
-struct Ways<A: Address> {
-    routes: Table<A>,
+struct Fib<A: Address> {
+    routes: FamilyRoutes<A>,
     neighbours: Neighbours<A>,
-    /// Hops found of late, by a number made of the destination: packets of few destinations make most of the traffic.
-    recent: Vec<Option<Recent<A>>>,
+    /// Direct-mapped cache of next hops: few destinations carry most of the traffic.
+    cache: Vec<Option<CachedNextHop<A>>>,
 }
 
-/// The hop to a destination, and until when it is not looked up again, ns.
+/// A cached next hop and its expiry, ns.
 #[derive(Clone, Copy, Debug)]
-struct Recent<A> {
+struct CachedNextHop<A> {
     destination: A,
     until_ns: u64,
-    hop: Hop,
+    hop: NextHop,
 }
 
-impl<A: Address> Default for Ways<A> {
+impl<A: Address> Default for Fib<A> {
     fn default() -> Self {
-        let (routes, neighbours) = (Table::default(), Neighbours::default());
-        Self { routes, neighbours, recent: vec![None; SLOTS] }
+        let (routes, neighbours) = (FamilyRoutes::default(), Neighbours::default());
+        Self { routes, neighbours, cache: vec![None; SLOTS] }
     }
 }
 
-/// A packet that is not sent on.
+/// Why a packet is not forwarded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Undelivered {
-    /// It is not a packet, its checksum is wrong, or its addresses are none that are forwarded.
-    Broken,
-    /// Its sender may be told.
-    Because(Error),
-    /// Its neighbour is not known yet, but asked for.
-    Unresolved(Ask),
-    /// Its neighbour cannot be asked for: too many are.
-    Crowded,
+pub(crate) enum ForwardError {
+    /// The packet is malformed, its checksum is wrong, or its addresses are not forwardable.
+    Malformed,
+    /// The sender may receive this ICMP error.
+    Icmp(IcmpError),
+    /// The neighbour is being resolved.
+    Unresolved(NeighbourKey),
+    /// The neighbour table is full, so the neighbour cannot be resolved.
+    NeighbourTableFull,
 }
 
-/// A neighbour to be asked for.
-pub(crate) type Ask = (usize, IpAddr);
-
-impl<A: Address> Ways<A> {
-    /// How to get to `destination`.
+impl<A: Address> Fib<A> {
+    /// Returns the next hop to `destination`. Sets `solicit` to a neighbour to solicit now.
     #[inline]
     fn next(
         &mut self,
         destination: A,
         now_ns: u64,
-        ask: &mut Option<Ask>,
-    ) -> Result<Hop, Undelivered> {
-        match &self.recent[destination.slot()] {
-            Some(recent) if recent.destination == destination && now_ns < recent.until_ns => {
-                Ok(recent.hop)
+        solicit: &mut Option<NeighbourKey>,
+    ) -> Result<NextHop, ForwardError> {
+        match &self.cache[destination.slot()] {
+            Some(cache) if cache.destination == destination && now_ns < cache.until_ns => {
+                Ok(cache.hop)
             }
-            _ => self.look_up(destination, now_ns, ask),
+            _ => self.look_up(destination, now_ns, solicit),
         }
     }
 
@@ -83,56 +80,62 @@ impl<A: Address> Ways<A> {
         &mut self,
         destination: A,
         now_ns: u64,
-        ask: &mut Option<Ask>,
-    ) -> Result<Hop, Undelivered> {
+        solicit: &mut Option<NeighbourKey>,
+    ) -> Result<NextHop, ForwardError> {
         let (hop, until_ns) = match self.routes.find(destination) {
-            Some(Next::Hop(hop)) => (hop, u64::MAX),
-            Some(Next::Resolve(output, from, via)) => {
+            Some(NextHopKind::Resolved(hop)) => (hop, u64::MAX),
+            Some(NextHopKind::Resolve(output, from, via)) => {
                 let address = via.unwrap_or(destination);
                 let (found, missing) = self.neighbours.find(output, address, now_ns);
                 let neighbour = (output, address.into());
-                *ask = missing.then_some(neighbour);
+                *solicit = missing.then_some(neighbour);
                 match found {
-                    Found::Known(to) => (Hop { output, from, to }, now_ns + RECENT_NS),
-                    Found::Unknown => return Err(Undelivered::Unresolved(neighbour)),
-                    Found::Crowded => return Err(Undelivered::Crowded),
-                    Found::Nobody => return Err(Undelivered::Because(Error::HostUnreachable)),
+                    NeighbourState::Reachable(to) => {
+                        (NextHop { output, from, to }, now_ns + CACHE_NS)
+                    }
+                    NeighbourState::Incomplete => return Err(ForwardError::Unresolved(neighbour)),
+                    NeighbourState::TableFull => return Err(ForwardError::NeighbourTableFull),
+                    NeighbourState::Failed => {
+                        return Err(ForwardError::Icmp(IcmpError::HostUnreachable));
+                    }
                 }
             }
-            Some(Next::Nowhere) | None => return Err(Undelivered::Because(Error::NetUnreachable)),
+            Some(NextHopKind::Unreachable) | None => {
+                return Err(ForwardError::Icmp(IcmpError::NetUnreachable));
+            }
         };
-        self.recent[destination.slot()] = Some(Recent { destination, until_ns, hop });
+        self.cache[destination.slot()] = Some(CachedNextHop { destination, until_ns, hop });
         Ok(hop)
     }
 
-    /// Routes or neighbours are others now.
-    fn forget(&mut self) {
-        self.recent.fill(None);
+    /// Empties the cache; call after routes or neighbours change.
+    fn flush_cache(&mut self) {
+        self.cache.fill(None);
     }
 
-    fn heard(&mut self, port: usize, net: A::Net, word: Word<A>, now_ns: u64) {
-        self.forget();
-        self.neighbours.heard(port, net, word, now_ns);
+    fn learn(&mut self, port: usize, net: A::Net, update: NeighbourUpdate<A>, now_ns: u64) {
+        self.flush_cache();
+        self.neighbours.learn(port, net, update, now_ns);
     }
 
-    fn reroute(&mut self, routes: Table<A>) {
+    fn replace_routes(&mut self, routes: FamilyRoutes<A>) {
         self.routes.reload(routes);
-        self.forget();
+        self.flush_cache();
     }
 
-    fn set_kernel_route(&mut self, prefix: A::Net, next: Option<Next<IpAddr>>) {
+    fn set_kernel_route(&mut self, prefix: A::Net, next: Option<NextHopKind<IpAddr>>) {
         self.routes.set_kernel(prefix, next);
-        self.forget();
+        self.flush_cache();
     }
 
     fn set_kernel_neighbour(&mut self, port: usize, address: A, mac: Option<[u8; 6]>) {
         self.neighbours.set_kernel(port, address, mac);
-        self.forget();
+        self.flush_cache();
     }
 }
 
 impl Forwarder {
-    /// The fast path by these routes.
+    /// A forwarder with the given routes.
     #[must_use]
     pub fn new(routes: Routes) -> Self {
         let mut forwarder = Self::default();
@@ -140,127 +143,138 @@ impl Forwarder {
         forwarder
     }
 
-    /// Readies `frame` for its next hop; returns the output, or `None` if it is to be dropped.
+    /// Rewrites `frame` for its next hop; returns the output, or `None` if the packet is dropped.
     #[inline]
     pub fn forward(&mut self, frame: &mut [u8]) -> Option<usize> {
         self.forward_at(frame, 0, &mut None).ok()
     }
 
-    /// The same at `now_ns`, saying why it is dropped, and which neighbour is to be asked for.
+    /// [`forward`](Self::forward) at `now_ns`, with the reason for a drop. Sets `solicit` to a
+    /// neighbour to solicit now.
     #[inline]
     pub(crate) fn forward_at(
         &mut self,
         frame: &mut [u8],
         now_ns: u64,
-        ask: &mut Option<Ask>,
-    ) -> Result<usize, Undelivered> {
+        solicit: &mut Option<NeighbourKey>,
+    ) -> Result<usize, ForwardError> {
         let Some((destination, hops_left)) = destination(frame) else {
-            return self.forward_v6(frame, now_ns, ask);
+            return self.forward_v6(frame, now_ns, solicit);
         };
         if !hops_left {
-            return Err(Undelivered::Because(Error::TimeExceeded));
+            return Err(ForwardError::Icmp(IcmpError::TimeExceeded));
         }
-        let next = self.v4.next(destination, now_ns, ask)?;
+        let next = self.v4.next(destination, now_ns, solicit)?;
         hop(frame, next.from, next.to);
         Ok(next.output)
     }
 
-    /// The same for what is not IPv4.
+    /// Forwards a frame that is not IPv4.
     fn forward_v6(
         &mut self,
         frame: &mut [u8],
         now_ns: u64,
-        ask: &mut Option<Ask>,
-    ) -> Result<usize, Undelivered> {
-        let (destination, hops_left) = destination_v6(frame).ok_or(Undelivered::Broken)?;
+        solicit: &mut Option<NeighbourKey>,
+    ) -> Result<usize, ForwardError> {
+        let (destination, hops_left) = destination_v6(frame).ok_or(ForwardError::Malformed)?;
         if !hops_left {
-            return Err(Undelivered::Because(Error::TimeExceeded));
+            return Err(ForwardError::Icmp(IcmpError::TimeExceeded));
         }
-        let next = self.v6.next(destination, now_ns, ask)?;
+        let next = self.v6.next(destination, now_ns, solicit)?;
         hop_v6(frame, next.from, next.to);
         Ok(next.output)
     }
 
-    /// The output that leads to `address`; quick for addresses that packets went to of late.
+    /// Returns the output towards `address`; fast for recent destinations.
     #[inline]
-    pub(crate) fn leads_by(&self, address: Ipv4Addr) -> Option<usize> {
-        match &self.v4.recent[address.slot()] {
-            Some(recent) if recent.destination == address => Some(recent.hop.output),
+    pub(crate) fn egress_v4(&self, address: Ipv4Addr) -> Option<usize> {
+        match &self.v4.cache[address.slot()] {
+            Some(cache) if cache.destination == address => Some(cache.hop.output),
             _ => match self.v4.routes.find(address)? {
-                Next::Hop(hop) => Some(hop.output),
-                Next::Resolve(output, ..) => Some(output),
-                Next::Nowhere => None,
+                NextHopKind::Resolved(hop) => Some(hop.output),
+                NextHopKind::Resolve(output, ..) => Some(output),
+                NextHopKind::Unreachable => None,
             },
         }
     }
 
-    /// The output that leads to `destination`.
-    pub(crate) fn output(&mut self, destination: IpAddr) -> Option<usize> {
-        fn output<A: Address>(ways: &mut Ways<A>, destination: A) -> Option<usize> {
-            match ways.routes.find(destination)? {
-                Next::Hop(hop) => Some(hop.output),
-                Next::Resolve(output, ..) => Some(output),
-                Next::Nowhere => None,
+    /// Returns the output towards `destination`.
+    pub(crate) fn egress(&mut self, destination: IpAddr) -> Option<usize> {
+        fn egress<A: Address>(fib: &mut Fib<A>, destination: A) -> Option<usize> {
+            match fib.routes.find(destination)? {
+                NextHopKind::Resolved(hop) => Some(hop.output),
+                NextHopKind::Resolve(output, ..) => Some(output),
+                NextHopKind::Unreachable => None,
             }
         }
         match destination {
-            IpAddr::V4(destination) => output(&mut self.v4, destination),
-            IpAddr::V6(destination) => output(&mut self.v6, destination),
+            IpAddr::V4(destination) => egress(&mut self.v4, destination),
+            IpAddr::V6(destination) => egress(&mut self.v6, destination),
         }
     }
 
-    /// How to get to `destination`.
+    /// Returns the next hop to `destination`. Sets `solicit` to a neighbour to solicit now.
     pub(crate) fn next(
         &mut self,
         destination: IpAddr,
         now_ns: u64,
-        ask: &mut Option<Ask>,
-    ) -> Result<Hop, Undelivered> {
+        solicit: &mut Option<NeighbourKey>,
+    ) -> Result<NextHop, ForwardError> {
         match destination {
-            IpAddr::V4(destination) => self.v4.next(destination, now_ns, ask),
-            IpAddr::V6(destination) => self.v6.next(destination, now_ns, ask),
+            IpAddr::V4(destination) => self.v4.next(destination, now_ns, solicit),
+            IpAddr::V6(destination) => self.v6.next(destination, now_ns, solicit),
         }
     }
 
-    /// What is known of a neighbour, and whether it is to be asked for now.
-    pub(crate) fn find(&mut self, (port, address): Ask, now_ns: u64) -> (Found, bool) {
+    /// Returns the state of a neighbour, and whether to solicit it now.
+    pub(crate) fn find(
+        &mut self,
+        (port, address): NeighbourKey,
+        now_ns: u64,
+    ) -> (NeighbourState, bool) {
         match address {
             IpAddr::V4(address) => self.v4.neighbours.find(port, address, now_ns),
             IpAddr::V6(address) => self.v6.neighbours.find(port, address, now_ns),
         }
     }
 
-    /// See [`Neighbours::heard`].
-    pub(crate) fn heard(&mut self, port: usize, net: Ipv4Net, word: Word<Ipv4Addr>, now_ns: u64) {
-        self.v4.heard(port, net, word, now_ns);
+    /// See [`Neighbours::learn`].
+    pub(crate) fn learn(
+        &mut self,
+        port: usize,
+        net: Ipv4Net,
+        update: NeighbourUpdate<Ipv4Addr>,
+        now_ns: u64,
+    ) {
+        self.v4.learn(port, net, update, now_ns);
     }
 
-    /// The same by neighbour discovery.
-    pub(crate) fn heard_v6(
+    /// See [`Neighbours::learn`]; for IPv6.
+    pub(crate) fn learn_v6(
         &mut self,
         port: usize,
         net: Ipv6Net,
-        word: Word<Ipv6Addr>,
+        update: NeighbourUpdate<Ipv6Addr>,
         now_ns: u64,
     ) {
-        self.v6.heard(port, net, word, now_ns);
+        self.v6.learn(port, net, update, now_ns);
     }
 
-    /// By the routes of `new`; neighbours stay known, and the kernel's routes.
-    pub(crate) fn reroute(&mut self, new: Self) {
-        self.v4.reroute(new.v4.routes);
-        self.v6.reroute(new.v6.routes);
+    /// Replaces the file's routes by those of `new`; neighbours and the kernel's routes stay.
+    pub(crate) fn replace_routes(&mut self, new: Self) {
+        self.v4.replace_routes(new.v4.routes);
+        self.v6.replace_routes(new.v6.routes);
     }
 
-    /// The kernel has this route now, or none of this prefix.
-    pub(crate) fn set_kernel_route(&mut self, prefix: IpNet, next: Option<Next<IpAddr>>) {
+    /// Sets or removes the kernel's route to `prefix`.
+    pub(crate) fn set_kernel_route(&mut self, prefix: IpNet, next: Option<NextHopKind<IpAddr>>) {
         match prefix {
             IpNet::V4(prefix) => self.v4.set_kernel_route(prefix, next),
             IpNet::V6(prefix) => self.v6.set_kernel_route(prefix, next),
         }
     }
 
-    /// The kernel knows this of the neighbour `address` at `port` now.
+    /// Sets or removes the kernel's entry for the neighbour `address` at `port`.
     pub(crate) fn set_kernel_neighbour(
         &mut self,
         port: usize,

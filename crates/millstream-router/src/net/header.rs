@@ -1,7 +1,8 @@
-//! An IP header in an Ethernet frame: what classification reads, and what the fast path changes. IPv4 is here.
+//! IP headers in Ethernet frames: parsing for classification, rewriting for forwarding. This file
+//! has IPv4.
 //!
-//! Source: RFC 791, RFC 1812 section 5.2 (what a router checks), RFC 1624 equation 3 (the
-//! checksum's update).
+//! Source: RFC 791; RFC 1812 section 5.2 (checks of a router); RFC 1624 equation 3 (incremental
+//! checksum update).
 
 mod v6;
 
@@ -10,34 +11,35 @@ use std::net::Ipv4Addr;
 use crate::net::vlan_tag::Tag;
 pub(crate) use v6::{destination_v6, hop_v6, is_v6, transport_v6};
 
-/// Bytes before the IP header.
+/// Bytes of the Ethernet header.
 pub(crate) const ETHERNET_BYTES: u32 = 14;
 pub(crate) const ETHERNET: usize = ETHERNET_BYTES as usize;
-/// Ethernet's number of IPv4.
+/// EtherType of IPv4.
 const IPV4: [u8; 2] = [8, 0];
 
-/// What a router looks at in a packet with addresses of one family.
+/// The header fields that classification reads, with addresses of one family.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header<A = Ipv4Addr> {
-    /// Hardware address that it was sent to.
+    /// Destination hardware address.
     pub to: [u8; 6],
-    /// The VLAN tag that it came with. A frame in a buffer has none, so reading one leaves this empty.
+    /// VLAN tag. [`Pool`](crate::live::Pool) stores it outside the frame, so parsing a frame leaves
+    /// it empty.
     pub tag: Option<Tag>,
     /// Differentiated services code point.
     pub dscp: u8,
-    /// IP protocol number; of IPv6 what stands behind extension headers.
+    /// IP protocol number; in IPv6 the one after the extension headers.
     pub protocol: u8,
-    /// Where it comes from.
+    /// Source address.
     pub source: A,
-    /// Where it goes.
+    /// Destination address.
     pub destination: A,
-    /// Source and destination ports of TCP and UDP; `None` for others and for later fragments.
+    /// Source and destination port of TCP and UDP; `None` for other protocols and later fragments.
     pub ports: Option<(u16, u16)>,
 }
 
 impl Header {
-    /// Reads the header of `frame`; `None` if it holds no whole IPv4 header. The checksum is not
-    /// looked at.
+    /// Parses the IPv4 header of `frame`; `None` if the packet is truncated or not IPv4. Does not
+    /// verify the checksum.
     #[inline]
     #[must_use]
     pub fn parse(frame: &[u8]) -> Option<Self> {
@@ -63,27 +65,27 @@ impl Header {
     }
 }
 
-/// Where a packet's parts are in its frame.
+/// Offsets of an IP packet's parts within its frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Transport {
     /// IP protocol number.
     pub(crate) protocol: u8,
-    /// Where the IP header begins,
+    /// Offset of the IP header.
     pub(crate) header: usize,
-    /// what follows it,
+    /// Offset of the transport header.
     pub(crate) start: usize,
-    /// and where the packet ends.
+    /// Offset of the end of the packet.
     pub(crate) end: usize,
-    /// Whether it is a part of a packet only.
+    /// Whether the packet is a fragment.
     pub(crate) fragment: bool,
 }
 
-/// The parts of the IP packet in `frame`, of either kind.
+/// Returns the layout of the IPv4 or IPv6 packet in `frame`.
 pub(crate) fn any_transport(frame: &[u8]) -> Option<Transport> {
     if is_v6(frame) { transport_v6(frame) } else { transport(frame) }
 }
 
-/// The parts of the IPv4 packet in `frame`.
+/// Returns the layout of the IPv4 packet in `frame`.
 pub(crate) fn transport(frame: &[u8]) -> Option<Transport> {
     let (_, fixed, length, total) = shape(frame)?;
     Some(Transport {
@@ -91,13 +93,13 @@ pub(crate) fn transport(frame: &[u8]) -> Option<Transport> {
         header: ETHERNET,
         start: ETHERNET + length,
         end: ETHERNET + total,
-        // More fragments, or not the first.
+        // The more-fragments bit or a fragment offset.
         fragment: u16::from_be_bytes([fixed[6], fixed[7]]) & 0x3fff != 0,
     })
 }
 
-/// The Ethernet header, what every IPv4 header has, its length and the packet's, bytes; `None` if the
-/// frame holds no whole IPv4 header.
+/// Splits an IPv4 frame into Ethernet header and fixed IPv4 header, with header and packet length
+/// in bytes; `None` if the packet is truncated or not IPv4.
 #[inline]
 fn shape(frame: &[u8]) -> Option<(&[u8; ETHERNET], &[u8; 20], usize, usize)> {
     let (head, _) = frame.split_first_chunk::<{ ETHERNET + 20 }>()?;
@@ -113,30 +115,30 @@ fn shape(frame: &[u8]) -> Option<(&[u8; ETHERNET], &[u8; 20], usize, usize)> {
     whole.then_some((ethernet, fixed, length, total))
 }
 
-/// The ones' complement sum of a header's words, in the machine's order; 0xffff if its checksum is
+/// Returns the ones' complement sum of the header in native byte order; 0xffff if the checksum is
 /// right.
 #[inline]
 fn sum(header: &[u8]) -> u16 {
     let words = header.as_chunks::<4>().0.iter();
     let sum: u64 = words.map(|word| u64::from(u32::from_ne_bytes(*word))).sum();
-    // Below 2^36, then 2^18, then 2^17.
+    // The folds leave less than 2^36, 2^18, then 2^17.
     let sum = (sum & 0xffff) + (sum >> 16 & 0xffff) + (sum >> 32);
     let sum = (sum & 0xffff) + (sum >> 16);
     u16::try_from((sum & 0xffff) + (sum >> 16)).unwrap_or(u16::MAX)
 }
 
-/// Where a packet goes, and whether it has hops left; `None` if its checksum is wrong.
+/// Returns the destination and whether the TTL exceeds 1; `None` if the checksum is wrong.
 #[inline]
 pub(crate) fn destination(frame: &[u8]) -> Option<(Ipv4Addr, bool)> {
     let (_, fixed, length, _) = shape(frame)?;
-    // Most headers have no options, and a sum of known length needs no loop.
+    // A header without options has a constant length: its sum needs no loop.
     let right = if length == 20 { sum(fixed) } else { sum(&frame[ETHERNET..ETHERNET + length]) };
     let [a, b, c, d] = [fixed[16], fixed[17], fixed[18], fixed[19]];
     (right == 0xffff).then_some((Ipv4Addr::new(a, b, c, d), fixed[8] > 1))
 }
 
-/// Sends a frame on that has a [`destination`] and hops left: a hop less to live, the checksum updated, the
-/// hardware addresses replaced.
+/// Rewrites a frame that has a [`destination`] and a TTL above 1: decrements the TTL, updates the
+/// checksum and replaces the hardware addresses.
 #[inline]
 pub(crate) fn hop(frame: &mut [u8], from: [u8; 6], to: [u8; 6]) {
     let Some(head) = frame.first_chunk_mut::<{ ETHERNET + 20 }>() else { return };
@@ -149,7 +151,7 @@ pub(crate) fn hop(frame: &mut [u8], from: [u8; 6], to: [u8; 6]) {
     head[24..26].copy_from_slice(&checksum.to_be_bytes());
 }
 
-/// A checksum after a word that it covers has changed.
+/// Returns a checksum updated for one changed word.
 #[inline]
 pub(crate) fn updated(checksum: u16, old: u16, new: u16) -> u16 {
     // HC' = ~(~HC + ~m + m')

@@ -1,26 +1,26 @@
-//! What the router says of IPv6 packets in its own name: echo replies, ICMPv6 errors.
+//! ICMPv6 messages of the router: echo replies and errors.
 //!
-//! Source: RFC 4443 (messages; section 2.4 says which packets no error is sent about, and how much of them goes along).
+//! Source: RFC 4443; section 2.4 says which packets cause no error and how much an error quotes.
 
 use etherparse::{Icmpv6Type, NetSlice, PacketBuilder, SlicedPacket, TransportSlice, icmpv6};
 use std::net::Ipv6Addr;
 
 use crate::net::header::{Header, transport_v6};
-use crate::net::ipv4_control::{Error, Party};
+use crate::net::ipv4_control::{Endpoint, IcmpError};
 
-/// Hops that our own packets may take.
+/// Hop limit of the router's packets.
 const HOPS: u8 = 64;
-/// The longest ICMPv6 error, bytes after the Ethernet header: what every link carries.
+/// Longest ICMPv6 error without the Ethernet header, bytes: the minimum MTU of IPv6.
 const ERROR_BYTES: usize = 1_280;
-/// Headers of an ICMPv6 error, bytes.
+/// Bytes of the headers of an ICMPv6 error.
 const ERROR_HEADERS: usize = 48;
-/// The protocol's number.
+/// Protocol number of ICMPv6.
 const ICMPV6: u8 = 58;
-/// Types of errors are below this one; of the others, a redirect is no query, either.
+/// Types below this one are errors. A redirect is not a query either.
 const FIRST_QUERY: u8 = 128;
 const REDIRECT: u8 = 137;
 
-/// The reply to the echo request that `frame` holds, by the port whose hardware address is `mac`.
+/// Returns the reply to the echo request in `frame`, sent from the hardware address `mac`.
 pub(crate) fn echo_reply(frame: &[u8], mac: [u8; 6]) -> Option<Vec<u8>> {
     let packet = SlicedPacket::from_ethernet(frame).ok()?;
     let (Some(NetSlice::Ipv6(ip)), Some(TransportSlice::Icmpv6(icmp))) =
@@ -45,8 +45,8 @@ pub(crate) fn echo_reply(frame: &[u8], mac: [u8; 6]) -> Option<Vec<u8>> {
     Some(reply)
 }
 
-/// Where the packet of `frame` comes from, if an error may be sent about it.
-pub(crate) fn complainant(frame: &[u8]) -> Option<Ipv6Addr> {
+/// Returns the source of the packet in `frame` if it may receive an error.
+pub(crate) fn error_recipient(frame: &[u8]) -> Option<Ipv6Addr> {
     let (header, parts) = (Header::parse_v6(frame)?, transport_v6(frame)?);
     let (source, destination) = (header.source, header.destination);
     let kind = frame.get(parts.start..parts.end)?.first().copied().unwrap_or(0);
@@ -55,19 +55,23 @@ pub(crate) fn complainant(frame: &[u8]) -> Option<Ipv6Addr> {
     fits.then_some(source)
 }
 
-/// `us` tells `them` why the packet of `frame`, which they sent, does not go on.
+/// Builds the error `why` about the packet in `frame`, from `us` to `them`.
 pub(crate) fn error(
     frame: &[u8],
-    why: Error,
-    us: Party<Ipv6Addr>,
-    them: Party<Ipv6Addr>,
+    why: IcmpError,
+    us: Endpoint<Ipv6Addr>,
+    them: Endpoint<Ipv6Addr>,
 ) -> Option<Vec<u8>> {
     use icmpv6::{DestUnreachableCode, TimeExceededCode};
     let about = match why {
-        Error::TimeExceeded => Icmpv6Type::TimeExceeded(TimeExceededCode::HopLimitExceeded),
-        Error::NetUnreachable => Icmpv6Type::DestinationUnreachable(DestUnreachableCode::NoRoute),
-        Error::HostUnreachable => Icmpv6Type::DestinationUnreachable(DestUnreachableCode::Address),
-        Error::TooBig(mtu) => Icmpv6Type::PacketTooBig { mtu },
+        IcmpError::TimeExceeded => Icmpv6Type::TimeExceeded(TimeExceededCode::HopLimitExceeded),
+        IcmpError::NetUnreachable => {
+            Icmpv6Type::DestinationUnreachable(DestUnreachableCode::NoRoute)
+        }
+        IcmpError::HostUnreachable => {
+            Icmpv6Type::DestinationUnreachable(DestUnreachableCode::Address)
+        }
+        IcmpError::TooBig(mtu) => Icmpv6Type::PacketTooBig { mtu },
     };
     let whole = frame.get(14..transport_v6(frame)?.end)?;
     let part = &whole[..whole.len().min(ERROR_BYTES - ERROR_HEADERS)];
@@ -78,7 +82,7 @@ pub(crate) fn error(
     Some(reply)
 }
 
-/// Whether `address` can be that of one host.
+/// Whether `address` is a unicast address of a host.
 fn is_host(address: Ipv6Addr) -> bool {
     !(address.is_unspecified() || address.is_multicast() || address.is_loopback())
 }
@@ -93,8 +97,8 @@ mod tests {
         Ipv6Addr::new(0x2001, 0xdb8, 1, 0, 0, 0, 0, last)
     }
 
-    const US: Party<Ipv6Addr> = Party { mac: [2, 0, 0, 0, 0, 1], address: host(1) };
-    const THEM: Party<Ipv6Addr> = Party { mac: [2, 0, 0, 0, 0, 9], address: host(9) };
+    const US: Endpoint<Ipv6Addr> = Endpoint { mac: [2, 0, 0, 0, 0, 1], address: host(1) };
+    const THEM: Endpoint<Ipv6Addr> = Endpoint { mac: [2, 0, 0, 0, 0, 9], address: host(9) };
 
     fn echo(payload: &[u8]) -> Vec<u8> {
         let builder = PacketBuilder::ethernet2(THEM.mac, US.mac);
@@ -126,23 +130,23 @@ mod tests {
     #[test]
     fn errors_quote_the_packet_and_none_is_sent_about_an_error() {
         let sent = echo(&[5; 1_400]);
-        assert_eq!(complainant(&sent), Some(THEM.address));
-        let told = error(&sent, Error::HostUnreachable, US, THEM).unwrap();
+        assert_eq!(error_recipient(&sent), Some(THEM.address));
+        let told = error(&sent, IcmpError::HostUnreachable, US, THEM).unwrap();
         assert_eq!(told.len(), 14 + ERROR_BYTES);
         let (kind, payload) = message(&told);
         let code = icmpv6::DestUnreachableCode::Address;
         assert_eq!(kind, Icmpv6Type::DestinationUnreachable(code));
         assert_eq!(payload, sent[14..14 + ERROR_BYTES - ERROR_HEADERS]);
-        assert_eq!(complainant(&told), None);
-        // Behind an extension header, too: padding options to a destination.
+        assert_eq!(error_recipient(&told), None);
+        // Also after a destination options header with padding.
         let mut behind = told.clone();
         behind.splice(54..54, [58, 0, 1, 4, 0, 0, 0, 0]);
         behind[20] = 60;
         let length = u16::try_from(behind.len() - 54).unwrap();
         behind[18..20].copy_from_slice(&length.to_be_bytes());
-        assert_eq!(complainant(&behind), None);
+        assert_eq!(error_recipient(&behind), None);
         behind[54] = 17;
-        assert_eq!(complainant(&behind), Some(US.address));
+        assert_eq!(error_recipient(&behind), Some(US.address));
     }
 
     proptest! {
@@ -154,8 +158,8 @@ mod tests {
                 bytes[18..20].copy_from_slice(&length.to_be_bytes());
                 bytes[20] = [58, 0, 44, 60][usize::from(bytes[20] & 3)];
             }
-            let _ = (echo_reply(&bytes, US.mac), complainant(&bytes));
-            let _ = error(&bytes, Error::TimeExceeded, US, THEM);
+            let _ = (echo_reply(&bytes, US.mac), error_recipient(&bytes));
+            let _ = error(&bytes, IcmpError::TimeExceeded, US, THEM);
         }
     }
 }

@@ -1,8 +1,7 @@
-//! What the router says in its own name by IPv4: ARP, echo replies, ICMP errors.
+//! IPv4 control packets of the router: ARP, echo replies and ICMP errors.
 //!
-//! These frames are few and made one by one; etherparse reads and writes them. Source: RFC 826,
-//! RFC 792, RFC 1812 section 4.3 (which packets no error is sent about, and how much of them goes
-//! along).
+//! They are rare, so etherparse parses and builds them. Source: RFC 826, RFC 792; RFC 1812 section
+//! 4.3 (which packets cause no error, and how much an error quotes).
 
 use etherparse::{
     ArpEthIpv4Packet, ArpOperation, Icmpv4Type, NetSlice, PacketBuilder, SlicedPacket,
@@ -10,32 +9,32 @@ use etherparse::{
 };
 use std::net::Ipv4Addr;
 
-/// Hops that our own packets may take.
+/// TTL of the router's packets.
 const HOPS: u8 = 64;
-/// The longest ICMP error, bytes after the Ethernet header.
+/// Longest ICMP error without the Ethernet header, bytes.
 const ERROR_BYTES: usize = 576;
-/// Headers of an ICMP error, bytes.
+/// Bytes of the headers of an ICMP error.
 const ERROR_HEADERS: usize = 28;
-const EVERYBODY: [u8; 6] = [0xff; 6];
+const BROADCAST: [u8; 6] = [0xff; 6];
 
-/// One end of a conversation: hardware and IP address.
+/// Hardware and IP address of one end of an exchange.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Party<A = Ipv4Addr> {
+pub(crate) struct Endpoint<A = Ipv4Addr> {
     pub(crate) mac: [u8; 6],
     pub(crate) address: A,
 }
 
-/// Why a packet does not go on.
+/// Why a packet is not forwarded, as ICMP reports it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Error {
+pub(crate) enum IcmpError {
     TimeExceeded,
     NetUnreachable,
     HostUnreachable,
-    /// It is longer than the next link carries: so many bytes after the Ethernet header.
+    /// The packet exceeds the next link's MTU (this many bytes, without the Ethernet header).
     TooBig(u32),
 }
 
-/// The ARP packet that `frame` holds.
+/// Parses the ARP packet in `frame`.
 pub(crate) fn arp(frame: &[u8]) -> Option<ArpEthIpv4Packet> {
     if frame.get(12..14) != Some(&[8, 6]) {
         return None;
@@ -46,17 +45,17 @@ pub(crate) fn arp(frame: &[u8]) -> Option<ArpEthIpv4Packet> {
     }
 }
 
-/// Who has `target`? `us` asks.
-pub(crate) fn request(us: Party, target: Ipv4Addr) -> Vec<u8> {
-    write_arp(ArpOperation::REQUEST, us, Party { mac: [0; 6], address: target }, EVERYBODY)
+/// Builds an ARP request of `us` for `target`.
+pub(crate) fn arp_request(us: Endpoint, target: Ipv4Addr) -> Vec<u8> {
+    write_arp(ArpOperation::REQUEST, us, Endpoint { mac: [0; 6], address: target }, BROADCAST)
 }
 
-/// `us` has the address that `them` asked for.
-pub(crate) fn answer(us: Party, them: Party) -> Vec<u8> {
+/// Builds the ARP reply to `them` for the address of `us`.
+pub(crate) fn arp_reply(us: Endpoint, them: Endpoint) -> Vec<u8> {
     write_arp(ArpOperation::REPLY, us, them, them.mac)
 }
 
-fn write_arp(operation: ArpOperation, us: Party, them: Party, to: [u8; 6]) -> Vec<u8> {
+fn write_arp(operation: ArpOperation, us: Endpoint, them: Endpoint, to: [u8; 6]) -> Vec<u8> {
     let arp = ArpEthIpv4Packet {
         operation,
         sender_mac: us.mac,
@@ -65,12 +64,12 @@ fn write_arp(operation: ArpOperation, us: Party, them: Party, to: [u8; 6]) -> Ve
         target_ipv4: them.address.octets(),
     };
     let mut frame = Vec::new();
-    // Writing to a vector does not fail.
+    // Writing to a `Vec` cannot fail.
     let _ = PacketBuilder::ethernet2(us.mac, to).arp(arp.into()).write(&mut frame);
     frame
 }
 
-/// The reply to the echo request that `frame` holds, by the port whose hardware address is `mac`.
+/// Returns the reply to the echo request in `frame`, sent from the hardware address `mac`.
 pub(crate) fn echo_reply(frame: &[u8], mac: [u8; 6]) -> Option<Vec<u8>> {
     let packet = SlicedPacket::from_ethernet(frame).ok()?;
     let (Some(NetSlice::Ipv4(ip)), Some(TransportSlice::Icmpv4(icmp))) =
@@ -95,12 +94,12 @@ pub(crate) fn echo_reply(frame: &[u8], mac: [u8; 6]) -> Option<Vec<u8>> {
     Some(reply)
 }
 
-/// Where the packet of `frame` comes from, if an error may be sent about it.
-pub(crate) fn complainant(frame: &[u8]) -> Option<Ipv4Addr> {
+/// Returns the source of the packet in `frame` if it may receive an error.
+pub(crate) fn error_recipient(frame: &[u8]) -> Option<Ipv4Addr> {
     let ip = etherparse::Ipv4Slice::from_slice(frame.get(14..)?).ok()?;
     let header = ip.header();
     let (source, destination) = (header.source_addr(), header.destination_addr());
-    // An error about an error could go on for ever: types of queries and their answers only.
+    // Errors about errors could loop: only queries and their replies may cause one.
     let about_error = header.protocol() == etherparse::IpNumber::ICMP
         && !matches!(ip.payload().payload.first(), Some(0 | 8 | 13..=18));
     let fits = header.fragments_offset().value() == 0
@@ -111,17 +110,21 @@ pub(crate) fn complainant(frame: &[u8]) -> Option<Ipv4Addr> {
     fits.then_some(source)
 }
 
-/// `us` tells `them` why the packet of `frame`, which they sent, does not go on.
-pub(crate) fn error(frame: &[u8], why: Error, us: Party, them: Party) -> Option<Vec<u8>> {
+/// Builds the error `why` about the packet in `frame`, from `us` to `them`.
+pub(crate) fn error(frame: &[u8], why: IcmpError, us: Endpoint, them: Endpoint) -> Option<Vec<u8>> {
     use icmpv4::{DestUnreachableHeader, TimeExceededCode};
     let whole = frame.get(14..).filter(|ip| ip.len() >= 20)?;
     let total = usize::from(u16::from_be_bytes([whole[2], whole[3]]));
     let about = match why {
-        Error::TimeExceeded => Icmpv4Type::TimeExceeded(TimeExceededCode::TtlExceededInTransit),
-        Error::NetUnreachable => Icmpv4Type::DestinationUnreachable(DestUnreachableHeader::Network),
-        Error::HostUnreachable => Icmpv4Type::DestinationUnreachable(DestUnreachableHeader::Host),
-        Error::TooBig(mtu) => {
-            // Only whoever forbids fragments expects an answer (RFC 1191).
+        IcmpError::TimeExceeded => Icmpv4Type::TimeExceeded(TimeExceededCode::TtlExceededInTransit),
+        IcmpError::NetUnreachable => {
+            Icmpv4Type::DestinationUnreachable(DestUnreachableHeader::Network)
+        }
+        IcmpError::HostUnreachable => {
+            Icmpv4Type::DestinationUnreachable(DestUnreachableHeader::Host)
+        }
+        IcmpError::TooBig(mtu) => {
+            // Path MTU discovery sets don't-fragment (RFC 1191); other senders expect no error.
             let next_hop_mtu = u16::try_from(mtu).ok().filter(|_| whole[6] & 0x40 != 0)?;
             let about = DestUnreachableHeader::FragmentationNeeded { next_hop_mtu };
             Icmpv4Type::DestinationUnreachable(about)
@@ -135,7 +138,7 @@ pub(crate) fn error(frame: &[u8], why: Error, us: Party, them: Party) -> Option<
     Some(reply)
 }
 
-/// Whether `address` can be that of one host.
+/// Whether `address` is a unicast address of a host.
 fn is_host(address: Ipv4Addr) -> bool {
     !(address.is_unspecified()
         || address.is_multicast()
@@ -151,8 +154,9 @@ mod tests {
     use proptest::collection::vec;
     use proptest::prelude::*;
 
-    const US: Party = Party { mac: [2, 0, 0, 0, 0, 1], address: Ipv4Addr::new(10, 0, 0, 1) };
-    const THEM: Party = Party { mac: [2, 0, 0, 0, 0, 9], address: Ipv4Addr::new(10, 0, 0, 9) };
+    const US: Endpoint = Endpoint { mac: [2, 0, 0, 0, 0, 1], address: Ipv4Addr::new(10, 0, 0, 1) };
+    const THEM: Endpoint =
+        Endpoint { mac: [2, 0, 0, 0, 0, 9], address: Ipv4Addr::new(10, 0, 0, 9) };
 
     fn echo(payload: &[u8]) -> Vec<u8> {
         let builder = PacketBuilder::ethernet2(THEM.mac, US.mac);
@@ -164,9 +168,9 @@ mod tests {
 
     #[test]
     fn a_request_is_understood_and_answered() {
-        let asked = arp(&request(THEM, US.address)).unwrap();
+        let asked = arp(&arp_request(THEM, US.address)).unwrap();
         assert_eq!((asked.sender_mac, asked.target_ipv4), (THEM.mac, US.address.octets()));
-        let said = answer(US, THEM);
+        let said = arp_reply(US, THEM);
         assert_eq!(said[..6], THEM.mac);
         let said = arp(&said).unwrap();
         assert_eq!((said.sender_mac, said.sender_ipv4), (US.mac, US.address.octets()));
@@ -188,11 +192,11 @@ mod tests {
     #[test]
     fn errors_quote_the_packet_and_none_is_sent_about_an_error() {
         let sent = echo(&[5; 1_000]);
-        assert_eq!(complainant(&sent), Some(THEM.address));
-        let told = error(&sent, Error::TimeExceeded, US, THEM).unwrap();
+        assert_eq!(error_recipient(&sent), Some(THEM.address));
+        let told = error(&sent, IcmpError::TimeExceeded, US, THEM).unwrap();
         assert_eq!(told.len(), 14 + ERROR_BYTES);
         assert_eq!(told[42..], sent[14..14 + ERROR_BYTES - ERROR_HEADERS]);
-        assert_eq!(complainant(&told), None);
+        assert_eq!(error_recipient(&told), None);
     }
 
     proptest! {
@@ -202,8 +206,8 @@ mod tests {
                 bytes[12..15].copy_from_slice(if kind == 1 { &[8, 0, 0x45] } else { &[8, 6, 0] });
                 bytes[23] = 1;
             }
-            let _ = (arp(&bytes), echo_reply(&bytes, US.mac), complainant(&bytes));
-            let _ = error(&bytes, Error::HostUnreachable, US, THEM);
+            let _ = (arp(&bytes), echo_reply(&bytes, US.mac), error_recipient(&bytes));
+            let _ = error(&bytes, IcmpError::HostUnreachable, US, THEM);
         }
     }
 }

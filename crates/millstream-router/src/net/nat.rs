@@ -1,26 +1,24 @@
-//! Many hosts behind one address: source addresses and ports of packets that leave by a port become the
-//! router's own, and answers find their way back.
+//! Network address and port translation (NAPT): hosts behind a port share the router's address.
 //!
 //! ```text
 //! 10.1.0.5:4000 ── to 192.0.2.9:80 ──>  203.0.113.1:4000 ── to 192.0.2.9:80 ──>
 //! <── to 10.1.0.5:4000 ── from 192.0.2.9:80   <── to 203.0.113.1:4000 ── from 192.0.2.9:80
 //! ```
 //!
-//! A *flow* is a protocol and both ends' addresses and ports; only answers from the flow's other
-//! end come in. A host keeps its port number where that is free for this other end, so a host that
-//! speaks with several has one port to all of them. Flows, and those of one host, are bounded;
-//! those that were silent for too long make room, then those that nobody has answered (`hosts.rs`).
-//! A port number that is *forwarded* is one host's end, always: whoever is outside begins flows
-//! there.
+//! A *flow* is a protocol and the address and port of both ends. Only the flow's other end can send
+//! to it. A host keeps its port number if that number is free towards the other end, so one socket
+//! usually has one external port. Flows are bounded in all and per host. Expired flows are evicted
+//! first, then unanswered ones (`hosts.rs`). A *forwarded* port belongs to one host permanently,
+//! and outside senders may open flows there.
 //!
-//! Source: RFC 3022 (NAPT); RFC 4787 (UDP), RFC 5382 (TCP), RFC 5508 (ICMP), of which it is the strict
-//! kind ("address and port-dependent filtering"). Later parts of a packet that come before its first are dropped (RFC
-//! 4787, REQ-14, asks for them to be kept).
+//! Source: RFC 3022 (NAPT); RFC 4787 (UDP), RFC 5382 (TCP), RFC 5508 (ICMP), with address and
+//! port-dependent filtering. Unlike RFC 4787, REQ-14, fragments that precede the first one are
+//! dropped.
 
 mod flow;
+mod fragments;
 mod hosts;
 mod packet;
-mod parts;
 
 use millstream_scenario::PortNat;
 use std::collections::HashMap;
@@ -29,47 +27,47 @@ use std::net::Ipv4Addr;
 
 use crate::net::header::{Transport, transport};
 use flow::{End, Flow, Inside, Outside};
+use fragments::{Fragments, Translation};
 use hosts::Hosts;
-use packet::{Ends, Field, ICMP, Part, SYN, TCP};
-use parts::{Change, Parts};
+use packet::{Ends, Field, FragmentKind, ICMP, SYN, TCP};
 
-/// Flows looked at for each new one, whether they were silent for too long,
-const LOOKED_AT: usize = 8;
-/// and port numbers tried.
-const TRIED: u64 = 64;
-/// All of them are looked at when there is no room, but no more often than this, ns.
+/// Flows checked for expiry per new flow.
+const SCAN_PER_FLOW: usize = 8;
+/// Port numbers tried per new flow.
+const MAX_PORT_PROBES: u64 = 64;
+/// Interval between full scans for expired flows, ns; only a full table is scanned.
 const SWEEP_NS: u64 = 1_000_000_000;
-/// A host loses pending flows before others if it has more of them than this part of all flows,
-const SHARE: u32 = 256;
-/// and more than this.
-const LEAST_SHARE: u32 = 16;
-/// The first port number that hosts are given; those below name services.
+/// Hosts with more than this fraction of the table in pending flows lose theirs first.
+const PENDING_SHARE: u32 = 256;
+/// Lower bound of that number of flows.
+const MIN_PENDING_SHARE: u32 = 16;
+/// First port number that a host may get; lower ones name services.
 const FIRST_PORT: u16 = 1_024;
 
-/// What translation did.
+/// Counters of the translation at one port.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct NatCounters {
-    /// Flows that are known now.
+    /// Flows in the table.
     pub flows: u64,
-    /// Flows that were begun.
+    /// Flows opened.
     pub opened: u64,
-    /// Those of them that were begun at ports that are forwarded.
+    /// Flows opened from outside, at forwarded ports.
     pub forwarded: u64,
     /// Packets whose source was translated.
     pub outbound: u64,
     /// Packets whose destination was translated.
     pub inbound: u64,
-    /// Flows that nobody had answered, and that made room for others.
+    /// Unanswered flows evicted for new ones.
     #[serde(default)]
     pub evicted: u64,
-    /// Packets that could begin no flow, because there are too many, or too many of their host, or their host has one to
+    /// Packets dropped because the table or the host's share is full, or the host has a flow to
     /// that end by another port.
     pub refused_full: u64,
-    /// Packets that did not leave because they are of none of UDP, TCP and ICMP echo, later parts of a packet whose first
-    /// part has not come, or errors about packets of no flow.
+    /// Outbound packets dropped: not UDP, TCP or ICMP echo, a fragment whose first one has not
+    /// passed, or an error about an unknown flow.
     pub refused_kind: u64,
-    /// Packets whose source does not belong to the port that they came by.
+    /// Packets dropped because their source does not belong to their port.
     #[serde(default)]
     pub refused_source: u64,
 }
@@ -80,64 +78,64 @@ enum Refusal {
     Kind,
 }
 
-/// What became of a packet for the address.
+/// Result for a packet to the router's address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Met {
-    /// It is of no flow, and as it was.
+    /// It belongs to no flow and is unchanged.
     No,
-    /// It goes to a host now.
+    /// It is translated and goes to a host.
     Host,
-    /// It cannot go on.
+    /// It belongs to a flow but is dropped.
     Refused,
 }
 
-/// The translation at one port.
+/// The translation state of one port.
 #[derive(Debug)]
 pub(crate) struct Nat {
-    /// Slots, those of no flow being free.
+    /// Flow slots; `free` lists the empty ones.
     flows: Vec<Option<Flow>>,
     free: Vec<u32>,
     inside: HashMap<Inside, u32>,
     outside: HashMap<Outside, u32>,
     hosts: Hosts,
-    /// How many flows each host may have.
+    /// Flows per host, at most.
     host_flows: u32,
-    /// Packets are dropped whose source does not belong to the port that they came by.
+    /// Whether to drop packets whose source does not belong to their port.
     check_source: bool,
-    /// Where silent flows are looked for next.
-    hand: usize,
-    /// When all of them were looked at.
+    /// Slot where the next expiry scan begins.
+    cursor: usize,
+    /// Time of the last full scan.
     swept_ns: Option<u64>,
-    /// Ports that are forwarded, to which host's end,
+    /// Host end by protocol and forwarded port.
     forwards: HashMap<(u8, u16), End>,
-    /// and the port of each such end.
+    /// Forwarded port by protocol and host end.
     published: HashMap<(u8, End), u16>,
-    parts: Parts,
-    /// Of the next packet that comes in parts: hosts may have taken the same.
+    fragments: Fragments,
+    /// Last identification given to a fragmented packet; the hosts' own values may collide.
     identification: u16,
     numbers: RandomState,
     counters: NatCounters,
 }
 
 impl Nat {
-    /// For what `port` says.
+    /// A translation as configured by `port`.
     pub(crate) fn new(port: &PortNat) -> Self {
         let count = port.flows as usize;
         let numbers = RandomState::new();
-        // With twice the room, a table never grows again.
+        // Twice the capacity prevents rehashing.
         let mut new = Self {
             flows: vec![None; count],
             free: (0..port.flows).rev().collect(),
             inside: HashMap::with_capacity(2 * count),
             outside: HashMap::with_capacity(2 * count),
-            hosts: Hosts::new(port.flows, (port.flows / SHARE).max(LEAST_SHARE)),
+            hosts: Hosts::new(port.flows, (port.flows / PENDING_SHARE).max(MIN_PENDING_SHARE)),
             host_flows: port.host_flows,
             check_source: port.check_source,
-            hand: 0,
+            cursor: 0,
             swept_ns: None,
             forwards: HashMap::new(),
             published: HashMap::new(),
-            parts: Parts::new(),
+            fragments: Fragments::new(),
             identification: u16::try_from(numbers.hash_one(0) & 0xffff).unwrap_or(0),
             numbers,
             counters: NatCounters::default(),
@@ -146,7 +144,7 @@ impl Nat {
         new
     }
 
-    /// The same with what `port` says now; flows stay known if so many may be as before.
+    /// Applies a changed configuration; flows stay if the table sizes are unchanged.
     pub(crate) fn changed(mut self, port: &PortNat) -> Self {
         if (self.flows.len(), self.host_flows) != (port.flows as usize, port.host_flows) {
             return Self::new(port);
@@ -156,7 +154,7 @@ impl Nat {
         self
     }
 
-    /// Whether packets are dropped whose source does not belong to the port that they came by.
+    /// Whether packets are dropped whose source does not belong to their port.
     pub(crate) fn checks_source(&self) -> bool {
         self.check_source
     }
@@ -171,20 +169,23 @@ impl Nat {
         }
     }
 
-    /// What it did.
+    /// Returns the counters.
     pub(crate) fn counters(&self) -> NatCounters {
         NatCounters { flows: self.inside.len() as u64, ..self.counters }
     }
 
-    /// A packet leaves by the port: it comes from `us` now. `false` if it is to be dropped.
+    /// Translates the source of a packet that leaves by the port to `us`; returns `false` to drop
+    /// it.
     pub(crate) fn outbound(&mut self, frame: &mut [u8], us: Ipv4Addr, now_ns: u64) -> bool {
         let ip = transport(frame);
-        // What the router says itself needs no flow, but for connections of its proxies: their ports are then no host's.
+        // The router's own packets need no flow, except TCP: a proxy's ports must not be given to
+        // hosts.
         let own = |ip: &Transport| ip.protocol != TCP && packet::addresses(frame, *ip).0 == us;
         if ip.as_ref().is_some_and(own) {
             return true;
         }
-        let sent = ip.ok_or(Refusal::Kind).and_then(|ip| self.send(frame, ip, us, now_ns));
+        let sent =
+            ip.ok_or(Refusal::Kind).and_then(|ip| self.translate_source(frame, ip, us, now_ns));
         let counter = match sent {
             Ok(()) => &mut self.counters.outbound,
             Err(Refusal::Full) => &mut self.counters.refused_full,
@@ -194,60 +195,60 @@ impl Nat {
         sent.is_ok()
     }
 
-    fn send(
+    fn translate_source(
         &mut self,
         frame: &mut [u8],
         ip: Transport,
         us: Ipv4Addr,
         now_ns: u64,
     ) -> Result<(), Refusal> {
-        let part = packet::part(frame, ip);
-        if part == Part::Later {
-            return self.follow(frame, ip, Field::Source, now_ns).ok_or(Refusal::Kind);
+        let kind = packet::fragment_kind(frame, ip);
+        if kind == FragmentKind::Later {
+            return self.translate_fragment(frame, ip, Field::Source, now_ns).ok_or(Refusal::Kind);
         }
         if let Some(quoted) = packet::quoted(frame, ip) {
             return self.error_outward(frame, ip, quoted, us).ok_or(Refusal::Kind);
         }
-        // Nobody inside was asked, as echo requests from outside are the router's own.
+        // An echo reply from inside answers no host: outside requests end at the router.
         let ends = packet::ends(frame, ip).filter(|_| !packet::is_echo(frame, ip, false));
         let ends = ends.ok_or(Refusal::Kind)?;
         let known = self.inside.get(&(ip.protocol, ends.source, ends.destination)).copied();
-        let slot = known.filter(|slot| !self.drop_if_over(*slot, now_ns));
+        let slot = known.filter(|slot| !self.drop_if_expired(*slot, now_ns));
         let slot =
             slot.or_else(|| self.open(ip.protocol, ends, us, now_ns)).ok_or(Refusal::Full)?;
         let flow = self.flows[slot as usize].as_mut().ok_or(Refusal::Full)?;
         flow.last_ns = now_ns;
         flow.spoken = true;
         if flow.answered && !flow.from_outside {
-            flow.established |= packet::has_heard(frame, ip);
+            flow.established |= packet::acknowledges(frame, ip);
         }
-        note_flags(flow, frame, ip);
+        track_tcp_flags(flow, frame, ip);
         let (port, settled) = (flow.port, flow.is_settled());
         if settled {
-            self.hosts.settle(slot);
+            self.hosts.mark_settled(slot);
         } else {
-            self.hosts.set_pending(slot);
+            self.hosts.mark_pending(slot);
         }
-        if part == Part::First {
-            let whole = packet::whole(frame, ip);
-            let identification = self.parts.of(&whole, now_ns).map_or_else(
+        if kind == FragmentKind::First {
+            let key = packet::fragment_key(frame, ip);
+            let identification = self.fragments.get(&key, now_ns).map_or_else(
                 || {
                     self.identification = self.identification.wrapping_add(1);
                     self.identification
                 },
                 |known| known.identification,
             );
-            self.parts.learn(whole, Change { to: us, identification }, now_ns);
+            self.fragments.insert(key, Translation { to: us, identification }, now_ns);
             packet::replace_identification(frame, ip, identification);
         }
         packet::replace(frame, ip, Field::Source, (us, port));
         Ok(())
     }
 
-    /// A packet came in for `us`: if it belongs to a flow, or begins one at a port that is forwarded, it goes to the
-    /// flow's host now.
+    /// Translates the destination of a packet received for `us` if it belongs to a flow or opens
+    /// one at a forwarded port.
     pub(crate) fn inbound(&mut self, frame: &mut [u8], us: Ipv4Addr, now_ns: u64) -> Met {
-        // Nobody else has the address.
+        // A packet from `us` itself is spoofed.
         let ours = |ip: &Transport| {
             let (from, to) = packet::addresses(frame, *ip);
             to == us && from != us
@@ -257,17 +258,19 @@ impl Nat {
     }
 
     fn deliver(&mut self, frame: &mut [u8], ip: Transport, us: Ipv4Addr, now_ns: u64) -> bool {
-        let translated = self.receive(frame, ip, us, now_ns).is_some();
+        let translated = self.translate_destination(frame, ip, us, now_ns).is_some();
         self.counters.inbound += u64::from(translated);
         translated
     }
 
-    /// A host behind `us` sends to `us`: if it belongs to a flow, or begins one at a port that is forwarded, it comes
-    /// from `us` now and goes to that flow's host ("hairpinning", RFC 4787, REQ-9).
+    /// Translates a packet from a host behind `us` to `us` in both directions (hairpinning, RFC
+    /// 4787, REQ-9).
     pub(crate) fn reflect(&mut self, frame: &mut [u8], us: Ipv4Addr, now_ns: u64) -> Met {
         let Some(ip) = transport(frame) else { return Met::No };
-        let of_flow = match (packet::part(frame, ip), packet::ends(frame, ip)) {
-            (Part::Later, _) => self.parts.of(&packet::whole(frame, ip), now_ns).is_some(),
+        let of_flow = match (packet::fragment_kind(frame, ip), packet::ends(frame, ip)) {
+            (FragmentKind::Later, _) => {
+                self.fragments.get(&packet::fragment_key(frame, ip), now_ns).is_some()
+            }
             (_, Some(ends)) => {
                 self.forwards.contains_key(&(ip.protocol, ends.destination.1))
                     || self.inside.contains_key(&(ip.protocol, ends.source, ends.destination))
@@ -281,58 +284,65 @@ impl Nat {
         if goes_on { Met::Host } else { Met::Refused }
     }
 
-    fn receive(
+    fn translate_destination(
         &mut self,
         frame: &mut [u8],
         ip: Transport,
         us: Ipv4Addr,
         now_ns: u64,
     ) -> Option<()> {
-        let part = packet::part(frame, ip);
-        if part == Part::Later {
-            return self.follow(frame, ip, Field::Destination, now_ns);
+        let kind = packet::fragment_kind(frame, ip);
+        if kind == FragmentKind::Later {
+            return self.translate_fragment(frame, ip, Field::Destination, now_ns);
         }
         if let Some(quoted) = packet::quoted(frame, ip) {
             return self.error_inward(frame, ip, quoted, us, now_ns);
         }
-        // Who is outside asks the router itself.
+        // The router answers echo requests from outside itself.
         let ends = packet::ends(frame, ip).filter(|_| !packet::is_echo(frame, ip, true))?;
         let outside = (ip.protocol, ends.destination.1, ends.source);
         let known = self.outside.get(&outside).copied();
-        let slot = known.filter(|slot| !self.drop_if_over(*slot, now_ns));
+        let slot = known.filter(|slot| !self.drop_if_expired(*slot, now_ns));
         let slot = slot.or_else(|| self.forward(ip.protocol, ends, now_ns))?;
         let flow = self.flows[slot as usize].as_mut()?;
-        flow.answered |= !flow.from_outside || flow.spoken && packet::has_heard(frame, ip);
-        // Who is outside cannot keep a UDP flow alive (RFC 4787, REQ-6).
+        flow.answered |= !flow.from_outside || flow.spoken && packet::acknowledges(frame, ip);
+        // Inbound packets do not refresh a UDP flow (RFC 4787, REQ-6).
         if flow.protocol == TCP {
             flow.last_ns = now_ns;
         }
         flow.established |= flow.protocol == TCP && flow.from_outside && flow.answered;
-        note_flags(flow, frame, ip);
+        track_tcp_flags(flow, frame, ip);
         let (host, settled) = (flow.host, flow.is_settled());
         if settled {
-            self.hosts.settle(slot);
+            self.hosts.mark_settled(slot);
         } else if !self.hosts.is_pending(slot) {
-            self.hosts.set_pending(slot);
+            self.hosts.mark_pending(slot);
         }
-        if part == Part::First {
-            let whole = packet::whole(frame, ip);
-            let change = Change { to: host.0, identification: whole.3 };
-            self.parts.learn(whole, change, now_ns);
+        if kind == FragmentKind::First {
+            let key = packet::fragment_key(frame, ip);
+            let change = Translation { to: host.0, identification: key.3 };
+            self.fragments.insert(key, change, now_ns);
         }
         packet::replace(frame, ip, Field::Destination, host);
         Some(())
     }
 
-    /// A later part of a packet goes where the first went.
-    fn follow(&self, frame: &mut [u8], ip: Transport, field: Field, now_ns: u64) -> Option<()> {
-        let change = self.parts.of(&packet::whole(frame, ip), now_ns)?;
+    /// Translates a later fragment as the first one was.
+    fn translate_fragment(
+        &self,
+        frame: &mut [u8],
+        ip: Transport,
+        field: Field,
+        now_ns: u64,
+    ) -> Option<()> {
+        let change = self.fragments.get(&packet::fragment_key(frame, ip), now_ns)?;
         packet::replace_address(frame, ip, field, change.to, None);
         packet::replace_identification(frame, ip, change.identification);
         Some(())
     }
 
-    /// An ICMP error about a packet that left (RFC 5508, section 4.2), which it quotes.
+    /// Translates an inbound ICMP error and the outbound packet that it quotes (RFC 5508, section
+    /// 4.2).
     fn error_inward(
         &mut self,
         frame: &mut [u8],
@@ -344,17 +354,17 @@ impl Nat {
         let about = packet::quoted_ends(frame, quoted).filter(|about| about.source.0 == us)?;
         let outside = (quoted.protocol, about.source.1, about.destination);
         let slot = *self.outside.get(&outside)?;
-        if self.drop_if_over(slot, now_ns) {
+        if self.drop_if_expired(slot, now_ns) {
             return None;
         }
         let host = self.flows[slot as usize]?.host;
         packet::replace(frame, quoted, Field::Source, host);
-        packet::sum_again(frame, ip);
+        packet::refresh_icmp_checksum(frame, ip);
         packet::replace_address(frame, ip, Field::Destination, host.0, None);
         Some(())
     }
 
-    /// The same about one that came in.
+    /// Translates an outbound ICMP error and the inbound packet that it quotes.
     fn error_outward(
         &mut self,
         frame: &mut [u8],
@@ -366,20 +376,20 @@ impl Nat {
         let inside = (quoted.protocol, about.destination, about.source);
         let port = self.flows[*self.inside.get(&inside)? as usize]?.port;
         packet::replace(frame, quoted, Field::Destination, (us, port));
-        packet::sum_again(frame, ip);
+        packet::refresh_icmp_checksum(frame, ip);
         packet::replace_address(frame, ip, Field::Source, us, None);
         Some(())
     }
 
-    /// The router itself says something by the port: what it quotes of a host's becomes what the other end sent.
-    pub(crate) fn say(&mut self, frame: &mut [u8], us: Ipv4Addr) {
+    /// Translates the packet that an ICMP error of the router quotes back to what its sender sent.
+    pub(crate) fn translate_own_error(&mut self, frame: &mut [u8], us: Ipv4Addr) {
         let Some(ip) = transport(frame) else { return };
         if let Some(quoted) = packet::quoted(frame, ip) {
             self.error_outward(frame, ip, quoted, us);
         }
     }
 
-    /// A new flow of a host; `None` if there is no room for it.
+    /// Opens a flow from a host; `None` if the table is full.
     fn open(&mut self, protocol: u8, ends: Ends, us: Ipv4Addr, now_ns: u64) -> Option<u32> {
         self.make_room(ends.source.0, now_ns)?;
         let port = self.port(protocol, ends, us, now_ns)?;
@@ -397,7 +407,8 @@ impl Nat {
         })
     }
 
-    /// A new flow to the host that a port is forwarded to; `None` if it is not, or there is no room.
+    /// Opens a flow to the host of a forwarded port; `None` if the port is not forwarded or the
+    /// table is full.
     fn forward(&mut self, protocol: u8, ends: Ends, now_ns: u64) -> Option<u32> {
         let host = *self.forwards.get(&(protocol, ends.destination.1))?;
         let flow = Flow {
@@ -412,9 +423,9 @@ impl Nat {
             established: false,
             ended: false,
         };
-        // The host may have begun one by another port, before this was forwarded.
+        // The host may have opened this flow by another port before the port was forwarded.
         let taken = self.inside.get(&flow.inside()).copied();
-        let is_free = taken.is_none_or(|slot| self.drop_if_over(slot, now_ns));
+        let is_free = taken.is_none_or(|slot| self.drop_if_expired(slot, now_ns));
         let room = is_free.then(|| self.make_room(host.0, now_ns)).flatten();
         let slot = room.and_then(|()| self.insert(flow));
         self.counters.forwarded += u64::from(slot.is_some());
@@ -422,15 +433,15 @@ impl Nat {
         slot
     }
 
-    /// Forgets some flows that were silent for too long, then one that nobody has answered; `None`
-    /// if there are too many others, or too many of the host.
+    /// Evicts expired flows, then one unanswered flow; `None` if the table or the host's share
+    /// stays full.
     fn make_room(&mut self, host: Ipv4Addr, now_ns: u64) -> Option<()> {
-        for _ in 0..LOOKED_AT {
-            self.hand = (self.hand + 1) % self.flows.len();
-            self.drop_if_over(u32::try_from(self.hand).ok()?, now_ns);
+        for _ in 0..SCAN_PER_FLOW {
+            self.cursor = (self.cursor + 1) % self.flows.len();
+            self.drop_if_expired(u32::try_from(self.cursor).ok()?, now_ns);
         }
         let victim = match self.is_full(host) {
-            true if self.has_its_flows(host) => self.hosts.victim_of(host),
+            true if self.is_host_full(host) => self.hosts.victim_of(host),
             true => self.hosts.victim(),
             false => None,
         };
@@ -443,19 +454,19 @@ impl Nat {
         {
             self.swept_ns = Some(now_ns);
             for slot in 0..self.flows.len() {
-                self.drop_if_over(u32::try_from(slot).ok()?, now_ns);
+                self.drop_if_expired(u32::try_from(slot).ok()?, now_ns);
             }
         }
         (!self.is_full(host)).then_some(())
     }
 
-    /// Whether no flow of a host may be begun.
+    /// Whether no flow of `host` can be opened.
     fn is_full(&self, host: Ipv4Addr) -> bool {
-        self.free.is_empty() || self.has_its_flows(host)
+        self.free.is_empty() || self.is_host_full(host)
     }
 
-    /// Whether a host has as many flows as it may have.
-    fn has_its_flows(&self, host: Ipv4Addr) -> bool {
+    /// Whether `host` has as many flows as one host may have.
+    fn is_host_full(&self, host: Ipv4Addr) -> bool {
         self.hosts.flows(host) >= self.host_flows
     }
 
@@ -469,42 +480,42 @@ impl Nat {
         Some(slot)
     }
 
-    /// A port of ours that is free for the flow's other end: the one that is forwarded to the host's, or the host's
-    /// own number, if it can be.
+    /// Returns a free port towards the flow's other end: the forwarded one, the host's own, or
+    /// another.
     fn port(&mut self, protocol: u8, ends: Ends, us: Ipv4Addr, now_ns: u64) -> Option<u16> {
-        // Nobody outside can tell which comes next (RFC 6056).
+        // Ports must be unpredictable from outside (RFC 6056).
         let first = self.numbers.hash_one((protocol, ends.source, ends.destination));
         let published = self.published.get(&(protocol, ends.source)).copied();
         let mut is_free = |port: &u16| {
-            let is_his =
+            let is_available =
                 !self.forwards.contains_key(&(protocol, *port)) || published == Some(*port);
             let known = self.outside.get(&(protocol, *port, ends.destination)).copied();
-            is_his && known.is_none_or(|slot| self.drop_if_over(slot, now_ns))
+            is_available && known.is_none_or(|slot| self.drop_if_expired(slot, now_ns))
         };
-        // Clients of a proxy know its port.
+        // A proxy has already told its peer the port.
         let keeps = |port: &u16| *port >= FIRST_PORT || protocol == ICMP || ends.source.0 == us;
         let own = Some(ends.source.1).filter(keeps);
         if let Some(port) = published.into_iter().chain(own).find(&mut is_free) {
             return Some(port);
         }
         let count = u64::from(u16::MAX - FIRST_PORT) + 1;
-        (0..TRIED)
+        (0..MAX_PORT_PROBES)
             .filter_map(|step| u16::try_from(first.wrapping_add(step) % count).ok())
             .map(|number| FIRST_PORT + number)
             .find(is_free)
     }
 
-    /// Forgets the flow of a slot if it was silent for too long; returns whether there is none now.
-    fn drop_if_over(&mut self, slot: u32, now_ns: u64) -> bool {
+    /// Removes the flow of `slot` if it has expired; returns whether the slot is free.
+    fn drop_if_expired(&mut self, slot: u32, now_ns: u64) -> bool {
         let Some(flow) = self.flows[slot as usize] else { return true };
-        let over = flow.is_over(now_ns);
+        let over = flow.is_expired(now_ns);
         if over {
             self.forget(slot);
         }
         over
     }
 
-    /// Forgets the flow of a slot.
+    /// Removes the flow of `slot`.
     fn forget(&mut self, slot: u32) {
         let Some(flow) = self.flows[slot as usize].take() else { return };
         self.free.push(slot);
@@ -514,7 +525,7 @@ impl Nat {
     }
 }
 
-fn note_flags(flow: &mut Flow, frame: &[u8], ip: Transport) {
+fn track_tcp_flags(flow: &mut Flow, frame: &[u8], ip: Transport) {
     const RST: u8 = 4;
     const FIN_OR_RST: u8 = 5;
     if ip.protocol == TCP {

@@ -1,12 +1,12 @@
-//! Neighbour discovery: who has which IPv6 address, asked and answered by ICMPv6.
+//! Neighbour discovery: resolves IPv6 addresses to hardware addresses by ICMPv6.
 //!
 //! ```text
-//! solicitation    us ── to the group of 2001:db8::9's last 24 bits ──> "who has 2001:db8::9? I am at MAC"
-//! advertisement   us <── to the address that asked ── "2001:db8::9 is at MAC"
+//! solicitation    router ── to the solicited-node group ──> "who has 2001:db8::9?"
+//! advertisement   router <── to the soliciting address ──── "2001:db8::9 is at MAC"
 //! ```
 //!
-//! Source: RFC 4861 (sections 7.1: what is not believed, 7.2: what is said), RFC 4291 sections 2.5.1 and 2.7.1
-//! (link-local addresses made of hardware addresses, the groups), RFC 2464 section 7 (groups on Ethernet).
+//! Source: RFC 4861 (section 7.1: validation; 7.2: address resolution); RFC 4291 sections 2.5.1 and
+//! 2.7.1 (link-local addresses, multicast groups); RFC 2464 section 7 (multicast on Ethernet).
 
 use etherparse::icmpv6::{
     Icmpv6PayloadSlice, NdpOptionSlice, NdpOptionsIterator, NeighborAdvertisementHeader,
@@ -15,42 +15,42 @@ use etherparse::{Icmpv6Type, NetSlice, PacketBuilder, SlicedPacket, TransportSli
 use ipnet::Ipv6Net;
 use std::net::Ipv6Addr;
 
-use crate::net::ipv4_control::Party;
+use crate::net::ipv4_control::Endpoint;
 
-/// Hops of every message: one that a router has passed on has fewer.
+/// Hop limit of every message: a forwarded one has less.
 const HOPS: u8 = 255;
-/// All hosts and routers of a link.
+/// The all-nodes group of a link.
 const ALL_NODES: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 1);
-/// The options that hold the sender's, or the target's hardware address: their number and length, in units of eight bytes.
+/// Type and length, in units of eight bytes, of the link-layer address options: source and target.
 const FROM: [u8; 2] = [1, 1];
 const TARGET: [u8; 2] = [2, 1];
 
-/// What a neighbour says.
+/// A neighbour discovery message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Message {
-    /// Who has `target`?
+    /// Asks for the hardware address of `target`.
     Solicitation {
-        /// The address in question.
+        /// The address to resolve.
         target: Ipv6Addr,
-        /// Who asks; `None` if it has no address yet and would know whether this one is free.
+        /// The sender; `None` for duplicate address detection.
         from: Option<Ipv6Addr>,
-        /// The hardware address of who asks, if it is said.
+        /// The sender's hardware address, if present.
         mac: Option<[u8; 6]>,
     },
-    /// `target` is at `mac`.
+    /// Announces that `target` is at `mac`.
     Advertisement {
-        /// The address in question.
+        /// The announced address.
         target: Ipv6Addr,
-        /// Its hardware address, if it is said.
+        /// Its hardware address, if present.
         mac: Option<[u8; 6]>,
-        /// It answers a solicitation.
+        /// Whether it answers a solicitation.
         solicited: bool,
-        /// It counts where another hardware address is known.
+        /// Whether it replaces a different known hardware address.
         overrides: bool,
     },
 }
 
-/// The message of neighbour discovery that `frame` holds, if it is one that may be believed to come from this link.
+/// Parses the neighbour discovery message in `frame`; `None` if there is none or validation fails.
 pub(crate) fn message(frame: &[u8]) -> Option<Message> {
     let packet = SlicedPacket::from_ethernet(frame).ok()?;
     let (Some(NetSlice::Ipv6(ip)), Some(TransportSlice::Icmpv6(icmp))) =
@@ -63,7 +63,7 @@ pub(crate) fn message(frame: &[u8]) -> Option<Message> {
     let right = header.hop_limit() == HOPS
         && icmp.code_u8() == 0
         && icmp.is_checksum_valid(header.source(), header.destination())
-        // RFC 6980: none in fragments.
+        // RFC 6980 forbids fragments.
         && !ip.is_payload_fragmented()
         && !source.is_multicast();
     if !right {
@@ -85,7 +85,7 @@ pub(crate) fn message(frame: &[u8]) -> Option<Message> {
             let target = payload.target_address();
             let mac = link_layer(payload.options(), TARGET)?;
             let (solicited, overrides) = (flags.solicited, flags.r#override);
-            // Nobody solicits in the name of a group.
+            // A multicast address cannot solicit.
             let wrong = target.is_multicast()
                 || source.is_unspecified()
                 || destination.is_multicast() && solicited;
@@ -95,7 +95,8 @@ pub(crate) fn message(frame: &[u8]) -> Option<Message> {
     }
 }
 
-/// The hardware address in the options of a message, if there is one; `None` if the options are broken.
+/// Returns the link-layer address option of a message, if present; `None` if an option is
+/// malformed.
 fn link_layer(options: &[u8], kind: [u8; 2]) -> Option<Option<[u8; 6]>> {
     let mut found = None;
     for option in NdpOptionsIterator::from_slice(options) {
@@ -104,30 +105,31 @@ fn link_layer(options: &[u8], kind: [u8; 2]) -> Option<Option<[u8; 6]>> {
             NdpOptionSlice::TargetLinkLayerAddress(option) if kind == TARGET => option.as_bytes(),
             _ => continue,
         };
-        // The number, the length, and an Ethernet address.
+        // The option is type, length and an Ethernet address.
         found = bytes.get(2..).and_then(|address| <[u8; 6]>::try_from(address).ok());
     }
     Some(found)
 }
 
-/// Who has `target`? `us` asks.
-pub(crate) fn solicitation(us: Party<Ipv6Addr>, target: Ipv6Addr) -> Vec<u8> {
+/// Builds a solicitation of `us` for `target`.
+pub(crate) fn solicitation(us: Endpoint<Ipv6Addr>, target: Ipv6Addr) -> Vec<u8> {
     let group = solicited_node(target);
-    let to = Party { mac: group_mac(group), address: group };
+    let to = Endpoint { mac: group_mac(group), address: group };
     write(us, to, Icmpv6Type::NeighborSolicitation, target, FROM)
 }
 
-/// `us` has the address that `them` asked for; everybody is told if who asked has no address.
-pub(crate) fn advertisement(us: Party<Ipv6Addr>, them: Option<Party<Ipv6Addr>>) -> Vec<u8> {
-    let to = them.unwrap_or(Party { mac: group_mac(ALL_NODES), address: ALL_NODES });
+/// Builds an advertisement of `us` to `them`, or to all nodes if the soliciting host has no
+/// address.
+pub(crate) fn advertisement(us: Endpoint<Ipv6Addr>, them: Option<Endpoint<Ipv6Addr>>) -> Vec<u8> {
+    let to = them.unwrap_or(Endpoint { mac: group_mac(ALL_NODES), address: ALL_NODES });
     let solicited = them.is_some();
     let flags = NeighborAdvertisementHeader { router: true, solicited, r#override: true };
     write(us, to, Icmpv6Type::NeighborAdvertisement(flags), us.address, TARGET)
 }
 
 fn write(
-    us: Party<Ipv6Addr>,
-    to: Party<Ipv6Addr>,
+    us: Endpoint<Ipv6Addr>,
+    to: Endpoint<Ipv6Addr>,
     kind: Icmpv6Type,
     target: Ipv6Addr,
     option: [u8; 2],
@@ -136,24 +138,24 @@ fn write(
     let builder = PacketBuilder::ethernet2(us.mac, to.mac);
     let builder = builder.ipv6(us.address.octets(), to.address.octets(), HOPS).icmpv6(kind);
     let mut frame = Vec::new();
-    // Writing to a vector does not fail.
+    // Writing to a `Vec` cannot fail.
     let _ = builder.write(&mut frame, &payload);
     frame
 }
 
-/// The group in which whoever has `address` hears solicitations for it.
+/// Returns the solicited-node group of `address`.
 pub(crate) fn solicited_node(address: Ipv6Addr) -> Ipv6Addr {
     let last = u128::from(address) & 0xff_ffff;
     Ipv6Addr::from(0xff02_0000_0000_0000_0000_0001_ff00_0000 | last)
 }
 
-/// The hardware address of a group.
+/// Returns the hardware address of a multicast group.
 fn group_mac(group: Ipv6Addr) -> [u8; 6] {
     let [.., a, b, c, d] = group.octets();
     [0x33, 0x33, a, b, c, d]
 }
 
-/// The link-local address of a port with this hardware address.
+/// Returns the link-local address of a port with the hardware address `mac`.
 pub(crate) fn link_local(mac: [u8; 6]) -> Ipv6Net {
     let [a, b, c, d, e, f] = mac;
     let half = u64::from_be_bytes([a ^ 2, b, c, 0xff, 0xfe, d, e, f]);
@@ -171,10 +173,10 @@ mod tests {
         Ipv6Addr::new(0x2001, 0xdb8, 1, 0, 0, 0, 0x12, last)
     }
 
-    const US: Party<Ipv6Addr> = Party { mac: [2, 0, 0, 0, 0, 1], address: host(1) };
-    const THEM: Party<Ipv6Addr> = Party { mac: [2, 0, 0, 0, 0, 9], address: host(9) };
+    const US: Endpoint<Ipv6Addr> = Endpoint { mac: [2, 0, 0, 0, 0, 1], address: host(1) };
+    const THEM: Endpoint<Ipv6Addr> = Endpoint { mac: [2, 0, 0, 0, 0, 9], address: host(9) };
 
-    /// The checksum is right again.
+    /// Recomputes the checksum.
     fn mended(mut frame: Vec<u8>) -> Vec<u8> {
         let sum = etherparse::checksum::Sum16BitWords::new();
         frame[56..58].fill(0);
@@ -206,7 +208,7 @@ mod tests {
         let (mac, solicited, overrides) = (Some(US.mac), true, true);
         let expected = Message::Advertisement { target, mac, solicited, overrides };
         assert_eq!(message(&said), Some(expected));
-        // To somebody who has no address yet.
+        // To a host without an address.
         let said = advertisement(US, None);
         assert_eq!(said[..6], [0x33, 0x33, 0, 0, 0, 1]);
         let expected = Message::Advertisement { target, mac, solicited: false, overrides };
@@ -237,13 +239,13 @@ mod tests {
         let mut wrong = asked.clone();
         wrong[70] ^= 1;
         assert_eq!(message(&wrong), None, "a wrong checksum");
-        // Without the option nobody is a host that looks whether an address is free.
+        // A solicitation without source and option is duplicate address detection.
         let mut free = changed(22, &none);
         free.truncate(78);
         free[18..20].copy_from_slice(&[0, 24]);
         let (target, from, mac) = (US.address, None, None);
         assert_eq!(message(&mended(free)), Some(Message::Solicitation { target, from, mac }));
-        // Nobody can have solicited what a group is told.
+        // A multicast advertisement answers no solicitation.
         let mut said = advertisement(US, None);
         said[58] |= 0x40;
         assert_eq!(message(&mended(said)), None);

@@ -1,128 +1,136 @@
-//! Who has which address on a port's network: what ARP found out, or neighbour discovery.
+//! Neighbour table: hardware addresses that ARP and neighbour discovery resolved.
 //!
-//! What the kernel says of a neighbour counts before that. What was found is bounded by [`MOST`] for each family.
-//! Questions without an answer do not push out neighbours that answered (RFC 6583: whoever scans a network of IPv6 asks for
-//! more addresses than any table holds). Nobody is believed who was not asked for, asked us, or was known before, and nobody beyond the port's own network.
-//! Source: RFC 826; RFC 1122 section 2.3.2.1 (entries time out, requests are limited); RFC 4861 section 7.
+//! Entries of the kernel's table take precedence. Learned entries are bounded by [`MAX_ENTRIES`]
+//! per address family. Unanswered probes do not evict reachable neighbours: a scan of an IPv6
+//! network probes more addresses than any table holds (RFC 6583). An update is accepted only from
+//! the port's own network, and only if the address was probed, solicits the router, or is known.
+//!
+//! Source: RFC 826; RFC 1122 section 2.3.2.1 (timeouts, rate limit); RFC 4861 section 7.
 
 use std::collections::HashMap;
+use std::net::IpAddr;
 
 use crate::net::address::Address;
 
-/// The most entries.
-const MOST: usize = 4_096;
-/// An entry of this age is asked for again while it is used, ns.
-const FRESH_NS: u64 = 60_000_000_000;
-/// An entry of this age is not used any more, ns.
-const KEPT_NS: u64 = 120_000_000_000;
-/// Between two requests for one address, ns.
-pub(crate) const ASK_NS: u64 = 1_000_000_000;
-/// Between two looks for room in a full table, ns: a look takes as long as hundreds of packets.
+/// Entries per address family, at most.
+const MAX_ENTRIES: usize = 4_096;
+/// Age at which an entry in use is probed again, ns.
+const REPROBE_NS: u64 = 60_000_000_000;
+/// Age at which an entry expires, ns.
+const EXPIRY_NS: u64 = 120_000_000_000;
+/// Interval between probes for one address, ns.
+pub(crate) const PROBE_NS: u64 = 1_000_000_000;
+/// Interval between sweeps of a full table, ns: a sweep costs as much as hundreds of packets.
 const SWEEP_NS: u64 = 100_000_000;
-/// After so many requests without an answer the address counts as unreachable.
-const ASKS: u32 = 3;
+/// Unanswered probes after which an address counts as unreachable.
+const MAX_PROBES: u32 = 3;
+
+/// The port and the address of a neighbour.
+pub(crate) type NeighbourKey = (usize, IpAddr);
 
 #[derive(Clone, Copy, Debug)]
-struct Neighbour {
+struct Entry {
     mac: Option<[u8; 6]>,
-    heard_ns: u64,
-    asked_ns: u64,
-    asks: u32,
+    confirmed_ns: u64,
+    solicited_ns: u64,
+    probes: u32,
 }
 
-/// What is known of an address.
+/// State of a neighbour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Found {
-    /// This hardware address; it may be used so for a second.
-    Known([u8; 6]),
-    /// Nothing yet.
-    Unknown,
-    /// Nobody answers.
-    Nobody,
-    /// Too many addresses are asked for to ask for this one.
-    Crowded,
+pub(crate) enum NeighbourState {
+    /// Resolved to this hardware address; the result may be cached for a second.
+    Reachable([u8; 6]),
+    /// Being resolved.
+    Incomplete,
+    /// No answer to [`MAX_PROBES`] probes.
+    Failed,
+    /// Not probed: the table is full.
+    TableFull,
 }
 
-/// Every port's neighbours of one family.
+/// The neighbour table of one address family, for all ports.
 #[derive(Clone, Debug)]
 pub(crate) struct Neighbours<A> {
-    known: HashMap<(usize, A), Neighbour>,
-    /// What the kernel knows; it watches over its own table.
+    known: HashMap<(usize, A), Entry>,
+    /// Entries of the kernel, which maintains them.
     kernel: HashMap<(usize, A), [u8; 6]>,
-    /// When room was made for the last time, ns.
-    swept_ns: u64,
+    /// Time of the last sweep, ns.
+    last_sweep_ns: u64,
 }
 
 impl<A> Default for Neighbours<A> {
     fn default() -> Self {
-        Self { known: HashMap::new(), kernel: HashMap::new(), swept_ns: 0 }
+        Self { known: HashMap::new(), kernel: HashMap::new(), last_sweep_ns: 0 }
     }
 }
 
-/// What is said of a neighbour.
+/// A neighbour's announcement of its hardware address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Word<A> {
-    /// Its address
+pub(crate) struct NeighbourUpdate<A> {
+    /// IP address.
     pub(crate) address: A,
-    /// and its hardware address.
+    /// Hardware address.
     pub(crate) mac: [u8; 6],
-    /// It asked us, so it will be spoken to.
-    pub(crate) asked_us: bool,
-    /// It counts where another hardware address is known (RFC 4861, the override flag).
+    /// Whether the neighbour solicits the router, and so expects a reply.
+    pub(crate) solicits_us: bool,
+    /// Whether it replaces a different known hardware address (the override flag of RFC 4861).
     pub(crate) overrides: bool,
 }
 
 impl<A: Address> Neighbours<A> {
-    /// Who has `address` on `port`'s network, and whether that is to be asked now.
-    pub(crate) fn find(&mut self, port: usize, address: A, now_ns: u64) -> (Found, bool) {
+    /// Returns the state of `address` on `port`'s network, and whether to probe it now.
+    pub(crate) fn find(&mut self, port: usize, address: A, now_ns: u64) -> (NeighbourState, bool) {
         if let Some(mac) = self.kernel.get(&(port, address)) {
-            return (Found::Known(*mac), false);
+            return (NeighbourState::Reachable(*mac), false);
         }
-        if !self.known.contains_key(&(port, address)) && self.known.len() >= MOST {
-            if now_ns.saturating_sub(self.swept_ns) >= SWEEP_NS {
+        if !self.known.contains_key(&(port, address)) && self.known.len() >= MAX_ENTRIES {
+            if now_ns.saturating_sub(self.last_sweep_ns) >= SWEEP_NS {
                 self.sweep(now_ns);
             }
-            if self.known.len() >= MOST {
-                return (Found::Crowded, false);
+            if self.known.len() >= MAX_ENTRIES {
+                return (NeighbourState::TableFull, false);
             }
         }
-        let first = Neighbour { mac: None, heard_ns: 0, asked_ns: 0, asks: 0 };
-        let of = self.known.entry((port, address)).or_insert(first);
-        let age_ns = now_ns.saturating_sub(of.heard_ns);
-        if age_ns >= KEPT_NS {
-            of.mac = None;
+        let first = Entry { mac: None, confirmed_ns: 0, solicited_ns: 0, probes: 0 };
+        let entry = self.known.entry((port, address)).or_insert(first);
+        let age_ns = now_ns.saturating_sub(entry.confirmed_ns);
+        if age_ns >= EXPIRY_NS {
+            entry.mac = None;
         }
-        let old = of.mac.is_none() || age_ns >= FRESH_NS;
-        let ask = old && (of.asks == 0 || now_ns.saturating_sub(of.asked_ns) >= ASK_NS);
-        let found = match of.mac {
-            Some(mac) => Found::Known(mac),
-            None if of.asks >= ASKS => Found::Nobody,
-            None => Found::Unknown,
+        let old = entry.mac.is_none() || age_ns >= REPROBE_NS;
+        let solicit =
+            old && (entry.probes == 0 || now_ns.saturating_sub(entry.solicited_ns) >= PROBE_NS);
+        let found = match entry.mac {
+            Some(mac) => NeighbourState::Reachable(mac),
+            None if entry.probes >= MAX_PROBES => NeighbourState::Failed,
+            None => NeighbourState::Incomplete,
         };
-        if ask {
-            of.asked_ns = now_ns;
-            of.asks = of.asks.saturating_add(1);
+        if solicit {
+            entry.solicited_ns = now_ns;
+            entry.probes = entry.probes.saturating_add(1);
         }
-        (found, ask)
+        (found, solicit)
     }
 
-    /// Makes room: first those go that did not answer for a second; then, if hosts themselves are too many, those of
-    /// which nothing was heard for as long.
+    /// Evicts entries without an answer for a second. If reachable neighbours still fill half of
+    /// the table, evicts those that were idle for a second.
     #[cold]
     fn sweep(&mut self, now_ns: u64) {
-        self.swept_ns = now_ns;
+        self.last_sweep_ns = now_ns;
         let age_ns = |then_ns: u64| now_ns.saturating_sub(then_ns);
-        self.known.retain(|_, of| match of.mac {
-            Some(_) => age_ns(of.heard_ns) < KEPT_NS,
-            None => age_ns(of.asked_ns) < ASK_NS,
+        self.known.retain(|_, entry| match entry.mac {
+            Some(_) => age_ns(entry.confirmed_ns) < EXPIRY_NS,
+            None => age_ns(entry.solicited_ns) < PROBE_NS,
         });
-        let hosts = self.known.values().filter(|of| of.mac.is_some()).count();
-        if hosts > MOST / 2 {
-            self.known.retain(|_, of| age_ns(of.heard_ns.max(of.asked_ns)) < ASK_NS);
+        let hosts = self.known.values().filter(|entry| entry.mac.is_some()).count();
+        if hosts > MAX_ENTRIES / 2 {
+            self.known
+                .retain(|_, entry| age_ns(entry.confirmed_ns.max(entry.solicited_ns)) < PROBE_NS);
         }
     }
 
-    /// The kernel knows this of `address` now.
+    /// Sets or removes the kernel's entry for `address`.
     pub(crate) fn set_kernel(&mut self, port: usize, address: A, mac: Option<[u8; 6]>) {
         match mac {
             Some(mac) => self.kernel.insert((port, address), mac),
@@ -130,21 +138,28 @@ impl<A: Address> Neighbours<A> {
         };
     }
 
-    /// A neighbour speaks of itself. Believed if it lies in `net` and is known or asked us.
-    pub(crate) fn heard(&mut self, port: usize, net: A::Net, word: Word<A>, now_ns: u64) {
-        let Word { address, mac, .. } = word;
+    /// Applies an announcement if its address is in `net` and is known or solicits the router.
+    pub(crate) fn learn(
+        &mut self,
+        port: usize,
+        net: A::Net,
+        update: NeighbourUpdate<A>,
+        now_ns: u64,
+    ) {
+        let NeighbourUpdate { address, mac, .. } = update;
         let unicast = mac[0] & 1 == 0 && mac != [0; 6];
         if !address.is_neighbour(net) || !unicast {
             return;
         }
-        let fits = self.known.len() < MOST;
-        let heard = Neighbour { mac: Some(mac), heard_ns: now_ns, asked_ns: now_ns, asks: 0 };
-        if let Some(of) = self.known.get_mut(&(port, address)) {
-            if word.overrides || of.mac.is_none_or(|known| known == mac) {
-                *of = heard;
+        let fits = self.known.len() < MAX_ENTRIES;
+        let learned =
+            Entry { mac: Some(mac), confirmed_ns: now_ns, solicited_ns: now_ns, probes: 0 };
+        if let Some(entry) = self.known.get_mut(&(port, address)) {
+            if update.overrides || entry.mac.is_none_or(|known| known == mac) {
+                *entry = learned;
             }
-        } else if word.asked_us && fits {
-            self.known.insert((port, address), heard);
+        } else if update.solicits_us && fits {
+            self.known.insert((port, address), learned);
         }
     }
 }
@@ -161,8 +176,8 @@ mod tests {
         "10.0.0.1/24".parse().unwrap()
     }
 
-    fn word(address: Ipv4Addr, mac: [u8; 6], asked_us: bool) -> Word<Ipv4Addr> {
-        Word { address, mac, asked_us, overrides: true }
+    fn update(address: Ipv4Addr, mac: [u8; 6], solicits_us: bool) -> NeighbourUpdate<Ipv4Addr> {
+        NeighbourUpdate { address, mac, solicits_us, overrides: true }
     }
 
     #[test]
@@ -170,30 +185,43 @@ mod tests {
         let mut neighbours = Neighbours::default();
         let address = Ipv4Addr::new(10, 0, 0, 2);
         let mut find = |now_ns| neighbours.find(0, address, now_ns);
-        assert_eq!(find(5), (Found::Unknown, true));
-        assert_eq!(find(6), (Found::Unknown, false));
-        assert_eq!(find(5 + ASK_NS), (Found::Unknown, true));
-        assert_eq!(find(5 + 2 * ASK_NS), (Found::Unknown, true));
-        assert_eq!(find(5 + 3 * ASK_NS), (Found::Nobody, true));
-        neighbours.heard(0, net(), word(address, MAC, false), 4 * ASK_NS);
-        let other = Word { overrides: false, ..word(address, [4; 6], true) };
-        neighbours.heard(0, net(), other, 4 * ASK_NS);
-        assert_eq!(neighbours.find(0, address, 5 * ASK_NS), (Found::Known(MAC), false));
-        assert_eq!(neighbours.find(0, address, 4 * ASK_NS + FRESH_NS), (Found::Known(MAC), true));
-        assert_eq!(neighbours.find(0, address, 4 * ASK_NS + KEPT_NS).0, Found::Unknown);
-        assert_eq!(neighbours.find(1, address, 0).0, Found::Unknown, "another port's network");
+        assert_eq!(find(5), (NeighbourState::Incomplete, true));
+        assert_eq!(find(6), (NeighbourState::Incomplete, false));
+        assert_eq!(find(5 + PROBE_NS), (NeighbourState::Incomplete, true));
+        assert_eq!(find(5 + 2 * PROBE_NS), (NeighbourState::Incomplete, true));
+        assert_eq!(find(5 + 3 * PROBE_NS), (NeighbourState::Failed, true));
+        neighbours.learn(0, net(), update(address, MAC, false), 4 * PROBE_NS);
+        let other = NeighbourUpdate { overrides: false, ..update(address, [4; 6], true) };
+        neighbours.learn(0, net(), other, 4 * PROBE_NS);
+        assert_eq!(
+            neighbours.find(0, address, 5 * PROBE_NS),
+            (NeighbourState::Reachable(MAC), false)
+        );
+        assert_eq!(
+            neighbours.find(0, address, 4 * PROBE_NS + REPROBE_NS),
+            (NeighbourState::Reachable(MAC), true)
+        );
+        assert_eq!(
+            neighbours.find(0, address, 4 * PROBE_NS + EXPIRY_NS).0,
+            NeighbourState::Incomplete
+        );
+        assert_eq!(
+            neighbours.find(1, address, 0).0,
+            NeighbourState::Incomplete,
+            "another port's network"
+        );
     }
 
     #[test]
     fn strangers_are_not_believed() {
         let mut neighbours = Neighbours::default();
-        for (address, mac, asked_us) in [
+        for (address, mac, solicits_us) in [
             ([10, 0, 0, 2], MAC, false),     // never asked for
             ([10, 0, 1, 2], MAC, true),      // of another network
             ([10, 0, 0, 1], MAC, true),      // our own address
             ([10, 0, 0, 2], [255; 6], true), // everybody
         ] {
-            neighbours.heard(0, net(), word(address.into(), mac, asked_us), 1);
+            neighbours.learn(0, net(), update(address.into(), mac, solicits_us), 1);
             assert!(neighbours.known.is_empty(), "{address:?}");
         }
     }
@@ -204,10 +232,10 @@ mod tests {
         for k in 0..100_000u32 {
             neighbours.find(0, Ipv4Addr::from_bits(0x0a00_0000 + k), 1);
         }
-        assert_eq!(neighbours.known.len(), MOST);
-        assert_eq!(neighbours.find(0, Ipv4Addr::new(10, 9, 9, 9), 2).0, Found::Crowded);
-        let later = neighbours.find(0, Ipv4Addr::new(10, 9, 9, 9), 2 * ASK_NS);
-        assert_eq!(later, (Found::Unknown, true));
+        assert_eq!(neighbours.known.len(), MAX_ENTRIES);
+        assert_eq!(neighbours.find(0, Ipv4Addr::new(10, 9, 9, 9), 2).0, NeighbourState::TableFull);
+        let later = neighbours.find(0, Ipv4Addr::new(10, 9, 9, 9), 2 * PROBE_NS);
+        assert_eq!(later, (NeighbourState::Incomplete, true));
         assert_eq!(neighbours.known.len(), 1, "nobody has answered");
     }
 
@@ -215,13 +243,16 @@ mod tests {
     fn a_scan_of_the_network_does_not_push_out_who_has_answered() {
         let mut neighbours = Neighbours::default();
         let host = Ipv4Addr::new(10, 0, 0, 9);
-        neighbours.heard(0, net(), word(host, MAC, true), 1);
+        neighbours.learn(0, net(), update(host, MAC, true), 1);
         for k in 0..100_000u64 {
             let address = Ipv4Addr::from_bits(0x0a01_0000 + u32::try_from(k).unwrap());
             neighbours.find(0, address, k * 100_000);
         }
-        assert_eq!(neighbours.find(0, host, 10 * ASK_NS), (Found::Known(MAC), false));
-        assert!(neighbours.known.len() <= MOST);
+        assert_eq!(
+            neighbours.find(0, host, 10 * PROBE_NS),
+            (NeighbourState::Reachable(MAC), false)
+        );
+        assert!(neighbours.known.len() <= MAX_ENTRIES);
     }
 
     #[test]
@@ -229,9 +260,12 @@ mod tests {
         let mut neighbours = Neighbours::default();
         let wide = "10.0.0.1/8".parse().unwrap();
         let host = |k: u32| Ipv4Addr::from_bits(0x0a00_0100 + k);
-        for k in 0..u32::try_from(MOST).unwrap() {
-            neighbours.heard(0, wide, word(host(k), MAC, true), 1);
+        for k in 0..u32::try_from(MAX_ENTRIES).unwrap() {
+            neighbours.learn(0, wide, update(host(k), MAC, true), 1);
         }
-        assert_eq!(neighbours.find(0, host(9_999), 5 * ASK_NS), (Found::Unknown, true));
+        assert_eq!(
+            neighbours.find(0, host(9_999), 5 * PROBE_NS),
+            (NeighbourState::Incomplete, true)
+        );
     }
 }

@@ -1,141 +1,142 @@
-//! Buffers that packets lie in, and handles by which queues hold them.
+//! Packet buffers, and the handles by which queues refer to them.
 //!
-//! A handle is a buffer's number (32 bits), the packet's length (12), whether its path's own function (extension, proxy) has
-//! seen it, whether it has a VLAN tag, whether it came to its path from another core, whether it was cut from a larger
-//! one here, and the tag (16), in one word.
+//! A handle is one 64-bit word: buffer number (32 bits), packet length (12), flags (4) and VLAN tag
+//! (16).
 //!
-//! Packets from other cores have buffers of their own: what ports receive here cannot keep them from arriving.
+//! Packets from other cores use separate buffers, so local reception cannot exhaust them.
 
 use crate::net::vlan_tag::{self, TAG_BYTES, Tag};
 
-/// The size of a buffer, bytes. A packet that is longer is not received.
+/// Size of a buffer, bytes. Longer packets are not received.
 pub const BUFFER_BYTES: usize = 2_048;
-/// From one buffer to the next. With a power of two all headers would fall into the same few sets of
-/// the processor's cache.
+/// Distance between buffers, bytes. A power of two would map all headers to the same few cache
+/// sets.
 const STRIDE_BYTES: usize = BUFFER_BYTES + 64;
 
-/// In a handle: where the length begins, and which bits of what is there then are it.
+/// Handle: position and mask of the length.
 const LENGTH_SHIFT: u32 = 32;
 const LENGTH: u64 = 0xfff;
-/// In a handle: the path's own function has seen the packet.
-const SEEN: u64 = 1 << 44;
-/// In a handle: the packet has a tag, which begins there.
+/// Handle: the path's extension or proxy has processed the packet.
+const PROCESSED: u64 = 1 << 44;
+/// Handle: the packet has a VLAN tag, in the top 16 bits.
 const HAS_TAG: u64 = 1 << 45;
 const TAG_SHIFT: u32 = 48;
-/// In a handle: it waits in its path's input queue, and came there from another core.
-const CROSSED: u64 = 1 << 46;
-/// In a handle: it was cut from a larger one here, so its checksum is right.
-const CUT: u64 = 1 << 47;
-/// In a handle: which buffer.
+/// Handle: the packet came to its path's input queue from another core.
+const FROM_REMOTE: u64 = 1 << 46;
+/// Handle: the packet was segmented here, so its checksum is right.
+const SEGMENTED: u64 = 1 << 47;
+/// Handle: mask of the buffer number.
 const NUMBER: u64 = 0xffff_ffff;
 const TAG: u64 = HAS_TAG | 0xffff << TAG_SHIFT;
 
 const _: () = assert!(BUFFER_BYTES as u64 <= LENGTH, "a length has room in a handle");
 
-/// All buffers of a router.
+/// The packet buffers of a router or core.
 #[derive(Debug)]
 pub struct Pool {
     bytes: Vec<u8>,
     free: Vec<u32>,
-    /// Buffers from this number on are for packets from other cores,
+    /// First buffer for packets from other cores.
     own: u32,
-    /// up to this one;
+    /// End of the buffers for packets from other cores.
     end: u32,
-    /// those of them that were needed and are free.
-    for_others: Vec<u32>,
-    /// A frame with its tag, on its way out.
+    /// Allocated and free buffers for packets from other cores.
+    free_remote: Vec<u32>,
+    /// Scratch space for a frame with its tag.
     tagged: Vec<u8>,
 }
 
 impl Pool {
-    /// So many buffers, all free.
+    /// A pool of `buffers` free buffers.
     #[must_use]
     pub fn new(buffers: u32) -> Self {
-        // The lowest first: as few as possible are in use, and those are in the cache.
+        // A stack keeps the recently used buffers in the cache.
         let free = (0..buffers).rev().collect();
         let tagged = Vec::with_capacity(BUFFER_BYTES + TAG_BYTES);
         let bytes = vec![0; buffers as usize * STRIDE_BYTES];
-        Self { bytes, free, own: buffers, end: buffers, for_others: Vec::new(), tagged }
+        Self { bytes, free, own: buffers, end: buffers, free_remote: Vec::new(), tagged }
     }
 
-    /// There may be so many buffers for packets from other cores, or more.
-    pub(crate) fn keep_for_others(&mut self, buffers: usize) {
+    /// Permits at least `buffers` buffers for packets from other cores.
+    pub(crate) fn reserve_remote(&mut self, buffers: usize) {
         let buffers = u32::try_from(buffers).unwrap_or(u32::MAX);
         self.end = self.end.max(self.own.saturating_add(buffers));
         let more = self.end as usize * STRIDE_BYTES - self.bytes.len();
-        // Room, but nothing is written to it: what is never needed takes no memory.
+        // Reserves address space only: pages are committed on first use.
         self.bytes.reserve_exact(more);
         let others = (self.end - self.own) as usize;
-        self.for_others.reserve_exact(others - self.for_others.len());
+        self.free_remote.reserve_exact(others - self.free_remote.len());
     }
 
-    /// Has some buffers for packets from other cores that are free.
+    /// Ensures that a buffer for packets from other cores is free.
     #[cold]
-    pub(crate) fn make_room_for_others(&mut self) {
-        if !self.has_for_others() {
+    pub(crate) fn grow_remote(&mut self) {
+        if !self.has_remote_buffer() {
             let have = (self.end - self.own) as usize;
-            self.keep_for_others(have + 256);
+            self.reserve_remote(have + 256);
         }
     }
 
-    /// Whether a packet from another core has a buffer.
+    /// Whether a buffer for a packet from another core is available.
     #[inline]
-    pub(crate) fn has_for_others(&self) -> bool {
-        !self.for_others.is_empty() || self.made() < self.end
+    pub(crate) fn has_remote_buffer(&self) -> bool {
+        !self.free_remote.is_empty() || self.allocated() < self.end
     }
 
-    /// The first buffer that was not needed so far.
+    /// Returns the number of the first buffer without memory.
     #[inline]
-    fn made(&self) -> u32 {
-        // Made from numbers of 32 bits.
+    fn allocated(&self) -> u32 {
+        // Buffer numbers have 32 bits.
         #[allow(clippy::cast_possible_truncation)]
-        let made = (self.bytes.len() / STRIDE_BYTES) as u32;
-        made
+        let allocated = (self.bytes.len() / STRIDE_BYTES) as u32;
+        allocated
     }
 
-    /// One more buffer for packets from other cores, if there may be one.
+    /// Allocates another buffer for packets from other cores, within the limit.
     #[cold]
-    fn make(&mut self) -> Option<u32> {
-        let made = self.made();
-        if made >= self.end {
+    fn extend(&mut self) -> Option<u32> {
+        let allocated = self.allocated();
+        if allocated >= self.end {
             return None;
         }
         self.bytes.resize(self.bytes.len() + STRIDE_BYTES, 0);
-        Some(made)
+        Some(allocated)
     }
 
-    /// A packet from another core, where its handle was `there`; `None` if it has no buffer.
+    /// Copies a packet of another core, whose handle there was `handle`; `None` without a free
+    /// buffer.
     #[inline]
-    pub(crate) fn arrive(&mut self, frame: &[u8], there: u64, crossed: bool) -> Option<u64> {
+    pub(crate) fn import(&mut self, frame: &[u8], handle: u64, from_remote: bool) -> Option<u64> {
         if frame.len() > BUFFER_BYTES {
             return None;
         }
-        let number = self.for_others.pop().or_else(|| self.make())?;
+        let number = self.free_remote.pop().or_else(|| self.extend())?;
         let at = number as usize * STRIDE_BYTES;
         self.bytes[at..at + frame.len()].copy_from_slice(frame);
-        let crossed = if crossed { CROSSED } else { 0 };
-        Some(there & !(NUMBER | CROSSED) | u64::from(number) | crossed)
+        let flag = if from_remote { FROM_REMOTE } else { 0 };
+        Some(handle & !(NUMBER | FROM_REMOTE) | u64::from(number) | flag)
     }
 
-    /// Whether a packet came to its path's queue from another core.
+    /// Whether a packet entered its path's input queue from another core.
     #[inline]
-    pub(crate) fn crossed(handle: u64) -> bool {
-        handle & CROSSED != 0
+    pub(crate) fn from_remote(handle: u64) -> bool {
+        handle & FROM_REMOTE != 0
     }
 
-    /// The handle of a packet that has left that queue.
+    /// Returns the handle without that mark, for a packet that has left the queue.
     #[inline]
-    pub(crate) fn settled(handle: u64) -> u64 {
-        handle & !CROSSED
+    pub(crate) fn clear_remote(handle: u64) -> u64 {
+        handle & !FROM_REMOTE
     }
 
-    /// How many buffers are free.
+    /// Returns the number of free buffers.
     #[must_use]
     pub fn free(&self) -> usize {
         self.free.len()
     }
 
-    /// A copy of `frame` in a buffer, its VLAN tag beside it; `None` if it is too long or no buffer is free.
+    /// Copies `frame` into a buffer and its VLAN tag into the handle; `None` if it is too long or
+    /// no buffer is free.
     #[inline]
     pub fn copy(&mut self, frame: &[u8]) -> Option<u64> {
         if let Some((tag, addresses, rest)) = vlan_tag::split(frame) {
@@ -165,8 +166,8 @@ impl Pool {
         Some(Self::with_tag(handle, Some(tag)))
     }
 
-    /// A packet that `read` writes into a buffer, returning its length; its VLAN tag, if it has one, is taken out.
-    /// `None` if no buffer is free or `read` returns `None` or too much.
+    /// Lets `read` write a packet into a buffer and return its length; moves a VLAN tag into the
+    /// handle. `None` if no buffer is free, or `read` returns `None` or too much.
     pub fn fill(&mut self, read: impl FnOnce(&mut [u8]) -> Option<usize>) -> Option<u64> {
         let number = *self.free.last()?;
         let at = number as usize * STRIDE_BYTES;
@@ -185,49 +186,50 @@ impl Pool {
         Some(Self::with_tag(shorter, Some(tag)))
     }
 
-    /// A buffer for a packet of so many bytes, with anything in it; `None` if that is too long or no buffer is free.
-    pub(crate) fn blank(&mut self, bytes: usize) -> Option<u64> {
+    /// Returns an uninitialised packet of `bytes` bytes; `None` if that is too long or no buffer is
+    /// free.
+    pub(crate) fn allocate(&mut self, bytes: usize) -> Option<u64> {
         if bytes > BUFFER_BYTES {
             return None;
         }
         Some(u64::from(self.free.pop()?) | (bytes as u64) << LENGTH_SHIFT)
     }
 
-    /// The packet of `handle`.
+    /// Returns the packet of `handle`.
     #[inline]
     #[must_use]
     pub fn frame(&self, handle: u64) -> &[u8] {
-        let (at, length) = place(handle);
+        let (at, length) = span(handle);
         &self.bytes[at..at + length]
     }
 
-    /// The packet of `handle`, to be changed.
+    /// Returns the packet of `handle` for writing.
     #[inline]
     pub fn frame_mut(&mut self, handle: u64) -> &mut [u8] {
-        let (at, length) = place(handle);
+        let (at, length) = span(handle);
         &mut self.bytes[at..at + length]
     }
 
-    /// The packet of `handle` as it leaves, with its tag if it has one.
+    /// Returns the packet of `handle` with its VLAN tag inserted, for transmission.
     #[inline]
     pub fn wire(&mut self, handle: u64) -> &[u8] {
         let Some(tag) = Self::tag(handle) else { return self.frame(handle) };
-        let (at, length) = place(handle);
+        let (at, length) = span(handle);
         vlan_tag::insert(&self.bytes[at..at + length], tag, &mut self.tagged);
         &self.tagged
     }
 
-    /// The VLAN tag of a packet, if it has one.
+    /// Returns the VLAN tag in a handle.
     #[inline]
     #[must_use]
     pub fn tag(handle: u64) -> Option<Tag> {
-        // The upper quarter.
+        // The top 16 bits.
         #[allow(clippy::cast_possible_truncation)]
         let bits = (handle >> TAG_SHIFT) as u16;
         (handle & HAS_TAG != 0).then_some(Tag::new(bits))
     }
 
-    /// The same packet with this tag, or none.
+    /// Returns the handle with this VLAN tag, or none.
     #[inline]
     #[must_use]
     pub fn with_tag(handle: u64, tag: Option<Tag>) -> u64 {
@@ -235,54 +237,54 @@ impl Pool {
         handle & !TAG | tag
     }
 
-    /// `frame`, at most [`BUFFER_BYTES`] long, takes the place of the packet of `handle`, which keeps its tag; returns
-    /// its handle, which says that the path's function has [seen](Self::seen) it.
+    /// Replaces a packet by `frame` (at most [`BUFFER_BYTES`]), keeps its tag and marks it
+    /// [processed](Self::processed); returns the new handle.
     #[inline]
     pub(crate) fn replace(&mut self, handle: u64, frame: &[u8]) -> u64 {
-        let (at, _) = place(handle);
+        let (at, _) = span(handle);
         self.bytes[at..at + frame.len()].copy_from_slice(frame);
-        // Whoever wrote it answers for its checksum.
-        let kept = handle & !(LENGTH << LENGTH_SHIFT | CUT);
-        kept | (frame.len() as u64) << LENGTH_SHIFT | SEEN
+        // The author of the new frame is responsible for its checksum.
+        let kept = handle & !(LENGTH << LENGTH_SHIFT | SEGMENTED);
+        kept | (frame.len() as u64) << LENGTH_SHIFT | PROCESSED
     }
 
-    /// The handle of a packet that a path's own function has seen, or made.
+    /// Returns the handle marked as processed or made by the path's extension or proxy.
     #[inline]
-    pub(crate) fn mark_seen(handle: u64) -> u64 {
-        handle | SEEN
+    pub(crate) fn mark_processed(handle: u64) -> u64 {
+        handle | PROCESSED
     }
 
-    /// Whether the path's own function has seen the packet, which it does once.
+    /// Whether the path's extension or proxy has processed the packet; it does so once.
     #[inline]
-    pub(crate) fn seen(handle: u64) -> bool {
-        handle & SEEN != 0
+    pub(crate) fn processed(handle: u64) -> bool {
+        handle & PROCESSED != 0
     }
 
-    /// The handle of a packet that was cut from a larger one, with a right checksum.
+    /// Returns the handle marked as segmented here, with a right checksum.
     #[inline]
-    pub(crate) fn mark_cut(handle: u64) -> u64 {
-        handle | CUT
+    pub(crate) fn mark_segmented(handle: u64) -> u64 {
+        handle | SEGMENTED
     }
 
-    /// Whether it was cut from a larger one here.
+    /// Whether the packet was segmented here.
     #[inline]
-    pub(crate) fn is_cut(handle: u64) -> bool {
-        handle & CUT != 0
+    pub(crate) fn is_segmented(handle: u64) -> bool {
+        handle & SEGMENTED != 0
     }
 
-    /// Gives a packet's buffer back.
+    /// Frees the buffer of a packet.
     #[inline]
     pub fn release(&mut self, handle: u64) {
         let number = number(handle);
-        let free = if number < self.own { &mut self.free } else { &mut self.for_others };
+        let free = if number < self.own { &mut self.free } else { &mut self.free_remote };
         free.push(number);
     }
 
-    /// The length of a packet, bytes.
+    /// Returns the length of a packet, bytes.
     #[inline]
     #[must_use]
     pub fn length(handle: u64) -> u32 {
-        // Twelve bits.
+        // The mask leaves 12 bits.
         #[allow(clippy::cast_possible_truncation)]
         let length = (handle >> LENGTH_SHIFT & LENGTH) as u32;
         length
@@ -291,14 +293,14 @@ impl Pool {
 
 #[inline]
 fn number(handle: u64) -> u32 {
-    // The lower half.
+    // The low 32 bits.
     #[allow(clippy::cast_possible_truncation)]
     let number = handle as u32;
     number
 }
 
 #[inline]
-fn place(handle: u64) -> (usize, usize) {
+fn span(handle: u64) -> (usize, usize) {
     (number(handle) as usize * STRIDE_BYTES, Pool::length(handle) as usize)
 }
 
@@ -311,20 +313,20 @@ mod tests {
         let mut pool = Pool::new(4);
         let frame = [7; 60];
         let there = (frame.len() as u64) << LENGTH_SHIFT;
-        assert_eq!(pool.arrive(&frame, there, false), None);
-        pool.keep_for_others(1_000);
-        let handles: Vec<u64> = (0..3).filter_map(|_| pool.arrive(&frame, there, false)).collect();
+        assert_eq!(pool.import(&frame, there, false), None);
+        pool.reserve_remote(1_000);
+        let handles: Vec<u64> = (0..3).filter_map(|_| pool.import(&frame, there, false)).collect();
         assert_eq!(handles.iter().map(|handle| number(*handle)).collect::<Vec<_>>(), [4, 5, 6]);
         assert!(handles.iter().all(|handle| pool.frame(*handle) == frame));
         for handle in handles {
             pool.release(handle);
         }
         for _ in 0..1_000 {
-            let handle = pool.arrive(&frame, there, true).unwrap();
+            let handle = pool.import(&frame, there, true).unwrap();
             pool.release(handle);
         }
-        pool.keep_for_others(2_000);
-        pool.keep_for_others(10);
+        pool.reserve_remote(2_000);
+        pool.reserve_remote(10);
         assert_eq!(pool.bytes.len(), 7 * STRIDE_BYTES);
         assert_eq!(pool.free(), 4, "what ports receive here has its own");
     }
@@ -332,18 +334,18 @@ mod tests {
     #[test]
     fn packets_from_other_cores_have_as_many_buffers_as_there_may_be() {
         let mut pool = Pool::new(1);
-        pool.keep_for_others(3);
+        pool.reserve_remote(3);
         let there = 60 << LENGTH_SHIFT;
         let handles: Vec<u64> =
-            std::iter::from_fn(|| pool.arrive(&[0; 60], there, false)).collect();
+            std::iter::from_fn(|| pool.import(&[0; 60], there, false)).collect();
         assert_eq!(handles.len(), 3);
-        assert!(!pool.has_for_others());
+        assert!(!pool.has_remote_buffer());
         let room = pool.bytes.capacity();
         pool.release(handles[1]);
-        assert!(pool.has_for_others());
-        assert_eq!(pool.arrive(&[0; 60], there, false).map(number), Some(number(handles[1])));
+        assert!(pool.has_remote_buffer());
+        assert_eq!(pool.import(&[0; 60], there, false).map(number), Some(number(handles[1])));
         assert_eq!(pool.bytes.capacity(), room, "no packet allocates");
-        pool.make_room_for_others();
-        assert!(pool.has_for_others());
+        pool.grow_remote();
+        assert!(pool.has_remote_buffer());
     }
 }

@@ -1,12 +1,16 @@
-//! Segments that are larger than a frame (segmentation offload): Linux leaves them to the interface that sends, which
-//! cuts them; and what an interface received it may have joined.
+//! Segmentation offload in software: splits segments that exceed a frame (TSO, USO), and coalesces
+//! them again (GRO).
 //!
-//! They are [cut](cut) where they come in, so that a packet is a packet to classifiers, schedulers and functions, and
-//! segments of one that leave together are [joined](join) again where the kernel can take them so. What the kernel
-//! says of them, and is told, is the header of virtio's network device. Source: virtio 1.2, section 5.1.6.
+//! Linux leaves large segments to the sending interface, and a receiving interface may coalesce
+//! segments. The router [segments](segmenter) them at reception, so that classifiers, schedulers
+//! and functions see plain packets. Segments of one packet that leave together are
+//! [coalesced](coalescer) where the kernel accepts that.
+//!
+//! The kernel describes such packets by the virtio network header. Source: virtio 1.2, section
+//! 5.1.6.
 
-mod cut;
-mod join;
+mod coalescer;
+mod segmenter;
 #[cfg(test)]
 mod tests;
 mod virtio;
@@ -14,15 +18,15 @@ mod virtio;
 use etherparse::checksum::Sum16BitWords;
 
 use crate::net::header::{Transport, is_v6};
-pub use cut::Cutter;
-pub use join::Joined;
+pub use coalescer::Coalescer;
+pub use segmenter::Segmenter;
 pub use virtio::{VIRTIO_BYTES, Virtio};
 
-/// Writes into the IP header of `frame` how long a packet with these parts is.
+/// Writes the packet's length, as given by `ip`, into the IP header of `frame`.
 fn set_length(frame: &mut [u8], ip: &Transport) {
     let is_v6 = is_v6(frame);
     let length = ip.end - ip.header - if is_v6 { 40 } else { 0 };
-    // IP can say of no longer ones.
+    // The IP length field bounds the difference.
     let length = u16::try_from(length).unwrap_or(u16::MAX).to_be_bytes();
     let header = &mut frame[ip.header..ip.start];
     if is_v6 {

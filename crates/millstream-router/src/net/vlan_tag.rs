@@ -1,23 +1,23 @@
-//! VLAN tags: what stands between a frame's hardware addresses and its type.
+//! VLAN tags: four bytes between the hardware addresses and the EtherType of a frame.
 //!
 //! ```text
 //! to (6)  from (6)  0x8100  PCP (3 bits) DEI (1) VLAN (12)  type …
 //! ```
 //!
-//! In a buffer a frame has no tag: it is taken out where the frame comes in, kept beside the buffer's number, and put
-//! in where the frame leaves. So nothing between knows of tags but classification. Source: IEEE 802.1Q-2022, section 9.
+//! A frame in a buffer has no tag. Reception moves the tag to the packet's handle, transmission
+//! inserts it again, and only classification reads it. Source: IEEE 802.1Q-2022, section 9.
 
 /// Bytes of a tag.
 pub(crate) const TAG_BYTES: usize = 4;
-/// Bytes of both hardware addresses, which stand before it.
+/// Bytes of both hardware addresses, which precede the tag.
 const ADDRESSES: usize = 12;
-/// Ethernet's number of a tag,
+/// EtherType of a tag.
 const TAGGED: [u8; 2] = [0x81, 0];
-/// and of an outer one, that of a provider (IEEE 802.1ad).
+/// EtherType of an outer (provider) tag, IEEE 802.1ad.
 const PROVIDER: [u8; 2] = [0x88, 0xa8];
-/// The part of a tag that is the VLAN's number; 0 stands for none.
+/// Mask of the VLAN identifier; 0 means none.
 const VLAN: u16 = 0xfff;
-/// Where the priority begins.
+/// Shift of the priority code point.
 const PCP_SHIFT: u32 = 13;
 
 /// A VLAN tag.
@@ -25,25 +25,25 @@ const PCP_SHIFT: u32 = 13;
 pub struct Tag(u16);
 
 impl Tag {
-    /// The tag of these 16 bits.
+    /// A tag with this tag control information.
     #[must_use]
     pub const fn new(bits: u16) -> Self {
         Self(bits)
     }
 
-    /// Its 16 bits.
+    /// Returns the tag control information.
     #[must_use]
     pub const fn bits(self) -> u16 {
         self.0
     }
 
-    /// The priority code point, 0 to 7.
+    /// Returns the priority code point, 0 to 7.
     #[must_use]
     pub const fn pcp(self) -> u8 {
         self.0.to_be_bytes()[0] >> 5
     }
 
-    /// The VLAN's number; `None` if the tag has a priority only.
+    /// Returns the VLAN identifier; `None` for a priority tag.
     #[must_use]
     pub const fn vlan(self) -> Option<u16> {
         match self.0 & VLAN {
@@ -52,20 +52,20 @@ impl Tag {
         }
     }
 
-    /// The same in another VLAN.
+    /// Returns the tag with another VLAN identifier.
     #[must_use]
     pub const fn with_vlan(self, vlan: u16) -> Self {
         Self(self.0 & !VLAN | vlan & VLAN)
     }
 
-    /// The same with another priority, of which the last three bits count.
+    /// Returns the tag with another priority code point (the low three bits of `pcp`).
     #[must_use]
     pub fn with_pcp(self, pcp: u8) -> Self {
         Self(self.0 & (u16::MAX >> 3) | u16::from(pcp) << PCP_SHIFT)
     }
 }
 
-/// A frame without its tag: the tag, the hardware addresses, and the rest; `None` if it has not exactly one.
+/// Splits a frame with exactly one tag into tag, hardware addresses and the rest.
 #[inline]
 pub(crate) fn split(frame: &[u8]) -> Option<(Tag, &[u8; ADDRESSES], &[u8])> {
     if frame.get(ADDRESSES..ADDRESSES + 2) != Some(&TAGGED) {
@@ -77,13 +77,13 @@ pub(crate) fn split(frame: &[u8]) -> Option<(Tag, &[u8; ADDRESSES], &[u8])> {
     single.then_some((Tag(u16::from_be_bytes([tag[2], tag[3]])), addresses, rest))
 }
 
-/// Whether a frame whose tag was taken out, if it could be, still has one: it had several, or is cut off in it.
+/// Whether a frame still has a tag after [`split`]: it has several, or is truncated within one.
 #[inline]
 pub(crate) fn is_stacked(frame: &[u8]) -> bool {
     matches!(frame.get(ADDRESSES..ADDRESSES + 2), Some(kind) if kind == TAGGED || kind == PROVIDER)
 }
 
-/// `frame` with `tag` in `into`.
+/// Writes `frame` with `tag` inserted to `into`.
 pub(crate) fn insert(frame: &[u8], tag: Tag, into: &mut Vec<u8>) {
     let (addresses, rest) = frame.split_at(frame.len().min(ADDRESSES));
     into.clear();
@@ -101,10 +101,11 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// A tag is what another library reads, and comes out as it was put in.
+        /// etherparse reads the tag as written, and `split` restores the frame.
         #[test]
         fn a_tag_that_is_put_in_is_the_one_that_comes_out(
-            bits: u16, pcp in 0..8u8, vlan in 1..4095u16, addresses: [u8; 12], rest in vec(any::<u8>(), 0..60),
+            bits: u16, pcp in 0..8u8, vlan in 1..4095u16, addresses: [u8; 12],
+            rest in vec(any::<u8>(), 0..60),
         ) {
             let tag = Tag::new(bits);
             let frame = [&addresses[..], &[8, 0], &rest].concat();
@@ -117,7 +118,7 @@ mod tests {
             prop_assert_eq!(tag.vlan().unwrap_or(0), theirs.vlan_id.value());
             let changed = tag.with_vlan(vlan).with_pcp(pcp);
             prop_assert_eq!((changed.vlan(), changed.pcp()), (Some(vlan), pcp));
-            prop_assert_eq!(changed.bits() & 0x1000, bits & 0x1000, "it may be dropped, or not, as before");
+            prop_assert_eq!(changed.bits() & 0x1000, bits & 0x1000, "the drop-eligible bit stays");
         }
 
         #[test]

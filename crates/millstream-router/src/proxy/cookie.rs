@@ -1,61 +1,69 @@
-//! What the router remembers of a connection that was only begun: nothing. The sequence number that it tells the client
-//! says all, and only who got it can say it again.
+//! SYN cookies: the sequence number that the router sends encodes the client's SYN, so a half-open
+//! connection needs no state. Only a client that received the number can echo it.
 //!
 //! ```text
 //! 31                      8 7     5 4     1    0
-//! [ keyed hash of the rest ][ length ][ scale ][ selective ]
+//! [ keyed hash of the rest ][ MSS    ][ scale ][ SACK ]
 //! ```
 //!
 //! Source: RFC 4987, section 3.6 (SYN cookies).
 
 use std::hash::{BuildHasher, RandomState};
 
-use super::note::Terms;
+use super::outgoing_segment::SynOptions;
 use super::segment::Tuple;
 
-/// How long a number is good for, at least, ns; twice as long at most.
+/// Minimum lifetime of a cookie, ns; the maximum is twice that.
 const PERIOD_NS: u64 = 64_000_000_000;
-/// Lengths of segments that are told apart; a client's is taken for the next below it.
-const LENGTHS: [u16; 8] = [536, 1_200, 1_300, 1_360, 1_400, 1_420, 1_440, 1_460];
-/// In place of a scale: none.
+/// The MSS values that a cookie can encode; others round down.
+const MSS_VALUES: [u16; 8] = [536, 1_200, 1_300, 1_360, 1_400, 1_420, 1_440, 1_460];
+/// Encodes the absence of a window scale.
 const NO_SCALE: u32 = 15;
 
-/// A key for numbers.
+/// The secret key of the cookies.
 #[derive(Debug, Default)]
 pub(super) struct Cookies(RandomState);
 
 impl Cookies {
-    /// The number for a client that begins a connection by `tuple` with the number `sequence`.
-    pub(super) fn number(&self, tuple: Tuple, sequence: u32, terms: Terms, now_ns: u64) -> u32 {
-        let length = LENGTHS.iter().rposition(|length| *length <= terms.length).unwrap_or(0);
+    /// Returns the cookie for a SYN of `tuple` with sequence number `sequence`.
+    pub(super) fn number(
+        &self,
+        tuple: Tuple,
+        sequence: u32,
+        options: SynOptions,
+        now_ns: u64,
+    ) -> u32 {
+        let length = MSS_VALUES.iter().rposition(|length| *length <= options.mss).unwrap_or(0);
         let length = u32::try_from(length).unwrap_or(0);
-        let scale = terms.scale.map_or(NO_SCALE, u32::from);
-        let said = length << 5 | scale << 1 | u32::from(terms.selective);
-        self.whole(tuple, sequence, said, now_ns / PERIOD_NS)
+        let scale = options.scale.map_or(NO_SCALE, u32::from);
+        let encoded = length << 5 | scale << 1 | u32::from(options.sack);
+        self.cookie(tuple, sequence, encoded, now_ns / PERIOD_NS)
     }
 
-    /// What the client said that was given `number`; `None` if it was not.
-    pub(super) fn terms(
+    /// Returns the SYN options encoded in the cookie `number`; `None` if the cookie is invalid or
+    /// expired.
+    pub(super) fn options(
         &self,
         tuple: Tuple,
         sequence: u32,
         number: u32,
         now_ns: u64,
-    ) -> Option<Terms> {
-        let said = number & 0xff;
+    ) -> Option<SynOptions> {
+        let encoded = number & 0xff;
         let period = now_ns / PERIOD_NS;
-        let is_ours = |period| self.whole(tuple, sequence, said, period) == number;
+        let is_ours = |period| self.cookie(tuple, sequence, encoded, period) == number;
         if !(is_ours(period) || period > 0 && is_ours(period - 1)) {
             return None;
         }
-        let scale = u8::try_from(said >> 1 & 15).ok().filter(|scale| u32::from(*scale) != NO_SCALE);
-        let length = LENGTHS[(said >> 5 & 7) as usize];
-        Some(Terms { length, scale, selective: said & 1 == 1 })
+        let scale =
+            u8::try_from(encoded >> 1 & 15).ok().filter(|scale| u32::from(*scale) != NO_SCALE);
+        let mss = MSS_VALUES[(encoded >> 5 & 7) as usize];
+        Some(SynOptions { mss, scale, sack: encoded & 1 == 1 })
     }
 
-    fn whole(&self, tuple: Tuple, sequence: u32, said: u32, period: u64) -> u32 {
-        let hash = self.0.hash_one((tuple, sequence, said, period)).to_be_bytes();
-        u32::from_be_bytes([hash[0], hash[1], hash[2], 0]) | said
+    fn cookie(&self, tuple: Tuple, sequence: u32, encoded: u32, period: u64) -> u32 {
+        let hash = self.0.hash_one((tuple, sequence, encoded, period)).to_be_bytes();
+        u32::from_be_bytes([hash[0], hash[1], hash[2], 0]) | encoded
     }
 }
 
@@ -68,8 +76,9 @@ mod tests {
     proptest! {
         #[test]
         fn only_what_was_given_is_believed_and_not_for_ever(
-            port in any::<u16>(), sequence in any::<u32>(), length in 536..9_000u16,
-            scale in proptest::option::of(0..15u8), selective in any::<bool>(), now_ns in 0..1u64 << 50,
+            port in any::<u16>(), sequence in any::<u32>(), mss in 536..9_000u16,
+            scale in proptest::option::of(0..15u8), sack in any::<bool>(),
+            now_ns in 0..1u64 << 50,
             later_ns in 0..4 * PERIOD_NS, flip in 0..32u32,
         ) {
             let cookies = Cookies::default();
@@ -77,20 +86,20 @@ mod tests {
                 source: SocketAddr::from(([10, 1, 0, 2], port)),
                 destination: SocketAddr::from(([10, 2, 0, 2], 80)),
             };
-            let terms = Terms { length, scale, selective };
-            let number = cookies.number(tuple, sequence, terms, now_ns);
-            let back = cookies.terms(tuple, sequence, number, now_ns + later_ns);
+            let options = SynOptions { mss, scale, sack };
+            let number = cookies.number(tuple, sequence, options, now_ns);
+            let back = cookies.options(tuple, sequence, number, now_ns + later_ns);
             if later_ns <= PERIOD_NS {
                 let known = back.unwrap();
-                prop_assert_eq!((known.scale, known.selective), (scale, selective));
-                prop_assert!(known.length <= length && LENGTHS.contains(&known.length));
+                prop_assert_eq!((known.scale, known.sack), (scale, sack));
+                prop_assert!(known.mss <= mss && MSS_VALUES.contains(&known.mss));
             } else if later_ns > 2 * PERIOD_NS {
-                // One of 2^23 or so is right by chance.
+                // A cookie is valid by chance with a probability of about 2^-23.
                 prop_assert_eq!(back, None);
             }
-            prop_assert_eq!(cookies.terms(tuple, sequence, number ^ 1 << flip, now_ns), None);
-            prop_assert_eq!(cookies.terms(tuple.back(), sequence, number, now_ns), None);
-            prop_assert_eq!(Cookies::default().terms(tuple, sequence, number, now_ns), None);
+            prop_assert_eq!(cookies.options(tuple, sequence, number ^ 1 << flip, now_ns), None);
+            prop_assert_eq!(cookies.options(tuple.reversed(), sequence, number, now_ns), None);
+            prop_assert_eq!(Cookies::default().options(tuple, sequence, number, now_ns), None);
         }
     }
 }

@@ -1,56 +1,56 @@
-//! Which connections a proxy lets through, and where to: by the name that the client says first, the host of an HTTP/1
-//! request or the server name of a TLS connection.
+//! Access rules and server selection by host name: from the Host of an HTTP/1 request or the server
+//! name of a TLS hello.
 //!
-//! A connection is judged once, by its first bytes. Source: RFC 9112 section 3.2 (the host of a request), RFC 6066
-//! section 3 (server names).
+//! A connection is decided once, on its first bytes. Source: RFC 9112 section 3.2 (Host), RFC 6066
+//! section 3 (server name).
 
 use millstream_scenario::PathProxy;
 use std::net::SocketAddr;
 
-/// Headers of a request that are looked at; one with more names nobody.
+/// Request headers, at most; a request with more has no host.
 const HEADERS: usize = 64;
 /// The first byte of a TLS handshake (RFC 8446, section 5.1).
 const TLS_HANDSHAKE: u8 = 22;
 
-/// What a connection's first bytes say of its host.
+/// The host name in a connection's first bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Said {
-    /// It is not all there yet.
-    NotYet,
-    /// This name.
+enum ParsedHost {
+    /// More bytes are needed.
+    Incomplete,
+    /// The host name.
     Name(String),
-    /// Nothing that is understood.
-    Nothing,
+    /// There is none, or the protocol is unknown.
+    Absent,
 }
 
-/// What becomes of a connection.
+/// What to do with a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Decision {
-    /// The client has not said enough.
+    /// Wait for more bytes.
     Wait,
-    /// It goes on; of the classical proxy to this server.
+    /// Accept it; the classical proxy connects to this server.
     Pass(Option<SocketAddr>),
-    /// It does not.
+    /// Reset it.
     Refuse,
 }
 
-/// Whether the client must speak before it is known what becomes of its connection.
-pub(super) fn asks(of: &PathProxy) -> bool {
+/// Whether the decision depends on the host name.
+pub(super) fn needs_host(of: &PathProxy) -> bool {
     !(of.hosts.is_empty() && of.allow.is_empty() && of.deny.is_empty())
 }
 
-/// What becomes of a connection that begins by `bytes`; with `last`, nothing more will come or fit.
+/// Decides on a connection by its first bytes; `last` means that no more will come or fit.
 pub(super) fn decide(of: &PathProxy, bytes: &[u8], last: bool) -> Decision {
-    if !asks(of) {
+    if !needs_host(of) {
         return Decision::Pass(of.to);
     }
-    let name = match said(bytes) {
-        Said::NotYet if !last => return Decision::Wait,
-        Said::Name(name) => Some(name),
-        Said::NotYet | Said::Nothing => None,
+    let name = match parse_host(bytes) {
+        ParsedHost::Incomplete if !last => return Decision::Wait,
+        ParsedHost::Name(name) => Some(name),
+        ParsedHost::Incomplete | ParsedHost::Absent => None,
     };
     let Some(name) = name else {
-        // Who must be named, and is not, is nobody who may.
+        // A connection without a host name passes only if no rule requires one.
         let may = of.allow.is_empty() && (of.hosts.is_empty() || of.to.is_some());
         return if may { Decision::Pass(of.to) } else { Decision::Refuse };
     };
@@ -66,63 +66,65 @@ pub(super) fn decide(of: &PathProxy, bytes: &[u8], last: bool) -> Decision {
     }
 }
 
-fn said(bytes: &[u8]) -> Said {
+fn parse_host(bytes: &[u8]) -> ParsedHost {
     match bytes.first() {
-        None => Said::NotYet,
+        None => ParsedHost::Incomplete,
         Some(&TLS_HANDSHAKE) => server_name(bytes),
-        Some(_) => host(bytes),
+        Some(_) => http_host(bytes),
     }
 }
 
-/// The server name of a TLS connection that begins so.
-fn server_name(mut bytes: &[u8]) -> Said {
+/// Returns the server name of a TLS client hello.
+fn server_name(mut bytes: &[u8]) -> ParsedHost {
     let mut acceptor = rustls::server::Acceptor::default();
     while !bytes.is_empty() {
         match acceptor.read_tls(&mut bytes) {
             Ok(count) if count > 0 => {}
-            _ => return Said::Nothing,
+            _ => return ParsedHost::Absent,
         }
         match acceptor.accept() {
             Ok(Some(accepted)) => {
                 let hello = accepted.client_hello();
-                return hello.server_name().map_or(Said::Nothing, |name| Said::Name(name.into()));
+                return hello
+                    .server_name()
+                    .map_or(ParsedHost::Absent, |name| ParsedHost::Name(name.into()));
             }
             Ok(None) => {}
-            Err(_) => return Said::Nothing,
+            Err(_) => return ParsedHost::Absent,
         }
     }
-    Said::NotYet
+    ParsedHost::Incomplete
 }
 
-/// The host of an HTTP/1 request that begins so.
-fn host(bytes: &[u8]) -> Said {
+/// Returns the host of an HTTP/1 request.
+fn http_host(bytes: &[u8]) -> ParsedHost {
     let mut headers = [httparse::EMPTY_HEADER; HEADERS];
     let mut request = httparse::Request::new(&mut headers);
     match request.parse(bytes) {
         Ok(httparse::Status::Complete(_)) => {}
-        Ok(httparse::Status::Partial) => return Said::NotYet,
-        Err(_) => return Said::Nothing,
+        Ok(httparse::Status::Partial) => return ParsedHost::Incomplete,
+        Err(_) => return ParsedHost::Absent,
     }
     let is_host = |header: &&httparse::Header<'_>| header.name.eq_ignore_ascii_case("host");
     let mut hosts = request.headers.iter().filter(is_host);
     let given = hosts.next().and_then(|header| std::str::from_utf8(header.value).ok());
     if hosts.next().is_some() {
-        return Said::Nothing;
+        return ParsedHost::Absent;
     }
-    // A target with an authority counts before the header (RFC 9112, section 3.2.2).
+    // The authority of an absolute target overrides the header (RFC 9112, section 3.2.2).
     let target = request.path.unwrap_or_default();
     let authority = match target.split_once("://") {
         Some((scheme, rest)) if !scheme.contains('/') => rest.split(['/', '?', '#']).next(),
         _ if request.method == Some("CONNECT") => Some(target),
         _ => given,
     };
-    let Some(authority) = authority else { return Said::Nothing };
+    let Some(authority) = authority else { return ParsedHost::Absent };
     let authority = authority.rsplit('@').next().unwrap_or_default().trim();
     let name = match authority.rsplit_once(':') {
         Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,
         _ => authority,
     };
-    if name.is_empty() { Said::Nothing } else { Said::Name(name.to_owned()) }
+    if name.is_empty() { ParsedHost::Absent } else { ParsedHost::Name(name.to_owned()) }
 }
 
 #[cfg(test)]
@@ -150,7 +152,7 @@ mod tests {
         }
     }
 
-    /// A TLS 1.2 hello with a server name, made by hand.
+    /// Builds a TLS 1.2 client hello with a server name.
     fn hello(name: &str) -> Vec<u8> {
         let length = |bytes: usize| u16::try_from(bytes).unwrap().to_be_bytes();
         let mut names = vec![0];
@@ -160,7 +162,7 @@ mod tests {
         extension.extend(length(names.len() + 2));
         extension.extend(length(names.len()));
         extension.extend(names);
-        // Signature algorithms, which every hello must have.
+        // Signature algorithms are mandatory.
         extension.extend([0, 13, 0, 4, 0, 2, 4, 3]);
         let mut body = vec![3, 3];
         body.extend([7; 32]);
@@ -179,7 +181,7 @@ mod tests {
 
     #[test]
     fn names_are_found_and_what_is_cut_off_is_waited_for() {
-        let name = |bytes: &[u8]| said(bytes);
+        let name = |bytes: &[u8]| parse_host(bytes);
         for (request, expected) in [
             ("GET / HTTP/1.1\r\nHost: a.example\r\n\r\n", "a.example"),
             ("GET / HTTP/1.1\r\nAccept: x\r\nhOsT:  A.example:8080 \r\n\r\n", "A.example"),
@@ -187,19 +189,27 @@ mod tests {
             ("CONNECT c.example:443 HTTP/1.1\r\nHost: a.example\r\n\r\n", "c.example"),
             ("GET /x?u=http://b.example/ HTTP/1.1\r\nHost: a.example\r\n\r\n", "a.example"),
         ] {
-            assert_eq!(name(request.as_bytes()), Said::Name(expected.to_owned()), "{request}");
+            assert_eq!(
+                name(request.as_bytes()),
+                ParsedHost::Name(expected.to_owned()),
+                "{request}"
+            );
             for cut in 0..request.len() - 1 {
-                assert_eq!(name(&request.as_bytes()[..cut]), Said::NotYet, "{cut} of {request}");
+                assert_eq!(
+                    name(&request.as_bytes()[..cut]),
+                    ParsedHost::Incomplete,
+                    "{cut} of {request}"
+                );
             }
         }
         let record = hello("d.example");
-        assert_eq!(name(&record), Said::Name("d.example".to_owned()));
+        assert_eq!(name(&record), ParsedHost::Name("d.example".to_owned()));
         for cut in 0..record.len() - 1 {
-            assert_eq!(name(&record[..cut]), Said::NotYet, "{cut}");
+            assert_eq!(name(&record[..cut]), ParsedHost::Incomplete, "{cut}");
         }
         let twice = b"GET / HTTP/1.1\r\nHost: a.example\r\nHost: b.example\r\n\r\n";
         for nothing in [&b"\x00\x01"[..], b"SSH-2.0-x\r\n\r\n", b"GET / HTTP/1.1\r\n\r\n", twice] {
-            assert_eq!(name(nothing), Said::Nothing, "{nothing:?}");
+            assert_eq!(name(nothing), ParsedHost::Absent, "{nothing:?}");
         }
     }
 
@@ -243,7 +253,7 @@ mod tests {
             } else if kind == 2 {
                 bytes.splice(0..0, *b"GET / HTTP/1.1\r\nHost: ");
             }
-            let _ = said(&bytes);
+            let _ = parse_host(&bytes);
         }
     }
 }

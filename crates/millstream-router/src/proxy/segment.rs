@@ -1,22 +1,22 @@
-//! A TCP segment in an Ethernet frame: whose it is, and where its parts are. Source: RFC 9293, section 3.1.
+//! Parses TCP segments in Ethernet frames. Source: RFC 9293, section 3.1.
 
 use etherparse::checksum::Sum16BitWords;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use crate::net::header::{Transport, any_transport, is_v6};
 
-/// IP's number of TCP.
+/// IP protocol number of TCP.
 pub(crate) const TCP: u8 = 6;
-/// Bytes of a header without options.
+/// Bytes of a TCP header without options.
 const FIXED: usize = 20;
 
-/// Flags of a segment.
+/// TCP flags.
 pub(super) const FIN: u8 = 1;
 pub(super) const SYN: u8 = 2;
 pub(super) const RST: u8 = 4;
 pub(super) const ACK: u8 = 16;
 
-/// Both ends as a packet names them.
+/// Source and destination address and port of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Tuple {
     pub(crate) source: SocketAddr,
@@ -24,25 +24,25 @@ pub(crate) struct Tuple {
 }
 
 impl Tuple {
-    /// That of packets the other way.
-    pub(super) fn back(self) -> Self {
+    /// Returns the tuple of packets in the other direction.
+    pub(super) fn reversed(self) -> Self {
         Self { source: self.destination, destination: self.source }
     }
 }
 
-/// A segment that lies whole in its frame.
+/// A complete segment in a frame.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Segment {
     pub(super) ip: Transport,
     pub(super) tuple: Tuple,
     pub(super) flags: u8,
-    /// Where its data begins.
+    /// Offset of the payload.
     pub(super) data: usize,
 }
 
 impl Segment {
-    /// The segment of `frame`; `None` if it holds no whole one, or a part of a packet, or its ends are none that could
-    /// speak with each other.
+    /// Parses the segment in `frame`; `None` if it is truncated or a fragment, or an end is not a
+    /// valid endpoint.
     pub(super) fn parse(frame: &[u8]) -> Option<Self> {
         let ip = any_transport(frame).filter(|ip| ip.protocol == TCP && !ip.fragment)?;
         let header = frame.get(ip.start..ip.end)?.first_chunk::<FIXED>()?;
@@ -62,19 +62,19 @@ impl Segment {
             destination: SocketAddr::new(to, u16::from_be_bytes([header[2], header[3]])),
         };
         let ends = [tuple.source, tuple.destination];
-        if tuple == tuple.back() || !ends.into_iter().all(is_somebody) {
+        if tuple == tuple.reversed() || !ends.into_iter().all(is_valid_endpoint) {
             return None;
         }
         Some(Self { ip, tuple, flags: header[13], data })
     }
 
-    /// How many bytes of data it has.
+    /// Returns the payload length, bytes.
     pub(super) fn length(&self) -> usize {
         self.ip.end - self.data
     }
 
-    /// Whether its checksum is right.
-    pub(super) fn is_right(&self, frame: &[u8]) -> bool {
+    /// Whether the checksum is right.
+    pub(super) fn has_valid_checksum(&self, frame: &[u8]) -> bool {
         let bytes = frame.get(self.ip.start..self.ip.end).unwrap_or_default();
         let length = u16::try_from(bytes.len()).unwrap_or(0);
         let sum = Sum16BitWords::new().add_slice(bytes);
@@ -91,14 +91,14 @@ impl Segment {
         sum.ones_complement() == 0
     }
 
-    /// Whether it asks for a new connection.
-    pub(super) fn begins(&self) -> bool {
+    /// Whether the segment opens a connection.
+    pub(super) fn is_syn(&self) -> bool {
         self.flags & (SYN | ACK | RST | FIN) == SYN
     }
 }
 
-/// Whether an end of a connection can be there.
-fn is_somebody(end: SocketAddr) -> bool {
+/// Whether `end` can be the end of a connection through the router.
+fn is_valid_endpoint(end: SocketAddr) -> bool {
     let far = match end.ip() {
         IpAddr::V4(address) => !address.is_broadcast() && address.octets()[0] != 0,
         IpAddr::V6(address) => !address.is_unicast_link_local(),

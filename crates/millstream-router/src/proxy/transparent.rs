@@ -1,19 +1,20 @@
-//! The transparent proxy: it shakes hands with the client in the server's name, hears what it says first, and decides. Then
-//! it shakes hands with the server in the client's name, hands those bytes on, and from then on only numbers change.
+//! The transparent proxy: completes the handshake in the server's name, reads the client's first
+//! bytes and decides. It then opens the connection to the server in the client's name, forwards
+//! those bytes and splices the two.
 //!
 //! ```text
 //! client                    router                     server
-//!   │ ── begins ──────────────>│                          │   nothing is remembered: see cookie.rs
-//!   │ <───────── its number ── │                          │
+//!   │ ── SYN ─────────────────>│                          │   no state: see cookie.rs
+//!   │ <───────────── SYN ACK ──│                          │
 //!   │ ── first bytes ─────────>│ kept, not acknowledged   │
-//!   │                          │ ── begins ──────────────>│
-//!   │                          │ <───────── its number ── │
+//!   │                          │ ── SYN ─────────────────>│
+//!   │                          │ <───────────── SYN ACK ──│
 //!   │                          │ ── first bytes ─────────>│
-//!   │ <───────────────────── both, spliced ──────────────>│
+//!   │ <───────────────── spliced in both directions ─────>│
 //! ```
 //!
-//! The router acknowledges nothing that the client says, so what is lost on its way is sent again by the client. Source:
-//! the Router paper, Table 1; RFC 9293.
+//! The router acknowledges none of the client's bytes, so the client retransmits what is lost.
+//! Source: the Router paper, Table 1; RFC 9293.
 
 use millstream::IndexedHeap;
 use millstream_scenario::PathProxy;
@@ -21,100 +22,100 @@ use std::collections::VecDeque;
 
 use super::ProxyCounters;
 use super::cookie::Cookies;
-use super::note::{Note, Terms, longest};
+use super::device::TxDevice;
+use super::outgoing_segment::{OutgoingSegment, SynOptions, mss};
 use super::rules::{self, Decision};
 use super::segment::{ACK, FIN, RST, SYN, Segment, Tuple};
-use super::splice::{SHIFT, Splice};
+use super::spliced_flow::{ROUTER_SHIFT, SplicedFlow};
 use super::table::Table;
-use super::wire::Outgoing;
 
-/// What is kept of what a client says first, bytes: its window until it is spliced.
-const HEAD_BYTES: usize = 4_096;
-/// How long a client may take to say it, ns.
-const PATIENCE_NS: u64 = 10_000_000_000;
-/// When a server that does not answer is asked again, ns; then after twice as long, and again.
-const AGAIN_NS: u64 = 1_000_000_000;
-/// So often it is asked in all.
-const TRIES: u32 = 4;
-/// How long a connection may be silent, ns: RFC 5382's for translation,
-const SILENCE_NS: u64 = 7_440_000_000_000;
-/// once both ends have ended it,
-const ENDED_NS: u64 = 10_000_000_000;
-/// and if its place is wanted.
-const WANTED_NS: u64 = 1_000_000_000;
-/// Connections looked at for each new one, whether they are over.
-const LOOKED_AT: usize = 8;
-/// Segments that wait until there is room for them.
-const NOTES: usize = 256;
+/// First bytes kept per connection: the window that the client gets until it is spliced.
+const MAX_HEAD_BYTES: usize = 4_096;
+/// Timeout of a client to send the host name, ns.
+const HOST_TIMEOUT_NS: u64 = 10_000_000_000;
+/// Delay before the second SYN to a server, ns; it doubles each time.
+const SYN_RETRY_NS: u64 = 1_000_000_000;
+/// SYNs to a server, at most.
+const SYN_TRIES: u32 = 4;
+/// Idle timeout, ns; RFC 5382's for translators.
+const IDLE_TIMEOUT_NS: u64 = 7_440_000_000_000;
+/// Idle timeout after both ends have sent FIN, ns.
+const LINGER_NS: u64 = 10_000_000_000;
+/// Idle timeout after both FINs while the table is full, ns.
+const EVICT_NS: u64 = 1_000_000_000;
+/// Connections checked for expiry per new one.
+const SCAN_PER_OPEN: usize = 8;
+/// Queued segments, at most.
+const MAX_QUEUED: usize = 256;
 
-/// Where a connection stands.
+/// State of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
-    /// What the client wants is not known yet.
-    Asking,
-    /// The server has been asked so often.
-    Calling(u32),
-    /// So many of the first bytes have been handed on.
+    /// The host name is not known yet.
+    ReadingHost,
+    /// This many SYNs were sent to the server.
+    Connecting(u32),
+    /// This many of the first bytes were forwarded.
     Spliced(usize),
 }
 
 /// A connection.
 #[derive(Clone, Copy, Debug)]
 struct Flow {
-    /// How the client's packets are known; the server's are known by it the other way round.
+    /// Tuple of the client's packets; the server's have the reverse.
     front: Tuple,
     stage: Stage,
-    /// The first number of the client, and that which it was told as the server's.
-    client: u32,
-    ours: u32,
-    terms: Terms,
-    /// The client's window when it was last heard, as it stood there.
+    /// Initial sequence numbers: the client's, and the one the router sent in the server's name.
+    client_isn: u32,
+    proxy_isn: u32,
+    options: SynOptions,
+    /// The client's last advertised window, unscaled.
     window: u16,
-    /// How many of its first bytes are kept.
+    /// Number of first bytes kept.
     head: usize,
-    splice: Splice,
-    /// Which ends have said that they will say no more: client, server.
+    spliced: SplicedFlow,
+    /// Which ends have sent FIN: client, server.
     ended: [bool; 2],
     broken: bool,
-    /// It is one of its client's: not any more once both ends have ended it.
+    /// Whether the connection counts towards its client's limit; not after both FINs.
     counted: bool,
     last_ns: u64,
 }
 
 impl Flow {
-    fn is_over(&self, now_ns: u64, wanted: bool) -> bool {
+    fn is_expired(&self, now_ns: u64, wanted: bool) -> bool {
         let over = self.broken || self.ended == [true; 2];
         let patience_ns = match (over, wanted) {
-            (true, true) => WANTED_NS,
-            (true, false) => ENDED_NS,
-            (false, _) => SILENCE_NS,
+            (true, true) => EVICT_NS,
+            (true, false) => LINGER_NS,
+            (false, _) => IDLE_TIMEOUT_NS,
         };
         now_ns.saturating_sub(self.last_ns) > patience_ns
     }
 
-    /// A segment in the client's name, after so many of its first bytes.
-    fn in_its_name(&self, flags: u8, after: usize) -> Note {
+    /// Returns a segment in the client's name that follows `after` of its first bytes.
+    fn segment_to_server(&self, flags: u8, after: usize) -> OutgoingSegment {
         let after = u32::try_from(after).unwrap_or(0);
-        Note {
+        OutgoingSegment {
             tuple: self.front,
-            sequence: self.client.wrapping_add(1).wrapping_add(after),
-            acknowledgement: self.ours.wrapping_sub(self.splice.difference).wrapping_add(1),
+            sequence: self.client_isn.wrapping_add(1).wrapping_add(after),
+            acknowledgement: self.proxy_isn.wrapping_sub(self.spliced.seq_offset).wrapping_add(1),
             flags,
             window: self.window,
-            terms: None,
+            options: None,
         }
     }
 
-    /// Tells the client, in the server's name, that it is over.
-    fn refusal(&self) -> Note {
+    /// Returns a reset for the client, in the server's name.
+    fn reset_to_client(&self) -> OutgoingSegment {
         let head = u32::try_from(self.head).unwrap_or(0);
-        Note {
-            tuple: self.front.back(),
-            sequence: self.ours.wrapping_add(1),
-            acknowledgement: self.client.wrapping_add(1).wrapping_add(head),
+        OutgoingSegment {
+            tuple: self.front.reversed(),
+            sequence: self.proxy_isn.wrapping_add(1),
+            acknowledgement: self.client_isn.wrapping_add(1).wrapping_add(head),
             flags: RST | ACK,
             window: 0,
-            terms: None,
+            options: None,
         }
     }
 }
@@ -123,42 +124,42 @@ impl Flow {
 pub(super) struct Transparent {
     settings: PathProxy,
     flows: Vec<Option<Flow>>,
-    /// The first bytes of each.
+    /// The first bytes of each connection.
     heads: Vec<u8>,
     table: Table,
-    /// When connections that are not spliced yet want to do something, ns.
+    /// Time at which connections that are not yet spliced must run, ns.
     due: IndexedHeap<u64>,
-    notes: VecDeque<Note>,
+    queued: VecDeque<OutgoingSegment>,
     cookies: Cookies,
-    /// Where connections that are over are looked for next.
-    hand: usize,
+    /// Where the next search for expired connections begins.
+    cursor: usize,
     counters: ProxyCounters,
 }
 
 impl Transparent {
-    /// One that does as `settings` say.
+    /// A proxy with these settings.
     pub(super) fn new(settings: &PathProxy) -> Self {
         let count = settings.connections;
         Self {
             settings: settings.clone(),
             flows: vec![None; count as usize],
-            heads: vec![0; count as usize * HEAD_BYTES],
+            heads: vec![0; count as usize * MAX_HEAD_BYTES],
             table: Table::new(count, settings.host_connections),
             due: IndexedHeap::default(),
-            notes: VecDeque::with_capacity(NOTES),
+            queued: VecDeque::with_capacity(MAX_QUEUED),
             cookies: Cookies::default(),
-            hand: 0,
+            cursor: 0,
             counters: ProxyCounters::default(),
         }
     }
 
-    /// Goes on by other settings; `false` if it is of another size, and cannot.
+    /// Applies changed settings; returns `false` if the table size differs.
     pub(super) fn change(&mut self, settings: &PathProxy) -> bool {
         let size = |of: &PathProxy| (of.kind, of.connections);
         let same = size(settings) == size(&self.settings);
         if same {
             self.settings = settings.clone();
-            self.table.set_most_of_client(settings.host_connections);
+            self.table.set_max_per_client(settings.host_connections);
         }
         same
     }
@@ -167,7 +168,7 @@ impl Transparent {
         self.counters
     }
 
-    pub(super) fn count_from(&mut self, old: ProxyCounters) {
+    pub(super) fn carry_counters(&mut self, old: ProxyCounters) {
         self.counters = ProxyCounters { connections: self.counters.connections, ..old };
     }
 
@@ -177,13 +178,13 @@ impl Transparent {
         self.table.find(tuple).is_some()
     }
 
-    /// When it wants to run, ns.
+    /// Returns when the proxy must run, ns.
     #[inline]
     pub(super) fn due_ns(&self) -> u64 {
-        if self.notes.is_empty() { self.due.first().map_or(u64::MAX, |of| of.0) } else { 0 }
+        if self.queued.is_empty() { self.due.first().map_or(u64::MAX, |of| of.0) } else { 0 }
     }
 
-    /// A packet has come; whether it goes on, changed.
+    /// Processes a received packet; returns whether to forward it, rewritten.
     pub(super) fn receive(&mut self, frame: &mut [u8], now_ns: u64) -> bool {
         let Some(segment) = Segment::parse(frame) else {
             self.counters.strays += 1;
@@ -193,15 +194,16 @@ impl Transparent {
         let known = self.table.find(&segment.tuple);
         let spliced = known.and_then(|number| self.flows.get(number as usize)?.as_ref());
         let spliced = spliced.is_some_and(|flow| matches!(flow.stage, Stage::Spliced(_)));
-        // Whoever gets a packet that only passes looks himself.
-        if !spliced && !segment.is_right(frame) {
+        // The receiver verifies the checksum of a packet that is only rewritten.
+        if !spliced && !segment.has_valid_checksum(frame) {
             self.counters.strays += 1;
             return false;
         }
-        let known = known.filter(|number| !self.give_up_if_over(*number, now_ns, segment.begins()));
+        let known =
+            known.filter(|number| !self.close_if_expired(*number, now_ns, segment.is_syn()));
         let known = match known {
-            None if segment.begins() => {
-                self.shake_hands(frame, &segment, now_ns);
+            None if segment.is_syn() => {
+                self.reply_syn_ack(frame, &segment, now_ns);
                 return false;
             }
             None => self.open(frame, &segment, now_ns),
@@ -209,9 +211,9 @@ impl Transparent {
         };
         let Some(flow) = known.and_then(|number| self.flows.get_mut(number as usize)?.as_mut())
         else {
-            // Those that were refused have been counted.
+            // Refused connections are already counted.
             self.counters.strays += u64::from(self.counters.refused_full == refused);
-            self.say(Note::no(frame, &segment));
+            self.enqueue(OutgoingSegment::reset(frame, &segment));
             return false;
         };
         let from_client = segment.tuple == flow.front;
@@ -219,7 +221,7 @@ impl Transparent {
             let again = !from_client && segment.flags & SYN != 0;
             flow.last_ns = now_ns;
             if again {
-                // The server has not heard what came after its number.
+                // The server repeats its SYN: it has not received what followed.
                 flow.stage = Stage::Spliced(0);
                 self.due.insert(known.unwrap_or(0), now_ns);
                 return false;
@@ -233,57 +235,61 @@ impl Transparent {
             }
             let length = segment.length() as u64;
             if from_client {
-                flow.splice.for_server(frame, &segment);
+                flow.spliced.rewrite_to_server(frame, &segment);
                 self.counters.to_server_bytes += length;
             } else {
-                flow.splice.for_client(frame, &segment);
+                flow.spliced.rewrite_to_client(frame, &segment);
                 self.counters.to_client_bytes += length;
             }
             return true;
         }
         let Some(number) = known else { return false };
         if from_client {
-            self.hear_client(number, frame, &segment, now_ns);
+            self.on_client_segment(number, frame, &segment, now_ns);
         } else {
-            self.hear_server(number, frame, &segment, now_ns);
+            self.on_server_segment(number, frame, &segment, now_ns);
         }
         false
     }
 
-    /// A client begins: it is told a number, and nothing is remembered.
-    fn shake_hands(&mut self, frame: &[u8], segment: &Segment, now_ns: u64) {
+    /// Answers a SYN with a cookie and keeps no state.
+    fn reply_syn_ack(&mut self, frame: &[u8], segment: &Segment, now_ns: u64) {
         let sequence = segment.sequence(frame);
-        let terms = Terms::of(frame, segment);
+        let options = SynOptions::parse(frame, segment);
         let tuple = segment.tuple;
-        let length = longest(tuple.source.ip());
-        self.say(Some(Note {
-            tuple: tuple.back(),
-            sequence: self.cookies.number(tuple, sequence, terms, now_ns),
+        let mss = mss(tuple.source.ip());
+        self.enqueue(Some(OutgoingSegment {
+            tuple: tuple.reversed(),
+            sequence: self.cookies.number(tuple, sequence, options, now_ns),
             acknowledgement: sequence.wrapping_add(1),
             flags: SYN | ACK,
-            window: u16::try_from(HEAD_BYTES).unwrap_or(u16::MAX),
-            terms: Some(Terms { length, scale: terms.scale.map(|_| SHIFT), ..terms }),
+            window: u16::try_from(MAX_HEAD_BYTES).unwrap_or(u16::MAX),
+            options: Some(SynOptions {
+                mss,
+                scale: options.scale.map(|_| ROUTER_SHIFT),
+                ..options
+            }),
         }));
     }
 
-    /// The connection of a client that says its number, which nobody else can.
+    /// Opens the connection of a client that returned a valid cookie.
     fn open(&mut self, frame: &[u8], segment: &Segment, now_ns: u64) -> Option<u32> {
         if segment.flags & (ACK | SYN | RST) != ACK {
             return None;
         }
-        let client = segment.sequence(frame).wrapping_sub(1);
-        let ours = segment.acknowledgement(frame).wrapping_sub(1);
-        let terms = self.cookies.terms(segment.tuple, client, ours, now_ns)?;
+        let client_isn = segment.sequence(frame).wrapping_sub(1);
+        let proxy_isn = segment.acknowledgement(frame).wrapping_sub(1);
+        let options = self.cookies.options(segment.tuple, client_isn, proxy_isn, now_ns)?;
         let wanted = self.table.is_full();
-        for _ in 0..LOOKED_AT.min(self.flows.len()) {
-            self.hand = (self.hand + 1) % self.flows.len();
-            self.give_up_if_over(u32::try_from(self.hand).ok()?, now_ns, wanted);
+        for _ in 0..SCAN_PER_OPEN.min(self.flows.len()) {
+            self.cursor = (self.cursor + 1) % self.flows.len();
+            self.close_if_expired(u32::try_from(self.cursor).ok()?, now_ns, wanted);
         }
         let front = segment.tuple;
         let number = self.table.open(front);
         let number = number.filter(|number| {
-            // The server's packets may be somebody else's already.
-            let joined = self.table.join(front.back(), *number);
+            // Another connection may already use the server's tuple.
+            let joined = self.table.join(front.reversed(), *number);
             if !joined {
                 self.table.release_client(&front);
                 self.table.close(*number, &front, None);
@@ -296,36 +302,37 @@ impl Transparent {
         };
         *self.flows.get_mut(number as usize)? = Some(Flow {
             front,
-            stage: Stage::Asking,
-            client,
-            ours,
-            terms,
+            stage: Stage::ReadingHost,
+            client_isn,
+            proxy_isn,
+            options,
             window: segment.window(frame),
             head: 0,
-            splice: Splice::default(),
+            spliced: SplicedFlow::default(),
             ended: [false; 2],
             broken: false,
             counted: true,
             last_ns: now_ns,
         });
-        self.due.insert(number, now_ns.saturating_add(PATIENCE_NS));
+        self.due.insert(number, now_ns.saturating_add(HOST_TIMEOUT_NS));
         self.counters.opened += 1;
         self.counters.connections += 1;
         Some(number)
     }
 
-    /// A client speaks whose server has not answered yet: what it says is kept, in order and as far as there is room.
-    fn hear_client(&mut self, number: u32, frame: &[u8], segment: &Segment, now_ns: u64) {
+    /// Processes a client's segment before the flow is spliced: keeps its bytes in order, as space
+    /// permits.
+    fn on_client_segment(&mut self, number: u32, frame: &[u8], segment: &Segment, now_ns: u64) {
         let at = number as usize;
         let Some(flow) = self.flows[at].as_mut() else { return };
         let head = u32::try_from(flow.head).unwrap_or(0);
-        if segment.sequence(frame) != flow.client.wrapping_add(1).wrapping_add(head) {
+        if segment.sequence(frame) != flow.client_isn.wrapping_add(1).wrapping_add(head) {
             return;
         }
         if segment.flags & RST != 0 {
-            let call =
-                matches!(flow.stage, Stage::Calling(_)).then(|| flow.in_its_name(RST, flow.head));
-            self.say(call);
+            let call = matches!(flow.stage, Stage::Connecting(_))
+                .then(|| flow.segment_to_server(RST, flow.head));
+            self.enqueue(call);
             self.counters.broken += 1;
             self.close(number);
             return;
@@ -333,60 +340,60 @@ impl Transparent {
         flow.window = segment.window(frame);
         flow.last_ns = now_ns;
         let data = &frame[segment.data..segment.ip.end];
-        let place = &mut self.heads[at * HEAD_BYTES..(at + 1) * HEAD_BYTES][flow.head..];
+        let place = &mut self.heads[at * MAX_HEAD_BYTES..(at + 1) * MAX_HEAD_BYTES][flow.head..];
         let fits = data.len().min(place.len());
         place[..fits].copy_from_slice(&data[..fits]);
         flow.head += fits;
-        if flow.stage == Stage::Asking {
-            let last = segment.flags & FIN != 0 || flow.head == HEAD_BYTES;
-            self.judge(number, last, now_ns);
+        if flow.stage == Stage::ReadingHost {
+            let last = segment.flags & FIN != 0 || flow.head == MAX_HEAD_BYTES;
+            self.decide(number, last, now_ns);
         }
     }
 
-    /// Decides, if the client has said enough.
-    fn judge(&mut self, number: u32, last: bool, now_ns: u64) {
+    /// Decides on the connection if the client has sent enough.
+    fn decide(&mut self, number: u32, last: bool, now_ns: u64) {
         let at = number as usize;
         let Some(flow) = self.flows[at].as_mut() else { return };
-        let said = &self.heads[at * HEAD_BYTES..][..flow.head];
-        match rules::decide(&self.settings, said, last) {
+        let head = &self.heads[at * MAX_HEAD_BYTES..][..flow.head];
+        match rules::decide(&self.settings, head, last) {
             Decision::Wait => {}
             Decision::Pass(_) => {
-                flow.stage = Stage::Calling(0);
+                flow.stage = Stage::Connecting(0);
                 self.due.insert(number, now_ns);
             }
             Decision::Refuse => {
-                let refusal = flow.refusal();
-                self.say(Some(refusal));
+                let reset_to_client = flow.reset_to_client();
+                self.enqueue(Some(reset_to_client));
                 self.counters.refused_host += 1;
                 self.close(number);
             }
         }
     }
 
-    /// The server answers.
-    fn hear_server(&mut self, number: u32, frame: &[u8], segment: &Segment, now_ns: u64) {
+    /// Processes the server's answer to the SYN.
+    fn on_server_segment(&mut self, number: u32, frame: &[u8], segment: &Segment, now_ns: u64) {
         let Some(flow) = self.flows[number as usize].as_mut() else { return };
-        let answers = segment.flags & ACK != 0
-            && segment.acknowledgement(frame) == flow.client.wrapping_add(1)
-            && matches!(flow.stage, Stage::Calling(tries) if tries > 0);
-        if !answers {
+        let is_reply = segment.flags & ACK != 0
+            && segment.acknowledgement(frame) == flow.client_isn.wrapping_add(1)
+            && matches!(flow.stage, Stage::Connecting(tries) if tries > 0);
+        if !is_reply {
             return;
         }
         if segment.flags & RST != 0 {
-            let refusal = flow.refusal();
-            self.say(Some(refusal));
+            let reset_to_client = flow.reset_to_client();
+            self.enqueue(Some(reset_to_client));
             self.counters.broken += 1;
             self.close(number);
         } else if segment.flags & SYN != 0 {
-            let terms = Terms::of(frame, segment);
-            flow.splice = Splice {
-                difference: flow.ours.wrapping_sub(segment.sequence(frame)),
-                client_shift: flow.terms.scale,
-                server_shift: flow.terms.scale.and(terms.scale),
+            let options = SynOptions::parse(frame, segment);
+            flow.spliced = SplicedFlow {
+                seq_offset: flow.proxy_isn.wrapping_sub(segment.sequence(frame)),
+                client_shift: flow.options.scale,
+                server_shift: flow.options.scale.and(options.scale),
             };
-            flow.terms.length = terms.length.min(longest(flow.front.source.ip()));
-            // Nobody has told the server in which units its client counts.
-            if let (Some(shift), None) = (flow.splice.client_shift, flow.splice.server_shift) {
+            flow.options.mss = options.mss.min(mss(flow.front.source.ip()));
+            // The server does not know the client's window scale.
+            if let (Some(shift), None) = (flow.spliced.client_shift, flow.spliced.server_shift) {
                 let window = u32::from(flow.window) << shift;
                 flow.window = u16::try_from(window).unwrap_or(u16::MAX);
             }
@@ -396,11 +403,11 @@ impl Transparent {
         }
     }
 
-    /// Gives up a connection that was silent for too long, sooner if its place is wanted; returns whether there is none
-    /// now.
-    fn give_up_if_over(&mut self, number: u32, now_ns: u64, wanted: bool) -> bool {
+    /// Closes an expired connection, sooner if its slot is wanted; returns whether the slot is
+    /// free.
+    fn close_if_expired(&mut self, number: u32, now_ns: u64, wanted: bool) -> bool {
         let Some(Some(flow)) = self.flows.get(number as usize) else { return true };
-        let over = flow.is_over(now_ns, wanted);
+        let over = flow.is_expired(now_ns, wanted);
         if over {
             self.close(number);
         }
@@ -412,28 +419,28 @@ impl Transparent {
             if flow.counted {
                 self.table.release_client(&flow.front);
             }
-            self.table.close(number, &flow.front, Some(&flow.front.back()));
+            self.table.close(number, &flow.front, Some(&flow.front.reversed()));
             self.due.remove(number);
             self.counters.connections -= 1;
         }
     }
 
-    /// A segment is to be made; if too many are, the other end asks again.
-    fn say(&mut self, note: Option<Note>) {
-        if self.notes.len() < NOTES {
-            self.notes.extend(note);
+    /// Queues a segment; drops it if the queue is full, because the peer retransmits.
+    fn enqueue(&mut self, segment: Option<OutgoingSegment>) {
+        if self.queued.len() < MAX_QUEUED {
+            self.queued.extend(segment);
         }
     }
 
-    /// Makes packets until there are none or no room.
-    pub(super) fn make(&mut self, out: &mut Outgoing<'_>, now_ns: u64) {
-        while let Some(note) = self.notes.front() {
-            if !note.put(&[], out) {
+    /// Makes packets until none are due or the buffers are full.
+    pub(super) fn make(&mut self, out: &mut TxDevice<'_>, now_ns: u64) {
+        while let Some(segment) = self.queued.front() {
+            if !segment.put(&[], out) {
                 return;
             }
-            self.notes.pop_front();
+            self.queued.pop_front();
         }
-        // Each turn makes a packet, or is some connection's last for now.
+        // Each iteration makes a packet or finishes a connection for now.
         for _ in 0..out.most.max(1) {
             let Some((at_ns, number)) = self.due.first() else { return };
             if at_ns > now_ns || out.made.len() >= out.most || !self.advance(number, out, now_ns) {
@@ -442,35 +449,35 @@ impl Transparent {
         }
     }
 
-    /// What a connection does without a packet; `false` if there is no room for it.
-    fn advance(&mut self, number: u32, out: &mut Outgoing<'_>, now_ns: u64) -> bool {
+    /// Advances a connection without a packet; returns `false` if no buffer is free.
+    fn advance(&mut self, number: u32, out: &mut TxDevice<'_>, now_ns: u64) -> bool {
         let at = number as usize;
         let Some(Some(flow)) = self.flows.get_mut(at) else {
             self.due.remove(number);
             return true;
         };
         match flow.stage {
-            Stage::Asking => self.judge(number, true, now_ns),
-            Stage::Calling(TRIES) => {
-                let refusal = flow.refusal();
-                self.say(Some(refusal));
+            Stage::ReadingHost => self.decide(number, true, now_ns),
+            Stage::Connecting(SYN_TRIES) => {
+                let reset_to_client = flow.reset_to_client();
+                self.enqueue(Some(reset_to_client));
                 self.counters.unreachable += 1;
                 self.close(number);
             }
-            Stage::Calling(tries) => {
-                let mut call = flow.in_its_name(SYN, 0);
-                call.sequence = flow.client;
-                call.terms = Some(flow.terms);
+            Stage::Connecting(tries) => {
+                let mut call = flow.segment_to_server(SYN, 0);
+                call.sequence = flow.client_isn;
+                call.options = Some(flow.options);
                 if !call.put(&[], out) {
                     return false;
                 }
-                flow.stage = Stage::Calling(tries + 1);
-                self.due.insert(number, now_ns.saturating_add(AGAIN_NS << tries));
+                flow.stage = Stage::Connecting(tries + 1);
+                self.due.insert(number, now_ns.saturating_add(SYN_RETRY_NS << tries));
             }
             Stage::Spliced(sent) => {
-                let head = &self.heads[at * HEAD_BYTES..][..flow.head];
-                let next = head.len().min(sent + usize::from(flow.terms.length.max(1)));
-                if !flow.in_its_name(ACK, sent).put(&head[sent..next], out) {
+                let head = &self.heads[at * MAX_HEAD_BYTES..][..flow.head];
+                let next = head.len().min(sent + usize::from(flow.options.mss.max(1)));
+                if !flow.segment_to_server(ACK, sent).put(&head[sent..next], out) {
                     return false;
                 }
                 self.counters.to_server_bytes += (next - sent) as u64;

@@ -1,4 +1,4 @@
-//! Plans as tests need them.
+//! Plans and machines for tests.
 
 #![allow(dead_code)]
 
@@ -9,7 +9,7 @@ use millstream_router::model::Costs;
 use millstream_router::{InputPlan, Machine, OutputPlan, Verdict, WhenFull};
 use std::sync::Arc;
 
-/// The paper's costs, and a tenth of a microsecond for all else.
+/// The paper's costs, and 0.1 µs for everything else.
 pub(crate) const COSTS: Costs = Costs {
     dispatch_ns: 100,
     poll_ns: 100,
@@ -19,12 +19,12 @@ pub(crate) const COSTS: Costs = Costs {
     interrupt_ns: None,
 };
 
-/// An input process that drops at full queues.
+/// An input process that drops packets of full queues.
 pub(crate) fn input(reservation: u32) -> InputPlan {
     InputPlan { reservation, throttle: None, when_full: WhenFull::Drop }
 }
 
-/// An output process on a link of so many 64-byte packets a second.
+/// An output process on a link of `rate_pps` 64-byte packets per second.
 pub(crate) fn output(reservation: u32, discipline: &str, rate_pps: u64) -> OutputPlan {
     let link = Link { rate_bps: rate_pps * 64 * 8, overhead_bytes: 0 };
     let options = Options { link, ..Options::default() };
@@ -37,13 +37,13 @@ pub(crate) fn output(reservation: u32, discipline: &str, rate_pps: u64) -> Outpu
     }
 }
 
-/// The live machine by a clock that is moved by what dispatches and functions are said to cost.
+/// A live machine with a manual clock that the costs of dispatches and functions advance.
 pub(crate) struct Costly<P, F> {
     pub(crate) machine: LiveMachine<P>,
     pub(crate) hand: Arc<quanta::Mock>,
-    /// ns.
+    /// Cost of a dispatch, ns.
     pub(crate) dispatch: u64,
-    /// What the function of a path has just cost, ns.
+    /// Cost of the last function call by path, ns.
     pub(crate) forward: F,
 }
 

@@ -1,7 +1,7 @@
-//! Opening an interface, again and again if it is away.
+//! Opens an interface, and reopens one that is away on a separate thread.
 //!
-//! By AF_XDP the kernel may be at closing and opening for long, as both wait for whatever else changes interfaces. So
-//! the thread that forwards does neither.
+//! Closing and opening AF_XDP sockets can block for long behind other changes to interfaces. The
+//! forwarding thread must not block.
 
 use nix::net::if_::if_nametoindex;
 use rustix::net::{AddressFamily, SocketType, socket, sockopt};
@@ -19,30 +19,30 @@ use crate::io::interface::redirect::Redirect;
 use crate::io::interface::xdp::{Shared, XdpDevice};
 use crate::net::header::ETHERNET_BYTES;
 
-/// How often an interface that is away is tried.
+/// Interval between attempts to open an interface that is away.
 const RETRY: Duration = Duration::from_millis(100);
 
-/// What is opened, and how.
+/// Parameters for opening an interface.
 #[derive(Clone)]
-pub(super) struct Way {
+pub(super) struct OpenSpec {
     pub(super) interface: String,
-    /// The program for AF_XDP, if that is used.
+    /// The XDP program; `None` selects AF_PACKET.
     pub(super) redirect: Option<Arc<Redirect>>,
-    /// Groups whose frames are to come in.
+    /// Multicast groups to join.
     pub(super) groups: Vec<Ipv6Addr>,
 }
 
-/// An interface that is open, and what belongs to it.
+/// An open interface and its properties.
 pub(super) struct Opened {
     pub(super) handle: Handle,
-    /// The longest frame that its MTU allows, bytes.
+    /// The longest frame that the MTU allows, bytes.
     pub(super) longest_bytes: u32,
-    /// What makes the kernel let frames to these groups in.
+    /// Socket that holds the multicast memberships.
     pub(super) membership: Option<OwnedFd>,
     pub(super) groups: Vec<Ipv6Addr>,
 }
 
-/// An interface, open, for whichever thread will use it.
+/// An open interface that can move to another thread.
 pub(super) enum Handle {
     Xdp(Box<Shared>),
     Packet(Box<PacketDevice>),
@@ -56,7 +56,7 @@ impl Handle {
         }
     }
 
-    /// How the kernel hands packets over.
+    /// Returns the name of the I/O mode.
     pub(super) fn mode(&self) -> &'static str {
         match self {
             Self::Xdp(shared) => shared.mode(),
@@ -64,7 +64,7 @@ impl Handle {
         }
     }
 
-    /// How many receive queues are read.
+    /// Returns the number of receive queues read.
     pub(super) fn queues(&self) -> usize {
         match self {
             Self::Xdp(shared) => shared.queues(),
@@ -73,8 +73,8 @@ impl Handle {
     }
 }
 
-impl Way {
-    /// Opens it now.
+impl OpenSpec {
+    /// Opens the interface.
     pub(super) fn open(&self) -> Result<Opened, String> {
         let mtu = fs::read_to_string(format!("/sys/class/net/{}/mtu", self.interface));
         let mtu = mtu.ok().and_then(|text| text.trim().parse::<u32>().ok());
@@ -98,8 +98,8 @@ impl Way {
         Ok(if_nametoindex(self.interface.as_str())?)
     }
 
-    /// Makes the interface take frames to the groups in, and switches that listen send them (MLD): the kernel joins
-    /// the groups for a socket that is bound to nothing.
+    /// Joins the groups on an unbound socket, so that the interface accepts their frames and
+    /// snooping switches send them (MLD).
     pub(super) fn join(&self) -> Option<OwnedFd> {
         if self.groups.is_empty() {
             return None;
@@ -114,13 +114,16 @@ impl Way {
         };
         join()
             .inspect_err(|error| {
-                log::warn!(interface = self.interface; "solicitations may not come in: the kernel does not join their groups: {error}");
+                log::warn!(
+                    interface = self.interface;
+                    "cannot join multicast groups, so solicitations may be lost: {error}"
+                );
             })
             .ok()
     }
 }
 
-/// How many receive queues an interface has, as far as the kernel says.
+/// Returns the number of receive queues that sysfs lists.
 fn receive_queues(interface: &str) -> u32 {
     let queues = fs::read_dir(format!("/sys/class/net/{interface}/queues"));
     let names = queues.into_iter().flatten().flatten().map(|queue| queue.file_name());
@@ -128,10 +131,10 @@ fn receive_queues(interface: &str) -> u32 {
     u32::try_from(queues).unwrap_or(u32::MAX)
 }
 
-/// What is left of an interface, to be closed, and how to open it again.
-type Away = (Box<dyn Send>, Way);
+/// Resources to close, and how to reopen the interface.
+type Away = (Box<dyn Send>, OpenSpec);
 
-/// A thread that closes what is away and opens it again. It ends with this.
+/// Handle of the reopening thread, which ends when this is dropped.
 pub(super) struct Opener {
     away: Sender<Away>,
     back: Receiver<Opened>,
@@ -145,29 +148,32 @@ impl Opener {
         Ok(Self { away, back })
     }
 
-    /// The interface is away; `left` is to be closed.
-    pub(super) fn again(&self, left: Box<dyn Send>, way: Way) {
-        // The thread ends with this only.
-        let _ = self.away.send((left, way));
+    /// Hands over `left`, to be closed, and `spec`, to be opened.
+    pub(super) fn reopen(&self, left: Box<dyn Send>, spec: OpenSpec) {
+        // The thread outlives the sender only if it panicked.
+        let _ = self.away.send((left, spec));
     }
 
-    /// The interface, if it is open again.
+    /// Returns the reopened interface, once.
     pub(super) fn opened(&self) -> Option<Opened> {
         self.back.try_recv().ok()
     }
 }
 
 fn serve(gone: &Receiver<Away>, found: &Sender<Opened>) {
-    while let Ok((left, way)) = gone.recv() {
+    while let Ok((left, spec)) = gone.recv() {
         drop(left);
         loop {
-            match way.open() {
+            match spec.open() {
                 Ok(opened) => match found.send(opened) {
                     Ok(()) => break,
                     Err(_) => return,
                 },
                 Err(error) => {
-                    log::debug!(interface = way.interface; "the interface is not back: {error}");
+                    log::debug!(
+                        interface = spec.interface;
+                        "the interface is not back: {error}"
+                    );
                 }
             }
             if let Err(RecvTimeoutError::Disconnected) = gone.recv_timeout(RETRY) {

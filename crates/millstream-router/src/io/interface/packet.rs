@@ -1,36 +1,36 @@
-//! An interface by AF_PACKET through libpcap.
+//! An interface by AF_PACKET, through libpcap.
 //!
-//! Packets are read from libpcap's memory-mapped ring, without a system call while any wait there;
-//! each one sent is a system call, or those that were cut from a larger one are together. Only what comes in is read,
-//! not what is sent here. The kernel has all packets, too.
+//! Reads packets from libpcap's memory-mapped ring, without a system call while packets wait. Sends
+//! with one system call per packet, or per batch that can be coalesced. Receives incoming packets
+//! only. The kernel's stack sees all packets, too.
 
-mod whole;
+mod oversized;
 
 use pcap::{Active, Capture, Direction};
 use rustix::io::Errno;
 use std::os::fd::{AsRawFd, RawFd};
 
-use crate::io::interface::{Device, Moved};
+use crate::io::interface::{Device, Transfer};
 use crate::net::pool::Pool;
-use crate::net::segmentation::{Cutter, Joined};
-use whole::Whole;
+use crate::net::segmentation::{Coalescer, Segmenter};
+use oversized::OversizedSocket;
 
-/// The ring that packets wait in, bytes.
+/// Size of the receive ring, bytes.
 const RING_BYTES: i32 = 16 << 20;
-/// What is read of a packet, bytes: more than any buffer, so that longer ones are noticed.
+/// Bytes read per packet: more than a buffer, so that longer packets are noticed.
 const SNAP_BYTES: i32 = 4_096;
 
 /// An open interface.
 pub(super) struct PacketDevice {
     ring: Capture<Active>,
-    /// What has packets whole that are longer than the MTU, if that can be.
-    whole: Option<Whole>,
-    cutter: Cutter,
-    joined: Joined,
+    /// Socket for packets longer than the MTU, if it could be opened.
+    oversized: Option<OversizedSocket>,
+    segmenter: Segmenter,
+    coalescer: Coalescer,
 }
 
 impl PacketDevice {
-    /// Opens the interface of this name, index and MTU, as far as these are known.
+    /// Opens `interface`; `index` and `mtu` may be unknown.
     pub(super) fn open(
         interface: &str,
         index: Option<u32>,
@@ -44,31 +44,39 @@ impl PacketDevice {
             capture.setnonblock()
         };
         let ring = open().map_err(|error: pcap::Error| error.to_string())?;
-        let whole = index.zip(mtu).map(|(index, mtu)| Whole::open(index, mtu));
-        let whole = whole.and_then(|opened| {
+        let oversized = index.zip(mtu).map(|(index, mtu)| OversizedSocket::open(index, mtu));
+        let oversized = oversized.and_then(|opened| {
             opened
                 .inspect_err(|error| {
-                    log::warn!(interface = interface; "segments that senders leave to the interface to cut are dropped: {error}");
+                    log::warn!(
+                        interface = interface;
+                        "segments left to segmentation offload are dropped: {error}"
+                    );
                 })
                 .ok()
         });
-        Ok(Self { ring, whole, cutter: Cutter::default(), joined: Joined::default() })
+        Ok(Self {
+            ring,
+            oversized,
+            segmenter: Segmenter::default(),
+            coalescer: Coalescer::default(),
+        })
     }
 
-    /// Sends a packet, or what was joined of several.
+    /// Sends one packet or one coalesced batch.
     fn send(&mut self, pool: &mut Pool, packets: &[u64]) -> Result<(), Failed> {
-        if let (2.., Some(whole)) = (packets.len(), &self.whole) {
-            match whole.send(&self.joined, pool, packets) {
+        if let (2.., Some(oversized)) = (packets.len(), &self.oversized) {
+            match oversized.send(&self.coalescer, pool, packets) {
                 Ok(()) => return Ok(()),
                 Err(Errno::AGAIN | Errno::NOBUFS) => return Err(Failed::Later),
-                // One after the other says which.
+                // Sends the packets one by one, which shows the error.
                 Err(_) => {}
             }
         }
         for packet in packets {
             let Err(error) = self.ring.sendpacket(pool.wire(*packet)) else { continue };
             let error = error.to_string();
-            // The MTU has become less: others are not to wait for this one.
+            // The MTU has shrunk: drop this packet, or it would block the others.
             if error.contains("Message too long") {
                 continue;
             }
@@ -83,18 +91,18 @@ impl PacketDevice {
 
 /// Why a packet was not sent.
 enum Failed {
-    /// It may be later.
+    /// The queue is full; retry later.
     Later,
     /// The interface is away.
     Away(String),
 }
 
 impl Device for PacketDevice {
-    fn receive(&mut self, pool: &mut Pool, most: usize, into: &mut Vec<u64>) -> Moved {
+    fn receive(&mut self, pool: &mut Pool, most: usize, into: &mut Vec<u64>) -> Transfer {
         let mut count = 0;
         while count < most {
-            if !self.cutter.is_empty() {
-                let Some(packet) = self.cutter.next(pool) else { break };
+            if !self.segmenter.is_empty() {
+                let Some(packet) = self.segmenter.next(pool) else { break };
                 into.push(packet);
                 count += 1;
                 continue;
@@ -102,9 +110,9 @@ impl Device for PacketDevice {
             match self.ring.next_packet() {
                 Ok(packet) => {
                     let length = packet.header.len as usize;
-                    if let Some(whole) = &mut self.whole
-                        && whole.has(packet.data, length)
-                        && whole.begin(packet.data, length, &mut self.cutter)
+                    if let Some(oversized) = &mut self.oversized
+                        && oversized.covers(packet.data, length)
+                        && oversized.begin(packet.data, length, &mut self.segmenter)
                     {
                         continue;
                     }
@@ -119,11 +127,12 @@ impl Device for PacketDevice {
         (count, None)
     }
 
-    fn transmit(&mut self, pool: &mut Pool, packets: &[u64]) -> Moved {
+    fn transmit(&mut self, pool: &mut Pool, packets: &[u64]) -> Transfer {
         let mut taken = 0;
         while taken < packets.len() {
             let rest = &packets[taken..];
-            let together = if self.whole.is_some() { self.joined.begin(pool, rest) } else { 1 };
+            let together =
+                if self.oversized.is_some() { self.coalescer.begin(pool, rest) } else { 1 };
             let packets = &rest[..together];
             match self.send(pool, packets) {
                 Ok(()) => packets.iter().for_each(|packet| pool.release(*packet)),
@@ -136,7 +145,7 @@ impl Device for PacketDevice {
     }
 
     fn arrivals(&self) -> Option<Vec<RawFd>> {
-        self.cutter.is_empty().then(|| vec![self.ring.as_raw_fd()])
+        self.segmenter.is_empty().then(|| vec![self.ring.as_raw_fd()])
     }
 
     fn close(self: Box<Self>) -> Box<dyn Send> {

@@ -1,7 +1,7 @@
-//! The program that an interface runs on each packet for AF_XDP: to the socket of the packet's queue, or to the
-//! kernel if there is none. It is five instructions, loaded by bpf(2).
+//! The XDP program: redirects each packet to the AF_XDP socket of its queue, or passes it to the
+//! kernel without one. Five instructions, loaded by bpf(2).
 
-// There is no safe interface to bpf(2) that does without a C library; all of it is in `bpf`.
+// Calling bpf(2) without a C library needs unsafe code; all of it is in `bpf` and `made`.
 #![allow(unsafe_code)]
 
 use std::ffi::CStr;
@@ -17,9 +17,9 @@ const MAP_TYPE_XSKMAP: u32 = 17;
 const PROG_TYPE_XDP: u32 = 6;
 const ATTACH_XDP: u32 = 37;
 
-/// The kernel hands packets over as it has them, in its own buffers.
+/// Generic mode: the kernel redirects socket buffers.
 pub(super) const SKB_MODE: u32 = 1 << 1;
-/// The driver hands them over.
+/// Native mode: the driver redirects packets.
 pub(super) const DRIVER_MODE: u32 = 1 << 2;
 
 #[repr(C)]
@@ -62,10 +62,10 @@ struct LinkCreate {
     flags: u32,
 }
 
-/// Calls bpf(2); the result is a new file descriptor or 0.
+/// Calls bpf(2); returns a new file descriptor, or 0.
 fn bpf<T>(command: libc::c_long, attribute: &T) -> io::Result<RawFd> {
-    // SAFETY: the kernel reads `size_of::<T>()` bytes of `attribute`, which is laid out as linux/bpf.h says; the
-    // addresses in it are of values that the callers below keep until this returns.
+    // SAFETY: the kernel reads `size_of::<T>()` bytes of `attribute`, laid out as in linux/bpf.h.
+    // Addresses in it refer to values that the callers keep until this returns.
     let result = unsafe {
         libc::syscall(libc::SYS_bpf, command, std::ptr::from_ref(attribute), size_of::<T>())
     };
@@ -77,7 +77,7 @@ fn bpf<T>(command: libc::c_long, attribute: &T) -> io::Result<RawFd> {
 
 fn made<T>(command: libc::c_long, attribute: &T) -> io::Result<OwnedFd> {
     let fd = bpf(command, attribute)?;
-    // SAFETY: these commands return a file descriptor that nobody else owns.
+    // SAFETY: these commands return a new file descriptor that has no other owner.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
@@ -89,15 +89,15 @@ fn address<T: ?Sized>(of: &T) -> u64 {
     std::ptr::from_ref(of).cast::<()>().addr() as u64
 }
 
-/// The program, loaded, and its table of sockets. Loading needs CAP_BPF and CAP_NET_ADMIN, or CAP_SYS_ADMIN;
-/// attaching it later does not.
+/// The loaded program and its map of sockets. Loading needs CAP_BPF and CAP_NET_ADMIN, or
+/// CAP_SYS_ADMIN; attaching does not.
 pub(super) struct Redirect {
     sockets: OwnedFd,
     program: OwnedFd,
 }
 
 impl Redirect {
-    /// Loads the program, for an interface of so many receive queues at most.
+    /// Loads the program for an interface with up to `queues` receive queues.
     pub(super) fn load(queues: u32) -> io::Result<Self> {
         let map = MapCreate {
             map_type: MAP_TYPE_XSKMAP,
@@ -137,13 +137,13 @@ impl Redirect {
         Ok(Self { sockets, program })
     }
 
-    /// The interface of this index runs the program until what is returned is dropped.
+    /// Attaches the program to an interface; dropping the result detaches it.
     pub(super) fn attach(&self, interface: u32, mode: u32) -> io::Result<OwnedFd> {
         let program = number(&self.program);
         made(LINK_CREATE, &LinkCreate { program, interface, attach_type: ATTACH_XDP, flags: mode })
     }
 
-    /// Packets of `queue` go to `socket` until it is closed.
+    /// Redirects packets of `queue` to `socket` until the socket is closed.
     pub(super) fn send_to(&self, queue: u32, socket: impl AsFd) -> io::Result<()> {
         let (key, value) = (queue, number(&socket.as_fd()));
         let update = MapUpdate {

@@ -1,12 +1,15 @@
-//! An interface by AF_XDP: packets come and go by rings that the kernel shares with this process, a batch a
-//! system call to send, none to receive.
+//! An interface by AF_XDP: rings shared with the kernel, one system call per transmitted batch,
+//! none to receive.
 //!
-//! A packet is copied once between the rings' memory and the router's buffers. In native mode the driver
-//! hands packets over before the kernel has looked at them, without a copy of its own where it can; otherwise the
-//! kernel copies, too. Either way the kernel does not see them: whoever else listens at the interface hears nothing.
+//! A packet is copied once between the rings' memory and the router's buffers. In native mode the
+//! driver redirects packets before the kernel's stack, with zero copy where it can. In generic mode
+//! the kernel copies each packet. In both modes the kernel's stack and its sockets do not see the
+//! packets.
 //!
-//! Each receive queue of the interface has a socket, or its packets would be the kernel's; they are read by turns. All
-//! packets leave by the first, in the order they were sent. Source: Documentation/networking/af_xdp.rst of Linux.
+//! Each receive queue has a socket, because the kernel would get its packets otherwise. Sockets are
+//! read round-robin. All packets leave by the first one, in order.
+//!
+//! Source: Documentation/networking/af_xdp.rst of Linux.
 
 mod queue;
 
@@ -15,22 +18,22 @@ use std::time::{Duration, Instant};
 use std::{io, thread};
 
 use crate::io::interface::redirect::{DRIVER_MODE, Redirect, SKB_MODE};
-use crate::io::interface::{Device, Moved};
+use crate::io::interface::{Device, Transfer};
 use crate::net::pool::Pool;
 use queue::Queue;
 
-/// How many receive queues an interface has at most: each takes memory.
-pub(super) const MOST_QUEUES: u32 = 16;
-/// How often an interface by which nothing comes is asked whether it is there.
+/// Receive queues per interface, at most: each takes memory.
+pub(super) const MAX_QUEUES: u32 = 16;
+/// Interval between checks that an idle interface still exists.
 const PROBE: Duration = Duration::from_millis(100);
 
-/// The kernel frees what was open some time after it was closed: it is asked again after so long, so often.
+/// Interval and number of retries while the kernel still releases earlier sockets.
 const BUSY: Duration = Duration::from_millis(20);
 const BUSY_TRIES: u32 = 25;
 
 /// Why an interface cannot be opened.
 struct Failed {
-    /// Somebody else has it, or had it just now.
+    /// Whether another process has the interface, or had it until now.
     busy: bool,
     text: String,
 }
@@ -42,27 +45,27 @@ impl From<io::Error> for Failed {
 }
 
 impl Failed {
-    /// The same, of `what`.
+    /// Prefixes the message by `what`.
     fn of(self, what: &str) -> Self {
         Self { text: format!("{what}: {}", self.text), ..self }
     }
 }
 
-/// A way of using AF_XDP.
+/// A mode of AF_XDP.
 struct Mode {
     name: &'static str,
     attach: u32,
     zero_copy: bool,
 }
 
-/// Tried in this order.
+/// The modes, in order of preference.
 const MODES: [Mode; 3] = [
     Mode { name: "native, zero-copy", attach: DRIVER_MODE, zero_copy: true },
     Mode { name: "native", attach: DRIVER_MODE, zero_copy: false },
     Mode { name: "generic", attach: SKB_MODE, zero_copy: false },
 ];
 
-/// What is shared with the kernel for an open interface; any thread may close it.
+/// The kernel resources of an open interface; any thread may drop them.
 pub(super) struct Shared {
     link: OwnedFd,
     /// At least one.
@@ -75,28 +78,28 @@ pub(super) struct XdpDevice {
     link: OwnedFd,
     /// At least one; packets leave by the first.
     queues: Vec<Queue>,
-    /// Whose turn it is.
+    /// The queue to read next.
     next: usize,
     probed: Instant,
 }
 
 impl Shared {
-    /// Opens the interface of this index, which has so many receive queues.
+    /// Opens the interface with this index and number of receive queues.
     pub(super) fn open(redirect: &Redirect, index: u32, queues: u32) -> Result<Self, String> {
-        if queues > MOST_QUEUES {
+        if queues > MAX_QUEUES {
             return Err(format!(
-                "it has {queues} receive queues, {MOST_QUEUES} are read at most: `ethtool -L` changes that"
+                "it has {queues} receive queues; at most {MAX_QUEUES} are supported: see `ethtool -L`"
             ));
         }
         let mut failed = String::new();
         for mode in &MODES {
             match Self::open_when_free(mode, redirect, index, queues) {
                 Ok(shared) => {
-                    // One that is down can be opened, but does not send.
-                    shared.queues[0].remind().map_err(|error| error.to_string())?;
+                    // A socket on an interface that is down opens but cannot send.
+                    shared.queues[0].kick().map_err(|error| error.to_string())?;
                     return Ok(shared);
                 }
-                // Not by the next, which is worse for as long as it is open.
+                // A slower mode would stay for as long as the interface is open.
                 Err(Failed { busy: true, text }) => return Err(text),
                 Err(Failed { busy: false, text }) => failed = text,
             }
@@ -123,28 +126,28 @@ impl Shared {
         let open = |number| {
             let queue = queue::Shared::open(index, number, mode.zero_copy)?;
             let sent = redirect.send_to(number, queue.socket());
-            sent.map_err(|error| Failed::from(error).of("its table of sockets"))?;
+            sent.map_err(|error| Failed::from(error).of("adding the socket to the XDP map"))?;
             Ok(queue)
         };
         let queues = (0..queues.max(1)).map(open).collect::<Result<_, Failed>>()?;
         let link = redirect.attach(index, mode.attach);
-        let link = link.map_err(|error| Failed::from(error).of("attaching the program"))?;
+        let link = link.map_err(|error| Failed::from(error).of("attaching the XDP program"))?;
         Ok(Self { link, queues, mode: mode.name })
     }
 
-    /// How packets are handed over.
+    /// Returns the name of the mode.
     pub(super) fn mode(&self) -> &'static str {
         self.mode
     }
 
-    /// How many receive queues it has.
+    /// Returns the number of receive queues.
     pub(super) fn queues(&self) -> usize {
         self.queues.len()
     }
 }
 
 impl XdpDevice {
-    /// Uses an interface that is open.
+    /// Uses the resources of an open interface.
     pub(super) fn new(shared: Shared) -> Self {
         let queues = shared.queues.into_iter().map(Queue::new).collect();
         Self { link: shared.link, queues, next: 0, probed: Instant::now() }
@@ -152,20 +155,20 @@ impl XdpDevice {
 }
 
 impl Device for XdpDevice {
-    fn receive(&mut self, pool: &mut Pool, most: usize, into: &mut Vec<u64>) -> Moved {
+    fn receive(&mut self, pool: &mut Pool, most: usize, into: &mut Vec<u64>) -> Transfer {
         let mut count = 0;
         for _ in 0..self.queues.len() {
             count += self.queues[self.next].receive(pool, most - count, into);
-            // The next batch begins with another, so that none has to wait for ever.
+            // The next batch starts at another queue, so that no queue starves.
             self.next = if self.next + 1 < self.queues.len() { self.next + 1 } else { 0 };
             if count == most {
                 break;
             }
         }
         let probe = count == 0 && self.probed.elapsed() >= PROBE;
-        if probe || self.queues[0].is_left() {
+        if probe || self.queues[0].has_unsent() {
             self.probed = Instant::now();
-            if let Err(error) = self.queues[0].remind() {
+            if let Err(error) = self.queues[0].kick() {
                 return (count, Some(error.to_string()));
             }
         }
@@ -176,7 +179,7 @@ impl Device for XdpDevice {
         Some(self.queues.iter().map(Queue::waiting).sum())
     }
 
-    fn transmit(&mut self, pool: &mut Pool, packets: &[u64]) -> Moved {
+    fn transmit(&mut self, pool: &mut Pool, packets: &[u64]) -> Transfer {
         self.queues[0].transmit(pool, packets)
     }
 

@@ -35,13 +35,13 @@ impl<P: Port> LiveMachine<P> {
         for (side, elsewhere) in self.sides.iter_mut().zip(elsewhere.outputs) {
             side.elsewhere = elsewhere;
         }
-        self.pool.keep_for_others(buffers);
+        self.pool.reserve_remote(buffers);
         self.crossing = Some(crossing);
     }
 
     /// Paths are those of another file, of `board`.
     pub(crate) fn cross_by(&mut self, board: &Arc<Board>, buffers: usize) {
-        self.pool.keep_for_others(buffers);
+        self.pool.reserve_remote(buffers);
         if let Some(crossing) = &mut self.crossing {
             crossing.board = Arc::clone(board);
         }
@@ -60,7 +60,7 @@ impl<P: Port> LiveMachine<P> {
 
     /// There are buffers for what other cores gave to this one.
     pub(crate) fn make_room_for_others(&mut self) {
-        self.pool.make_room_for_others();
+        self.pool.grow_remote();
     }
 
     /// What other cores gave to this one goes to `into`, and what this one has for them to them.
@@ -101,8 +101,8 @@ impl<P: Port> LiveMachine<P> {
         let Some(crossing) = &self.crossing else { return };
         let mut came = 0;
         for packet in packets {
-            came += u32::from(Pool::crossed(*packet));
-            *packet = Pool::settled(*packet);
+            came += u32::from(Pool::from_remote(*packet));
+            *packet = Pool::clear_remote(*packet);
         }
         if came > 0 {
             crossing.left(Place::Path(path), came);

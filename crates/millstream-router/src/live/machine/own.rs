@@ -7,12 +7,12 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use super::{LiveMachine, Side};
 use crate::io::port::Port;
-use crate::net::forwarder::{Ask, Undelivered};
+use crate::net::forwarder::ForwardError;
 use crate::net::header::{ETHERNET_BYTES, Header, is_v6};
 use crate::net::icmpv6;
-use crate::net::ipv4_control::{self, Error, Party};
+use crate::net::ipv4_control::{self, Endpoint, IcmpError};
 use crate::net::ndp::{self, Message};
-use crate::net::neighbours::{ASK_NS, Found, Word};
+use crate::net::neighbours::{NeighbourKey, NeighbourState, NeighbourUpdate, PROBE_NS};
 use crate::net::pool::Pool;
 use crate::router::machine::Verdict;
 
@@ -118,15 +118,16 @@ impl<P: Port> LiveMachine<P> {
         }
         let (arp, net) = ipv4_control::arp(frame).zip(side.speaker())?;
         side.counters.for_router += 1;
-        let us = Party { mac: side.mac, address: net.addr() };
-        let them = Party { mac: arp.sender_mac, address: Ipv4Addr::from(arp.sender_ipv4) };
-        let asked_us = arp.target_ipv4 == us.address.octets();
-        let Party { mac, address } = them;
-        let word = Word { address, mac, asked_us, overrides: true };
-        self.function.heard(input, net, word, self.now_ns);
+        let us = Endpoint { mac: side.mac, address: net.addr() };
+        let them = Endpoint { mac: arp.sender_mac, address: Ipv4Addr::from(arp.sender_ipv4) };
+        let solicits_us = arp.target_ipv4 == us.address.octets();
+        let Endpoint { mac, address } = them;
+        let word = NeighbourUpdate { address, mac, solicits_us, overrides: true };
+        self.function.learn(input, net, word, self.now_ns);
         self.held.release(|neighbour| neighbour == (input, address.into()));
-        let answers = asked_us && mac[0] & 1 == 0 && side.address.is_some();
-        (answers && arp.operation == ArpOperation::REQUEST).then(|| ipv4_control::answer(us, them))
+        let answers = solicits_us && mac[0] & 1 == 0 && side.address.is_some();
+        (answers && arp.operation == ArpOperation::REQUEST)
+            .then(|| ipv4_control::arp_reply(us, them))
     }
 
     /// The same by IPv6.
@@ -148,17 +149,17 @@ impl<P: Port> LiveMachine<P> {
             Message::Solicitation { target, from, mac } => {
                 let is = |nets: &[Ipv6Net]| nets.iter().any(|net| net.addr() == target);
                 let answers = is(&side.addresses_v6);
-                let asked_us = answers || is(&side.kernel_v6);
-                let us = Party { mac: side.mac, address: target };
+                let solicits_us = answers || is(&side.kernel_v6);
+                let us = Endpoint { mac: side.mac, address: target };
                 // One that knows our hardware address may leave its own out.
                 let sender = *frame[6..].first_chunk()?;
                 let to = mac.unwrap_or(sender);
-                let them = from.map(|address| Party { mac: to, address });
+                let them = from.map(|address| Endpoint { mac: to, address });
                 let reply = (answers && to[0] & 1 == 0).then(|| ndp::advertisement(us, them));
-                let word = from.zip(mac).map(|(address, mac)| Word {
+                let word = from.zip(mac).map(|(address, mac)| NeighbourUpdate {
                     address,
                     mac,
-                    asked_us,
+                    solicits_us,
                     overrides: true,
                 });
                 (word, reply)
@@ -167,13 +168,16 @@ impl<P: Port> LiveMachine<P> {
             Message::Advertisement { solicited: false, .. } => return None,
             Message::Advertisement { target, mac, overrides, .. } => {
                 let mac = mac.filter(|_| to.is_some())?;
-                (Some(Word { address: target, mac, asked_us: false, overrides }), None)
+                (
+                    Some(NeighbourUpdate { address: target, mac, solicits_us: false, overrides }),
+                    None,
+                )
             }
         };
         if let Some(word) = word
             && let Some(net) = side.speaker_v6(word.address)
         {
-            self.function.heard_v6(input, net, word, self.now_ns);
+            self.function.learn_v6(input, net, word, self.now_ns);
             self.held.release(|neighbour| neighbour == (input, word.address.into()));
         }
         reply
@@ -181,16 +185,16 @@ impl<P: Port> LiveMachine<P> {
 
     /// Asks who has an address.
     #[cold]
-    pub(super) fn ask(&mut self, (output, address): Ask) {
+    pub(super) fn ask(&mut self, (output, address): NeighbourKey) {
         let side = &self.sides[output];
         let mac = side.mac;
         let question = match address {
             IpAddr::V4(address) => side.speaker().map(|net| {
-                let us = Party { mac, address: net.addr() };
-                ipv4_control::request(us, address)
+                let us = Endpoint { mac, address: net.addr() };
+                ipv4_control::arp_request(us, address)
             }),
             IpAddr::V6(address) => side.speaker_v6(address).map(|net| {
-                let us = Party { mac, address: net.addr() };
+                let us = Endpoint { mac, address: net.addr() };
                 ndp::solicitation(us, address)
             }),
         };
@@ -202,13 +206,13 @@ impl<P: Port> LiveMachine<P> {
     /// Asks again for those that packets are held for, and gives up those that do not answer.
     #[cold]
     pub(super) fn ask_again(&mut self) {
-        self.ask_again_ns = self.now_ns + ASK_NS / 2;
+        self.ask_again_ns = self.now_ns + PROBE_NS / 2;
         for neighbour in self.held.neighbours() {
             let (found, missing) = self.function.find(neighbour, self.now_ns);
             if missing {
                 self.ask(neighbour);
             }
-            if found != Found::Unknown {
+            if found != NeighbourState::Incomplete {
                 self.held.release(|of| of == neighbour);
             }
         }
@@ -216,13 +220,15 @@ impl<P: Port> LiveMachine<P> {
 
     /// A packet that does not go on now.
     #[cold]
-    pub(super) fn undelivered(&mut self, path: usize, packet: u64, why: Undelivered) -> Verdict {
+    pub(super) fn undelivered(&mut self, path: usize, packet: u64, why: ForwardError) -> Verdict {
         match why {
-            Undelivered::Unresolved(neighbour) if self.held.hold(neighbour, path, packet) => {
+            ForwardError::Unresolved(neighbour) if self.held.hold(neighbour, path, packet) => {
                 return Verdict::Hold;
             }
-            Undelivered::Because(why) => self.complain(packet, why),
-            Undelivered::Unresolved(_) | Undelivered::Crowded | Undelivered::Broken => {}
+            ForwardError::Icmp(why) => self.complain(packet, why),
+            ForwardError::Unresolved(_)
+            | ForwardError::NeighbourTableFull
+            | ForwardError::Malformed => {}
         }
         Verdict::Drop
     }
@@ -231,20 +237,20 @@ impl<P: Port> LiveMachine<P> {
     #[cold]
     pub(super) fn too_long(&mut self, path: usize, packet: u64, output: usize) -> Verdict {
         let mtu = self.sides[output].longest_bytes.saturating_sub(ETHERNET_BYTES);
-        self.undelivered(path, packet, Undelivered::Because(Error::TooBig(mtu)))
+        self.undelivered(path, packet, ForwardError::Icmp(IcmpError::TooBig(mtu)))
     }
 
     /// Tells the sender of a packet why it does not go on, if that may be said now.
     #[cold]
-    fn complain(&mut self, packet: u64, why: Error) {
+    fn complain(&mut self, packet: u64, why: IcmpError) {
         if self.error_ns > self.now_ns + ERRORS * ERROR_NS {
             return;
         }
         let frame = self.pool.frame(packet);
         let source = if is_v6(frame) {
-            icmpv6::complainant(frame).map(IpAddr::V6)
+            icmpv6::error_recipient(frame).map(IpAddr::V6)
         } else {
-            ipv4_control::complainant(frame).map(IpAddr::V4)
+            ipv4_control::error_recipient(frame).map(IpAddr::V4)
         };
         let Some(source) = source else { return };
         // Who reached a host by the router's address cannot be told.
@@ -256,12 +262,12 @@ impl<P: Port> LiveMachine<P> {
             let (side, mac) = (&self.sides[next.output], next.from);
             let error = match source {
                 IpAddr::V4(address) => side.speaker().and_then(|net| {
-                    let us = Party { mac, address: net.addr() };
-                    ipv4_control::error(frame, why, us, Party { mac: next.to, address })
+                    let us = Endpoint { mac, address: net.addr() };
+                    ipv4_control::error(frame, why, us, Endpoint { mac: next.to, address })
                 }),
                 IpAddr::V6(address) => side.speaker_v6(address).and_then(|net| {
-                    let us = Party { mac, address: net.addr() };
-                    icmpv6::error(frame, why, us, Party { mac: next.to, address })
+                    let us = Endpoint { mac, address: net.addr() };
+                    icmpv6::error(frame, why, us, Endpoint { mac: next.to, address })
                 }),
             };
             if let Some(error) = error {
@@ -286,7 +292,7 @@ impl<P: Port> LiveMachine<P> {
         let Some(packet) = self.pool.copy(frame) else { return };
         let side = &mut self.sides[output];
         if let Some((nat, net)) = side.nat.as_mut().zip(side.address) {
-            nat.say(self.pool.frame_mut(packet), net.addr());
+            nat.translate_own_error(self.pool.frame_mut(packet), net.addr());
         }
         match side.port.transmit(&mut self.pool, &[packet]) {
             Ok(1) => side.counters.originated += 1,

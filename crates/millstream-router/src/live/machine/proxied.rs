@@ -4,9 +4,9 @@ use std::net::IpAddr;
 
 use super::{LiveMachine, Side, Whose};
 use crate::io::port::Port;
-use crate::net::forwarder::{Forwarder, Undelivered};
+use crate::net::forwarder::{ForwardError, Forwarder};
 use crate::net::header::{Header, is_v6};
-use crate::proxy::{Networks, TCP, Tuple};
+use crate::proxy::{SourceAddresses, TCP, Tuple};
 use crate::router::machine::Verdict;
 
 /// The router's addresses, by its routes.
@@ -15,9 +15,9 @@ struct Around<'a, P> {
     sides: &'a [Side<P>],
 }
 
-impl<P> Networks for Around<'_, P> {
+impl<P> SourceAddresses for Around<'_, P> {
     fn own_address(&mut self, destination: IpAddr) -> Option<IpAddr> {
-        let side = self.sides.get(self.function.output(destination)?)?;
+        let side = self.sides.get(self.function.egress(destination)?)?;
         match destination {
             IpAddr::V4(_) => side.address.map(|net| net.addr().into()),
             IpAddr::V6(to) => {
@@ -80,7 +80,7 @@ impl<P: Port> LiveMachine<P> {
         match sent {
             Ok(output) if !self.translated(output, packet) => Verdict::Drop,
             Ok(output) => Verdict::Send(output),
-            Err(Undelivered::Unresolved(neighbour)) if self.held.hold(neighbour, path, packet) => {
+            Err(ForwardError::Unresolved(neighbour)) if self.held.hold(neighbour, path, packet) => {
                 Verdict::Hold
             }
             Err(_) => Verdict::Drop,

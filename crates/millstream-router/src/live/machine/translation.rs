@@ -15,7 +15,7 @@ impl<P: Port> LiveMachine<P> {
     /// # Panics
     /// If there is no such port.
     pub fn translate(&mut self, port: usize, how: Option<&PortNat>) {
-        self.flows.forget();
+        self.flows.clear();
         let nat = &mut self.sides[port].nat;
         *nat = how.map(|how| match nat.take() {
             Some(nat) => nat.changed(how),
@@ -32,7 +32,7 @@ impl<P: Port> LiveMachine<P> {
     pub(super) fn has_foreign_source(&mut self, input: usize, header: &Header) -> bool {
         self.checks_source
             && self.sides[input].nat.is_none()
-            && self.function.leads_by(header.source) != Some(input)
+            && self.function.egress_v4(header.source) != Some(input)
             && self.refuse_source(header.destination)
     }
 
@@ -40,7 +40,7 @@ impl<P: Port> LiveMachine<P> {
     fn refuse_source(&mut self, destination: Ipv4Addr) -> bool {
         let is = |side: &Side<P>| side.address.is_some_and(|net| net.addr() == destination);
         let output = self.sides.iter().position(is);
-        let output = output.or_else(|| self.function.leads_by(destination));
+        let output = output.or_else(|| self.function.egress_v4(destination));
         let side = output.map(|output| &mut self.sides[output]);
         let side = side.filter(|side| side.nat.as_ref().is_some_and(Nat::checks_source));
         side.map(|side| side.refused_source += 1).is_some()

@@ -1,24 +1,24 @@
-//! An IPv6 header in an Ethernet frame, and what stands behind its extension headers.
+//! IPv6 headers in Ethernet frames, and the transport header behind extension headers.
 //!
-//! Source: RFC 8200 (header and extension headers), RFC 4291 (which addresses a router forwards), RFC 7045 (a router
-//! carries extension headers along, and knows their layout).
+//! Source: RFC 8200 (header and extension headers); RFC 4291 (forwardable addresses); RFC 7045 (a
+//! router forwards extension headers and knows their layout).
 
 use std::net::Ipv6Addr;
 
 use super::{ETHERNET, Header, Transport};
 
-/// Ethernet's number of IPv6.
+/// EtherType of IPv6.
 const IPV6: [u8; 2] = [0x86, 0xdd];
-/// Bytes of the header.
+/// Bytes of the fixed header.
 const FIXED: usize = 40;
-/// The most extension headers that are looked behind: a packet with more is known by the number of the next.
-const MOST_EXTENSIONS: usize = 8;
+/// Extension headers to walk, at most. A longer chain yields the protocol number of the next one.
+const MAX_EXTENSIONS: usize = 8;
 const FRAGMENT: u8 = 44;
 const AUTHENTICATION: u8 = 51;
 
 impl Header<Ipv6Addr> {
-    /// Reads the IPv6 header of `frame`, and what is behind its extension headers, eight at most; `None` if it
-    /// holds no whole packet.
+    /// Parses the IPv6 header of `frame` and up to eight extension headers; `None` if the packet is
+    /// truncated or not IPv6.
     #[inline]
     #[must_use]
     pub fn parse_v6(frame: &[u8]) -> Option<Self> {
@@ -40,25 +40,25 @@ impl Header<Ipv6Addr> {
     }
 }
 
-/// What stands behind the extension headers.
+/// The header after the extension headers.
 struct Upper {
-    /// Its protocol number.
+    /// Protocol number.
     protocol: u8,
-    /// Where it begins, bytes from the IP header.
+    /// Offset from the IP header, bytes.
     start: usize,
-    /// It is a part of a packet only,
+    /// Whether the packet is a fragment.
     fragment: bool,
-    /// and not the first.
+    /// Whether it is a fragment other than the first.
     later: bool,
 }
 
-/// Whether it is the frame of an IPv6 packet.
+/// Whether `frame` has the EtherType of IPv6.
 #[inline]
 pub(crate) fn is_v6(frame: &[u8]) -> bool {
     frame.get(12..14) == Some(&IPV6)
 }
 
-/// The parts of the IPv6 packet in `frame`.
+/// Returns the layout of the IPv6 packet in `frame`.
 pub(crate) fn transport_v6(frame: &[u8]) -> Option<Transport> {
     let (_, fixed, packet) = shape(frame)?;
     let upper = upper(packet, fixed[6]);
@@ -71,15 +71,17 @@ pub(crate) fn transport_v6(frame: &[u8]) -> Option<Transport> {
     })
 }
 
-/// Where a packet goes, and whether it has hops left; `None` if it is none that a router forwards.
+/// Returns the destination and whether the hop limit exceeds 1; `None` if an address is not
+/// forwardable.
 #[inline]
 pub(crate) fn destination_v6(frame: &[u8]) -> Option<(Ipv6Addr, bool)> {
     let (_, fixed, _) = shape(frame)?;
     let (source, destination) = (address::<8>(fixed), address::<24>(fixed));
-    (goes_far(source) && goes_far(destination)).then_some((destination, fixed[7] > 1))
+    (is_forwardable(source) && is_forwardable(destination)).then_some((destination, fixed[7] > 1))
 }
 
-/// Sends a frame on that has a [`destination_v6`] and hops left: a hop less, the hardware addresses replaced.
+/// Rewrites a frame that has a [`destination_v6`] and a hop limit above 1: decrements the hop limit
+/// and replaces the hardware addresses.
 #[inline]
 pub(crate) fn hop_v6(frame: &mut [u8], from: [u8; 6], to: [u8; 6]) {
     let Some(head) = frame.first_chunk_mut::<{ ETHERNET + FIXED }>() else { return };
@@ -88,9 +90,9 @@ pub(crate) fn hop_v6(frame: &mut [u8], from: [u8; 6], to: [u8; 6]) {
     head[ETHERNET + 7] = head[ETHERNET + 7].wrapping_sub(1);
 }
 
-/// Whether packets from or to this address leave its link.
+/// Whether a router forwards packets from and to `address` (RFC 4291).
 #[inline]
-fn goes_far(address: Ipv6Addr) -> bool {
+fn is_forwardable(address: Ipv6Addr) -> bool {
     !(address.is_multicast()
         || address.is_unicast_link_local()
         || address.is_unspecified()
@@ -103,7 +105,8 @@ fn address<const AT: usize>(fixed: &[u8; FIXED]) -> Ipv6Addr {
     Ipv6Addr::from(bytes.copied().unwrap_or_default())
 }
 
-/// The Ethernet header, the IPv6 header, and the whole packet with it; `None` if the frame does not hold it.
+/// Splits an IPv6 frame into Ethernet header, fixed header and packet; `None` if truncated or not
+/// IPv6.
 #[inline]
 fn shape(frame: &[u8]) -> Option<(&[u8; ETHERNET], &[u8; FIXED], &[u8])> {
     let (ethernet, packet) = frame.split_first_chunk::<ETHERNET>()?;
@@ -113,12 +116,12 @@ fn shape(frame: &[u8]) -> Option<(&[u8; ETHERNET], &[u8; FIXED], &[u8])> {
     Some((ethernet, fixed, packet.get(..length).filter(|_| ours)?))
 }
 
-/// What is behind the extension headers of `packet`, the first of which has the number `protocol`. One that is cut off
-/// stands for itself.
+/// Walks the extension headers of `packet`; `protocol` is the number of the first. The walk stops
+/// at a truncated header.
 #[inline]
 fn upper(packet: &[u8], mut protocol: u8) -> Upper {
     let mut upper = Upper { protocol, start: FIXED, fragment: false, later: false };
-    for _ in 0..MOST_EXTENSIONS {
+    for _ in 0..MAX_EXTENSIONS {
         let rest = packet.get(upper.start..).unwrap_or_default();
         let Some([next, length, ..]) = rest.first_chunk::<8>().filter(|_| is_extension(protocol))
         else {
@@ -139,7 +142,7 @@ fn upper(packet: &[u8], mut protocol: u8) -> Upper {
         }
         upper.start += bytes;
         (protocol, upper.protocol) = (*next, *next);
-        // Of later fragments the first header is known, and what is in them is not headers.
+        // A later fragment continues the payload and has no headers.
         if upper.later {
             break;
         }
@@ -147,8 +150,8 @@ fn upper(packet: &[u8], mut protocol: u8) -> Upper {
     upper
 }
 
-/// Whether a header of this number is followed by another (the registry of IPv6 extension header types, but for ESP,
-/// behind which nothing can be read).
+/// Whether a header of this number has a successor (IANA's IPv6 extension header types, except ESP,
+/// which hides its successor).
 #[inline]
 fn is_extension(protocol: u8) -> bool {
     matches!(protocol, 0 | 43 | FRAGMENT | AUTHENTICATION | 60 | 135 | 139 | 140)

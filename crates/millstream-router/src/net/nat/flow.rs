@@ -1,4 +1,4 @@
-//! What translation knows of one flow.
+//! One translated flow and its timeouts.
 
 use std::net::Ipv4Addr;
 
@@ -6,40 +6,43 @@ use super::packet::{ICMP, TCP, UDP};
 
 const SECOND_NS: u64 = 1_000_000_000;
 
-/// How long a flow may be silent, ns.
+/// Idle timeout of an answered UDP flow, ns.
 const UDP_NS: u64 = 300 * SECOND_NS;
-/// Of UDP before it is answered. RFC 4787, REQ-5, asks for two minutes; the kernel has 30 s, too.
+/// Idle timeout of an unanswered UDP flow, ns. RFC 4787, REQ-5, asks for two minutes; Linux has 30
+/// s.
 const UNANSWERED_UDP_NS: u64 = 30 * SECOND_NS;
 const ICMP_NS: u64 = 60 * SECOND_NS;
 const ESTABLISHED_NS: u64 = 7_440 * SECOND_NS;
-/// Of TCP before it is established, and after it was ended.
+/// Idle timeout of TCP before it is established and after it ends, ns.
 const TRANSITORY_NS: u64 = 240 * SECOND_NS;
-/// Of UDP that was begun outside, and of such TCP before both ends have spoken: the next packet begins it anew.
+/// Idle timeout of a flow opened from outside, ns: all UDP, and TCP until both ends have sent. The
+/// next packet opens it again.
 const BRIEF_NS: u64 = 10 * SECOND_NS;
 
-/// One end of a flow. Of ICMP echo the port is its identifier.
+/// Address and port of one end; the identifier for ICMP echo.
 pub(super) type End = (Ipv4Addr, u16);
 
-/// How a flow is found: the protocol, its end here (inside: the host, outside: our port), its other end.
+/// Lookup keys of a flow: the protocol, the near end (the host's, or the external port), the other
+/// end.
 pub(super) type Inside = (u8, End, End);
 pub(super) type Outside = (u8, u16, End);
 
-/// A protocol and both ends.
+/// A flow: its protocol, both ends and its state.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Flow {
     pub(super) protocol: u8,
     pub(super) host: End,
     pub(super) port: u16,
     pub(super) other: End,
-    /// Whether the other end began it, by a port that is forwarded.
+    /// Whether the other end opened it, by a forwarded port.
     pub(super) from_outside: bool,
     pub(super) last_ns: u64,
-    /// Whether the host has.
+    /// Whether the host has sent.
     pub(super) spoken: bool,
-    /// Whether who did not begin it has spoken; of TCP that was begun outside, whether it heard the host's answer, so
-    /// that its address is not made up.
+    /// Whether the end that did not open it has sent. For TCP from outside: whether the opener
+    /// acknowledged the host, which proves its address.
     pub(super) answered: bool,
-    /// Of TCP: whether who began it has acknowledged the answer, and none has reset it since.
+    /// TCP: whether the opener has acknowledged the answer and no reset followed.
     pub(super) established: bool,
     pub(super) ended: bool,
 }
@@ -53,7 +56,7 @@ impl Flow {
         (self.protocol, self.port, self.other)
     }
 
-    /// Whether it keeps its place whatever comes: its other end is there.
+    /// Whether the flow is exempt from eviction because its other end has answered.
     pub(super) fn is_settled(&self) -> bool {
         match self.protocol {
             TCP => self.established,
@@ -61,8 +64,8 @@ impl Flow {
         }
     }
 
-    /// Whether it was silent for too long.
-    pub(super) fn is_over(&self, now_ns: u64) -> bool {
+    /// Whether the idle timeout has passed.
+    pub(super) fn is_expired(&self, now_ns: u64) -> bool {
         let patience_ns = match self.protocol {
             UDP if self.from_outside => BRIEF_NS,
             TCP if self.from_outside && !self.answered => BRIEF_NS,

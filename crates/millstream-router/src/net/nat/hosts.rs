@@ -1,10 +1,9 @@
-//! Flows of each host, and which flow makes room for a new one.
+//! Flows per host, and the choice of the flow to evict for a new one.
 //!
 //! A flow is *pending* until its other end has answered (`Flow::is_settled`). Only pending flows
-//! are evicted: of a host that has more than `share` of them its oldest, if there is such a host;
-//! otherwise the oldest of all. So a flood costs the flooder first, if it has few addresses, and
-//! pending flows of hosts with few of them stay the longest that they can. A flow is as old as the
-//! last packet of its host.
+//! are evicted. If a host has more than `share` of them, its oldest is evicted; otherwise the
+//! oldest of all. So a flood from few addresses evicts its own flows first. The age of a flow
+//! counts from the last packet of its host.
 //!
 //! ```text
 //!  by_age   a ─ b ─ c ─ d ─ e        all pending flows, the oldest first
@@ -13,22 +12,22 @@
 //!  crowded  host 1                   hosts with more than `share` of them, in turn
 //! ```
 //!
-//! Every operation is a few steps, whatever the number of flows. Nothing is allocated after `new`.
+//! Each operation takes constant time. Nothing allocates after `new`.
 
 use std::collections::HashMap;
 use std::net::Ipv4Addr;
 
-/// No slot, and no host.
+/// No slot, or no host.
 const NONE: u32 = u32::MAX;
 
-/// The entries before and after one in a list.
+/// The neighbours of an entry in a list.
 #[derive(Clone, Copy, Debug)]
 struct Links {
     before: u32,
     after: u32,
 }
 
-/// A doubly linked list of slots or hosts; its links lie in an array of their own.
+/// A doubly linked list of slots or hosts; its links are in a separate array.
 #[derive(Clone, Copy, Debug)]
 struct List {
     first: u32,
@@ -64,25 +63,25 @@ impl List {
     }
 }
 
-/// A host that has flows.
+/// A host with flows.
 #[derive(Clone, Copy, Debug)]
 struct Host {
     address: Ipv4Addr,
     flows: u32,
-    /// How many of them are pending, and which, the oldest first.
+    /// The number of pending flows, and their list, oldest first.
     count: u32,
     pending: List,
 }
 
-/// The flow of a slot.
+/// The state of a slot.
 #[derive(Clone, Copy, Debug)]
 struct Slot {
-    /// [`NONE`] if there is no flow.
+    /// [`NONE`] if the slot is free.
     host: u32,
     pending: bool,
 }
 
-/// Hosts, and their flows by slot.
+/// Hosts and their flows, by slot.
 #[derive(Debug)]
 pub(super) struct Hosts {
     numbers: HashMap<Ipv4Addr, u32>,
@@ -98,12 +97,12 @@ pub(super) struct Hosts {
 }
 
 impl Hosts {
-    /// For so many slots; a host with more than `share` pending flows loses them first.
+    /// A table of `slots` flows; a host with more than `share` pending flows loses them first.
     pub(super) fn new(slots: u32, share: u32) -> Self {
         let count = slots as usize;
         let links = vec![Links { before: NONE, after: NONE }; count];
         Self {
-            // With twice the room, a table never grows again.
+            // Twice the capacity prevents rehashing.
             numbers: HashMap::with_capacity(2 * count),
             hosts: Vec::with_capacity(count),
             free: Vec::with_capacity(count),
@@ -117,29 +116,29 @@ impl Hosts {
         }
     }
 
-    /// How many flows a host has.
+    /// Returns the number of flows of `host`.
     pub(super) fn flows(&self, host: Ipv4Addr) -> u32 {
         self.numbers.get(&host).map_or(0, |number| self.hosts[*number as usize].flows)
     }
 
-    /// The flow that makes room for another of any host; `None` if no flow is pending.
+    /// Returns the flow to evict for a flow of any host; `None` if no flow is pending.
     pub(super) fn victim(&self) -> Option<u32> {
         let crowded = self.crowded.first().map(|number| self.hosts[number as usize].pending);
         crowded.unwrap_or(self.by_age).first()
     }
 
-    /// The flow that makes room for another of `host`.
+    /// Returns the flow to evict for another flow of `host`.
     pub(super) fn victim_of(&self, host: Ipv4Addr) -> Option<u32> {
         let number = self.numbers.get(&host)?;
         self.hosts[*number as usize].pending.first()
     }
 
-    /// A pending flow of `host` begins in a free slot.
+    /// Adds a pending flow of `host` in a free slot.
     pub(super) fn begin(&mut self, slot: u32, host: Ipv4Addr) {
         let number = self.numbers.get(&host).copied().unwrap_or_else(|| self.add(host));
         self.hosts[number as usize].flows += 1;
         self.slots[slot as usize] = Slot { host: number, pending: false };
-        self.set_pending(slot);
+        self.mark_pending(slot);
     }
 
     fn add(&mut self, address: Ipv4Addr) -> u32 {
@@ -151,7 +150,7 @@ impl Hosts {
             }
             None => {
                 self.hosts.push(host);
-                // As many as there are slots at most.
+                // There are at most as many hosts as slots.
                 u32::try_from(self.hosts.len() - 1).unwrap_or(NONE)
             }
         };
@@ -159,9 +158,9 @@ impl Hosts {
         number
     }
 
-    /// The flow of a slot ends.
+    /// Removes the flow of `slot`.
     pub(super) fn end(&mut self, slot: u32) {
-        self.settle(slot);
+        self.mark_settled(slot);
         let Slot { host: number, .. } = self.slots[slot as usize];
         self.slots[slot as usize].host = NONE;
         let host = &mut self.hosts[number as usize];
@@ -172,10 +171,10 @@ impl Hosts {
         }
     }
 
-    /// The flow of a slot is pending, and its host has just sent a packet.
+    /// Marks a flow pending and youngest: its host has just sent.
     #[inline]
-    pub(super) fn set_pending(&mut self, slot: u32) {
-        self.settle(slot);
+    pub(super) fn mark_pending(&mut self, slot: u32) {
+        self.mark_settled(slot);
         self.slots[slot as usize].pending = true;
         self.by_age.push(&mut self.age_links, slot);
         let number = self.slots[slot as usize].host;
@@ -187,9 +186,9 @@ impl Hosts {
         }
     }
 
-    /// The flow of a slot is not pending any more.
+    /// Marks a flow as answered.
     #[inline]
-    pub(super) fn settle(&mut self, slot: u32) {
+    pub(super) fn mark_settled(&mut self, slot: u32) {
         let of = &mut self.slots[slot as usize];
         if !std::mem::replace(&mut of.pending, false) {
             return;
@@ -204,7 +203,7 @@ impl Hosts {
         }
     }
 
-    /// Whether the flow of a slot is pending.
+    /// Whether the flow of `slot` is pending.
     #[inline]
     pub(super) fn is_pending(&self, slot: u32) -> bool {
         self.slots[slot as usize].pending
@@ -250,12 +249,11 @@ mod tests {
     }
 
     proptest! {
-        /// Against a list of flows, looked through from end to end. Which of several crowded hosts
-        /// loses a flow is left open.
+        /// Compares with a linear list. Either of several crowded hosts may lose a flow.
         #[test]
         fn victims_are_those_of_a_list(events in events()) {
             let mut hosts = Hosts::new(SLOTS, SHARE);
-            // Slot, host, pending; the oldest first.
+            // Slot, host, pending; oldest first.
             let mut list: Vec<(u32, u8, bool)> = Vec::new();
             for event in events {
                 let at = |slot: u32| list.iter().position(|of| of.0 == slot);
@@ -270,14 +268,14 @@ mod tests {
                     Event::Send(slot) | Event::Reset(slot) => {
                         let again = matches!(event, Event::Reset(_));
                         if let Some(at) = at(slot).filter(|at| again || list[*at].2) {
-                            hosts.set_pending(slot);
+                            hosts.mark_pending(slot);
                             let of = list.remove(at);
                             list.push((of.0, of.1, true));
                         }
                     }
                     Event::Settle(slot) => {
                         if let Some(at) = at(slot) {
-                            hosts.settle(slot);
+                            hosts.mark_settled(slot);
                             list[at].2 = false;
                         }
                     }

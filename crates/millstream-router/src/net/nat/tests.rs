@@ -1,4 +1,4 @@
-//! Translation by cases; its checksums against etherparse.
+//! NAT cases; checksums are verified by etherparse.
 
 mod model;
 
@@ -12,9 +12,9 @@ use std::net::SocketAddrV4;
 const US: Ipv4Addr = Ipv4Addr::new(203, 0, 113, 1);
 const SECOND: u64 = 1_000_000_000;
 
-/// What a packet says, once its checksums are found right.
+/// The fields of a packet, after verifying its checksums.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Said {
+struct Parsed {
     protocol: u8,
     source: End,
     destination: End,
@@ -37,7 +37,7 @@ fn frame(protocol: u8, source: End, destination: End, payload: &[u8]) -> Vec<u8>
     frame
 }
 
-fn read(frame: &[u8]) -> Said {
+fn read(frame: &[u8]) -> Parsed {
     let packet = SlicedPacket::from_ethernet(frame).unwrap();
     let Some(NetSlice::Ipv4(ip)) = &packet.net else { panic!("{packet:?}") };
     let header = ip.header().to_header();
@@ -64,7 +64,7 @@ fn read(frame: &[u8]) -> Said {
         }
         other => panic!("{other:?}"),
     };
-    Said {
+    Parsed {
         protocol: header.protocol.0,
         source: (header.source.into(), ports.0),
         destination: (header.destination.into(), ports.1),
@@ -80,7 +80,8 @@ fn server(number: u8) -> End {
     (Ipv4Addr::new(192, 0, 2, number), 80)
 }
 
-/// A translation for so many flows; each of `forwards` is a protocol, our port and the host's end.
+/// A translation for `flows` flows; each of `forwards` is a protocol, an external port and a host's
+/// end.
 fn port(flows: u32, host_flows: u32, forwards: &[(u8, u16, End)]) -> PortNat {
     let forwards = forwards.iter().map(|(protocol, port, (host, to))| PortForward {
         protocol: *protocol,
@@ -90,7 +91,7 @@ fn port(flows: u32, host_flows: u32, forwards: &[(u8, u16, End)]) -> PortNat {
     PortNat { flows, host_flows, check_source: true, forwards: forwards.collect() }
 }
 
-/// An ICMP error that quotes this much of a packet.
+/// Builds an ICMP error that quotes `quoted`.
 fn error(from: Ipv4Addr, to: Ipv4Addr, quoted: &[u8]) -> Vec<u8> {
     let about = Icmpv4Type::DestinationUnreachable(DestUnreachableHeader::Port);
     let builder = PacketBuilder::ethernet2([4; 6], [2; 6]);
@@ -100,7 +101,7 @@ fn error(from: Ipv4Addr, to: Ipv4Addr, quoted: &[u8]) -> Vec<u8> {
     frame
 }
 
-/// Where an ICMP error is from, where it goes, and what it quotes, once its checksums are found right.
+/// Returns source, destination and quoted bytes of an ICMP error, after verifying its checksums.
 fn read_error(frame: &[u8]) -> (Ipv4Addr, Ipv4Addr, Vec<u8>) {
     let packet = SlicedPacket::from_ethernet(frame).unwrap();
     let Some(NetSlice::Ipv4(ip)) = &packet.net else { panic!("{packet:?}") };
@@ -111,7 +112,7 @@ fn read_error(frame: &[u8]) -> (Ipv4Addr, Ipv4Addr, Vec<u8>) {
     (header.source.into(), header.destination.into(), icmp.payload().to_vec())
 }
 
-/// Sends a packet out; returns our port.
+/// Sends a packet out; returns the external port.
 fn send(nat: &mut Nat, protocol: u8, from: End, to: End, now_ns: u64) -> Option<u16> {
     let mut frame = frame(protocol, from, to, b"question");
     let sent = nat.outbound(&mut frame, US, now_ns);
@@ -120,13 +121,13 @@ fn send(nat: &mut Nat, protocol: u8, from: End, to: End, now_ns: u64) -> Option<
         let port = said.source.1;
         assert_eq!(
             said,
-            Said { protocol, source: (US, port), destination: to, payload: b"question".to_vec() }
+            Parsed { protocol, source: (US, port), destination: to, payload: b"question".to_vec() }
         );
         port
     })
 }
 
-/// Answers to one of our ports; returns whom it reaches.
+/// Sends an answer to an external port; returns the host that receives it.
 fn answer(nat: &mut Nat, protocol: u8, from: End, port: u16, now_ns: u64) -> Option<End> {
     let mut frame = frame(protocol, from, (US, port), b"answer");
     let untouched = frame.clone();
@@ -153,7 +154,7 @@ fn a_host_keeps_its_port_and_gets_its_answers() {
         None,
         "another port of the server"
     );
-    // Two hosts with one port to one server: the second gets another; to another server its own.
+    // Hosts with equal ports share a server: the second gets another port there, its own elsewhere.
     let second = send(&mut nat, UDP, host(6, 4_000), server(1), 2).unwrap();
     assert_ne!(second, 4_000);
     assert_eq!(send(&mut nat, UDP, host(6, 4_000), server(2), 2), Some(4_000));
@@ -163,7 +164,7 @@ fn a_host_keeps_its_port_and_gets_its_answers() {
     assert_eq!((counters.flows, counters.outbound, counters.inbound), (5, 5, 5));
 }
 
-/// An answer, and what the host says then, so that it is established if it is TCP.
+/// An answer and the host's reply to it, which establish a TCP flow.
 fn settle(nat: &mut Nat, protocol: u8, from: End, to: End, port: u16, now_ns: u64) {
     assert_eq!(answer(nat, protocol, to, port, now_ns), Some(from));
     assert_eq!(send(nat, protocol, from, to, now_ns), Some(port));
@@ -182,7 +183,7 @@ fn flows_are_bounded_and_end_by_silence() {
     settle(&mut nat, ICMP, host(2, 9), echo, 9, 0);
     assert_eq!(send(&mut nat, UDP, host(3, 2_000), server(1), 0), None, "three in all");
     assert_eq!((nat.counters().refused_full, nat.counters().evicted), (2, 0));
-    // The echo's minute is over first, then UDP, then TCP.
+    // The echo expires first after a minute, then UDP, then TCP.
     assert!(send(&mut nat, UDP, host(3, 2_000), server(2), 61 * SECOND).is_some());
     assert_eq!(answer(&mut nat, ICMP, echo, 9, 61 * SECOND), None);
     assert!(answer(&mut nat, UDP, server(1), 2_000, 299 * SECOND).is_some());
@@ -218,7 +219,7 @@ fn tcp_is_remembered_for_hours_once_established_and_for_minutes_once_ended() {
     assert_eq!(answer(&mut nat, TCP, to, 2_000, 7_241 * SECOND), None);
 }
 
-/// A host that is not there acknowledges no answer, so its connection is not established.
+/// A host that does not exist acknowledges no answer, so its connection is not established.
 #[test]
 fn half_open_connections_make_room_and_established_ones_stay() {
     let mut nat = Nat::new(&port(3, 3, &[]));
@@ -227,18 +228,18 @@ fn half_open_connections_make_room_and_established_ones_stay() {
         send(&mut nat, TCP, host(number, 2_000), server(number), 0).unwrap();
         assert!(answer(&mut nat, TCP, server(number), 2_000, 0).is_some());
     }
-    // The second completes its handshake; the first is the oldest of the others.
+    // The second completes its handshake; the first is the oldest of the rest.
     send(&mut nat, TCP, host(2, 2_000), server(2), 1).unwrap();
     assert!(send(&mut nat, UDP, host(4, 2_000), to, 2).is_some());
     assert_eq!(answer(&mut nat, TCP, server(1), 2_000, 3), None);
     assert!(send(&mut nat, UDP, host(5, 2_000), to, 4).is_some());
     assert_eq!(answer(&mut nat, TCP, server(3), 2_000, 5), None);
-    // Every further one takes the place of another that nobody has answered.
+    // Each further flow evicts an unanswered one.
     for number in 6..100 {
         assert!(send(&mut nat, UDP, host(number, 2_000), server(7), 6).is_some());
     }
     assert_eq!(answer(&mut nat, TCP, server(2), 2_000, 7), Some(host(2, 2_000)));
-    // One that is reset makes room like one that never was.
+    // A connection that was reset is evicted like an unanswered one.
     let mut reset = frame(TCP, host(2, 2_000), server(2), b"");
     reset[14 + 20 + 13] |= 4;
     reset[14 + 20 + 16..14 + 20 + 18].fill(0);
@@ -251,9 +252,9 @@ fn half_open_connections_make_room_and_established_ones_stay() {
     assert_eq!((counters.flows, counters.evicted, counters.refused_full), (3, 99, 0));
 }
 
-/// Fifty thousand a second from made-up addresses, and an honest host with some connections whose
-/// answers take 100 ms: from all addresses of a network of 254, from a sixteenth of it, from one,
-/// and from addresses of which none comes twice.
+/// A flood of 50,000 flows/s from spoofed addresses, against a host with a few connections and an
+/// RTT of 100 ms. The flood uses a /24 network, a sixteenth of it, one address, or a new address
+/// per packet.
 #[test]
 fn a_flood_keeps_no_other_host_from_being_answered() {
     const PPS: u64 = 50_000;
@@ -274,7 +275,7 @@ fn a_flood_keeps_no_other_host_from_being_answered() {
             let flood = u16::try_from(2_000 + number % 50_000).unwrap();
             let mut frame = frame(UDP, (from, flood), to, b"flood");
             nat.outbound(&mut frame, US, now_ns);
-            // A new connection or echo every 20 ms.
+            // Every 20 ms a new connection or echo.
             if number % 1_000 == 0 {
                 let port = u16::try_from(3_000 + number / 1_000).unwrap();
                 let (protocol, to) = match number % 2_000 {
@@ -315,13 +316,13 @@ fn a_forwarded_port_is_one_host_s_in_both_directions() {
     }
     let mut to_another = frame(TCP, client, (host(9, 0).0, 8_080), b"");
     assert_eq!(nat.inbound(&mut to_another, US, 0), Met::No, "not for us");
-    // What the host begins there comes from its port, and no other host is given that.
+    // A flow that the host opens leaves by its forwarded port, which no other host gets.
     assert_eq!(send(&mut nat, TCP, web, server(2), 0), Some(8_080));
     assert_ne!(send(&mut nat, TCP, host(7, 8_080), server(2), 0), Some(8_080));
     assert_ne!(send(&mut nat, TCP, host(7, 8_081), server(3), 0), Some(8_081), "nor if it is free");
     let counters = nat.counters();
     assert_eq!((counters.opened, counters.forwarded, counters.refused_full), (6, 3, 0));
-    // Four flows of the host that are not answered: the fifth takes the place of the oldest.
+    // Four unanswered flows of the host: the fifth evicts the oldest.
     let mut nat = Nat::new(&port(8, 4, &forwards));
     let strangers = |number: u16| (server(3).0, number);
     for number in 0..4 {
@@ -330,14 +331,14 @@ fn a_forwarded_port_is_one_host_s_in_both_directions() {
     assert!(answer(&mut nat, TCP, strangers(4), 8_080, 10 * SECOND).is_some());
     assert_eq!((nat.counters().evicted, nat.counters().refused_full), (1, 0));
     assert_eq!(nat.inside.get(&(TCP, web, strangers(0))), None);
-    // One of which both ends have spoken is known for hours.
+    // A flow in which both ends have sent stays for hours.
     assert!(send(&mut nat, TCP, web, strangers(4), 12 * SECOND).is_some());
     assert!(answer(&mut nat, TCP, strangers(4), 8_080, 13 * SECOND).is_some());
     assert_eq!(send(&mut nat, TCP, web, strangers(4), 7_000 * SECOND), Some(8_080));
     assert_eq!(nat.counters().opened, 5);
 }
 
-/// Whoever has made up its address hears no answer.
+/// A spoofed address receives no answer.
 #[test]
 fn who_only_knocks_is_forgotten_soon() {
     let web = host(5, 80);
@@ -348,20 +349,20 @@ fn who_only_knocks_is_forgotten_soon() {
         syn[14 + 20 + 13] = SYN;
         syn[14 + 20 + 16..14 + 20 + 18].fill(0);
         let met = nat.inbound(&mut syn, US, now_ns);
-        // The host's answer goes to the address that was made up.
+        // The host's answer goes to the spoofed address.
         assert!(met == Met::No || send(nat, TCP, web, client, now_ns) == Some(80));
         met
     };
     for number in 0..100 {
         assert_eq!(knock(&mut nat, number, 0), Met::Host);
     }
-    // As many more take their place, and what the host itself begins does.
+    // New flows, from outside or from the host, evict those.
     for number in 100..200 {
         assert_eq!(knock(&mut nat, number, 5 * SECOND), Met::Host);
     }
     assert!(send(&mut nat, UDP, web, server(2), 10 * SECOND).is_some());
     assert_eq!((nat.counters().flows, nat.counters().evicted), (100, 101));
-    // All of them are silent for too long, wherever in the table they stand.
+    // All expire, wherever they are in the table.
     assert_eq!(knock(&mut nat, 200, 16 * SECOND), Met::Host);
     assert_eq!((nat.counters().refused_full, nat.counters().evicted), (0, 102));
     let mut ours = frame(UDP, (US, 53), (US, 53), b"an echo for ever");
@@ -384,7 +385,8 @@ fn what_the_router_says_by_tcp_keeps_its_port() {
     assert_eq!(send(&mut nat, TCP, (US, 80), server(1), 0), Some(80));
 }
 
-/// Both hosts see our address only: the client because it asked that, the server because its answers must come back here.
+/// Both hosts see the external address only. The client used it, and the server's answers must pass
+/// the translation.
 #[test]
 fn hosts_reach_each_other_by_a_forwarded_port() {
     let (client, server) = (host(7, 8_080), host(5, 53));
@@ -404,7 +406,7 @@ fn hosts_reach_each_other_by_a_forwarded_port() {
     }
     assert_eq!(reflected(client, (US, 8_081), b"", 0), None, "not forwarded");
     assert_eq!(reflected(host(8, 1), (US, 40_000), b"", 0), None);
-    // An error about what the server got reaches the client.
+    // The client receives an error about the translated packet.
     let mut question = frame(UDP, client, (US, 8_080), b"question");
     let asked = question.clone();
     assert_eq!(nat.reflect(&mut question, US, 2), Met::Host);
@@ -420,7 +422,7 @@ fn forwards_change_and_flows_stay() {
     let mut nat = Nat::new(&port(8, 4, &[(TCP, 80, first)]));
     let client = |number| (server(1).0, number);
     assert_eq!(answer(&mut nat, TCP, client(1), 80, 0), Some(first));
-    // The second speaks with a client by another port before it gets this one.
+    // The second host has a flow by another port before it gets this one.
     let other = send(&mut nat, TCP, second, client(3), 0).unwrap();
     assert_ne!(other, 80);
     let mut nat = nat.changed(&port(8, 4, &[(TCP, 80, second)]));
@@ -437,7 +439,7 @@ fn forwards_change_and_flows_stay() {
     assert_eq!(answer(&mut nat, TCP, client(1), 80, 0), Some(second));
 }
 
-/// The parts of the packet in `frame`, as IP's own fragmentation makes them; `size` is a multiple of eight.
+/// Fragments the packet in `frame` as IP does; `size` is a multiple of eight.
 fn parts(frame: &[u8], identification: u16, size: usize) -> Vec<Vec<u8>> {
     let payload = &frame[34..];
     let part = |(number, bytes): (usize, &[u8])| {
@@ -454,7 +456,7 @@ fn parts(frame: &[u8], identification: u16, size: usize) -> Vec<Vec<u8>> {
     payload.chunks(size).enumerate().map(part).collect()
 }
 
-/// The packet that these are parts of, and its identification, which they must share.
+/// Reassembles fragments; returns the packet and the identification that they share.
 fn joined(parts: &[Vec<u8>]) -> (Vec<u8>, u16) {
     let headers: Vec<_> =
         parts.iter().map(|part| Ipv4Header::from_slice(&part[14..34]).unwrap().0).collect();
@@ -484,7 +486,7 @@ fn later_parts_go_where_the_first_went() {
         assert!(sent.len() > 3);
         let mut early = sent[1].clone();
         assert!(!nat.outbound(&mut early, US, 0), "the first has not come");
-        // Another host has taken the same identification; and the first part comes twice.
+        // Another host uses the same identification, and the first fragment arrives twice.
         let mut others = parts(&frame(protocol, host(6, 4_001), to, &question), 9, 32);
         let mut again = sent[0].clone();
         for part in sent.iter_mut().zip(&mut others).flat_map(|(a, b)| [a, b]) {
@@ -495,7 +497,7 @@ fn later_parts_go_where_the_first_went() {
         let ((whole, one), (_, another)) = (joined(&sent), joined(&others));
         assert_ne!(one, another, "the other end could not tell them apart");
         let expected =
-            Said { protocol, source: (US, 4_000), destination: to, payload: question.into() };
+            Parsed { protocol, source: (US, 4_000), destination: to, payload: question.into() };
         assert_eq!(read(&whole), expected);
         assert_eq!(
             (nat.counters().outbound, nat.counters().refused_kind),
@@ -512,7 +514,7 @@ fn later_parts_go_where_the_first_went() {
         assert_eq!(identification, 10);
         assert_eq!(
             read(&whole),
-            Said { protocol, source: to, destination: from, payload: question.into() }
+            Parsed { protocol, source: to, destination: from, payload: question.into() }
         );
     }
 }
@@ -520,11 +522,11 @@ fn later_parts_go_where_the_first_went() {
 #[test]
 fn what_cannot_be_translated_is_refused() {
     let mut nat = Nat::new(&port(4, 4, &[]));
-    // Less than a first part must have.
+    // Shorter than a first fragment may be.
     let fragment = parts(&frame(TCP, host(1, 2_000), server(1), b"part"), 1, 16).swap_remove(0);
     let mut strange = frame(UDP, host(1, 2_000), server(1), b"SCTP");
     strange[23] = 132;
-    // Somebody answers an echo that nobody sent.
+    // An echo reply without a request.
     let reply = frame(ICMP, (host(1, 0).0, 0), (server(1).0, 7), b"");
     for mut frame in [fragment, strange, reply, vec![0; 60]] {
         assert!(!nat.outbound(&mut frame, US, 0));
@@ -540,7 +542,7 @@ fn an_error_finds_the_host_whose_packet_it_quotes() {
     for (protocol, to) in [(UDP, server(1)), (TCP, server(1)), (ICMP, (server(1).0, 0))] {
         for quoted in [28, 48, 200] {
             let mut nat = Nat::new(&port(4, 4, &[]));
-            // Another host has the port already, so that the second's must change.
+            // Another host has the port already, so the second gets another.
             send(&mut nat, protocol, host(1, 5_000), to, 0).unwrap();
             let mut sent = frame(protocol, host(2, 5_000), to, &[7; 200]);
             let before = sent.clone();
@@ -568,18 +570,18 @@ fn an_error_about_what_came_in_is_understood_outside() {
         let mut came = frame(protocol, client, (US, 8_080), &[7; 200]);
         let before = came.clone();
         assert_eq!(nat.inbound(&mut came, US, 0), Met::Host);
-        // By the host, by a router before it, and by this one: the client hears of it from our address.
+        // From the host, a router before it, or this router: the client sees the external address.
         for from in [web.0, host(200, 0).0, US] {
             let mut error = error(from, client.0, &came[14..14 + quoted]);
             if from == US {
-                nat.say(&mut error, US);
+                nat.translate_own_error(&mut error, US);
             } else {
                 assert!(nat.outbound(&mut error, US, 0));
             }
             let expected = (US, client.0, before[14..14 + quoted].to_vec());
             assert_eq!(read_error(&error), expected, "{protocol} {quoted} {from}");
         }
-        // About a packet of no flow nobody is told.
+        // An error about an unknown flow is dropped.
         let other = frame(protocol, (client.0, 1), web, &[7; 200]);
         let mut strange = error(web.0, client.0, &other[14..14 + quoted]);
         assert!(!nat.outbound(&mut strange, US, 0));

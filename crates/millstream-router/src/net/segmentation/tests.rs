@@ -1,4 +1,4 @@
-//! Segments that are cut are right, and joined again they are the same.
+//! Laws of segmentation: segments are valid, and coalescing restores the original.
 
 use super::*;
 use crate::net::pool::{BUFFER_BYTES, Pool};
@@ -12,7 +12,7 @@ const HOST: [u8; 16] = [0x20, 1, 0xd, 0xb8, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2];
 const OTHER: [u8; 16] = [0x20, 1, 0xd, 0xb8, 0, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2];
 const SEQUENCE: u32 = u32::MAX - 9_000;
 
-/// A large segment: checksums of TCP and UDP are those of the pseudo header.
+/// Builds a large segment whose checksum field holds the pseudo-header sum.
 fn large(v6: bool, tcp: bool, flags: u8, payload: usize) -> Vec<u8> {
     let payload: Vec<u8> = (0..payload).map(|k| (k * k / 7).to_le_bytes()[0]).collect();
     let ethernet = PacketBuilder::ethernet2([2; 6], [4; 6]);
@@ -37,7 +37,7 @@ fn large(v6: bool, tcp: bool, flags: u8, payload: usize) -> Vec<u8> {
         let sum = Sum16BitWords::new().add_slice(&frame[14..34]).ones_complement();
         frame[24..26].copy_from_slice(&sum.to_ne_bytes());
     }
-    let length = u16::try_from(frame.len() - start).expect("IP can say it");
+    let length = u16::try_from(frame.len() - start).expect("within 64 KiB");
     let (protocol, at) = if tcp { (6, 16) } else { (17, 6) };
     let pseudo = Sum16BitWords::new().add_slice(&frame[addresses]);
     let pseudo = pseudo.add_2bytes([0, protocol]).add_2bytes(length.to_be_bytes());
@@ -45,20 +45,20 @@ fn large(v6: bool, tcp: bool, flags: u8, payload: usize) -> Vec<u8> {
     frame
 }
 
-fn begin(cutter: &mut Cutter, frame: &[u8], size: usize) -> bool {
-    cutter.room()[..frame.len()].copy_from_slice(frame);
-    cutter.begin(frame.len(), size)
+fn begin(segmenter: &mut Segmenter, frame: &[u8], size: usize) -> bool {
+    segmenter.room()[..frame.len()].copy_from_slice(frame);
+    segmenter.begin(frame.len(), size)
 }
 
 fn cut(pool: &mut Pool, frame: &[u8], size: usize) -> Vec<u64> {
-    let mut cutter = Cutter::default();
-    assert!(begin(&mut cutter, frame, size));
-    let packets: Vec<u64> = std::iter::from_fn(|| cutter.next(pool)).collect();
-    assert!(cutter.is_empty());
+    let mut segmenter = Segmenter::default();
+    assert!(begin(&mut segmenter, frame, size));
+    let packets: Vec<u64> = std::iter::from_fn(|| segmenter.next(pool)).collect();
+    assert!(segmenter.is_empty());
     packets
 }
 
-/// Its headers and payload, if all of its checksums are right.
+/// Returns headers and payload after verifying all checksums.
 fn check(frame: &[u8]) -> (SlicedPacket<'_>, &[u8]) {
     let packet = SlicedPacket::from_ethernet(frame).expect("a packet");
     let transport = packet.transport.clone().expect("TCP or UDP");
@@ -103,9 +103,10 @@ proptest! {
 
     #[test]
     fn segments_are_the_whole_with_right_headers(
-        v6: bool, tcp: bool, payload in 1_usize..65_000, size in 500_usize..1_960, flags in 0_u8..=255,
+        v6: bool, tcp: bool, payload in 1_usize..65_000, size in 500_usize..1_960,
+        flags in 0_u8..=255,
     ) {
-        // Of TCP's flags SYN, RST and URG are not with data.
+        // SYN, RST and URG do not occur in large segments.
         let flags = flags & 0xd9;
         let frame = large(v6, tcp, flags, payload);
         let mut pool = Pool::new(256);
@@ -144,48 +145,49 @@ proptest! {
         let mut pool = Pool::new(256);
         let packets = cut(&mut pool, &frame, size);
         prop_assume!(packets.len() > 1);
-        let mut joined = Joined::default();
-        prop_assert_eq!(joined.begin(&pool, &packets), packets.len());
-        let sent = joined.slices(&pool, &packets, |slices: &[IoSlice<'_>]| {
+        let mut coalescer = Coalescer::default();
+        prop_assert_eq!(coalescer.begin(&pool, &packets), packets.len());
+        let sent = coalescer.slices(&pool, &packets, |slices: &[IoSlice<'_>]| {
             slices.iter().flat_map(|slice| slice.iter().copied()).collect::<Vec<u8>>()
         });
-        let (said, whole) = sent.split_first_chunk().expect("a header");
+        let (header, whole) = sent.split_first_chunk().expect("a header");
         prop_assert_eq!(whole, &frame[..]);
-        let said = Virtio::read(*said);
-        prop_assert_eq!(said.size(), Some(size));
-        prop_assert_eq!(&said.bytes()[..], &sent[..VIRTIO_BYTES]);
-        // The kernel finishes the checksum as it does with its own.
+        let header = Virtio::read(*header);
+        prop_assert_eq!(header.size(), Some(size));
+        prop_assert_eq!(&header.bytes()[..], &sent[..VIRTIO_BYTES]);
+        // The kernel completes the checksum as for its own packets.
         let mut finished = whole.to_vec();
-        said.finish(&mut finished);
+        header.finish(&mut finished);
         check(&finished);
     }
 
     #[test]
     fn rubbish_is_refused_or_cut(
-        mut bytes in prop::collection::vec(any::<u8>(), 0..4_000), v6: bool, tcp: bool, size in 0_usize..3_000,
+        mut bytes in prop::collection::vec(any::<u8>(), 0..4_000), v6: bool, tcp: bool,
+        size in 0_usize..3_000,
         changes in prop::collection::vec((0_usize..100, any::<u8>()), 0..4),
     ) {
         let mut pool = Pool::new(4_096);
-        let mut cutter = Cutter::default();
+        let mut segmenter = Segmenter::default();
         let mut frame = large(v6, tcp, 0, 2_500);
         changes.iter().for_each(|(at, byte)| frame[*at] = *byte);
         frame.truncate(3_000 - bytes.len().min(2_990));
         bytes.splice(0..0, frame.clone());
         for frame in [frame, bytes] {
             let payload = frame.len();
-            if begin(&mut cutter, &frame, size) {
-                let packets: Vec<u64> = std::iter::from_fn(|| cutter.next(&mut pool)).collect();
+            if begin(&mut segmenter, &frame, size) {
+                let packets: Vec<u64> = std::iter::from_fn(|| segmenter.next(&mut pool)).collect();
                 let most = packets.iter().map(|packet| pool.frame(*packet).len()).max();
                 prop_assert!(most.is_some_and(|most| most <= BUFFER_BYTES));
-                Joined::default().begin(&pool, &packets);
+                Coalescer::default().begin(&pool, &packets);
                 prop_assert!(packets.len() <= payload);
                 packets.iter().for_each(|packet| pool.release(*packet));
             }
-            prop_assert!(cutter.is_empty());
+            prop_assert!(segmenter.is_empty());
             prop_assert_eq!(pool.free(), 4_096);
-            let mut said = [0; VIRTIO_BYTES];
-            said.iter_mut().zip(&frame).for_each(|(to, from)| *to = *from);
-            Virtio::read(said).finish(&mut frame.clone());
+            let mut header = [0; VIRTIO_BYTES];
+            header.iter_mut().zip(&frame).for_each(|(to, from)| *to = *from);
+            Virtio::read(header).finish(&mut frame.clone());
         }
     }
 }
@@ -201,21 +203,21 @@ fn a_tag_is_that_of_each_segment() {
         assert_eq!(Pool::tag(*packet), Some(Tag::new(0x6007)));
         check(pool.frame(*packet));
     }
-    assert_eq!(Joined::default().begin(&pool, &packets), 1, "a tag would be missing");
+    assert_eq!(Coalescer::default().begin(&pool, &packets), 1, "a tag would be missing");
 }
 
 #[test]
 fn cutting_goes_on_when_there_are_buffers() {
     let frame = large(false, true, 8, 3_000);
-    let (mut pool, mut cutter) = (Pool::new(2), Cutter::default());
-    assert!(begin(&mut cutter, &frame, 1_448));
-    let packets = [cutter.next(&mut pool).unwrap(), cutter.next(&mut pool).unwrap()];
-    assert_eq!(cutter.next(&mut pool), None);
-    assert!(!cutter.is_empty());
+    let (mut pool, mut segmenter) = (Pool::new(2), Segmenter::default());
+    assert!(begin(&mut segmenter, &frame, 1_448));
+    let packets = [segmenter.next(&mut pool).unwrap(), segmenter.next(&mut pool).unwrap()];
+    assert_eq!(segmenter.next(&mut pool), None);
+    assert!(!segmenter.is_empty());
     pool.release(packets[0]);
-    let last = cutter.next(&mut pool).unwrap();
+    let last = segmenter.next(&mut pool).unwrap();
     assert_eq!(check(pool.frame(last)).1.len(), 3_000 - 2 * 1_448);
-    assert!(cutter.is_empty());
+    assert!(segmenter.is_empty());
 }
 
 #[test]
@@ -223,43 +225,43 @@ fn others_are_not_joined() {
     let frame = large(false, true, 0, 4 * 1_000);
     let mut pool = Pool::new(32);
     let packets = cut(&mut pool, &frame, 1_000);
-    let begin = |packets: &[u64]| Joined::default().begin(&pool, packets);
+    let begin = |packets: &[u64]| Coalescer::default().begin(&pool, packets);
     assert_eq!(begin(&packets), 4);
     assert_eq!(begin(&[]), 1);
     assert_eq!(begin(&[packets[0], packets[2]]), 1, "one is missing");
     assert_eq!(begin(&[packets[1], packets[0]]), 1, "not in order");
     assert_eq!(begin(&[packets[0], packets[0]]), 1, "the same once more");
-    // Another flow, time to live, acknowledgement, window, option.
+    // Differs in flow, TTL, acknowledgement, window or option.
     for at in [5, 15, 22, 26, 33, 34, 37, 42, 48] {
         let again = cut(&mut pool, &frame, 1_000);
         pool.frame_mut(again[1])[at] ^= 1;
-        assert_eq!(Joined::default().begin(&pool, &again), 1, "byte {at}");
+        assert_eq!(Coalescer::default().begin(&pool, &again), 1, "byte {at}");
         again.iter().for_each(|packet| pool.release(*packet));
     }
-    // A function has written it, and came from elsewhere.
+    // Rewritten by a function, or received from elsewhere.
     let mut replaced = packets.clone();
     let bytes = pool.frame(packets[1]).to_vec();
     replaced[1] = pool.replace(packets[1], &bytes);
-    assert_eq!(Joined::default().begin(&pool, &replaced), 1);
+    assert_eq!(Coalescer::default().begin(&pool, &replaced), 1);
     let copied = pool.copy(&bytes).unwrap();
-    assert_eq!(Joined::default().begin(&pool, &[packets[0], copied]), 1);
-    // A short one is the last, as is one that is to be handed over at once.
+    assert_eq!(Coalescer::default().begin(&pool, &[packets[0], copied]), 1);
+    // A short segment, or one with PSH, is the last.
     let short = cut(&mut pool, &large(false, true, 0, 1_500), 1_000);
-    assert_eq!(Joined::default().begin(&pool, &[short[0], short[1], packets[2]]), 2);
+    assert_eq!(Coalescer::default().begin(&pool, &[short[0], short[1], packets[2]]), 2);
     let pushed = cut(&mut pool, &large(false, true, 8, 2_000), 1_000);
     let after = pool.frame(pushed[1])[47];
     assert_eq!(after & 8, 8);
-    assert_eq!(Joined::default().begin(&pool, &[pushed[0], pushed[1], packets[2]]), 2);
-    assert_eq!(Joined::default().begin(&pool, &[pushed[1], packets[2]]), 1);
-    // Nothing of UDP.
+    assert_eq!(Coalescer::default().begin(&pool, &[pushed[0], pushed[1], packets[2]]), 2);
+    assert_eq!(Coalescer::default().begin(&pool, &[pushed[1], packets[2]]), 1);
+    // UDP is not coalesced.
     let datagrams = cut(&mut pool, &large(false, false, 0, 2_000), 1_000);
-    assert_eq!(Joined::default().begin(&pool, &datagrams), 1);
+    assert_eq!(Coalescer::default().begin(&pool, &datagrams), 1);
 }
 
 #[test]
 fn what_cannot_be_cut_is_refused() {
     let whole = large(false, true, 0, 3_000);
-    let mut cutter = Cutter::default();
+    let mut segmenter = Segmenter::default();
     let mut fragment = whole.clone();
     fragment[20] = 0x20;
     let mut other = whole.clone();
@@ -282,12 +284,12 @@ fn what_cannot_be_cut_is_refused() {
         (&[][..], 1_448),
         (&[0xff; 3_000][..], 1_448),
     ] {
-        assert!(!begin(&mut cutter, frame, size));
-        assert!(cutter.is_empty());
-        assert_eq!(cutter.next(&mut Pool::new(1)), None);
+        assert!(!begin(&mut segmenter, frame, size));
+        assert!(segmenter.is_empty());
+        assert_eq!(segmenter.next(&mut Pool::new(1)), None);
     }
-    assert!(!cutter.begin(usize::MAX, 1_448));
-    assert!(begin(&mut cutter, &whole, 1_448));
+    assert!(!segmenter.begin(usize::MAX, 1_448));
+    assert!(begin(&mut segmenter, &whole, 1_448));
 }
 
 #[test]
@@ -298,16 +300,16 @@ fn checksums_that_were_left_undone_are_computed() {
             let (start, at) = (if v6 { 54_u16 } else { 34 }, if tcp { 16_u16 } else { 6 });
             let [a, b] = start.to_ne_bytes();
             let [c, d] = at.to_ne_bytes();
-            let said = Virtio::read([1, 0, 0, 0, 0, 0, a, b, c, d]);
-            assert_eq!(said.size(), None);
-            said.finish(&mut frame);
+            let header = Virtio::read([1, 0, 0, 0, 0, 0, a, b, c, d]);
+            assert_eq!(header.size(), None);
+            header.finish(&mut frame);
             check(&frame);
             let finished = frame.clone();
             Virtio::read([0, 0, 0, 0, 0, 0, a, b, c, d]).finish(&mut frame);
             assert_eq!(frame, finished, "nothing to do");
         }
     }
-    // Beyond its end.
+    // Offsets beyond the end of the packet.
     for at in [0_u16, 9, 10, 100, u16::MAX] {
         let [a, b] = at.to_ne_bytes();
         for bytes in [[1, 0, 0, 0, 0, 0, a, b, 0, 0], [1, 0, 0, 0, 0, 0, 0, 0, a, b]] {

@@ -1,87 +1,97 @@
-//! The header that the kernel writes before a packet, or reads, on TAP devices and sockets of AF_PACKET that ask for it.
+//! The virtio network header, which precedes packets on TAP devices and AF_PACKET sockets that
+//! request it.
 //!
 //! ```text
-//! flags (1)  kind (1)  headers' bytes (2)  payload of a segment (2)  sum from (2)  sum at (2), in the machine's order
+//! flags (1)  gso_type (1)  hdr_len (2)  gso_size (2)  csum_start (2)  csum_offset (2), native
+//! order
 //! ```
 
 use etherparse::checksum::Sum16BitWords;
 
 /// Bytes of the header.
 pub const VIRTIO_BYTES: usize = 10;
-/// The checksum is to be finished.
-const NEEDS_SUM: u8 = 1;
-const TCP_4: u8 = 1;
-const TCP_6: u8 = 4;
-const UDP: u8 = 5;
-/// Beside the kind: of TCP's flags the first segment has CWR.
-const CWR: u8 = 0x80;
-/// Where TCP's checksum is in its header.
-const TCP_SUM: u16 = 16;
+/// Flag: the checksum must be completed.
+const NEEDS_CSUM: u8 = 1;
+const GSO_TCPV4: u8 = 1;
+const GSO_TCPV6: u8 = 4;
+const GSO_UDP: u8 = 5;
+/// Flag in `gso_type`: the first segment has CWR.
+const GSO_ECN: u8 = 0x80;
+/// Offset of the checksum in the TCP header.
+const TCP_CSUM_OFFSET: u16 = 16;
 
-/// What is known of a packet beside its bytes.
+/// The virtio network header of a packet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Virtio {
     flags: u8,
-    kind: u8,
-    headers: u16,
+    gso_type: u8,
+    hdr_len: u16,
     /// Payload of each segment but the last, bytes.
     size: u16,
-    sum_from: u16,
-    sum_at: u16,
+    csum_start: u16,
+    csum_offset: u16,
 }
 
 impl Virtio {
-    /// Reads what the kernel wrote.
+    /// Parses a header.
     #[inline]
     pub fn read(bytes: [u8; VIRTIO_BYTES]) -> Self {
-        let [flags, kind, a, b, c, d, e, f, g, h] = bytes;
+        let [flags, gso_type, a, b, c, d, e, f, g, h] = bytes;
         let word = |a, b| u16::from_ne_bytes([a, b]);
         Self {
             flags,
-            kind,
-            headers: word(a, b),
+            gso_type,
+            hdr_len: word(a, b),
             size: word(c, d),
-            sum_from: word(e, f),
-            sum_at: word(g, h),
+            csum_start: word(e, f),
+            csum_offset: word(g, h),
         }
     }
 
-    /// What the kernel is to read.
+    /// Returns the header as bytes.
     #[inline]
     pub fn bytes(self) -> [u8; VIRTIO_BYTES] {
-        let [a, b] = self.headers.to_ne_bytes();
+        let [a, b] = self.hdr_len.to_ne_bytes();
         let [c, d] = self.size.to_ne_bytes();
-        let [e, f] = self.sum_from.to_ne_bytes();
-        let [g, h] = self.sum_at.to_ne_bytes();
-        [self.flags, self.kind, a, b, c, d, e, f, g, h]
+        let [e, f] = self.csum_start.to_ne_bytes();
+        let [g, h] = self.csum_offset.to_ne_bytes();
+        [self.flags, self.gso_type, a, b, c, d, e, f, g, h]
     }
 
-    /// Of segments of TCP that were joined: so many bytes of headers, of which TCP's begin at `tcp`, and of payload in
-    /// each segment. The checksum is that of the pseudo header.
-    pub(super) fn joined(v6: bool, cwr: bool, headers: u16, tcp: u16, size: u16) -> Self {
-        let kind = if v6 { TCP_6 } else { TCP_4 } | if cwr { CWR } else { 0 };
-        Self { flags: NEEDS_SUM, kind, headers, size, sum_from: tcp, sum_at: TCP_SUM }
+    /// Header of a coalesced TCP packet: `hdr_len` bytes of headers, TCP's at `tcp`, and `size`
+    /// payload bytes per segment. The checksum field holds the pseudo-header sum.
+    pub(super) fn coalesced(v6: bool, cwr: bool, hdr_len: u16, tcp: u16, size: u16) -> Self {
+        let gso_type = if v6 { GSO_TCPV6 } else { GSO_TCPV4 } | if cwr { GSO_ECN } else { 0 };
+        Self {
+            flags: NEEDS_CSUM,
+            gso_type,
+            hdr_len,
+            size,
+            csum_start: tcp,
+            csum_offset: TCP_CSUM_OFFSET,
+        }
     }
 
-    /// The payload of each segment, bytes, if the packet is to be cut; 0 if it is not known how.
+    /// Returns the payload bytes per segment if the packet must be segmented; 0 for an unknown
+    /// kind.
     #[inline]
     pub fn size(self) -> Option<usize> {
-        match self.kind & !CWR {
+        match self.gso_type & !GSO_ECN {
             0 => None,
-            TCP_4 | TCP_6 | UDP => Some(self.size.into()),
+            GSO_TCPV4 | GSO_TCPV6 | GSO_UDP => Some(self.size.into()),
             _ => Some(0),
         }
     }
 
-    /// Computes the checksum of a packet that is not cut, if that was left to be done.
+    /// Completes the checksum of a packet that is not segmented, if required.
     pub fn finish(self, frame: &mut [u8]) {
-        let (from, at) = (usize::from(self.sum_from), usize::from(self.sum_at));
-        let summed = frame.get_mut(from..).filter(|_| self.flags & NEEDS_SUM != 0);
+        let (from, at) = (usize::from(self.csum_start), usize::from(self.csum_offset));
+        let summed = frame.get_mut(from..).filter(|_| self.flags & NEEDS_CSUM != 0);
         let Some(summed) = summed.filter(|summed| at + 2 <= summed.len()) else { return };
-        // What stands there is the pseudo header's sum, and so a part of it.
+        // The field already holds the pseudo-header sum.
         let sum = Sum16BitWords::new().add_slice(summed);
-        // Of UDP zero stands for none.
-        let is_tcp = self.sum_at == TCP_SUM;
+        // In UDP, 0 means no checksum.
+        let is_tcp = self.csum_offset == TCP_CSUM_OFFSET;
         let sum =
             if is_tcp { sum.ones_complement() } else { sum.to_ones_complement_with_no_zero() };
         summed[at..at + 2].copy_from_slice(&sum.to_ne_bytes());

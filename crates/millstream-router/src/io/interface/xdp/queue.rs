@@ -1,7 +1,7 @@
-//! One receive queue of an interface: a socket, and the rings and memory that it shares with the kernel.
+//! One receive queue: an AF_XDP socket with its rings and packet memory.
 //!
-//! Frames of the memory are either the kernel's to receive into, or on their way out, or free. [`RING`] of them are
-//! kept for receiving, so sending cannot take those.
+//! A frame of the memory is owned by the kernel for reception, in transmission, or free. [`RING`]
+//! frames are reserved for reception, so transmission cannot take them.
 
 use rustix::io::Errno;
 use rustix::net::{SendFlags, send};
@@ -13,43 +13,44 @@ use xdp::umem::{FrameSize, UmemCfgBuilder};
 use xdp::{RingConfigBuilder, Rings, Umem};
 
 use super::Failed;
-use crate::io::interface::Moved;
+use crate::io::interface::Transfer;
 use crate::net::pool::Pool;
 
-/// What each ring holds, packets.
+/// Capacity of each ring, packets.
 const RING: u32 = 2_048;
-/// What the kernel sends of a ring at one call, packets.
-const SENT_AT_ONCE: usize = 32;
-/// How often the kernel is asked again to send what it has left in the ring.
-const TRIES: u32 = 4;
+/// Packets that the kernel sends from the ring per call.
+const TX_BATCH: usize = 32;
+/// Calls to make the kernel send what remains in the ring.
+const MAX_KICKS: u32 = 4;
 
-/// What is shared with the kernel; any thread may close it. What the kernel uses goes before the memory it uses.
+/// The kernel resources of a queue; any thread may drop them. Field order matters: the socket is
+/// dropped before the memory it uses.
 pub(super) struct Shared {
     socket: XdpSocket,
     rings: Rings,
     umem: Umem,
 }
 
-/// An open queue. Packets go before the memory that they lie in.
+/// An open queue. Field order matters: packets are dropped before their memory.
 pub(super) struct Queue {
-    /// Received, not taken yet.
+    /// Received packets not yet taken.
     waiting: HeapSlab,
     leaving: HeapSlab,
     shared: Shared,
-    /// Frames to be given to the kernel to receive into.
-    owed: usize,
-    /// Frames that are being sent.
-    under_way: usize,
-    /// Some of them the kernel is to be reminded of.
-    left: bool,
+    /// Frames to return to the fill ring.
+    fill_deficit: usize,
+    /// Frames in transmission.
+    in_flight: usize,
+    /// Whether the kernel has left frames in the transmit ring.
+    unsent: bool,
 }
 
 impl Shared {
-    /// Opens queue `number` of the interface of index `index`; the first is the one to send by.
+    /// Opens queue `number` of the interface with index `index`; only the first transmits.
     pub(super) fn open(index: u32, number: u32, zero_copy: bool) -> Result<Self, Failed> {
         let text = |error: xdp::error::Error| Failed { busy: false, text: error.to_string() };
         let sends = if number == 0 { RING } else { 0 };
-        // Of which the kernel keeps 256 bytes: in one of 2 KiB there would not be room for any packet of the pool.
+        // The kernel reserves 256 bytes per frame, so a packet may not fit into 2 KiB.
         let frame_size = FrameSize::FourK;
         let cfg = UmemCfgBuilder { frame_size, frame_count: RING + sends, ..Default::default() };
         let umem = Umem::map(cfg.build().map_err(text)?);
@@ -68,7 +69,7 @@ impl Shared {
         } else {
             flags.force_copy();
         }
-        // SAFETY: the memory stays mapped as long as the socket is open: see the order of the fields.
+        // SAFETY: fields drop in order, so the memory stays mapped while the socket is open.
         #[allow(unsafe_code)]
         unsafe {
             rings.fill_ring.enqueue(&mut umem, RING as usize);
@@ -77,22 +78,22 @@ impl Shared {
         Ok(Self { socket, rings, umem })
     }
 
-    /// The socket, for the table of those that packets go to, and to send.
+    /// Returns the socket, for the XDP map and to send.
     pub(super) fn socket(&self) -> BorrowedFd<'_> {
-        // SAFETY: the socket is open for as long as this is.
+        // SAFETY: the socket is open while `self` lives.
         #[allow(unsafe_code)]
         unsafe {
             BorrowedFd::borrow_raw(self.socket.as_raw_fd())
         }
     }
 
-    /// Makes the kernel send what is in the ring; returns whether it is to be reminded again. An error if the
-    /// interface is down or away.
-    pub(super) fn remind(&self) -> Result<bool, Errno> {
-        for _ in 0..TRIES {
+    /// Makes the kernel send what is in the ring; returns whether frames remain. An error means
+    /// that the interface is down or missing.
+    pub(super) fn kick(&self) -> Result<bool, Errno> {
+        for _ in 0..MAX_KICKS {
             match send(self.socket(), &[], SendFlags::DONTWAIT) {
                 Ok(_) => return Ok(false),
-                // More than it sends at once, or the device has dropped one.
+                // The ring exceeds one call's batch, or the device dropped a frame.
                 Err(Errno::AGAIN | Errno::BUSY | Errno::INTR) => {}
                 Err(Errno::NOBUFS | Errno::NOMEM) => break,
                 Err(error) => return Err(error),
@@ -103,27 +104,28 @@ impl Shared {
 }
 
 impl Queue {
-    /// Uses one that is open.
+    /// Uses the resources of an open queue.
     pub(super) fn new(shared: Shared) -> Self {
         Self {
             waiting: HeapSlab::with_capacity(RING as usize),
-            leaving: HeapSlab::with_capacity(SENT_AT_ONCE),
+            leaving: HeapSlab::with_capacity(TX_BATCH),
             shared,
-            owed: 0,
-            under_way: 0,
-            left: false,
+            fill_deficit: 0,
+            in_flight: 0,
+            unsent: false,
         }
     }
 
-    /// What is left to be closed.
+    /// Returns the resources to drop.
     pub(super) fn into_shared(self) -> Shared {
         self.shared
     }
 
-    /// Receives at most `most` packets; returns how many came, those longer than a buffer too.
+    /// Receives up to `most` packets; returns how many were taken, including those too long for a
+    /// buffer.
     pub(super) fn receive(&mut self, pool: &mut Pool, most: usize, into: &mut Vec<u64>) -> usize {
         if let Some(ring) = &mut self.shared.rings.rx_ring {
-            // SAFETY: packets do not leave this queue, which owns the memory.
+            // SAFETY: packets stay within this queue, which owns their memory.
             #[allow(unsafe_code)]
             unsafe {
                 ring.recv(&self.shared.umem, &mut self.waiting);
@@ -137,61 +139,63 @@ impl Queue {
             self.shared.umem.free_packet(packet);
             count += 1;
         }
-        self.owed += count;
-        if self.owed > 0 {
-            // SAFETY: as when it was opened.
+        self.fill_deficit += count;
+        if self.fill_deficit > 0 {
+            // SAFETY: see `Shared::open`.
             #[allow(unsafe_code)]
-            let given =
-                unsafe { self.shared.rings.fill_ring.enqueue(&mut self.shared.umem, self.owed) };
-            self.owed -= given;
+            let given = unsafe {
+                self.shared.rings.fill_ring.enqueue(&mut self.shared.umem, self.fill_deficit)
+            };
+            self.fill_deficit -= given;
         }
         count
     }
 
-    /// Packets that have come and were not taken.
+    /// Returns the number of received packets not yet taken.
     pub(super) fn waiting(&self) -> usize {
         self.waiting.len()
     }
 
-    /// Whether the kernel has left packets in the ring.
-    pub(super) fn is_left(&self) -> bool {
-        self.left
+    /// Whether the kernel has left frames in the transmit ring.
+    pub(super) fn has_unsent(&self) -> bool {
+        self.unsent
     }
 
-    /// Makes the kernel send what is in the ring. An error if the interface is down or away.
-    pub(super) fn remind(&mut self) -> Result<(), Errno> {
-        self.left = self.shared.remind()?;
+    /// Makes the kernel send what is in the ring. An error means that the interface is down or
+    /// missing.
+    pub(super) fn kick(&mut self) -> Result<(), Errno> {
+        self.unsent = self.shared.kick()?;
         Ok(())
     }
 
-    /// Retries what the kernel left in the ring; returns whether some of it remains there. An error is reported by
-    /// the next call that sends or receives.
+    /// Retries what remains in the transmit ring; returns whether some of it remains. The next call
+    /// that sends or receives reports an error.
     pub(super) fn retry_pending(&mut self) -> bool {
-        if self.left {
-            let _ = self.remind();
+        if self.unsent {
+            let _ = self.kick();
         }
-        self.left
+        self.unsent
     }
 
-    /// Sends packets by the first queue; returns how many were taken.
-    pub(super) fn transmit(&mut self, pool: &mut Pool, packets: &[u64]) -> Moved {
+    /// Transmits packets; returns how many were accepted. Call it on the first queue only.
+    pub(super) fn transmit(&mut self, pool: &mut Pool, packets: &[u64]) -> Transfer {
         let mut taken = 0;
-        self.collect();
+        self.reclaim();
         while taken < packets.len() {
-            // What is in the ring goes first: so none of a batch is sent if the interface is away.
-            if self.left {
-                match self.remind() {
-                    Ok(()) if self.left => break,
+            // Empties the ring first, so that a batch is not split when the interface goes away.
+            if self.unsent {
+                match self.kick() {
+                    Ok(()) if self.unsent => break,
                     Ok(()) => {}
                     Err(error) => return (taken, Some(error.to_string())),
                 }
             }
-            let batch = &packets[taken..packets.len().min(taken + SENT_AT_ONCE)];
-            let put = self.put(pool, batch);
+            let batch = &packets[taken..packets.len().min(taken + TX_BATCH)];
+            let put = self.enqueue(pool, batch);
             if put == 0 {
                 break;
             }
-            if let Err(error) = self.remind() {
+            if let Err(error) = self.kick() {
                 return (taken, Some(error.to_string()));
             }
             for packet in &batch[..put] {
@@ -202,18 +206,18 @@ impl Queue {
         (taken, None)
     }
 
-    /// Frames that have been sent are free again.
-    fn collect(&mut self) {
+    /// Frees the frames that were sent.
+    fn reclaim(&mut self) {
         let Shared { rings, umem, .. } = &mut self.shared;
         let done = rings.completion_ring.dequeue(umem, RING as usize);
-        self.under_way -= done;
+        self.in_flight -= done;
     }
 
-    /// Puts frames into the ring; returns how many.
-    fn put(&mut self, pool: &mut Pool, packets: &[u64]) -> usize {
-        let room = (RING as usize - self.under_way).min(packets.len());
+    /// Puts packets into the transmit ring; returns how many.
+    fn enqueue(&mut self, pool: &mut Pool, packets: &[u64]) -> usize {
+        let room = (RING as usize - self.in_flight).min(packets.len());
         for packet in &packets[..room] {
-            // SAFETY: packets do not leave this queue, which owns the memory.
+            // SAFETY: packets stay within this queue, which owns their memory.
             #[allow(unsafe_code)]
             let Some(mut frame) = (unsafe { self.shared.umem.alloc() }) else { break };
             // A frame has room for any packet of the pool.
@@ -221,37 +225,37 @@ impl Queue {
             self.leaving.push_front(frame);
         }
         let Some(ring) = &mut self.shared.rings.tx_ring else { return 0 };
-        // SAFETY: as for the packets.
+        // SAFETY: the frames are from this queue's memory.
         #[allow(unsafe_code)]
         let put = unsafe { ring.send(&mut self.leaving) };
         while let Some(frame) = self.leaving.pop_back() {
             self.shared.umem.free_packet(frame);
         }
-        self.under_way += put;
+        self.in_flight += put;
         put
     }
 
-    /// Sends what is left. Nobody sends any more, and what is left is at most a ring.
+    /// Sends what remains, at most a ring; no new packets arrive meanwhile.
     pub(super) fn flush(&mut self) {
         for _ in 0..RING {
-            if !self.left || self.remind().is_err() {
+            if !self.unsent || self.kick().is_err() {
                 return;
             }
         }
     }
 
-    /// Packets that found no room since it was opened.
+    /// Returns the packets dropped for want of room since the queue was opened.
     pub(super) fn lost(&self) -> u64 {
         self.shared.socket.statistics().map_or(0, |lost| lost.rx_dropped + lost.rx_ring_full)
     }
 
-    /// What becomes readable when packets have come.
+    /// Returns the descriptor to poll for arrivals.
     pub(super) fn arrivals(&self) -> RawFd {
         self.shared.socket.as_raw_fd()
     }
 }
 
-/// What a socket's error says, without its type's name.
+/// Unwraps the I/O error of a socket error.
 fn why(error: SocketError) -> Failed {
     match error {
         SocketError::SocketCreation(inner)

@@ -1,11 +1,11 @@
-//! Translation against a list of flows; and any bytes.
+//! NAT against a linear list of flows, and on random bytes.
 
 use proptest::collection::{btree_map, vec};
 use proptest::prelude::*;
 
 use super::*;
 
-/// What happens: a host sends, or a server answers to one of our ports.
+/// An event: a host sends, or a server answers to an external port.
 #[derive(Clone, Debug)]
 enum Event {
     Send(u8, u8, u16, u8),
@@ -24,7 +24,7 @@ fn events() -> impl Strategy<Value = Vec<Event>> {
     vec(event, 0..200)
 }
 
-/// Ports that are forwarded, each to a port of some host.
+/// Forwarded ports and the hosts' ends.
 fn forwards() -> impl Strategy<Value = Vec<(u8, u16, End)>> {
     let end = (0..4u8, 1_020..1_030u16).prop_map(|(number, port)| host(number, port));
     let forward = ((prop_oneof![Just(UDP), Just(TCP)], 1_020..1_030u16), end);
@@ -33,9 +33,9 @@ fn forwards() -> impl Strategy<Value = Vec<(u8, u16, End)>> {
     })
 }
 
-/// Takes out of `list` what has made room for a flow of `host`: nothing unless there was no room,
-/// and then one flow that nobody had answered and whose host had sent nothing for the longest time,
-/// of all or of this host. The list is in the order in which hosts sent.
+/// Removes from `list` the flow evicted for one of `host`. A flow is evicted only from a full
+/// table. It is unanswered, and its host has been silent the longest of all or of this host. The
+/// list is ordered by the hosts' last packets.
 fn evict(
     nat: &Nat,
     before: &[Flow],
@@ -56,7 +56,7 @@ fn evict(
     Ok(())
 }
 
-/// Whether no flow can make room for another of `host`.
+/// Whether no flow can be evicted for another of `host`.
 fn nobody_makes_room(list: &[Flow], host: End, host_flows: u32) -> bool {
     let of_host: Vec<&Flow> = list.iter().filter(|flow| flow.host.0 == host.0).collect();
     let has_its_flows = of_host.len() >= host_flows as usize;
@@ -65,8 +65,7 @@ fn nobody_makes_room(list: &[Flow], host: End, host_flows: u32) -> bool {
 }
 
 proptest! {
-    /// Against all flows in a list, looked through from end to end: who is reached, who keeps which port, which
-    /// flows are remembered.
+    /// Compares with a list of all flows: receivers, external ports and the flows that remain.
     #[test]
     fn it_equals_a_list_of_flows(
         events in events(),
@@ -81,7 +80,7 @@ proptest! {
             let of_host = |list: &[Flow], host: End| {
                 list.iter().filter(|flow| flow.host.0 == host.0).count()
             };
-            // What the translation knew, flows that are over among them.
+            // The flows of the table, expired ones included.
             let before: Vec<Flow> = nat.flows.iter().copied().flatten().collect();
             match event {
                 Event::Wait(wait_ns) => now_ns += wait_ns,
@@ -89,7 +88,7 @@ proptest! {
                     let from = host(from, port);
                     let to = (server(to).0, if protocol == ICMP { 0 } else { 80 });
                     let sent = send(&mut nat, protocol, from, to, now_ns);
-                    list.retain(|flow| !flow.is_over(now_ns));
+                    list.retain(|flow| !flow.is_expired(now_ns));
                     let found = list.iter().position(|flow| flow.inside() == (protocol, from, to));
                     match (found, sent) {
                         (Some(at), sent) => {
@@ -132,7 +131,7 @@ proptest! {
                                 ended: false,
                             });
                         }
-                        // Flows that are over make room only when they are met.
+                        // Expired flows are evicted only when a search meets them.
                         (None, None) => {
                             evict(&nat, &before, &mut list, from, (flows, host_flows))?;
                             let full = list.len() >= flows as usize
@@ -147,7 +146,7 @@ proptest! {
                 Event::Answer(protocol, from, port) => {
                     let from = (server(from).0, if protocol == ICMP { 0 } else { 80 });
                     let reached = answer(&mut nat, protocol, from, port, now_ns);
-                    list.retain(|flow| !flow.is_over(now_ns));
+                    list.retain(|flow| !flow.is_expired(now_ns));
                     let found = list.iter_mut().find(|flow| flow.outside() == (protocol, port, from));
                     let forward = forwards.iter().find(|of| (of.0, of.1) == (protocol, port));
                     match (found, forward) {
@@ -218,7 +217,7 @@ proptest! {
                 bytes[34] = 3;
                 bytes[42] = bytes[42] % 32 + 0x40;
                 if bytes.len() > 70 && flow {
-                    // As if it quoted the flow's packet.
+                    // Makes the error quote the flow's packet.
                     bytes[48..50].fill(0);
                     bytes[51] = UDP;
                     bytes[54..58].copy_from_slice(&US.octets());
@@ -233,7 +232,7 @@ proptest! {
         let length = bytes.len();
         let _ = (nat.inbound(&mut bytes, US, 0), nat.outbound(&mut bytes, US, 0));
         nat.reflect(&mut bytes, US, 0);
-        nat.say(&mut bytes, US);
+        nat.translate_own_error(&mut bytes, US);
         prop_assert_eq!(bytes.len(), length);
     }
 }

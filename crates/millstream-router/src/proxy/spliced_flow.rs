@@ -1,21 +1,25 @@
-//! Two TCP connections that are one to their ends: numbers in the headers of packets are changed as they pass.
+//! Splices two TCP connections: rewrites sequence numbers and windows, so that the ends see one
+//! connection.
 //!
-//! Each end counts what the other sends from a number that it was told when it shook hands, and those that the router
-//! told the client are others than the server's. The client's own number the server was told as it is, so:
+//! Each end counts from the initial sequence number that the handshake gave it. The router gave the
+//! client its own number in place of the server's. The server got the client's number unchanged.
+//! Therefore:
 //!
 //! | packets to the | change |
 //! |---|---|
-//! | server | acknowledgement, and what is acknowledged selectively: less by the difference |
-//! | client | sequence number: more by it |
+//! | server | subtract the offset from the acknowledgement and SACK blocks |
+//! | client | add the offset to the sequence number |
 //!
-//! Windows are counted in units that were agreed on with each end apart. The checksum is updated by what has changed
-//! (RFC 1624). Source: the Router paper, Table 1; RFC 9293, RFC 7323 section 2 (windows), RFC 2018.
+//! Window scales are negotiated separately with each end. Checksums are updated incrementally (RFC
+//! 1624).
+//!
+//! Source: the Router paper, Table 1; RFC 9293, RFC 7323 section 2 (windows), RFC 2018.
 
 use super::segment::{ACK, SYN, Segment};
 use crate::net::header::updated;
 
-/// The unit of windows that the router tells clients: 2^7 bytes.
-pub(super) const SHIFT: u8 = 7;
+/// The window scale that the router announces to clients.
+pub(super) const ROUTER_SHIFT: u8 = 7;
 
 const SEQUENCE: usize = 4;
 const ACKNOWLEDGEMENT: usize = 8;
@@ -23,26 +27,26 @@ const WINDOW: usize = 14;
 const CHECKSUM: usize = 16;
 const OPTIONS: usize = 20;
 
-/// Options of a segment.
+/// TCP option kinds.
 const END: u8 = 0;
-const NOTHING: u8 = 1;
-pub(super) const LENGTH: u8 = 2;
-pub(super) const SCALE: u8 = 3;
-pub(super) const SELECTIVE: u8 = 4;
-const SELECTED: u8 = 5;
+const NOP: u8 = 1;
+pub(super) const MSS: u8 = 2;
+pub(super) const WINDOW_SCALE: u8 = 3;
+pub(super) const SACK_PERMITTED: u8 = 4;
+const SACK: u8 = 5;
 
-/// How two connections differ.
+/// Differences between the two connections of a spliced flow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Splice {
-    /// What the client is to be told as the server's sequence numbers, less those.
-    pub(super) difference: u32,
-    /// The client's windows are counted in 2^this bytes, if it counts so; then the router has told it [`SHIFT`].
+pub(super) struct SplicedFlow {
+    /// The client's view of the server's sequence numbers minus the server's.
+    pub(super) seq_offset: u32,
+    /// The client's window scale. If present, the router has announced [`ROUTER_SHIFT`].
     pub(super) client_shift: Option<u8>,
-    /// The server's, if it does.
+    /// The server's window scale.
     pub(super) server_shift: Option<u8>,
 }
 
-/// The kind and place of each option of a segment's header, those whose length is wrong left out.
+/// Iterates over kind and value range of the options of a segment; stops at a malformed one.
 pub(super) fn options<'a>(
     frame: &'a [u8],
     segment: &Segment,
@@ -53,7 +57,7 @@ pub(super) fn options<'a>(
             let kind = *frame.get(at).filter(|_| at < end)?;
             match kind {
                 END => return None,
-                NOTHING => at += 1,
+                NOP => at += 1,
                 _ => {
                     let length = usize::from(*frame.get(at + 1)?);
                     if length < 2 || at + length > end {
@@ -67,40 +71,40 @@ pub(super) fn options<'a>(
     })
 }
 
-/// A number of four bytes.
-pub(super) fn number(frame: &[u8], at: usize) -> u32 {
+/// Reads four bytes in network order.
+pub(super) fn read_u32(frame: &[u8], at: usize) -> u32 {
     frame.get(at..).and_then(|rest| rest.first_chunk::<4>()).map_or(0, |of| u32::from_be_bytes(*of))
 }
 
-fn word(frame: &[u8], at: usize) -> u16 {
+fn read_u16(frame: &[u8], at: usize) -> u16 {
     frame.get(at..).and_then(|rest| rest.first_chunk::<2>()).map_or(0, |of| u16::from_be_bytes(*of))
 }
 
 impl Segment {
-    /// Its sequence number.
+    /// Returns the sequence number.
     pub(super) fn sequence(&self, frame: &[u8]) -> u32 {
-        number(frame, self.ip.start + SEQUENCE)
+        read_u32(frame, self.ip.start + SEQUENCE)
     }
 
-    /// What it acknowledges.
+    /// Returns the acknowledgement number.
     pub(super) fn acknowledgement(&self, frame: &[u8]) -> u32 {
-        number(frame, self.ip.start + ACKNOWLEDGEMENT)
+        read_u32(frame, self.ip.start + ACKNOWLEDGEMENT)
     }
 
-    /// Its window as it stands there.
+    /// Returns the advertised window, unscaled.
     pub(super) fn window(&self, frame: &[u8]) -> u16 {
-        word(frame, self.ip.start + WINDOW)
+        read_u16(frame, self.ip.start + WINDOW)
     }
 }
 
-impl Splice {
-    /// Changes a packet of the client as the server expects it.
-    pub(super) fn for_server(&self, frame: &mut [u8], segment: &Segment) {
+impl SplicedFlow {
+    /// Rewrites a client's packet for the server.
+    pub(super) fn rewrite_to_server(&self, frame: &mut [u8], segment: &Segment) {
         if segment.flags & ACK != 0 {
-            let less = |of: u32| of.wrapping_sub(self.difference);
-            change(frame, segment, segment.ip.start + ACKNOWLEDGEMENT, less);
+            let less = |of: u32| of.wrapping_sub(self.seq_offset);
+            replace_u32(frame, segment, segment.ip.start + ACKNOWLEDGEMENT, less);
             if segment.data > segment.ip.start + OPTIONS {
-                self.selected(frame, segment);
+                self.rewrite_sack(frame, segment);
             }
         }
         if let (Some(shift), None) = (self.client_shift, self.server_shift) {
@@ -108,50 +112,50 @@ impl Splice {
         }
     }
 
-    /// Changes a packet of the server as the client expects it.
-    pub(super) fn for_client(&self, frame: &mut [u8], segment: &Segment) {
-        let more = |of: u32| of.wrapping_add(self.difference);
-        change(frame, segment, segment.ip.start + SEQUENCE, more);
-        // The window of a segment that shakes hands is never in units.
+    /// Rewrites a server's packet for the client.
+    pub(super) fn rewrite_to_client(&self, frame: &mut [u8], segment: &Segment) {
+        let more = |of: u32| of.wrapping_add(self.seq_offset);
+        replace_u32(frame, segment, segment.ip.start + SEQUENCE, more);
+        // The window of a SYN is never scaled.
         if self.client_shift.is_some() && segment.flags & SYN == 0 {
             let shift = self.server_shift.unwrap_or(0);
-            set_window(frame, segment, |window| window << shift >> SHIFT);
+            set_window(frame, segment, |window| window << shift >> ROUTER_SHIFT);
         }
     }
 
-    fn selected(&self, frame: &mut [u8], segment: &Segment) {
-        // A header has 40 bytes of options, so four blocks of two numbers at most; more than one list is none.
-        let list = options(frame, segment).find(|(kind, _)| *kind == SELECTED);
+    fn rewrite_sack(&self, frame: &mut [u8], segment: &Segment) {
+        // The 40 bytes of options hold at most four SACK blocks. Only the first SACK option counts.
+        let list = options(frame, segment).find(|(kind, _)| *kind == SACK);
         let Some((_, list)) = list else { return };
         for at in list.clone().step_by(4).filter(|at| at + 4 <= list.end) {
-            change(frame, segment, at, |of| of.wrapping_sub(self.difference));
+            replace_u32(frame, segment, at, |of| of.wrapping_sub(self.seq_offset));
         }
     }
 }
 
-/// Another number of four bytes stands at `at` of the frame, and the checksum is as that says.
-fn change(frame: &mut [u8], segment: &Segment, at: usize, to: impl FnOnce(u32) -> u32) {
+/// Replaces the four bytes at `at` and updates the checksum.
+fn replace_u32(frame: &mut [u8], segment: &Segment, at: usize, to: impl FnOnce(u32) -> u32) {
     let start = segment.ip.start;
-    // Words are counted from the segment's beginning; options stand anywhere.
+    // Checksum words are aligned to the segment; options may start at odd offsets.
     let first = start + ((at - start) & !1);
-    let old = [word(frame, first), word(frame, first + 2), word(frame, first + 4)];
-    let new = to(number(frame, at)).to_be_bytes();
+    let old = [read_u16(frame, first), read_u16(frame, first + 2), read_u16(frame, first + 4)];
+    let new = to(read_u32(frame, at)).to_be_bytes();
     let Some(field) = frame.get_mut(at..at + 4) else { return };
     field.copy_from_slice(&new);
     let words = if first == at { 2 } else { 3 };
-    let mut checksum = word(frame, start + CHECKSUM);
+    let mut checksum = read_u16(frame, start + CHECKSUM);
     for (nth, old) in old.into_iter().enumerate().take(words) {
-        checksum = updated(checksum, old, word(frame, first + 2 * nth));
+        checksum = updated(checksum, old, read_u16(frame, first + 2 * nth));
     }
     frame[start + CHECKSUM..start + CHECKSUM + 2].copy_from_slice(&checksum.to_be_bytes());
 }
 
-/// Another window stands in the header, the greatest if it is greater, and the checksum is as that says.
+/// Replaces the window, saturating, and updates the checksum.
 fn set_window(frame: &mut [u8], segment: &Segment, to: impl FnOnce(u32) -> u32) {
     let start = segment.ip.start;
-    let old = word(frame, start + WINDOW);
+    let old = read_u16(frame, start + WINDOW);
     let new = u16::try_from(to(u32::from(old))).unwrap_or(u16::MAX);
-    let checksum = updated(word(frame, start + CHECKSUM), old, new);
+    let checksum = updated(read_u16(frame, start + CHECKSUM), old, new);
     frame[start + WINDOW..start + WINDOW + 2].copy_from_slice(&new.to_be_bytes());
     frame[start + CHECKSUM..start + CHECKSUM + 2].copy_from_slice(&checksum.to_be_bytes());
 }
@@ -163,17 +167,17 @@ mod tests {
     use proptest::collection::vec;
     use proptest::prelude::*;
 
-    /// What a header says, as another library reads it.
+    /// The header fields as etherparse reads them.
     #[derive(Clone, Debug, PartialEq, Eq)]
-    struct Said {
+    struct SegmentMeta {
         sequence: u32,
         acknowledgement: u32,
         window: u16,
-        selected: Vec<(u32, u32)>,
+        sack: Vec<(u32, u32)>,
         rest: Vec<u8>,
     }
 
-    fn read(frame: &[u8]) -> Said {
+    fn read(frame: &[u8]) -> SegmentMeta {
         let packet = SlicedPacket::from_ethernet(frame).unwrap();
         let Some(TransportSlice::Tcp(tcp)) = &packet.transport else { panic!("{packet:?}") };
         let expected = match packet.net.as_ref().unwrap() {
@@ -186,89 +190,90 @@ mod tests {
             net => panic!("{net:?}"),
         };
         assert_eq!(tcp.checksum(), expected.unwrap(), "the checksum");
-        let mut selected = Vec::new();
+        let mut sack = Vec::new();
         for option in tcp.options_iterator().map_while(Result::ok) {
             if let TcpOptionElement::SelectiveAcknowledgement(first, more) = option {
-                selected.extend([Some(first)].into_iter().chain(more).flatten());
+                sack.extend([Some(first)].into_iter().chain(more).flatten());
             }
         }
-        Said {
+        SegmentMeta {
             sequence: tcp.sequence_number(),
             acknowledgement: tcp.acknowledgment_number(),
             window: tcp.window_size(),
-            selected,
+            sack,
             rest: tcp.payload().to_vec(),
         }
     }
 
-    fn segment(said: &Said, v6: bool, padding: usize, shakes: bool) -> Vec<u8> {
+    fn segment(meta: &SegmentMeta, v6: bool, padding: usize, syn: bool) -> Vec<u8> {
         let builder = PacketBuilder::ethernet2([2; 6], [4; 6]);
         let builder = if v6 {
             builder.ipv6([1; 16], [2; 16], 9)
         } else {
             builder.ipv4([10, 1, 0, 1], [10, 2, 0, 1], 9)
         };
-        let mut options = vec![NOTHING; padding];
-        if !said.selected.is_empty() {
-            options.extend([SELECTED, u8::try_from(2 + 8 * said.selected.len()).unwrap()]);
-            for (from, to) in &said.selected {
+        let mut options = vec![NOP; padding];
+        if !meta.sack.is_empty() {
+            options.extend([SACK, u8::try_from(2 + 8 * meta.sack.len()).unwrap()]);
+            for (from, to) in &meta.sack {
                 options.extend(from.to_be_bytes());
                 options.extend(to.to_be_bytes());
             }
         }
         options.resize(options.len().next_multiple_of(4), END);
-        let tcp = builder.tcp(1, 2, said.sequence, said.window).ack(said.acknowledgement);
-        let tcp = if shakes { tcp.syn() } else { tcp };
+        let tcp = builder.tcp(1, 2, meta.sequence, meta.window).ack(meta.acknowledgement);
+        let tcp = if syn { tcp.syn() } else { tcp };
         let mut frame = Vec::new();
-        tcp.options_raw(&options).unwrap().write(&mut frame, &said.rest).unwrap();
+        tcp.options_raw(&options).unwrap().write(&mut frame, &meta.rest).unwrap();
         frame
     }
 
     proptest! {
-        /// Against headers that are written anew, checksum and all.
+        /// Compares with headers written from scratch.
         #[test]
         fn what_is_changed_is_what_would_be_written(
             sequence in any::<u32>(), acknowledgement in any::<u32>(), window in any::<u16>(),
-            selected in vec(any::<(u32, u32)>(), 0..4), rest in vec(any::<u8>(), 0..40),
-            v6 in any::<bool>(), padding in 0..6usize, shakes in any::<bool>(),
-            difference in any::<u32>(),
-            client_shift in proptest::option::of(0..15u8), server_shift in proptest::option::of(0..15u8),
+            sack in vec(any::<(u32, u32)>(), 0..4), rest in vec(any::<u8>(), 0..40),
+            v6 in any::<bool>(), padding in 0..6usize, syn in any::<bool>(),
+            seq_offset in any::<u32>(),
+            client_shift in proptest::option::of(0..15u8),
+            server_shift in proptest::option::of(0..15u8),
         ) {
-            let said = Said { sequence, acknowledgement, window, selected, rest };
-            let splice = Splice { difference, client_shift, server_shift: client_shift.and(server_shift) };
-            let before = segment(&said, v6, padding, shakes);
+            let meta = SegmentMeta { sequence, acknowledgement, window, sack, rest };
+            let spliced = SplicedFlow { seq_offset, client_shift, server_shift: client_shift.and(server_shift) };
+            let before = segment(&meta, v6, padding, syn);
             let parsed = Segment::parse(&before).unwrap();
             prop_assert_eq!(parsed.sequence(&before), sequence);
 
             let mut frame = before.clone();
-            splice.for_server(&mut frame, &parsed);
-            let less = |of: u32| of.wrapping_sub(difference);
-            let bytes = match (splice.client_shift, splice.server_shift) {
+            spliced.rewrite_to_server(&mut frame, &parsed);
+            let less = |of: u32| of.wrapping_sub(seq_offset);
+            let bytes = match (spliced.client_shift, spliced.server_shift) {
                 (Some(shift), None) => u64::from(window) << shift,
                 _ => u64::from(window),
             };
-            let expected = Said {
+            let expected = SegmentMeta {
                 acknowledgement: less(acknowledgement),
                 window: u16::try_from(bytes).unwrap_or(u16::MAX),
-                selected: said.selected.iter().map(|(from, to)| (less(*from), less(*to))).collect(),
-                ..said.clone()
+                sack: meta.sack.iter().map(|(from, to)| (less(*from), less(*to))).collect(),
+                ..meta.clone()
             };
             prop_assert_eq!(read(&frame), expected);
 
             let mut frame = before.clone();
-            splice.for_client(&mut frame, &parsed);
-            let bytes = (u64::from(window) << splice.server_shift.unwrap_or(0)) >> SHIFT;
-            let bytes = if splice.client_shift.is_some() && !shakes { bytes } else { u64::from(window) };
-            let expected = Said {
-                sequence: sequence.wrapping_add(difference),
+            spliced.rewrite_to_client(&mut frame, &parsed);
+            let bytes = (u64::from(window) << spliced.server_shift.unwrap_or(0)) >> ROUTER_SHIFT;
+            let bytes = if spliced.client_shift.is_some() && !syn { bytes } else { u64::from(window) };
+            let expected = SegmentMeta {
+                sequence: sequence.wrapping_add(seq_offset),
                 window: u16::try_from(bytes).unwrap_or(u16::MAX),
-                ..said
+                ..meta
             };
             prop_assert_eq!(read(&frame), expected);
         }
 
         #[test]
-        fn no_frame_makes_it_panic(mut bytes in vec(any::<u8>(), 0..120), kind in 0..3u8, difference in any::<u32>()) {
+        fn no_frame_makes_it_panic(mut bytes in vec(any::<u8>(), 0..120), kind in 0..3u8, seq_offset in any::<u32>()) {
             if bytes.len() > 34 && kind > 0 {
                 let total = u16::try_from(bytes.len() - 14).unwrap().to_be_bytes();
                 if kind == 1 {
@@ -281,10 +286,10 @@ mod tests {
                 }
             }
             if let Some(parsed) = Segment::parse(&bytes) {
-                let splice = Splice { difference, client_shift: Some(14), server_shift: None };
+                let spliced = SplicedFlow { seq_offset, client_shift: Some(14), server_shift: None };
                 let _ = options(&bytes, &parsed).count();
-                splice.for_server(&mut bytes, &parsed);
-                splice.for_client(&mut bytes, &parsed);
+                spliced.rewrite_to_server(&mut bytes, &parsed);
+                spliced.rewrite_to_client(&mut bytes, &parsed);
             }
         }
     }

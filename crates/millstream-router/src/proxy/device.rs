@@ -1,4 +1,4 @@
-//! What smoltcp sends by and receives from: buffers of the router's pool, an IP packet in each.
+//! smoltcp devices on the router's buffers; each buffer holds one IP packet.
 
 use smoltcp::phy::{Device, DeviceCapabilities, Medium, RxToken, TxToken};
 use smoltcp::time::Instant;
@@ -6,10 +6,10 @@ use smoltcp::time::Instant;
 use crate::net::header::ETHERNET;
 use crate::net::pool::Pool;
 
-/// The longest packet of a proxy's own, bytes: Ethernet's.
+/// MTU of a proxy's own packets, bytes: Ethernet's.
 pub(super) const MTU: usize = 1_500;
 
-/// The time as smoltcp counts it.
+/// Converts to smoltcp's clock.
 pub(super) fn instant(now_ns: u64) -> Instant {
     Instant::from_micros(i64::try_from(now_ns / 1_000).unwrap_or(i64::MAX))
 }
@@ -21,33 +21,33 @@ fn capabilities() -> DeviceCapabilities {
     capabilities
 }
 
-/// One packet that comes in, and what is answered at once: at most one packet, the last.
-pub(super) struct Incoming<'a> {
+/// Receives one packet and keeps the last immediate reply.
+pub(super) struct RxDevice<'a> {
     pub(super) packet: Option<&'a [u8]>,
-    pub(super) answer: &'a mut Vec<u8>,
+    pub(super) reply: &'a mut Vec<u8>,
 }
 
-/// What is read of it.
-pub(super) struct Read<'a>(&'a [u8]);
+/// The received packet.
+pub(super) struct RxFrame<'a>(&'a [u8]);
 
-/// Where the answer goes.
-pub(super) struct Answer<'a>(&'a mut Vec<u8>);
+/// Writes the reply.
+pub(super) struct ReplyToken<'a>(&'a mut Vec<u8>);
 
-impl Device for Incoming<'_> {
+impl Device for RxDevice<'_> {
     type RxToken<'a>
-        = Read<'a>
+        = RxFrame<'a>
     where
         Self: 'a;
     type TxToken<'a>
-        = Answer<'a>
+        = ReplyToken<'a>
     where
         Self: 'a;
 
-    fn receive(&mut self, _: Instant) -> Option<(Read<'_>, Answer<'_>)> {
-        Some((Read(self.packet.take()?), Answer(self.answer)))
+    fn receive(&mut self, _: Instant) -> Option<(RxFrame<'_>, ReplyToken<'_>)> {
+        Some((RxFrame(self.packet.take()?), ReplyToken(self.reply)))
     }
 
-    fn transmit(&mut self, _: Instant) -> Option<Answer<'_>> {
+    fn transmit(&mut self, _: Instant) -> Option<ReplyToken<'_>> {
         None
     }
 
@@ -56,13 +56,13 @@ impl Device for Incoming<'_> {
     }
 }
 
-impl RxToken for Read<'_> {
+impl RxToken for RxFrame<'_> {
     fn consume<R, F: FnOnce(&[u8]) -> R>(self, read: F) -> R {
         read(self.0)
     }
 }
 
-impl TxToken for Answer<'_> {
+impl TxToken for ReplyToken<'_> {
     fn consume<R, F: FnOnce(&mut [u8]) -> R>(self, length: usize, write: F) -> R {
         self.0.clear();
         self.0.resize(length, 0);
@@ -70,24 +70,25 @@ impl TxToken for Answer<'_> {
     }
 }
 
-/// Packets that go out: as many as there is room for.
-pub(super) struct Outgoing<'a> {
+/// Transmits packets into buffers of the pool.
+pub(super) struct TxDevice<'a> {
     pub(super) pool: &'a mut Pool,
-    /// Handles of their frames, hardware addresses to be filled in.
+    /// Handles of the packets made; the caller fills in hardware addresses.
     pub(super) made: &'a mut Vec<u64>,
-    /// How many there may be in all.
+    /// Packets in `made`, at most.
     pub(super) most: usize,
 }
 
-impl Outgoing<'_> {
-    /// A frame around the IP packet of `length` bytes that `write` writes; `write` itself if there is no room.
+impl TxDevice<'_> {
+    /// Makes a frame with an IP packet of `length` bytes written by `write`; returns `write` if no
+    /// buffer is free.
     pub(super) fn put<R, F: FnOnce(&mut [u8]) -> R>(
         &mut self,
         length: usize,
         write: F,
     ) -> Result<R, F> {
         let fits = self.made.len() < self.most;
-        let Some(packet) = fits.then(|| self.pool.blank(ETHERNET + length)).flatten() else {
+        let Some(packet) = fits.then(|| self.pool.allocate(ETHERNET + length)).flatten() else {
             return Err(write);
         };
         let (ethernet, ip) = self.pool.frame_mut(packet).split_at_mut(ETHERNET);
@@ -95,31 +96,31 @@ impl Outgoing<'_> {
         ethernet.fill(0);
         let is_v6 = ip.first().is_some_and(|byte| byte >> 4 == 6);
         ethernet[12..].copy_from_slice(if is_v6 { &[0x86, 0xdd] } else { &[8, 0] });
-        self.made.push(Pool::mark_seen(packet));
+        self.made.push(Pool::mark_processed(packet));
         Ok(result)
     }
 }
 
-/// Room for a packet.
-pub(super) struct Room<'a, 'b>(&'a mut Outgoing<'b>);
+/// Permission to transmit one packet.
+pub(super) struct TxSlot<'a, 'b>(&'a mut TxDevice<'b>);
 
-impl<'b> Device for Outgoing<'b> {
+impl<'b> Device for TxDevice<'b> {
     type RxToken<'a>
-        = Read<'a>
+        = RxFrame<'a>
     where
         Self: 'a;
     type TxToken<'a>
-        = Room<'a, 'b>
+        = TxSlot<'a, 'b>
     where
         Self: 'a;
 
-    fn receive(&mut self, _: Instant) -> Option<(Read<'_>, Room<'_, 'b>)> {
+    fn receive(&mut self, _: Instant) -> Option<(RxFrame<'_>, TxSlot<'_, 'b>)> {
         None
     }
 
-    fn transmit(&mut self, _: Instant) -> Option<Room<'_, 'b>> {
+    fn transmit(&mut self, _: Instant) -> Option<TxSlot<'_, 'b>> {
         let room = self.made.len() < self.most && self.pool.free() > 0;
-        room.then_some(Room(self))
+        room.then_some(TxSlot(self))
     }
 
     fn capabilities(&self) -> DeviceCapabilities {
@@ -127,9 +128,9 @@ impl<'b> Device for Outgoing<'b> {
     }
 }
 
-impl TxToken for Room<'_, '_> {
+impl TxToken for TxSlot<'_, '_> {
     fn consume<R, F: FnOnce(&mut [u8]) -> R>(self, length: usize, write: F) -> R {
-        // There was room, and nothing is longer than what the capabilities say; what is lost is sent again.
+        // A buffer was free and the length is within the MTU. TCP retransmits a lost packet.
         self.0.put(length, write).unwrap_or_else(|write| write(&mut vec![0; length]))
     }
 }

@@ -1,8 +1,10 @@
-//! Packets that are longer than the interface's MTU, whole: large segments that the kernel has not cut, or has joined.
+//! Second AF_PACKET socket for packets longer than the MTU: large segments of offloading senders
+//! and of GRO.
 //!
-//! The ring has their first bytes only, as all packets have as much room there. So a second socket gets those that are
-//! too long, and no others, with what the kernel knows of them; and takes joined ones to be sent. Source: packet(7),
-//! Documentation/networking/packet_mmap.rst of Linux (PACKET_VNET_HDR).
+//! libpcap's ring holds only the head of such packets. A filter gives this socket exactly these
+//! packets, each with its virtio header. The socket also sends coalesced packets.
+//!
+//! Source: packet(7); Documentation/networking/packet_mmap.rst of Linux (PACKET_VNET_HDR).
 
 use rustix::io::{Errno, readv, writev};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with, sockopt};
@@ -12,42 +14,42 @@ use std::os::fd::{AsRawFd, OwnedFd};
 
 use crate::net::header::ETHERNET_BYTES;
 use crate::net::pool::Pool;
-use crate::net::segmentation::{Cutter, Joined, VIRTIO_BYTES, Virtio};
+use crate::net::segmentation::{Coalescer, Segmenter, VIRTIO_BYTES, Virtio};
 use crate::net::vlan_tag::{self, TAG_BYTES};
 
-/// What may wait at the socket, bytes; fewer without CAP_NET_ADMIN.
+/// Receive buffer of the socket, bytes; less without CAP_NET_ADMIN.
 const WAITING_BYTES: usize = 8 << 20;
-/// So many of the first bytes tell one packet from another: IP's and TCP's headers, or as much of the payload.
+/// Leading bytes that identify a packet: IP and TCP headers, or payload in their place.
 const HEAD_BYTES: usize = 96;
-/// How many packets are read at most in looking for one, and how many are kept that were not looked for yet.
-const ASIDE: usize = 8;
+/// Packets read per search, and packets kept for later searches, at most.
+const MAX_BACKLOG: usize = 8;
 
-/// The second socket.
-pub(super) struct Whole {
+/// The socket for oversized packets.
+pub(super) struct OversizedSocket {
     socket: OwnedFd,
-    /// The longest frame that is in the ring as a whole, without its tag, bytes.
+    /// Longest frame that the ring holds completely, without a tag, bytes.
     longest: usize,
-    /// Read, and not looked for yet; the oldest first.
-    aside: VecDeque<Read>,
+    /// Packets read but not yet matched, oldest first.
+    backlog: VecDeque<Read>,
 }
 
-/// A packet, and what the kernel knows of it.
+/// A packet and its virtio header.
 struct Read {
     bytes: Vec<u8>,
-    said: Virtio,
+    header: Virtio,
 }
 
-impl Whole {
-    /// For the interface of this index and MTU.
+impl OversizedSocket {
+    /// Opens the socket for the interface with this index and MTU.
     pub(super) fn open(index: u32, mtu: u32) -> io::Result<Self> {
         let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
-        // Nothing comes in before it is bound.
+        // Protocol 0: no packet arrives before `bind`.
         let socket = socket_with(AddressFamily::PACKET, SocketType::RAW, flags, None)?;
         let longest = mtu.saturating_add(ETHERNET_BYTES);
         let load = |code: u32, k: u32| filter(code, k, 0);
         let mut program = [
             load(libc::BPF_LD | libc::BPF_W | libc::BPF_LEN, 0),
-            // Longer: all of it; else nothing.
+            // Accepts longer packets whole and drops others.
             filter(libc::BPF_JMP | libc::BPF_JGT | libc::BPF_K, longest, 1),
             load(libc::BPF_RET | libc::BPF_K, u32::MAX),
             load(libc::BPF_RET | libc::BPF_K, 0),
@@ -61,65 +63,79 @@ impl Whole {
         }
         bind(&socket, index)?;
         let longest = usize::try_from(longest).unwrap_or(usize::MAX);
-        Ok(Self { socket, longest, aside: VecDeque::new() })
+        Ok(Self { socket, longest, backlog: VecDeque::new() })
     }
 
-    /// Whether the ring may have the first bytes only of a packet of so many bytes, which begins with `head`.
+    /// Whether the ring may hold only a part of the packet of `length` bytes that begins with
+    /// `head`.
     #[inline]
-    pub(super) fn has(&self, head: &[u8], length: usize) -> bool {
+    pub(super) fn covers(&self, head: &[u8], length: usize) -> bool {
         length > self.longest
             && (length > self.longest + TAG_BYTES || vlan_tag::split(head).is_none())
     }
 
-    /// The packet that begins with `head` and has so many bytes is to be cut by `cutter`; returns whether it can be.
+    /// Loads the packet of `length` bytes that begins with `head` into `segmenter`; returns whether
+    /// it was found and can be segmented.
     ///
-    /// Ring and socket have packets in nearly the same order: two processors that receive may overtake each other between
-    /// the two, and either may have lost some.
-    pub(super) fn begin(&mut self, head: &[u8], length: usize, cutter: &mut Cutter) -> bool {
-        let found = self.aside.iter().position(|of| same(head, length, &of.bytes).is_some());
-        if let Some(of) = found.and_then(|at| self.aside.remove(at)) {
+    /// Ring and socket have nearly the same order: CPUs may overtake each other between the two,
+    /// and either may have dropped packets.
+    pub(super) fn begin(&mut self, head: &[u8], length: usize, segmenter: &mut Segmenter) -> bool {
+        let found = self.backlog.iter().position(|of| matches(head, length, &of.bytes).is_some());
+        if let Some(of) = found.and_then(|at| self.backlog.remove(at)) {
             let read = of.bytes.len();
-            cutter.room()[..read].copy_from_slice(&of.bytes);
-            return cut(head, length, read, of.said, cutter);
+            segmenter.room()[..read].copy_from_slice(&of.bytes);
+            return begin_segmenting(head, length, read, of.header, segmenter);
         }
-        for _ in 0..ASIDE {
-            let mut said = [0; VIRTIO_BYTES];
-            let room = cutter.room();
-            let mut slices = [IoSliceMut::new(&mut said), IoSliceMut::new(room)];
+        for _ in 0..MAX_BACKLOG {
+            let mut header = [0; VIRTIO_BYTES];
+            let room = segmenter.room();
+            let mut slices = [IoSliceMut::new(&mut header), IoSliceMut::new(room)];
             let read = match readv(&self.socket, &mut slices) {
                 Ok(read) => read.saturating_sub(VIRTIO_BYTES),
-                // Of a kind that the kernel cannot tell of, and gone.
+                // The kernel cannot describe this packet and has discarded it.
                 Err(Errno::INVAL) => continue,
                 Err(_) => return false,
             };
-            let said = Virtio::read(said);
-            if same(head, length, &room[..read]).is_some() {
-                return cut(head, length, read, said, cutter);
+            let header = Virtio::read(header);
+            if matches(head, length, &room[..read]).is_some() {
+                return begin_segmenting(head, length, read, header, segmenter);
             }
-            if self.aside.len() == ASIDE {
-                self.aside.pop_front();
+            if self.backlog.len() == MAX_BACKLOG {
+                self.backlog.pop_front();
             }
-            self.aside.push_back(Read { bytes: room[..read].to_vec(), said });
+            self.backlog.push_back(Read { bytes: room[..read].to_vec(), header });
         }
         false
     }
 
-    /// Sends what was joined.
-    pub(super) fn send(&self, joined: &Joined, pool: &Pool, packets: &[u64]) -> Result<(), Errno> {
-        joined
+    /// Sends a coalesced packet.
+    pub(super) fn send(
+        &self,
+        coalescer: &Coalescer,
+        pool: &Pool,
+        packets: &[u64],
+    ) -> Result<(), Errno> {
+        coalescer
             .slices(pool, packets, |slices: &[IoSlice<'_>]| writev(&self.socket, slices))
             .map(drop)
     }
 }
 
-/// What was read into the room of `cutter` is that of `length` bytes that begins with `head`: begins to cut it.
-fn cut(head: &[u8], length: usize, read: usize, said: Virtio, cutter: &mut Cutter) -> bool {
-    let whole = put_back(length - read, head, cutter.room(), read);
-    cutter.begin(whole, said.size().unwrap_or(0))
+/// Begins to segment the `read` bytes in `segmenter`, which match `head` and `length`.
+fn begin_segmenting(
+    head: &[u8],
+    length: usize,
+    read: usize,
+    header: Virtio,
+    segmenter: &mut Segmenter,
+) -> bool {
+    let whole = restore_tag(length - read, head, segmenter.room(), read);
+    segmenter.begin(whole, header.size().unwrap_or(0))
 }
 
-/// If `packet` is that of `length` bytes that begins with `head`: how many bytes of a tag it lacks.
-fn same(head: &[u8], length: usize, packet: &[u8]) -> Option<usize> {
+/// Returns the bytes of the tag that `packet` lacks if it is the packet of `length` bytes that
+/// begins with `head`.
+fn matches(head: &[u8], length: usize, packet: &[u8]) -> Option<usize> {
     let tag = length.checked_sub(packet.len()).filter(|tag| [0, TAG_BYTES].contains(tag))?;
     let addresses = ETHERNET_BYTES as usize - 2;
     let (before, after) = (head.get(..addresses)?, head.get(addresses + tag..)?);
@@ -128,9 +144,9 @@ fn same(head: &[u8], length: usize, packet: &[u8]) -> Option<usize> {
     (packet.starts_with(before) && rest == after).then_some(tag)
 }
 
-/// The first `read` bytes of `packet` lack so many bytes of a tag, which the kernel has taken out and the ring has: puts
-/// it back, and returns how many bytes the packet has then.
-fn put_back(tag: usize, head: &[u8], packet: &mut [u8], read: usize) -> usize {
+/// Reinserts `tag` bytes of a VLAN tag, which the kernel removed and the ring has; returns the
+/// packet's length.
+fn restore_tag(tag: usize, head: &[u8], packet: &mut [u8], read: usize) -> usize {
     let at = ETHERNET_BYTES as usize - 2;
     if tag > 0 && read + tag <= packet.len() {
         packet.copy_within(at..read, at + tag);
@@ -139,7 +155,7 @@ fn put_back(tag: usize, head: &[u8], packet: &mut [u8], read: usize) -> usize {
     read + tag
 }
 
-/// An instruction that passes over `skip` ones if what it asks is not so.
+/// Returns a BPF instruction that skips `skip` instructions if its condition is false.
 fn filter(code: u32, k: u32, skip: u8) -> libc::sock_filter {
     // Codes have 16 bits.
     #[allow(clippy::cast_possible_truncation)]
@@ -148,12 +164,12 @@ fn filter(code: u32, k: u32, skip: u8) -> libc::sock_filter {
 }
 
 fn set<T>(socket: &OwnedFd, level: i32, name: i32, value: &T) -> io::Result<()> {
-    // A dozen bytes.
+    // Options are a few bytes long.
     #[allow(clippy::cast_possible_truncation)]
     let length = size_of::<T>() as libc::socklen_t;
     let value = std::ptr::from_ref(value).cast();
-    // SAFETY: the kernel reads `length` bytes of `value`, which is laid out as packet(7) and socket(7) say; an address
-    // in it is of a value that the caller keeps until this returns.
+    // SAFETY: the kernel reads `length` bytes of `value`, laid out as packet(7) and socket(7) say.
+    // Addresses in it refer to values that outlive this call.
     #[allow(unsafe_code)]
     let result = unsafe { libc::setsockopt(socket.as_raw_fd(), level, name, value, length) };
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
@@ -161,7 +177,7 @@ fn set<T>(socket: &OwnedFd, level: i32, name: i32, value: &T) -> io::Result<()> 
 
 fn bind(socket: &OwnedFd, index: u32) -> io::Result<()> {
     let sll_ifindex = i32::try_from(index).map_err(io::Error::other)?;
-    // Constants of 16 bits, and two dozen bytes.
+    // The constants have 16 bits, and the structure 20 bytes.
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
     let (family, every, length) = (
         libc::AF_PACKET as u16,
@@ -178,7 +194,7 @@ fn bind(socket: &OwnedFd, index: u32) -> io::Result<()> {
         sll_addr: [0; 8],
     };
     let address = std::ptr::from_ref(&address).cast();
-    // SAFETY: the kernel reads `length` bytes of `address`, which is laid out as packet(7) says.
+    // SAFETY: the kernel reads `length` bytes of `address`, laid out as packet(7) says.
     #[allow(unsafe_code)]
     let result = unsafe { libc::bind(socket.as_raw_fd(), address, length) };
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
@@ -191,7 +207,7 @@ mod tests {
     use rustix::io::write;
     use rustix::net::socketpair;
 
-    /// A large segment of TCP; no two are alike.
+    /// Builds a large TCP segment, unique by `number`.
     fn segment(number: u8) -> Vec<u8> {
         let mut frame = Vec::new();
         let ip = PacketBuilder::ethernet2([2; 6], [4; 6]).ipv4([10, 1, 0, 2], [10, 2, 0, 2], 64);
@@ -200,8 +216,8 @@ mod tests {
         frame
     }
 
-    /// What the socket has, in this order.
-    fn holding(numbers: &[u8]) -> (Whole, OwnedFd) {
+    /// A socket that holds these packets in this order.
+    fn holding(numbers: &[u8]) -> (OversizedSocket, OwnedFd) {
         let (kernel, socket) = socketpair(
             AddressFamily::UNIX,
             SocketType::DGRAM,
@@ -209,24 +225,24 @@ mod tests {
             None,
         )
         .unwrap();
-        let mut said = [0; VIRTIO_BYTES];
-        // TCP by IPv4, a thousand bytes each.
-        said[1] = 1;
-        said[4..6].copy_from_slice(&1_000_u16.to_ne_bytes());
+        let mut header = [0; VIRTIO_BYTES];
+        // TCP over IPv4 with 1,000 bytes per segment.
+        header[1] = 1;
+        header[4..6].copy_from_slice(&1_000_u16.to_ne_bytes());
         for number in numbers {
-            write(&kernel, &[&said[..], &segment(*number)].concat()).unwrap();
+            write(&kernel, &[&header[..], &segment(*number)].concat()).unwrap();
         }
-        (Whole { socket, longest: 1_514, aside: VecDeque::new() }, kernel)
+        (OversizedSocket { socket, longest: 1_514, backlog: VecDeque::new() }, kernel)
     }
 
-    /// Which of `numbers`, that the ring has, are cut.
-    fn found(whole: &mut Whole, numbers: &[u8]) -> Vec<u8> {
-        let (mut cutter, mut pool) = (Cutter::default(), Pool::new(3));
+    /// Returns which of `numbers`, as read from the ring, were found and segmented.
+    fn found(whole: &mut OversizedSocket, numbers: &[u8]) -> Vec<u8> {
+        let (mut segmenter, mut pool) = (Segmenter::default(), Pool::new(3));
         let is_found = |number: &u8| {
             let frame = segment(*number);
-            assert!(whole.has(&frame[..200], frame.len()));
-            let found = whole.begin(&frame[..200], frame.len(), &mut cutter);
-            let packets: Vec<u64> = std::iter::from_fn(|| cutter.next(&mut pool)).collect();
+            assert!(whole.covers(&frame[..200], frame.len()));
+            let found = whole.begin(&frame[..200], frame.len(), &mut segmenter);
+            let packets: Vec<u64> = std::iter::from_fn(|| segmenter.next(&mut pool)).collect();
             assert_eq!(packets.len(), if found { 3 } else { 0 });
             for packet in packets {
                 assert!(pool.frame(packet)[54..].iter().all(|byte| byte == number));
@@ -249,15 +265,15 @@ mod tests {
         assert_eq!(find(&all, &[3, 7]), [3, 7], "lost by the ring");
         assert_eq!(find(&[0, 4, 5, 6], &all), [0, 4, 5, 6], "lost by the socket");
         assert!(find(&[], &[1, 2]).is_empty());
-        // Further on than is read at once, and more than is kept: the oldest are gone.
+        // The searched packet is beyond one search, and older packets are discarded.
         let many: Vec<u8> = (0..20).collect();
         assert_eq!(find(&many, &[18, 19, 12, 11, 0, 17]), [12, 11, 17]);
         let (mut whole, _kernel) = holding(&many);
         assert!(found(&mut whole, &[100, 101, 102]).is_empty());
-        assert_eq!(whole.aside.len(), ASIDE);
+        assert_eq!(whole.backlog.len(), MAX_BACKLOG);
     }
 
-    /// What the ring has of a packet with a tag, and what the socket has: all, without it.
+    /// Returns a tagged packet as the ring holds it, and as the socket does, without the tag.
     fn tagged() -> (Vec<u8>, Vec<u8>) {
         let whole: Vec<u8> = (0..3_000).map(|k: u32| (k * k).to_le_bytes()[0]).collect();
         let mut ring = whole.clone();
@@ -269,19 +285,19 @@ mod tests {
     fn a_packet_is_known_by_its_first_bytes_and_its_length() {
         let (ring, whole) = tagged();
         let head = &ring[..200];
-        assert_eq!(same(head, 3_004, &whole), Some(4));
-        assert_eq!(same(&whole[..200], 3_000, &whole), Some(0));
-        assert_eq!(same(&whole, 3_000, &whole), Some(0));
+        assert_eq!(matches(head, 3_004, &whole), Some(4));
+        assert_eq!(matches(&whole[..200], 3_000, &whole), Some(0));
+        assert_eq!(matches(&whole, 3_000, &whole), Some(0));
         for at in [0, 11, 12, 60, 100] {
             let mut other = whole.clone();
             other[at] ^= 1;
-            assert_eq!(same(head, 3_004, &other), None, "byte {at}");
+            assert_eq!(matches(head, 3_004, &other), None, "byte {at}");
         }
         for length in [0, 2_999, 3_000, 3_002, 3_005] {
-            assert_eq!(same(head, length, &whole), None, "{length} bytes");
+            assert_eq!(matches(head, length, &whole), None, "{length} bytes");
         }
-        assert_eq!(same(&[], 3_000, &whole), None);
-        assert_eq!(same(head, 4, &[]), None);
+        assert_eq!(matches(&[], 3_000, &whole), None);
+        assert_eq!(matches(head, 4, &[]), None);
     }
 
     #[test]
@@ -289,12 +305,12 @@ mod tests {
         let (ring, whole) = tagged();
         let mut room = whole.clone();
         room.resize(4_000, 0);
-        assert_eq!(put_back(4, &ring[..200], &mut room, 3_000), 3_004);
+        assert_eq!(restore_tag(4, &ring[..200], &mut room, 3_000), 3_004);
         assert_eq!(room[..3_004], ring);
         room[..3_000].copy_from_slice(&whole);
-        assert_eq!(put_back(0, &whole[..200], &mut room, 3_000), 3_000);
+        assert_eq!(restore_tag(0, &whole[..200], &mut room, 3_000), 3_000);
         assert_eq!(room[..3_000], whole);
-        // Longer than there is room for: nobody cuts that.
-        assert_eq!(put_back(4, &ring[..200], &mut room, 3_998), 4_002);
+        // Longer than the buffer: not segmented.
+        assert_eq!(restore_tag(4, &ring[..200], &mut room, 3_998), 4_002);
     }
 }

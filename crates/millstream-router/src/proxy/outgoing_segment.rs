@@ -1,83 +1,83 @@
-//! Segments that a proxy makes itself, beside those of smoltcp: to shake hands, to break off, and the client's first
-//! bytes on their way. etherparse writes them.
+//! TCP segments that a proxy builds without smoltcp: SYN, RST and the client's first bytes.
+//! etherparse writes them.
 
 use etherparse::{IpNumber, Ipv4Header, Ipv6FlowLabel, Ipv6Header, TcpHeader};
 use std::net::IpAddr;
 
+use super::device::{MTU, TxDevice};
 use super::segment::{ACK, RST, SYN, Segment, Tuple};
-use super::splice::{LENGTH, SCALE, SELECTIVE};
-use super::wire::{MTU, Outgoing};
+use super::spliced_flow::{MSS, SACK_PERMITTED, WINDOW_SCALE};
 
-/// Hops that it may take; forwarding takes one.
+/// TTL or hop limit; forwarding decrements it once.
 const HOPS: u8 = 65;
-/// Bytes of options at most: a length, leave to acknowledge selectively, a scale.
-const OPTIONS: usize = 12;
-/// Bytes of headers without options, IPv4's and IPv6's with TCP's.
+/// Bytes of TCP options, at most: MSS, SACK-permitted, window scale.
+const OPTIONS_BYTES: usize = 12;
+/// Bytes of IP and TCP headers without options, for IPv4 and IPv6.
 const HEADERS: [usize; 2] = [40, 60];
 
-/// What a segment that begins a connection may say.
+/// The TCP options of a SYN.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Terms {
-    /// The longest segment that its sender takes, bytes.
-    pub(super) length: u16,
-    /// It counts its window in 2^this bytes.
+pub(super) struct SynOptions {
+    /// Maximum segment size of the sender, bytes.
+    pub(super) mss: u16,
+    /// Window scale: windows are in units of 2^scale bytes.
     pub(super) scale: Option<u8>,
-    /// It takes selective acknowledgements.
-    pub(super) selective: bool,
+    /// Whether the sender accepts selective acknowledgements.
+    pub(super) sack: bool,
 }
 
-impl Terms {
-    /// What `segment` says. One that says no length takes 536 bytes (RFC 9293, section 3.7.1).
-    pub(super) fn of(frame: &[u8], segment: &Segment) -> Self {
-        let mut terms = Self { length: 536, ..Self::default() };
-        for (kind, value) in super::splice::options(frame, segment) {
+impl SynOptions {
+    /// Parses the options of a SYN. The default MSS is 536 bytes (RFC 9293, section 3.7.1).
+    pub(super) fn parse(frame: &[u8], segment: &Segment) -> Self {
+        let mut options = Self { mss: 536, ..Self::default() };
+        for (kind, value) in super::spliced_flow::options(frame, segment) {
             let value = &frame[value];
             match (kind, value) {
-                (LENGTH, [high, low]) => terms.length = u16::from_be_bytes([*high, *low]),
+                (MSS, [high, low]) => options.mss = u16::from_be_bytes([*high, *low]),
                 // RFC 7323, section 2.3.
-                (SCALE, [scale]) => terms.scale = Some((*scale).min(14)),
-                (SELECTIVE, []) => terms.selective = true,
+                (WINDOW_SCALE, [scale]) => options.scale = Some((*scale).min(14)),
+                (SACK_PERMITTED, []) => options.sack = true,
                 _ => {}
             }
         }
-        terms
+        options
     }
 
-    fn write(self) -> ([u8; OPTIONS], usize) {
-        let [high, low] = self.length.to_be_bytes();
-        let mut options = [LENGTH, 4, high, low, 1, 1, SELECTIVE, 2, 1, SCALE, 3, 0];
-        if !self.selective {
+    fn write(self) -> ([u8; OPTIONS_BYTES], usize) {
+        let [high, low] = self.mss.to_be_bytes();
+        let mut options = [MSS, 4, high, low, 1, 1, SACK_PERMITTED, 2, 1, WINDOW_SCALE, 3, 0];
+        if !self.sack {
             (options[6], options[7]) = (1, 1);
         }
         match self.scale {
             Some(scale) => options[11] = scale,
             None => options[8..].fill(1),
         }
-        (options, OPTIONS)
+        (options, OPTIONS_BYTES)
     }
 }
 
-/// The longest segment to or from an address, bytes.
-pub(super) fn longest(address: IpAddr) -> u16 {
+/// Returns the MSS for packets of the address family of `address`, bytes.
+pub(super) fn mss(address: IpAddr) -> u16 {
     u16::try_from(MTU - HEADERS[usize::from(address.is_ipv6())]).unwrap_or(u16::MAX)
 }
 
-/// A segment to be made.
+/// A segment to build.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Note {
+pub(super) struct OutgoingSegment {
     pub(super) tuple: Tuple,
     pub(super) sequence: u32,
     pub(super) acknowledgement: u32,
     pub(super) flags: u8,
     pub(super) window: u16,
-    /// If it begins a connection.
-    pub(super) terms: Option<Terms>,
+    /// The options of a SYN; `None` for other segments.
+    pub(super) options: Option<SynOptions>,
 }
 
-impl Note {
-    /// Tells the sender of `segment` that there is no such connection (RFC 9293, section 3.5.2); `None` if it says so
-    /// itself.
-    pub(super) fn no(frame: &[u8], segment: &Segment) -> Option<Self> {
+impl OutgoingSegment {
+    /// Returns the reset for a segment of an unknown connection (RFC 9293, section 3.5.2); `None`
+    /// if it is a reset itself.
+    pub(super) fn reset(frame: &[u8], segment: &Segment) -> Option<Self> {
         if segment.flags & RST != 0 {
             return None;
         }
@@ -85,17 +85,17 @@ impl Note {
         let begins = u32::from(segment.flags & SYN != 0);
         let length = u32::try_from(segment.length()).unwrap_or(0);
         Some(Self {
-            tuple: segment.tuple.back(),
+            tuple: segment.tuple.reversed(),
             sequence: if acknowledges { segment.acknowledgement(frame) } else { 0 },
             acknowledgement: segment.sequence(frame).wrapping_add(begins).wrapping_add(length),
             flags: if acknowledges { RST } else { RST | ACK },
             window: 0,
-            terms: None,
+            options: None,
         })
     }
 
-    /// Makes the segment, with `data`; `false` if there is no room.
-    pub(super) fn put(&self, data: &[u8], out: &mut Outgoing<'_>) -> bool {
+    /// Builds the segment with `data`; returns `false` if no buffer is free.
+    pub(super) fn put(&self, data: &[u8], out: &mut TxDevice<'_>) -> bool {
         let Tuple { source, destination } = self.tuple;
         let mut tcp = TcpHeader::new(source.port(), destination.port(), self.sequence, self.window);
         (tcp.syn, tcp.ack) = (self.flags & SYN != 0, self.flags & ACK != 0);
@@ -104,9 +104,9 @@ impl Note {
         if tcp.ack {
             tcp.acknowledgment_number = self.acknowledgement;
         }
-        if let Some(terms) = self.terms {
-            let (options, length) = terms.write();
-            // They are few enough.
+        if let Some(options) = self.options {
+            let (options, length) = options.write();
+            // The options fit into a TCP header.
             let _ = tcp.set_options_raw(&options[..length]);
         }
         let length = tcp.header_len() + data.len();
@@ -134,14 +134,14 @@ impl Note {
                     tcp.calc_checksum_ipv6_raw(ip.source, ip.destination, data).unwrap_or(0);
                 write(&ip.to_bytes(), &tcp.to_bytes(), data, out)
             }
-            // Both ends of a packet are of one family.
+            // Both ends of a packet have the same family.
             _ => true,
         }
     }
 }
 
-/// Makes a packet of these parts; `false` if there is no room.
-fn write(ip: &[u8], tcp: &[u8], data: &[u8], out: &mut Outgoing<'_>) -> bool {
+/// Concatenates headers and data into a packet; returns `false` if no buffer is free.
+fn write(ip: &[u8], tcp: &[u8], data: &[u8], out: &mut TxDevice<'_>) -> bool {
     let put = out.put(ip.len() + tcp.len() + data.len(), |packet| {
         let (header, rest) = packet.split_at_mut(ip.len());
         header.copy_from_slice(ip);

@@ -1,7 +1,9 @@
-//! Cutting: each segment gets the headers, with its own length, sequence number, flags and checksums.
+//! [`Segmenter`]: splits a large segment; each part gets headers with its own length, sequence
+//! number, flags and checksums.
 //!
-//! Source: Documentation/networking/segmentation-offloads.rst of Linux; RFC 9293 (PSH and FIN belong to the last), RFC
-//! 3168 section 6.1.2 (CWR to the first), RFC 6864 (IPv4's identification counts on).
+//! Source: Documentation/networking/segmentation-offloads.rst of Linux; RFC 9293 (PSH and FIN go to
+//! the last segment); RFC 3168 section 6.1.2 (CWR to the first); RFC 6864 (the IPv4 identification
+//! increments).
 
 use super::set_length;
 use crate::net::checksum::pseudo;
@@ -9,47 +11,48 @@ use crate::net::header::{ETHERNET, Transport, any_transport, is_v6};
 use crate::net::pool::{BUFFER_BYTES, Pool};
 use crate::net::vlan_tag::{self, TAG_BYTES, Tag};
 
-/// The largest frame that can be cut, bytes: what IP can say of a length, hardware addresses and a tag.
-const LARGEST: usize = 65_535 + ETHERNET + TAG_BYTES;
+/// Largest frame, bytes: the longest IP packet, the Ethernet header and a tag.
+const MAX_FRAME_BYTES: usize = 65_535 + ETHERNET + TAG_BYTES;
 pub(super) const TCP: u8 = 6;
 const UDP: u8 = 17;
-/// TCP's flags that only the last segment has,
-pub(super) const LAST: u8 = 0x01 | 0x08;
-/// and only the first.
+/// TCP flags of the last segment only: FIN and PSH.
+pub(super) const LAST_ONLY: u8 = 0x01 | 0x08;
+/// The TCP flag of the first segment only.
 pub(super) const CWR: u8 = 0x80;
 
-/// A large segment, and how much of it has been cut.
-pub struct Cutter {
-    /// The frame.
+/// Splits large TCP and UDP segments (TSO, USO); holds one segment at a time.
+pub struct Segmenter {
+    /// The frame, without its tag.
     bytes: Vec<u8>,
     tag: Option<Tag>,
     v6: bool,
     ip: Transport,
-    /// Where the payload begins,
+    /// Offset of the payload.
     payload: usize,
-    /// and what of it is next, up to `ip.end`.
+    /// Offset of the next segment's payload, up to `ip.end`.
     next: usize,
     /// Payload of a segment, bytes.
     size: usize,
 }
 
-impl Default for Cutter {
-    /// With room for a large segment and nothing in it.
+impl Default for Segmenter {
+    /// A segmenter without a segment.
     fn default() -> Self {
         let ip = Transport { protocol: 0, header: 0, start: 0, end: 0, fragment: false };
-        let bytes = vec![0; LARGEST];
+        let bytes = vec![0; MAX_FRAME_BYTES];
         Self { bytes, tag: None, v6: false, ip, payload: 0, next: 0, size: 1 }
     }
 }
 
-impl Cutter {
-    /// Where the next large segment is to be written when all of the last [is cut](Self::is_empty).
+impl Segmenter {
+    /// Returns the buffer for the next large segment; write to it when the segmenter [is
+    /// empty](Self::is_empty).
     pub fn room(&mut self) -> &mut [u8] {
         &mut self.bytes
     }
 
-    /// The first `length` bytes of its [room](Self::room) are a frame whose payload is to be cut into parts of `size`
-    /// bytes, TCP's or UDP's; returns whether they can be.
+    /// Begins to split the frame in the first `length` bytes of [`room`](Self::room) into segments
+    /// of `size` payload bytes; returns whether it can be split.
     pub fn begin(&mut self, length: usize, size: usize) -> bool {
         let Some(frame) = self.bytes.get(..length) else { return false };
         self.tag = vlan_tag::split(frame).map(|(tag, ..)| tag);
@@ -62,7 +65,7 @@ impl Cutter {
         let frame = &self.bytes[..length];
         self.v6 = is_v6(frame);
         let Some(ip) = any_transport(frame).filter(|ip| !ip.fragment) else { return false };
-        // With options or extension headers the checksum may be of another destination (source routes).
+        // Source routes in options or extension headers change the pseudo-header's destination.
         if ip.start - ip.header != if self.v6 { 40 } else { 20 } {
             return false;
         }
@@ -80,29 +83,29 @@ impl Cutter {
         payload < ip.end
     }
 
-    /// Whether all is cut.
+    /// Whether no segment remains.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.next >= self.ip.end
     }
 
-    /// The next segment; `None` if there is none, or no buffer.
+    /// Returns the next segment; `None` if none remains or no buffer is free.
     pub fn next(&mut self, pool: &mut Pool) -> Option<u64> {
         let length = self.size.min(self.ip.end.checked_sub(self.next).filter(|left| *left > 0)?);
-        let handle = pool.blank(self.payload + length)?;
+        let handle = pool.allocate(self.payload + length)?;
         let frame = pool.frame_mut(handle);
         let (headers, payload) = frame.split_at_mut(self.payload);
         headers.copy_from_slice(&self.bytes[..self.payload]);
         payload.copy_from_slice(&self.bytes[self.next..self.next + length]);
-        self.number(frame);
+        self.patch_headers(frame);
         self.next += length;
-        Some(Pool::mark_cut(Pool::with_tag(handle, self.tag)))
+        Some(Pool::mark_segmented(Pool::with_tag(handle, self.tag)))
     }
 
-    /// Writes into the headers what is the next segment's own.
-    // There are fewer segments than bytes, and of these 64 KiB.
+    /// Writes the fields that differ by segment.
+    // All values are within 64 KiB.
     #[allow(clippy::cast_possible_truncation)]
-    fn number(&self, frame: &mut [u8]) {
+    fn patch_headers(&self, frame: &mut [u8]) {
         let ip = Transport { end: frame.len(), ..self.ip };
         let before = self.next - self.payload;
         if !self.v6 {
@@ -119,7 +122,7 @@ impl Cutter {
             let first = u32::from_be_bytes([upper[4], upper[5], upper[6], upper[7]]);
             let sequence = first.wrapping_add(before as u32);
             upper[4..8].copy_from_slice(&sequence.to_be_bytes());
-            let flags = if is_last { upper[13] } else { upper[13] & !LAST };
+            let flags = if is_last { upper[13] } else { upper[13] & !LAST_ONLY };
             upper[13] = if before == 0 { flags } else { flags & !CWR };
             16
         } else {
@@ -129,7 +132,7 @@ impl Cutter {
         };
         upper[at..at + 2].copy_from_slice(&[0, 0]);
         let sum = pseudo.add_slice(upper);
-        // Of UDP zero stands for none.
+        // In UDP, 0 means no checksum.
         let sum =
             if at == 16 { sum.ones_complement() } else { sum.to_ones_complement_with_no_zero() };
         upper[at..at + 2].copy_from_slice(&sum.to_ne_bytes());

@@ -1,6 +1,6 @@
-//! A TAP or TUN device that the router makes.
+//! A TAP or TUN device created by the router.
 //!
-//! One that is set down, or deleted, is survived: nothing comes in, and packets for it wait.
+//! While the device is down or deleted, the port receives nothing and its packets stay queued.
 
 use std::io::{Error, ErrorKind};
 use std::os::fd::{AsRawFd, RawFd};
@@ -8,17 +8,17 @@ use tun_rs::{DeviceBuilder, Layer, SyncDevice};
 
 use crate::error::PortError;
 
-/// The device of a port.
-pub(crate) struct Tunnel {
+/// The device of a TAP or TUN port.
+pub(crate) struct TunDevice {
     name: String,
     pub(crate) device: SyncDevice,
     away: bool,
     went_away: u64,
 }
 
-impl Tunnel {
-    /// Makes `device` for the port called `name`, and sets it up: TAP of layer 2, which takes and gives what is known of a
-    /// packet before it, or TUN of layer 3, which does not.
+impl TunDevice {
+    /// Creates `device` for the port `name` and sets it up. A TAP device (layer 2) uses the virtio
+    /// header; a TUN device (layer 3) does not.
     pub(crate) fn open(name: &str, device: &str, layer: Layer) -> Result<Self, PortError> {
         let is_tap = layer == Layer::L2;
         let made = DeviceBuilder::new().name(device).layer(layer).offload(is_tap).build_sync();
@@ -39,9 +39,9 @@ impl Tunnel {
         Ok(Self { name: name.to_owned(), device, away: false, went_away: 0 })
     }
 
-    /// What came of reading or writing; `None` if it is to be tried again later.
+    /// Maps the result of a read or write; `None` means that it must be retried later.
     #[inline]
-    pub(crate) fn moved(
+    pub(crate) fn check(
         &mut self,
         result: Result<usize, Error>,
     ) -> Result<Option<usize>, PortError> {
@@ -57,7 +57,7 @@ impl Tunnel {
 
     #[cold]
     fn failed(&mut self, error: &Error) -> Result<Option<usize>, PortError> {
-        // Down, or deleted.
+        // The device is down or deleted.
         if !matches!(error.raw_os_error(), Some(libc::EIO | libc::EBADFD)) {
             return Err(PortError::new(&self.name, error.to_string()));
         }
@@ -68,17 +68,17 @@ impl Tunnel {
         Ok(None)
     }
 
-    /// What becomes readable when packets have come; nothing while it is away.
+    /// Returns the descriptors to poll; empty while the device is away.
     pub(crate) fn arrivals(&self) -> Vec<RawFd> {
         if self.away { Vec::new() } else { vec![self.device.as_raw_fd()] }
     }
 
-    /// Whether it is down or deleted, as far as it was tried.
+    /// Whether the last read or write found the device down or deleted.
     pub(crate) fn is_away(&self) -> bool {
         self.away
     }
 
-    /// How often it went down.
+    /// Returns how often the device went down.
     pub(crate) fn went_away(&self) -> u64 {
         self.went_away
     }

@@ -1,37 +1,36 @@
-//! Joining: segments of TCP that were cut here and leave one after the other are one system call, and one packet to the
-//! kernel, which hands them over whole or cuts them again.
+//! [`Coalescer`]: sends consecutive TCP segments as one packet and one system call.
 //!
-//! Only what was [cut](super::cut) here is joined: its checksums are known to be right, so nothing that came in wrong is
-//! made right.
+//! Only packets that this router [segmented](super::segmenter) are coalesced: their checksums are
+//! right, so no corrupt packet gets a fresh checksum.
 
 use std::io::IoSlice;
 
-use super::cut::{CWR, LAST, TCP};
+use super::segmenter::{CWR, LAST_ONLY, TCP};
 use super::set_length;
 use super::virtio::{VIRTIO_BYTES, Virtio};
 use crate::net::checksum::pseudo;
 use crate::net::header::{Transport, any_transport, is_v6};
 use crate::net::pool::Pool;
 
-/// The most segments that are joined.
-const MOST: usize = 64;
-/// The most bytes of headers.
-const HEADERS: usize = 192;
-/// The longest packet that IP can say of.
-const LONGEST: usize = 65_535;
-/// TCP's flags of segments that are not joined: URG, RST, SYN.
-const ALONE: u8 = 0x20 | 0x04 | 0x02;
+/// Segments per packet, at most.
+const MAX_SEGMENTS: usize = 64;
+/// Bytes of headers, at most.
+const MAX_HEADERS: usize = 192;
+/// Longest IP packet, bytes.
+const MAX_IP_BYTES: usize = 65_535;
+/// TCP flags that exclude a segment: URG, RST, SYN.
+const NEVER_COALESCED: u8 = 0x20 | 0x04 | 0x02;
 
-/// Some segments that leave as one.
-pub struct Joined {
-    /// What the kernel is told, and the headers.
-    head: [u8; VIRTIO_BYTES + HEADERS],
-    /// Bytes of headers.
+/// Coalesces consecutive TCP segments (GRO).
+pub struct Coalescer {
+    /// The virtio header and the packet's headers.
+    head: [u8; VIRTIO_BYTES + MAX_HEADERS],
+    /// Bytes of the packet's headers.
     headers: usize,
     segments: usize,
 }
 
-/// A segment's headers.
+/// A segment and the offsets of its headers.
 struct Segment<'a> {
     frame: &'a [u8],
     v6: bool,
@@ -40,8 +39,8 @@ struct Segment<'a> {
 }
 
 impl<'a> Segment<'a> {
-    fn of(pool: &'a Pool, packet: u64) -> Option<Self> {
-        if !Pool::is_cut(packet) || Pool::tag(packet).is_some() {
+    fn parse(pool: &'a Pool, packet: u64) -> Option<Self> {
+        if !Pool::is_segmented(packet) || Pool::tag(packet).is_some() {
             return None;
         }
         let frame = pool.frame(packet);
@@ -52,7 +51,7 @@ impl<'a> Segment<'a> {
             && !ip.fragment
             && ip.end == frame.len()
             && (ip.start + 20..frame.len()).contains(&payload)
-            && payload <= HEADERS;
+            && payload <= MAX_HEADERS;
         whole.then_some(Self { frame, v6, ip, payload })
     }
 
@@ -74,8 +73,8 @@ impl<'a> Segment<'a> {
         self.frame.len() - self.payload
     }
 
-    /// Whether `other` has the same headers, but for what each segment has for itself.
-    fn is_like(&self, other: &Self) -> bool {
+    /// Whether `other` has the same headers except for the fields that differ by segment.
+    fn matches(&self, other: &Self) -> bool {
         let (ip, tcp) = (self.ip.header, self.ip.start);
         let shape = self.v6 == other.v6 && tcp == other.ip.start && self.payload == other.payload;
         let same = |from: usize, to: usize| self.frame[from..to] == other.frame[from..to];
@@ -86,7 +85,7 @@ impl<'a> Segment<'a> {
                 same(0, ip + 2) && same(ip + 6, ip + 10) && same(ip + 12, tcp)
             }
         };
-        let own = LAST | CWR;
+        let own = LAST_ONLY | CWR;
         shape
             && network(self.v6)
             && same(tcp, tcp + 4)
@@ -97,70 +96,70 @@ impl<'a> Segment<'a> {
     }
 }
 
-impl Default for Joined {
-    /// With nothing in it.
+impl Default for Coalescer {
+    /// A coalescer without segments.
     fn default() -> Self {
-        Self { head: [0; VIRTIO_BYTES + HEADERS], headers: 0, segments: 0 }
+        Self { head: [0; VIRTIO_BYTES + MAX_HEADERS], headers: 0, segments: 0 }
     }
 }
 
-impl Joined {
-    /// How many of the first of `packets` leave as one, 1 at least. If they are more, [`slices`](Self::slices) are what
-    /// is to be sent.
+impl Coalescer {
+    /// Returns how many of the first `packets` to send as one, at least 1. Above 1, send
+    /// [`slices`](Self::slices).
     pub fn begin(&mut self, pool: &Pool, packets: &[u64]) -> usize {
         self.segments = 1;
-        let Some(first) = packets.first().and_then(|packet| Segment::of(pool, *packet)) else {
+        let Some(first) = packets.first().and_then(|packet| Segment::parse(pool, *packet)) else {
             return 1;
         };
-        if first.flags() & (ALONE | LAST) != 0 {
+        if first.flags() & (NEVER_COALESCED | LAST_ONLY) != 0 {
             return 1;
         }
         let size = first.bytes();
         let (mut end, mut flags) = (first.frame.len(), first.flags());
-        for packet in packets.iter().take(MOST).skip(1) {
-            let Some(next) = Segment::of(pool, *packet) else { break };
-            // Fewer than 64 segments of fewer than 64 KiB.
+        for packet in packets.iter().take(MAX_SEGMENTS).skip(1) {
+            let Some(next) = Segment::parse(pool, *packet) else { break };
+            // At most 64 segments and 64 KiB.
             #[allow(clippy::cast_possible_truncation)]
             let (before, count) = ((end - first.payload) as u32, self.segments as u16);
             let follows = next.sequence() == first.sequence().wrapping_add(before)
                 && (first.v6
                     || next.identification() == first.identification().wrapping_add(count))
                 && next.bytes() <= size
-                && end + next.bytes() - first.ip.header <= LONGEST
+                && end + next.bytes() - first.ip.header <= MAX_IP_BYTES
                 && next.flags() & CWR == 0
-                && first.is_like(&next);
+                && first.matches(&next);
             if !follows {
                 break;
             }
             self.segments += 1;
             end += next.bytes();
             flags |= next.flags();
-            // The last.
-            if next.bytes() < size || next.flags() & LAST != 0 {
+            // A short or flagged segment ends the packet.
+            if next.bytes() < size || next.flags() & LAST_ONLY != 0 {
                 break;
             }
         }
         if self.segments > 1 {
-            self.write(&first, end, flags);
+            self.write_headers(&first, end, flags);
         }
         self.segments
     }
 
-    /// Writes the headers of all together, which end at `end` and have these flags.
-    fn write(&mut self, first: &Segment<'_>, end: usize, flags: u8) {
+    /// Writes the headers of the coalesced packet, which ends at `end` and has these TCP flags.
+    fn write_headers(&mut self, first: &Segment<'_>, end: usize, flags: u8) {
         let (tcp, payload) = (first.ip.start, first.payload);
-        // All within 64 KiB.
+        // All offsets are within 64 KiB.
         #[allow(clippy::cast_possible_truncation)]
         let word = |of: usize| of as u16;
-        let virtio = Virtio::joined(
+        let virtio = Virtio::coalesced(
             first.v6,
             flags & CWR != 0,
             word(payload),
             word(tcp),
             word(first.bytes()),
         );
-        let (said, head) = self.head.split_at_mut(VIRTIO_BYTES);
-        said.copy_from_slice(&virtio.bytes());
+        let (virtio_header, head) = self.head.split_at_mut(VIRTIO_BYTES);
+        virtio_header.copy_from_slice(&virtio.bytes());
         let head = &mut head[..payload];
         head.copy_from_slice(&first.frame[..payload]);
         self.headers = payload;
@@ -168,18 +167,19 @@ impl Joined {
         set_length(head, &ip);
         head[tcp + 13] = flags;
         let sum = pseudo(head, &ip);
-        // The sum itself, not its complement, for whoever finishes it.
+        // Checksum offload expects the uncomplemented pseudo-header sum.
         head[tcp + 16..tcp + 18].copy_from_slice(&(!sum.ones_complement()).to_ne_bytes());
     }
 
-    /// Calls `send` with what is to be sent of the packets that [`begin`](Self::begin) was called with.
+    /// Calls `send` with the buffers of the coalesced packet; `packets` are those given to
+    /// [`begin`](Self::begin).
     pub fn slices<T>(
         &self,
         pool: &Pool,
         packets: &[u64],
         send: impl FnOnce(&[IoSlice<'_>]) -> T,
     ) -> T {
-        let mut slices = [IoSlice::new(&[]); MOST + 1];
+        let mut slices = [IoSlice::new(&[]); MAX_SEGMENTS + 1];
         slices[0] = IoSlice::new(&self.head[..VIRTIO_BYTES + self.headers]);
         for (slice, packet) in slices[1..].iter_mut().zip(&packets[..self.segments]) {
             *slice = IoSlice::new(&pool.frame(*packet)[self.headers..]);
