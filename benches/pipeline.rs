@@ -1,6 +1,7 @@
 //! A pipeline of threads against the same scheduler called by one thread.
 //!
-//! `cargo bench -p millstream-benches --bench pipeline`. Rings pay only where producers have cores of their own.
+//! `cargo bench -p millstream-benches --bench pipeline`. Rings pay only where producers have cores
+//! of their own.
 #![allow(missing_docs, clippy::unwrap_used)]
 
 use std::thread;

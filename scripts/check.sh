@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # The quick loop: format, lints and tests of the crates that changed, and the tree's form.
 #
-# Usage: check.sh [BASE]. Changed is what differs from the commit BASE, untracked files included. Default:
-# HEAD, or its parent where the working tree is clean. `make test` runs every test.
+# Usage: check.sh [BASE]. Changed is what differs from the commit BASE, untracked files included.
+# Default: HEAD, or its parent where the working tree is clean. `make test` runs every test.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

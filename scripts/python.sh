@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Tests the Python package as users get it: a wheel in a fresh environment, its tests and types, the
-# same wheel under the other installed Pythons, and the built book.
-# PYTHON selects the interpreter; --bench also measures the batch path. PROFILE selects what the wheel
-# is built by, and MILLSTREAM names a command that is already built.
+# same wheel under the other installed Pythons, and the built book. PYTHON selects the interpreter;
+# --bench also measures the batch path. PROFILE selects what the wheel is built by, and MILLSTREAM
+# names a command that is already built.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 source scripts/python-env.sh

@@ -3,7 +3,8 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-# What is kept for compiling again doubles what a build takes, and is of no use to one from the beginning.
+# What is kept for compiling again doubles what a build takes, and is of no use to one from the
+# beginning.
 export CARGO_INCREMENTAL=0
 # A linker that finds no room says "Bus error".
 needed=8

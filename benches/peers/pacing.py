@@ -129,7 +129,10 @@ def main() -> None:
     seconds = float(sys.argv[1]) if len(sys.argv) > 1 else 20.0
     rates = [int(float(word) * 1e6) for word in sys.argv[2:] or ("1", "10", "20", "100")]
     wrong = []
-    print("Mbit/s by       probes lost     50 %     99 %  longest (ms)   line  four   two  steal   lost")
+    print(
+        "Mbit/s by       probes lost     50 %     99 %  longest (ms)   line  four   two  steal"
+        "   lost"
+    )
     with tempfile.TemporaryDirectory() as folder:
         subprocess.run(["cc", "-O2", "-o", f"{folder}/pacing", veth.HERE / "pacing.c"], check=True)
         network = veth.Network()

@@ -20,27 +20,26 @@ pub(crate) enum Command {
     Run(RunArguments),
     /// Run a scenario with every combination of settings and seeds; print means and intervals
     Sweep(SweepArguments),
-    /// Validate a scenario or a router's file; print what will be run and whether its contracts will be
-    /// kept
+    /// Validate a scenario or router file; print what will run and the verdict on each contract
     ///
-    /// Each contract is guaranteed (a theorem, whose premises were checked), infeasible, or not known.
-    /// The exit status is 3 if one is infeasible.
+    /// A contract is guaranteed (by a theorem whose premises were checked), infeasible, or not
+    /// known. The exit status is 3 if a contract is infeasible.
     Check(CheckArguments),
-    /// Route packets between Linux interfaces, TAP devices or captures, as a file says
+    /// Route packets between Linux interfaces, TAP devices or captures
     Route(RouteArguments),
-    /// Show how a router or a media server stands, over and over
+    /// Show a live view of a running router or media server
     Top(TopArguments),
-    /// Serve a scenario's video files to players by RTSP
+    /// Serve a scenario's video files to RTSP players
     Serve(ServeArguments),
-    /// The network interface processor that `serve` starts
+    /// The data plane process that `serve` starts
     #[command(hide = true)]
     Ni,
-    /// The producer of frames that `serve` starts
+    /// The frame reader process that `serve` starts
     #[command(hide = true)]
     Producer,
-    /// Measure what a scheduling decision costs on this machine
+    /// Measure the cost of a scheduling decision on this machine
     Bench(BenchArguments),
-    /// Say which structures and which hardware keep up with a number of streams and a line
+    /// List the structures and hardware that keep up with a number of streams at a line rate
     Plan(PlanArguments),
     /// Print the JSON Schema of scenario files, for editors
     Schema(SchemaArguments),
@@ -48,7 +47,7 @@ pub(crate) enum Command {
 
 #[derive(Debug, Args)]
 pub(crate) struct SchemaArguments {
-    /// That of a router's file instead
+    /// Print the schema of router files instead
     #[arg(long)]
     pub(crate) router: bool,
 }
@@ -59,26 +58,27 @@ pub(crate) struct SchemaArguments {
 pub(crate) struct RouteArguments {
     #[command(subcommand)]
     pub(crate) command: Option<RouteCommand>,
-    /// The router's file (TOML)
+    /// The router file (TOML)
     #[arg(value_hint = ValueHint::FilePath, required = true)]
     pub(crate) file: Option<PathBuf>,
-    /// Stop after this time, for example "10 s"; default: at Ctrl-C, or when all captures have ended
+    /// Stop after this time, for example "10 s"; default: at Ctrl-C, or when all captures have
+    /// ended
     #[arg(long = "for", value_name = "DURATION")]
     pub(crate) time: Option<String>,
-    /// Print the counters as JSON instead of tables
+    /// Print counters as JSON instead of tables
     #[arg(long)]
     pub(crate) json: bool,
 }
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum RouteCommand {
-    /// Measure what each function of a router's file costs on this machine: the `cost` of ports and paths
+    /// Measure the `cost` of each port and path of a router file on this machine
     Calibrate(CalibrateArguments),
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct CalibrateArguments {
-    /// The router's file (TOML); its ports are not opened
+    /// The router file (TOML); its ports are not opened
     #[arg(value_hint = ValueHint::FilePath)]
     pub(crate) file: PathBuf,
     /// Print the costs as JSON instead of a table
@@ -88,29 +88,29 @@ pub(crate) struct CalibrateArguments {
 
 #[derive(Debug, Args)]
 pub(crate) struct TopArguments {
-    /// Where the program shows its counters: `status` in a router's file, `http` in a media server's
+    /// The address of the status page: `status` in a router file, `http` in a media server file
     #[arg(value_name = "ADDRESS", default_value = "127.0.0.1:9817")]
     pub(crate) address: std::net::SocketAddr,
-    /// Time between two looks
-    #[arg(long, value_name = "DURATION", default_value = "1 s")]
+    /// Time between updates
+    #[arg(long = "interval", alias = "every", value_name = "DURATION", default_value = "1 s")]
     pub(crate) every: String,
-    /// Look so often, then end; default: until Ctrl-C, or the program ends
-    #[arg(long, value_name = "N")]
-    pub(crate) looks: Option<u32>,
-    /// Print all counters as JSON, a line a look, instead of tables of what happened between looks
+    /// Stop after N updates; default: at Ctrl-C, or when the program ends
+    #[arg(long, alias = "looks", value_name = "N")]
+    pub(crate) count: Option<u32>,
+    /// Print all counters as JSON, one line an update, instead of tables of the changes
     #[arg(long)]
     pub(crate) json: bool,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct ServeArguments {
-    /// The scenario file (TOML); its streams' sources are video files
+    /// The scenario file (TOML) with video sources
     #[arg(value_hint = ValueHint::FilePath)]
     pub(crate) file: PathBuf,
     /// Stop after this time, for example "10 s"; default: at Ctrl-C
     #[arg(long = "for", value_name = "DURATION")]
     pub(crate) time: Option<String>,
-    /// Print the account as JSON instead of tables
+    /// Print the final counters as JSON instead of tables
     #[arg(long)]
     pub(crate) json: bool,
 }
@@ -120,25 +120,25 @@ pub(crate) struct RunArguments {
     /// The scenario file (TOML)
     #[arg(value_hint = ValueHint::FilePath)]
     pub(crate) file: PathBuf,
-    /// Write every departure as CSV, in the order they happen ("-": standard output)
+    /// Write every departure as CSV, in order ("-": standard output)
     #[arg(long, value_name = "FILE.csv", value_hint = ValueHint::FilePath)]
     pub(crate) departures: Option<PathBuf>,
     /// Write the summary as JSON
     #[arg(long, value_name = "FILE.json", value_hint = ValueHint::FilePath)]
     pub(crate) summary: Option<PathBuf>,
-    /// Write one self-contained HTML page with table and charts
+    /// Write a self-contained HTML page with the table and charts
     #[arg(long, value_name = "FILE.html", value_hint = ValueHint::FilePath)]
     pub(crate) report: Option<PathBuf>,
-    /// Write the packets of capture sources in departure order, with departure times
+    /// Write the packets of capture sources at their departure times
     #[arg(long, value_name = "FILE.pcap", value_hint = ValueHint::FilePath)]
     pub(crate) pcap: Option<PathBuf>,
-    /// Write the journeys of some packets through a fabric as a trace for ui.perfetto.dev or
+    /// Write the paths of some packets through a fabric as a trace for ui.perfetto.dev or
     /// chrome://tracing
     #[arg(long, value_name = "FILE.json", value_hint = ValueHint::FilePath)]
     pub(crate) trace: Option<PathBuf>,
     /// Which packets: stream=NAME, source=N or N-M, destination=N or N-M, connection=N or N-M,
-    /// from=TIME, until=TIME, every=N (of each stream), first=N (of each stream); default the first 20
-    /// of each stream after the warm-up
+    /// from=TIME, until=TIME, every=N (of each stream), first=N (of each stream); default the first
+    /// 20 of each stream after the warm-up
     #[arg(long, value_name = "CLAUSE,…", value_delimiter = ',', requires = "trace")]
     pub(crate) trace_packets: Vec<String>,
     /// Print the summary as JSON instead of the table
@@ -154,23 +154,23 @@ pub(crate) struct SweepArguments {
     /// The scenario file (TOML)
     #[arg(value_hint = ValueHint::FilePath)]
     pub(crate) file: PathBuf,
-    /// A place in the file and its values: link.rate="10 Mbps,20 Mbps", stream.NAME.weight=1,4,
-    /// stream.*.queue=10,99; may be repeated, all combinations are run
+    /// A key of the file and its values: link.rate="10 Mbps,20 Mbps", stream.NAME.weight=1,4,
+    /// stream.*.queue=10,99; may be repeated, all combinations run
     #[arg(long = "set", value_name = "PLACE=VALUE,…")]
     pub(crate) settings: Vec<String>,
-    /// The seeds: 10 is 1 to 10, 5..8 is 5 to 8, 3,1,7 is these; default: the scenario's own
+    /// Seeds: 10 means 1 to 10, 5..8 means 5 to 8, 3,1,7 a list; default: the scenario's seed
     #[arg(long, value_name = "SEEDS")]
     pub(crate) seeds: Option<String>,
-    /// A combination needs no more seeds once half of the 90 % confidence interval of METRIC, a
-    /// column of the dataset, is within this part of the mean for every stream (or for STREAM), from
-    /// the third seed on: delay_mean=2%; may be repeated, all must hold
+    /// Stop adding seeds once half of the 90 % confidence interval of METRIC, a column of the
+    /// dataset, is within this part of the mean for every stream (or for STREAM), from the third
+    /// seed on: delay_mean=2%; may be repeated, all must hold
     #[arg(long, value_name = "[STREAM.]METRIC=PERCENT%")]
     pub(crate) until: Vec<String>,
     /// Threads; default: one for each core
     #[arg(long, value_name = "N", value_parser = workers)]
     pub(crate) workers: Option<usize>,
-    /// Keep the runs in a journal and write the dataset: FILE.csv, FILE.parquet, or a folder for
-    /// both; the same command again makes only what is missing
+    /// Keep runs in a journal and write the dataset: FILE.csv, FILE.parquet, or a directory for
+    /// both; repeating the command runs only what is missing
     #[arg(long, value_name = "DIR|FILE", value_hint = ValueHint::AnyPath)]
     pub(crate) out: Option<PathBuf>,
     /// Print means and intervals of every metric as JSON instead of the table
@@ -188,12 +188,12 @@ fn workers(text: &str) -> Result<usize, String> {
 
 #[derive(Debug, Args)]
 pub(crate) struct BenchArguments {
-    /// How many streams
+    /// Number of streams
     #[arg(long, value_name = "N,…", value_delimiter = ',', default_value = "4,16,64,1024,65536",
           value_parser = clap::value_parser!(u32).range(1..=1 << 24))]
     pub(crate) streams: Vec<u32>,
-    /// Which structures, and which queues by deadline, which know no windows and are measured where
-    /// nothing is missed: binary-heap, cffs, timing-wheel
+    /// Structures; also deadline queues without windows, measured without misses: binary-heap,
+    /// cffs, timing-wheel
     #[arg(
         long,
         value_name = "NAME,…",
@@ -201,8 +201,8 @@ pub(crate) struct BenchArguments {
         default_value = "scan,heap,dual-heap,hilq-exact,binary-heap,cffs,timing-wheel"
     )]
     pub(crate) structures: Vec<String>,
-    /// What one step is: a decision with its updates; a packet out and one in; the same with one
-    /// packet for sixteen streams
+    /// One step: a decision with its updates; a packet out and one in; or that with one stream in
+    /// sixteen backlogged
     #[arg(
         long = "work",
         value_name = "WORK,…",
@@ -210,17 +210,17 @@ pub(crate) struct BenchArguments {
         default_value = "decision,packet"
     )]
     pub(crate) works: Vec<BenchWork>,
-    /// Which part of request periods is missed, percent; 63 is 1.7 misses a decision
+    /// Missed request periods, percent; 63 is 1.7 misses a decision
     #[arg(long, value_name = "PERCENT,…", value_delimiter = ',', default_value = "0,63",
           value_parser = clap::value_parser!(u32).range(0..=99))]
     pub(crate) missed: Vec<u32>,
-    /// How deadlines lie to each other
+    /// The distribution of deadlines
     #[arg(long, value_name = "HOW,…", value_delimiter = ',', value_enum, default_value = "spread")]
     pub(crate) deadlines: Vec<BenchDeadlines>,
-    /// A program that measures another system on the same work (see benches/peers); may be repeated
+    /// A program that measures another system on the same work (benches/peers); may be repeated
     #[arg(long = "peer", value_name = "PROGRAM", value_hint = ValueHint::ExecutablePath)]
     pub(crate) peers: Vec<PathBuf>,
-    /// Draw median times by number of streams, both by powers of ten
+    /// Draw median times by number of streams, on logarithmic axes
     #[arg(long, value_name = "FILE.svg", value_hint = ValueHint::FilePath)]
     pub(crate) figure: Option<PathBuf>,
     /// Print JSON instead of a table
@@ -228,47 +228,47 @@ pub(crate) struct BenchArguments {
     pub(crate) json: bool,
 }
 
-/// How the deadlines of a measurement's streams lie to each other.
+/// The distribution of the deadlines in a measurement.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub(crate) enum BenchDeadlines {
-    /// Periods and phases at random: equal deadlines are rare
+    /// Random periods and phases: equal deadlines are rare
     Spread,
-    /// A thousand different periods, all begun together
+    /// A thousand periods with a common start: many equal deadlines
     Tied,
 }
 
-/// What one step of a measurement is.
+/// One step of a measurement.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub(crate) enum BenchWork {
     /// A decision and all updates of attributes
     Decision,
     /// A packet out and one in, all streams backlogged
     Packet,
-    /// A packet out and one in, one waiting for sixteen streams
+    /// A packet out and one in, one stream in sixteen backlogged
     Sparse,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct PlanArguments {
-    /// How many streams
+    /// Number of streams
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1 << 24))]
     pub(crate) streams: u32,
-    /// Length of the shortest packets, bytes; all may be so short
+    /// Minimum packet length, bytes
     #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u32).range(1..=1 << 20))]
     pub(crate) bytes: u32,
-    /// Speed of the line, as "10 Gbps"
+    /// Line rate, for example "10 Gbps"
     #[arg(long, value_name = "RATE", value_parser = millstream_scenario::parse_rate_bps)]
     pub(crate) rate: u64,
-    /// Bytes a packet takes on the wire beyond its length; Ethernet preamble, FCS and gap: 24
+    /// Overhead of a packet on the wire, bytes; Ethernet preamble, FCS and gap: 24
     #[arg(long, value_name = "BYTES", default_value_t = 0)]
     pub(crate) overhead: u16,
-    /// What orders the streams
+    /// The discipline
     #[arg(long, value_enum, default_value_t = PlanDiscipline::Dwcs)]
     pub(crate) discipline: PlanDiscipline,
-    /// What `millstream bench --work decision --json` printed, rather than measuring now
+    /// Read the output of `millstream bench --work decision --json` instead of measuring
     #[arg(long, value_name = "FILE.json", value_hint = ValueHint::FilePath)]
     pub(crate) software: Option<PathBuf>,
-    /// Draw decision times by streams against packet-times
+    /// Draw decision times by number of streams, with packet-times
     #[arg(long, value_name = "FILE.svg", value_hint = ValueHint::FilePath)]
     pub(crate) figure: Option<PathBuf>,
     /// Print JSON instead of a table
@@ -276,7 +276,7 @@ pub(crate) struct PlanArguments {
     pub(crate) json: bool,
 }
 
-/// Disciplines that both the software's measurement and the hardware stand for.
+/// Disciplines that the measurement and the hardware represent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum PlanDiscipline {
     /// Window-constrained, earliest deadline first
@@ -295,7 +295,7 @@ pub(crate) struct CheckArguments {
     /// Print JSON instead of text
     #[arg(long)]
     pub(crate) json: bool,
-    /// End with status 3 unless every contract is guaranteed
+    /// Exit with status 3 unless every contract is guaranteed
     #[arg(long)]
     pub(crate) require_guarantee: bool,
 }

@@ -1,4 +1,4 @@
-//! `millstream bench`: what a decision costs on this machine.
+//! `millstream bench`: measures the cost of a decision on this machine.
 
 use std::collections::BTreeSet;
 
@@ -13,10 +13,10 @@ use crate::failure::Failure;
 use crate::outputs::{self, Output, refuse_collisions};
 use crate::print;
 
-/// Streams beyond which a scan, which takes milliseconds, is left out.
+/// The largest number of streams for which a scan is measured: beyond, it takes milliseconds.
 const MOST_SCANNED: u32 = 16_384;
 
-/// Measures every structure that is asked for, and prints a table or JSON.
+/// Measures the requested structures and prints a table or JSON.
 pub(crate) fn bench(arguments: &BenchArguments) -> Result<(), Failure> {
     if pin_to_one_core().is_none() {
         eprintln!("note: not kept on one core, so times vary more");
@@ -49,7 +49,7 @@ pub(crate) fn bench(arguments: &BenchArguments) -> Result<(), Failure> {
     }
 }
 
-/// Everything that is asked for, in the order of the table.
+/// Lists the requested measurements in table order.
 fn workloads(arguments: &BenchArguments) -> Vec<Workload> {
     let mut workloads = Vec::new();
     for work in &arguments.works {
@@ -118,12 +118,12 @@ fn table(measurements: &[Measurement]) -> String {
     millstream_report::whole_table(&header, rows)
 }
 
-/// A line for each structure, and for each workload where there are several.
+/// Draws a line for each structure, and for each workload if there are several.
 fn figure(measurements: &[Measurement]) -> Result<String, String> {
     let kinds = |kind: fn(&Measurement) -> String| -> BTreeSet<_> {
         measurements.iter().map(kind).collect()
     };
-    // A line's name says what not all have in common, the title what they have.
+    // The title names what all lines have in common, a line's name the rest.
     let parts: [fn(&Measurement) -> String; 3] = [
         |measured| work(measured).into(),
         |measured| format!("{} deadlines", deadlines(measured)),

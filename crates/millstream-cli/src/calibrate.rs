@@ -1,4 +1,4 @@
-//! `millstream route calibrate FILE`: what a router's functions cost on this machine.
+//! `millstream route calibrate FILE`: measures the cost of a router's functions on this machine.
 
 use millstream_report::text_table;
 use millstream_router::live::{Calibration, FRAME_BYTES, calibrate as measure};
@@ -10,7 +10,7 @@ use crate::failure::Failure;
 use crate::print;
 use crate::route::failure;
 
-/// Measures, and prints a table and the lines for the file.
+/// Measures, and prints a table and the lines to put into the file.
 pub(crate) fn calibrate(arguments: &CalibrateArguments) -> Result<(), Failure> {
     let scenario = RouterScenario::load(&arguments.file)?;
     let costs = measure(&scenario).map_err(failure)?;

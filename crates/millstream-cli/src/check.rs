@@ -1,4 +1,4 @@
-//! `millstream check FILE`: what will be run, and whether its contracts can be kept.
+//! `millstream check FILE`: describes a scenario and gives the verdict on its contracts.
 
 use millstream_media::TitleAdmission;
 use millstream_report::human;
@@ -12,10 +12,10 @@ use crate::failure::Failure;
 use crate::print;
 use crate::{route, serve};
 
-/// Arrivals that are read to learn what sources offer; beyond, the answer is about these.
+/// The number of arrivals read to determine the offered load; the answer covers no more.
 const READ_AT_MOST: u64 = 5_000_000;
 
-/// Validates the scenario, its inputs included, and explains it.
+/// Validates the scenario and its inputs, and explains it.
 pub(crate) fn check(arguments: &CheckArguments) -> Result<(), Failure> {
     let answer = answer(arguments)?;
     match answer {
@@ -32,12 +32,12 @@ pub(crate) fn check(arguments: &CheckArguments) -> Result<(), Failure> {
 struct Output<'a> {
     #[serde(flatten)]
     explanation: &'a Explanation,
-    /// Of files with a `[media]` section.
+    /// Present for files with a `[media]` section.
     #[serde(skip_serializing_if = "Option::is_none")]
     admission: Option<&'a [TitleAdmission]>,
 }
 
-/// Prints what the file describes; the answer for all its contracts.
+/// Prints the description; returns the answer for all contracts.
 fn answer(arguments: &CheckArguments) -> Result<Answer, Failure> {
     if RouterScenario::is_one(&arguments.file) {
         return route::check(&arguments.file, arguments.json);
@@ -60,7 +60,8 @@ fn answer(arguments: &CheckArguments) -> Result<Answer, Failure> {
         Some(false) => Answer::Infeasible,
         None => Answer::NotKnown,
     };
-    // What clients are promised, admission keeps; what a run on the link alone would do is beside it.
+    // Admission keeps the clients' contracts; the verdicts of a run on the link are shown beside
+    // it.
     Ok(match admission {
         Some(admission) if of_link != Answer::Infeasible => serve::answer(&admission),
         _ => of_link,
@@ -116,16 +117,16 @@ fn or_none(value: Option<u64>, show: impl Fn(u64) -> String) -> String {
     value.map_or("–".into(), show)
 }
 
-/// How many names are listed for one reason.
+/// The number of names listed for one reason.
 const NAMED: usize = 5;
 
-/// Why streams have this answer, each reason once, with the streams that have it.
+/// Lists the reasons of an answer, each once with its streams.
 fn reasons(explanation: &Explanation, answer: Answer) -> Vec<(String, String)> {
     let mut reasons: Vec<(String, Vec<&str>)> = Vec::new();
     for stream in explanation.streams.iter().filter(|stream| stream.verdict.answer == answer) {
         let verdict = &stream.verdict;
         let reason = match (answer, &verdict.theorem, &verdict.change) {
-            // The bound is in the table, so streams of one theorem share a line.
+            // The table shows the bounds, so streams of one theorem share a line.
             (Answer::Guaranteed, Some(theorem), _) if stream.promise.worst_delay_ns.is_some() => {
                 format!("the worst delay, by {theorem}")
             }

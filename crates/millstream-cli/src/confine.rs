@@ -1,9 +1,9 @@
-//! The confinement of live programs: what `route`, `serve` and the processes that `serve` starts may still do once
-//! their ports are open. A hole in what reads packets, requests or modules is worth less.
+//! Confines `route`, `serve` and the processes of `serve` once their ports are open. It limits what
+//! an exploit of a packet, request or module parser can do.
 //!
-//! | what | by | from when on |
+//! | what | mechanism | applied when |
 //! |---|---|---|
-//! | privileges | capabilities, `no_new_privs` ([`capabilities`]) | ports are open, no thread was started |
+//! | privileges | capabilities, `no_new_privs` ([`capabilities`]) | ports are open |
 //! | files, TCP ports | Landlock, where the kernel has it ([`files`]) | the same |
 //! | system calls | seccomp ([`system_calls`]) | the program runs |
 
@@ -20,8 +20,8 @@ use capabilities::Kept;
 use files::{Enforced, Files};
 use system_calls::{LimitError, Program};
 
-/// Gives up privileges and limits files, for this thread and those that it starts. Returns what the kernel cannot
-/// do, for the log.
+/// Drops privileges and limits file access of this thread and its children. Returns what the kernel
+/// does not support, for the log.
 pub(crate) fn begin(kept: Kept, may: &Files) -> Result<Option<String>, Failure> {
     capabilities::give_up(kept)
         .map_err(|error| Failure::Run(miette::miette!("cannot give privileges up: {error}")))?;
@@ -32,9 +32,9 @@ pub(crate) fn begin(kept: Kept, may: &Files) -> Result<Option<String>, Failure> 
     })
 }
 
-/// Drops privileges and limits file access of a router's thread. With `may_reopen`
-/// it keeps CAP_NET_RAW, to open an interface again, and CAP_IPC_LOCK, for memory shared with the
-/// kernel. `status` is the address that counters are served at later.
+/// Drops privileges and limits file access of a router's thread. With `may_reopen` it keeps
+/// CAP_NET_RAW to reopen an interface, and CAP_IPC_LOCK for memory shared with the kernel. `status`
+/// is the address of the status page.
 pub(crate) fn router(
     may_reopen: bool,
     status: Option<SocketAddr>,
@@ -45,7 +45,7 @@ pub(crate) fn router(
     begin(Kept { own, ..Kept::NOTHING }, &Files { listens, ..Files::default() })
 }
 
-/// A media server: before it starts threads and processes, and once it runs.
+/// Confinement of a media server, in two steps.
 #[derive(Debug)]
 pub(crate) struct Server {
     kept: Kept,
@@ -54,8 +54,9 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Of a server of these settings. It has no capability in effect. A network interface processor that it may
-    /// have to start again takes a real-time priority and locks its memory: for that two are kept.
+    /// Returns the confinement for these settings. No capability is effective. Two stay permitted
+    /// if the server may restart a data plane process, which needs real-time priority and locked
+    /// memory.
     pub(crate) fn of(media: &Media) -> Self {
         let apart = matches!(media.placement, Placement::Ni { .. });
         let starts_itself = apart || media.frame_path == FramePath::Producer;
@@ -72,25 +73,25 @@ impl Server {
         }
     }
 
-    /// Call it when the ports are open, before a thread is started.
+    /// Call when the ports are open, before threads start.
     pub(crate) fn begin(&self) -> Result<Option<String>, Failure> {
         begin(self.kept, &self.files)
     }
 
-    /// Call it when the server is to run.
+    /// Call before the server runs.
     pub(crate) fn limit(&self) -> Result<(), LimitError> {
         system_calls::limit(self.program)
     }
 }
 
-/// Gives up all privileges of a thread of a process that `serve` started.
+/// Drops all privileges of a thread in a child process of `serve`.
 pub(crate) fn thread_of_child() {
     if let Err(error) = capabilities::give_up(Kept::NOTHING) {
         eprintln!("cannot give privileges up: {error}");
     }
 }
 
-/// Confines a process that `serve` started, which inherited the limits of files.
+/// Confines a child process of `serve`, which inherited the limits on files.
 pub(crate) fn child() {
     thread_of_child();
     if let Err(error) = system_calls::limit(Program::Child) {

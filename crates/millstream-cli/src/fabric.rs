@@ -1,4 +1,4 @@
-//! `millstream run` and `check` of a scenario with a fabric.
+//! `millstream run` and `check` for a scenario with a fabric.
 
 use miette::miette;
 use millstream_report::{fabric_table, human};
@@ -32,7 +32,7 @@ impl From<FabricError> for Failure {
     }
 }
 
-/// Runs the scenario's fabric and writes what was asked for.
+/// Runs the scenario's fabric and writes the requested outputs.
 pub(crate) fn run(
     arguments: &RunArguments,
     scenario: &Scenario,
@@ -102,7 +102,7 @@ pub(crate) fn run(
     Ok(())
 }
 
-/// Runs until the end, or until it is interrupted.
+/// Runs to the end, or until interrupted.
 fn finish(
     run: &mut FabricRun,
     scenario: &Scenario,
@@ -120,7 +120,7 @@ fn finish(
     Ok(())
 }
 
-/// What a trace holds, and what it leaves out.
+/// Prints what a trace contains and omits.
 fn traced(journeys: &Journeys) -> String {
     let kept = journeys.journeys().len() as u64;
     let mut text = format!("{kept} of {} packets that were selected", journeys.allowed());
@@ -130,9 +130,9 @@ fn traced(journeys: &Journeys) -> String {
     text
 }
 
-/// What a fabric is, whether its routes are free of deadlock, and what admission says.
+/// Prints the fabric, whether its routes can deadlock, and the admission of connections.
 ///
-/// Connections that admission refuses are infeasible; delays through a fabric are not known.
+/// Connections that admission rejects are infeasible; delays through a fabric are not known.
 pub(crate) fn check(scenario: &Scenario, json: bool) -> Result<Answer, Failure> {
     let explanation = FabricExplanation::of(scenario)?;
     let refused = |of: &FabricStreamExplanation| of.connections_admitted < of.connections_asked;

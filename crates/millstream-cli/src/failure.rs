@@ -1,4 +1,4 @@
-//! The one exit point: what went wrong, and the status it ends with.
+//! The exit point: error messages and exit statuses.
 
 use miette::Report;
 use millstream_scenario::ScenarioError;
@@ -8,7 +8,7 @@ use std::io;
 use std::path::Path;
 use std::process::ExitCode;
 
-/// Why the command does not succeed.
+/// Why the command failed.
 #[derive(Debug)]
 pub(crate) enum Failure {
     /// The command line or a file is wrong.
@@ -17,14 +17,14 @@ pub(crate) enum Failure {
     Run(Report),
     /// A contract is infeasible, or a guarantee was required and one is not known.
     Contract(String),
-    /// Nobody reads what is printed any more.
+    /// The reader of standard output has closed it.
     ClosedPipe,
-    /// Ctrl-C; what was finished is written.
+    /// Ctrl-C; finished results are written.
     Interrupted(String),
 }
 
 impl Failure {
-    /// Output called `name` could not be written.
+    /// The output called `name` could not be written.
     pub(crate) fn output(name: &str, error: &io::Error) -> Self {
         if error.kind() == io::ErrorKind::BrokenPipe {
             Self::ClosedPipe
@@ -33,7 +33,7 @@ impl Failure {
         }
     }
 
-    /// The file at `path` could not be opened: it is the wrong one, unless the disk is full or broken.
+    /// The file at `path` could not be opened: status 2, or 1 if the disk is full or broken.
     pub(crate) fn file(path: &Path, error: &io::Error) -> Self {
         use io::ErrorKind::{FileTooLarge, Other, QuotaExceeded, StorageFull, WriteZero};
         let report = miette::miette!("{}: {error}", path.display());
@@ -43,7 +43,7 @@ impl Failure {
         }
     }
 
-    /// Says what went wrong on standard error.
+    /// Prints the message to standard error.
     pub(crate) fn exit(self) -> ExitCode {
         match self {
             Self::Input(report) => {

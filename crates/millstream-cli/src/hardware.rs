@@ -1,5 +1,5 @@
-//! The hardware of a run: with `structure = "rtl"` its scheduler, with `realisation = "end-system"` the
-//! card and its host.
+//! Runs on simulated hardware: the scheduler with `structure = "rtl"`, the card and its host with
+//! `realisation = "end-system"`.
 
 use std::ops::{Deref, DerefMut};
 
@@ -17,14 +17,14 @@ use std::io;
 
 use crate::failure::Failure;
 
-/// A scheduler, and what it says if it cannot go on.
+/// A scheduler and its first fault.
 pub(crate) struct Chosen {
     scheduler: Box<dyn DynScheduler + Send>,
     fault: FirstFault,
 }
 
 impl Chosen {
-    /// Whether all went well.
+    /// Returns the first fault, if any.
     pub(crate) fn check(&self) -> Result<(), Failure> {
         self.fault.first().map_or(Ok(()), |what| Err(Failure::Run(miette!("{what}"))))
     }
@@ -44,7 +44,7 @@ impl DerefMut for Chosen {
     }
 }
 
-/// The scheduler that the scenario asks for, its streams added.
+/// Builds the scenario's scheduler with its streams.
 pub(crate) fn scheduler(scenario: &Scenario) -> Result<Chosen, Failure> {
     if !scenario.hardware {
         return Ok(Chosen { scheduler: scenario.scheduler(), fault: FirstFault::default() });
@@ -55,7 +55,7 @@ pub(crate) fn scheduler(scenario: &Scenario) -> Result<Chosen, Failure> {
     Ok(Chosen { scheduler, fault })
 }
 
-/// Passes on what happens in the host.
+/// Forwards events of the host.
 struct Host<'a, L>(&'a mut L);
 
 impl<L: Listener> end_system::Listener<Frame> for Host<'_, L> {
@@ -96,15 +96,15 @@ pub(crate) fn run(
     Ok((End { end_ns: end.end_ns, waiting: end.waiting }, end.cost))
 }
 
-/// Why a run ended before its end.
+/// Why a run failed.
 pub(crate) enum Broken {
     /// An input or an output.
     Run(RunError),
-    /// The card, in words.
+    /// A fault of the card.
     Card(String),
 }
 
-/// What the card and its bus cost, for the summary.
+/// The costs of the card and its bus, for the summary.
 pub(crate) fn summary(cost: &Cost) -> EndSystemSummary {
     let transfers = |Transfers { count, bytes, busy_ns }: Transfers| TransferSummary {
         transfers: count,
@@ -129,7 +129,7 @@ pub(crate) fn summary(cost: &Cost) -> EndSystemSummary {
     }
 }
 
-/// The same in a sentence.
+/// Formats the costs as a sentence.
 #[allow(clippy::cast_precision_loss)]
 pub(crate) fn note(cost: &Cost) -> String {
     let per_packet = |ns: u64| format!("{:.1}", ns as f64 / cost.packets.max(1) as f64);
@@ -138,8 +138,10 @@ pub(crate) fn note(cost: &Cost) -> String {
         rate.map_or("any number of".into(), |rate| format!("{:.2} M", rate as f64 / 1e6))
     };
     format!(
-        "end-system card at {} MHz on {}: bus busy {share:.1} % of {}, {} ns a packet (arrivals pulled \
-         {}, pushed or offered {}, winners {}, counters {}); {} packets/s left; the bus could carry {} \
+        "end-system card at {} MHz on {}: bus busy {share:.1} % of {}, {} ns a packet (arrivals \
+         pulled \
+         {}, pushed or offered {}, winners {}, counters {}); {} packets/s left; the bus could \
+         carry {} \
          packets/s, the card decide {}",
         cost.clock_hz as f64 / 1e6,
         cost.bus.title,

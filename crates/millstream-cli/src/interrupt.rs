@@ -1,4 +1,4 @@
-//! Ctrl-C and requests to terminate.
+//! SIGINT, SIGTERM and SIGHUP as flags.
 
 use miette::miette;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicBool;
 
 use crate::failure::Failure;
 
-/// Raises a flag at any of `signals`.
+/// Sets a flag at any of `signals`.
 fn watch(signals: &[i32]) -> Result<Arc<AtomicBool>, Failure> {
     let flag = Arc::new(AtomicBool::new(false));
     for signal in signals {
@@ -17,20 +17,20 @@ fn watch(signals: &[i32]) -> Result<Arc<AtomicBool>, Failure> {
     Ok(flag)
 }
 
-/// Raises a flag at Ctrl-C, a request to terminate, or when the terminal is gone.
+/// Sets a flag at SIGINT, SIGTERM or SIGHUP.
 pub(crate) fn watch_interrupts() -> Result<Arc<AtomicBool>, Failure> {
     watch(&[SIGINT, SIGTERM, SIGHUP])
 }
 
-/// Ctrl-C and requests to terminate, told apart.
+/// Separate flags for interruption and termination.
 pub(crate) struct Endings {
-    /// At Ctrl-C, or when the terminal is gone.
+    /// Set at SIGINT or SIGHUP.
     pub(crate) interrupted: Arc<AtomicBool>,
-    /// At a request to terminate.
+    /// Set at SIGTERM.
     pub(crate) terminated: Arc<AtomicBool>,
 }
 
-/// Raises one flag at Ctrl-C, the other at a request to terminate.
+/// Sets one flag at SIGINT or SIGHUP, the other at SIGTERM.
 pub(crate) fn watch_endings() -> Result<Endings, Failure> {
     Ok(Endings { interrupted: watch(&[SIGINT, SIGHUP])?, terminated: watch(&[SIGTERM])? })
 }

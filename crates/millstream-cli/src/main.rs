@@ -1,8 +1,8 @@
-//! The `millstream` command: arguments in, crates called, nothing else.
+//! The `millstream` command: parses arguments and calls the crates.
 //!
 //! Exit status: 0 done; 1 the run failed; 2 the command line or a file is wrong; 3 from `check`: a
-//! contract cannot be kept; 130 interrupted.
-//! Results go to standard output, everything else to standard error.
+//! contract cannot be kept; 130 interrupted. Results go to standard output, all else to standard
+//! error.
 
 mod arguments;
 mod bench;

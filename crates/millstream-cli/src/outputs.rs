@@ -1,5 +1,5 @@
-//! The files that a run writes: opened before it starts, so that a wrong path costs no run, and
-//! named when they are whole.
+//! Output files of a run. They open before the run, so that a wrong path fails early, and get their
+//! names when they are complete.
 
 use millstream::{Departure, StreamId};
 use millstream_report::{DeparturesWriter, Recorder};
@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use crate::failure::Failure;
 use crate::progress::Progress;
 
-/// What a flag writes to.
+/// The destination of an output flag.
 pub(crate) enum Output {
     /// `-`.
     Standard(BufWriter<Stdout>),
@@ -21,7 +21,7 @@ pub(crate) enum Output {
 }
 
 impl Output {
-    /// Opens `path` for writing, `-` being standard output.
+    /// Opens `path` for writing; `-` is standard output.
     pub(crate) fn create(path: &Path) -> Result<Self, Failure> {
         if path == Path::new("-") {
             return Ok(Self::Standard(BufWriter::new(io::stdout())));
@@ -29,7 +29,7 @@ impl Output {
         file(path).map(Self::File)
     }
 
-    /// The whole result is there: syncs it and gives it its name.
+    /// Syncs the complete result and renames it.
     pub(crate) fn finish(self) -> io::Result<()> {
         match self {
             Self::Standard(mut stdout) => stdout.flush(),
@@ -37,7 +37,7 @@ impl Output {
         }
     }
 
-    /// The run failed: keeps what there is as `FILE.partial`.
+    /// Keeps the incomplete result of a failed run as `FILE.partial`.
     pub(crate) fn keep_partial(self) -> io::Result<()> {
         match self {
             Self::Standard(mut stdout) => stdout.flush(),
@@ -70,19 +70,19 @@ impl Write for Output {
     }
 }
 
-/// Opens the file that becomes `path`.
+/// Opens the temporary file of `path`.
 pub(crate) fn file(path: &Path) -> Result<OutputFile, Failure> {
     OutputFile::create(path).map_err(|error| Failure::file(path, &error))
 }
 
-/// Writes `text` to `path` whole, `name` being the flag for the message.
+/// Writes `text` to `path` atomically; errors name the flag `name`.
 pub(crate) fn write(output: Output, name: &str, text: &str) -> Result<(), Failure> {
     let mut output = output;
     let written = output.write_all(text.as_bytes()).and_then(|()| output.finish());
     written.map_err(|error| Failure::output(name, &error))
 }
 
-/// Refuses outputs, each with its flag, that would overwrite each other or one of `inputs`.
+/// Rejects outputs that are the same file as each other or as one of `inputs`.
 pub(crate) fn refuse_collisions(
     outputs: &[(&str, Option<&Path>)],
     inputs: &[PathBuf],
@@ -117,19 +117,19 @@ fn collide(a: &Path, b: &Path) -> bool {
     (a == standard && b == standard) || is_same_file(named(a), named(b))
 }
 
-/// Collects what happens and writes what was asked for.
+/// Records a run and writes the requested outputs.
 pub(crate) struct Outputs<'a> {
     pub(crate) recorder: Recorder,
     pub(crate) departures: Option<DeparturesWriter<Output>>,
     pub(crate) capture: Option<CaptureWriter>,
     pub(crate) progress: Progress,
     pub(crate) interrupted: &'a AtomicBool,
-    /// The output that failed, for the message.
+    /// The output that failed, for the error message.
     pub(crate) failed: Option<&'static str>,
 }
 
 impl Outputs<'_> {
-    /// The run has ended: gives its files their names. Returns the recorder.
+    /// Renames the files of a finished run. Returns the recorder.
     pub(crate) fn finish(self) -> Result<Recorder, Failure> {
         if let Some(departures) = self.departures {
             let finished = departures.into_inner().finish();
@@ -141,10 +141,9 @@ impl Outputs<'_> {
         Ok(self.recorder)
     }
 
-    /// The run failed: what happened before is still worth having, under a name that says that it is
-    /// not all.
+    /// Keeps the events before a failure, as partial files.
     pub(crate) fn keep_partial(self) {
-        // The failure of the run is what is told.
+        // The failure of the run is reported instead.
         let _ = self.departures.map(|departures| departures.into_inner().keep_partial());
         let _ = self.capture.map(CaptureWriter::keep_partial);
     }
@@ -187,7 +186,7 @@ impl Listener for Outputs<'_> {
     }
 }
 
-/// The scenario file and every file that its sources read.
+/// Returns the scenario file and every file that its sources read.
 pub(crate) fn inputs(scenario_file: &Path, scenario: &Scenario) -> Vec<PathBuf> {
     std::iter::once(scenario_file.to_path_buf()).chain(scenario.input_files()).collect()
 }

@@ -1,8 +1,8 @@
-//! `millstream plan`: which structures and which hardware keep up with a line.
+//! `millstream plan`: lists the structures and hardware that keep up with a line.
 //!
-//! Software is DWCS with 1.7 missed deadlines a decision, measured now on one core or read from a
-//! file; hardware charges misses in the same cycles. EDF and static priority need a part of DWCS's
-//! work, so that their answers are on the safe side.
+//! Software runs DWCS with 1.7 missed deadlines a decision, measured now on one core or read from a
+//! file. Hardware updates missed streams in the same cycles. EDF and static priority do less work
+//! than DWCS, so their answers are conservative.
 
 use std::fs;
 use std::path::Path;
@@ -18,19 +18,19 @@ use crate::failure::Failure;
 use crate::outputs::{self, Output, refuse_collisions};
 use crate::print;
 
-/// Misses of request periods, percent: 1.7 a decision.
+/// Missed request periods, percent: 1.7 a decision.
 const MISSED_PERCENT: u32 = 63;
 
-/// Streams beyond which a scan, which takes milliseconds, is left out.
+/// The largest number of streams for which a scan is measured: beyond, it takes milliseconds.
 const MOST_SCANNED: u32 = 16_384;
 
-/// Streams that the chart shows besides those asked for.
+/// Numbers of streams in the chart besides the requested one.
 const CHARTED: [u32; 5] = [4, 16, 64, 1024, 16_384];
 
 const STRUCTURES: [StructureName; 4] =
     [StructureName::Scan, StructureName::Heap, StructureName::DualHeap, StructureName::HilqExact];
 
-/// Prints every way to schedule what is asked for, the fastest first.
+/// Prints every candidate, the fastest first.
 pub(crate) fn plan(arguments: &PlanArguments) -> Result<(), Failure> {
     let demand = Demand {
         streams: arguments.streams,
@@ -62,7 +62,7 @@ pub(crate) fn plan(arguments: &PlanArguments) -> Result<(), Failure> {
     }
 }
 
-/// The file's measurements of decisions, of which some are with as many streams.
+/// Returns the decision measurements of a file, some of them with this number of streams.
 fn read(file: &Path, streams: u32) -> Result<Vec<Measurement>, Failure> {
     let place = file.display();
     let input = |why: String| Failure::Input(miette::miette!("{why}"));
@@ -71,7 +71,7 @@ fn read(file: &Path, streams: u32) -> Result<Vec<Measurement>, Failure> {
         input(format!("{place}: {error}; expected what `millstream bench --json` prints"))
     })?;
     all.retain(|measured| measured.work == Work::Decision);
-    // Of several rates of misses the one that hurts most.
+    // Of several miss rates, the slowest.
     let most = all.iter().map(|measured| measured.missed_percent).max();
     all.retain(|measured| Some(measured.missed_percent) == most);
     if !all.iter().any(|measured| measured.streams == streams) {
@@ -141,7 +141,7 @@ fn text(demand: &Demand, discipline: PlanDiscipline, found: &[Candidate]) -> Str
     text
 }
 
-/// Decision times by streams; packet-times lie across.
+/// Draws decision times by number of streams, with packet-times as horizontal lines.
 fn figure(demand: &Demand, software: &[Measurement]) -> Result<String, String> {
     let mut lines: Vec<Line> = Vec::new();
     let mut add = |name: String, streams: u32, ns: f64| {

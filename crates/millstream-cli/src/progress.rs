@@ -8,10 +8,10 @@ use std::time::{Duration, Instant};
 /// Runs shorter than this show nothing.
 const PATIENCE: Duration = Duration::from_millis(500);
 
-/// How often the terminal is touched, in calls.
+/// Calls between updates of the terminal.
 const STRIDE: u64 = 8192;
 
-/// A bar of simulated time where its end is known, else of the input files' bytes, else of packets.
+/// A progress bar of simulated time if its end is known, else of input bytes, else of packets.
 pub(crate) struct Progress {
     bar: Option<ProgressBar>,
     started: Instant,
@@ -25,7 +25,7 @@ impl Progress {
         Self { bar: None, started: Instant::now(), duration_ns, reading, packets: 0 }
     }
 
-    /// One more packet left, at `now_ns`.
+    /// Counts a departure at `now_ns`.
     #[inline]
     pub(crate) fn packet(&mut self, now_ns: u64) {
         self.packets += 1;
@@ -34,7 +34,7 @@ impl Progress {
         }
     }
 
-    /// So many more packets left, by `now_ns`.
+    /// Counts departures until `now_ns`.
     pub(crate) fn packets(&mut self, count: u64, now_ns: u64) {
         self.packets += count;
         self.draw(now_ns);
@@ -59,7 +59,7 @@ impl Progress {
         }
     }
 
-    /// Takes the bar off the terminal.
+    /// Removes the bar from the terminal.
     pub(crate) fn finish(&self) {
         if let Some(bar) = &self.bar {
             bar.finish_and_clear();
@@ -67,7 +67,7 @@ impl Progress {
     }
 }
 
-/// A bar of a sweep's runs.
+/// A progress bar of a sweep's runs.
 pub(crate) struct RunsProgress(ProgressBar);
 
 impl RunsProgress {
@@ -78,19 +78,19 @@ impl RunsProgress {
         Self(ProgressBar::with_draw_target(Some(0), target).with_style(style))
     }
 
-    /// So many runs have ended, of so many.
+    /// Sets the number of finished runs and of all runs.
     pub(crate) fn ended(&self, ended: u64, of: u64) {
         self.0.set_length(of);
         self.0.set_position(ended);
     }
 
-    /// Takes the bar off the terminal.
+    /// Removes the bar from the terminal.
     pub(crate) fn finish(&self) {
         self.0.finish_and_clear();
     }
 }
 
-/// A bar of `done`: how much, of how much, of what.
+/// Draws a bar of `done` of a total, with its unit.
 fn bar(done: Option<(u64, u64, &str)>) -> ProgressBar {
     let target = ProgressDrawTarget::stderr_with_hz(5);
     let (length, template) = match done {

@@ -1,4 +1,4 @@
-//! `millstream route FILE`: a live router; and what `check` says of its file.
+//! `millstream route FILE`: runs a live router. Also `check` of a router file.
 
 use miette::{Diagnostic, Report as Diagnosis};
 use millstream_report::{human, text_table};
@@ -23,7 +23,7 @@ use crate::failure::Failure;
 use crate::outputs::refuse_collisions;
 use crate::{confine, print};
 
-/// A port's failure with what would be right.
+/// Converts a port's error, with its help.
 #[derive(Debug, thiserror::Error, Diagnostic)]
 #[error("{error}")]
 struct PortFailure {
@@ -37,7 +37,7 @@ pub(crate) fn failure(error: PortError) -> Failure {
     Failure::Run(Diagnosis::new(PortFailure { error, help }))
 }
 
-/// Reads a router's file; the filters, modules and captures that it names are right, too.
+/// Reads a router file and validates the filters, modules and captures that it names.
 fn load(file: &Path) -> Result<RouterScenario, Failure> {
     let scenario = RouterScenario::load(file)?;
     let checked = Filters::load(&scenario).map(drop);
@@ -50,7 +50,7 @@ fn load(file: &Path) -> Result<RouterScenario, Failure> {
     Ok(scenario)
 }
 
-/// Refuses captures to be written that are one file, or one that is read.
+/// Rejects output captures that are the same file as another capture.
 fn refuse_captures(file: &Path, scenario: &RouterScenario) -> Result<(), Failure> {
     let captures = |port: &'_ RouterPort| match &port.kind {
         PortKind::Pcap(input, output) => (input.clone(), output.clone()),
@@ -63,7 +63,7 @@ fn refuse_captures(file: &Path, scenario: &RouterScenario) -> Result<(), Failure
         .collect();
     let mut outputs: Vec<(String, PathBuf)> = Vec::new();
     for (at, port) in scenario.ports.iter().enumerate() {
-        // VLANs of one capture are one device.
+        // VLANs of a capture share its file.
         let shares = |other: &RouterPort| {
             other.kind == port.kind && other.vlan.is_some() && port.vlan.is_some()
         };
@@ -78,12 +78,12 @@ fn refuse_captures(file: &Path, scenario: &RouterScenario) -> Result<(), Failure
     refuse_collisions(&named, &inputs)
 }
 
-/// Forwards packets until the time is over, every capture has ended, or Ctrl-C.
+/// Forwards packets until the duration ends, every capture has ended, or Ctrl-C.
 pub(crate) fn route(arguments: &RouteArguments) -> Result<(), Failure> {
     if let Some(RouteCommand::Calibrate(arguments)) = &arguments.command {
         return calibrate(arguments);
     }
-    // The parser demands one where there is no command.
+    // The parser requires a file if there is no subcommand.
     let Some(file) = &arguments.file else { return Ok(()) };
     let for_ns = match &arguments.time {
         None => None,
@@ -135,15 +135,15 @@ pub(crate) fn route(arguments: &RouteArguments) -> Result<(), Failure> {
     }
 }
 
-/// Logs lines of time, level, message and values; the level is that of `RUST_LOG`, or `info`.
+/// Logs time, level, message and values. `RUST_LOG` sets the level; default `info`.
 fn log_to_standard_error() {
     let mut builder =
         env_logger::Builder::from_env(env_logger::Env::new().default_filter_or("info"));
-    // A second call has no effect, as in tests.
+    // Tests call this twice; the second call has no effect.
     let _ = builder.format_target(false).try_init();
 }
 
-/// Ctrl-C and requests to terminate end the router; SIGHUP makes it read its file again.
+/// Handles signals: SIGINT and SIGTERM stop the router, SIGHUP reloads its file.
 fn obey_signals(control: &Arc<Control>, file: &Path) -> Result<(), Failure> {
     let watch =
         |error: std::io::Error| Failure::Run(miette::miette!("cannot watch signals: {error}"));
@@ -172,7 +172,7 @@ fn obey_signals(control: &Arc<Control>, file: &Path) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The tables of a report.
+/// Formats a report as tables.
 pub(crate) fn text(report: &Report) -> String {
     let mut text = format!("{}: {}\n", report.router, human::time(report.elapsed_ns));
     let header = [
@@ -255,7 +255,7 @@ pub(crate) fn text(report: &Report) -> String {
     text
 }
 
-/// What extensions did; nothing if there are none.
+/// The table of extensions; empty if there are none.
 fn extensions(report: &Report) -> String {
     let header = [
         "extension of",
@@ -287,7 +287,7 @@ fn extensions(report: &Report) -> String {
     if rows.is_empty() { String::new() } else { text_table(&header, rows) }
 }
 
-/// What proxies did; nothing if there are none.
+/// The table of proxies; empty if there are none.
 fn proxies(report: &Report) -> String {
     let header = [
         "proxy of",
@@ -324,7 +324,7 @@ fn proxies(report: &Report) -> String {
     if rows.is_empty() { String::new() } else { text_table(&header, rows) }
 }
 
-/// What ports did that hide others behind their address; nothing if there are none.
+/// The table of NAT ports; empty if there are none.
 fn translations(report: &Report) -> String {
     let header = [
         "nat of",
@@ -357,9 +357,9 @@ fn translations(report: &Report) -> String {
     if rows.is_empty() { String::new() } else { text_table(&header, rows) }
 }
 
-/// Validates a router's file and says what it describes.
+/// Validates a router file and prints its description.
 ///
-/// The processor is the one that this runs on: a reservation that does not fit it is infeasible.
+/// Reservations are checked against this machine's CPU: one that does not fit is infeasible.
 pub(crate) fn check(file: &Path, json: bool) -> Result<Answer, Failure> {
     let scenario = load(file)?;
     let admitted = admitted(&scenario, Clock::default().cycles_per_second());
@@ -443,7 +443,7 @@ pub(crate) fn check(file: &Path, json: bool) -> Result<Answer, Failure> {
     Ok(answer)
 }
 
-/// Whether what `path` reserves will be kept; `None` for best effort and for paths that drop.
+/// The verdict on the reservation of `path`; `None` for best effort and for paths that drop.
 fn path_verdict(
     scenario: &RouterScenario,
     path: &RouterPath,

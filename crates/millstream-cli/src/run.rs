@@ -1,4 +1,4 @@
-//! `millstream run FILE`: to the end on a simulated link, or a fabric.
+//! `millstream run FILE`: runs a scenario on a simulated link or fabric.
 
 use miette::miette;
 use millstream_hw::end_system::Cost;
@@ -18,7 +18,7 @@ use crate::outputs::{self, Output, Outputs, inputs, refuse_collisions};
 use crate::print;
 use crate::progress::Progress;
 
-/// Runs the scenario and writes everything that was asked for.
+/// Runs the scenario and writes the requested outputs.
 pub(crate) fn run(arguments: &RunArguments) -> Result<(), Failure> {
     let mut scenario = Scenario::load(&arguments.file)?;
     if let Some(seed) = arguments.seed {
@@ -134,9 +134,9 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<(), Failure> {
     interruption(end, interrupted.load(Ordering::Relaxed))
 }
 
-/// Every file that the command line names as an output, with its flag.
+/// Returns every output file of the command line with its flag.
 pub(crate) fn named(arguments: &RunArguments) -> [(&'static str, Option<&Path>); 5] {
-    // Unlike the others, `--pcap -` is a file of that name.
+    // `--pcap -` is a file of that name, unlike for other flags.
     let pcap = arguments.pcap.as_deref();
     let pcap = pcap.map(|path| if path == Path::new("-") { Path::new("./-") } else { path });
     [
@@ -167,7 +167,7 @@ fn interruption(end: End, interrupted: bool) -> Result<(), Failure> {
     }
 }
 
-/// What the user should know beside the numbers.
+/// Prints notes on the results.
 fn notes(scenario: &Scenario, input: &Input, end: End, interrupted: &AtomicBool) -> Vec<String> {
     let stuck = end.waiting > 0 && !interrupted.load(Ordering::Relaxed);
     let waiting = stuck.then(|| {

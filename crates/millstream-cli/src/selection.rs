@@ -1,4 +1,4 @@
-//! `--trace-packets`: which packets a trace follows, as clauses such as `stream=voice` or `every=10`.
+//! `--trace-packets`: selects packets by clauses such as `stream=voice` or `every=10`.
 
 use miette::miette;
 use millstream_scenario::{Scenario, parse_duration_ns};
@@ -7,13 +7,13 @@ use std::ops::RangeInclusive;
 
 use crate::failure::Failure;
 
-/// Of each stream so many packets, if nobody says how many.
+/// The default number of packets of each stream.
 const FIRST: usize = 20;
 const CLAUSES: &str = "stream=NAME, source=N or N-M, destination=N or N-M, connection=N or N-M, \
                        from=TIME, until=TIME, every=N, first=N";
 
-/// The selection that `clauses` name. Packets are taken from the end of the warm-up on, the first of
-/// each stream, unless they say otherwise. The fabric has so many end-points.
+/// Parses `clauses`. By default it selects the first packets of each stream after the warm-up.
+/// `end_points` is the size of the fabric.
 pub(crate) fn selection(
     clauses: &[String],
     scenario: &Scenario,
@@ -36,7 +36,8 @@ pub(crate) fn selection(
     if selection.time_ns.is_empty() {
         let (from_ns, until_ns) = (selection.time_ns.start, selection.time_ns.end);
         return Err(Failure::Input(miette!(
-            "--trace-packets: from={from_ns}ns is not before until={until_ns}ns; without from= packets \
+            "--trace-packets: from={from_ns}ns is not before until={until_ns}ns; without from= \
+             packets \
              are taken from the end of the warm-up on, {warm_up_ns} ns"
         )));
     }
@@ -100,7 +101,7 @@ fn count(value: &str) -> Result<u64, String> {
     }
 }
 
-/// `N` or `N-M`; of end-points only those that there are.
+/// Parses `N` or `N-M`; end-points are limited to those of the fabric.
 fn numbers(value: &str, end_points: Option<u32>) -> Result<RangeInclusive<u32>, String> {
     let (first, last) = value.split_once('-').unwrap_or((value, value));
     let wrong =

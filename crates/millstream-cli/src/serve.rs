@@ -1,4 +1,4 @@
-//! `millstream serve FILE`: a scenario's streams to players.
+//! `millstream serve FILE`: serves a scenario's streams to players.
 
 use miette::miette;
 use millstream_media::{
@@ -24,7 +24,8 @@ fn report(error: MediaError) -> miette::Report {
     }
 }
 
-/// Serves until the time is over, Ctrl-C, or a request to terminate and the drain after it; then says what became of all frames.
+/// Serves until the duration ends, Ctrl-C, or SIGTERM and the drain after it. Then prints the frame
+/// counters.
 pub(crate) fn serve(arguments: &ServeArguments) -> Result<(), Failure> {
     let time = match &arguments.time {
         None => None,
@@ -85,12 +86,12 @@ pub(crate) fn serve(arguments: &ServeArguments) -> Result<(), Failure> {
     }
 }
 
-/// What admission says of each stream: whether a client of it fits, alone.
+/// Prints whether admission accepts one client of each stream.
 pub(crate) fn admission(scenario: &Scenario) -> Result<Vec<TitleAdmission>, Failure> {
     admission_of(scenario).map_err(|error| Failure::Input(report(error)))
 }
 
-/// The answer for all streams.
+/// Combines the streams' answers.
 pub(crate) fn answer(admission: &[TitleAdmission]) -> Answer {
     let of = |title: &TitleAdmission| match (title.room, title.by_deadline) {
         (0, _) => Answer::Infeasible,
@@ -102,12 +103,13 @@ pub(crate) fn answer(admission: &[TitleAdmission]) -> Answer {
     worst.unwrap_or(Answer::Guaranteed)
 }
 
-/// Lines about the clients of each stream.
+/// Formats the clients of each stream.
 pub(crate) fn admission_text(admission: &[TitleAdmission]) -> String {
     let line = |title: &TitleAdmission| match &title.refused {
         Some(why) => format!("infeasible for clients of `{}`: {why}\n", title.name),
         None if title.by_deadline => format!(
-            "guaranteed to clients of `{}`: their windows, for up to {} at once (non-preemptive EDF, \
+            "guaranteed to clients of `{}`: their windows, for up to {} at once (non-preemptive \
+             EDF, \
              Jeffay, Stanat and Martel 1991)\n",
             title.name, title.room
         ),
@@ -121,13 +123,13 @@ pub(crate) fn admission_text(admission: &[TitleAdmission]) -> String {
     admission.iter().map(line).collect()
 }
 
-/// What `serve` starts for `placement = "ni"`.
+/// The child process for `placement = "ni"`.
 pub(crate) fn processor() -> Result<(), Failure> {
     let confined = Confined { thread: confine::thread_of_child, process: confine::child };
     confined_processor(confined).map_err(|error| Failure::Run(miette!("{error}")))
 }
 
-/// What `serve` starts for `frame-path = "producer"`.
+/// The child process for `frame-path = "producer"`.
 pub(crate) fn producer() -> Result<(), Failure> {
     confine::child();
     frame_producer().map_err(|error| Failure::Run(miette!("{error}")))
@@ -149,7 +151,8 @@ fn json(report: &Report) -> serde_json::Value {
     } = report.account;
     serde_json::json!({
         "admitted": report.admitted, "refused": report.refused,
-        "turned_away": report.turned_away, "cut_off": report.cut_off, "processors": report.processors,
+        "turned_away": report.turned_away, "cut_off": report.cut_off,
+        "processors": report.processors,
         "wrong_credentials": report.wrong_credentials,
         "too_many_connections": report.too_many[0], "too_many_sessions": report.too_many[1],
         "backed_off": report.backed_off, "no_connection": report.full, "evicted": report.evicted,
@@ -158,7 +161,8 @@ fn json(report: &Report) -> serde_json::Value {
         "sending_ns": report.sending_ns,
         "frames": {
             "released": released, "sent": sent, "dropped_late": late, "dropped_full": full,
-            "filtered": filtered, "unread": unread, "discarded": discarded, "lost": lost, "violations": violations, "slow_client": slow,
+            "filtered": filtered, "unread": unread, "discarded": discarded, "lost": lost,
+            "violations": violations, "slow_client": slow,
             "unaccounted": report.account.waiting(),
         },
         "packets": packets,
@@ -209,7 +213,8 @@ fn text(report: &Report) -> String {
     if redirected + taken_in + yielded + unplaced > 0 {
         let _ = writeln!(
             text,
-            "in the cluster: {redirected} requests sent elsewhere; of dead servers {taken_in} sessions taken in, \
+            "in the cluster: {redirected} requests sent elsewhere; of dead servers {taken_in} \
+             sessions taken in, \
              {unplaced} placed nowhere; {yielded} left to who had them first"
         );
     }
@@ -234,7 +239,8 @@ fn text(report: &Report) -> String {
     if publications > 0 {
         let _ = writeln!(
             text,
-            "published {publications} times: of {frames} frames {} released, {incomplete} incomplete, \
+            "published {publications} times: of {frames} frames {} released, {incomplete} \
+             incomplete, \
              {before_entry} before one to begin with, {beyond} beyond what was allowed",
             released.iter().sum::<u64>()
         );

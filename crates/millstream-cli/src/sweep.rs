@@ -1,4 +1,4 @@
-//! `millstream sweep FILE`: every combination of settings, with every seed, over threads.
+//! `millstream sweep FILE`: runs every combination of settings with every seed, on threads.
 
 use millstream_sweep::{
     Grid, Output, Plan, Progress, Setting, SweepError, Swept, Until, parse_seeds,
@@ -13,7 +13,7 @@ use crate::outputs::refuse_collisions;
 use crate::print;
 use crate::progress::RunsProgress;
 
-/// Failures that are shown one by one.
+/// Failed runs that are listed individually.
 const LISTED: usize = 20;
 
 impl From<SweepError> for Failure {
@@ -29,7 +29,7 @@ impl From<SweepError> for Failure {
     }
 }
 
-/// Runs the grid and writes and prints what came out.
+/// Runs the grid, writes the dataset and prints the table.
 pub(crate) fn sweep(arguments: &SweepArguments) -> Result<(), Failure> {
     let settings: Vec<Setting> =
         arguments.settings.iter().map(|text| text.parse()).collect::<Result<_, _>>()?;
@@ -80,7 +80,7 @@ fn interruption(plan: &Plan, swept: &Swept) -> String {
     }
 }
 
-/// What is told beside the numbers; failed runs are the command's failure.
+/// Prints notes and failed runs. A failed run fails the command.
 fn tell(plan: &Plan, grid: &Grid, swept: &Swept) -> Result<(), Failure> {
     let Progress { ended, .. } = swept.progress;
     let all = grid.points() * plan.seeds.len();

@@ -1,4 +1,4 @@
-//! `millstream top`: how a router or a media server stands, over and over.
+//! `millstream top`: a live view of a running router or media server.
 
 mod media;
 
@@ -17,25 +17,25 @@ use crate::arguments::TopArguments;
 use crate::failure::Failure;
 use crate::print;
 
-/// How long a connection, and its answer, may take.
+/// The timeout of a connection and of its answer.
 const PATIENCE: Duration = Duration::from_secs(3);
-/// The longest answer.
+/// The maximum length of an answer, bytes.
 const ANSWER_BYTES: u64 = 16 << 20;
 
-/// How the program asked stands.
-enum Standing {
+/// A status snapshot.
+enum StatusSnapshot {
     Router(Box<Report>),
     Media(Box<Status>),
 }
 
-/// Shows what happened between looks, until the program ends.
+/// Prints the changes between updates until the program ends.
 pub(crate) fn top(arguments: &TopArguments) -> Result<(), Failure> {
     let every = parse_duration_ns(&arguments.every)
         .map_err(|error| Failure::Input(miette!("--every: {error}")))?;
     let terminal = Term::stdout();
     let mut before = look(arguments.address)?;
-    let mut looks = 0;
-    while arguments.looks.is_none_or(|most| looks < most) {
+    let mut updates = 0;
+    while arguments.count.is_none_or(|most| updates < most) {
         thread::sleep(Duration::from_nanos(every));
         let Ok(now) = look(arguments.address) else {
             eprintln!("{} does not answer any more", arguments.address);
@@ -48,22 +48,27 @@ pub(crate) fn top(arguments: &TopArguments) -> Result<(), Failure> {
                 let _ = terminal.clear_screen();
             }
             print(&match (&before.0, &now.0) {
-                (Standing::Router(before), Standing::Router(now)) => difference(before, now),
-                (Standing::Media(before), Standing::Media(now)) => media::difference(before, now),
-                // Another program has taken the address.
+                (StatusSnapshot::Router(before), StatusSnapshot::Router(now)) => {
+                    difference(before, now)
+                }
+                (StatusSnapshot::Media(before), StatusSnapshot::Media(now)) => {
+                    media::difference(before, now)
+                }
+                // Another program answers at this address now.
                 _ => String::new(),
             })?;
         }
         before = now;
-        looks += 1;
+        updates += 1;
     }
     Ok(())
 }
 
-/// How the program at `address` stands, and the JSON that it says it by.
-fn look(address: SocketAddr) -> Result<(Standing, String), Failure> {
+/// Fetches the status at `address`, parsed and as JSON.
+fn look(address: SocketAddr) -> Result<(StatusSnapshot, String), Failure> {
     let failed = |error: String| {
-        let help = "give the router a `status` address, or the media server an `http` one, and this \
+        let help = "give the router a `status` address, or the media server an `http` one, and \
+         this \
                     command the same";
         Failure::Run(miette!(
             help = help,
@@ -71,19 +76,19 @@ fn look(address: SocketAddr) -> Result<(Standing, String), Failure> {
         ))
     };
     let body = get(address).map_err(|error| failed(error.to_string()))?;
-    let parse = || -> serde_json::Result<Standing> {
+    let parse = || -> serde_json::Result<StatusSnapshot> {
         let value: serde_json::Value = serde_json::from_str(&body)?;
         Ok(if value.get("server").is_some() {
-            Standing::Media(Box::new(serde_json::from_value(value)?))
+            StatusSnapshot::Media(Box::new(serde_json::from_value(value)?))
         } else {
-            Standing::Router(Box::new(serde_json::from_value(value)?))
+            StatusSnapshot::Router(Box::new(serde_json::from_value(value)?))
         })
     };
     let standing = parse().map_err(|error| failed(error.to_string()))?;
     Ok((standing, body))
 }
 
-/// The body of `/status`.
+/// Fetches the body of `/status`.
 fn get(address: SocketAddr) -> io::Result<String> {
     let mut stream = TcpStream::connect_timeout(&address, PATIENCE)?;
     stream.set_read_timeout(Some(PATIENCE))?;
@@ -99,19 +104,19 @@ fn get(address: SocketAddr) -> io::Result<String> {
     Ok(body.to_owned())
 }
 
-/// `count` in `elapsed_ns`, a second.
+/// The rate of `count` in `elapsed_ns`, per second.
 fn a_second(count: u64, elapsed_ns: u64) -> u64 {
     let rate = u128::from(count) * 1_000_000_000 / u128::from(elapsed_ns.max(1));
     u64::try_from(rate).unwrap_or(u64::MAX)
 }
 
-/// `part` of `whole` to a tenth of a per cent, rounded down: what is not everything does not look like it.
+/// `part` of `whole` in tenths of a percent, rounded down so that only the whole shows as 100 %.
 fn percent(part: u64, whole: u64) -> String {
     let tenths = u128::from(part) * 1_000 / u128::from(whole.max(1));
     format!("{}.{} %", tenths / 10, tenths % 10)
 }
 
-/// What a router did between two looks.
+/// Formats a router's changes between two updates.
 fn difference(before: &Report, now: &Report) -> String {
     let elapsed_ns = now.elapsed_ns.saturating_sub(before.elapsed_ns).max(1);
     let a_second = |count: u64| a_second(count, elapsed_ns);

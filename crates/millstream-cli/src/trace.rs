@@ -1,11 +1,11 @@
-//! Journeys of packets as a trace file: a row for each packet, each link and each crossbar's output.
+//! Writes packet paths as a trace file, with a row for each packet, link and crossbar output.
 //!
 //! | group | row | slices |
 //! |---|---|---|
-//! | packets | a packet | its stages, which add up to its latency, within one of the whole journey |
+//! | packets | a packet | its stages, which add up to its latency, inside the whole path |
 //! | links | a link | transmissions, from first to last bit |
 //! | crossbars | the link behind the output | transfers |
-//! | buffers | – | counters: what waits for links, what is taken behind them |
+//! | buffers | – | counters: backlog before links, occupancy behind them |
 //!
 //! An arrow joins a packet's transmissions and transfers.
 
@@ -21,7 +21,7 @@ const LINKS: u32 = 2;
 const CROSSBARS: u32 = 3;
 const BUFFERS: u32 = 4;
 
-/// Writes what `journeys` kept. `streams` are the names of the classes.
+/// Writes the recorded `journeys`. `streams` are the names of the classes.
 pub(crate) fn write_journeys(
     output: impl Write,
     journeys: &Journeys,
@@ -99,7 +99,7 @@ fn write_journey(
         let more = json!({ "link": names[stage.link as usize] });
         writer.slice(row, ("stage", name), (stage.begins_ns, stage.ends_ns), more)?;
     }
-    // Where its arrow passes: transfers and transmissions, in order.
+    // The points of the arrow: transfers and transmissions, in order.
     let mut points = Vec::new();
     for hop in &journey.hops {
         if let Some(crossing) = hop.crossing {

@@ -88,7 +88,8 @@ impl Rings {
             match self.departures.receive() {
                 Received::Value(departure) => {
                     transmit(&departure);
-                    // The ring has a slot, unless the collector was dropped: the packet is discarded.
+                    // The ring has a slot, unless the collector was dropped: the packet is
+                    // discarded.
                     let _ = self.finished.send(departure);
                 }
                 Received::Empty => return Progress::of_batch(count, false),

@@ -1,9 +1,9 @@
 //! Line charts as SVG, for the report and for the papers' figures.
 //!
 //! Colours are Okabe and Ito's, which colour-blind readers can tell apart, without their yellow,
-//! which is too pale on white, and with a violet more. The eighth line takes the first colour again,
-//! dashed; so 28 lines can be told apart. A chart either stands alone, with a white ground and a
-//! legend, or is part of a page, which says beside it what the lines are.
+//! which is too pale on white, and with a violet more. The eighth line takes the first colour
+//! again, dashed; so 28 lines can be told apart. A chart either stands alone, with a white ground
+//! and a legend, or is part of a page, which says beside it what the lines are.
 //!
 //! Ink is plain black and lines have the palette's colours as attributes, so that a page can
 //! recolour them for a dark theme with a rule on each. While drawing, every line has a colour of
@@ -91,9 +91,9 @@ pub fn lines(chart: &Chart, lines: &[Line]) -> Result<String, String> {
     estimates(chart, lines, &[])
 }
 
-/// Draws `lines` with an error bar at each point: `halves` has, for each point of each line, how far
-/// its interval reaches up and down; the bars of several lines stand a little beside one another. The
-/// same input gives the same bytes.
+/// Draws `lines` with an error bar at each point: `halves` has, for each point of each line, how
+/// far its interval reaches up and down; the bars of several lines stand a little beside one
+/// another. The same input gives the same bytes.
 ///
 /// # Errors
 /// If the drawing library refuses, which it has no reason to do.

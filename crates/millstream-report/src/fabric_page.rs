@@ -1,5 +1,5 @@
-//! The report of a fabric's run: table, curves over time, distribution of delays, the fabric drawn, its
-//! busiest links and fullest buffers.
+//! The report of a fabric's run: table, curves over time, distribution of delays, the fabric drawn,
+//! its busiest links and fullest buffers.
 //!
 //! Made as the report of a link is: one page without script or network, everything that comes from
 //! a scenario escaped by the template engine.

@@ -104,8 +104,8 @@ struct Step {
     bins: Range<usize>,
 }
 
-/// At most `most` steps of a run: whole groups of bins, the last to the end of the run with all that is left.
-/// At least one, of at least 1 ns, as the run has a length.
+/// At most `most` steps of a run: whole groups of bins, the last to the end of the run with all
+/// that is left. At least one, of at least 1 ns, as the run has a length.
 fn steps(series: &Series, end_ns: u64, most: usize) -> Vec<Step> {
     let width_ns = series.width_ns();
     let bins = usize::try_from(end_ns.div_ceil(width_ns)).unwrap_or(BINS).clamp(1, BINS);

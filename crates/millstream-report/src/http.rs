@@ -1,11 +1,13 @@
-//! Pages of a running program by HTTP/1.1: its dashboard, counters for Prometheus, its state as JSON.
+//! Pages of a running program by HTTP/1.1: its dashboard, counters for Prometheus, its state as
+//! JSON.
 //!
-//! One thread for all of it, besides what the program does. What a client may take is bounded: so many
-//! connections at once, one request on each, so many bytes of header, and a time for the header and for
-//! all of it. Bodies are read of orders alone, where a program takes any, up to a length that it sets.
+//! One thread for all of it, besides what the program does. What a client may take is bounded: so
+//! many connections at once, one request on each, so many bytes of header, and a time for the
+//! header and for all of it. Bodies are read of orders alone, where a program takes any, up to a
+//! length that it sets.
 //!
-//! When all connections are taken, the one whose request has been incomplete for longest is closed for
-//! the next (`places`): clients that send nothing keep no other out.
+//! When all connections are taken, the one whose request has been incomplete for longest is closed
+//! for the next (`places`): clients that send nothing keep no other out.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -96,12 +98,13 @@ pub struct Orders {
 /// Threads that orders are done in at once.
 const ORDERS_AT_ONCE: usize = 4;
 
-/// Answers GET and HEAD requests at `listener`, from a thread of its own that ends with the program: `/`
-/// with the dashboard, which asks for `/status`, and every other path with what `answer` says, which may
-/// take a second or so and no more. `paths` are those that there are, for whoever asks for another.
+/// Answers GET and HEAD requests at `listener`, from a thread of its own that ends with the
+/// program: `/` with the dashboard, which asks for `/status`, and every other path with what
+/// `answer` says, which may take a second or so and no more. `paths` are those that there are, for
+/// whoever asks for another.
 ///
-/// At a loopback address it answers only who asked for such an address or `localhost`: otherwise a page
-/// of the web could have a browser on this machine read this one (DNS rebinding).
+/// At a loopback address it answers only who asked for such an address or `localhost`: otherwise a
+/// page of the web could have a browser on this machine read this one (DNS rebinding).
 ///
 /// # Errors
 /// If the system has no thread or no poller for it.
@@ -351,7 +354,8 @@ fn policy(page: &str) -> io::Result<HeaderValue> {
     let (style, script) = hash("style").zip(hash("script")).ok_or_else(wrong)?;
     let policy = format!(
         "default-src 'none'; style-src 'sha256-{style}'; script-src 'sha256-{script}'; \
-         connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+         connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors \
+         'none'"
     );
     HeaderValue::try_from(policy).map_err(io::Error::other)
 }

@@ -210,7 +210,15 @@ mod tests {
         let json = serde_json::to_string(&recorder.finish(4000).summary("s")).unwrap();
         assert_eq!(
             json,
-            r#"{"scenario":"s","link":{"busy_ns":2000,"end_ns":4000,"utilisation":0.5},"streams":[{"name":"a","arrived":3,"sent":2,"sent_bytes":200,"dropped_late":1,"dropped_full":0,"queued":0,"missed":2,"violations":1,"rate_bps":400000000,"delay_ns":{"mean":1500,"p50":500,"p99":2500,"max":2500},"jitter_ns":{"mean":2000,"max":2000}},{"name":"b","arrived":0,"sent":0,"sent_bytes":0,"dropped_late":0,"dropped_full":0,"queued":0,"missed":0,"violations":0,"rate_bps":0,"delay_ns":null,"jitter_ns":null}]}"#
+            concat!(
+                r#"{"scenario":"s","link":{"busy_ns":2000,"end_ns":4000,"utilisation":0.5},"#,
+                r#""streams":[{"name":"a","arrived":3,"sent":2,"sent_bytes":200,"dropped_late":1,"#,
+                r#""dropped_full":0,"queued":0,"missed":2,"violations":1,"rate_bps":400000000,"#,
+                r#""delay_ns":{"mean":1500,"p50":500,"p99":2500,"max":2500},"#,
+                r#""jitter_ns":{"mean":2000,"max":2000}},{"name":"b","arrived":0,"sent":0,"#,
+                r#""sent_bytes":0,"dropped_late":0,"dropped_full":0,"queued":0,"missed":0,"#,
+                r#""violations":0,"rate_bps":0,"delay_ns":null,"jitter_ns":null}]}"#
+            )
         );
     }
 

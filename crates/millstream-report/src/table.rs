@@ -15,8 +15,8 @@ use crate::recorder::{Results, StreamResults};
 const LISTED: usize = 40;
 /// Characters of a name that are shown, where there is room.
 const NAME: usize = 32;
-/// Characters of a name that are shown in any case: names often differ in their ends, so a line that
-/// is too long is the lesser evil.
+/// Characters of a name that are shown in any case: names often differ in their ends, so a line
+/// that is too long is the lesser evil.
 const SHORT_NAME: usize = 20;
 /// Columns that a terminal or a page of text has at least.
 const WIDTH: usize = 100;

@@ -1,8 +1,8 @@
 //! Spans of time as a trace file, for <https://ui.perfetto.dev> and `chrome://tracing`.
 //!
-//! Source: the *Trace Event Format* (JSON object form): complete slices (`X`), counters (`C`), flows
-//! (`s`, `t`, `f`) and names (`M`). Its times are µs; ns are their three decimals, so none is lost.
-//! Events are written as they come, one a line.
+//! Source: the *Trace Event Format* (JSON object form): complete slices (`X`), counters (`C`),
+//! flows (`s`, `t`, `f`) and names (`M`). Its times are µs; ns are their three decimals, so none is
+//! lost. Events are written as they come, one a line.
 
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -89,8 +89,8 @@ impl<W: Write> TraceEventsWriter<W> {
         self.metadata("thread_sort_index", at.group, at.row, json!({ "sort_index": at.row }))
     }
 
-    /// Something that lasts from one time to another, ns, with what else is to be said of it. Slices
-    /// of a row lie apart or within one another.
+    /// Something that lasts from one time to another, ns, with what else is to be said of it.
+    /// Slices of a row lie apart or within one another.
     ///
     /// # Errors
     /// Those of the output.
@@ -107,8 +107,8 @@ impl<W: Write> TraceEventsWriter<W> {
         self.write(&Event { ph, name, cat: category, pid, tid, ts, dur, args, ..Event::default() })
     }
 
-    /// A point of the arrow number `id`, in the slice of its row at that time, ns. An arrow's points
-    /// share name and category.
+    /// A point of the arrow number `id`, in the slice of its row at that time, ns. An arrow's
+    /// points share name and category.
     ///
     /// # Errors
     /// Those of the output.

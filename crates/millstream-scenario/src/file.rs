@@ -107,8 +107,8 @@ pub(crate) struct SchedulerTable {
     /// End-system: the card's clock; default "23 MHz".
     #[schemars(with = "Option<Frequency>")]
     pub(crate) clock: Option<Spanned<Frequency>>,
-    /// End-system: a tick of the card's time, which counts decisions; default: what 1,500 bytes take
-    /// on the link.
+    /// End-system: a tick of the card's time, which counts decisions; default: what 1,500 bytes
+    /// take on the link.
     #[schemars(with = "Option<Duration>")]
     pub(crate) packet_time: Option<Spanned<Duration>>,
 }
@@ -331,8 +331,8 @@ pub(crate) struct SourceTable {
     /// Start the file over when it ends; default false.
     #[schemars(with = "Option<bool>")]
     pub(crate) repeat: Option<Spanned<bool>>,
-    /// What the packets of `millstream serve` carry: the video itself, "elementary" (default), or wrapped in
-    /// a transport stream, "mpeg-ts", which every player of television understands.
+    /// What the packets of `millstream serve` carry: the video itself, "elementary" (default), or
+    /// wrapped in a transport stream, "mpeg-ts", which every player of television understands.
     #[schemars(with = "Option<PayloadName>")]
     pub(crate) payload: Option<Spanned<PayloadName>>,
     /// Rate of one on/off source while it is on; default 4 × rate / sources.
@@ -345,18 +345,19 @@ pub(crate) struct SourceTable {
     /// default: all are of `bytes`.
     #[schemars(with = "Option<u32>", range(min = 1))]
     pub(crate) largest: Option<Spanned<u32>>,
-    /// In a fabric: each end-point has as many of these as make up this share of its link, from 0 to
-    /// 1; default: one.
+    /// In a fabric: each end-point has as many of these as make up this share of its link, from 0
+    /// to 1; default: one.
     #[schemars(with = "Option<f64>", range(min = 0, max = 1))]
     pub(crate) load: Option<Spanned<f64>>,
-    /// Live: bytes on the link that may come at once, and so the largest frame; default: half a second of
-    /// `rate`, at least "32 KB".
+    /// Live: bytes on the link that may come at once, and so the largest frame; default: half a
+    /// second of `rate`, at least "32 KB".
     #[schemars(with = "Option<Size>")]
     pub(crate) burst: Option<Spanned<Size>>,
     /// Live: what the publisher's video is coded by; default "h264".
     #[schemars(with = "Option<CodecName>")]
     pub(crate) codec: Option<Spanned<CodecName>>,
-    /// Live: who may publish, names of `users` and `tokens`; default: whoever asks from a loopback address.
+    /// Live: who may publish, names of `users` and `tokens`; default: whoever asks from a loopback
+    /// address.
     #[schemars(with = "Option<Vec<String>>")]
     pub(crate) publish: Option<Spanned<Vec<String>>>,
     /// Live: how long clients wait for a publisher that is gone to return; default "10 s".

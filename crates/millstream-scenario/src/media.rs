@@ -17,8 +17,8 @@ pub enum Placement {
     },
 }
 
-/// The way of a film's frames from its file to the processor that sends them: the paths of the Co-processor paper's
-/// Figure 3.
+/// The way of a film's frames from its file to the processor that sends them: the paths of the
+/// Co-processor paper's Figure 3.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum FramePath {
     /// A: the server reads whole films into memory that it shares with the processor.
@@ -47,7 +47,8 @@ impl FramePath {
 pub struct Tls {
     /// Where it is spoken.
     pub listen: SocketAddr,
-    /// The server's certificate and those that lead to it, a PEM file, relative to the scenario's folder.
+    /// The server's certificate and those that lead to it, a PEM file, relative to the scenario's
+    /// folder.
     pub certificate: PathBuf,
     /// Its private key, a PEM file, relative to the scenario's folder.
     pub key: PathBuf,
@@ -66,8 +67,8 @@ pub struct Media {
     pub frame_path: FramePath,
     /// By the producer or the NI: frames are read so long before they are due, ns.
     pub read_ahead_ns: u64,
-    /// By the producer or the NI: where films are unpacked that cannot be read from as they are, relative to the
-    /// scenario's folder; `None`: where the system keeps temporary files.
+    /// By the producer or the NI: where films are unpacked that cannot be read from as they are,
+    /// relative to the scenario's folder; `None`: where the system keeps temporary files.
     pub frame_folder: Option<PathBuf>,
     /// Where a server that is started again finds its processor, if anywhere.
     pub socket: Option<PathBuf>,
@@ -93,8 +94,8 @@ pub struct Media {
     pub store_bytes: usize,
     /// Who may ask by Digest, in a file as `htdigest` writes it, relative to the scenario's folder.
     pub users: Option<PathBuf>,
-    /// Who may ask by a token in the URL: a file of names and the tokens' SHA-256, relative to the scenario's
-    /// folder.
+    /// Who may ask by a token in the URL: a file of names and the tokens' SHA-256, relative to the
+    /// scenario's folder.
     pub tokens: Option<PathBuf>,
     /// What users are asked their passwords for.
     pub realm: String,
@@ -108,7 +109,8 @@ pub struct Media {
     pub instruction: Vec<Instruction>,
 }
 
-/// A WebAssembly module that sees streams' frames before they are scheduled, and that programs may call.
+/// A WebAssembly module that sees streams' frames before they are scheduled, and that programs may
+/// call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Instruction {
     /// What it is called.
@@ -138,7 +140,8 @@ impl Instruction {
 pub struct Allowance {
     /// What its memory may grow to, bytes.
     pub memory_bytes: u64,
-    /// What it may compute for a frame or a call, in units of fuel: about one a WebAssembly instruction.
+    /// What it may compute for a frame or a call, in units of fuel: about one a WebAssembly
+    /// instruction.
     pub fuel: u32,
     /// It is stopped after so many failures in a row.
     pub faults: u32,
@@ -147,7 +150,8 @@ pub struct Allowance {
 impl Allowance {
     /// The least and the most memory, bytes.
     pub const MEMORY_BYTES: RangeInclusive<u64> = 64 << 10..=64 << 20;
-    /// The least and the most fuel: ten million take about a tenth of a second, in which no frame goes.
+    /// The least and the most fuel: ten million take about a tenth of a second, in which no frame
+    /// goes.
     pub const FUEL: RangeInclusive<u32> = 1..=10_000_000;
     /// The fewest and the most failures in a row.
     pub const FAULTS: RangeInclusive<u32> = 1..=1_000_000;

@@ -116,8 +116,8 @@ pub struct RouterPort {
     pub kind: PortKind,
     /// Which of the router's cores reads and writes it.
     pub core: usize,
-    /// The VLAN of the device that it is, from 1 to 4094; `None` for frames without one. Of ports of one kind each is
-    /// another.
+    /// The VLAN of the device that it is, from 1 to 4094; `None` for frames without one. Of ports
+    /// of one kind each is another.
     pub vlan: Option<u16>,
     /// Where the priority of frames in its VLAN is from.
     pub pcp: PcpSource,
@@ -129,8 +129,8 @@ pub struct RouterPort {
     pub line_burst_ns: u64,
     /// Its hardware address, if the file gives one.
     pub mac: Option<MacAddr6>,
-    /// The router's own addresses on the port's networks, with each network's length: at most one of IPv4 and
-    /// [`MOST_IPV6`] of IPv6.
+    /// The router's own addresses on the port's networks, with each network's length: at most one
+    /// of IPv4 and [`MOST_IPV6`] of IPv6.
     pub addresses: Vec<IpNet>,
     /// Whoever sends IPv4 by it does so from its IPv4 address.
     pub nat: Option<PortNat>,
@@ -197,8 +197,8 @@ pub struct PathExtension {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum ProxyKind {
-    /// The router sees how a connection begins; from then on both ends speak with each other, and numbers in their
-    /// packets' headers are changed.
+    /// The router sees how a connection begins; from then on both ends speak with each other, and
+    /// numbers in their packets' headers are changed.
     Transparent,
     /// The router has a connection with the client and one with a server.
     Classical,

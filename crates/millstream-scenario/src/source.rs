@@ -69,7 +69,8 @@ impl SourceKind {
         },
         Self {
             name: "live",
-            summary: "video that somebody publishes to `millstream serve` (RTSP ANNOUNCE and RECORD)",
+            summary: "video that somebody publishes to `millstream serve` (RTSP ANNOUNCE and \
+             RECORD)",
             required: &["rate"],
             one_of: &[],
             optional: &["burst", "codec", "publish", "wait", "stop"],
@@ -202,9 +203,9 @@ impl SourceTable {
             bytes "bytes", rate "rate", interval "interval", start "start", stop "stop",
             packets "packets", file "file", r#match "match", model "model", frames "frames",
             frame_rate "frame-rate", packet_bytes "packet-bytes", spread "spread",
-            repeat "repeat", payload "payload", peak_rate "peak-rate", sources "sources", largest "largest",
-            load "load", burst "burst", codec "codec", publish "publish", wait "wait",
-            pause_after "pause-after", pause "pause"
+            repeat "repeat", payload "payload", peak_rate "peak-rate", sources "sources",
+            largest "largest", load "load", burst "burst", codec "codec", publish "publish",
+            wait "wait", pause_after "pause-after", pause "pause"
         )
         .into_iter()
         .flatten()

@@ -152,7 +152,10 @@ fn parse_window(text: &str) -> Result<Window, String> {
 }
 
 macro_rules! quantity {
-    ($(#[$doc:meta])* $name:ident, $value:ty, $parse:path, $schema_name:literal, $pattern:literal, $expecting:literal) => {
+    (
+        $(#[$doc:meta])* $name:ident, $value:ty, $parse:path, $schema_name:literal,
+        $pattern:literal, $expecting:literal
+    ) => {
         $(#[$doc])*
         #[derive(Clone, Copy, Debug)]
         pub(crate) struct $name(pub(crate) $value);
@@ -228,7 +231,8 @@ written!(
     parse_reservation,
     "reservation",
     r"^\s*[0-9_.]+\s*([KMG]?cps|[KM]?pps)\s*$",
-    "a reservation such as \"12 Mcps\" or \"90 Kpps\" (units: cps, Kcps, Mcps, Gcps, pps, Kpps, Mpps)"
+    "a reservation such as \"12 Mcps\" or \"90 Kpps\" (units: cps, Kcps, Mcps, Gcps, pps, Kpps, \
+     Mpps)"
 );
 
 #[cfg(test)]

@@ -1,8 +1,9 @@
 //! The switch fabric: end-points and switches joined by links with credit-based flow control.
 //!
 //! [`topology`] is who is joined with whom and how packets find their way, [`traffic`] what
-//! end-points inject; [`Simulation`] runs both, with the engine's scheduler at every link. Who wants to know what happens listens:
-//! [`Statistics`] counts by class, [`Curves`] over time, [`Buffers`] by link; [`Journeys`] follows packets.
+//! end-points inject; [`Simulation`] runs both, with the engine's scheduler at every link. Who
+//! wants to know what happens listens: [`Statistics`] counts by class, [`Curves`] over time,
+//! [`Buffers`] by link; [`Journeys`] follows packets.
 
 mod buffers;
 mod crossbar;

@@ -106,7 +106,7 @@ pub fn run_on(
     feed: &mut dyn Feed,
     listener: &mut impl Listener,
 ) -> Result<End, RunError> {
-    let mut observer = Teller { listener, frames: Slab::new(), failed: None };
+    let mut observer = EventSink { listener, frames: Slab::new(), failed: None };
     let until_ns = scenario.duration_ns.unwrap_or(u64::MAX);
     let mut next = take(feed, until_ns)?;
     let mut returns = Returns::default();
@@ -202,13 +202,13 @@ fn take(feed: &mut dyn Feed, until_ns: u64) -> Result<Option<Arrival>, TrafficEr
 const NO_FRAME: u64 = u64::MAX;
 
 /// Passes on what happens, each departure with its captured frame.
-struct Teller<'a, L> {
+struct EventSink<'a, L> {
     listener: &'a mut L,
     frames: Slab<Box<FrameBytes>>,
     failed: Option<io::Error>,
 }
 
-impl<L: Listener> Teller<'_, L> {
+impl<L: Listener> EventSink<'_, L> {
     fn keep(&mut self, frame: Option<Box<FrameBytes>>) -> u64 {
         frame.map_or(NO_FRAME, |frame| self.frames.insert(frame) as u64)
     }
@@ -222,7 +222,7 @@ impl<L: Listener> Teller<'_, L> {
     }
 }
 
-impl<L: Listener> Observer for Teller<'_, L> {
+impl<L: Listener> Observer for EventSink<'_, L> {
     fn missed(&mut self, stream: StreamId, now_ns: u64, missed: u64, violations: u64) {
         self.listener.missed(stream, now_ns, missed, violations);
     }

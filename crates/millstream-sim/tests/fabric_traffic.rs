@@ -449,8 +449,8 @@ proptest! {
         let limit_bps = (reservable * LINK_BPS as f64) as u64;
         check_admission(&admitted, &classes, end_points, limit_bps);
         let stop_ns = 3_000_000;
-        let of = |end_point| {
-            EndPointTraffic::new(end_point, end_points, LINK_BPS, &classes, &admitted, seed, stop_ns)
+        let of = |at| {
+            EndPointTraffic::new(at, end_points, LINK_BPS, &classes, &admitted, seed, stop_ns)
         };
         for end_point in 0..end_points {
             let mut traffic = of(end_point);

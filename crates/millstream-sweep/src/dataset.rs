@@ -20,8 +20,8 @@ pub struct Output {
 }
 
 impl Output {
-    /// `FILE.csv` or `FILE.parquet`, with `FILE.….journal` beside it; anything else is a folder with
-    /// `sweep.csv`, `sweep.parquet` and `sweep.journal`, which is made if it is not there.
+    /// `FILE.csv` or `FILE.parquet`, with `FILE.….journal` beside it; anything else is a folder
+    /// with `sweep.csv`, `sweep.parquet` and `sweep.journal`, which is made if it is not there.
     ///
     /// # Errors
     /// If the folder cannot be made.

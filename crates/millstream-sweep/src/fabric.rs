@@ -1,4 +1,5 @@
-//! A fabric's run in numbers: its summary, and how busy each link was; its page; what it is beforehand.
+//! A fabric's run in numbers: its summary, and how busy each link was; its page; what it is
+//! beforehand.
 
 mod explanation;
 mod page;
@@ -114,8 +115,8 @@ impl FabricRun {
         }
     }
 
-    /// The share of the run so far that each link transmitted, in the order of `Topology::links`, six
-    /// decimals.
+    /// The share of the run so far that each link transmitted, in the order of `Topology::links`,
+    /// six decimals.
     #[must_use]
     pub fn utilisation(&self) -> Vec<f64> {
         self.simulation.busy_ns().map(|busy_ns| share(busy_ns, self.reached_ns)).collect()

@@ -1,4 +1,5 @@
-//! Places in a scenario file: `link.rate`, `stream.video.weight`, `stream.*.queue`, `stream.0.queue`.
+//! Places in a scenario file: `link.rate`, `stream.video.weight`, `stream.*.queue`,
+//! `stream.0.queue`.
 //!
 //! The names are those of Python's `Scenario.replace`.
 

@@ -75,8 +75,9 @@ struct Shared<'a> {
     broken: Option<SweepError>,
 }
 
-/// Makes the runs of `grid` that `plan` asks for and its journal has not. `stop` ends it early, what
-/// is done being kept; `progress` is told of each run's end. A run that panics is a failure of its own.
+/// Makes the runs of `grid` that `plan` asks for and its journal has not. `stop` ends it early,
+/// what is done being kept; `progress` is told of each run's end. A run that panics is a failure of
+/// its own.
 ///
 /// # Errors
 /// If the journal is of another sweep, or a file cannot be read or written.

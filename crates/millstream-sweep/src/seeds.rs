@@ -13,7 +13,8 @@ pub fn parse_seeds(text: &str) -> Result<Vec<u64>, SweepError> {
     let wrong = |what: &str| {
         SweepError::asked(
             format!("`{text}`: {what}"),
-            "--seeds 10 is the seeds 1 to 10, --seeds 5..8 is 5, 6, 7 and 8, --seeds 3,1,7 is these",
+            "--seeds 10 is the seeds 1 to 10, --seeds 5..8 is 5, 6, 7 and 8, --seeds 3,1,7 is \
+             these",
         )
     };
     let number =

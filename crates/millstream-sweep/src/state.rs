@@ -1,8 +1,9 @@
 //! Which runs wait, are under way and have ended, and which point has enough seeds.
 //!
 //! A point's seeds are begun in their order. It has enough at the first number of seeds whose runs
-//! have all ended and whose intervals are tight; runs of later seeds, which threads that had nothing
-//! else to do may have made, do not count. So the same seeds count whatever the threads did.
+//! have all ended and whose intervals are tight; runs of later seeds, which threads that had
+//! nothing else to do may have made, do not count. So the same seeds count whatever the threads
+//! did.
 
 use crate::outcome::{Cell, Column};
 use crate::until::{FEWEST, Until};
@@ -65,8 +66,8 @@ impl<'a> State<'a> {
 
     /// The next run to make, as the point's number and the seed's.
     ///
-    /// First those that are needed whatever comes of the runs under way; if there are none, one that
-    /// may be in vain.
+    /// First those that are needed whatever comes of the runs under way; if there are none, one
+    /// that may be in vain.
     pub(crate) fn next(&mut self) -> Option<(usize, usize)> {
         while self.points.get_mut(self.open).is_some_and(|point| !point.waits()) {
             self.open += 1;

@@ -254,7 +254,8 @@ mod tests {
 
     proptest::proptest! {
         #[test]
-        fn no_input_panics_and_times_never_decrease(rows in "(time_ns,stream,bytes\n)?([0-9]{0,3},(video|x),?[0-9]{0,3}\n){0,9}\\PC{0,9}") {
+        fn no_input_panics_and_times_never_decrease(rows in "(time_ns,stream,bytes\n\
+         )?([0-9]{0,3},(video|x),?[0-9]{0,3}\n){0,9}\\PC{0,9}") {
             if let Ok(mut trace) = trace(&rows) {
                 let mut last_ns = 0;
                 while let Ok(Some(arrival)) = trace.next_arrival() {

@@ -1,8 +1,9 @@
 //! Many feeds as one, in time order.
 //!
 //! At equal times the feed that was given earlier comes first, and arrivals of one feed keep their
-//! order. Each feed holds one arrival here, so memory grows with feeds, not with packets; an arrival
-//! costs one replacement at the top of a heap. A feed's error comes after its arrivals before it.
+//! order. Each feed holds one arrival here, so memory grows with feeds, not with packets; an
+//! arrival costs one replacement at the top of a heap. A feed's error comes after its arrivals
+//! before it.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;

@@ -34,8 +34,8 @@ pub enum PacketBytes {
 }
 
 impl PacketBytes {
-    /// From `least` to `most` bytes by a Pareto law of shape 1.4, that of on periods, or all of `least` bytes without a
-    /// `most`.
+    /// From `least` to `most` bytes by a Pareto law of shape 1.4, that of on periods, or all of
+    /// `least` bytes without a `most`.
     #[must_use]
     pub fn up_to(least: u32, most: Option<u32>) -> Self {
         match most {
@@ -154,7 +154,8 @@ impl OnOff {
         superposed
     }
 
-    /// The first packet of `source`, which is found inside a period: on with the probability `load`.
+    /// The first packet of `source`, which is found inside a period: on with the probability
+    /// `load`.
     fn start(&mut self, at_ns: f64, source: u32, load: f64) -> Next {
         if self.random.uniform() < load {
             let end = at_ns + self.on.residual(&mut self.random);

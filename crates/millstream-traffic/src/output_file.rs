@@ -1,7 +1,8 @@
 //! Output files: written under a temporary name, synced, then renamed.
 //!
 //! ```text
-//! create ──> .millstream-a1b2c3 in the same directory ── finish: fsync, rename, fsync of the directory ──> FILE
+//! create ──> .millstream-a1b2c3 in the same directory
+//!        ── finish: fsync, rename, fsync of the directory ──> FILE
 //!                                                    └── dropped: removed, FILE is as it was
 //! ```
 //! A reader sees the old file or the whole new one, also after a crash. Pipes, devices and this
@@ -71,8 +72,8 @@ impl OutputFile {
         Ok(opened(file, Some((temporary, path))))
     }
 
-    /// Empties the file at `path` and writes it under its own name: for a reader who follows it, and
-    /// for what has no end.
+    /// Empties the file at `path` and writes it under its own name: for a reader who follows it,
+    /// and for what has no end.
     ///
     /// # Errors
     /// If the file cannot be opened.
@@ -177,8 +178,8 @@ pub fn is_same_file(a: &Path, b: &Path) -> bool {
     }
 }
 
-/// The path of the file that is written if `path` is: symbolic links are followed, the last one also
-/// if its target is not there yet.
+/// The path of the file that is written if `path` is: symbolic links are followed, the last one
+/// also if its target is not there yet.
 fn destination(path: &Path) -> io::Result<PathBuf> {
     let mut path = path.to_owned();
     for _ in 0..MOST_LINKS {
@@ -225,8 +226,8 @@ fn is_character_device(_: &Metadata) -> bool {
     false
 }
 
-/// A second handle of standard output or standard error if that is the file described by `there`: it
-/// shares the position, so that later output goes behind what is written here.
+/// A second handle of standard output or standard error if that is the file described by `there`:
+/// it shares the position, so that later output goes behind what is written here.
 #[cfg(unix)]
 fn standard_output(there: &Metadata) -> Option<io::Result<File>> {
     use std::os::fd::AsFd;

@@ -120,7 +120,7 @@ struct Slice {
     to_ns: u64,
 }
 
-struct Film {
+struct MediaFile {
     stream: StreamId,
     /// Earliest time of its next frame.
     next_ns: u64,
@@ -143,7 +143,7 @@ struct Host<S: Select> {
     next_request_ns: u64,
     random: Random,
     scheduler: Scheduler<S>,
-    films: [Film; 2],
+    films: [MediaFile; 2],
     /// The film whose frame is being sent.
     serving: usize,
     /// Whether the films' process is runnable or running.
@@ -163,7 +163,7 @@ pub(super) fn run(load: Load, placement: Placement, clock: Clock) -> Outcome {
     let mut film = |next_ns| {
         let contract = contract().expect("a valid contract");
         let stream = scheduler.add_stream(contract).expect("DWCS needs a period and a window");
-        Film { stream, next_ns, offered: false, sent: Vec::new() }
+        MediaFile { stream, next_ns, offered: false, sent: Vec::new() }
     };
     // The films start half an interval apart.
     let films = [film(0), film(interval_ns() / 2)];

@@ -28,7 +28,7 @@ use millstream_hw::Mode;
 
 use coverage::{Before, Coverage};
 use model::{CONFIGURATIONS, Configuration, Core, Outputs, config_bits, load_bits};
-use source::{Source, Tally};
+use source::{Counters, Source};
 use traffic::{Dice, Epoch};
 
 /// Most epochs are short, to test many contracts ...
@@ -237,16 +237,16 @@ fn compare(
     decisions: u64,
     seed: u64,
     canary: bool,
-) -> Result<(Tally, Coverage), String> {
+) -> Result<(Counters, Coverage), String> {
     let mut dice = Dice::new(seed);
     let mut core = Core::new(configuration);
-    let mut tally = Tally::default();
+    let mut counters = Counters::default();
     let mut coverage = Coverage::new();
-    while tally.decisions < decisions {
+    while counters.decisions < decisions {
         let mut epoch = Epoch::random(&mut dice, configuration.streams, mode);
         let settings = epoch.settings;
         epoch.settings.lowest_denominator ^= canary;
-        let most = length(&mut dice, decisions - tally.decisions, decisions);
+        let most = length(&mut dice, decisions - counters.decisions, decisions);
         let reference = configuration.reference(settings);
         let block = configuration.block as u16;
         let source = Source::new(&mut dice, epoch, reference, block);
@@ -254,13 +254,13 @@ fn compare(
         let (core, before) = (&mut core, Vec::new());
         let mut run = Run { core, source, outside, coverage: Coverage::new(), before };
         let outcome = run.epoch(most).map_err(|what| {
-            let (epoch, now) = (tally.epochs, run.source.now);
+            let (epoch, now) = (counters.epochs, run.source.now);
             format!("seed {seed}, epoch {epoch}, {settings:?}, time {now}: {what}")
         });
-        tally.add(outcome?, &run.source);
+        counters.add(outcome?, &run.source);
         coverage.add(&run.coverage);
     }
-    Ok((tally, coverage))
+    Ok((counters, coverage))
 }
 
 /// The modes in which a configuration is compared. The engine's tags follow a virtual time that
@@ -292,11 +292,11 @@ fn main() -> ExitCode {
     }
     let (mut total, mut failed) = (0, false);
     let mut report =
-        |name: &str, mode: Mode, start: Instant, outcome: Result<Tally, String>| match outcome {
-            Ok(tally) => {
-                total += tally.decisions;
-                let rate = tally.decisions as f64 / start.elapsed().as_secs_f64();
-                println!("{name:12} {mode:?}, {rate:.0} decisions/s: {tally:?}");
+        |name: &str, mode: Mode, start: Instant, outcome: Result<Counters, String>| match outcome {
+            Ok(counters) => {
+                total += counters.decisions;
+                let rate = counters.decisions as f64 / start.elapsed().as_secs_f64();
+                println!("{name:12} {mode:?}, {rate:.0} decisions/s: {counters:?}");
             }
             Err(what) => {
                 failed = true;
@@ -309,9 +309,9 @@ fn main() -> ExitCode {
         for mode in modes(configuration) {
             let start = Instant::now();
             let outcome = compare(*configuration, mode, part, seed, false);
-            let outcome = outcome.map(|(tally, seen)| {
+            let outcome = outcome.map(|(counters, seen)| {
                 covered.add(&seen);
-                tally
+                counters
             });
             report(configuration.name, mode, start, outcome);
         }

@@ -182,7 +182,7 @@ impl<'a> Source<'a> {
 
 /// Event counts in equal decisions, which show that the traffic was demanding.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Tally {
+pub struct Counters {
     pub decisions: u64,
     pub epochs: u64,
     pub missed: u64,
@@ -191,7 +191,7 @@ pub struct Tally {
     pub serviced: u64,
 }
 
-impl Tally {
+impl Counters {
     /// Records the end of an epoch of this many decisions.
     pub fn add(&mut self, decisions: u64, source: &Source<'_>) {
         self.decisions += decisions;

@@ -10,7 +10,7 @@ use millstream_hw::{Attributes, Mode, Reference};
 
 use crate::length;
 use crate::model::{Stream, config_bits, load_bits};
-use crate::source::{Source, Tally};
+use crate::source::{Counters, Source};
 use crate::traffic::{Dice, Epoch};
 
 /// The observed results of a decision.
@@ -265,10 +265,10 @@ pub fn compare(
     decisions: u64,
     seed: u64,
     canary: bool,
-) -> Result<Tally, String> {
+) -> Result<Counters, String> {
     let mut dice = Dice::new(seed);
     let mut core = Core::new(configuration);
-    let mut tally = Tally::default();
+    let mut tally = Counters::default();
     while tally.decisions < decisions {
         let mut epoch = Epoch::random(&mut dice, configuration.streams, mode);
         let settings = epoch.settings;

@@ -1,5 +1,5 @@
-//! Capabilities: what a live program keeps once its ports are open, and what the processes that it starts may
-//! have.
+//! Capabilities: what a live program keeps once its ports are open, and what the processes that it
+//! starts may have.
 
 use rustix::io::Errno;
 use rustix::thread::{
@@ -22,8 +22,8 @@ impl Kept {
         Self { own: CapabilitySet::empty(), children: CapabilitySet::empty() };
 }
 
-/// Gives up every capability but `kept`, and the way to any other. Each thread has its own: call it before
-/// others are started, or in each.
+/// Gives up every capability but `kept`, and the way to any other. Each thread has its own: call it
+/// before others are started, or in each.
 ///
 /// # Errors
 /// If the kernel does not allow it.
@@ -41,8 +41,8 @@ pub(crate) fn give_up(kept: Kept) -> Result<(), Errno> {
     children.iter().try_for_each(|one| configure_capability_in_ambient_set(one, true))
 }
 
-/// Empties the set that bounds what a program can gain, which takes a capability itself; where that is missing,
-/// `no_new_privs` has the same effect.
+/// Empties the set that bounds what a program can gain, which takes a capability itself; where that
+/// is missing, `no_new_privs` has the same effect.
 fn empty_bounding_set(effective: CapabilitySet) -> Result<(), Errno> {
     if !effective.contains(CapabilitySet::SETPCAP) {
         return Ok(());

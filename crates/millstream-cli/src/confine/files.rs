@@ -1,5 +1,6 @@
-//! What of the file system a live program may use once its ports are open (Landlock, landlock(7)): it reads, and
-//! makes, changes and starts nothing but what is named here. It makes no TCP connection.
+//! What of the file system a live program may use once its ports are open (Landlock, landlock(7)):
+//! it reads, and makes, changes and starts nothing but what is named here. It makes no TCP
+//! connection.
 
 use landlock::{
     ABI, Access, AccessFs, AccessNet, BitFlags, NetPort, PathBeneath, PathFd, Ruleset, RulesetAttr,

@@ -1,16 +1,16 @@
-//! The system calls that a live program makes once it runs, and no others (seccomp(2)): a hole in what reads
-//! packets, files or requests is worth less.
+//! The system calls that a live program makes once it runs, and no others (seccomp(2)): a hole in
+//! what reads packets, files or requests is worth less.
 //!
 //! | a call | |
 //! |---|---|
 //! | listed | goes through |
-//! | listed, but in one of the ways of [`refused`] | fails with EPERM: libraries try it, and do without |
+//! | listed, with arguments of [`refused`] | fails with EPERM: libraries continue without it |
 //! | clone3 | fails with ENOSYS: C libraries then call clone, whose flags a filter can read |
 //! | any other | ends the process (SIGSYS): nothing of the program makes it, so an attacker does |
 //!
-//! It is installed when every port is open. From then on no file is opened for writing, nothing is connected to,
-//! and no memory is made executable. A router starts no thread; only a server that restarts a process of its own
-//! starts programs.
+//! It is installed when every port is open. From then on no file is opened for writing, nothing is
+//! connected to, and no memory is made executable. A router starts no thread; only a server that
+//! restarts a process of its own starts programs.
 
 use millstream_scenario::{InterfaceIo, PortKind, RouterScenario};
 use seccompiler::{
@@ -73,7 +73,8 @@ impl Program {
     }
 }
 
-/// What forwarding, reading the file again, answering by HTTP, following the kernel's routes, logging and ending take.
+/// What forwarding, reading the file again, answering by HTTP, following the kernel's routes,
+/// logging and ending take.
 const ALWAYS: &[i64] = &[
     // Memory.
     libc::SYS_brk,
@@ -189,7 +190,8 @@ const MEDIA: &[i64] = &[
     libc::SYS_socketpair,
 ];
 
-/// What starting a process again takes, in the server and in the process until it has limited itself.
+/// What starting a process again takes, in the server and in the process until it has limited
+/// itself.
 const CHILDREN: &[i64] = &[
     libc::SYS_capget,
     libc::SYS_capset,
@@ -262,8 +264,8 @@ pub(crate) enum LimitError {
     Refused(#[from] seccompiler::Error),
 }
 
-/// Limits what every thread may call from now on to what the program needs. Call it when all ports are open and,
-/// for a router, all threads run.
+/// Limits what every thread may call from now on to what the program needs. Call it when all ports
+/// are open and, for a router, all threads run.
 pub(crate) fn limit(program: Program) -> Result<(), LimitError> {
     let processor =
         TargetArch::try_from(std::env::consts::ARCH).map_err(|_| LimitError::Processor)?;
@@ -315,10 +317,12 @@ fn listed(program: Program) -> Result<Rules, seccompiler::Error> {
         let is = |command| rule(&[(0, SeccompCmpOp::Eq, command)]);
         rules.insert(libc::SYS_bpf, attach.into_iter().map(is).collect::<Result<_, _>>()?);
     }
-    // Signals to this process only; its limits, and what the kernel told it at its start, are read only.
+    // Signals to this process only; its limits, and what the kernel told it at its start, are read
+    // only.
     let own = u64::from(std::process::id());
     let mut signals = vec![rule(&[(0, SeccompCmpOp::Eq, own)])?];
-    // A thread that has just been started may still name itself, and one that forwards says how exactly it sleeps.
+    // A thread that has just been started may still name itself, and one that forwards says how
+    // exactly it sleeps.
     let mut options = vec![PR_GET_AUXV, PR_SET_VMA];
     let mut number = |option: libc::c_int| options.push(u64::from(option.cast_unsigned()));
     [libc::PR_SET_NAME, libc::PR_SET_TIMERSLACK].into_iter().for_each(&mut number);
@@ -348,7 +352,8 @@ fn listed(program: Program) -> Result<Rules, seccompiler::Error> {
 fn refused(program: Program) -> Result<Rules, seccompiler::Error> {
     let mut rules = Rules::new();
     rules.insert(libc::SYS_connect, Vec::new());
-    // Files are opened to be read. A process is started with `/dev/null` to write to, and loads its program.
+    // Files are opened to be read. A process is started with `/dev/null` to write to, and loads its
+    // program.
     let mut writes = vec![libc::O_RDWR, libc::O_CREAT, libc::O_TRUNC];
     if !program.starts_children() {
         writes.push(libc::O_WRONLY);
@@ -367,8 +372,8 @@ fn refused(program: Program) -> Result<Rules, seccompiler::Error> {
     let mut families = Vec::new();
     let ports = program.ports();
     if ports.interface {
-        // C libraries ask for an interface's number by a UNIX socket, libpcap for more by netlink; groups of IPv6 are
-        // joined by one of that.
+        // C libraries ask for an interface's number by a UNIX socket, libpcap for more by netlink;
+        // groups of IPv6 are joined by one of that.
         families.extend([libc::AF_PACKET, libc::AF_NETLINK, libc::AF_UNIX, libc::AF_INET6]);
     }
     if ports.xdp {

@@ -1,4 +1,4 @@
-//! What a media server did between two looks: in all, and for each client.
+//! `top` for a media server: changes since the previous update, in total and per client.
 
 use millstream_media::{Account, ClientStatus, Status};
 use millstream_report::{human, text_table};
@@ -42,7 +42,8 @@ pub(super) fn difference(before: &Status, now: &Status) -> String {
         let faults = one.out_of_fuel + one.over_memory + one.trapped + one.bad_answer;
         let _ = writeln!(
             text,
-            "instruction {}: {}{why}; {} frames, {} dropped, {} loosened; {} calls; {faults} failures",
+            "instruction {}: {}{why}; {} frames, {} dropped, {} loosened; {} calls; {faults} \
+             failures",
             one.name, one.state, one.frames, one.dropped, one.loosened, one.calls
         );
     }
@@ -99,7 +100,7 @@ pub(super) fn difference(before: &Status, now: &Status) -> String {
     text
 }
 
-/// Cells about frames since the client came.
+/// Cells with the frame counters of a client since it connected.
 fn frames(frames: &Account, window: String, queued: u64) -> [String; 7] {
     let (sent, missed) = (frames.sent_frames(), frames.missed());
     let on_time = if sent + missed == 0 { "–".to_owned() } else { percent(sent, sent + missed) };

@@ -31,7 +31,8 @@ fn backlogged(discipline: &str, streams: &[(&str, &str)]) -> String {
         format!("[link]\nrate = \"8 Mbps\"\n[scheduler]\ndiscipline = \"{discipline}\"\n");
     for (at, (period, window)) in streams.iter().enumerate() {
         text += &format!(
-            "[[stream]]\nname = \"s{at}\"\nperiod = \"{period}\"\nwindow = \"{window}\"\nsource = {{ \
+            "[[stream]]\nname = \"s{at}\"\nperiod = \"{period}\"\nwindow = \"{window}\"\nsource = \
+             {{ \
              kind = \"backlog\", packets = 50, bytes = 1000 }}\n"
         );
     }

@@ -128,7 +128,7 @@ fn each_command_ends_with_the_status_of_the_book() {
         (1, "run fabric.toml --trace /dev/full", "--trace"),
         (1, "route router-full.toml", "No space left"),
         (1, &plan("/dev/full"), "--figure"),
-        (1, "top 127.0.0.1:1 --looks 1", "127.0.0.1:1"),
+        (1, "top 127.0.0.1:1 --count 1", "127.0.0.1:1"),
         // The command line or a file is wrong.
         (2, "run", "FILE"),
         (2, "run link.toml --nonsense", "--nonsense"),

@@ -27,7 +27,13 @@ source = { kind = "cbr", bytes = 200, interval = "100 us", load = 0.2 }
 [[stream]]
 name = "films"
 weight = 3
-source = { kind = "mpeg", model = "mpeg4", rate = "50 Mbps", packet-bytes = 1500, spread = true, load = 0.2 }
+[stream.source]
+kind = "mpeg"
+model = "mpeg4"
+rate = "50 Mbps"
+packet-bytes = 1500
+spread = true
+load = 0.2
 
 [[stream]]
 name = "bulk"
@@ -116,7 +122,10 @@ fn every_topology_runs_and_is_checked() {
         (r#"{ kind = "torus", sizes = [3, 3], concentration = 2 }"#, 18),
         (r#"{ kind = "dragonfly", end-points = 1, switches = 2, globals = 1 }"#, 6),
         (
-            r#"{ kind = "custom", end-points = 2, switches = [2], cables = [["e0", "s0:0"], ["e1", "s0:1"]] }"#,
+            concat!(
+                r#"{ kind = "custom", end-points = 2, switches = [2], "#,
+                r#"cables = [["e0", "s0:0"], ["e1", "s0:1"]] }"#
+            ),
             2,
         ),
     ] {
@@ -175,7 +184,11 @@ fn what_a_fabric_cannot_do_is_said_with_the_line() {
     let (status, _, err) = run(SMALL, &["run", "--departures", "d.csv"]);
     assert_eq!(status, 2);
     assert!(err.contains("--departures is for a single link"), "{err}");
-    let alone = SMALL.replace("[fabric]\ntopology = { kind = \"folded-shuffle\", arity = 2, levels = 2 }\nwarm-up = \"0.5 ms\"\n", "");
+    let alone = SMALL.replace(
+        "[fabric]\ntopology = { kind = \"folded-shuffle\", arity = 2, \
+     levels = 2 }\nwarm-up = \"0.5 ms\"\n",
+        "",
+    );
     let (status, _, err) = run(&alone, &["run"]);
     assert_eq!(status, 2);
     assert!(err.contains("here is no fabric"), "{err}");

@@ -176,9 +176,8 @@ fn every_example_runs_and_is_explained() {
     }
 }
 
-/// What `check` promises of the delay, `run` keeps, whatever floods: below a management channel, and
-/// by a table.
-/// The lines that it prints are right where they are to stand.
+/// What `check` promises of the delay, `run` keeps, whatever floods: below a management channel,
+/// and by a table. The lines that it prints are right where they are to stand.
 #[test]
 fn a_router_s_functions_are_measured_and_the_file_takes_what_they_cost() {
     let file = example("router/extension.toml");
@@ -481,7 +480,8 @@ fn packets_of_0_and_65535_bytes_and_awkward_names_pass() {
     let folder = TempDir::new().unwrap();
     let name = "Größe, \"語\" 🎙";
     let scenario = format!(
-        "[link]\nrate = \"1 Gbps\"\n[scheduler]\ndiscipline = \"fifo\"\n[[stream]]\nname = '{name}'\n\
+        "[link]\nrate = \"1 Gbps\"\n[scheduler]\ndiscipline = \"fifo\"\n[[stream]]\nname = \
+         '{name}'\n\
          source = {{ kind = \"trace\", file = \"t.csv\" }}\n"
     );
     fs::write(folder.path().join("s.toml"), scenario).unwrap();

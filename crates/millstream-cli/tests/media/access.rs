@@ -99,7 +99,8 @@ fn gstreamer_plays_with_the_password_and_not_without() {
         gst.args(["60", "gst-launch-1.0", "-q", "rtspsrc", &url, "protocols=tcp", "!"]);
         gst.args(["identity", "eos-after=50", "!", "filesink"]);
         gst.arg(format!("location={}", packets.display()));
-        // Not by its status: it sometimes closes a stream that it has had before its own PAUSE is sent.
+        // Not by its status: it sometimes closes a stream that it has had before its own PAUSE is
+        // sent.
         let output = gst.output().unwrap();
         let bytes = std::fs::metadata(packets).map_or(0, |file| file.len());
         assert_eq!(bytes > 49 * RTP_HEADER, expected, "{password}: {bytes}, {output:?}");

@@ -1,4 +1,5 @@
-//! Media servers on several hosts that share their clients: who is sent where, what a death and a cut cost.
+//! Media servers on several hosts that share their clients: who is sent where, what a death and a
+//! cut cost.
 
 use crate::player::{self, Player, Server};
 use nix::sched::{CloneFlags, setns};
@@ -22,8 +23,8 @@ fn ip(arguments: &[&str]) {
     assert!(output.status.success(), "ip {}: {error}", arguments.join(" "));
 }
 
-/// Hosts 1, 2, … and the players' host, joined by two networks: 10.77.0.0 for players, 10.78.0.0 for the
-/// servers among themselves. Removed when this is dropped.
+/// Hosts 1, 2, … and the players' host, joined by two networks: 10.77.0.0 for players, 10.78.0.0
+/// for the servers among themselves. Removed when this is dropped.
 struct Hosts {
     prefix: String,
     count: u8,
@@ -96,9 +97,12 @@ impl Hosts {
         let members: Vec<String> =
             (1..=self.count).map(|host| format!("\"10.78.0.{host}:7946\"")).collect();
         let text = format!(
-            "[scenario]\nduration = \"1 min\"\n[media]\nlisten = \"10.77.0.{host}:8554\"\nhttp = \"127.0.0.1:8580\"\n{media}\n\
-             [media.cluster]\nlisten = \"10.78.0.{host}:7946\"\nmembers = [{}]\nsecret = \"secret\"\n\
-             dead-after = \"2 s\"\n[link]\nrate = \"{rate}\"\noverhead = 28\n[scheduler]\ndiscipline = \"dwcs\"\n\
+            "[scenario]\nduration = \"1 min\"\n[media]\nlisten = \"10.77.0.{host}:8554\"\nhttp \
+             = \"127.0.0.1:8580\"\n{media}\n\
+             [media.cluster]\nlisten = \"10.78.0.{host}:7946\"\nmembers = [{}]\nsecret \
+             = \"secret\"\n\
+             dead-after = \"2 s\"\n[link]\nrate = \"{rate}\"\noverhead = 28\n[scheduler]\n\
+             discipline = \"dwcs\"\n\
              [[stream]]\nname = \"film\"\nlate = \"drop\"\nperiod = \"16.666666 ms\"\n\
              first-deadline = \"2 s\"\nwindow = \"2/6\"\n\
              source = {{ kind = \"mpeg\", file = \"film.m1v\", repeat = true }}\n",
@@ -245,7 +249,8 @@ fn clients_go_where_most_room_is_until_there_is_none() {
     });
 }
 
-/// Players of a server that dies play on from the others: same source, no number twice, all accounted for.
+/// Players of a server that dies play on from the others: same source, no number twice, all
+/// accounted for.
 fn dies(media: &str) {
     on(3, |hosts| {
         let mut servers = hosts.serve(&["50 Mbps"; 3], media);

@@ -1,5 +1,6 @@
-//! What `millstream serve` and the processes that it starts may still do while they run. (That of `route`:
-//! `route.rs`; what each list of system calls lets through: `src/confine/system_calls.rs`.)
+//! What `millstream serve` and the processes that it starts may still do while they run. (That of
+//! `route`: `route.rs`; what each list of system calls lets through:
+//! `src/confine/system_calls.rs`.)
 
 use crate::player::{Player, Server};
 use nix::sys::signal::{Signal, kill};
@@ -30,8 +31,8 @@ fn threads(id: u32) -> Vec<String> {
     status.filter_map(Result::ok).collect()
 }
 
-/// Every thread of a process is confined, within ten seconds; `permitted` are capabilities that are kept for
-/// processes that it starts.
+/// Every thread of a process is confined, within ten seconds; `permitted` are capabilities that are
+/// kept for processes that it starts.
 fn assert_confined(id: u32, permitted: u64) {
     let bounding = if own("CapEff") >> 8 & 1 == 1 { 0 } else { own("CapBnd") };
     let sets = [
@@ -79,7 +80,8 @@ fn a_server_keeps_no_capability_in_any_thread() {
 
 #[test]
 fn processes_that_a_server_starts_keep_none_either_also_when_they_are_started_again() {
-    let media = "placement = \"ni\"\nhttp = \"127.0.0.1:0\"\nframe-path = \"producer\"\ninstructions = true";
+    let media = "placement = \"ni\"\nhttp = \"127.0.0.1:0\"\nframe-path = \"producer\"\n\
+     instructions = true";
     let server = Server::start(60, "50 Mbps", media, STREAM, ", repeat = true");
     play(&server);
     let producer = || {

@@ -1,5 +1,6 @@
-//! Films whose frames are read while they play, by the processor itself or by a producer: whoever dies, and whatever
-//! becomes of a film's file. (That ffmpeg sees the file's pictures by each frame path: `players.rs`.)
+//! Films whose frames are read while they play, by the processor itself or by a producer: whoever
+//! dies, and whatever becomes of a film's file. (That ffmpeg sees the file's pictures by each frame
+//! path: `players.rs`.)
 
 use crate::player::{Player, Server, assert_conserved, film};
 use nix::sys::signal::{Signal, kill};
@@ -101,7 +102,8 @@ fn whoever_reads_every_frame_arrives_whole_by_either_transport() {
 fn the_processor_the_host_and_the_producer_may_die() {
     for path in ["producer", "ni"] {
         let media = format!(
-            "placement = \"ni\"\nframe-path = \"{path}\"\nhttp = \"127.0.0.1:0\"\nsocket = \"processor\"\n\
+            "placement = \"ni\"\nframe-path = \"{path}\"\nhttp = \"127.0.0.1:0\"\nsocket \
+             = \"processor\"\n\
              sessions = 4\nidle-timeout = \"20 s\""
         );
         let mut server = Server::start(60, "50 Mbps", &media, STREAM, ", repeat = true");
@@ -148,7 +150,8 @@ fn two_films(path: &str) -> Server {
     let folder = tempfile::tempdir().unwrap();
     let mut text = format!(
         "[scenario]\nduration = \"1 min\"\n[media]\nlisten = \"127.0.0.1:0\"\nplacement = \"ni\"\n\
-         frame-path = \"{path}\"\nread-ahead = \"100 ms\"\nhttp = \"127.0.0.1:0\"\nsessions = 4\n[link]\nrate = \"50 Mbps\"\noverhead = 28\n\
+         frame-path = \"{path}\"\nread-ahead = \"100 ms\"\nhttp = \"127.0.0.1:0\"\nsessions = 4\n\
+         [link]\nrate = \"50 Mbps\"\noverhead = 28\n\
          [scheduler]\ndiscipline = \"dwcs\"\n"
     );
     for name in ["film", "other"] {
@@ -226,8 +229,10 @@ fn what_cannot_be_read_ahead_is_an_error_that_says_what_would_be_right() {
     ] {
         let file = folder.path().join("media.toml");
         let text = format!(
-            "[media]\nlisten = \"127.0.0.1:0\"\nplacement = \"ni\"\nframe-path = \"ni\"\n{keys}\n[link]\n\
-             rate = \"1 Mbps\"\n[scheduler]\ndiscipline = \"dwcs\"\n[[stream]]\nname = \"film\"\n{STREAM}\n\
+            "[media]\nlisten = \"127.0.0.1:0\"\nplacement = \"ni\"\nframe-path = \"ni\"\n{keys}\n\
+             [link]\n\
+             rate = \"1 Mbps\"\n[scheduler]\ndiscipline = \"dwcs\"\n[[stream]]\nname = \"film\"\n\
+             {STREAM}\n\
              late = \"drop\"\nsource = {{ kind = \"mpeg\", file = \"film.m1v\" }}\n"
         );
         std::fs::write(&file, text).unwrap();

@@ -1,5 +1,6 @@
-//! Instructions of the network interface processor: loaded, called, replaced and removed while clients play, and
-//! modules that mean harm. What they do, they do to their own streams; every frame stands in the account.
+//! Instructions of the network interface processor: loaded, called, replaced and removed while
+//! clients play, and modules that mean harm. What they do, they do to their own streams; every
+//! frame stands in the account.
 
 use crate::player::{PATTERN, Player, Seen, Server, assert_conserved, await_files, files};
 use nix::sys::signal::{Signal, kill};
@@ -112,7 +113,8 @@ fn play(server: &Server) -> [Player; 2] {
     })
 }
 
-/// Players take their packets while something is done, and some frames more after it; what they saw.
+/// Players take their packets while something is done, and some frames more after it; what they
+/// saw.
 fn watch_while(players: &mut [Player; 2], what: impl FnOnce()) -> [Vec<Seen>; 2] {
     let over = AtomicBool::new(false);
     std::thread::scope(|scope| {
@@ -136,7 +138,8 @@ fn watch_while(players: &mut [Player; 2], what: impl FnOnce()) -> [Vec<Seen>; 2]
     players.each_mut().map(Player::frames)
 }
 
-/// The types, 1 I, 2 P, 3 B, of frames that did not come, up to the last that did; each that did was whole.
+/// The types, 1 I, 2 P, 3 B, of frames that did not come, up to the last that did; each that did
+/// was whole.
 fn missing(seen: &[Seen]) -> Vec<u8> {
     assert!(seen.iter().all(|frame| frame.whole));
     let numbers: HashSet<u32> = Player::numbers(seen);
@@ -224,7 +227,7 @@ fn modules_that_fail_are_stopped_and_harm_nobody() {
         });
         assert!(seen.iter().all(|seen| missing(seen).is_empty()));
         let top = std::process::Command::new(env!("CARGO_BIN_EXE_millstream"))
-            .args(["top", &server.http.unwrap().to_string(), "--every", "20 ms", "--looks", "1"])
+            .args(["top", &server.http.unwrap().to_string(), "--interval", "20 ms", "--count", "1"])
             .output();
         let top = String::from_utf8(top.unwrap().stdout).unwrap();
         assert!(top.contains("instruction loops: stopped (") && top.contains("filtered"), "{top}");

@@ -1,5 +1,5 @@
-//! Whoever is killed at whatever moment: every frame stands in the account once, and nothing is left behind.
-//! (A server of a cluster that is killed: `cluster.rs`.)
+//! Whoever is killed at whatever moment: every frame stands in the account once, and nothing is
+//! left behind. (A server of a cluster that is killed: `cluster.rs`.)
 
 use crate::player::{Player, Server, assert_conserved, await_files, files};
 use nix::sys::signal::{Signal, kill};
@@ -22,7 +22,10 @@ sockets = [socket.socket(socket.AF_INET, socket.SOCK_DGRAM) for _ in range(2)]
 for each in sockets:
     each.bind((host, 0))
 ports = "-".join(str(each.getsockname()[1]) for each in sockets)
-transport = {"udp": f"RTP/AVP;unicast;client_port={ports}", "tcp": "RTP/AVP/TCP;unicast;interleaved=0-1"}
+transport = {
+    "udp": f"RTP/AVP;unicast;client_port={ports}",
+    "tcp": "RTP/AVP/TCP;unicast;interleaved=0-1",
+}
 def ask(method, header):
     request = f"{method} rtsp://{host}:{port}/film RTSP/1.0\r\nCSeq: 1\r\n{header}\r\n\r\n"
     control.sendall(request.encode())
@@ -158,7 +161,8 @@ fn the_processor_in_the_middle_of_a_frame_and_again() {
 
 #[test]
 fn the_host_and_then_its_clients() {
-    let media = "placement = \"ni\"\nsocket = \"processor\"\nhttp = \"127.0.0.1:0\"\nidle-timeout = \"2 s\"";
+    let media = "placement = \"ni\"\nsocket = \"processor\"\nhttp = \"127.0.0.1:0\"\nidle-timeout \
+     = \"2 s\"";
     let mut server = Server::start(60, "50 Mbps", media, STREAM, ", repeat = true");
     let processor = server.processor.unwrap();
     let mut players = Player::both_ways(&server);

@@ -1,4 +1,5 @@
-//! Live streams: ffmpeg publishes a film, ffmpeg plays it meanwhile, and what is played is the film.
+//! Live streams: ffmpeg publishes a film, ffmpeg plays it meanwhile, and what is played is the
+//! film.
 
 use crate::films::Films;
 use crate::player::{Player, Server, film, is_there, mangled};
@@ -71,14 +72,17 @@ fn serve(media: &str, streams: &[(&str, &str, &str)], files: &[(&str, &str)]) ->
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("film.m1v"), film(60)).unwrap();
     let mut text = format!(
-        "[media]\nlisten = \"127.0.0.1:0\"\nhttp = \"127.0.0.1:0\"\n{media}\n[link]\nrate = \"50 Mbps\"\n\
+        "[media]\nlisten = \"127.0.0.1:0\"\nhttp = \"127.0.0.1:0\"\n{media}\n[link]\nrate = \"50 \
+         Mbps\"\n\
          overhead = 28\n[scheduler]\ndiscipline = \"dwcs\"\n[scenario]\nduration = \"1 s\"\n"
     );
     text += "[[stream]]\nname = \"film\"\nperiod = \"16.666666 ms\"\nlate = \"drop\"\n\
-             first-deadline = \"2 s\"\nsource = { kind = \"mpeg\", file = \"film.m1v\", repeat = true }\n";
+             first-deadline = \"2 s\"\nsource = { kind = \"mpeg\", file = \"film.m1v\", repeat = \
+             true }\n";
     for (name, codec, source) in streams {
         text += &format!(
-            "[[stream]]\nname = \"{name}\"\nperiod = \"40 ms\"\nlate = \"drop\"\nfirst-deadline = \"2 s\"\n\
+            "[[stream]]\nname = \"{name}\"\nperiod = \"40 ms\"\nlate = \"drop\"\nfirst-deadline \
+             = \"2 s\"\n\
              source = {{ kind = \"live\", rate = \"2 Mbps\", codec = \"{codec}\"{source} }}\n"
         );
     }
@@ -109,7 +113,8 @@ fn is_published(status: &serde_json::Value, stream: usize) -> bool {
     status["live"][stream]["publisher"] != ""
 }
 
-/// What came of a stream is all accounted for, and was released but for what came before the first I-frame.
+/// What came of a stream is all accounted for, and was released but for what came before the first
+/// I-frame.
 fn assert_whole(live: &serde_json::Value) {
     let of = &live["ingested"];
     let released: u64 = (0..3).map(|kind| of["released"][kind].as_u64().unwrap()).sum();

@@ -20,14 +20,16 @@ use std::time::{Duration, Instant};
 pub(crate) const PATTERN: [(u8, usize); 6] =
     [(1, 6000), (3, 1200), (3, 1200), (2, 3000), (3, 1200), (3, 1200)];
 
-/// MPEG-1 video of so many frames: headers and slices as they stand in a file, nothing to be decoded.
+/// MPEG-1 video of so many frames: headers and slices as they stand in a file, nothing to be
+/// decoded.
 pub(crate) fn film(frames: usize) -> Vec<u8> {
     let mut film = Vec::new();
     for (number, (kind, bytes)) in (0..frames).map(|number| (number, PATTERN[number % 6])) {
         if kind == 1 {
             film.extend([0, 0, 1, 0xb3, 0x16, 0x01, 0x20, 0x18, 9, 9, 0, 0, 1, 0xb8, 1, 2, 3, 4]);
         }
-        // The picture's place in its group: I B B P B B are shown as 0 2 3 1 … never twice the same.
+        // The picture's place in its group: I B B P B B are shown as 0 2 3 1 … never twice the
+        // same.
         let place = u8::try_from([0, 1, 2, 5, 3, 4][number % 6]).unwrap();
         film.extend([0, 0, 1, 0, place >> 2, place << 6 | kind << 3, 0xff, 0xf8, 0]);
         film.extend([0, 0, 1, 1]);
@@ -91,7 +93,8 @@ fn open_files(id: u32) -> usize {
     std::fs::read_dir(format!("/proc/{id}/fd")).unwrap().count()
 }
 
-/// Files that a process keeps open: the fewest of a while, as whoever was answered last may still be closing.
+/// Files that a process keeps open: the fewest of a while, as whoever was answered last may still
+/// be closing.
 pub(crate) fn files(id: u32) -> usize {
     let counts = (0..25).map(|_| {
         std::thread::sleep(Duration::from_millis(20));
@@ -136,7 +139,8 @@ impl Server {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("film.m1v"), film(frames)).unwrap();
         let text = format!(
-            "[scenario]\nduration = \"1 min\"\n[media]\nlisten = \"127.0.0.1:0\"\n{media}\n[link]\nrate = \"{rate}\"\n\
+            "[scenario]\nduration = \"1 min\"\n[media]\nlisten = \"127.0.0.1:0\"\n{media}\n\
+             [link]\nrate = \"{rate}\"\n\
              overhead = 28\n[scheduler]\ndiscipline = \"dwcs\"\n[[stream]]\nname = \"film\"\n\
              late = \"drop\"\n{stream}\n\
              source = {{ kind = \"mpeg\", file = \"film.m1v\"{source} }}\n"

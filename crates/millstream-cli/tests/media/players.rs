@@ -1,7 +1,9 @@
-//! `millstream serve` with players that people use, ffmpeg, GStreamer and VLC, and a browser at its dashboard.
+//! `millstream serve` with players that people use, ffmpeg, GStreamer and VLC, and a browser at its
+//! dashboard.
 //!
-//! `scripts/test-tools.sh` installs them where it may. GStreamer and VLC play in `make soak` only: they keep their
-//! own time, and drop pictures where a busy machine stops them. Chromium, too: it is large.
+//! `scripts/test-tools.sh` installs them where it may. GStreamer and VLC play in `make soak` only:
+//! they keep their own time, and drop pictures where a busy machine stops them. Chromium, too: it
+//! is large.
 
 use crate::films::Films;
 use crate::player::{Player, Server, is_there};
@@ -22,9 +24,9 @@ fn films(frames: usize) -> Films {
 }
 
 impl Films {
-    /// Serves each file as it is by its name, and as a transport stream with `-ts` behind it, over and over
-    /// if `repeat`; and once as a transport stream with `-once` behind it. The processor is apart, as what
-    /// else the machine does must not make frames late.
+    /// Serves each file as it is by its name, and as a transport stream with `-ts` behind it, over
+    /// and over if `repeat`; and once as a transport stream with `-once` behind it. The processor
+    /// is apart, as what else the machine does must not make frames late.
     fn serve(&self, files: &[&str], rate: &str, stream: &str, repeat: bool) -> Server {
         self.serve_by("host", files, rate, stream, repeat)
     }
@@ -52,7 +54,8 @@ impl Films {
             ] {
                 text += &format!(
                     "[[stream]]\nname = \"{file}{ending}\"\nperiod = \"40 ms\"\nlate = \"drop\"\n\
-                     {stream}\nsource = {{ kind = \"mpeg\", file = \"{}\", payload = \"{payload}\", \
+                     {stream}\nsource = {{ kind = \"mpeg\", file = \"{}\", payload \
+                     = \"{payload}\", \
                      repeat = {repeat} }}\n",
                     self.path(file).display()
                 );
@@ -64,9 +67,11 @@ impl Films {
         Server::serve(&scenario, folder)
     }
 
-    /// Begins to decode `input` with ffmpeg, which writes a checksum of each picture, of so many at most.
+    /// Begins to decode `input` with ffmpeg, which writes a checksum of each picture, of so many at
+    /// most.
     ///
-    /// By UDP it takes a goodbye before packets that it has not read; what has no end is safe from that.
+    /// By UDP it takes a goodbye before packets that it has not read; what has no end is safe from
+    /// that.
     fn start_decoding(&self, input: &str, options: &[&str], pictures: usize) -> Decoding {
         let sums = tempfile::NamedTempFile::new_in(&self.folder).unwrap();
         let mut ffmpeg = Command::new("ffmpeg");
@@ -273,7 +278,8 @@ fn vlc(folder: &Path, server: &Server, name: &str) -> (Child, PathBuf) {
     if nix::unistd::geteuid().is_root() {
         vlc.args(["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]);
     }
-    // Where it buffers less than a busy machine makes it wait, it starts its clock anew and drops pictures.
+    // Where it buffers less than a busy machine makes it wait, it starts its clock anew and drops
+    // pictures.
     vlc.args(["cvlc", "-v", "--play-and-exit", "--no-audio", "--live-caching=5000"]);
     let file = format!("std{{access=file,mux=dummy,dst={}}}", to.display());
     vlc.args(["--vout", "dummy", "--sout", &format!("#duplicate{{dst={file},dst=display}}")]);

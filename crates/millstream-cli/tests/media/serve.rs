@@ -1,4 +1,5 @@
-//! `millstream serve` from a player's side: what arrives, what is refused, what survives which crash.
+//! `millstream serve` from a player's side: what arrives, what is refused, what survives which
+//! crash.
 
 use crate::player::{self, Player, Seen, Server};
 use nix::sys::signal::{Signal, kill};
@@ -54,8 +55,8 @@ fn every_frame_arrives_whole_by_either_transport_and_placement() {
 
 #[test]
 fn what_does_not_fit_is_b_frames_and_what_arrives_is_what_was_counted() {
-    // A round of the film is 13,800 bytes in 0.1 s, 1.15 Mb/s with headers; two of six frames, B, may
-    // go: 0.95 Mb/s must come.
+    // A round of the film is 13,800 bytes in 0.1 s, 1.15 Mb/s with headers; two of six frames, B,
+    // may go: 0.95 Mb/s must come.
     let stream = format!("{DEADLINE}\nwindow = \"2/6\"");
     let server = Server::start(180, "3.1 Mbps", "", &stream, "");
     let mut players: Vec<Player> = (0..3).map(|_| Player::connect(&server)).collect();

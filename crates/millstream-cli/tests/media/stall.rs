@@ -15,9 +15,9 @@ use std::time::{Duration, Instant};
 const LONG: Duration = Duration::from_secs(30);
 const DEADLINE: &str = "period = \"16.666666 ms\"\nfirst-deadline = \"200 ms\"\nwindow = \"1/6\"";
 
-/// Frames that the server may count as sent although the client does not read: what fits the receive buffer (4
-/// KB, which the kernel doubles), the unsent bytes that the kernel may hold (4 KiB and a segment),
-/// and what the RTP headers add. The film has 2.3 KB a frame.
+/// Frames that the server may count as sent although the client does not read: what fits the
+/// receive buffer (4 KB, which the kernel doubles), the unsent bytes that the kernel may hold (4
+/// KiB and a segment), and what the RTP headers add. The film has 2.3 KB a frame.
 const HIDDEN_FRAMES: u64 = 40;
 
 /// A connection whose kernel takes a few kilobytes and no more.

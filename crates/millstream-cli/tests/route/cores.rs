@@ -102,7 +102,8 @@ neighbour = "02:00:00:00:02:01"
     assert!(status != 0 && errors.contains("nothing is on core"), "{errors}");
 }
 
-/// Every packet crosses twice: ARP, neighbour discovery, errors, translation, TCP, a changed file, and a flood beside.
+/// Every packet crosses twice: ARP, neighbour discovery, errors, translation, TCP, a changed file,
+/// and a flood beside.
 fn hosts_find_each_other(io: &str) {
     const STATUS: &str = "127.0.0.1:9817";
     let network = Network::new();
@@ -128,7 +129,8 @@ fn hosts_find_each_other(io: &str) {
             "address = [\"10.2.0.1/24\", \"2001:db8:2::1/64\"]\nnat = { check-source = false }"
         ),
     );
-    // `back` comes by core 1, is forwarded on 0 and leaves there; `all` comes by 0 and goes on by 1.
+    // `back` comes by core 1, is forwarded on 0 and leaves there; `all` comes by 0 and goes on by
+    // 1.
     fs::write(&path, &file).unwrap();
     network.host("source", "a0", "10.1.0.2/24", "10.1.0.1");
     network.execute("sink", &["ip", "address", "add", "10.2.0.2/24", "dev", "b0"]);

@@ -1,5 +1,5 @@
-//! Paths with a `filter`, and paths that drop: what matches them is dropped as it is classified, counted, and taken
-//! over from a changed file.
+//! Paths with a `filter`, and paths that drop: what matches them is dropped as it is classified,
+//! counted, and taken over from a changed file.
 
 use etherparse::PacketBuilder;
 use serde_json::Value;

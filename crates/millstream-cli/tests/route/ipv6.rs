@@ -1,4 +1,5 @@
-//! IPv6 between real interfaces: the kernel's own ping and TCP, AF_PACKET, AF_XDP, and the kernel's routes.
+//! IPv6 between real interfaces: the kernel's own ping and TCP, AF_PACKET, AF_XDP, and the kernel's
+//! routes.
 
 use std::fs;
 use std::thread;
@@ -49,7 +50,8 @@ fn hosts_find_the_router_by_ndp_ping_through_it_and_are_told_what_is_unreachable
     let folder = TempDir::new().unwrap();
     let path = folder.path().join("router.toml");
     let more = "[[route]]\nprefix = \"2001:db8:3::/48\"\nport = \"b1\"\nvia = \"2001:db8:2::2\"\n\
-                [[path]]\nname = \"six\"\nmatch = { source = \"2001:db8:1::/64\", protocol = \"tcp\", destination-port = 7004 }\n";
+                [[path]]\nname = \"six\"\nmatch = { source = \"2001:db8:1::/64\", protocol \
+                = \"tcp\", destination-port = 7004 }\n";
     fs::write(&path, file("packet", more)).unwrap();
     hosts(&network);
     ip(&network, "sink", "address add 2001:db8:3::1/128 dev b0 nodad");

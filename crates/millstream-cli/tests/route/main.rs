@@ -201,37 +201,44 @@ fn mistakes_are_shown_where_they_stand() {
         ),
         (
             "overhead = 24",
-            "address = \"10.2.0.1/24\"\nnat = { forward = [{ protocol = \"sctp\", port = 80, to = \"10.1.0.5:80\" }] }",
+            "address = \"10.2.0.1/24\"\nnat = { forward = [{ protocol = \"sctp\", port = 80, to \
+             = \"10.1.0.5:80\" }] }",
             &["unknown variant `sctp`", "`tcp`", "`udp`"],
         ),
         (
             "overhead = 24",
-            "address = \"10.2.0.1/24\"\nnat = { forward = [{ protocol = \"tcp\", port = 0, to = \"10.1.0.5:80\" }] }",
+            "address = \"10.2.0.1/24\"\nnat = { forward = [{ protocol = \"tcp\", port = 0, to \
+             = \"10.1.0.5:80\" }] }",
             &["`port` of 0", "from 1 to 65535"],
         ),
         (
             "overhead = 24",
-            "address = \"10.2.0.1/24\"\nnat = { forward = [{ protocol = \"tcp\", port = 80, to = \"10.1.0.5\" }] }",
+            "address = \"10.2.0.1/24\"\nnat = { forward = [{ protocol = \"tcp\", port = 80, to \
+             = \"10.1.0.5\" }] }",
             &["`10.1.0.5` is not an IPv4 address and a port", "10.1.0.5:80"],
         ),
         (
             "overhead = 24",
-            "address = \"10.2.0.1/24\"\nnat = { forward = [{ protocol = \"tcp\", port = 80, to = \"224.0.0.5:80\" }] }",
+            "address = \"10.2.0.1/24\"\nnat = { forward = [{ protocol = \"tcp\", port = 80, to \
+             = \"224.0.0.5:80\" }] }",
             &["nobody listens at 224.0.0.5:80"],
         ),
         (
             "overhead = 24",
-            "address = \"10.2.0.1/24\"\nnat = { forward = [{ protocol = \"tcp\", port = 80, to = \"10.2.0.1:80\" }] }",
+            "address = \"10.2.0.1/24\"\nnat = { forward = [{ protocol = \"tcp\", port = 80, to \
+             = \"10.2.0.1:80\" }] }",
             &["10.2.0.1 is the router itself", "proxy"],
         ),
         (
             "overhead = 24",
-            "address = \"10.2.0.1/24\"\nnat = { forward = [{ protocol = \"tcp\", port = 80, to = \"10.2.0.9:80\" }] }",
+            "address = \"10.2.0.1/24\"\nnat = { forward = [{ protocol = \"tcp\", port = 80, to \
+             = \"10.2.0.9:80\" }] }",
             &["10.2.0.9 is outside", "behind another port"],
         ),
         (
             "overhead = 24",
-            "address = \"10.2.0.1/24\"\nnat = { forward = [{ protocol = \"tcp\", port = 80, to = \"10.1.0.5:80\" }, { protocol = \"tcp\", port = 80, to = \"10.1.0.6:80\" }] }",
+            "address = \"10.2.0.1/24\"\nnat = { forward = [{ protocol = \"tcp\", port = 80, to \
+             = \"10.1.0.5:80\" }, { protocol = \"tcp\", port = 80, to = \"10.1.0.6:80\" }] }",
             &["port 80 is forwarded twice"],
         ),
         (
@@ -390,7 +397,8 @@ fn a_changed_file_is_taken_over_without_losing_a_packet_of_a_path_that_stays() {
     assert!(metrics.contains("millstream_unaccounted_packets{} 0\n"), "{metrics}");
     let missing = network.get("router", STATUS, "/nothing");
     assert!(missing.starts_with("HTTP/1.1 404 "), "{missing}");
-    let top = [env!("CARGO_BIN_EXE_millstream"), "top", STATUS, "--every", "50 ms", "--looks", "2"];
+    let top =
+        [env!("CARGO_BIN_EXE_millstream"), "top", STATUS, "--interval", "50 ms", "--count", "2"];
     assert!(network.get("router", STATUS, "/").contains("<!DOCTYPE html>"));
     let top = network.execute("router", &top);
     assert!(top.contains("voice") && top.contains("asked") && top.contains("(removed)"), "{top}");
@@ -548,7 +556,8 @@ fn what_the_kernel_sends_on_a_tap_device_is_routed() {
     let folder = TempDir::new().unwrap();
     let file = folder.path().join("router.toml");
     let wan = ROUTER_FILE.find("[[port]]\nname = \"wan\"").unwrap();
-    let lan = "[router]\nstatus = \"127.0.0.1:9817\"\n[[port]]\nname = \"t0\"\nkind = \"tap\"\nrate = \"1 Gbps\"\n\
+    let lan = "[router]\nstatus = \"127.0.0.1:9817\"\n[[port]]\nname = \"t0\"\nkind = \"tap\"\n\
+     rate = \"1 Gbps\"\n\
                mac = \"02:00:00:00:00:01\"\n";
     let rest = ROUTER_FILE[wan..].replace("port = \"lan\"", "port = \"t0\"");
     fs::write(&file, format!("{lan}{rest}")).unwrap();

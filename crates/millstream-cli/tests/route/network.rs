@@ -33,7 +33,8 @@ impl Network {
         let there = |program| Command::new(program).arg("-V").output().is_ok();
         assert!(
             root && ["ip", "ping", "ethtool"].into_iter().all(there),
-            "this test makes network namespaces: run it as root, with iproute2, iputils-ping and ethtool"
+            "this test makes network namespaces: run it as root, with iproute2, iputils-ping and \
+             ethtool"
         );
         let number = MADE.fetch_add(1, Ordering::Relaxed);
         let network = Self { prefix: format!("ms{}-{number}", std::process::id()) };
@@ -182,7 +183,8 @@ impl Network {
         sending.join().unwrap();
     }
 
-    /// Sends copies of a frame as fast as it can, until it is stopped; it has begun when this returns.
+    /// Sends copies of a frame as fast as it can, until it is stopped; it has begun when this
+    /// returns.
     pub(crate) fn flood(&self, namespace: &str, interface: &'static str, frame: Vec<u8>) -> Flood {
         self.flood_by(namespace, interface, vec![frame])
     }
@@ -355,7 +357,8 @@ impl Network {
         run(&["-n", &of, "route", "add", "default", "via", gateway]);
     }
 
-    /// Whether a datagram to `address`, where nobody listens, is answered by an error that its sender gets.
+    /// Whether a datagram to `address`, where nobody listens, is answered by an error that its
+    /// sender gets.
     pub(crate) fn is_refused(&self, from: &str, address: &'static str) -> bool {
         let asking = self.within(from, move || {
             let socket = UdpSocket::bind("0.0.0.0:0").unwrap();

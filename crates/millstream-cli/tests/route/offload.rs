@@ -1,5 +1,6 @@
-//! Hosts that leave it to their interfaces to cut segments and to compute checksums, as Linux does unless it is told not
-//! to: TCP, and UDP in large pieces, over ports of each kind that get them so.
+//! Hosts that leave it to their interfaces to cut segments and to compute checksums, as Linux does
+//! unless it is told not to: TCP, and UDP in large pieces, over ports of each kind that get them
+//! so.
 
 use nix::sys::socket::setsockopt;
 use nix::sys::socket::sockopt::UdpGsoSegment;
@@ -96,7 +97,8 @@ fn check_datagrams(network: &Network) {
     assert_eq!(came.concat(), all);
 }
 
-/// All went by, in segments that a wire carries, from what was handed over in fewer and larger ones.
+/// All went by, in segments that a wire carries, from what was handed over in fewer and larger
+/// ones.
 fn check(report: &Value, log: &str, ports: [&str; 2], packets: u64) {
     assert_eq!(report["unaccounted"], 0, "{log}{report:#}");
     let all = |key: &str| ports.iter().map(|port| number(report, "ports", port, key)).sum::<u64>();

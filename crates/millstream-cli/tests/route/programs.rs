@@ -1,9 +1,10 @@
-//! The router's promise with real programs: iperf3, nginx under load by ab, and an RTP stream by ffmpeg
-//! keep what they reserved while small packets flood in by another port.
+//! The router's promise with real programs: iperf3, nginx under load by ab, and an RTP stream by
+//! ffmpeg keep what they reserved while small packets flood in by another port.
 //!
 //! Nothing here is a question of speed. Shares are those of the bytes that the link carried, over
-//! intervals at whose beginning more of bulk TCP and of the flood waited than the link then carried;
-//! losses and conservation are counts, the router's beside the kernel's. The router has a processor of its own where there are two.
+//! intervals at whose beginning more of bulk TCP and of the flood waited than the link then
+//! carried; losses and conservation are counts, the router's beside the kernel's. The router has a
+//! processor of its own where there are two.
 
 use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
 use nix::unistd::Pid;
@@ -314,8 +315,8 @@ fn programs_keep_their_reservations_beside_a_flood_and_every_packet_is_counted()
     let by_socket = network.datagrams_lost_by_sockets("sink");
     assert!(lost <= by_socket, "iperf3 misses {lost} datagrams, its socket lost {by_socket}");
 
-    // What was reserved of the link is kept within 1 %, and the flood is not starved; a packet may be under
-    // way at each end of a stretch.
+    // What was reserved of the link is kept within 1 %, and the flood is not starved; a packet may
+    // be under way at each end of a stretch.
     let ends = 2 * SEGMENT * waited.stretches;
     for (path, got, weight) in [("bulk", waited.bulk, BULK), ("flood", waited.flood, FLOOD)] {
         // Of the link; and of what others leave, by the weights of those two.

@@ -1,4 +1,5 @@
-//! Proxies between real interfaces: the kernel's own TCP at both ends, packets lost on the way, floods.
+//! Proxies between real interfaces: the kernel's own TCP at both ends, packets lost on the way,
+//! floods.
 
 use etherparse::PacketBuilder;
 use serde_json::Value;
@@ -26,7 +27,8 @@ fn file(paths: &str) -> String {
     )
 }
 
-/// A client in one namespace, and in another a server of files in `folder`, which has one called `big`.
+/// A client in one namespace, and in another a server of files in `folder`, which has one called
+/// `big`.
 fn client_and_server(network: &Network, folder: &TempDir) -> crate::network::Program {
     network.require(&["curl", "python3", "sha256sum", "ss"]);
     let ip = |namespace: &str, command: &str| {
@@ -78,8 +80,8 @@ fn proxied(report: &Value, path: &str, key: &str) -> u64 {
     of.unwrap()["proxy"][key].as_u64().unwrap_or_else(|| panic!("{path}, {key}: {report:#}"))
 }
 
-/// At an address of the router, at one that nobody has, by IPv6 to a server of IPv4, and with queues so short that
-/// packets are lost all the time.
+/// At an address of the router, at one that nobody has, by IPv6 to a server of IPv4, and with
+/// queues so short that packets are lost all the time.
 #[test]
 fn a_classical_proxy_carries_whole_files_whatever_is_lost_on_the_way() {
     let network = Network::new();
@@ -88,7 +90,8 @@ fn a_classical_proxy_carries_whole_files_whatever_is_lost_on_the_way() {
     let text = file(
         "[[path]]\nname = \"web\"\nmatch = { protocol = \"tcp\", destination-port = 80 }\n\
          proxy = { kind = \"classical\", host-connections = 1, to = \"10.2.0.2:8000\" }\n\
-         [[path]]\nname = \"lossy\"\nmatch = { protocol = \"tcp\", destination-port = 81 }\nqueue = 6\n\
+         [[path]]\nname = \"lossy\"\nmatch = { protocol = \"tcp\", destination-port = 81 }\nqueue \
+         = 6\n\
          proxy = { kind = \"classical\", to = \"[2001:db8:2::2]:8000\", buffer = \"128 KiB\" }\n\
          [[path]]\nname = \"nobody\"\nmatch = { protocol = \"tcp\", destination-port = 82 }\n\
          proxy = { kind = \"classical\", to = \"10.2.0.2:8001\" }\n",
@@ -106,7 +109,8 @@ fn a_classical_proxy_carries_whole_files_whatever_is_lost_on_the_way() {
     let part = network.execute("source", &["sh", "-c", &part]);
     // The server knows no ranges: the client hangs up when it has enough.
     assert_eq!(part_sum(&network, "http://10.1.0.1:81/big", 400_000), part, "with losses");
-    // The server refuses, and so the client's connection is reset: while it connects (7), or later (56).
+    // The server refuses, and so the client's connection is reset: while it connects (7), or later
+    // (56).
     let refused = status(&network, "http://10.1.0.1:82/", "");
     assert!(refused == "7" || refused == "56", "{refused}");
     let (report, log) = router.stop_with_log();
@@ -120,8 +124,8 @@ fn a_classical_proxy_carries_whole_files_whatever_is_lost_on_the_way() {
     assert!(number(&report, "paths", "web", "made") > 2_000, "{report:#}");
 }
 
-/// Beginnings of connections from addresses that nobody has, as fast as they can be sent, fill the table of their path,
-/// and use its share of the processor. Another proxy serves on.
+/// Beginnings of connections from addresses that nobody has, as fast as they can be sent, fill the
+/// table of their path, and use its share of the processor. Another proxy serves on.
 #[test]
 fn a_flood_of_beginnings_harms_the_path_that_it_takes() {
     let network = Network::new();
@@ -132,7 +136,8 @@ fn a_flood_of_beginnings_harms_the_path_that_it_takes() {
          proxy = { kind = \"classical\", to = \"10.2.0.2:8000\", connections = 64 }\n\
          [[path]]\nname = \"web\"\nmatch = { protocol = \"tcp\", destination-port = 80 }\n\
          proxy = { kind = \"classical\", to = \"10.2.0.2:8000\" }\n",
-    ) + "[[port]]\nname = \"f1\"\nkind = \"interface\"\nrate = \"1 Gbps\"\naddress = \"10.3.0.1/24\"\n\
+    ) + "[[port]]\nname = \"f1\"\nkind = \"interface\"\nrate = \"1 Gbps\"\naddress \
+     = \"10.3.0.1/24\"\n\
          [[route]]\nprefix = \"10.4.0.0/16\"\nport = \"f1\"\nneighbour = \"02:00:00:00:00:99\"\n";
     fs::write(&path, text).unwrap();
     let server = client_and_server(&network, &folder);
@@ -162,23 +167,28 @@ fn a_flood_of_beginnings_harms_the_path_that_it_takes() {
     assert_eq!(proxied(&report, "flooded", "to-server-bytes"), 0, "{report:#}");
 }
 
-/// The client speaks with the server, by IPv4 and IPv6, through a path that loses packets, and a name decides whether.
+/// The client speaks with the server, by IPv4 and IPv6, through a path that loses packets, and a
+/// name decides whether.
 #[test]
 fn a_transparent_proxy_hears_the_name_and_then_only_changes_numbers() {
     let network = Network::new();
     let folder = TempDir::new().unwrap();
     let path = folder.path().join("router.toml");
     let text = file(
-        "[[path]]\nname = \"web\"\nmatch = { protocol = \"tcp\", port = \"a1\", destination-port = 8000 }\nqueue = 24\n\
-         proxy = { kind = \"transparent\", allow = [\"a.example\", \"*.b.example\"], deny = [\"x.b.example\"] }\n\
-         [[path]]\nname = \"tls\"\nmatch = { protocol = \"tcp\", port = \"a1\", destination-port = 443 }\n\
+        "[[path]]\nname = \"web\"\nmatch = { protocol = \"tcp\", port = \"a1\", destination-port \
+         = 8000 }\nqueue = 24\n\
+         proxy = { kind = \"transparent\", allow = [\"a.example\", \"*.b.example\"], deny = \
+         [\"x.b.example\"] }\n\
+         [[path]]\nname = \"tls\"\nmatch = { protocol = \"tcp\", port = \"a1\", destination-port \
+         = 443 }\n\
          proxy = { kind = \"transparent\", deny = [\"x.example\"] }\n",
     );
     fs::write(&path, text).unwrap();
     let server = client_and_server(&network, &folder);
     let folder_text = folder.path().to_str().unwrap();
     let make = format!(
-        "cd {folder_text} && openssl req -x509 -newkey rsa:2048 -nodes -subj /CN=a.example -days 9 -keyout key -out cert"
+        "cd {folder_text} && openssl req -x509 -newkey rsa:2048 -nodes -subj /CN=a.example -days \
+         9 -keyout key -out cert"
     );
     network.execute("sink", &["sh", "-c", &make]);
     let serve = format!(
@@ -215,7 +225,8 @@ fn a_transparent_proxy_hears_the_name_and_then_only_changes_numbers() {
     assert!(number(&report, "paths", "web", "dropped_full") > 0, "nothing was lost: {report:#}");
 }
 
-/// Connections of both kinds go on when the file is read again, and new ones are judged by what it says now.
+/// Connections of both kinds go on when the file is read again, and new ones are judged by what it
+/// says now.
 #[test]
 fn connections_outlive_a_changed_file() {
     const STATUS: &str = "127.0.0.1:9819";
@@ -224,9 +235,11 @@ fn connections_outlive_a_changed_file() {
     let path = folder.path().join("router.toml");
     let paths = |rules: &str| {
         let text = file(&format!(
-            "[[path]]\nname = \"classical\"\nmatch = {{ protocol = \"tcp\", destination-port = 80 }}\n\
+            "[[path]]\nname = \"classical\"\nmatch = {{ protocol = \"tcp\", destination-port = 80 \
+             }}\n\
              proxy = {{ kind = \"classical\", to = \"10.2.0.2:8000\"{rules} }}\n\
-             [[path]]\nname = \"transparent\"\nmatch = {{ protocol = \"tcp\", port = \"a1\", destination-port = 8000 }}\n\
+             [[path]]\nname = \"transparent\"\nmatch = {{ protocol = \"tcp\", port = \"a1\", \
+             destination-port = 8000 }}\n\
              proxy = {{ kind = \"transparent\"{rules} }}\n"
         ));
         text.replacen("[router]\n", &format!("[router]\nstatus = \"{STATUS}\"\n"), 1)

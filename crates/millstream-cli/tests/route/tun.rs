@@ -91,7 +91,8 @@ fn mistakes_about_tun_devices_are_shown_where_they_stand() {
     }
 }
 
-/// Set down and up again it carries as before; one that is deleted keeps the router from nothing else.
+/// Set down and up again it carries as before; one that is deleted keeps the router from nothing
+/// else.
 #[test]
 fn a_device_that_goes_down_or_is_deleted_is_survived_and_counted() {
     for kind in ["tun", "tap"] {

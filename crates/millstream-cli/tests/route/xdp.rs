@@ -1,4 +1,5 @@
-//! Interfaces by AF_XDP: hosts with their offloads as they are, ports that go and come back, and which way is taken.
+//! Interfaces by AF_XDP: hosts with their offloads as they are, ports that go and come back, and
+//! which way is taken.
 
 use serde_json::Value;
 use std::fs;
@@ -99,7 +100,8 @@ fn af_xdp_ports_that_go_away_and_come_back_lose_nothing_that_was_taken() {
     }
 }
 
-/// Packets of queues that no socket read would be the kernel's, which does not forward. They are again all read after the interface was down.
+/// Packets of queues that no socket read would be the kernel's, which does not forward. They are
+/// again all read after the interface was down.
 #[test]
 fn every_receive_queue_is_read() {
     const FLOWS: u64 = 64;
@@ -215,7 +217,8 @@ fn a_router_by_which_nothing_comes_sleeps() {
         let ping = ["ping", "-n", "-c", "2", "-i", "0.2", "10.2.0.2"];
         let text = network.execute("source", &ping);
         assert!(text.contains(" 0% packet loss"), "{io}: {text}");
-        // By its own clock it would look ten thousand times a second or more. Neighbours are still asked for at first.
+        // By its own clock it would look ten thousand times a second or more. Neighbours are still
+        // asked for at first.
         network.until("the router to sleep", || {
             let before = router.wakes();
             thread::sleep(Duration::from_secs(1));

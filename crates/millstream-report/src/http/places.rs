@@ -4,7 +4,8 @@
 //! accepted ── incomplete ── is_complete ──> being answered ──> done
 //!                 └── all places are taken, it is the oldest and had GRACE: closed
 //! ```
-//! Connections without a request (slowloris) otherwise hold every place until each times out. A client that sends its request at once needs less than [`GRACE`].
+//! Connections without a request (slowloris) otherwise hold every place until each times out. A
+//! client that sends its request at once needs less than [`GRACE`].
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -88,8 +89,8 @@ impl Places {
         self.0.state.borrow_mut().incomplete.push(Incomplete { number, since, connection });
     }
 
-    /// Closes the connection whose request has been incomplete for longest; its place is free when its
-    /// task ends.
+    /// Closes the connection whose request has been incomplete for longest; its place is free when
+    /// its task ends.
     fn evict_oldest(&self) {
         let mut state = self.0.state.borrow_mut();
         if !state.incomplete.is_empty() {

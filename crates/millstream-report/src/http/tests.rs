@@ -169,7 +169,8 @@ fn obedient() -> SocketAddr {
 fn give(address: SocketAddr, verb: &str, headers: &str, body: &str) -> String {
     let length = body.len();
     let request = format!(
-        "{verb} /a/b?c=d HTTP/1.1\r\nHost: localhost\r\nContent-Length: {length}\r\n{headers}\r\n{body}"
+        "{verb} /a/b?c=d HTTP/1.1\r\nHost: localhost\r\nContent-Length: {length}\r\n{headers}\r\n\
+         {body}"
     );
     ask(address, request.as_bytes())
 }

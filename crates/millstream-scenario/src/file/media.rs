@@ -1,4 +1,5 @@
-//! The media section of a scenario: what `millstream serve` needs beyond streams, scheduler and link.
+//! The media section of a scenario: what `millstream serve` needs beyond streams, scheduler and
+//! link.
 
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -13,7 +14,8 @@ pub(crate) struct MediaTable {
     /// Address and port for RTSP; default "127.0.0.1:8554".
     #[schemars(with = "Option<String>")]
     pub(crate) listen: Option<Spanned<String>>,
-    /// Loopback address and port of the dashboard, /status, /admission, /instructions and /metrics; default: none.
+    /// Loopback address and port of the dashboard, /status, /admission, /instructions and /metrics;
+    /// default: none.
     #[schemars(with = "Option<String>")]
     pub(crate) http: Option<Spanned<String>>,
     /// Where scheduler and dispatch run; default "host".
@@ -27,12 +29,13 @@ pub(crate) struct MediaTable {
     /// Frame path "producer" or "ni": frames are read so long before they are due; default "1 s".
     #[schemars(with = "Option<Duration>")]
     pub(crate) read_ahead: Option<Spanned<Duration>>,
-    /// Frame path "producer" or "ni": a folder on a disk, relative to this file, for the video of films that are no
-    /// elementary streams, in files without names; default: where the system keeps temporary files.
+    /// Frame path "producer" or "ni": a folder on a disk, relative to this file, for the video of
+    /// films that are no elementary streams, in files without names; default: where the system
+    /// keeps temporary files.
     #[schemars(with = "Option<String>")]
     pub(crate) frame_folder: Option<Spanned<String>>,
-    /// NI: a Unix socket by which a server that is started again finds the processor that still plays, and
-    /// takes its clients over; relative to the working directory; default: none.
+    /// NI: a Unix socket by which a server that is started again finds the processor that still
+    /// plays, and takes its clients over; relative to the working directory; default: none.
     #[schemars(with = "Option<String>")]
     pub(crate) socket: Option<Spanned<String>>,
     /// Clients that play or may play at once; default 256.
@@ -67,10 +70,11 @@ pub(crate) struct MediaTable {
     /// Memory for the files of all streams together; default "512 MB".
     #[schemars(with = "Option<Size>")]
     pub(crate) store: Option<Spanned<Size>>,
-    /// A file of users as `htdigest` writes it, relative to this one: who may ask by Digest; default: anybody.
+    /// A file of users as `htdigest` writes it, relative to this one: who may ask by Digest;
+    /// default: anybody.
     pub(crate) users: Option<String>,
-    /// A file of tokens, relative to this one, NAME:SHA-256 of the token a line: who may ask by ?token= in the
-    /// URL; default: anybody, or `users`.
+    /// A file of tokens, relative to this one, NAME:SHA-256 of the token a line: who may ask by
+    /// ?token= in the URL; default: anybody, or `users`.
     pub(crate) tokens: Option<String>,
     /// What users are asked their passwords for; default "millstream".
     #[schemars(with = "Option<String>")]
@@ -79,7 +83,8 @@ pub(crate) struct MediaTable {
     pub(crate) tls: Option<TlsTable>,
     /// Servers that share their clients; default: none.
     pub(crate) cluster: Option<ClusterTable>,
-    /// Whether programs of this machine may load, replace, remove and call instructions by `http`; default: no.
+    /// Whether programs of this machine may load, replace, remove and call instructions by `http`;
+    /// default: no.
     #[schemars(with = "Option<bool>")]
     pub(crate) instructions: Option<Spanned<bool>>,
     /// Instructions that are there from the start, at most 16; default: none.
@@ -88,8 +93,8 @@ pub(crate) struct MediaTable {
     pub(crate) instruction: Vec<Spanned<InstructionTable>>,
 }
 
-/// An instruction: a WebAssembly module that sees streams' frames before they are scheduled, and that programs of
-/// this machine may call.
+/// An instruction: a WebAssembly module that sees streams' frames before they are scheduled, and
+/// that programs of this machine may call.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(crate) struct InstructionTable {
@@ -102,7 +107,8 @@ pub(crate) struct InstructionTable {
     /// What its memory may grow to; default "1 MiB".
     #[schemars(with = "Option<Size>")]
     pub(crate) memory: Option<Spanned<Size>>,
-    /// What it may compute for a frame or a call, about one a WebAssembly instruction; default 20000.
+    /// What it may compute for a frame or a call, about one a WebAssembly instruction; default
+    /// 20000.
     #[schemars(with = "Option<u32>", range(min = 1, max = 10_000_000))]
     pub(crate) fuel: Option<Spanned<u32>>,
     /// It is stopped after so many frames and calls in a row at which it failed; default 8.
@@ -133,12 +139,15 @@ pub(crate) struct ClusterTable {
     /// Address and port by which the others know this server (UDP).
     #[schemars(with = "String")]
     pub(crate) listen: Spanned<String>,
-    /// All servers by that address; this one may be among them, so that the same list can stand in every file.
+    /// All servers by that address; this one may be among them, so that the same list can stand in
+    /// every file.
     #[schemars(with = "Vec<String>")]
     pub(crate) members: Spanned<Vec<Spanned<String>>>,
-    /// A file of at least 32 bytes that all servers have and nobody else may read, relative to this one.
+    /// A file of at least 32 bytes that all servers have and nobody else may read, relative to this
+    /// one.
     pub(crate) secret: String,
-    /// Address and port for RTSP that clients of other servers are sent to; default: where it speaks RTSP.
+    /// Address and port for RTSP that clients of other servers are sent to; default: where it
+    /// speaks RTSP.
     #[schemars(with = "Option<String>")]
     pub(crate) address: Option<Spanned<String>>,
     /// About how long a server may be silent until the others take it for dead; default "1 s".

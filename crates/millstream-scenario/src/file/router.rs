@@ -41,20 +41,22 @@ pub(crate) struct RouterTable {
     /// How long a forwarding process runs before another is chosen; default "30 us".
     #[schemars(with = "Option<Duration>")]
     pub(crate) slice: Option<Spanned<Duration>>,
-    /// How long a forwarding process waits for a whole batch while others have work, at most; "0 us": not at all. Default
-    /// "50 us".
+    /// How long a forwarding process waits for a whole batch while others have work, at most; "0
+    /// us": not at all. Default "50 us".
     #[schemars(with = "Option<Duration>")]
     pub(crate) gather: Option<Spanned<Duration>>,
-    /// How ports are read: by processes that are scheduled, or before everything else, to compare; default "polled".
+    /// How ports are read: by processes that are scheduled, or before everything else, to compare;
+    /// default "polled".
     pub(crate) input: Option<InputMode>,
     /// Processors that the router's processes run on; default 1. Each has a scheduler of its own.
     #[schemars(with = "Option<u32>", range(min = 1, max = 64))]
     pub(crate) cores: Option<Spanned<u32>>,
-    /// Packets that all queues hold together, those of each core where there are several; default 16384.
+    /// Packets that all queues hold together, those of each core where there are several; default
+    /// 16384.
     #[schemars(with = "Option<u32>", range(min = 64, max = 1048576))]
     pub(crate) buffers: Option<Spanned<u32>>,
-    /// Whether the routes of the kernel's main table and its neighbours count, too, as they change; a route
-    /// of the file counts before the kernel's of the same prefix. Default: false.
+    /// Whether the routes of the kernel's main table and its neighbours count, too, as they change;
+    /// a route of the file counts before the kernel's of the same prefix. Default: false.
     #[schemars(with = "Option<bool>")]
     pub(crate) kernel_routes: Option<Spanned<bool>>,
     /// Where counters are shown by HTTP, for example "127.0.0.1:9817"; a loopback address. Default:
@@ -105,7 +107,8 @@ pub(crate) struct PortTable {
     /// Which of the router's cores reads and writes it, from 0 on; default 0.
     #[schemars(with = "Option<u32>")]
     pub(crate) core: Option<Spanned<u32>>,
-    /// The VLAN of the device that the port is: its frames come and leave with this tag. Default: frames without one.
+    /// The VLAN of the device that the port is: its frames come and leave with this tag. Default:
+    /// frames without one.
     #[schemars(with = "Option<u16>", range(min = 1, max = 4094))]
     pub(crate) vlan: Option<Spanned<u16>>,
     /// In a VLAN: where the priority of frames that leave is from; default "keep".
@@ -127,13 +130,13 @@ pub(crate) struct PortTable {
     /// The port's own hardware address; default: the interface's. Pcap ports need it.
     #[schemars(with = "Option<String>")]
     pub(crate) mac: Option<Spanned<String>>,
-    /// The router's own address there and its network's length, for example "10.1.0.1/24", or a list of one
-    /// IPv4 and some IPv6 addresses: the router then answers ARP or neighbour discovery and echo requests,
-    /// sends ICMP errors and routes to that network.
+    /// The router's own address there and its network's length, for example "10.1.0.1/24", or a
+    /// list of one IPv4 and some IPv6 addresses: the router then answers ARP or neighbour discovery
+    /// and echo requests, sends ICMP errors and routes to that network.
     #[schemars(with = "Option<AddressText>")]
     pub(crate) address: Option<Spanned<AddressText>>,
-    /// Hides who sends IPv4 by this port behind its `address`: packets leave from there, with a port number of
-    /// the router's, and answers find their way back. `{}` takes the defaults.
+    /// Hides who sends IPv4 by this port behind its `address`: packets leave from there, with a
+    /// port number of the router's, and answers find their way back. `{}` takes the defaults.
     #[schemars(with = "Option<NatTable>")]
     pub(crate) nat: Option<Spanned<NatTable>>,
     /// How paths share the port; default "wf2q+".
@@ -151,7 +154,8 @@ pub(crate) struct PortTable {
     pub(crate) longest_sleep: Option<Duration>,
 }
 
-/// How much is translated. A flow is a protocol (UDP, TCP, ICMP echo) and both ends' addresses and ports.
+/// How much is translated. A flow is a protocol (UDP, TCP, ICMP echo) and both ends' addresses and
+/// ports.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(crate) struct NatTable {
@@ -165,7 +169,8 @@ pub(crate) struct NatTable {
     /// Whether packets are dropped whose source does not belong to the port that they came by: the
     /// router's own route to it leads by another port, or there is none. Default: true.
     pub(crate) check_source: Option<bool>,
-    /// Ports of `address` that hosts behind it serve; at most 1024. Default: nobody outside can begin anything.
+    /// Ports of `address` that hosts behind it serve; at most 1024. Default: nobody outside can
+    /// begin anything.
     #[serde(default)]
     #[schemars(with = "Vec<ForwardTable>")]
     pub(crate) forward: Vec<Spanned<ForwardTable>>,
@@ -224,8 +229,8 @@ pub(crate) struct MatchTable {
     pub(crate) source_port: Option<u16>,
     /// TCP or UDP port.
     pub(crate) destination_port: Option<u16>,
-    /// A pcap-filter expression about the Ethernet frame, such as "tcp port 80 and not host 10.0.0.9"
-    /// (`man pcap-filter`).
+    /// A pcap-filter expression about the Ethernet frame, such as "tcp port 80 and not host
+    /// 10.0.0.9" (`man pcap-filter`).
     #[schemars(with = "Option<String>", length(min = 1, max = 4096))]
     pub(crate) filter: Option<Spanned<String>>,
 }
@@ -254,12 +259,13 @@ pub(crate) struct ExtensionTable {
 pub(crate) struct ProxyTable {
     /// What kind of proxy.
     pub(crate) kind: ProxyKind,
-    /// Classical: the server that connections go on to, for example "10.2.0.9:80"; of those with `hosts` the one for
-    /// names that are not among them.
+    /// Classical: the server that connections go on to, for example "10.2.0.9:80"; of those with
+    /// `hosts` the one for names that are not among them.
     #[schemars(with = "Option<String>")]
     pub(crate) to: Option<Spanned<String>>,
-    /// Classical: the server for each name, for example { "a.example" = "10.2.0.8:80" }. The name is what the client
-    /// says first: the host of an HTTP/1 request, or the server name of a TLS connection.
+    /// Classical: the server for each name, for example { "a.example" = "10.2.0.8:80" }. The name
+    /// is what the client says first: the host of an HTTP/1 request, or the server name of a TLS
+    /// connection.
     #[serde(default)]
     #[schemars(with = "BTreeMap<String, String>")]
     pub(crate) hosts: BTreeMap<Spanned<String>, Spanned<String>>,
@@ -297,8 +303,8 @@ pub(crate) struct PathTable {
     pub(crate) reservation: Option<Spanned<ReservationText>>,
     /// What a packet costs; needed where the reservation is in packets.
     pub(crate) cost: Option<Duration>,
-    /// A WebAssembly module that sees its packets before they are routed, and may change or drop them;
-    /// default: none.
+    /// A WebAssembly module that sees its packets before they are routed, and may change or drop
+    /// them; default: none.
     pub(crate) extension: Option<ExtensionTable>,
     /// Stands between both ends of its TCP connections; default: none.
     #[schemars(with = "Option<ProxyTable>")]
@@ -342,8 +348,8 @@ pub(crate) struct RouteTable {
     /// The hardware address of the next hop.
     #[schemars(with = "Option<String>")]
     pub(crate) neighbour: Option<Spanned<String>>,
-    /// The address of the next hop, a gateway on the port's network, or a link-local one of IPv6. Without this and `neighbour` the
-    /// destinations are on that network.
+    /// The address of the next hop, a gateway on the port's network, or a link-local one of IPv6.
+    /// Without this and `neighbour` the destinations are on that network.
     #[schemars(with = "Option<String>")]
     pub(crate) via: Option<Spanned<String>>,
 }

@@ -92,7 +92,8 @@ pub(super) fn check(
             format!("the next are {below} ns and {} ns", below + tick_ns)
         };
         problems.push(Problem::new(span, message).help(format!(
-            "it counts packet-times of {tick_ns} ns (`packet-time`), by default what {PACKET_BYTES} \
+            "it counts packet-times of {tick_ns} ns (`packet-time`), by default what \
+             {PACKET_BYTES} \
              bytes take on the link; {near}"
         )));
     };

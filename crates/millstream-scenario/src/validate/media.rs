@@ -161,7 +161,8 @@ fn page_address(text: Option<&Spanned<String>>, problems: &mut Vec<Problem>) -> 
     let found = address(text, problems)?;
     if !found.ip().is_loopback() {
         let message = format!("`http` of {found}, which other machines can reach");
-        let help = "the pages ask nobody who he is: an address of loopback, as 127.0.0.1; let a proxy that asks \
+        let help = "the pages ask nobody who he is: an address of loopback, as 127.0.0.1; let a \
+         proxy that asks \
                     show them to others";
         problems.push(Problem::new(text?.span(), message).help(help));
     }
@@ -199,10 +200,14 @@ mod tests {
         let media = parse(
             "[media]\nlisten = \"[::1]:5\"\nhttp = \"127.0.0.1:6\"\nplacement = \"ni\"\ncore = 3\n\
              frame-path = \"producer\"\nread-ahead = \"500 ms\"\nframe-folder = \"spool\"\n\
-             socket = \"run/s\"\nsessions = 7\nconnections = 8\nrequest-bytes = \"1 KiB\"\nidle-timeout = \"2 s\"\n\
-             stall-timeout = \"4 s\"\ndrain-timeout = \"3 s\"\npacket-bytes = \"500 B\"\nstore = \"1 MB\"\n\
-             users = \"users\"\ntokens = \"tokens\"\nrealm = \"films\"\nconnections-per-address = 4\n\
-             sessions-per-address = 2\ninstructions = true\ntls = { certificate = \"c\", key = \"k\" }",
+             socket = \"run/s\"\nsessions = 7\nconnections = 8\nrequest-bytes = \"1 KiB\"\n\
+             idle-timeout = \"2 s\"\n\
+             stall-timeout = \"4 s\"\ndrain-timeout = \"3 s\"\npacket-bytes = \"500 B\"\nstore \
+             = \"1 MB\"\n\
+             users = \"users\"\ntokens = \"tokens\"\nrealm = \"films\"\nconnections-per-address = \
+             4\n\
+             sessions-per-address = 2\ninstructions = true\ntls = { certificate = \"c\", key \
+             = \"k\" }",
         );
         let expected = Media {
             listen: "[::1]:5".parse().unwrap(),

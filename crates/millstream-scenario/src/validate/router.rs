@@ -29,13 +29,15 @@ use crate::units::{Duration, ReservationText};
 
 const BATCH: u32 = 32;
 const SLICE_NS: u64 = 30_000;
-/// Some hundred packets at the rate of a fast port, and little beside what a packet waits for on a slow one.
+/// Some hundred packets at the rate of a fast port, and little beside what a packet waits for on a
+/// slow one.
 const GATHER_NS: u64 = 50_000;
 const BUFFERS: u32 = 16_384;
 const QUEUE: u32 = 256;
 /// What compilers give a module at the start, 17 pages, and some.
 const MEMORY_BYTES: u64 = 2 << 20;
-/// A page of WebAssembly, the least that a module with a memory has, and the most that one may be given.
+/// A page of WebAssembly, the least that a module with a memory has, and the most that one may be
+/// given.
 const MEMORY_RANGE: std::ops::RangeInclusive<u64> = 1 << 16..=1 << 30;
 const FUEL: u32 = 20_000;
 const FAULTS: u32 = 8;

@@ -104,7 +104,8 @@ pub(super) fn source(
     };
     if problems.len() == before && duration_ns.is_none() && !source.ends() {
         problems.push(Problem::new(span, "this source never ends").help(
-            "give the scenario a `duration`, for example duration = \"10 s\", or the source a `stop`",
+            "give the scenario a `duration`, for example duration = \"10 s\", or the source a \
+             `stop`",
         ));
     }
     (problems.len() == before).then_some(source)

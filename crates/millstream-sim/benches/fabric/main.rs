@@ -1,11 +1,11 @@
 //! Packet-hops per second of the fabric simulator, beside a plain simulator of the same network.
 //!
-//! `cargo bench -p millstream-sim --bench fabric`. The network: 64 end-points, 4-ary 3-tree, 2 Gb/s,
-//! 145 ns a switch. *FIFO*: 512-byte Poisson packets at 80 % load, output queues, store and forward;
-//! the plain simulator does exactly that and nothing else. *MinBW*: seven classes on virtual channels,
-//! credits, cut-through, crossbars at 1.5 times the links' rate; the same packets, 80 % in all, or the
-//! traffic of the MinBW paper's Table II. Last, 4,096 end-points (8-ary 4-tree), for three lengths of
-//! time, and the most memory held.
+//! `cargo bench -p millstream-sim --bench fabric`. The network: 64 end-points, 4-ary 3-tree, 2
+//! Gb/s, 145 ns a switch. *FIFO*: 512-byte Poisson packets at 80 % load, output queues, store and
+//! forward; the plain simulator does exactly that and nothing else. *MinBW*: seven classes on
+//! virtual channels, credits, cut-through, crossbars at 1.5 times the links' rate; the same
+//! packets, 80 % in all, or the traffic of the MinBW paper's Table II. Last, 4,096 end-points
+//! (8-ary 4-tree), for three lengths of time, and the most memory held.
 #![allow(missing_docs, clippy::unwrap_used)]
 
 mod plain;
@@ -53,7 +53,8 @@ fn report(name: &str, simulation: &mut Simulation) -> f64 {
         latency.sum_ns as f64 / latency.packets as f64 / 1e3,
     );
     println!(
-        "{name:38} {:>10} hops {seconds:>6.2} s {rate:>6.2} M packet-hops/s, mean latency {mean_us:.2} us",
+        "{name:38} {:>10} hops {seconds:>6.2} s {rate:>6.2} M packet-hops/s, mean latency \
+         {mean_us:.2} us",
         simulation.hops()
     );
     rate

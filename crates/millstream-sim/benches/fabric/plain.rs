@@ -137,7 +137,8 @@ pub(crate) fn report(stop_ns: u64) -> f64 {
     let seconds = start.elapsed().as_secs_f64();
     let (rate, mean_us) = (hops as f64 / seconds / 1e6, sum_ns as f64 / delivered as f64 / 1e3);
     println!(
-        "{:38} {hops:>10} hops {seconds:>6.2} s {rate:>6.2} M packet-hops/s, mean latency {mean_us:.2} us",
+        "{:38} {hops:>10} hops {seconds:>6.2} s {rate:>6.2} M packet-hops/s, mean latency \
+         {mean_us:.2} us",
         "plain, 64"
     );
     rate

@@ -1,7 +1,7 @@
 //! How full a fabric's buffers are.
 //!
 //! ```text
-//! waits for the link ─> link ─> room taken behind the link, in credits, until the packet has crossed
+//! backlog before the link ─> link ─> occupancy behind the link, in credits, until the transfer
 //! ```
 //!
 //! What waits for a link is at its sender: at an end-point, or in a switch's output. Behind a link
@@ -31,8 +31,8 @@ pub struct Buffers {
 }
 
 impl Buffers {
-    /// The buffers of `simulation`; what is taken behind a link is counted `by_channel`, or else all
-    /// channels together as channel 0.
+    /// The buffers of `simulation`; what is taken behind a link is counted `by_channel`, or else
+    /// all channels together as channel 0.
     #[must_use]
     pub fn of(simulation: &Simulation, by_channel: bool) -> Self {
         let links = simulation.topology().links().len();
@@ -72,8 +72,8 @@ impl Buffers {
         &mut self.taken[link as usize * self.channels + channel]
     }
 
-    /// Takes note of a step. Each change of what waits for a link, or of what is taken behind it, is
-    /// told: which link, whether it is what is taken, when, and how much it is then.
+    /// Takes note of a step. Each change of what waits for a link, or of what is taken behind it,
+    /// is told: which link, whether it is what is taken, when, and how much it is then.
     #[inline]
     pub(super) fn follow(
         &mut self,

@@ -1,7 +1,7 @@
 //! A switch with buffers at inputs and outputs and a crossbar in between.
 //!
 //! ```text
-//! link ─> input: a queue for each (output, channel) ─crossbar─> output: the egress scheduler ─> link
+//! link ─> input: a queue per (output, channel) ─crossbar─> output: egress scheduler ─> link
 //! ```
 //!
 //! Inputs and outputs transfer one packet at a time. Whenever something has changed (a packet is

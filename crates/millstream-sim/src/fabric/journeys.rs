@@ -6,9 +6,9 @@
 //! ```
 //!
 //! Stages follow what comes through first, the head under cut-through: a stage *link* lasts until
-//! the packet may cross the switch behind, the switch's latency included, and the last until the last
-//! byte is there. So they add up to the latency. A transfer through a crossbar takes none of the
-//! head's time, since transmission may begin with it; [`Hop::crossing`] has it.
+//! the packet may cross the switch behind, the switch's latency included, and the last until the
+//! last byte is there. So they add up to the latency. A transfer through a crossbar takes none of
+//! the head's time, since transmission may begin with it; [`Hop::crossing`] has it.
 //!
 //! Memory: at most [`JOURNEYS_MOST`] journeys, with about 80 bytes a hop, [`SAMPLES_MOST`] samples
 //! of buffers, and 4 bytes for each packet under way. What is not kept is counted.
@@ -179,8 +179,8 @@ pub enum Sampled {
     TakenCredits,
 }
 
-/// How full a link's buffer is from `time_ns` on; taken while some followed packet waits for the link,
-/// is on it, or is in the input behind it.
+/// How full a link's buffer is from `time_ns` on; taken while some followed packet waits for the
+/// link, is on it, or is in the input behind it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sample {
     /// When, ns.

@@ -56,7 +56,8 @@ pub struct Crossbar {
 /// How packets wait at an input, in each virtual channel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Queueing {
-    /// In a queue for each output (virtual output queues), all of which share the channel's credits.
+    /// In a queue for each output (virtual output queues), all of which share the channel's
+    /// credits.
     VirtualOutput,
     /// In one queue, whose head blocks what is behind it.
     Fifo,

@@ -2,8 +2,8 @@
 //!
 //! Whatever happens at one instant happens in this order, wherever it is: transmissions and
 //! transfers end and credits come back; packets arrive; crossbars are matched; links decide. So
-//! nothing depends on the order in which simultaneous events are found, and the same scheduler as on
-//! a single link serves every link.
+//! nothing depends on the order in which simultaneous events are found, and the same scheduler as
+//! on a single link serves every link.
 //!
 //! ```text
 //! injection ─> scheduler ─link─> input ─crossbar─> scheduler ─link─> … ─link─> destination
@@ -11,12 +11,12 @@
 //!                  └── credits ────┘                   └ room of the output's buffer
 //! ```
 //!
-//! A packet whose transmission starts at t on a link of rate r and delay d, into a switch of latency
-//! c, may cross that switch from t + d + c on (virtual cut-through) or from t + L/r + d + c on (store
-//! and forward). A transfer lasts until all of the packet has come through, L over the crossbar's
-//! rate at least; its transmission may start as soon as its transfer does. The room that a packet
-//! takes at an input is free, and its credits set out, when its transfer ends; that at an output when
-//! its transmission ends. A destination takes what comes.
+//! A packet whose transmission starts at t on a link of rate r and delay d, into a switch of
+//! latency c, may cross that switch from t + d + c on (virtual cut-through) or from t + L/r + d + c
+//! on (store and forward). A transfer lasts until all of the packet has come through, L over the
+//! crossbar's rate at least; its transmission may start as soon as its transfer does. The room that
+//! a packet takes at an input is free, and its credits set out, when its transfer ends; that at an
+//! output when its transmission ends. A destination takes what comes.
 
 use millstream::catalogue::DynScheduler;
 use millstream::{Packet, StreamId};

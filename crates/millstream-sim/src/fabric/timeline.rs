@@ -1,15 +1,16 @@
-//! What is still to happen: a wheel of buckets one nanosecond wide, with a heap for what is far off.
+//! What is still to happen: a wheel of buckets one nanosecond wide, with a heap for what is far
+//! off.
 //!
 //! ```text
 //! now                                   now + HORIZON
 //!  |  bucket | bucket | bucket | … | bucket  |   heap …
 //! ```
 //!
-//! Almost all events of a fabric lie within a transmission of a packet from now. For them scheduling
-//! and taking cost a few instructions: each bucket is a list in one arena, and a bitmap of two
-//! levels finds the next that is not empty. What is further off waits in a heap until the wheel has
-//! come near. Buckets hold one instant each, so nothing in them needs sorting; whoever takes an
-//! instant's events has to treat them as simultaneous.
+//! Almost all events of a fabric lie within a transmission of a packet from now. For them
+//! scheduling and taking cost a few instructions: each bucket is a list in one arena, and a bitmap
+//! of two levels finds the next that is not empty. What is further off waits in a heap until the
+//! wheel has come near. Buckets hold one instant each, so nothing in them needs sorting; whoever
+//! takes an instant's events has to treat them as simultaneous.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;

@@ -16,7 +16,7 @@
 //! |---|---|
 //! | shapes of the two Pareto laws | 1.4 on, 1.2 off ([`millstream_traffic::OnOff`]) |
 //! | sources of a class, their peak rate | [`SOURCES`] of the link's rate ([`PEAK_SHARE`]) |
-//! | sizes "up to" a largest | [`CONTROL_BYTES`] for control, Pareto ([`PacketBytes::up_to`]) else |
+//! | sizes up to a maximum | control: [`CONTROL_BYTES`]; others: Pareto ([`PacketBytes::up_to`]) |
 //! | where a burst goes | one end-point for a whole on period, uniform over the others |
 //! | the video traces | a model of one ([`millstream_traffic::mpeg::Mpeg4Model`]) |
 //! | the ends of connections | uniform over the other end-points ([`Admission`]) |
@@ -122,9 +122,9 @@ impl Kind {
     }
 }
 
-/// The traffic of every end-point of `topology`, whose links all have a data rate of `link_bps`, and
-/// what was admitted of its connections; as [`Admission::admit`] and [`EndPointTraffic::new`], in
-/// order of end-points.
+/// The traffic of every end-point of `topology`, whose links all have a data rate of `link_bps`,
+/// and what was admitted of its connections; as [`Admission::admit`] and [`EndPointTraffic::new`],
+/// in order of end-points.
 pub fn everywhere(
     topology: &Topology,
     link_bps: u64,

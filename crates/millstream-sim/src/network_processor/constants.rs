@@ -94,12 +94,13 @@ pub struct PieceWork {
 }
 
 /// SRAM accesses of an insertion into HILQ (counted from the paper, section 5.4.1): the stream, the
-/// x/y table, the slot's header, the free list, the element, the header again, the second-level bit.
+/// x/y table, the slot's header, the free list, the element, the header again, the second-level
+/// bit.
 pub const INSERTION_ACCESSES: usize = 7;
 
 /// SRAM commands with which a packet is put into a queue between stages, or taken out of one: read
-/// the queue's descriptor with a lock, the link, write and unlock the descriptor. Counted; the paper
-/// does not say, and of what it does not say this alone shows in the figures.
+/// the queue's descriptor with a lock, the link, write and unlock the descriptor. Counted; the
+/// paper does not say, and of what it does not say this alone shows in the figures.
 pub const HANDOVER_SRAM: usize = 3;
 
 /// Scratchpad commands of the same: the bit that says that the queue holds something.

@@ -36,8 +36,8 @@ impl Throughput {
         self.packets_per_s * u64::from(self.bytes) * 8
     }
 
-    /// Whether the port carried what it can, to the two in a thousand that cycles and packets of the
-    /// measured time allow.
+    /// Whether the port carried what it can, to the two in a thousand that cycles and packets of
+    /// the measured time allow.
     #[must_use]
     pub fn at_line_rate(self) -> bool {
         self.bits_per_s() * 1000 >= line_rate_bits_per_s(self.bytes) * 998

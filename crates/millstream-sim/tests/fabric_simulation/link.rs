@@ -51,7 +51,8 @@ fn one_busy_link_is_the_simulated_link() {
         fs::write(folder.path().join("a.csv"), rows).unwrap();
         let stream = |name: &str, weight: u32, priority: u32| {
             format!(
-                "[[stream]]\nname = \"{name}\"\nweight = {weight}\nquantum = {}\npriority = {priority}\n\
+                "[[stream]]\nname = \"{name}\"\nweight = {weight}\nquantum = {}\npriority = \
+                 {priority}\n\
                  period = \"{} us\"\nsource = {{ kind = \"trace\", file = \"a.csv\" }}\n",
                 weight * LARGEST_BYTES,
                 weight * 4

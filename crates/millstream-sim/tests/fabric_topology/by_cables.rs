@@ -120,7 +120,9 @@ fn connected() -> impl Strategy<Value = (u32, Vec<u16>, Vec<Cable>)> {
 
 proptest! {
     #[test]
-    fn any_connected_network_has_routes_without_deadlock((end_points, ports, cables) in connected()) {
+    fn any_connected_network_has_routes_without_deadlock(
+        (end_points, ports, cables) in connected()
+    ) {
         let topology = custom(end_points, &ports, &cables).unwrap();
         prop_assert_eq!(topology.layers(), 1);
         sound(&topology);
@@ -146,8 +148,9 @@ proptest! {
                 prop_assert!(path.len() <= by_root);
                 prop_assert!(path.len() >= distances[&Node::EndPoint(destination)]);
                 // Once a path has gone to a deeper level it never comes to a higher one.
+                let inner = path[..path.len() - 1].iter();
                 let levels: Vec<u32> =
-                    path[..path.len() - 1].iter().map(|&link| level(topology.links()[link].to).1).collect();
+                    inner.map(|&link| level(topology.links()[link].to).1).collect();
                 let turn = levels.windows(2).position(|step| step[0] < step[1]);
                 if let Some(turn) = turn {
                     prop_assert!(levels[turn..].is_sorted());

@@ -181,7 +181,8 @@ fn a_folded_shuffle_spreads_uniform_traffic_evenly() {
     for (arity, levels) in [(4_u32, 3_u32), (2, 4), (3, 2)] {
         let topology = folded_shuffle(arity, levels).unwrap();
         let across = topology.switches() / levels;
-        // What a link above l levels carries, up or down, leaves or enters a tree of k^l end-points.
+        // What a link above l levels carries, up or down, leaves or enters a tree of k^l
+        // end-points.
         let level = |node| match node {
             Node::EndPoint(_) => 0,
             Node::Switch(number) => 1 + number / across,
@@ -405,7 +406,8 @@ fn errors_say_what_and_what_would_be_right() {
         (dragonfly(0, 4, 2), "end_points is 0; allowed is 1 to 16384"),
         (
             dragonfly(8, 16, 8),
-            "end_points 8, switches 16 and globals 8 make 16512 end-points; at most 16384 are allowed",
+            "end_points 8, switches 16 and globals 8 make 16512 end-points; at most 16384 are \
+             allowed",
         ),
         (custom(0, &[1], &[]), "end_points is 0; allowed is 1 to 16384"),
         (custom(1, &[], &[]), "the number of switches is 0; allowed is 1 to 65536"),
@@ -421,7 +423,8 @@ fn errors_say_what_and_what_would_be_right() {
         ),
         (
             but(&[end_point(2, 0, 2)]),
-            "cable 3 ends at end-point 2; there are 2 end-points and 2 switches, each numbered from 0",
+            "cable 3 ends at end-point 2; there are 2 end-points and 2 switches, each numbered \
+             from 0",
         ),
         (
             but(&[cable(0, 2, 1, 3)]),

@@ -92,7 +92,8 @@ impl Draw {
             let interval = format!("bytes = 125, interval = \"{period_ns} ns\"");
             let source = match self.below(4) {
                 _ if broken == 4 => format!(
-                    "kind = \"generator\", packets = 80, {interval}, pause-after = {}, pause = \"{} ns\"",
+                    "kind = \"generator\", packets = 80, {interval}, pause-after = {}, pause \
+                     = \"{} ns\"",
                     self.below(12) + 1,
                     period_ns * (self.below(12) + 1),
                 ),

@@ -1,9 +1,9 @@
 //! What `check` guarantees, `run` keeps: random scenarios, every guaranteed answer run.
 //!
-//! `MILLSTREAM_PROMISES=100000` draws that many (`make soak` does). The canaries take one premise for
-//! granted without checking it: then a guaranteed answer must be broken. No set was found that breaks
-//! its promise where only `whole-slots`, `slots` or `no-pauses` fails (a million draws each of the
-//! last); the theorems do not cover it, so nothing is promised there.
+//! `MILLSTREAM_PROMISES=100000` draws that many (`make soak` does). The canaries take one premise
+//! for granted without checking it: then a guaranteed answer must be broken. No set was found that
+//! breaks its promise where only `whole-slots`, `slots` or `no-pauses` fails (a million draws each
+//! of the last); the theorems do not cover it, so nothing is promised there.
 #![allow(clippy::unwrap_used)]
 
 mod draw;

@@ -1,4 +1,5 @@
-//! A fabric's page, and what only it shows: curves over time, how full buffers were, the fabric drawn.
+//! A fabric's page, and what only it shows: curves over time, how full buffers were, the fabric
+//! drawn.
 
 use millstream_report::{
     DrawnLink, DrawnNode, FabricCurve, FabricReportInput, FullBuffer, write_fabric_report,

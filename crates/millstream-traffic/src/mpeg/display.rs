@@ -2,8 +2,8 @@
 //!
 //! MPEG pictures say their place in the group (ISO 13818-2, 6.3.9: `temporal_reference`), H.264
 //! pictures an order count that starts again at each IDR picture (14496-10, 8.2.1). Where these
-//! make no order (damaged, or of a kind that is not read), the classic one is taken: an I or P frame
-//! is shown once the B frames behind it are.
+//! make no order (damaged, or of a kind that is not read), the classic one is taken: an I or P
+//! frame is shown once the B frames behind it are.
 
 use h264_reader::Context;
 use h264_reader::nal::pps::PicParameterSet;

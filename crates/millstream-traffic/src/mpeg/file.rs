@@ -1,8 +1,8 @@
 //! A video file: which container and codec it is, told by its contents, and its frames.
 //!
-//! Files are read in chunks; what stays is eight bytes a frame, and the elementary stream for whoever
-//! wants it. A frame above 16 MiB is an error.
-//! A file cut inside a frame or a packet ends there, as recordings do.
+//! Files are read in chunks; what stays is eight bytes a frame, and the elementary stream for
+//! whoever wants it. A frame above 16 MiB is an error. A file cut inside a frame or a packet ends
+//! there, as recordings do.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, BufWriter, Read, Seek, Write};
@@ -21,7 +21,8 @@ pub struct VideoFile {
     pub rate: FrameRate,
 }
 
-pub(super) const EXPECTED: &str = "expected MPEG-1/2 or H.264 video: an elementary, program or transport \
+pub(super) const EXPECTED: &str = "expected MPEG-1/2 or H.264 video: an elementary, program or \
+ transport \
                         stream, or MP4";
 
 /// Where a stream has no timing information.
@@ -86,8 +87,8 @@ impl Kept {
     }
 }
 
-/// The codec, the frames and the elementary stream of `input`, from the first start code on; at most
-/// `limit` bytes of it.
+/// The codec, the frames and the elementary stream of `input`, from the first start code on; at
+/// most `limit` bytes of it.
 pub(super) fn read_kept(
     input: impl Read + Seek,
     limit: usize,
@@ -293,7 +294,8 @@ mod tests {
         #[test]
         fn no_file_makes_the_reader_panic(
             head in proptest::sample::select(vec![
-                &b"\0\0\x01\xba"[..], b"\0\0\x01\xb3", b"\0\0\0\x01\x67", b"G", b"\0\0\0\x18ftypmp42",
+                &b"\0\0\x01\xba"[..], b"\0\0\x01\xb3", b"\0\0\0\x01\x67", b"G",
+                b"\0\0\0\x18ftypmp42",
             ]),
             bytes in proptest::collection::vec(proptest::prop_oneof![0u8..4, 0u8..=255], 0..400),
         ) {

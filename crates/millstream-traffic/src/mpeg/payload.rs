@@ -104,11 +104,12 @@ impl VideoPayload {
         Ok(Self::of(codec, &video, bytes.into()))
     }
 
-    /// Reads the file at `path`, of which next to nothing stays in memory: its elementary stream goes into a file
-    /// without a name in `folder`. For films of any length.
+    /// Reads the file at `path`, of which next to nothing stays in memory: its elementary stream
+    /// goes into a file without a name in `folder`. For films of any length.
     ///
     /// # Errors
-    /// If the file cannot be read, holds no video that is understood, or more than `folder` has room for.
+    /// If the file cannot be read, holds no video that is understood, or more than `folder` has
+    /// room for.
     pub fn unpack(path: &Path, folder: &Path) -> Result<Self, TrafficError> {
         let failed = |path: &Path| {
             let path = path.to_owned();
@@ -158,7 +159,8 @@ impl VideoPayload {
 
 #[allow(unsafe_code)]
 fn map(file: &File) -> std::io::Result<Mmap> {
-    // SAFETY: the file has no name and nobody else writes it, so the mapped bytes exist and do not change.
+    // SAFETY: the file has no name and nobody else writes it, so the mapped bytes exist and do not
+    // change.
     unsafe { Mmap::map(file) }
 }
 

@@ -12,13 +12,13 @@ pub struct Picture {
     pub kind: FrameKind,
     /// Another frame is predicted from it.
     pub reference: bool,
-    /// A decoder can begin with it: an IDR picture of H.264, or an I-picture with its sequence's parameters; any
-    /// I-picture of MPEG-1/2.
+    /// A decoder can begin with it: an IDR picture of H.264, or an I-picture with its sequence's
+    /// parameters; any I-picture of MPEG-1/2.
     pub entry: bool,
 }
 
-/// What the frame in `frame` is, an elementary stream's bytes with start codes; `None` if no whole frame begins
-/// in it.
+/// What the frame in `frame` is, an elementary stream's bytes with start codes; `None` if no whole
+/// frame begins in it.
 ///
 /// ```
 /// use millstream_traffic::mpeg::{Codec, FrameKind, picture};

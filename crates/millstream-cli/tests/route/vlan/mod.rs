@@ -209,7 +209,8 @@ fn mistakes_about_vlans_are_shown_where_they_stand() {
         }
     }
     let interfaces = "[router]\n[[port]]\nname = \"a\"\nkind = \"interface\"\nrate = \"1 Gbps\"\n\
-        address = \"10.1.0.1/24\"\n[[port]]\nname = \"b\"\nkind = \"interface\"\ninterface = \"a\"\n\
+        address = \"10.1.0.1/24\"\n[[port]]\nname = \"b\"\nkind = \"interface\"\ninterface \
+        = \"a\"\n\
         rate = \"1 Gbps\"\nio = \"xdp\"\n[[path]]\nname = \"all\"\n";
     fs::write(&file, interfaces).unwrap();
     let (status, _, errors) = outcome(millstream().arg("check").arg(&file));

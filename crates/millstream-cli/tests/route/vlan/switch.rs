@@ -1,5 +1,5 @@
-//! A switch with a port in each of some VLANs and one that carries them all with tags: of captures, so that it needs
-//! nothing of the kernel.
+//! A switch with a port in each of some VLANs and one that carries them all with tags: of captures,
+//! so that it needs nothing of the kernel.
 
 use pcap::{Active, Capture, Direction};
 use std::collections::BTreeSet;

@@ -75,7 +75,8 @@ mod tests {
     #[test]
     fn the_same_list_can_stand_in_every_file() {
         let media = parse(&format!(
-            "{LISTEN}members = [\"10.0.0.1:7946\", \"10.0.0.2:7946\"]\naddress = \"10.0.0.1:8554\"\n\
+            "{LISTEN}members = [\"10.0.0.1:7946\", \"10.0.0.2:7946\"]\naddress \
+             = \"10.0.0.1:8554\"\n\
              dead-after = \"2 s\""
         ));
         let expected = Cluster {

@@ -106,7 +106,8 @@ mod tests {
     fn every_key_is_read_and_defaults_are_filled_in() {
         let media = parse(
             "[[media.instruction]]\nname = \"a\"\nmodule = \"a.wasm\"\n\
-             [[media.instruction]]\nname = \"b\"\nmodule = \"b.wasm\"\nmemory = \"64 KiB\"\nfuel = 5\n\
+             [[media.instruction]]\nname = \"b\"\nmodule = \"b.wasm\"\nmemory = \"64 KiB\"\nfuel \
+             = 5\n\
              faults = 2\nstreams = [\"a\"]",
         )
         .unwrap();

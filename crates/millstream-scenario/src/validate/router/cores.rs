@@ -18,8 +18,8 @@ pub(super) fn core(given: Option<&Spanned<u32>>) -> usize {
     given.map_or(0, |core| *core.get_ref() as usize)
 }
 
-/// Ports and paths are on cores that there are, none of which has nothing; what shares a device, or looks at tables of another
-/// process for each packet, is on one.
+/// Ports and paths are on cores that there are, none of which has nothing; what shares a device, or
+/// looks at tables of another process for each packet, is on one.
 pub(super) fn shared(
     file: &RouterFile,
     cores: usize,

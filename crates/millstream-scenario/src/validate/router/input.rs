@@ -13,7 +13,8 @@ pub(super) fn input(file: &RouterFile, problems: &mut Vec<Problem>) -> InputMode
         if let Some(given) = &port.input_reservation {
             let name = port.name.get_ref();
             let message = format!("`input-reservation` of port `{name}`, read by interrupts");
-            let help = "take it out, or take input = \"polled\": no process reads that could be held to it";
+            let help = "take it out, or take input = \"polled\": no process reads that could be \
+             held to it";
             problems.push(Problem::new(given.span(), message).help(help));
         }
     }

@@ -1,4 +1,5 @@
-//! VLANs in a router's file: numbers in their ranges, and every frame of a device for one port only.
+//! VLANs in a router's file: numbers in their ranges, and every frame of a device for one port
+//! only.
 
 use toml::Spanned;
 

@@ -70,7 +70,8 @@ mod tests {
 
     fn parse(source: &str) -> Result<Live, String> {
         let text = format!(
-            "[scenario]\nduration = \"1 s\"\n[link]\nrate = \"9 Mbps\"\n[scheduler]\ndiscipline = \"fifo\"\n\
+            "[scenario]\nduration = \"1 s\"\n[link]\nrate = \"9 Mbps\"\n[scheduler]\ndiscipline \
+             = \"fifo\"\n\
              [[stream]]\nname = \"a\"\nsource = {{ kind = \"live\", {source} }}\n"
         );
         match Scenario::parse("a.toml", &text, Path::new("")) {
@@ -99,7 +100,8 @@ mod tests {
         };
         assert_eq!(least, expected);
         let most = parse(
-            "rate = \"1 Mbps\", burst = \"60 KB\", codec = \"mpeg\", publish = [\"studio\"], wait = \"2 s\", \
+            "rate = \"1 Mbps\", burst = \"60 KB\", codec = \"mpeg\", publish = [\"studio\"], wait \
+             = \"2 s\", \
              stop = \"1 s\"",
         );
         let expected = Live {

@@ -1,7 +1,8 @@
 //! Where every credit is: checked at every event in debug builds, not there in others.
 //!
 //! ```text
-//! sender's ── sent ──> under way ── ready ──> in the input's buffer ── left ──> coming back ── returned ──> sender's
+//! sender's ── sent ──> in flight ── ready ──> in the input's buffer
+//!    ── left ──> returning ── returned ──> sender's
 //! ```
 
 /// Credits of each link and channel that are not at the sender.

@@ -30,7 +30,8 @@ pub enum TopologyError {
     },
     /// A cable ends at a node that does not exist.
     #[error(
-        "cable {cable} ends at {node}; there are {end_points} end-points and {switches} switches, each numbered from 0"
+        "cable {cable} ends at {node}; there are {end_points} end-points and {switches} switches, \
+         each numbered from 0"
     )]
     UnknownNode {
         /// The cable's place in the list, from 0.

@@ -78,7 +78,8 @@ pub fn folded_shuffle(arity: u32, levels: u32) -> Result<Topology, TopologyError
 /// `ports` pods, each of `ports`/2 edge switches and as many aggregation switches, under
 /// (`ports`/2)² core switches; `ports`³/4 end-points. Edge switches are numbered first, then
 /// aggregation switches, then core switches. Ports down are numbered before ports up; a core
-/// switch's port is the pod's number. Paths have 2 links under one edge switch, 4 in one pod, and 6.
+/// switch's port is the pod's number. Paths have 2 links under one edge switch, 4 in one pod, and
+/// 6.
 ///
 /// Al-Fares, Loukissas and Vahdat, *A scalable, commodity data center network architecture*
 /// (SIGCOMM 2008), sections 2.2 and 3.

@@ -12,14 +12,14 @@ use super::sequence::{Purpose, number, random};
 pub(super) struct Video {
     frame_ns: u64,
     packet_bytes: u32,
-    films: Vec<Film>,
+    films: Vec<MediaFile>,
     /// When each connection sends next, and its number.
     next: BinaryHeap<Reverse<(u64, u32)>>,
 }
 
 /// One connection, inside a frame.
 #[derive(Clone, Debug)]
-struct Film {
+struct MediaFile {
     model: Mpeg4Model,
     /// How long before time 0 its first frame began.
     lead_ns: u64,
@@ -31,7 +31,7 @@ struct Film {
     left_bytes: u32,
 }
 
-impl Film {
+impl MediaFile {
     fn begin_frame(&mut self, packet_bytes: u32) {
         // The model has no end.
         let frame_bytes = self.model.next().map_or(1, |frame| frame.bytes.max(1));
@@ -80,7 +80,7 @@ impl Video {
             let sequence = number(end_point, class, connection, Purpose::Frames);
             let model = Mpeg4Model::at_random_place(mean_bytes, seed, sequence);
             let mut film =
-                Film { model, lead_ns, frame_start_ns: 0, packets: 0, gone: 0, left_bytes: 0 };
+                MediaFile { model, lead_ns, frame_start_ns: 0, packets: 0, gone: 0, left_bytes: 0 };
             film.begin_frame(packet_bytes);
             while film.due_ns(frame_ns) < lead_ns {
                 film.send(frame_ns, packet_bytes);
