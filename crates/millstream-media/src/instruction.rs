@@ -10,7 +10,7 @@
 //!
 //! A module exports a memory `memory` and one or both of
 //! - a function `filter` (i32) -> i32 and a global `frame` (i32), the address of [`FRAME_BYTES`] bytes: called
-//!   as each frame of its streams is released, with the length of what stands there, a [`Look`](look::Look). It
+//!   as each frame of its streams is released, with the length of what stands there, a [`Look`](frame_view::Look). It
 //!   returns 0: the frame is dropped; 1: it goes its way; 2: it goes as an optional frame.
 //! - a function `call` (i32) -> i32 and a global `message` (i32), the address of [`MESSAGE_BYTES`] bytes: called
 //!   by a host program with the length of what stands there. It returns the length of the answer, there.
@@ -20,10 +20,10 @@
 //! Source: the Co-processor paper, section 3 (the distributed virtual communication machine: host programs
 //! call instructions of the network interface, which extensions add to).
 
-pub(crate) mod board;
+pub(crate) mod api;
 pub(crate) mod building;
-pub(crate) mod desk;
-pub(crate) mod look;
+pub(crate) mod frame_view;
+pub(crate) mod instruction_table;
 pub(crate) mod running;
 
 use millstream_extension::{Buffer, Function, Limits, Module, Unusable};

@@ -39,7 +39,7 @@ pub use cluster::Moves;
 pub use data_plane::placement::{Confined, confined_processor, network_interface_processor};
 pub use error::MediaError;
 pub use files::read_ahead::producer::frame_producer;
-pub use instruction::desk::InstructionStatus;
+pub use instruction::api::InstructionStatus;
 pub use live::ingest::Ingested;
 pub use pages::status::{
     ClientStatus, Cpu, LiveStatus, Reading, RefusalStatus, Status, WindowStatus,

@@ -11,9 +11,9 @@ use std::time::Instant;
 
 use crate::data_plane::packet_sender::{Network, write_packet};
 use crate::files::library::Library;
-use crate::instruction::board::Given;
+use crate::instruction::api;
 use crate::instruction::building::Builder;
-use crate::instruction::desk;
+use crate::instruction::instruction_table::Given;
 use crate::instruction::running::Instructions;
 use crate::scheduler::client::Client;
 use crate::scheduler::dispatch::{Dispatch, Outlet, Sending};
@@ -89,7 +89,7 @@ pub fn frame(
     if let Some((board, wasm)) = region.board().zip(filter) {
         let Allowance { memory_bytes, fuel, faults } = Allowance::default();
         let limits = Limits { memory_bytes, fuel, faults };
-        let (name, streams, wasm) = ("filter".to_owned(), desk::ALL, wasm.to_vec());
+        let (name, streams, wasm) = ("filter".to_owned(), api::ALL, wasm.to_vec());
         board.slot(0).write(&Given { name, limits, streams, wasm });
         dispatch.instructions = Instructions::open(board, Builder::start(board, || ())?);
         assert!(dispatch.instructions.see(0), "a module that filters");

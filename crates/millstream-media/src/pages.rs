@@ -22,7 +22,7 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::Duration;
 
 use crate::files::library::Library;
-use crate::instruction::desk::{BODY_BYTES, Desk, InstructionStatus};
+use crate::instruction::api::{BODY_BYTES, Desk, InstructionStatus};
 use crate::live::ingest::Ingested;
 use crate::live::publishing::Publishing;
 use crate::pages::rejects::{REASONS, Refusals};

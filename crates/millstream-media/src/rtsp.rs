@@ -4,7 +4,7 @@
 //! client address that made it, and its packets go to that address alone.
 
 pub(crate) mod access;
-mod admittance;
+mod authentication;
 pub(crate) mod connection;
 pub(crate) mod publish;
 pub(crate) mod session;

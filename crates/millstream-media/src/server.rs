@@ -1,11 +1,11 @@
 //! Session control: one thread that listens, answers, and looks after the processor.
 
 mod clustered;
-mod door;
 mod drain;
-mod films;
+mod handover;
+mod listeners;
 mod live;
-mod passing;
+mod read_ahead;
 mod serving;
 
 use millstream_scenario::{Media, Placement, Scenario};
@@ -21,8 +21,8 @@ use crate::cluster::{Cluster, Moves};
 use crate::data_plane::placement::{self, Estate, Processor};
 use crate::data_plane::{drain, ring};
 use crate::files::library::Library;
-use crate::files::read_ahead::shelf;
-use crate::instruction::desk;
+use crate::files::read_ahead::frame_cache;
+use crate::instruction::api;
 use crate::live::frames;
 use crate::live::ingest::Ingested;
 use crate::live::publishing::Publishing;
@@ -36,10 +36,10 @@ use crate::rtsp::session::{Account, Sessions};
 use crate::rtsp::tcp;
 use crate::shared_memory::region::{Region, Setting, Want, Word};
 use crate::shared_memory::store::Store;
-use door::{Door, Doors};
 use drain::Drain;
-use films::Films;
+use listeners::{Door, Doors};
 use live::Inlets;
+use read_ahead::Films;
 
 const RTSP: Token = Token(0);
 const PAGES: Token = Token(1);
@@ -167,7 +167,7 @@ impl MediaServer {
         };
         let (users, tokens) = (file(&media.users), file(&media.tokens));
         let access = Access::read(users.as_deref(), tokens.as_deref(), &media.realm)?;
-        door::allow_files(u64::from(media.connections));
+        listeners::allow_files(u64::from(media.connections));
         let poll = Poll::new().map_err(|error| failed("waiting for clients", &error))?;
         let mut doors = Doors::open(&media, &scenario.folder)?;
         let http = media.http.map(Door::open).transpose()?;
@@ -488,7 +488,7 @@ fn settings(library: &Library, scenario: &Scenario) -> [(Setting, u64); 6] {
         (Setting::LinkRate, scenario.link.rate_bps),
         (Setting::LinkOverhead, scenario.link.overhead.into()),
         (Setting::Schedule, library.schedule as u64),
-        (Setting::Board, desk::is_wanted(scenario).into()),
+        (Setting::Board, api::is_wanted(scenario).into()),
         (Setting::FramePath, scenario.media.frame_path as u64),
     ]
 }
@@ -496,16 +496,16 @@ fn settings(library: &Library, scenario: &Scenario) -> [(Setting, u64); 6] {
 /// What a new processor is given.
 fn new_estate(library: &Library, scenario: &Scenario) -> Result<Estate, MediaError> {
     let media = &scenario.media;
-    let (region, region_file) = Region::create_with(media.sessions, desk::is_wanted(scenario))
+    let (region, region_file) = Region::create_with(media.sessions, api::is_wanted(scenario))
         .map_err(|error| failed("shared memory", &error))?;
     if let Some(board) = region.board() {
-        desk::load(board, scenario)?;
+        api::load(board, scenario)?;
     }
     for (setting, value) in settings(library, scenario) {
         region.set(setting, value);
     }
     let [rtp, rtcp] =
-        door::port_pair(media.listen.ip()).map_err(|error| failed("ports for RTP", &error))?;
+        listeners::port_pair(media.listen.ip()).map_err(|error| failed("ports for RTP", &error))?;
     let listen = |path: &std::path::Path| {
         placement::listen(path).map_err(|error| {
             failed(&format!("the processor's socket {}", path.display()), &error)
@@ -516,7 +516,7 @@ fn new_estate(library: &Library, scenario: &Scenario) -> Result<Estate, MediaErr
     let places = if library.films.files.is_empty() { 0 } else { media.sessions };
     let films = library.films.files.iter().map(std::fs::File::try_clone);
     Ok(Estate {
-        shelf: shelf::create(places, library.films.shape())
+        shelf: frame_cache::create(places, library.films.shape())
             .map_err(|error| failed("memory for frames that are read ahead", &error))?,
         films: films.collect::<io::Result<_>>().map_err(|error| failed("films", &error))?,
         live: frames::create(&shapes).map_err(|error| failed("memory for live frames", &error))?,

@@ -15,8 +15,8 @@ use std::path::PathBuf;
 
 use crate::MediaError;
 use crate::data_plane::Schedule;
-use crate::files::read_ahead::films;
-use crate::files::read_ahead::shelf::Shape as ShelfShape;
+use crate::files::read_ahead::frame_cache::Shape as ShelfShape;
+use crate::files::read_ahead::media_file;
 use crate::live::frames::Shape;
 use crate::live::police::{AHEAD_NS, Allowance};
 use crate::live::publishing::LiveSpec;
@@ -230,7 +230,7 @@ fn add(
     let mut memory = bytes.len();
     if !in_memory {
         let unpacked = video.bytes.file().filter(|_| matches!(bytes, Cow::Borrowed(_)));
-        let found = films::file_of(&path, &bytes, unpacked, &frame_folder(scenario));
+        let found = media_file::file_of(&path, &bytes, unpacked, &frame_folder(scenario));
         found
             .map(|found| put_in_file(scenario, found, &new, &mut record, films))
             .map_err(|error| wrong(&error.to_string()))?;

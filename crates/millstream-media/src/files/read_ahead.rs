@@ -8,8 +8,8 @@
 //! own, the producer (path B); neither the processor nor the reader knows which. Who reads can be as slow as it
 //! likes: the processor looks at what is there and waits for nothing.
 
-pub(crate) mod films;
+pub(crate) mod frame_cache;
 pub(crate) mod held;
+pub(crate) mod media_file;
 pub(crate) mod producer;
 pub(crate) mod reader;
-pub(crate) mod shelf;

@@ -4,9 +4,9 @@ use millstream_report::http::{Answer, Order, Orders, fuzzing};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::instruction::board::Board;
+use crate::instruction::api::{BODY_BYTES, Desk, list};
 use crate::instruction::building::Builder;
-use crate::instruction::desk::{BODY_BYTES, Desk, list};
+use crate::instruction::instruction_table::Board;
 use crate::instruction::running::Instructions;
 use crate::shared_memory::region::Region;
 

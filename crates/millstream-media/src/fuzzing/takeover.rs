@@ -15,10 +15,10 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use super::{NoBell, estate};
 use crate::data_plane::Schedule;
 use crate::data_plane::packet_sender::{write_packet, write_report};
-use crate::files::read_ahead::shelf::{self, Shelf};
-use crate::instruction::board::{self, Given};
+use crate::files::read_ahead::frame_cache::{self, Shelf};
+use crate::instruction::api;
 use crate::instruction::building::Builder;
-use crate::instruction::desk;
+use crate::instruction::instruction_table::{self, Given};
 use crate::instruction::running::Instructions;
 use crate::live::frames::{self, FrameRing, LiveFrame};
 use crate::payload::Piece;
@@ -115,7 +115,8 @@ fn image() -> Image {
     let live = frames::create(&[shape]).expect("memory");
     let ring = frames::write(&live).expect("rings")[0];
     (0..40).for_each(|number| put(&ring, number));
-    let shelf_file = shelf::create(SESSIONS, shelf::Shape::new(8, 200)).expect("memory");
+    let shelf_file =
+        frame_cache::create(SESSIONS, frame_cache::Shape::new(8, 200)).expect("memory");
     let shelf = Shelf::open(&shelf_file).expect("a shelf");
     shelf.begin(1, 1, 3);
     let wanted = shelf.wanted(1).expect("it began");
@@ -163,7 +164,7 @@ fn image() -> Image {
     let board = region.board().expect("it has one");
     // A module that passes every frame; its bytes are those of `(func (export "filter") …)`.
     let wasm = PASS.to_vec();
-    let (limits, streams) = (desk::limits(Allowance::default()), desk::ALL);
+    let (limits, streams) = (api::limits(Allowance::default()), api::ALL);
     board.slot(0).write(&Given { name: "pass".to_owned(), limits, streams, wasm });
     region.notices().push([3, 0, 0, 0]);
     let words = |file: &std::fs::File| {
@@ -269,9 +270,10 @@ fn with_memory(memory: &Memory, edits: &[Edit]) -> bool {
     let Image { region, live, shelf, store } = &memory.image;
     // Of the board what is written: the rest of a slot is room for a module.
     let board = FIRST_ROW + ROW * SESSIONS as usize;
-    let slots = (board + board::HEADER..region.len()).step_by(board::SLOT);
-    let parts =
-        slots.map(|slot| slot..slot + SLOT_EDITED).chain(iter::once(0..board + board::HEADER));
+    let slots = (board + instruction_table::HEADER..region.len()).step_by(instruction_table::SLOT);
+    let parts = slots
+        .map(|slot| slot..slot + SLOT_EDITED)
+        .chain(iter::once(0..board + instruction_table::HEADER));
     let parts = parts.map(|part| (&memory.region[part.clone()], &region[part]));
     for (to, from) in parts.chain([(memory.live, &live[..]), (memory.shelf, &shelf[..])]) {
         for (word, value) in to.iter().zip(from) {
@@ -315,7 +317,11 @@ fn make(edit: &Edit, memory: &Memory, parts: &mut [&'static [AtomicU64]; 3], sto
             // The call, or what is before the module of a slot.
             let board = &memory.region[rows.end..];
             let slot = at >> 8;
-            let first = if slot == 0 { 0 } else { board::HEADER + (slot - 1) % 4 * board::SLOT };
+            let first = if slot == 0 {
+                0
+            } else {
+                instruction_table::HEADER + (slot - 1) % 4 * instruction_table::SLOT
+            };
             set(&board[first..first + SLOT_EDITED], at & 255);
         }
         6 if !store.is_empty() => {
@@ -383,7 +389,7 @@ fn adopt(region: Region) {
         let _ = (sessions.shared(number, BEGIN_NS), sessions.account(number).waiting());
     }
     if let Some(board) = region.board() {
-        let _ = desk::list(board, &["a", "b", "c"]);
+        let _ = api::list(board, &["a", "b", "c"]);
     }
     let stopped = sessions.stopped();
     sessions.sweep(&stopped);

@@ -4,7 +4,7 @@ use std::io;
 use std::os::unix::net::UnixStream;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
-use super::board::{Board, Given};
+use super::instruction_table::{Board, Given};
 use super::{Loaded, MOST};
 use crate::data_plane::ring;
 

@@ -7,9 +7,9 @@ use millstream_extension::Fault;
 use std::os::unix::net::UnixStream;
 use zerocopy::IntoBytes;
 
-use super::board::{Board, Counter, Outcome, STREAMS, Slot, State, Streams};
 use super::building::{Builder, Built, Job, build};
-use super::look::Look;
+use super::frame_view::Look;
+use super::instruction_table::{Board, Counter, Outcome, STREAMS, Slot, State, Streams};
 use super::{Loaded, MESSAGE_BYTES, MOST};
 use crate::data_plane::drain;
 
@@ -293,7 +293,7 @@ fn outcome(fault: &Fault) -> Outcome {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::instruction::board::Given;
+    use crate::instruction::instruction_table::Given;
     use crate::instruction::tests::{LIMITS, module};
     use crate::scheduler::client::Client;
     use crate::scheduler::optional_frames::Importance;

@@ -6,9 +6,9 @@ use std::fs;
 
 use crate::clock::{now_ns, worked_ns};
 use crate::files::library::Library;
-use crate::files::read_ahead::films::Way;
-use crate::files::read_ahead::shelf::{Of, Shelf};
-use crate::instruction::desk::{self, InstructionStatus};
+use crate::files::read_ahead::frame_cache::{Of, Shelf};
+use crate::files::read_ahead::media_file::Way;
+use crate::instruction::api::{self, InstructionStatus};
 use crate::live::ingest::Ingested;
 use crate::live::publishing::{LiveSpec, Publisher, Publishing};
 use crate::rtsp::session::{Account, Sessions};
@@ -198,7 +198,7 @@ impl About<'_> {
         let own = self.library.titles.iter().filter(|title| title.looser_than.is_none());
         let streams: Vec<&str> = own.map(|title| title.name.as_str()).collect();
         let board = self.sessions.region.board();
-        board.map(|board| desk::list(board, &streams)).unwrap_or_default()
+        board.map(|board| api::list(board, &streams)).unwrap_or_default()
     }
 
     /// How the server stands.

@@ -21,9 +21,9 @@ use millstream_scenario::Link;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
+use crate::files::read_ahead::frame_cache::Shelf;
 use crate::files::read_ahead::held::Held;
-use crate::files::read_ahead::shelf::Shelf;
-use crate::instruction::look::Look;
+use crate::instruction::frame_view::Look;
 use crate::instruction::running::{Instructions, Verdict};
 use crate::live::followers::Followers;
 use crate::live::frames::Copied;

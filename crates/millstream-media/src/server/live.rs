@@ -7,7 +7,7 @@ use mio::{Interest, Poll, Registry, Token};
 use std::io;
 use std::net::IpAddr;
 
-use super::{FIRST_CONNECTION, MediaServer, door, failed};
+use super::{FIRST_CONNECTION, MediaServer, failed, listeners};
 use crate::MediaError;
 use crate::clock::now_ns;
 use crate::data_plane::placement::Estate;
@@ -40,7 +40,7 @@ impl Inlets {
         let first = FIRST_CONNECTION + connections;
         let mut sockets = Vec::with_capacity(live.streams.len());
         for (number, stream) in live.streams.iter_mut().enumerate() {
-            let pair = door::port_pair(address)?;
+            let pair = listeners::port_pair(address)?;
             let [rtp, rtcp] = [&pair[0], &pair[1]].map(std::net::UdpSocket::local_addr);
             stream.ports = (rtp?.port(), rtcp?.port());
             // A frame comes at once.

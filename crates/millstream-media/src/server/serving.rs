@@ -1,6 +1,6 @@
 //! What comes by connections: read, answered, closed.
 
-use super::{MediaServer, passing};
+use super::{MediaServer, handover};
 use crate::clock::now_ns;
 use crate::rtsp::connection::Connection;
 use crate::rtsp::tcp;
@@ -43,7 +43,8 @@ impl MediaServer {
             }
         };
         let written = connection.write();
-        if passing::settle(&mut connection, self.sessions.region) && !self.behind.contains(&place) {
+        if handover::settle(&mut connection, self.sessions.region) && !self.behind.contains(&place)
+        {
             self.behind.push(place);
         }
         let done = match written {

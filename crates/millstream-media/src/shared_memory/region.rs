@@ -17,7 +17,7 @@ use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::sync::atomic::{AtomicU64, Ordering};
 use zerocopy::FromBytes;
 
-use crate::instruction::board::Board;
+use crate::instruction::instruction_table::Board;
 use crate::shared_memory::ring::{self, Ring};
 
 const MAGIC: u64 = 0x4d53_5452_4541_4e08;

@@ -17,8 +17,8 @@ use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 
+use super::frame_cache::{Of, Shelf};
 use super::reader::Readers;
-use super::shelf::{Of, Shelf};
 use crate::clock::timespec;
 use crate::data_plane::drain;
 use crate::data_plane::placement::{Estate, give_films, pin, receive, send, take_films};

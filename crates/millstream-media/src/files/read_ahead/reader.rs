@@ -10,8 +10,8 @@ use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::films::{Film, FilmFile};
-use super::shelf::{Of, Shape, Shelf, Wanted};
+use super::frame_cache::{Of, Shape, Shelf, Wanted};
+use super::media_file::{Film, FilmFile};
 use crate::shared_memory::store::{FrameRecord, MediaRecord, Store};
 
 /// How long a reader sleeps whose film is played, ns: a part of any `read-ahead`; and one whose film is not, as

@@ -7,8 +7,8 @@
 use millstream::selector::Select;
 
 use super::Dispatch;
+use crate::files::read_ahead::frame_cache::{Shelf, Stands};
 use crate::files::read_ahead::held::AGAIN_NS;
-use crate::files::read_ahead::shelf::{Shelf, Stands};
 use crate::scheduler::client::Descriptor;
 use crate::shared_memory::region::Word;
 use crate::shared_memory::store::FrameRecord;

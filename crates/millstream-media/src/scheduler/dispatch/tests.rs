@@ -1,9 +1,9 @@
 //! The dispatcher on a made-up clock: which frames go, which are lost, and that all are accounted
 //! for.
 
-mod films;
 mod interleaved;
 mod live;
+mod media_files;
 
 use millstream::selector::Selector;
 use millstream::{Discipline, Dwcs, EdfFirst, Heap};

@@ -1,7 +1,7 @@
 //! Readers of films in memory: what comes onto the shelf, and what does not.
 
 use super::*;
-use crate::files::read_ahead::shelf::{Stands, create};
+use crate::files::read_ahead::frame_cache::{Stands, create};
 use crate::payload::Piece;
 use crate::scheduler::optional_frames::Importance;
 use crate::shared_memory::store::tests::media;

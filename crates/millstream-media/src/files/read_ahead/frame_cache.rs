@@ -91,7 +91,7 @@ pub(crate) enum Of {
     ReaderCore,
     /// Frames that could not be read.
     Failures,
-    /// How files are read: a [`Way`](super::films::Way) as a number.
+    /// How files are read: a [`Way`](super::media_file::Way) as a number.
     Way,
 }
 

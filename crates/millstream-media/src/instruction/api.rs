@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::board::{Board, Counter, Given, Outcome, STREAMS, Slot, State, Streams};
+use super::instruction_table::{Board, Counter, Given, Outcome, STREAMS, Slot, State, Streams};
 use super::{Loaded, MESSAGE_BYTES, MODULE_BYTES};
 use crate::MediaError;
 use crate::shared_memory::region::{Region, Setting};

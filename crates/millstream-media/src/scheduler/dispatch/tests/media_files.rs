@@ -1,9 +1,9 @@
 //! Films that are read while they play: clients of one whose disk is slow lose its frames, others none.
 
 use super::*;
+use crate::files::read_ahead::frame_cache::{Shape, Shelf, create};
 use crate::files::read_ahead::reader::Readers;
 use crate::files::read_ahead::reader::tests::{Slow, await_done, film};
-use crate::files::read_ahead::shelf::{Shape, Shelf, create};
 use crate::shared_memory::store::StoreBuilder;
 
 fn shelf(places: u32) -> Shelf {
