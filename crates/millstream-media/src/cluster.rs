@@ -118,7 +118,7 @@ struct Begun {
 
 /// What became of clients by the cluster.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Moves {
+pub struct ClusterMoves {
     /// Requests that were answered with another server's address.
     pub redirected: u64,
     /// Sessions of dead servers that went on here.
@@ -132,7 +132,7 @@ pub struct Moves {
 }
 
 /// What the cluster changes at its server.
-pub(crate) struct Ground<'a> {
+pub(crate) struct ClusterContext<'a> {
     pub(crate) library: &'a Library,
     pub(crate) sessions: &'a mut Sessions,
     pub(crate) bell: &'a UnixStream,
@@ -214,14 +214,14 @@ impl Cluster {
     }
 
     /// Reads what has come and does what is due. Returns when there is more to do, ns.
-    pub(crate) fn step(&mut self, ground: &mut Ground<'_>) -> u64 {
+    pub(crate) fn step(&mut self, ground: &mut ClusterContext<'_>) -> u64 {
         let now_ns = now_ns();
         self.read(now_ns, ground.library);
         self.step_at(now_ns, ground)
     }
 
     /// Does what is due by `now_ns`. Returns when there is more to do, ns.
-    fn step_at(&mut self, now_ns: u64, ground: &mut Ground<'_>) -> u64 {
+    fn step_at(&mut self, now_ns: u64, ground: &mut ClusterContext<'_>) -> u64 {
         let next_ns = self.membership.step(now_ns);
         if now_ns.saturating_sub(self.looked_ns) >= LOOK_NS {
             self.looked_ns = now_ns;
@@ -315,7 +315,7 @@ impl Cluster {
     }
 
     /// Tells the others what there is room for, and the sessions, some at a time.
-    fn tell(&mut self, now_ns: u64, ground: &mut Ground<'_>) {
+    fn tell(&mut self, now_ns: u64, ground: &mut ClusterContext<'_>) {
         self.reckon(ground.library, ground.sessions);
         let sessions = ground.sessions.region.sessions();
         let mut datagrams = Vec::new();
@@ -421,7 +421,7 @@ impl Cluster {
     }
 
     /// Ends sessions that go on here for players who have come again, and forgets who came long ago.
-    fn end_left(&mut self, now_ns: u64, ground: &mut Ground<'_>) {
+    fn end_left(&mut self, now_ns: u64, ground: &mut ClusterContext<'_>) {
         self.begun.retain(|begun| {
             let left = ground.sessions.unheard(begun.peer, begun.title, begun.at_ns);
             if let Some(number) = left {
@@ -441,7 +441,7 @@ impl Cluster {
     }
 
     /// Leaves sessions to servers that play them, too, and had them before.
-    fn yield_to_others(&mut self, ground: &mut Ground<'_>) {
+    fn yield_to_others(&mut self, ground: &mut ClusterContext<'_>) {
         let mut left = Vec::new();
         for (number, id, epoch) in ground.sessions.playing() {
             let first = self.members.iter().filter(|member| member.alive).any(|member| {
@@ -459,7 +459,7 @@ impl Cluster {
     }
 
     /// Goes on with sessions of dead servers, where it is this server's turn and it has room.
-    fn take_in(&mut self, now_ns: u64, ground: &mut Ground<'_>) {
+    fn take_in(&mut self, now_ns: u64, ground: &mut ClusterContext<'_>) {
         let mut taken = 0;
         let orphans = std::mem::take(&mut self.orphans);
         for orphan in orphans {

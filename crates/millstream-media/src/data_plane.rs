@@ -19,14 +19,14 @@ use std::sync::mpsc::Sender;
 
 use crate::clock::{now_ns, timespec};
 use crate::data_plane::packet_sender::Network;
-use crate::data_plane::placement::{Estate, welcome};
-use crate::files::read_ahead::frame_cache::Shelf;
+use crate::data_plane::placement::{SharedResources, welcome};
+use crate::files::read_ahead::frame_cache::FrameCache;
 use crate::files::read_ahead::reader;
 use crate::instruction::building::Builder;
 use crate::instruction::running::Instructions;
 use crate::live::frames;
 use crate::scheduler::dispatch::Dispatch;
-use crate::shared_memory::region::{Region, Setting, Word};
+use crate::shared_memory::region::{GlobalField, Region, SessionField};
 use crate::shared_memory::store::Store;
 
 /// The longest sleep, ns.
@@ -50,7 +50,7 @@ pub(crate) struct Parts {
     store: Store,
     region: Region,
     /// What all of it is made from, for a server that takes the place of a dead one.
-    estate: Estate,
+    estate: SharedResources,
     /// What compiles instructions, if there can be any.
     builder: Option<Builder>,
     /// Threads that read films, if this processor does so itself: told to begin, and by its end to end.
@@ -64,12 +64,12 @@ impl Parts {
     ///
     /// # Errors
     /// If the store is damaged.
-    pub(crate) fn new(estate: Estate, bell: UnixStream, begin: fn()) -> io::Result<Self> {
+    pub(crate) fn new(estate: SharedResources, bell: UnixStream, begin: fn()) -> io::Result<Self> {
         let mut store = Store::open(&estate.store)?;
         store.rings = frames::read(&estate.live)?;
         let region = estate.region;
         let builder = region.board().map(|board| Builder::start(board, begin)).transpose()?;
-        let own = region.get(Setting::FramePath) == FramePath::Ni as u64;
+        let own = region.get(GlobalField::FramePath) == FramePath::Ni as u64;
         let films = if own && !estate.films.is_empty() {
             Some(reader::start_later(
                 estate.store.try_clone()?,
@@ -89,7 +89,7 @@ impl Parts {
 /// # Errors
 /// If a socket cannot be set up or waited for.
 pub(crate) fn run(parts: Parts) -> io::Result<()> {
-    match parts.region.get(Setting::Schedule) {
+    match parts.region.get(GlobalField::Schedule) {
         1 => run_by(parts, || Selector::new(Edf, Heap::default())),
         2 => run_by(parts, || Selector::new(Fifo, Heap::default())),
         _ => run_by(parts, || Selector::new(Dwcs::<EdfFirst>::default(), Heap::default())),
@@ -106,20 +106,20 @@ fn run_by<S: Select<Stamp = ()>>(parts: Parts, selector: fn() -> S) -> io::Resul
     }
     if !estate.films.is_empty() {
         // Not before the memory was locked: of the shelf only what is used takes memory.
-        dispatch.take_from(Shelf::open(&estate.shelf)?);
+        dispatch.take_from(FrameCache::open(&estate.shelf)?);
     }
     if let Some(films) = &films {
         let _ = films.send(());
     }
     let mut host_is_there = true;
     let mut alone_since_ns = u64::MAX;
-    while region.get(Setting::End) == 0 {
+    while region.get(GlobalField::End) == 0 {
         let before_ns = now_ns();
         let (sending, next_ns) =
-            (region.get(Setting::SendingNs), dispatch.step(before_ns, &mut network));
+            (region.get(GlobalField::SendingNs), dispatch.step(before_ns, &mut network));
         let after_ns = now_ns();
-        let sent_ns = region.get(Setting::SendingNs) - sending;
-        region.add(Setting::SchedulingNs, (after_ns - before_ns).saturating_sub(sent_ns));
+        let sent_ns = region.get(GlobalField::SendingNs) - sending;
+        region.add(GlobalField::SchedulingNs, (after_ns - before_ns).saturating_sub(sent_ns));
         if std::mem::take(&mut network.ordered) {
             ring(&mut bell);
         }
@@ -164,13 +164,13 @@ fn run_by<S: Select<Stamp = ()>>(parts: Parts, selector: fn() -> S) -> io::Resul
             hear(&network, &dispatch);
         }
         if !host_is_there {
-            dispatch.end_unheard(after_ns, region.get(Setting::IdleTimeoutNs));
+            dispatch.end_unheard(after_ns, region.get(GlobalField::IdleTimeoutNs));
             let alone_ns = after_ns.saturating_sub(alone_since_ns);
             // Live frames come through a host.
-            if estate.listener.is_none() || alone_ns > region.get(Setting::IdleTimeoutNs) {
+            if estate.listener.is_none() || alone_ns > region.get(GlobalField::IdleTimeoutNs) {
                 dispatch.end_live();
             }
-            let hand_over_ns = region.get(Setting::HandOverNs);
+            let hand_over_ns = region.get(GlobalField::HandOverNs);
             if hand_over_ns > 0 && alone_ns > hand_over_ns {
                 dispatch.hand_over();
             }
@@ -212,7 +212,7 @@ fn hear(network: &Network, dispatch: &Dispatch<impl Select<Stamp = ()>>) {
         let sender =
             dispatch.clients().find(|c| c.row.destinations().is_some_and(|(_, rtcp)| rtcp == from));
         if let Some(client) = sender {
-            client.row.set(Word::HeardNs, now_ns());
+            client.row.set(SessionField::HeardNs, now_ns());
         }
     }
 }

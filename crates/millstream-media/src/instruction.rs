@@ -10,7 +10,7 @@
 //!
 //! A module exports a memory `memory` and one or both of
 //! - a function `filter` (i32) -> i32 and a global `frame` (i32), the address of [`FRAME_BYTES`] bytes: called
-//!   as each frame of its streams is released, with the length of what stands there, a [`Look`](frame_view::Look). It
+//!   as each frame of its streams is released, with the length of what stands there, a [`FrameView`](frame_view::Look). It
 //!   returns 0: the frame is dropped; 1: it goes its way; 2: it goes as an optional frame.
 //! - a function `call` (i32) -> i32 and a global `message` (i32), the address of [`MESSAGE_BYTES`] bytes: called
 //!   by a host program with the length of what stands there. It returns the length of the answer, there.

@@ -35,7 +35,7 @@ mod scheduler;
 mod server;
 mod shared_memory;
 
-pub use cluster::Moves;
+pub use cluster::ClusterMoves;
 pub use data_plane::placement::{Confined, confined_processor, network_interface_processor};
 pub use error::MediaError;
 pub use files::read_ahead::producer::frame_producer;
@@ -46,4 +46,12 @@ pub use pages::status::{
 };
 pub use rtsp::session::Account;
 pub use scheduler::admission::{TitleAdmission, admission_of};
-pub use server::{Course, MediaServer, Report};
+pub use server::{MediaServer, Report, ShutdownMode};
+
+/// The former name of [`ShutdownMode`].
+#[deprecated(note = "renamed to `ShutdownMode`")]
+pub type Course = ShutdownMode;
+
+/// The former name of [`ClusterMoves`].
+#[deprecated(note = "renamed to `ClusterMoves`")]
+pub type Moves = ClusterMoves;

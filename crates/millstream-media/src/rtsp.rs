@@ -29,9 +29,9 @@ use crate::files::library::Library;
 use crate::live::publishing::Publishing;
 use crate::rtsp::access::backoff::BackOff;
 use crate::rtsp::access::{Access, Pass};
-use crate::rtsp::session::{AsBell, Refused, Sessions, Transport};
+use crate::rtsp::session::{AsWakeSocket, Refused, Sessions, Transport};
 use crate::scheduler::client::{Client, Descriptor, low_bits};
-use crate::shared_memory::region::{State, Want, Word};
+use crate::shared_memory::region::{SessionField, State, Want};
 
 const METHODS: &str =
     "OPTIONS, DESCRIBE, ANNOUNCE, SETUP, PLAY, RECORD, PAUSE, GET_PARAMETER, TEARDOWN";
@@ -49,7 +49,7 @@ pub(crate) const LOWEST_PORT: u16 = 1024;
 pub(crate) type Answer = Response<Vec<u8>>;
 
 /// What answers are made from.
-pub(crate) struct Desk<'a, B> {
+pub(crate) struct RtspHandler<'a, B> {
     pub(crate) library: &'a Library,
     pub(crate) sessions: &'a mut Sessions,
     pub(crate) access: &'a Access,
@@ -68,7 +68,7 @@ pub(crate) struct Desk<'a, B> {
 
 /// Whose request it is.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Asker {
+pub(crate) struct Requester {
     pub(crate) peer: IpAddr,
     pub(crate) connection: usize,
     /// What is said on the connection stays between the two.
@@ -86,7 +86,7 @@ fn ok() -> ResponseBuilder {
     Response::builder(Version::V1_0, StatusCode::Ok)
 }
 
-impl<B: AsBell> Desk<'_, B> {
+impl<B: AsWakeSocket> RtspHandler<'_, B> {
     /// Takes whole messages from `input` and appends answers to `output`, in which there is `room`.
     /// Returns whether the connection goes on; what was not understood ends it.
     pub(crate) fn converse(
@@ -95,7 +95,7 @@ impl<B: AsBell> Desk<'_, B> {
         output: &mut Vec<u8>,
         pass: &mut Pass,
         room: usize,
-        asker: Asker,
+        asker: Requester,
     ) -> bool {
         let (before, mut used, mut open) = (output.len(), 0, true);
         while used < input.len() && open {
@@ -146,7 +146,7 @@ impl<B: AsBell> Desk<'_, B> {
     }
 
     /// Does what `request` asks for, and answers.
-    fn answer(&mut self, request: &Request<Vec<u8>>, pass: &mut Pass, asker: Asker) -> Answer {
+    fn answer(&mut self, request: &Request<Vec<u8>>, pass: &mut Pass, asker: Requester) -> Answer {
         // A number (RFC 2326, section 12.17): whatever else is sent in its place is not sent back.
         let sequence = request.header(&CSEQ).and_then(|header| header.as_str().parse::<u32>().ok());
         let result = if request.version() != Version::V1_0 {
@@ -179,7 +179,7 @@ impl<B: AsBell> Desk<'_, B> {
         answer
     }
 
-    fn done(&mut self, request: &Request<Vec<u8>>, asker: Asker) -> Result<Answer, Refusal> {
+    fn done(&mut self, request: &Request<Vec<u8>>, asker: Requester) -> Result<Answer, Refusal> {
         if let Some(elsewhere) = self.elsewhere(request, asker) {
             return Ok(elsewhere);
         }
@@ -216,7 +216,7 @@ impl<B: AsBell> Desk<'_, B> {
 
     /// Sends the client to another server of the cluster: to that which plays its session, or, before it has
     /// one, to that which has most room. One that was sent stays.
-    fn elsewhere(&mut self, request: &Request<Vec<u8>>, asker: Asker) -> Option<Answer> {
+    fn elsewhere(&mut self, request: &Request<Vec<u8>>, asker: Requester) -> Option<Answer> {
         // What the others are known by has no TLS.
         let cluster = self.cluster.as_deref_mut().filter(|_| !asker.secured)?;
         let session = request.header(&SESSION).map(|header| header.as_str());
@@ -270,7 +270,7 @@ impl<B: AsBell> Desk<'_, B> {
     fn session(
         &mut self,
         request: &Request<Vec<u8>>,
-        asker: Asker,
+        asker: Requester,
     ) -> Result<(usize, String), Refusal> {
         let Some(header) = request.header(&SESSION) else {
             return refuse(StatusCode::SessionNotFound, "the request names no session");
@@ -302,7 +302,7 @@ impl<B: AsBell> Desk<'_, B> {
             .build(title.sdp(self.local.ip(), published)))
     }
 
-    fn set_up(&mut self, request: &Request<Vec<u8>>, asker: Asker) -> Result<Answer, Refusal> {
+    fn set_up(&mut self, request: &Request<Vec<u8>>, asker: Requester) -> Result<Answer, Refusal> {
         let title = self.title(request)?;
         if request.header(&SESSION).is_some() {
             let why = "a presentation has one track, and a session one presentation";
@@ -323,7 +323,7 @@ impl<B: AsBell> Desk<'_, B> {
             };
             return refuse(StatusCode::UnsupportedTransport, why);
         };
-        let Asker { peer, connection, .. } = asker;
+        let Requester { peer, connection, .. } = asker;
         // Its player has come again: what went on here for it goes on for nobody.
         let unheard = |sessions: &Sessions| sessions.unheard(peer, title, self.now_ns);
         let again = self.cluster.as_ref().and_then(|_| unheard(self.sessions));
@@ -355,11 +355,11 @@ impl<B: AsBell> Desk<'_, B> {
         };
         if again.is_some() {
             // Others need not look for what it takes the place of.
-            self.sessions.region.session(number).set(Word::Epoch, 1);
+            self.sessions.region.session(number).set(SessionField::Epoch, 1);
         } else if let Some(cluster) = &mut self.cluster {
             cluster.begun(peer, title, self.now_ns);
         }
-        let ssrc = self.sessions.region.session(number).get(Word::Ssrc);
+        let ssrc = self.sessions.region.session(number).get(SessionField::Ssrc);
         let chosen = match transport {
             Transport::Udp(rtp, rtcp) => {
                 let (from_rtp, from_rtcp) = self.server_ports;
@@ -396,7 +396,7 @@ impl<B: AsBell> Desk<'_, B> {
         answer
     }
 
-    fn play(&mut self, request: &Request<Vec<u8>>, asker: Asker) -> Result<Answer, Refusal> {
+    fn play(&mut self, request: &Request<Vec<u8>>, asker: Requester) -> Result<Answer, Refusal> {
         let (number, id) = self.session(request, asker)?;
         let row = self.sessions.region.session(number);
         if row.state() == State::Ended {
@@ -405,7 +405,7 @@ impl<B: AsBell> Desk<'_, B> {
         }
         let title = self.sessions.get(number).map_or(0, |session| session.title);
         let media = self.library.store.media()[title];
-        let next = row.get(Word::Next);
+        let next = row.get(SessionField::Next);
         if media.live != 0 {
             // Which frame is the first is not known yet.
             self.sessions.want(number, Want::Play, self.bell);
@@ -415,7 +415,9 @@ impl<B: AsBell> Desk<'_, B> {
         let first = Descriptor::numbered(next);
         let record = client.frame(&first, &self.library.store);
         let time = client.rtp_time(&first, &record);
-        let sequence = low_bits(row.get(Word::SequenceBase) + row.get(Word::Sequence)) & 0xffff;
+        let sequence =
+            low_bits(row.get(SessionField::SequenceBase) + row.get(SessionField::Sequence))
+                & 0xffff;
         let uri = about(request);
         let uri = uri.trim_end_matches('/').trim_end_matches("/video");
         let start_ms = u128::from(next) * u128::from(media.period_ns) / 1_000_000;
@@ -446,7 +448,7 @@ fn name_of(request: &Request<Vec<u8>>) -> &str {
 
 /// An offered transport, if it is one that is served: to nobody but the client itself, and as secure as what
 /// it asked by.
-fn acceptable(offer: &Offered, asker: Asker) -> Option<Transport> {
+fn acceptable(offer: &Offered, asker: Requester) -> Option<Transport> {
     let Offered::Rtp(RtpTransport { profile: RtpProfile::Avp, lower_transport, params }) = offer
     else {
         return None;

@@ -17,8 +17,8 @@ use std::time::{Duration, Instant};
 
 use crate::MediaError;
 use crate::clock::now_ns;
-use crate::cluster::{Cluster, Moves};
-use crate::data_plane::placement::{self, Estate, Processor};
+use crate::cluster::{Cluster, ClusterMoves};
+use crate::data_plane::placement::{self, Processor, SharedResources};
 use crate::data_plane::{drain, ring};
 use crate::files::library::Library;
 use crate::files::read_ahead::frame_cache;
@@ -34,12 +34,12 @@ use crate::rtsp::access::backoff::BackOff;
 use crate::rtsp::connection::Connection;
 use crate::rtsp::session::{Account, Sessions};
 use crate::rtsp::tcp;
-use crate::shared_memory::region::{Region, Setting, Want, Word};
+use crate::shared_memory::region::{GlobalField, Region, SessionField, Want};
 use crate::shared_memory::store::Store;
 use drain::Drain;
-use listeners::{Door, Doors};
-use live::Inlets;
-use read_ahead::Films;
+use listeners::{Listener, ListenerSet};
+use live::PublisherSockets;
+use read_ahead::ReadAhead;
 
 const RTSP: Token = Token(0);
 const PAGES: Token = Token(1);
@@ -67,7 +67,7 @@ const LAST_RINGS: u32 = 100;
 pub struct MediaServer {
     media: Media,
     poll: Poll,
-    doors: Doors,
+    doors: ListenerSet,
     name: String,
     started_ns: u64,
     questions: Option<Questions>,
@@ -77,7 +77,7 @@ pub struct MediaServer {
     access: Access,
     back_off: BackOff,
     sessions: Sessions,
-    estate: Estate,
+    estate: SharedResources,
     processor: Processor,
     adopted: Option<usize>,
     started: Instant,
@@ -88,13 +88,13 @@ pub struct MediaServer {
     behind: Vec<usize>,
     cluster: Option<Cluster>,
     live: Publishing,
-    inlets: Inlets,
-    films: Films,
+    inlets: PublisherSockets,
+    films: ReadAhead,
 }
 
 /// What a server is to do next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Course {
+pub enum ShutdownMode {
     /// Go on.
     Serve,
     /// Take no new clients, and end when no clip runs any more or `drain-timeout` is over.
@@ -129,7 +129,7 @@ pub struct Report {
     /// What became of all frames.
     pub account: Account,
     /// What became of clients by the cluster.
-    pub moves: Moves,
+    pub moves: ClusterMoves,
     /// What became of what publishers sent, of all live streams together.
     pub ingested: Ingested,
     /// Processors that were started: 1 if none crashed.
@@ -169,8 +169,8 @@ impl MediaServer {
         let access = Access::read(users.as_deref(), tokens.as_deref(), &media.realm)?;
         listeners::allow_files(u64::from(media.connections));
         let poll = Poll::new().map_err(|error| failed("waiting for clients", &error))?;
-        let mut doors = Doors::open(&media, &scenario.folder)?;
-        let http = media.http.map(Door::open).transpose()?;
+        let mut doors = ListenerSet::open(&media, &scenario.folder)?;
+        let http = media.http.map(Listener::open).transpose()?;
         let http_address = http.as_ref().map(|door| door.address);
         let (estate, running) = match find(&library, scenario)? {
             Some((processor, estate, bell)) => (estate, Some((processor, bell))),
@@ -185,9 +185,9 @@ impl MediaServer {
             None => Processor::start(media.placement, &estate)
                 .map_err(|error| failed("the network interface processor", &error))?,
         };
-        let films = Films::open(&estate, media.frame_path, &poll)?;
+        let films = ReadAhead::open(&estate, media.frame_path, &poll)?;
         let region = estate.region;
-        region.set(Setting::IdleTimeoutNs, media.idle_timeout_ns);
+        region.set(GlobalField::IdleTimeoutNs, media.idle_timeout_ns);
         let port = |socket: &UdpSocket| socket.local_addr().map(|address| address.port());
         let ports = || -> io::Result<_> { Ok((port(&estate.rtp)?, port(&estate.rtcp)?)) };
         let server_ports = ports().map_err(|error| failed("a port", &error))?;
@@ -198,7 +198,7 @@ impl MediaServer {
         };
         register(&poll).map_err(|error| failed("a port", &error))?;
         let streams = scenario.streams.iter().map(|stream| stream.name.clone()).collect();
-        let pages = |door: Door| {
+        let pages = |door: Listener| {
             let waker = Waker::new(poll.registry(), PAGES)?;
             pages::serve(door.into_std(), waker, (region, media.instructions), streams)
         };
@@ -285,19 +285,19 @@ impl MediaServer {
     ///
     /// # Errors
     /// If waiting for clients fails, or the processor cannot be started again.
-    pub fn run(mut self, course: &mut dyn FnMut() -> Course) -> Result<Report, MediaError> {
+    pub fn run(mut self, course: &mut dyn FnMut() -> ShutdownMode) -> Result<Report, MediaError> {
         let mut events = Events::with_capacity(256);
         let mut ticked = Instant::now();
         let mut drain = None;
         loop {
             match course() {
-                Course::Serve => {}
-                Course::Drain => {
+                ShutdownMode::Serve => {}
+                ShutdownMode::Drain => {
                     if drain.get_or_insert_with(|| Drain::begin(&mut self)).is_over(&self) {
                         break;
                     }
                 }
-                Course::End => break,
+                ShutdownMode::End => break,
             }
             let pause = self.attend_cluster();
             let pause = self.attend_behind(pause);
@@ -328,7 +328,7 @@ impl MediaServer {
     }
 
     fn answer_pages(&self) {
-        if self.estate.region.get(Setting::LookAtBoard) != 0 {
+        if self.estate.region.get(GlobalField::LookAtBoard) != 0 {
             ring(&self.bell);
         }
         let Some(questions) = &self.questions else { return };
@@ -386,9 +386,9 @@ impl MediaServer {
         for (number, session) in self.sessions.iter() {
             let row = self.sessions.region.session(number);
             if let Some(Some(connection)) = self.connections.get(session.connection) {
-                row.set(Word::HostHeardNs, connection.heard_ns);
+                row.set(SessionField::HostHeardNs, connection.heard_ns);
             }
-            let heard_ns = row.get(Word::HostHeardNs).max(row.get(Word::HeardNs));
+            let heard_ns = row.get(SessionField::HostHeardNs).max(row.get(SessionField::HeardNs));
             if now_ns.saturating_sub(heard_ns) > timeout_ns && row.want() != Want::Stop {
                 stop.push(number);
             }
@@ -433,7 +433,7 @@ impl MediaServer {
             std::thread::sleep(Duration::from_millis(5));
         }
         let region = self.sessions.region;
-        region.set(Setting::End, 1);
+        region.set(GlobalField::End, 1);
         ring(&self.bell);
         let _ = self.processor.wait();
         self.films.end();
@@ -455,10 +455,10 @@ impl MediaServer {
             moves: self.sessions.moves,
             ingested: self.live.total(),
             account: self.sessions.total(),
-            processors: region.get(Setting::Generation),
-            decisions: region.get(Setting::Decisions),
-            scheduling_ns: region.get(Setting::SchedulingNs),
-            sending_ns: region.get(Setting::SendingNs),
+            processors: region.get(GlobalField::Generation),
+            decisions: region.get(GlobalField::Decisions),
+            scheduling_ns: region.get(GlobalField::SchedulingNs),
+            sending_ns: region.get(GlobalField::SendingNs),
         }
     }
 }
@@ -467,7 +467,7 @@ impl MediaServer {
 fn find(
     library: &Library,
     scenario: &Scenario,
-) -> Result<Option<(Processor, Estate, std::os::unix::net::UnixStream)>, MediaError> {
+) -> Result<Option<(Processor, SharedResources, std::os::unix::net::UnixStream)>, MediaError> {
     let Some(path) = &scenario.media.socket else { return Ok(None) };
     let found = Processor::find(path).map_err(|error| failed(&path.display().to_string(), &error));
     let Some((processor, estate, bell)) = found? else { return Ok(None) };
@@ -482,19 +482,19 @@ fn find(
 }
 
 /// What a processor must have been told to be this scenario's.
-fn settings(library: &Library, scenario: &Scenario) -> [(Setting, u64); 6] {
+fn settings(library: &Library, scenario: &Scenario) -> [(GlobalField, u64); 6] {
     [
-        (Setting::Sessions, scenario.media.sessions.into()),
-        (Setting::LinkRate, scenario.link.rate_bps),
-        (Setting::LinkOverhead, scenario.link.overhead.into()),
-        (Setting::Schedule, library.schedule as u64),
-        (Setting::Board, api::is_wanted(scenario).into()),
-        (Setting::FramePath, scenario.media.frame_path as u64),
+        (GlobalField::Sessions, scenario.media.sessions.into()),
+        (GlobalField::LinkRate, scenario.link.rate_bps),
+        (GlobalField::LinkOverhead, scenario.link.overhead.into()),
+        (GlobalField::Schedule, library.schedule as u64),
+        (GlobalField::InstructionTable, api::is_wanted(scenario).into()),
+        (GlobalField::FramePath, scenario.media.frame_path as u64),
     ]
 }
 
 /// What a new processor is given.
-fn new_estate(library: &Library, scenario: &Scenario) -> Result<Estate, MediaError> {
+fn new_estate(library: &Library, scenario: &Scenario) -> Result<SharedResources, MediaError> {
     let media = &scenario.media;
     let (region, region_file) = Region::create_with(media.sessions, api::is_wanted(scenario))
         .map_err(|error| failed("shared memory", &error))?;
@@ -515,7 +515,7 @@ fn new_estate(library: &Library, scenario: &Scenario) -> Result<Estate, MediaErr
     let shapes: Vec<_> = library.live.iter().map(|live| live.shape).collect();
     let places = if library.films.files.is_empty() { 0 } else { media.sessions };
     let films = library.films.files.iter().map(std::fs::File::try_clone);
-    Ok(Estate {
+    Ok(SharedResources {
         shelf: frame_cache::create(places, library.films.shape())
             .map_err(|error| failed("memory for frames that are read ahead", &error))?,
         films: films.collect::<io::Result<_>>().map_err(|error| failed("films", &error))?,

@@ -15,13 +15,13 @@ use std::path::PathBuf;
 
 use crate::MediaError;
 use crate::data_plane::Schedule;
-use crate::files::read_ahead::frame_cache::Shape as ShelfShape;
+use crate::files::read_ahead::frame_cache::Shape as FrameCacheShape;
 use crate::files::read_ahead::media_file;
 use crate::live::frames::Shape;
 use crate::live::police::{AHEAD_NS, Allowance};
 use crate::live::publishing::LiveSpec;
 use crate::payload::{CLOCK_RATE, Format, RTP_HEADER, mpeg_ts};
-use crate::scheduler::demand::{Demand, FrameWork};
+use crate::scheduler::demand::{Demand, FrameDemand};
 use crate::scheduler::optional_frames::{Choice, Importance};
 use crate::shared_memory::store::{MediaRecord, NewFrame, Store, StoreBuilder};
 
@@ -80,12 +80,12 @@ pub(crate) struct Library {
     /// The live streams.
     pub(crate) live: Vec<LiveSpec>,
     /// What the frames of films are read from that are not in the store.
-    pub(crate) films: Films,
+    pub(crate) films: MediaFiles,
 }
 
 /// Films whose frames are read ahead of need.
 #[derive(Debug, Default)]
-pub(crate) struct Films {
+pub(crate) struct MediaFiles {
     /// Their files, in the order of their numbers.
     pub(crate) files: Vec<File>,
     /// Frames of a session that may have to be kept: how many at most, and their words.
@@ -93,15 +93,15 @@ pub(crate) struct Films {
     words: u64,
 }
 
-impl Films {
+impl MediaFiles {
     /// What each session needs of the shelf.
-    pub(crate) fn shape(&self) -> ShelfShape {
-        ShelfShape::new(self.frames, self.words)
+    pub(crate) fn shape(&self) -> FrameCacheShape {
+        FrameCacheShape::new(self.frames, self.words)
     }
 
     /// Adds a film of frames of `sizes` bytes in `file`, of which `ahead` in a row are kept.
     fn add(&mut self, file: File, sizes: &[u32], ahead: u64) {
-        let words: Vec<u64> = sizes.iter().map(|bytes| ShelfShape::words_of(*bytes)).collect();
+        let words: Vec<u64> = sizes.iter().map(|bytes| FrameCacheShape::words_of(*bytes)).collect();
         let frames = words.len() as u64;
         let rest = usize::try_from(ahead % frames.max(1)).unwrap_or(0);
         let all: u64 = words.iter().sum();
@@ -127,7 +127,7 @@ impl Library {
         let mut builder = StoreBuilder::default();
         let mut titles = Vec::with_capacity(scenario.streams.len());
         let mut live = Vec::new();
-        let mut films = Films::default();
+        let mut films = MediaFiles::default();
         for stream in &scenario.streams {
             check_name(&stream.name)?;
             let bytes = match &stream.source {
@@ -178,7 +178,7 @@ fn add(
     room: usize,
     builder: &mut StoreBuilder,
     titles: &mut Vec<Title>,
-    films: &mut Films,
+    films: &mut MediaFiles,
 ) -> Result<usize, MediaError> {
     let name = &stream.name;
     let wrong = |message: &str| MediaError::new(format!("stream `{name}`: {message}"));
@@ -238,11 +238,11 @@ fn add(
     }
     builder.add(record, &new, &bytes);
     let duration_ns = u128::from(frame_ns) * new.len() as u128;
-    let work = |frame: &NewFrame| FrameWork {
+    let work = |frame: &NewFrame| FrameDemand {
         work_ns: packets(frame).map(|bytes| scenario.link.transmission_ns(bytes)).sum(),
         importance: frame.importance,
     };
-    let film: Vec<FrameWork> = new.iter().map(work).collect();
+    let film: Vec<FrameDemand> = new.iter().map(work).collect();
     let own = titles.len();
     for window in std::iter::once((lost, of)).chain(looser((lost, of))) {
         let [reserved_bps, mean_bps] = rates(&new, window, scenario.link, duration_ns);
@@ -282,7 +282,7 @@ fn put_in_file(
     (file, first_byte): (File, u64),
     frames: &[NewFrame],
     record: &mut MediaRecord,
-    films: &mut Films,
+    films: &mut MediaFiles,
 ) {
     let frames_in = |time_ns: u64| time_ns.div_ceil(record.period_ns.max(1));
     let behind = frames_in(BEHIND_NS) + 1;

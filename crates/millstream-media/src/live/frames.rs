@@ -203,7 +203,7 @@ pub(crate) fn rings(all: &'static [AtomicU64]) -> io::Result<Vec<FrameRing>> {
 
 /// Words of a slot.
 #[repr(usize)]
-enum Of {
+enum FrameField {
     Stamp,
     ReleaseNs,
     RtpTime,
@@ -262,7 +262,7 @@ impl FrameRing {
         let number = self.head_word().load(Ordering::Relaxed);
         let at = self.reserved().load(Ordering::Relaxed);
         let slot = self.slot(number);
-        slot[Of::Stamp as usize].store(0, Ordering::Relaxed);
+        slot[FrameField::Stamp as usize].store(0, Ordering::Relaxed);
         self.reserved().store(at.wrapping_add(length), Ordering::Relaxed);
         fence(Ordering::Release);
         let mut next = at;
@@ -289,17 +289,17 @@ impl FrameRing {
         }
         let LiveFrame { release_ns, entry, record } = about;
         for (of, value) in [
-            (Of::ReleaseNs, release_ns),
-            (Of::RtpTime, record.display.into()),
-            (Of::About, u64::from(entry) << 8 | u64::from(record.importance)),
-            (Of::Packets, pieces.len() as u64),
-            (Of::Bytes, record.bytes.into()),
-            (Of::At, at),
-            (Of::Length, length),
+            (FrameField::ReleaseNs, release_ns),
+            (FrameField::RtpTime, record.display.into()),
+            (FrameField::About, u64::from(entry) << 8 | u64::from(record.importance)),
+            (FrameField::Packets, pieces.len() as u64),
+            (FrameField::Bytes, record.bytes.into()),
+            (FrameField::At, at),
+            (FrameField::Length, length),
         ] {
             slot[of as usize].store(value, Ordering::Relaxed);
         }
-        slot[Of::Stamp as usize].store(number + 1, Ordering::Release);
+        slot[FrameField::Stamp as usize].store(number + 1, Ordering::Release);
         self.head_word().store(number + 1, Ordering::Release);
         true
     }
@@ -308,32 +308,32 @@ impl FrameRing {
     fn is_there(&self, number: u64, at: u64) -> bool {
         fence(Ordering::Acquire);
         let reserved = self.reserved().load(Ordering::Relaxed);
-        self.slot(number)[Of::Stamp as usize].load(Ordering::Relaxed) == number + 1
+        self.slot(number)[FrameField::Stamp as usize].load(Ordering::Relaxed) == number + 1
             && reserved.wrapping_sub(at) <= self.shape.words
     }
 
     /// What a frame is; `None` if it is not there yet or any more.
     pub(crate) fn frame(&self, number: u64) -> Option<LiveFrame> {
         let slot = self.slot(number);
-        if slot[Of::Stamp as usize].load(Ordering::Acquire) != number.checked_add(1)? {
+        if slot[FrameField::Stamp as usize].load(Ordering::Acquire) != number.checked_add(1)? {
             return None;
         }
-        let get = |of: Of| slot[of as usize].load(Ordering::Relaxed);
-        let (packets, about) = (get(Of::Packets), get(Of::About));
+        let get = |of: FrameField| slot[of as usize].load(Ordering::Relaxed);
+        let (packets, about) = (get(FrameField::Packets), get(FrameField::About));
         let frame = LiveFrame {
-            release_ns: get(Of::ReleaseNs),
+            release_ns: get(FrameField::ReleaseNs),
             entry: about >> 8 & 1 == 1,
             record: FrameRecord {
                 first_packet: 0,
                 packets: low_bits(packets),
-                bytes: low_bits(get(Of::Bytes)),
-                display: low_bits(get(Of::RtpTime)),
+                bytes: low_bits(get(FrameField::Bytes)),
+                display: low_bits(get(FrameField::RtpTime)),
                 importance: low_bits(about & 0xff),
                 ..FrameRecord::default()
             },
         };
         let sound = packets > 0 && packets <= MOST_PACKETS;
-        (self.is_there(number, get(Of::At)) && sound).then_some(frame)
+        (self.is_there(number, get(FrameField::At)) && sound).then_some(frame)
     }
 
     /// Copies a frame's packets into `to`, if they are not there already; what the frame is. `None` if it is not
@@ -346,8 +346,8 @@ impl FrameRing {
         to.which = None;
         to.packets.clear();
         to.bytes.clear();
-        let get = |of: Of| self.slot(number)[of as usize].load(Ordering::Relaxed);
-        let (at, length) = (get(Of::At), get(Of::Length));
+        let get = |of: FrameField| self.slot(number)[of as usize].load(Ordering::Relaxed);
+        let (at, length) = (get(FrameField::At), get(FrameField::Length));
         let packets = u64::from(frame.record.packets);
         if packets > length || length > self.shape.words {
             return None;

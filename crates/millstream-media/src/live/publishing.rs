@@ -10,7 +10,7 @@ use super::frames::{self, Copied, FrameRing, Shape};
 use super::ingest::{Ingest, Ingested};
 use super::police::Allowance;
 use crate::rtsp::session::Transport;
-use crate::shared_memory::region::{Row, State, Word};
+use crate::shared_memory::region::{Row, SessionField, State};
 use crate::shared_memory::store::{FrameRecord, Packets};
 
 /// How long a publisher may say nothing before RECORD, ns.
@@ -252,10 +252,14 @@ impl Publishing {
     pub(crate) fn unreleased(&self, live: u32, row: Row) -> u64 {
         let stream = (live as usize).checked_sub(1).and_then(|stream| self.streams.get(stream));
         let Some(stream) = stream.filter(|_| row.state() == State::Playing) else { return 0 };
-        let next = row.get(Word::Next);
-        let begun = row.get(Word::From) == 0;
+        let next = row.get(SessionField::Next);
+        let begun = row.get(SessionField::From) == 0;
         let head = stream.ingest.ring().head();
-        if begun { head.saturating_sub(next.wrapping_add(row.get(Word::Offset))) } else { 0 }
+        if begun {
+            head.saturating_sub(next.wrapping_add(row.get(SessionField::Offset)))
+        } else {
+            0
+        }
     }
 
     /// A frame of a stream that an interleaved client is to get; `None` if it is not there any more.

@@ -47,7 +47,7 @@ pub(crate) fn holder(address: IpAddr) -> IpAddr {
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-struct Tally {
+struct RejectCounter {
     count: u64,
     /// Of them, those that no line told of.
     unsaid: u64,
@@ -57,11 +57,11 @@ struct Tally {
 
 /// The refusals of a server.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Refusals {
-    tallies: [Tally; REASONS.len()],
+pub(crate) struct RejectCounters {
+    tallies: [RejectCounter; REASONS.len()],
 }
 
-impl Refusals {
+impl RejectCounters {
     /// Somebody was refused.
     pub(crate) fn note(&mut self, reason: Reason, peer: IpAddr, now_ns: u64) {
         if let Some(line) = self.line(reason, peer, now_ns) {
@@ -117,7 +117,7 @@ mod tests {
 
     #[test]
     fn all_are_counted_and_few_are_said() {
-        let mut refusals = Refusals::default();
+        let mut refusals = RejectCounters::default();
         let peer = IpAddr::from([192, 0, 2, 1]);
         let mut line = |now_ns| refusals.line(Reason::Credentials, peer, now_ns);
         assert_eq!(line(5).unwrap(), "refused: 192.0.2.1: a wrong password or token");

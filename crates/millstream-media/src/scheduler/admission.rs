@@ -166,14 +166,14 @@ fn milliseconds(ns: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::scheduler::demand::FrameWork;
+    use crate::scheduler::demand::FrameDemand;
     use crate::scheduler::optional_frames::Importance::{B, I};
 
     const MS: u64 = 1_000_000;
 
     /// An I-frame of `i` ms and three B-frames of 1 ms, every 40 ms, due after `deadline` ms.
     fn film(i: u64, deadline: u64, window: (u32, u32)) -> Demand {
-        let frame = |ms, importance| FrameWork { work_ns: ms * MS, importance };
+        let frame = |ms, importance| FrameDemand { work_ns: ms * MS, importance };
         let frames = [frame(i, I), frame(1, B), frame(1, B), frame(1, B)];
         Demand::new(&frames, window, true, 40 * MS, deadline * MS)
     }

@@ -12,7 +12,7 @@ use crate::live::choice::OnlineChoice;
 use crate::live::frames::FrameRing;
 use crate::payload::CLOCK_RATE;
 use crate::scheduler::optional_frames::{Choice, Importance};
-use crate::shared_memory::region::{LATENESS, Row, State, Word};
+use crate::shared_memory::region::{LATENESS, Row, SessionField, State};
 use crate::shared_memory::store::{FrameRecord, MediaRecord, Store};
 use std::collections::VecDeque;
 
@@ -119,17 +119,17 @@ impl Client {
         if let Some(ring) = self.ring().and_then(|ring| store.rings.get(ring)) {
             self.join(ring);
         }
-        let next = self.row.get(Word::Next);
+        let next = self.row.get(SessionField::Next);
         let since_first = next.saturating_mul(self.period_ns());
-        self.row.set(Word::PhaseNs, now_ns.wrapping_sub(since_first));
-        self.row.set(Word::HeardNs, now_ns);
-        self.row.set(Word::State, State::Playing as u64);
+        self.row.set(SessionField::PhaseNs, now_ns.wrapping_sub(since_first));
+        self.row.set(SessionField::HeardNs, now_ns);
+        self.row.set(SessionField::State, State::Playing as u64);
     }
 
     /// What is wrong with the row that a dispatcher before this one left, if anything is: a release
     /// time that is beyond the clock's range would be due again and again.
     pub(crate) fn damage(&self, now_ns: u64, store: &Store) -> Option<String> {
-        let (row, next) = (self.row, self.row.get(Word::Next));
+        let (row, next) = (self.row, self.row.get(SessionField::Next));
         let too_far = |name: &str, value: u64| Some(format!("{name} = {value}"));
         let played_ns = next.checked_mul(self.period_ns()).filter(|ns| *ns < MOST_NS);
         if next >= MOST_FRAMES || (played_ns.is_none() && self.ring().is_none()) {
@@ -139,20 +139,20 @@ impl Client {
             return None;
         }
         let Some(number) = self.ring() else {
-            let phase_ns = row.get(Word::PhaseNs);
+            let phase_ns = row.get(SessionField::PhaseNs);
             let far = now_ns.wrapping_sub(phase_ns) >= MOST_NS;
             return if far { too_far("first release, ns", phase_ns) } else { None };
         };
-        let offset = row.get(Word::Offset);
+        let offset = row.get(SessionField::Offset);
         let head = store.rings.get(number).map_or(0, FrameRing::head);
-        let far = row.get(Word::From) == 0 && head.wrapping_sub(offset) >= MOST_FRAMES;
+        let far = row.get(SessionField::From) == 0 && head.wrapping_sub(offset) >= MOST_FRAMES;
         if far { too_far("first live frame", offset) } else { None }
     }
 
     /// Begins where the row says: what waited in a dispatcher that died is lost.
     pub(crate) fn take_over(&mut self, store: &Store) {
-        let (row, next) = (self.row, self.row.get(Word::Next));
-        row.add(Word::Lost, next.saturating_sub(row.resolved()));
+        let (row, next) = (self.row, self.row.get(SessionField::Next));
+        row.add(SessionField::Lost, next.saturating_sub(row.resolved()));
         self.in_order_from = next;
         if self.ring().is_some() {
             return self.online.skip();
@@ -170,27 +170,30 @@ impl Client {
             }
             return self.take_over(store);
         }
-        let since_ns = now_ns.wrapping_sub(self.row.get(Word::PhaseNs));
-        let mut next = (since_ns / self.period_ns() + 1).max(self.row.get(Word::Next));
+        let since_ns = now_ns.wrapping_sub(self.row.get(SessionField::PhaseNs));
+        let mut next = (since_ns / self.period_ns() + 1).max(self.row.get(SessionField::Next));
         if self.media.repeat == 0 {
             next = next.min(self.media.frames);
         }
-        self.row.set(Word::Next, next);
+        self.row.set(SessionField::Next, next);
         self.take_over(store);
     }
 
     pub(crate) fn pause(&mut self) {
-        self.row.set(Word::State, State::Paused as u64);
+        self.row.set(SessionField::State, State::Paused as u64);
     }
 
     pub(crate) fn end(&mut self) {
-        self.row.set(Word::State, State::Ended as u64);
+        self.row.set(SessionField::State, State::Ended as u64);
     }
 
     /// The slot is nobody's; frames that wait in it are discarded, now in the account and in the queue
     /// as they come up.
     pub(crate) fn leave(&mut self) {
-        self.row.add(Word::Discarded, self.row.get(Word::Next).wrapping_sub(self.row.resolved()));
+        self.row.add(
+            SessionField::Discarded,
+            self.row.get(SessionField::Next).wrapping_sub(self.row.resolved()),
+        );
         self.taken = false;
         self.passed_on.clear();
     }
@@ -198,8 +201,8 @@ impl Client {
     /// When the next frame is released, ns.
     pub(crate) fn next_release_ns(&self) -> u64 {
         self.waits_until_ns.unwrap_or_else(|| {
-            let since_first = self.row.get(Word::Next).saturating_mul(self.period_ns());
-            self.row.get(Word::PhaseNs).wrapping_add(since_first)
+            let since_first = self.row.get(SessionField::Next).saturating_mul(self.period_ns());
+            self.row.get(SessionField::PhaseNs).wrapping_add(since_first)
         })
     }
 
@@ -211,15 +214,15 @@ impl Client {
     /// Whether the film is over at `at_ns`, when nothing of it is left to be released: every frame is
     /// accounted for, and the client has had time to read the last.
     pub(crate) fn is_over(&self, at_ns: u64) -> bool {
-        let next = self.row.get(Word::Next);
+        let next = self.row.get(SessionField::Next);
         let since_first = next.saturating_mul(self.period_ns());
-        let end_ns = self.row.get(Word::PhaseNs).wrapping_add(since_first);
+        let end_ns = self.row.get(SessionField::PhaseNs).wrapping_add(since_first);
         self.row.resolved() >= next && at_ns >= end_ns.saturating_add(READING_NS)
     }
 
     /// Releases the next frame at `at_ns`: it and whether it is optional; `None` at the file's end.
     pub(crate) fn release(&mut self, at_ns: u64, store: &Store) -> Option<(Descriptor, bool)> {
-        let number = self.row.get(Word::Next);
+        let number = self.row.get(SessionField::Next);
         if self.media.repeat == 0 && number >= self.media.frames {
             return None;
         }
@@ -233,7 +236,7 @@ impl Client {
             release_ns: at_ns,
             deadline_ns: at_ns.saturating_add(self.media.deadline_ns),
         };
-        self.row.set(Word::Next, number + 1);
+        self.row.set(SessionField::Next, number + 1);
         Some((descriptor, optional))
     }
 
@@ -244,7 +247,7 @@ impl Client {
 
     /// When the frame of this record is shown, by the RTP clock.
     pub(crate) fn rtp_time(&self, frame: &Descriptor, record: &FrameRecord) -> u32 {
-        let base = low_bits(self.row.get(Word::TimestampBase));
+        let base = low_bits(self.row.get(SessionField::TimestampBase));
         if self.ring().is_some() {
             return base.wrapping_add(record.display);
         }
@@ -263,8 +266,8 @@ impl Client {
     /// A frame is chosen: RTP numbers for its packets, the first one's.
     pub(crate) fn reserve(&mut self, frame: &Descriptor, record: &FrameRecord) -> u64 {
         self.in_order_from = frame.number + 1;
-        let sequence = self.row.get(Word::Sequence);
-        self.row.set(Word::Sequence, sequence.wrapping_add(record.packets.into()));
+        let sequence = self.row.get(SessionField::Sequence);
+        self.row.set(SessionField::Sequence, sequence.wrapping_add(record.packets.into()));
         sequence
     }
 
@@ -274,11 +277,11 @@ impl Client {
         if !self.taken {
             return false;
         }
-        let first = row.get(Word::Packets) == 0;
-        row.add(Word::Packets, record.packets.into());
+        let first = row.get(SessionField::Packets) == 0;
+        row.add(SessionField::Packets, record.packets.into());
         // Octets of payload (RFC 3550, section 6.4.1).
         let headers = u64::from(record.packets) * crate::payload::RTP_HEADER as u64;
-        row.add(Word::Octets, u64::from(record.bytes).saturating_sub(headers));
+        row.add(SessionField::Octets, u64::from(record.bytes).saturating_sub(headers));
         if !self.is_interleaved() {
             self.count_sent(frame, now_ns);
         }
@@ -288,15 +291,15 @@ impl Client {
     /// A frame is on its way whole.
     fn count_sent(&self, frame: &Descriptor, now_ns: u64) {
         let row = self.row;
-        row.add_at(Word::Sent, frame.kind(), 1);
+        row.add_at(SessionField::Sent, frame.kind(), 1);
         let took_ns = now_ns.saturating_sub(frame.release_ns);
-        row.set(Word::WorstNs, row.get(Word::WorstNs).max(took_ns));
+        row.set(SessionField::WorstNs, row.get(SessionField::WorstNs).max(took_ns));
         let bucket = (64 - (took_ns / 1_000).leading_zeros()) as usize;
-        row.add_at(Word::Lateness, bucket.min(LATENESS - 1), 1);
+        row.add_at(SessionField::Lateness, bucket.min(LATENESS - 1), 1);
     }
 
     /// A frame was dropped, and counted as `how` says.
-    pub(crate) fn dropped(&mut self, frame: &Descriptor, how: Word) {
+    pub(crate) fn dropped(&mut self, frame: &Descriptor, how: SessionField) {
         if !self.taken {
             return;
         }
@@ -312,15 +315,15 @@ impl Client {
             *entry = (block, 0);
         }
         entry.1 += 1;
-        self.row.set_at(Word::Blocks, parity, block << 32 | entry.1);
+        self.row.set_at(SessionField::Blocks, parity, block << 32 | entry.1);
         if entry.1 > u64::from(self.media.lost) {
-            self.row.add(Word::Violations, 1);
+            self.row.add(SessionField::Violations, 1);
         }
     }
 
     /// An instruction took a frame out, which is no loss: the contract is about what was to be sent.
     pub(crate) fn filtered(&mut self, frame: &Descriptor) {
-        self.row.add_at(Word::Filtered, frame.kind(), 1);
+        self.row.add_at(SessionField::Filtered, frame.kind(), 1);
     }
 
     /// A frame's place in its block of y, and how many of the block were lost.
@@ -333,15 +336,15 @@ impl Client {
 
     /// The RTP source that it hears.
     pub(crate) fn ssrc(&self) -> u64 {
-        self.row.get(Word::Ssrc)
+        self.row.get(SessionField::Ssrc)
     }
 
     pub(crate) fn is_report_due(&self, now_ns: u64) -> bool {
-        now_ns.saturating_sub(self.row.get(Word::ReportNs)) >= REPORT_NS
+        now_ns.saturating_sub(self.row.get(SessionField::ReportNs)) >= REPORT_NS
     }
 
     pub(crate) fn reported(&mut self, now_ns: u64) {
-        self.row.set(Word::ReportNs, now_ns);
+        self.row.set(SessionField::ReportNs, now_ns);
     }
 }
 

@@ -19,7 +19,7 @@ pub(crate) const WHOLE_LINK: i128 = 1 << 40;
 
 /// One frame: how long it takes on the link, ns, and what it costs to lose it.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct FrameWork {
+pub(crate) struct FrameDemand {
     pub(crate) work_ns: u64,
     pub(crate) importance: Importance,
 }
@@ -43,7 +43,7 @@ impl Demand {
     /// The demand of a film with a window of `lost` of every `of` frames, played from its start, over
     /// and over if it repeats.
     pub(crate) fn new(
-        film: &[FrameWork],
+        film: &[FrameDemand],
         (lost, of): (u32, u32),
         repeats: bool,
         period_ns: u64,
@@ -128,7 +128,7 @@ impl Demand {
 }
 
 /// The link time of each frame that must go, 0 of the others, until the choice repeats, ns.
-fn mandatory(film: &[FrameWork], (lost, of): (u32, u32), repeats: bool) -> Vec<u64> {
+fn mandatory(film: &[FrameDemand], (lost, of): (u32, u32), repeats: bool) -> Vec<u64> {
     let frames = film.len() as u64;
     if frames == 0 {
         return Vec::new();
@@ -162,11 +162,11 @@ mod tests {
     use super::*;
     use Importance::{B, I, P};
 
-    const FILM: [FrameWork; 4] = [
-        FrameWork { work_ns: 40, importance: I },
-        FrameWork { work_ns: 10, importance: B },
-        FrameWork { work_ns: 20, importance: P },
-        FrameWork { work_ns: 10, importance: B },
+    const FILM: [FrameDemand; 4] = [
+        FrameDemand { work_ns: 40, importance: I },
+        FrameDemand { work_ns: 10, importance: B },
+        FrameDemand { work_ns: 20, importance: P },
+        FrameDemand { work_ns: 10, importance: B },
     ];
 
     #[test]
@@ -200,7 +200,7 @@ mod tests {
         ) {
             let film: Vec<_> = works
                 .into_iter()
-                .map(|(work_ns, kind)| FrameWork { work_ns, importance: Importance::from_number(kind) })
+                .map(|(work_ns, kind)| FrameDemand { work_ns, importance: Importance::from_number(kind) })
                 .collect();
             let window = (lost, lost + more);
             let demand = Demand::new(&film, window, repeats, period_ns, deadline_ns);

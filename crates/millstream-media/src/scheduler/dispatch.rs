@@ -10,7 +10,7 @@
 //! frame that was chosen is sent whole: the next decision is made when the link would be free of it.
 //!
 //! Nothing here has a clock or a socket. [`Dispatch::step`] is told the time and sends by an
-//! [`Outlet`]; events are worked on at the times that they were due, so that the schedule does not
+//! [`PacketSender`]; events are worked on at the times that they were due, so that the schedule does not
 //! depend on how late the thread was woken, up to [`SLACK_NS`].
 
 mod reading;
@@ -21,16 +21,16 @@ use millstream_scenario::Link;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use crate::files::read_ahead::frame_cache::Shelf;
+use crate::files::read_ahead::frame_cache::FrameCache;
 use crate::files::read_ahead::held::Held;
-use crate::instruction::frame_view::Look;
+use crate::instruction::frame_view::FrameView;
 use crate::instruction::running::{Instructions, Verdict};
 use crate::live::followers::Followers;
 use crate::live::frames::Copied;
 use crate::scheduler::client::{Client, Descriptor, low_bits};
 use crate::scheduler::lane::Lane;
 use crate::scheduler::loss_sharing::{EqualLoss, LossRank};
-use crate::shared_memory::region::{Region, Setting, State, Want, Word};
+use crate::shared_memory::region::{GlobalField, Region, SessionField, State, Want};
 use crate::shared_memory::store::{FrameRecord, Packets, Store};
 
 /// How far packets are sent ahead of their time, ns, so that several go to the kernel at once.
@@ -41,7 +41,7 @@ const AHEAD_NS: u64 = 250_000;
 pub(crate) const SLACK_NS: u64 = 1_000_000;
 
 /// What becomes of packets.
-pub(crate) trait Outlet {
+pub(crate) trait PacketSender {
     /// Sends `packets` packets of a client's frame, from number `first` on. `false`: the frame was
     /// refused whole, and what becomes of it is not told.
     fn packets(&mut self, of: &Sending<'_>, first: usize, packets: usize) -> bool;
@@ -95,7 +95,7 @@ pub(crate) struct Dispatch<S> {
     /// The live frame that was chosen last.
     copied: Copied,
     /// Where films' frames are that are not in the store.
-    shelf: Option<Shelf>,
+    shelf: Option<FrameCache>,
     /// Those that were released before they were there.
     held: Held,
     /// When they are looked at again, ns.
@@ -113,14 +113,14 @@ impl<S: Select<Stamp = ()>> Dispatch<S> {
     /// A dispatcher of `store`'s files to the clients of `region`, those that play already included;
     /// `selector` schedules the mandatory lane.
     pub(crate) fn new(store: Store, region: Region, selector: S, now_ns: u64) -> Self {
-        let overhead = u32::try_from(region.get(Setting::LinkOverhead)).unwrap_or(0);
-        let rate_bps = region.get(Setting::LinkRate).max(1);
+        let overhead = u32::try_from(region.get(GlobalField::LinkOverhead)).unwrap_or(0);
+        let rate_bps = region.get(GlobalField::LinkRate).max(1);
         let sessions = region.sessions();
         let mandatory = Lane::new(selector);
         let optional = Lane::new(Selector::new(EqualLoss, Heap::default()));
         region.notices().clear();
         region.outcomes().clear();
-        region.set(Setting::LookAtAll, 1);
+        region.set(GlobalField::LookAtAll, 1);
         Self {
             followers: Followers::new(&store.rings, sessions),
             served: Vec::with_capacity(sessions),
@@ -145,7 +145,7 @@ impl<S: Select<Stamp = ()>> Dispatch<S> {
 
     /// Does what is due by `now_ns`. Returns when there is more to do, ns; `u64::MAX` if that depends
     /// on others.
-    pub(crate) fn step(&mut self, now_ns: u64, outlet: &mut impl Outlet) -> u64 {
+    pub(crate) fn step(&mut self, now_ns: u64, outlet: &mut impl PacketSender) -> u64 {
         self.take_outcomes();
         self.take_notices(now_ns, outlet);
         self.take_frames();
@@ -174,11 +174,11 @@ impl<S: Select<Stamp = ()>> Dispatch<S> {
     }
 
     /// Looks at the sessions that the host wants something of.
-    fn take_notices(&mut self, now_ns: u64, outlet: &mut impl Outlet) {
-        if self.instructions.is_open() && self.region.take(Setting::LookAtBoard) != 0 {
+    fn take_notices(&mut self, now_ns: u64, outlet: &mut impl PacketSender) {
+        if self.instructions.is_open() && self.region.take(GlobalField::LookAtBoard) != 0 {
             self.instructions.attend();
         }
-        if self.region.take(Setting::LookAtAll) != 0 {
+        if self.region.take(GlobalField::LookAtAll) != 0 {
             for session in 0..self.sessions.len() {
                 self.reconcile(session, now_ns, outlet);
             }
@@ -218,7 +218,7 @@ impl<S: Select<Stamp = ()>> Dispatch<S> {
     }
 
     /// Makes of a session what the host wants.
-    fn reconcile(&mut self, session: usize, now_ns: u64, outlet: &mut impl Outlet) {
+    fn reconcile(&mut self, session: usize, now_ns: u64, outlet: &mut impl PacketSender) {
         let row = self.region.session(session);
         match (row.want(), row.state()) {
             (Want::Play, State::Ready | State::Paused) => {
@@ -249,9 +249,12 @@ impl<S: Select<Stamp = ()>> Dispatch<S> {
                     self.end_reading(session, client);
                 } else {
                     // Played by an NI that is no more: so are the frames that waited in it.
-                    row.add(Word::Lost, row.get(Word::Next).wrapping_sub(row.resolved()));
+                    row.add(
+                        SessionField::Lost,
+                        row.get(SessionField::Next).wrapping_sub(row.resolved()),
+                    );
                 }
-                row.set(Word::State, State::Stopped as u64);
+                row.set(SessionField::State, State::Stopped as u64);
             }
             _ => {}
         }
@@ -264,7 +267,7 @@ impl<S: Select<Stamp = ()>> Dispatch<S> {
             return Some(client);
         }
         let row = self.region.session(session);
-        let number = usize::try_from(row.get(Word::Media)).ok()?;
+        let number = usize::try_from(row.get(SessionField::Media)).ok()?;
         let media = *self.store.media().get(number)?;
         let free = (0..self.clients.len()).find(|slot| {
             let client = &self.clients[*slot];
@@ -319,7 +322,7 @@ impl<S: Select<Stamp = ()>> Dispatch<S> {
     }
 
     /// The next frame of the client whose turn it is becomes one that may be sent.
-    fn release(&mut self, outlet: &mut impl Outlet) {
+    fn release(&mut self, outlet: &mut impl PacketSender) {
         let Some(Reverse((at_ns, session))) = self.releases.pop() else { return };
         let Some(slot) = self.sessions[session] else { return };
         let client = &mut self.clients[slot];
@@ -376,13 +379,13 @@ impl<S: Select<Stamp = ()>> Dispatch<S> {
             return Verdict::Pass;
         }
         let waiting = self.mandatory.queued(slot) + self.optional.queued(slot) + self.held.of(slot);
-        let look = Look::new(client, frame, optional, waiting, self.time_ns);
+        let look = FrameView::new(client, frame, optional, waiting, self.time_ns);
         self.instructions.judge(stream, &look)
     }
 
     /// One decision: the frame that goes next, if any.
     fn decide(&mut self) {
-        self.region.add(Setting::Decisions, 1);
+        self.region.add(GlobalField::Decisions, 1);
         let mandatory = self.mandatory.decide(self.time_ns, &mut self.clients);
         let next = mandatory.or_else(|| self.optional.decide(self.time_ns, &mut self.clients));
         let Some((slot, frame)) = next else { return };
@@ -391,12 +394,12 @@ impl<S: Select<Stamp = ()>> Dispatch<S> {
             return;
         }
         if client.is_overtaken(&frame) {
-            return client.dropped(&frame, Word::Late);
+            return client.dropped(&frame, SessionField::Late);
         }
         if client.is_choked() {
             // Without RTP numbers: the client sees a gap in time, not in them.
-            client.row.add(Word::Slow, 1);
-            return client.dropped(&frame, Word::Full);
+            client.row.add(SessionField::Slow, 1);
+            return client.dropped(&frame, SessionField::Full);
         }
         let record = match client.ring() {
             None if client.media.film != 0 => self.take_read(slot, &frame),
@@ -414,7 +417,7 @@ impl<S: Select<Stamp = ()>> Dispatch<S> {
     }
 
     /// Sends the packets of the frame in service that are due.
-    fn send(&mut self, now_ns: u64, outlet: &mut impl Outlet) {
+    fn send(&mut self, now_ns: u64, outlet: &mut impl PacketSender) {
         let Some(mut service) = self.in_service else { return };
         let client = &self.clients[service.client];
         let record = service.record;
@@ -443,7 +446,7 @@ impl<S: Select<Stamp = ()>> Dispatch<S> {
             if passed {
                 client.passed_on(&service.frame);
             } else {
-                client.dropped(&service.frame, Word::Full);
+                client.dropped(&service.frame, SessionField::Full);
             }
         }
         service.packet += count;
@@ -463,7 +466,7 @@ impl<S: Select<Stamp = ()>> Dispatch<S> {
         }
     }
 
-    fn goodbye(&mut self, client: usize, outlet: &mut impl Outlet) {
+    fn goodbye(&mut self, client: usize, outlet: &mut impl PacketSender) {
         let client = &self.clients[client];
         outlet.report(client, client.last_rtp_time, true);
     }
@@ -482,10 +485,10 @@ impl<S: Select<Stamp = ()>> Dispatch<S> {
     pub(crate) fn end_unheard(&mut self, now_ns: u64, timeout_ns: u64) {
         for session in 0..self.sessions.len() {
             let row = self.region.session(session);
-            let heard_ns = row.get(Word::HeardNs).max(row.get(Word::HostHeardNs));
+            let heard_ns = row.get(SessionField::HeardNs).max(row.get(SessionField::HostHeardNs));
             if self.sessions[session].is_some() && now_ns.saturating_sub(heard_ns) > timeout_ns {
-                row.set(Word::Want, Want::Stop as u64);
-                self.region.set(Setting::LookAtAll, 1);
+                row.set(SessionField::Want, Want::Stop as u64);
+                self.region.set(GlobalField::LookAtAll, 1);
             }
         }
     }
@@ -495,10 +498,10 @@ impl<S: Select<Stamp = ()>> Dispatch<S> {
         for session in 0..self.sessions.len() {
             let row = self.region.session(session);
             if self.sessions[session].is_some() && row.want() != Want::Stop {
-                row.set(Word::Want, Want::Yield as u64);
+                row.set(SessionField::Want, Want::Yield as u64);
             }
         }
-        self.region.set(Setting::LookAtAll, 1);
+        self.region.set(GlobalField::LookAtAll, 1);
     }
 
     /// Ends the clients of live streams. For an NI whose host is gone for good, and their frames with it.
@@ -506,8 +509,8 @@ impl<S: Select<Stamp = ()>> Dispatch<S> {
         for session in 0..self.sessions.len() {
             let client = self.sessions[session].map(|client| &self.clients[client]);
             if client.is_some_and(|client| client.ring().is_some()) {
-                self.region.session(session).set(Word::Want, Want::Stop as u64);
-                self.region.set(Setting::LookAtAll, 1);
+                self.region.session(session).set(SessionField::Want, Want::Stop as u64);
+                self.region.set(GlobalField::LookAtAll, 1);
             }
         }
     }

@@ -8,7 +8,7 @@ use millstream::{Contract, ContractError, Head, StreamId};
 use std::collections::VecDeque;
 
 use crate::scheduler::client::{Client, Descriptor};
-use crate::shared_memory::region::Word;
+use crate::shared_memory::region::SessionField;
 
 /// One class of all clients' frames.
 #[derive(Debug)]
@@ -51,7 +51,7 @@ impl Backlog<()> for Heads<'_> {
     ) -> Option<NewHead<()>> {
         let slot = stream.index();
         let frame = self.pop(slot)?;
-        self.clients[slot].dropped(&frame, Word::Late);
+        self.clients[slot].dropped(&frame, SessionField::Late);
         self.head(slot)
     }
 }
@@ -97,7 +97,7 @@ impl<S: Select<Stamp = ()>> Lane<S> {
         clients: &mut [Client],
     ) {
         if self.queues[slot].len() >= clients[slot].media.queue as usize {
-            return clients[slot].dropped(&frame, Word::Full);
+            return clients[slot].dropped(&frame, SessionField::Full);
         }
         let stream = stream(slot);
         self.selector.advance(now_ns);

@@ -4,7 +4,7 @@ use super::{MediaServer, handover};
 use crate::clock::now_ns;
 use crate::rtsp::connection::Connection;
 use crate::rtsp::tcp;
-use crate::rtsp::{Asker, Desk};
+use crate::rtsp::{Requester, RtspHandler};
 use crate::shared_memory::region::Want;
 
 impl MediaServer {
@@ -61,9 +61,9 @@ impl MediaServer {
     /// Answers the requests that have come whole.
     fn understand(&mut self, connection: &mut Connection, place: usize) {
         let secured = connection.is_secured();
-        let asker = Asker { peer: connection.peer, connection: place, secured };
+        let asker = Requester { peer: connection.peer, connection: place, secured };
         let room = connection.room();
-        let mut desk = Desk {
+        let mut desk = RtspHandler {
             library: &self.library,
             sessions: &mut self.sessions,
             access: &self.access,

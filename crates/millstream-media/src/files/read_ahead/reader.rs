@@ -10,8 +10,8 @@ use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::frame_cache::{Of, Shape, Shelf, Wanted};
-use super::media_file::{Film, FilmFile};
+use super::frame_cache::{CacheField, FrameCache, Shape, Wanted};
+use super::media_file::{DiskFile, MediaFile};
 use crate::shared_memory::store::{FrameRecord, MediaRecord, Store};
 
 /// How long a reader sleeps whose film is played, ns: a part of any `read-ahead`; and one whose film is not, as
@@ -29,7 +29,7 @@ const SAID: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub(crate) struct Readers {
     stop: Arc<AtomicBool>,
-    shelf: Shelf,
+    shelf: FrameCache,
 }
 
 impl Drop for Readers {
@@ -44,10 +44,10 @@ impl Readers {
     ///
     /// # Errors
     /// If a thread cannot be started.
-    pub(crate) fn start(store: Store, shelf: Shelf, files: Vec<File>) -> io::Result<Self> {
-        let films: Vec<FilmFile> = files.into_iter().map(FilmFile::new).collect();
+    pub(crate) fn start(store: Store, shelf: FrameCache, files: Vec<File>) -> io::Result<Self> {
+        let films: Vec<DiskFile> = files.into_iter().map(DiskFile::new).collect();
         if let Some(film) = films.first() {
-            shelf.set(Of::Way, film.way() as u64);
+            shelf.set(CacheField::Way, film.way() as u64);
         }
         Self::of(store, shelf, films)
     }
@@ -55,8 +55,8 @@ impl Readers {
     /// The same of any films.
     pub(crate) fn of(
         store: Store,
-        shelf: Shelf,
-        films: Vec<impl Film + 'static>,
+        shelf: FrameCache,
+        films: Vec<impl MediaFile + 'static>,
     ) -> io::Result<Self> {
         let stop = Arc::new(AtomicBool::new(false));
         let readers = Self { stop, shelf };
@@ -85,7 +85,7 @@ pub(crate) fn start_later(
     begin: fn(),
 ) -> io::Result<Sender<()>> {
     let (to, from) = channel();
-    let start = move || Readers::start(Store::open(&store)?, Shelf::open(&shelf)?, films);
+    let start = move || Readers::start(Store::open(&store)?, FrameCache::open(&shelf)?, films);
     std::thread::Builder::new().name("films".to_owned()).spawn(move || {
         begin();
         if from.recv().is_err() {
@@ -102,7 +102,7 @@ pub(crate) fn start_later(
 
 struct Reader<F> {
     store: Arc<Store>,
-    shelf: Shelf,
+    shelf: FrameCache,
     /// A place may change hands between two films: one thread at a time puts something there.
     places: Arc<[Mutex<()>]>,
     /// The film's number + 1.
@@ -112,7 +112,7 @@ struct Reader<F> {
     said: Option<Instant>,
 }
 
-impl<F: Film> Reader<F> {
+impl<F: MediaFile> Reader<F> {
     fn run(&mut self, stop: &AtomicBool) {
         while !stop.load(Ordering::Acquire) {
             let rung = self.shelf.rung();
@@ -214,7 +214,7 @@ impl<F: Film> Reader<F> {
 
     /// Says that a frame could not be read, once a while.
     fn say(&mut self, due: &Due, why: &str) {
-        self.shelf.set(Of::Failures, self.shelf.get(Of::Failures).wrapping_add(1));
+        self.shelf.set(CacheField::Failures, self.shelf.get(CacheField::Failures).wrapping_add(1));
         if self.said.is_some_and(|said| said.elapsed() < SAID) {
             return;
         }

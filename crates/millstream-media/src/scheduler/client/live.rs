@@ -7,7 +7,7 @@
 use super::{Client, Descriptor};
 use crate::live::frames::{Copied, FrameRing};
 use crate::scheduler::optional_frames::Importance;
-use crate::shared_memory::region::Word;
+use crate::shared_memory::region::SessionField;
 use crate::shared_memory::store::FrameRecord;
 
 impl Client {
@@ -18,31 +18,32 @@ impl Client {
 
     /// The stream's number of a frame of this client; of a file, its own.
     pub(crate) fn stream_number(&self, frame: &Descriptor) -> u64 {
-        frame.number.wrapping_add(self.row.get(Word::Offset))
+        frame.number.wrapping_add(self.row.get(SessionField::Offset))
     }
 
     /// Begins with the next frame that it can begin with.
     pub(super) fn join(&self, ring: &FrameRing) {
-        self.row.set(Word::From, ring.head() + 1);
+        self.row.set(SessionField::From, ring.head() + 1);
     }
 
     /// When its next frame is released, ns; `None` if that is not there yet. Frames that are not there any more are
     /// lost.
     pub(crate) fn next_live_ns(&mut self, ring: &FrameRing) -> Option<u64> {
-        let from = self.row.get(Word::From);
+        let from = self.row.get(SessionField::From);
         if from > 0 {
             let mut there = (from - 1).max(ring.oldest())..ring.head();
             let Some(entry) = there.find(|at| ring.frame(*at).is_some_and(|frame| frame.entry))
             else {
-                self.row.set(Word::From, ring.head() + 1);
+                self.row.set(SessionField::From, ring.head() + 1);
                 return None;
             };
-            self.row.set(Word::Offset, entry.wrapping_sub(self.row.get(Word::Next)));
-            self.row.set(Word::From, 0);
+            self.row
+                .set(SessionField::Offset, entry.wrapping_sub(self.row.get(SessionField::Next)));
+            self.row.set(SessionField::From, 0);
         }
         loop {
-            let next = self.row.get(Word::Next);
-            let number = next.wrapping_add(self.row.get(Word::Offset));
+            let next = self.row.get(SessionField::Next);
+            let number = next.wrapping_add(self.row.get(SessionField::Offset));
             if let Some(frame) = ring.frame(number) {
                 return Some(frame.release_ns);
             }
@@ -51,7 +52,7 @@ impl Client {
                 return None;
             }
             let gone = ring.oldest().saturating_sub(number).max(1);
-            self.row.set(Word::Next, next + gone);
+            self.row.set(SessionField::Next, next + gone);
             self.miss(gone);
         }
     }
@@ -62,10 +63,10 @@ impl Client {
         at_ns: u64,
         ring: &FrameRing,
     ) -> Option<(Descriptor, bool)> {
-        let number = self.row.get(Word::Next);
-        let frame = ring.frame(number.wrapping_add(self.row.get(Word::Offset)))?;
+        let number = self.row.get(SessionField::Next);
+        let frame = ring.frame(number.wrapping_add(self.row.get(SessionField::Offset)))?;
         let FrameRecord { importance, bytes, .. } = frame.record;
-        self.row.set(Word::Next, number + 1);
+        self.row.set(SessionField::Next, number + 1);
         let deadline_ns = at_ns.saturating_add(self.media.deadline_ns);
         let optional = self.online.is_optional(number, Importance::from_number(importance));
         let descriptor = Descriptor { number, importance, bytes, release_ns: at_ns, deadline_ns };
@@ -88,14 +89,14 @@ impl Client {
 
     /// Goes on with what is there now: what came while nothing was released is lost.
     pub(super) fn catch_up_live(&mut self, ring: &FrameRing) {
-        if self.row.get(Word::From) == 0 {
-            let now = ring.head().wrapping_sub(self.row.get(Word::Offset));
-            self.row.set(Word::Next, now.max(self.row.get(Word::Next)));
+        if self.row.get(SessionField::From) == 0 {
+            let now = ring.head().wrapping_sub(self.row.get(SessionField::Offset));
+            self.row.set(SessionField::Next, now.max(self.row.get(SessionField::Next)));
         }
     }
 
     fn miss(&mut self, frames: u64) {
         self.online.skip();
-        self.row.add(Word::Lost, frames);
+        self.row.add(SessionField::Lost, frames);
     }
 }
