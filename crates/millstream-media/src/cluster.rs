@@ -5,10 +5,10 @@
 //!          ├─ status: what each has room for, ten a second ─┤
 //!          └─ sessions: their rows, told to every other ────┘     all by UDP, sealed
 //! ```
-//! A new client is sent to the server that has most room, once. When a server dies, each of its sessions is
-//! gone on with by one of the others: the first, in an order that all reckon alike, that has room. If two play
-//! one session, because a cut between them has healed, the one that was not first to have it yields.
-//! Every server decides by itself what it admits.
+//! A new client is sent to the server that has most room, once. When a server dies, each of its
+//! sessions is gone on with by one of the others: the first, in an order that all reckon alike,
+//! that has room. If two play one session, because a cut between them has healed, the one that was
+//! not first to have it yields. Every server decides by itself what it admits.
 
 pub(crate) mod fuzzing;
 mod membership;
@@ -108,7 +108,8 @@ struct Orphan {
     from_ns: u64,
 }
 
-/// A session that has begun, here or elsewhere: a player whose server died may have come again by it.
+/// A session that has begun, here or elsewhere: a player whose server died may have come again by
+/// it.
 #[derive(Clone, Copy, Debug)]
 struct Begun {
     at_ns: u64,
@@ -167,7 +168,8 @@ impl std::fmt::Debug for Cluster {
 }
 
 impl Cluster {
-    /// Joins the others, who may not be there yet and have the secret of that file; this one speaks RTSP at `rtsp`.
+    /// Joins the others, who may not be there yet and have the secret of that file; this one speaks
+    /// RTSP at `rtsp`.
     ///
     /// # Errors
     /// If the secret cannot be read or everybody may read it, or the port is taken.
@@ -376,8 +378,8 @@ impl Cluster {
         self.reckoned = Some(basis);
     }
 
-    /// Where a new client of `title` is to go instead: to the server that has most room, if that is more
-    /// than here; if `full`, only if here is none.
+    /// Where a new client of `title` is to go instead: to the server that has most room, if that is
+    /// more than here; if `full`, only if here is none.
     pub(crate) fn elsewhere(
         &mut self,
         library: &Library,
@@ -420,7 +422,8 @@ impl Cluster {
         self.begun.push_back(Begun { at_ns, peer, title });
     }
 
-    /// Ends sessions that go on here for players who have come again, and forgets who came long ago.
+    /// Ends sessions that go on here for players who have come again, and forgets who came long
+    /// ago.
     fn end_left(&mut self, now_ns: u64, ground: &mut ClusterContext<'_>) {
         self.begun.retain(|begun| {
             let left = ground.sessions.unheard(begun.peer, begun.title, begun.at_ns);
@@ -495,8 +498,9 @@ impl Cluster {
         }
     }
 
-    /// The place of this server in the order of those that may go on with a session: by a hash of both, so
-    /// that all reckon alike and sessions spread (rendezvous hashing; Thaler and Ravishankar, 1998).
+    /// The place of this server in the order of those that may go on with a session: by a hash of
+    /// both, so that all reckon alike and sessions spread (rendezvous hashing; Thaler and
+    /// Ravishankar, 1998).
     fn turn(&self, id: u64) -> u64 {
         let weight = |address: SocketAddr| {
             let text = format!("{id:016x} {address}");

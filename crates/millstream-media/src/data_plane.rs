@@ -1,7 +1,7 @@
-//! The network interface processor's loop: scheduler and dispatch, wherever they are placed.
+//! The data plane's event loop: scheduler and dispatch, as a thread or a process.
 //!
-//! It sleeps until the next thing is due, the host rings, or a client's RTCP comes. If the host is
-//! gone, clients that are heard of by RTCP play on; when the last is gone, so is the processor.
+//! The loop sleeps until the next event is due, the host wakes it, or RTCP arrives. Without a host,
+//! clients that send RTCP keep playing; the data plane ends after the last one.
 
 pub(crate) mod packet_sender;
 pub(crate) mod placement;
@@ -32,10 +32,10 @@ use crate::shared_memory::store::Store;
 /// The longest sleep, ns.
 const LONGEST_SLEEP_NS: u64 = 100_000_000;
 
-/// Datagrams of clients that are looked at in a row.
+/// The largest number of RTCP datagrams read per wake-up.
 const HEARD_AT_ONCE: usize = 16;
 
-/// The disciplines that frames are scheduled by, as the host tells the NI.
+/// The disciplines that the host can configure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u64)]
 pub(crate) enum Schedule {
@@ -44,23 +44,25 @@ pub(crate) enum Schedule {
     Fifo,
 }
 
-/// What a processor works with.
+/// The inputs of a data plane.
 #[derive(Debug)]
 pub(crate) struct Parts {
     store: Store,
     region: Region,
-    /// What all of it is made from, for a server that takes the place of a dead one.
+    /// The shared resources, for a server that adopts this data plane.
     estate: SharedResources,
-    /// What compiles instructions, if there can be any.
+    /// The compiler of instructions, if the scenario allows any.
     builder: Option<Builder>,
-    /// Threads that read films, if this processor does so itself: told to begin, and by its end to end.
+    /// Threads that read films, if this processor does so itself: told to begin, and by its end to
+    /// end.
     films: Option<Sender<()>>,
-    /// Rings at both ends; closed when the other end is gone.
+    /// The wake-up socket pair; closed when the other side ends.
     bell: UnixStream,
 }
 
 impl Parts {
-    /// Everything of `estate`, with this end of the bell. Threads that are started call `begin` first.
+    /// Builds the inputs from `estate`, with this side of the wake-up socket. New threads call
+    /// `begin` first.
     ///
     /// # Errors
     /// If the store is damaged.
@@ -84,10 +86,10 @@ impl Parts {
     }
 }
 
-/// Serves until it is told to end, or the host and all clients are gone.
+/// Serves until told to end, or until the host and all clients are gone.
 ///
 /// # Errors
-/// If a socket cannot be set up or waited for.
+/// If a socket cannot be set up or polled.
 pub(crate) fn run(parts: Parts) -> io::Result<()> {
     match parts.region.get(GlobalField::Schedule) {
         1 => run_by(parts, || Selector::new(Edf, Heap::default())),
@@ -166,7 +168,7 @@ fn run_by<S: Select<Stamp = ()>>(parts: Parts, selector: fn() -> S) -> io::Resul
         if !host_is_there {
             dispatch.end_unheard(after_ns, region.get(GlobalField::IdleTimeoutNs));
             let alone_ns = after_ns.saturating_sub(alone_since_ns);
-            // Live frames come through a host.
+            // Live frames arrive through a host only.
             if estate.listener.is_none() || alone_ns > region.get(GlobalField::IdleTimeoutNs) {
                 dispatch.end_live();
             }
@@ -182,12 +184,12 @@ fn run_by<S: Select<Stamp = ()>>(parts: Parts, selector: fn() -> S) -> io::Resul
     Ok(())
 }
 
-/// Rings the other end's bell; one that is full of rings need not be rung.
+/// Wakes the other side; a full socket already holds a wake-up.
 pub(crate) fn ring(mut bell: impl Write) {
     let _ = bell.write(&[1]);
 }
 
-/// Takes all rings. Returns whether the other end is still there.
+/// Drains all wake-ups. Returns whether the other side is still connected.
 pub(crate) fn drain(mut bell: impl Read) -> bool {
     let mut rings = [0; 256];
     loop {
@@ -201,7 +203,7 @@ pub(crate) fn drain(mut bell: impl Read) -> bool {
     }
 }
 
-/// Notes which clients sent RTCP: they are alive.
+/// Records which clients sent RTCP.
 fn hear(network: &Network, dispatch: &Dispatch<impl Select<Stamp = ()>>) {
     let mut datagram = [0; 1500];
     for _ in 0..HEARD_AT_ONCE {

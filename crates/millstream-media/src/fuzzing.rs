@@ -82,8 +82,8 @@ pub fn transport_stream(file: &[u8]) -> Option<Vec<u8>> {
     mpeg_ts::wrap(&video, 200_000_000, 1 << 22).ok().map(|wrapped| wrapped.bytes)
 }
 
-/// Reads a file of users, of which `realm` is the realm, and one of tokens. Returns how many of both
-/// there are.
+/// Reads a file of users, of which `realm` is the realm, and one of tokens. Returns how many of
+/// both there are.
 ///
 /// # Errors
 /// If a file is refused: what the user is told.
@@ -95,8 +95,8 @@ pub fn access_files(
     Access::read(users, tokens, realm).map(|access| access.len())
 }
 
-/// What a publisher's packets come to, each a byte of length and so many bytes, a packet a millisecond. Every frame is
-/// accounted for. Returns whether any packet was RTP of the stream.
+/// What a publisher's packets come to, each a byte of length and so many bytes, a packet a
+/// millisecond. Every frame is accounted for. Returns whether any packet was RTP of the stream.
 ///
 /// # Panics
 /// If a frame is not accounted for.

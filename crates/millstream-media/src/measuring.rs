@@ -1,5 +1,5 @@
-//! What a frame costs, part by part, for the benchmark `frame`: the dispatcher without a clock, so that it
-//! works through its frames one after the other, with or without what follows a decision.
+//! What a frame costs, part by part, for the benchmark `frame`: the dispatcher without a clock, so
+//! that it works through its frames one after the other, with or without what follows a decision.
 
 use millstream::selector::Selector;
 use millstream::{Dwcs, EdfFirst, Heap};
@@ -64,8 +64,8 @@ impl PacketSender for Nowhere {
     fn report(&mut self, _: &Client, _: u32, _: bool) {}
 }
 
-/// Plays the scenario's first file to `clients` for so many periods; each frame is shown to the module `filter`,
-/// if there is one.
+/// Plays the scenario's first file to `clients` for so many periods; each frame is shown to the
+/// module `filter`, if there is one.
 ///
 /// # Errors
 /// If there are no sockets.

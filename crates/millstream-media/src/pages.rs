@@ -1,7 +1,8 @@
-//! The HTTP pages: the dashboard and its `/status`; `/admission` explains who may play, `/metrics` is for
-//! Prometheus.
+//! The HTTP pages: the dashboard and its `/status`; `/admission` explains who may play, `/metrics`
+//! is for Prometheus.
 //!
-//! Session control knows what stands on them, another thread speaks HTTP: it asks, one question at a time.
+//! Session control knows what stands on them, another thread speaks HTTP: it asks, one question at
+//! a time.
 
 pub(crate) mod rejects;
 pub(crate) mod status;
@@ -45,8 +46,8 @@ pub(crate) enum Page {
 /// Questions that session control is to answer when it is woken.
 pub(crate) type Questions = Receiver<(Page, SyncSender<Answer>)>;
 
-/// Serves the pages at `listener`; `waker` wakes session control. Programs may give orders about instructions of the
-/// region's board if so it says; `streams` are the scenario's.
+/// Serves the pages at `listener`; `waker` wakes session control. Programs may give orders about
+/// instructions of the region's board if so it says; `streams` are the scenario's.
 ///
 /// # Errors
 /// If the system has no thread for it.

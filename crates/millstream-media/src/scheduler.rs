@@ -1,4 +1,5 @@
-//! Which frame goes next: admission, lanes, clients and dispatch. No clock and no socket of its own.
+//! Which frame goes next: admission, lanes, clients and dispatch. No clock and no socket of its
+//! own.
 
 pub(crate) mod admission;
 pub(crate) mod client;

@@ -1,4 +1,5 @@
-//! Session control: one thread that listens, answers, and looks after the processor.
+//! Session control: one thread that accepts connections, answers requests and supervises the data
+//! plane.
 
 mod clustered;
 mod drain;
@@ -49,20 +50,21 @@ const CLUSTER: Token = Token(4);
 const PRODUCER: Token = Token(5);
 const FIRST_CONNECTION: usize = 6;
 
-/// How often what has timed out is looked for.
+/// The interval between checks for timeouts.
 const TICK: Duration = Duration::from_millis(100);
 
-/// The shortest time between two starts of a processor that crashes: what is wrong may stay wrong.
+/// The shortest time between two restarts of a data plane that crashes; bounds the restart rate.
 const RESTART: Duration = Duration::from_millis(50);
 
-/// A processor that lives shorter was never well; after so many in a row the server gives up.
+/// A data plane that ends sooner counts as failed; `SHORT_LIVES` consecutive failures end the
+/// server.
 const SHORT_LIFE: Duration = Duration::from_secs(1);
 const SHORT_LIVES: u32 = 10;
 
-/// How long a processor is given to end.
+/// The number of polls, 5 ms apart, for the last sessions to end.
 const LAST_RINGS: u32 = 100;
 
-/// A media server, its ports open and its files loaded.
+/// A media server with open ports and loaded files.
 #[derive(Debug)]
 pub struct MediaServer {
     media: Media,
@@ -84,7 +86,7 @@ pub struct MediaServer {
     short_lives: u32,
     bell: UnixStream,
     connections: Vec<Option<Connection>>,
-    /// Connections whose clients are behind, by place.
+    /// Indices of connections whose clients read too slowly.
     behind: Vec<usize>,
     cluster: Option<Cluster>,
     live: Publishing,
@@ -92,70 +94,71 @@ pub struct MediaServer {
     films: ReadAhead,
 }
 
-/// What a server is to do next.
+/// The mode in which a server continues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ShutdownMode {
-    /// Go on.
+    /// Keep serving.
     Serve,
-    /// Take no new clients, and end when no clip runs any more or `drain-timeout` is over.
+    /// Accept no new clients; end after the last clip or after `drain-timeout`.
     Drain,
-    /// End at once.
+    /// End immediately.
     End,
 }
 
-/// What a server has done.
+/// Totals of a server's run.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Report {
-    /// Clients that were admitted.
+    /// Admitted clients.
     pub admitted: u64,
-    /// Clients that were refused for lack of bandwidth.
+    /// Clients refused for lack of bandwidth.
     pub refused: u64,
-    /// Clients that came while it drained.
+    /// Clients refused while the server drained.
     pub turned_away: u64,
     /// Requests with a wrong password or token.
     pub wrong_credentials: u64,
-    /// Connections and sessions that were one too many of their address.
+    /// Connections and sessions above the limit per address.
     pub too_many: [u64; 2],
-    /// Requests whose credentials were not read, after too many wrong ones of their address.
+    /// Requests rejected unread during the back-off after wrong credentials.
     pub backed_off: u64,
-    /// Connections that found no place.
+    /// Connections refused because the connection table was full.
     pub full: u64,
-    /// Connections without a complete request that made room for others.
+    /// Connections without a complete request that were closed in favour of another.
     pub evicted: u64,
-    /// Connections that were closed because their clients took nothing for `stall-timeout`.
+    /// Connections closed because the client read nothing for `stall-timeout`.
     pub stalled: u64,
-    /// Clients that still played when `drain-timeout` was over.
+    /// Clients that still played at the end of `drain-timeout`.
     pub cut_off: u64,
-    /// What became of all frames.
+    /// Frame counts of all clients.
     pub account: Account,
-    /// What became of clients by the cluster.
+    /// Clients redirected, taken over or yielded by the cluster.
     pub moves: ClusterMoves,
-    /// What became of what publishers sent, of all live streams together.
+    /// Ingest counts of all live streams.
     pub ingested: Ingested,
-    /// Processors that were started: 1 if none crashed.
+    /// Data planes started: 1 if none crashed.
     pub processors: u64,
     /// Scheduling decisions.
     pub decisions: u64,
-    /// Time of scheduler and dispatch, ns, without the kernel's sending.
+    /// Time spent in scheduler and dispatch, ns, without the kernel's send time.
     pub scheduling_ns: u64,
-    /// Time that the kernel took to send, ns.
+    /// Time spent in the kernel's send calls, ns.
     pub sending_ns: u64,
 }
 
 impl MediaServer {
-    /// Loads the scenario's files, opens the ports and starts the processor.
+    /// Loads the scenario's files, opens the ports and starts the data plane.
     ///
     /// # Errors
-    /// If a file cannot be served or a port not be opened.
+    /// If a file cannot be served or a port cannot be opened.
     pub fn open(scenario: &Scenario) -> Result<Self, MediaError> {
         Self::open_confined(scenario, &mut || ())
     }
 
-    /// Opens the server as [`open`](Self::open) does, and calls `confine` when files are loaded and ports below
-    /// 1024 may be open, before a thread or a process is started: they inherit what it gives up.
+    /// Opens the server like [`open`](Self::open), but calls `confine` once files are loaded and
+    /// privileged ports are open. `confine` runs before the first thread or process starts, so that
+    /// they inherit the dropped privileges.
     ///
     /// # Errors
-    /// As [`open`](Self::open).
+    /// See [`open`](Self::open).
     pub fn open_confined(
         scenario: &Scenario,
         confine: &mut dyn FnMut(),
@@ -237,54 +240,53 @@ impl MediaServer {
         })
     }
 
-    /// Where RTSP is spoken.
+    /// Returns the address of the RTSP listener.
     #[must_use]
     pub fn rtsp_address(&self) -> SocketAddr {
         self.doors.rtsp.address
     }
 
-    /// Where RTSP is spoken over TLS, if anywhere.
+    /// Returns the address of the RTSP listener over TLS, if configured.
     #[must_use]
     pub fn rtsps_address(&self) -> Option<SocketAddr> {
         self.doors.rtsps.as_ref().map(|(door, _)| door.address)
     }
 
-    /// Where the HTTP pages are, if anywhere.
+    /// Returns the address of the HTTP pages, if configured.
     #[must_use]
     pub fn http_address(&self) -> Option<SocketAddr> {
         self.http_address
     }
 
-    /// The process of the network interface processor, if it has one of its own.
+    /// Returns the id of the data-plane process, if it is a separate process.
     #[must_use]
     pub fn processor_id(&self) -> Option<u32> {
         self.processor.id()
     }
 
-    /// The process that reads films for it, if there is one.
+    /// Returns the id of the producer process, if one runs.
     #[must_use]
     pub fn producer_id(&self) -> Option<u32> {
         self.films.producer_id()
     }
 
-    /// How many clients were taken over with a processor whose server is no more; `None` if there was
-    /// none.
+    /// Returns the number of clients adopted with a running data plane; `None` if none was found.
     #[must_use]
     pub fn adopted(&self) -> Option<usize> {
         self.adopted
     }
 
-    /// The streams' names.
+    /// Returns the names of the streams.
     pub fn streams(&self) -> impl Iterator<Item = &str> {
         let own = self.library.titles.iter().filter(|title| title.looser_than.is_none());
         own.map(|title| title.name.as_str())
     }
 
-    /// Does what `course` says, which is asked every tenth of a second at least; ends every session when it
-    /// is to end, or has drained.
+    /// Runs the server, polling `course` at least every 100 ms. Ends every session when `course`
+    /// says so or when the server has drained.
     ///
     /// # Errors
-    /// If waiting for clients fails, or the processor cannot be started again.
+    /// If waiting for events fails or the data plane cannot be restarted.
     pub fn run(mut self, course: &mut dyn FnMut() -> ShutdownMode) -> Result<Report, MediaError> {
         let mut events = Events::with_capacity(256);
         let mut ticked = Instant::now();
@@ -344,7 +346,7 @@ impl MediaServer {
         pages::answer(questions, about);
     }
 
-    /// The processor has something for us, or is gone.
+    /// Handles a wake-up from the data plane, or its end.
     fn rung(&mut self) -> Result<(), MediaError> {
         let there = drain(&mut self.bell);
         self.pass_on();
@@ -376,7 +378,7 @@ impl MediaServer {
             .map_err(|error| failed("the processor's bell", &error))
     }
 
-    /// Ends what has timed out.
+    /// Closes connections and sessions that have timed out.
     fn tick(&mut self) {
         let now_ns = now_ns();
         self.pass_on();
@@ -406,7 +408,7 @@ impl MediaServer {
                 && let Some(connection) = self.connections[place].take()
             {
                 if stalled {
-                    // One that is closing has been counted.
+                    // A connection that is closing is already counted.
                     self.sessions.stalled += u64::from(!connection.closing);
                     tcp::abandon(&connection.stream);
                 }
@@ -419,7 +421,7 @@ impl MediaServer {
         self.sessions.sweep(&stopped);
     }
 
-    /// Ends every session, then the processor.
+    /// Ends every session, then the data plane.
     fn end(mut self) -> Report {
         let numbers: Vec<usize> = self.sessions.iter().map(|(number, _)| number).collect();
         for number in numbers {
@@ -463,7 +465,7 @@ impl MediaServer {
     }
 }
 
-/// The processor that a server before this one left playing, if it plays the same.
+/// Finds a data plane that an earlier server left running with the same scenario.
 fn find(
     library: &Library,
     scenario: &Scenario,
@@ -481,7 +483,7 @@ fn find(
     Ok(Some((processor, estate, bell)))
 }
 
-/// What a processor must have been told to be this scenario's.
+/// Lists the global fields that identify a data plane of this scenario.
 fn settings(library: &Library, scenario: &Scenario) -> [(GlobalField, u64); 6] {
     [
         (GlobalField::Sessions, scenario.media.sessions.into()),
@@ -493,7 +495,7 @@ fn settings(library: &Library, scenario: &Scenario) -> [(GlobalField, u64); 6] {
     ]
 }
 
-/// What a new processor is given.
+/// Creates the shared resources of a new data plane.
 fn new_estate(library: &Library, scenario: &Scenario) -> Result<SharedResources, MediaError> {
     let media = &scenario.media;
     let (region, region_file) = Region::create_with(media.sessions, api::is_wanted(scenario))

@@ -130,8 +130,8 @@ pub(crate) fn receive(
     (arrivals, permitted)
 }
 
-/// When each frame of each source had come, and how long after its place in the period, the source's
-/// best one being 0.
+/// When each frame of each source had come, and how long after its place in the period, the
+/// source's best one being 0.
 pub(crate) fn lateness(arrivals: &[Arrival]) -> HashMap<u32, Vec<(Duration, Duration)>> {
     let mut frames: HashMap<u32, Vec<Duration>> = HashMap::new();
     for arrival in arrivals.iter().filter(|arrival| arrival.last) {

@@ -1,7 +1,8 @@
 //! What fuzz targets call: a server of a cluster that is told anything by two others.
 //!
 //! An input is a list of parts, each of which is a datagram or a time that passes. Its first byte
-//! says which, see [`Part`]; the others are what is sealed. So mutants reach what is behind the seal.
+//! says which, see [`Part`]; the others are what is sealed. So mutants reach what is behind the
+//! seal.
 
 use mio::net::{UdpSocket, UnixStream};
 use std::cell::Cell;
@@ -159,7 +160,8 @@ pub fn cluster(parts: &[&[u8]]) -> bool {
                 Kind::Sessions => postcard::take_from_bytes::<(u64, Shared)>(&plain).is_ok(),
             };
     }
-    // Whoever is told of is dead by now, and its sessions are taken in, or were waited for long enough.
+    // Whoever is told of is dead by now, and its sessions are taken in, or were waited for long
+    // enough.
     for _ in 0..24 {
         now_ns += 300_000_000;
         step(&mut cluster, &mut sessions, &bell, now_ns);
@@ -181,8 +183,8 @@ fn step(cluster: &mut Cluster, sessions: &mut Sessions, bell: &UnixStream, now_n
     let _ = ground.sessions.total();
 }
 
-/// What others may tell a server: that they are there, what they have room for, their sessions; then
-/// they die.
+/// What others may tell a server: that they are there, what they have room for, their sessions;
+/// then they die.
 ///
 /// # Panics
 /// If the clock does not go.

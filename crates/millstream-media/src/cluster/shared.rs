@@ -1,7 +1,7 @@
 //! What servers tell each other of a session: enough to go on with it.
 //!
-//! A row of the region, but for what another server cannot know: times are told as how long ago, since clocks
-//! of two hosts have nothing in common.
+//! A row of the region, but for what another server cannot know: times are told as how long ago,
+//! since clocks of two hosts have nothing in common.
 
 use serde::{Deserialize, Serialize};
 use std::net::IpAddr;
@@ -121,8 +121,9 @@ impl Shared {
         self.heard_ago_ns.saturating_add(ago_ns)
     }
 
-    /// Makes of a row, nobody's until now, that of the session, told at `told_ns`, which is gone on with now.
-    /// Frames due meanwhile are lost, and their RTP numbers are left out: they may have been used.
+    /// Makes of a row, nobody's until now, that of the session, told at `told_ns`, which is gone on
+    /// with now. Frames due meanwhile are lost, and their RTP numbers are left out: they may have
+    /// been used.
     pub(crate) fn go_on(
         &self,
         row: Row,

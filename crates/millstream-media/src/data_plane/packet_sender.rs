@@ -1,8 +1,8 @@
 //! Where frames go: datagrams to a client's ports, or an order to the host that has its connection.
 //!
 //! Packets of one length that are due together go to the kernel in one call (UDP segmentation
-//! offload), the last of them may be shorter. The kernel gathers them from where they lie: headers from
-//! here, payload from the store, which is not copied before.
+//! offload), the last of them may be shorter. The kernel gathers them from where they lie: headers
+//! from here, payload from the store, which is not copied before.
 
 use rtcp_types::{Bye, Compound, RtcpPacketWriterExt, Sdes, SdesChunk, SdesItem, SenderReport};
 use rtp_types::RtpPacketBuilder;
@@ -31,7 +31,8 @@ const HEADER: usize = 16;
 const CONTROL_HEADER: usize = size_of::<usize>() + 8;
 const CONTROL: usize = CONTROL_HEADER + size_of::<usize>();
 
-/// In an order, in a frame's place: a report; the next word is whether it is a goodbye << 32 | RTP time.
+/// In an order, in a frame's place: a report; the next word is whether it is a goodbye << 32 | RTP
+/// time.
 pub(crate) const REPORT: u64 = u64::MAX;
 
 /// The sockets of all clients, and the way to the host.

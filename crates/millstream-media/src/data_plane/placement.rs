@@ -1,8 +1,8 @@
 //! Where the processor runs: in a thread of the server, or in a process of its own.
 //!
-//! The process is this program again. It is given the shared memory and the sockets over its standard
-//! input, a socket that stays the bell between the two. It outlives the server's crash, and the server
-//! starts another when it crashes; what a crash loses is only what waited in it.
+//! The process is this program again. It is given the shared memory and the sockets over its
+//! standard input, a socket that stays the bell between the two. It outlives the server's crash,
+//! and the server starts another when it crashes; what a crash loses is only what waited in it.
 //!
 //! ```text
 //!  server ── standard input: memory, sockets ──> processor      the bell from then on
@@ -172,8 +172,8 @@ impl Processor {
         }
     }
 
-    /// The processor that a server before this one left at `path`, what it plays from, and our end of
-    /// the bell; `None` if there is none.
+    /// The processor that a server before this one left at `path`, what it plays from, and our end
+    /// of the bell; `None` if there is none.
     ///
     /// # Errors
     /// If it does not answer, as one whose server still runs, or is another user's.
@@ -222,8 +222,8 @@ pub(crate) fn listen(path: &Path) -> io::Result<UnixListener> {
     Ok(listener)
 }
 
-/// A server of the same user that asks for what the processor plays from is given it; our end of the
-/// bell between the two.
+/// A server of the same user that asks for what the processor plays from is given it; our end of
+/// the bell between the two.
 pub(crate) fn welcome(estate: &SharedResources) -> Option<UnixStream> {
     let (stream, _) = estate.listener.as_ref()?.accept().ok()?;
     if socket_peercred(&stream).ok()?.uid != geteuid() {

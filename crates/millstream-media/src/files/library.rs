@@ -34,21 +34,22 @@ pub(crate) const LONGEST_QUEUE: u32 = 1 << 16;
 /// Frames that may wait where the file does not say.
 const QUEUE: u32 = 64;
 
-/// How much longer than it can be sent a live frame is kept, ns: for a processor that is late, and one that takes
-/// another's place.
+/// How much longer than it can be sent a live frame is kept, ns: for a processor that is late, and
+/// one that takes another's place.
 const LIVE_SLACK_NS: u64 = 2_000_000_000;
 
 /// How long frames are kept that were sent, ns: the host passes them on to interleaved clients.
 const BEHIND_NS: u64 = 250_000_000;
 
-/// Looser windows that a stream may be had under besides its own: so many steps between the two ends.
+/// Looser windows that a stream may be had under besides its own: so many steps between the two
+/// ends.
 const LOOSER: u32 = 3;
 
 /// A file that clients may ask for, under one window.
 #[derive(Clone, Debug)]
 pub(crate) struct Title {
-    /// What stands in its URL: the stream's name; with the window behind it, as in `clip/4/12`, if that is
-    /// looser than the stream's.
+    /// What stands in its URL: the stream's name; with the window behind it, as in `clip/4/12`, if
+    /// that is looser than the stream's.
     pub(crate) name: String,
     /// The stream of which this is the same under a looser window.
     pub(crate) looser_than: Option<usize>,
@@ -276,7 +277,8 @@ fn frame_folder(scenario: &Scenario) -> PathBuf {
     folder.map_or_else(std::env::temp_dir, |folder| scenario.folder.join(folder))
 }
 
-/// Says in a film's record that its frames are read from a file, of which they begin at a byte, and how.
+/// Says in a film's record that its frames are read from a file, of which they begin at a byte, and
+/// how.
 fn put_in_file(
     scenario: &Scenario,
     (file, first_byte): (File, u64),
@@ -322,7 +324,8 @@ fn window(stream: &Stream) -> Result<(u32, u32), MediaError> {
     Ok((lost, of))
 }
 
-/// The record of a stream that follows those of `titles`: its frames come over and over, and not from a file.
+/// The record of a stream that follows those of `titles`: its frames come over and over, and not
+/// from a file.
 fn record(
     stream: &Stream,
     (period_ns, deadline_ns): (u64, u64),
@@ -352,8 +355,8 @@ fn record(
     }
 }
 
-/// Adds a live stream; the bytes of its ring. What of it may be lost is not known before it comes, so all that it
-/// may send is reserved, and a looser window would reserve no less.
+/// Adds a live stream; the bytes of its ring. What of it may be lost is not known before it comes,
+/// so all that it may send is reserved, and a looser window would reserve no less.
 fn add_live(
     scenario: &Scenario,
     stream: &Stream,

@@ -2,8 +2,8 @@
 //!
 //! The memory is right but for edits: words of the region, the rings of live frames, the shelf and
 //! the instructions' board, and bytes of the store. Then a processor begins, plays for a while by a
-//! clock of its own, and is left without a host; then a server adopts the sessions. The memory is not
-//! mapped from files, since a mapping is never undone.
+//! clock of its own, and is left without a host; then a server adopts the sessions. The memory is
+//! not mapped from files, since a mapping is never undone.
 
 use millstream::selector::Selector;
 use millstream::{Dwcs, EdfFirst, Heap};
@@ -48,9 +48,9 @@ const STEP_NS: u64 = 20_000_000;
 /// One change of the memory: of which part, where, to what.
 #[derive(Clone, Copy, Debug)]
 pub struct Edit {
-    /// 0: a setting; 1: a session's word; 2: any word of the region; 3: of the rings of live frames;
-    /// 4: of the shelf; 5: of the board; 6: eight bytes of the store; 7: how long a part is; 8: a
-    /// notice; else a session's word while the processor plays.
+    /// 0: a setting; 1: a session's word; 2: any word of the region; 3: of the rings of live
+    /// frames; 4: of the shelf; 5: of the board; 6: eight bytes of the store; 7: how long a part
+    /// is; 8: a notice; else a session's word while the processor plays.
     pub part: u8,
     /// Which word, modulo how many there are.
     pub at: u16,
@@ -105,7 +105,8 @@ thread_local! {
     };
 }
 
-/// A store of a file, a film that is read ahead of need and a live stream, with clients that play each.
+/// A store of a file, a film that is read ahead of need and a live stream, with clients that play
+/// each.
 fn image() -> Image {
     let mut builder = StoreBuilder::default();
     for media in [media(0, 0, 1), media(1, 0, 0)] {

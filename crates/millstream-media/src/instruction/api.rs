@@ -1,14 +1,15 @@
-//! The host's side of instructions: those of the file, and what programs of this machine order by HTTP.
+//! The host's side of instructions: those of the file, and what programs of this machine order by
+//! HTTP.
 //!
 //! ```text
 //! PUT    /instructions/NAME?streams=A,B&memory=BYTES&fuel=N&faults=N   application/wasm: load or replace
 //! DELETE /instructions/NAME                                            remove
 //! POST   /instructions/NAME                                application/octet-stream: call
 //! ```
-//! Orders are done one at a time, in a thread of HTTP's: what is ordered is written on the board, and the
-//! processor's answer stands there, too. A module is tried here before it takes the place of another, so one that
-//! cannot be used changes nothing. The two kinds of body are none that a page of the web could send
-//! elsewhere without asking.
+//! Orders are done one at a time, in a thread of HTTP's: what is ordered is written on the board,
+//! and the processor's answer stands there, too. A module is tried here before it takes the place
+//! of another, so one that cannot be used changes nothing. The two kinds of body are none that a
+//! page of the web could send elsewhere without asking.
 
 use millstream_extension::Limits;
 use millstream_report::http::{Answer, Order, Verb};

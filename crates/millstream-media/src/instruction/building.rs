@@ -1,4 +1,5 @@
-//! The thread that compiles modules, so that frames do not wait for it, and takes apart what is replaced.
+//! The thread that compiles modules, so that frames do not wait for it, and takes apart what is
+//! replaced.
 
 use std::io;
 use std::os::unix::net::UnixStream;
@@ -34,7 +35,8 @@ pub(crate) struct Builder {
 }
 
 impl Builder {
-    /// Starts the thread, which calls `begin` first. Its priority is that of the caller: a processor takes its own afterwards.
+    /// Starts the thread, which calls `begin` first. Its priority is that of the caller: a
+    /// processor takes its own afterwards.
     ///
     /// # Errors
     /// If the system has no thread for it.
@@ -67,8 +69,8 @@ impl Builder {
     }
 }
 
-/// What is in a slot, compiled; `None` if there is nothing, or it is being written: then whoever writes it says
-/// when it is there.
+/// What is in a slot, compiled; `None` if there is nothing, or it is being written: then whoever
+/// writes it says when it is there.
 pub(crate) fn build(board: InstructionTable, slot: usize) -> Option<Built> {
     let (version, given) = board.slot(slot).read()?;
     if given.wasm.is_empty() {

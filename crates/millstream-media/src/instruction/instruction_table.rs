@@ -4,9 +4,9 @@
 //! call: number, slot, version, bytes | answer: number, outcome, bytes | message | answer's bytes
 //! slot 0: version, limits, name, streams | seen, state, counters, why | module      slot 1 …
 //! ```
-//! Each word has one writer: the host the upper part of a slot and the call, the processor the rest. A slot is
-//! written under an odd version and can be read under an even one; whoever reads looks at the version before and
-//! after. A slot without a module is empty.
+//! Each word has one writer: the host the upper part of a slot and the call, the processor the
+//! rest. A slot is written under an odd version and can be read under an even one; whoever reads
+//! looks at the version before and after. A slot without a module is empty.
 
 use millstream_extension::Limits;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -199,7 +199,8 @@ impl InstructionTable {
         Some((*outcome, take(&self.words[Call::Answer as usize..], bytes)))
     }
 
-    /// Processor: the call that is not answered: its number, slot and version; its message goes to `message`.
+    /// Processor: the call that is not answered: its number, slot and version; its message goes to
+    /// `message`.
     pub(crate) fn called(self, message: &mut Vec<u8>) -> Option<(u64, usize, u64)> {
         let number = self.get(Call::Number);
         if self.get(Call::Answered) == number {
@@ -268,8 +269,8 @@ impl Slot {
         })
     }
 
-    /// Host: puts an instruction here; the version by which it is known. Names are of [`NAME_BYTES`] and
-    /// modules of [`MODULE_BYTES`] at most.
+    /// Host: puts an instruction here; the version by which it is known. Names are of
+    /// [`NAME_BYTES`] and modules of [`MODULE_BYTES`] at most.
     pub(crate) fn write(self, given: &NewInstruction) -> u64 {
         let version = self.begin();
         self.set(SlotField::Memory, given.limits.memory_bytes);

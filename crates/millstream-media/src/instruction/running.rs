@@ -1,7 +1,8 @@
 //! The processor's side of instructions: what is loaded, and what it says of frames.
 //!
-//! What an instruction computes, it computes between two decisions, in the processor's own thread: fuel bounds
-//! by how much it can delay frames. Everything else about it is another thread's (`building`).
+//! What an instruction computes, it computes between two decisions, in the processor's own thread:
+//! fuel bounds by how much it can delay frames. Everything else about it is another thread's
+//! (`building`).
 
 use millstream_extension::Fault;
 use std::os::unix::net::UnixStream;
@@ -57,7 +58,8 @@ impl Default for Instructions {
 }
 
 impl Instructions {
-    /// Those on `board`, compiled now, so that the first frame already finds them; one that was stopped stays so.
+    /// Those on `board`, compiled now, so that the first frame already finds them; one that was
+    /// stopped stays so.
     pub(crate) fn open(board: InstructionTable, builder: Builder) -> Self {
         let mut instructions = Self {
             work: Some((board, builder)),
@@ -185,7 +187,8 @@ impl Instructions {
         has(&self.seen, stream)
     }
 
-    /// What becomes of a frame of a stream: each instruction of its stream in turn is asked until one drops it.
+    /// What becomes of a frame of a stream: each instruction of its stream in turn is asked until
+    /// one drops it.
     pub(crate) fn judge(&mut self, stream: usize, look: &FrameView) -> Verdict {
         let mut verdict = Verdict::Pass;
         for at in 0..self.running.len() {
@@ -301,7 +304,8 @@ mod tests {
     use crate::shared_memory::store::tests::{media, store};
     use std::io::Read;
 
-    /// Drops B-frames, makes P-frames optional, fails at those of 112 bytes, one packet, with any other type.
+    /// Drops B-frames, makes P-frames optional, fails at those of 112 bytes, one packet, with any
+    /// other type.
     const FILTER: &str =
         "(if (i32.eq (i32.load (i32.const 68)) (i32.const 2)) (then (return (i32.const 0))))
         (if (i32.eq (i32.load (i32.const 72)) (i32.const 112)) (then unreachable))

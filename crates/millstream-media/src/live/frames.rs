@@ -4,12 +4,13 @@
 //! header | ring 0: head, reserved | slots, one a frame | words of frames | ring 1 …
 //! a frame: one word a packet (the format's header, its bytes, the payload's), then payloads end to end
 //! ```
-//! Frames are numbered from 0 for as long as the memory lasts; frame n has slot n modulo the slots, and its
-//! words lie where n − 1's ended. The host overwrites the oldest without asking: rings are as long as frames can
-//! be wanted (see [`Shape::new`]). Invariant (a sequence lock, Lameter, *Effective synchronization on Linux/NUMA
-//! systems*, 2005): before a frame's words are written, `reserved` says that those of older frames are gone, and
-//! the slot's stamp is 0; the stamp is the number + 1 once all is written. A reader copies, then looks whether
-//! both still allow it. All words are atomic, so whatever is written meanwhile makes frames wrong, never undefined.
+//! Frames are numbered from 0 for as long as the memory lasts; frame n has slot n modulo the slots,
+//! and its words lie where n − 1's ended. The host overwrites the oldest without asking: rings are
+//! as long as frames can be wanted (see [`Shape::new`]). Invariant (a sequence lock, Lameter,
+//! *Effective synchronization on Linux/NUMA systems*, 2005): before a frame's words are written,
+//! `reserved` says that those of older frames are gone, and the slot's stamp is 0; the stamp is the
+//! number + 1 once all is written. A reader copies, then looks whether both still allow it. All
+//! words are atomic, so whatever is written meanwhile makes frames wrong, never undefined.
 
 use memmap2::{Mmap, MmapMut};
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, ftruncate, memfd_create};
@@ -52,8 +53,8 @@ pub(crate) struct Shape {
 }
 
 impl Shape {
-    /// For frames at least `spacing_ns` apart and of at most `rate_bps` and `burst_bytes` on the link, each of
-    /// which may be wanted for `kept_ns`.
+    /// For frames at least `spacing_ns` apart and of at most `rate_bps` and `burst_bytes` on the
+    /// link, each of which may be wanted for `kept_ns`.
     pub(crate) fn new(spacing_ns: u64, rate_bps: u64, burst_bytes: u32, kept_ns: u64) -> Self {
         let slots = (kept_ns / spacing_ns.max(1) + 8).next_power_of_two();
         let bits = u128::from(rate_bps) * u128::from(kept_ns) / 1_000_000_000;
@@ -153,8 +154,9 @@ pub(crate) fn read(file: &File) -> io::Result<Vec<FrameRing>> {
     // SAFETY: the file is a memory file sealed against shrinking, so the pages exist; see below.
     let map: &'static Mmap = Box::leak(Box::new(unsafe { Mmap::map(file)? }));
     let words = map.len() / size_of::<AtomicU64>();
-    // SAFETY: a map begins with a page, so the words are aligned, and it is never undone. Nothing but atomic loads
-    // is made of them here, which read-only pages permit; other processes may change them at any time.
+    // SAFETY: a map begins with a page, so the words are aligned, and it is never undone. Nothing
+    // but atomic loads is made of them here, which read-only pages permit; other processes may
+    // change them at any time.
     rings(unsafe { std::slice::from_raw_parts(map.as_ptr().cast::<AtomicU64>(), words) })
 }
 
@@ -163,8 +165,8 @@ fn writable(file: &File) -> io::Result<&'static [AtomicU64]> {
     if !rustix::fs::fcntl_get_seals(file)?.contains(SealFlags::SHRINK) {
         return Err(damaged());
     }
-    // SAFETY: the file is a memory file sealed against shrinking, so the pages exist; all that is ever made of
-    // them is atomic words.
+    // SAFETY: the file is a memory file sealed against shrinking, so the pages exist; all that is
+    // ever made of them is atomic words.
     let map = unsafe { MmapMut::map_mut(file)? };
     let bytes: &'static mut MmapMut = Box::leak(Box::new(map));
     <[AtomicU64]>::mut_from_bytes(&mut bytes[..]).map(|words| &*words).map_err(|_| damaged())
@@ -336,8 +338,8 @@ impl FrameRing {
         (self.is_there(number, get(FrameField::At)) && sound).then_some(frame)
     }
 
-    /// Copies a frame's packets into `to`, if they are not there already; what the frame is. `None` if it is not
-    /// there any more.
+    /// Copies a frame's packets into `to`, if they are not there already; what the frame is. `None`
+    /// if it is not there any more.
     pub(crate) fn copy(&self, number: u64, to: &mut Copied) -> Option<LiveFrame> {
         let frame = self.frame(number)?;
         if to.which == Some((self.number, number)) {

@@ -1,10 +1,12 @@
-//! Who was refused for what they are rather than for lack of bandwidth: counted, and said once in a while.
+//! Who was refused for what they are rather than for lack of bandwidth: counted, and said once in a
+//! while.
 
 use std::net::{IpAddr, Ipv6Addr};
 
 use crate::pages::status::RefusalStatus;
 
-/// The shortest time between two lines about the same reason, ns: whoever is refused must not fill the log.
+/// The shortest time between two lines about the same reason, ns: whoever is refused must not fill
+/// the log.
 const QUIET_NS: u64 = 1_000_000_000;
 
 /// Why somebody was refused.

@@ -96,7 +96,8 @@ pub struct LiveStatus {
 pub struct Reading {
     /// The frame path: `host`, `producer` or `ni`.
     pub path: String,
-    /// How files are read ahead of need: `pread, O_DIRECT` past the file system's cache, or `pread`; empty: not.
+    /// How files are read ahead of need: `pread, O_DIRECT` past the file system's cache, or
+    /// `pread`; empty: not.
     pub by: String,
     /// Frames that could not be read, or were not those that were loaded.
     pub failures: u64,
@@ -141,8 +142,8 @@ pub struct Cpu {
 pub struct ClientStatus {
     /// Its number; a later client may have it when it is gone.
     pub client: usize,
-    /// When it was admitted or taken over, ns since the server began: tells it from one that had its
-    /// number before.
+    /// When it was admitted or taken over, ns since the server began: tells it from one that had
+    /// its number before.
     pub since_ns: u64,
     /// What it plays.
     pub stream: String,
@@ -162,7 +163,8 @@ pub struct ClientStatus {
     pub window: WindowStatus,
     /// The latest that a frame's last packet went out after its release, ns.
     pub worst_ns: u64,
-    /// Frames by how long after their release they were out: less than 2ⁿ µs, not less than half of that.
+    /// Frames by how long after their release they were out: less than 2ⁿ µs, not less than half of
+    /// that.
     pub lateness: Vec<u64>,
 }
 
@@ -280,7 +282,8 @@ impl About<'_> {
     }
 }
 
-/// The window of a client that `released` frames were released of; `blocks` as in [`SessionField::Blocks`].
+/// The window of a client that `released` frames were released of; `blocks` as in
+/// [`SessionField::Blocks`].
 fn window(may_lose: u64, of: u64, released: u64, blocks: [u64; 2]) -> WindowStatus {
     let Some(block) = released.saturating_sub(1).checked_div(of) else {
         return WindowStatus::default();

@@ -1,7 +1,9 @@
-//! Publishers (RFC 2326, sections 10.3 and 10.11): ANNOUNCE says what comes, SETUP how, RECORD that it comes now.
+//! Publishers (RFC 2326, sections 10.3 and 10.11): ANNOUNCE says what comes, SETUP how, RECORD that
+//! it comes now.
 //!
-//! A publication belongs to the connection that announced it and ends with it. It needs what players need to be
-//! admitted, and to be named where the stream names who may publish; else to come from this machine.
+//! A publication belongs to the connection that announced it and ends with it. It needs what
+//! players need to be admitted, and to be named where the stream names who may publish; else to
+//! come from this machine.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;

@@ -89,7 +89,8 @@ pub struct Account {
     pub full: [u64; 3],
     /// Frames taken out by an instruction: I, P, B.
     pub filtered: [u64; 3],
-    /// Frames dropped because their bytes were not read in time from the film's file, or could not be: I, P, B.
+    /// Frames dropped because their bytes were not read in time from the film's file, or could not
+    /// be: I, P, B.
     #[serde(default)]
     pub unread: [u64; 3],
     /// Frames that waited for a client that went away.
@@ -148,7 +149,8 @@ impl Account {
         sum(&self.sent)
     }
 
-    /// Frames that did not go in time: dropped late, at a full queue or unread, or lost with a processor.
+    /// Frames that did not go in time: dropped late, at a full queue or unread, or lost with a
+    /// processor.
     #[must_use]
     pub fn missed(&self) -> u64 {
         sum(&[sum(&self.late), sum(&self.full), sum(&self.unread), self.lost])
@@ -160,7 +162,8 @@ impl Account {
         sum(&self.filtered)
     }
 
-    /// Frames that were released and are neither sent nor counted as anything else: those that wait.
+    /// Frames that were released and are neither sent nor counted as anything else: those that
+    /// wait.
     #[must_use]
     pub fn waiting(&self) -> u64 {
         let resolved = [self.sent_frames(), self.missed(), self.filtered_frames(), self.discarded];
@@ -276,8 +279,8 @@ impl Sessions {
         })
     }
 
-    /// Takes over the clients of a host that is no more, which play on in the processor. Those who had
-    /// their packets by its connections are stopped. Returns how many there are.
+    /// Takes over the clients of a host that is no more, which play on in the processor. Those who
+    /// had their packets by its connections are stopped. Returns how many there are.
     pub(crate) fn adopt(&mut self, library: &Library, bell: &impl AsWakeSocket) -> usize {
         let mut adopted = 0;
         for number in 0..self.all.len() {
@@ -339,8 +342,8 @@ impl Sessions {
         self.iter().any(|(number, _)| self.region.session(number).get(SessionField::Id) == id)
     }
 
-    /// A session of a dead server that went on here before `by_ns`, of a client at `peer` who has said nothing
-    /// since.
+    /// A session of a dead server that went on here before `by_ns`, of a client at `peer` who has
+    /// said nothing since.
     pub(crate) fn unheard(&self, peer: IpAddr, title: usize, by_ns: u64) -> Option<usize> {
         let of = |session: &Session| {
             let nobodys = session.connection == NO_CONNECTION && !session.stopping;
@@ -356,7 +359,8 @@ impl Sessions {
         found.next().map(|(number, _)| number)
     }
 
-    /// Goes on with a session of a dead server, told at `told_ns`, if there is room. Returns whether it does.
+    /// Goes on with a session of a dead server, told at `told_ns`, if there is room. Returns
+    /// whether it does.
     pub(crate) fn take_in(
         &mut self,
         library: &Library,

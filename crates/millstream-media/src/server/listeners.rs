@@ -134,8 +134,8 @@ impl MediaServer {
     }
 }
 
-/// Lets this process have a file each connection, as far as the system permits; without, those beyond
-/// wait to be accepted.
+/// Lets this process have a file each connection, as far as the system permits; without, those
+/// beyond wait to be accepted.
 pub(super) fn allow_files(connections: u64) {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);

@@ -1,5 +1,5 @@
-//! The server's part in live streams: the ports that publishers send to, those that fall silent, and the clients
-//! that wait for one.
+//! The server's part in live streams: the ports that publishers send to, those that fall silent,
+//! and the clients that wait for one.
 
 use millstream_scenario::Media;
 use mio::net::UdpSocket;
@@ -30,7 +30,8 @@ pub(super) struct PublisherSockets {
 }
 
 impl PublisherSockets {
-    /// Opens a pair of ports for each stream, whose events have the tokens behind those of `connections`.
+    /// Opens a pair of ports for each stream, whose events have the tokens behind those of
+    /// `connections`.
     pub(super) fn open(
         live: &mut Publishing,
         address: IpAddr,
@@ -59,8 +60,8 @@ impl PublisherSockets {
     }
 }
 
-/// The scenario's live streams, and where their publishers' packets come to; `found`: a processor that a server
-/// before this one left.
+/// The scenario's live streams, and where their publishers' packets come to; `found`: a processor
+/// that a server before this one left.
 pub(super) fn open(
     library: &Library,
     access: &Access,

@@ -1,4 +1,5 @@
-//! The server's side of films that are read ahead of need: the shelf, and the producer where there is one.
+//! The server's side of films that are read ahead of need: the shelf, and the producer where there
+//! is one.
 
 use millstream_scenario::FramePath;
 use mio::net::UnixStream;

@@ -3,11 +3,11 @@
 //! ```text
 //! settings | notices, outcomes: host to NI | orders: NI to host | sessions: one row a client | …
 //! ```
-//! A session's row holds what the host *wants* of it and what the NI has made of it: its state, where
-//! it is in its file, its counters. A notice only says which row to look at, so a lost one costs
-//! time and nothing else, and an NI that takes the place of a dead one finds everything it needs. Each
-//! word has one writer: the host the upper part of a row while the session is set up and what it
-//! wants, the NI the rest.
+//! A session's row holds what the host *wants* of it and what the NI has made of it: its state,
+//! where it is in its file, its counters. A notice only says which row to look at, so a lost one
+//! costs time and nothing else, and an NI that takes the place of a dead one finds everything it
+//! needs. Each word has one writer: the host the upper part of a row while the session is set up
+//! and what it wants, the NI the rest.
 
 use memmap2::MmapMut;
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, ftruncate, memfd_create};
@@ -61,8 +61,8 @@ pub(crate) enum GlobalField {
     IdleTimeoutNs,
     /// The NI's process.
     Process,
-    /// For how long it plays on without its host, ns, until it leaves its clients to other servers; 0: as long
-    /// as they are heard of.
+    /// For how long it plays on without its host, ns, until it leaves its clients to other servers;
+    /// 0: as long as they are heard of.
     HandOverNs,
     /// 1: there is a board of instructions.
     InstructionTable,
@@ -136,12 +136,14 @@ pub(crate) enum SessionField {
     /// Frames lost in the last block of y with an even number, and in that with an odd one:
     /// the block's number << 32 | how many.
     Blocks,
-    /// The host's: how many servers have gone on with the session, or with one whose place it takes.
+    /// The host's: how many servers have gone on with the session, or with one whose place it
+    /// takes.
     Epoch = 58,
     // The NI's.
     /// Live: by how much the stream's number of a frame is above the client's.
     Offset,
-    /// Live: from which of the stream's frames on one to begin with is looked for, + 1; 0: it has begun.
+    /// Live: from which of the stream's frames on one to begin with is looked for, + 1; 0: it has
+    /// begun.
     From,
     /// Taken out by an instruction: I, P, B.
     Filtered,
@@ -190,7 +192,8 @@ pub(crate) struct Region {
 }
 
 impl Region {
-    /// A new region for `sessions` clients, without instructions, and the memory file that holds it.
+    /// A new region for `sessions` clients, without instructions, and the memory file that holds
+    /// it.
     ///
     /// # Errors
     /// If there is no memory for it.
@@ -306,8 +309,8 @@ impl Region {
 
 #[allow(unsafe_code)]
 fn map(file: &File) -> io::Result<&'static [AtomicU64]> {
-    // SAFETY: the file is a memory file sealed against shrinking, so the pages exist; all that is ever
-    // made of them is atomic words, which other processes may change at any time.
+    // SAFETY: the file is a memory file sealed against shrinking, so the pages exist; all that is
+    // ever made of them is atomic words, which other processes may change at any time.
     let map = unsafe { MmapMut::map_mut(file)? };
     // One a server run, needed to its end.
     let bytes: &'static mut MmapMut = Box::leak(Box::new(map));

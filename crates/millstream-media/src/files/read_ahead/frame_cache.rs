@@ -4,13 +4,14 @@
 //! header | place 0: turn, media, from | reserved | slots, one a frame | words of frames | place 1 …
 //!                   the processor's     the reader's
 //! ```
-//! A session has the place of its row's number. Frame n of it, counted over all repeats, has slot n modulo the
-//! slots; its words lie in the place's ring. A *turn* is one session's use of a place, odd while it lasts. The
-//! reader never overwrites what the session may still want (from frame `from` on). Invariant (a sequence lock, as
-//! of live frames): before a frame's words are written, `reserved` says that those of older frames are gone, and the
-//! slot's number is 0; it is the frame's number + 1 once all is written. Whoever takes a frame copies it, then
-//! looks whether both still allow it. All words are atomic, so whatever is written meanwhile makes frames wrong,
-//! never undefined.
+//! A session has the place of its row's number. Frame n of it, counted over all repeats, has slot n
+//! modulo the slots; its words lie in the place's ring. A *turn* is one session's use of a place,
+//! odd while it lasts. The reader never overwrites what the session may still want (from frame
+//! `from` on). Invariant (a sequence lock, as of live frames): before a frame's words are written,
+//! `reserved` says that those of older frames are gone, and the slot's number is 0; it is the
+//! frame's number + 1 once all is written. Whoever takes a frame copies it, then looks whether both
+//! still allow it. All words are atomic, so whatever is written meanwhile makes frames wrong, never
+//! undefined.
 
 use memmap2::MmapMut;
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, ftruncate, memfd_create};
@@ -170,8 +171,8 @@ fn map(file: &File) -> io::Result<(&'static AtomicU32, &'static [AtomicU64])> {
     if !rustix::fs::fcntl_get_seals(file)?.contains(SealFlags::SHRINK) {
         return Err(damaged());
     }
-    // SAFETY: the file is a memory file sealed against shrinking, so the pages exist; all that is ever made of
-    // them is atomic words, which other processes may change at any time.
+    // SAFETY: the file is a memory file sealed against shrinking, so the pages exist; all that is
+    // ever made of them is atomic words, which other processes may change at any time.
     let map = unsafe { MmapMut::map_mut(file)? };
     // One a server run, needed to its end.
     let bytes: &'static mut MmapMut = Box::leak(Box::new(map));
@@ -381,7 +382,8 @@ impl FrameCache {
         self.shape.slots
     }
 
-    /// Puts a frame there that is wanted; `None`: one that could not be read. Returns whether it still is wanted.
+    /// Puts a frame there that is wanted; `None`: one that could not be read. Returns whether it
+    /// still is wanted.
     pub(crate) fn put(
         &self,
         place: usize,
@@ -444,7 +446,8 @@ mod tests {
         assert_eq!(copy, [9; 101]);
         assert!(!processor.copy(1, 5, 100, &mut copy), "another length");
         assert!(!processor.copy(1, 6, 0, &mut copy), "not read");
-        // The next session of the place sees nothing of it, and what is read for the last is not put there.
+        // The next session of the place sees nothing of it, and what is read for the last is not
+        // put there.
         processor.end(1);
         assert_eq!(reader.wanted(1), None);
         processor.begin(1, 7, 5);

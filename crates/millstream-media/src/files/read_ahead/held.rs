@@ -1,5 +1,5 @@
-//! Frames whose time has come and whose bytes have not: they wait for them until their deadline, and hold up
-//! their own client's later frames alone.
+//! Frames whose time has come and whose bytes have not: they wait for them until their deadline,
+//! and hold up their own client's later frames alone.
 
 use std::collections::VecDeque;
 

@@ -1,8 +1,8 @@
 //! Files that films' frames are read from while they play.
 //!
-//! A film that is an elementary stream is read where it is; of others, the video is unpacked once, into a file
-//! without a name. Reading goes past the file system's cache (O_DIRECT) where the file system can: what is read
-//! ahead is kept by the reader, and films are longer than caches.
+//! A film that is an elementary stream is read where it is; of others, the video is unpacked once,
+//! into a file without a name. Reading goes past the file system's cache (O_DIRECT) where the file
+//! system can: what is read ahead is kept by the reader, and films are longer than caches.
 
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use std::fs::File;
@@ -96,8 +96,9 @@ impl MediaFile for DiskFile {
     }
 }
 
-/// The file that the frames of a film at `path` are read from, whose video is `video`, and where that begins in it:
-/// the film's own; or the one where it is `unpacked` already; or another in `folder`.
+/// The file that the frames of a film at `path` are read from, whose video is `video`, and where
+/// that begins in it: the film's own; or the one where it is `unpacked` already; or another in
+/// `folder`.
 ///
 /// # Errors
 /// If the film cannot be read any more, or there is no room in `folder`.

@@ -3,9 +3,10 @@
 //! ```text
 //!  server ── standard input: store, region, shelf, films ──> producer ── shelf ──> network interface processor
 //! ```
-//! It lives as long as somebody plays: past its server's death until the processor is gone. The server starts another
-//! when it dies; so does a server that takes the place of a dead one, and that one waits for the shelf's lock until
-//! the old one is gone. What was read stays on the shelf meanwhile.
+//! It lives as long as somebody plays: past its server's death until the processor is gone. The
+//! server starts another when it dies; so does a server that takes the place of a dead one, and
+//! that one waits for the shelf's lock until the old one is gone. What was read stays on the shelf
+//! meanwhile.
 
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::{FlockOperation, fcntl_lock};
@@ -115,7 +116,8 @@ fn is_host_there(bell: &UnixStream) -> io::Result<bool> {
     }
 }
 
-/// A core of its own: the last but one, where the last is the processor's and another is left for the server.
+/// A core of its own: the last but one, where the last is the processor's and another is left for
+/// the server.
 fn own_core() -> Option<usize> {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     (cores > 2).then(|| cores - 2)

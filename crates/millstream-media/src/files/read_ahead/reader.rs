@@ -1,7 +1,9 @@
-//! Who reads: a thread a film, of ordinary priority, which puts what sessions will want onto the shelf.
+//! Who reads: a thread a film, of ordinary priority, which puts what sessions will want onto the
+//! shelf.
 //!
-//! A film whose disk is slow or gone holds up its own thread and no other. A frame whose checksum is not that of
-//! when the film was loaded, or that the file ends before, is not played: it is noted as failed, and said.
+//! A film whose disk is slow or gone holds up its own thread and no other. A frame whose checksum
+//! is not that of when the film was loaded, or that the file ends before, is not played: it is
+//! noted as failed, and said.
 
 use std::fs::File;
 use std::io;
@@ -14,8 +16,8 @@ use super::frame_cache::{CacheField, FrameCache, Shape, Wanted};
 use super::media_file::{DiskFile, MediaFile};
 use crate::shared_memory::store::{FrameRecord, MediaRecord, Store};
 
-/// How long a reader sleeps whose film is played, ns: a part of any `read-ahead`; and one whose film is not, as
-/// whoever begins wakes it.
+/// How long a reader sleeps whose film is played, ns: a part of any `read-ahead`; and one whose
+/// film is not, as whoever begins wakes it.
 const PAUSE_NS: u64 = 10_000_000;
 const IDLE_NS: u64 = 1_000_000_000;
 
@@ -25,7 +27,8 @@ const BATCH: u64 = 256 << 10;
 /// How often a film's failures are said at most.
 const SAID: Duration = Duration::from_secs(1);
 
-/// Threads that read; they end when this is dropped, one that waits for a disk when the disk answers.
+/// Threads that read; they end when this is dropped, one that waits for a disk when the disk
+/// answers.
 #[derive(Debug)]
 pub(crate) struct Readers {
     stop: Arc<AtomicBool>,
@@ -73,8 +76,9 @@ impl Readers {
     }
 }
 
-/// Starts threads that will read `films` for the store and the shelf in these files, once the sender says so; they
-/// end with it. The first of them calls `begin` before the others start. They are of this thread's class and on its cores, whatever becomes of it meanwhile.
+/// Starts threads that will read `films` for the store and the shelf in these files, once the
+/// sender says so; they end with it. The first of them calls `begin` before the others start. They
+/// are of this thread's class and on its cores, whatever becomes of it meanwhile.
 ///
 /// # Errors
 /// If a thread cannot be started.
@@ -146,7 +150,8 @@ impl<F: MediaFile> Reader<F> {
         true
     }
 
-    /// The frames that are to be read next, which lie end to end in the film; `None` if enough are there.
+    /// The frames that are to be read next, which lie end to end in the film; `None` if enough are
+    /// there.
     fn next(&self, place: usize, wanted: &Wanted, media: &MediaRecord) -> Option<Vec<Due>> {
         let frames = self.store.frames(media);
         let ahead = u64::from(media.ahead).min(self.shelf.slots());

@@ -1,8 +1,9 @@
-//! A client of a live stream: which of the stream's frames are its own, and what becomes of those it missed.
+//! A client of a live stream: which of the stream's frames are its own, and what becomes of those
+//! it missed.
 //!
-//! Its frames are numbered from 0 like any client's, for its windows and its account; the row says how far that is
-//! from the stream's numbers. It begins, and begins again after a pause, with the next frame that a decoder can begin
-//! with.
+//! Its frames are numbered from 0 like any client's, for its windows and its account; the row says
+//! how far that is from the stream's numbers. It begins, and begins again after a pause, with the
+//! next frame that a decoder can begin with.
 
 use super::{Client, Descriptor};
 use crate::live::frames::{Copied, FrameRing};
@@ -26,8 +27,8 @@ impl Client {
         self.row.set(SessionField::From, ring.head() + 1);
     }
 
-    /// When its next frame is released, ns; `None` if that is not there yet. Frames that are not there any more are
-    /// lost.
+    /// When its next frame is released, ns; `None` if that is not there yet. Frames that are not
+    /// there any more are lost.
     pub(crate) fn next_live_ns(&mut self, ring: &FrameRing) -> Option<u64> {
         let from = self.row.get(SessionField::From);
         if from > 0 {
@@ -57,7 +58,8 @@ impl Client {
         }
     }
 
-    /// The next frame, released at `at_ns`: it and whether it is optional; `None` if it is not there.
+    /// The next frame, released at `at_ns`: it and whether it is optional; `None` if it is not
+    /// there.
     pub(crate) fn release_live(
         &mut self,
         at_ns: u64,
@@ -73,7 +75,8 @@ impl Client {
         Some((descriptor, optional))
     }
 
-    /// Copies a frame that was chosen, so that it stays whatever becomes of the ring; `None` if it is lost.
+    /// Copies a frame that was chosen, so that it stays whatever becomes of the ring; `None` if it
+    /// is lost.
     pub(crate) fn take_live(
         &mut self,
         frame: &Descriptor,

@@ -1,8 +1,9 @@
-//! The dispatcher's side of films that are read ahead of need: what is wanted of the shelf, and frames that are
-//! released before their bytes are there.
+//! The dispatcher's side of films that are read ahead of need: what is wanted of the shelf, and
+//! frames that are released before their bytes are there.
 //!
-//! Such a frame is held until its bytes come or its deadline passes, and its client's later ones behind it; other
-//! clients' go their way. A frame that was chosen is copied before its first packet goes, so it goes whole.
+//! Such a frame is held until its bytes come or its deadline passes, and its client's later ones
+//! behind it; other clients' go their way. A frame that was chosen is copied before its first
+//! packet goes, so it goes whole.
 
 use millstream::selector::Select;
 
@@ -14,7 +15,8 @@ use crate::shared_memory::region::SessionField;
 use crate::shared_memory::store::FrameRecord;
 
 impl<S: Select<Stamp = ()>> Dispatch<S> {
-    /// Films' frames that are not in the store are taken from `shelf`, where nothing is wanted by now.
+    /// Films' frames that are not in the store are taken from `shelf`, where nothing is wanted by
+    /// now.
     pub(crate) fn take_from(&mut self, shelf: FrameCache) {
         for place in 0..shelf.used() {
             shelf.end(place);
@@ -104,8 +106,8 @@ impl<S: Select<Stamp = ()>> Dispatch<S> {
         there.then_some(record)
     }
 
-    /// Tells the reader which frames a client wants no more: those before the oldest that waits, but for the last
-    /// few, which the host may still have to pass on.
+    /// Tells the reader which frames a client wants no more: those before the oldest that waits,
+    /// but for the last few, which the host may still have to pass on.
     pub(super) fn tell_wanted(&mut self, slot: usize) {
         let Some(shelf) = self.shelf_of(slot) else { return };
         let client = &self.clients[slot];

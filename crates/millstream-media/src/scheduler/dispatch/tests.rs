@@ -145,7 +145,8 @@ fn a_damaged_row_ends_its_session_and_no_other() {
 
 #[test]
 fn under_overload_only_b_frames_are_lost_and_never_more_than_the_contract_allows() {
-    // Two of six frames may go: B-frames. The mandatory 8 packets of 3 clients fit, the rest do not.
+    // Two of six frames may go: B-frames. The mandatory 8 packets of 3 clients fit, the rest do
+    // not.
     for (rate, lost) in [(27, true), (31, false)] {
         let mut bench = Bench::new(media(T, 2, 6), rate * FILM_BPS / 10, 3);
         for session in 0..3 {
@@ -189,11 +190,12 @@ fn missing(bench: &Bench, session: usize) -> Vec<u64> {
     (0..settled).filter(|number| !sent.contains(number)).collect()
 }
 
-/// The rule: what is missing of a block are some of its x least important frames, among equals the later;
-/// all of them where the link has no time that mandatory frames leave over.
+/// The rule: what is missing of a block are some of its x least important frames, among equals the
+/// later; all of them where the link has no time that mandatory frames leave over.
 #[test]
 fn under_overload_exactly_the_frames_that_the_contract_allows_are_missing() {
-    // So many packets a round of 6 T; mandatory are, by window, 10 - x or fewer of each of 3 clients.
+    // So many packets a round of 6 T; mandatory are, by window, 10 - x or fewer of each of 3
+    // clients.
     let packets_bps = |packets: u64| packets * 112 * 8 * 1_000_000_000 / (6 * T);
     let with_reference = [I, B, B, P, Importance::ReferencedB, B];
     for (window, importance, optional, mandatory) in [

@@ -1,4 +1,5 @@
-//! Clients of a live stream on the made-up clock: where they begin, and that no frame is unaccounted for.
+//! Clients of a live stream on the made-up clock: where they begin, and that no frame is
+//! unaccounted for.
 
 use super::*;
 use crate::live::frames::tests::{pair, put};

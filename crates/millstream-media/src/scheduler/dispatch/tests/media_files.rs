@@ -1,4 +1,5 @@
-//! Films that are read while they play: clients of one whose disk is slow lose its frames, others none.
+//! Films that are read while they play: clients of one whose disk is slow lose its frames, others
+//! none.
 
 use super::*;
 use crate::files::read_ahead::frame_cache::{FrameCache, Shape, create};
