@@ -10,7 +10,6 @@
 //! it cannot write.
 
 pub(crate) mod assemble;
-pub(crate) mod choice;
 pub(crate) mod followers;
 pub(crate) mod frames;
 pub(crate) mod ingest;

@@ -5,6 +5,8 @@ pub(crate) mod admission;
 pub(crate) mod client;
 pub(crate) mod demand;
 pub(crate) mod dispatch;
+pub(crate) mod held;
 pub(crate) mod lane;
 pub(crate) mod loss_sharing;
+pub(crate) mod online_choice;
 pub(crate) mod optional_frames;

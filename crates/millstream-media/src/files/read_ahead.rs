@@ -9,7 +9,6 @@
 //! reads can be as slow as it likes: the processor looks at what is there and waits for nothing.
 
 pub(crate) mod frame_cache;
-pub(crate) mod held;
 pub(crate) mod media_file;
 pub(crate) mod producer;
 pub(crate) mod reader;

@@ -8,9 +8,9 @@ mod live;
 mod transit;
 
 use self::transit::PassedOn;
-use crate::live::choice::OnlineChoice;
 use crate::live::frames::FrameRing;
 use crate::payload::CLOCK_RATE;
+use crate::scheduler::online_choice::OnlineChoice;
 use crate::scheduler::optional_frames::{Choice, Importance};
 use crate::shared_memory::region::{LATENESS, Row, SessionField, State};
 use crate::shared_memory::store::{FrameRecord, MediaRecord, Store};

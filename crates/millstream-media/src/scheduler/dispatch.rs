@@ -23,12 +23,12 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use crate::files::read_ahead::frame_cache::FrameCache;
-use crate::files::read_ahead::held::Held;
 use crate::instruction::frame_view::FrameView;
 use crate::instruction::running::{Instructions, Verdict};
 use crate::live::followers::Followers;
 use crate::live::frames::Copied;
 use crate::scheduler::client::{Client, Descriptor, low_bits};
+use crate::scheduler::held::Held;
 use crate::scheduler::lane::Lane;
 use crate::scheduler::loss_sharing::{EqualLoss, LossRank};
 use crate::shared_memory::region::{GlobalField, Region, SessionField, State, Want};

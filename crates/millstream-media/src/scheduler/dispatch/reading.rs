@@ -9,8 +9,8 @@ use millstream::selector::Select;
 
 use super::Dispatch;
 use crate::files::read_ahead::frame_cache::{EntryState, FrameCache};
-use crate::files::read_ahead::held::AGAIN_NS;
 use crate::scheduler::client::Descriptor;
+use crate::scheduler::held::AGAIN_NS;
 use crate::shared_memory::region::SessionField;
 use crate::shared_memory::store::FrameRecord;
 
