@@ -35,15 +35,6 @@ const LONGEST_SLEEP_NS: u64 = 100_000_000;
 /// The largest number of RTCP datagrams read per wake-up.
 const HEARD_AT_ONCE: usize = 16;
 
-/// The disciplines that the host can configure.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u64)]
-pub(crate) enum Schedule {
-    Dwcs,
-    Edf,
-    Fifo,
-}
-
 /// The inputs of a data plane.
 #[derive(Debug)]
 pub(crate) struct Parts {

@@ -14,13 +14,13 @@ use std::ops::Range;
 use std::path::PathBuf;
 
 use crate::MediaError;
-use crate::data_plane::Schedule;
 use crate::files::read_ahead::frame_cache::Shape as FrameCacheShape;
 use crate::files::read_ahead::media_file;
 use crate::live::frames::Shape;
 use crate::live::police::{AHEAD_NS, Allowance};
 use crate::live::publishing::LiveSpec;
 use crate::payload::{CLOCK_RATE, Format, RTP_HEADER, mpeg_ts};
+use crate::scheduler::Schedule;
 use crate::scheduler::demand::{Demand, FrameDemand};
 use crate::scheduler::optional_frames::{Choice, Importance};
 use crate::shared_memory::store::{MediaRecord, NewFrame, Store, StoreBuilder};

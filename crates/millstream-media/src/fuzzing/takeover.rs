@@ -13,7 +13,6 @@ use std::net::IpAddr;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use super::{NoWakeSocket, estate};
-use crate::data_plane::Schedule;
 use crate::data_plane::packet_sender::{write_packet, write_report};
 use crate::files::read_ahead::frame_cache::{self, FrameCache};
 use crate::instruction::api;
@@ -23,6 +22,7 @@ use crate::instruction::running::Instructions;
 use crate::live::frames::{self, FrameRing, LiveFrame};
 use crate::payload::Piece;
 use crate::rtsp::session::Sessions;
+use crate::scheduler::Schedule;
 use crate::scheduler::client::Client;
 use crate::scheduler::dispatch::{Dispatch, PacketSender, Sending};
 use crate::scheduler::optional_frames::Importance;

@@ -10,8 +10,8 @@
 use millstream_scenario::Scenario;
 
 use crate::MediaError;
-use crate::data_plane::Schedule;
 use crate::files::library::Library;
+use crate::scheduler::Schedule;
 use crate::scheduler::demand::{Demand, WHOLE_LINK};
 use crate::scheduler::dispatch::SLACK_NS;
 
