@@ -2,8 +2,8 @@
 
 use miette::miette;
 use millstream_media::{
-    Account, Confined, Course, Ingested, MediaError, MediaServer, Moves, Report, TitleAdmission,
-    admission_of, confined_processor, frame_producer,
+    Account, ClusterMoves, Confined, Ingested, MediaError, MediaServer, Report, ShutdownMode,
+    TitleAdmission, admission_of, confined_processor, frame_producer,
 };
 use millstream_report::{human, text_table};
 use millstream_scenario::{Answer, Scenario, parse_duration_ns};
@@ -71,11 +71,11 @@ pub(crate) fn serve(arguments: &ServeArguments) -> Result<(), Failure> {
     let served = server
         .run(&mut || {
             if over() || endings.interrupted.load(Ordering::Relaxed) {
-                Course::End
+                ShutdownMode::End
             } else if endings.terminated.load(Ordering::Relaxed) {
-                Course::Drain
+                ShutdownMode::Drain
             } else {
-                Course::Serve
+                ShutdownMode::Serve
             }
         })
         .map_err(|error| Failure::Run(report(error)))?;
@@ -209,7 +209,7 @@ fn text(report: &Report) -> String {
             "too many of one address: {connections} connections, {sessions} sessions"
         );
     }
-    let Moves { redirected, taken_in, yielded, unplaced, .. } = report.moves;
+    let ClusterMoves { redirected, taken_in, yielded, unplaced, .. } = report.moves;
     if redirected + taken_in + yielded + unplaced > 0 {
         let _ = writeln!(
             text,

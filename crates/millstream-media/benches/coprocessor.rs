@@ -1,14 +1,17 @@
-//! The Co-processor paper's Figures 6 to 10 with the real server: two clients, a web server's load beside
-//! them, scheduler and dispatch in the host and in a process of their own.
+//! The Co-processor paper's Figures 6 to 10 with the real server: two clients, a web server's load
+//! beside them, scheduler and dispatch in the host and in a process of their own.
 //!
-//! The load is ten workers, as the paper's web server has processes, which share requests: each computes
-//! for a time (exponential, 5 ms in the mean) and comes at random, so often that the share of both cores
-//! is what the experiment asks for. Requests of the first seconds are left out, to show what changes.
+//! The load is ten workers, as the paper's web server has processes, which share requests: each
+//! computes for a time (exponential, 5 ms in the mean) and comes at random, so often that the share
+//! of both cores is what the experiment asks for. Requests of the first seconds are left out, to
+//! show what changes.
 //!
-//! Before that, what a frame costs by each of the paper's frame paths (Figure 3, Table 4), in the server.
+//! Before that, what a frame costs by each of the paper's frame paths (Figure 3, Table 4), in the
+//! server.
 //!
-//! `cargo bench --profile release -p millstream-media --bench coprocessor -- FOLDER` writes `frame-paths.csv` (with
-//! `paths` behind it, that alone), `live.csv` and `live-summary.csv`; `make paper-coprocessor` calls it and draws them.
+//! `cargo bench --profile release -p millstream-media --bench coprocessor -- FOLDER` writes
+//! `frame-paths.csv` (with `paths` behind it, that alone), `live.csv` and `live-summary.csv`; `make
+//! paper-coprocessor` calls it and draws them.
 
 #![allow(clippy::unwrap_used, clippy::cast_possible_truncation, clippy::cast_precision_loss)]
 

@@ -1,6 +1,6 @@
-//! What a frame costs the processor, part by part and by clients: scheduling alone, the same with an instruction
-//! that looks at every frame, with its RTP packets written, and sent. No clock is waited for: frames follow one another, so caches are as warm as so many
-//! clients leave them.
+//! What a frame costs the processor, part by part and by clients: scheduling alone, the same with
+//! an instruction that looks at every frame, with its RTP packets written, and sent. No clock is
+//! waited for: frames follow one another, so caches are as warm as so many clients leave them.
 //!
 //! `cargo bench -p millstream-media --bench frame`
 

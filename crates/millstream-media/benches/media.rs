@@ -1,9 +1,9 @@
-//! What a frame costs and how late it arrives: clients by clients, unloaded and with a busy loop for
-//! each core, scheduler and dispatch in the host or in a process of their own.
+//! What a frame costs and how late it arrives: clients by clients, unloaded and with a busy loop
+//! for each core, scheduler and dispatch in the host or in a process of their own.
 //!
-//! All clients are one receiver, told apart by their RTP source; it has real-time priority where that
-//! is permitted, so that what is late is the server. Lateness is the time of a frame's last packet
-//! after its number × the period, the client's best one being 0.
+//! All clients are one receiver, told apart by their RTP source; it has real-time priority where
+//! that is permitted, so that what is late is the server. Lateness is the time of a frame's last
+//! packet after its number × the period, the client's best one being 0.
 
 #![allow(clippy::unwrap_used, clippy::cast_possible_truncation)]
 
@@ -18,7 +18,8 @@ use std::time::{Duration, Instant};
 
 const MEASURED: Duration = Duration::from_secs(6);
 
-/// Serves `clients` for a while; lateness sorted, µs, what the server says, whether time is to be trusted.
+/// Serves `clients` for a while; lateness sorted, µs, what the server says, whether time is to be
+/// trusted.
 fn measure(placement: &str, clients: usize, busy: usize) -> (Vec<u64>, Report, bool) {
     let loops = BusyLoops::start(busy);
     let playing = Playing::start(placement, clients, Instant::now());

@@ -1,9 +1,9 @@
-//! The media server, host and NI, beside a peer: the same film, the same receiver, unloaded and with a busy
-//! loop for each core.
+//! The media server, host and NI, beside a peer: the same film, the same receiver, unloaded and
+//! with a busy loop for each core.
 //!
-//! Servers are processes of their own, whose processor time the system counts. Lateness is the time of a
-//! frame's last packet after its RTP time, the client's best one being 0. A frame is lost if its last packet
-//! did not come, but those of frames before and after it did.
+//! Servers are processes of their own, whose processor time the system counts. Lateness is the time
+//! of a frame's last packet after its RTP time, the client's best one being 0. A frame is lost if
+//! its last packet did not come, but those of frames before and after it did.
 //!
 //! `benches/peers/media.sh` calls it: `MILLSTREAM FILM PEER [ARGUMENT...] CLIENTS...`.
 

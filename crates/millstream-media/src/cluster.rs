@@ -5,10 +5,10 @@
 //!          ├─ status: what each has room for, ten a second ─┤
 //!          └─ sessions: their rows, told to every other ────┘     all by UDP, sealed
 //! ```
-//! A new client is sent to the server that has most room, once. When a server dies, each of its sessions is
-//! gone on with by one of the others: the first, in an order that all reckon alike, that has room. If two play
-//! one session, because a cut between them has healed, the one that was not first to have it yields.
-//! Every server decides by itself what it admits.
+//! A new client is sent to the server that has most room, once. When a server dies, each of its
+//! sessions is gone on with by one of the others: the first, in an order that all reckon alike,
+//! that has room. If two play one session, because a cut between them has healed, the one that was
+//! not first to have it yields. Every server decides by itself what it admits.
 
 pub(crate) mod fuzzing;
 mod membership;
@@ -108,7 +108,8 @@ struct Orphan {
     from_ns: u64,
 }
 
-/// A session that has begun, here or elsewhere: a player whose server died may have come again by it.
+/// A session that has begun, here or elsewhere: a player whose server died may have come again by
+/// it.
 #[derive(Clone, Copy, Debug)]
 struct Begun {
     at_ns: u64,
@@ -118,7 +119,7 @@ struct Begun {
 
 /// What became of clients by the cluster.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Moves {
+pub struct ClusterMoves {
     /// Requests that were answered with another server's address.
     pub redirected: u64,
     /// Sessions of dead servers that went on here.
@@ -132,7 +133,7 @@ pub struct Moves {
 }
 
 /// What the cluster changes at its server.
-pub(crate) struct Ground<'a> {
+pub(crate) struct ClusterContext<'a> {
     pub(crate) library: &'a Library,
     pub(crate) sessions: &'a mut Sessions,
     pub(crate) bell: &'a UnixStream,
@@ -167,7 +168,8 @@ impl std::fmt::Debug for Cluster {
 }
 
 impl Cluster {
-    /// Joins the others, who may not be there yet and have the secret of that file; this one speaks RTSP at `rtsp`.
+    /// Joins the others, who may not be there yet and have the secret of that file; this one speaks
+    /// RTSP at `rtsp`.
     ///
     /// # Errors
     /// If the secret cannot be read or everybody may read it, or the port is taken.
@@ -214,14 +216,14 @@ impl Cluster {
     }
 
     /// Reads what has come and does what is due. Returns when there is more to do, ns.
-    pub(crate) fn step(&mut self, ground: &mut Ground<'_>) -> u64 {
+    pub(crate) fn step(&mut self, ground: &mut ClusterContext<'_>) -> u64 {
         let now_ns = now_ns();
         self.read(now_ns, ground.library);
         self.step_at(now_ns, ground)
     }
 
     /// Does what is due by `now_ns`. Returns when there is more to do, ns.
-    fn step_at(&mut self, now_ns: u64, ground: &mut Ground<'_>) -> u64 {
+    fn step_at(&mut self, now_ns: u64, ground: &mut ClusterContext<'_>) -> u64 {
         let next_ns = self.membership.step(now_ns);
         if now_ns.saturating_sub(self.looked_ns) >= LOOK_NS {
             self.looked_ns = now_ns;
@@ -315,7 +317,7 @@ impl Cluster {
     }
 
     /// Tells the others what there is room for, and the sessions, some at a time.
-    fn tell(&mut self, now_ns: u64, ground: &mut Ground<'_>) {
+    fn tell(&mut self, now_ns: u64, ground: &mut ClusterContext<'_>) {
         self.reckon(ground.library, ground.sessions);
         let sessions = ground.sessions.region.sessions();
         let mut datagrams = Vec::new();
@@ -376,8 +378,8 @@ impl Cluster {
         self.reckoned = Some(basis);
     }
 
-    /// Where a new client of `title` is to go instead: to the server that has most room, if that is more
-    /// than here; if `full`, only if here is none.
+    /// Where a new client of `title` is to go instead: to the server that has most room, if that is
+    /// more than here; if `full`, only if here is none.
     pub(crate) fn elsewhere(
         &mut self,
         library: &Library,
@@ -420,8 +422,9 @@ impl Cluster {
         self.begun.push_back(Begun { at_ns, peer, title });
     }
 
-    /// Ends sessions that go on here for players who have come again, and forgets who came long ago.
-    fn end_left(&mut self, now_ns: u64, ground: &mut Ground<'_>) {
+    /// Ends sessions that go on here for players who have come again, and forgets who came long
+    /// ago.
+    fn end_left(&mut self, now_ns: u64, ground: &mut ClusterContext<'_>) {
         self.begun.retain(|begun| {
             let left = ground.sessions.unheard(begun.peer, begun.title, begun.at_ns);
             if let Some(number) = left {
@@ -441,7 +444,7 @@ impl Cluster {
     }
 
     /// Leaves sessions to servers that play them, too, and had them before.
-    fn yield_to_others(&mut self, ground: &mut Ground<'_>) {
+    fn yield_to_others(&mut self, ground: &mut ClusterContext<'_>) {
         let mut left = Vec::new();
         for (number, id, epoch) in ground.sessions.playing() {
             let first = self.members.iter().filter(|member| member.alive).any(|member| {
@@ -459,7 +462,7 @@ impl Cluster {
     }
 
     /// Goes on with sessions of dead servers, where it is this server's turn and it has room.
-    fn take_in(&mut self, now_ns: u64, ground: &mut Ground<'_>) {
+    fn take_in(&mut self, now_ns: u64, ground: &mut ClusterContext<'_>) {
         let mut taken = 0;
         let orphans = std::mem::take(&mut self.orphans);
         for orphan in orphans {
@@ -495,8 +498,9 @@ impl Cluster {
         }
     }
 
-    /// The place of this server in the order of those that may go on with a session: by a hash of both, so
-    /// that all reckon alike and sessions spread (rendezvous hashing; Thaler and Ravishankar, 1998).
+    /// The place of this server in the order of those that may go on with a session: by a hash of
+    /// both, so that all reckon alike and sessions spread (rendezvous hashing; Thaler and
+    /// Ravishankar, 1998).
     fn turn(&self, id: u64) -> u64 {
         let weight = |address: SocketAddr| {
             let text = format!("{id:016x} {address}");

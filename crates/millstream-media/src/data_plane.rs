@@ -1,7 +1,7 @@
-//! The network interface processor's loop: scheduler and dispatch, wherever they are placed.
+//! The data plane's event loop: scheduler and dispatch, as a thread or a process.
 //!
-//! It sleeps until the next thing is due, the host rings, or a client's RTCP comes. If the host is
-//! gone, clients that are heard of by RTCP play on; when the last is gone, so is the processor.
+//! The loop sleeps until the next event is due, the host wakes it, or RTCP arrives. Without a host,
+//! clients that send RTCP keep playing; the data plane ends after the last one.
 
 pub(crate) mod packet_sender;
 pub(crate) mod placement;
@@ -19,57 +19,50 @@ use std::sync::mpsc::Sender;
 
 use crate::clock::{now_ns, timespec};
 use crate::data_plane::packet_sender::Network;
-use crate::data_plane::placement::{Estate, welcome};
+use crate::data_plane::placement::{SharedResources, welcome};
+use crate::files::read_ahead::frame_cache::FrameCache;
 use crate::files::read_ahead::reader;
-use crate::files::read_ahead::shelf::Shelf;
 use crate::instruction::building::Builder;
 use crate::instruction::running::Instructions;
 use crate::live::frames;
 use crate::scheduler::dispatch::Dispatch;
-use crate::shared_memory::region::{Region, Setting, Word};
+use crate::shared_memory::region::{GlobalField, Region, SessionField};
 use crate::shared_memory::store::Store;
 
 /// The longest sleep, ns.
 const LONGEST_SLEEP_NS: u64 = 100_000_000;
 
-/// Datagrams of clients that are looked at in a row.
+/// The largest number of RTCP datagrams read per wake-up.
 const HEARD_AT_ONCE: usize = 16;
 
-/// The disciplines that frames are scheduled by, as the host tells the NI.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u64)]
-pub(crate) enum Schedule {
-    Dwcs,
-    Edf,
-    Fifo,
-}
-
-/// What a processor works with.
+/// The inputs of a data plane.
 #[derive(Debug)]
 pub(crate) struct Parts {
     store: Store,
     region: Region,
-    /// What all of it is made from, for a server that takes the place of a dead one.
-    estate: Estate,
-    /// What compiles instructions, if there can be any.
+    /// The shared resources, for a server that adopts this data plane.
+    estate: SharedResources,
+    /// The compiler of instructions, if the scenario allows any.
     builder: Option<Builder>,
-    /// Threads that read films, if this processor does so itself: told to begin, and by its end to end.
+    /// Threads that read films, if this processor does so itself: told to begin, and by its end to
+    /// end.
     films: Option<Sender<()>>,
-    /// Rings at both ends; closed when the other end is gone.
+    /// The wake-up socket pair; closed when the other side ends.
     bell: UnixStream,
 }
 
 impl Parts {
-    /// Everything of `estate`, with this end of the bell. Threads that are started call `begin` first.
+    /// Builds the inputs from `estate`, with this side of the wake-up socket. New threads call
+    /// `begin` first.
     ///
     /// # Errors
     /// If the store is damaged.
-    pub(crate) fn new(estate: Estate, bell: UnixStream, begin: fn()) -> io::Result<Self> {
+    pub(crate) fn new(estate: SharedResources, bell: UnixStream, begin: fn()) -> io::Result<Self> {
         let mut store = Store::open(&estate.store)?;
         store.rings = frames::read(&estate.live)?;
         let region = estate.region;
         let builder = region.board().map(|board| Builder::start(board, begin)).transpose()?;
-        let own = region.get(Setting::FramePath) == FramePath::Ni as u64;
+        let own = region.get(GlobalField::FramePath) == FramePath::Ni as u64;
         let films = if own && !estate.films.is_empty() {
             Some(reader::start_later(
                 estate.store.try_clone()?,
@@ -84,12 +77,12 @@ impl Parts {
     }
 }
 
-/// Serves until it is told to end, or the host and all clients are gone.
+/// Serves until told to end, or until the host and all clients are gone.
 ///
 /// # Errors
-/// If a socket cannot be set up or waited for.
+/// If a socket cannot be set up or polled.
 pub(crate) fn run(parts: Parts) -> io::Result<()> {
-    match parts.region.get(Setting::Schedule) {
+    match parts.region.get(GlobalField::Schedule) {
         1 => run_by(parts, || Selector::new(Edf, Heap::default())),
         2 => run_by(parts, || Selector::new(Fifo, Heap::default())),
         _ => run_by(parts, || Selector::new(Dwcs::<EdfFirst>::default(), Heap::default())),
@@ -106,20 +99,20 @@ fn run_by<S: Select<Stamp = ()>>(parts: Parts, selector: fn() -> S) -> io::Resul
     }
     if !estate.films.is_empty() {
         // Not before the memory was locked: of the shelf only what is used takes memory.
-        dispatch.take_from(Shelf::open(&estate.shelf)?);
+        dispatch.take_from(FrameCache::open(&estate.shelf)?);
     }
     if let Some(films) = &films {
         let _ = films.send(());
     }
     let mut host_is_there = true;
     let mut alone_since_ns = u64::MAX;
-    while region.get(Setting::End) == 0 {
+    while region.get(GlobalField::End) == 0 {
         let before_ns = now_ns();
         let (sending, next_ns) =
-            (region.get(Setting::SendingNs), dispatch.step(before_ns, &mut network));
+            (region.get(GlobalField::SendingNs), dispatch.step(before_ns, &mut network));
         let after_ns = now_ns();
-        let sent_ns = region.get(Setting::SendingNs) - sending;
-        region.add(Setting::SchedulingNs, (after_ns - before_ns).saturating_sub(sent_ns));
+        let sent_ns = region.get(GlobalField::SendingNs) - sending;
+        region.add(GlobalField::SchedulingNs, (after_ns - before_ns).saturating_sub(sent_ns));
         if std::mem::take(&mut network.ordered) {
             ring(&mut bell);
         }
@@ -164,13 +157,13 @@ fn run_by<S: Select<Stamp = ()>>(parts: Parts, selector: fn() -> S) -> io::Resul
             hear(&network, &dispatch);
         }
         if !host_is_there {
-            dispatch.end_unheard(after_ns, region.get(Setting::IdleTimeoutNs));
+            dispatch.end_unheard(after_ns, region.get(GlobalField::IdleTimeoutNs));
             let alone_ns = after_ns.saturating_sub(alone_since_ns);
-            // Live frames come through a host.
-            if estate.listener.is_none() || alone_ns > region.get(Setting::IdleTimeoutNs) {
+            // Live frames arrive through a host only.
+            if estate.listener.is_none() || alone_ns > region.get(GlobalField::IdleTimeoutNs) {
                 dispatch.end_live();
             }
-            let hand_over_ns = region.get(Setting::HandOverNs);
+            let hand_over_ns = region.get(GlobalField::HandOverNs);
             if hand_over_ns > 0 && alone_ns > hand_over_ns {
                 dispatch.hand_over();
             }
@@ -182,12 +175,12 @@ fn run_by<S: Select<Stamp = ()>>(parts: Parts, selector: fn() -> S) -> io::Resul
     Ok(())
 }
 
-/// Rings the other end's bell; one that is full of rings need not be rung.
+/// Wakes the other side; a full socket already holds a wake-up.
 pub(crate) fn ring(mut bell: impl Write) {
     let _ = bell.write(&[1]);
 }
 
-/// Takes all rings. Returns whether the other end is still there.
+/// Drains all wake-ups. Returns whether the other side is still connected.
 pub(crate) fn drain(mut bell: impl Read) -> bool {
     let mut rings = [0; 256];
     loop {
@@ -201,7 +194,7 @@ pub(crate) fn drain(mut bell: impl Read) -> bool {
     }
 }
 
-/// Notes which clients sent RTCP: they are alive.
+/// Records which clients sent RTCP.
 fn hear(network: &Network, dispatch: &Dispatch<impl Select<Stamp = ()>>) {
     let mut datagram = [0; 1500];
     for _ in 0..HEARD_AT_ONCE {
@@ -212,7 +205,7 @@ fn hear(network: &Network, dispatch: &Dispatch<impl Select<Stamp = ()>>) {
         let sender =
             dispatch.clients().find(|c| c.row.destinations().is_some_and(|(_, rtcp)| rtcp == from));
         if let Some(client) = sender {
-            client.row.set(Word::HeardNs, now_ns());
+            client.row.set(SessionField::HeardNs, now_ns());
         }
     }
 }

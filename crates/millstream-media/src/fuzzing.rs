@@ -20,16 +20,16 @@ use crate::live::publishing::Publishing;
 use crate::payload::mpeg_ts;
 use crate::rtsp::access::backoff::BackOff;
 use crate::rtsp::access::{Access, Pass};
-use crate::rtsp::session::{AsBell, Sessions, Transport};
-use crate::rtsp::{Asker, Desk};
+use crate::rtsp::session::{AsWakeSocket, Sessions, Transport};
+use crate::rtsp::{Requester, RtspHandler};
 use crate::shared_memory::region::Region;
 
 pub use orders::orders;
 pub use takeover::{Edit, takeover};
 
-struct NoBell;
+struct NoWakeSocket;
 
-impl AsBell for NoBell {
+impl AsWakeSocket for NoWakeSocket {
     fn ring(&self) {}
 }
 
@@ -82,8 +82,8 @@ pub fn transport_stream(file: &[u8]) -> Option<Vec<u8>> {
     mpeg_ts::wrap(&video, 200_000_000, 1 << 22).ok().map(|wrapped| wrapped.bytes)
 }
 
-/// Reads a file of users, of which `realm` is the realm, and one of tokens. Returns how many of both
-/// there are.
+/// Reads a file of users, of which `realm` is the realm, and one of tokens. Returns how many of
+/// both there are.
 ///
 /// # Errors
 /// If a file is refused: what the user is told.
@@ -95,8 +95,8 @@ pub fn access_files(
     Access::read(users, tokens, realm).map(|access| access.len())
 }
 
-/// What a publisher's packets come to, each a byte of length and so many bytes, a packet a millisecond. Every frame is
-/// accounted for. Returns whether any packet was RTP of the stream.
+/// What a publisher's packets come to, each a byte of length and so many bytes, a packet a
+/// millisecond. Every frame is accounted for. Returns whether any packet was RTP of the stream.
 ///
 /// # Panics
 /// If a frame is not accounted for.
@@ -167,21 +167,21 @@ pub(crate) fn with_guarded_server<T>(access: &Access, what: impl FnOnce(&mut Tal
     let mut back_off = BackOff::default();
     what(&mut |peer, bytes| {
         let mut output = Vec::new();
-        let mut desk = Desk {
+        let mut desk = RtspHandler {
             library,
             sessions: &mut sessions,
             access,
             back_off: &mut back_off,
             live: &mut live,
             cluster: None,
-            bell: &NoBell,
+            bell: &NoWakeSocket,
             server_ports: (6_000, 6_001),
             local,
             idle_timeout_ns: 60_000_000_000,
             request_bytes: 8 << 10,
             now_ns: 0,
         };
-        let asker = Asker { peer, connection, secured: false };
+        let asker = Requester { peer, connection, secured: false };
         connection += 1;
         let mut pass = Pass::default();
         desk.converse(&mut bytes.to_vec(), &mut output, &mut pass, 1 << 20, asker);

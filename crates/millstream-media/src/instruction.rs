@@ -1,29 +1,32 @@
-//! Instructions: WebAssembly modules that the processor runs for host programs, loaded, replaced and removed
-//! while clients play.
+//! Instructions: WebAssembly modules that the processor runs for host programs, loaded, replaced
+//! and removed while clients play.
 //!
 //! ```text
 //!  host program ── HTTP ──> desk ── board, in the region ──> running      a call, and each frame's release
 //!                           (host)                           └ building   compiles, in a thread of its own
 //! ```
-//! The board holds the modules themselves, so a processor that takes the place of a dead one, and a server
-//! that does, find what was loaded. Desk and processor each check what the other may have written.
+//! The board holds the modules themselves, so a processor that takes the place of a dead one, and a
+//! server that does, find what was loaded. Desk and processor each check what the other may have
+//! written.
 //!
 //! A module exports a memory `memory` and one or both of
-//! - a function `filter` (i32) -> i32 and a global `frame` (i32), the address of [`FRAME_BYTES`] bytes: called
-//!   as each frame of its streams is released, with the length of what stands there, a [`Look`](look::Look). It
-//!   returns 0: the frame is dropped; 1: it goes its way; 2: it goes as an optional frame.
-//! - a function `call` (i32) -> i32 and a global `message` (i32), the address of [`MESSAGE_BYTES`] bytes: called
-//!   by a host program with the length of what stands there. It returns the length of the answer, there.
+//! - a function `filter` (i32) -> i32 and a global `frame` (i32), the address of [`FRAME_BYTES`]
+//!   bytes: called as each frame of its streams is released, with the length of what stands there,
+//!   a [`FrameView`](frame_view::FrameView). It returns 0: the frame is dropped; 1: it goes its way; 2:
+//!   it goes as an optional frame.
+//! - a function `call` (i32) -> i32 and a global `message` (i32), the address of [`MESSAGE_BYTES`]
+//!   bytes: called by a host program with the length of what stands there. It returns the length of
+//!   the answer, there.
 //!
 //! A frame at which it fails goes its way; so do all when it is stopped.
 //!
-//! Source: the Co-processor paper, section 3 (the distributed virtual communication machine: host programs
-//! call instructions of the network interface, which extensions add to).
+//! Source: the Co-processor paper, section 3 (the distributed virtual communication machine: host
+//! programs call instructions of the network interface, which extensions add to).
 
-pub(crate) mod board;
+pub(crate) mod api;
 pub(crate) mod building;
-pub(crate) mod desk;
-pub(crate) mod look;
+pub(crate) mod frame_view;
+pub(crate) mod instruction_table;
 pub(crate) mod running;
 
 use millstream_extension::{Buffer, Function, Limits, Module, Unusable};

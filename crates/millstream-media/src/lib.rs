@@ -1,21 +1,23 @@
 //! The media server: RTSP clients whose frames the engine schedules.
 //!
 //! ```text
-//!  players ── RTSP ──> session control          (server, connection, tls, rtsp, access, session, pages, …)
-//!                        │ region: rows of words │ store: frames, sealed
-//!                      processor                (processor: client, lane, dispatch, outlet)
+//!  players ── RTSP ──> session control          (server, rtsp, pages, cluster)
+//!                        │ shared_memory: region (session fields), store (sealed frames)
+//!                      data plane               (data_plane, scheduler)
 //!  players <── RTP ──────┘
 //! ```
-//! A publisher's frames (`live`) go the same way as those of files.
-//! Films that are not to be in memory are read while they play (`feed`), by the processor or a process beside it.
-//! Session control and the processor share nothing but memory that either may lose the other from:
-//! the processor is a thread of the server or a process of its own, and does not know which. Files are
-//! read and cut into packets once (`library`, `packets`).
+//! A publisher's frames (`live`) take the same path as frames of files.
+//! Files that are not kept in memory are read ahead during playback, by the data plane or a
+//! producer process (`files::read_ahead`).
+//! Session control and the data plane communicate through shared memory only, so either survives
+//! the other. The data plane is a thread of the server or a process of its own. `files::library`
+//! reads and packetises files once.
 //!
-//! Servers on several hosts share their clients (`cluster`). Host programs extend the processor while it runs
-//! (`instruction`).
+//! Servers on several hosts share their clients (`cluster`). Host programs extend the running data
+//! plane (`instruction`).
 //!
-//! [`MediaServer`] is the way in; [`network_interface_processor`] is what the other process runs.
+//! [`MediaServer`] is the entry point; [`network_interface_processor`] runs the separate data-plane
+//! process.
 
 mod clock;
 mod cluster;
@@ -35,15 +37,23 @@ mod scheduler;
 mod server;
 mod shared_memory;
 
-pub use cluster::Moves;
+pub use cluster::ClusterMoves;
 pub use data_plane::placement::{Confined, confined_processor, network_interface_processor};
 pub use error::MediaError;
 pub use files::read_ahead::producer::frame_producer;
-pub use instruction::desk::InstructionStatus;
+pub use instruction::api::InstructionStatus;
 pub use live::ingest::Ingested;
 pub use pages::status::{
     ClientStatus, Cpu, LiveStatus, Reading, RefusalStatus, Status, WindowStatus,
 };
 pub use rtsp::session::Account;
 pub use scheduler::admission::{TitleAdmission, admission_of};
-pub use server::{Course, MediaServer, Report};
+pub use server::{MediaServer, Report, ShutdownMode};
+
+/// The former name of [`ShutdownMode`].
+#[deprecated(note = "renamed to `ShutdownMode`")]
+pub type Course = ShutdownMode;
+
+/// The former name of [`ClusterMoves`].
+#[deprecated(note = "renamed to `ClusterMoves`")]
+pub type Moves = ClusterMoves;

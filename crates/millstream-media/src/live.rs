@@ -5,11 +5,11 @@
 //!                                                                        │ frames: rings in shared memory
 //! players <── RTP ── dispatch <── followers: who waits for a frame ──────┘
 //! ```
-//! The host takes a publisher's packets, puts frames together, cuts them into packets as those of files are,
-//! and says when each is released; the processor reads what is released from a ring that it cannot write.
+//! The host takes a publisher's packets, puts frames together, cuts them into packets as those of
+//! files are, and says when each is released; the processor reads what is released from a ring that
+//! it cannot write.
 
 pub(crate) mod assemble;
-pub(crate) mod choice;
 pub(crate) mod followers;
 pub(crate) mod frames;
 pub(crate) mod ingest;

@@ -1,5 +1,5 @@
-//! What a frame costs, part by part, for the benchmark `frame`: the dispatcher without a clock, so that it
-//! works through its frames one after the other, with or without what follows a decision.
+//! What a frame costs, part by part, for the benchmark `frame`: the dispatcher without a clock, so
+//! that it works through its frames one after the other, with or without what follows a decision.
 
 use millstream::selector::Selector;
 use millstream::{Dwcs, EdfFirst, Heap};
@@ -11,13 +11,13 @@ use std::time::Instant;
 
 use crate::data_plane::packet_sender::{Network, write_packet};
 use crate::files::library::Library;
-use crate::instruction::board::Given;
+use crate::instruction::api;
 use crate::instruction::building::Builder;
-use crate::instruction::desk;
+use crate::instruction::instruction_table::NewInstruction;
 use crate::instruction::running::Instructions;
 use crate::scheduler::client::Client;
-use crate::scheduler::dispatch::{Dispatch, Outlet, Sending};
-use crate::shared_memory::region::{Region, Setting, Want, Word};
+use crate::scheduler::dispatch::{Dispatch, PacketSender, Sending};
+use crate::shared_memory::region::{GlobalField, Region, SessionField, Want};
 
 /// What is done with a frame that was chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,7 +47,7 @@ struct Nowhere {
     buffer: Vec<u8>,
 }
 
-impl Outlet for Nowhere {
+impl PacketSender for Nowhere {
     fn packets(&mut self, of: &Sending<'_>, first: usize, packets: usize) -> bool {
         if !self.written {
             return true;
@@ -64,8 +64,8 @@ impl Outlet for Nowhere {
     fn report(&mut self, _: &Client, _: u32, _: bool) {}
 }
 
-/// Plays the scenario's first file to `clients` for so many periods; each frame is shown to the module `filter`,
-/// if there is one.
+/// Plays the scenario's first file to `clients` for so many periods; each frame is shown to the
+/// module `filter`, if there is one.
 ///
 /// # Errors
 /// If there are no sockets.
@@ -81,16 +81,16 @@ pub fn frame(
 ) -> io::Result<Cost> {
     let library = Library::open(scenario).expect("a scenario that can be served");
     let (region, _file) = Region::create_with(clients, filter.is_some())?;
-    region.set(Setting::LinkRate, scenario.link.rate_bps);
-    region.set(Setting::LinkOverhead, scenario.link.overhead.into());
+    region.set(GlobalField::LinkRate, scenario.link.rate_bps);
+    region.set(GlobalField::LinkOverhead, scenario.link.overhead.into());
     let selector = Selector::new(Dwcs::<EdfFirst>::default(), Heap::default());
     let period_ns = library.store.media()[0].period_ns;
     let mut dispatch = Dispatch::new(library.store, region, selector, 0);
     if let Some((board, wasm)) = region.board().zip(filter) {
         let Allowance { memory_bytes, fuel, faults } = Allowance::default();
         let limits = Limits { memory_bytes, fuel, faults };
-        let (name, streams, wasm) = ("filter".to_owned(), desk::ALL, wasm.to_vec());
-        board.slot(0).write(&Given { name, limits, streams, wasm });
+        let (name, streams, wasm) = ("filter".to_owned(), api::ALL, wasm.to_vec());
+        board.slot(0).write(&NewInstruction { name, limits, streams, wasm });
         dispatch.instructions = Instructions::open(board, Builder::start(board, || ())?);
         assert!(dispatch.instructions.see(0), "a module that filters");
     }
@@ -107,20 +107,20 @@ pub fn frame(
     for client in 0..clients {
         let row = region.session(client as usize);
         row.set_address(sink.ip(), sink.port(), sink.port());
-        row.set(Word::Want, Want::Play as u64);
+        row.set(SessionField::Want, Want::Play as u64);
         region.notices().push([client.into(), 0, 0, 0]);
         // Clients begin one after the other.
         step(u64::from(client) * period_ns / u64::from(clients));
     }
     let sent = || (0..clients as usize).map(|at| region.session(at).resolved()).sum::<u64>();
     let (mut now_ns, end_ns) = (period_ns, period_ns * (periods + 1));
-    let (before, kernel_ns, begun) = (sent(), region.get(Setting::SendingNs), Instant::now());
+    let (before, kernel_ns, begun) = (sent(), region.get(GlobalField::SendingNs), Instant::now());
     while now_ns < end_ns {
         now_ns = step(now_ns).max(now_ns + 1);
     }
     let whole_ns = u64::try_from(begun.elapsed().as_nanos()).unwrap_or(u64::MAX);
     let frames = (sent() - before).max(1);
-    let kernel_ns = (region.get(Setting::SendingNs) - kernel_ns) / frames;
+    let kernel_ns = (region.get(GlobalField::SendingNs) - kernel_ns) / frames;
     Ok(Cost { frames, frame_ns: whole_ns / frames, kernel_ns })
 }
 

@@ -1,7 +1,8 @@
-//! The HTTP pages: the dashboard and its `/status`; `/admission` explains who may play, `/metrics` is for
-//! Prometheus.
+//! The HTTP pages: the dashboard and its `/status`; `/admission` explains who may play, `/metrics`
+//! is for Prometheus.
 //!
-//! Session control knows what stands on them, another thread speaks HTTP: it asks, one question at a time.
+//! Session control knows what stands on them, another thread speaks HTTP: it asks, one question at
+//! a time.
 
 pub(crate) mod rejects;
 pub(crate) mod status;
@@ -22,13 +23,13 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::Duration;
 
 use crate::files::library::Library;
-use crate::instruction::desk::{BODY_BYTES, Desk, InstructionStatus};
+use crate::instruction::api::{BODY_BYTES, ExtensionApi, InstructionStatus};
 use crate::live::ingest::Ingested;
 use crate::live::publishing::Publishing;
-use crate::pages::rejects::{REASONS, Refusals};
+use crate::pages::rejects::{REASONS, RejectCounters};
 use crate::pages::status::About;
 use crate::rtsp::session::{Account, Sessions};
-use crate::shared_memory::region::{LATENESS, Region, Setting, State, Word};
+use crate::shared_memory::region::{GlobalField, LATENESS, Region, SessionField, State};
 
 /// How long session control may take to answer.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -45,8 +46,8 @@ pub(crate) enum Page {
 /// Questions that session control is to answer when it is woken.
 pub(crate) type Questions = Receiver<(Page, SyncSender<Answer>)>;
 
-/// Serves the pages at `listener`; `waker` wakes session control. Programs may give orders about instructions of the
-/// region's board if so it says; `streams` are the scenario's.
+/// Serves the pages at `listener`; `waker` wakes session control. Programs may give orders about
+/// instructions of the region's board if so it says; `streams` are the scenario's.
 ///
 /// # Errors
 /// If the system has no thread for it.
@@ -59,7 +60,7 @@ pub(crate) fn serve(
     let (ask, questions) = sync_channel(1);
     let waker = Arc::new(waker);
     let wake = Arc::clone(&waker);
-    let desk = Desk::new(region, orders, streams, move || {
+    let desk = ExtensionApi::new(region, orders, streams, move || {
         // A processor that is not woken looks at the board when it is next.
         let _ = wake.wake();
     });
@@ -137,7 +138,7 @@ fn admission(library: &Library, sessions: &Sessions) -> String {
 
 /// What is counted of one client, or of all that are gone.
 #[derive(Debug)]
-struct Counted {
+struct ClientAccount {
     stream: String,
     client: String,
     account: Account,
@@ -145,33 +146,33 @@ struct Counted {
 
 #[derive(Debug)]
 struct Snapshot {
-    counted: Vec<Counted>,
+    counted: Vec<ClientAccount>,
     reserved_bps: u64,
     sessions: usize,
     refused: u64,
     turned_away: u64,
-    refusals: Refusals,
+    refusals: RejectCounters,
     draining: bool,
     members: u64,
     settings: Vec<(&'static str, &'static str, u64)>,
     instructions: Vec<InstructionStatus>,
     lateness: [u64; LATENESS],
-    live: Vec<(Stream, bool, Ingested)>,
+    live: Vec<(StreamLabels, bool, Ingested)>,
 }
 
 #[derive(Clone, Debug, EncodeLabelSet)]
-struct Stream {
+struct StreamLabels {
     stream: String,
 }
 
 #[derive(Clone, Debug, EncodeLabelSet)]
-struct Came {
+struct LiveEventLabels {
     stream: String,
     event: &'static str,
 }
 
 #[derive(Clone, Debug, EncodeLabelSet)]
-struct Of {
+struct FrameLabels {
     stream: String,
     client: String,
     frame: &'static str,
@@ -179,18 +180,18 @@ struct Of {
 }
 
 #[derive(Clone, Debug, EncodeLabelSet)]
-struct By {
+struct InstructionLabels {
     instruction: String,
     event: &'static str,
 }
 
 #[derive(Clone, Debug, EncodeLabelSet)]
-struct Because {
+struct RejectLabels {
     reason: &'static str,
 }
 
 #[derive(Clone, Debug, EncodeLabelSet)]
-struct Below {
+struct LatenessLabels {
     microseconds: String,
 }
 
@@ -203,9 +204,10 @@ impl Collector for Snapshot {
             None,
             counter,
         )?;
-        for Counted { stream, client, account } in &self.counted {
+        for ClientAccount { stream, client, account } in &self.counted {
             let mut one = |frame, event, value: u64| {
-                let labels = Of { stream: stream.clone(), client: client.clone(), frame, event };
+                let labels =
+                    FrameLabels { stream: stream.clone(), client: client.clone(), frame, event };
                 ConstCounter::new(value).encode(family.encode_family(&labels)?)
             };
             for (kind, frame) in ["I", "P", "B"].into_iter().enumerate() {
@@ -227,7 +229,7 @@ impl Collector for Snapshot {
             ConstCounter::new(0u64).metric_type(),
         )?;
         for (bucket, count) in self.lateness.iter().enumerate() {
-            let labels = Below { microseconds: (1u64 << bucket).to_string() };
+            let labels = LatenessLabels { microseconds: (1u64 << bucket).to_string() };
             ConstCounter::new(*count).encode(family.encode_family(&labels)?)?;
         }
         let mut family = encoder.encode_descriptor(
@@ -248,7 +250,7 @@ impl Collector for Snapshot {
                 ("bad-answer", one.bad_answer),
                 ("stopped", u64::from(one.state == "stopped")),
             ] {
-                let labels = By { instruction: one.name.clone(), event };
+                let labels = InstructionLabels { instruction: one.name.clone(), event };
                 ConstCounter::new(value).encode(family.encode_family(&labels)?)?;
             }
         }
@@ -260,7 +262,7 @@ impl Collector for Snapshot {
         )?;
         for (which, reason, _) in REASONS {
             let count = self.refusals.count(which);
-            ConstCounter::new(count).encode(family.encode_family(&Because { reason })?)?;
+            ConstCounter::new(count).encode(family.encode_family(&RejectLabels { reason })?)?;
         }
         self.encode_live(&mut encoder)?;
         let whole = |value: u64| i64::try_from(value).unwrap_or(i64::MAX);
@@ -333,7 +335,7 @@ impl Snapshot {
             let mut family = encoder.encode_descriptor(name, help, None, counter)?;
             for (of, _, ingested) in &self.live {
                 for (event, value) in events(ingested) {
-                    let labels = Came { stream: of.stream.clone(), event };
+                    let labels = LiveEventLabels { stream: of.stream.clone(), event };
                     ConstCounter::new(value).encode(family.encode_family(&labels)?)?;
                 }
             }
@@ -349,39 +351,42 @@ fn metrics(
     instructions: Vec<InstructionStatus>,
 ) -> String {
     let region = &sessions.region;
-    let mut counted =
-        vec![Counted { stream: String::new(), client: "gone".to_owned(), account: sessions.past }];
+    let mut counted = vec![ClientAccount {
+        stream: String::new(),
+        client: "gone".to_owned(),
+        account: sessions.past,
+    }];
     let mut lateness = [0; LATENESS];
     for (number, session) in sessions.iter() {
         let row = region.session(number);
         if row.state() == State::Stopped {
             continue;
         }
-        counted.push(Counted {
+        counted.push(ClientAccount {
             stream: library.titles[session.title].name.clone(),
             client: number.to_string(),
             account: sessions.account(number),
         });
         for (bucket, sum) in lateness.iter_mut().enumerate() {
-            *sum += row.get_at(Word::Lateness, bucket);
+            *sum += row.get_at(SessionField::Lateness, bucket);
         }
     }
     let settings = vec![
-        ("millstream_media_decisions", "Decisions", region.get(Setting::Decisions)),
+        ("millstream_media_decisions", "Decisions", region.get(GlobalField::Decisions)),
         (
             "millstream_media_scheduling_ns",
             "Time of scheduler and dispatch without the kernel's sending, ns",
-            region.get(Setting::SchedulingNs),
+            region.get(GlobalField::SchedulingNs),
         ),
         (
             "millstream_media_sending_ns",
             "Time that the kernel took to send, ns",
-            region.get(Setting::SendingNs),
+            region.get(GlobalField::SendingNs),
         ),
         (
             "millstream_media_send_errors",
             "Datagrams that the kernel refused",
-            region.get(Setting::SendErrors),
+            region.get(GlobalField::SendErrors),
         ),
         (
             "millstream_media_stalled",
@@ -391,7 +396,7 @@ fn metrics(
         (
             "millstream_media_processors",
             "Processors that were started",
-            region.get(Setting::Generation),
+            region.get(GlobalField::Generation),
         ),
         (
             "millstream_media_cluster_redirected",
@@ -429,7 +434,7 @@ fn metrics(
         lateness,
         live: live
             .standing()
-            .map(|(spec, who, of)| (Stream { stream: spec.name.clone() }, who.is_some(), of))
+            .map(|(spec, who, of)| (StreamLabels { stream: spec.name.clone() }, who.is_some(), of))
             .collect(),
     }));
     let mut text = String::new();

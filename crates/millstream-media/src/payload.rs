@@ -17,8 +17,8 @@ pub(crate) const RTP_HEADER: usize = 12;
 /// RTP time stamps of video count 90,000 a second.
 pub(crate) const CLOCK_RATE: u64 = 90_000;
 
-/// The payload type of transport streams. Their packets are stamped with when they are sent, and the
-/// marker says that these stamps jump, not that a frame ends.
+/// The payload type of transport streams. Their packets are stamped with when they are sent, and
+/// the marker says that these stamps jump, not that a frame ends.
 pub(crate) const TRANSPORT_STREAM: u8 = 33;
 
 /// What one packet carries.

@@ -1,10 +1,10 @@
-//! RTSP 1.0 (RFC 2326): from a request to its answer and what is done about it.
+//! RTSP 1.0 (RFC 2326): requests, responses and the session changes that they cause.
 //!
-//! One stream a presentation: `rtsp://HOST/NAME` with one track, `video`. A session belongs to the
-//! client address that made it, and its packets go to that address alone.
+//! Each presentation has one stream: `rtsp://HOST/NAME` with one track, `video`. A session belongs
+//! to the client address that created it; its packets go to that address only.
 
 pub(crate) mod access;
-mod admittance;
+mod authentication;
 pub(crate) mod connection;
 pub(crate) mod publish;
 pub(crate) mod session;
@@ -29,27 +29,27 @@ use crate::files::library::Library;
 use crate::live::publishing::Publishing;
 use crate::rtsp::access::backoff::BackOff;
 use crate::rtsp::access::{Access, Pass};
-use crate::rtsp::session::{AsBell, Refused, Sessions, Transport};
+use crate::rtsp::session::{AsWakeSocket, Refused, Sessions, Transport};
 use crate::scheduler::client::{Client, Descriptor, low_bits};
-use crate::shared_memory::region::{State, Want, Word};
+use crate::shared_memory::region::{SessionField, State, Want};
 
 const METHODS: &str =
     "OPTIONS, DESCRIBE, ANNOUNCE, SETUP, PLAY, RECORD, PAUSE, GET_PARAMETER, TEARDOWN";
 
-/// With 453: the window under which the client would be admitted, x/y, if there is one.
+/// Response header with status 453: the window x/y under which the client would be admitted.
 const OFFERED_WINDOW: &str = "X-Offered-Window";
 
-/// Before a stream's name in a URL: another server has sent the client, which is not sent on.
+/// URL prefix of a redirected stream: a redirected client is not redirected again.
 const PLACED: &str = "placed/";
 
-/// The lowest port of a client that packets are sent to: services stand below.
+/// The lowest client port that receives packets; lower ports belong to system services.
 pub(crate) const LOWEST_PORT: u16 = 1024;
 
-/// An answer.
+/// An RTSP response.
 pub(crate) type Answer = Response<Vec<u8>>;
 
-/// What answers are made from.
-pub(crate) struct Desk<'a, B> {
+/// The state from which requests are answered.
+pub(crate) struct RtspHandler<'a, B> {
     pub(crate) library: &'a Library,
     pub(crate) sessions: &'a mut Sessions,
     pub(crate) access: &'a Access,
@@ -57,7 +57,7 @@ pub(crate) struct Desk<'a, B> {
     pub(crate) live: &'a mut Publishing,
     pub(crate) cluster: Option<&'a mut Cluster>,
     pub(crate) bell: &'a B,
-    /// The ports that RTP and RTCP come from.
+    /// The source ports of RTP and RTCP.
     pub(crate) server_ports: (u16, u16),
     pub(crate) local: SocketAddr,
     pub(crate) idle_timeout_ns: u64,
@@ -66,16 +66,16 @@ pub(crate) struct Desk<'a, B> {
     pub(crate) now_ns: u64,
 }
 
-/// Whose request it is.
+/// The origin of a request.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Asker {
+pub(crate) struct Requester {
     pub(crate) peer: IpAddr,
     pub(crate) connection: usize,
-    /// What is said on the connection stays between the two.
+    /// Whether the connection is encrypted.
     pub(crate) secured: bool,
 }
 
-/// Why a request is not done, in words.
+/// Why a request fails: status and message.
 struct Refusal(StatusCode, String);
 
 fn refuse<T>(status: StatusCode, why: impl Into<String>) -> Result<T, Refusal> {
@@ -86,21 +86,22 @@ fn ok() -> ResponseBuilder {
     Response::builder(Version::V1_0, StatusCode::Ok)
 }
 
-impl<B: AsBell> Desk<'_, B> {
-    /// Takes whole messages from `input` and appends answers to `output`, in which there is `room`.
-    /// Returns whether the connection goes on; what was not understood ends it.
+impl<B: AsWakeSocket> RtspHandler<'_, B> {
+    /// Consumes complete messages from `input` and appends responses to `output`, at most `room`
+    /// bytes. Returns whether the connection continues: a malformed message, a full output and
+    /// exhausted password attempts end it.
     pub(crate) fn converse(
         &mut self,
         input: &mut Vec<u8>,
         output: &mut Vec<u8>,
         pass: &mut Pass,
         room: usize,
-        asker: Asker,
+        asker: Requester,
     ) -> bool {
         let (before, mut used, mut open) = (output.len(), 0, true);
         while used < input.len() && open {
             let rest = &input[used..];
-            // Empty lines between requests are allowed.
+            // RFC 2326 allows empty lines between requests.
             if rest[0] == b'\r' || rest[0] == b'\n' {
                 used += 1;
                 continue;
@@ -145,8 +146,8 @@ impl<B: AsBell> Desk<'_, B> {
         open
     }
 
-    /// Does what `request` asks for, and answers.
-    fn answer(&mut self, request: &Request<Vec<u8>>, pass: &mut Pass, asker: Asker) -> Answer {
+    /// Executes `request` and returns the response.
+    fn answer(&mut self, request: &Request<Vec<u8>>, pass: &mut Pass, asker: Requester) -> Answer {
         // A number (RFC 2326, section 12.17): whatever else is sent in its place is not sent back.
         let sequence = request.header(&CSEQ).and_then(|header| header.as_str().parse::<u32>().ok());
         let result = if request.version() != Version::V1_0 {
@@ -179,7 +180,7 @@ impl<B: AsBell> Desk<'_, B> {
         answer
     }
 
-    fn done(&mut self, request: &Request<Vec<u8>>, asker: Asker) -> Result<Answer, Refusal> {
+    fn done(&mut self, request: &Request<Vec<u8>>, asker: Requester) -> Result<Answer, Refusal> {
         if let Some(elsewhere) = self.elsewhere(request, asker) {
             return Ok(elsewhere);
         }
@@ -193,7 +194,7 @@ impl<B: AsBell> Desk<'_, B> {
                 self.sessions.want(number, Want::Pause, self.bell);
                 Ok(ok().header(SESSION, id).build(Vec::new()))
             }
-            // Sent by clients to say that they are still there.
+            // Clients send it as a keep-alive.
             Method::GetParameter if request.header(&SESSION).is_some() => {
                 let (_, id) = self.session(request, asker)?;
                 Ok(ok().header(SESSION, id).build(Vec::new()))
@@ -214,10 +215,10 @@ impl<B: AsBell> Desk<'_, B> {
         }
     }
 
-    /// Sends the client to another server of the cluster: to that which plays its session, or, before it has
-    /// one, to that which has most room. One that was sent stays.
-    fn elsewhere(&mut self, request: &Request<Vec<u8>>, asker: Asker) -> Option<Answer> {
-        // What the others are known by has no TLS.
+    /// Redirects the client to another server of the cluster: the one that plays its session, else
+    /// the one with the most spare capacity. A client that was redirected here stays.
+    fn elsewhere(&mut self, request: &Request<Vec<u8>>, asker: Requester) -> Option<Answer> {
+        // Cluster addresses have no TLS listener.
         let cluster = self.cluster.as_deref_mut().filter(|_| !asker.secured)?;
         let session = request.header(&SESSION).map(|header| header.as_str());
         let name = name_of(request);
@@ -232,18 +233,18 @@ impl<B: AsBell> Desk<'_, B> {
             (method @ (Method::Describe | Method::Setup), None) => {
                 let name = (!name.starts_with(PLACED)).then_some(name)?;
                 let title = self.library.titles.iter().position(|title| title.name == name)?;
-                // A live stream is where its publisher is.
+                // A live stream exists only on the server of its publisher.
                 if self.library.titles[title].live.is_some() {
                     return None;
                 }
-                // Whoever was described the stream here stays, if it can.
+                // A client that received its DESCRIBE here stays if admission allows.
                 let full = *method == Method::Setup;
                 cluster.elsewhere(self.library, self.sessions, title, full)?
             }
             _ => return None,
         };
         let name = name.strip_prefix(PLACED).unwrap_or(name);
-        // A token goes along.
+        // The token is part of the redirect URL.
         let query = request.request_uri().and_then(rtsp_types::Url::query);
         let query = query.map(|query| format!("?{query}")).unwrap_or_default();
         let url = format!("rtsp://{to}/{PLACED}{name}{query}");
@@ -251,7 +252,7 @@ impl<B: AsBell> Desk<'_, B> {
         Some(found.header(LOCATION, url).build(Vec::new()))
     }
 
-    /// The file that a request is about.
+    /// Returns the title that a request names.
     fn title(&self, request: &Request<Vec<u8>>) -> Result<usize, Refusal> {
         let name = name_of(request);
         let name = name.strip_prefix(PLACED).unwrap_or(name);
@@ -266,11 +267,11 @@ impl<B: AsBell> Desk<'_, B> {
         }
     }
 
-    /// The session that a request is about, and what it is called.
+    /// Returns the session that a request names, and its id.
     fn session(
         &mut self,
         request: &Request<Vec<u8>>,
-        asker: Asker,
+        asker: Requester,
     ) -> Result<(usize, String), Refusal> {
         let Some(header) = request.header(&SESSION) else {
             return refuse(StatusCode::SessionNotFound, "the request names no session");
@@ -302,7 +303,7 @@ impl<B: AsBell> Desk<'_, B> {
             .build(title.sdp(self.local.ip(), published)))
     }
 
-    fn set_up(&mut self, request: &Request<Vec<u8>>, asker: Asker) -> Result<Answer, Refusal> {
+    fn set_up(&mut self, request: &Request<Vec<u8>>, asker: Requester) -> Result<Answer, Refusal> {
         let title = self.title(request)?;
         if request.header(&SESSION).is_some() {
             let why = "a presentation has one track, and a session one presentation";
@@ -323,7 +324,7 @@ impl<B: AsBell> Desk<'_, B> {
             };
             return refuse(StatusCode::UnsupportedTransport, why);
         };
-        let Asker { peer, connection, .. } = asker;
+        let Requester { peer, connection, .. } = asker;
         // Its player has come again: what went on here for it goes on for nobody.
         let unheard = |sessions: &Sessions| sessions.unheard(peer, title, self.now_ns);
         let again = self.cluster.as_ref().and_then(|_| unheard(self.sessions));
@@ -355,11 +356,11 @@ impl<B: AsBell> Desk<'_, B> {
         };
         if again.is_some() {
             // Others need not look for what it takes the place of.
-            self.sessions.region.session(number).set(Word::Epoch, 1);
+            self.sessions.region.session(number).set(SessionField::Epoch, 1);
         } else if let Some(cluster) = &mut self.cluster {
             cluster.begun(peer, title, self.now_ns);
         }
-        let ssrc = self.sessions.region.session(number).get(Word::Ssrc);
+        let ssrc = self.sessions.region.session(number).get(SessionField::Ssrc);
         let chosen = match transport {
             Transport::Udp(rtp, rtcp) => {
                 let (from_rtp, from_rtcp) = self.server_ports;
@@ -396,7 +397,7 @@ impl<B: AsBell> Desk<'_, B> {
         answer
     }
 
-    fn play(&mut self, request: &Request<Vec<u8>>, asker: Asker) -> Result<Answer, Refusal> {
+    fn play(&mut self, request: &Request<Vec<u8>>, asker: Requester) -> Result<Answer, Refusal> {
         let (number, id) = self.session(request, asker)?;
         let row = self.sessions.region.session(number);
         if row.state() == State::Ended {
@@ -405,9 +406,9 @@ impl<B: AsBell> Desk<'_, B> {
         }
         let title = self.sessions.get(number).map_or(0, |session| session.title);
         let media = self.library.store.media()[title];
-        let next = row.get(Word::Next);
+        let next = row.get(SessionField::Next);
         if media.live != 0 {
-            // Which frame is the first is not known yet.
+            // The first frame is not known yet.
             self.sessions.want(number, Want::Play, self.bell);
             return Ok(ok().header(SESSION, id).header(RANGE, "npt=now-").build(Vec::new()));
         }
@@ -415,7 +416,9 @@ impl<B: AsBell> Desk<'_, B> {
         let first = Descriptor::numbered(next);
         let record = client.frame(&first, &self.library.store);
         let time = client.rtp_time(&first, &record);
-        let sequence = low_bits(row.get(Word::SequenceBase) + row.get(Word::Sequence)) & 0xffff;
+        let sequence =
+            low_bits(row.get(SessionField::SequenceBase) + row.get(SessionField::Sequence))
+                & 0xffff;
         let uri = about(request);
         let uri = uri.trim_end_matches('/').trim_end_matches("/video");
         let start_ms = u128::from(next) * u128::from(media.period_ns) / 1_000_000;
@@ -428,7 +431,7 @@ impl<B: AsBell> Desk<'_, B> {
     }
 }
 
-/// The URL of a request, without what may be a secret: tokens stand in the query.
+/// Returns a request's URL without the query, which may hold a token.
 fn about(request: &Request<Vec<u8>>) -> String {
     let plain = request.request_uri().cloned().map(|mut url| {
         url.set_query(None);
@@ -444,9 +447,9 @@ fn name_of(request: &Request<Vec<u8>>) -> &str {
     name.strip_suffix("/video").unwrap_or(name)
 }
 
-/// An offered transport, if it is one that is served: to nobody but the client itself, and as secure as what
-/// it asked by.
-fn acceptable(offer: &Offered, asker: Asker) -> Option<Transport> {
+/// An offered transport, if it is one that is served: to nobody but the client itself, and as
+/// secure as what it asked by.
+fn acceptable(offer: &Offered, asker: Requester) -> Option<Transport> {
     let Offered::Rtp(RtpTransport { profile: RtpProfile::Avp, lower_transport, params }) = offer
     else {
         return None;

@@ -1,11 +1,12 @@
-//! Session control: one thread that listens, answers, and looks after the processor.
+//! Session control: one thread that accepts connections, answers requests and supervises the data
+//! plane.
 
 mod clustered;
-mod door;
 mod drain;
-mod films;
+mod handover;
+mod listeners;
 mod live;
-mod passing;
+mod read_ahead;
 mod serving;
 
 use millstream_scenario::{Media, Placement, Scenario};
@@ -17,12 +18,12 @@ use std::time::{Duration, Instant};
 
 use crate::MediaError;
 use crate::clock::now_ns;
-use crate::cluster::{Cluster, Moves};
-use crate::data_plane::placement::{self, Estate, Processor};
+use crate::cluster::{Cluster, ClusterMoves};
+use crate::data_plane::placement::{self, Processor, SharedResources};
 use crate::data_plane::{drain, ring};
 use crate::files::library::Library;
-use crate::files::read_ahead::shelf;
-use crate::instruction::desk;
+use crate::files::read_ahead::frame_cache;
+use crate::instruction::api;
 use crate::live::frames;
 use crate::live::ingest::Ingested;
 use crate::live::publishing::Publishing;
@@ -34,12 +35,12 @@ use crate::rtsp::access::backoff::BackOff;
 use crate::rtsp::connection::Connection;
 use crate::rtsp::session::{Account, Sessions};
 use crate::rtsp::tcp;
-use crate::shared_memory::region::{Region, Setting, Want, Word};
+use crate::shared_memory::region::{GlobalField, Region, SessionField, Want};
 use crate::shared_memory::store::Store;
-use door::{Door, Doors};
 use drain::Drain;
-use films::Films;
-use live::Inlets;
+use listeners::{Listener, ListenerSet};
+use live::PublisherSockets;
+use read_ahead::ReadAhead;
 
 const RTSP: Token = Token(0);
 const PAGES: Token = Token(1);
@@ -49,25 +50,26 @@ const CLUSTER: Token = Token(4);
 const PRODUCER: Token = Token(5);
 const FIRST_CONNECTION: usize = 6;
 
-/// How often what has timed out is looked for.
+/// The interval between checks for timeouts.
 const TICK: Duration = Duration::from_millis(100);
 
-/// The shortest time between two starts of a processor that crashes: what is wrong may stay wrong.
+/// The shortest time between two restarts of a data plane that crashes; bounds the restart rate.
 const RESTART: Duration = Duration::from_millis(50);
 
-/// A processor that lives shorter was never well; after so many in a row the server gives up.
+/// A data plane that ends sooner counts as failed; `SHORT_LIVES` consecutive failures end the
+/// server.
 const SHORT_LIFE: Duration = Duration::from_secs(1);
 const SHORT_LIVES: u32 = 10;
 
-/// How long a processor is given to end.
+/// The number of polls, 5 ms apart, for the last sessions to end.
 const LAST_RINGS: u32 = 100;
 
-/// A media server, its ports open and its files loaded.
+/// A media server with open ports and loaded files.
 #[derive(Debug)]
 pub struct MediaServer {
     media: Media,
     poll: Poll,
-    doors: Doors,
+    doors: ListenerSet,
     name: String,
     started_ns: u64,
     questions: Option<Questions>,
@@ -77,85 +79,86 @@ pub struct MediaServer {
     access: Access,
     back_off: BackOff,
     sessions: Sessions,
-    estate: Estate,
+    estate: SharedResources,
     processor: Processor,
     adopted: Option<usize>,
     started: Instant,
     short_lives: u32,
     bell: UnixStream,
     connections: Vec<Option<Connection>>,
-    /// Connections whose clients are behind, by place.
+    /// Indices of connections whose clients read too slowly.
     behind: Vec<usize>,
     cluster: Option<Cluster>,
     live: Publishing,
-    inlets: Inlets,
-    films: Films,
+    inlets: PublisherSockets,
+    films: ReadAhead,
 }
 
-/// What a server is to do next.
+/// The mode in which a server continues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Course {
-    /// Go on.
+pub enum ShutdownMode {
+    /// Keep serving.
     Serve,
-    /// Take no new clients, and end when no clip runs any more or `drain-timeout` is over.
+    /// Accept no new clients; end after the last clip or after `drain-timeout`.
     Drain,
-    /// End at once.
+    /// End immediately.
     End,
 }
 
-/// What a server has done.
+/// Totals of a server's run.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Report {
-    /// Clients that were admitted.
+    /// Admitted clients.
     pub admitted: u64,
-    /// Clients that were refused for lack of bandwidth.
+    /// Clients refused for lack of bandwidth.
     pub refused: u64,
-    /// Clients that came while it drained.
+    /// Clients refused while the server drained.
     pub turned_away: u64,
     /// Requests with a wrong password or token.
     pub wrong_credentials: u64,
-    /// Connections and sessions that were one too many of their address.
+    /// Connections and sessions above the limit per address.
     pub too_many: [u64; 2],
-    /// Requests whose credentials were not read, after too many wrong ones of their address.
+    /// Requests rejected unread during the back-off after wrong credentials.
     pub backed_off: u64,
-    /// Connections that found no place.
+    /// Connections refused because the connection table was full.
     pub full: u64,
-    /// Connections without a complete request that made room for others.
+    /// Connections without a complete request that were closed in favour of another.
     pub evicted: u64,
-    /// Connections that were closed because their clients took nothing for `stall-timeout`.
+    /// Connections closed because the client read nothing for `stall-timeout`.
     pub stalled: u64,
-    /// Clients that still played when `drain-timeout` was over.
+    /// Clients that still played at the end of `drain-timeout`.
     pub cut_off: u64,
-    /// What became of all frames.
+    /// Frame counts of all clients.
     pub account: Account,
-    /// What became of clients by the cluster.
-    pub moves: Moves,
-    /// What became of what publishers sent, of all live streams together.
+    /// Clients redirected, taken over or yielded by the cluster.
+    pub moves: ClusterMoves,
+    /// Ingest counts of all live streams.
     pub ingested: Ingested,
-    /// Processors that were started: 1 if none crashed.
+    /// Data planes started: 1 if none crashed.
     pub processors: u64,
     /// Scheduling decisions.
     pub decisions: u64,
-    /// Time of scheduler and dispatch, ns, without the kernel's sending.
+    /// Time spent in scheduler and dispatch, ns, without the kernel's send time.
     pub scheduling_ns: u64,
-    /// Time that the kernel took to send, ns.
+    /// Time spent in the kernel's send calls, ns.
     pub sending_ns: u64,
 }
 
 impl MediaServer {
-    /// Loads the scenario's files, opens the ports and starts the processor.
+    /// Loads the scenario's files, opens the ports and starts the data plane.
     ///
     /// # Errors
-    /// If a file cannot be served or a port not be opened.
+    /// If a file cannot be served or a port cannot be opened.
     pub fn open(scenario: &Scenario) -> Result<Self, MediaError> {
         Self::open_confined(scenario, &mut || ())
     }
 
-    /// Opens the server as [`open`](Self::open) does, and calls `confine` when files are loaded and ports below
-    /// 1024 may be open, before a thread or a process is started: they inherit what it gives up.
+    /// Opens the server like [`open`](Self::open), but calls `confine` once files are loaded and
+    /// privileged ports are open. `confine` runs before the first thread or process starts, so that
+    /// they inherit the dropped privileges.
     ///
     /// # Errors
-    /// As [`open`](Self::open).
+    /// See [`open`](Self::open).
     pub fn open_confined(
         scenario: &Scenario,
         confine: &mut dyn FnMut(),
@@ -167,10 +170,10 @@ impl MediaServer {
         };
         let (users, tokens) = (file(&media.users), file(&media.tokens));
         let access = Access::read(users.as_deref(), tokens.as_deref(), &media.realm)?;
-        door::allow_files(u64::from(media.connections));
+        listeners::allow_files(u64::from(media.connections));
         let poll = Poll::new().map_err(|error| failed("waiting for clients", &error))?;
-        let mut doors = Doors::open(&media, &scenario.folder)?;
-        let http = media.http.map(Door::open).transpose()?;
+        let mut doors = ListenerSet::open(&media, &scenario.folder)?;
+        let http = media.http.map(Listener::open).transpose()?;
         let http_address = http.as_ref().map(|door| door.address);
         let (estate, running) = match find(&library, scenario)? {
             Some((processor, estate, bell)) => (estate, Some((processor, bell))),
@@ -185,9 +188,9 @@ impl MediaServer {
             None => Processor::start(media.placement, &estate)
                 .map_err(|error| failed("the network interface processor", &error))?,
         };
-        let films = Films::open(&estate, media.frame_path, &poll)?;
+        let films = ReadAhead::open(&estate, media.frame_path, &poll)?;
         let region = estate.region;
-        region.set(Setting::IdleTimeoutNs, media.idle_timeout_ns);
+        region.set(GlobalField::IdleTimeoutNs, media.idle_timeout_ns);
         let port = |socket: &UdpSocket| socket.local_addr().map(|address| address.port());
         let ports = || -> io::Result<_> { Ok((port(&estate.rtp)?, port(&estate.rtcp)?)) };
         let server_ports = ports().map_err(|error| failed("a port", &error))?;
@@ -198,7 +201,7 @@ impl MediaServer {
         };
         register(&poll).map_err(|error| failed("a port", &error))?;
         let streams = scenario.streams.iter().map(|stream| stream.name.clone()).collect();
-        let pages = |door: Door| {
+        let pages = |door: Listener| {
             let waker = Waker::new(poll.registry(), PAGES)?;
             pages::serve(door.into_std(), waker, (region, media.instructions), streams)
         };
@@ -237,67 +240,66 @@ impl MediaServer {
         })
     }
 
-    /// Where RTSP is spoken.
+    /// Returns the address of the RTSP listener.
     #[must_use]
     pub fn rtsp_address(&self) -> SocketAddr {
         self.doors.rtsp.address
     }
 
-    /// Where RTSP is spoken over TLS, if anywhere.
+    /// Returns the address of the RTSP listener over TLS, if configured.
     #[must_use]
     pub fn rtsps_address(&self) -> Option<SocketAddr> {
         self.doors.rtsps.as_ref().map(|(door, _)| door.address)
     }
 
-    /// Where the HTTP pages are, if anywhere.
+    /// Returns the address of the HTTP pages, if configured.
     #[must_use]
     pub fn http_address(&self) -> Option<SocketAddr> {
         self.http_address
     }
 
-    /// The process of the network interface processor, if it has one of its own.
+    /// Returns the id of the data-plane process, if it is a separate process.
     #[must_use]
     pub fn processor_id(&self) -> Option<u32> {
         self.processor.id()
     }
 
-    /// The process that reads films for it, if there is one.
+    /// Returns the id of the producer process, if one runs.
     #[must_use]
     pub fn producer_id(&self) -> Option<u32> {
         self.films.producer_id()
     }
 
-    /// How many clients were taken over with a processor whose server is no more; `None` if there was
-    /// none.
+    /// Returns the number of clients adopted with a running data plane; `None` if none was found.
     #[must_use]
     pub fn adopted(&self) -> Option<usize> {
         self.adopted
     }
 
-    /// The streams' names.
+    /// Returns the names of the streams.
     pub fn streams(&self) -> impl Iterator<Item = &str> {
         let own = self.library.titles.iter().filter(|title| title.looser_than.is_none());
         own.map(|title| title.name.as_str())
     }
 
-    /// Does what `course` says, which is asked every tenth of a second at least; ends every session when it
-    /// is to end, or has drained.
+    /// Runs the server, polling `course` at least every 100 ms. Ends every session when `course`
+    /// says so or when the server has drained.
     ///
     /// # Errors
-    /// If waiting for clients fails, or the processor cannot be started again.
-    pub fn run(mut self, course: &mut dyn FnMut() -> Course) -> Result<Report, MediaError> {
+    /// If waiting for events fails or the data plane cannot be restarted.
+    pub fn run(mut self, course: &mut dyn FnMut() -> ShutdownMode) -> Result<Report, MediaError> {
         let mut events = Events::with_capacity(256);
         let mut ticked = Instant::now();
         let mut drain = None;
         loop {
             match course() {
-                Course::Serve => {}
-                Course::Drain => {
+                ShutdownMode::Serve => {}
+                ShutdownMode::Drain => {
                     if drain.get_or_insert_with(|| Drain::begin(&mut self)).is_over(&self) {
                         break;
                     }
                 }
-                Course::End => break,
+                ShutdownMode::End => break,
             }
             let pause = self.attend_cluster();
             let pause = self.attend_behind(pause);
@@ -328,7 +330,7 @@ impl MediaServer {
     }
 
     fn answer_pages(&self) {
-        if self.estate.region.get(Setting::LookAtBoard) != 0 {
+        if self.estate.region.get(GlobalField::LookAtBoard) != 0 {
             ring(&self.bell);
         }
         let Some(questions) = &self.questions else { return };
@@ -344,7 +346,7 @@ impl MediaServer {
         pages::answer(questions, about);
     }
 
-    /// The processor has something for us, or is gone.
+    /// Handles a wake-up from the data plane, or its end.
     fn rung(&mut self) -> Result<(), MediaError> {
         let there = drain(&mut self.bell);
         self.pass_on();
@@ -376,7 +378,7 @@ impl MediaServer {
             .map_err(|error| failed("the processor's bell", &error))
     }
 
-    /// Ends what has timed out.
+    /// Closes connections and sessions that have timed out.
     fn tick(&mut self) {
         let now_ns = now_ns();
         self.pass_on();
@@ -386,9 +388,9 @@ impl MediaServer {
         for (number, session) in self.sessions.iter() {
             let row = self.sessions.region.session(number);
             if let Some(Some(connection)) = self.connections.get(session.connection) {
-                row.set(Word::HostHeardNs, connection.heard_ns);
+                row.set(SessionField::HostHeardNs, connection.heard_ns);
             }
-            let heard_ns = row.get(Word::HostHeardNs).max(row.get(Word::HeardNs));
+            let heard_ns = row.get(SessionField::HostHeardNs).max(row.get(SessionField::HeardNs));
             if now_ns.saturating_sub(heard_ns) > timeout_ns && row.want() != Want::Stop {
                 stop.push(number);
             }
@@ -406,7 +408,7 @@ impl MediaServer {
                 && let Some(connection) = self.connections[place].take()
             {
                 if stalled {
-                    // One that is closing has been counted.
+                    // A connection that is closing is already counted.
                     self.sessions.stalled += u64::from(!connection.closing);
                     tcp::abandon(&connection.stream);
                 }
@@ -419,7 +421,7 @@ impl MediaServer {
         self.sessions.sweep(&stopped);
     }
 
-    /// Ends every session, then the processor.
+    /// Ends every session, then the data plane.
     fn end(mut self) -> Report {
         let numbers: Vec<usize> = self.sessions.iter().map(|(number, _)| number).collect();
         for number in numbers {
@@ -433,7 +435,7 @@ impl MediaServer {
             std::thread::sleep(Duration::from_millis(5));
         }
         let region = self.sessions.region;
-        region.set(Setting::End, 1);
+        region.set(GlobalField::End, 1);
         ring(&self.bell);
         let _ = self.processor.wait();
         self.films.end();
@@ -455,19 +457,19 @@ impl MediaServer {
             moves: self.sessions.moves,
             ingested: self.live.total(),
             account: self.sessions.total(),
-            processors: region.get(Setting::Generation),
-            decisions: region.get(Setting::Decisions),
-            scheduling_ns: region.get(Setting::SchedulingNs),
-            sending_ns: region.get(Setting::SendingNs),
+            processors: region.get(GlobalField::Generation),
+            decisions: region.get(GlobalField::Decisions),
+            scheduling_ns: region.get(GlobalField::SchedulingNs),
+            sending_ns: region.get(GlobalField::SendingNs),
         }
     }
 }
 
-/// The processor that a server before this one left playing, if it plays the same.
+/// Finds a data plane that an earlier server left running with the same scenario.
 fn find(
     library: &Library,
     scenario: &Scenario,
-) -> Result<Option<(Processor, Estate, std::os::unix::net::UnixStream)>, MediaError> {
+) -> Result<Option<(Processor, SharedResources, std::os::unix::net::UnixStream)>, MediaError> {
     let Some(path) = &scenario.media.socket else { return Ok(None) };
     let found = Processor::find(path).map_err(|error| failed(&path.display().to_string(), &error));
     let Some((processor, estate, bell)) = found? else { return Ok(None) };
@@ -481,31 +483,31 @@ fn find(
     Ok(Some((processor, estate, bell)))
 }
 
-/// What a processor must have been told to be this scenario's.
-fn settings(library: &Library, scenario: &Scenario) -> [(Setting, u64); 6] {
+/// Lists the global fields that identify a data plane of this scenario.
+fn settings(library: &Library, scenario: &Scenario) -> [(GlobalField, u64); 6] {
     [
-        (Setting::Sessions, scenario.media.sessions.into()),
-        (Setting::LinkRate, scenario.link.rate_bps),
-        (Setting::LinkOverhead, scenario.link.overhead.into()),
-        (Setting::Schedule, library.schedule as u64),
-        (Setting::Board, desk::is_wanted(scenario).into()),
-        (Setting::FramePath, scenario.media.frame_path as u64),
+        (GlobalField::Sessions, scenario.media.sessions.into()),
+        (GlobalField::LinkRate, scenario.link.rate_bps),
+        (GlobalField::LinkOverhead, scenario.link.overhead.into()),
+        (GlobalField::Schedule, library.schedule as u64),
+        (GlobalField::InstructionTable, api::is_wanted(scenario).into()),
+        (GlobalField::FramePath, scenario.media.frame_path as u64),
     ]
 }
 
-/// What a new processor is given.
-fn new_estate(library: &Library, scenario: &Scenario) -> Result<Estate, MediaError> {
+/// Creates the shared resources of a new data plane.
+fn new_estate(library: &Library, scenario: &Scenario) -> Result<SharedResources, MediaError> {
     let media = &scenario.media;
-    let (region, region_file) = Region::create_with(media.sessions, desk::is_wanted(scenario))
+    let (region, region_file) = Region::create_with(media.sessions, api::is_wanted(scenario))
         .map_err(|error| failed("shared memory", &error))?;
     if let Some(board) = region.board() {
-        desk::load(board, scenario)?;
+        api::load(board, scenario)?;
     }
     for (setting, value) in settings(library, scenario) {
         region.set(setting, value);
     }
     let [rtp, rtcp] =
-        door::port_pair(media.listen.ip()).map_err(|error| failed("ports for RTP", &error))?;
+        listeners::port_pair(media.listen.ip()).map_err(|error| failed("ports for RTP", &error))?;
     let listen = |path: &std::path::Path| {
         placement::listen(path).map_err(|error| {
             failed(&format!("the processor's socket {}", path.display()), &error)
@@ -515,8 +517,8 @@ fn new_estate(library: &Library, scenario: &Scenario) -> Result<Estate, MediaErr
     let shapes: Vec<_> = library.live.iter().map(|live| live.shape).collect();
     let places = if library.films.files.is_empty() { 0 } else { media.sessions };
     let films = library.films.files.iter().map(std::fs::File::try_clone);
-    Ok(Estate {
-        shelf: shelf::create(places, library.films.shape())
+    Ok(SharedResources {
+        shelf: frame_cache::create(places, library.films.shape())
             .map_err(|error| failed("memory for frames that are read ahead", &error))?,
         films: films.collect::<io::Result<_>>().map_err(|error| failed("films", &error))?,
         live: frames::create(&shapes).map_err(|error| failed("memory for live frames", &error))?,

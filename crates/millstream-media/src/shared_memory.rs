@@ -1,4 +1,5 @@
-//! Memory that the server and the data plane share: session rows, message rings and the frame store.
+//! Memory that the server and the data plane share: session rows, message rings and the frame
+//! store.
 
 pub(crate) mod region;
 pub(crate) mod ring;

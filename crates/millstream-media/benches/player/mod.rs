@@ -2,7 +2,7 @@
 
 #![allow(dead_code)]
 
-use millstream_media::{Course, MediaServer, Report};
+use millstream_media::{MediaServer, Report, ShutdownMode};
 use millstream_scenario::Scenario;
 use rtp_types::RtpPacket;
 use rtsp_types::headers::{CSEQ, SESSION};
@@ -130,8 +130,8 @@ pub(crate) fn receive(
     (arrivals, permitted)
 }
 
-/// When each frame of each source had come, and how long after its place in the period, the source's
-/// best one being 0.
+/// When each frame of each source had come, and how long after its place in the period, the
+/// source's best one being 0.
 pub(crate) fn lateness(arrivals: &[Arrival]) -> HashMap<u32, Vec<(Duration, Duration)>> {
     let mut frames: HashMap<u32, Vec<Duration>> = HashMap::new();
     for arrival in arrivals.iter().filter(|arrival| arrival.last) {
@@ -178,7 +178,7 @@ impl Playing {
             let server = MediaServer::open(&scenario).unwrap();
             let apart = [server.processor_id(), server.producer_id()];
             to.send((server.rtsp_address(), apart)).unwrap();
-            let course = |over| if over { Course::End } else { Course::Serve };
+            let course = |over| if over { ShutdownMode::End } else { ShutdownMode::Serve };
             server.run(&mut || course(over.load(Ordering::Relaxed))).unwrap()
         });
         let (address, apart) = address.recv().unwrap();

@@ -1,7 +1,8 @@
 //! What fuzz targets call: a server of a cluster that is told anything by two others.
 //!
 //! An input is a list of parts, each of which is a datagram or a time that passes. Its first byte
-//! says which, see [`Part`]; the others are what is sealed. So mutants reach what is behind the seal.
+//! says which, see [`Part`]; the others are what is sealed. So mutants reach what is behind the
+//! seal.
 
 use mio::net::{UdpSocket, UnixStream};
 use std::cell::Cell;
@@ -11,7 +12,7 @@ use super::membership::Membership;
 use super::*;
 use crate::fuzzing::{estate, own_region};
 use crate::rtsp::session::Sessions;
-use crate::shared_memory::region::Word;
+use crate::shared_memory::region::SessionField;
 
 const SECRET_TEXT: &[u8] = b"a secret of the fuzz targets' own";
 
@@ -159,7 +160,8 @@ pub fn cluster(parts: &[&[u8]]) -> bool {
                 Kind::Sessions => postcard::take_from_bytes::<(u64, Shared)>(&plain).is_ok(),
             };
     }
-    // Whoever is told of is dead by now, and its sessions are taken in, or were waited for long enough.
+    // Whoever is told of is dead by now, and its sessions are taken in, or were waited for long
+    // enough.
     for _ in 0..24 {
         now_ns += 300_000_000;
         step(&mut cluster, &mut sessions, &bell, now_ns);
@@ -169,7 +171,7 @@ pub fn cluster(parts: &[&[u8]]) -> bool {
 
 fn step(cluster: &mut Cluster, sessions: &mut Sessions, bell: &UnixStream, now_ns: u64) {
     let library = &estate().0;
-    let mut ground = Ground { library, sessions, bell, idle_timeout_ns: 60_000_000_000 };
+    let mut ground = ClusterContext { library, sessions, bell, idle_timeout_ns: 60_000_000_000 };
     cluster.step_at(now_ns, &mut ground);
     let ids: Vec<u64> = ground.sessions.playing().map(|(_, id, _)| id).collect();
     for (at, id) in ids.iter().enumerate() {
@@ -181,8 +183,8 @@ fn step(cluster: &mut Cluster, sessions: &mut Sessions, bell: &UnixStream, now_n
     let _ = ground.sessions.total();
 }
 
-/// What others may tell a server: that they are there, what they have room for, their sessions; then
-/// they die.
+/// What others may tell a server: that they are there, what they have room for, their sessions;
+/// then they die.
 ///
 /// # Panics
 /// If the clock does not go.
@@ -222,16 +224,16 @@ pub fn cluster_parts() -> Vec<Vec<Vec<u8>>> {
         row.clear();
         row.set_address(IpAddr::from([127, 0, 0, 1]), 5_000, 5_001);
         for (word, value) in [
-            (Word::Id, id),
-            (Word::State, 1),
-            (Word::Next, next),
-            (Word::Sequence, 9),
-            (Word::PhaseNs, BEGIN_NS - next * 40_000_000),
-            (Word::HeardNs, BEGIN_NS - 5),
+            (SessionField::Id, id),
+            (SessionField::State, 1),
+            (SessionField::Next, next),
+            (SessionField::Sequence, 9),
+            (SessionField::PhaseNs, BEGIN_NS - next * 40_000_000),
+            (SessionField::HeardNs, BEGIN_NS - 5),
         ] {
             row.set(word, value);
         }
-        row.add_at(Word::Sent, 0, next / 2);
+        row.add_at(SessionField::Sent, 0, next / 2);
         Shared::of(row, BEGIN_NS).expect("it plays")
     };
     let sessions = |round: u64, told: &[Shared]| {

@@ -1,4 +1,5 @@
-//! Who is alive: the SWIM protocol by the crate `foca`, which has neither sockets nor clocks of its own.
+//! Who is alive: the SWIM protocol by the crate `foca`, which has neither sockets nor clocks of its
+//! own.
 
 use foca::{
     AccumulatingRuntime, Config, Foca, NoCustomBroadcast, OwnedNotification, PeriodicParams,
@@ -13,8 +14,8 @@ use std::time::Duration;
 
 use super::seal::PAYLOAD;
 
-/// A server as others know it: where, and which of its lives; a later one takes the place of one that is
-/// held for dead.
+/// A server as others know it: where, and which of its lives; a later one takes the place of one
+/// that is held for dead.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Identity {
     pub(super) address: SocketAddr,

@@ -4,9 +4,10 @@
 //! run: began, random | counter | encrypted: [kind | run of the recipient | payload], tag
 //! └──────── nonce ─────────────┘            authenticated too: both addresses
 //! ```
-//! A nonce is never used twice: a run is one start of a server, and counts its datagrams. A recipient
-//! takes a datagram only if its nonce is above all before it from that address, and what changes sessions
-//! only if it names the recipient's own run: what was recorded is of no use, neither now nor after a restart.
+//! A nonce is never used twice: a run is one start of a server, and counts its datagrams. A
+//! recipient takes a datagram only if its nonce is above all before it from that address, and what
+//! changes sessions only if it names the recipient's own run: what was recorded is of no use,
+//! neither now nor after a restart.
 
 use chacha20poly1305::aead::{Aead, KeyInit, Payload};
 use chacha20poly1305::{Key, XChaCha20Poly1305, XNonce};

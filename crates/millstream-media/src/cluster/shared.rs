@@ -1,7 +1,7 @@
 //! What servers tell each other of a session: enough to go on with it.
 //!
-//! A row of the region, but for what another server cannot know: times are told as how long ago, since clocks
-//! of two hosts have nothing in common.
+//! A row of the region, but for what another server cannot know: times are told as how long ago,
+//! since clocks of two hosts have nothing in common.
 
 use serde::{Deserialize, Serialize};
 use std::net::IpAddr;
@@ -9,32 +9,32 @@ use std::net::IpAddr;
 use crate::files::library::Library;
 use crate::rtsp::LOWEST_PORT;
 use crate::scheduler::client::{Client, low_bits};
-use crate::shared_memory::region::{Row, State, Word};
+use crate::shared_memory::region::{Row, SessionField, State};
 
 /// Counters that go on where the session goes on; those of frames that are dealt with come first.
-const COUNTERS: [(Word, usize); 22] = [
-    (Word::Sent, 0),
-    (Word::Sent, 1),
-    (Word::Sent, 2),
-    (Word::Late, 0),
-    (Word::Late, 1),
-    (Word::Late, 2),
-    (Word::Full, 0),
-    (Word::Full, 1),
-    (Word::Full, 2),
-    (Word::Discarded, 0),
-    (Word::Lost, 0),
-    (Word::Filtered, 0),
-    (Word::Filtered, 1),
-    (Word::Filtered, 2),
-    (Word::Unread, 0),
-    (Word::Unread, 1),
-    (Word::Unread, 2),
-    (Word::Violations, 0),
-    (Word::WorstNs, 0),
-    (Word::Slow, 0),
-    (Word::Packets, 0),
-    (Word::Octets, 0),
+const COUNTERS: [(SessionField, usize); 22] = [
+    (SessionField::Sent, 0),
+    (SessionField::Sent, 1),
+    (SessionField::Sent, 2),
+    (SessionField::Late, 0),
+    (SessionField::Late, 1),
+    (SessionField::Late, 2),
+    (SessionField::Full, 0),
+    (SessionField::Full, 1),
+    (SessionField::Full, 2),
+    (SessionField::Discarded, 0),
+    (SessionField::Lost, 0),
+    (SessionField::Filtered, 0),
+    (SessionField::Filtered, 1),
+    (SessionField::Filtered, 2),
+    (SessionField::Unread, 0),
+    (SessionField::Unread, 1),
+    (SessionField::Unread, 2),
+    (SessionField::Violations, 0),
+    (SessionField::WorstNs, 0),
+    (SessionField::Slow, 0),
+    (SessionField::Packets, 0),
+    (SessionField::Octets, 0),
 ];
 const RESOLVED: usize = 17;
 
@@ -67,27 +67,27 @@ impl Shared {
     /// What there is to be told of a row; `None` if it is no session by UDP that plays.
     pub(crate) fn of(row: Row, now_ns: u64) -> Option<Self> {
         let (rtp, rtcp) = row.destinations()?;
-        let id = row.get(Word::Id);
+        let id = row.get(SessionField::Id);
         if id == 0 || row.state() != State::Playing {
             return None;
         }
         // Before `Next`: the processor releases a frame first and counts what became of it then.
         let counters = COUNTERS.map(|(word, at)| row.get_at(word, at));
-        let next = row.get(Word::Next);
-        let heard_ns = row.get(Word::HeardNs).max(row.get(Word::HostHeardNs));
+        let next = row.get(SessionField::Next);
+        let heard_ns = row.get(SessionField::HeardNs).max(row.get(SessionField::HostHeardNs));
         Some(Self {
             id,
-            epoch: row.get(Word::Epoch),
-            title: low_bits(row.get(Word::Media)),
+            epoch: row.get(SessionField::Epoch),
+            title: low_bits(row.get(SessionField::Media)),
             address: rtp.ip(),
             ports: (rtp.port(), rtcp.port()),
-            ssrc: low_bits(row.get(Word::Ssrc)),
-            timestamp_base: low_bits(row.get(Word::TimestampBase)),
-            sequence_base: low_bits(row.get(Word::SequenceBase)),
+            ssrc: low_bits(row.get(SessionField::Ssrc)),
+            timestamp_base: low_bits(row.get(SessionField::TimestampBase)),
+            sequence_base: low_bits(row.get(SessionField::SequenceBase)),
             counters,
             next,
-            sequence: row.get(Word::Sequence),
-            since_ns: now_ns.saturating_sub(row.get(Word::PhaseNs)),
+            sequence: row.get(SessionField::Sequence),
+            since_ns: now_ns.saturating_sub(row.get(SessionField::PhaseNs)),
             heard_ago_ns: now_ns.saturating_sub(heard_ns),
         })
     }
@@ -121,8 +121,9 @@ impl Shared {
         self.heard_ago_ns.saturating_add(ago_ns)
     }
 
-    /// Makes of a row, nobody's until now, that of the session, told at `told_ns`, which is gone on with now.
-    /// Frames due meanwhile are lost, and their RTP numbers are left out: they may have been used.
+    /// Makes of a row, nobody's until now, that of the session, told at `told_ns`, which is gone on
+    /// with now. Frames due meanwhile are lost, and their RTP numbers are left out: they may have
+    /// been used.
     pub(crate) fn go_on(
         &self,
         row: Row,
@@ -135,17 +136,17 @@ impl Shared {
         let title = usize::try_from(self.title).unwrap_or(usize::MAX);
         row.set_address(self.address, self.ports.0, self.ports.1);
         for (word, value) in [
-            (Word::Media, u64::from(self.title)),
-            (Word::Ssrc, u64::from(self.ssrc)),
-            (Word::TimestampBase, u64::from(self.timestamp_base)),
-            (Word::SequenceBase, u64::from(self.sequence_base)),
-            (Word::Epoch, self.epoch + 1),
-            (Word::Next, self.next),
-            (Word::PhaseNs, told_ns.wrapping_sub(self.since_ns)),
+            (SessionField::Media, u64::from(self.title)),
+            (SessionField::Ssrc, u64::from(self.ssrc)),
+            (SessionField::TimestampBase, u64::from(self.timestamp_base)),
+            (SessionField::SequenceBase, u64::from(self.sequence_base)),
+            (SessionField::Epoch, self.epoch + 1),
+            (SessionField::Next, self.next),
+            (SessionField::PhaseNs, told_ns.wrapping_sub(self.since_ns)),
             // Whoever says nothing has as long as any client to say something.
-            (Word::HostHeardNs, now_ns),
-            (Word::HeardNs, now_ns),
-            (Word::ReportNs, 0),
+            (SessionField::HostHeardNs, now_ns),
+            (SessionField::HeardNs, now_ns),
+            (SessionField::ReportNs, 0),
         ] {
             row.set(word, value);
         }
@@ -162,11 +163,11 @@ impl Shared {
             u64::from(frames[at].packets)
         };
         let most = frames.iter().map(|frame| u64::from(frame.packets)).max().unwrap_or(0);
-        let meanwhile: u64 = (self.next..row.get(Word::Next)).map(packets).sum();
+        let meanwhile: u64 = (self.next..row.get(SessionField::Next)).map(packets).sum();
         let used = meanwhile + waiting.saturating_mul(most);
-        row.set(Word::Sequence, self.sequence.wrapping_add(used));
-        row.set(Word::State, State::Playing as u64);
-        row.set(Word::Id, self.id);
+        row.set(SessionField::Sequence, self.sequence.wrapping_add(used));
+        row.set(SessionField::State, State::Playing as u64);
+        row.set(SessionField::Id, self.id);
     }
 }
 
@@ -183,20 +184,20 @@ mod tests {
         let row = Region::create(1).unwrap().0.session(0);
         row.set_address("10.1.2.3".parse().unwrap(), 5_000, 5_001);
         for (word, value) in [
-            (Word::Id, 77),
-            (Word::Ssrc, 5),
-            (Word::SequenceBase, 1_000),
-            (Word::Sequence, 480),
-            (Word::Next, 100),
-            (Word::PhaseNs, now_ns - 99 * PERIOD_NS),
-            (Word::HeardNs, now_ns - 5),
-            (Word::State, State::Playing as u64),
-            (Word::Lost, 2),
-            (Word::Epoch, 4),
+            (SessionField::Id, 77),
+            (SessionField::Ssrc, 5),
+            (SessionField::SequenceBase, 1_000),
+            (SessionField::Sequence, 480),
+            (SessionField::Next, 100),
+            (SessionField::PhaseNs, now_ns - 99 * PERIOD_NS),
+            (SessionField::HeardNs, now_ns - 5),
+            (SessionField::State, State::Playing as u64),
+            (SessionField::Lost, 2),
+            (SessionField::Epoch, 4),
         ] {
             row.set(word, value);
         }
-        row.add_at(Word::Sent, 2, 95);
+        row.add_at(SessionField::Sent, 2, 95);
         row
     }
 
@@ -211,16 +212,19 @@ mod tests {
         let row = Region::create(1).unwrap().0.session(0);
         told.go_on(row, 0, library, here_ns, here_ns + 25 * PERIOD_NS);
         assert_eq!(row.destinations().unwrap().0, "10.1.2.3:5000".parse().unwrap());
-        assert_eq!((row.get(Word::Id), row.get(Word::Ssrc), row.get(Word::Epoch)), (77, 5, 5));
+        assert_eq!(
+            (row.get(SessionField::Id), row.get(SessionField::Ssrc), row.get(SessionField::Epoch)),
+            (77, 5, 5)
+        );
         assert_eq!(row.state(), State::Playing);
         // Frames 100 to 124 were due meanwhile, three waited: all are lost, and nothing else.
-        assert_eq!((row.get(Word::Next), row.get(Word::Lost)), (125, 2 + 25 + 3));
+        assert_eq!((row.get(SessionField::Next), row.get(SessionField::Lost)), (125, 2 + 25 + 3));
         assert_eq!(row.resolved(), 125);
         let frames = library.store.frames(&library.store.media()[0]);
         let packets = |range: std::ops::Range<usize>| -> u64 {
             frames[range].iter().map(|frame| u64::from(frame.packets)).sum()
         };
-        let used = row.get(Word::Sequence) - 480;
+        let used = row.get(SessionField::Sequence) - 480;
         assert!(used >= packets(97..125), "{used}");
         assert!(used < packets(100..125) + 3 * 100, "{used}");
     }
@@ -244,10 +248,10 @@ mod tests {
         assert!(!change(&|told| told.counters[0] = 4));
         assert!(!change(&|told| told.since_ns = u64::MAX));
         let row = played(1 << 50);
-        row.set(Word::State, State::Paused as u64);
+        row.set(SessionField::State, State::Paused as u64);
         assert_eq!(Shared::of(row, 1 << 50), None);
-        row.set(Word::State, State::Playing as u64);
-        row.set(Word::Ports, 0);
+        row.set(SessionField::State, State::Playing as u64);
+        row.set(SessionField::Ports, 0);
         assert_eq!(Shared::of(row, 1 << 50), None);
     }
 
@@ -266,7 +270,7 @@ mod tests {
             if told.is_sound(library) {
                 let row = Region::create(1).unwrap().0.session(0);
                 told.go_on(row, 0, library, 0, 60_000_000_000);
-                proptest::prop_assert_eq!(row.get(Word::Next), row.resolved());
+                proptest::prop_assert_eq!(row.get(SessionField::Next), row.resolved());
             }
         }
     }

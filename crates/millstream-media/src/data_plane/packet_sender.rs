@@ -1,8 +1,8 @@
 //! Where frames go: datagrams to a client's ports, or an order to the host that has its connection.
 //!
 //! Packets of one length that are due together go to the kernel in one call (UDP segmentation
-//! offload), the last of them may be shorter. The kernel gathers them from where they lie: headers from
-//! here, payload from the store, which is not copied before.
+//! offload), the last of them may be shorter. The kernel gathers them from where they lie: headers
+//! from here, payload from the store, which is not copied before.
 
 use rtcp_types::{Bye, Compound, RtcpPacketWriterExt, Sdes, SdesChunk, SdesItem, SenderReport};
 use rtp_types::RtpPacketBuilder;
@@ -14,8 +14,8 @@ use std::ops::Range;
 use crate::clock::{now_ns, ntp_now};
 use crate::payload::TRANSPORT_STREAM;
 use crate::scheduler::client::{Client, low_bits};
-use crate::scheduler::dispatch::{Outlet, Sending};
-use crate::shared_memory::region::{Region, Setting, Word};
+use crate::scheduler::dispatch::{PacketSender, Sending};
+use crate::shared_memory::region::{GlobalField, Region, SessionField};
 use crate::shared_memory::store::PacketRecord;
 
 /// The most that goes to the kernel in one call: a datagram's limit.
@@ -31,7 +31,8 @@ const HEADER: usize = 16;
 const CONTROL_HEADER: usize = size_of::<usize>() + 8;
 const CONTROL: usize = CONTROL_HEADER + size_of::<usize>();
 
-/// In an order, in a frame's place: a report; the next word is whether it is a goodbye << 32 | RTP time.
+/// In an order, in a frame's place: a report; the next word is whether it is a goodbye << 32 | RTP
+/// time.
 pub(crate) const REPORT: u64 = u64::MAX;
 
 /// The sockets of all clients, and the way to the host.
@@ -95,9 +96,9 @@ impl Network {
             self.segments &= !cannot;
             let refused = |pair: &&[IoSlice<'_>]| gather(&self.rtp, to, pair, None).is_err();
             let lost = if cannot { parts.chunks_exact(2).filter(refused).count() } else { 1 };
-            self.region.add(Setting::SendErrors, lost as u64);
+            self.region.add(GlobalField::SendErrors, lost as u64);
         }
-        self.region.add(Setting::SendingNs, now_ns() - before_ns);
+        self.region.add(GlobalField::SendingNs, now_ns() - before_ns);
     }
 
     /// How many of `packets` go in one call: as long as each but the last is as long as the first.
@@ -142,13 +143,14 @@ fn gather(
 fn builder<'a>(of: &Sending<'_>, at: usize, last: bool) -> RtpPacketBuilder<&'a [u8], &'a [u8]> {
     let row = of.client.row;
     let payload_type = u8::try_from(of.client.media.payload_type & 127).unwrap_or(0);
-    let number = row.get(Word::SequenceBase).wrapping_add(of.sequence).wrapping_add(at as u64);
+    let number =
+        row.get(SessionField::SequenceBase).wrapping_add(of.sequence).wrapping_add(at as u64);
     RtpPacketBuilder::new()
         .payload_type(payload_type)
         .marker_bit(last && payload_type != TRANSPORT_STREAM)
         .sequence_number(u16::try_from(number & 0xffff).unwrap_or(0))
         .timestamp(of.rtp_time)
-        .ssrc(low_bits(row.get(Word::Ssrc)))
+        .ssrc(low_bits(row.get(SessionField::Ssrc)))
 }
 
 /// Writes packet `at` of a frame to the end of `buffer`; `last` marks the end of the frame.
@@ -164,7 +166,7 @@ pub(crate) fn write_packet(
     builder.write_into_vec_unchecked(buffer);
 }
 
-impl Outlet for Network {
+impl PacketSender for Network {
     fn packets(&mut self, of: &Sending<'_>, first: usize, packets: usize) -> bool {
         let Some((destination, _)) = of.client.row.destinations() else {
             if first > 0 {
@@ -173,7 +175,7 @@ impl Outlet for Network {
             let frame = of.client.stream_number(&of.frame);
             let order = [of.client.called(), frame, of.sequence, of.frame.deadline_ns];
             let ordered = self.region.orders().push(order);
-            self.region.add(Setting::SendErrors, u64::from(!ordered));
+            self.region.add(GlobalField::SendErrors, u64::from(!ordered));
             self.ordered = true;
             return ordered;
         };
@@ -192,7 +194,7 @@ impl Outlet for Network {
         let Some((_, destination)) = client.row.destinations() else {
             let what = u64::from(bye) << 32 | u64::from(rtp_time);
             if !self.region.orders().push([client.called(), REPORT, what, 0]) {
-                self.region.add(Setting::SendErrors, 1);
+                self.region.add(GlobalField::SendErrors, 1);
             }
             self.ordered = true;
             return;
@@ -201,7 +203,7 @@ impl Outlet for Network {
         let sent = write_report(&mut packet, client, rtp_time, bye)
             .is_some_and(|length| self.rtcp.send_to(&packet[..length], destination).is_ok());
         if !sent {
-            self.region.add(Setting::SendErrors, 1);
+            self.region.add(GlobalField::SendErrors, 1);
         }
     }
 }
@@ -214,12 +216,12 @@ pub(crate) fn write_report(
     bye: bool,
 ) -> Option<usize> {
     let row = client.row;
-    let ssrc = low_bits(row.get(Word::Ssrc));
+    let ssrc = low_bits(row.get(SessionField::Ssrc));
     let report = SenderReport::builder(ssrc)
         .ntp_timestamp(ntp_now())
         .rtp_timestamp(rtp_time)
-        .packet_count(low_bits(row.get(Word::Packets)))
-        .octet_count(low_bits(row.get(Word::Octets)));
+        .packet_count(low_bits(row.get(SessionField::Packets)))
+        .octet_count(low_bits(row.get(SessionField::Octets)));
     let name = SdesChunk::builder(ssrc).add_item(SdesItem::builder(SdesItem::CNAME, "millstream"));
     let mut compound =
         Compound::builder().add_packet(report).add_packet(Sdes::builder().add_chunk(name));

@@ -1,8 +1,8 @@
 //! Where the processor runs: in a thread of the server, or in a process of its own.
 //!
-//! The process is this program again. It is given the shared memory and the sockets over its standard
-//! input, a socket that stays the bell between the two. It outlives the server's crash, and the server
-//! starts another when it crashes; what a crash loses is only what waited in it.
+//! The process is this program again. It is given the shared memory and the sockets over its
+//! standard input, a socket that stays the bell between the two. It outlives the server's crash,
+//! and the server starts another when it crashes; what a crash loses is only what waited in it.
 //!
 //! ```text
 //!  server ── standard input: memory, sockets ──> processor      the bell from then on
@@ -34,7 +34,7 @@ use std::time::Duration;
 
 use crate::clock::timespec;
 use crate::data_plane::{self, Parts};
-use crate::shared_memory::region::{Region, Setting};
+use crate::shared_memory::region::{GlobalField, Region};
 
 /// No core to be pinned to.
 const NO_CORE: u16 = u16::MAX;
@@ -50,7 +50,7 @@ const ENDING_NS: u64 = 5_000_000_000;
 
 /// What a processor is given; kept to give it to the next.
 #[derive(Debug)]
-pub(crate) struct Estate {
+pub(crate) struct SharedResources {
     pub(crate) store: File,
     pub(crate) region_file: File,
     pub(crate) region: Region,
@@ -66,7 +66,7 @@ pub(crate) struct Estate {
     pub(crate) listener: Option<UnixListener>,
 }
 
-impl Estate {
+impl SharedResources {
     fn try_clone(&self) -> io::Result<Self> {
         Ok(Self {
             store: self.store.try_clone()?,
@@ -111,9 +111,12 @@ impl Processor {
     ///
     /// # Errors
     /// If there is no memory, or the process cannot be started.
-    pub(crate) fn start(placement: Placement, estate: &Estate) -> io::Result<(Self, UnixStream)> {
+    pub(crate) fn start(
+        placement: Placement,
+        estate: &SharedResources,
+    ) -> io::Result<(Self, UnixStream)> {
         let (ours, theirs) = UnixStream::pair()?;
-        estate.region.add(Setting::Generation, 1);
+        estate.region.add(GlobalField::Generation, 1);
         let processor = match placement {
             Placement::Host => {
                 let parts = Parts::new(estate.try_clone()?, theirs, || ())?;
@@ -169,12 +172,12 @@ impl Processor {
         }
     }
 
-    /// The processor that a server before this one left at `path`, what it plays from, and our end of
-    /// the bell; `None` if there is none.
+    /// The processor that a server before this one left at `path`, what it plays from, and our end
+    /// of the bell; `None` if there is none.
     ///
     /// # Errors
     /// If it does not answer, as one whose server still runs, or is another user's.
-    pub(crate) fn find(path: &Path) -> io::Result<Option<(Self, Estate, UnixStream)>> {
+    pub(crate) fn find(path: &Path) -> io::Result<Option<(Self, SharedResources, UnixStream)>> {
         let bell = match UnixStream::connect(path) {
             Ok(bell) => bell,
             Err(error)
@@ -191,13 +194,13 @@ impl Processor {
             return Err(io::Error::other("the processor there is another user's"));
         }
         bell.set_read_timeout(Some(ANSWER))?;
-        let (estate, _) = Estate::take(&bell).map_err(|error| match error.kind() {
+        let (estate, _) = SharedResources::take(&bell).map_err(|error| match error.kind() {
             io::ErrorKind::WouldBlock => io::Error::other("the server of the processor there runs"),
             _ => error,
         })?;
         bell.set_nonblocking(true)?;
         // Not the socket's peer: that is whoever bound it.
-        let process = i32::try_from(estate.region.get(Setting::Process)).ok();
+        let process = i32::try_from(estate.region.get(GlobalField::Process)).ok();
         let process = process.and_then(Pid::from_raw);
         let unknown = || io::Error::other("the processor there does not say who it is");
         Ok(Some((Self::Found(process.ok_or_else(unknown)?), estate, bell)))
@@ -219,9 +222,9 @@ pub(crate) fn listen(path: &Path) -> io::Result<UnixListener> {
     Ok(listener)
 }
 
-/// A server of the same user that asks for what the processor plays from is given it; our end of the
-/// bell between the two.
-pub(crate) fn welcome(estate: &Estate) -> Option<UnixStream> {
+/// A server of the same user that asks for what the processor plays from is given it; our end of
+/// the bell between the two.
+pub(crate) fn welcome(estate: &SharedResources) -> Option<UnixStream> {
     let (stream, _) = estate.listener.as_ref()?.accept().ok()?;
     if socket_peercred(&stream).ok()?.uid != geteuid() {
         return None;
@@ -232,7 +235,7 @@ pub(crate) fn welcome(estate: &Estate) -> Option<UnixStream> {
 }
 
 /// Sends the shared memory, the sockets and the films.
-fn give(to: &UnixStream, estate: &Estate, core: Option<u16>) -> io::Result<()> {
+fn give(to: &UnixStream, estate: &SharedResources, core: Option<u16>) -> io::Result<()> {
     let mut given = vec![
         estate.store.as_fd(),
         estate.region_file.as_fd(),
@@ -337,8 +340,8 @@ pub struct Confined {
 pub fn confined_processor(confined: Confined) -> io::Result<()> {
     let bell = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
     let wrong = || io::Error::other("this command is started by `millstream serve` alone");
-    let (estate, core) = Estate::take(&bell).map_err(|_| wrong())?;
-    estate.region.set(Setting::Process, std::process::id().into());
+    let (estate, core) = SharedResources::take(&bell).map_err(|_| wrong())?;
+    estate.region.set(GlobalField::Process, std::process::id().into());
     let parts = Parts::new(estate, bell, confined.thread)?;
     settle(core);
     (confined.process)();

@@ -14,14 +14,14 @@ use std::ops::Range;
 use std::path::PathBuf;
 
 use crate::MediaError;
-use crate::data_plane::Schedule;
-use crate::files::read_ahead::films;
-use crate::files::read_ahead::shelf::Shape as ShelfShape;
+use crate::files::read_ahead::frame_cache::Shape as FrameCacheShape;
+use crate::files::read_ahead::media_file;
 use crate::live::frames::Shape;
 use crate::live::police::{AHEAD_NS, Allowance};
 use crate::live::publishing::LiveSpec;
 use crate::payload::{CLOCK_RATE, Format, RTP_HEADER, mpeg_ts};
-use crate::scheduler::demand::{Demand, FrameWork};
+use crate::scheduler::Schedule;
+use crate::scheduler::demand::{Demand, FrameDemand};
 use crate::scheduler::optional_frames::{Choice, Importance};
 use crate::shared_memory::store::{MediaRecord, NewFrame, Store, StoreBuilder};
 
@@ -34,21 +34,22 @@ pub(crate) const LONGEST_QUEUE: u32 = 1 << 16;
 /// Frames that may wait where the file does not say.
 const QUEUE: u32 = 64;
 
-/// How much longer than it can be sent a live frame is kept, ns: for a processor that is late, and one that takes
-/// another's place.
+/// How much longer than it can be sent a live frame is kept, ns: for a processor that is late, and
+/// one that takes another's place.
 const LIVE_SLACK_NS: u64 = 2_000_000_000;
 
 /// How long frames are kept that were sent, ns: the host passes them on to interleaved clients.
 const BEHIND_NS: u64 = 250_000_000;
 
-/// Looser windows that a stream may be had under besides its own: so many steps between the two ends.
+/// Looser windows that a stream may be had under besides its own: so many steps between the two
+/// ends.
 const LOOSER: u32 = 3;
 
 /// A file that clients may ask for, under one window.
 #[derive(Clone, Debug)]
 pub(crate) struct Title {
-    /// What stands in its URL: the stream's name; with the window behind it, as in `clip/4/12`, if that is
-    /// looser than the stream's.
+    /// What stands in its URL: the stream's name; with the window behind it, as in `clip/4/12`, if
+    /// that is looser than the stream's.
     pub(crate) name: String,
     /// The stream of which this is the same under a looser window.
     pub(crate) looser_than: Option<usize>,
@@ -80,12 +81,12 @@ pub(crate) struct Library {
     /// The live streams.
     pub(crate) live: Vec<LiveSpec>,
     /// What the frames of films are read from that are not in the store.
-    pub(crate) films: Films,
+    pub(crate) films: MediaFiles,
 }
 
 /// Films whose frames are read ahead of need.
 #[derive(Debug, Default)]
-pub(crate) struct Films {
+pub(crate) struct MediaFiles {
     /// Their files, in the order of their numbers.
     pub(crate) files: Vec<File>,
     /// Frames of a session that may have to be kept: how many at most, and their words.
@@ -93,15 +94,15 @@ pub(crate) struct Films {
     words: u64,
 }
 
-impl Films {
+impl MediaFiles {
     /// What each session needs of the shelf.
-    pub(crate) fn shape(&self) -> ShelfShape {
-        ShelfShape::new(self.frames, self.words)
+    pub(crate) fn shape(&self) -> FrameCacheShape {
+        FrameCacheShape::new(self.frames, self.words)
     }
 
     /// Adds a film of frames of `sizes` bytes in `file`, of which `ahead` in a row are kept.
     fn add(&mut self, file: File, sizes: &[u32], ahead: u64) {
-        let words: Vec<u64> = sizes.iter().map(|bytes| ShelfShape::words_of(*bytes)).collect();
+        let words: Vec<u64> = sizes.iter().map(|bytes| FrameCacheShape::words_of(*bytes)).collect();
         let frames = words.len() as u64;
         let rest = usize::try_from(ahead % frames.max(1)).unwrap_or(0);
         let all: u64 = words.iter().sum();
@@ -127,7 +128,7 @@ impl Library {
         let mut builder = StoreBuilder::default();
         let mut titles = Vec::with_capacity(scenario.streams.len());
         let mut live = Vec::new();
-        let mut films = Films::default();
+        let mut films = MediaFiles::default();
         for stream in &scenario.streams {
             check_name(&stream.name)?;
             let bytes = match &stream.source {
@@ -178,7 +179,7 @@ fn add(
     room: usize,
     builder: &mut StoreBuilder,
     titles: &mut Vec<Title>,
-    films: &mut Films,
+    films: &mut MediaFiles,
 ) -> Result<usize, MediaError> {
     let name = &stream.name;
     let wrong = |message: &str| MediaError::new(format!("stream `{name}`: {message}"));
@@ -230,7 +231,7 @@ fn add(
     let mut memory = bytes.len();
     if !in_memory {
         let unpacked = video.bytes.file().filter(|_| matches!(bytes, Cow::Borrowed(_)));
-        let found = films::file_of(&path, &bytes, unpacked, &frame_folder(scenario));
+        let found = media_file::file_of(&path, &bytes, unpacked, &frame_folder(scenario));
         found
             .map(|found| put_in_file(scenario, found, &new, &mut record, films))
             .map_err(|error| wrong(&error.to_string()))?;
@@ -238,11 +239,11 @@ fn add(
     }
     builder.add(record, &new, &bytes);
     let duration_ns = u128::from(frame_ns) * new.len() as u128;
-    let work = |frame: &NewFrame| FrameWork {
+    let work = |frame: &NewFrame| FrameDemand {
         work_ns: packets(frame).map(|bytes| scenario.link.transmission_ns(bytes)).sum(),
         importance: frame.importance,
     };
-    let film: Vec<FrameWork> = new.iter().map(work).collect();
+    let film: Vec<FrameDemand> = new.iter().map(work).collect();
     let own = titles.len();
     for window in std::iter::once((lost, of)).chain(looser((lost, of))) {
         let [reserved_bps, mean_bps] = rates(&new, window, scenario.link, duration_ns);
@@ -276,13 +277,14 @@ fn frame_folder(scenario: &Scenario) -> PathBuf {
     folder.map_or_else(std::env::temp_dir, |folder| scenario.folder.join(folder))
 }
 
-/// Says in a film's record that its frames are read from a file, of which they begin at a byte, and how.
+/// Says in a film's record that its frames are read from a file, of which they begin at a byte, and
+/// how.
 fn put_in_file(
     scenario: &Scenario,
     (file, first_byte): (File, u64),
     frames: &[NewFrame],
     record: &mut MediaRecord,
-    films: &mut Films,
+    films: &mut MediaFiles,
 ) {
     let frames_in = |time_ns: u64| time_ns.div_ceil(record.period_ns.max(1));
     let behind = frames_in(BEHIND_NS) + 1;
@@ -322,7 +324,8 @@ fn window(stream: &Stream) -> Result<(u32, u32), MediaError> {
     Ok((lost, of))
 }
 
-/// The record of a stream that follows those of `titles`: its frames come over and over, and not from a file.
+/// The record of a stream that follows those of `titles`: its frames come over and over, and not
+/// from a file.
 fn record(
     stream: &Stream,
     (period_ns, deadline_ns): (u64, u64),
@@ -352,8 +355,8 @@ fn record(
     }
 }
 
-/// Adds a live stream; the bytes of its ring. What of it may be lost is not known before it comes, so all that it
-/// may send is reserved, and a looser window would reserve no less.
+/// Adds a live stream; the bytes of its ring. What of it may be lost is not known before it comes,
+/// so all that it may send is reserved, and a looser window would reserve no less.
 fn add_live(
     scenario: &Scenario,
     stream: &Stream,

@@ -4,9 +4,9 @@ use millstream_report::http::{Answer, Order, Orders, fuzzing};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::instruction::board::Board;
+use crate::instruction::api::{BODY_BYTES, ExtensionApi, list};
 use crate::instruction::building::Builder;
-use crate::instruction::desk::{BODY_BYTES, Desk, list};
+use crate::instruction::instruction_table::InstructionTable;
 use crate::instruction::running::Instructions;
 use crate::shared_memory::region::Region;
 
@@ -15,7 +15,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 
 /// A server that takes orders, one input at a time.
 struct Server {
-    board: Board,
+    board: InstructionTable,
     orders: Arc<Orders>,
     instructions: Arc<Mutex<Instructions>>,
 }
@@ -29,13 +29,13 @@ fn server() -> Server {
     let instructions = Arc::new(Mutex::new(Instructions::open(board, builder)));
     let by_order = Arc::clone(&instructions);
     let names = ["film", "live"].map(str::to_owned).to_vec();
-    let desk = Desk::new(region, true, names, move || attend(board, &by_order));
+    let desk = ExtensionApi::new(region, true, names, move || attend(board, &by_order));
     let obey = Box::new(move |order: Order| desk.obey(&order));
     Server { board, orders: Arc::new(Orders { most_bytes: BODY_BYTES, obey }), instructions }
 }
 
 /// The processor looks at the board until it has dealt with all that is on it.
-fn attend(board: Board, instructions: &Mutex<Instructions>) {
+fn attend(board: InstructionTable, instructions: &Mutex<Instructions>) {
     let mut instructions = instructions.lock().unwrap_or_else(PoisonError::into_inner);
     instructions.attend();
     let end = Instant::now() + PATIENCE;

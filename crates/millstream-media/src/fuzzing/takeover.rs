@@ -2,8 +2,8 @@
 //!
 //! The memory is right but for edits: words of the region, the rings of live frames, the shelf and
 //! the instructions' board, and bytes of the store. Then a processor begins, plays for a while by a
-//! clock of its own, and is left without a host; then a server adopts the sessions. The memory is not
-//! mapped from files, since a mapping is never undone.
+//! clock of its own, and is left without a host; then a server adopts the sessions. The memory is
+//! not mapped from files, since a mapping is never undone.
 
 use millstream::selector::Selector;
 use millstream::{Dwcs, EdfFirst, Heap};
@@ -12,21 +12,23 @@ use std::iter;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-use super::{NoBell, estate};
-use crate::data_plane::Schedule;
+use super::{NoWakeSocket, estate};
 use crate::data_plane::packet_sender::{write_packet, write_report};
-use crate::files::read_ahead::shelf::{self, Shelf};
-use crate::instruction::board::{self, Given};
+use crate::files::read_ahead::frame_cache::{self, FrameCache};
+use crate::instruction::api;
 use crate::instruction::building::Builder;
-use crate::instruction::desk;
+use crate::instruction::instruction_table::{self, NewInstruction};
 use crate::instruction::running::Instructions;
 use crate::live::frames::{self, FrameRing, LiveFrame};
 use crate::payload::Piece;
 use crate::rtsp::session::Sessions;
+use crate::scheduler::Schedule;
 use crate::scheduler::client::Client;
-use crate::scheduler::dispatch::{Dispatch, Outlet, Sending};
+use crate::scheduler::dispatch::{Dispatch, PacketSender, Sending};
 use crate::scheduler::optional_frames::Importance;
-use crate::shared_memory::region::{FIRST_ROW, ROW, Region, SETTINGS, Setting, State, Want, Word};
+use crate::shared_memory::region::{
+    FIRST_ROW, GlobalField, ROW, Region, SETTINGS, SessionField, State, Want,
+};
 use crate::shared_memory::store::{MediaRecord, NewFrame, Store, StoreBuilder};
 
 /// When the processor begins, ns.
@@ -46,9 +48,9 @@ const STEP_NS: u64 = 20_000_000;
 /// One change of the memory: of which part, where, to what.
 #[derive(Clone, Copy, Debug)]
 pub struct Edit {
-    /// 0: a setting; 1: a session's word; 2: any word of the region; 3: of the rings of live frames;
-    /// 4: of the shelf; 5: of the board; 6: eight bytes of the store; 7: how long a part is; 8: a
-    /// notice; else a session's word while the processor plays.
+    /// 0: a setting; 1: a session's word; 2: any word of the region; 3: of the rings of live
+    /// frames; 4: of the shelf; 5: of the board; 6: eight bytes of the store; 7: how long a part
+    /// is; 8: a notice; else a session's word while the processor plays.
     pub part: u8,
     /// Which word, modulo how many there are.
     pub at: u16,
@@ -103,7 +105,8 @@ thread_local! {
     };
 }
 
-/// A store of a file, a film that is read ahead of need and a live stream, with clients that play each.
+/// A store of a file, a film that is read ahead of need and a live stream, with clients that play
+/// each.
 fn image() -> Image {
     let mut builder = StoreBuilder::default();
     for media in [media(0, 0, 1), media(1, 0, 0)] {
@@ -115,8 +118,9 @@ fn image() -> Image {
     let live = frames::create(&[shape]).expect("memory");
     let ring = frames::write(&live).expect("rings")[0];
     (0..40).for_each(|number| put(&ring, number));
-    let shelf_file = shelf::create(SESSIONS, shelf::Shape::new(8, 200)).expect("memory");
-    let shelf = Shelf::open(&shelf_file).expect("a shelf");
+    let shelf_file =
+        frame_cache::create(SESSIONS, frame_cache::Shape::new(8, 200)).expect("memory");
+    let shelf = FrameCache::open(&shelf_file).expect("a shelf");
     shelf.begin(1, 1, 3);
     let wanted = shelf.wanted(1).expect("it began");
     for number in 3..8 {
@@ -124,12 +128,12 @@ fn image() -> Image {
     }
     let (region, region_file) = Region::create_with(SESSIONS, true).expect("memory");
     for (setting, value) in [
-        (Setting::LinkRate, 20_000_000),
-        (Setting::Schedule, Schedule::Dwcs as u64),
-        (Setting::Generation, 3),
-        (Setting::IdleTimeoutNs, 60_000_000_000),
-        (Setting::HandOverNs, 500_000_000),
-        (Setting::FramePath, 2),
+        (GlobalField::LinkRate, 20_000_000),
+        (GlobalField::Schedule, Schedule::Dwcs as u64),
+        (GlobalField::Generation, 3),
+        (GlobalField::IdleTimeoutNs, 60_000_000_000),
+        (GlobalField::HandOverNs, 500_000_000),
+        (GlobalField::FramePath, 2),
     ] {
         region.set(setting, value);
     }
@@ -146,16 +150,16 @@ fn image() -> Image {
         let row = region.session(session);
         row.set_address(IpAddr::from([127, 0, 0, 1]), port, if port == 0 { 0 } else { port + 1 });
         for (word, value) in [
-            (Word::Id, 1 + session as u64),
-            (Word::Want, want as u64),
-            (Word::State, state as u64),
-            (Word::Media, media),
-            (Word::Next, 5),
-            (Word::Sent, 2),
-            (Word::PhaseNs, BEGIN_NS - 6 * PERIOD_NS),
-            (Word::HeardNs, BEGIN_NS - PERIOD_NS),
-            (Word::Sequence, 9),
-            (Word::SequenceBase, 77),
+            (SessionField::Id, 1 + session as u64),
+            (SessionField::Want, want as u64),
+            (SessionField::State, state as u64),
+            (SessionField::Media, media),
+            (SessionField::Next, 5),
+            (SessionField::Sent, 2),
+            (SessionField::PhaseNs, BEGIN_NS - 6 * PERIOD_NS),
+            (SessionField::HeardNs, BEGIN_NS - PERIOD_NS),
+            (SessionField::Sequence, 9),
+            (SessionField::SequenceBase, 77),
         ] {
             row.set(word, value);
         }
@@ -163,8 +167,8 @@ fn image() -> Image {
     let board = region.board().expect("it has one");
     // A module that passes every frame; its bytes are those of `(func (export "filter") …)`.
     let wasm = PASS.to_vec();
-    let (limits, streams) = (desk::limits(Allowance::default()), desk::ALL);
-    board.slot(0).write(&Given { name: "pass".to_owned(), limits, streams, wasm });
+    let (limits, streams) = (api::limits(Allowance::default()), api::ALL);
+    board.slot(0).write(&NewInstruction { name: "pass".to_owned(), limits, streams, wasm });
     region.notices().push([3, 0, 0, 0]);
     let words = |file: &std::fs::File| {
         let bytes = bytes_of(file);
@@ -243,7 +247,7 @@ fn put(ring: &FrameRing, number: u64) {
 #[derive(Default)]
 struct Nowhere(Vec<u8>);
 
-impl Outlet for Nowhere {
+impl PacketSender for Nowhere {
     fn packets(&mut self, of: &Sending<'_>, first: usize, packets: usize) -> bool {
         let all = of.packets.records;
         let _ = of.client.row.destinations();
@@ -269,9 +273,10 @@ fn with_memory(memory: &Memory, edits: &[Edit]) -> bool {
     let Image { region, live, shelf, store } = &memory.image;
     // Of the board what is written: the rest of a slot is room for a module.
     let board = FIRST_ROW + ROW * SESSIONS as usize;
-    let slots = (board + board::HEADER..region.len()).step_by(board::SLOT);
-    let parts =
-        slots.map(|slot| slot..slot + SLOT_EDITED).chain(iter::once(0..board + board::HEADER));
+    let slots = (board + instruction_table::HEADER..region.len()).step_by(instruction_table::SLOT);
+    let parts = slots
+        .map(|slot| slot..slot + SLOT_EDITED)
+        .chain(iter::once(0..board + instruction_table::HEADER));
     let parts = parts.map(|part| (&memory.region[part.clone()], &region[part]));
     for (to, from) in parts.chain([(memory.live, &live[..]), (memory.shelf, &shelf[..])]) {
         for (word, value) in to.iter().zip(from) {
@@ -286,7 +291,7 @@ fn with_memory(memory: &Memory, edits: &[Edit]) -> bool {
     let opened = Region::of(region).and_then(|region| {
         let mut store = Store::open(&StoreBuilder::sealed(&[&store])?)?;
         store.rings = frames::rings(live)?;
-        Ok((region, store, Shelf::of(memory.bell, shelf)?))
+        Ok((region, store, FrameCache::of(memory.bell, shelf)?))
     });
     let Ok((region, store, shelf)) = opened else { return false };
     // Periods are the operator's choice; one of a nanosecond keeps any processor busy.
@@ -315,7 +320,11 @@ fn make(edit: &Edit, memory: &Memory, parts: &mut [&'static [AtomicU64]; 3], sto
             // The call, or what is before the module of a slot.
             let board = &memory.region[rows.end..];
             let slot = at >> 8;
-            let first = if slot == 0 { 0 } else { board::HEADER + (slot - 1) % 4 * board::SLOT };
+            let first = if slot == 0 {
+                0
+            } else {
+                instruction_table::HEADER + (slot - 1) % 4 * instruction_table::SLOT
+            };
             set(&board[first..first + SLOT_EDITED], at & 255);
         }
         6 if !store.is_empty() => {
@@ -337,7 +346,7 @@ fn make(edit: &Edit, memory: &Memory, parts: &mut [&'static [AtomicU64]; 3], sto
     }
 }
 
-fn play(region: Region, store: Store, shelf: Shelf, edits: &[Edit]) {
+fn play(region: Region, store: Store, shelf: FrameCache, edits: &[Edit]) {
     let selector = Selector::new(Dwcs::<EdfFirst>::default(), Heap::default());
     let mut now_ns = BEGIN_NS;
     let mut dispatch = Dispatch::new(store, region, selector, now_ns);
@@ -355,16 +364,22 @@ fn play(region: Region, store: Store, shelf: Shelf, edits: &[Edit]) {
         if let Some(edit) = later.next() {
             let session = usize::from(edit.at) % (region.sessions() + 1);
             if session < region.sessions() {
-                let host = [Word::Want, Word::Media, Word::Ports, Word::HostHeardNs, Word::Id];
+                let host = [
+                    SessionField::Want,
+                    SessionField::Media,
+                    SessionField::Ports,
+                    SessionField::HostHeardNs,
+                    SessionField::Id,
+                ];
                 let word = host[usize::from(edit.part) % host.len()];
                 region.session(session).set(word, edit.value);
             }
             region.notices().push([u64::from(edit.at), 0, 0, 0]);
             region.outcomes().push([u64::from(edit.at), edit.value, 0, 0]);
-            region.set(Setting::LookAtBoard, 1);
+            region.set(GlobalField::LookAtBoard, 1);
         }
         match step {
-            20 => dispatch.end_unheard(now_ns, region.get(Setting::IdleTimeoutNs)),
+            20 => dispatch.end_unheard(now_ns, region.get(GlobalField::IdleTimeoutNs)),
             30 => dispatch.end_live(),
             40 => dispatch.hand_over(),
             _ => dispatch.instructions.take_built(),
@@ -377,13 +392,13 @@ fn play(region: Region, store: Store, shelf: Shelf, edits: &[Edit]) {
 fn adopt(region: Region) {
     let library = &estate().0;
     let mut sessions = Sessions::new(region, 20_000_000);
-    sessions.adopt(library, &NoBell);
+    sessions.adopt(library, &NoWakeSocket);
     let _ = sessions.total();
     for number in 0..region.sessions() {
         let _ = (sessions.shared(number, BEGIN_NS), sessions.account(number).waiting());
     }
     if let Some(board) = region.board() {
-        let _ = desk::list(board, &["a", "b", "c"]);
+        let _ = api::list(board, &["a", "b", "c"]);
     }
     let stopped = sessions.stopped();
     sessions.sweep(&stopped);

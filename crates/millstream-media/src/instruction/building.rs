@@ -1,10 +1,11 @@
-//! The thread that compiles modules, so that frames do not wait for it, and takes apart what is replaced.
+//! The thread that compiles modules, so that frames do not wait for it, and takes apart what is
+//! replaced.
 
 use std::io;
 use std::os::unix::net::UnixStream;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
-use super::board::{Board, Given};
+use super::instruction_table::{InstructionTable, NewInstruction};
 use super::{Loaded, MOST};
 use crate::data_plane::ring;
 
@@ -20,7 +21,7 @@ pub(crate) enum Job {
 pub(crate) struct Built {
     pub(crate) slot: usize,
     pub(crate) version: u64,
-    pub(crate) given: Given,
+    pub(crate) given: NewInstruction,
     pub(crate) loaded: Result<Box<Loaded>, String>,
 }
 
@@ -34,11 +35,12 @@ pub(crate) struct Builder {
 }
 
 impl Builder {
-    /// Starts the thread, which calls `begin` first. Its priority is that of the caller: a processor takes its own afterwards.
+    /// Starts the thread, which calls `begin` first. Its priority is that of the caller: a
+    /// processor takes its own afterwards.
     ///
     /// # Errors
     /// If the system has no thread for it.
-    pub(crate) fn start(board: Board, begin: fn()) -> io::Result<Self> {
+    pub(crate) fn start(board: InstructionTable, begin: fn()) -> io::Result<Self> {
         // As many jobs as there can be at once: what is in a slot, and what was.
         let (jobs, work) = sync_channel(2 * MOST);
         let (done, built) = sync_channel(MOST);
@@ -67,9 +69,9 @@ impl Builder {
     }
 }
 
-/// What is in a slot, compiled; `None` if there is nothing, or it is being written: then whoever writes it says
-/// when it is there.
-pub(crate) fn build(board: Board, slot: usize) -> Option<Built> {
+/// What is in a slot, compiled; `None` if there is nothing, or it is being written: then whoever
+/// writes it says when it is there.
+pub(crate) fn build(board: InstructionTable, slot: usize) -> Option<Built> {
     let (version, given) = board.slot(slot).read()?;
     if given.wasm.is_empty() {
         return None;

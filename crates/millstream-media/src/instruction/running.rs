@@ -1,15 +1,16 @@
 //! The processor's side of instructions: what is loaded, and what it says of frames.
 //!
-//! What an instruction computes, it computes between two decisions, in the processor's own thread: fuel bounds
-//! by how much it can delay frames. Everything else about it is another thread's (`building`).
+//! What an instruction computes, it computes between two decisions, in the processor's own thread:
+//! fuel bounds by how much it can delay frames. Everything else about it is another thread's
+//! (`building`).
 
 use millstream_extension::Fault;
 use std::os::unix::net::UnixStream;
 use zerocopy::IntoBytes;
 
-use super::board::{Board, Counter, Outcome, STREAMS, Slot, State, Streams};
 use super::building::{Builder, Built, Job, build};
-use super::look::Look;
+use super::frame_view::FrameView;
+use super::instruction_table::{Counter, InstructionTable, Outcome, STREAMS, Slot, State, Streams};
 use super::{Loaded, MESSAGE_BYTES, MOST};
 use crate::data_plane::drain;
 
@@ -34,7 +35,7 @@ struct Running {
 /// All instructions of a processor; none by default.
 #[derive(Debug)]
 pub(crate) struct Instructions {
-    work: Option<(Board, Builder)>,
+    work: Option<(InstructionTable, Builder)>,
     /// By slot.
     running: Vec<Option<Running>>,
     /// The version of each slot that was given to be built.
@@ -57,8 +58,9 @@ impl Default for Instructions {
 }
 
 impl Instructions {
-    /// Those on `board`, compiled now, so that the first frame already finds them; one that was stopped stays so.
-    pub(crate) fn open(board: Board, builder: Builder) -> Self {
+    /// Those on `board`, compiled now, so that the first frame already finds them; one that was
+    /// stopped stays so.
+    pub(crate) fn open(board: InstructionTable, builder: Builder) -> Self {
         let mut instructions = Self {
             work: Some((board, builder)),
             running: (0..MOST).map(|_| None).collect(),
@@ -185,8 +187,9 @@ impl Instructions {
         has(&self.seen, stream)
     }
 
-    /// What becomes of a frame of a stream: each instruction of its stream in turn is asked until one drops it.
-    pub(crate) fn judge(&mut self, stream: usize, look: &Look) -> Verdict {
+    /// What becomes of a frame of a stream: each instruction of its stream in turn is asked until
+    /// one drops it.
+    pub(crate) fn judge(&mut self, stream: usize, look: &FrameView) -> Verdict {
         let mut verdict = Verdict::Pass;
         for at in 0..self.running.len() {
             let Some(running) = &mut self.running[at] else { continue };
@@ -237,7 +240,7 @@ impl Instructions {
     }
 
     /// Answers the host's call, if there is one.
-    fn answer(&mut self, board: Board) {
+    fn answer(&mut self, board: InstructionTable) {
         let Some((number, at, version)) = board.called(&mut self.message) else { return };
         let Some(running) = self.running.get_mut(at).and_then(Option::as_mut) else {
             let stopped = at < MOST && board.slot(at).state().0 == State::Stopped;
@@ -293,7 +296,7 @@ fn outcome(fault: &Fault) -> Outcome {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::instruction::board::Given;
+    use crate::instruction::instruction_table::NewInstruction;
     use crate::instruction::tests::{LIMITS, module};
     use crate::scheduler::client::Client;
     use crate::scheduler::optional_frames::Importance;
@@ -301,35 +304,36 @@ mod tests {
     use crate::shared_memory::store::tests::{media, store};
     use std::io::Read;
 
-    /// Drops B-frames, makes P-frames optional, fails at those of 112 bytes, one packet, with any other type.
+    /// Drops B-frames, makes P-frames optional, fails at those of 112 bytes, one packet, with any
+    /// other type.
     const FILTER: &str =
         "(if (i32.eq (i32.load (i32.const 68)) (i32.const 2)) (then (return (i32.const 0))))
         (if (i32.eq (i32.load (i32.const 72)) (i32.const 112)) (then unreachable))
         (i32.add (i32.load (i32.const 68)) (i32.const 1))";
 
-    fn board() -> Board {
+    fn board() -> InstructionTable {
         Region::create_with(1, true).unwrap().0.board().unwrap()
     }
 
-    fn given(streams: u64, filter: &str, call: &str) -> Given {
+    fn given(streams: u64, filter: &str, call: &str) -> NewInstruction {
         let mut all = [0; STREAMS / 64];
         all[0] = streams;
         let wasm = module(filter, call);
-        Given { name: "x".to_owned(), limits: LIMITS, streams: all, wasm }
+        NewInstruction { name: "x".to_owned(), limits: LIMITS, streams: all, wasm }
     }
 
-    fn open(board: Board) -> Instructions {
+    fn open(board: InstructionTable) -> Instructions {
         Instructions::open(board, Builder::start(board, || ()).unwrap())
     }
 
     /// A frame of so important a kind and so many packets.
-    fn look(importance: Importance, packets: u32) -> Look {
+    fn look(importance: Importance, packets: u32) -> FrameView {
         let store = store(media(40, 1, 3), &[(importance, packets)]);
         let row = Region::create(1).unwrap().0.session(0);
         let mut client = Client::new(0, 0, store.media()[0], row);
         client.play(0, &store);
         let (frame, optional) = client.release(0, &store).unwrap();
-        Look::new(&client, &frame, optional, 0, 0)
+        FrameView::new(&client, &frame, optional, 0, 0)
     }
 
     /// What was changed is there.
@@ -400,7 +404,10 @@ mod tests {
         assert!(!instructions.see(0) && slot.seen() == slot.version());
         assert_eq!(slot.counter(Counter::Frames), 0);
         // One that cannot be used is nobody's harm.
-        slot.write(&Given { wasm: vec![1, 2, 3], ..given(1, "(i32.const 0)", "(i32.const 0)") });
+        slot.write(&NewInstruction {
+            wasm: vec![1, 2, 3],
+            ..given(1, "(i32.const 0)", "(i32.const 0)")
+        });
         wait(&mut instructions);
         assert_eq!(slot.state().0, State::Refused);
     }

@@ -1,8 +1,9 @@
-//! From RTP payloads to coded frames: H.264 (RFC 6184, packetization modes 0 and 1) and MPEG-1/2 video (RFC 2250,
-//! section 3).
+//! From RTP payloads to coded frames: H.264 (RFC 6184, packetization modes 0 and 1) and MPEG-1/2
+//! video (RFC 2250, section 3).
 //!
-//! A frame is what one time stamp covers, up to the marker. What comes out is an elementary stream's bytes with start
-//! codes, as from a file. A frame of which a packet is missing or wrong is told of and thrown away whole.
+//! A frame is what one time stamp covers, up to the marker. What comes out is an elementary
+//! stream's bytes with start codes, as from a file. A frame of which a packet is missing or wrong
+//! is told of and thrown away whole.
 
 use millstream_traffic::mpeg::Codec;
 

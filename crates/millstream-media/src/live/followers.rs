@@ -1,4 +1,5 @@
-//! Who waits for a frame: in the processor, the sessions of each live stream that have been given all there is.
+//! Who waits for a frame: in the processor, the sessions of each live stream that have been given
+//! all there is.
 
 use super::frames::FrameRing;
 

@@ -4,12 +4,13 @@
 //! header | ring 0: head, reserved | slots, one a frame | words of frames | ring 1 …
 //! a frame: one word a packet (the format's header, its bytes, the payload's), then payloads end to end
 //! ```
-//! Frames are numbered from 0 for as long as the memory lasts; frame n has slot n modulo the slots, and its
-//! words lie where n − 1's ended. The host overwrites the oldest without asking: rings are as long as frames can
-//! be wanted (see [`Shape::new`]). Invariant (a sequence lock, Lameter, *Effective synchronization on Linux/NUMA
-//! systems*, 2005): before a frame's words are written, `reserved` says that those of older frames are gone, and
-//! the slot's stamp is 0; the stamp is the number + 1 once all is written. A reader copies, then looks whether
-//! both still allow it. All words are atomic, so whatever is written meanwhile makes frames wrong, never undefined.
+//! Frames are numbered from 0 for as long as the memory lasts; frame n has slot n modulo the slots,
+//! and its words lie where n − 1's ended. The host overwrites the oldest without asking: rings are
+//! as long as frames can be wanted (see [`Shape::new`]). Invariant (a sequence lock, Lameter,
+//! *Effective synchronization on Linux/NUMA systems*, 2005): before a frame's words are written,
+//! `reserved` says that those of older frames are gone, and the slot's stamp is 0; the stamp is the
+//! number + 1 once all is written. A reader copies, then looks whether both still allow it. All
+//! words are atomic, so whatever is written meanwhile makes frames wrong, never undefined.
 
 use memmap2::{Mmap, MmapMut};
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, ftruncate, memfd_create};
@@ -52,8 +53,8 @@ pub(crate) struct Shape {
 }
 
 impl Shape {
-    /// For frames at least `spacing_ns` apart and of at most `rate_bps` and `burst_bytes` on the link, each of
-    /// which may be wanted for `kept_ns`.
+    /// For frames at least `spacing_ns` apart and of at most `rate_bps` and `burst_bytes` on the
+    /// link, each of which may be wanted for `kept_ns`.
     pub(crate) fn new(spacing_ns: u64, rate_bps: u64, burst_bytes: u32, kept_ns: u64) -> Self {
         let slots = (kept_ns / spacing_ns.max(1) + 8).next_power_of_two();
         let bits = u128::from(rate_bps) * u128::from(kept_ns) / 1_000_000_000;
@@ -153,8 +154,9 @@ pub(crate) fn read(file: &File) -> io::Result<Vec<FrameRing>> {
     // SAFETY: the file is a memory file sealed against shrinking, so the pages exist; see below.
     let map: &'static Mmap = Box::leak(Box::new(unsafe { Mmap::map(file)? }));
     let words = map.len() / size_of::<AtomicU64>();
-    // SAFETY: a map begins with a page, so the words are aligned, and it is never undone. Nothing but atomic loads
-    // is made of them here, which read-only pages permit; other processes may change them at any time.
+    // SAFETY: a map begins with a page, so the words are aligned, and it is never undone. Nothing
+    // but atomic loads is made of them here, which read-only pages permit; other processes may
+    // change them at any time.
     rings(unsafe { std::slice::from_raw_parts(map.as_ptr().cast::<AtomicU64>(), words) })
 }
 
@@ -163,8 +165,8 @@ fn writable(file: &File) -> io::Result<&'static [AtomicU64]> {
     if !rustix::fs::fcntl_get_seals(file)?.contains(SealFlags::SHRINK) {
         return Err(damaged());
     }
-    // SAFETY: the file is a memory file sealed against shrinking, so the pages exist; all that is ever made of
-    // them is atomic words.
+    // SAFETY: the file is a memory file sealed against shrinking, so the pages exist; all that is
+    // ever made of them is atomic words.
     let map = unsafe { MmapMut::map_mut(file)? };
     let bytes: &'static mut MmapMut = Box::leak(Box::new(map));
     <[AtomicU64]>::mut_from_bytes(&mut bytes[..]).map(|words| &*words).map_err(|_| damaged())
@@ -203,7 +205,7 @@ pub(crate) fn rings(all: &'static [AtomicU64]) -> io::Result<Vec<FrameRing>> {
 
 /// Words of a slot.
 #[repr(usize)]
-enum Of {
+enum FrameField {
     Stamp,
     ReleaseNs,
     RtpTime,
@@ -262,7 +264,7 @@ impl FrameRing {
         let number = self.head_word().load(Ordering::Relaxed);
         let at = self.reserved().load(Ordering::Relaxed);
         let slot = self.slot(number);
-        slot[Of::Stamp as usize].store(0, Ordering::Relaxed);
+        slot[FrameField::Stamp as usize].store(0, Ordering::Relaxed);
         self.reserved().store(at.wrapping_add(length), Ordering::Relaxed);
         fence(Ordering::Release);
         let mut next = at;
@@ -289,17 +291,17 @@ impl FrameRing {
         }
         let LiveFrame { release_ns, entry, record } = about;
         for (of, value) in [
-            (Of::ReleaseNs, release_ns),
-            (Of::RtpTime, record.display.into()),
-            (Of::About, u64::from(entry) << 8 | u64::from(record.importance)),
-            (Of::Packets, pieces.len() as u64),
-            (Of::Bytes, record.bytes.into()),
-            (Of::At, at),
-            (Of::Length, length),
+            (FrameField::ReleaseNs, release_ns),
+            (FrameField::RtpTime, record.display.into()),
+            (FrameField::About, u64::from(entry) << 8 | u64::from(record.importance)),
+            (FrameField::Packets, pieces.len() as u64),
+            (FrameField::Bytes, record.bytes.into()),
+            (FrameField::At, at),
+            (FrameField::Length, length),
         ] {
             slot[of as usize].store(value, Ordering::Relaxed);
         }
-        slot[Of::Stamp as usize].store(number + 1, Ordering::Release);
+        slot[FrameField::Stamp as usize].store(number + 1, Ordering::Release);
         self.head_word().store(number + 1, Ordering::Release);
         true
     }
@@ -308,36 +310,36 @@ impl FrameRing {
     fn is_there(&self, number: u64, at: u64) -> bool {
         fence(Ordering::Acquire);
         let reserved = self.reserved().load(Ordering::Relaxed);
-        self.slot(number)[Of::Stamp as usize].load(Ordering::Relaxed) == number + 1
+        self.slot(number)[FrameField::Stamp as usize].load(Ordering::Relaxed) == number + 1
             && reserved.wrapping_sub(at) <= self.shape.words
     }
 
     /// What a frame is; `None` if it is not there yet or any more.
     pub(crate) fn frame(&self, number: u64) -> Option<LiveFrame> {
         let slot = self.slot(number);
-        if slot[Of::Stamp as usize].load(Ordering::Acquire) != number.checked_add(1)? {
+        if slot[FrameField::Stamp as usize].load(Ordering::Acquire) != number.checked_add(1)? {
             return None;
         }
-        let get = |of: Of| slot[of as usize].load(Ordering::Relaxed);
-        let (packets, about) = (get(Of::Packets), get(Of::About));
+        let get = |of: FrameField| slot[of as usize].load(Ordering::Relaxed);
+        let (packets, about) = (get(FrameField::Packets), get(FrameField::About));
         let frame = LiveFrame {
-            release_ns: get(Of::ReleaseNs),
+            release_ns: get(FrameField::ReleaseNs),
             entry: about >> 8 & 1 == 1,
             record: FrameRecord {
                 first_packet: 0,
                 packets: low_bits(packets),
-                bytes: low_bits(get(Of::Bytes)),
-                display: low_bits(get(Of::RtpTime)),
+                bytes: low_bits(get(FrameField::Bytes)),
+                display: low_bits(get(FrameField::RtpTime)),
                 importance: low_bits(about & 0xff),
                 ..FrameRecord::default()
             },
         };
         let sound = packets > 0 && packets <= MOST_PACKETS;
-        (self.is_there(number, get(Of::At)) && sound).then_some(frame)
+        (self.is_there(number, get(FrameField::At)) && sound).then_some(frame)
     }
 
-    /// Copies a frame's packets into `to`, if they are not there already; what the frame is. `None` if it is not
-    /// there any more.
+    /// Copies a frame's packets into `to`, if they are not there already; what the frame is. `None`
+    /// if it is not there any more.
     pub(crate) fn copy(&self, number: u64, to: &mut Copied) -> Option<LiveFrame> {
         let frame = self.frame(number)?;
         if to.which == Some((self.number, number)) {
@@ -346,8 +348,8 @@ impl FrameRing {
         to.which = None;
         to.packets.clear();
         to.bytes.clear();
-        let get = |of: Of| self.slot(number)[of as usize].load(Ordering::Relaxed);
-        let (at, length) = (get(Of::At), get(Of::Length));
+        let get = |of: FrameField| self.slot(number)[of as usize].load(Ordering::Relaxed);
+        let (at, length) = (get(FrameField::At), get(FrameField::Length));
         let packets = u64::from(frame.record.packets);
         if packets > length || length > self.shape.words {
             return None;

@@ -74,7 +74,8 @@ impl Ingested {
 /// Before a NAL unit.
 const START: [u8; 4] = [0, 0, 0, 1];
 
-/// What decoders need to begin, last seen: H.264's parameter sets; of MPEG-1/2 the sequence header and its extensions.
+/// What decoders need to begin, last seen: H.264's parameter sets; of MPEG-1/2 the sequence header
+/// and its extensions.
 #[derive(Clone, Debug, Default)]
 struct Sets {
     sequence: Vec<u8>,
@@ -179,8 +180,8 @@ pub(crate) struct Ingest {
 }
 
 impl Ingest {
-    /// Of a stream that may send what `allowance` says, `burst_bytes` at once, into `ring`, in packets of at most
-    /// `packet_bytes`.
+    /// Of a stream that may send what `allowance` says, `burst_bytes` at once, into `ring`, in
+    /// packets of at most `packet_bytes`.
     pub(crate) fn new(
         codec: Codec,
         allowance: Allowance,
@@ -261,7 +262,8 @@ impl Ingest {
         self.sink.ring.head() != before
     }
 
-    /// Gives up packets that were waited for long enough. Returns whether a frame was released by it.
+    /// Gives up packets that were waited for long enough. Returns whether a frame was released by
+    /// it.
     pub(crate) fn expire(&mut self, now_ns: u64) -> bool {
         let before = self.sink.ring.head();
         let Self { reorder, assembler, sink, .. } = self;

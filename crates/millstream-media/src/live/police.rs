@@ -1,10 +1,11 @@
 //! What a publisher may send: frames at least a period apart, and a token bucket of link time.
 //!
-//! A frame is released as soon as it is there, but not before a period less [`FASTER`] has gone by since the one
-//! before it: what came at once is spread, and a publisher's clock may be a little faster than ours. A frame that
-//! would have to wait longer than [`AHEAD_NS`], or for whose link time the bucket has no room when it is released,
-//! is *beyond*: dropped. So of what is released in any stretch of time, the link time is at most the bucket's, which
-//! is what admission reckons with (the generic cell rate algorithm of ITU-T I.371, twice).
+//! A frame is released as soon as it is there, but not before a period less [`FASTER`] has gone by
+//! since the one before it: what came at once is spread, and a publisher's clock may be a little
+//! faster than ours. A frame that would have to wait longer than [`AHEAD_NS`], or for whose link
+//! time the bucket has no room when it is released, is *beyond*: dropped. So of what is released in
+//! any stretch of time, the link time is at most the bucket's, which is what admission reckons with
+//! (the generic cell rate algorithm of ITU-T I.371, twice).
 
 use crate::scheduler::demand::Demand;
 use millstream_scenario::Link;
@@ -29,7 +30,8 @@ pub(crate) struct Allowance {
 }
 
 impl Allowance {
-    /// Of a stream of a frame each `period_ns` and of at most `rate_bps`, `burst_bytes` of which at once, on `link`.
+    /// Of a stream of a frame each `period_ns` and of at most `rate_bps`, `burst_bytes` of which at
+    /// once, on `link`.
     pub(crate) fn new(period_ns: u64, rate_bps: u64, burst_bytes: u32, link: Link) -> Self {
         let bare = Link { overhead: 0, ..link };
         Self {
@@ -73,8 +75,8 @@ impl Police {
         Self { allowance, last_ns: 0, full_ns: 0 }
     }
 
-    /// When a frame of `work_ns` link time that is there at `now_ns` is released, ns; `None` if it is beyond what
-    /// is allowed.
+    /// When a frame of `work_ns` link time that is there at `now_ns` is released, ns; `None` if it
+    /// is beyond what is allowed.
     pub(crate) fn release_ns(&mut self, work_ns: u64, now_ns: u64) -> Option<u64> {
         let Allowance { spacing_ns, rate_bps, link_bps, burst_ns } = self.allowance;
         let release_ns = now_ns.max(self.last_ns.saturating_add(spacing_ns));
@@ -137,7 +139,8 @@ mod tests {
         };
         // The whole rate: nine of ten, as one frame may have begun and the dispatcher wake late.
         assert_eq!(room(10_000, 2_000), 9);
-        // 50 kB take 20 ms: with one that has begun, three within 80 ms beside what comes meanwhile.
+        // 50 kB take 20 ms: with one that has begun, three within 80 ms beside what comes
+        // meanwhile.
         assert_eq!((room(50_000, 80), room(50_000, 20)), (2, 0));
     }
 

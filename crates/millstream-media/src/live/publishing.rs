@@ -1,4 +1,5 @@
-//! Who publishes which live stream: one publisher a stream, from ANNOUNCE until it leaves or falls silent.
+//! Who publishes which live stream: one publisher a stream, from ANNOUNCE until it leaves or falls
+//! silent.
 
 use millstream_scenario::Link;
 use millstream_traffic::mpeg::Codec;
@@ -10,7 +11,7 @@ use super::frames::{self, Copied, FrameRing, Shape};
 use super::ingest::{Ingest, Ingested};
 use super::police::Allowance;
 use crate::rtsp::session::Transport;
-use crate::shared_memory::region::{Row, State, Word};
+use crate::shared_memory::region::{Row, SessionField, State};
 use crate::shared_memory::store::{FrameRecord, Packets};
 
 /// How long a publisher may say nothing before RECORD, ns.
@@ -74,7 +75,8 @@ pub(crate) struct Publishing {
 }
 
 impl Publishing {
-    /// Of streams whose rings are in `memory`; `adopted`: clients of a server before may wait for them.
+    /// Of streams whose rings are in `memory`; `adopted`: clients of a server before may wait for
+    /// them.
     ///
     /// # Errors
     /// If other rings are in it.
@@ -127,7 +129,8 @@ impl Publishing {
         self.streams.iter().position(of)
     }
 
-    /// Somebody announces a stream that nobody has: packets of this type, with these parameter sets.
+    /// Somebody announces a stream that nobody has: packets of this type, with these parameter
+    /// sets.
     pub(crate) fn announce(
         &mut self,
         stream: usize,
@@ -203,7 +206,8 @@ impl Publishing {
         }
     }
 
-    /// Gives up packets that were waited for, and publishers that fell silent. Returns the connections of these.
+    /// Gives up packets that were waited for, and publishers that fell silent. Returns the
+    /// connections of these.
     pub(crate) fn tick(&mut self, now_ns: u64) -> Vec<usize> {
         let mut silent = Vec::new();
         for (number, stream) in self.streams.iter_mut().enumerate() {
@@ -247,18 +251,23 @@ impl Publishing {
         self.standing().fold(Ingested::default(), |sum, (.., of)| sum.plus(of))
     }
 
-    /// Frames of a live stream, by its number + 1 (0: a file), that a client has begun to play and that are not
-    /// released to it yet.
+    /// Frames of a live stream, by its number + 1 (0: a file), that a client has begun to play and
+    /// that are not released to it yet.
     pub(crate) fn unreleased(&self, live: u32, row: Row) -> u64 {
         let stream = (live as usize).checked_sub(1).and_then(|stream| self.streams.get(stream));
         let Some(stream) = stream.filter(|_| row.state() == State::Playing) else { return 0 };
-        let next = row.get(Word::Next);
-        let begun = row.get(Word::From) == 0;
+        let next = row.get(SessionField::Next);
+        let begun = row.get(SessionField::From) == 0;
         let head = stream.ingest.ring().head();
-        if begun { head.saturating_sub(next.wrapping_add(row.get(Word::Offset))) } else { 0 }
+        if begun {
+            head.saturating_sub(next.wrapping_add(row.get(SessionField::Offset)))
+        } else {
+            0
+        }
     }
 
-    /// A frame of a stream that an interleaved client is to get; `None` if it is not there any more.
+    /// A frame of a stream that an interleaved client is to get; `None` if it is not there any
+    /// more.
     pub(crate) fn copy(
         &mut self,
         stream: usize,

@@ -1,5 +1,6 @@
-//! A publisher's packets in order again (RFC 3550, appendix A.1): those that come too early are held until the
-//! ones before them have come, or for so long that they are taken for lost. Bounded in packets, bytes and time.
+//! A publisher's packets in order again (RFC 3550, appendix A.1): those that come too early are
+//! held until the ones before them have come, or for so long that they are taken for lost. Bounded
+//! in packets, bytes and time.
 
 use std::collections::BTreeMap;
 
@@ -52,7 +53,8 @@ pub(crate) struct Reorder {
 }
 
 impl Reorder {
-    /// Takes in packet `number`; gives `deliver` those whose turn it is, and whether others are missing before.
+    /// Takes in packet `number`; gives `deliver` those whose turn it is, and whether others are
+    /// missing before.
     pub(crate) fn push(
         &mut self,
         number: u16,

@@ -1,13 +1,14 @@
-//! Who was refused for what they are rather than for lack of bandwidth: counted, and said once in a while.
+//! Counters of rejected requests and connections, by reason, with rate-limited log lines.
 
 use std::net::{IpAddr, Ipv6Addr};
 
 use crate::pages::status::RefusalStatus;
 
-/// The shortest time between two lines about the same reason, ns: whoever is refused must not fill the log.
+/// The shortest time between two lines about the same reason, ns: whoever is refused must not fill
+/// the log.
 const QUIET_NS: u64 = 1_000_000_000;
 
-/// Why somebody was refused.
+/// Why a request or connection was rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Reason {
     /// A wrong password or token.
@@ -16,15 +17,15 @@ pub(crate) enum Reason {
     Connections,
     /// Too many sessions of one address.
     Sessions,
-    /// Credentials that were not read, after too many wrong ones.
+    /// Credentials rejected unread during the back-off.
     BackOff,
-    /// No connection was left.
+    /// The connection table is full.
     Full,
     /// The oldest connection without a request, which made room for another.
     Evicted,
 }
 
-/// What is counted, and what metrics and lines call it.
+/// The reasons with their metric label and log text.
 pub(crate) const REASONS: [(Reason, &str, &str); 6] = [
     (Reason::Credentials, "credentials", "a wrong password or token"),
     (Reason::Connections, "connections-per-address", "too many connections of its address"),
@@ -38,7 +39,7 @@ pub(crate) const REASONS: [(Reason, &str, &str); 6] = [
     ),
 ];
 
-/// Whose address it is: of IPv6 the /64, in which a client can take any.
+/// Returns the address that limits apply to: the /64 for IPv6, where a client can use any address.
 pub(crate) fn holder(address: IpAddr) -> IpAddr {
     match address {
         IpAddr::V4(_) => address,
@@ -47,22 +48,22 @@ pub(crate) fn holder(address: IpAddr) -> IpAddr {
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-struct Tally {
+struct RejectCounter {
     count: u64,
-    /// Of them, those that no line told of.
+    /// Rejects since the last log line.
     unsaid: u64,
-    /// When the last line was written, ns; 0: never.
+    /// The time of the last log line, ns; 0: none yet.
     said_ns: u64,
 }
 
-/// The refusals of a server.
+/// The reject counters of a server.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Refusals {
-    tallies: [Tally; REASONS.len()],
+pub(crate) struct RejectCounters {
+    tallies: [RejectCounter; REASONS.len()],
 }
 
-impl Refusals {
-    /// Somebody was refused.
+impl RejectCounters {
+    /// Counts a reject and logs it at most once per second and reason.
     pub(crate) fn note(&mut self, reason: Reason, peer: IpAddr, now_ns: u64) {
         if let Some(line) = self.line(reason, peer, now_ns) {
             eprintln!("{line}");
@@ -87,7 +88,7 @@ impl Refusals {
         Some(format!("refused: {peer}: {why}{since}"))
     }
 
-    /// All of them, as `/status` says them.
+    /// Returns all counters in the form of `/status`.
     pub(crate) fn status(&self) -> Vec<RefusalStatus> {
         let status = |(which, reason, _): (Reason, &str, _)| RefusalStatus {
             reason: reason.to_owned(),
@@ -96,7 +97,7 @@ impl Refusals {
         REASONS.map(status).into()
     }
 
-    /// How many were refused for a reason.
+    /// Returns the number of rejects for a reason.
     pub(crate) fn count(&self, reason: Reason) -> u64 {
         self.tallies[reason as usize].count
     }
@@ -117,7 +118,7 @@ mod tests {
 
     #[test]
     fn all_are_counted_and_few_are_said() {
-        let mut refusals = Refusals::default();
+        let mut refusals = RejectCounters::default();
         let peer = IpAddr::from([192, 0, 2, 1]);
         let mut line = |now_ns| refusals.line(Reason::Credentials, peer, now_ns);
         assert_eq!(line(5).unwrap(), "refused: 192.0.2.1: a wrong password or token");

@@ -6,13 +6,13 @@ use std::fs;
 
 use crate::clock::{now_ns, worked_ns};
 use crate::files::library::Library;
-use crate::files::read_ahead::films::Way;
-use crate::files::read_ahead::shelf::{Of, Shelf};
-use crate::instruction::desk::{self, InstructionStatus};
+use crate::files::read_ahead::frame_cache::{CacheField, FrameCache};
+use crate::files::read_ahead::media_file::Way;
+use crate::instruction::api::{self, InstructionStatus};
 use crate::live::ingest::Ingested;
 use crate::live::publishing::{LiveSpec, Publisher, Publishing};
 use crate::rtsp::session::{Account, Sessions};
-use crate::shared_memory::region::{LATENESS, Region, Setting, State, Word};
+use crate::shared_memory::region::{GlobalField, LATENESS, Region, SessionField, State};
 
 /// A server that runs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -96,7 +96,8 @@ pub struct LiveStatus {
 pub struct Reading {
     /// The frame path: `host`, `producer` or `ni`.
     pub path: String,
-    /// How files are read ahead of need: `pread, O_DIRECT` past the file system's cache, or `pread`; empty: not.
+    /// How files are read ahead of need: `pread, O_DIRECT` past the file system's cache, or
+    /// `pread`; empty: not.
     pub by: String,
     /// Frames that could not be read, or were not those that were loaded.
     pub failures: u64,
@@ -110,14 +111,14 @@ pub struct Reading {
 
 impl Reading {
     /// By this path, from this shelf if from one.
-    pub(crate) fn of(path: FramePath, shelf: Option<Shelf>, producers: u64) -> Self {
-        let get = |of: Of| shelf.map(|shelf| shelf.get(of));
+    pub(crate) fn of(path: FramePath, shelf: Option<FrameCache>, producers: u64) -> Self {
+        let get = |of: CacheField| shelf.map(|shelf| shelf.get(of));
         Self {
             path: path.name().to_owned(),
-            by: get(Of::Way).map_or("", Way::name).to_owned(),
-            failures: get(Of::Failures).unwrap_or(0),
-            producer: get(Of::Reader).filter(|process| *process != 0),
-            producer_core: get(Of::ReaderCore).and_then(|core| core.checked_sub(1)),
+            by: get(CacheField::Way).map_or("", Way::name).to_owned(),
+            failures: get(CacheField::Failures).unwrap_or(0),
+            producer: get(CacheField::Reader).filter(|process| *process != 0),
+            producer_core: get(CacheField::ReaderCore).and_then(|core| core.checked_sub(1)),
             producers,
         }
     }
@@ -141,8 +142,8 @@ pub struct Cpu {
 pub struct ClientStatus {
     /// Its number; a later client may have it when it is gone.
     pub client: usize,
-    /// When it was admitted or taken over, ns since the server began: tells it from one that had its
-    /// number before.
+    /// When it was admitted or taken over, ns since the server began: tells it from one that had
+    /// its number before.
     pub since_ns: u64,
     /// What it plays.
     pub stream: String,
@@ -162,7 +163,8 @@ pub struct ClientStatus {
     pub window: WindowStatus,
     /// The latest that a frame's last packet went out after its release, ns.
     pub worst_ns: u64,
-    /// Frames by how long after their release they were out: less than 2ⁿ µs, not less than half of that.
+    /// Frames by how long after their release they were out: less than 2ⁿ µs, not less than half of
+    /// that.
     pub lateness: Vec<u64>,
 }
 
@@ -198,14 +200,14 @@ impl About<'_> {
         let own = self.library.titles.iter().filter(|title| title.looser_than.is_none());
         let streams: Vec<&str> = own.map(|title| title.name.as_str()).collect();
         let board = self.sessions.region.board();
-        board.map(|board| desk::list(board, &streams)).unwrap_or_default()
+        board.map(|board| api::list(board, &streams)).unwrap_or_default()
     }
 
     /// How the server stands.
     pub(crate) fn status(&self) -> Status {
         let sessions = self.sessions;
         let region = sessions.region;
-        let ni = self.apart.then(|| region.get(Setting::Process));
+        let ni = self.apart.then(|| region.get(GlobalField::Process));
         Status {
             server: self.name.to_owned(),
             elapsed_ns: now_ns().saturating_sub(self.started_ns),
@@ -218,11 +220,11 @@ impl About<'_> {
             stalled: sessions.stalled,
             refusals: sessions.refusals.status(),
             draining: sessions.draining,
-            processors: region.get(Setting::Generation),
-            decisions: region.get(Setting::Decisions),
-            scheduling_ns: region.get(Setting::SchedulingNs),
-            sending_ns: region.get(Setting::SendingNs),
-            send_errors: region.get(Setting::SendErrors),
+            processors: region.get(GlobalField::Generation),
+            decisions: region.get(GlobalField::Decisions),
+            scheduling_ns: region.get(GlobalField::SchedulingNs),
+            sending_ns: region.get(GlobalField::SendingNs),
+            send_errors: region.get(GlobalField::SendErrors),
             cpu: cpu(ni),
             clients: self.clients(region),
             gone: sessions.past,
@@ -260,7 +262,7 @@ impl About<'_> {
             };
             let frames = self.sessions.account(number);
             let media = self.library.store.media()[session.title];
-            let blocks = [0, 1].map(|parity| row.get_at(Word::Blocks, parity));
+            let blocks = [0, 1].map(|parity| row.get_at(SessionField::Blocks, parity));
             Some(ClientStatus {
                 client: number,
                 since_ns: session.since_ns.saturating_sub(self.started_ns),
@@ -268,19 +270,20 @@ impl About<'_> {
                 peer: session.peer.to_string(),
                 transport: session.transport.name().to_owned(),
                 state: state.to_owned(),
-                sent_bytes: row.get(Word::Octets),
+                sent_bytes: row.get(SessionField::Octets),
                 frames,
                 queued: frames.waiting() + self.live.unreleased(media.live, row),
                 window: window(media.lost.into(), media.of.into(), frames.released, blocks),
-                worst_ns: row.get(Word::WorstNs),
-                lateness: (0..LATENESS).map(|at| row.get_at(Word::Lateness, at)).collect(),
+                worst_ns: row.get(SessionField::WorstNs),
+                lateness: (0..LATENESS).map(|at| row.get_at(SessionField::Lateness, at)).collect(),
             })
         });
         there.collect()
     }
 }
 
-/// The window of a client that `released` frames were released of; `blocks` as in [`Word::Blocks`].
+/// The window of a client that `released` frames were released of; `blocks` as in
+/// [`SessionField::Blocks`].
 fn window(may_lose: u64, of: u64, released: u64, blocks: [u64; 2]) -> WindowStatus {
     let Some(block) = released.saturating_sub(1).checked_div(of) else {
         return WindowStatus::default();

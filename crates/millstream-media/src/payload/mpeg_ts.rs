@@ -3,10 +3,10 @@
 //! ```text
 //! I: tables (PAT, PMT) | clock (PCR) | video … video      P, B: clock (PCR) | video … video
 //! ```
-//! A frame is one PES packet in transport packets of its own, so that it can be left out whole. What
-//! left-out frames break is announced in every frame: the video's first packet says that its counter
-//! may jump. The clock has a PID of its own, whose packets carry nothing that is counted; it is said to
-//! start anew only where the film does.
+//! A frame is one PES packet in transport packets of its own, so that it can be left out whole.
+//! What left-out frames break is announced in every frame: the video's first packet says that its
+//! counter may jump. The clock has a PID of its own, whose packets carry nothing that is counted;
+//! it is said to start anew only where the film does.
 
 use millstream_traffic::mpeg::{Codec, CodedFrame, FrameKind, VideoPayload, units};
 use mpeg2ts::es::{StreamId, StreamType};
@@ -27,8 +27,8 @@ const VIDEO: u16 = 0x100;
 const CLOCK: u16 = 0x101;
 const PROGRAM: u16 = 1;
 
-/// Transport packets in one RTP packet: more than these do not fit an Ethernet frame, and receivers of
-/// television expect no more.
+/// Transport packets in one RTP packet: more than these do not fit an Ethernet frame, and receivers
+/// of television expect no more.
 const TOGETHER: usize = 7;
 
 /// Bytes of a transport packet.
@@ -40,7 +40,8 @@ const PES_HEADER: usize = 19;
 /// Bytes of the shortest adaptation field: its length and its flags.
 const ADAPTATION: usize = 2;
 
-/// An access unit delimiter (H.264, 7.3.2.4), which transport streams must have before each picture.
+/// An access unit delimiter (H.264, 7.3.2.4), which transport streams must have before each
+/// picture.
 const DELIMITER: [u8; 6] = [0, 0, 0, 1, 9, 0xf0];
 
 /// A film in a transport stream.
@@ -52,8 +53,8 @@ pub(crate) struct Wrapped {
     pub(crate) frames: Vec<Range<usize>>,
 }
 
-/// Wraps `video`, whose frames are decoded `buffer_ns` after they are released, into at most `limit`
-/// bytes.
+/// Wraps `video`, whose frames are decoded `buffer_ns` after they are released, into at most
+/// `limit` bytes.
 ///
 /// # Errors
 /// Why not, in words.

@@ -1,8 +1,9 @@
-//! Who may ask: users by Digest (RFC 7616, and RFC 2069 for clients that know no more), or whoever has a token
-//! in the URL.
+//! Who may ask: users by Digest (RFC 7616, and RFC 2069 for clients that know no more), or whoever
+//! has a token in the URL.
 //!
-//! A nonce belongs to one connection, so there are as many as connections, and what was overheard is of no use on
-//! another. No file holds a password or a token: of users there is what `htdigest` writes, of tokens their SHA-256.
+//! A nonce belongs to one connection, so there are as many as connections, and what was overheard
+//! is of no use on another. No file holds a password or a token: of users there is what `htdigest`
+//! writes, of tokens their SHA-256.
 
 pub(crate) mod backoff;
 

@@ -1,4 +1,5 @@
-//! A TCP connection: what has come and is not read yet, what is to go and has not gone; both bounded.
+//! A TCP connection: what has come and is not read yet, what is to go and has not gone; both
+//! bounded.
 
 pub(crate) mod transit;
 
@@ -50,8 +51,8 @@ pub(crate) struct Connection {
     begun_ns: u64,
 }
 
-/// How long a client may take for one request, or to read the last answer, ns. Whoever sends a byte now
-/// and then must not hold a connection.
+/// How long a client may take for one request, or to read the last answer, ns. Whoever sends a byte
+/// now and then must not hold a connection.
 const PATIENCE_NS: u64 = 10_000_000_000;
 
 impl Connection {
@@ -78,7 +79,8 @@ impl Connection {
         }
     }
 
-    /// The same, over TLS; whoever does not begin with it is closed as one who does not end a request.
+    /// The same, over TLS; whoever does not begin with it is closed as one who does not end a
+    /// request.
     pub(crate) fn secured(self, tls: Secured) -> Self {
         Self { tls: Some(tls), begun_ns: self.heard_ns, ..self }
     }
@@ -88,7 +90,8 @@ impl Connection {
         self.tls.is_some()
     }
 
-    /// Reads while there is something and room for it (`limit` bytes). `false`: the client has closed.
+    /// Reads while there is something and room for it (`limit` bytes). `false`: the client has
+    /// closed.
     ///
     /// # Errors
     /// If the connection is broken.
@@ -110,8 +113,8 @@ impl Connection {
         Ok(true)
     }
 
-    /// To be called when what could be understood of the input has been, of it something whole if `progress`:
-    /// notes whether a request began.
+    /// To be called when what could be understood of the input has been, of it something whole if
+    /// `progress`: notes whether a request began.
     pub(crate) fn understood(&mut self, progress: bool, now_ns: u64) {
         if progress {
             self.begun_ns = 0;

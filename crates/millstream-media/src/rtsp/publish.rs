@@ -1,7 +1,9 @@
-//! Publishers (RFC 2326, sections 10.3 and 10.11): ANNOUNCE says what comes, SETUP how, RECORD that it comes now.
+//! Publishers (RFC 2326, sections 10.3 and 10.11): ANNOUNCE says what comes, SETUP how, RECORD that
+//! it comes now.
 //!
-//! A publication belongs to the connection that announced it and ends with it. It needs what players need to be
-//! admitted, and to be named where the stream names who may publish; else to come from this machine.
+//! A publication belongs to the connection that announced it and ends with it. It needs what
+//! players need to be admitted, and to be named where the stream names who may publish; else to
+//! come from this machine.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -9,9 +11,9 @@ use millstream_traffic::mpeg::Codec;
 use rtsp_types::headers::{CONTENT_TYPE, SESSION, TRANSPORT, Transports};
 use rtsp_types::{Method, Request, StatusCode};
 
-use super::{Answer, Asker, Desk, Refusal, acceptable, name_of, ok, refuse};
+use super::{Answer, Refusal, Requester, RtspHandler, acceptable, name_of, ok, refuse};
 use crate::payload::{CLOCK_RATE, Format};
-use crate::rtsp::session::{AsBell, Transport, random_word};
+use crate::rtsp::session::{AsWakeSocket, Transport, random_word};
 
 /// The parameter sets of an announcement that are looked at.
 const MOST_SETS: usize = 4;
@@ -24,13 +26,13 @@ pub(crate) struct Announced {
     sets: Vec<Vec<u8>>,
 }
 
-impl<B: AsBell> Desk<'_, B> {
+impl<B: AsWakeSocket> RtspHandler<'_, B> {
     /// Does what a publisher asks for; `None` if it is no publisher's request.
     pub(super) fn published(
         &mut self,
         request: &Request<Vec<u8>>,
         who: Option<&str>,
-        asker: Asker,
+        asker: Requester,
     ) -> Option<Result<Answer, Refusal>> {
         if *request.method() == Method::Announce {
             return Some(self.announce(request, who, asker));
@@ -53,7 +55,7 @@ impl<B: AsBell> Desk<'_, B> {
         &mut self,
         request: &Request<Vec<u8>>,
         who: Option<&str>,
-        asker: Asker,
+        asker: Requester,
     ) -> Result<Answer, Refusal> {
         let name = name_of(request);
         let Some(stream) = self.live.called(name) else {
@@ -88,7 +90,7 @@ impl<B: AsBell> Desk<'_, B> {
         }
     }
 
-    fn rights(&self, stream: usize, who: Option<&str>, asker: Asker) -> LiveRights {
+    fn rights(&self, stream: usize, who: Option<&str>, asker: Requester) -> LiveRights {
         match &self.live.streams[stream].spec.publishers {
             None => LiveRights {
                 may: asker.peer.is_loopback(),
@@ -105,7 +107,7 @@ impl<B: AsBell> Desk<'_, B> {
         &mut self,
         stream: usize,
         request: &Request<Vec<u8>>,
-        asker: Asker,
+        asker: Requester,
     ) -> Result<Answer, Refusal> {
         let live = &mut self.live.streams[stream];
         let of_stream = name_of(request)

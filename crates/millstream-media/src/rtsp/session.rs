@@ -3,12 +3,12 @@
 use std::net::IpAddr;
 
 use crate::clock::now_ns;
-use crate::cluster::{Moves, Shared};
+use crate::cluster::{ClusterMoves, Shared};
 use crate::data_plane::ring;
 use crate::files::library::Library;
-use crate::pages::rejects::{Reason, Refusals, holder};
+use crate::pages::rejects::{Reason, RejectCounters, holder};
 use crate::scheduler::admission::Admission;
-use crate::shared_memory::region::{Region, Row, Setting, State, Want, Word};
+use crate::shared_memory::region::{GlobalField, Region, Row, SessionField, State, Want};
 
 /// No connection: that of a session's host that is no more.
 const NO_CONNECTION: usize = usize::MAX;
@@ -71,9 +71,9 @@ pub(crate) struct Sessions {
     /// How many clients one address may be.
     pub(crate) per_address: usize,
     /// Who was refused for what they are.
-    pub(crate) refusals: Refusals,
+    pub(crate) refusals: RejectCounters,
     /// What became of clients by the cluster.
-    pub(crate) moves: Moves,
+    pub(crate) moves: ClusterMoves,
 }
 
 /// The account of some sessions' frames.
@@ -89,7 +89,8 @@ pub struct Account {
     pub full: [u64; 3],
     /// Frames taken out by an instruction: I, P, B.
     pub filtered: [u64; 3],
-    /// Frames dropped because their bytes were not read in time from the film's file, or could not be: I, P, B.
+    /// Frames dropped because their bytes were not read in time from the film's file, or could not
+    /// be: I, P, B.
     #[serde(default)]
     pub unread: [u64; 3],
     /// Frames that waited for a client that went away.
@@ -108,17 +109,17 @@ impl Account {
     fn of(row: Row) -> Self {
         let kinds = |word| [0, 1, 2].map(|kind| row.get_at(word, kind));
         Self {
-            released: row.get(Word::Next),
-            sent: kinds(Word::Sent),
-            late: kinds(Word::Late),
-            full: kinds(Word::Full),
-            filtered: kinds(Word::Filtered),
-            unread: kinds(Word::Unread),
-            discarded: row.get(Word::Discarded),
-            lost: row.get(Word::Lost),
-            violations: row.get(Word::Violations),
-            slow: row.get(Word::Slow),
-            packets: row.get(Word::Packets),
+            released: row.get(SessionField::Next),
+            sent: kinds(SessionField::Sent),
+            late: kinds(SessionField::Late),
+            full: kinds(SessionField::Full),
+            filtered: kinds(SessionField::Filtered),
+            unread: kinds(SessionField::Unread),
+            discarded: row.get(SessionField::Discarded),
+            lost: row.get(SessionField::Lost),
+            violations: row.get(SessionField::Violations),
+            slow: row.get(SessionField::Slow),
+            packets: row.get(SessionField::Packets),
         }
     }
 
@@ -148,7 +149,8 @@ impl Account {
         sum(&self.sent)
     }
 
-    /// Frames that did not go in time: dropped late, at a full queue or unread, or lost with a processor.
+    /// Frames that did not go in time: dropped late, at a full queue or unread, or lost with a
+    /// processor.
     #[must_use]
     pub fn missed(&self) -> u64 {
         sum(&[sum(&self.late), sum(&self.full), sum(&self.unread), self.lost])
@@ -160,7 +162,8 @@ impl Account {
         sum(&self.filtered)
     }
 
-    /// Frames that were released and are neither sent nor counted as anything else: those that wait.
+    /// Frames that were released and are neither sent nor counted as anything else: those that
+    /// wait.
     #[must_use]
     pub fn waiting(&self) -> u64 {
         let resolved = [self.sent_frames(), self.missed(), self.filtered_frames(), self.discarded];
@@ -201,8 +204,8 @@ impl Sessions {
             stalled: 0,
             past: Account::default(),
             per_address: usize::MAX,
-            refusals: Refusals::default(),
-            moves: Moves::default(),
+            refusals: RejectCounters::default(),
+            moves: ClusterMoves::default(),
         }
     }
 
@@ -238,15 +241,15 @@ impl Sessions {
         let id = random[3].max(1);
         let row = self.region.session(number);
         row.clear();
-        row.set(Word::Media, title as u64);
-        row.set(Word::Ssrc, random[0] & 0xffff_ffff);
-        row.set(Word::TimestampBase, random[1] & 0xffff_ffff);
-        row.set(Word::SequenceBase, random[2] & 0x7fff);
-        row.set(Word::HostHeardNs, now_ns);
+        row.set(SessionField::Media, title as u64);
+        row.set(SessionField::Ssrc, random[0] & 0xffff_ffff);
+        row.set(SessionField::TimestampBase, random[1] & 0xffff_ffff);
+        row.set(SessionField::SequenceBase, random[2] & 0x7fff);
+        row.set(SessionField::HostHeardNs, now_ns);
         if let Transport::Udp(rtp, rtcp) = transport {
             row.set_address(peer, rtp, rtcp);
         }
-        row.set(Word::Id, id);
+        row.set(SessionField::Id, id);
         self.admission.add(title, bps);
         self.admitted += 1;
         self.all[number] = Some(Session {
@@ -276,17 +279,17 @@ impl Sessions {
         })
     }
 
-    /// Takes over the clients of a host that is no more, which play on in the processor. Those who had
-    /// their packets by its connections are stopped. Returns how many there are.
-    pub(crate) fn adopt(&mut self, library: &Library, bell: &impl AsBell) -> usize {
+    /// Takes over the clients of a host that is no more, which play on in the processor. Those who
+    /// had their packets by its connections are stopped. Returns how many there are.
+    pub(crate) fn adopt(&mut self, library: &Library, bell: &impl AsWakeSocket) -> usize {
         let mut adopted = 0;
         for number in 0..self.all.len() {
             let row = self.region.session(number);
-            let id = row.get(Word::Id);
+            let id = row.get(SessionField::Id);
             if id == 0 {
                 continue;
             }
-            let title = usize::try_from(row.get(Word::Media)).unwrap_or(usize::MAX);
+            let title = usize::try_from(row.get(SessionField::Media)).unwrap_or(usize::MAX);
             let to = row.destinations();
             let Some((bps, (rtp, rtcp))) =
                 library.titles.get(title).map(|t| t.reserved_bps).zip(to)
@@ -310,7 +313,7 @@ impl Sessions {
                 continue;
             }
             // Whoever says nothing has as long as any client to say something.
-            row.set(Word::HostHeardNs, now_ns());
+            row.set(SessionField::HostHeardNs, now_ns());
             self.admitted += 1;
             adopted += 1;
         }
@@ -330,17 +333,17 @@ impl Sessions {
     pub(crate) fn playing(&self) -> impl Iterator<Item = (usize, u64, u64)> {
         self.iter().filter(|(_, session)| !session.stopping).map(|(number, _)| {
             let row = self.region.session(number);
-            (number, row.get(Word::Id), row.get(Word::Epoch))
+            (number, row.get(SessionField::Id), row.get(SessionField::Epoch))
         })
     }
 
     /// Whether there is a session called so, or was a moment ago.
     pub(crate) fn is_called(&self, id: u64) -> bool {
-        self.iter().any(|(number, _)| self.region.session(number).get(Word::Id) == id)
+        self.iter().any(|(number, _)| self.region.session(number).get(SessionField::Id) == id)
     }
 
-    /// A session of a dead server that went on here before `by_ns`, of a client at `peer` who has said nothing
-    /// since.
+    /// A session of a dead server that went on here before `by_ns`, of a client at `peer` who has
+    /// said nothing since.
     pub(crate) fn unheard(&self, peer: IpAddr, title: usize, by_ns: u64) -> Option<usize> {
         let of = |session: &Session| {
             let nobodys = session.connection == NO_CONNECTION && !session.stopping;
@@ -349,21 +352,22 @@ impl Sessions {
         let mut found = self.iter().filter(|(number, session)| {
             let row = self.region.session(*number);
             // Both are when it began to go on, until somebody is heard.
-            let since_ns = row.get(Word::HostHeardNs);
-            let heard = row.get(Word::HeardNs) != since_ns;
-            of(session) && row.get(Word::Epoch) > 0 && !heard && since_ns < by_ns
+            let since_ns = row.get(SessionField::HostHeardNs);
+            let heard = row.get(SessionField::HeardNs) != since_ns;
+            of(session) && row.get(SessionField::Epoch) > 0 && !heard && since_ns < by_ns
         });
         found.next().map(|(number, _)| number)
     }
 
-    /// Goes on with a session of a dead server, told at `told_ns`, if there is room. Returns whether it does.
+    /// Goes on with a session of a dead server, told at `told_ns`, if there is room. Returns
+    /// whether it does.
     pub(crate) fn take_in(
         &mut self,
         library: &Library,
         shared: &Shared,
         told_ns: u64,
         now_ns: u64,
-        bell: &impl AsBell,
+        bell: &impl AsWakeSocket,
     ) -> bool {
         let title = usize::try_from(shared.title).unwrap_or(usize::MAX);
         let Some(bps) = library.titles.get(title).map(|title| title.reserved_bps) else {
@@ -445,8 +449,8 @@ impl Sessions {
     }
 
     /// Tells the processor what is wanted of a session.
-    pub(crate) fn want(&mut self, number: usize, want: Want, bell: &impl AsBell) {
-        self.region.session(number).set(Word::Want, want as u64);
+    pub(crate) fn want(&mut self, number: usize, want: Want, bell: &impl AsWakeSocket) {
+        self.region.session(number).set(SessionField::Want, want as u64);
         if matches!(want, Want::Stop | Want::Yield)
             && let Some(session) = &mut self.all[number]
             && !std::mem::replace(&mut session.stopping, true)
@@ -454,7 +458,7 @@ impl Sessions {
             self.admission.remove(session.title, session.reserved_bps);
         }
         if !self.region.notices().push([number as u64, 0, 0, 0]) {
-            self.region.set(Setting::LookAtAll, 1);
+            self.region.set(GlobalField::LookAtAll, 1);
         }
         bell.ring();
     }
@@ -471,7 +475,7 @@ impl Sessions {
         for number in stopped {
             let row = self.region.session(*number);
             self.past = self.past.plus(Account::of(row));
-            row.set(Word::Id, 0);
+            row.set(SessionField::Id, 0);
             self.all[*number] = None;
         }
     }
@@ -493,11 +497,11 @@ impl Sessions {
 }
 
 /// What the processor's attention is drawn by.
-pub(crate) trait AsBell {
+pub(crate) trait AsWakeSocket {
     fn ring(&self);
 }
 
-impl AsBell for mio::net::UnixStream {
+impl AsWakeSocket for mio::net::UnixStream {
     fn ring(&self) {
         ring(self);
     }

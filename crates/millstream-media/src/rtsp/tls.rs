@@ -92,8 +92,8 @@ impl Secured {
         }
     }
 
-    /// Takes as much of `from` as there is room for, and writes what goes now. How much was taken, and
-    /// whether all of that has gone.
+    /// Takes as much of `from` as there is room for, and writes what goes now. How much was taken,
+    /// and whether all of that has gone.
     ///
     /// # Errors
     /// If the connection is broken.

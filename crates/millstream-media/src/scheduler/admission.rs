@@ -1,42 +1,41 @@
-//! Who may play: a client is admitted if no stretch of time can hold more frames that must go than
-//! the link carries in it.
+//! Admission control: admits a client if the mandatory frames of every interval fit the link.
 //!
-//! Mandatory frames are served by earliest deadline, one frame whole at a time. So all of them leave by
-//! their deadlines if, for every t, what can be both released and due within t, the longest frame that
-//! may have begun before, and [`crate::scheduler::dispatch::SLACK_NS`] for a late wake-up take no longer than t
-//! (Jeffay, Stanat and Martel, *On non-preemptive scheduling of periodic and sporadic tasks*, 1991; the
-//! demand is [`Demand`]'s). It holds for clients that begin at any time. Disciplines that do not serve
-//! by deadline are promised nothing by it.
+//! Mandatory frames are served by earliest deadline, one frame whole at a time. So all of them
+//! leave by their deadlines if, for every t, what can be both released and due within t, the
+//! longest frame that may have begun before, and [`crate::scheduler::dispatch::SLACK_NS`] for a
+//! late wake-up take no longer than t (Jeffay, Stanat and Martel, *On non-preemptive scheduling of
+//! periodic and sporadic tasks*, 1991; the demand is [`Demand`]'s). It holds for clients that begin
+//! at any time. Disciplines that do not serve by deadline are promised nothing by it.
 
 use millstream_scenario::Scenario;
 
 use crate::MediaError;
-use crate::data_plane::Schedule;
 use crate::files::library::Library;
+use crate::scheduler::Schedule;
 use crate::scheduler::demand::{Demand, WHOLE_LINK};
 use crate::scheduler::dispatch::SLACK_NS;
 
-/// The most stretches of time that are looked at for an answer.
+/// The largest number of intervals examined per request.
 const MOST_STEPS: u64 = 200_000;
 
-/// The link, and who has been admitted to it.
+/// The link and its admitted clients.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Admission {
-    /// Bits/s.
+    /// The link's rate, bits/s.
     pub(crate) link_bps: u64,
-    /// The mean rates of the admitted clients' mandatory frames, bits/s.
+    /// The sum of the mean rates of mandatory frames, bits/s.
     pub(crate) reserved_bps: u64,
     /// Admitted clients by title.
     clients: Vec<u64>,
 }
 
 impl Admission {
-    /// Nobody on a link.
+    /// Creates an empty link.
     pub(crate) fn new(link_bps: u64) -> Self {
         Self { link_bps, reserved_bps: 0, clients: Vec::new() }
     }
 
-    /// A client of a title that needs `bps` has come.
+    /// Adds a client of a title that needs `bps`.
     pub(crate) fn add(&mut self, title: usize, bps: u64) {
         if self.clients.len() <= title {
             self.clients.resize(title + 1, 0);
@@ -45,16 +44,16 @@ impl Admission {
         self.reserved_bps += bps;
     }
 
-    /// It has gone.
+    /// Removes a client.
     pub(crate) fn remove(&mut self, title: usize, bps: u64) {
         self.clients[title] -= 1;
         self.reserved_bps -= bps;
     }
 
-    /// Whether `more` clients of `title` can be admitted; `demands` are the titles'.
+    /// Checks whether `more` clients of `title` can be admitted; `demands` are the titles'.
     ///
     /// # Errors
-    /// Why not, in words.
+    /// The reason for the refusal.
     pub(crate) fn admits(
         &self,
         demands: &[&Demand],
@@ -108,7 +107,7 @@ impl Admission {
         Ok(())
     }
 
-    /// How many more clients of `title` can be admitted, of at most `most`.
+    /// Returns how many more clients of `title` can be admitted, at most `most`.
     pub(crate) fn room(&self, demands: &[&Demand], title: usize, most: u64) -> u64 {
         let (mut fits, mut too_many) = (0, most + 1);
         while too_many - fits > 1 {
@@ -123,7 +122,7 @@ impl Admission {
     }
 }
 
-/// What admission says of one stream on an empty link.
+/// The admission result of one stream on an empty link.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct TitleAdmission {
     /// The stream's name.
@@ -132,14 +131,14 @@ pub struct TitleAdmission {
     pub room: u64,
     /// Whether the discipline serves by deadline, so that admission guarantees windows.
     pub by_deadline: bool,
-    /// Why not one is admitted.
+    /// Why not even one client is admitted.
     pub refused: Option<String>,
 }
 
-/// What admission says of each stream of `scenario`, whose files are read.
+/// Computes the admission result of each stream of `scenario`, reading its files.
 ///
 /// # Errors
-/// A scenario that cannot be served.
+/// If the scenario cannot be served.
 pub fn admission_of(scenario: &Scenario) -> Result<Vec<TitleAdmission>, MediaError> {
     let library = Library::open(scenario)?;
     let demands = library.demands();
@@ -166,14 +165,14 @@ fn milliseconds(ns: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::scheduler::demand::FrameWork;
+    use crate::scheduler::demand::FrameDemand;
     use crate::scheduler::optional_frames::Importance::{B, I};
 
     const MS: u64 = 1_000_000;
 
     /// An I-frame of `i` ms and three B-frames of 1 ms, every 40 ms, due after `deadline` ms.
     fn film(i: u64, deadline: u64, window: (u32, u32)) -> Demand {
-        let frame = |ms, importance| FrameWork { work_ns: ms * MS, importance };
+        let frame = |ms, importance| FrameDemand { work_ns: ms * MS, importance };
         let frames = [frame(i, I), frame(1, B), frame(1, B), frame(1, B)];
         Demand::new(&frames, window, true, 40 * MS, deadline * MS)
     }

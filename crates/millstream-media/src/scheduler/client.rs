@@ -1,46 +1,46 @@
-//! One client of the dispatcher: where it is in its file, and the account of its frames.
+//! A client of the dispatcher: its position in its file and its frame accounts.
 //!
-//! Frame n of a client is frame n modulo the file's length. It is released a period after the one
-//! before it. What must outlive the dispatcher stands in the session's [`Row`]; a frame's RTP numbers
-//! are reserved there before any of its packets is sent, so none is used twice, whatever dies when.
+//! Frame n of a client is frame n modulo the file's length. Frames are released one period apart.
+//! State that must survive the dispatcher is in the session's [`Row`]. A frame's RTP numbers are
+//! reserved there before its first packet is sent, so a crash never reuses one.
 
 mod live;
 mod transit;
 
 use self::transit::PassedOn;
-use crate::live::choice::OnlineChoice;
 use crate::live::frames::FrameRing;
 use crate::payload::CLOCK_RATE;
+use crate::scheduler::online_choice::OnlineChoice;
 use crate::scheduler::optional_frames::{Choice, Importance};
-use crate::shared_memory::region::{LATENESS, Row, State, Word};
+use crate::shared_memory::region::{LATENESS, Row, SessionField, State};
 use crate::shared_memory::store::{FrameRecord, MediaRecord, Store};
 use std::collections::VecDeque;
 
 /// How often sender reports go out, ns (RFC 3550, section 6.2: at least 5 s apart).
 const REPORT_NS: u64 = 5_000_000_000;
 
-/// How long after a film's last period its goodbye goes out, ns: players take it for the end, whatever they
-/// have not read yet.
+/// How long after a file's last period its goodbye is sent, ns: players stop at it and discard
+/// unread frames.
 const READING_NS: u64 = 500_000_000;
 
-/// The most frames that a row may say were released: at 100 a second, those of 89,000 years.
+/// The largest number of released frames that a row may hold: 89,000 years at 100 frames/s.
 const MOST_FRAMES: u64 = 1 << 48;
 
-/// The longest time that a row may say has passed, ns: 146 years.
+/// The longest elapsed time that a row may hold, ns: 146 years.
 const MOST_NS: u64 = 1 << 62;
 
 /// A frame in a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Descriptor {
-    /// Its number among the client's.
+    /// Its number within the client's frames.
     pub(crate) number: u64,
     /// Its importance as a number.
     importance: u32,
     /// Bytes of its RTP packets.
     pub(crate) bytes: u32,
-    /// When it was released, ns.
+    /// When it is released, ns.
     pub(crate) release_ns: u64,
-    /// From when on it is late, ns.
+    /// Its deadline, ns: late from then on.
     pub(crate) deadline_ns: u64,
 }
 
@@ -50,7 +50,7 @@ impl Descriptor {
         Importance::from_number(self.importance).kind()
     }
 
-    /// A frame of which only the number matters.
+    /// Creates a descriptor with a number only.
     pub(crate) fn numbered(number: u64) -> Self {
         Self { number, importance: 0, bytes: 0, release_ns: 0, deadline_ns: 0 }
     }
@@ -65,19 +65,19 @@ pub(crate) struct Client {
     pub(crate) row: Row,
     /// The RTP time of the last frame sent.
     pub(crate) last_rtp_time: u32,
-    /// Frames with lower numbers are not sent any more.
+    /// Frames with lower numbers are not sent.
     in_order_from: u64,
     choice: Choice,
-    /// Of a live stream, in place of `choice`.
+    /// Replaces `choice` for a live stream.
     online: OnlineChoice,
     taken: bool,
-    /// Its frames are being read from the film's file.
+    /// Whether its frames are read ahead from a file.
     pub(crate) reads: bool,
-    /// When a client at its file's end is looked at again, or one of a live stream, ns.
+    /// When a client at its file's end, or of a live stream, is checked again, ns.
     waits_until_ns: Option<u64>,
-    /// Frames lost in the last two blocks of y: the block's number and how many.
+    /// Losses in the last two blocks of y frames: block number and count.
     losses: [(u64, u64); 2],
-    /// Interleaved: frames that the host has and has not told the outcome of.
+    /// Interleaved transport: frames whose outcome the host has not reported.
     passed_on: VecDeque<PassedOn>,
 }
 
@@ -100,12 +100,12 @@ impl Client {
         }
     }
 
-    /// The request period T, ns.
+    /// Returns the request period T, ns.
     pub(crate) fn period_ns(&self) -> u64 {
         self.media.period_ns
     }
 
-    /// Whether a session has this slot.
+    /// Returns whether a session uses this slot.
     pub(crate) fn is_taken(&self) -> bool {
         self.taken
     }
@@ -119,17 +119,17 @@ impl Client {
         if let Some(ring) = self.ring().and_then(|ring| store.rings.get(ring)) {
             self.join(ring);
         }
-        let next = self.row.get(Word::Next);
+        let next = self.row.get(SessionField::Next);
         let since_first = next.saturating_mul(self.period_ns());
-        self.row.set(Word::PhaseNs, now_ns.wrapping_sub(since_first));
-        self.row.set(Word::HeardNs, now_ns);
-        self.row.set(Word::State, State::Playing as u64);
+        self.row.set(SessionField::PhaseNs, now_ns.wrapping_sub(since_first));
+        self.row.set(SessionField::HeardNs, now_ns);
+        self.row.set(SessionField::State, State::Playing as u64);
     }
 
     /// What is wrong with the row that a dispatcher before this one left, if anything is: a release
     /// time that is beyond the clock's range would be due again and again.
     pub(crate) fn damage(&self, now_ns: u64, store: &Store) -> Option<String> {
-        let (row, next) = (self.row, self.row.get(Word::Next));
+        let (row, next) = (self.row, self.row.get(SessionField::Next));
         let too_far = |name: &str, value: u64| Some(format!("{name} = {value}"));
         let played_ns = next.checked_mul(self.period_ns()).filter(|ns| *ns < MOST_NS);
         if next >= MOST_FRAMES || (played_ns.is_none() && self.ring().is_none()) {
@@ -139,20 +139,20 @@ impl Client {
             return None;
         }
         let Some(number) = self.ring() else {
-            let phase_ns = row.get(Word::PhaseNs);
+            let phase_ns = row.get(SessionField::PhaseNs);
             let far = now_ns.wrapping_sub(phase_ns) >= MOST_NS;
             return if far { too_far("first release, ns", phase_ns) } else { None };
         };
-        let offset = row.get(Word::Offset);
+        let offset = row.get(SessionField::Offset);
         let head = store.rings.get(number).map_or(0, FrameRing::head);
-        let far = row.get(Word::From) == 0 && head.wrapping_sub(offset) >= MOST_FRAMES;
+        let far = row.get(SessionField::From) == 0 && head.wrapping_sub(offset) >= MOST_FRAMES;
         if far { too_far("first live frame", offset) } else { None }
     }
 
-    /// Begins where the row says: what waited in a dispatcher that died is lost.
+    /// Starts from the row; frames queued in an earlier dispatcher are lost.
     pub(crate) fn take_over(&mut self, store: &Store) {
-        let (row, next) = (self.row, self.row.get(Word::Next));
-        row.add(Word::Lost, next.saturating_sub(row.resolved()));
+        let (row, next) = (self.row, self.row.get(SessionField::Next));
+        row.add(SessionField::Lost, next.saturating_sub(row.resolved()));
         self.in_order_from = next;
         if self.ring().is_some() {
             return self.online.skip();
@@ -161,8 +161,7 @@ impl Client {
         self.choice.resume(next, |number| importance(frames, number));
     }
 
-    /// Goes on with a client that played in a dispatcher that died: frames of the time between are
-    /// lost.
+    /// Resumes a client of an earlier dispatcher; frames due in between are lost.
     pub(crate) fn catch_up(&mut self, now_ns: u64, store: &Store) {
         if let Some(ring) = self.ring() {
             if let Some(ring) = store.rings.get(ring) {
@@ -170,56 +169,60 @@ impl Client {
             }
             return self.take_over(store);
         }
-        let since_ns = now_ns.wrapping_sub(self.row.get(Word::PhaseNs));
-        let mut next = (since_ns / self.period_ns() + 1).max(self.row.get(Word::Next));
+        let since_ns = now_ns.wrapping_sub(self.row.get(SessionField::PhaseNs));
+        let mut next = (since_ns / self.period_ns() + 1).max(self.row.get(SessionField::Next));
         if self.media.repeat == 0 {
             next = next.min(self.media.frames);
         }
-        self.row.set(Word::Next, next);
+        self.row.set(SessionField::Next, next);
         self.take_over(store);
     }
 
     pub(crate) fn pause(&mut self) {
-        self.row.set(Word::State, State::Paused as u64);
+        self.row.set(SessionField::State, State::Paused as u64);
     }
 
     pub(crate) fn end(&mut self) {
-        self.row.set(Word::State, State::Ended as u64);
+        self.row.set(SessionField::State, State::Ended as u64);
     }
 
-    /// The slot is nobody's; frames that wait in it are discarded, now in the account and in the queue
-    /// as they come up.
+    /// Frees the slot. Waiting frames are accounted as discarded now, and leave the queue when they
+    /// reach its head.
     pub(crate) fn leave(&mut self) {
-        self.row.add(Word::Discarded, self.row.get(Word::Next).wrapping_sub(self.row.resolved()));
+        self.row.add(
+            SessionField::Discarded,
+            self.row.get(SessionField::Next).wrapping_sub(self.row.resolved()),
+        );
         self.taken = false;
         self.passed_on.clear();
     }
 
-    /// When the next frame is released, ns.
+    /// Returns the next release time, ns.
     pub(crate) fn next_release_ns(&self) -> u64 {
         self.waits_until_ns.unwrap_or_else(|| {
-            let since_first = self.row.get(Word::Next).saturating_mul(self.period_ns());
-            self.row.get(Word::PhaseNs).wrapping_add(since_first)
+            let since_first = self.row.get(SessionField::Next).saturating_mul(self.period_ns());
+            self.row.get(SessionField::PhaseNs).wrapping_add(since_first)
         })
     }
 
-    /// To be looked at again then: at the end of its file, or when a frame of a live stream is released.
+    /// Schedules the next check: at the end of its file, or at a live stream's next release.
     pub(crate) fn wait_until(&mut self, at_ns: u64) {
         self.waits_until_ns = Some(at_ns);
     }
 
-    /// Whether the film is over at `at_ns`, when nothing of it is left to be released: every frame is
-    /// accounted for, and the client has had time to read the last.
+    /// Whether the film is over at `at_ns`, when nothing of it is left to be released: every frame
+    /// is accounted for, and the client has had time to read the last.
     pub(crate) fn is_over(&self, at_ns: u64) -> bool {
-        let next = self.row.get(Word::Next);
+        let next = self.row.get(SessionField::Next);
         let since_first = next.saturating_mul(self.period_ns());
-        let end_ns = self.row.get(Word::PhaseNs).wrapping_add(since_first);
+        let end_ns = self.row.get(SessionField::PhaseNs).wrapping_add(since_first);
         self.row.resolved() >= next && at_ns >= end_ns.saturating_add(READING_NS)
     }
 
-    /// Releases the next frame at `at_ns`: it and whether it is optional; `None` at the file's end.
+    /// Releases the next frame at `at_ns`. Returns it and whether it is optional; `None` at the
+    /// file's end.
     pub(crate) fn release(&mut self, at_ns: u64, store: &Store) -> Option<(Descriptor, bool)> {
-        let number = self.row.get(Word::Next);
+        let number = self.row.get(SessionField::Next);
         if self.media.repeat == 0 && number >= self.media.frames {
             return None;
         }
@@ -233,18 +236,18 @@ impl Client {
             release_ns: at_ns,
             deadline_ns: at_ns.saturating_add(self.media.deadline_ns),
         };
-        self.row.set(Word::Next, number + 1);
+        self.row.set(SessionField::Next, number + 1);
         Some((descriptor, optional))
     }
 
-    /// The record of a frame of this client, which plays a file.
+    /// Returns the record of a frame of a file.
     pub(crate) fn frame(&self, frame: &Descriptor, store: &Store) -> FrameRecord {
         *at(store.frames(&self.media), frame.number)
     }
 
-    /// When the frame of this record is shown, by the RTP clock.
+    /// Returns the RTP timestamp of a record.
     pub(crate) fn rtp_time(&self, frame: &Descriptor, record: &FrameRecord) -> u32 {
-        let base = low_bits(self.row.get(Word::TimestampBase));
+        let base = low_bits(self.row.get(SessionField::TimestampBase));
         if self.ring().is_some() {
             return base.wrapping_add(record.display);
         }
@@ -255,48 +258,48 @@ impl Client {
         base.wrapping_add(low_bits(u64::try_from(ticks % (1 << 32)).unwrap_or(0)))
     }
 
-    /// Whether a later frame has been chosen before.
+    /// Returns whether a later frame has been chosen.
     pub(crate) fn is_overtaken(&self, frame: &Descriptor) -> bool {
         frame.number < self.in_order_from
     }
 
-    /// A frame is chosen: RTP numbers for its packets, the first one's.
+    /// Reserves RTP numbers for a chosen frame. Returns the first one.
     pub(crate) fn reserve(&mut self, frame: &Descriptor, record: &FrameRecord) -> u64 {
         self.in_order_from = frame.number + 1;
-        let sequence = self.row.get(Word::Sequence);
-        self.row.set(Word::Sequence, sequence.wrapping_add(record.packets.into()));
+        let sequence = self.row.get(SessionField::Sequence);
+        self.row.set(SessionField::Sequence, sequence.wrapping_add(record.packets.into()));
         sequence
     }
 
-    /// A frame is out whole, or the host has it. Returns whether it was the first.
+    /// Records that a frame was sent whole or handed to the host. Returns whether it was the first.
     pub(crate) fn sent(&mut self, frame: &Descriptor, record: &FrameRecord, now_ns: u64) -> bool {
         let row = self.row;
         if !self.taken {
             return false;
         }
-        let first = row.get(Word::Packets) == 0;
-        row.add(Word::Packets, record.packets.into());
+        let first = row.get(SessionField::Packets) == 0;
+        row.add(SessionField::Packets, record.packets.into());
         // Octets of payload (RFC 3550, section 6.4.1).
         let headers = u64::from(record.packets) * crate::payload::RTP_HEADER as u64;
-        row.add(Word::Octets, u64::from(record.bytes).saturating_sub(headers));
+        row.add(SessionField::Octets, u64::from(record.bytes).saturating_sub(headers));
         if !self.is_interleaved() {
             self.count_sent(frame, now_ns);
         }
         first
     }
 
-    /// A frame is on its way whole.
+    /// Records that a frame was sent whole.
     fn count_sent(&self, frame: &Descriptor, now_ns: u64) {
         let row = self.row;
-        row.add_at(Word::Sent, frame.kind(), 1);
+        row.add_at(SessionField::Sent, frame.kind(), 1);
         let took_ns = now_ns.saturating_sub(frame.release_ns);
-        row.set(Word::WorstNs, row.get(Word::WorstNs).max(took_ns));
+        row.set(SessionField::WorstNs, row.get(SessionField::WorstNs).max(took_ns));
         let bucket = (64 - (took_ns / 1_000).leading_zeros()) as usize;
-        row.add_at(Word::Lateness, bucket.min(LATENESS - 1), 1);
+        row.add_at(SessionField::Lateness, bucket.min(LATENESS - 1), 1);
     }
 
-    /// A frame was dropped, and counted as `how` says.
-    pub(crate) fn dropped(&mut self, frame: &Descriptor, how: Word) {
+    /// Records a dropped frame under the counter `how`.
+    pub(crate) fn dropped(&mut self, frame: &Descriptor, how: SessionField) {
         if !self.taken {
             return;
         }
@@ -312,18 +315,18 @@ impl Client {
             *entry = (block, 0);
         }
         entry.1 += 1;
-        self.row.set_at(Word::Blocks, parity, block << 32 | entry.1);
+        self.row.set_at(SessionField::Blocks, parity, block << 32 | entry.1);
         if entry.1 > u64::from(self.media.lost) {
-            self.row.add(Word::Violations, 1);
+            self.row.add(SessionField::Violations, 1);
         }
     }
 
-    /// An instruction took a frame out, which is no loss: the contract is about what was to be sent.
+    /// Removes a frame that an instruction filtered; not a loss, because it was not to be sent.
     pub(crate) fn filtered(&mut self, frame: &Descriptor) {
-        self.row.add_at(Word::Filtered, frame.kind(), 1);
+        self.row.add_at(SessionField::Filtered, frame.kind(), 1);
     }
 
-    /// A frame's place in its block of y, and how many of the block were lost.
+    /// Returns a frame's position in its block of y, and the block's losses.
     pub(crate) fn in_block(&self, number: u64) -> (u64, u64) {
         let of = u64::from(self.media.of.max(1));
         let (block, place) = (number / of, number % of);
@@ -331,17 +334,17 @@ impl Client {
         (place, if of_entry == block { lost } else { 0 })
     }
 
-    /// The RTP source that it hears.
+    /// Returns the client's RTP source (SSRC).
     pub(crate) fn ssrc(&self) -> u64 {
-        self.row.get(Word::Ssrc)
+        self.row.get(SessionField::Ssrc)
     }
 
     pub(crate) fn is_report_due(&self, now_ns: u64) -> bool {
-        now_ns.saturating_sub(self.row.get(Word::ReportNs)) >= REPORT_NS
+        now_ns.saturating_sub(self.row.get(SessionField::ReportNs)) >= REPORT_NS
     }
 
     pub(crate) fn reported(&mut self, now_ns: u64) {
-        self.row.set(Word::ReportNs, now_ns);
+        self.row.set(SessionField::ReportNs, now_ns);
     }
 }
 
@@ -353,7 +356,7 @@ fn importance(frames: &[FrameRecord], number: u64) -> Importance {
     Importance::from_number(at(frames, number).importance)
 }
 
-/// RTP counts modulo 2³².
+/// Truncates to 32 bits: RTP counts modulo 2³².
 pub(crate) fn low_bits(value: u64) -> u32 {
     u32::try_from(value & u64::from(u32::MAX)).unwrap_or(0)
 }

@@ -1,35 +1,35 @@
-//! How much link time the frames of a file that must go can want in any stretch of time.
+//! The link time that a file's mandatory frames can demand in any interval.
 //!
-//! A client's frames are released a period apart and are to have left by their deadline. In a stretch
-//! of t ns, those that are both released and due in it are at most n consecutive ones, n = 1 +
-//! floor((t - deadline) / period); [`Demand`] knows the most link time that any n of them take together. That is
-//! the demand bound of a sporadic task (Baruah, Mok and Rosier, *Preemptively scheduling
-//! hard-real-time sporadic tasks on one processor*, 1990), with the film's own sizes.
+//! A client's frames are released a period apart and are to have left by their deadline. In a
+//! stretch of t ns, those that are both released and due in it are at most n consecutive ones, n =
+//! 1 + floor((t - deadline) / period); [`Demand`] knows the most link time that any n of them take
+//! together. That is the demand bound of a sporadic task (Baruah, Mok and Rosier, *Preemptively
+//! scheduling hard-real-time sporadic tasks on one processor*, 1990), with the film's own sizes.
 
 use crate::scheduler::optional_frames::{Choice, Importance};
 
-/// The most frames in a row that are looked at; more are bounded by these, put side by side.
+/// The longest run of frames examined; longer runs are bounded by sums of these.
 const LONGEST_RUN: u64 = 1_024;
 
-/// The most sums of consecutive frames that are formed for a file.
+/// The largest number of run sums formed for a file.
 const MOST_SUMS: u64 = 1 << 26;
 
 /// One unit of the rates here, as a part of the link.
 pub(crate) const WHOLE_LINK: i128 = 1 << 40;
 
-/// One frame: how long it takes on the link, ns, and what it costs to lose it.
+/// A frame: link time, ns, and importance.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct FrameWork {
+pub(crate) struct FrameDemand {
     pub(crate) work_ns: u64,
     pub(crate) importance: Importance,
 }
 
-/// What any client of a file can ask of the link.
+/// The demand bound of a client of one file.
 #[derive(Clone, Debug)]
 pub(crate) struct Demand {
     period_ns: u64,
     deadline_ns: u64,
-    /// The most link time of n consecutive frames' mandatory ones, ns; n from 0.
+    /// The largest link time of the mandatory frames among n consecutive ones, ns; n from 0.
     most_ns: Vec<u64>,
     /// The link time of the longest frame, mandatory or not, ns.
     pub(crate) longest_frame_ns: u64,
@@ -40,10 +40,10 @@ pub(crate) struct Demand {
 }
 
 impl Demand {
-    /// The demand of a film with a window of `lost` of every `of` frames, played from its start, over
-    /// and over if it repeats.
+    /// The demand of a film with a window of `lost` of every `of` frames, played from its start,
+    /// over and over if it repeats.
     pub(crate) fn new(
-        film: &[FrameWork],
+        film: &[FrameDemand],
         (lost, of): (u32, u32),
         repeats: bool,
         period_ns: u64,
@@ -71,8 +71,8 @@ impl Demand {
         Self::of_runs(most_ns, longest_frame_ns, period_ns, deadline_ns)
     }
 
-    /// The demand of frames at least a period apart, of which any n in a row take at most `most(n)` ns of the
-    /// link, n from 1, and one at most `longest_frame_ns`.
+    /// The demand of frames at least a period apart, of which any n in a row take at most `most(n)`
+    /// ns of the link, n from 1, and one at most `longest_frame_ns`.
     pub(crate) fn bounded(
         most: impl Fn(u64) -> u64,
         longest_frame_ns: u64,
@@ -121,14 +121,14 @@ impl Demand {
             .take_while(move |time| *time <= end_ns)
     }
 
-    /// How many there are.
+    /// Returns the number of such times.
     pub(crate) fn steps(&self, end_ns: u64) -> u64 {
         end_ns.checked_sub(self.deadline_ns).map_or(0, |time| time / self.period_ns.max(1) + 1)
     }
 }
 
-/// The link time of each frame that must go, 0 of the others, until the choice repeats, ns.
-fn mandatory(film: &[FrameWork], (lost, of): (u32, u32), repeats: bool) -> Vec<u64> {
+/// Returns the link time of each mandatory frame, 0 of optional ones, until the choice repeats, ns.
+fn mandatory(film: &[FrameDemand], (lost, of): (u32, u32), repeats: bool) -> Vec<u64> {
     let frames = film.len() as u64;
     if frames == 0 {
         return Vec::new();
@@ -162,11 +162,11 @@ mod tests {
     use super::*;
     use Importance::{B, I, P};
 
-    const FILM: [FrameWork; 4] = [
-        FrameWork { work_ns: 40, importance: I },
-        FrameWork { work_ns: 10, importance: B },
-        FrameWork { work_ns: 20, importance: P },
-        FrameWork { work_ns: 10, importance: B },
+    const FILM: [FrameDemand; 4] = [
+        FrameDemand { work_ns: 40, importance: I },
+        FrameDemand { work_ns: 10, importance: B },
+        FrameDemand { work_ns: 20, importance: P },
+        FrameDemand { work_ns: 10, importance: B },
     ];
 
     #[test]
@@ -200,7 +200,7 @@ mod tests {
         ) {
             let film: Vec<_> = works
                 .into_iter()
-                .map(|(work_ns, kind)| FrameWork { work_ns, importance: Importance::from_number(kind) })
+                .map(|(work_ns, kind)| FrameDemand { work_ns, importance: Importance::from_number(kind) })
                 .collect();
             let window = (lost, lost + more);
             let demand = Demand::new(&film, window, repeats, period_ns, deadline_ns);

@@ -1,17 +1,18 @@
-//! Scheduler and dispatch: whose frame goes next, and its packets at the link's pace.
+//! Scheduler and dispatch: chooses the next frame and paces its packets to the link's rate.
 //!
 //! ```text
 //! release (a frame each period) ─┬─> mandatory lane ─┐ first
 //!          a client's frames     └─> optional lane ──┴───────> link: packets, paced
 //! ```
-//! In each lane the engine's discipline chooses among the clients' heads; one whose deadline has passed
-//! is dropped whole. Optional frames (see [`optional`](crate::scheduler::optional_frames)) go where no mandatory one
-//! waits. A client's frames leave in order: an optional one that a later frame overtook is dropped. A
-//! frame that was chosen is sent whole: the next decision is made when the link would be free of it.
+//! In each lane the engine's discipline chooses among the clients' head frames; a late frame is
+//! dropped whole. Optional frames (see [`optional_frames`](crate::scheduler::optional_frames)) are
+//! sent only while no mandatory frame waits. A client's frames leave in order: an optional frame
+//! overtaken by a later one is dropped. A chosen frame is sent whole: the next decision follows
+//! when the link is free again.
 //!
-//! Nothing here has a clock or a socket. [`Dispatch::step`] is told the time and sends by an
-//! [`Outlet`]; events are worked on at the times that they were due, so that the schedule does not
-//! depend on how late the thread was woken, up to [`SLACK_NS`].
+//! This module has no clock and no socket. The caller of [`Dispatch::step`] passes the time and a
+//! [`PacketSender`]. Events are processed at their due times, so the schedule does not depend on
+//! wake-up latency up to [`SLACK_NS`].
 
 mod reading;
 
@@ -21,60 +22,60 @@ use millstream_scenario::Link;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use crate::files::read_ahead::held::Held;
-use crate::files::read_ahead::shelf::Shelf;
-use crate::instruction::look::Look;
+use crate::files::read_ahead::frame_cache::FrameCache;
+use crate::instruction::frame_view::FrameView;
 use crate::instruction::running::{Instructions, Verdict};
 use crate::live::followers::Followers;
 use crate::live::frames::Copied;
 use crate::scheduler::client::{Client, Descriptor, low_bits};
+use crate::scheduler::held::Held;
 use crate::scheduler::lane::Lane;
 use crate::scheduler::loss_sharing::{EqualLoss, LossRank};
-use crate::shared_memory::region::{Region, Setting, State, Want, Word};
+use crate::shared_memory::region::{GlobalField, Region, SessionField, State, Want};
 use crate::shared_memory::store::{FrameRecord, Packets, Store};
 
-/// How far packets are sent ahead of their time, ns, so that several go to the kernel at once.
+/// How early packets are sent, ns, so that several share one system call.
 const AHEAD_NS: u64 = 250_000;
 
-/// How late an event may be worked on as if it were in time, ns. A dispatcher that was stopped for
-/// longer must not believe that the link was busy meanwhile.
+/// The largest wake-up latency that is compensated, ns. A dispatcher that was stopped for longer
+/// must not assume that the link was busy in between.
 pub(crate) const SLACK_NS: u64 = 1_000_000;
 
-/// What becomes of packets.
-pub(crate) trait Outlet {
-    /// Sends `packets` packets of a client's frame, from number `first` on. `false`: the frame was
-    /// refused whole, and what becomes of it is not told.
+/// The transmit side of the dispatcher.
+pub(crate) trait PacketSender {
+    /// Sends `packets` packets of a client's frame, starting with packet `first`. Returns `false`
+    /// if the frame was refused whole; no outcome follows.
     fn packets(&mut self, of: &Sending<'_>, first: usize, packets: usize) -> bool;
 
-    /// A sender report, or a goodbye if `bye`.
+    /// Sends a sender report, or a goodbye if `bye`.
     fn report(&mut self, client: &Client, rtp_time: u32, bye: bool);
 }
 
-/// A frame that is being sent.
+/// A frame in transmission.
 #[derive(Debug)]
 pub(crate) struct Sending<'a> {
     pub(crate) client: &'a Client,
     pub(crate) frame: Descriptor,
     pub(crate) packets: Packets<'a>,
     pub(crate) rtp_time: u32,
-    /// The RTP number of its first packet, sequence base not counted.
+    /// The RTP sequence number of the first packet, without the sequence base.
     pub(crate) sequence: u64,
 }
 
-/// A frame part of which is sent.
+/// A frame that is partly sent.
 #[derive(Clone, Copy, Debug)]
 struct InService {
     client: usize,
     frame: Descriptor,
     record: FrameRecord,
     sequence: u64,
-    /// The packet that goes next.
+    /// The next packet.
     packet: usize,
-    /// When it goes, ns.
+    /// When the next packet is due, ns.
     next_ns: u64,
 }
 
-/// The scheduler of all clients and what it sends by.
+/// The scheduler of all clients and its transmit state.
 #[derive(Debug)]
 pub(crate) struct Dispatch<S> {
     store: Store,
@@ -82,45 +83,45 @@ pub(crate) struct Dispatch<S> {
     link: Link,
     mandatory: Lane<S>,
     optional: Lane<Selector<EqualLoss, Heap<LossRank>>>,
-    /// Clients by slot; a slot has a stream in each lane, and is another client's once it is empty.
+    /// Clients by slot. A slot has a stream in each lane and is reused once it is empty.
     clients: Vec<Client>,
     /// Slots by session.
     sessions: Vec<Option<usize>>,
-    /// When each playing client's next frame is released, with its session.
+    /// Each playing client's next release time and session.
     releases: BinaryHeap<Reverse<(u64, usize)>>,
     /// Sessions of live streams that wait for a frame.
     followers: Followers,
-    /// Those that one has come for; kept to allocate once.
+    /// Followers with a new frame; kept to avoid an allocation per step.
     served: Vec<usize>,
-    /// The live frame that was chosen last.
+    /// The payload of the live frame chosen last.
     copied: Copied,
-    /// Where films' frames are that are not in the store.
-    shelf: Option<Shelf>,
-    /// Those that were released before they were there.
+    /// The cache of frames that are not in the store.
+    shelf: Option<FrameCache>,
+    /// Frames released before they were read.
     held: Held,
-    /// When they are looked at again, ns.
+    /// When `held` frames are checked again, ns.
     again_ns: u64,
-    /// What is asked of each frame that is released.
+    /// Instructions that run for each released frame.
     pub(crate) instructions: Instructions,
     in_service: Option<InService>,
     /// When the link is free, ns.
     link_free_ns: u64,
-    /// The time of the last event, which never goes back.
+    /// The time of the last event; monotonic.
     time_ns: u64,
 }
 
 impl<S: Select<Stamp = ()>> Dispatch<S> {
-    /// A dispatcher of `store`'s files to the clients of `region`, those that play already included;
-    /// `selector` schedules the mandatory lane.
+    /// Creates a dispatcher of `store`'s files to the clients of `region`, including those that
+    /// already play. `selector` schedules the mandatory lane.
     pub(crate) fn new(store: Store, region: Region, selector: S, now_ns: u64) -> Self {
-        let overhead = u32::try_from(region.get(Setting::LinkOverhead)).unwrap_or(0);
-        let rate_bps = region.get(Setting::LinkRate).max(1);
+        let overhead = u32::try_from(region.get(GlobalField::LinkOverhead)).unwrap_or(0);
+        let rate_bps = region.get(GlobalField::LinkRate).max(1);
         let sessions = region.sessions();
         let mandatory = Lane::new(selector);
         let optional = Lane::new(Selector::new(EqualLoss, Heap::default()));
         region.notices().clear();
         region.outcomes().clear();
-        region.set(Setting::LookAtAll, 1);
+        region.set(GlobalField::LookAtAll, 1);
         Self {
             followers: Followers::new(&store.rings, sessions),
             served: Vec::with_capacity(sessions),
@@ -143,9 +144,9 @@ impl<S: Select<Stamp = ()>> Dispatch<S> {
         }
     }
 
-    /// Does what is due by `now_ns`. Returns when there is more to do, ns; `u64::MAX` if that depends
-    /// on others.
-    pub(crate) fn step(&mut self, now_ns: u64, outlet: &mut impl Outlet) -> u64 {
+    /// Processes events due by `now_ns`. Returns the next due time, ns; `u64::MAX` if only an
+    /// external event can create work.
+    pub(crate) fn step(&mut self, now_ns: u64, outlet: &mut impl PacketSender) -> u64 {
         self.take_outcomes();
         self.take_notices(now_ns, outlet);
         self.take_frames();
@@ -173,12 +174,12 @@ impl<S: Select<Stamp = ()>> Dispatch<S> {
         }
     }
 
-    /// Looks at the sessions that the host wants something of.
-    fn take_notices(&mut self, now_ns: u64, outlet: &mut impl Outlet) {
-        if self.instructions.is_open() && self.region.take(Setting::LookAtBoard) != 0 {
+    /// Reads the session requests of the host.
+    fn take_notices(&mut self, now_ns: u64, outlet: &mut impl PacketSender) {
+        if self.instructions.is_open() && self.region.take(GlobalField::LookAtBoard) != 0 {
             self.instructions.attend();
         }
-        if self.region.take(Setting::LookAtAll) != 0 {
+        if self.region.take(GlobalField::LookAtAll) != 0 {
             for session in 0..self.sessions.len() {
                 self.reconcile(session, now_ns, outlet);
             }
@@ -192,7 +193,7 @@ impl<S: Select<Stamp = ()>> Dispatch<S> {
         }
     }
 
-    /// Counts what became of the frames that the host passed on.
+    /// Counts the outcomes of frames that the host forwarded.
     fn take_outcomes(&mut self) {
         while let Some([who, frame, sent_ns, _]) = self.region.outcomes().pop() {
             let slot = self.sessions.get(low_bits(who) as usize).copied().flatten();
@@ -203,7 +204,7 @@ impl<S: Select<Stamp = ()>> Dispatch<S> {
         }
     }
 
-    /// Looks at the live frames that have come.
+    /// Releases the live frames that have arrived.
     fn take_frames(&mut self) {
         let mut served = std::mem::take(&mut self.served);
         self.followers.come(&mut served);
@@ -217,8 +218,8 @@ impl<S: Select<Stamp = ()>> Dispatch<S> {
         self.served = served;
     }
 
-    /// Makes of a session what the host wants.
-    fn reconcile(&mut self, session: usize, now_ns: u64, outlet: &mut impl Outlet) {
+    /// Applies the state that the host requests for a session.
+    fn reconcile(&mut self, session: usize, now_ns: u64, outlet: &mut impl PacketSender) {
         let row = self.region.session(session);
         match (row.want(), row.state()) {
             (Want::Play, State::Ready | State::Paused) => {
@@ -227,7 +228,7 @@ impl<S: Select<Stamp = ()>> Dispatch<S> {
                 self.begin_reading(client);
                 self.schedule_release(session, client);
             }
-            // Played by an NI that is no more.
+            // Left playing by an earlier data plane.
             (Want::Play, State::Playing) if self.sessions[session].is_none() => {
                 let Some(client) = self.client_of(session, now_ns) else { return };
                 self.clients[client].catch_up(now_ns, &self.store);
@@ -248,23 +249,26 @@ impl<S: Select<Stamp = ()>> Dispatch<S> {
                     self.clients[client].leave();
                     self.end_reading(session, client);
                 } else {
-                    // Played by an NI that is no more: so are the frames that waited in it.
-                    row.add(Word::Lost, row.get(Word::Next).wrapping_sub(row.resolved()));
+                    // Left playing by an earlier data plane, whose queued frames are lost.
+                    row.add(
+                        SessionField::Lost,
+                        row.get(SessionField::Next).wrapping_sub(row.resolved()),
+                    );
                 }
-                row.set(Word::State, State::Stopped as u64);
+                row.set(SessionField::State, State::Stopped as u64);
             }
             _ => {}
         }
     }
 
-    /// The client slot of a session, one that nothing waits in being taken if it has none; `None` if the
-    /// session's row is damaged, which ends the session.
+    /// Returns the client slot of a session, reusing an empty slot if it has none. Returns `None`
+    /// if the session's row is damaged, which ends the session.
     fn client_of(&mut self, session: usize, now_ns: u64) -> Option<usize> {
         if let Some(client) = self.sessions[session] {
             return Some(client);
         }
         let row = self.region.session(session);
-        let number = usize::try_from(row.get(Word::Media)).ok()?;
+        let number = usize::try_from(row.get(SessionField::Media)).ok()?;
         let media = *self.store.media().get(number)?;
         let free = (0..self.clients.len()).find(|slot| {
             let client = &self.clients[*slot];
@@ -318,12 +322,12 @@ impl<S: Select<Stamp = ()>> Dispatch<S> {
         self.releases.push(Reverse((client.next_release_ns(), session)));
     }
 
-    /// The next frame of the client whose turn it is becomes one that may be sent.
-    fn release(&mut self, outlet: &mut impl Outlet) {
+    /// Releases the next frame of the client that is due.
+    fn release(&mut self, outlet: &mut impl PacketSender) {
         let Some(Reverse((at_ns, session))) = self.releases.pop() else { return };
         let Some(slot) = self.sessions[session] else { return };
         let client = &mut self.clients[slot];
-        // A release from before a pause.
+        // A release scheduled before a pause.
         if !client.is_playing() || client.next_release_ns() != at_ns {
             return;
         }
@@ -339,7 +343,7 @@ impl<S: Select<Stamp = ()>> Dispatch<S> {
                 client.end();
                 self.goodbye(slot, outlet);
             } else {
-                // Looked at again until the last frame is gone and was read.
+                // Checked again until the last frame has been sent and played.
                 let again_ns = at_ns + client.period_ns();
                 client.wait_until(again_ns);
                 self.releases.push(Reverse((again_ns, session)));
@@ -359,7 +363,7 @@ impl<S: Select<Stamp = ()>> Dispatch<S> {
         self.tell_wanted(slot);
     }
 
-    /// Puts a frame into its lane.
+    /// Queues a frame in its lane.
     fn enqueue(&mut self, slot: usize, frame: Descriptor, optional: bool) {
         if optional {
             self.optional.push(self.time_ns, slot, frame, &mut self.clients);
@@ -368,7 +372,7 @@ impl<S: Select<Stamp = ()>> Dispatch<S> {
         }
     }
 
-    /// What the instructions of its stream say of a frame.
+    /// Runs the stream's instructions on a frame.
     fn judge(&mut self, slot: usize, frame: &Descriptor, optional: bool) -> Verdict {
         let client = &self.clients[slot];
         let stream = client.media.stream as usize;
@@ -376,13 +380,13 @@ impl<S: Select<Stamp = ()>> Dispatch<S> {
             return Verdict::Pass;
         }
         let waiting = self.mandatory.queued(slot) + self.optional.queued(slot) + self.held.of(slot);
-        let look = Look::new(client, frame, optional, waiting, self.time_ns);
+        let look = FrameView::new(client, frame, optional, waiting, self.time_ns);
         self.instructions.judge(stream, &look)
     }
 
-    /// One decision: the frame that goes next, if any.
+    /// Makes one decision: the next frame, if any.
     fn decide(&mut self) {
-        self.region.add(Setting::Decisions, 1);
+        self.region.add(GlobalField::Decisions, 1);
         let mandatory = self.mandatory.decide(self.time_ns, &mut self.clients);
         let next = mandatory.or_else(|| self.optional.decide(self.time_ns, &mut self.clients));
         let Some((slot, frame)) = next else { return };
@@ -391,12 +395,12 @@ impl<S: Select<Stamp = ()>> Dispatch<S> {
             return;
         }
         if client.is_overtaken(&frame) {
-            return client.dropped(&frame, Word::Late);
+            return client.dropped(&frame, SessionField::Late);
         }
         if client.is_choked() {
-            // Without RTP numbers: the client sees a gap in time, not in them.
-            client.row.add(Word::Slow, 1);
-            return client.dropped(&frame, Word::Full);
+            // Takes no RTP numbers: the client sees a gap in time, not in sequence numbers.
+            client.row.add(SessionField::Slow, 1);
+            return client.dropped(&frame, SessionField::Full);
         }
         let record = match client.ring() {
             None if client.media.film != 0 => self.take_read(slot, &frame),
@@ -414,7 +418,7 @@ impl<S: Select<Stamp = ()>> Dispatch<S> {
     }
 
     /// Sends the packets of the frame in service that are due.
-    fn send(&mut self, now_ns: u64, outlet: &mut impl Outlet) {
+    fn send(&mut self, now_ns: u64, outlet: &mut impl PacketSender) {
         let Some(mut service) = self.in_service else { return };
         let client = &self.clients[service.client];
         let record = service.record;
@@ -443,7 +447,7 @@ impl<S: Select<Stamp = ()>> Dispatch<S> {
             if passed {
                 client.passed_on(&service.frame);
             } else {
-                client.dropped(&service.frame, Word::Full);
+                client.dropped(&service.frame, SessionField::Full);
             }
         }
         service.packet += count;
@@ -463,56 +467,56 @@ impl<S: Select<Stamp = ()>> Dispatch<S> {
         }
     }
 
-    fn goodbye(&mut self, client: usize, outlet: &mut impl Outlet) {
+    fn goodbye(&mut self, client: usize, outlet: &mut impl PacketSender) {
         let client = &self.clients[client];
         outlet.report(client, client.last_rtp_time, true);
     }
 
-    /// Frames that wait or are being sent.
+    /// Returns the number of frames that wait or are in service.
     pub(crate) fn unresolved(&self) -> usize {
         self.waiting() + self.held.len() + usize::from(self.in_service.is_some())
     }
 
-    /// The clients, for whoever hears from one.
+    /// Returns the clients, to record received RTCP.
     pub(crate) fn clients(&self) -> impl Iterator<Item = &Client> {
         self.clients.iter().filter(|client| client.is_taken())
     }
 
-    /// Stops every client that was heard of by nobody for `timeout_ns`. For an NI whose host is gone.
+    /// Stops every client that was silent for `timeout_ns`. Used when the host is gone.
     pub(crate) fn end_unheard(&mut self, now_ns: u64, timeout_ns: u64) {
         for session in 0..self.sessions.len() {
             let row = self.region.session(session);
-            let heard_ns = row.get(Word::HeardNs).max(row.get(Word::HostHeardNs));
+            let heard_ns = row.get(SessionField::HeardNs).max(row.get(SessionField::HostHeardNs));
             if self.sessions[session].is_some() && now_ns.saturating_sub(heard_ns) > timeout_ns {
-                row.set(Word::Want, Want::Stop as u64);
-                self.region.set(Setting::LookAtAll, 1);
+                row.set(SessionField::Want, Want::Stop as u64);
+                self.region.set(GlobalField::LookAtAll, 1);
             }
         }
     }
 
-    /// Leaves every client to other servers. For an NI whose host is gone, in a cluster.
+    /// Releases every client to other servers of the cluster. Used when the host is gone.
     pub(crate) fn hand_over(&self) {
         for session in 0..self.sessions.len() {
             let row = self.region.session(session);
             if self.sessions[session].is_some() && row.want() != Want::Stop {
-                row.set(Word::Want, Want::Yield as u64);
+                row.set(SessionField::Want, Want::Yield as u64);
             }
         }
-        self.region.set(Setting::LookAtAll, 1);
+        self.region.set(GlobalField::LookAtAll, 1);
     }
 
-    /// Ends the clients of live streams. For an NI whose host is gone for good, and their frames with it.
+    /// Ends the clients of live streams. Used when the host, and with it their frames, is gone.
     pub(crate) fn end_live(&self) {
         for session in 0..self.sessions.len() {
             let client = self.sessions[session].map(|client| &self.clients[client]);
             if client.is_some_and(|client| client.ring().is_some()) {
-                self.region.session(session).set(Word::Want, Want::Stop as u64);
-                self.region.set(Setting::LookAtAll, 1);
+                self.region.session(session).set(SessionField::Want, Want::Stop as u64);
+                self.region.set(GlobalField::LookAtAll, 1);
             }
         }
     }
 
-    /// Whether any client plays.
+    /// Returns whether any client plays.
     pub(crate) fn is_playing(&self) -> bool {
         self.clients.iter().any(Client::is_playing)
     }

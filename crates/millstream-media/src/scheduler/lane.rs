@@ -1,16 +1,17 @@
-//! A lane of the dispatcher: the engine's discipline over the clients' queues of one class of frames.
+//! A lane of the dispatcher: the engine's discipline over the clients' queues of one class of
+//! frames.
 //!
-//! A client's stream has its slot's number in every lane. Queues are circular and bounded by what the
-//! file allows; heads are told to the engine, frames stay here.
+//! A client's stream has its slot's number in every lane. Queues are bounded ring buffers. The
+//! engine sees the heads only; frames stay here.
 
 use millstream::selector::{Backlog, NewHead, Observer, Select};
 use millstream::{Contract, ContractError, Head, StreamId};
 use std::collections::VecDeque;
 
 use crate::scheduler::client::{Client, Descriptor};
-use crate::shared_memory::region::Word;
+use crate::shared_memory::region::SessionField;
 
-/// One class of all clients' frames.
+/// The queues of one frame class, of all clients.
 #[derive(Debug)]
 pub(crate) struct Lane<S> {
     selector: S,
@@ -18,7 +19,7 @@ pub(crate) struct Lane<S> {
     waiting: usize,
 }
 
-/// The queues while the selector looks at them.
+/// The queues as the selector sees them.
 struct Heads<'a> {
     clients: &'a mut [Client],
     queues: &'a mut [VecDeque<Descriptor>],
@@ -51,7 +52,7 @@ impl Backlog<()> for Heads<'_> {
     ) -> Option<NewHead<()>> {
         let slot = stream.index();
         let frame = self.pop(slot)?;
-        self.clients[slot].dropped(&frame, Word::Late);
+        self.clients[slot].dropped(&frame, SessionField::Late);
         self.head(slot)
     }
 }
@@ -61,34 +62,34 @@ impl<S: Select<Stamp = ()>> Lane<S> {
         Self { selector, queues: Vec::new(), waiting: 0 }
     }
 
-    /// Adds a stream of at most `limit` waiting frames: that of the next slot.
+    /// Adds the next slot's stream, of at most `limit` waiting frames.
     pub(crate) fn add(&mut self, contract: &Contract, limit: u32) -> Result<(), ContractError> {
         self.selector.add_stream(contract)?;
         self.queues.push(VecDeque::with_capacity(limit as usize));
         Ok(())
     }
 
-    /// Frames that wait.
+    /// Returns the number of waiting frames.
     pub(crate) fn waiting(&self) -> usize {
         self.waiting
     }
 
-    /// Frames that wait in a slot.
+    /// Returns the number of frames waiting in a slot.
     pub(crate) fn queued(&self, slot: usize) -> usize {
         self.queues[slot].len()
     }
 
-    /// A slot's oldest.
+    /// Returns a slot's oldest frame.
     pub(crate) fn front(&self, slot: usize) -> Option<Descriptor> {
         self.queues[slot].front().copied()
     }
 
-    /// Whether a slot has none.
+    /// Returns whether a slot is empty.
     pub(crate) fn is_empty(&self, slot: usize) -> bool {
         self.queues[slot].is_empty()
     }
 
-    /// A frame of `slot` waits from now on, or is dropped where too many do.
+    /// Queues a frame of `slot`, or drops it if the queue is full.
     pub(crate) fn push(
         &mut self,
         now_ns: u64,
@@ -97,7 +98,7 @@ impl<S: Select<Stamp = ()>> Lane<S> {
         clients: &mut [Client],
     ) {
         if self.queues[slot].len() >= clients[slot].media.queue as usize {
-            return clients[slot].dropped(&frame, Word::Full);
+            return clients[slot].dropped(&frame, SessionField::Full);
         }
         let stream = stream(slot);
         self.selector.advance(now_ns);
@@ -115,7 +116,7 @@ impl<S: Select<Stamp = ()>> Lane<S> {
         }
     }
 
-    /// The frame that goes next, late ones having been dropped; its slot.
+    /// Returns the slot and the next frame, after dropping late ones.
     pub(crate) fn decide(
         &mut self,
         now_ns: u64,

@@ -1,18 +1,18 @@
 //! Which frames may be lost: x of every y, the least important first.
 //!
 //! A client's contract says that at most x of any y consecutive frames (blocks of y from where it
-//! began to play) may be late or lost; it does not say which. The server chooses before it needs to:
-//! of each block, the x frames whose loss costs least are *optional*, the others *mandatory*. B-frames
-//! that nothing refers to come first, then other B-frames, P, I; among equals the later, which fewer
-//! frames depend on.
+//! began to play) may be late or lost; it does not say which. The server chooses before it needs
+//! to: of each block, the x frames whose loss costs least are *optional*, the others *mandatory*.
+//! B-frames that nothing refers to come first, then other B-frames, P, I; among equals the later,
+//! which fewer frames depend on.
 //!
-//! Optional frames of any client go only where no client's mandatory frame waits. So mandatory frames
-//! are served by earliest deadline as if there were no others (but for one frame that has begun), and
-//! as long as they fit the link no client loses more than x of y; what is lost is what hurts least.
-//! Among optional frames, that of the client that lost most lately goes first
-//! ([`sharing`](crate::scheduler::loss_sharing)). The idea of fixing the optional ones beforehand is that of (m,
-//! k)-firm scheduling by patterns (Ramanathan, *Overload management in real-time control
-//! applications using (m, k)-firm guarantee*, 1999).
+//! Optional frames of any client go only where no client's mandatory frame waits. So mandatory
+//! frames are served by earliest deadline as if there were no others (but for one frame that has
+//! begun), and as long as they fit the link no client loses more than x of y; what is lost is what
+//! hurts least. Among optional frames, that of the client that lost most lately goes first
+//! ([`sharing`](crate::scheduler::loss_sharing)). The idea of fixing the optional ones beforehand
+//! is that of (m, k)-firm scheduling by patterns (Ramanathan, *Overload management in real-time
+//! control applications using (m, k)-firm guarantee*, 1999).
 
 use millstream_traffic::mpeg::FrameKind;
 

@@ -8,9 +8,9 @@ use std::time::Duration;
 use super::{CLUSTER, MediaServer, TICK, failed};
 use crate::MediaError;
 use crate::clock::now_ns;
-use crate::cluster::{Cluster, Ground};
+use crate::cluster::{Cluster, ClusterContext};
 use crate::files::library::Library;
-use crate::shared_memory::region::{Region, Setting};
+use crate::shared_memory::region::{GlobalField, Region};
 
 /// Joins the scenario's cluster, if it names one, for a server that speaks RTSP at `rtsp`.
 pub(super) fn join(
@@ -21,11 +21,11 @@ pub(super) fn join(
     region: Region,
 ) -> Result<Option<Cluster>, MediaError> {
     let Some(cluster) = &scenario.media.cluster else {
-        region.set(Setting::HandOverNs, 0);
+        region.set(GlobalField::HandOverNs, 0);
         return Ok(None);
     };
     // Before others take it for dead: they go on with its clients then.
-    region.set(Setting::HandOverNs, cluster.dead_after_ns / 2);
+    region.set(GlobalField::HandOverNs, cluster.dead_after_ns / 2);
     let secret = scenario.folder.join(&cluster.secret);
     let mut joined = Cluster::open(cluster, &secret, library, rtsp)?;
     let registered = poll.registry().register(&mut joined.socket, CLUSTER, Interest::READABLE);
@@ -37,7 +37,7 @@ impl MediaServer {
     /// Does what is due in the cluster. Returns how long there is nothing more to do.
     pub(super) fn attend_cluster(&mut self) -> Duration {
         let Some(cluster) = &mut self.cluster else { return TICK };
-        let next_ns = cluster.step(&mut Ground {
+        let next_ns = cluster.step(&mut ClusterContext {
             library: &self.library,
             sessions: &mut self.sessions,
             bell: &self.bell,

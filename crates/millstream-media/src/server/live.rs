@@ -1,5 +1,5 @@
-//! The server's part in live streams: the ports that publishers send to, those that fall silent, and the clients
-//! that wait for one.
+//! The server's part in live streams: the ports that publishers send to, those that fall silent,
+//! and the clients that wait for one.
 
 use millstream_scenario::Media;
 use mio::net::UdpSocket;
@@ -7,10 +7,10 @@ use mio::{Interest, Poll, Registry, Token};
 use std::io;
 use std::net::IpAddr;
 
-use super::{FIRST_CONNECTION, MediaServer, door, failed};
+use super::{FIRST_CONNECTION, MediaServer, failed, listeners};
 use crate::MediaError;
 use crate::clock::now_ns;
-use crate::data_plane::placement::Estate;
+use crate::data_plane::placement::SharedResources;
 use crate::data_plane::ring;
 use crate::files::library::Library;
 use crate::live::publishing::Publishing;
@@ -22,15 +22,16 @@ const LONGEST: usize = 65_536;
 
 /// Where publishers' packets come by UDP: a pair of ports a live stream, RTP and RTCP.
 #[derive(Debug)]
-pub(super) struct Inlets {
+pub(super) struct PublisherSockets {
     sockets: Vec<[UdpSocket; 2]>,
     /// The first of their tokens.
     first: usize,
     buffer: Vec<u8>,
 }
 
-impl Inlets {
-    /// Opens a pair of ports for each stream, whose events have the tokens behind those of `connections`.
+impl PublisherSockets {
+    /// Opens a pair of ports for each stream, whose events have the tokens behind those of
+    /// `connections`.
     pub(super) fn open(
         live: &mut Publishing,
         address: IpAddr,
@@ -40,7 +41,7 @@ impl Inlets {
         let first = FIRST_CONNECTION + connections;
         let mut sockets = Vec::with_capacity(live.streams.len());
         for (number, stream) in live.streams.iter_mut().enumerate() {
-            let pair = door::port_pair(address)?;
+            let pair = listeners::port_pair(address)?;
             let [rtp, rtcp] = [&pair[0], &pair[1]].map(std::net::UdpSocket::local_addr);
             stream.ports = (rtp?.port(), rtcp?.port());
             // A frame comes at once.
@@ -59,16 +60,16 @@ impl Inlets {
     }
 }
 
-/// The scenario's live streams, and where their publishers' packets come to; `found`: a processor that a server
-/// before this one left.
+/// The scenario's live streams, and where their publishers' packets come to; `found`: a processor
+/// that a server before this one left.
 pub(super) fn open(
     library: &Library,
     access: &Access,
     media: &Media,
-    estate: &Estate,
+    estate: &SharedResources,
     found: bool,
     poll: &Poll,
-) -> Result<(Publishing, Inlets), MediaError> {
+) -> Result<(Publishing, PublisherSockets), MediaError> {
     for spec in &library.live {
         let mut named = spec.publishers.iter().flatten();
         if let Some(name) = named.find(|name| !access.knows(name)) {
@@ -84,7 +85,7 @@ pub(super) fn open(
                 .help("start the server with the file it was started with")
         })?;
     let connections = media.connections as usize;
-    let inlets = Inlets::open(&mut live, media.listen.ip(), connections, poll.registry());
+    let inlets = PublisherSockets::open(&mut live, media.listen.ip(), connections, poll.registry());
     Ok((live, inlets.map_err(|error| failed("ports for publishers", &error))?))
 }
 
@@ -93,7 +94,7 @@ impl MediaServer {
     pub(super) fn take_in(&mut self, token: Token) -> bool {
         let Some(at) = token.0.checked_sub(self.inlets.first) else { return false };
         let (stream, rtcp) = (at / 2, at % 2 == 1);
-        let Inlets { sockets, buffer, .. } = &mut self.inlets;
+        let PublisherSockets { sockets, buffer, .. } = &mut self.inlets;
         let Some(pair) = sockets.get(stream) else { return false };
         // Edge-triggered: read until there is no more.
         while let Ok((length, from)) = pair[usize::from(rtcp)].recv_from(buffer) {

@@ -1,10 +1,10 @@
 //! What comes by connections: read, answered, closed.
 
-use super::{MediaServer, passing};
+use super::{MediaServer, handover};
 use crate::clock::now_ns;
 use crate::rtsp::connection::Connection;
 use crate::rtsp::tcp;
-use crate::rtsp::{Asker, Desk};
+use crate::rtsp::{Requester, RtspHandler};
 use crate::shared_memory::region::Want;
 
 impl MediaServer {
@@ -43,7 +43,8 @@ impl MediaServer {
             }
         };
         let written = connection.write();
-        if passing::settle(&mut connection, self.sessions.region) && !self.behind.contains(&place) {
+        if handover::settle(&mut connection, self.sessions.region) && !self.behind.contains(&place)
+        {
             self.behind.push(place);
         }
         let done = match written {
@@ -60,9 +61,9 @@ impl MediaServer {
     /// Answers the requests that have come whole.
     fn understand(&mut self, connection: &mut Connection, place: usize) {
         let secured = connection.is_secured();
-        let asker = Asker { peer: connection.peer, connection: place, secured };
+        let asker = Requester { peer: connection.peer, connection: place, secured };
         let room = connection.room();
-        let mut desk = Desk {
+        let mut desk = RtspHandler {
             library: &self.library,
             sessions: &mut self.sessions,
             access: &self.access,

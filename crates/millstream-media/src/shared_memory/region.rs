@@ -3,11 +3,11 @@
 //! ```text
 //! settings | notices, outcomes: host to NI | orders: NI to host | sessions: one row a client | …
 //! ```
-//! A session's row holds what the host *wants* of it and what the NI has made of it: its state, where
-//! it is in its file, its counters. A notice only says which row to look at, so a lost one costs
-//! time and nothing else, and an NI that takes the place of a dead one finds everything it needs. Each
-//! word has one writer: the host the upper part of a row while the session is set up and what it
-//! wants, the NI the rest.
+//! A session's row holds what the host *wants* of it and what the NI has made of it: its state,
+//! where it is in its file, its counters. A notice only says which row to look at, so a lost one
+//! costs time and nothing else, and an NI that takes the place of a dead one finds everything it
+//! needs. Each word has one writer: the host the upper part of a row while the session is set up
+//! and what it wants, the NI the rest.
 
 use memmap2::MmapMut;
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, ftruncate, memfd_create};
@@ -17,7 +17,7 @@ use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::sync::atomic::{AtomicU64, Ordering};
 use zerocopy::FromBytes;
 
-use crate::instruction::board::Board;
+use crate::instruction::instruction_table::InstructionTable;
 use crate::shared_memory::ring::{self, Ring};
 
 const MAGIC: u64 = 0x4d53_5452_4541_4e08;
@@ -33,7 +33,7 @@ pub(crate) const FIRST_ROW: usize =
 /// What both sides must know from the start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(usize)]
-pub(crate) enum Setting {
+pub(crate) enum GlobalField {
     Magic,
     /// Rows of the session table.
     Sessions,
@@ -61,11 +61,11 @@ pub(crate) enum Setting {
     IdleTimeoutNs,
     /// The NI's process.
     Process,
-    /// For how long it plays on without its host, ns, until it leaves its clients to other servers; 0: as long
-    /// as they are heard of.
+    /// For how long it plays on without its host, ns, until it leaves its clients to other servers;
+    /// 0: as long as they are heard of.
     HandOverNs,
     /// 1: there is a board of instructions.
-    Board,
+    InstructionTable,
     /// 1: the NI is to look at it.
     LookAtBoard,
     /// The way of films' frames, a [`FramePath`](millstream_scenario::FramePath) as a number.
@@ -78,7 +78,7 @@ pub(crate) const SETTINGS: usize = 32;
 /// Words of a session's row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(usize)]
-pub(crate) enum Word {
+pub(crate) enum SessionField {
     // The host's.
     /// A [`Want`] as a number.
     Want,
@@ -136,12 +136,14 @@ pub(crate) enum Word {
     /// Frames lost in the last block of y with an even number, and in that with an odd one:
     /// the block's number << 32 | how many.
     Blocks,
-    /// The host's: how many servers have gone on with the session, or with one whose place it takes.
+    /// The host's: how many servers have gone on with the session, or with one whose place it
+    /// takes.
     Epoch = 58,
     // The NI's.
     /// Live: by how much the stream's number of a frame is above the client's.
     Offset,
-    /// Live: from which of the stream's frames on one to begin with is looked for, + 1; 0: it has begun.
+    /// Live: from which of the stream's frames on one to begin with is looked for, + 1; 0: it has
+    /// begun.
     From,
     /// Taken out by an instruction: I, P, B.
     Filtered,
@@ -149,12 +151,12 @@ pub(crate) enum Word {
     Unread = 64,
 }
 
-/// Buckets of [`Word::Lateness`]: the last holds all that is later.
+/// Buckets of [`SessionField::Lateness`]: the last holds all that is later.
 pub(crate) const LATENESS: usize = 24;
-const _: () = assert!(Word::Lateness as usize + LATENESS <= Word::Id as usize);
-const _: () = assert!(Word::Blocks as usize + 2 <= Word::Epoch as usize);
-const _: () = assert!(Word::Filtered as usize + 3 <= Word::Unread as usize);
-const _: () = assert!(Word::Unread as usize + 3 <= ROW);
+const _: () = assert!(SessionField::Lateness as usize + LATENESS <= SessionField::Id as usize);
+const _: () = assert!(SessionField::Blocks as usize + 2 <= SessionField::Epoch as usize);
+const _: () = assert!(SessionField::Filtered as usize + 3 <= SessionField::Unread as usize);
+const _: () = assert!(SessionField::Unread as usize + 3 <= ROW);
 
 /// What the host wants of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -190,7 +192,8 @@ pub(crate) struct Region {
 }
 
 impl Region {
-    /// A new region for `sessions` clients, without instructions, and the memory file that holds it.
+    /// A new region for `sessions` clients, without instructions, and the memory file that holds
+    /// it.
     ///
     /// # Errors
     /// If there is no memory for it.
@@ -209,9 +212,9 @@ impl Region {
         ftruncate(&file, (words * size_of::<u64>()) as u64)?;
         fcntl_add_seals(&file, SealFlags::GROW | SealFlags::SHRINK | SealFlags::SEAL)?;
         let region = Self { words: map(&file)?, sessions: sessions as usize };
-        region.set(Setting::Sessions, sessions.into());
-        region.set(Setting::Board, board.into());
-        region.set(Setting::Magic, MAGIC);
+        region.set(GlobalField::Sessions, sessions.into());
+        region.set(GlobalField::InstructionTable, board.into());
+        region.set(GlobalField::Magic, MAGIC);
         Ok((region, file))
     }
 
@@ -230,43 +233,43 @@ impl Region {
     pub(crate) fn of(words: &'static [AtomicU64]) -> io::Result<Self> {
         let damaged = || io::Error::new(io::ErrorKind::InvalidData, "not a shared region");
         let region = Self { words, sessions: 0 };
-        if region.words.len() < SETTINGS || region.get(Setting::Magic) != MAGIC {
+        if region.words.len() < SETTINGS || region.get(GlobalField::Magic) != MAGIC {
             return Err(damaged());
         }
-        let sessions = usize::try_from(region.get(Setting::Sessions)).ok();
+        let sessions = usize::try_from(region.get(GlobalField::Sessions)).ok();
         let sessions = sessions.filter(|sessions| *sessions <= 1 << 16).ok_or_else(damaged)?;
-        let expected = Self::words(sessions, region.get(Setting::Board) != 0);
+        let expected = Self::words(sessions, region.get(GlobalField::InstructionTable) != 0);
         let right = expected == region.words.len();
         if right { Ok(Self { sessions, ..region }) } else { Err(damaged()) }
     }
 
     fn words(sessions: usize, board: bool) -> usize {
-        let board = if board { Board::WORDS } else { 0 };
+        let board = if board { InstructionTable::WORDS } else { 0 };
         FIRST_ROW + sessions * ROW + board
     }
 
     /// The board of instructions, if there is one.
-    pub(crate) fn board(&self) -> Option<Board> {
+    pub(crate) fn board(&self) -> Option<InstructionTable> {
         let words = &self.words[Self::words(self.sessions, false)..];
-        (!words.is_empty()).then(|| Board::new(words))
+        (!words.is_empty()).then(|| InstructionTable::new(words))
     }
 
-    pub(crate) fn get(&self, setting: Setting) -> u64 {
+    pub(crate) fn get(&self, setting: GlobalField) -> u64 {
         self.words[setting as usize].load(Ordering::Acquire)
     }
 
-    pub(crate) fn set(&self, setting: Setting, value: u64) {
+    pub(crate) fn set(&self, setting: GlobalField, value: u64) {
         self.words[setting as usize].store(value, Ordering::Release);
     }
 
     /// Adds to a word that the caller alone writes.
-    pub(crate) fn add(&self, setting: Setting, more: u64) {
+    pub(crate) fn add(&self, setting: GlobalField, more: u64) {
         let word = &self.words[setting as usize];
         word.store(word.load(Ordering::Relaxed).wrapping_add(more), Ordering::Relaxed);
     }
 
     /// Sets to 0 and tells what it was.
-    pub(crate) fn take(&self, setting: Setting) -> u64 {
+    pub(crate) fn take(&self, setting: GlobalField) -> u64 {
         self.words[setting as usize].swap(0, Ordering::AcqRel)
     }
 
@@ -306,8 +309,8 @@ impl Region {
 
 #[allow(unsafe_code)]
 fn map(file: &File) -> io::Result<&'static [AtomicU64]> {
-    // SAFETY: the file is a memory file sealed against shrinking, so the pages exist; all that is ever
-    // made of them is atomic words, which other processes may change at any time.
+    // SAFETY: the file is a memory file sealed against shrinking, so the pages exist; all that is
+    // ever made of them is atomic words, which other processes may change at any time.
     let map = unsafe { MmapMut::map_mut(file)? };
     // One a server run, needed to its end.
     let bytes: &'static mut MmapMut = Box::leak(Box::new(map));
@@ -323,31 +326,31 @@ pub(crate) struct Row {
 }
 
 impl Row {
-    pub(crate) fn get(&self, word: Word) -> u64 {
+    pub(crate) fn get(&self, word: SessionField) -> u64 {
         self.words[word as usize].load(Ordering::Acquire)
     }
 
-    pub(crate) fn set(&self, word: Word, value: u64) {
+    pub(crate) fn set(&self, word: SessionField, value: u64) {
         self.words[word as usize].store(value, Ordering::Release);
     }
 
     /// Adds to a word that the caller alone writes.
-    pub(crate) fn add(&self, word: Word, more: u64) {
+    pub(crate) fn add(&self, word: SessionField, more: u64) {
         self.add_at(word, 0, more);
     }
 
     /// The same of the `at`th word from `word` on.
-    pub(crate) fn add_at(&self, word: Word, at: usize, more: u64) {
+    pub(crate) fn add_at(&self, word: SessionField, at: usize, more: u64) {
         let word = &self.words[word as usize + at];
         word.store(word.load(Ordering::Relaxed).wrapping_add(more), Ordering::Release);
     }
 
     /// Sets the `at`th word from `word` on.
-    pub(crate) fn set_at(&self, word: Word, at: usize, value: u64) {
+    pub(crate) fn set_at(&self, word: SessionField, at: usize, value: u64) {
         self.words[word as usize + at].store(value, Ordering::Release);
     }
 
-    pub(crate) fn get_at(&self, word: Word, at: usize) -> u64 {
+    pub(crate) fn get_at(&self, word: SessionField, at: usize) -> u64 {
         self.words[word as usize + at].load(Ordering::Acquire)
     }
 
@@ -359,7 +362,7 @@ impl Row {
     }
 
     pub(crate) fn want(&self) -> Want {
-        match self.get(Word::Want) {
+        match self.get(SessionField::Want) {
             1 => Want::Play,
             2 => Want::Pause,
             3 => Want::Stop,
@@ -369,7 +372,7 @@ impl Row {
     }
 
     pub(crate) fn state(&self) -> State {
-        match self.get(Word::State) {
+        match self.get(SessionField::State) {
             1 => State::Playing,
             2 => State::Paused,
             3 => State::Ended,
@@ -383,26 +386,26 @@ impl Row {
             IpAddr::V4(address) => address.to_ipv6_mapped().to_bits(),
             IpAddr::V6(address) => address.to_bits(),
         };
-        self.set(Word::AddressHigh, u64::try_from(bits >> 64).unwrap_or(0));
-        self.set(Word::AddressLow, u64::try_from(bits & u128::from(u64::MAX)).unwrap_or(0));
-        self.set(Word::Ports, u64::from(rtp) << 16 | u64::from(rtcp));
+        self.set(SessionField::AddressHigh, u64::try_from(bits >> 64).unwrap_or(0));
+        self.set(SessionField::AddressLow, u64::try_from(bits & u128::from(u64::MAX)).unwrap_or(0));
+        self.set(SessionField::Ports, u64::from(rtp) << 16 | u64::from(rtcp));
     }
 
     /// Where RTP and RTCP go; `None` for interleaved transport.
     pub(crate) fn destinations(&self) -> Option<(SocketAddr, SocketAddr)> {
-        let port = |shift: u32| u16::try_from(self.get(Word::Ports) >> shift & 0xffff).ok();
+        let port = |shift: u32| u16::try_from(self.get(SessionField::Ports) >> shift & 0xffff).ok();
         let (rtp, rtcp) = (port(16)?, port(0)?);
-        let bits =
-            u128::from(self.get(Word::AddressHigh)) << 64 | u128::from(self.get(Word::AddressLow));
+        let bits = u128::from(self.get(SessionField::AddressHigh)) << 64
+            | u128::from(self.get(SessionField::AddressLow));
         let address = Ipv6Addr::from_bits(bits).to_canonical();
         (rtp != 0).then(|| (SocketAddr::new(address, rtp), SocketAddr::new(address, rtcp)))
     }
 
     /// Frames that were sent, dropped, lost or taken out: all that were released and do not wait.
     pub(crate) fn resolved(&self) -> u64 {
-        (Word::Sent as usize..=Word::Lost as usize)
-            .chain(Word::Filtered as usize..Word::Filtered as usize + 3)
-            .chain(Word::Unread as usize..Word::Unread as usize + 3)
+        (SessionField::Sent as usize..=SessionField::Lost as usize)
+            .chain(SessionField::Filtered as usize..SessionField::Filtered as usize + 3)
+            .chain(SessionField::Unread as usize..SessionField::Unread as usize + 3)
             .map(|word| self.words[word].load(Ordering::Acquire))
             .fold(0, u64::wrapping_add)
     }
@@ -424,11 +427,11 @@ mod tests {
         assert!(here.notices().push([7, 0, 0, 0]));
         assert_eq!(there.notices().pop(), Some([7, 0, 0, 0]));
         assert_eq!(there.orders().pop(), None);
-        there.session(0).add_at(Word::Sent, 2, 5);
-        there.session(0).add(Word::Lost, 2);
-        there.session(0).add(Word::Violations, 9);
-        there.session(0).add_at(Word::Filtered, 2, 4);
-        there.session(0).add_at(Word::Unread, 2, 3);
+        there.session(0).add_at(SessionField::Sent, 2, 5);
+        there.session(0).add(SessionField::Lost, 2);
+        there.session(0).add(SessionField::Violations, 9);
+        there.session(0).add_at(SessionField::Filtered, 2, 4);
+        there.session(0).add_at(SessionField::Unread, 2, 3);
         assert_eq!(here.session(0).resolved(), 14);
         assert!(here.board().is_none());
     }
@@ -439,11 +442,11 @@ mod tests {
         ftruncate(&file, 4096).unwrap();
         assert!(Region::open(&file).is_err());
         let (region, file) = Region::create(3).unwrap();
-        region.set(Setting::Sessions, 4);
+        region.set(GlobalField::Sessions, 4);
         assert!(Region::open(&file).is_err());
         let (region, file) = Region::create_with(3, true).unwrap();
         assert!(region.board().is_some() && Region::open(&file).unwrap().board().is_some());
-        region.set(Setting::Board, 0);
+        region.set(GlobalField::InstructionTable, 0);
         assert!(Region::open(&file).is_err());
     }
 }

@@ -5,9 +5,10 @@
 //!          writer    reader   each of MESSAGE words; n a power of two
 //! ```
 //! Invariant: the writer alone stores `tail`, the reader alone stores `head`, both only grow, and
-//! `tail - head` messages are readable. A slot is written before the release of the tail that makes it
-//! readable, and read before the release of the head that makes it writable. Every word is atomic and
-//! checked: whatever the other process writes can make messages wrong, but nothing undefined.
+//! `tail - head` messages are readable. A slot is written before the release of the tail that makes
+//! it readable, and read before the release of the head that makes it writable. Every word is
+//! atomic and checked: whatever the other process writes can make messages wrong, but nothing
+//! undefined.
 //!
 //! No kept crate has such a ring for memory that another process may scribble on: theirs hand out
 //! references to the slots.

@@ -3,10 +3,11 @@
 //! ```text
 //! header | media records | frame records | packet records | the files' bytes
 //! ```
-//! Of films that are read ahead of need (`film`), the bytes stay in their files: the store says where each frame lies
-//! there, and what its checksum is. It is written once, into a memory file that is then sealed against every change. So what is
-//! mapped never changes under a reader, whichever process that is, and a copy of the frames outlives
-//! the process that loaded them. Frames are cut into packets here, not when they are sent.
+//! Of films that are read ahead of need (`film`), the bytes stay in their files: the store says
+//! where each frame lies there, and what its checksum is. It is written once, into a memory file
+//! that is then sealed against every change. So what is mapped never changes under a reader,
+//! whichever process that is, and a copy of the frames outlives the process that loaded them.
+//! Frames are cut into packets here, not when they are sent.
 
 use memmap2::Mmap;
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
@@ -110,7 +111,8 @@ pub(crate) struct PacketRecord {
 }
 
 impl PacketRecord {
-    /// Of `bytes` payload bytes from `start` on, behind the first `header_bytes` of a format's header.
+    /// Of `bytes` payload bytes from `start` on, behind the first `header_bytes` of a format's
+    /// header.
     pub(crate) fn of(start: u64, bytes: u32, header: [u8; 4], header_bytes: u32) -> Self {
         Self { start, bytes, header, header_bytes, reserved: 0 }
     }
@@ -147,8 +149,8 @@ pub(crate) struct StoreBuilder {
 }
 
 impl StoreBuilder {
-    /// Adds a file of `bytes`; where its frames and bytes begin is filled in. The bytes are kept if they are in no
-    /// film's file.
+    /// Adds a file of `bytes`; where its frames and bytes begin is filled in. The bytes are kept if
+    /// they are in no film's file.
     pub(crate) fn add(&mut self, media: MediaRecord, frames: &[NewFrame], bytes: &[u8]) {
         let (first_frame, first_byte) = (self.frames.len() as u64, self.bytes.len() as u64);
         for frame in frames {

@@ -3,9 +3,10 @@
 //! ```text
 //!  server ── standard input: store, region, shelf, films ──> producer ── shelf ──> network interface processor
 //! ```
-//! It lives as long as somebody plays: past its server's death until the processor is gone. The server starts another
-//! when it dies; so does a server that takes the place of a dead one, and that one waits for the shelf's lock until
-//! the old one is gone. What was read stays on the shelf meanwhile.
+//! It lives as long as somebody plays: past its server's death until the processor is gone. The
+//! server starts another when it dies; so does a server that takes the place of a dead one, and
+//! that one waits for the shelf's lock until the old one is gone. What was read stays on the shelf
+//! meanwhile.
 
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::{FlockOperation, fcntl_lock};
@@ -17,12 +18,12 @@ use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 
+use super::frame_cache::{CacheField, FrameCache};
 use super::reader::Readers;
-use super::shelf::{Of, Shelf};
 use crate::clock::timespec;
 use crate::data_plane::drain;
-use crate::data_plane::placement::{Estate, give_films, pin, receive, send, take_films};
-use crate::shared_memory::region::{Region, Setting};
+use crate::data_plane::placement::{SharedResources, give_films, pin, receive, send, take_films};
+use crate::shared_memory::region::{GlobalField, Region};
 use crate::shared_memory::store::Store;
 
 /// How often it looks whether it is still needed, ns.
@@ -39,7 +40,7 @@ impl Producer {
     ///
     /// # Errors
     /// If the process cannot be started.
-    pub(crate) fn start(estate: &Estate) -> io::Result<(Self, UnixStream)> {
+    pub(crate) fn start(estate: &SharedResources) -> io::Result<(Self, UnixStream)> {
         let (ours, theirs) = UnixStream::pair()?;
         let child = Command::new(std::env::current_exe()?)
             .arg("producer")
@@ -81,23 +82,24 @@ pub fn frame_producer() -> io::Result<()> {
     bell.set_nonblocking(true)?;
     // The lock is the process's, and goes with it.
     while fcntl_lock(&shelf, FlockOperation::NonBlockingLockExclusive).is_err() {
-        if !is_host_there(&bell)? || region.get(Setting::End) != 0 {
+        if !is_host_there(&bell)? || region.get(GlobalField::End) != 0 {
             return Ok(());
         }
     }
-    let on = Shelf::open(&shelf)?;
+    let on = FrameCache::open(&shelf)?;
     let core = own_core().filter(|core| pin(*core).is_ok());
-    on.set(Of::Reader, std::process::id().into());
-    on.set(Of::ReaderCore, core.map_or(0, |core| core as u64 + 1));
+    on.set(CacheField::Reader, std::process::id().into());
+    on.set(CacheField::ReaderCore, core.map_or(0, |core| core as u64 + 1));
     let _readers = Readers::start(Store::open(&store)?, on, films)?;
     let mut host_is_there = true;
-    while region.get(Setting::End) == 0 {
+    while region.get(GlobalField::End) == 0 {
         if host_is_there {
             host_is_there = is_host_there(&bell)?;
             continue;
         }
         std::thread::sleep(std::time::Duration::from_nanos(LOOK_NS));
-        let processor = i32::try_from(region.get(Setting::Process)).ok().and_then(Pid::from_raw);
+        let processor =
+            i32::try_from(region.get(GlobalField::Process)).ok().and_then(Pid::from_raw);
         if processor.is_none_or(|processor| test_kill_process(processor).is_err()) {
             return Ok(());
         }
@@ -114,7 +116,8 @@ fn is_host_there(bell: &UnixStream) -> io::Result<bool> {
     }
 }
 
-/// A core of its own: the last but one, where the last is the processor's and another is left for the server.
+/// A core of its own: the last but one, where the last is the processor's and another is left for
+/// the server.
 fn own_core() -> Option<usize> {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     (cores > 2).then(|| cores - 2)

@@ -1,7 +1,9 @@
-//! Who reads: a thread a film, of ordinary priority, which puts what sessions will want onto the shelf.
+//! Who reads: a thread a film, of ordinary priority, which puts what sessions will want onto the
+//! shelf.
 //!
-//! A film whose disk is slow or gone holds up its own thread and no other. A frame whose checksum is not that of
-//! when the film was loaded, or that the file ends before, is not played: it is noted as failed, and said.
+//! A film whose disk is slow or gone holds up its own thread and no other. A frame whose checksum
+//! is not that of when the film was loaded, or that the file ends before, is not played: it is
+//! noted as failed, and said.
 
 use std::fs::File;
 use std::io;
@@ -10,12 +12,12 @@ use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::films::{Film, FilmFile};
-use super::shelf::{Of, Shape, Shelf, Wanted};
+use super::frame_cache::{CacheField, FrameCache, Shape, Wanted};
+use super::media_file::{DiskFile, MediaFile};
 use crate::shared_memory::store::{FrameRecord, MediaRecord, Store};
 
-/// How long a reader sleeps whose film is played, ns: a part of any `read-ahead`; and one whose film is not, as
-/// whoever begins wakes it.
+/// How long a reader sleeps whose film is played, ns: a part of any `read-ahead`; and one whose
+/// film is not, as whoever begins wakes it.
 const PAUSE_NS: u64 = 10_000_000;
 const IDLE_NS: u64 = 1_000_000_000;
 
@@ -25,11 +27,12 @@ const BATCH: u64 = 256 << 10;
 /// How often a film's failures are said at most.
 const SAID: Duration = Duration::from_secs(1);
 
-/// Threads that read; they end when this is dropped, one that waits for a disk when the disk answers.
+/// Threads that read; they end when this is dropped, one that waits for a disk when the disk
+/// answers.
 #[derive(Debug)]
 pub(crate) struct Readers {
     stop: Arc<AtomicBool>,
-    shelf: Shelf,
+    shelf: FrameCache,
 }
 
 impl Drop for Readers {
@@ -44,10 +47,10 @@ impl Readers {
     ///
     /// # Errors
     /// If a thread cannot be started.
-    pub(crate) fn start(store: Store, shelf: Shelf, files: Vec<File>) -> io::Result<Self> {
-        let films: Vec<FilmFile> = files.into_iter().map(FilmFile::new).collect();
+    pub(crate) fn start(store: Store, shelf: FrameCache, files: Vec<File>) -> io::Result<Self> {
+        let films: Vec<DiskFile> = files.into_iter().map(DiskFile::new).collect();
         if let Some(film) = films.first() {
-            shelf.set(Of::Way, film.way() as u64);
+            shelf.set(CacheField::Way, film.way() as u64);
         }
         Self::of(store, shelf, films)
     }
@@ -55,8 +58,8 @@ impl Readers {
     /// The same of any films.
     pub(crate) fn of(
         store: Store,
-        shelf: Shelf,
-        films: Vec<impl Film + 'static>,
+        shelf: FrameCache,
+        films: Vec<impl MediaFile + 'static>,
     ) -> io::Result<Self> {
         let stop = Arc::new(AtomicBool::new(false));
         let readers = Self { stop, shelf };
@@ -73,8 +76,9 @@ impl Readers {
     }
 }
 
-/// Starts threads that will read `films` for the store and the shelf in these files, once the sender says so; they
-/// end with it. The first of them calls `begin` before the others start. They are of this thread's class and on its cores, whatever becomes of it meanwhile.
+/// Starts threads that will read `films` for the store and the shelf in these files, once the
+/// sender says so; they end with it. The first of them calls `begin` before the others start. They
+/// are of this thread's class and on its cores, whatever becomes of it meanwhile.
 ///
 /// # Errors
 /// If a thread cannot be started.
@@ -85,7 +89,7 @@ pub(crate) fn start_later(
     begin: fn(),
 ) -> io::Result<Sender<()>> {
     let (to, from) = channel();
-    let start = move || Readers::start(Store::open(&store)?, Shelf::open(&shelf)?, films);
+    let start = move || Readers::start(Store::open(&store)?, FrameCache::open(&shelf)?, films);
     std::thread::Builder::new().name("films".to_owned()).spawn(move || {
         begin();
         if from.recv().is_err() {
@@ -102,7 +106,7 @@ pub(crate) fn start_later(
 
 struct Reader<F> {
     store: Arc<Store>,
-    shelf: Shelf,
+    shelf: FrameCache,
     /// A place may change hands between two films: one thread at a time puts something there.
     places: Arc<[Mutex<()>]>,
     /// The film's number + 1.
@@ -112,7 +116,7 @@ struct Reader<F> {
     said: Option<Instant>,
 }
 
-impl<F: Film> Reader<F> {
+impl<F: MediaFile> Reader<F> {
     fn run(&mut self, stop: &AtomicBool) {
         while !stop.load(Ordering::Acquire) {
             let rung = self.shelf.rung();
@@ -146,7 +150,8 @@ impl<F: Film> Reader<F> {
         true
     }
 
-    /// The frames that are to be read next, which lie end to end in the film; `None` if enough are there.
+    /// The frames that are to be read next, which lie end to end in the film; `None` if enough are
+    /// there.
     fn next(&self, place: usize, wanted: &Wanted, media: &MediaRecord) -> Option<Vec<Due>> {
         let frames = self.store.frames(media);
         let ahead = u64::from(media.ahead).min(self.shelf.slots());
@@ -214,7 +219,7 @@ impl<F: Film> Reader<F> {
 
     /// Says that a frame could not be read, once a while.
     fn say(&mut self, due: &Due, why: &str) {
-        self.shelf.set(Of::Failures, self.shelf.get(Of::Failures).wrapping_add(1));
+        self.shelf.set(CacheField::Failures, self.shelf.get(CacheField::Failures).wrapping_add(1));
         if self.said.is_some_and(|said| said.elapsed() < SAID) {
             return;
         }

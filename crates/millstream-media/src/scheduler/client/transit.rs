@@ -4,7 +4,7 @@
 //! the client leaves is discarded, and lost if the processor dies: so every frame is counted once.
 
 use super::{Client, Descriptor};
-use crate::shared_memory::region::Word;
+use crate::shared_memory::region::SessionField;
 
 /// Frames that the host may have of one client, where its `queue` is not longer. A connection that
 /// keeps up has one or two.
@@ -55,7 +55,7 @@ impl Client {
         if sent_ns > 0 {
             return self.count_sent(&frame, sent_ns);
         }
-        self.row.add(Word::Slow, 1);
-        self.dropped(&frame, Word::Late);
+        self.row.add(SessionField::Slow, 1);
+        self.dropped(&frame, SessionField::Late);
     }
 }

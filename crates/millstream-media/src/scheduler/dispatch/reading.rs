@@ -1,21 +1,23 @@
-//! The dispatcher's side of films that are read ahead of need: what is wanted of the shelf, and frames that are
-//! released before their bytes are there.
+//! The dispatcher's side of films that are read ahead of need: what is wanted of the shelf, and
+//! frames that are released before their bytes are there.
 //!
-//! Such a frame is held until its bytes come or its deadline passes, and its client's later ones behind it; other
-//! clients' go their way. A frame that was chosen is copied before its first packet goes, so it goes whole.
+//! Such a frame is held until its bytes come or its deadline passes, and its client's later ones
+//! behind it; other clients' go their way. A frame that was chosen is copied before its first
+//! packet goes, so it goes whole.
 
 use millstream::selector::Select;
 
 use super::Dispatch;
-use crate::files::read_ahead::held::AGAIN_NS;
-use crate::files::read_ahead::shelf::{Shelf, Stands};
+use crate::files::read_ahead::frame_cache::{EntryState, FrameCache};
 use crate::scheduler::client::Descriptor;
-use crate::shared_memory::region::Word;
+use crate::scheduler::held::AGAIN_NS;
+use crate::shared_memory::region::SessionField;
 use crate::shared_memory::store::FrameRecord;
 
 impl<S: Select<Stamp = ()>> Dispatch<S> {
-    /// Films' frames that are not in the store are taken from `shelf`, where nothing is wanted by now.
-    pub(crate) fn take_from(&mut self, shelf: Shelf) {
+    /// Films' frames that are not in the store are taken from `shelf`, where nothing is wanted by
+    /// now.
+    pub(crate) fn take_from(&mut self, shelf: FrameCache) {
         for place in 0..shelf.used() {
             shelf.end(place);
         }
@@ -23,7 +25,7 @@ impl<S: Select<Stamp = ()>> Dispatch<S> {
     }
 
     /// The shelf, if the client of a slot plays from it.
-    fn shelf_of(&self, slot: usize) -> Option<Shelf> {
+    fn shelf_of(&self, slot: usize) -> Option<FrameCache> {
         self.shelf.filter(|_| self.clients[slot].media.film != 0)
     }
 
@@ -32,7 +34,7 @@ impl<S: Select<Stamp = ()>> Dispatch<S> {
         let Some(shelf) = self.shelf_of(slot) else { return };
         let client = &mut self.clients[slot];
         if !std::mem::replace(&mut client.reads, true) {
-            shelf.begin(client.session, client.media_number, client.row.get(Word::Next));
+            shelf.begin(client.session, client.media_number, client.row.get(SessionField::Next));
         }
     }
 
@@ -48,14 +50,14 @@ impl<S: Select<Stamp = ()>> Dispatch<S> {
     pub(super) fn is_away(&self, slot: usize, frame: &Descriptor) -> bool {
         let Some(shelf) = self.shelf_of(slot) else { return false };
         let session = self.clients[slot].session;
-        self.held.of(slot) > 0 || shelf.stands(session, frame.number) != Stands::There
+        self.held.of(slot) > 0 || shelf.stands(session, frame.number) != EntryState::There
     }
 
     /// Holds a frame until its bytes are there.
     pub(super) fn hold(&mut self, slot: usize, frame: Descriptor, optional: bool) {
         let client = &mut self.clients[slot];
         if self.held.of(slot) >= client.media.queue as usize {
-            return client.dropped(&frame, Word::Full);
+            return client.dropped(&frame, SessionField::Full);
         }
         self.held.push(slot, frame, optional);
         self.again_ns = self.again_ns.min(self.time_ns + AGAIN_NS);
@@ -75,14 +77,14 @@ impl<S: Select<Stamp = ()>> Dispatch<S> {
         let Some(shelf) = self.shelf_of(slot) else { return };
         while let Some((frame, optional)) = self.held.front(slot) {
             match shelf.stands(self.clients[slot].session, frame.number) {
-                Stands::There => {
+                EntryState::There => {
                     self.held.pop(slot);
                     self.enqueue(slot, frame, optional);
                 }
-                Stands::Away if self.time_ns < frame.deadline_ns => return,
-                Stands::Away | Stands::Failed => {
+                EntryState::Away if self.time_ns < frame.deadline_ns => return,
+                EntryState::Away | EntryState::Failed => {
                     self.held.pop(slot);
-                    self.clients[slot].dropped(&frame, Word::Unread);
+                    self.clients[slot].dropped(&frame, SessionField::Unread);
                 }
             }
             self.tell_wanted(slot);
@@ -98,21 +100,21 @@ impl<S: Select<Stamp = ()>> Dispatch<S> {
         let there =
             shelf.is_some_and(|shelf| shelf.copy(client.session, frame.number, record.length, to));
         if !there {
-            client.dropped(frame, Word::Unread);
+            client.dropped(frame, SessionField::Unread);
         }
         self.tell_wanted(slot);
         there.then_some(record)
     }
 
-    /// Tells the reader which frames a client wants no more: those before the oldest that waits, but for the last
-    /// few, which the host may still have to pass on.
+    /// Tells the reader which frames a client wants no more: those before the oldest that waits,
+    /// but for the last few, which the host may still have to pass on.
     pub(super) fn tell_wanted(&mut self, slot: usize) {
         let Some(shelf) = self.shelf_of(slot) else { return };
         let client = &self.clients[slot];
         let held = self.held.front(slot).map(|(frame, _)| frame);
         let waiting = [self.mandatory.front(slot), self.optional.front(slot), held];
         let oldest = waiting.into_iter().flatten().map(|frame| frame.number).min();
-        let oldest = oldest.unwrap_or_else(|| client.row.get(Word::Next));
+        let oldest = oldest.unwrap_or_else(|| client.row.get(SessionField::Next));
         shelf.want_from(client.session, oldest.saturating_sub(client.media.behind.into()));
     }
 }

@@ -1,16 +1,16 @@
 //! The dispatcher on a made-up clock: which frames go, which are lost, and that all are accounted
 //! for.
 
-mod films;
 mod interleaved;
 mod live;
+mod media_files;
 
 use millstream::selector::Selector;
 use millstream::{Discipline, Dwcs, EdfFirst, Heap};
 
 use super::*;
 use crate::scheduler::admission::Admission;
-use crate::scheduler::demand::{Demand, FrameWork};
+use crate::scheduler::demand::{Demand, FrameDemand};
 use crate::scheduler::optional_frames::Importance::{self, B, I, P};
 use crate::shared_memory::region::{Row, State};
 use crate::shared_memory::store::MediaRecord;
@@ -25,7 +25,7 @@ struct Record {
     byes: usize,
 }
 
-impl Outlet for Record {
+impl PacketSender for Record {
     fn packets(&mut self, of: &Sending<'_>, first: usize, packets: usize) -> bool {
         if first == 0 {
             self.frames.push((self.now_ns, of.client.session, of.frame.number));
@@ -65,7 +65,7 @@ impl Bench {
 
     fn of(film: &[(Importance, u32)], media: MediaRecord, rate_bps: u64, clients: u32) -> Self {
         let (region, _) = Region::create(clients).unwrap();
-        region.set(Setting::LinkRate, rate_bps);
+        region.set(GlobalField::LinkRate, rate_bps);
         let dispatch = Dispatch::new(store(media, film), region, selector(), 0);
         Self { dispatch, region, record: Record::default(), now_ns: 0 }
     }
@@ -73,7 +73,7 @@ impl Bench {
     fn want(&self, session: usize, want: Want) {
         let row = self.region.session(session);
         row.set_address("127.0.0.1".parse().unwrap(), 5000, 5001);
-        row.set(Word::Want, want as u64);
+        row.set(SessionField::Want, want as u64);
         assert!(self.region.notices().push([session as u64, 0, 0, 0]));
     }
 
@@ -90,13 +90,13 @@ impl Bench {
         self.region.session(session)
     }
 
-    fn counts(&self, session: usize, word: Word) -> [u64; 3] {
+    fn counts(&self, session: usize, word: SessionField) -> [u64; 3] {
         [0, 1, 2].map(|kind| self.row(session).get_at(word, kind))
     }
 
     fn check_conservation(&self, sessions: usize) {
         let rows = || (0..sessions).map(|session| self.row(session));
-        let released: u64 = rows().map(|row| row.get(Word::Next)).sum();
+        let released: u64 = rows().map(|row| row.get(SessionField::Next)).sum();
         let resolved: u64 = rows().map(|row| row.resolved()).sum();
         assert_eq!(released - resolved, self.dispatch.unresolved() as u64);
     }
@@ -110,7 +110,7 @@ fn with_room_every_frame_goes_in_its_period_and_paced() {
     let mut bench = Bench::new(media(T, 1, 6), 10 * FILM_BPS, 1);
     bench.want(0, Want::Play);
     bench.until(60 * T);
-    assert_eq!(bench.counts(0, Word::Sent), [10, 10, 40]);
+    assert_eq!(bench.counts(0, SessionField::Sent), [10, 10, 40]);
     for (number, (time_ns, _, frame)) in (0..).zip(&bench.record.frames) {
         assert_eq!((*frame, *time_ns), (number, number * T));
     }
@@ -124,17 +124,18 @@ fn with_room_every_frame_goes_in_its_period_and_paced() {
 
 #[test]
 fn a_damaged_row_ends_its_session_and_no_other() {
-    let far = [(Word::Next, u64::MAX), (Word::Next, 1 << 47), (Word::PhaseNs, 5)];
+    let far =
+        [(SessionField::Next, u64::MAX), (SessionField::Next, 1 << 47), (SessionField::PhaseNs, 5)];
     for (word, value) in far {
         let mut bench = Bench::new(media(T, 1, 6), 100 * FILM_BPS, 2);
         let row = bench.row(0);
-        row.set(Word::State, State::Playing as u64);
+        row.set(SessionField::State, State::Playing as u64);
         row.set(word, value);
         bench.want(0, Want::Play);
         bench.want(1, Want::Play);
         bench.until(12 * T);
         assert_eq!(row.state(), State::Ended, "{word:?} = {value}");
-        assert_eq!(bench.counts(1, Word::Sent), [2, 2, 8], "{word:?} = {value}");
+        assert_eq!(bench.counts(1, SessionField::Sent), [2, 2, 8], "{word:?} = {value}");
         // The host stops it as any other.
         bench.want(0, Want::Stop);
         bench.until(13 * T);
@@ -144,7 +145,8 @@ fn a_damaged_row_ends_its_session_and_no_other() {
 
 #[test]
 fn under_overload_only_b_frames_are_lost_and_never_more_than_the_contract_allows() {
-    // Two of six frames may go: B-frames. The mandatory 8 packets of 3 clients fit, the rest do not.
+    // Two of six frames may go: B-frames. The mandatory 8 packets of 3 clients fit, the rest do
+    // not.
     for (rate, lost) in [(27, true), (31, false)] {
         let mut bench = Bench::new(media(T, 2, 6), rate * FILM_BPS / 10, 3);
         for session in 0..3 {
@@ -153,9 +155,9 @@ fn under_overload_only_b_frames_are_lost_and_never_more_than_the_contract_allows
         }
         bench.until(600 * T);
         for session in 0..3 {
-            let (late, row) = (bench.counts(session, Word::Late), bench.row(session));
+            let (late, row) = (bench.counts(session, SessionField::Late), bench.row(session));
             assert_eq!(late[..2], [0, 0], "session {session}");
-            assert_eq!(row.get(Word::Violations), 0);
+            assert_eq!(row.get(SessionField::Violations), 0);
             assert_eq!(late[2] > 0, lost, "session {session}: {late:?}");
             assert!(late[2] <= 200);
         }
@@ -184,15 +186,16 @@ fn missing(bench: &Bench, session: usize) -> Vec<u64> {
     let sent: std::collections::HashSet<u64> =
         bench.record.frames.iter().filter(of_client).map(|frame| frame.2).collect();
     // What was released a deadline ago is sent or dropped.
-    let settled = bench.row(session).get(Word::Next).saturating_sub(6);
+    let settled = bench.row(session).get(SessionField::Next).saturating_sub(6);
     (0..settled).filter(|number| !sent.contains(number)).collect()
 }
 
-/// The rule: what is missing of a block are some of its x least important frames, among equals the later;
-/// all of them where the link has no time that mandatory frames leave over.
+/// The rule: what is missing of a block are some of its x least important frames, among equals the
+/// later; all of them where the link has no time that mandatory frames leave over.
 #[test]
 fn under_overload_exactly_the_frames_that_the_contract_allows_are_missing() {
-    // So many packets a round of 6 T; mandatory are, by window, 10 - x or fewer of each of 3 clients.
+    // So many packets a round of 6 T; mandatory are, by window, 10 - x or fewer of each of 3
+    // clients.
     let packets_bps = |packets: u64| packets * 112 * 8 * 1_000_000_000 / (6 * T);
     let with_reference = [I, B, B, P, Importance::ReferencedB, B];
     for (window, importance, optional, mandatory) in [
@@ -214,13 +217,13 @@ fn under_overload_exactly_the_frames_that_the_contract_allows_are_missing() {
                 total += missing.len();
                 let case =
                     format!("{window:?}, {packets} packets a round, client {session}: {missing:?}");
-                assert_eq!(bench.row(session).get(Word::Violations), 0, "{case}");
+                assert_eq!(bench.row(session).get(SessionField::Violations), 0, "{case}");
                 assert!(missing.iter().all(|number| optional.contains(&(number % 6))), "{case}");
                 // No I or P is missing where there are B-frames enough.
-                let kinds = [0, 1].map(|kind| bench.counts(session, Word::Late)[kind]);
+                let kinds = [0, 1].map(|kind| bench.counts(session, SessionField::Late)[kind]);
                 assert!(kinds == [0, 0] || window.0 > 4, "{case}");
                 if expected == "all" {
-                    let settled = bench.row(session).get(Word::Next) - 6;
+                    let settled = bench.row(session).get(SessionField::Next) - 6;
                     let all = (0..settled).filter(|number| optional.contains(&(number % 6)));
                     assert!(missing.iter().copied().eq(all), "{case}");
                 }
@@ -237,7 +240,8 @@ fn clients_share_what_is_left_for_optional_frames() {
         bench.want(session, Want::Play);
     }
     bench.until(3_000 * T);
-    let late: Vec<u64> = (0..4).map(|session| bench.counts(session, Word::Late)[2]).collect();
+    let late: Vec<u64> =
+        (0..4).map(|session| bench.counts(session, SessionField::Late)[2]).collect();
     let (least, most) = (late.iter().min().unwrap(), late.iter().max().unwrap());
     assert!(*least > 0 && most - least <= most / 4, "{late:?}");
 }
@@ -251,9 +255,9 @@ fn losses(tenths: u64, deadline: u64, phases: [u64; 3]) -> [u64; 3] {
         bench.want(session, Want::Play);
     }
     bench.until(3_000 * T);
-    assert!((0..3).all(|session| bench.row(session).get(Word::Violations) == 0));
+    assert!((0..3).all(|session| bench.row(session).get(SessionField::Violations) == 0));
     bench.check_conservation(3);
-    [0, 1, 2].map(|session| bench.counts(session, Word::Late)[2])
+    [0, 1, 2].map(|session| bench.counts(session, SessionField::Late)[2])
 }
 
 /// By deadline alone the client that began last bears all losses at 2.9 of 3 films' rate: 0, 0,
@@ -278,7 +282,7 @@ fn more_than_fits_is_counted_as_violations() {
         bench.want(session, Want::Play);
     }
     bench.until(300 * T);
-    let violations: u64 = (0..3).map(|s| bench.row(s).get(Word::Violations)).sum();
+    let violations: u64 = (0..3).map(|s| bench.row(s).get(SessionField::Violations)).sum();
     assert!(violations > 0);
     bench.check_conservation(3);
 }
@@ -320,12 +324,12 @@ fn a_row_can_be_used_again_and_what_waited_is_accounted_for() {
     bench.want(0, Want::Stop);
     bench.until(10 * T);
     let row = bench.row(0);
-    assert_eq!((row.state(), row.resolved()), (State::Stopped, row.get(Word::Next)));
-    assert!(row.get(Word::Discarded) > 0);
+    assert_eq!((row.state(), row.resolved()), (State::Stopped, row.get(SessionField::Next)));
+    assert!(row.get(SessionField::Discarded) > 0);
     row.clear();
     bench.want(0, Want::Play);
     bench.until(40 * T);
-    assert!(bench.row(0).get_at(Word::Sent, 0) > 0);
+    assert!(bench.row(0).get_at(SessionField::Sent, 0) > 0);
     bench.check_conservation(1);
 }
 
@@ -335,7 +339,7 @@ fn a_new_processor_goes_on_with_the_clients_of_a_dead_one() {
     bench.want(0, Want::Play);
     bench.want(1, Want::Play);
     bench.until(20 * T + T / 2);
-    let numbers = bench.row(0).get(Word::Sequence);
+    let numbers = bench.row(0).get(SessionField::Sequence);
     let later_ns = 25 * T + T / 2;
     bench.dispatch =
         Dispatch::new(store(media(T, 1, 6), &FILM), bench.region, selector(), later_ns);
@@ -343,10 +347,10 @@ fn a_new_processor_goes_on_with_the_clients_of_a_dead_one() {
     bench.record = Record::default();
     bench.until(30 * T + T / 2);
     for session in 0..2 {
-        assert!(bench.row(session).get(Word::Lost) >= 5, "frames 21 to 25 at least");
+        assert!(bench.row(session).get(SessionField::Lost) >= 5, "frames 21 to 25 at least");
     }
     assert!(bench.record.frames.iter().all(|frame| frame.2 >= 26), "{:?}", bench.record.frames);
-    assert!(bench.row(0).get(Word::Sequence) > numbers);
+    assert!(bench.row(0).get(SessionField::Sequence) > numbers);
     bench.check_conservation(2);
 }
 
@@ -362,8 +366,8 @@ fn what_waited_in_a_dead_processor_is_accounted_for_whatever_is_wanted_next() {
         bench.dispatch = Dispatch::new(store(media(T, 1, 6), &FILM), region, selector(), now_ns);
         bench.until(10 * T);
         let row = bench.row(0);
-        assert_eq!(row.resolved(), row.get(Word::Next), "{want:?}");
-        assert!(row.get(Word::Lost) > 0);
+        assert_eq!(row.resolved(), row.get(SessionField::Next), "{want:?}");
+        assert!(row.get(SessionField::Lost) > 0);
     }
 }
 
@@ -374,10 +378,10 @@ fn a_dispatcher_that_was_stopped_drops_what_is_late() {
     bench.until(T / 2);
     bench.now_ns = 10 * T + T / 2;
     bench.until(20 * T + T / 2);
-    let late: u64 = bench.counts(0, Word::Late).iter().sum();
-    let full: u64 = bench.counts(0, Word::Full).iter().sum();
+    let late: u64 = bench.counts(0, SessionField::Late).iter().sum();
+    let full: u64 = bench.counts(0, SessionField::Full).iter().sum();
     assert!(late + full >= 4, "{late} late, {full} full");
-    assert!(bench.row(0).get(Word::Violations) > 0);
+    assert!(bench.row(0).get(SessionField::Violations) > 0);
     bench.check_conservation(1);
 }
 
@@ -392,7 +396,7 @@ proptest::proptest! {
         let rate_bps = tenths * FILM_BPS / 10;
         let record = MediaRecord { deadline_ns: deadline * T, ..media(T, window, 6) };
         let link = Link { rate_bps, overhead: 0, credits: None };
-        let film = FILM.map(|(importance, packets)| FrameWork {
+        let film = FILM.map(|(importance, packets)| FrameDemand {
             work_ns: u64::from(packets) * link.transmission_ns(112),
             importance,
         });
@@ -408,9 +412,9 @@ proptest::proptest! {
         }
         bench.until(100 * T);
         for session in 0..admitted {
-            let (sent, row) = (bench.counts(session, Word::Sent), bench.row(session));
+            let (sent, row) = (bench.counts(session, SessionField::Sent), bench.row(session));
             proptest::prop_assert!(sent[0] > 0);
-            proptest::prop_assert_eq!(row.get(Word::Violations), 0, "{} of {} clients", session, admitted);
+            proptest::prop_assert_eq!(row.get(SessionField::Violations), 0, "{} of {} clients", session, admitted);
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Readers of films in memory: what comes onto the shelf, and what does not.
 
 use super::*;
-use crate::files::read_ahead::shelf::{Stands, create};
+use crate::files::read_ahead::frame_cache::{EntryState, create};
 use crate::payload::Piece;
 use crate::scheduler::optional_frames::Importance;
 use crate::shared_memory::store::tests::media;
@@ -27,7 +27,7 @@ impl Slow {
     }
 }
 
-impl Film for Slow {
+impl MediaFile for Slow {
     fn read(&mut self, at: u64, length: usize) -> io::Result<&[u8]> {
         if let Some(answers) = &self.answers {
             let _ = answers.recv();
@@ -76,19 +76,19 @@ pub(crate) fn film(builder: &mut StoreBuilder, number: u32, frames: u32, repeat:
 }
 
 /// Waits until a frame stands so that nothing more becomes of it.
-pub(crate) fn await_done(shelf: Shelf, place: usize, number: u64) -> Stands {
+pub(crate) fn await_done(shelf: FrameCache, place: usize, number: u64) -> EntryState {
     let end = Instant::now() + Duration::from_secs(30);
-    while shelf.stands(place, number) == Stands::Away {
+    while shelf.stands(place, number) == EntryState::Away {
         assert!(Instant::now() < end, "frame {number} was not read");
         std::thread::sleep(Duration::from_millis(1));
     }
     shelf.stands(place, number)
 }
 
-fn open(builder: &StoreBuilder, places: u32) -> (Store, Store, Shelf) {
+fn open(builder: &StoreBuilder, places: u32) -> (Store, Store, FrameCache) {
     let file = builder.seal().unwrap();
     let shelf = create(places, Shape::new(16, 16 * 50 + 50)).unwrap();
-    (Store::open(&file).unwrap(), Store::open(&file).unwrap(), Shelf::open(&shelf).unwrap())
+    (Store::open(&file).unwrap(), Store::open(&file).unwrap(), FrameCache::open(&shelf).unwrap())
 }
 
 #[test]
@@ -104,7 +104,7 @@ fn a_session_finds_every_frame_of_its_film_round_after_round() {
     for (place, bytes, numbers) in [(0, &bytes, 3..60u64), (1, &once, 0..5)] {
         let media = store.media()[place];
         for number in numbers {
-            assert_eq!(await_done(shelf, place, number), Stands::There);
+            assert_eq!(await_done(shelf, place, number), EntryState::There);
             let at = usize::try_from(number % media.frames).unwrap();
             let record = store.frames(&media)[at];
             assert!(shelf.copy(place, number, record.length, &mut copy), "frame {number}");
@@ -113,7 +113,7 @@ fn a_session_finds_every_frame_of_its_film_round_after_round() {
             shelf.want_from(place, number);
         }
     }
-    assert_eq!(shelf.stands(1, 5), Stands::Away, "played once");
+    assert_eq!(shelf.stands(1, 5), EntryState::Away, "played once");
 }
 
 #[test]
@@ -137,10 +137,10 @@ fn what_is_not_what_was_loaded_is_left_out_and_the_rest_is_not() {
         let _readers = Readers::of(other, shelf, vec![film]).unwrap();
         shelf.begin(0, 0, 0);
         for number in 0..8 {
-            let failed = await_done(shelf, 0, number) == Stands::Failed;
+            let failed = await_done(shelf, 0, number) == EntryState::Failed;
             assert_eq!(failed, out.contains(&number), "frame {number} of {out:?}");
         }
-        assert!(shelf.get(Of::Failures) > 0);
+        assert!(shelf.get(CacheField::Failures) > 0);
     }
 }
 
@@ -158,7 +158,7 @@ fn a_place_that_changes_hands_while_its_film_is_read_gets_nothing_of_it() {
     for _ in 0..100 {
         let _ = answer.send(());
     }
-    assert_eq!(await_done(shelf, 0, 4), Stands::There);
-    assert_eq!(shelf.stands(0, 0), Stands::Away);
+    assert_eq!(await_done(shelf, 0, 4), EntryState::There);
+    assert_eq!(shelf.stands(0, 0), EntryState::Away);
     drop(answer);
 }

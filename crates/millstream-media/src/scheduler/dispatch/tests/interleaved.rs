@@ -4,8 +4,8 @@ use super::*;
 
 /// A row without ports: its packets go by its RTSP connection.
 fn play(bench: &Bench, session: usize) {
-    bench.row(session).set(Word::Ssrc, 7);
-    bench.row(session).set(Word::Want, Want::Play as u64);
+    bench.row(session).set(SessionField::Ssrc, 7);
+    bench.row(session).set(SessionField::Want, Want::Play as u64);
     assert!(bench.region.notices().push([session as u64, 0, 0, 0]));
 }
 
@@ -14,7 +14,7 @@ fn tell(bench: &Bench, session: usize, frame: u64, sent_ns: u64) {
     assert!(bench.region.outcomes().push([7 << 32 | session as u64, frame, sent_ns, 0]));
 }
 
-fn all(bench: &Bench, word: Word) -> u64 {
+fn all(bench: &Bench, word: SessionField) -> u64 {
     bench.counts(0, word).iter().sum()
 }
 
@@ -31,17 +31,17 @@ fn a_frame_is_sent_or_late_when_the_host_says_so_and_not_before() {
     tell(&bench, 0, 5, 0);
     assert!(bench.region.outcomes().push([8 << 32, 3, 0, 0]));
     bench.until(6 * T + 1);
-    assert_eq!(bench.counts(0, Word::Sent), [1, 0, 0]);
-    assert_eq!(bench.counts(0, Word::Late), [0, 0, 2]);
+    assert_eq!(bench.counts(0, SessionField::Sent), [1, 0, 0]);
+    assert_eq!(bench.counts(0, SessionField::Late), [0, 0, 2]);
     // One of six may be lost.
     let row = bench.row(0);
-    assert_eq!((row.get(Word::Slow), row.get(Word::Violations)), (2, 1));
-    assert_eq!(row.get(Word::WorstNs), 3_000_000);
+    assert_eq!((row.get(SessionField::Slow), row.get(SessionField::Violations)), (2, 1));
+    assert_eq!(row.get(SessionField::WorstNs), 3_000_000);
     for frame in 3..6 {
         tell(&bench, 0, frame, 7 * T);
     }
     bench.until(6 * T + 2);
-    assert_eq!((all(&bench, Word::Sent), row.resolved()), (4, 6));
+    assert_eq!((all(&bench, SessionField::Sent), row.resolved()), (4, 6));
 }
 
 #[test]
@@ -51,21 +51,24 @@ fn of_what_the_host_does_not_get_rid_of_only_so_much_is_passed_on() {
     bench.until(100 * T);
     let row = bench.row(0);
     assert_eq!(bench.record.frames.len(), 64);
-    assert_eq!((all(&bench, Word::Full), row.get(Word::Slow)), (36, 36));
+    assert_eq!((all(&bench, SessionField::Full), row.get(SessionField::Slow)), (36, 36));
     // Those that were not passed on take no RTP numbers: a film's round has ten packets in six
     // frames.
-    assert_eq!(row.get(Word::Sequence), 10 * 10 + 4 + 1 + 1 + 2);
+    assert_eq!(row.get(SessionField::Sequence), 10 * 10 + 4 + 1 + 1 + 2);
     for frame in 0..64 {
         tell(&bench, 0, frame, 0);
     }
     bench.until(101 * T);
-    assert_eq!((all(&bench, Word::Late), bench.record.frames.len()), (64, 65));
+    assert_eq!((all(&bench, SessionField::Late), bench.record.frames.len()), (64, 65));
     bench.want_stop();
-    assert_eq!((row.resolved(), row.get(Word::Discarded)), (row.get(Word::Next), 1));
+    assert_eq!(
+        (row.resolved(), row.get(SessionField::Discarded)),
+        (row.get(SessionField::Next), 1)
+    );
     // Later outcomes belong to no session and are ignored.
     tell(&bench, 0, 100, 0);
     bench.until(103 * T);
-    assert_eq!(row.resolved(), row.get(Word::Next));
+    assert_eq!(row.resolved(), row.get(SessionField::Next));
 }
 
 #[test]
@@ -80,15 +83,15 @@ fn what_the_host_had_of_a_dead_processor_is_lost_once() {
     // The host has not heard of it yet.
     tell(&bench, 0, 1, 2 * T);
     bench.until(6 * T);
-    assert_eq!((all(&bench, Word::Sent), bench.row(0).get(Word::Lost)), (1, 4));
+    assert_eq!((all(&bench, SessionField::Sent), bench.row(0).get(SessionField::Lost)), (1, 4));
     tell(&bench, 0, 5, 6 * T);
     bench.until(6 * T + 1);
-    assert_eq!((all(&bench, Word::Sent), bench.row(0).resolved()), (2, 6));
+    assert_eq!((all(&bench, SessionField::Sent), bench.row(0).resolved()), (2, 6));
 }
 
 impl Bench {
     fn want_stop(&mut self) {
-        self.row(0).set(Word::Want, Want::Stop as u64);
+        self.row(0).set(SessionField::Want, Want::Stop as u64);
         assert!(self.region.notices().push([0; 4]));
         self.until(self.now_ns + T);
     }

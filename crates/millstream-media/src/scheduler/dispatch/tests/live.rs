@@ -1,4 +1,5 @@
-//! Clients of a live stream on the made-up clock: where they begin, and that no frame is unaccounted for.
+//! Clients of a live stream on the made-up clock: where they begin, and that no frame is
+//! unaccounted for.
 
 use super::*;
 use crate::live::frames::tests::{pair, put};
@@ -8,7 +9,7 @@ use crate::shared_memory::store::StoreBuilder;
 /// A bench of one live stream, and the ring that it is published into.
 fn bench(clients: u32, rate_bps: u64) -> (Bench, FrameRing) {
     let (region, _) = Region::create(clients).unwrap();
-    region.set(Setting::LinkRate, rate_bps);
+    region.set(GlobalField::LinkRate, rate_bps);
     let (writers, readers) = pair(&[Shape::new(T, 1_000_000, 10_000, 20 * T)]);
     let dispatch = Dispatch::new(live_store(readers), region, selector(), 0);
     (Bench { dispatch, region, record: Record::default(), now_ns: 0 }, writers[0])
@@ -49,11 +50,14 @@ fn each_client_begins_with_the_next_frame_it_can_and_gets_all_from_there_on() {
     publish(&mut bench, &ring, 8 * T);
     play(&mut bench, 1);
     publish(&mut bench, &ring, 40 * T);
-    assert_eq!((bench.row(0).get(Word::Offset), bench.row(1).get(Word::Offset)), (0, 12));
+    assert_eq!(
+        (bench.row(0).get(SessionField::Offset), bench.row(1).get(SessionField::Offset)),
+        (0, 12)
+    );
     assert_eq!(frames_of(&bench, 0), (0..40).collect::<Vec<_>>());
     assert_eq!(frames_of(&bench, 1), (0..28).collect::<Vec<_>>());
     for (time_ns, session, number) in &bench.record.frames {
-        let released_ns = (number + bench.row(*session).get(Word::Offset)) * T;
+        let released_ns = (number + bench.row(*session).get(SessionField::Offset)) * T;
         assert!(time_ns - released_ns < T, "frame {number} of {session}");
     }
     bench.check_conservation(2);
@@ -73,9 +77,9 @@ fn a_client_waits_for_a_publisher_that_is_gone_and_after_a_pause_begins_anew() {
     play(&mut bench, 0);
     publish(&mut bench, &ring, 45 * T);
     // Frames 12 and 13 were in the pause, 14 to 17 cannot be begun with.
-    assert_eq!(bench.row(0).get(Word::Offset), 6);
+    assert_eq!(bench.row(0).get(SessionField::Offset), 6);
     assert_eq!(frames_of(&bench, 0), (0..18).collect::<Vec<_>>());
-    assert_eq!(bench.row(0).get(Word::Lost), 0);
+    assert_eq!(bench.row(0).get(SessionField::Lost), 0);
     bench.check_conservation(1);
 }
 
@@ -90,7 +94,7 @@ fn what_a_dispatcher_missed_is_lost_whether_it_was_stopped_or_died() {
     }
     bench.now_ns = 200 * T;
     publish(&mut bench, &ring, 220 * T);
-    let lost = bench.row(0).get(Word::Lost);
+    let lost = bench.row(0).get(SessionField::Lost);
     assert!((100..195).contains(&lost), "{lost}");
     bench.check_conservation(1);
     // Another takes its place.
@@ -102,7 +106,7 @@ fn what_a_dispatcher_missed_is_lost_whether_it_was_stopped_or_died() {
     bench.now_ns = 227 * T;
     bench.dispatch.step(bench.now_ns, &mut bench.record);
     publish(&mut bench, &ring, 230 * T);
-    assert_eq!(bench.row(0).get(Word::Lost), lost + 7);
-    assert_eq!(bench.row(0).get(Word::Next), 230);
+    assert_eq!(bench.row(0).get(SessionField::Lost), lost + 7);
+    assert_eq!(bench.row(0).get(SessionField::Next), 230);
     bench.check_conservation(1);
 }

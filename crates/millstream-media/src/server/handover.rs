@@ -12,7 +12,7 @@ use crate::rtsp::session::Transport;
 use crate::rtsp::tcp;
 use crate::scheduler::client::{Client, Descriptor, low_bits};
 use crate::scheduler::dispatch::Sending;
-use crate::shared_memory::region::{Region, Word};
+use crate::shared_memory::region::{Region, SessionField};
 use crate::shared_memory::store::Packets;
 
 /// The interval between polls of connections that are behind; each poll is one system call.
@@ -28,7 +28,7 @@ impl MediaServer {
             let (place, title) = (session.connection, session.title);
             let row = self.sessions.region.session(number);
             let Some(Some(connection)) = self.connections.get_mut(place) else { continue };
-            if row.get(Word::Ssrc) != who >> 32 {
+            if row.get(SessionField::Ssrc) != who >> 32 {
                 continue;
             }
             let store = &self.library.store;

@@ -3,19 +3,19 @@
 use rtsp_types::headers::{CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
 use rtsp_types::{Method, Request, Response, StatusCode, Version};
 
-use super::{Answer, Asker, Desk};
+use super::{Answer, Requester, RtspHandler};
 use crate::pages::rejects::Reason;
 use crate::rtsp::access::{Pass, Verdict};
-use crate::rtsp::session::AsBell;
+use crate::rtsp::session::AsWakeSocket;
 
-impl<B: AsBell> Desk<'_, B> {
+impl<B: AsWakeSocket> RtspHandler<'_, B> {
     /// The answer to a request that is not authenticated; `None`: the request is allowed. OPTIONS
     /// needs no authentication.
     pub(super) fn admittance(
         &mut self,
         request: &Request<Vec<u8>>,
         pass: &mut Pass,
-        asker: Asker,
+        asker: Requester,
     ) -> Option<Answer> {
         if *request.method() == Method::Options {
             return None;

@@ -1,14 +1,15 @@
-//! The host's side of instructions: those of the file, and what programs of this machine order by HTTP.
+//! The host's side of instructions: those of the file, and what programs of this machine order by
+//! HTTP.
 //!
 //! ```text
 //! PUT    /instructions/NAME?streams=A,B&memory=BYTES&fuel=N&faults=N   application/wasm: load or replace
 //! DELETE /instructions/NAME                                            remove
 //! POST   /instructions/NAME                                application/octet-stream: call
 //! ```
-//! Orders are done one at a time, in a thread of HTTP's: what is ordered is written on the board, and the
-//! processor's answer stands there, too. A module is tried here before it takes the place of another, so one that
-//! cannot be used changes nothing. The two kinds of body are none that a page of the web could send
-//! elsewhere without asking.
+//! Orders are done one at a time, in a thread of HTTP's: what is ordered is written on the board,
+//! and the processor's answer stands there, too. A module is tried here before it takes the place
+//! of another, so one that cannot be used changes nothing. The two kinds of body are none that a
+//! page of the web could send elsewhere without asking.
 
 use millstream_extension::Limits;
 use millstream_report::http::{Answer, Order, Verb};
@@ -17,10 +18,12 @@ use serde::{Deserialize, Serialize};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::board::{Board, Counter, Given, Outcome, STREAMS, Slot, State, Streams};
+use super::instruction_table::{
+    Counter, InstructionTable, NewInstruction, Outcome, STREAMS, Slot, State, Streams,
+};
 use super::{Loaded, MESSAGE_BYTES, MODULE_BYTES};
 use crate::MediaError;
-use crate::shared_memory::region::{Region, Setting};
+use crate::shared_memory::region::{GlobalField, Region};
 
 /// How long the processor may take to load a module, and to answer a call.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -68,7 +71,7 @@ pub struct InstructionStatus {
 }
 
 /// Every instruction; `streams` are the scenario's.
-pub(crate) fn list(board: Board, streams: &[&str]) -> Vec<InstructionStatus> {
+pub(crate) fn list(board: InstructionTable, streams: &[&str]) -> Vec<InstructionStatus> {
     board.slots().filter(|slot| !slot.is_empty()).map(|slot| status(slot, streams)).collect()
 }
 
@@ -115,7 +118,7 @@ pub(crate) fn is_wanted(scenario: &Scenario) -> bool {
 ///
 /// # Errors
 /// If a module cannot be read or used, or there are more streams than can be told apart.
-pub(crate) fn load(board: Board, scenario: &Scenario) -> Result<(), MediaError> {
+pub(crate) fn load(board: InstructionTable, scenario: &Scenario) -> Result<(), MediaError> {
     if scenario.streams.len() > STREAMS {
         let message = format!("instructions, and {} streams", scenario.streams.len());
         return Err(MediaError::new(message).help(format!("at most {STREAMS}")));
@@ -133,7 +136,7 @@ pub(crate) fn load(board: Board, scenario: &Scenario) -> Result<(), MediaError> 
         let limits = limits(*allowance);
         Loaded::start(&wasm, limits).map_err(|error| wrong(error.to_string()))?;
         let streams = streams.as_ref().map_or(ALL, |places| bits(places));
-        slot.write(&Given { name: name.clone(), limits, streams, wasm });
+        slot.write(&NewInstruction { name: name.clone(), limits, streams, wasm });
     }
     Ok(())
 }
@@ -156,10 +159,10 @@ pub(crate) fn limits(allowance: Allowance) -> Limits {
 }
 
 /// Where programs give their orders.
-pub(crate) struct Desk<W> {
+pub(crate) struct ExtensionApi<W> {
     region: Region,
     /// The board if programs may; one order at a time.
-    board: Option<Mutex<Board>>,
+    board: Option<Mutex<InstructionTable>>,
     streams: Vec<String>,
     /// Has the processor look at the board.
     wake: W,
@@ -168,12 +171,15 @@ pub(crate) struct Desk<W> {
 /// An order that is not carried out: HTTP status and why.
 type Refusal = (u16, String);
 
-impl<W: Fn()> Desk<W> {
+impl<W: Fn()> ExtensionApi<W> {
     /// `streams` are the scenario's; programs may give orders if `allowed`.
     pub(crate) fn new(region: Region, allowed: bool, streams: Vec<String>, wake: W) -> Self {
         let board = region.board().filter(|_| allowed);
         // As a server leaves it that dies while it writes.
-        for slot in board.into_iter().flat_map(Board::slots).filter(|slot| slot.version() % 2 == 1)
+        for slot in board
+            .into_iter()
+            .flat_map(InstructionTable::slots)
+            .filter(|slot| slot.version() % 2 == 1)
         {
             slot.remove();
         }
@@ -202,7 +208,7 @@ impl<W: Fn()> Desk<W> {
     }
 
     /// Loads a module under a name, in the place of what had it.
-    fn put(&self, board: Board, name: &str, order: &Order) -> Result<Answer, Refusal> {
+    fn put(&self, board: InstructionTable, name: &str, order: &Order) -> Result<Answer, Refusal> {
         of_kind(order, "application/wasm")?;
         if !Instruction::is_name(name) {
             return Err((400, format!("`{name}` is no name: up to 64 letters, digits, - _ and .")));
@@ -230,7 +236,7 @@ impl<W: Fn()> Desk<W> {
         }
         Loaded::start(&order.body, limits).map_err(|error| (422, error.to_string()))?;
         let wasm = order.body.clone();
-        let version = slot.write(&Given { name: name.to_owned(), limits, streams, wasm });
+        let version = slot.write(&NewInstruction { name: name.to_owned(), limits, streams, wasm });
         self.ring();
         self.until(|| (slot.seen() == version).then_some(()))?;
         let streams: Vec<&str> = self.streams.iter().map(String::as_str).collect();
@@ -241,7 +247,7 @@ impl<W: Fn()> Desk<W> {
         serde_json::to_string(&status).map(Answer::Json).map_err(|error| (500, error.to_string()))
     }
 
-    fn remove(&self, board: Board, name: &str) -> Result<Answer, Refusal> {
+    fn remove(&self, board: InstructionTable, name: &str) -> Result<Answer, Refusal> {
         let slot = find(board, name).ok_or_else(|| none(name))?;
         let version = slot.remove();
         self.ring();
@@ -249,7 +255,7 @@ impl<W: Fn()> Desk<W> {
         Ok(Answer::Text("removed\n".to_owned()))
     }
 
-    fn call(&self, board: Board, name: &str, order: &Order) -> Result<Answer, Refusal> {
+    fn call(&self, board: InstructionTable, name: &str, order: &Order) -> Result<Answer, Refusal> {
         of_kind(order, "application/octet-stream")?;
         if order.body.len() > MESSAGE_BYTES {
             return Err((413, format!("a message of more than {MESSAGE_BYTES} bytes")));
@@ -291,7 +297,7 @@ impl<W: Fn()> Desk<W> {
     }
 
     fn ring(&self) {
-        self.region.set(Setting::LookAtBoard, 1);
+        self.region.set(GlobalField::LookAtBoard, 1);
         (self.wake)();
     }
 
@@ -310,7 +316,7 @@ impl<W: Fn()> Desk<W> {
     }
 }
 
-fn find(board: Board, name: &str) -> Option<Slot> {
+fn find(board: InstructionTable, name: &str) -> Option<Slot> {
     board.slots().find(|slot| is(*slot, name))
 }
 

@@ -9,7 +9,7 @@ use crate::scheduler::client::{Client, Descriptor};
 /// A frame that is released. Little-endian; later versions may know more, behind this.
 #[derive(Clone, Copy, Debug, Immutable, IntoBytes)]
 #[repr(C)]
-pub(crate) struct Look {
+pub(crate) struct FrameView {
     /// The stream's place in the scenario, from 0.
     stream: U32,
     /// 0: I, 1: P, 2: B.
@@ -37,9 +37,9 @@ pub(crate) struct Look {
     reserved: [U32; 2],
 }
 
-const _: () = assert!(size_of::<Look>() == FRAME_BYTES);
+const _: () = assert!(size_of::<FrameView>() == FRAME_BYTES);
 
-impl Look {
+impl FrameView {
     /// Of a frame of `client`, of which `waiting` others wait.
     pub(crate) fn new(
         client: &Client,

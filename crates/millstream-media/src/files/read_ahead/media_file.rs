@@ -1,8 +1,8 @@
 //! Files that films' frames are read from while they play.
 //!
-//! A film that is an elementary stream is read where it is; of others, the video is unpacked once, into a file
-//! without a name. Reading goes past the file system's cache (O_DIRECT) where the file system can: what is read
-//! ahead is kept by the reader, and films are longer than caches.
+//! A film that is an elementary stream is read where it is; of others, the video is unpacked once,
+//! into a file without a name. Reading goes past the file system's cache (O_DIRECT) where the file
+//! system can: what is read ahead is kept by the reader, and films are longer than caches.
 
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use std::fs::File;
@@ -36,7 +36,7 @@ impl Way {
 }
 
 /// What frames are read from.
-pub(crate) trait Film: Send {
+pub(crate) trait MediaFile: Send {
     /// `length` bytes from `at` on; fewer where it ends before.
     ///
     /// # Errors
@@ -48,12 +48,12 @@ pub(crate) trait Film: Send {
 }
 
 /// A film in a file.
-pub(crate) struct FilmFile {
+pub(crate) struct DiskFile {
     file: File,
     buffer: Vec<Block>,
 }
 
-impl FilmFile {
+impl DiskFile {
     pub(crate) fn new(file: File) -> Self {
         Self { file, buffer: Vec::new() }
     }
@@ -65,7 +65,7 @@ impl FilmFile {
     }
 }
 
-impl Film for FilmFile {
+impl MediaFile for DiskFile {
     fn read(&mut self, at: u64, length: usize) -> io::Result<&[u8]> {
         let skipped = usize::try_from(at % BLOCK as u64).unwrap_or(0);
         let blocks = (skipped + length).div_ceil(BLOCK);
@@ -96,8 +96,9 @@ impl Film for FilmFile {
     }
 }
 
-/// The file that the frames of a film at `path` are read from, whose video is `video`, and where that begins in it:
-/// the film's own; or the one where it is `unpacked` already; or another in `folder`.
+/// The file that the frames of a film at `path` are read from, whose video is `video`, and where
+/// that begins in it: the film's own; or the one where it is `unpacked` already; or another in
+/// `folder`.
 ///
 /// # Errors
 /// If the film cannot be read any more, or there is no room in `folder`.
@@ -164,7 +165,7 @@ mod tests {
         for (video, at) in [(&bytes[..], 2), (&bytes[1..20_000], 0)] {
             let (file, start) = file_of(&path, video, None, folder.path()).unwrap();
             assert_eq!(start, at);
-            let mut film = FilmFile::new(file);
+            let mut film = DiskFile::new(file);
             let all = video.len();
             for (from, length) in [(0, 10), (4_000, 200), (4_096, 4_096), (5, 12_000)] {
                 assert_eq!(

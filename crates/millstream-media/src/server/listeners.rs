@@ -21,19 +21,19 @@ const OTHER_FILES: u64 = 128;
 
 /// A port that is listened at.
 #[derive(Debug)]
-pub(super) struct Door {
+pub(super) struct Listener {
     listener: TcpListener,
     pub(super) address: SocketAddr,
 }
 
 /// Those of RTSP.
 #[derive(Debug)]
-pub(super) struct Doors {
-    pub(super) rtsp: Door,
-    pub(super) rtsps: Option<(Door, tls::Configuration)>,
+pub(super) struct ListenerSet {
+    pub(super) rtsp: Listener,
+    pub(super) rtsps: Option<(Listener, tls::Configuration)>,
 }
 
-impl Door {
+impl Listener {
     pub(super) fn open(address: SocketAddr) -> Result<Self, MediaError> {
         let open = || {
             let listener = TcpListener::bind(address)?;
@@ -52,16 +52,16 @@ impl Door {
     }
 }
 
-impl Doors {
+impl ListenerSet {
     /// Opens the section's ports; `folder` is what its files are relative to.
     pub(super) fn open(media: &Media, folder: &Path) -> Result<Self, MediaError> {
         let secured = |given: &millstream_scenario::Tls| {
             let files = [&given.certificate, &given.key].map(|file| folder.join(file));
             let configuration = tls::configuration(&files[0], &files[1])?;
-            Ok((Door::open(given.listen)?, configuration))
+            Ok((Listener::open(given.listen)?, configuration))
         };
         Ok(Self {
-            rtsp: Door::open(media.listen)?,
+            rtsp: Listener::open(media.listen)?,
             rtsps: media.tls.as_ref().map(secured).transpose()?,
         })
     }
@@ -82,7 +82,7 @@ impl MediaServer {
     pub(super) fn accept(&mut self, token: Token) {
         loop {
             let (door, tls) = match (token, &self.doors) {
-                (RTSPS, Doors { rtsps: Some((door, tls)), .. }) => (Some(door), Some(tls)),
+                (RTSPS, ListenerSet { rtsps: Some((door, tls)), .. }) => (Some(door), Some(tls)),
                 (_, doors) => (Some(&doors.rtsp), None),
             };
             let tls = tls.cloned();
@@ -134,8 +134,8 @@ impl MediaServer {
     }
 }
 
-/// Lets this process have a file each connection, as far as the system permits; without, those beyond
-/// wait to be accepted.
+/// Lets this process have a file each connection, as far as the system permits; without, those
+/// beyond wait to be accepted.
 pub(super) fn allow_files(connections: u64) {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);

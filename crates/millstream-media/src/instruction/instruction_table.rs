@@ -4,9 +4,9 @@
 //! call: number, slot, version, bytes | answer: number, outcome, bytes | message | answer's bytes
 //! slot 0: version, limits, name, streams | seen, state, counters, why | module      slot 1 …
 //! ```
-//! Each word has one writer: the host the upper part of a slot and the call, the processor the rest. A slot is
-//! written under an odd version and can be read under an even one; whoever reads looks at the version before and
-//! after. A slot without a module is empty.
+//! Each word has one writer: the host the upper part of a slot and the call, the processor the
+//! rest. A slot is written under an odd version and can be read under an even one; whoever reads
+//! looks at the version before and after. A slot without a module is empty.
 
 use millstream_extension::Limits;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -46,7 +46,7 @@ const SEEN_AT: usize = STREAMS_AT + STREAMS / 64;
 /// Words of a slot.
 #[derive(Clone, Copy)]
 #[repr(usize)]
-enum Word {
+enum SlotField {
     // The host's.
     Version,
     Bytes,
@@ -65,9 +65,9 @@ enum Word {
     Module = 128,
 }
 
-const _: () = assert!(Word::Why as usize + WHY_BYTES / 8 <= Word::Module as usize);
+const _: () = assert!(SlotField::Why as usize + WHY_BYTES / 8 <= SlotField::Module as usize);
 /// Words of a slot.
-pub(crate) const SLOT: usize = Word::Module as usize + MODULE_BYTES / 8;
+pub(crate) const SLOT: usize = SlotField::Module as usize + MODULE_BYTES / 8;
 const COUNTERS: usize = 8;
 
 /// What an instruction did, counted since it was loaded first under its name.
@@ -137,7 +137,7 @@ pub(crate) type Streams = [u64; STREAMS / 64];
 
 /// An instruction as it is given.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Given {
+pub(crate) struct NewInstruction {
     pub(crate) name: String,
     pub(crate) limits: Limits,
     pub(crate) streams: Streams,
@@ -146,11 +146,11 @@ pub(crate) struct Given {
 
 /// The board of a region.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Board {
+pub(crate) struct InstructionTable {
     words: &'static [AtomicU64],
 }
 
-impl Board {
+impl InstructionTable {
     /// Words that a board of [`MOST`] slots takes.
     pub(crate) const WORDS: usize = HEADER + MOST * SLOT;
 
@@ -199,7 +199,8 @@ impl Board {
         Some((*outcome, take(&self.words[Call::Answer as usize..], bytes)))
     }
 
-    /// Processor: the call that is not answered: its number, slot and version; its message goes to `message`.
+    /// Processor: the call that is not answered: its number, slot and version; its message goes to
+    /// `message`.
     pub(crate) fn called(self, message: &mut Vec<u8>) -> Option<(u64, usize, u64)> {
         let number = self.get(Call::Number);
         if self.get(Call::Answered) == number {
@@ -228,110 +229,114 @@ pub(crate) struct Slot {
 }
 
 impl Slot {
-    fn get(self, word: Word) -> u64 {
+    fn get(self, word: SlotField) -> u64 {
         self.words[word as usize].load(Ordering::Acquire)
     }
 
-    fn set(self, word: Word, value: u64) {
+    fn set(self, word: SlotField, value: u64) {
         self.words[word as usize].store(value, Ordering::Release);
     }
 
     /// Its version: even, or being written.
     pub(crate) fn version(self) -> u64 {
-        self.get(Word::Version)
+        self.get(SlotField::Version)
     }
 
     pub(crate) fn is_empty(self) -> bool {
-        self.get(Word::Bytes) == 0
+        self.get(SlotField::Bytes) == 0
     }
 
     /// What the instruction is called.
     pub(crate) fn name(self) -> String {
-        let bytes = take(&self.words[Word::Name as usize..], NAME_BYTES);
+        let bytes = take(&self.words[SlotField::Name as usize..], NAME_BYTES);
         String::from_utf8_lossy(&bytes).trim_end_matches('\0').to_owned()
     }
 
     pub(crate) fn limits(self) -> Limits {
         let small = |word| u32::try_from(self.get(word)).unwrap_or(u32::MAX);
-        let memory_bytes = self.get(Word::Memory);
-        Limits { memory_bytes, fuel: small(Word::Fuel), faults: small(Word::Faults) }
+        let memory_bytes = self.get(SlotField::Memory);
+        Limits { memory_bytes, fuel: small(SlotField::Fuel), faults: small(SlotField::Faults) }
     }
 
     /// The module's bytes.
     pub(crate) fn bytes(self) -> usize {
-        length(self.get(Word::Bytes), MODULE_BYTES)
+        length(self.get(SlotField::Bytes), MODULE_BYTES)
     }
 
     pub(crate) fn streams(self) -> Streams {
-        std::array::from_fn(|at| self.words[Word::Streams as usize + at].load(Ordering::Acquire))
+        std::array::from_fn(|at| {
+            self.words[SlotField::Streams as usize + at].load(Ordering::Acquire)
+        })
     }
 
-    /// Host: puts an instruction here; the version by which it is known. Names are of [`NAME_BYTES`] and
-    /// modules of [`MODULE_BYTES`] at most.
-    pub(crate) fn write(self, given: &Given) -> u64 {
+    /// Host: puts an instruction here; the version by which it is known. Names are of
+    /// [`NAME_BYTES`] and modules of [`MODULE_BYTES`] at most.
+    pub(crate) fn write(self, given: &NewInstruction) -> u64 {
         let version = self.begin();
-        self.set(Word::Memory, given.limits.memory_bytes);
-        self.set(Word::Fuel, given.limits.fuel.into());
-        self.set(Word::Faults, given.limits.faults.into());
+        self.set(SlotField::Memory, given.limits.memory_bytes);
+        self.set(SlotField::Fuel, given.limits.fuel.into());
+        self.set(SlotField::Faults, given.limits.faults.into());
         let mut name = given.name.clone().into_bytes();
         name.resize(NAME_BYTES, 0);
-        put(&self.words[Word::Name as usize..], &name);
-        for (word, bits) in self.words[Word::Streams as usize..].iter().zip(given.streams) {
+        put(&self.words[SlotField::Name as usize..], &name);
+        for (word, bits) in self.words[SlotField::Streams as usize..].iter().zip(given.streams) {
             word.store(bits, Ordering::Release);
         }
-        put(&self.words[Word::Module as usize..], &given.wasm);
-        self.set(Word::Bytes, given.wasm.len() as u64);
-        self.set(Word::Version, version);
+        put(&self.words[SlotField::Module as usize..], &given.wasm);
+        self.set(SlotField::Bytes, given.wasm.len() as u64);
+        self.set(SlotField::Version, version);
         version
     }
 
     /// Host: empties it; the version by which that is known.
     pub(crate) fn remove(self) -> u64 {
         let version = self.begin();
-        self.set(Word::Bytes, 0);
-        self.set(Word::Version, version);
+        self.set(SlotField::Bytes, 0);
+        self.set(SlotField::Version, version);
         version
     }
 
     /// The version is odd until the one that is returned is set, whoever left it odd before.
     fn begin(self) -> u64 {
         let odd = self.version() | 1;
-        self.set(Word::Version, odd);
+        self.set(SlotField::Version, odd);
         odd.wrapping_add(1)
     }
 
     /// Processor: the version and what it is; `None` if it is being written.
-    pub(crate) fn read(self) -> Option<(u64, Given)> {
+    pub(crate) fn read(self) -> Option<(u64, NewInstruction)> {
         let version = self.version();
-        let given = Given {
+        let given = NewInstruction {
             name: self.name(),
             limits: self.limits(),
             streams: self.streams(),
-            wasm: take(&self.words[Word::Module as usize..], self.bytes()),
+            wasm: take(&self.words[SlotField::Module as usize..], self.bytes()),
         };
         (version.is_multiple_of(2) && self.version() == version).then_some((version, given))
     }
 
     /// The version that the processor has dealt with last.
     pub(crate) fn seen(self) -> u64 {
-        self.get(Word::Seen)
+        self.get(SlotField::Seen)
     }
 
     /// Processor: it has dealt with `version`.
     pub(crate) fn dealt_with(self, version: u64, state: State, why: &str) {
         let why = why.as_bytes();
         let why = &why[..why.len().min(WHY_BYTES)];
-        put(&self.words[Word::Why as usize..], why);
-        self.set(Word::WhyBytes, why.len() as u64);
-        self.set(Word::State, state as u64);
-        self.set(Word::Seen, version);
+        put(&self.words[SlotField::Why as usize..], why);
+        self.set(SlotField::WhyBytes, why.len() as u64);
+        self.set(SlotField::State, state as u64);
+        self.set(SlotField::Seen, version);
     }
 
     /// What the processor made of it, and why.
     pub(crate) fn state(self) -> (State, String) {
-        let why =
-            take(&self.words[Word::Why as usize..], length(self.get(Word::WhyBytes), WHY_BYTES));
-        let state = match self.get(Word::State) {
+        let why = take(
+            &self.words[SlotField::Why as usize..],
+            length(self.get(SlotField::WhyBytes), WHY_BYTES),
+        );
+        let state = match self.get(SlotField::State) {
             _ if self.seen() != self.version() => State::Loading,
             1 => State::Running,
             2 => State::Stopped,
@@ -343,19 +348,19 @@ impl Slot {
 
     /// Processor: counts one more.
     pub(crate) fn count(self, what: Counter) {
-        let word = &self.words[Word::Counters as usize + what as usize];
+        let word = &self.words[SlotField::Counters as usize + what as usize];
         word.store(word.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
     }
 
     /// Processor: all counters from 0.
     pub(crate) fn clear_counters(self) {
-        for word in &self.words[Word::Counters as usize..][..COUNTERS] {
+        for word in &self.words[SlotField::Counters as usize..][..COUNTERS] {
             word.store(0, Ordering::Relaxed);
         }
     }
 
     pub(crate) fn counter(self, what: Counter) -> u64 {
-        self.words[Word::Counters as usize + what as usize].load(Ordering::Relaxed)
+        self.words[SlotField::Counters as usize + what as usize].load(Ordering::Relaxed)
     }
 }
 
@@ -390,9 +395,10 @@ mod tests {
     use super::*;
     use crate::instruction::tests::LIMITS;
 
-    pub(crate) fn board() -> Board {
-        let words: Vec<AtomicU64> = (0..Board::WORDS).map(|_| AtomicU64::new(0)).collect();
-        Board::new(words.leak())
+    pub(crate) fn board() -> InstructionTable {
+        let words: Vec<AtomicU64> =
+            (0..InstructionTable::WORDS).map(|_| AtomicU64::new(0)).collect();
+        InstructionTable::new(words.leak())
     }
 
     #[test]
@@ -401,7 +407,7 @@ mod tests {
         assert!(slot.is_empty());
         let mut streams = [0; STREAMS / 64];
         streams[63] = 1 << 63;
-        let given = Given {
+        let given = NewInstruction {
             name: "x".repeat(NAME_BYTES),
             limits: LIMITS,
             streams,
@@ -412,11 +418,11 @@ mod tests {
         assert_eq!(slot.state().0, State::Loading);
         slot.dealt_with(version, State::Refused, &"why".repeat(200));
         assert_eq!(slot.state(), (State::Refused, "why".repeat(86)[..256].to_owned()));
-        let short = Given { name: "y".to_owned(), wasm: vec![1; 9], ..given };
+        let short = NewInstruction { name: "y".to_owned(), wasm: vec![1; 9], ..given };
         assert_eq!(slot.write(&short), version + 2);
         assert_eq!(slot.read().unwrap().1, short);
         // As a host leaves it that dies while it writes.
-        slot.set(Word::Version, version + 3);
+        slot.set(SlotField::Version, version + 3);
         assert_eq!(slot.read(), None);
         assert_eq!(slot.remove(), version + 4);
         assert!(slot.is_empty());

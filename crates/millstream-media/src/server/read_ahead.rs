@@ -1,4 +1,5 @@
-//! The server's side of films that are read ahead of need: the shelf, and the producer where there is one.
+//! The server's side of films that are read ahead of need: the shelf, and the producer where there
+//! is one.
 
 use millstream_scenario::FramePath;
 use mio::net::UnixStream;
@@ -9,18 +10,18 @@ use std::time::Instant;
 use super::{MediaServer, PRODUCER, RESTART, SHORT_LIFE, SHORT_LIVES, failed};
 use crate::MediaError;
 use crate::data_plane::drain;
-use crate::data_plane::placement::Estate;
+use crate::data_plane::placement::SharedResources;
+use crate::files::read_ahead::frame_cache::FrameCache;
 use crate::files::read_ahead::producer::Producer;
-use crate::files::read_ahead::shelf::Shelf;
 use crate::live::frames::Copied;
 use crate::pages::status::Reading;
 use crate::shared_memory::store::FrameRecord;
 
 /// Films that are read ahead; nothing where whole films are in the store.
 #[derive(Debug, Default)]
-pub(super) struct Films {
+pub(super) struct ReadAhead {
     path: FramePath,
-    shelf: Option<Shelf>,
+    shelf: Option<FrameCache>,
     copied: Copied,
     producer: Option<Running>,
     /// Producers that were started.
@@ -37,7 +38,7 @@ struct Running {
 }
 
 impl Running {
-    fn start(estate: &Estate, poll: &Poll, short_lives: u32) -> io::Result<Self> {
+    fn start(estate: &SharedResources, poll: &Poll, short_lives: u32) -> io::Result<Self> {
         let (producer, bell) = Producer::start(estate)?;
         let mut bell = UnixStream::from_std(bell);
         poll.registry().register(&mut bell, PRODUCER, Interest::READABLE)?;
@@ -45,13 +46,17 @@ impl Running {
     }
 }
 
-impl Films {
+impl ReadAhead {
     /// Those of `estate`; the producer is started if there is to be one.
-    pub(super) fn open(estate: &Estate, path: FramePath, poll: &Poll) -> Result<Self, MediaError> {
+    pub(super) fn open(
+        estate: &SharedResources,
+        path: FramePath,
+        poll: &Poll,
+    ) -> Result<Self, MediaError> {
         if estate.films.is_empty() {
             return Ok(Self::default());
         }
-        let shelf = Shelf::open(&estate.shelf).map_err(|error| failed("the shelf", &error))?;
+        let shelf = FrameCache::open(&estate.shelf).map_err(|error| failed("the shelf", &error))?;
         let mut films = Self { path, shelf: Some(shelf), ..Self::default() };
         if path == FramePath::Producer {
             let running = Running::start(estate, poll, 0);

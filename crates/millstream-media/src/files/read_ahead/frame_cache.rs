@@ -4,13 +4,14 @@
 //! header | place 0: turn, media, from | reserved | slots, one a frame | words of frames | place 1 …
 //!                   the processor's     the reader's
 //! ```
-//! A session has the place of its row's number. Frame n of it, counted over all repeats, has slot n modulo the
-//! slots; its words lie in the place's ring. A *turn* is one session's use of a place, odd while it lasts. The
-//! reader never overwrites what the session may still want (from frame `from` on). Invariant (a sequence lock, as
-//! of live frames): before a frame's words are written, `reserved` says that those of older frames are gone, and the
-//! slot's number is 0; it is the frame's number + 1 once all is written. Whoever takes a frame copies it, then
-//! looks whether both still allow it. All words are atomic, so whatever is written meanwhile makes frames wrong,
-//! never undefined.
+//! A session has the place of its row's number. Frame n of it, counted over all repeats, has slot n
+//! modulo the slots; its words lie in the place's ring. A *turn* is one session's use of a place,
+//! odd while it lasts. The reader never overwrites what the session may still want (from frame
+//! `from` on). Invariant (a sequence lock, as of live frames): before a frame's words are written,
+//! `reserved` says that those of older frames are gone, and the slot's number is 0; it is the
+//! frame's number + 1 once all is written. Whoever takes a frame copies it, then looks whether both
+//! still allow it. All words are atomic, so whatever is written meanwhile makes frames wrong, never
+//! undefined.
 
 use memmap2::MmapMut;
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, ftruncate, memfd_create};
@@ -78,7 +79,7 @@ impl Shape {
 /// Words of the header.
 #[derive(Clone, Copy, Debug)]
 #[repr(usize)]
-pub(crate) enum Of {
+pub(crate) enum CacheField {
     Magic,
     Places,
     Slots,
@@ -91,7 +92,7 @@ pub(crate) enum Of {
     ReaderCore,
     /// Frames that could not be read.
     Failures,
-    /// How files are read: a [`Way`](super::films::Way) as a number.
+    /// How files are read: a [`Way`](super::media_file::Way) as a number.
     Way,
 }
 
@@ -128,7 +129,7 @@ pub(crate) struct Wanted {
 
 /// How a frame stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Stands {
+pub(crate) enum EntryState {
     /// It was not read yet.
     Away,
     /// It is there.
@@ -139,7 +140,7 @@ pub(crate) enum Stands {
 
 /// The shelf, mapped. Each place has one reader at a time, and one processor.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Shelf {
+pub(crate) struct FrameCache {
     bell: &'static AtomicU32,
     words: &'static [AtomicU64],
     shape: Shape,
@@ -157,10 +158,10 @@ pub(crate) fn create(places: u32, shape: Shape) -> io::Result<File> {
     ftruncate(&file, bytes as u64)?;
     fcntl_add_seals(&file, SealFlags::GROW | SealFlags::SHRINK | SealFlags::SEAL)?;
     let (_, words) = map(&file)?;
-    words[Of::Places as usize].store(places.into(), Ordering::Relaxed);
-    words[Of::Slots as usize].store(shape.slots, Ordering::Relaxed);
-    words[Of::Words as usize].store(shape.words, Ordering::Relaxed);
-    words[Of::Magic as usize].store(MAGIC, Ordering::Release);
+    words[CacheField::Places as usize].store(places.into(), Ordering::Relaxed);
+    words[CacheField::Slots as usize].store(shape.slots, Ordering::Relaxed);
+    words[CacheField::Words as usize].store(shape.words, Ordering::Relaxed);
+    words[CacheField::Magic as usize].store(MAGIC, Ordering::Release);
     Ok(file)
 }
 
@@ -170,8 +171,8 @@ fn map(file: &File) -> io::Result<(&'static AtomicU32, &'static [AtomicU64])> {
     if !rustix::fs::fcntl_get_seals(file)?.contains(SealFlags::SHRINK) {
         return Err(damaged());
     }
-    // SAFETY: the file is a memory file sealed against shrinking, so the pages exist; all that is ever made of
-    // them is atomic words, which other processes may change at any time.
+    // SAFETY: the file is a memory file sealed against shrinking, so the pages exist; all that is
+    // ever made of them is atomic words, which other processes may change at any time.
     let map = unsafe { MmapMut::map_mut(file)? };
     // One a server run, needed to its end.
     let bytes: &'static mut MmapMut = Box::leak(Box::new(map));
@@ -181,7 +182,7 @@ fn map(file: &File) -> io::Result<(&'static AtomicU32, &'static [AtomicU64])> {
     Ok((&bells[0], words))
 }
 
-impl Shelf {
+impl FrameCache {
     /// Maps the shelf in `file`.
     ///
     /// # Errors
@@ -200,25 +201,26 @@ impl Shelf {
         if words.len() < HEADER {
             return Err(damaged());
         }
-        let get = |of: Of| words[of as usize].load(Ordering::Acquire);
-        let shape = Shape { slots: get(Of::Slots), words: get(Of::Words) };
-        let sound = get(Of::Magic) == MAGIC
-            && get(Of::Places) <= MOST_PLACES
+        let get = |of: CacheField| words[of as usize].load(Ordering::Acquire);
+        let shape = Shape { slots: get(CacheField::Slots), words: get(CacheField::Words) };
+        let sound = get(CacheField::Magic) == MAGIC
+            && get(CacheField::Places) <= MOST_PLACES
             && shape.slots.is_power_of_two()
             && shape.slots <= MOST_WORDS
             && (1..=MOST_WORDS).contains(&shape.words);
-        let places = u32::try_from(get(Of::Places)).ok().filter(|_| sound).ok_or_else(damaged)?;
+        let places =
+            u32::try_from(get(CacheField::Places)).ok().filter(|_| sound).ok_or_else(damaged)?;
         if shape.bytes(places) != 8 * (words.len() - HEADER) {
             return Err(damaged());
         }
         Ok(Self { bell, words, shape, places: places as usize })
     }
 
-    pub(crate) fn get(&self, of: Of) -> u64 {
+    pub(crate) fn get(&self, of: CacheField) -> u64 {
         self.words[of as usize].load(Ordering::Acquire)
     }
 
-    pub(crate) fn set(&self, of: Of, value: u64) {
+    pub(crate) fn set(&self, of: CacheField, value: u64) {
         self.words[of as usize].store(value, Ordering::Release);
     }
 
@@ -229,7 +231,7 @@ impl Shelf {
 
     /// Places that were ever used: those below this number.
     pub(crate) fn used(&self) -> usize {
-        usize::try_from(self.get(Of::Used)).unwrap_or(usize::MAX).min(self.places)
+        usize::try_from(self.get(CacheField::Used)).unwrap_or(usize::MAX).min(self.places)
     }
 
     fn place(&self, place: usize) -> &'static [AtomicU64] {
@@ -266,7 +268,7 @@ impl Shelf {
         words[At::Media as usize].store(media as u64, Ordering::Release);
         words[At::From as usize].store(from, Ordering::Release);
         words[At::Turn as usize].store((turn & !1).wrapping_add(3), Ordering::Release);
-        self.set(Of::Used, self.get(Of::Used).max(place as u64 + 1));
+        self.set(CacheField::Used, self.get(CacheField::Used).max(place as u64 + 1));
         self.ring();
     }
 
@@ -288,25 +290,25 @@ impl Shelf {
     }
 
     /// How a session's frame stands.
-    pub(crate) fn stands(&self, place: usize, number: u64) -> Stands {
+    pub(crate) fn stands(&self, place: usize, number: u64) -> EntryState {
         let words = self.place(place);
         self.look(words, words[At::Turn as usize].load(Ordering::Relaxed), number).0
     }
 
-    fn look(&self, place: &'static [AtomicU64], turn: u64, number: u64) -> (Stands, u64, u64) {
+    fn look(&self, place: &'static [AtomicU64], turn: u64, number: u64) -> (EntryState, u64, u64) {
         let slot = self.slot(place, number);
         let there = slot[In::Number as usize].load(Ordering::Acquire) == number.wrapping_add(1);
         let get = |of: In| slot[of as usize].load(Ordering::Relaxed);
         let (begin, length) = (get(In::Begin), get(In::Length));
         if !there || get(In::Turn) != turn {
-            return (Stands::Away, 0, 0);
+            return (EntryState::Away, 0, 0);
         }
         if length == FAILED {
-            return (Stands::Failed, begin, 0);
+            return (EntryState::Failed, begin, 0);
         }
         let written = place[At::Reserved as usize].load(Ordering::Relaxed).wrapping_sub(begin);
         let gone = written > self.shape.words || length.div_ceil(8) > self.shape.words;
-        (if gone { Stands::Away } else { Stands::There }, begin, length)
+        (if gone { EntryState::Away } else { EntryState::There }, begin, length)
     }
 
     /// Copies a session's frame of `length` bytes into `to`. Returns whether it is there whole.
@@ -314,7 +316,7 @@ impl Shelf {
         let words = self.place(place);
         let turn = words[At::Turn as usize].load(Ordering::Relaxed);
         let (stands, begin, bytes) = self.look(words, turn, number);
-        if stands != Stands::There || bytes != u64::from(length) {
+        if stands != EntryState::There || bytes != u64::from(length) {
             return false;
         }
         to.clear();
@@ -325,7 +327,7 @@ impl Shelf {
         }
         to.truncate(length as usize);
         fence(Ordering::Acquire);
-        self.look(words, turn, number) == (Stands::There, begin, bytes)
+        self.look(words, turn, number) == (EntryState::There, begin, bytes)
     }
 
     /// Wakes the readers.
@@ -361,7 +363,7 @@ impl Shelf {
 
     /// Whether nothing is left to be done of a frame that is wanted.
     pub(crate) fn is_done(&self, place: usize, wanted: &Wanted, number: u64) -> bool {
-        self.look(self.place(place), wanted.turn, number).0 != Stands::Away
+        self.look(self.place(place), wanted.turn, number).0 != EntryState::Away
     }
 
     /// How many words can be written without overwriting what may be wanted.
@@ -370,7 +372,7 @@ impl Shelf {
         let reserved = words[At::Reserved as usize].load(Ordering::Relaxed);
         let oldest = (wanted.from..wanted.from.saturating_add(self.shape.slots))
             .map(|number| self.look(words, wanted.turn, number))
-            .find(|(stands, ..)| *stands == Stands::There)
+            .find(|(stands, ..)| *stands == EntryState::There)
             .map_or(reserved, |(_, begin, _)| begin);
         self.shape.words.saturating_sub(reserved.wrapping_sub(oldest))
     }
@@ -380,7 +382,8 @@ impl Shelf {
         self.shape.slots
     }
 
-    /// Puts a frame there that is wanted; `None`: one that could not be read. Returns whether it still is wanted.
+    /// Puts a frame there that is wanted; `None`: one that could not be read. Returns whether it
+    /// still is wanted.
     pub(crate) fn put(
         &self,
         place: usize,
@@ -422,9 +425,9 @@ impl Shelf {
 mod tests {
     use super::*;
 
-    fn pair(places: u32, shape: Shape) -> (Shelf, Shelf) {
+    fn pair(places: u32, shape: Shape) -> (FrameCache, FrameCache) {
         let file = create(places, shape).unwrap();
-        (Shelf::open(&file).unwrap(), Shelf::open(&file).unwrap())
+        (FrameCache::open(&file).unwrap(), FrameCache::open(&file).unwrap())
     }
 
     #[test]
@@ -434,22 +437,23 @@ mod tests {
         processor.begin(1, 7, 5);
         let wanted = reader.wanted(1).unwrap();
         assert_eq!((wanted.media, wanted.from, reader.used()), (7, 5, 2));
-        assert_eq!(processor.stands(1, 5), Stands::Away);
+        assert_eq!(processor.stands(1, 5), EntryState::Away);
         assert!(reader.put(1, &wanted, 5, Some(&[9; 101])) && reader.put(1, &wanted, 6, None));
-        assert_eq!(processor.stands(1, 5), Stands::There);
-        assert_eq!(processor.stands(1, 6), Stands::Failed);
+        assert_eq!(processor.stands(1, 5), EntryState::There);
+        assert_eq!(processor.stands(1, 6), EntryState::Failed);
         let mut copy = Vec::new();
         assert!(processor.copy(1, 5, 101, &mut copy));
         assert_eq!(copy, [9; 101]);
         assert!(!processor.copy(1, 5, 100, &mut copy), "another length");
         assert!(!processor.copy(1, 6, 0, &mut copy), "not read");
-        // The next session of the place sees nothing of it, and what is read for the last is not put there.
+        // The next session of the place sees nothing of it, and what is read for the last is not
+        // put there.
         processor.end(1);
         assert_eq!(reader.wanted(1), None);
         processor.begin(1, 7, 5);
-        assert_eq!(processor.stands(1, 5), Stands::Away);
+        assert_eq!(processor.stands(1, 5), EntryState::Away);
         assert!(!reader.put(1, &wanted, 7, Some(&[1])));
-        assert_eq!(processor.stands(0, 5), Stands::Away);
+        assert_eq!(processor.stands(0, 5), EntryState::Away);
     }
 
     #[test]
@@ -469,7 +473,7 @@ mod tests {
         let mut copy = Vec::new();
         assert!(processor.copy(0, 2, 80, &mut copy) && copy == [3; 80]);
         assert!(processor.copy(0, 3, 160, &mut copy) && copy == [4; 160]);
-        assert_eq!(processor.stands(0, 1), Stands::Away, "overwritten");
+        assert_eq!(processor.stands(0, 1), EntryState::Away, "overwritten");
         assert!(!reader.put(0, &wanted, 4, Some(&[0; 241])), "larger than the place");
     }
 
@@ -486,7 +490,7 @@ mod tests {
         });
         let (mut copy, mut seen) = (Vec::new(), 0);
         for number in 0..20_000 {
-            while processor.stands(0, number) == Stands::Away && !writing.is_finished() {}
+            while processor.stands(0, number) == EntryState::Away && !writing.is_finished() {}
             if processor.copy(0, number, 200, &mut copy) {
                 seen += 1;
                 assert_eq!(copy, [u8::try_from(number % 251).unwrap(); 200]);
@@ -521,15 +525,19 @@ mod tests {
     fn what_is_no_shelf_is_refused() {
         let file = File::from(memfd_create("test", MemfdFlags::empty()).unwrap());
         ftruncate(&file, 4096).unwrap();
-        assert!(Shelf::open(&file).is_err());
+        assert!(FrameCache::open(&file).is_err());
         let file = create(2, Shape::new(4, 30)).unwrap();
         let (_, words) = map(&file).unwrap();
-        for (of, value) in [(Of::Magic, 0), (Of::Places, 3), (Of::Slots, 3), (Of::Words, u64::MAX)]
-        {
+        for (of, value) in [
+            (CacheField::Magic, 0),
+            (CacheField::Places, 3),
+            (CacheField::Slots, 3),
+            (CacheField::Words, u64::MAX),
+        ] {
             let before = words[of as usize].swap(value, Ordering::Relaxed);
-            assert!(Shelf::open(&file).is_err(), "{of:?}");
+            assert!(FrameCache::open(&file).is_err(), "{of:?}");
             words[of as usize].store(before, Ordering::Relaxed);
         }
-        assert!(Shelf::open(&file).is_ok());
+        assert!(FrameCache::open(&file).is_ok());
     }
 }

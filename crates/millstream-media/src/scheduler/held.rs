@@ -1,38 +1,38 @@
-//! Frames whose time has come and whose bytes have not: they wait for them until their deadline, and hold up
-//! their own client's later frames alone.
+//! Released frames whose payload has not been read yet. They wait for it until their deadline and
+//! delay later frames of the same client only.
 
 use std::collections::VecDeque;
 
 use crate::scheduler::client::Descriptor;
 
-/// How often what is held is looked at again, ns.
+/// The interval between checks of held frames, ns.
 pub(crate) const AGAIN_NS: u64 = 1_000_000;
 
-/// What is held of all clients.
+/// The held frames of all clients.
 #[derive(Debug, Default)]
 pub(crate) struct Held {
-    /// By slot: frames, and whether they are optional.
+    /// By slot: frames, with `true` for an optional one.
     queues: Vec<VecDeque<(Descriptor, bool)>>,
     frames: usize,
 }
 
 impl Held {
-    /// Frames that are held.
+    /// Returns the number of held frames.
     pub(crate) fn len(&self) -> usize {
         self.frames
     }
 
-    /// Frames of a slot that are held.
+    /// Returns the number of held frames of a slot.
     pub(crate) fn of(&self, slot: usize) -> usize {
         self.queues.get(slot).map_or(0, VecDeque::len)
     }
 
-    /// A slot's oldest.
+    /// Returns a slot's oldest frame and whether it is optional.
     pub(crate) fn front(&self, slot: usize) -> Option<(Descriptor, bool)> {
         self.queues.get(slot)?.front().copied()
     }
 
-    /// Holds a frame; whoever calls sees to it that a client's queue is bounded.
+    /// Appends a frame to a slot. The caller bounds each client's queue.
     pub(crate) fn push(&mut self, slot: usize, frame: Descriptor, optional: bool) {
         if self.queues.len() <= slot {
             self.queues.resize_with(slot + 1, VecDeque::new);
@@ -41,14 +41,14 @@ impl Held {
         self.frames += 1;
     }
 
-    /// Lets a slot's oldest go.
+    /// Removes a slot's oldest frame.
     pub(crate) fn pop(&mut self, slot: usize) {
         if self.queues.get_mut(slot).and_then(VecDeque::pop_front).is_some() {
             self.frames -= 1;
         }
     }
 
-    /// Lets all of a slot go: its client has left.
+    /// Removes all frames of a slot whose client has left.
     pub(crate) fn clear(&mut self, slot: usize) {
         if let Some(queue) = self.queues.get_mut(slot) {
             self.frames -= queue.len();
@@ -56,7 +56,7 @@ impl Held {
         }
     }
 
-    /// Slots that there may be something of.
+    /// Returns the number of slots that have held a frame.
     pub(crate) fn slots(&self) -> usize {
         self.queues.len()
     }

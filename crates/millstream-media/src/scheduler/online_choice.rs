@@ -1,8 +1,9 @@
 //! Which frames of a live stream may be lost: chosen as they come, as nobody knows those to come.
 //!
-//! Of each block of y frames, B-frames that nothing refers to are optional until x are; then, so that there are
-//! always x, the last ones of the block, whatever they are. A file's frames are chosen with all of the block
-//! known ([`Choice`](crate::scheduler::optional_frames::Choice)); of frames that are all alike both choose as many.
+//! Of each block of y frames, B-frames that nothing refers to are optional until x are; then, so
+//! that there are always x, the last ones of the block, whatever they are. A file's frames are
+//! chosen with all of the block known ([`Choice`](crate::scheduler::optional_frames::Choice)); of
+//! frames that are all alike both choose as many.
 
 use crate::scheduler::optional_frames::Importance;
 
