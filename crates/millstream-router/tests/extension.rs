@@ -400,7 +400,7 @@ fn a_bad_module_is_refused_with_its_file_and_what_is_wrong() {
     };
     assert!(refused("{ module = \"none.wasm\" }").contains("cannot be read: No such file"));
     fs::write(folder.join("m.wasm"), [0; 64]).unwrap();
-    assert!(refused("{ module = \"m.wasm\" }").contains("not a module"));
+    assert!(refused("{ module = \"m.wasm\" }").contains("not a usable module"));
     fs::write(folder.join("m.wasm"), vec![0; (4 << 20) + 1]).unwrap();
     assert!(refused("{ module = \"m.wasm\" }").contains("larger than"));
     let whole = good();

@@ -249,8 +249,8 @@ fn what_cannot_be_done_is_said_and_changes_nothing() {
     let imports = wat::parse_str("(module (import \"a\" \"b\" (func)))").unwrap();
     let large = vec![0; (256 << 10) + 1];
     for (verb, path, kind, body, status, part) in [
-        ("PUT", "good", WASM, &imports[..], 422, "not a module"),
-        ("PUT", "good", WASM, b"\0asm", 422, "not a module"),
+        ("PUT", "good", WASM, &imports[..], 422, "not a usable module"),
+        ("PUT", "good", WASM, b"\0asm", 422, "not a usable module"),
         ("PUT", "good", WASM, &large, 413, "262144"),
         ("PUT", "good", "text/plain", &good, 415, "application/wasm"),
         ("PUT", "good", "", &good, 415, "application/wasm"),
