@@ -7,7 +7,8 @@ cd "$(dirname "$0")/.."
 scenario=examples/uplink/scenario.toml
 if [ -z "${MILLSTREAM:-}" ]; then
     echo "building the command; cargo shows its progress"
-    cargo build --release -p millstream-cli
+    # Without the router, the media server and Parquet files, which the job does not use.
+    cargo build --release -p millstream-cli --no-default-features
     MILLSTREAM=${CARGO_TARGET_DIR:-target}/release/millstream
 fi
 mkdir -p out

@@ -1,6 +1,5 @@
 //! `millstream check FILE`: describes a scenario and gives the verdict on its contracts.
 
-use millstream_media::TitleAdmission;
 use millstream_report::human;
 use millstream_scenario::{Answer, Explanation, RouterScenario, Scenario, explain};
 use serde::Serialize;
@@ -10,7 +9,8 @@ use crate::arguments::CheckArguments;
 use crate::fabric;
 use crate::failure::Failure;
 use crate::print;
-use crate::{route, serve};
+use crate::route;
+use crate::serve::{self, TitleAdmission};
 
 /// The number of arrivals read to determine the offered load; the answer covers no more.
 const READ_AT_MOST: u64 = 5_000_000;

@@ -23,6 +23,7 @@ pub(crate) fn watch_interrupts() -> Result<Arc<AtomicBool>, Failure> {
 }
 
 /// Separate flags for interruption and termination.
+#[cfg(feature = "live")]
 pub(crate) struct Endings {
     /// Set at SIGINT or SIGHUP.
     pub(crate) interrupted: Arc<AtomicBool>,
@@ -31,6 +32,7 @@ pub(crate) struct Endings {
 }
 
 /// Sets one flag at SIGINT or SIGHUP, the other at SIGTERM.
+#[cfg(feature = "live")]
 pub(crate) fn watch_endings() -> Result<Endings, Failure> {
     Ok(Endings { interrupted: watch(&[SIGINT, SIGHUP])?, terminated: watch(&[SIGTERM])? })
 }

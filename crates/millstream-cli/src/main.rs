@@ -6,27 +6,36 @@
 
 mod arguments;
 mod bench;
+#[cfg(feature = "live")]
 mod calibrate;
 mod check;
+#[cfg(feature = "live")]
 mod confine;
 mod fabric;
 mod failure;
 mod hardware;
 mod interrupt;
+#[cfg(not(feature = "live"))]
+mod not_live;
 mod outputs;
 mod plan;
 mod progress;
+#[cfg(feature = "live")]
 mod route;
 mod run;
 mod selection;
+#[cfg(feature = "live")]
 mod serve;
 mod sweep;
+#[cfg(feature = "live")]
 mod top;
 mod trace;
 
 use arguments::{Arguments, Command};
 use clap::Parser;
 use failure::Failure;
+#[cfg(not(feature = "live"))]
+pub(crate) use not_live::{route, serve};
 use std::io::{self, Write};
 use std::process::ExitCode;
 
@@ -36,11 +45,22 @@ fn main() -> ExitCode {
         Command::Sweep(arguments) => sweep::sweep(&arguments),
         Command::Check(arguments) => check::check(&arguments),
         Command::Bench(arguments) => bench::bench(&arguments),
+        #[cfg(feature = "live")]
         Command::Route(arguments) => route::route(&arguments),
+        #[cfg(feature = "live")]
         Command::Top(arguments) => top::top(&arguments),
+        #[cfg(feature = "live")]
         Command::Serve(arguments) => serve::serve(&arguments),
+        #[cfg(feature = "live")]
         Command::Ni => serve::processor(),
+        #[cfg(feature = "live")]
         Command::Producer => serve::producer(),
+        #[cfg(not(feature = "live"))]
+        Command::Route(_)
+        | Command::Top(_)
+        | Command::Serve(_)
+        | Command::Ni
+        | Command::Producer => Err(not_live::failure()),
         Command::Schema(arguments) if arguments.router => {
             print(&millstream_scenario::router_schema())
         }

@@ -1,9 +1,10 @@
 //! `millstream serve FILE`: serves a scenario's streams to players.
 
 use miette::miette;
+pub(crate) use millstream_media::TitleAdmission;
 use millstream_media::{
     Account, ClusterMoves, Confined, Ingested, MediaError, MediaServer, Report, ShutdownMode,
-    TitleAdmission, admission_of, confined_processor, frame_producer,
+    admission_of, confined_processor, frame_producer,
 };
 use millstream_report::{human, text_table};
 use millstream_scenario::{Answer, Scenario, parse_duration_ns};
@@ -109,8 +110,7 @@ pub(crate) fn admission_text(admission: &[TitleAdmission]) -> String {
         Some(why) => format!("infeasible for clients of `{}`: {why}\n", title.name),
         None if title.by_deadline => format!(
             "guaranteed to clients of `{}`: their windows, for up to {} at once (non-preemptive \
-             EDF, \
-             Jeffay, Stanat and Martel 1991)\n",
+             EDF, Jeffay, Stanat and Martel 1991)\n",
             title.name, title.room
         ),
         None => {

@@ -29,6 +29,12 @@ impl Output {
         let extension = path.extension().and_then(|extension| extension.to_str());
         let mut journal = path.as_os_str().to_owned();
         journal.push(".journal");
+        if !cfg!(feature = "parquet") && extension != Some("csv") {
+            let why =
+                "this build writes no Parquet: name a FILE.csv, or build with `--features parquet`";
+            let why = io::Error::new(io::ErrorKind::Unsupported, why);
+            return Err(SweepError::file(path)(why));
+        }
         let one = |csv, parquet| Self { csv, parquet, journal: journal.into() };
         match extension {
             _ if path.is_dir() => {}
