@@ -1,6 +1,5 @@
 //! Real ports and real time, as the router's processes use them.
 
-mod destination;
 mod others;
 mod own;
 mod proxied;
@@ -19,15 +18,15 @@ use crate::live::netlink::{Change, Way};
 use crate::live::paced_link::Line;
 use crate::net::classifier::Classifier;
 use crate::net::fib::NextHopKind;
-use crate::net::flow_cache::FlowCache;
+use crate::net::flow_cache::{FlowCache, FlowKey};
 use crate::net::forwarder::Forwarder;
-use crate::net::nat::Nat;
+use crate::net::header::Header;
+use crate::net::nat::{Nat, NatLookup};
 use crate::net::ndp;
 use crate::net::pending_neighbours::PendingNeighbours;
 use crate::net::pool::Pool;
 use crate::proxy::{Proxies, ProxyCounters};
 use crate::router::machine::{Machine, QueueId, Verdict};
-use destination::Destination;
 pub(super) use others::CrossedPacket;
 use own::LocalDestination;
 
@@ -374,7 +373,7 @@ impl<P: Port> Machine for LiveMachine<P> {
             return 0;
         }
         let side = &mut self.ports[input];
-        // The MTU may have changed after a re-plug.
+        // A device that has come back may carry others.
         side.longest_bytes = side.port.longest_bytes();
         let count = match side.port.receive(&mut self.pool, most, &mut self.received) {
             Ok(count) => count,
@@ -389,10 +388,73 @@ impl<P: Port> Machine for LiveMachine<P> {
         let mac = side.mac;
         let mut received = std::mem::take(&mut self.received);
         for packet in received.drain(..) {
-            match self.destination(input, mac, packet) {
-                Destination::Path(path) => into.push((path, packet)),
-                Destination::Local(to) => self.receive_local(input, packet, to),
-                Destination::Drop => self.pool.release(packet),
+            let mut flow = FlowKey::parse(self.pool.frame(packet), Pool::tag(packet), input, mac);
+            if let Some(path) = flow.and_then(|flow| self.flows.get(flow)) {
+                into.push((path, packet));
+                continue;
+            }
+            let header = Header::parse(self.pool.frame(packet));
+            let header = header.filter(|header| header.to == mac);
+            let Some(mut header) = header else {
+                if let Some(path) = self.receive_v6(input, packet) {
+                    into.push((path, packet));
+                }
+                continue;
+            };
+            if self.has_foreign_source(input, &header) {
+                self.pool.release(packet);
+                continue;
+            }
+            let mut to = self.local_destination(header.destination);
+            // What it says itself, and what paths go by: who reaches a host by the router's address has its own.
+            let mut said = header;
+            if to == Some(LocalDestination::Router) {
+                match self.look_up_nat(input, header.destination, packet) {
+                    NatLookup::No => {}
+                    NatLookup::Host => {
+                        let Some(translated) = Header::parse(self.pool.frame(packet)) else {
+                            self.pool.release(packet);
+                            continue;
+                        };
+                        said = translated;
+                        let ports = translated.ports.zip(header.ports);
+                        let ports = ports.map(|(new, old)| (old.0, new.1));
+                        header = Header { source: header.source, ports, ..translated };
+                        flow = None;
+                        // A proxy's own connection has a flow, too.
+                        to = self.local_destination(header.destination);
+                    }
+                    NatLookup::Refused => {
+                        self.pool.release(packet);
+                        continue;
+                    }
+                }
+            } else if to.is_none() && self.is_hidden(input) {
+                self.pool.release(packet);
+                continue;
+            }
+            if self.proxies.any() {
+                let path = || self.classifier.path(input, &header, self.pool.frame(packet));
+                if let Some(path) = self.proxied(&said, to, path) {
+                    into.push((path, packet));
+                    continue;
+                }
+            }
+            if to.is_some() {
+                self.receive_local(input, packet, to);
+                continue;
+            }
+            header.tag = Pool::tag(packet);
+            match self.classifier.path(input, &header, self.pool.frame(packet)) {
+                Some(path) => {
+                    // Connections that proxies know come and go.
+                    let stays = self.classifier.looks_at_headers() && !self.proxies.any();
+                    if let Some(flow) = flow.filter(|_| stays) {
+                        self.flows.insert(flow, path);
+                    }
+                    into.push((path, packet));
+                }
+                None => self.pool.release(packet),
             }
         }
         self.received = received;

@@ -128,7 +128,7 @@ impl<P: Port> LiveMachine<P> {
         let counters = self.ports[input].counters;
         // It is that core that answers, and counts.
         if is_v6(self.pool.frame(packet)) {
-            let to = self.local_destination_of(input, packet);
+            let to = self.destination_v6(input, packet);
             let _ = self.hear_v6(input, packet, to);
         } else {
             let _ = self.hear_v4(input, packet, None);

@@ -13,6 +13,7 @@ use crate::net::icmpv6;
 use crate::net::ipv4_control::{self, Endpoint, IcmpError};
 use crate::net::ndp::{self, Message};
 use crate::net::neighbours::{NeighbourKey, NeighbourState, NeighbourUpdate, PROBE_NS};
+use crate::net::pool::Pool;
 use crate::router::machine::Verdict;
 
 /// The router sends an ICMP error for so long at most, ns on average,
@@ -37,12 +38,8 @@ impl<P: Port> LiveMachine<P> {
         Some(if is(owner.address) { LocalDestination::Router } else { LocalDestination::Kernel })
     }
 
-    /// The IPv6 counterpart. A link-local address belongs to the network of `input`.
-    pub(super) fn local_destination_v6(
-        &self,
-        input: usize,
-        destination: Ipv6Addr,
-    ) -> Option<LocalDestination> {
+    /// The same by IPv6. A link-local address is that of the port's own network.
+    fn whose_v6(&self, input: usize, destination: Ipv6Addr) -> Option<LocalDestination> {
         let is = |nets: &[Ipv6Net]| nets.iter().any(|net| net.addr() == destination);
         let local_destination = |side: &PortState<P>| {
             let kernel = is(&side.kernel_v6).then_some(LocalDestination::Kernel);
@@ -55,14 +52,38 @@ impl<P: Port> LiveMachine<P> {
         }
     }
 
-    /// The local destination of an IPv6 packet that `input` received.
-    pub(super) fn local_destination_of(
-        &self,
-        input: usize,
-        packet: u64,
-    ) -> Option<LocalDestination> {
+    /// Whose address a packet of IPv6 goes to that came by `input`.
+    pub(super) fn destination_v6(&self, input: usize, packet: u64) -> Option<LocalDestination> {
         let header = Header::parse_v6(self.pool.frame(packet))?;
-        self.local_destination_v6(input, header.destination)
+        self.whose_v6(input, header.destination)
+    }
+
+    /// The path of a packet that is none of IPv4 for this port's hardware address, if it is one of IPv6; others
+    /// are heard.
+    #[inline]
+    pub(super) fn receive_v6(&mut self, input: usize, packet: u64) -> Option<usize> {
+        let side = &self.ports[input];
+        let header = Header::parse_v6(self.pool.frame(packet));
+        let header = header.filter(|header| header.to == side.mac);
+        let to = header.as_ref().and_then(|header| self.whose_v6(input, header.destination));
+        if self.proxies.any()
+            && header.is_some()
+            && let Some(path) = self.proxied_v6(input, packet, to)
+        {
+            return Some(path);
+        }
+        if to.is_some() || header.is_none() && side.speaks() {
+            self.receive_local(input, packet, to);
+            return None;
+        }
+        let tag = Pool::tag(packet);
+        let header = header.map(|header| Header { tag, ..header });
+        let path = header
+            .and_then(|header| self.classifier.path_v6(input, &header, self.pool.frame(packet)));
+        if path.is_none() {
+            self.pool.release(packet);
+        }
+        path
     }
 
     /// A packet for the router itself, or none that can be forwarded.
