@@ -41,8 +41,8 @@ impl Machine for Untouched {
         self.clock.now_ns()
     }
 
-    fn steal_ns(&mut self, took_ns: u64) -> u64 {
-        self.worked.steal_ns(&self.clock, self.clock.now_ns(), took_ns)
+    fn stolen_ns(&mut self, took_ns: u64) -> u64 {
+        self.worked.stolen_ns(&self.clock, self.clock.now_ns(), took_ns)
     }
 
     fn receive(&mut self, input: usize, most: usize, into: &mut Vec<(usize, u64)>) -> usize {

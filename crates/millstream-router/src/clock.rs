@@ -67,7 +67,7 @@ impl Worked {
 
     /// Returns the steal time since the last sample, ns, and takes a new one at `now_ns`. The
     /// result is at most `took_ns`, and 0 for a manual clock.
-    pub fn steal_ns(&mut self, clock: &Clock, now_ns: u64, took_ns: u64) -> u64 {
+    pub fn stolen_ns(&mut self, clock: &Clock, now_ns: u64, took_ns: u64) -> u64 {
         let Some(worked_ns) = clock.worked_ns() else { return 0 };
         let then = std::mem::replace(self, Self { at_ns: now_ns, worked_ns });
         let passed_ns = now_ns.saturating_sub(then.at_ns);

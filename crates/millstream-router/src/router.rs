@@ -29,10 +29,10 @@ use std::collections::VecDeque;
 
 use crate::router::counters::{InputCounters, PathCounters, ProcessCounters};
 use crate::router::cpu::Cpu;
-use crate::router::machine::{Machine, QueueId, Verdict};
+use crate::router::machine::{Machine, Place, Verdict};
 use crate::router::plan::{Batch, Plan, Stages, WhenFull};
 use crate::router::throttle::Throttle;
-pub use elsewhere::RemoteOwnership;
+pub use elsewhere::Elsewhere;
 use interrupts::Interrupts;
 use link::Link;
 use link_time::LinkTime;
@@ -103,9 +103,9 @@ struct Path {
     gathering: Gathering,
     /// For how many packets it does: no more than half its queue, which would be full at once.
     whole: usize,
-    /// The input queue holds more than `high_watermark`: it has no room, or none for a batch where batches are gathered.
+    /// The input queue holds more than `brim`: it has no room, or none for a batch where batches are gathered.
     full: bool,
-    high_watermark: usize,
+    brim: usize,
     counters: PathCounters,
 }
 
@@ -220,7 +220,7 @@ impl Parts {
                 gathering: Gathering::No,
                 whole,
                 full: false,
-                high_watermark: limit - if gathers { whole.max(1) } else { 1 },
+                brim: limit - if gathers { whole.max(1) } else { 1 },
                 counters: PathCounters::default(),
             });
         }
@@ -270,7 +270,7 @@ pub struct Router<M> {
     gathering: Vec<usize>,
     gathered_ns: u64,
     /// Runs in a row that moved no packet.
-    empty_runs: usize,
+    fruitless: usize,
     read: Vec<(usize, u64)>,
     chosen: Vec<u64>,
     /// Packets at their function, and what it says of them.
@@ -315,7 +315,7 @@ impl<M: Machine> Router<M> {
             room: 0,
             gathering: Vec::with_capacity(plan.paths.len()),
             gathered_ns: NEVER,
-            empty_runs: 0,
+            fruitless: 0,
             read: Vec::new(),
             chosen: Vec::new(),
             at_work: Vec::new(),
@@ -363,7 +363,7 @@ impl<M: Machine> Router<M> {
         self.now_ns = self.machine.now_ns();
         let mut took_ns = self.now_ns - began_ns;
         if took_ns > LONG_RUN_NS {
-            took_ns -= self.machine.steal_ns(took_ns).min(took_ns);
+            took_ns -= self.machine.stolen_ns(took_ns).min(took_ns);
             if !M::FREE_CLOCK {
                 took_ns = took_ns.min(LONGEST_RUN_NS);
             }
@@ -505,7 +505,7 @@ impl<M: Machine> Router<M> {
     #[inline]
     fn output_waiting(&self, path: usize, output: usize) -> usize {
         if self.outputs[output].elsewhere {
-            return self.machine.waiting_elsewhere(QueueId::Output { path, output });
+            return self.machine.waiting_elsewhere(Place::Output { path, output });
         }
         let stream = self.paths[path].streams[output];
         stream.map_or(0, |stream| self.outputs[output].link.waiting(stream) as usize)

@@ -295,7 +295,7 @@ impl Rig {
         self.router.machine_mut().port_mut(0).kept().to_vec()
     }
 
-    fn receive_local(&mut self, frame: Vec<u8>) -> Vec<Vec<u8>> {
+    fn hear(&mut self, frame: Vec<u8>) -> Vec<Vec<u8>> {
         self.hears(vec![frame], 2_000_000)
     }
 
@@ -339,10 +339,10 @@ fn packets_wait_for_a_neighbour_that_is_asked_for_by_its_group() {
         advertisement(host(2, 9), NEIGHBOUR, true, 255),
         advertisement(host(1, 9), [0x33; 6], true, 255),
     ] {
-        assert_eq!(rig.receive_local(wrong).len(), 0);
+        assert_eq!(rig.hear(wrong).len(), 0);
         assert_eq!(rig.router.waiting(0), (32, 0));
     }
-    let sent = rig.receive_local(advertisement(host(1, 9), NEIGHBOUR, true, 255));
+    let sent = rig.hear(advertisement(host(1, 9), NEIGHBOUR, true, 255));
     let ports: Vec<u16> =
         sent.iter().map(|frame| Header::parse_v6(frame).unwrap().ports.unwrap().1).collect();
     assert_eq!(ports, (0..32).collect::<Vec<_>>());
@@ -353,11 +353,11 @@ fn packets_wait_for_a_neighbour_that_is_asked_for_by_its_group() {
 #[test]
 fn a_gateway_may_be_link_local() {
     let mut rig = Rig::new();
-    let sent = rig.receive_local(frame(host(2, 9), host(3, 9), 9, 7));
+    let sent = rig.hear(frame(host(2, 9), host(3, 9), 9, 7));
     let (source, kind, _) = said(&sent[0]);
     assert_eq!(source, "fe80::1".parse::<Ipv6Addr>().unwrap(), "asked on its own network");
     assert_eq!(kind, Icmpv6Type::NeighborSolicitation);
-    let sent = rig.receive_local(advertisement("fe80::9".parse().unwrap(), NEIGHBOUR, true, 255));
+    let sent = rig.hear(advertisement("fe80::9".parse().unwrap(), NEIGHBOUR, true, 255));
     assert_eq!((sent.len(), &sent[0][..6]), (1, &NEIGHBOUR[..]));
     rig.ended();
 }
@@ -373,7 +373,7 @@ fn whoever_asks_is_answered_and_known_from_then_on() {
     };
     let mac = [&[1, 1][..], &NEIGHBOUR].concat();
     for target in [host(1, 1), "fe80::1".parse().unwrap()] {
-        let sent = rig.receive_local(ask(host(1, 9), target, &mac));
+        let sent = rig.hear(ask(host(1, 9), target, &mac));
         let (source, kind, payload) = said(&sent[0]);
         let flags =
             icmpv6::NeighborAdvertisementHeader { router: true, solicited: true, r#override: true };
@@ -382,13 +382,13 @@ fn whoever_asks_is_answered_and_known_from_then_on() {
         assert_eq!((&sent[0][..6], sent[0][21]), (&NEIGHBOUR[..], 255));
     }
     // Not probed: the neighbour has announced itself.
-    let sent = rig.receive_local(frame(host(2, 9), host(1, 9), 9, 7));
+    let sent = rig.hear(frame(host(2, 9), host(1, 9), 9, 7));
     assert_eq!((sent.len(), &sent[0][..6]), (1, &NEIGHBOUR[..]));
     // Duplicate address detection for the router's address gets a multicast answer.
-    let sent = rig.receive_local(ask(Ipv6Addr::UNSPECIFIED, host(1, 1), &[]));
+    let sent = rig.hear(ask(Ipv6Addr::UNSPECIFIED, host(1, 1), &[]));
     assert_eq!(sent[0][..6], [0x33, 0x33, 0, 0, 0, 1]);
     // The address of another host.
-    assert!(rig.receive_local(ask(host(1, 9), host(1, 77), &mac)).is_empty());
+    assert!(rig.hear(ask(host(1, 9), host(1, 77), &mac)).is_empty());
     rig.ended();
 }
 
@@ -396,9 +396,9 @@ fn whoever_asks_is_answered_and_known_from_then_on() {
 fn what_does_not_go_on_is_told_and_echoes_are_answered() {
     let mut rig = Rig::new();
     rig.hears(vec![frame(host(2, 9), host(1, 9), 9, 7)], 1_000_000);
-    rig.receive_local(advertisement(host(1, 9), NEIGHBOUR, true, 255));
+    rig.hear(advertisement(host(1, 9), NEIGHBOUR, true, 255));
     let mut tell = |frame: Vec<u8>| {
-        let sent = rig.receive_local(frame.clone());
+        let sent = rig.hear(frame.clone());
         let (source, kind, payload) = said(&sent[0]);
         assert_eq!((source, &sent[0][..6]), (host(1, 1), &NEIGHBOUR[..]));
         (kind, payload, frame)
@@ -427,8 +427,8 @@ fn what_does_not_go_on_is_told_and_echoes_are_answered() {
     // No error about an error, or about a packet with link scope.
     rig.hears(Vec::new(), 1_000_000_000);
     let about = icmp(host(1, 9), host(2, 9), 1, Icmpv6Type::TimeExceeded(exceeded), &[0; 48]);
-    assert!(rig.receive_local(about).is_empty());
-    assert!(rig.receive_local(frame("fe80::9".parse().unwrap(), host(2, 9), 9, 7)).is_empty());
+    assert!(rig.hear(about).is_empty());
+    assert!(rig.hear(frame("fe80::9".parse().unwrap(), host(2, 9), 9, 7)).is_empty());
     rig.ended();
 }
 
@@ -442,7 +442,7 @@ fn ports_that_hide_ipv4_hosts_pass_ipv6_as_it_is() {
         Some(&PortNat { flows: 4, host_flows: 2, check_source: true, forwards: Vec::new() }),
     );
     let sent = frame(host(1, 9), host(2, 9), 9, 7);
-    rig.receive_local(sent.clone());
+    rig.hear(sent.clone());
     let left = rig.router.machine_mut().port_mut(1).kept().to_vec();
     assert_eq!((left.len(), &left[0][22..]), (1, &sent[22..]));
     rig.ended();

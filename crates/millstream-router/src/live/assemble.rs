@@ -13,11 +13,11 @@ use crate::io::tap::TapPort;
 use crate::io::tun::{self, TunPort};
 use crate::io::vlan::open_ports;
 use crate::live::admission::admit;
-use crate::live::control::{Control, ReloadedFile};
+use crate::live::control::{Changed, Control};
 use crate::live::core::{Core, Parts, board, part};
 use crate::live::cores::{Worker, pin, processors};
 use crate::live::extension::Extensions;
-use crate::live::inter_core::{InterCoreLinks, RemotePort, RemotePortState, SharedOccupancy};
+use crate::live::inter_core::{Board, Crossing, PortState, RemotePort};
 use crate::live::netlink;
 use crate::live::report::{Ended, Report};
 use crate::live::snapshot::{Frame, report};
@@ -70,13 +70,13 @@ impl LiveRouter {
         Extensions::load(scenario)?;
         Filters::load(scenario)?;
         let board = board(scenario);
-        let mut ends = InterCoreLinks::all(&board, scenario.cores)
+        let mut ends = Crossing::all(&board, scenario.cores)
             .map_err(|error| PortError::new(&scenario.ports[0].name, error.to_string()))?;
         let own_end = ends.remove(0);
         let processors = processors_for(scenario)?;
         let others = ends.iter().zip(processors.iter().skip(1));
         let others = others.map(|(end, processor)| {
-            let worker = Worker::start(end.core, Arc::clone(&end.waker), *processor)?;
+            let worker = Worker::start(end.core, Arc::clone(&end.bell), *processor)?;
             let (scenario, clock, ports) =
                 (scenario.clone(), clock.clone(), Arc::clone(&end.ports));
             let core = end.core;
@@ -98,8 +98,8 @@ impl LiveRouter {
             });
             made??;
         }
-        let links = (scenario.cores > 1).then_some(own_end);
-        let router = Self::with(scenario, devices, macs, clock, links, others)?;
+        let crossing = (scenario.cores > 1).then_some(own_end);
+        let router = Self::with(scenario, devices, macs, clock, crossing, others)?;
         Ok(Self { processor: processors[0], ..router })
     }
 
@@ -118,12 +118,12 @@ impl LiveRouter {
         ports: Vec<Box<dyn Port>>,
         macs: Vec<[u8; 6]>,
         clock: Clock,
-        links: Option<InterCoreLinks>,
+        crossing: Option<Crossing>,
         others: Vec<Worker>,
     ) -> Result<Self, PortError> {
         let parts = Parts::load(scenario, &macs, &clock, 0)?;
         let reserved = parts.reserved.clone();
-        let core = Core::new(0, parts, ports, clock.clone(), links)?;
+        let core = Core::new(0, parts, ports, clock.clone(), crossing)?;
         let (scenario, frequency) = (scenario.clone(), clock.cycles_per_second());
         let (going, began_ns, reloads, removed) = (false, 0, 0, None);
         Ok(Self {
@@ -149,13 +149,10 @@ impl LiveRouter {
     /// If something differs that must not, an extension cannot be loaded, a filter is wrong, or more is reserved
     /// than the processor has. Nothing has changed then.
     pub fn reload(&mut self, scenario: &RouterScenario) -> Result<(), PortError> {
-        self.take_over(ReloadedFile::load(scenario.clone())?)
+        self.take_over(Changed::load(scenario.clone())?)
     }
 
-    fn take_over(
-        &mut self,
-        ReloadedFile { scenario, loaded }: ReloadedFile,
-    ) -> Result<(), PortError> {
+    fn take_over(&mut self, Changed { scenario, loaded }: Changed) -> Result<(), PortError> {
         let old = &self.scenario;
         let fixed = |of: &RouterScenario| -> Vec<_> {
             let fixed = |port: &RouterPort| {
@@ -212,7 +209,7 @@ impl LiveRouter {
         own: Parts,
         parts: Vec<Parts>,
         kept: &[Option<usize>],
-        board: Option<&Arc<SharedOccupancy>>,
+        board: Option<&Arc<Board>>,
     ) -> Result<PathCounters, PortError> {
         let mut gone = self.core.take_over(own, kept, board)?;
         for (worker, parts) in self.others.iter().zip(parts) {
@@ -403,10 +400,10 @@ impl LiveRouter {
     /// How it stands.
     fn report(&mut self, ended: Ended) -> Result<Report, PortError> {
         let going = self.hold()?;
-        let mut snapshot = self.core.snapshot(&self.scenario);
+        let mut standing = self.core.standing(&self.scenario);
         for worker in &self.others {
             let scenario = self.scenario.clone();
-            snapshot.add(worker.core(move |core| core.snapshot(&scenario))?);
+            standing.add(worker.core(move |core| core.standing(&scenario))?);
         }
         let frame = Frame {
             scenario: &self.scenario,
@@ -417,7 +414,7 @@ impl LiveRouter {
             reloads: self.reloads,
             removed: self.removed,
         };
-        let report = report(&frame, snapshot);
+        let report = report(&frame, standing);
         if going {
             self.go()?;
         }
@@ -461,7 +458,7 @@ fn open_devices(
     scenario: &RouterScenario,
     core: usize,
     clock: &Clock,
-    states: &Arc<[RemotePortState]>,
+    states: &Arc<[PortState]>,
 ) -> Result<Vec<Box<dyn Port>>, PortError> {
     open_ports(scenario, |port| {
         if port.core == core {

@@ -16,13 +16,13 @@ use crate::live::report::Report;
 use crate::net::filter::Filters;
 
 /// A changed file, and what was made of it while the router forwards.
-pub(super) struct ReloadedFile {
+pub(super) struct Changed {
     pub(super) scenario: RouterScenario,
     /// For each core.
     pub(super) loaded: Vec<(Extensions, Filters)>,
 }
 
-impl ReloadedFile {
+impl Changed {
     pub(super) fn load(scenario: RouterScenario) -> Result<Self, PortError> {
         let load = |core| {
             let part = part(&scenario, core);
@@ -39,7 +39,7 @@ struct Requests {
     asked: u64,
     answered: u64,
     report: Option<Report>,
-    reload: Option<Box<ReloadedFile>>,
+    reload: Option<Box<Changed>>,
     /// Of the kernel's tables, the oldest first.
     changes: VecDeque<Change>,
 }
@@ -65,7 +65,7 @@ impl Control {
     /// # Errors
     /// If an extension cannot be loaded, or a filter is wrong.
     pub fn reload(&self, scenario: RouterScenario) -> Result<(), PortError> {
-        let changed = ReloadedFile::load(scenario)?;
+        let changed = Changed::load(scenario)?;
         self.requests().reload = Some(Box::new(changed));
         self.attention.store(true, Ordering::Release);
         Ok(())
@@ -122,7 +122,7 @@ impl Control {
     }
 
     /// The order to reload, once.
-    pub(super) fn take_reload(&self) -> Option<Box<ReloadedFile>> {
+    pub(super) fn take_reload(&self) -> Option<Box<Changed>> {
         self.requests().reload.take()
     }
 

@@ -13,16 +13,16 @@ use crate::io::port::Port;
 use crate::live::admission::{plan, reading};
 use crate::live::assemble::{processes, rules};
 use crate::live::extension::Extensions;
-use crate::live::idle_detector::IdleDetector;
-use crate::live::inter_core::{InterCoreLinks, SharedOccupancy};
-use crate::live::machine::{CrossedPacket, LiveMachine};
+use crate::live::idle_detector::Quiet;
+use crate::live::inter_core::{Board, Crossing};
+use crate::live::machine::{Arrived, LiveMachine};
 use crate::live::netlink::Change;
-use crate::live::sleep_calibrator::SleepCalibrator;
-use crate::live::snapshot::{CoreSnapshot, PathSnapshot, PortSnapshot};
+use crate::live::sleep_calibrator::Naps;
+use crate::live::snapshot::{PathStanding, PortStanding, Standing};
 use crate::net::filter::Filters;
 use crate::net::pool::Pool;
 use crate::router::counters::PathCounters;
-use crate::router::machine::{Machine, QueueId};
+use crate::router::machine::{Machine, Place};
 use crate::router::{Router, Step};
 
 /// After so many steps it is asked whether to stop.
@@ -48,7 +48,7 @@ pub(super) struct Parts {
 }
 
 /// What came of some dozen steps.
-pub(super) struct RoundOutcome {
+pub(super) struct Round {
     pub(super) now_ns: u64,
     /// No process is eligible, and none will be before this time by time alone, ns.
     pub(super) idle_until_ns: Option<u64>,
@@ -59,9 +59,9 @@ pub(super) struct Core {
     number: usize,
     paths: usize,
     router: Router<LiveMachine<Box<dyn Port>>>,
-    idle_detector: IdleDetector,
-    sleep_calibrator: SleepCalibrator,
-    arrived: Vec<CrossedPacket>,
+    quiet: Quiet,
+    naps: Naps,
+    arrived: Vec<Arrived>,
 }
 
 /// `scenario` without what runs on other cores than `core`.
@@ -74,10 +74,10 @@ pub(super) fn part(scenario: &RouterScenario, core: usize) -> RouterScenario {
 }
 
 /// Who has what of `scenario`.
-pub(super) fn board(scenario: &RouterScenario) -> Arc<SharedOccupancy> {
+pub(super) fn board(scenario: &RouterScenario) -> Arc<Board> {
     let paths = scenario.paths.iter().map(|path| path.core);
     let ports = scenario.ports.iter().map(|port| port.core);
-    Arc::new(SharedOccupancy::new(paths.collect(), ports.collect()))
+    Arc::new(Board::new(paths.collect(), ports.collect()))
 }
 
 /// Buffers that packets from other cores may need at `core`.
@@ -102,7 +102,7 @@ impl Core {
         parts: Parts,
         ports: Vec<Box<dyn Port>>,
         clock: Clock,
-        links: Option<InterCoreLinks>,
+        crossing: Option<Crossing>,
     ) -> Result<Self, PortError> {
         let Parts { scenario, reserved, macs, extensions, filters } = parts;
         let (classifier, function) = rules(&scenario, &macs, filters);
@@ -111,9 +111,9 @@ impl Core {
         for ((port, mac), of) in ports.into_iter().zip(macs).zip(&scenario.ports) {
             machine.add(port, mac, of.rate_bps, of.overhead_bytes);
         }
-        let elsewhere = links.as_ref().map(|links| links.board.elsewhere(number));
-        if let Some(links) = links {
-            machine.cross(links, buffers_for_others(&scenario, number));
+        let elsewhere = crossing.as_ref().map(|crossing| crossing.board.elsewhere(number));
+        if let Some(crossing) = crossing {
+            machine.cross(crossing, buffers_for_others(&scenario, number));
         }
         machine.extend(extensions, &[]);
         machine.proxy(&scenario, &[]);
@@ -124,9 +124,8 @@ impl Core {
         if let Some(elsewhere) = elsewhere {
             router.part(&elsewhere);
         }
-        let (paths, idle_detector, sleep_calibrator) =
-            (scenario.paths.len(), IdleDetector::default(), SleepCalibrator::default());
-        Ok(Self { number, paths, router, idle_detector, sleep_calibrator, arrived: Vec::new() })
+        let (paths, quiet, naps) = (scenario.paths.len(), Quiet::default(), Naps::default());
+        Ok(Self { number, paths, router, quiet, naps, arrived: Vec::new() })
     }
 
     /// Runs on by a changed file, whose path `n` was `kept[n]`. Returns what paths counted that are gone.
@@ -134,7 +133,7 @@ impl Core {
         &mut self,
         parts: Parts,
         kept: &[Option<usize>],
-        board: Option<&Arc<SharedOccupancy>>,
+        board: Option<&Arc<Board>>,
     ) -> Result<PathCounters, PortError> {
         let Parts { scenario, reserved, macs, extensions, filters } = parts;
         self.router.resume();
@@ -153,13 +152,13 @@ impl Core {
         set_ports(machine, &scenario);
         self.paths = scenario.paths.len();
         if let Some(board) = board {
-            self.adopt_ownership(&scenario, board);
+            self.part_by(&scenario, board);
         }
         Ok(gone)
     }
 
     /// What waits here and came from other cores is counted on the new board.
-    fn adopt_ownership(&mut self, scenario: &RouterScenario, board: &Arc<SharedOccupancy>) {
+    fn part_by(&mut self, scenario: &RouterScenario, board: &Arc<Board>) {
         let elsewhere = board.elsewhere(self.number);
         let buffers = buffers_for_others(scenario, self.number);
         self.router.machine_mut().cross_by(board, buffers);
@@ -167,12 +166,12 @@ impl Core {
         for path in 0..self.paths {
             if !elsewhere.paths[path] {
                 let came = self.router.queued(path).filter(|packet| Pool::from_remote(*packet));
-                board.set(QueueId::Path(path), came.count());
+                board.set(Place::Path(path), came.count());
                 continue;
             }
             for output in (0..scenario.ports.len()).filter(|output| !elsewhere.outputs[*output]) {
                 let waiting = self.router.waiting_at(path, output);
-                board.set(QueueId::Output { path, output }, waiting);
+                board.set(Place::Output { path, output }, waiting);
             }
         }
     }
@@ -207,7 +206,7 @@ impl Core {
         self.router.machine_mut().rested();
         self.router.resume();
         let now_ns = self.router.machine_mut().now_ns();
-        self.idle_detector.ended(now_ns);
+        self.quiet.ended(now_ns);
         now_ns
     }
 
@@ -249,7 +248,7 @@ impl Core {
     }
 
     /// Some dozen steps.
-    pub(super) fn round(&mut self) -> Result<RoundOutcome, PortError> {
+    pub(super) fn round(&mut self) -> Result<Round, PortError> {
         let parted = self.router.machine().is_parted();
         let (mut idle_until_ns, mut moved) = (None, false);
         for step in 0..STEPS {
@@ -273,9 +272,9 @@ impl Core {
         }
         let now_ns = machine.now_ns();
         if moved {
-            self.idle_detector.ended(now_ns);
+            self.quiet.ended(now_ns);
         }
-        Ok(RoundOutcome { now_ns, idle_until_ns })
+        Ok(Round { now_ns, idle_until_ns })
     }
 
     /// There is nothing to do from `now_ns` until `until_ns`, but for what comes.
@@ -283,13 +282,13 @@ impl Core {
         if self.router.machine().is_parted() && self.exchange() {
             return self.router.resume();
         }
-        let may_sleep_ns = if self.idle_detector.is_long(now_ns) && self.is_empty() {
+        let may_sleep_ns = if self.quiet.is_long(now_ns) && self.is_empty() {
             let due_ns = (0..self.paths).map(|path| self.router.machine().due_ns(path));
             due_ns.min().unwrap_or(u64::MAX).min(end_ns).saturating_sub(now_ns)
         } else {
             0
         };
-        if self.idle_detector.wait(self.router.machine_mut(), now_ns, may_sleep_ns)
+        if self.quiet.wait(self.router.machine_mut(), now_ns, may_sleep_ns)
             || self.wait(now_ns, until_ns.min(end_ns).saturating_sub(now_ns))
         {
             self.router.machine_mut().rested();
@@ -300,46 +299,45 @@ impl Core {
     /// Nothing to do for so long; returns whether the thread slept.
     fn wait(&mut self, now_ns: u64, for_ns: u64) -> bool {
         let machine = self.router.machine();
-        let (for_ns, soon) = match machine.waker() {
+        let (for_ns, soon) = match machine.bell() {
             // What just came is often followed by more.
-            Some(_) => (for_ns.min(OTHERS_NS), self.idle_detector.for_ns(now_ns) <= SPIN_NS),
+            Some(_) => (for_ns.min(OTHERS_NS), self.quiet.for_ns(now_ns) <= SPIN_NS),
             None => (for_ns, false),
         };
         // Rather late than busy where nothing comes that the kernel does not tell of.
-        let idle_detector = self.idle_detector.is_long(now_ns);
-        let asked_ns =
-            if soon { None } else { self.sleep_calibrator.length_ns(for_ns, idle_detector) };
+        let quiet = self.quiet.is_long(now_ns);
+        let asked_ns = if soon { None } else { self.naps.length_ns(for_ns, quiet) };
         let Some(asked_ns) = asked_ns else {
             std::hint::spin_loop();
             return false;
         };
         let began_ns = machine.clock_ns();
-        let (slept, in_time) = match machine.waker() {
+        let (slept, in_time) = match machine.bell() {
             None => {
                 thread::sleep(Duration::from_nanos(asked_ns));
                 (true, true)
             }
-            Some(waker) => {
+            Some(bell) => {
                 let sleeps = machine.announce();
-                let rung = sleeps && waker.wait(asked_ns);
+                let rung = sleeps && bell.wait(asked_ns);
                 machine.awake();
                 (sleeps, sleeps && !rung)
             }
         };
         if in_time {
             let took_ns = self.router.machine().clock_ns() - began_ns;
-            self.sleep_calibrator.took(asked_ns, took_ns);
+            self.naps.took(asked_ns, took_ns);
         }
         slept
     }
 
     /// Whether there are orders for this core, once.
     pub(super) fn ordered(&self) -> bool {
-        self.router.machine().waker().is_some_and(|waker| waker.ordered())
+        self.router.machine().bell().is_some_and(|bell| bell.ordered())
     }
 
     /// How it stands.
-    pub(super) fn snapshot(&mut self, scenario: &RouterScenario) -> CoreSnapshot {
+    pub(super) fn standing(&mut self, scenario: &RouterScenario) -> Standing {
         let router = &mut self.router;
         let mut ports = Vec::new();
         for at in 0..scenario.ports.len() {
@@ -354,7 +352,7 @@ impl Core {
             let (strays, went_away, away) = (port.strays(), port.went_away(), port.is_away());
             let lost = port.lost();
             let unclassified = router.input(at).unclassified;
-            ports.push(PortSnapshot {
+            ports.push(PortStanding {
                 counters,
                 unclassified,
                 strays,
@@ -365,7 +363,7 @@ impl Core {
                 refused_source,
             });
         }
-        let paths = (0..self.paths).map(|at| PathSnapshot {
+        let paths = (0..self.paths).map(|at| PathStanding {
             counters: router.path(at),
             waiting: router.waiting(at),
             extension: router.machine().extension(at),
@@ -378,7 +376,7 @@ impl Core {
             used[number] = router.used(process);
         }
         let staged = (0..outputs).map(|output| router.staged(output) as u64).sum();
-        CoreSnapshot { ports, paths, processes: used, staged }
+        Standing { ports, paths, processes: used, staged }
     }
 }
 

@@ -10,17 +10,17 @@ use std::thread::{self, JoinHandle};
 use crate::error::PortError;
 use crate::io::port::Port;
 use crate::live::core::Core;
-use crate::live::waker::Waker;
+use crate::live::waker::Bell;
 
 /// What a core's thread has.
 #[derive(Default)]
-pub(super) struct WorkerState {
+pub(super) struct Seat {
     /// Ports that are open, before the core is made.
     pub(super) ports: Vec<Box<dyn Port>>,
     pub(super) core: Option<Core>,
 }
 
-type Work = Box<dyn FnOnce(&mut WorkerState) + Send>;
+type Work = Box<dyn FnOnce(&mut Seat) + Send>;
 
 enum Order {
     Do(Work),
@@ -32,17 +32,17 @@ enum Order {
 pub(super) struct Worker {
     number: usize,
     orders: Option<Sender<Order>>,
-    waker: Arc<Waker>,
+    bell: Arc<Bell>,
     /// Why it holds without having been told to.
     failed: Arc<Mutex<Option<PortError>>>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Worker {
-    /// Starts the thread of core `number`, whose bell is `waker`, on processor `processor`.
+    /// Starts the thread of core `number`, whose bell is `bell`, on processor `processor`.
     pub(super) fn start(
         number: usize,
-        waker: Arc<Waker>,
+        bell: Arc<Bell>,
         processor: usize,
     ) -> Result<Self, PortError> {
         let (orders, received) = channel();
@@ -56,23 +56,23 @@ impl Worker {
         };
         let thread = thread::Builder::new().name(format!("core {number}")).spawn(work);
         let thread = thread.map_err(|error| gone(number, &error.to_string()))?;
-        Ok(Self { number, orders: Some(orders), waker, failed, thread: Some(thread) })
+        Ok(Self { number, orders: Some(orders), bell, failed, thread: Some(thread) })
     }
 
     fn order(&self, order: Order) -> Result<(), PortError> {
         let sent = self.orders.as_ref().and_then(|orders| orders.send(order).ok());
         sent.ok_or_else(|| gone(self.number, "it has ended"))?;
-        self.waker.order();
+        self.bell.order();
         Ok(())
     }
 
     /// Has the thread do something, and waits for what comes of it.
     pub(super) fn seat<R: Send + 'static>(
         &self,
-        what: impl FnOnce(&mut WorkerState) -> R + Send + 'static,
+        what: impl FnOnce(&mut Seat) -> R + Send + 'static,
     ) -> Result<R, PortError> {
         let (answer, answered) = channel();
-        let work = move |seat: &mut WorkerState| {
+        let work = move |seat: &mut Seat| {
             // Who asked waits for it.
             let _ = answer.send(what(seat));
         };
@@ -86,7 +86,7 @@ impl Worker {
         what: impl FnOnce(&mut Core) -> R + Send + 'static,
     ) -> Result<R, PortError> {
         let number = self.number;
-        let what = move |seat: &mut WorkerState| seat.core.as_mut().map(what);
+        let what = move |seat: &mut Seat| seat.core.as_mut().map(what);
         self.seat(what)?.ok_or_else(|| gone(number, "it has no ports"))
     }
 
@@ -111,7 +111,7 @@ impl Drop for Worker {
     fn drop(&mut self) {
         // Without orders it ends.
         self.orders = None;
-        self.waker.order();
+        self.bell.order();
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
@@ -124,7 +124,7 @@ fn gone(core: usize, why: &str) -> PortError {
 
 /// Does what it is told until there is nobody any more who could.
 fn work(orders: &Receiver<Order>, failed: &Mutex<Option<PortError>>) {
-    let mut seat = WorkerState::default();
+    let mut seat = Seat::default();
     while let Ok(order) = orders.recv() {
         match order {
             Order::Do(work) => work(&mut seat),
@@ -139,7 +139,7 @@ fn work(orders: &Receiver<Order>, failed: &Mutex<Option<PortError>>) {
 }
 
 /// Forwards until it is to hold.
-fn forward(seat: &mut WorkerState, orders: &Receiver<Order>) -> Result<(), PortError> {
+fn forward(seat: &mut Seat, orders: &Receiver<Order>) -> Result<(), PortError> {
     if let Some(core) = &mut seat.core {
         core.begin();
     }

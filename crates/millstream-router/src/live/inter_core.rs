@@ -8,7 +8,7 @@
 //!
 //! Every core has buffers of its own, so a packet is copied into a parcel and out of it. Parcels are made beforehand. With none
 //! at hand packets wait in an outbox, for as long as the other core needs to take some; never for one queue's sake,
-//! as what is handed over has room where it goes. What waits there, or is on its way, is counted on a [`SharedOccupancy`] for
+//! as what is handed over has room where it goes. What waits there, or is on its way, is counted on a [`Board`] for
 //! all to see.
 
 use rtrb::{Consumer, Producer, RingBuffer};
@@ -18,10 +18,10 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use crate::error::PortError;
 use crate::io::port::Port;
-use crate::live::waker::Waker;
+use crate::live::waker::Bell;
 use crate::net::pool::{BUFFER_BYTES, Pool};
-use crate::router::RemoteOwnership;
-use crate::router::machine::QueueId;
+use crate::router::Elsewhere;
+use crate::router::machine::Place;
 
 /// Parcels from one core to another.
 const PARCELS: usize = 512;
@@ -30,9 +30,9 @@ const AT_ONCE: usize = 64;
 
 /// What is to be done with a parcel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum CrossCoreDestination {
+pub(crate) enum Errand {
     /// To be queued.
-    Queue(QueueId),
+    Queue(Place),
     /// To be sent by this port at once.
     Say(usize),
     /// This port heard it: who has which hardware address.
@@ -40,15 +40,15 @@ pub(crate) enum CrossCoreDestination {
 }
 
 #[derive(Debug)]
-struct InterCoreBatch {
-    errand: CrossCoreDestination,
+struct Parcel {
+    errand: Errand,
     handle: u64,
     frame: [u8; BUFFER_BYTES],
 }
 
 /// Whose everything is, and what waits where: of the paths and ports of one file.
 #[derive(Debug)]
-pub(crate) struct SharedOccupancy {
+pub(crate) struct Board {
     path_core: Vec<usize>,
     port_core: Vec<usize>,
     /// Packets from other cores in the input queue of each path, or on their way there.
@@ -57,7 +57,7 @@ pub(crate) struct SharedOccupancy {
     at_output: Vec<AtomicU32>,
 }
 
-impl SharedOccupancy {
+impl Board {
     /// Of these paths and ports, each with its core.
     pub(crate) fn new(path_core: Vec<usize>, port_core: Vec<usize>) -> Self {
         let counts = |many: usize| (0..many).map(|_| AtomicU32::new(0)).collect();
@@ -66,52 +66,50 @@ impl SharedOccupancy {
     }
 
     /// What is elsewhere for `core`.
-    pub(crate) fn elsewhere(&self, core: usize) -> RemoteOwnership {
+    pub(crate) fn elsewhere(&self, core: usize) -> Elsewhere {
         let other = |of: &[usize]| of.iter().map(|of| *of != core).collect::<Vec<_>>();
         let ports = other(&self.port_core);
-        RemoteOwnership { inputs: ports.clone(), paths: other(&self.path_core), outputs: ports }
+        Elsewhere { inputs: ports.clone(), paths: other(&self.path_core), outputs: ports }
     }
 
     /// Packets wait at a place that a core has taken over from another file.
-    pub(crate) fn set(&self, place: QueueId, packets: usize) {
+    pub(crate) fn set(&self, place: Place, packets: usize) {
         let packets = u32::try_from(packets).unwrap_or(u32::MAX);
         self.count(place).store(packets, Ordering::Relaxed);
     }
 
     #[inline]
-    fn count(&self, place: QueueId) -> &AtomicU32 {
+    fn count(&self, place: Place) -> &AtomicU32 {
         match place {
-            QueueId::Path(path) => &self.at_path[path],
-            QueueId::Output { path, output } => {
-                &self.at_output[path * self.port_core.len() + output]
-            }
+            Place::Path(path) => &self.at_path[path],
+            Place::Output { path, output } => &self.at_output[path * self.port_core.len() + output],
         }
     }
 
     #[inline]
-    fn core(&self, place: QueueId) -> usize {
+    fn core(&self, place: Place) -> usize {
         match place {
-            QueueId::Path(path) => self.path_core[path],
-            QueueId::Output { output, .. } => self.port_core[output],
+            Place::Path(path) => self.path_core[path],
+            Place::Output { output, .. } => self.port_core[output],
         }
     }
 }
 
 /// What a core knows of ports of other cores.
 #[derive(Debug)]
-pub(crate) struct RemotePortState {
+pub(crate) struct PortState {
     pub(crate) ended: AtomicBool,
     pub(crate) longest_bytes: AtomicU32,
 }
 
-impl Default for RemotePortState {
+impl Default for PortState {
     fn default() -> Self {
         Self { ended: AtomicBool::new(false), longest_bytes: AtomicU32::new(u32::MAX) }
     }
 }
 
 /// A port of another core: nothing comes in by it here.
-pub(crate) struct RemotePort(pub(crate) Arc<[RemotePortState]>, pub(crate) usize);
+pub(crate) struct RemotePort(pub(crate) Arc<[PortState]>, pub(crate) usize);
 
 impl Port for RemotePort {
     fn receive(&mut self, _: &mut Pool, _: usize, _: &mut Vec<u64>) -> Result<usize, PortError> {
@@ -135,23 +133,23 @@ impl Port for RemotePort {
 /// The way to and from another core.
 struct Way {
     core: usize,
-    to: Producer<Box<InterCoreBatch>>,
-    empty: Consumer<Box<InterCoreBatch>>,
-    from: Consumer<Box<InterCoreBatch>>,
-    emptied: Producer<Box<InterCoreBatch>>,
+    to: Producer<Box<Parcel>>,
+    empty: Consumer<Box<Parcel>>,
+    from: Consumer<Box<Parcel>>,
+    emptied: Producer<Box<Parcel>>,
     // A parcel changes hands by its box.
     #[allow(clippy::vec_box)]
-    spare: Vec<Box<InterCoreBatch>>,
-    outbox: VecDeque<(CrossCoreDestination, u64)>,
+    spare: Vec<Box<Parcel>>,
+    outbox: VecDeque<(Errand, u64)>,
     /// Something was sent since the bell was rung.
     sent: bool,
-    waker: Arc<Waker>,
+    bell: Arc<Bell>,
 }
 
 impl Way {
     /// Sends a packet, if there is a parcel for it.
     #[inline]
-    fn send(&mut self, pool: &Pool, errand: CrossCoreDestination, handle: u64) -> bool {
+    fn send(&mut self, pool: &Pool, errand: Errand, handle: u64) -> bool {
         let Some(mut parcel) = self.spare.pop().or_else(|| self.empty.pop().ok()) else {
             return false;
         };
@@ -167,28 +165,28 @@ impl Way {
 }
 
 /// One core's end of all ways.
-pub(crate) struct InterCoreLinks {
-    pub(crate) board: Arc<SharedOccupancy>,
-    pub(crate) ports: Arc<[RemotePortState]>,
-    pub(crate) waker: Arc<Waker>,
+pub(crate) struct Crossing {
+    pub(crate) board: Arc<Board>,
+    pub(crate) ports: Arc<[PortState]>,
+    pub(crate) bell: Arc<Bell>,
     pub(crate) core: usize,
     ways: Vec<Way>,
 }
 
-impl InterCoreLinks {
+impl Crossing {
     /// The ends of `cores` cores.
     ///
     /// # Errors
     /// If there can be no eventfd.
-    pub(crate) fn all(board: &Arc<SharedOccupancy>, cores: usize) -> std::io::Result<Vec<Self>> {
-        let bells = (0..cores).map(|_| Ok(Arc::new(Waker::new()?)));
+    pub(crate) fn all(board: &Arc<Board>, cores: usize) -> std::io::Result<Vec<Self>> {
+        let bells = (0..cores).map(|_| Ok(Arc::new(Bell::new()?)));
         let bells: Vec<_> = bells.collect::<std::io::Result<_>>()?;
-        let ports: Arc<[RemotePortState]> =
-            board.port_core.iter().map(|_| RemotePortState::default()).collect();
+        let ports: Arc<[PortState]> =
+            board.port_core.iter().map(|_| PortState::default()).collect();
         let end = |core: usize| Self {
             board: Arc::clone(board),
             ports: Arc::clone(&ports),
-            waker: Arc::clone(&bells[core]),
+            bell: Arc::clone(&bells[core]),
             core,
             ways: Vec::new(),
         };
@@ -203,10 +201,10 @@ impl InterCoreLinks {
                     empty,
                     from,
                     emptied,
-                    spare: (0..PARCELS).map(|_| Box::new(InterCoreBatch::default())).collect(),
+                    spare: (0..PARCELS).map(|_| Box::new(Parcel::default())).collect(),
                     outbox: VecDeque::new(),
                     sent: false,
-                    waker: Arc::clone(&bells[core]),
+                    bell: Arc::clone(&bells[core]),
                 };
                 let out = way(other, there.0, emptied_there.1, back.1, emptied_back.0);
                 ends[one].ways.push(out);
@@ -219,26 +217,26 @@ impl InterCoreLinks {
 
     /// What waits at `place`.
     #[inline]
-    pub(crate) fn waiting(&self, place: QueueId) -> usize {
+    pub(crate) fn waiting(&self, place: Place) -> usize {
         self.board.count(place).load(Ordering::Relaxed) as usize
     }
 
     /// Packets have left `place`.
     #[inline]
-    pub(crate) fn left(&self, place: QueueId, packets: u32) {
+    pub(crate) fn left(&self, place: Place, packets: u32) {
         self.board.count(place).fetch_sub(packets, Ordering::Relaxed);
     }
 
     /// Gives a packet to the core that `place` belongs to.
     #[inline]
-    pub(crate) fn hand_over(&mut self, pool: &mut Pool, place: QueueId, handle: u64) {
+    pub(crate) fn hand_over(&mut self, pool: &mut Pool, place: Place, handle: u64) {
         self.board.count(place).fetch_add(1, Ordering::Relaxed);
         let core = self.board.core(place);
-        self.give(pool, core, CrossCoreDestination::Queue(place), handle);
+        self.give(pool, core, Errand::Queue(place), handle);
     }
 
     #[inline]
-    fn give(&mut self, pool: &mut Pool, core: usize, errand: CrossCoreDestination, handle: u64) {
+    fn give(&mut self, pool: &mut Pool, core: usize, errand: Errand, handle: u64) {
         let Some(way) = self.ways.iter_mut().find(|way| way.core == core) else {
             return pool.release(handle);
         };
@@ -251,22 +249,16 @@ impl InterCoreLinks {
 
     /// Has the core of `port` send a frame at once; without a buffer, or when much waits, it is not sent.
     pub(crate) fn say(&mut self, pool: &mut Pool, port: usize, frame: &[u8]) {
-        self.tell(pool, Some(self.board.port_core[port]), CrossCoreDestination::Say(port), frame);
+        self.tell(pool, Some(self.board.port_core[port]), Errand::Say(port), frame);
     }
 
     /// Has all others know what `port` heard, if little waits.
     pub(crate) fn spread(&mut self, pool: &mut Pool, port: usize, frame: &[u8]) {
-        self.tell(pool, None, CrossCoreDestination::Heard(port), frame);
+        self.tell(pool, None, Errand::Heard(port), frame);
     }
 
     /// To one core, or all.
-    fn tell(
-        &mut self,
-        pool: &mut Pool,
-        core: Option<usize>,
-        errand: CrossCoreDestination,
-        frame: &[u8],
-    ) {
+    fn tell(&mut self, pool: &mut Pool, core: Option<usize>, errand: Errand, frame: &[u8]) {
         for way in &mut self.ways {
             let meant = core.is_none_or(|core| core == way.core);
             // Packets come first: whoever is to be told can ask again.
@@ -280,11 +272,7 @@ impl InterCoreLinks {
     }
 
     /// Sends what waits to be, rings bells, and takes what has come: its handles here.
-    pub(crate) fn exchange(
-        &mut self,
-        pool: &mut Pool,
-        into: &mut Vec<(CrossCoreDestination, u64)>,
-    ) {
+    pub(crate) fn exchange(&mut self, pool: &mut Pool, into: &mut Vec<(Errand, u64)>) {
         for way in &mut self.ways {
             while let Some((errand, handle)) = way.outbox.front().copied() {
                 if !way.send(pool, errand, handle) {
@@ -299,8 +287,7 @@ impl InterCoreLinks {
                 }
                 let Ok(parcel) = way.from.pop() else { break };
                 let bytes = Pool::length(parcel.handle) as usize;
-                let crossed =
-                    matches!(parcel.errand, CrossCoreDestination::Queue(QueueId::Path(_)));
+                let crossed = matches!(parcel.errand, Errand::Queue(Place::Path(_)));
                 if let Some(here) = pool.import(&parcel.frame[..bytes], parcel.handle, crossed) {
                     into.push((parcel.errand, here));
                 }
@@ -308,7 +295,7 @@ impl InterCoreLinks {
                 debug_assert!(back.is_ok());
             }
             if std::mem::take(&mut way.sent) {
-                way.waker.ring();
+                way.bell.ring();
             }
         }
     }
@@ -324,8 +311,8 @@ impl InterCoreLinks {
     }
 }
 
-impl Default for InterCoreBatch {
+impl Default for Parcel {
     fn default() -> Self {
-        Self { errand: CrossCoreDestination::Say(0), handle: 0, frame: [0; BUFFER_BYTES] }
+        Self { errand: Errand::Say(0), handle: 0, frame: [0; BUFFER_BYTES] }
     }
 }

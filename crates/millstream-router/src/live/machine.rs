@@ -13,7 +13,7 @@ use crate::clock::{Clock, Worked};
 use crate::error::PortError;
 use crate::io::port::Port;
 use crate::live::extension::{ExtensionCounters, Extensions};
-use crate::live::inter_core::{CrossCoreDestination, InterCoreLinks};
+use crate::live::inter_core::{Crossing, Errand};
 use crate::live::netlink::{Change, Way};
 use crate::live::paced_link::Line;
 use crate::net::classifier::Classifier;
@@ -21,14 +21,14 @@ use crate::net::fib::NextHopKind;
 use crate::net::flow_cache::{FlowCache, FlowKey};
 use crate::net::forwarder::Forwarder;
 use crate::net::header::Header;
-use crate::net::nat::{Nat, NatLookup};
+use crate::net::nat::{Met, Nat};
 use crate::net::ndp;
 use crate::net::pending_neighbours::PendingNeighbours;
 use crate::net::pool::Pool;
 use crate::proxy::{Proxies, ProxyCounters};
-use crate::router::machine::{Machine, QueueId, Verdict};
-pub(super) use others::CrossedPacket;
-use own::LocalDestination;
+use crate::router::machine::{Machine, Place, Verdict};
+pub(super) use others::Arrived;
+use own::Whose;
 
 /// Where a port's packets went, beside what its processes count.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -46,7 +46,7 @@ pub struct PortCounters {
     pub originated: u64,
 }
 
-struct PortState<P> {
+struct Side<P> {
     port: P,
     /// Another core has it.
     elsewhere: bool,
@@ -70,7 +70,7 @@ struct PortState<P> {
     counters: PortCounters,
 }
 
-impl<P> PortState<P> {
+impl<P> Side<P> {
     /// Where requests and errors of the router come from.
     fn speaker(&self) -> Option<Ipv4Net> {
         self.address.or(self.kernel)
@@ -96,15 +96,15 @@ impl<P> PortState<P> {
 pub struct LiveMachine<P> {
     clock: Clock,
     pool: Pool,
-    ports: Vec<PortState<P>>,
+    sides: Vec<Side<P>>,
     /// Some port translates and checks sources.
     checks_source: bool,
     classifier: Classifier,
     flows: FlowCache,
     function: Forwarder,
     /// The ways to other cores, if there are some.
-    links: Option<InterCoreLinks>,
-    crossed: Vec<(CrossCoreDestination, u64)>,
+    crossing: Option<Crossing>,
+    come: Vec<(Errand, u64)>,
     extensions: Extensions,
     proxies: Proxies,
     /// Packets that a proxy has just made.
@@ -130,7 +130,7 @@ impl<P: Port> LiveMachine<P> {
     /// A machine without ports.
     #[must_use]
     pub fn new(clock: Clock, pool: Pool, classifier: Classifier, function: Forwarder) -> Self {
-        let (ports, received) = (Vec::new(), Vec::new());
+        let (sides, received) = (Vec::new(), Vec::new());
         let (closed, failed, now_ns, error_ns) = (false, None, 0, 0);
         let (held, ask_again_ns) = (PendingNeighbours::new(pool.free()), 0);
         // What the thread did before is none of this machine's.
@@ -138,13 +138,13 @@ impl<P: Port> LiveMachine<P> {
         Self {
             clock,
             pool,
-            ports,
+            sides,
             checks_source: false,
             classifier,
             flows: FlowCache::default(),
             function,
-            links: None,
-            crossed: Vec::new(),
+            crossing: None,
+            come: Vec::new(),
             extensions: Extensions::default(),
             proxies: Proxies::default(),
             made: Vec::new(),
@@ -164,7 +164,7 @@ impl<P: Port> LiveMachine<P> {
     /// `overhead_bytes` more than their length. Input and output of its number are this port.
     pub fn add(&mut self, port: P, mac: [u8; 6], rate_bps: u64, overhead_bytes: u32) {
         let (counters, longest_bytes) = (PortCounters::default(), port.longest_bytes());
-        self.ports.push(PortState {
+        self.sides.push(Side {
             port,
             elsewhere: false,
             mac,
@@ -225,7 +225,7 @@ impl<P: Port> LiveMachine<P> {
     /// If there is no such port.
     pub fn set_address(&mut self, port: usize, addresses: impl IntoIterator<Item = IpNet>) {
         self.flows.clear();
-        let side = &mut self.ports[port];
+        let side = &mut self.sides[port];
         side.address = None;
         side.addresses_v6.clear();
         for net in addresses {
@@ -255,7 +255,7 @@ impl<P: Port> LiveMachine<P> {
                 Change::Route(prefix, way) => {
                     let next = way.map(|way| match way {
                         Way::Port(port, via) => {
-                            NextHopKind::Resolve(port, self.ports[port].mac, via)
+                            NextHopKind::Resolve(port, self.sides[port].mac, via)
                         }
                         Way::Nowhere => NextHopKind::Unreachable,
                     });
@@ -264,9 +264,9 @@ impl<P: Port> LiveMachine<P> {
                 Change::Neighbour(port, address, mac) => {
                     self.function.set_kernel_neighbour(port, address, mac);
                 }
-                Change::Address(port, net) => self.ports[port].kernel = net,
+                Change::Address(port, net) => self.sides[port].kernel = net,
                 Change::AddressV6(port, net, there) => {
-                    let known = &mut self.ports[port].kernel_v6;
+                    let known = &mut self.sides[port].kernel_v6;
                     known.retain(|other| *other != net);
                     known.extend(there.then_some(net));
                 }
@@ -281,7 +281,7 @@ impl<P: Port> LiveMachine<P> {
     /// # Panics
     /// If there is no such port.
     pub fn set_rate(&mut self, port: usize, rate_bps: u64, overhead_bytes: u32) {
-        self.ports[port].line.set_rate(rate_bps, overhead_bytes);
+        self.sides[port].line.set_rate(rate_bps, overhead_bytes);
     }
 
     /// Packets that `port` is given at once take its line `burst_ns` at most, or are one; 100 µs
@@ -290,7 +290,7 @@ impl<P: Port> LiveMachine<P> {
     /// # Panics
     /// If there is no such port.
     pub fn set_line_burst(&mut self, port: usize, burst_ns: u64) {
-        self.ports[port].line.set_burst(burst_ns);
+        self.sides[port].line.set_burst(burst_ns);
     }
 
     /// The thread has slept, by its own will: no work was taken from it.
@@ -306,7 +306,7 @@ impl<P: Port> LiveMachine<P> {
     /// Whether nothing will come in any more.
     #[must_use]
     pub fn ended(&self) -> bool {
-        self.closed || self.ports.iter().all(|side| side.port.ended())
+        self.closed || self.sides.iter().all(|side| side.port.ended())
     }
 
     /// The first failure of a port, once.
@@ -320,7 +320,7 @@ impl<P: Port> LiveMachine<P> {
     /// If there is no such port.
     #[must_use]
     pub fn counters(&self, port: usize) -> PortCounters {
-        self.ports[port].counters
+        self.sides[port].counters
     }
 
     /// A port.
@@ -328,12 +328,12 @@ impl<P: Port> LiveMachine<P> {
     /// # Panics
     /// If there is no such port.
     pub fn port_mut(&mut self, port: usize) -> &mut P {
-        &mut self.ports[port].port
+        &mut self.sides[port].port
     }
 
     /// All ports of this core.
     pub(super) fn ports(&self) -> impl Iterator<Item = &P> {
-        self.ports.iter().filter(|side| !side.elsewhere).map(|side| &side.port)
+        self.sides.iter().filter(|side| !side.elsewhere).map(|side| &side.port)
     }
 
     /// Whether packets are held until their neighbours are known.
@@ -363,8 +363,8 @@ impl<P: Port> Machine for LiveMachine<P> {
     }
 
     #[cold]
-    fn steal_ns(&mut self, took_ns: u64) -> u64 {
-        self.worked.steal_ns(&self.clock, self.now_ns, took_ns)
+    fn stolen_ns(&mut self, took_ns: u64) -> u64 {
+        self.worked.stolen_ns(&self.clock, self.now_ns, took_ns)
     }
 
     #[inline]
@@ -372,7 +372,7 @@ impl<P: Port> Machine for LiveMachine<P> {
         if self.closed {
             return 0;
         }
-        let side = &mut self.ports[input];
+        let side = &mut self.sides[input];
         // A device that has come back may carry others.
         side.longest_bytes = side.port.longest_bytes();
         let count = match side.port.receive(&mut self.pool, most, &mut self.received) {
@@ -405,13 +405,13 @@ impl<P: Port> Machine for LiveMachine<P> {
                 self.pool.release(packet);
                 continue;
             }
-            let mut to = self.local_destination(header.destination);
+            let mut to = self.whose(header.destination);
             // What it says itself, and what paths go by: who reaches a host by the router's address has its own.
             let mut said = header;
-            if to == Some(LocalDestination::Router) {
-                match self.look_up_nat(input, header.destination, packet) {
-                    NatLookup::No => {}
-                    NatLookup::Host => {
+            if to == Some(Whose::Router) {
+                match self.meet(input, header.destination, packet) {
+                    Met::No => {}
+                    Met::Host => {
                         let Some(translated) = Header::parse(self.pool.frame(packet)) else {
                             self.pool.release(packet);
                             continue;
@@ -422,9 +422,9 @@ impl<P: Port> Machine for LiveMachine<P> {
                         header = Header { source: header.source, ports, ..translated };
                         flow = None;
                         // A proxy's own connection has a flow, too.
-                        to = self.local_destination(header.destination);
+                        to = self.whose(header.destination);
                     }
-                    NatLookup::Refused => {
+                    Met::Refused => {
                         self.pool.release(packet);
                         continue;
                     }
@@ -441,7 +441,7 @@ impl<P: Port> Machine for LiveMachine<P> {
                 }
             }
             if to.is_some() {
-                self.receive_local(input, packet, to);
+                self.hear(input, packet, to);
                 continue;
             }
             header.tag = Pool::tag(packet);
@@ -463,7 +463,7 @@ impl<P: Port> Machine for LiveMachine<P> {
 
     #[inline]
     fn backlog(&self, input: usize) -> usize {
-        self.ports[input].port.backlog().unwrap_or(0)
+        self.sides[input].port.backlog().unwrap_or(0)
     }
 
     #[inline]
@@ -487,7 +487,7 @@ impl<P: Port> Machine for LiveMachine<P> {
             self.ask(ask);
         }
         match sent {
-            Ok(output) if Pool::length(*packet) > self.ports[output].longest_bytes => {
+            Ok(output) if Pool::length(*packet) > self.sides[output].longest_bytes => {
                 self.too_long(path, *packet, output)
             }
             Ok(output) if !self.translated(output, *packet) => Verdict::Drop,
@@ -525,7 +525,7 @@ impl<P: Port> Machine for LiveMachine<P> {
 
     #[inline]
     fn room(&mut self, output: usize, now_ns: u64) -> usize {
-        let side = &mut self.ports[output];
+        let side = &mut self.sides[output];
         if side.pending {
             side.pending = side.port.retry_pending();
             if side.pending {
@@ -545,16 +545,16 @@ impl<P: Port> Machine for LiveMachine<P> {
         longest_bytes: u32,
         most: usize,
     ) -> usize {
-        self.ports[output].line.fits(now_ns, given, longest_bytes, most)
+        self.sides[output].line.fits(now_ns, given, longest_bytes, most)
     }
 
     #[inline]
     fn idle_ns(&self, output: usize, now_ns: u64) -> u64 {
-        self.ports[output].line.idle_ns(now_ns)
+        self.sides[output].line.idle_ns(now_ns)
     }
 
     fn room_at_ns(&mut self, output: usize, now_ns: u64) -> u64 {
-        self.ports[output].line.room_at_ns(now_ns)
+        self.sides[output].line.room_at_ns(now_ns)
     }
 
     #[inline]
@@ -562,7 +562,7 @@ impl<P: Port> Machine for LiveMachine<P> {
         if packets.is_empty() {
             return 0;
         }
-        let side = &mut self.ports[output];
+        let side = &mut self.sides[output];
         let taken = match side.port.transmit(&mut self.pool, packets) {
             Ok(taken) => taken,
             Err(error) => {
@@ -578,14 +578,14 @@ impl<P: Port> Machine for LiveMachine<P> {
     }
 
     #[inline]
-    fn waiting_elsewhere(&self, place: QueueId) -> usize {
-        self.links.as_ref().map_or(0, |links| links.waiting(place))
+    fn waiting_elsewhere(&self, place: Place) -> usize {
+        self.crossing.as_ref().map_or(0, |crossing| crossing.waiting(place))
     }
 
     #[inline]
-    fn hand_over(&mut self, place: QueueId, packet: u64) {
-        match &mut self.links {
-            Some(links) => links.hand_over(&mut self.pool, place, packet),
+    fn hand_over(&mut self, place: Place, packet: u64) {
+        match &mut self.crossing {
+            Some(crossing) => crossing.hand_over(&mut self.pool, place, packet),
             None => self.pool.release(packet),
         }
     }
@@ -597,8 +597,8 @@ impl<P: Port> Machine for LiveMachine<P> {
 
     #[inline]
     fn left_output(&self, path: usize, output: usize) {
-        if let Some(links) = &self.links {
-            links.left(QueueId::Output { path, output }, 1);
+        if let Some(crossing) = &self.crossing {
+            crossing.left(Place::Output { path, output }, 1);
         }
     }
 

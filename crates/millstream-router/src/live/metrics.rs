@@ -131,12 +131,7 @@ pub fn metrics(report: &Report) -> String {
 
     let translations = || report.ports.iter().filter_map(|of| Some((of, of.nat?)));
     let flows = translations().map(|(of, nat)| (vec![("port", of.name.clone())], nat.flows));
-    gauges(
-        &mut registry,
-        "port_nat_flows",
-        "Flows local_destination addresses are translated",
-        flows,
-    );
+    gauges(&mut registry, "port_nat_flows", "Flows whose addresses are translated", flows);
     let begun = translations().flat_map(|(of, nat)| {
         let begun = [("inside", nat.opened - nat.forwarded), ("outside", nat.forwarded)];
         begun.map(|(by, count)| (vec![("port", of.name.clone()), ("by", by.to_owned())], count))
@@ -159,7 +154,7 @@ pub fn metrics(report: &Report) -> String {
             (vec![("port", of.name.clone()), ("event", event.to_owned())], count)
         })
     });
-    let help = "Packets local_destination addresses were translated, or that were dropped instead";
+    let help = "Packets whose addresses were translated, or that were dropped instead";
     counters(&mut registry, "port_nat_packets", help, events);
 
     let away = report.ports.iter().map(|of| (vec![("port", of.name.clone())], of.went_away));

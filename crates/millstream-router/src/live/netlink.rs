@@ -87,7 +87,7 @@ impl Tables {
     }
 
     /// Takes a message in; returns what is different now.
-    fn receive_local(&mut self, message: &Message, replaces: bool) -> Option<Change> {
+    fn hear(&mut self, message: &Message, replaces: bool) -> Option<Change> {
         match message {
             Message::NewRoute(route) => self.route(route, true, replaces),
             Message::DelRoute(route) => self.route(route, false, false),
@@ -242,10 +242,10 @@ impl Tables {
                 changes.push(Change::Address(port, now));
             }
         }
-        let (gone, crossed) =
+        let (gone, come) =
             (&self.addresses_v6 - &new.addresses_v6, &new.addresses_v6 - &self.addresses_v6);
         changes.extend(gone.iter().map(|(port, net)| Change::AddressV6(*port, *net, false)));
-        changes.extend(crossed.iter().map(|(port, net)| Change::AddressV6(*port, *net, true)));
+        changes.extend(come.iter().map(|(port, net)| Change::AddressV6(*port, *net, true)));
         changes
     }
 }
@@ -322,7 +322,7 @@ fn read(interfaces: &[(String, usize)]) -> io::Result<Tables> {
             Message::GetNeighbour(neighbours),
         ] {
             dump(request, |message| {
-                tables.receive_local(message, false);
+                tables.hear(message, false);
             })?;
         }
     }
@@ -368,7 +368,7 @@ fn listen(
             let whole = parse(&buffer[..length], |message| {
                 let replaces = message.header.flags & NLM_F_REPLACE != 0;
                 if let NetlinkPayload::InnerMessage(inner) = message.payload {
-                    changes.extend(tables.receive_local(&inner, replaces));
+                    changes.extend(tables.hear(&inner, replaces));
                     stale |= match &inner {
                         Message::NewLink(link) | Message::DelLink(link) => {
                             // One that has come may be a port's.

@@ -11,14 +11,14 @@ use std::sync::atomic::{AtomicBool, Ordering, fence};
 
 /// The bell of one core; any thread may ring it.
 #[derive(Debug)]
-pub(crate) struct Waker {
+pub(crate) struct Bell {
     asleep: AtomicBool,
     /// Somebody wants more than that packets are looked at.
     ordered: AtomicBool,
     event: OwnedFd,
 }
 
-impl Waker {
+impl Bell {
     pub(crate) fn new() -> io::Result<Self> {
         let event = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?;
         Ok(Self { asleep: AtomicBool::new(false), ordered: AtomicBool::new(false), event })
@@ -89,7 +89,7 @@ mod tests {
     #[test]
     fn no_ring_is_lost() {
         const TURNS: u64 = 20_000;
-        let bells = [(); 2].map(|()| Arc::new(Waker::new().unwrap()));
+        let bells = [(); 2].map(|()| Arc::new(Bell::new().unwrap()));
         let ball = Arc::new(AtomicU64::new(0));
         let player = |side: usize| {
             let (mine, theirs) = (Arc::clone(&bells[side]), Arc::clone(&bells[1 - side]));
@@ -121,12 +121,12 @@ mod tests {
 
     #[test]
     fn orders_are_seen_once_and_keep_it_awake() {
-        let waker = Waker::new().unwrap();
-        assert!(waker.announce());
-        waker.order();
-        assert!(!waker.announce());
-        assert!(waker.ordered());
-        assert!(!waker.ordered());
-        assert!(waker.announce());
+        let bell = Bell::new().unwrap();
+        assert!(bell.announce());
+        bell.order();
+        assert!(!bell.announce());
+        assert!(bell.ordered());
+        assert!(!bell.ordered());
+        assert!(bell.announce());
     }
 }

@@ -14,12 +14,12 @@
 use millstream::Packet;
 
 use super::Router;
-use crate::router::machine::{Machine, QueueId};
+use crate::router::machine::{Machine, Place};
 use crate::router::plan::WhenFull;
 
 /// What of a plan belongs to other routers, by the plan's numbers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct RemoteOwnership {
+pub struct Elsewhere {
     /// Inputs.
     pub inputs: Vec<bool>,
     /// Paths: their input queues and functions.
@@ -33,7 +33,7 @@ impl<M: Machine> Router<M> {
     ///
     /// # Panics
     /// If the numbers are not the plan's.
-    pub fn part(&mut self, elsewhere: &RemoteOwnership) {
+    pub fn part(&mut self, elsewhere: &Elsewhere) {
         assert_eq!(elsewhere.inputs.len(), self.inputs.len(), "all inputs");
         assert_eq!(elsewhere.paths.len(), self.paths.len(), "all paths");
         assert_eq!(elsewhere.outputs.len(), self.outputs.len(), "all outputs");
@@ -56,14 +56,14 @@ impl<M: Machine> Router<M> {
     ///
     /// # Panics
     /// If there is no such place.
-    pub fn arrived(&mut self, place: QueueId, packet: u64, refused: bool) {
+    pub fn arrived(&mut self, place: Place, packet: u64, refused: bool) {
         match place {
-            QueueId::Path(path) => {
+            Place::Path(path) => {
                 // Inputs here may have found more room than there is now.
                 self.room = 0;
                 self.put_into_queue(path, packet);
             }
-            QueueId::Output { path, output } => {
+            Place::Output { path, output } => {
                 let stream = self.paths[path].streams[output].filter(|_| !refused);
                 let Some(stream) = stream else {
                     self.paths[path].counters.dropped_by_function += 1;
@@ -90,9 +90,7 @@ impl<M: Machine> Router<M> {
                 if !of.queue.is_empty() {
                     self.refresh_path(path);
                 }
-            } else if of.full
-                && self.machine.waiting_elsewhere(QueueId::Path(path)) <= of.high_watermark
-            {
+            } else if of.full && self.machine.waiting_elsewhere(Place::Path(path)) <= of.brim {
                 self.no_longer_full(path);
             }
         }
@@ -105,15 +103,15 @@ impl<M: Machine> Router<M> {
             of.counters.dropped_by_action += 1;
             return self.machine.discard(packet);
         }
-        let waiting = self.machine.waiting_elsewhere(QueueId::Path(path));
+        let waiting = self.machine.waiting_elsewhere(Place::Path(path));
         // An input that waits has seen that there was room; inputs of other cores may have taken it meanwhile.
         if waiting >= of.limit && self.inputs[input].when_full == WhenFull::Drop {
             of.counters.dropped_full += 1;
             return self.machine.discard(packet);
         }
-        let high_watermark = of.high_watermark;
-        self.machine.hand_over(QueueId::Path(path), packet);
-        if waiting + 1 > high_watermark {
+        let brim = of.brim;
+        self.machine.hand_over(Place::Path(path), packet);
+        if waiting + 1 > brim {
             self.filled(path);
         }
     }

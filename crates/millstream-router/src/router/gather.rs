@@ -50,8 +50,8 @@ impl<M: Machine> Router<M> {
     /// A run moved so many packets. When every input may have been asked in vain nothing comes that is worth waiting for.
     #[inline]
     pub(super) fn found(&mut self, moved: u32) {
-        self.empty_runs = if moved == 0 { self.empty_runs + 1 } else { 0 };
-        if self.empty_runs > self.inputs.len() && !self.gathering.is_empty() {
+        self.fruitless = if moved == 0 { self.fruitless + 1 } else { 0 };
+        if self.fruitless > self.inputs.len() && !self.gathering.is_empty() {
             self.gathered();
         }
     }
@@ -85,20 +85,20 @@ mod tests {
         room: usize,
         /// For how long the processor is taken away in the next run, and was in the last, ns.
         away_ns: u64,
-        steal_ns: u64,
+        stolen_ns: u64,
     }
 
     impl Machine for Scripted {
         const FREE_CLOCK: bool = false;
 
         fn now_ns(&mut self) -> u64 {
-            self.steal_ns = std::mem::take(&mut self.away_ns);
-            self.now_ns += RUN_NS + self.steal_ns;
+            self.stolen_ns = std::mem::take(&mut self.away_ns);
+            self.now_ns += RUN_NS + self.stolen_ns;
             self.now_ns
         }
 
-        fn steal_ns(&mut self, _: u64) -> u64 {
-            self.steal_ns
+        fn stolen_ns(&mut self, _: u64) -> u64 {
+            self.stolen_ns
         }
 
         fn receive(&mut self, _: usize, most: usize, into: &mut Vec<(usize, u64)>) -> usize {
@@ -161,7 +161,7 @@ mod tests {
         };
         Router::new(
             &plan,
-            Scripted { now_ns: 0, reads, at: 0, room: usize::MAX, away_ns: 0, steal_ns: 0 },
+            Scripted { now_ns: 0, reads, at: 0, room: usize::MAX, away_ns: 0, stolen_ns: 0 },
         )
         .expect("contracts are whole")
     }

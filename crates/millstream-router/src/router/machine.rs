@@ -15,7 +15,7 @@ pub enum Verdict {
 
 /// A queue of another core's router, that a packet goes on to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum QueueId {
+pub enum Place {
     /// The input queue of a path.
     Path(usize),
     /// The output queue of a path at an output.
@@ -44,7 +44,7 @@ pub trait Machine {
     /// Of a run that has just taken `took_ns`, the time in which the processor worked for others, ns; such a
     /// run is not charged for it. Only long runs are asked about.
     #[inline]
-    fn steal_ns(&mut self, _took_ns: u64) -> u64 {
+    fn stolen_ns(&mut self, _took_ns: u64) -> u64 {
         0
     }
 
@@ -128,14 +128,14 @@ pub trait Machine {
 
     /// Packets that wait at `place`, or are on their way to it.
     #[inline]
-    fn waiting_elsewhere(&self, _place: QueueId) -> usize {
+    fn waiting_elsewhere(&self, _place: Place) -> usize {
         0
     }
 
     /// Gives a packet to the router that `place` belongs to. Only asked where a router is
     /// [parted](crate::Router::part).
     #[inline]
-    fn hand_over(&mut self, _place: QueueId, packet: u64) {
+    fn hand_over(&mut self, _place: Place, packet: u64) {
         self.discard(packet);
     }
 

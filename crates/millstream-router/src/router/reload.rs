@@ -106,7 +106,7 @@ impl<M: Machine> Router<M> {
         self.gathering.clear();
         self.gathered_ns = NEVER;
         for path in &mut self.paths {
-            path.full = path.queue.len() > path.high_watermark;
+            path.full = path.queue.len() > path.brim;
         }
         self.full = self.paths.iter().filter(|path| path.full).count();
         self.asleep_until_ns = vec![0; self.processes.len()];

@@ -3,7 +3,7 @@
 use millstream::Packet;
 
 use super::{Process, Router};
-use crate::router::machine::{Machine, QueueId, Verdict};
+use crate::router::machine::{Machine, Place, Verdict};
 use crate::router::plan::{Stages, WhenFull};
 
 impl<M: Machine> Router<M> {
@@ -58,7 +58,7 @@ impl<M: Machine> Router<M> {
     fn queue_room(&self, path: usize) -> usize {
         let of = &self.paths[path];
         let waiting = if of.elsewhere {
-            self.machine.waiting_elsewhere(QueueId::Path(path))
+            self.machine.waiting_elsewhere(Place::Path(path))
         } else {
             of.queue.len()
         };
@@ -70,7 +70,7 @@ impl<M: Machine> Router<M> {
         let of = &mut self.paths[path];
         of.queue.push_back(packet);
         let (waiting, whole) = (of.queue.len(), of.whole);
-        if waiting > of.high_watermark {
+        if waiting > of.brim {
             self.filled(path);
         }
         // One that waits for room at an output is refreshed when there is.
@@ -95,7 +95,7 @@ impl<M: Machine> Router<M> {
             }
             of.queue.push_front(packet);
             self.room = 0;
-            if of.queue.len() > of.high_watermark {
+            if of.queue.len() > of.brim {
                 self.filled(path);
             }
             self.refresh_path(path);
@@ -219,7 +219,7 @@ impl<M: Machine> Router<M> {
     #[inline]
     fn left_queue(&mut self, path: usize) {
         let of = &mut self.paths[path];
-        if of.full && of.queue.len() <= of.high_watermark {
+        if of.full && of.queue.len() <= of.brim {
             self.no_longer_full(path);
         }
     }
@@ -381,7 +381,7 @@ impl<M: Machine> Router<M> {
             return packets.iter().for_each(|packet| self.machine.discard(*packet));
         };
         if self.outputs[output].elsewhere {
-            let place = QueueId::Output { path, output };
+            let place = Place::Output { path, output };
             return packets.iter().for_each(|packet| self.machine.hand_over(place, *packet));
         }
         let link_ns = self.link_time(output, now_ns);

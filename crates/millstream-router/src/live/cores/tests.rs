@@ -12,9 +12,9 @@ use crate::io::port::Port;
 use crate::live::assemble::LiveRouter;
 use crate::live::control::Control;
 use crate::live::core::{Core, Parts, board, part};
-use crate::live::inter_core::{InterCoreLinks, RemotePort, RemotePortState};
+use crate::live::inter_core::{Crossing, PortState, RemotePort};
 use crate::live::report::{Ended, Report};
-use crate::live::snapshot::{CoreSnapshot, Frame, report};
+use crate::live::snapshot::{Frame, Standing, report};
 use crate::net::pool::Pool;
 
 const CORES: usize = 4;
@@ -144,9 +144,9 @@ impl Cores {
         let scenario = scenario(of, kind);
         let (clock, hand) = Clock::by_hand();
         let sent: [Sent; 3] = Default::default();
-        let ends = InterCoreLinks::all(&board(&scenario), scenario.cores).unwrap();
+        let ends = Crossing::all(&board(&scenario), scenario.cores).unwrap();
         let cores = ends.into_iter().map(|end| {
-            let states: Arc<[RemotePortState]> = Arc::clone(&end.ports);
+            let states: Arc<[PortState]> = Arc::clone(&end.ports);
             let port = |at: usize| -> Box<dyn Port> {
                 if scenario.ports[at].core != end.core {
                     return Box::new(RemotePort(Arc::clone(&states), at));
@@ -181,10 +181,10 @@ impl Cores {
     fn report(&mut self) -> Report {
         self.settle();
         let scenario = &self.scenario;
-        let mut all = self.cores.iter_mut().map(|core| core.snapshot(scenario));
-        let mut snapshot: CoreSnapshot = all.next().unwrap();
-        all.for_each(|other| snapshot.add(other));
-        let processes = snapshot.processes.len();
+        let mut all = self.cores.iter_mut().map(|core| core.standing(scenario));
+        let mut standing: Standing = all.next().unwrap();
+        all.for_each(|other| standing.add(other));
+        let processes = standing.processes.len();
         let frame = Frame {
             scenario,
             reserved: &vec![0; processes],
@@ -194,7 +194,7 @@ impl Cores {
             reloads: 0,
             removed: None,
         };
-        report(&frame, snapshot)
+        report(&frame, standing)
     }
 
     fn is_over(&self) -> bool {

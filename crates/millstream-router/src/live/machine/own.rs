@@ -5,7 +5,7 @@ use etherparse::ArpOperation;
 use ipnet::{Ipv4Net, Ipv6Net};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use super::{LiveMachine, PortState};
+use super::{LiveMachine, Side};
 use crate::io::port::Port;
 use crate::net::forwarder::ForwardError;
 use crate::net::header::{ETHERNET_BYTES, Header, is_v6};
@@ -23,7 +23,7 @@ const ERRORS: u64 = 50;
 
 /// Whose address a packet goes to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum LocalDestination {
+pub(super) enum Whose {
     Router,
     /// The kernel has the packet, too, and answers.
     Kernel,
@@ -32,28 +32,28 @@ pub(super) enum LocalDestination {
 /// What the router says in its own name.
 impl<P: Port> LiveMachine<P> {
     #[inline]
-    pub(super) fn local_destination(&self, destination: Ipv4Addr) -> Option<LocalDestination> {
+    pub(super) fn whose(&self, destination: Ipv4Addr) -> Option<Whose> {
         let is = |net: Option<Ipv4Net>| net.is_some_and(|net| net.addr() == destination);
-        let owner = self.ports.iter().find(|side| is(side.address) || is(side.kernel))?;
-        Some(if is(owner.address) { LocalDestination::Router } else { LocalDestination::Kernel })
+        let owner = self.sides.iter().find(|side| is(side.address) || is(side.kernel))?;
+        Some(if is(owner.address) { Whose::Router } else { Whose::Kernel })
     }
 
     /// The same by IPv6. A link-local address is that of the port's own network.
-    fn whose_v6(&self, input: usize, destination: Ipv6Addr) -> Option<LocalDestination> {
+    fn whose_v6(&self, input: usize, destination: Ipv6Addr) -> Option<Whose> {
         let is = |nets: &[Ipv6Net]| nets.iter().any(|net| net.addr() == destination);
-        let local_destination = |side: &PortState<P>| {
-            let kernel = is(&side.kernel_v6).then_some(LocalDestination::Kernel);
-            is(&side.addresses_v6).then_some(LocalDestination::Router).or(kernel)
+        let whose = |side: &Side<P>| {
+            let kernel = is(&side.kernel_v6).then_some(Whose::Kernel);
+            is(&side.addresses_v6).then_some(Whose::Router).or(kernel)
         };
         if destination.is_unicast_link_local() {
-            local_destination(&self.ports[input])
+            whose(&self.sides[input])
         } else {
-            self.ports.iter().find_map(local_destination)
+            self.sides.iter().find_map(whose)
         }
     }
 
     /// Whose address a packet of IPv6 goes to that came by `input`.
-    pub(super) fn destination_v6(&self, input: usize, packet: u64) -> Option<LocalDestination> {
+    pub(super) fn destination_v6(&self, input: usize, packet: u64) -> Option<Whose> {
         let header = Header::parse_v6(self.pool.frame(packet))?;
         self.whose_v6(input, header.destination)
     }
@@ -62,7 +62,7 @@ impl<P: Port> LiveMachine<P> {
     /// are heard.
     #[inline]
     pub(super) fn receive_v6(&mut self, input: usize, packet: u64) -> Option<usize> {
-        let side = &self.ports[input];
+        let side = &self.sides[input];
         let header = Header::parse_v6(self.pool.frame(packet));
         let header = header.filter(|header| header.to == side.mac);
         let to = header.as_ref().and_then(|header| self.whose_v6(input, header.destination));
@@ -73,7 +73,7 @@ impl<P: Port> LiveMachine<P> {
             return Some(path);
         }
         if to.is_some() || header.is_none() && side.speaks() {
-            self.receive_local(input, packet, to);
+            self.hear(input, packet, to);
             return None;
         }
         let tag = Pool::tag(packet);
@@ -88,12 +88,7 @@ impl<P: Port> LiveMachine<P> {
 
     /// A packet for the router itself, or none that can be forwarded.
     #[cold]
-    pub(super) fn receive_local(
-        &mut self,
-        input: usize,
-        packet: u64,
-        to: Option<LocalDestination>,
-    ) {
+    pub(super) fn hear(&mut self, input: usize, packet: u64, to: Option<Whose>) {
         self.spread(input, packet);
         let reply = if is_v6(self.pool.frame(packet)) {
             self.hear_v6(input, packet, to)
@@ -111,13 +106,13 @@ impl<P: Port> LiveMachine<P> {
         &mut self,
         input: usize,
         packet: u64,
-        to: Option<LocalDestination>,
+        to: Option<Whose>,
     ) -> Option<Vec<u8>> {
-        let side = &mut self.ports[input];
+        let side = &mut self.sides[input];
         let frame = self.pool.frame(packet);
-        if let Some(local_destination) = to {
+        if let Some(whose) = to {
             side.counters.for_router += 1;
-            return (local_destination == LocalDestination::Router)
+            return (whose == Whose::Router)
                 .then(|| ipv4_control::echo_reply(frame, side.mac))
                 .flatten();
         }
@@ -140,16 +135,15 @@ impl<P: Port> LiveMachine<P> {
         &mut self,
         input: usize,
         packet: u64,
-        to: Option<LocalDestination>,
+        to: Option<Whose>,
     ) -> Option<Vec<u8>> {
-        let side = &mut self.ports[input];
+        let side = &mut self.sides[input];
         let frame = self.pool.frame(packet);
         let speaks = !(side.addresses_v6.is_empty() && side.kernel_v6.is_empty());
         let message = ndp::message(frame).filter(|_| speaks);
         side.counters.for_router += u64::from(to.is_some() || message.is_some());
         let Some(message) = message else {
-            return (to == Some(LocalDestination::Router))
-                .then(|| icmpv6::echo_reply(frame, side.mac))?;
+            return (to == Some(Whose::Router)).then(|| icmpv6::echo_reply(frame, side.mac))?;
         };
         let (word, reply) = match message {
             Message::Solicitation { target, from, mac } => {
@@ -192,7 +186,7 @@ impl<P: Port> LiveMachine<P> {
     /// Asks who has an address.
     #[cold]
     pub(super) fn ask(&mut self, (output, address): NeighbourKey) {
-        let side = &self.ports[output];
+        let side = &self.sides[output];
         let mac = side.mac;
         let question = match address {
             IpAddr::V4(address) => side.speaker().map(|net| {
@@ -242,7 +236,7 @@ impl<P: Port> LiveMachine<P> {
     /// A packet is too long for the link of `output`.
     #[cold]
     pub(super) fn too_long(&mut self, path: usize, packet: u64, output: usize) -> Verdict {
-        let mtu = self.ports[output].longest_bytes.saturating_sub(ETHERNET_BYTES);
+        let mtu = self.sides[output].longest_bytes.saturating_sub(ETHERNET_BYTES);
         self.undelivered(path, packet, ForwardError::Icmp(IcmpError::TooBig(mtu)))
     }
 
@@ -260,12 +254,12 @@ impl<P: Port> LiveMachine<P> {
         };
         let Some(source) = source else { return };
         // Who reached a host by the router's address cannot be told.
-        if matches!(source, IpAddr::V4(source) if self.local_destination(source).is_some()) {
+        if matches!(source, IpAddr::V4(source) if self.whose(source).is_some()) {
             return;
         }
         let mut ask = None;
         if let Ok(next) = self.function.next(source, self.now_ns, &mut ask) {
-            let (side, mac) = (&self.ports[next.output], next.from);
+            let (side, mac) = (&self.sides[next.output], next.from);
             let error = match source {
                 IpAddr::V4(address) => side.speaker().and_then(|net| {
                     let us = Endpoint { mac, address: net.addr() };
@@ -289,14 +283,14 @@ impl<P: Port> LiveMachine<P> {
     /// Sends a frame at once, before all that waits; without a buffer, or room at the device, it is
     /// not sent.
     pub(super) fn say(&mut self, output: usize, frame: &[u8]) {
-        if self.ports[output].elsewhere {
-            if let Some(links) = &mut self.links {
-                links.say(&mut self.pool, output, frame);
+        if self.sides[output].elsewhere {
+            if let Some(crossing) = &mut self.crossing {
+                crossing.say(&mut self.pool, output, frame);
             }
             return;
         }
         let Some(packet) = self.pool.copy(frame) else { return };
-        let side = &mut self.ports[output];
+        let side = &mut self.sides[output];
         if let Some((nat, net)) = side.nat.as_mut().zip(side.address) {
             nat.translate_own_error(self.pool.frame_mut(packet), net.addr());
         }

@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use super::{LiveMachine, LocalDestination, PortState};
+use super::{LiveMachine, Side, Whose};
 use crate::io::port::Port;
 use crate::net::forwarder::{ForwardError, Forwarder};
 use crate::net::header::{Header, is_v6};
@@ -10,14 +10,14 @@ use crate::proxy::{SourceAddresses, TCP, Tuple};
 use crate::router::machine::Verdict;
 
 /// The router's addresses, by its routes.
-struct ConnectionContext<'a, P> {
+struct Around<'a, P> {
     function: &'a mut Forwarder,
-    ports: &'a [PortState<P>],
+    sides: &'a [Side<P>],
 }
 
-impl<P> SourceAddresses for ConnectionContext<'_, P> {
+impl<P> SourceAddresses for Around<'_, P> {
     fn own_address(&mut self, destination: IpAddr) -> Option<IpAddr> {
-        let side = self.ports.get(self.function.egress(destination)?)?;
+        let side = self.sides.get(self.function.egress(destination)?)?;
         match destination {
             IpAddr::V4(_) => side.address.map(|net| net.addr().into()),
             IpAddr::V6(to) => {
@@ -36,7 +36,7 @@ impl<P: Port> LiveMachine<P> {
     pub(super) fn proxied<A: Into<IpAddr> + Copy>(
         &self,
         header: &Header<A>,
-        to: Option<LocalDestination>,
+        to: Option<Whose>,
         path: impl FnOnce() -> Option<usize>,
     ) -> Option<usize> {
         let (from, into) = header.ports.filter(|_| header.protocol == TCP)?;
@@ -46,7 +46,7 @@ impl<P: Port> LiveMachine<P> {
         };
         let known = self.proxies.path(&tuple);
         known.or_else(|| {
-            let ours = (to == Some(LocalDestination::Router)).then(path).flatten();
+            let ours = (to == Some(Whose::Router)).then(path).flatten();
             ours.filter(|path| self.proxies.is_host(*path))
         })
     }
@@ -60,7 +60,7 @@ impl<P: Port> LiveMachine<P> {
         into: &mut Vec<(Verdict, u64)>,
     ) {
         let mut made = std::mem::take(&mut self.made);
-        let mut around = ConnectionContext { function: &mut self.function, ports: &self.ports };
+        let mut around = Around { function: &mut self.function, sides: &self.sides };
         let room = (&mut self.pool, most);
         self.proxies.make(path, room, &mut around, self.now_ns, &mut made);
         for packet in made.drain(..) {
@@ -88,12 +88,7 @@ impl<P: Port> LiveMachine<P> {
     }
 
     /// The path of a packet of IPv6, as [`proxied`](Self::proxied).
-    pub(super) fn proxied_v6(
-        &self,
-        input: usize,
-        packet: u64,
-        to: Option<LocalDestination>,
-    ) -> Option<usize> {
+    pub(super) fn proxied_v6(&self, input: usize, packet: u64, to: Option<Whose>) -> Option<usize> {
         let frame = self.pool.frame(packet);
         let header = Header::parse_v6(frame).filter(|_| is_v6(frame))?;
         self.proxied(&header, to, || self.classifier.path_v6(input, &header, frame))

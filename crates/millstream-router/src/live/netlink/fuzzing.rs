@@ -43,7 +43,7 @@ pub fn rtnetlink(bytes: &[u8]) -> usize {
         let replaces = message.header.flags & NLM_F_REPLACE != 0;
         if let NetlinkPayload::InnerMessage(inner) = message.payload {
             messages += 1;
-            changes.extend(tables.receive_local(&inner, replaces));
+            changes.extend(tables.hear(&inner, replaces));
         }
     });
     let there = Tables::default().differences(&tables);

@@ -34,16 +34,16 @@ fn the_route_of_the_least_metric_counts_and_only_what_differs_is_told() {
     let (far, near) = (route(7, Some([10, 0, 0, 9]), 100), route(8, None, 10));
     let by_far = Some(Way::Port(0, Some([10, 0, 0, 9].into())));
     let by_near = Some(Way::Port(1, None));
-    assert_eq!(tables.receive_local(&Message::NewRoute(far.clone()), false), told(by_far));
-    assert_eq!(tables.receive_local(&Message::NewRoute(near.clone()), false), told(by_near));
-    assert_eq!(tables.receive_local(&Message::DelRoute(far.clone()), false), None);
-    assert_eq!(tables.receive_local(&Message::NewRoute(far), false), None);
-    assert_eq!(tables.receive_local(&Message::DelRoute(near), false), told(by_far));
+    assert_eq!(tables.hear(&Message::NewRoute(far.clone()), false), told(by_far));
+    assert_eq!(tables.hear(&Message::NewRoute(near.clone()), false), told(by_near));
+    assert_eq!(tables.hear(&Message::DelRoute(far.clone()), false), None);
+    assert_eq!(tables.hear(&Message::NewRoute(far), false), None);
+    assert_eq!(tables.hear(&Message::DelRoute(near), false), told(by_far));
     // By an interface that is no port.
     let elsewhere = route(99, None, 100);
     let nowhere = Some(Way::Nowhere);
-    assert_eq!(tables.receive_local(&Message::NewRoute(elsewhere.clone()), true), told(nowhere));
-    assert_eq!(tables.receive_local(&Message::DelRoute(elsewhere), false), told(None));
+    assert_eq!(tables.hear(&Message::NewRoute(elsewhere.clone()), true), told(nowhere));
+    assert_eq!(tables.hear(&Message::DelRoute(elsewhere), false), told(None));
     assert!(tables.routes.is_empty());
 }
 
@@ -52,39 +52,39 @@ fn other_tables_and_forbidding_routes_lead_nowhere() {
     let mut tables = tables();
     let mut other = route(7, None, 0);
     other.attributes.push(RouteAttribute::Table(1_000));
-    assert_eq!(tables.receive_local(&Message::NewRoute(other), false), None);
+    assert_eq!(tables.hear(&Message::NewRoute(other), false), None);
     let mut hole = route(7, None, 0);
     hole.header.kind = RouteType::BlackHole;
     let told = Some(Change::Route(net(), Some(Way::Nowhere)));
-    assert_eq!(tables.receive_local(&Message::NewRoute(hole), false), told);
+    assert_eq!(tables.hear(&Message::NewRoute(hole), false), told);
 }
 
 #[test]
 fn a_neighbour_counts_while_the_kernel_believes_in_it() {
     let mut tables = tables();
     let address = Ipv4Addr::new(10, 0, 0, 9);
-    let mut receive_local = |interface, state, mac: &[u8]| {
+    let mut hear = |interface, state, mac: &[u8]| {
         let mut of = NeighbourMessage::default();
         (of.header.ifindex, of.header.state) = (interface, state);
         of.attributes = vec![
             NeighbourAttribute::Destination(NeighbourAddress::Inet(address)),
             NeighbourAttribute::LinkLayerAddress(mac.to_vec()),
         ];
-        tables.receive_local(&Message::NewNeighbour(of), false)
+        tables.hear(&Message::NewNeighbour(of), false)
     };
     let told = |mac| Some(Change::Neighbour(1, address.into(), mac));
-    assert_eq!(receive_local(9, NeighbourState::Reachable, &[2; 6]), None, "at no port");
-    assert_eq!(receive_local(8, NeighbourState::Reachable, &[2; 6]), told(Some([2; 6])));
-    assert_eq!(receive_local(8, NeighbourState::Stale, &[2; 6]), None);
-    assert_eq!(receive_local(8, NeighbourState::Stale, &[3; 6]), told(Some([3; 6])));
-    assert_eq!(receive_local(8, NeighbourState::Failed, &[3; 6]), told(None));
-    assert_eq!(receive_local(8, NeighbourState::Reachable, &[3; 8]), None, "no Ethernet address");
+    assert_eq!(hear(9, NeighbourState::Reachable, &[2; 6]), None, "at no port");
+    assert_eq!(hear(8, NeighbourState::Reachable, &[2; 6]), told(Some([2; 6])));
+    assert_eq!(hear(8, NeighbourState::Stale, &[2; 6]), None);
+    assert_eq!(hear(8, NeighbourState::Stale, &[3; 6]), told(Some([3; 6])));
+    assert_eq!(hear(8, NeighbourState::Failed, &[3; 6]), told(None));
+    assert_eq!(hear(8, NeighbourState::Reachable, &[3; 8]), None, "no Ethernet address");
 }
 
 #[test]
 fn what_is_read_again_is_told_as_differences() {
     let (mut old, mut new) = (tables(), tables());
-    old.receive_local(&Message::NewRoute(route(7, None, 0)), false);
+    old.hear(&Message::NewRoute(route(7, None, 0)), false);
     old.addresses.insert(0, "10.2.0.1/16".parse().unwrap());
     new.neighbours.insert((1, [1; 4].into()), [1; 6]);
     let six: Ipv6Net = "2001:db8:1::1/64".parse().unwrap();
@@ -134,12 +134,12 @@ fn ipv6_is_followed_as_ipv4_is() {
     route.attributes.push(RouteAttribute::Gateway(RouteAddress::Inet6(gateway)));
     let way = Some(Way::Port(0, Some(gateway.into())));
     let told = Some(Change::Route("2001:db8:2::/48".parse().unwrap(), way));
-    assert_eq!(tables.receive_local(&Message::NewRoute(route.clone()), false), told);
+    assert_eq!(tables.hear(&Message::NewRoute(route.clone()), false), told);
     // No destination is any.
     route.attributes.remove(0);
     route.header.destination_prefix_length = 0;
     let told = Some(Change::Route("::/0".parse().unwrap(), way));
-    assert_eq!(tables.receive_local(&Message::NewRoute(route), false), told);
+    assert_eq!(tables.hear(&Message::NewRoute(route), false), told);
 
     let mut neighbour = NeighbourMessage::default();
     (neighbour.header.ifindex, neighbour.header.state) = (7, NeighbourState::Reachable);
@@ -148,19 +148,19 @@ fn ipv6_is_followed_as_ipv4_is() {
         NeighbourAttribute::LinkLayerAddress(vec![2; 6]),
     ];
     let told = Some(Change::Neighbour(0, gateway.into(), Some([2; 6])));
-    assert_eq!(tables.receive_local(&Message::NewNeighbour(neighbour), false), told);
+    assert_eq!(tables.hear(&Message::NewNeighbour(neighbour), false), told);
 
     let mut address = AddressMessage::default();
     (address.header.family, address.header.index) = (AddressFamily::Inet6, 8);
     address.header.prefix_len = 64;
     address.header.flags = AddressHeaderFlags::Tentative;
     address.attributes = vec![AddressAttribute::Address(six("2001:db8:1::1").into())];
-    let receive_local = |tables: &mut Tables, address: &AddressMessage| {
-        tables.receive_local(&Message::NewAddress(address.clone()), false)
+    let hear = |tables: &mut Tables, address: &AddressMessage| {
+        tables.hear(&Message::NewAddress(address.clone()), false)
     };
-    assert_eq!(receive_local(&mut tables, &address), None, "somebody else may have it");
+    assert_eq!(hear(&mut tables, &address), None, "somebody else may have it");
     address.header.flags = AddressHeaderFlags::Permanent;
     let told = Change::AddressV6(1, "2001:db8:1::1/64".parse().unwrap(), true);
-    assert_eq!(receive_local(&mut tables, &address), Some(told));
-    assert_eq!(receive_local(&mut tables, &address), None, "once");
+    assert_eq!(hear(&mut tables, &address), Some(told));
+    assert_eq!(hear(&mut tables, &address), None, "once");
 }

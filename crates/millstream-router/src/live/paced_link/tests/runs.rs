@@ -200,11 +200,11 @@ fn any_coming() -> impl Strategy<Value = Vec<Coming>> {
     let pause_ns = prop_oneof![4 => Just(0_u64), 3 => 0..20_000_u64, 2 => 0..700_000_u64, 1 => 0..9_000_000_u64];
     vec((pause_ns, 0..PATHS, bytes), 1..300).prop_map(|all| {
         let mut at_ns = 1_000_000;
-        let crossed = all.into_iter().map(|(pause_ns, path, bytes)| {
+        let come = all.into_iter().map(|(pause_ns, path, bytes)| {
             at_ns += pause_ns;
             Coming { at_ns, path, bytes }
         });
-        crossed.collect()
+        come.collect()
     })
 }
 
