@@ -10,16 +10,16 @@
 //! finished packet is dropped at a full queue. Nothing is allocated once all queues have been
 //! full.
 
+mod batch_wait;
 pub(crate) mod counters;
 pub(crate) mod cpu;
-mod elsewhere;
-mod gather;
 mod interrupts;
 mod link;
 mod link_time;
 pub(crate) mod machine;
 pub(crate) mod plan;
 mod reload;
+mod remote_ownership;
 mod runs;
 mod sleep;
 pub(crate) mod throttle;
@@ -32,10 +32,10 @@ use crate::router::cpu::Cpu;
 use crate::router::machine::{Machine, Place, Verdict};
 use crate::router::plan::{Batch, Plan, Stages, WhenFull};
 use crate::router::throttle::Throttle;
-pub use elsewhere::Elsewhere;
 use interrupts::Interrupts;
 use link::Link;
 use link_time::LinkTime;
+pub use remote_ownership::Elsewhere;
 
 /// Never.
 const NEVER: u64 = u64::MAX;

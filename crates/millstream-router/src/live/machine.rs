@@ -1,9 +1,9 @@
 //! Real ports and real time, as the router's processes use them.
 
-mod others;
-mod own;
-mod proxied;
-mod translation;
+mod local_services;
+mod nat;
+mod proxy;
+mod remote_cores;
 
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 use millstream_scenario::RouterScenario;
@@ -27,8 +27,8 @@ use crate::net::pending::Held;
 use crate::net::pool::Pool;
 use crate::proxy::{Proxies, ProxyCounters};
 use crate::router::machine::{Machine, Place, Verdict};
-pub(super) use others::Arrived;
-use own::Whose;
+use local_services::Whose;
+pub(super) use remote_cores::Arrived;
 
 /// Where a port's packets went, beside what its processes count.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
