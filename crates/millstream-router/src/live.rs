@@ -20,7 +20,7 @@
 //!
 //! One thread does everything, or one a core that the file says (`cores`), each with processes, a scheduler and
 //! buffers of its own. A queue holds numbers of buffers, so a packet is copied where it comes in and where it leaves,
-//! and nowhere between but where it goes to another core (`crossing`).
+//! and nowhere between but where it goes to another core (`links`).
 
 mod admission;
 mod assemble;

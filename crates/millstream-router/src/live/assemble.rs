@@ -14,10 +14,10 @@ use crate::io::tun::{self, TunPort};
 use crate::io::vlan::open_ports;
 use crate::live::admission::admit;
 use crate::live::control::{Changed, Control};
-use crate::live::core::{Core, Parts, board, part};
+use crate::live::core::{Core, Parts, occupancy, part};
 use crate::live::cores::{Worker, pin, processors};
 use crate::live::extension::Extensions;
-use crate::live::inter_core::{Board, Crossing, PortState, RemotePort};
+use crate::live::inter_core::{InterCoreLinks, RemotePort, RemotePortState, SharedOccupancy};
 use crate::live::netlink;
 use crate::live::report::{Ended, Report};
 use crate::live::snapshot::{Frame, report};
@@ -69,14 +69,14 @@ impl LiveRouter {
         admit(scenario, clock.cycles_per_second())?;
         Extensions::load(scenario)?;
         Filters::load(scenario)?;
-        let board = board(scenario);
-        let mut ends = Crossing::all(&board, scenario.cores)
+        let occupancy = occupancy(scenario);
+        let mut ends = InterCoreLinks::all(&occupancy, scenario.cores)
             .map_err(|error| PortError::new(&scenario.ports[0].name, error.to_string()))?;
         let own_end = ends.remove(0);
         let processors = processors_for(scenario)?;
         let others = ends.iter().zip(processors.iter().skip(1));
         let others = others.map(|(end, processor)| {
-            let worker = Worker::start(end.core, Arc::clone(&end.bell), *processor)?;
+            let worker = Worker::start(end.core, Arc::clone(&end.waker), *processor)?;
             let (scenario, clock, ports) =
                 (scenario.clone(), clock.clone(), Arc::clone(&end.ports));
             let core = end.core;
@@ -98,8 +98,8 @@ impl LiveRouter {
             });
             made??;
         }
-        let crossing = (scenario.cores > 1).then_some(own_end);
-        let router = Self::with(scenario, devices, macs, clock, crossing, others)?;
+        let links = (scenario.cores > 1).then_some(own_end);
+        let router = Self::with(scenario, devices, macs, clock, links, others)?;
         Ok(Self { processor: processors[0], ..router })
     }
 
@@ -118,12 +118,12 @@ impl LiveRouter {
         ports: Vec<Box<dyn Port>>,
         macs: Vec<[u8; 6]>,
         clock: Clock,
-        crossing: Option<Crossing>,
+        links: Option<InterCoreLinks>,
         others: Vec<Worker>,
     ) -> Result<Self, PortError> {
         let parts = Parts::load(scenario, &macs, &clock, 0)?;
         let reserved = parts.reserved.clone();
-        let core = Core::new(0, parts, ports, clock.clone(), crossing)?;
+        let core = Core::new(0, parts, ports, clock.clone(), links)?;
         let (scenario, frequency) = (scenario.clone(), clock.cycles_per_second());
         let (going, began_ns, reloads, removed) = (false, 0, 0, None);
         Ok(Self {
@@ -187,9 +187,9 @@ impl LiveRouter {
         });
         let Some(own) = parts.next() else { return Ok(()) };
         let parts: Vec<Parts> = parts.collect();
-        let board = (!self.others.is_empty()).then(|| board(&scenario));
+        let occupancy = (!self.others.is_empty()).then(|| occupancy(&scenario));
         let going = self.hold()?;
-        let gone = self.each_takes_over(own, parts, &kept, board.as_ref());
+        let gone = self.each_takes_over(own, parts, &kept, occupancy.as_ref());
         if going {
             self.go()?;
         }
@@ -209,12 +209,13 @@ impl LiveRouter {
         own: Parts,
         parts: Vec<Parts>,
         kept: &[Option<usize>],
-        board: Option<&Arc<Board>>,
+        occupancy: Option<&Arc<SharedOccupancy>>,
     ) -> Result<PathCounters, PortError> {
-        let mut gone = self.core.take_over(own, kept, board)?;
+        let mut gone = self.core.take_over(own, kept, occupancy)?;
         for (worker, parts) in self.others.iter().zip(parts) {
-            let (kept, board) = (kept.to_vec(), board.cloned());
-            let taken = worker.core(move |core| core.take_over(parts, &kept, board.as_ref()))?;
+            let (kept, occupancy) = (kept.to_vec(), occupancy.cloned());
+            let taken =
+                worker.core(move |core| core.take_over(parts, &kept, occupancy.as_ref()))?;
             gone.add(&taken?);
         }
         Ok(gone)
@@ -400,10 +401,10 @@ impl LiveRouter {
     /// How it stands.
     fn report(&mut self, ended: Ended) -> Result<Report, PortError> {
         let going = self.hold()?;
-        let mut standing = self.core.standing(&self.scenario);
+        let mut snapshot = self.core.snapshot(&self.scenario);
         for worker in &self.others {
             let scenario = self.scenario.clone();
-            standing.add(worker.core(move |core| core.standing(&scenario))?);
+            snapshot.add(worker.core(move |core| core.snapshot(&scenario))?);
         }
         let frame = Frame {
             scenario: &self.scenario,
@@ -414,7 +415,7 @@ impl LiveRouter {
             reloads: self.reloads,
             removed: self.removed,
         };
-        let report = report(&frame, standing);
+        let report = report(&frame, snapshot);
         if going {
             self.go()?;
         }
@@ -458,7 +459,7 @@ fn open_devices(
     scenario: &RouterScenario,
     core: usize,
     clock: &Clock,
-    states: &Arc<[PortState]>,
+    states: &Arc<[RemotePortState]>,
 ) -> Result<Vec<Box<dyn Port>>, PortError> {
     open_ports(scenario, |port| {
         if port.core == core {

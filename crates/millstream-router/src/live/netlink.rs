@@ -3,7 +3,7 @@
 //! [`follow`] reads the tables once, and then a thread of its own hears of every change. The router is
 //! told of both as [`Change`]s, by [`Control`]. Only the main table counts, and only what lies at an interface
 //! of a port; of routes with the same prefix the one with the least metric. A route that leads elsewhere, or
-//! that forbids, stands as [`Way::Nowhere`]: a shorter prefix must not take its packets.
+//! that forbids, stands as [`NextHopKind::Nowhere`]: a shorter prefix must not take its packets.
 //!
 //! The kernel does not say which routes went with a link or an address. After such a change, and when
 //! messages were lost, all is read again and the differences are told. Source: RFC 3549.
@@ -48,7 +48,7 @@ const HEADER: usize = 16;
 
 /// Where a route leads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Way {
+pub(crate) enum NextHopKind {
     /// Out by a port, to this gateway or to the destination itself.
     Port(usize, Option<IpAddr>),
     /// By none of the router's ports.
@@ -59,7 +59,7 @@ pub(crate) enum Way {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Change {
     /// A route.
-    Route(IpNet, Option<Way>),
+    Route(IpNet, Option<NextHopKind>),
     /// The hardware address of a neighbour at a port.
     Neighbour(usize, IpAddr, Option<[u8; 6]>),
     /// The kernel's own IPv4 address at a port, with its network's length.
@@ -74,14 +74,14 @@ struct Tables {
     /// Ports by the index of their interface.
     ports: HashMap<u32, usize>,
     /// Routes by metric.
-    routes: HashMap<IpNet, Vec<(u32, Way)>>,
+    routes: HashMap<IpNet, Vec<(u32, NextHopKind)>>,
     neighbours: HashMap<(usize, IpAddr), [u8; 6]>,
     addresses: HashMap<usize, Ipv4Net>,
     addresses_v6: HashSet<(usize, Ipv6Net)>,
 }
 
 impl Tables {
-    fn best(&self, prefix: IpNet) -> Option<Way> {
+    fn best(&self, prefix: IpNet) -> Option<NextHopKind> {
         let routes = self.routes.get(&prefix)?;
         routes.iter().min_by_key(|(metric, _)| *metric).map(|(_, way)| *way)
     }
@@ -137,8 +137,8 @@ impl Tables {
         let prefix = IpNet::new(destination, header.destination_prefix_length).ok()?.trunc();
         let port = interface.and_then(|index| self.ports.get(&index));
         let way = match port {
-            Some(port) if header.kind == RouteType::Unicast => Way::Port(*port, gateway),
-            _ => Way::Nowhere,
+            Some(port) if header.kind == RouteType::Unicast => NextHopKind::Port(*port, gateway),
+            _ => NextHopKind::Nowhere,
         };
         let before = self.best(prefix);
         let routes = self.routes.entry(prefix).or_default();

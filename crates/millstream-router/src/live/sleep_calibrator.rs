@@ -10,17 +10,17 @@ const LATEST_NS: u64 = 40_000;
 
 /// How late sleeps end.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Naps {
+pub(crate) struct SleepCalibrator {
     late_ns: u64,
 }
 
-impl Default for Naps {
+impl Default for SleepCalibrator {
     fn default() -> Self {
         Self { late_ns: 10_000 }
     }
 }
 
-impl Naps {
+impl SleepCalibrator {
     /// How long a sleep to ask for to be awake in `for_ns`, or soon after if that `may_be_late`, ns; `None`: none.
     pub(crate) fn length_ns(&mut self, for_ns: u64, may_be_late: bool) -> Option<u64> {
         let in_time_ns = for_ns.saturating_sub(self.late_ns);
@@ -51,39 +51,42 @@ mod tests {
     #[test]
     fn sleeps_end_in_time_once_it_is_known_how_late_they_are() {
         for late_ns in [0, 3_000, 28_000, LATEST_NS] {
-            let mut naps = Naps::default();
+            let mut sleep_calibrator = SleepCalibrator::default();
             for _ in 0..200 {
-                let ask_ns = naps.length_ns(50_000, false).unwrap();
-                naps.took(ask_ns, ask_ns + late_ns);
+                let ask_ns = sleep_calibrator.length_ns(50_000, false).unwrap();
+                sleep_calibrator.took(ask_ns, ask_ns + late_ns);
             }
-            let ends_ns = naps.length_ns(50_000, false).unwrap() + late_ns;
+            let ends_ns = sleep_calibrator.length_ns(50_000, false).unwrap() + late_ns;
             assert!((49_900..=50_000).contains(&ends_ns), "{late_ns}: {ends_ns}");
         }
     }
 
     #[test]
     fn a_lost_processor_is_not_a_late_wake_up() {
-        let mut naps = Naps::default();
+        let mut sleep_calibrator = SleepCalibrator::default();
         for _ in 0..100 {
-            naps.took(10_000, 5_000_000);
+            sleep_calibrator.took(10_000, 5_000_000);
         }
-        assert_eq!(naps.length_ns(50_000, false), Some(50_000 - LATEST_NS));
+        assert_eq!(sleep_calibrator.length_ns(50_000, false), Some(50_000 - LATEST_NS));
     }
 
     #[test]
     fn who_may_be_late_sleeps_all_the_same() {
-        let mut naps = Naps::default();
-        naps.took(10_000, 40_000);
-        assert_eq!(naps.length_ns(20_000, true), Some(SHORTEST_NS));
-        assert_eq!(naps.length_ns(60_000, true), naps.length_ns(60_000, false));
-        assert_eq!(naps.length_ns(SHORTEST_NS - 1, true), None, "not for so short");
+        let mut sleep_calibrator = SleepCalibrator::default();
+        sleep_calibrator.took(10_000, 40_000);
+        assert_eq!(sleep_calibrator.length_ns(20_000, true), Some(SHORTEST_NS));
+        assert_eq!(
+            sleep_calibrator.length_ns(60_000, true),
+            sleep_calibrator.length_ns(60_000, false)
+        );
+        assert_eq!(sleep_calibrator.length_ns(SHORTEST_NS - 1, true), None, "not for so short");
     }
 
     #[test]
     fn who_does_not_sleep_for_being_late_tries_again() {
-        let mut naps = Naps::default();
-        naps.took(10_000, u64::MAX);
-        let tries = (1..100_000).find(|_| naps.length_ns(15_000, false).is_some());
+        let mut sleep_calibrator = SleepCalibrator::default();
+        sleep_calibrator.took(10_000, u64::MAX);
+        let tries = (1..100_000).find(|_| sleep_calibrator.length_ns(15_000, false).is_some());
         assert!(tries.is_some_and(|tries| tries > 1_000), "{tries:?}");
     }
 }

@@ -82,7 +82,7 @@ enum Refusal {
 
 /// What became of a packet for the address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Met {
+pub(crate) enum NatLookup {
     /// It is of no flow, and as it was.
     No,
     /// It goes to a host now.
@@ -246,14 +246,14 @@ impl Nat {
 
     /// A packet came in for `us`: if it belongs to a flow, or begins one at a port that is forwarded, it goes to the
     /// flow's host now.
-    pub(crate) fn inbound(&mut self, frame: &mut [u8], us: Ipv4Addr, now_ns: u64) -> Met {
+    pub(crate) fn inbound(&mut self, frame: &mut [u8], us: Ipv4Addr, now_ns: u64) -> NatLookup {
         // Nobody else has the address.
         let ours = |ip: &Transport| {
             let (from, to) = packet::addresses(frame, *ip);
             to == us && from != us
         };
-        let Some(ip) = transport(frame).filter(ours) else { return Met::No };
-        if self.deliver(frame, ip, us, now_ns) { Met::Host } else { Met::No }
+        let Some(ip) = transport(frame).filter(ours) else { return NatLookup::No };
+        if self.deliver(frame, ip, us, now_ns) { NatLookup::Host } else { NatLookup::No }
     }
 
     fn deliver(&mut self, frame: &mut [u8], ip: Transport, us: Ipv4Addr, now_ns: u64) -> bool {
@@ -264,8 +264,8 @@ impl Nat {
 
     /// A host behind `us` sends to `us`: if it belongs to a flow, or begins one at a port that is forwarded, it comes
     /// from `us` now and goes to that flow's host ("hairpinning", RFC 4787, REQ-9).
-    pub(crate) fn reflect(&mut self, frame: &mut [u8], us: Ipv4Addr, now_ns: u64) -> Met {
-        let Some(ip) = transport(frame) else { return Met::No };
+    pub(crate) fn reflect(&mut self, frame: &mut [u8], us: Ipv4Addr, now_ns: u64) -> NatLookup {
+        let Some(ip) = transport(frame) else { return NatLookup::No };
         let of_flow = match (packet::part(frame, ip), packet::ends(frame, ip)) {
             (Part::Later, _) => self.parts.of(&packet::whole(frame, ip), now_ns).is_some(),
             (_, Some(ends)) => {
@@ -275,10 +275,10 @@ impl Nat {
             (_, None) => packet::quoted(frame, ip).is_some(),
         };
         if !of_flow || packet::addresses(frame, ip).0 == us {
-            return Met::No;
+            return NatLookup::No;
         }
         let goes_on = self.outbound(frame, us, now_ns) && self.deliver(frame, ip, us, now_ns);
-        if goes_on { Met::Host } else { Met::Refused }
+        if goes_on { NatLookup::Host } else { NatLookup::Refused }
     }
 
     fn receive(

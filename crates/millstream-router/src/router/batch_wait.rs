@@ -3,63 +3,63 @@
 //! A run costs as much as some packets: with many paths each would be run for a packet or two, and the processor would do
 //! little but choose. Nobody waits for longer than the plan says, nor while there is nothing else to do.
 
-use super::{Gathering, NEVER, Router};
+use super::{BatchWait, NEVER, Router};
 use crate::router::machine::Machine;
 
 impl<M: Machine> Router<M> {
     /// `path` waits for a batch from now on if it has packets, but no whole batch; whether it does.
     #[inline]
-    pub(super) fn gather(&mut self, path: usize) -> bool {
+    pub(super) fn wait_for_batch(&mut self, path: usize) -> bool {
         let of = &mut self.paths[path];
         let waiting = of.queue.len();
         if self.batch.gather_ns == 0 || waiting == 0 || waiting >= of.whole {
             return false;
         }
-        if of.gathering == Gathering::No {
-            self.gathering.push(path);
-            if self.gathered_ns == NEVER {
-                self.gathered_ns = self.now_ns.saturating_add(self.batch.gather_ns);
+        if of.waiting_for_batch == BatchWait::No {
+            self.waiting_for_batch.push(path);
+            if self.batch_wait_ends_ns == NEVER {
+                self.batch_wait_ends_ns = self.now_ns.saturating_add(self.batch.gather_ns);
             }
         }
-        of.gathering = Gathering::Yes;
+        of.waiting_for_batch = BatchWait::Yes;
         true
     }
 
     /// `path` has a whole batch.
     #[inline]
-    pub(super) fn has_gathered(&mut self, path: usize) {
+    pub(super) fn batch_complete(&mut self, path: usize) {
         let of = &mut self.paths[path];
-        if of.gathering == Gathering::Yes {
-            of.gathering = Gathering::Done;
+        if of.waiting_for_batch == BatchWait::Yes {
+            of.waiting_for_batch = BatchWait::Done;
             self.refresh_path(path);
         }
     }
 
     /// All that gather have waited for long enough.
     #[inline]
-    pub(super) fn gathered(&mut self) {
-        while let Some(path) = self.gathering.pop() {
+    pub(super) fn end_batch_waits(&mut self) {
+        while let Some(path) = self.waiting_for_batch.pop() {
             let of = &mut self.paths[path];
-            if std::mem::take(&mut of.gathering) == Gathering::Yes {
+            if std::mem::take(&mut of.waiting_for_batch) == BatchWait::Yes {
                 self.refresh_path(path);
             }
         }
-        self.gathered_ns = NEVER;
+        self.batch_wait_ends_ns = NEVER;
     }
 
     /// A run moved so many packets. When every input may have been asked in vain nothing comes that is worth waiting for.
     #[inline]
-    pub(super) fn found(&mut self, moved: u32) {
-        self.fruitless = if moved == 0 { self.fruitless + 1 } else { 0 };
-        if self.fruitless > self.inputs.len() && !self.gathering.is_empty() {
-            self.gathered();
+    pub(super) fn count_empty_runs(&mut self, moved: u32) {
+        self.empty_runs = if moved == 0 { self.empty_runs + 1 } else { 0 };
+        if self.empty_runs > self.inputs.len() && !self.waiting_for_batch.is_empty() {
+            self.end_batch_waits();
         }
     }
 
     /// Nobody else has work: who comes first of those that gather.
     #[cold]
-    pub(super) fn choose_gathering(&mut self) -> Option<usize> {
-        self.gathered();
+    pub(super) fn choose_batch_waiting(&mut self) -> Option<usize> {
+        self.end_batch_waits();
         self.cpu.choose(self.worked_ns)
     }
 }
@@ -85,20 +85,20 @@ mod tests {
         room: usize,
         /// For how long the processor is taken away in the next run, and was in the last, ns.
         away_ns: u64,
-        stolen_ns: u64,
+        steal_ns: u64,
     }
 
     impl Machine for Scripted {
         const FREE_CLOCK: bool = false;
 
         fn now_ns(&mut self) -> u64 {
-            self.stolen_ns = std::mem::take(&mut self.away_ns);
-            self.now_ns += RUN_NS + self.stolen_ns;
+            self.steal_ns = std::mem::take(&mut self.away_ns);
+            self.now_ns += RUN_NS + self.steal_ns;
             self.now_ns
         }
 
-        fn stolen_ns(&mut self, _: u64) -> u64 {
-            self.stolen_ns
+        fn steal_ns(&mut self, _: u64) -> u64 {
+            self.steal_ns
         }
 
         fn receive(&mut self, _: usize, most: usize, into: &mut Vec<(usize, u64)>) -> usize {
@@ -161,7 +161,7 @@ mod tests {
         };
         Router::new(
             &plan,
-            Scripted { now_ns: 0, reads, at: 0, room: usize::MAX, away_ns: 0, stolen_ns: 0 },
+            Scripted { now_ns: 0, reads, at: 0, room: usize::MAX, away_ns: 0, steal_ns: 0 },
         )
         .expect("contracts are whole")
     }

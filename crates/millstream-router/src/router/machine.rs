@@ -15,7 +15,7 @@ pub enum Verdict {
 
 /// A queue of another core's router, that a packet goes on to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum QueueId {
     /// The input queue of a path.
     Path(usize),
     /// The output queue of a path at an output.
@@ -44,7 +44,7 @@ pub trait Machine {
     /// Of a run that has just taken `took_ns`, the time in which the processor worked for others, ns; such a
     /// run is not charged for it. Only long runs are asked about.
     #[inline]
-    fn stolen_ns(&mut self, _took_ns: u64) -> u64 {
+    fn steal_ns(&mut self, _took_ns: u64) -> u64 {
         0
     }
 
@@ -126,16 +126,16 @@ pub trait Machine {
     /// Sends packets, in order; returns how many were taken. The others stay the router's.
     fn transmit(&mut self, output: usize, packets: &[u64]) -> usize;
 
-    /// Packets that wait at `place`, or are on their way to it.
+    /// Packets that wait at `queue`, or are on their way to it.
     #[inline]
-    fn waiting_elsewhere(&self, _place: Place) -> usize {
+    fn waiting_remote(&self, _place: QueueId) -> usize {
         0
     }
 
-    /// Gives a packet to the router that `place` belongs to. Only asked where a router is
+    /// Gives a packet to the router that `queue` belongs to. Only asked where a router is
     /// [parted](crate::Router::part).
     #[inline]
-    fn hand_over(&mut self, _place: Place, packet: u64) {
+    fn hand_over(&mut self, _place: QueueId, packet: u64) {
         self.discard(packet);
     }
 

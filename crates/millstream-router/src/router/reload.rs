@@ -103,10 +103,10 @@ impl<M: Machine> Router<M> {
         }
         self.renumber_processes(kept);
         self.room = 0;
-        self.gathering.clear();
-        self.gathered_ns = NEVER;
+        self.waiting_for_batch.clear();
+        self.batch_wait_ends_ns = NEVER;
         for path in &mut self.paths {
-            path.full = path.queue.len() > path.brim;
+            path.full = path.queue.len() > path.high_watermark;
         }
         self.full = self.paths.iter().filter(|path| path.full).count();
         self.asleep_until_ns = vec![0; self.processes.len()];

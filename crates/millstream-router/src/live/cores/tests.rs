@@ -11,10 +11,10 @@ use crate::error::PortError;
 use crate::io::port::Port;
 use crate::live::assemble::LiveRouter;
 use crate::live::control::Control;
-use crate::live::core::{Core, Parts, board, part};
-use crate::live::inter_core::{Crossing, PortState, RemotePort};
+use crate::live::core::{Core, Parts, occupancy, part};
+use crate::live::inter_core::{InterCoreLinks, RemotePort, RemotePortState};
 use crate::live::report::{Ended, Report};
-use crate::live::snapshot::{Frame, Standing, report};
+use crate::live::snapshot::{CoreSnapshot, Frame, report};
 use crate::net::pool::Pool;
 
 const CORES: usize = 4;
@@ -144,9 +144,9 @@ impl Cores {
         let scenario = scenario(of, kind);
         let (clock, hand) = Clock::by_hand();
         let sent: [Sent; 3] = Default::default();
-        let ends = Crossing::all(&board(&scenario), scenario.cores).unwrap();
+        let ends = InterCoreLinks::all(&occupancy(&scenario), scenario.cores).unwrap();
         let cores = ends.into_iter().map(|end| {
-            let states: Arc<[PortState]> = Arc::clone(&end.ports);
+            let states: Arc<[RemotePortState]> = Arc::clone(&end.ports);
             let port = |at: usize| -> Box<dyn Port> {
                 if scenario.ports[at].core != end.core {
                     return Box::new(RemotePort(Arc::clone(&states), at));
@@ -181,10 +181,10 @@ impl Cores {
     fn report(&mut self) -> Report {
         self.settle();
         let scenario = &self.scenario;
-        let mut all = self.cores.iter_mut().map(|core| core.standing(scenario));
-        let mut standing: Standing = all.next().unwrap();
-        all.for_each(|other| standing.add(other));
-        let processes = standing.processes.len();
+        let mut all = self.cores.iter_mut().map(|core| core.snapshot(scenario));
+        let mut snapshot: CoreSnapshot = all.next().unwrap();
+        all.for_each(|other| snapshot.add(other));
+        let processes = snapshot.processes.len();
         let frame = Frame {
             scenario,
             reserved: &vec![0; processes],
@@ -194,7 +194,7 @@ impl Cores {
             reloads: 0,
             removed: None,
         };
-        report(&frame, standing)
+        report(&frame, snapshot)
     }
 
     fn is_over(&self) -> bool {
@@ -291,13 +291,13 @@ fn cores_take_over_a_changed_file_together() {
         }
         let names = |name: &str| cores.scenario.paths.iter().position(|path| path.name == name);
         let kept: Vec<_> = changed.paths.iter().map(|path| names(&path.name)).collect();
-        let board = board(&changed);
+        let occupancy = occupancy(&changed);
         let before = cores.report();
         let mut gone = 0;
         for number in 0..cores.cores.len() {
             let part = part(&changed, number);
             let parts = Parts::load(&part, &[MAC; 3], &clock, number).unwrap();
-            let of = cores.cores[number].take_over(parts, &kept, Some(&board)).unwrap();
+            let of = cores.cores[number].take_over(parts, &kept, Some(&occupancy)).unwrap();
             gone += of.dropped_by_reload;
         }
         cores.scenario = changed;

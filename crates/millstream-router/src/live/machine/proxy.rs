@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use super::{LiveMachine, Side, Whose};
+use super::{LiveMachine, LocalDestination, PortState};
 use crate::io::port::Port;
 use crate::net::forwarder::{Forwarder, Undelivered};
 use crate::net::header::{Header, is_v6};
@@ -10,19 +10,19 @@ use crate::proxy::{Networks, TCP, Tuple};
 use crate::router::machine::Verdict;
 
 /// The router's addresses, by its routes.
-struct Around<'a, P> {
+struct ConnectionContext<'a, P> {
     function: &'a mut Forwarder,
-    sides: &'a [Side<P>],
+    port_states: &'a [PortState<P>],
 }
 
-impl<P> Networks for Around<'_, P> {
+impl<P> Networks for ConnectionContext<'_, P> {
     fn own_address(&mut self, destination: IpAddr) -> Option<IpAddr> {
-        let side = self.sides.get(self.function.output(destination)?)?;
+        let state = self.port_states.get(self.function.output(destination)?)?;
         match destination {
-            IpAddr::V4(_) => side.address.map(|net| net.addr().into()),
+            IpAddr::V4(_) => state.address.map(|net| net.addr().into()),
             IpAddr::V6(to) => {
                 let far =
-                    side.addresses_v6.iter().filter(|net| !net.addr().is_unicast_link_local());
+                    state.addresses_v6.iter().filter(|net| !net.addr().is_unicast_link_local());
                 let beside = far.clone().find(|net| net.contains(&to));
                 beside.or_else(|| far.clone().next()).map(|net| net.addr().into())
             }
@@ -36,7 +36,7 @@ impl<P: Port> LiveMachine<P> {
     pub(super) fn proxied<A: Into<IpAddr> + Copy>(
         &self,
         header: &Header<A>,
-        to: Option<Whose>,
+        to: Option<LocalDestination>,
         path: impl FnOnce() -> Option<usize>,
     ) -> Option<usize> {
         let (from, into) = header.ports.filter(|_| header.protocol == TCP)?;
@@ -46,7 +46,7 @@ impl<P: Port> LiveMachine<P> {
         };
         let known = self.proxies.path(&tuple);
         known.or_else(|| {
-            let ours = (to == Some(Whose::Router)).then(path).flatten();
+            let ours = (to == Some(LocalDestination::Router)).then(path).flatten();
             ours.filter(|path| self.proxies.is_host(*path))
         })
     }
@@ -60,9 +60,10 @@ impl<P: Port> LiveMachine<P> {
         into: &mut Vec<(Verdict, u64)>,
     ) {
         let mut made = std::mem::take(&mut self.made);
-        let mut around = Around { function: &mut self.function, sides: &self.sides };
+        let mut context =
+            ConnectionContext { function: &mut self.function, port_states: &self.port_states };
         let room = (&mut self.pool, most);
-        self.proxies.make(path, room, &mut around, self.now_ns, &mut made);
+        self.proxies.make(path, room, &mut context, self.now_ns, &mut made);
         for packet in made.drain(..) {
             into.push((self.send_made(path, packet), packet));
         }
@@ -88,7 +89,12 @@ impl<P: Port> LiveMachine<P> {
     }
 
     /// The path of a packet of IPv6, as [`proxied`](Self::proxied).
-    pub(super) fn proxied_v6(&self, input: usize, packet: u64, to: Option<Whose>) -> Option<usize> {
+    pub(super) fn proxied_v6(
+        &self,
+        input: usize,
+        packet: u64,
+        to: Option<LocalDestination>,
+    ) -> Option<usize> {
         let frame = self.pool.frame(packet);
         let header = Header::parse_v6(frame).filter(|_| is_v6(frame))?;
         self.proxied(&header, to, || self.classifier.path_v6(input, &header, frame))
