@@ -3,6 +3,7 @@
 mod local_services;
 mod nat;
 mod proxy;
+mod receive;
 mod remote_cores;
 
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
@@ -20,14 +21,13 @@ use crate::net::classifier::Classifier;
 use crate::net::fib::Next;
 use crate::net::flow_cache::{Flow, Flows};
 use crate::net::forwarder::Forwarder;
-use crate::net::header::Header;
-use crate::net::nat::{Nat, NatLookup};
+use crate::net::nat::Nat;
 use crate::net::ndp;
 use crate::net::pending::Held;
 use crate::net::pool::Pool;
 use crate::proxy::{Proxies, ProxyCounters};
 use crate::router::machine::{Machine, QueueId, Verdict};
-use local_services::LocalDestination;
+use receive::Destination;
 pub(super) use remote_cores::Arrived;
 
 /// Where a port's packets went, beside what its processes count.
@@ -388,73 +388,15 @@ impl<P: Port> Machine for LiveMachine<P> {
         let mac = state.mac;
         let mut received = std::mem::take(&mut self.received);
         for packet in received.drain(..) {
-            let mut flow = Flow::of(self.pool.frame(packet), Pool::tag(packet), input, mac);
-            if let Some(path) = flow.and_then(|flow| self.flows.path(flow)) {
-                into.push((path, packet));
-                continue;
-            }
-            let header = Header::parse(self.pool.frame(packet));
-            let header = header.filter(|header| header.to == mac);
-            let Some(mut header) = header else {
-                if let Some(path) = self.receive_v6(input, packet) {
-                    into.push((path, packet));
-                }
-                continue;
+            let flow = Flow::of(self.pool.frame(packet), Pool::tag(packet), input, mac);
+            let destination = match flow.and_then(|flow| self.flows.path(flow)) {
+                Some(path) => Destination::Path(path),
+                None => self.destination(input, mac, packet, flow),
             };
-            if self.has_foreign_source(input, &header) {
-                self.pool.release(packet);
-                continue;
-            }
-            let mut to = self.local_destination(header.destination);
-            // What it says itself, and what paths go by: who reaches a host by the router's address has its own.
-            let mut said = header;
-            if to == Some(LocalDestination::Router) {
-                match self.nat_lookup(input, header.destination, packet) {
-                    NatLookup::No => {}
-                    NatLookup::Host => {
-                        let Some(translated) = Header::parse(self.pool.frame(packet)) else {
-                            self.pool.release(packet);
-                            continue;
-                        };
-                        said = translated;
-                        let ports = translated.ports.zip(header.ports);
-                        let ports = ports.map(|(new, old)| (old.0, new.1));
-                        header = Header { source: header.source, ports, ..translated };
-                        flow = None;
-                        // A proxy's own connection has a flow, too.
-                        to = self.local_destination(header.destination);
-                    }
-                    NatLookup::Refused => {
-                        self.pool.release(packet);
-                        continue;
-                    }
-                }
-            } else if to.is_none() && self.is_hidden(input) {
-                self.pool.release(packet);
-                continue;
-            }
-            if self.proxies.any() {
-                let path = || self.classifier.path(input, &header, self.pool.frame(packet));
-                if let Some(path) = self.proxied(&said, to, path) {
-                    into.push((path, packet));
-                    continue;
-                }
-            }
-            if to.is_some() {
-                self.hear(input, packet, to);
-                continue;
-            }
-            header.tag = Pool::tag(packet);
-            match self.classifier.path(input, &header, self.pool.frame(packet)) {
-                Some(path) => {
-                    // Connections that proxies know come and go.
-                    let stays = self.classifier.looks_at_headers() && !self.proxies.any();
-                    if let Some(flow) = flow.filter(|_| stays) {
-                        self.flows.learn(flow, path);
-                    }
-                    into.push((path, packet));
-                }
-                None => self.pool.release(packet),
+            match destination {
+                Destination::Path(path) => into.push((path, packet)),
+                Destination::Local(owner) => self.hear(input, packet, owner),
+                Destination::Drop => self.pool.release(packet),
             }
         }
         self.received = received;

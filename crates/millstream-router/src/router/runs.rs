@@ -446,3 +446,6 @@ impl<M: Machine> Router<M> {
         room
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -13,7 +13,6 @@ use crate::net::icmpv6;
 use crate::net::ipv4_control::{self, Error, Party};
 use crate::net::ndp::{self, Message};
 use crate::net::neighbours::{ASK_NS, Found, Word};
-use crate::net::pool::Pool;
 use crate::router::machine::Verdict;
 
 /// The router sends an ICMP error for so long at most, ns on average,
@@ -39,7 +38,7 @@ impl<P: Port> LiveMachine<P> {
     }
 
     /// Looks up an IPv6 destination; a link-local address belongs to the input's network.
-    fn local_destination_v6(
+    pub(super) fn local_destination_v6(
         &self,
         input: usize,
         destination: Ipv6Addr,
@@ -64,35 +63,6 @@ impl<P: Port> LiveMachine<P> {
     ) -> Option<LocalDestination> {
         let header = Header::parse_v6(self.pool.frame(packet))?;
         self.local_destination_v6(input, header.destination)
-    }
-
-    /// The path of a packet that is none of IPv4 for this port's hardware address, if it is one of IPv6; others
-    /// are heard.
-    #[inline]
-    pub(super) fn receive_v6(&mut self, input: usize, packet: u64) -> Option<usize> {
-        let state = &self.port_states[input];
-        let header = Header::parse_v6(self.pool.frame(packet));
-        let header = header.filter(|header| header.to == state.mac);
-        let to =
-            header.as_ref().and_then(|header| self.local_destination_v6(input, header.destination));
-        if self.proxies.any()
-            && header.is_some()
-            && let Some(path) = self.proxied_v6(input, packet, to)
-        {
-            return Some(path);
-        }
-        if to.is_some() || header.is_none() && state.speaks() {
-            self.hear(input, packet, to);
-            return None;
-        }
-        let tag = Pool::tag(packet);
-        let header = header.map(|header| Header { tag, ..header });
-        let path = header
-            .and_then(|header| self.classifier.path_v6(input, &header, self.pool.frame(packet)));
-        if path.is_none() {
-            self.pool.release(packet);
-        }
-        path
     }
 
     /// A packet for the router itself, or none that can be forwarded.

@@ -2,7 +2,8 @@
 
 use std::net::IpAddr;
 
-use super::{LiveMachine, LocalDestination, PortState};
+use super::local_services::LocalDestination;
+use super::{LiveMachine, PortState};
 use crate::io::port::Port;
 use crate::net::forwarder::{Forwarder, Undelivered};
 use crate::net::header::{Header, is_v6};
