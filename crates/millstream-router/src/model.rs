@@ -178,7 +178,7 @@ pub struct Outcome {
     pub router: Router<ModelMachine>,
 }
 
-/// Runs the router of `plan` on `machine` to `end_ns`, inputs polled; rates are counted from `warm_up_ns` on.
+/// Runs the router of `plan` on `machine` to `end_ns`; rates are measured from `warm_up_ns`.
 ///
 /// # Errors
 /// If a path's contract lacks what an output's discipline needs.

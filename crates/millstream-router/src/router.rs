@@ -2,7 +2,7 @@
 //!
 //! | process | eligible while |
 //! |---|---|
-//! | input | it does not sleep, and is polled; with [`WhenFull::Wait`], while every path's input queue has room |
+//! | input | it is awake and polled; with [`WhenFull::Wait`], every input queue has room |
 //! | forwarding | its input queue is not empty and none of its output queues is full |
 //! | output | a packet waits for the port, the port has room, and it does not sleep |
 //!
@@ -39,11 +39,10 @@ pub use remote_ownership::RemoteOwnership;
 
 /// Never.
 const NEVER: u64 = u64::MAX;
-/// A run that took longer may have been interrupted, ns: few do, and nobody is interrupted for less than
-/// this and some.
+/// Runs longer than this are checked for steal time, ns.
 const LONG_RUN_NS: u64 = 200_000;
-/// No run works for longer, ns: the machine itself stood still, as a virtual one does that is moved or starved. Who
-/// was running then would wait for all others to have as much.
+/// The longest run that is charged, ns. A virtual machine may be suspended; the process that ran
+/// then must not pay for it.
 const LONGEST_RUN_NS: u64 = 100_000_000;
 /// What a packet took is averaged over about 2^3 batches.
 const AVERAGE_SHIFT: u32 = 3;
@@ -252,8 +251,8 @@ pub struct Router<M> {
     parted: bool,
     cpu: Cpu,
     now_ns: u64,
-    /// The CPU scheduler's time: what all runs took together, ns. In time that others took from the router nobody here
-    /// was served, so nobody is owed any of it.
+    /// The CPU's virtual time: the sum of all runs, ns. Excludes steal time: no process was served
+    /// in it.
     worked_ns: u64,
     inputs: Vec<Input>,
     interrupts: Interrupts,
@@ -381,8 +380,11 @@ impl<M: Machine> Router<M> {
             self.paths[path].took(took_ns / u64::from(moved));
         }
         self.rest(process, number, moved);
-        // By its own will, and for nothing else.
-        let waits_for_batch = matches!(process, Process::Forward(path) if self.wait_for_batch(path) && self.has_room(path));
+        // The process waits for its batch only, not for room.
+        let waits_for_batch = match process {
+            Process::Forward(path) => self.wait_for_batch(path) && self.has_room(path),
+            _ => false,
+        };
         self.count_empty_runs(moved);
         let eligible = self.is_eligible(process, number);
         self.worked_ns += took_ns;
@@ -436,8 +438,7 @@ impl<M: Machine> Router<M> {
         self.paths[path].counters
     }
 
-    /// Packets that wait in a path's input queue or are held by its function, and those in its output
-    /// queues; none of those that are elsewhere.
+    /// Returns the packets in a path's input queue or held, and those in its local output queues.
     ///
     /// # Panics
     /// If there is no such path.

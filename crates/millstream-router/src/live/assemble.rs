@@ -61,8 +61,8 @@ impl LiveRouter {
     /// Opens the ports of `scenario` and makes the router.
     ///
     /// # Errors
-    /// If a port cannot be opened, an extension cannot be loaded, a filter is wrong, more is reserved than a
-    /// processor has, or there are not so many processors.
+    /// If a port cannot be opened, an extension cannot be loaded, a filter is invalid, reservations
+    /// exceed a core's cycles, or the machine has too few cores.
     pub fn open(scenario: &RouterScenario) -> Result<Self, PortError> {
         let clock = Clock::default();
         // What cannot be is said before a port is opened.
@@ -142,12 +142,12 @@ impl LiveRouter {
         })
     }
 
-    /// Runs on by a changed file. Paths keep their packets and counters by name; what ports are made
-    /// of, `cores`, `buffers`, and which core ports and kept paths are on, must not change.
+    /// Reloads the configuration. Paths keep their packets and counters by name. Devices of ports,
+    /// `cores`, `buffers`, and the cores of ports and kept paths must not change.
     ///
     /// # Errors
-    /// If something differs that must not, an extension cannot be loaded, a filter is wrong, or more is reserved
-    /// than the processor has. Nothing has changed then.
+    /// If an immutable key differs, an extension cannot be loaded, a filter is invalid, or
+    /// reservations exceed a core's cycles. The router is unchanged then.
     pub fn reload(&mut self, scenario: &RouterScenario) -> Result<(), PortError> {
         self.take_over(Changed::load(scenario.clone())?)
     }
@@ -264,7 +264,7 @@ impl LiveRouter {
         Ok(())
     }
 
-    /// Other cores forward nothing when this returns, and nothing is on its way between cores; whether they did.
+    /// Pauses the other cores and drains the links between them; returns whether they were running.
     fn hold(&mut self) -> Result<bool, PortError> {
         let going = std::mem::take(&mut self.going);
         for worker in &self.others {
@@ -290,7 +290,7 @@ impl LiveRouter {
         self.others.iter().try_for_each(Worker::go)
     }
 
-    /// Starts the threads that ports may need later. To be called when privileges have been given up.
+    /// Starts the threads that ports need later. Call it after dropping privileges.
     ///
     /// # Errors
     /// If there can be no thread.
@@ -301,8 +301,8 @@ impl LiveRouter {
         self.core.prepare()
     }
 
-    /// Does `what` in every thread that ports were opened in, this one first: of privileges each has its own. Returns
-    /// what came of it in each.
+    /// Runs `what` in every thread that opened ports, this one first: privileges are per thread.
+    /// Returns each thread's result.
     ///
     /// # Errors
     /// If a thread has ended.
@@ -536,7 +536,10 @@ pub(super) fn processes(scenario: &RouterScenario) -> Vec<(String, Process, usiz
     let paths = paths.map(|(at, path)| (format!("path {}", path.name), Process::Forward(at)));
     let outputs = ports().map(|(at, port)| (format!("output {}", port.name), Process::Output(at)));
     let all = inputs.chain(paths).chain(outputs).enumerate();
-    let runs = |process: &Process| !matches!(process, Process::Forward(at) if scenario.paths[*at].action == PathAction::Drop);
+    let runs = |process: &Process| match process {
+        Process::Forward(at) => scenario.paths[*at].action != PathAction::Drop,
+        _ => true,
+    };
     all.filter(|(_, (_, process))| runs(process))
         .map(|(number, (name, process))| (name, process, number))
         .collect()

@@ -59,8 +59,8 @@ impl Control {
         self.stop.store(true, Ordering::Relaxed);
     }
 
-    /// The router is to run on as `scenario` says; of several orders the last counts. Extensions are loaded,
-    /// and filters compiled, here, while the router forwards.
+    /// Requests a reload of `scenario`; the last request wins. Loads extensions and compiles
+    /// filters here, while the router forwards.
     ///
     /// # Errors
     /// If an extension cannot be loaded, or a filter is wrong.

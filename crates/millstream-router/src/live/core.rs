@@ -33,7 +33,7 @@ const CROSSING_STEPS: u32 = 16;
 const SPIN_NS: u64 = 20_000;
 /// How long a core that waits for another sleeps at most, ns.
 const OTHERS_NS: u64 = 50_000;
-/// Buffers for packets from other cores beside those for their queues: at neighbours that are asked for, at ports.
+/// Buffers for packets from other cores beyond their queues: held for neighbours, or at ports.
 const BESIDE: usize = 1_024;
 
 /// What a file says, loaded.
@@ -129,7 +129,8 @@ impl Core {
         Ok(Self { number, paths, router, idle_detector, sleep_calibrator, arrived: Vec::new() })
     }
 
-    /// Runs on by a changed file, whose path `n` was `kept[n]`. Returns what paths counted that are gone.
+    /// Reloads the configuration, whose path `n` was `kept[n]`. Returns the counters of removed
+    /// paths.
     pub(super) fn take_over(
         &mut self,
         parts: Parts,
@@ -202,7 +203,7 @@ impl Core {
 
     /// Forwarding begins, or goes on; returns the time, ns.
     pub(super) fn begin(&mut self) -> u64 {
-        // Linux lets threads sleep 50 us longer than they ask for unless told otherwise: as long as a whole sleep. Refused, packets wait longer.
+        // The default timer slack of 50 us is as long as a whole sleep. Failure only adds latency.
         let _ = set_current_timer_slack(NonZeroU64::new(1));
         self.router.machine_mut().rested();
         self.router.resume();
@@ -229,7 +230,7 @@ impl Core {
             && self.router.machine().is_crossed()
     }
 
-    /// Takes what other cores gave to this one, and gives them what is theirs; returns whether anything came.
+    /// Exchanges packets with other cores; returns whether any arrived.
     fn exchange(&mut self) -> bool {
         let mut arrived = std::mem::take(&mut self.arrived);
         self.router.machine_mut().exchange(&mut arrived);

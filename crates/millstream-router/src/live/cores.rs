@@ -1,7 +1,7 @@
 //! The threads of cores beside the first.
 //!
-//! Each opens its ports itself and keeps them: what a port is made of may not be for other threads. It *holds* until
-//! it is to go on, and does what it is told: while it holds at once, while it forwards some dozen steps later.
+//! Each thread opens its own ports, as devices need not be `Send`. It starts *on hold*. Orders run
+//! at once while on hold, and within some dozen steps while forwarding.
 
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};

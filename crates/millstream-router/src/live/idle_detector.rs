@@ -1,7 +1,8 @@
 //! A router by which nothing comes sleeps until something does.
 //!
-//! Looking at every device after each of the longest sleeps costs some percent of a processor. When no packet has moved for
-//! a while, none waits, and every port has something that tells of arrivals, the kernel is asked to wake the router.
+//! Polling every device after each of the longest sleeps costs some percent of a core. After an
+//! idle period, with no packet queued and a file descriptor for every port, the core blocks in
+//! poll(2).
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::os::fd::{BorrowedFd, RawFd};
@@ -11,7 +12,7 @@ use crate::live::machine::LiveMachine;
 
 /// After how long without a packet, ns.
 const IDLE_NS: u64 = 50_000;
-/// How long at most before everything is looked at again, ns: interfaces that went away, what is to be stopped.
+/// The longest block, ns: bounds the delay of re-plugged interfaces and of shutdown.
 const LONGEST_NS: u64 = 10_000_000;
 /// What is worth asking for, ns.
 const SHORTEST_NS: u64 = 50_000;
@@ -41,8 +42,8 @@ impl IdleDetector {
         now_ns - self.since_ns
     }
 
-    /// Waits until something comes to a port or from another core, or for `for_ns` from `now_ns` on; returns whether it did wait. To be asked
-    /// when no packet waits.
+    /// Blocks until a port or another core has packets, or for `for_ns` from `now_ns`; returns
+    /// whether it blocked. Call it only with no packet queued.
     pub(crate) fn wait<P: Port>(
         &mut self,
         machine: &mut LiveMachine<P>,
@@ -75,8 +76,8 @@ impl IdleDetector {
 }
 
 impl<P: Port> LiveMachine<P> {
-    /// What becomes readable when something comes to a port, of every port, or from another core; `None` if one has no such thing, or packets wait
-    /// for neighbours.
+    /// Returns the descriptors that signal arrivals at ports or from other cores; `None` if a port
+    /// has none, or packets are held for neighbours.
     fn arrivals(&self) -> Option<Vec<RawFd>> {
         if self.waits_for_neighbours() {
             return None;

@@ -259,7 +259,7 @@ impl InterCoreLinks {
         }
     }
 
-    /// Has the core of `port` send a frame at once; without a buffer, or when much waits, it is not sent.
+    /// Asks the core of `port` to send a frame; drops it without a buffer or with a backlog.
     pub(crate) fn say(&mut self, pool: &mut Pool, port: usize, frame: &[u8]) {
         self.tell(
             pool,

@@ -37,7 +37,7 @@ pub struct PortCounters {
     pub received: u64,
     /// Of them, dropped for want of a buffer, or because they are longer than one.
     pub unfit: u64,
-    /// Of those taken, for the router itself: ARP, neighbour discovery, and packets to its own addresses.
+    /// Received for the router: ARP, neighbour discovery, packets to its own addresses.
     pub for_router: u64,
     /// Given to the device.
     pub transmitted: u64,
@@ -76,7 +76,7 @@ impl<P> PortState<P> {
         self.address.or(self.kernel)
     }
 
-    /// The same by IPv6, to `target`: the address of the network that it lies in, or one that is known beyond it.
+    /// Returns the source address for IPv6 to `target`: on its network, else a global one.
     fn speaker_v6(&self, target: Ipv6Addr) -> Option<Ipv6Net> {
         let own = &self.addresses_v6;
         let ours = if own.is_empty() { &self.kernel_v6 } else { own };
@@ -188,8 +188,7 @@ impl<P: Port> LiveMachine<P> {
         self.function.reroute(function);
     }
 
-    /// Packets of path `n` are seen by extension `n` of these from now on; it was path `kept[n]`, whose
-    /// extension is replaced.
+    /// Replaces the extensions of paths; path `n` was path `kept[n]`.
     pub fn extend(&mut self, mut extensions: Extensions, kept: &[Option<usize>]) {
         extensions.replace(std::mem::take(&mut self.extensions), kept);
         self.extensions = extensions;
@@ -201,8 +200,8 @@ impl<P: Port> LiveMachine<P> {
         self.extensions.counters(path)
     }
 
-    /// Paths have the proxies that `scenario` gives them from now on; its path `n` was path `kept[n]`, whose
-    /// connections go on.
+    /// Sets the proxies of paths from `scenario`; path `n` was path `kept[n]`, whose connections
+    /// stay.
     pub fn proxy(&mut self, scenario: &RouterScenario, kept: &[Option<usize>]) {
         if kept.is_empty() {
             self.proxies = Proxies::new(scenario);
@@ -217,9 +216,9 @@ impl<P: Port> LiveMachine<P> {
         self.proxies.counters(path)
     }
 
-    /// The router has these addresses on the networks at `port`, one of IPv4 at most, of which the last counts: it
-    /// answers ARP or neighbour discovery and echo requests, and its errors come from there. With IPv6 it has a
-    /// link-local address, too, made of the hardware address unless one is given.
+    /// Sets the router's addresses at `port`, of IPv4 the last one. The router answers ARP,
+    /// neighbour discovery and echo requests for them, and sends errors from them. With IPv6 it has
+    /// a link-local address, derived from the hardware address unless given.
     ///
     /// # Panics
     /// If there is no such port.
@@ -276,7 +275,7 @@ impl<P: Port> LiveMachine<P> {
         self.held.release(|_| true);
     }
 
-    /// Packets leave by `port` at another rate, and take another part of the wire beyond their length.
+    /// Sets the rate of `port`, and the wire overhead per packet.
     ///
     /// # Panics
     /// If there is no such port.
@@ -293,7 +292,7 @@ impl<P: Port> LiveMachine<P> {
         self.port_states[port].link.set_burst(burst_ns);
     }
 
-    /// The thread has slept, by its own will: no work was taken from it.
+    /// Restarts the steal-time sample after a voluntary sleep.
     pub(super) fn rested(&mut self) {
         self.worked = Worked::until_now(&self.clock);
     }
@@ -373,7 +372,7 @@ impl<P: Port> Machine for LiveMachine<P> {
             return 0;
         }
         let state = &mut self.port_states[input];
-        // A device that has come back may carry others.
+        // The MTU may have changed after a re-plug.
         state.longest_bytes = state.port.longest_bytes();
         let count = match state.port.receive(&mut self.pool, most, &mut self.received) {
             Ok(count) => count,

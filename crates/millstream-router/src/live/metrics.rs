@@ -126,7 +126,8 @@ pub fn metrics(report: &Report) -> String {
             (vec![("port", of.name.clone()), ("event", event.to_owned())], count)
         })
     });
-    let help = "Packets at a port: received, of them unclassified, unfit, of no port's VLAN, for the router; lost before; transmitted";
+    let help = "Packets at a port: received, of them unclassified, unfit, of no port's VLAN, for \
+                the router; lost before; transmitted";
     counters(&mut registry, "port_packets", help, ports);
 
     let translations = || report.ports.iter().filter_map(|of| Some((of, of.nat?)));

@@ -1,7 +1,7 @@
 //! Short sleeps that end in time.
 //!
-//! Linux wakes a thread later than it asked for: by some microseconds, in a virtual machine by tens of them. How much later is
-//! learnt from sleep to sleep, and so much less is asked for; what is left to wait is waited for with the processor.
+//! Linux wakes a thread some microseconds late, in a virtual machine tens of them. The calibrator
+//! learns the delay, sleeps that much less, and leaves the rest to spinning.
 
 /// No sleep is asked for that is shorter, ns.
 const SHORTEST_NS: u64 = 5_000;
@@ -21,7 +21,8 @@ impl Default for SleepCalibrator {
 }
 
 impl SleepCalibrator {
-    /// How long a sleep to ask for to be awake in `for_ns`, or soon after if that `may_be_late`, ns; `None`: none.
+    /// Returns the sleep that ends in `for_ns`, or soon after if it `may_be_late`, ns; `None`:
+    /// spin.
     pub(crate) fn length_ns(&mut self, for_ns: u64, may_be_late: bool) -> Option<u64> {
         let in_time_ns = for_ns.saturating_sub(self.late_ns);
         let ask_ns = if may_be_late { in_time_ns.max(SHORTEST_NS) } else { in_time_ns };
@@ -33,7 +34,7 @@ impl SleepCalibrator {
         ask_ns
     }
 
-    /// A sleep of `asked_ns` took `took_ns`. Later than was thought counts a quarter, sooner a sixteenth: rather awake too soon.
+    /// Records a sleep. A longer delay weighs 1/4, a shorter one 1/16: waking early is safe.
     pub(crate) fn took(&mut self, asked_ns: u64, took_ns: u64) {
         let late_ns = took_ns.saturating_sub(asked_ns).min(LATEST_NS);
         self.late_ns = if late_ns > self.late_ns {

@@ -1,8 +1,8 @@
 //! How a core's thread sleeps until something comes to one of its ports or from another core.
 //!
-//! The sleeper announces itself, *looks once more*, and only then polls; who rings publishes, then looks for the
-//! announcement. Of the fences between one comes first: either the ringer sees the announcement, or the second look
-//! sees what was published. While nobody sleeps, ringing is a fence and a load.
+//! The sleeper announces itself, checks for work again, and only then polls. The waking thread
+//! publishes work, then checks the announcement. One of the two fences comes first, so either side
+//! sees the other. Waking a running core costs a fence and a load.
 
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use std::io;
@@ -51,7 +51,8 @@ impl Waker {
         self.ordered.load(Ordering::Relaxed) && self.ordered.swap(false, Ordering::Acquire)
     }
 
-    /// The core is about to sleep: it is to look once more whether there is anything for it. Returns whether it may.
+    /// Announces a sleep; the caller must check for work again. Returns false with an order
+    /// pending.
     pub(crate) fn announce(&self) -> bool {
         self.asleep.store(true, Ordering::Relaxed);
         fence(Ordering::SeqCst);

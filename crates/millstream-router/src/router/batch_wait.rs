@@ -1,13 +1,14 @@
-//! Forwarding processes that wait for a whole batch while others have work.
+//! Forwarding processes wait for a whole batch while others have work.
 //!
-//! A run costs as much as some packets: with many paths each would be run for a packet or two, and the processor would do
-//! little but choose. Nobody waits for longer than the plan says, nor while there is nothing else to do.
+//! A run has a fixed cost of some packets, which small batches do not amortise. The wait is bounded
+//! by the plan, and ends when no other process has work.
 
 use super::{BatchWait, NEVER, Router};
 use crate::router::machine::Machine;
 
 impl<M: Machine> Router<M> {
-    /// `path` waits for a batch from now on if it has packets, but no whole batch; whether it does.
+    /// Starts the batch wait of `path` if it has packets, but no whole batch; returns whether it
+    /// did.
     #[inline]
     pub(super) fn wait_for_batch(&mut self, path: usize) -> bool {
         let of = &mut self.paths[path];
@@ -25,7 +26,7 @@ impl<M: Machine> Router<M> {
         true
     }
 
-    /// `path` has a whole batch.
+    /// Ends the batch wait of `path`: its batch is complete.
     #[inline]
     pub(super) fn batch_complete(&mut self, path: usize) {
         let of = &mut self.paths[path];
@@ -35,7 +36,7 @@ impl<M: Machine> Router<M> {
         }
     }
 
-    /// All that gather have waited for long enough.
+    /// Ends all batch waits.
     #[inline]
     pub(super) fn end_batch_waits(&mut self) {
         while let Some(path) = self.waiting_for_batch.pop() {
@@ -47,7 +48,7 @@ impl<M: Machine> Router<M> {
         self.batch_wait_ends_ns = NEVER;
     }
 
-    /// A run moved so many packets. When every input may have been asked in vain nothing comes that is worth waiting for.
+    /// Counts runs that moved nothing. After one per input, nothing worth waiting for arrives.
     #[inline]
     pub(super) fn count_empty_runs(&mut self, moved: u32) {
         self.empty_runs = if moved == 0 { self.empty_runs + 1 } else { 0 };
@@ -56,7 +57,7 @@ impl<M: Machine> Router<M> {
         }
     }
 
-    /// Nobody else has work: who comes first of those that gather.
+    /// Ends all batch waits and chooses again: no other process has work.
     #[cold]
     pub(super) fn choose_batch_waiting(&mut self) -> Option<usize> {
         self.end_batch_waits();
@@ -225,7 +226,10 @@ mod tests {
     proptest! {
         #[test]
         fn nobody_waits_for_longer_than_the_plan_says(
-            reads in proptest::collection::vec((0..9usize, 0..9usize).prop_map(<[_; 2]>::from), 1..300),
+            reads in proptest::collection::vec(
+                (0..9usize, 0..9usize).prop_map(<[_; 2]>::from),
+                1..300,
+            ),
         ) {
             let many = reads.len();
             let mut router = router(reads);
@@ -242,7 +246,7 @@ mod tests {
                     let since = since_ns[path].filter(|_| waits && !ran);
                     since_ns[path] = since.or(waits.then_some(now_ns));
                     let waited_ns = since_ns[path].map_or(0, |since_ns| now_ns - since_ns);
-                    // Once eligible each of the four processes may run before it, some of them twice.
+                    // Once eligible, each of the four processes may run before it, some twice.
                     prop_assert!(waited_ns <= GATHER_NS + 8 * RUN_NS, "{waited_ns}");
                 }
             }

@@ -109,7 +109,7 @@ impl Cpu {
                 self.selector.idle();
             }
             self.eligible += 1;
-            // Who has waited for more work keeps its place, and is owed what it left to others meanwhile.
+            // A process that waited for its batch keeps its tag, and the service that it yielded.
             let paused = std::mem::take(&mut self.slots[process].paused);
             let opened = Activation::Opened { waiting: ONE_RUN };
             self.selector.open(stream, if paused { Activation::Next } else { opened });
@@ -119,7 +119,7 @@ impl Cpu {
         }
     }
 
-    /// `process`, which is not eligible, has work, and is so by its own will: it loses nothing by that.
+    /// Pauses `process`, which is not eligible by choice: it keeps its tag.
     ///
     /// # Panics
     /// If it was not added.

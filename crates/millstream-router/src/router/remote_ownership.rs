@@ -1,4 +1,4 @@
-//! A router among several, one a core: some inputs, paths and outputs of the plan belong to the others.
+//! One router per core: other cores own some inputs, paths and outputs of the plan.
 //!
 //! ```text
 //!  core 0                core 1                      core 2
@@ -6,10 +6,10 @@
 //!                      └─ room: what waits there     └─ room: what waits there
 //! ```
 //!
-//! Every router has the whole plan, and of each process only one runs it. A packet for a remote queue is handed over by
-//! the machine. Queues stay bounded as they are on one core: who hands over knows what waits, or is on its way, so
-//! what arrives always has room. Therefore nothing but its own queue keeps a packet waiting between cores, whoever floods, and
-//! taking in what arrives is work that is bounded by what processes here have done.
+//! Every router has the whole plan, and exactly one runs each process. The machine hands packets
+//! for remote queues over. The sender checks the occupancy of the remote queue, in-flight packets
+//! included, so queues stay bounded and arrivals have room. Traffic to one queue therefore never
+//! delays another, and taking arrivals is bounded work.
 
 use millstream::Packet;
 
@@ -17,7 +17,7 @@ use super::Router;
 use crate::router::machine::{Machine, QueueId};
 use crate::router::plan::WhenFull;
 
-/// What of a plan belongs to other routers, by the plan's numbers.
+/// The parts of a plan that other routers own, by the plan's numbers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RemoteOwnership {
     /// Inputs.
@@ -82,7 +82,7 @@ impl<M: Machine> Router<M> {
         }
     }
 
-    /// Other routers may have made room. To be called every few steps.
+    /// Checks remote queues for room. Call it every few steps.
     pub fn look_again(&mut self) {
         for path in 0..self.paths.len() {
             let of = &self.paths[path];
@@ -98,7 +98,7 @@ impl<M: Machine> Router<M> {
         }
     }
 
-    /// A packet that was just received, and does not wait here.
+    /// Drops a received packet by action, or hands it over to the core of its path.
     pub(super) fn not_queued(&mut self, input: usize, path: usize, packet: u64) {
         let of = &mut self.paths[path];
         if of.drops {
@@ -106,7 +106,7 @@ impl<M: Machine> Router<M> {
             return self.machine.discard(packet);
         }
         let waiting = self.machine.waiting_remote(QueueId::Path(path));
-        // An input that waits has seen that there was room; inputs of other cores may have taken it meanwhile.
+        // A waiting input has checked for room; inputs of other cores may have used it since.
         if waiting >= of.limit && self.inputs[input].when_full == WhenFull::Drop {
             of.counters.dropped_full += 1;
             return self.machine.discard(packet);

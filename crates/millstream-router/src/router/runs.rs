@@ -294,7 +294,7 @@ impl<M: Machine> Router<M> {
         let taken = self.machine.transmit(output, &chosen);
         let idle_ns = self.machine.idle_ns(output, self.now_ns);
         let of = &mut self.outputs[output];
-        // Those just sent waited until then: the processor may have been taken away after they were chosen.
+        // Packets just chosen waited until now: the thread may have been preempted since.
         of.time.idle(idle_ns, !chosen.is_empty());
         for packet in chosen.drain(..).skip(taken).rev() {
             of.longest_bytes = of.longest_bytes.max(self.machine.bytes(packet));

@@ -117,7 +117,8 @@ fn scenario(of: &Places, kind: &str) -> RouterScenario {
     }
     for (prefix, port) in [(2, "b"), (3, "c")] {
         text += &format!(
-            "[[route]]\nprefix = \"10.{prefix}.0.0/16\"\nport = \"{port}\"\nneighbour = \"02:00:00:00:09:01\"\n"
+            "[[route]]\nprefix = \"10.{prefix}.0.0/16\"\nport = \"{port}\"\n\
+             neighbour = \"02:00:00:00:09:01\"\n"
         );
     }
     // Every core has something.
@@ -246,7 +247,7 @@ proptest! {
         prop_assert_eq!(seen, 2 * PACKETS as usize, "{:?}", report);
     }
 
-    /// Inputs read whatever comes: what is too much is dropped before it costs anything, and queues stay bounded.
+    /// Inputs drop on overload before a packet costs anything; queues stay bounded.
     #[test]
     fn no_finished_packet_is_dropped_and_queues_are_bounded(
         of in places(),
@@ -265,14 +266,14 @@ proptest! {
         prop_assert_eq!(report.unaccounted, 0, "{:?}", report);
         for (path, report) in report.paths.iter().enumerate().take(of.paths.len()) {
             prop_assert_eq!(report.dropped_by_function + report.dropped_elsewhere, 0);
-            // Some input queue, some at links: no more than is allowed, and what is under way to them.
+            // Packets in the input queue, at outputs, and in flight to them.
             let bound = u64::from(of.queue) * 4 + u64::from(of.batch) * 8 + 8;
             prop_assert!(report.queued <= bound, "path {}: {} of {}", path, report.queued, bound);
         }
     }
 }
 
-/// A changed file while packets are between cores: nothing is lost but what the paths had that are gone.
+/// A reload with packets in flight between cores loses only packets of removed paths.
 #[test]
 fn cores_take_over_a_changed_file_together() {
     let of = Places { ports: [0, 1, 2], paths: vec![3, 2, 1], queue: 16, batch: 4 };
@@ -324,7 +325,8 @@ fn what_cannot_be_on_these_cores_is_refused() {
              [[port]]\nname = \"a\"\nkind = \"pcap\"\noutput = \"a.pcap\"\nrate = \"1 Gbps\"\n\
              mac = \"02:00:00:00:00:01\"\ncore = {port}\n\
              [[path]]\nname = \"moves\"\ncore = {path}\n\
-             {}[[route]]\nprefix = \"0.0.0.0/0\"\nport = \"a\"\nneighbour = \"02:00:00:00:09:01\"\n",
+             {}[[route]]\nprefix = \"0.0.0.0/0\"\nport = \"a\"\n\
+             neighbour = \"02:00:00:00:09:01\"\n",
             (0..cores)
                 .map(|core| format!("[[path]]\nname = \"{core}\"\ncore = {core}\n"))
                 .collect::<String>()

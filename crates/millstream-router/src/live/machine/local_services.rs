@@ -1,5 +1,5 @@
-//! What the machine hears for the router itself, and says in its own name: ARP and neighbour discovery, echo
-//! replies, ICMP errors; and the packets that wait for neighbours.
+//! The router's own services: ARP, neighbour discovery, echo replies, ICMP errors, and packets held
+//! for neighbours.
 
 use etherparse::ArpOperation;
 use ipnet::{Ipv4Net, Ipv6Net};
@@ -28,7 +28,7 @@ pub(super) enum LocalDestination {
     Kernel,
 }
 
-/// What the router says in its own name.
+/// Packets that the router originates.
 impl<P: Port> LiveMachine<P> {
     #[inline]
     pub(super) fn local_destination(&self, destination: Ipv4Addr) -> Option<LocalDestination> {

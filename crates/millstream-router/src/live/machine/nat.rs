@@ -9,8 +9,8 @@ use crate::net::header::{Header, is_v6};
 use crate::net::nat::{Nat, NatCounters, NatLookup};
 
 impl<P: Port> LiveMachine<P> {
-    /// Whoever sends IPv4 by `port` does so from its address, and answers find their way back, as `how` says. Flows
-    /// stay known if so many may be as before.
+    /// Sets NAT at `port`: IPv4 leaves from the port's address. Flows stay unless the limits
+    /// shrink.
     ///
     /// # Panics
     /// If there is no such port.
@@ -25,9 +25,8 @@ impl<P: Port> LiveMachine<P> {
             self.port_states.iter().any(|state| state.nat.as_ref().is_some_and(Nat::checks_source));
     }
 
-    /// Whether a packet of IPv4 that came by `input` is dropped: it is for a port that translates
-    /// and checks sources, and the route to its own source does not lead by `input`. It is counted
-    /// there.
+    /// Returns whether an IPv4 packet from `input` fails the source check, and counts it: its output
+    /// has NAT that checks sources, and the route to its source leads by another port.
     #[inline]
     pub(super) fn has_foreign_source(&mut self, input: usize, header: &Header) -> bool {
         self.checks_source
@@ -65,7 +64,7 @@ impl<P: Port> LiveMachine<P> {
         Some(NatCounters { refused_source: state.refused_source, ..counters })
     }
 
-    /// Whether a packet for the router's address `us` belongs to a flow of a host; it goes to that host now.
+    /// Looks up the NAT flow of a packet to the router's address `us`, and translates it.
     #[cold]
     pub(super) fn nat_lookup(&mut self, input: usize, us: Ipv4Addr, packet: u64) -> NatLookup {
         let is_inside = self.port_states[input].nat.is_none();
@@ -84,16 +83,15 @@ impl<P: Port> LiveMachine<P> {
         }
     }
 
-    /// Whether a packet of IPv4 that came by `input` is for hosts that are hidden there: they cannot be meant by their
-    /// own addresses.
+    /// Returns whether NAT hides the hosts behind this port: an IPv4 packet from `input` must not go
+    /// to their own addresses.
     #[inline]
     pub(super) fn is_hidden(&self, input: usize) -> bool {
         let state = &self.port_states[input];
         state.nat.is_some() && state.address.is_some()
     }
 
-    /// Whether a packet may leave by `output`; it comes from the port's address now if that hides others, which it
-    /// does of IPv4.
+    /// Translates an IPv4 packet that leaves by `output`; returns false if NAT refuses it.
     #[inline]
     pub(super) fn translated(&mut self, output: usize, packet: u64) -> bool {
         let state = &mut self.port_states[output];

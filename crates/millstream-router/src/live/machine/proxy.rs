@@ -32,8 +32,8 @@ impl<P> Networks for ConnectionContext<'_, P> {
 }
 
 impl<P: Port> LiveMachine<P> {
-    /// The path of a packet that belongs to a proxy by its connection, or because it goes to an address of the router
-    /// and would take a proxy's path.
+    /// Returns the path of a packet of a proxied connection, or to a local address that a proxy
+    /// serves.
     pub(super) fn proxied<A: Into<IpAddr> + Copy>(
         &self,
         header: &Header<A>,

@@ -71,7 +71,10 @@ impl<P: Port> LiveMachine<P> {
         for (destination, packet) in come.drain(..) {
             match destination {
                 CrossCoreDestination::Queue(queue) => {
-                    let refused = matches!(queue, QueueId::Output { output, .. } if !self.translated(output, packet));
+                    let refused = match queue {
+                        QueueId::Output { output, .. } => !self.translated(output, packet),
+                        QueueId::Path(_) => false,
+                    };
                     into.push(Arrived { queue, packet, refused });
                 }
                 CrossCoreDestination::Say(port) => {

@@ -197,7 +197,12 @@ fn assert_apart(given: &[Given], coming: &[Coming], rate_bps: u64) -> Result<(),
 
 fn any_coming() -> impl Strategy<Value = Vec<Coming>> {
     let bytes = prop_oneof![Just(60_u32), Just(200), Just(1_500), 60..1_500_u32];
-    let pause_ns = prop_oneof![4 => Just(0_u64), 3 => 0..20_000_u64, 2 => 0..700_000_u64, 1 => 0..9_000_000_u64];
+    let pause_ns = prop_oneof![
+        4 => Just(0_u64),
+        3 => 0..20_000_u64,
+        2 => 0..700_000_u64,
+        1 => 0..9_000_000_u64,
+    ];
     vec((pause_ns, 0..PATHS, bytes), 1..300).prop_map(|all| {
         let mut at_ns = 1_000_000;
         let come = all.into_iter().map(|(pause_ns, path, bytes)| {
@@ -227,7 +232,10 @@ proptest! {
         coming in any_coming(),
         rate_bps in any_rate(),
         batch in prop_oneof![Just(1_u32), Just(32), 1..64_u32],
-        late_ns in vec(prop_oneof![4 => Just(0_u64), 2 => 0..60_000_u64, 1 => 0..3_000_000_u64], 1..9),
+        late_ns in vec(
+            prop_oneof![4 => Just(0_u64), 2 => 0..60_000_u64, 1 => 0..3_000_000_u64],
+            1..9,
+        ),
     ) {
         let fit = |row: &&DisciplineRow| row.fits_port();
         for row in DISCIPLINES.iter().filter(fit) {
