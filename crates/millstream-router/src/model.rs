@@ -174,7 +174,7 @@ impl Machine for ModelMachine {
 pub struct Outcome {
     /// Packets a second that each path sent after the warm-up.
     pub sent_pps: Vec<u64>,
-    /// The router as it stands at the end.
+    /// The router at the end.
     pub router: Router<ModelMachine>,
 }
 

@@ -1,4 +1,4 @@
-//! Processes and queues: who is eligible, who runs, and what a run does.
+//! Processes and queues: eligibility, selection and runs.
 //!
 //! | process | eligible while |
 //! |---|---|
@@ -61,7 +61,7 @@ pub enum Process {
 /// What a step came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// A process ran and moved so many packets.
+    /// A process ran and moved this many packets.
     Ran(Process, u32),
     /// No process is eligible, and none will be before this time, ns, by time alone.
     Idle {
@@ -94,9 +94,9 @@ struct Path {
     /// Packets that each output queue must have room for before the process runs: one,
     /// or a batch.
     fit: usize,
-    /// It stands in the router's list of paths that have room at an output again.
+    /// Listed among the paths that have room at an output again.
     freed: bool,
-    /// It stands in the router's list of paths whose function wants to run at some time.
+    /// Listed among the paths whose function has a deadline.
     timed: bool,
     /// What one packet took of late, ns.
     packet_ns: u64,
@@ -269,7 +269,7 @@ pub struct Router<M> {
     processes: Vec<ProcessCounters>,
     /// Paths whose input queue is full.
     full: usize,
-    /// Every input queue has room for so many packets, or more.
+    /// Every input queue has room for at least this many packets.
     room: usize,
     /// Paths that gather a batch, and when all of them have waited for long enough, ns.
     waiting_for_batch: Vec<usize>,

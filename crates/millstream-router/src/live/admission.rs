@@ -10,7 +10,7 @@ use crate::router::plan::{
 };
 use crate::router::throttle::ThrottlePlan;
 
-/// Cycles a second that one unit of a reservation stands for in the CPU scheduler.
+/// Cycles per second per unit of reservation in the CPU scheduler.
 const CYCLES_A_UNIT: u64 = 1_000;
 /// The least CPU share of a process without a reservation is 1/100; reservations beyond it are
 /// refused.
@@ -60,7 +60,7 @@ fn asked(scenario: &RouterScenario, frequency: u64) -> Vec<Asked> {
     inputs.chain(paths).chain(outputs).collect()
 }
 
-/// The same of the processes of one core.
+/// Admits the processes of one core.
 fn admit_on(
     scenario: &RouterScenario,
     frequency: u64,

@@ -221,8 +221,8 @@ impl LiveRouter {
         Ok(gone)
     }
 
-    /// From now on the kernel's routes and neighbours count, too, as they change while the router runs
-    /// under `control`.
+    /// Follows the kernel's routes and neighbours from now on, while the router runs under
+    /// `control`.
     ///
     /// # Errors
     /// If the kernel does not tell them.
@@ -231,7 +231,7 @@ impl LiveRouter {
         let interfaces = ports.filter_map(|(at, port)| match &port.kind {
             // To the kernel a VLAN is an interface of its own.
             PortKind::Interface(name, _) if port.vlan.is_none() => Some((name.clone(), at)),
-            // The kernel stands on the other side of a TAP or TUN device.
+            // The kernel is the peer of a TAP or TUN device.
             PortKind::Interface(..) | PortKind::Tap(_) | PortKind::Tun(_) | PortKind::Pcap(..) => {
                 None
             }
@@ -318,8 +318,8 @@ impl LiveRouter {
         Ok(outcomes)
     }
 
-    /// Forwards until `control` says so, `for_ns` have passed, or every port has ended; then lets the
-    /// queues drain, for a second at most.
+    /// Forwards until `control` stops it, `for_ns` have passed, or every port has ended. Then
+    /// drains the queues for up to a second.
     ///
     /// # Errors
     /// If a port fails.
@@ -398,7 +398,7 @@ impl LiveRouter {
         Ok(empty)
     }
 
-    /// How it stands.
+    /// Returns the report so far.
     fn report(&mut self, ended: Ended) -> Result<Report, PortError> {
         let going = self.hold()?;
         let mut snapshot = self.core.snapshot(&self.scenario);

@@ -336,7 +336,7 @@ fn frame(sample: &Sample, to: [u8; 6], bytes: usize) -> Vec<u8> {
     if let Some((source, destination)) = sample.ports {
         frame.extend(source.to_be_bytes());
         frame.extend(destination.to_be_bytes());
-        // UDP's length, or TCP's number: nobody looks at it.
+        // UDP length or TCP sequence number: not checked.
         frame.extend([0; 2]);
     }
     frame.resize(bytes, 0);

@@ -25,9 +25,9 @@ use crate::router::counters::PathCounters;
 use crate::router::machine::{Machine, QueueId};
 use crate::router::{Router, Step};
 
-/// After so many steps it is asked whether to stop.
+/// Steps between checks for a stop.
 const STEPS: u32 = 64;
-/// After so many other cores are looked at.
+/// Steps between exchanges with other cores.
 const CROSSING_STEPS: u32 = 16;
 /// So long after packets moved a core that others hand packets to does not sleep.
 const SPIN_NS: u64 = 20_000;
@@ -73,7 +73,7 @@ pub(super) fn part(scenario: &RouterScenario, core: usize) -> RouterScenario {
     part
 }
 
-/// Who has what of `scenario`.
+/// Returns an empty occupancy table with the owners of the paths and ports of `scenario`.
 pub(super) fn occupancy(scenario: &RouterScenario) -> Arc<SharedOccupancy> {
     let paths = scenario.paths.iter().map(|path| path.core);
     let ports = scenario.ports.iter().map(|port| port.core);
@@ -338,7 +338,7 @@ impl Core {
         self.router.machine().waker().is_some_and(|waker| waker.ordered())
     }
 
-    /// How it stands.
+    /// Returns the counters of this core.
     pub(super) fn snapshot(&mut self, scenario: &RouterScenario) -> CoreSnapshot {
         let router = &mut self.router;
         let mut ports = Vec::new();

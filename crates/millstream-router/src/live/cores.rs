@@ -73,7 +73,7 @@ impl Worker {
     ) -> Result<R, PortError> {
         let (answer, answered) = channel();
         let work = move |seat: &mut Seat| {
-            // Who asked waits for it.
+            // The caller waits for the result.
             let _ = answer.send(what(seat));
         };
         self.order(Order::Do(Box::new(work)))?;
@@ -122,7 +122,7 @@ fn gone(core: usize, why: &str) -> PortError {
     PortError { of: "core", ..PortError::new(&core.to_string(), why) }
 }
 
-/// Does what it is told until there is nobody any more who could.
+/// Executes orders until the channel closes.
 fn work(orders: &Receiver<Order>, failed: &Mutex<Option<PortError>>) {
     let mut seat = Seat::default();
     while let Ok(order) = orders.recv() {

@@ -30,7 +30,7 @@ use crate::router::machine::{Machine, QueueId, Verdict};
 use receive::Destination;
 pub(super) use remote_cores::Arrived;
 
-/// Where a port's packets went, beside what its processes count.
+/// Packet counters of a port.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PortCounters {
     /// Taken from the device.
@@ -48,17 +48,17 @@ pub struct PortCounters {
 
 struct PortState<P> {
     port: P,
-    /// Another core has it.
+    /// Another core owns the port.
     is_remote: bool,
     mac: [u8; 6],
     /// The router's own address on this network, if it has one.
     address: Option<Ipv4Net>,
     /// The kernel's, in whose name the router speaks where it has none; the kernel answers for it.
     kernel: Option<Ipv4Net>,
-    /// The same of IPv6, link-local ones among them.
+    /// The router's IPv6 addresses, link-local ones included.
     addresses_v6: Vec<Ipv6Net>,
     kernel_v6: Vec<Ipv6Net>,
-    /// Hides who sends IPv4 by it behind `address`.
+    /// Translates IPv4 sources to `address`.
     nat: Option<Nat>,
     /// Packets for it that this core dropped because their source belongs to another port.
     refused_source: u64,
@@ -122,7 +122,7 @@ pub struct LiveMachine<P> {
     worked: Worked,
     /// When the last ICMP error that may be sent has made room for another, ns.
     error_ns: u64,
-    /// The same of what other cores are told of neighbours.
+    /// Rate limit of neighbour announcements to other cores, ns.
     spread_ns: u64,
 }
 
@@ -194,7 +194,7 @@ impl<P: Port> LiveMachine<P> {
         self.extensions = extensions;
     }
 
-    /// What the extension of a path did, if it has one.
+    /// Returns the counters of the path's extension, if it has one.
     #[must_use]
     pub fn extension(&self, path: usize) -> Option<ExtensionCounters> {
         self.extensions.counters(path)
@@ -210,7 +210,7 @@ impl<P: Port> LiveMachine<P> {
         }
     }
 
-    /// What the proxy of a path did, if it has one.
+    /// Returns the counters of the path's proxy, if it has one.
     #[must_use]
     pub fn proxied_by(&self, path: usize) -> Option<ProxyCounters> {
         self.proxies.counters(path)
@@ -243,7 +243,7 @@ impl<P: Port> LiveMachine<P> {
         state.port.join(&groups);
     }
 
-    /// The kernel's routes, neighbours and addresses are different now.
+    /// Applies changes of the kernel's routes, neighbours and addresses.
     pub(super) fn kernel_changed(&mut self, changes: &[Change]) {
         if changes.is_empty() {
             return;
@@ -313,7 +313,7 @@ impl<P: Port> LiveMachine<P> {
         self.failed.take()
     }
 
-    /// What a port's device did.
+    /// Returns the counters of a port.
     ///
     /// # Panics
     /// If there is no such port.

@@ -1,6 +1,6 @@
 //! The kernel's routes, neighbours and addresses, read by rtnetlink and followed as they change.
 //!
-//! [`follow`] reads the tables once, and then a thread of its own hears of every change. The router is
+//! [`follow`] reads the tables once; then its own thread receives every change. The router is
 //! told of both as [`Change`]s, by [`Control`]. Only the main table counts, and only ports'
 //! interfaces; among routes with the same prefix, the lowest metric. Other routes, and those that
 //! forbid, become [`NextHopKind::Nowhere`]: a shorter prefix must not take their packets.

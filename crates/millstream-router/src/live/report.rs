@@ -4,7 +4,7 @@ use crate::live::extension::ExtensionCounters;
 use crate::net::nat::NatCounters;
 use crate::proxy::ProxyCounters;
 
-/// How a router stands.
+/// Counters and configuration of a router.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Ended {

@@ -28,7 +28,7 @@ impl SleepCalibrator {
         let ask_ns = if may_be_late { in_time_ns.max(SHORTEST_NS) } else { in_time_ns };
         let ask_ns = Some(ask_ns).filter(|ask_ns| (SHORTEST_NS..=for_ns).contains(ask_ns));
         if ask_ns.is_none() {
-            // Who never sleeps does not learn that sleeps end earlier now.
+            // Decays the estimate while sleeping is skipped; otherwise it never recovers.
             self.late_ns = self.late_ns.saturating_sub(1);
         }
         ask_ns

@@ -1,4 +1,4 @@
-//! How each core stands, and what that comes to for the router.
+//! Per-core counter snapshots and their sum.
 
 use millstream_scenario::RouterScenario;
 

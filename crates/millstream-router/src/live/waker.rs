@@ -1,4 +1,4 @@
-//! How a core's thread sleeps until something comes to one of its ports or from another core.
+//! Wake-ups of a core's thread by its ports and by other cores.
 //!
 //! The sleeper announces itself, checks for work again, and only then polls. The waking thread
 //! publishes work, then checks the announcement. One of the two fences comes first, so either side
@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering, fence};
 #[derive(Debug)]
 pub(crate) struct Waker {
     asleep: AtomicBool,
-    /// Somebody wants more than that packets are looked at.
+    /// An order waits besides packets.
     ordered: AtomicBool,
     event: OwnedFd,
 }
@@ -35,7 +35,7 @@ impl Waker {
 
     #[cold]
     fn signal(&self) {
-        // It cannot be full: who sleeps has emptied it.
+        // The write cannot block: the sleeper has drained the counter.
         let _ = rustix::io::write(&self.event, &1u64.to_ne_bytes());
     }
 

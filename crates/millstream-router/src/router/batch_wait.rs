@@ -177,7 +177,7 @@ mod tests {
         assert_eq!(router.path(0).sent, 1);
     }
 
-    /// Inputs that were asked in vain meanwhile are owed nothing of the time that was nobody's.
+    /// Inputs that were polled during steal time are owed none of it.
     #[test]
     fn who_has_work_after_the_processor_was_away_does_not_wait_for_that_time() {
         let mut router = router([vec![[0, 0]; 30], vec![[8, 0]]].concat());

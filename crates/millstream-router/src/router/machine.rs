@@ -27,7 +27,7 @@ pub enum QueueId {
     },
 }
 
-/// Ports, functions and time, as the router's processes use them.
+/// Ports, functions and time of a router's processes.
 ///
 /// A packet is a *handle* of the machine. Each handle from [`receive`](Self::receive) or
 /// [`give_back`](Self::give_back) ends in [`transmit`](Self::transmit), [`discard`](Self::discard),

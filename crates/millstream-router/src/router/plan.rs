@@ -20,7 +20,7 @@ pub enum Stages {
 /// How long a process runs before another is chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Batch {
-    /// At most so many packets, at least 1.
+    /// The most packets per run, at least 1.
     pub packets: u32,
     /// No packet is begun after so long, ns. It limits forwarding processes, whose packets may take
     /// any time; what input and output do is bounded by the number of packets.

@@ -145,7 +145,8 @@ impl<M: Machine> Router<M> {
         u32::try_from(moved).unwrap_or(u32::MAX)
     }
 
-    /// Takes what the function of `path` makes itself, as far as there is room; returns how much.
+    /// Takes packets that the function of `path` makes, up to the output's room; returns their
+    /// number.
     #[inline]
     fn make(&mut self, path: usize) -> usize {
         let due_ns = self.machine.due_ns(path);
@@ -351,7 +352,7 @@ impl<M: Machine> Router<M> {
         if M::FREE_CLOCK { self.machine.now_ns() } else { self.now_ns }
     }
 
-    /// Packets that their function says the same of go to an output queue, or are dropped.
+    /// Enqueues packets with the same verdict at an output, or drops them.
     #[inline]
     fn put_by_verdict(&mut self, path: usize, now_ns: u64, verdict: Verdict, packets: &[u64]) {
         let of = &mut self.paths[path];

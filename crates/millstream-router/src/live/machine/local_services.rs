@@ -15,9 +15,9 @@ use crate::net::ndp::{self, Message};
 use crate::net::neighbours::{ASK_NS, Found, Word};
 use crate::router::machine::Verdict;
 
-/// The router sends an ICMP error for so long at most, ns on average,
+/// The mean interval between ICMP errors, ns.
 const ERROR_NS: u64 = 1_000_000;
-/// and so many at once.
+/// The burst of ICMP errors.
 const ERRORS: u64 = 50;
 
 /// The owner of the local address that a packet goes to.
@@ -65,7 +65,7 @@ impl<P: Port> LiveMachine<P> {
         self.local_destination_v6(input, header.destination)
     }
 
-    /// A packet for the router itself, or none that can be forwarded.
+    /// Processes a packet for the router itself, or one that cannot be forwarded.
     #[cold]
     pub(super) fn hear(&mut self, input: usize, packet: u64, to: Option<LocalDestination>) {
         self.spread(input, packet);
@@ -80,7 +80,7 @@ impl<P: Port> LiveMachine<P> {
         }
     }
 
-    /// Hears a packet; returns what is to be said.
+    /// Processes an IPv4 or ARP packet for the router; returns the reply.
     pub(super) fn hear_v4(
         &mut self,
         input: usize,
@@ -108,7 +108,7 @@ impl<P: Port> LiveMachine<P> {
         (answers && arp.operation == ArpOperation::REQUEST).then(|| ipv4_control::answer(us, them))
     }
 
-    /// The same by IPv6.
+    /// Processes an IPv6 packet for the router; returns the reply.
     pub(super) fn hear_v6(
         &mut self,
         input: usize,
@@ -143,7 +143,7 @@ impl<P: Port> LiveMachine<P> {
                 });
                 (word, reply)
             }
-            // What nobody asked for is not believed.
+            // Unsolicited advertisements are ignored: they can be spoofed.
             Message::Advertisement { solicited: false, .. } => return None,
             Message::Advertisement { target, mac, overrides, .. } => {
                 let mac = mac.filter(|_| to.is_some())?;
@@ -159,7 +159,7 @@ impl<P: Port> LiveMachine<P> {
         reply
     }
 
-    /// Asks who has an address.
+    /// Sends a neighbour request for an address.
     #[cold]
     pub(super) fn ask(&mut self, (output, address): Ask) {
         let state = &self.port_states[output];
@@ -179,7 +179,7 @@ impl<P: Port> LiveMachine<P> {
         }
     }
 
-    /// Asks again for those that packets are held for, and gives up those that do not answer.
+    /// Retries requests of neighbours with held packets, and gives up after the last.
     #[cold]
     pub(super) fn ask_again(&mut self) {
         self.ask_again_ns = self.now_ns + ASK_NS / 2;
@@ -194,7 +194,7 @@ impl<P: Port> LiveMachine<P> {
         }
     }
 
-    /// A packet that does not go on now.
+    /// Holds a packet for its neighbour, or drops it with an ICMP error.
     #[cold]
     pub(super) fn undelivered(&mut self, path: usize, packet: u64, why: Undelivered) -> Verdict {
         match why {
@@ -207,14 +207,14 @@ impl<P: Port> LiveMachine<P> {
         Verdict::Drop
     }
 
-    /// A packet is too long for the link of `output`.
+    /// Drops a packet that exceeds the MTU of `output`, with an ICMP error.
     #[cold]
     pub(super) fn too_long(&mut self, path: usize, packet: u64, output: usize) -> Verdict {
         let mtu = self.port_states[output].longest_bytes.saturating_sub(ETHERNET_BYTES);
         self.undelivered(path, packet, Undelivered::Because(Error::TooBig(mtu)))
     }
 
-    /// Tells the sender of a packet why it does not go on, if that may be said now.
+    /// Sends an ICMP error about a packet, within the rate limit.
     #[cold]
     fn complain(&mut self, packet: u64, why: Error) {
         if self.error_ns > self.now_ns + ERRORS * ERROR_NS {
@@ -227,7 +227,7 @@ impl<P: Port> LiveMachine<P> {
             ipv4_control::complainant(frame).map(IpAddr::V4)
         };
         let Some(source) = source else { return };
-        // Who reached a host by the router's address cannot be told.
+        // NAT reflection: the sender used the router's address, so no error can be sent.
         if matches!(source, IpAddr::V4(source) if self.local_destination(source).is_some()) {
             return;
         }
@@ -254,8 +254,7 @@ impl<P: Port> LiveMachine<P> {
         }
     }
 
-    /// Sends a frame at once, before all that waits; without a buffer, or room at the device, it is
-    /// not sent.
+    /// Sends a frame ahead of the queues; drops it without a buffer or room at the device.
     pub(super) fn say(&mut self, output: usize, frame: &[u8]) {
         if self.port_states[output].is_remote {
             if let Some(links) = &mut self.links {

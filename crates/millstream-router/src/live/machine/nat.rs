@@ -25,8 +25,8 @@ impl<P: Port> LiveMachine<P> {
             self.port_states.iter().any(|state| state.nat.as_ref().is_some_and(Nat::checks_source));
     }
 
-    /// Returns whether an IPv4 packet from `input` fails the source check, and counts it: its output
-    /// has NAT that checks sources, and the route to its source leads by another port.
+    /// Returns whether an IPv4 packet from `input` fails the source check, and counts it: its
+    /// output has NAT that checks sources, and the route to its source leads by another port.
     #[inline]
     pub(super) fn has_foreign_source(&mut self, input: usize, header: &Header) -> bool {
         self.checks_source
@@ -83,8 +83,8 @@ impl<P: Port> LiveMachine<P> {
         }
     }
 
-    /// Returns whether NAT hides the hosts behind this port: an IPv4 packet from `input` must not go
-    /// to their own addresses.
+    /// Returns whether NAT hides the hosts behind this port: an IPv4 packet from `input` must not
+    /// go to their own addresses.
     #[inline]
     pub(super) fn is_hidden(&self, input: usize) -> bool {
         let state = &self.port_states[input];

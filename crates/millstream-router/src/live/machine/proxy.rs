@@ -52,7 +52,7 @@ impl<P: Port> LiveMachine<P> {
         })
     }
 
-    /// Makes what the proxy of `path` has to say.
+    /// Appends the segments that the proxy of `path` sends.
     #[cold]
     pub(super) fn make_proxied(
         &mut self,
@@ -71,7 +71,7 @@ impl<P: Port> LiveMachine<P> {
         self.made = made;
     }
 
-    /// Routes a packet that was made here; nobody is told if it has no way.
+    /// Routes a packet that a proxy made; drops it silently without a route.
     fn send_made(&mut self, path: usize, packet: u64) -> Verdict {
         let mut ask = None;
         let frame = self.pool.frame_mut(packet);
